@@ -1,0 +1,51 @@
+# Every dependency comes through find_package, so that modules, Spack and <Name>_ROOT work as HPC users expect.
+# jobs/setup.sh prints what to install, or how to point here, when one of these fails.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_package(Threads REQUIRED)
+find_package(MPI 3.0 REQUIRED COMPONENTS CXX)
+find_package(Kokkos 4.7 REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
+
+# Serial HDF5 is what the checkpoint writer needs: it makes no MPI call. A parallel build of HDF5 works, too.
+set(HDF5_PREFER_PARALLEL OFF)
+find_package(HDF5 REQUIRED COMPONENTS C)
+
+# Libraries without a CMake package of their own: <Name>_ROOT or CMAKE_PREFIX_PATH finds them.
+function(weft_find_library target header library)
+  set(hints ${${target}_ROOT} $ENV{${target}_ROOT})
+  find_path(${target}_INCLUDE_DIR ${header} HINTS ${hints} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+  find_library(${target}_LIBRARY ${library} HINTS ${hints} ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib lib64)
+  mark_as_advanced(${target}_INCLUDE_DIR ${target}_LIBRARY)
+  if(NOT ${target}_INCLUDE_DIR OR NOT ${target}_LIBRARY)
+    message(FATAL_ERROR "Weft: ${header} / lib${library} not found; add their prefix to CMAKE_PREFIX_PATH")
+  endif()
+  add_library(weft::${target} INTERFACE IMPORTED)
+  target_include_directories(weft::${target} INTERFACE "${${target}_INCLUDE_DIR}")
+  target_link_libraries(weft::${target} INTERFACE "${${target}_LIBRARY}")
+endfunction()
+# Not find_package(dnnl): Debian's package file insists on OpenCL headers, which Weft does not need.
+weft_find_library(dnnl oneapi/dnnl/dnnl.hpp dnnl)
+weft_find_library(xxhash xxhash.h xxhash)
+weft_find_library(sentencepiece sentencepiece_processor.h sentencepiece)
+weft_find_library(sentencepiece_train sentencepiece_trainer.h sentencepiece_train)
+
+if(WEFT_CUDA)
+  if(NOT Kokkos_ENABLE_CUDA)
+    message(FATAL_ERROR "Weft: WEFT_CUDA=ON needs a Kokkos built with CUDA; set Kokkos_ROOT to one (jobs/setup.sh --cuda builds it)")
+  endif()
+  find_package(CUDAToolkit 12.0 REQUIRED)
+  weft_find_library(nccl nccl.h nccl)
+endif()

@@ -1,0 +1,29 @@
+#include "comm/channel.hpp"
+
+#include "comm/rounds.hpp"
+
+namespace weft::comm {
+
+std::string_view name_of(Op op) {
+  switch (op) {
+    case Op::all_gather: return "all_gather";
+    case Op::reduce_scatter: return "reduce_scatter";
+    case Op::all_reduce: return "all_reduce";
+    case Op::broadcast: return "broadcast";
+    case Op::all_to_all: return "all_to_all";
+    case Op::send: return "send";
+    case Op::recv: return "recv";
+    case Op::barrier: return "barrier";
+  }
+  return "?";
+}
+
+std::size_t reduce_scatter_scratch_bytes(int size, std::int64_t count, DType wire, ReduceOrder order) {
+  const std::int64_t slice = count * static_cast<std::int64_t>(size_of(wire));
+  const std::int64_t piece = detail::reduce_piece_bytes(size, detail::default_chunk_bytes);
+  const std::int64_t ring = detail::ring_bytes(size, slice, piece);
+  // native: NCCL reduces in the wire's type into a slice of its own, which is then added onto the output.
+  return static_cast<std::size_t>(order == ReduceOrder::native ? std::max(ring, slice) : ring);
+}
+
+}  // namespace weft::comm

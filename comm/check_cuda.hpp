@@ -1,0 +1,26 @@
+// CHECK_CUDA, CHECK_NCCL: throw Error(comm_failure) with expression, place, and the library's own text. For
+// the CUDA sources of this folder only.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include "base/check.hpp"
+
+namespace weft::comm::detail {
+
+[[noreturn]] void fail_cuda(const char* text, const char* expression, const char* file, int line);
+
+}  // namespace weft::comm::detail
+
+#define CHECK_CUDA(call)                                                                          \
+  do {                                                                                            \
+    if (const cudaError_t check_code = (call); check_code != cudaSuccess)                         \
+      ::weft::comm::detail::fail_cuda(cudaGetErrorString(check_code), #call, __FILE__, __LINE__); \
+  } while (false)
+
+#define CHECK_NCCL(call)                                                                          \
+  do {                                                                                            \
+    if (const ncclResult_t check_code = (call); check_code != ncclSuccess)                        \
+      ::weft::comm::detail::fail_cuda(ncclGetErrorString(check_code), #call, __FILE__, __LINE__); \
+  } while (false)

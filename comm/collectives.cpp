@@ -1,0 +1,171 @@
+// The algorithms of the host channels: each collective as one or a few exchanges. Bytes a rank sends, of B
+// bytes in all: all_gather, reduce_scatter, all_to_all B (S-1)/S; all_reduce 2 B (S-1)/S, or B (S-1) when
+// small.
+#include <algorithm>
+#include <cstddef>
+
+#include "comm/host_channel.hpp"
+#include "comm/reduce.hpp"
+
+namespace weft::comm::detail {
+namespace {
+
+using Part = Exchange::Part;
+
+/// Up to here one exchange with everybody is faster than two exchanges of slices.
+constexpr std::int64_t small_bytes = 32 << 10;
+
+const std::byte* bytes_of(const void* p) {
+  return static_cast<const std::byte*>(p);
+}
+std::byte* bytes_of(void* p) {
+  return static_cast<std::byte*>(p);
+}
+
+std::int64_t slice_elements(std::int64_t count, int size) {
+  return (count + size - 1) / size;
+}
+
+}  // namespace
+
+// Sets up the exchange of operation.phase; false when there is none left.
+bool HostChannel::start_phase(Operation& o) {
+  Exchange x;
+  x.piece = chunk_bytes_;
+  x.from = bytes_of(o.reduce.in);
+  x.to = bytes_of(o.reduce.out);
+  x.slice = o.bytes;
+  x.total = o.bytes * size();
+  bool more = o.phase == 0;
+  switch (o.record.op) {
+    case Op::all_gather:
+      x.send = Part::own;
+      x.recv = Part::each;
+      x.copy_from = x.from;
+      x.copy_to = x.to + rank() * x.slice;
+      x.copy_bytes = x.slice;
+      break;
+    case Op::all_to_all:
+      x.send = x.recv = Part::each;
+      x.copy_from = x.from + rank() * x.slice;
+      x.copy_to = x.to + rank() * x.slice;
+      x.copy_bytes = x.slice;
+      break;
+    case Op::send:
+      x.send = Part::own;
+      x.send_peer = o.peer;
+      break;
+    case Op::recv:
+      x.recv = Part::own;
+      x.recv_peer = o.peer;
+      break;
+    case Op::reduce_scatter: more = reduce_phase(o, x); break;
+    case Op::all_reduce: more = all_reduce_phase(o, x); break;
+    case Op::broadcast: more = broadcast_phase(o, x); break;
+    case Op::barrier: more = barrier_phase(o, x); break;
+  }
+  if (more) o.run.start(x, rank(), size(), o.tag);
+  return more;
+}
+
+bool HostChannel::reduce_phase(const Operation& o, Exchange& x) {
+  x.send = Part::each;
+  x.recv = Part::ring;
+  x.to = bytes_of(o.reduce.scratch);
+  x.piece = reduce_piece_bytes(size(), chunk_bytes_);
+  return o.phase == 0;
+}
+
+// Small: everybody sends everything to everybody. Else: exchange slices, combine, gather the slices. The
+// piece that is combined into the buffer has left it, because a round is complete only when its sends are.
+bool HostChannel::all_reduce_phase(Operation& o, Exchange& x) {
+  std::byte* buffer = bytes_of(o.reduce.out);
+  const bool small = o.bytes <= small_bytes;
+  if (!small) {
+    x.slice = slice_elements(o.reduce.count, size()) * static_cast<std::int64_t>(size_of(o.reduce.wire));
+    x.total = o.bytes;
+  }
+  const std::int64_t mine = std::min(rank() * x.slice, x.total);
+  if (o.phase == 0) {
+    x.piece = reduce_piece_bytes(size(), chunk_bytes_);
+    o.scratch.resize(static_cast<std::size_t>(ring_bytes(size(), x.slice, x.piece)));
+    x.send = small ? Part::own : Part::each;
+    x.recv = Part::ring;
+    x.from = buffer;
+    x.to = o.scratch.data();
+    return true;
+  }
+  x.send = Part::own;
+  x.recv = Part::each;
+  x.from = buffer + mine;
+  x.to = buffer;
+  return o.phase == 1 && !small;
+}
+
+// Small: the root sends to everybody. Else: the root scatters slices, which are then gathered.
+bool HostChannel::broadcast_phase(const Operation& o, Exchange& x) {
+  const bool small = o.bytes <= small_bytes || size() == 2;
+  const bool root = rank() == o.peer;
+  if (!small) {
+    x.slice = slice_elements(o.bytes, size());
+    x.total = o.bytes;
+  }
+  std::byte* mine = x.to + (small ? 0 : std::min(rank() * x.slice, x.total));
+  if (o.phase == 0) {
+    x.from = x.to;
+    x.send = !root ? Part::none : small ? Part::own : Part::each;
+    x.recv = root ? Part::none : Part::own;
+    x.recv_peer = o.peer;
+    x.to = mine;
+    return true;
+  }
+  x.send = Part::own;
+  x.recv = Part::each;
+  x.from = mine;
+  return o.phase == 1 && !small;
+}
+
+// Dissemination: after step k each rank has heard of 2^(k+1) ranks.
+bool HostChannel::barrier_phase(const Operation& o, Exchange& x) {
+  static const std::byte token{1};
+  static thread_local std::byte sink;
+  const int step = o.phase < 31 ? 1 << o.phase : size();
+  if (step >= size()) return false;
+  x.send = x.recv = Part::own;
+  x.send_peer = (rank() + step) % size();
+  x.recv_peer = (rank() - step + size()) % size();
+  x.from = &token;
+  x.to = &sink;
+  x.slice = 1;
+  x.total = size();
+  return true;
+}
+
+// Combines the rounds of an exchange whose pieces of this rank's block have all arrived, in rank order.
+void HostChannel::combine_rounds(Operation& o) {
+  const bool scatter = o.record.op == Op::reduce_scatter;
+  while (o.run.round_ready()) {
+    const std::int64_t wire_bytes = static_cast<std::int64_t>(size_of(o.reduce.wire));
+    const std::int64_t first = o.run.round_offset() / wire_bytes;  // elements into this rank's slice
+    const std::int64_t count = o.run.round_bytes() / wire_bytes;
+    const bool whole =
+        !scatter && o.bytes <= small_bytes;  // a small all_reduce: every rank combines everything
+    const std::int64_t stride = scatter ? o.reduce.count : slice_elements(o.reduce.count, size());
+    const std::int64_t own = (whole ? 0 : rank() * stride) + first;
+    const std::byte* in = bytes_of(scatter ? o.reduce.in : o.reduce.out);
+
+    o.sources.clear();
+    for (int r = 0; r < size(); ++r) {
+      o.sources.push_back(r == rank() ? in + own * wire_bytes : o.run.round_piece(r));
+    }
+    if (scatter) {
+      std::byte* out = bytes_of(o.reduce.out) + first * static_cast<std::int64_t>(size_of(o.reduce.out_type));
+      ordered_sum(o.sources, out, count, o.reduce.wire, o.reduce.out_type, o.reduce.accumulate);
+    } else if (count > 0) {
+      ordered_reduce(o.sources, bytes_of(o.reduce.out) + own * wire_bytes, count, o.reduce.wire, o.reduce_op);
+    }
+    o.run.release_round();
+  }
+}
+
+}  // namespace weft::comm::detail

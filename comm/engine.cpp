@@ -1,0 +1,115 @@
+#include "comm/engine.hpp"
+
+#include <sys/prctl.h>
+#include <time.h>
+
+#include <chrono>
+#include <utility>
+
+#include "comm/affinity.hpp"
+#include "comm/host_channel.hpp"
+
+namespace weft::comm::detail {
+namespace {
+
+// A test-and-sleep of 50 us costs a rank that shares its core with this thread a few per cent at most.
+constexpr long poll_ns = 50'000;
+// After the last operation the transport is nudged for a while: a library without asynchronous progress may
+// still hold the tail of a small message that it reported as sent.
+constexpr auto linger = std::chrono::milliseconds(500);
+constexpr auto linger_step = std::chrono::milliseconds(2);
+
+void sleep_between_polls() {
+  const timespec pause{0, poll_ns};
+  nanosleep(&pause, nullptr);
+}
+
+}  // namespace
+
+Engine::Engine(Options options) : options_(std::move(options)) {
+  if (options_.drive == Drive::thread) thread_ = std::thread([this] { loop(); });
+}
+
+Engine::~Engine() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Engine::run(const std::function<void()>& task) {
+  if (options_.drive == Drive::caller) return task();
+  std::unique_lock lock(mutex_);
+  task_ = &task;
+  wake_.notify_one();
+  task_done_.wait(lock, [this] { return task_ == nullptr; });
+  if (task_error_) std::rethrow_exception(std::exchange(task_error_, nullptr));
+}
+
+void Engine::attach(HostChannel* channel) {
+  run([&] { channels_.push_back(channel); });
+}
+
+void Engine::detach(HostChannel* channel) {
+  run([&] { std::erase(channels_, channel); });
+}
+
+void Engine::work_added() {
+  if (work_.fetch_add(1) > 0 || options_.drive == Drive::caller) return;
+  std::lock_guard lock(mutex_);
+  wake_.notify_one();
+}
+
+bool Engine::poll() {
+  if (polling_)
+    return false;  // a dependency on a channel of the same engine asks again while it is being polled
+  polling_ = true;
+  bool moved = false;
+  for (HostChannel* channel : channels_) moved |= channel->progress();
+  polling_ = false;
+  return moved;
+}
+
+void Engine::run_task() {
+  std::lock_guard lock(mutex_);
+  if (task_ == nullptr) return;
+  try {
+    (*task_)();
+  } catch (...) {
+    task_error_ = std::current_exception();
+  }
+  task_ = nullptr;
+  task_done_.notify_one();
+}
+
+void Engine::wait_for_work() {
+  const auto ready = [this] { return stop_ || task_ != nullptr || work_.load() > 0; };
+  const auto nudge_until = std::chrono::system_clock::now() + linger;
+  std::unique_lock lock(mutex_);
+  while (!ready() && options_.idle && std::chrono::system_clock::now() < nudge_until) {
+    // No notification is lost: the lock is held whenever the condition is tested.
+    wake_.wait_until(lock, std::chrono::system_clock::now() + linger_step);
+    options_.idle();
+  }
+  wake_.wait(lock, ready);
+}
+
+void Engine::loop() {
+  reset_affinity();
+  prctl(PR_SET_NAME, "weft-comm");
+  prctl(PR_SET_TIMERSLACK, 1000);  // the default slack would double the sleep
+  for (;;) {
+    if (work_.load() == 0) wait_for_work();
+    {
+      std::lock_guard lock(mutex_);
+      if (stop_) return;
+    }
+    run_task();
+    if (!poll() && work_.load() > 0) sleep_between_polls();
+  }
+}
+
+}  // namespace weft::comm::detail

@@ -1,0 +1,87 @@
+// The one message pattern that all host collectives are made of: blocks between this rank and its peers, cut
+// into pieces, pairwise (step k: send to rank + k, receive from rank - k), a few in flight.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "comm/rounds.hpp"
+#include "comm/transport.hpp"
+
+namespace weft::comm::detail {
+
+/// Data of `total` bytes is cut into one block of `slice` bytes a rank; the last blocks may be short or
+/// empty.
+struct Exchange {
+  enum class Part : std::uint8_t {
+    none,
+    own,   ///< this rank's block; the pointer points at it
+    each,  ///< the peer's block; the pointer points at rank 0's
+    ring,  ///< receive only: this rank's block from every peer, into rounds_in_flight slots of scratch
+  };
+  Part send = Part::none;
+  Part recv = Part::none;
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  std::int64_t slice = 0;
+  std::int64_t total = 0;
+  std::int64_t piece = 0;  ///< bytes of one message
+  int send_peer = -1;      ///< -1: every other rank
+  int recv_peer = -1;
+  const std::byte* copy_from =
+      nullptr;  ///< a local copy that belongs to the operation: copy_bytes to copy_to
+  std::byte* copy_to = nullptr;
+  std::int64_t copy_bytes = 0;
+};
+
+/// The state of one exchange. Progress is made by calls to progress(); nothing blocks, nothing is allocated.
+class ExchangeRun {
+ public:
+  void start(const Exchange& exchange, int rank, int size, int tag);
+  /// Posts, tests and copies what it can; true if anything moved.
+  bool progress(Transport* transport);
+  bool finished() const;
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+  /// A ring's rounds, in order: while round_ready(), the caller combines the pieces of round_*() and calls
+  /// release_round().
+  bool round_ready() const;
+  std::int64_t round_offset() const { return round_ * x_.piece; }  ///< bytes into this rank's block
+  std::int64_t round_bytes() const { return piece_bytes(block_bytes(rank_), round_); }
+  const std::byte* round_piece(int peer) const { return ring_slot(round_, peer); }
+  void release_round() { ++round_; }
+
+ private:
+  struct Pair {
+    Request send;
+    Request recv;
+    std::int64_t bytes = 0;
+    std::int64_t round = 0;
+    bool active = false;
+  };
+  static constexpr int max_pairs = 64;
+
+  std::int64_t block_bytes(int block) const;
+  std::int64_t piece_bytes(std::int64_t block, std::int64_t round) const;
+  std::byte* ring_slot(std::int64_t round, int peer) const;
+  bool may_issue() const;
+  void issue(Transport& transport, Pair& pair);
+  bool copy_some();
+
+  Exchange x_;
+  int rank_ = 0;
+  int size_ = 1;
+  int tag_ = 0;
+  std::int64_t rounds_ = 0;
+  std::int64_t issued_ = 0;  ///< of rounds_ * (size_ - 1) pairs
+  std::int64_t round_ = 0;   ///< the ring's first round that is not yet combined
+  std::int64_t copied_ = 0;
+  std::int64_t bytes_in_flight_ = 0;
+  std::uint64_t bytes_sent_ = 0;
+  int active_ = 0;
+  std::array<int, rounds_in_flight> missing_{};  ///< pairs of a ring's round that are not complete
+  std::array<Pair, max_pairs> pairs_;
+};
+
+}  // namespace weft::comm::detail

@@ -1,0 +1,63 @@
+// Ranks on threads of one process, with real results: records every operation, delays starts and ends at
+// random (seeded), and so reorders completions across channels. For tests of whatever stands on channels.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/world.hpp"
+
+namespace weft::comm {
+
+namespace detail {
+class Engine;
+class FakeFabric;
+}  // namespace detail
+
+struct FakeOptions {
+  int size = 1;
+  std::uint64_t seed = 0;
+  /// Each operation starts and completes up to this much later than it could; 0: no delay.
+  std::chrono::microseconds max_delay{0};
+};
+
+class FakeWorld final : public World {
+ public:
+  /// A world of one rank.
+  explicit FakeWorld(const FakeOptions& options = {});
+  ~FakeWorld() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return options_.size; }
+  /// Ends the process.
+  [[noreturn]] void abort(int code) override;
+
+  /// The operations that this rank has finished on the channels it opened, in the order in which they ended.
+  std::vector<Record> records() const;
+
+ protected:
+  std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
+                                        const ChannelOptions& options) override;
+
+ private:
+  friend std::vector<std::unique_ptr<FakeWorld>> make_fake_worlds(const FakeOptions& options);
+  FakeWorld(const FakeOptions& options, int rank, std::shared_ptr<detail::FakeFabric> fabric);
+
+  FakeOptions options_;
+  int rank_;
+  std::shared_ptr<detail::FakeFabric> fabric_;
+  std::map<std::string, int> opened_;  ///< how many channels of the same name, lane and ranks
+  mutable std::mutex records_mutex_;
+  std::vector<Record> records_;
+  std::unique_ptr<detail::Engine> engine_;
+};
+
+/// The worlds of options.size ranks; give each to a thread of its own.
+std::vector<std::unique_ptr<FakeWorld>> make_fake_worlds(const FakeOptions& options);
+
+}  // namespace weft::comm

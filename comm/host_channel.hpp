@@ -1,0 +1,115 @@
+// A channel whose operations are state machines on an engine: the back ends self, mpi and fake differ in the
+// transport only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "comm/channel.hpp"
+#include "comm/engine.hpp"
+#include "comm/exchange.hpp"
+#include "comm/transport.hpp"
+
+namespace weft::comm::detail {
+
+/// One submitted operation. Kept in a pool: a steady step allocates nothing.
+struct Operation {
+  Record record;
+  std::vector<Event> deps;
+  ReduceScatter reduce;  ///< reduce_scatter; in, out, count, wire are used by the others, too
+  ReduceOp reduce_op = ReduceOp::sum;
+  int peer = -1;            ///< broadcast: the root
+  std::int64_t bytes = 0;   ///< of one rank's block
+  std::uint64_t group = 0;  ///< operations of one group (not 0) run concurrently
+  int tag = 0;
+  int phase = 0;
+  bool finished = false;
+  std::int64_t not_before_ns = -1;  ///< injected delays; -1: not drawn yet
+  std::int64_t not_done_before_ns = 0;
+  std::vector<std::byte> scratch;  ///< all_reduce only; keeps its capacity
+  std::vector<const void*> sources;
+  ExchangeRun run;
+};
+
+class HostChannel final : public Channel {
+ public:
+  struct Setup {
+    int rank = 0;
+    int size = 1;
+    Lane lane = Lane::gather;
+    std::string name;
+    std::int64_t chunk_bytes = default_chunk_bytes;
+    std::unique_ptr<Transport> transport;    ///< null for one rank
+    std::function<std::int64_t()> delay_ns;  ///< fake: an injected delay before the start and before the end
+  };
+  HostChannel(Engine& engine, Setup setup);
+  /// Waits for the submitted operations, unless an exception is on its way: then they are dropped.
+  ~HostChannel() override;
+
+  Event all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) override;
+  Event reduce_scatter(Deps deps, const ReduceScatter& what) override;
+  Event all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) override;
+  Event broadcast(Deps deps, void* buffer, std::int64_t bytes, int root) override;
+  Event all_to_all(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) override;
+  Event send(Deps deps, const void* buffer, std::int64_t bytes, int peer) override;
+  Event recv(Deps deps, void* buffer, std::int64_t bytes, int peer) override;
+  Event barrier(Deps deps) override;
+  void group_begin() override;
+  void group_end() override;
+
+  /// One look at everything: admit, advance, retire. The engine's thread only.
+  bool progress();
+
+ private:
+  /// Advances with the channel's operations; in the caller-driven engine, polling it is what makes progress.
+  class ChannelTimeline final : public HostTimeline {
+   public:
+    explicit ChannelTimeline(Engine& engine) : engine_(engine) {}
+    bool done(std::uint64_t value) override;
+    void sync(std::uint64_t value) override;
+
+   private:
+    Engine& engine_;
+  };
+
+  Operation& draw(Op op, Deps deps, std::int64_t count, DType dtype);
+  Event submit(Operation& operation);
+  Operation* next_ready();
+  bool admit();
+  bool advance(Operation& operation);
+  bool retire();
+  void combine_rounds(Operation& operation);
+  bool start_phase(Operation& operation);
+  bool reduce_phase(const Operation& op, Exchange& x);
+  bool all_reduce_phase(Operation& op, Exchange& x);
+  bool broadcast_phase(const Operation& op, Exchange& x);
+  bool barrier_phase(const Operation& op, Exchange& x);
+  void finish(Operation& operation);
+  [[noreturn]] void fail(const Operation& operation, const std::string& why);
+
+  Engine& engine_;
+  std::int64_t chunk_bytes_;
+  std::unique_ptr<Transport> transport_;
+  std::function<std::int64_t()> delay_ns_;
+  ChannelTimeline timeline_;
+
+  // The submitting thread's.
+  std::uint64_t submitted_ = 0;
+  std::uint64_t collective_tags_ = 0;
+  std::vector<std::uint64_t> send_tags_, recv_tags_;  // a peer
+  std::uint64_t group_ = 0, groups_ = 0;
+
+  std::mutex mutex_;  // guards the two lists
+  std::vector<std::unique_ptr<Operation>> free_;
+  std::vector<std::unique_ptr<Operation>> pending_;  // a ring buffer: pending_[(first_ + i) % capacity]
+  std::size_t first_ = 0, pending_count_ = 0;
+  std::unique_ptr<Operation> drawn_;
+
+  // The engine's.
+  std::vector<std::unique_ptr<Operation>> active_;
+  std::int64_t busy_since_ns_ = 0;
+};
+
+}  // namespace weft::comm::detail

@@ -1,0 +1,65 @@
+#include "comm/nccl.hpp"
+
+#include <algorithm>
+
+#include "comm/check_cuda.hpp"
+#include "comm/nccl_channel.hpp"
+
+namespace weft::comm {
+namespace {
+
+class NcclWorld final : public World {
+ public:
+  explicit NcclWorld(std::unique_ptr<World> host) : host_(std::move(host)) {
+    connect_through(*host_);
+    bind_device(*host_);
+  }
+  ~NcclWorld() override { disconnect(); }
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  [[noreturn]] void abort(int code) override { end_all_ranks(code); }
+
+ protected:
+  std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
+                                        const ChannelOptions&) override {
+    const int size = static_cast<int>(ranks.size());
+    const int me = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank()) - ranks.begin());
+    ncclUniqueId id{};
+    if (me == 0) CHECK_NCCL(ncclGetUniqueId(&id));
+    const std::unique_ptr<Channel> bootstrap = host_->open(ranks, lane, name + ".bootstrap");
+    sync(bootstrap->broadcast({}, &id, sizeof id, 0));
+
+    ncclComm_t comm = nullptr;
+    CHECK_NCCL(ncclCommInitRank(&comm, size, id, me));
+    // Communication first: its kernels are few, and the compute lane waits for them.
+    int least = 0;
+    int greatest = 0;
+    CHECK_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    cudaStream_t stream = nullptr;
+    CHECK_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
+    return std::make_unique<detail::NcclChannel>(me, size, lane, std::move(name), comm, stream);
+  }
+
+ private:
+  std::unique_ptr<World> host_;
+};
+
+}  // namespace
+
+int bind_device(const World& world) {
+  int devices = 0;
+  const cudaError_t code = cudaGetDeviceCount(&devices);
+  WEFT_VALIDATE(code == cudaSuccess && devices > 0,
+                "no CUDA device on {} ({}); run where there is one, or use the cpu preset's program",
+                world.host(), cudaGetErrorString(code));
+  const int device = world.node_rank() % devices;
+  CHECK_CUDA(cudaSetDevice(device));
+  return device;
+}
+
+std::unique_ptr<World> make_nccl_world(std::unique_ptr<World> host) {
+  return std::make_unique<NcclWorld>(std::move(host));
+}
+
+}  // namespace weft::comm

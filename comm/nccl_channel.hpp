@@ -1,0 +1,45 @@
+// A channel that enqueues NCCL on a stream of its own. Includes CUDA and NCCL: for nccl*.cpp only.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "comm/channel.hpp"
+#include "comm/check_cuda.hpp"
+#include "comm/stream_timeline.hpp"
+
+namespace weft::comm::detail {
+
+class NcclChannel final : public Channel {
+ public:
+  /// Takes over the communicator and the stream.
+  NcclChannel(int rank, int size, Lane lane, std::string name, ncclComm_t comm, cudaStream_t stream);
+  ~NcclChannel() override;
+
+  Event all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) override;
+  Event reduce_scatter(Deps deps, const ReduceScatter& what) override;
+  Event all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) override;
+  Event broadcast(Deps deps, void* buffer, std::int64_t bytes, int root) override;
+  Event all_to_all(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) override;
+  Event send(Deps deps, const void* buffer, std::int64_t bytes, int peer) override;
+  Event recv(Deps deps, void* buffer, std::int64_t bytes, int peer) override;
+  Event barrier(Deps deps) override;
+  void group_begin() override;
+  void group_end() override;
+  double busy_seconds() const override { return timeline_.busy_seconds(); }
+
+ private:
+  Event begin(Op op, Deps deps);
+  Event end(std::uint64_t sent);
+  void exchange_round(const ReduceScatter& what, std::int64_t first, std::int64_t count);
+  void reduce_all(std::span<const ReduceScatter> ops);
+
+  ncclComm_t comm_;
+  cudaStream_t stream_;
+  mutable StreamTimeline timeline_;
+  void* token_ = nullptr;  ///< the barrier's
+  bool grouped_ = false;
+  std::vector<ReduceScatter> deferred_;  ///< reduce-scatters of the open group
+};
+
+}  // namespace weft::comm::detail

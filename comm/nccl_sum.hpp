@@ -1,0 +1,27 @@
+// The ordered sum of a reduce-scatter on the device.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.hpp"
+#include "comm/channel.hpp"
+
+namespace weft::comm::detail {
+
+/// out[i] = ((acc + s_0[i]) + s_1[i]) + ... in fp32. s_own is rank `rank`'s own slice, the others lie in
+/// `pieces`, by rank without this one, `count` elements each. Device memory.
+struct DeviceSum {
+  const void* own = nullptr;
+  const void* pieces = nullptr;
+  void* out = nullptr;
+  std::int64_t count = 0;
+  int rank = 0;
+  int size = 1;
+  DType wire = DType::f32;
+  DType out_type = DType::f32;
+  Accumulate accumulate = Accumulate::replace;
+};
+/// Enqueues on `stream` (cudaStream_t); returns the launch's cudaError_t.
+int ordered_sum_on_device(void* stream, const DeviceSum& sum);
+
+}  // namespace weft::comm::detail

@@ -1,0 +1,105 @@
+#include "comm/world.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+
+#include "base/check.hpp"
+
+namespace weft::comm {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+template <class T>
+void all_reduce(Channel& channel, std::span<T> values, DType dtype, ReduceOp op) {
+  sync(channel.all_reduce({}, values.data(), static_cast<std::int64_t>(values.size()), dtype, op));
+}
+
+}  // namespace
+
+std::unique_ptr<Channel> World::open(std::vector<int> ranks, Lane lane, std::string name,
+                                     ChannelOptions options) {
+  const bool ascending = std::is_sorted(ranks.begin(), ranks.end(), std::less_equal<>());
+  const bool valid = !ranks.empty() && ascending && ranks.front() >= 0 && ranks.back() < size();
+  WEFT_VALIDATE(valid && std::binary_search(ranks.begin(), ranks.end(), rank()),
+                "rank {} cannot open channel {} (its ranks must ascend within 0..{} and include this one)",
+                rank(), name, size() - 1);
+  WEFT_VALIDATE(options.chunk_bytes > 0 && options.chunk_bytes <= (1 << 30),
+                "channel {} with chunks of {} bytes", name, options.chunk_bytes);
+  return open_channel(ranks, lane, std::move(name), options);
+}
+
+void World::connect() {
+  std::vector<int> everybody(static_cast<std::size_t>(size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  control_ = open(everybody, Lane::compute, "world");
+
+  constexpr std::size_t width = 256;
+  const std::string mine = host_name();
+  std::vector<char> names(width * everybody.size());
+  mine.copy(names.data() + width * static_cast<std::size_t>(rank()), width - 1);
+  sync(control_->all_gather({}, names.data() + width * static_cast<std::size_t>(rank()), names.data(), width,
+                            DType::u8));
+  for (std::size_t r = 0; r < everybody.size(); ++r) hosts_.emplace_back(names.data() + width * r);
+  node_size_ = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), mine));
+  node_rank_ = static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + rank(), mine));
+}
+
+void World::connect_through(const World& other) {
+  control_ = other.control_;
+  hosts_ = other.hosts_;
+  node_rank_ = other.node_rank_;
+  node_size_ = other.node_size_;
+}
+
+void World::barrier() {
+  sync(control_->barrier({}));
+}
+
+void World::all_reduce_max(std::span<double> values) {
+  all_reduce(*control_, values, DType::f64, ReduceOp::max);
+}
+void World::all_reduce_sum(std::span<double> values) {
+  all_reduce(*control_, values, DType::f64, ReduceOp::sum);
+}
+void World::all_reduce_sum(std::span<std::int64_t> values) {
+  all_reduce(*control_, values, DType::i64, ReduceOp::sum);
+}
+void World::all_reduce_sum(std::span<std::uint64_t> values) {
+  all_reduce(*control_, values, DType::u64, ReduceOp::sum);
+}
+
+std::string World::broadcast(std::string text, int root) {
+  auto bytes = static_cast<std::int64_t>(text.size());
+  sync(control_->broadcast({}, &bytes, sizeof bytes, root));
+  text.resize(static_cast<std::size_t>(bytes));
+  sync(control_->broadcast({}, text.data(), bytes, root));
+  return text;
+}
+
+std::vector<std::string> World::gather_strings(const std::string& text) {
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(size()));
+  bytes[static_cast<std::size_t>(rank())] = static_cast<std::int64_t>(text.size());
+  sync(control_->all_gather({}, &bytes[static_cast<std::size_t>(rank())], bytes.data(), 1, DType::i64));
+  if (rank() != 0) {
+    sync(control_->send({}, text.data(), bytes[static_cast<std::size_t>(rank())], 0));
+    return {};
+  }
+  std::vector<std::string> texts{text};
+  for (int r = 1; r < size(); ++r) {
+    std::string& other =
+        texts.emplace_back(static_cast<std::size_t>(bytes[static_cast<std::size_t>(r)]), '\0');
+    sync(control_->recv({}, other.data(), bytes[static_cast<std::size_t>(r)], r));
+  }
+  return texts;
+}
+
+}  // namespace weft::comm

@@ -1,0 +1,88 @@
+// The world: all ranks of a run, where they live, and the start-up conveniences that block the host.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/channel.hpp"
+
+namespace weft::comm {
+
+struct ChannelOptions {
+  std::int64_t chunk_bytes = 4 << 20;  ///< longest message of a host back end; at most 1 GiB
+};
+
+/// All ranks of a run. Use it from the main thread. Channels are destroyed before their world. After start-up
+/// one thread of its own makes all MPI calls. The destructor ends MPI; when an exception is on its way it
+/// leaves MPI alone, and the one who catches calls end_all_ranks.
+class World {
+ public:
+  virtual ~World() = default;
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Place among the ranks of this host, by rank; how many they are; host names by rank.
+  int node_rank() const { return node_rank_; }
+  int node_size() const { return node_size_; }
+  const std::string& host() const { return hosts_[static_cast<std::size_t>(rank())]; }
+  const std::vector<std::string>& hosts() const { return hosts_; }
+
+  /// Collective over `ranks` (ascending world ranks, this one among them), which open their channels in the
+  /// same order. May block: call it at start-up. The channel's rank is the place in `ranks`. Lane and name
+  /// are for traces and messages.
+  std::unique_ptr<Channel> open(std::vector<int> ranks, Lane lane, std::string name,
+                                ChannelOptions options = {});
+
+  // Collective, and the host waits: start-up, logging and tests.
+  void barrier();
+  void all_reduce_max(std::span<double> values);
+  void all_reduce_sum(std::span<double> values);
+  void all_reduce_sum(std::span<std::int64_t> values);
+  void all_reduce_sum(std::span<std::uint64_t> values);
+  /// Every rank returns the root's text.
+  std::string broadcast(std::string text, int root);
+  /// On rank 0 everybody's text by rank, elsewhere nothing.
+  std::vector<std::string> gather_strings(const std::string& text);
+
+  /// Ends all ranks with this exit code, at once. Any thread.
+  [[noreturn]] virtual void abort(int code) = 0;
+
+ protected:
+  World() = default;
+  virtual std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
+                                                const ChannelOptions& options) = 0;
+  /// Opens the channel that the blocking calls use and learns the hosts. Back ends call it once, when
+  /// channels can be opened.
+  void connect();
+  /// Uses the blocking calls and the hosts of another world.
+  void connect_through(const World& other);
+  void disconnect() { control_.reset(); }
+
+ private:
+  std::shared_ptr<Channel> control_;
+  std::vector<std::string> hosts_;
+  int node_rank_ = 0;
+  int node_size_ = 1;
+};
+
+/// One rank without MPI. Operations are done by the calling thread, when they are submitted or polled.
+std::unique_ptr<World> make_self_world();
+
+/// All ranks of MPI_COMM_WORLD; initialises MPI unless that is done already. Throws Error(bad_input) when
+/// Slurm started another number of tasks than MPI sees (srun with the wrong --mpi makes singletons),
+/// Error(comm_failure) when MPI fails.
+std::unique_ptr<World> make_mpi_world(int* argc, char*** argv);
+
+/// make_mpi_world when a launcher (mpirun, mpiexec, srun) started this process, else make_self_world.
+std::unique_ptr<World> make_world(int* argc, char*** argv);
+
+/// For main(), once the world may be gone: ends all ranks of the run with this exit code (MPI_Abort while MPI
+/// is up).
+[[noreturn]] void end_all_ranks(int code);
+
+}  // namespace weft::comm

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Makes weft-bundle.tar.gz: what a machine without internet needs to build Weft, besides the libraries of its own modules.
+#
+#   jobs/bundle.sh [FILE]
+#
+# In it: Weft's sources and the Kokkos source archive. On the other machine:
+#   tar xzf weft-bundle.tar.gz && cd weft && jobs/offline_build.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+out=$(realpath -m "${1:-weft-bundle.tar.gz}")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir -p "$dir/weft/third_party"
+
+# What git tracks or would track: no build outputs, no data.
+git ls-files --cached --others --exclude-standard | while IFS= read -r file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
+  tar --create --null --files-from=- | tar --extract --directory="$dir/weft"
+git rev-parse --verify --quiet HEAD >"$dir/weft/third_party/weft_commit" || true
+cmake/get_kokkos.sh --fetch "$dir/weft/third_party/kokkos-source.tar.gz"
+tar --create --gzip --file="$out" --directory="$dir" --owner=0 --group=0 weft
+echo "bundle: $out ($(du -h "$out" | cut -f1))"

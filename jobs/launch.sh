@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Starts a command on MPI ranks, whichever launcher this machine has:
+#
+#   jobs/launch.sh -n RANKS [--threads N] -- COMMAND ARG...
+#
+# Inside a Slurm allocation it is `srun`, otherwise `mpirun` (Open MPI or MPICH's Hydra). N threads a rank (default: the cores this
+# process may use, shared out over the ranks, at least 1). Ranks are bound to N cores each when there are enough cores; threads
+# of a rank stay within its cores, and Weft's own communication threads reset their affinity.
+# WEFT_MPIEXEC names another launcher, WEFT_MPIEXEC_FLAGS adds flags; WEFT_SRUN_MPI is srun's --mpi (default pmix).
+set -euo pipefail
+
+ranks='' threads=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    -n) ranks=${2:?}; shift 2 ;;
+    --threads) threads=${2:?}; shift 2 ;;
+    --) shift; break ;;
+    *) echo "launch: unknown option $1; see the head of jobs/launch.sh" >&2; exit 2 ;;
+  esac
+done
+if [ -z "$ranks" ] || [ $# -eq 0 ]; then
+  echo "launch: usage: jobs/launch.sh -n RANKS [--threads N] -- COMMAND ARG..." >&2
+  exit 2
+fi
+
+cores=$(nproc)
+[ -n "$threads" ] || threads=$((cores / ranks > 0 ? cores / ranks : 1))
+export OMP_NUM_THREADS=$threads
+export OMP_PROC_BIND=${OMP_PROC_BIND:-close} OMP_PLACES=${OMP_PLACES:-cores}
+read -r -a extra <<<"${WEFT_MPIEXEC_FLAGS:-}"
+
+if [ -n "${SLURM_JOB_ID:-}" ] && command -v srun >/dev/null; then
+  exec srun --mpi="${WEFT_SRUN_MPI:-pmix}" --ntasks="$ranks" --cpus-per-task="$threads" "${extra[@]}" "$@"
+fi
+
+mpiexec=${WEFT_MPIEXEC:-}
+[ -n "$mpiexec" ] || mpiexec=$(command -v mpirun || command -v mpiexec) ||
+  { echo "launch: no mpirun and no mpiexec on PATH (install openmpi-bin, or load an MPI module)" >&2; exit 1; }
+
+flags=()
+if "$mpiexec" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE'; then
+  [ "$(id -u)" != 0 ] || flags+=(--allow-run-as-root)
+  if [ $((ranks * threads)) -le "$cores" ]; then
+    flags+=(--map-by "slot:PE=$threads" --bind-to core)
+  else
+    flags+=(--oversubscribe --bind-to none)
+    export OMP_PROC_BIND=false OMPI_MCA_mpi_yield_when_idle=1
+  fi
+  # Containers often forbid process_vm_readv; shared memory then needs to be told, or it warns at each start.
+  export OMPI_MCA_btl_vader_single_copy_mechanism=${OMPI_MCA_btl_vader_single_copy_mechanism:-none}
+elif [ $((ranks * threads)) -gt "$cores" ]; then
+  export OMP_PROC_BIND=false
+fi
+exec "$mpiexec" "${flags[@]}" "${extra[@]}" -n "$ranks" "$@"

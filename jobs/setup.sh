@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# Makes this machine ready to build Weft, and builds it:
+#
+#   jobs/setup.sh [--cuda] [--tests] [--quickstart] [--preset NAME]...
+#
+#   --cuda         also a Kokkos with CUDA (needs nvcc); the preset `cuda` implies it
+#   --tests        also what tests/run.sh uses (GoogleTest, Slurm, clang-format, ...)
+#   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
+#   --preset NAME  configure and build the CMake preset NAME (cpu, cuda, debug, asan, tsan); NAME:TARGET builds only TARGET
+#
+# As root (or with password-less sudo) on Debian or Ubuntu it installs what is missing. Elsewhere it prints what is missing and how
+# to point to it, and ends with 1. What is there is left alone, so that a second run takes a second.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tests=no quickstart=no cuda=no presets=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --cuda) cuda=yes ;;
+    --tests) tests=yes ;;
+    --quickstart) quickstart=yes ;;
+    --preset) [ $# -ge 2 ] || { echo "setup: --preset needs a name" >&2; exit 2; }; presets+=("$2"); shift ;;
+    *) echo "setup: unknown option $1; see the head of jobs/setup.sh" >&2; exit 2 ;;
+  esac
+  shift
+done
+case " ${presets[*]-} " in *" cuda"*) cuda=yes ;; esac
+
+# Debian package | how to see that it is there | Spack spec. A probe is `cmd PROGRAM`, `cmake PACKAGE` (find_package finds it),
+# `lib HEADER LIBRARY`, or `dpkg` (only Debian has it, and it can be done without).
+needs() {
+  cat <<'TABLE'
+g++|cmd c++|gcc
+make|cmd make|gmake
+cmake|cmd cmake|cmake
+ninja-build|cmd ninja|ninja
+patch|cmd patch|
+libopenmpi-dev|cmake MPI|openmpi
+openmpi-bin|cmd mpirun|openmpi
+libhdf5-dev|cmake HDF5|hdf5~mpi
+hdf5-tools|cmd h5dump|hdf5~mpi
+libdnnl-dev|lib oneapi/dnnl/dnnl.hpp dnnl|onednn cpu_runtime=omp
+libtomlplusplus-dev|cmake tomlplusplus|tomlplusplus
+libcli11-dev|cmake CLI11|cli11
+libfmt-dev|cmake fmt|fmt
+libspdlog-dev|cmake spdlog|spdlog
+nlohmann-json3-dev|cmake nlohmann_json|nlohmann-json
+libsentencepiece-dev|lib sentencepiece_processor.h sentencepiece|sentencepiece
+libxxhash-dev|lib xxhash.h xxhash|xxhash
+zlib1g-dev|cmake ZLIB|zlib
+libgtest-dev|cmake GTest|googletest
+TABLE
+  # pip only fetches the Kokkos sources: not needed where Kokkos is installed or its archive is at hand.
+  if ! kokkos_at_hand; then echo "python3-pip|cmd pip3|py-pip"; fi
+  if [ "$tests" = yes ]; then
+    cat <<'TABLE'
+clang-format|dpkg|
+git|cmd git|git
+python3-pip|cmd pip3|py-pip
+munge|dpkg|
+slurm-wlm|dpkg|
+TABLE
+  fi
+  if [ "$quickstart" = yes ]; then
+    cat <<'TABLE'
+dict-gcide|dpkg|
+gnuplot-nox|cmd gnuplot|gnuplot
+TABLE
+  fi
+}
+
+kokkos_at_hand() {
+  [ -n "${WEFT_KOKKOS_ARCHIVE:-}${Kokkos_ROOT:-}" ] || compgen -G "${WEFT_CACHE:-$HOME/.cache/weft}/*.tar.gz" >/dev/null
+}
+
+# Reads lines of the table; prints those that are not there, by a probe of their own kind.
+absent() {
+  local dir package probe spec
+  dir=$(mktemp -d)
+  {
+    echo "cmake_minimum_required(VERSION 3.22)"
+    echo "project(probe LANGUAGES C CXX)"
+    echo "set(HDF5_PREFER_PARALLEL OFF)"
+  } >"$dir/CMakeLists.txt"
+  tee "$dir/table" | while IFS='|' read -r package probe spec; do
+    # shellcheck disable=SC2086
+    set -- $probe
+    case $1 in
+      cmake) printf 'find_package(%s QUIET)\nif(%s_FOUND)\n  file(APPEND found "%s;")\nendif()\n' "$2" "$2" "$package" ;;
+      lib) printf 'find_path(H_%s %s)\nfind_library(L_%s %s)\nif(H_%s AND L_%s)\n  file(APPEND found "%s;")\nendif()\n' \
+             "$3" "$2" "$3" "$3" "$3" "$3" "$package" ;;
+    esac
+  done >>"$dir/CMakeLists.txt"
+  touch "$dir/found"
+  if command -v cmake >/dev/null; then (cd "$dir" && cmake -S . -B build >/dev/null 2>&1) || true; fi
+  while IFS='|' read -r package probe spec; do
+    # shellcheck disable=SC2086
+    set -- $probe
+    case $1 in
+      cmd) command -v "$2" >/dev/null || echo "$package|$probe|$spec" ;;
+      cmake | lib) grep -q "\(^\|;\)$package;" "$dir/found" || echo "$package|$probe|$spec" ;;
+      dpkg) echo "$package|$probe|$spec" ;;
+    esac
+  done <"$dir/table"
+  rm -rf "$dir"
+}
+
+# Of the lines of the table, those whose Debian package is not installed.
+not_installed() {
+  local installed
+  installed=$(dpkg-query --show --showformat='${Package} ${db:Status-Status}\n' 2>/dev/null | sed -n 's/ installed$//p')
+  while IFS= read -r line; do grep -qx "${line%%|*}" <<<"$installed" || echo "$line"; done
+}
+
+explain_missing() {
+  local package probe spec packages=() specs=()
+  echo "setup: missing on this machine:"
+  while IFS='|' read -r package probe spec; do
+    printf '  %-22s %s\n' "$package" "$(case $probe in cmd*) echo "program ${probe#cmd }" ;; cmake*) echo "find_package(${probe#cmake })" ;; lib*) echo "files ${probe#lib }" ;; esac)"
+    packages+=("$package")
+    [ -z "$spec" ] || specs+=("$spec")
+  done <<<"$1"
+  cat <<TEXT
+How to provide it:
+  Debian, Ubuntu   sudo apt-get install ${packages[*]}
+  Spack            spack install ${specs[*]}; spack load ${specs[*]}
+  modules          module load ... (names differ from site to site; see jobs/README.md)
+  by hand          set <Name>_ROOT (HDF5_ROOT, dnnl_ROOT, fmt_ROOT, ...) or add the prefixes to CMAKE_PREFIX_PATH
+TEXT
+}
+
+# What dpkg does not know may still be there: from modules, Spack, another MPI.
+still_missing() {
+  local lines
+  lines=$(needs | not_installed)
+  [ -z "$lines" ] || absent <<<"$lines"
+}
+
+missing=$(still_missing)
+if [ -n "$missing" ]; then
+  as_root=
+  if [ "$(id -u)" != 0 ]; then
+    if sudo -n true 2>/dev/null; then as_root="sudo -n"; else as_root=no; fi
+  fi
+  if command -v apt-get >/dev/null && [ "$as_root" != no ] && [ -z "${WEFT_NO_INSTALL:-}" ]; then
+    mapfile -t to_install < <(cut -d'|' -f1 <<<"$missing")
+    echo "setup: installing ${to_install[*]}"
+    log=$(mktemp)
+    # shellcheck disable=SC2086
+    {
+      $as_root apt-get -q -o DPkg::Lock::Timeout=600 update &&
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends "${to_install[@]}"
+    } >"$log" 2>&1 </dev/null || { tail -n 5 "$log"; echo "setup: apt-get failed; the lines above are the end of its log"; }
+    rm -f "$log"
+    missing=$(still_missing)
+  fi
+fi
+# Tools that only add comfort are not worth stopping for.
+if [ -n "$missing" ]; then
+  optional=$(grep '|dpkg|' <<<"$missing" | cut -d'|' -f1 | tr '\n' ' ' || true)
+  [ -z "$optional" ] || echo "setup: going on without $optional(what uses them is skipped)"
+  missing=$(grep -v '|dpkg|' <<<"$missing" || true)
+fi
+if [ -n "$missing" ]; then
+  explain_missing "$missing" >&2
+  exit 1
+fi
+
+[ "$cuda" = no ] || command -v nvcc >/dev/null || PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
+for preset in "${presets[@]}"; do
+  target=all
+  case $preset in *:*) target=${preset#*:} preset=${preset%%:*} ;; esac
+  if [ "$preset" = cuda ]; then kokkos=$(cmake/get_kokkos.sh --cuda); else kokkos=$(cmake/get_kokkos.sh); fi
+  log=build/$preset/configure.log
+  mkdir -p "build/$preset"
+  echo "setup: configuring build/$preset (Kokkos in $kokkos)"
+  # An older Kokkos_DIR in the cache of the build directory would win over Kokkos_ROOT.
+  cmake --preset "$preset" -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" >"$log" 2>&1 </dev/null || { tail -n 40 "$log"; exit 1; }
+  cmake --build --preset "$preset" --parallel "${WEFT_BUILD_JOBS:-$(nproc)}" --target "$target" </dev/null
+done
+if [ ${#presets[@]} -eq 0 ]; then
+  cmake/get_kokkos.sh >/dev/null
+  [ "$cuda" = no ] || cmake/get_kokkos.sh --cuda >/dev/null
+fi
+echo "setup: ready"

@@ -1,0 +1,51 @@
+#include "kernels/attention.hpp"
+
+#include <fmt/core.h>
+
+#include <stdexcept>
+
+#include "kernels/attention_backends.hpp"
+
+namespace weft::kernels {
+
+#ifdef WEFT_CUDA
+namespace backend = team;
+#else
+namespace backend = tiled;
+#endif
+
+namespace {
+
+constexpr std::int64_t most_head_dim = 256;
+
+void check(const AttentionShape& s) {
+  const bool sizes = s.batch > 0 && s.seq > 0 && s.head_dim > 0 && s.head_dim <= most_head_dim;
+  const bool groups = s.kv_heads > 0 && s.heads > 0 && s.heads % s.kv_heads == 0;
+  if (!sizes || !groups)
+    throw std::logic_error(
+        fmt::format("attention: no kernel for batch {}, seq {}, heads {}, kv_heads {}, head_dim {}", s.batch,
+                    s.seq, s.heads, s.kv_heads, s.head_dim));
+}
+
+}  // namespace
+
+void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
+               void* o, float* lse, void* /*scratch*/) {
+  check(shape);
+  backend::attention(space, shape, t, q, k, v, o, lse);
+}
+
+std::size_t attention_scratch_bytes(AttentionShape, DType) {
+  return 0;
+}
+
+void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad) {
+  check(shape);
+  backend::attention_grad(space, shape, t, grad);
+}
+
+std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType) {
+  return backend::attention_grad_scratch_bytes(shape);
+}
+
+}  // namespace weft::kernels

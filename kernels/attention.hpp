@@ -1,0 +1,48 @@
+// Causal grouped-query attention that never materialises T x T (FlashAttention: Dao et al., 2022; Dao, 2023).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.hpp"
+#include "kernels/space.hpp"
+
+namespace weft::kernels {
+
+struct AttentionShape {
+  std::int64_t batch;     ///< B
+  std::int64_t seq;       ///< T
+  std::int64_t heads;     ///< H, a multiple of kv_heads
+  std::int64_t kv_heads;  ///< Hkv
+  std::int64_t head_dim;  ///< D, at most 256
+};
+
+/// o = softmax(q k^T / sqrt(D), causal) v. q, o [B, T, H, D] and k, v [B, T, Hkv, D] of type `t` (f32 or
+/// bf16; std::logic_error otherwise, and for a head_dim or a head count out of range); head h reads kv head h
+/// / (H / Hkv). lse [B, H, T]: the fp32 log-sum-exp of the scaled scores. Arithmetic is fp32. o must not
+/// overlap the inputs. Bits do not depend on the number of threads.
+void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
+               void* o, float* lse, void* scratch);
+std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
+
+/// Operands of attention_grad: the forward's, do_ like o, and the gradients, which are written and overlap
+/// nothing.
+struct AttentionGrad {
+  const void* q;
+  const void* k;
+  const void* v;
+  const void* o;
+  const float* lse;
+  const void* do_;
+  void* dq;
+  void* dk;
+  void* dv;
+  void* scratch;  ///< attention_grad_scratch_bytes(shape, t)
+};
+
+/// Gradients of attention(); probabilities are computed again from lse. dk and dv are summed in fp32, in the
+/// order of heads and queries, by one worker for each part: deterministic.
+void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
+std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
+
+}  // namespace weft::kernels

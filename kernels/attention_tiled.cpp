@@ -1,0 +1,299 @@
+// Attention on the host: fp32 tiles of 64 queries by 64 keys. Scores are held transposed, [key][query], so
+// that the softmax over keys is elementwise in a vector of queries, and every product has the form of
+// tile_gemm.hpp without a horizontal sum.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/attention_backends.hpp"
+#include "kernels/dispatch.hpp"
+#include "kernels/kokkos_space.hpp"
+#include "kernels/math.hpp"
+#include "kernels/tile_gemm.hpp"
+
+namespace weft::kernels::tiled {
+
+namespace {
+
+using tile::Left;
+using tile::multiply;
+using tile::Result;
+
+constexpr std::int64_t side = 64;       ///< queries and keys of a tile
+constexpr std::int64_t most_dim = 256;  ///< attention.hpp
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+
+using Square = float[side * side];
+using Rows = float[side * most_dim];
+
+/// Where the rows of one head of a [B, T, heads, D] tensor are.
+struct HeadView {
+  std::int64_t offset;  ///< of position 0
+  std::int64_t stride;  ///< between positions
+};
+
+HeadView head_view(const AttentionShape& s, std::int64_t batch, std::int64_t head, std::int64_t heads) {
+  return {(batch * s.seq * heads + head) * s.head_dim, heads * s.head_dim};
+}
+
+/// The tile of `count` rows from `first`: fp32, times `factor`, padded with zeros to `ld` columns and `rows`
+/// rows.
+template <class T>
+void load(const T* data, HeadView view, std::int64_t first, std::int64_t count, std::int64_t dim,
+          float factor, float* to, std::int64_t ld, std::int64_t rows) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T* from = data + view.offset + (first + i) * view.stride;
+    float* row = to + i * ld;
+#pragma omp simd
+    for (std::int64_t d = 0; d < dim; ++d) row[d] = to_float(from[d]) * factor;
+    for (std::int64_t d = dim; d < ld; ++d) row[d] = 0;
+  }
+  if (rows > count)
+    std::memset(to + count * ld, 0, static_cast<std::size_t>((rows - count) * ld) * sizeof(float));
+}
+
+template <class T>
+void store(const float* from, std::int64_t ld, std::int64_t count, std::int64_t dim, float factor, T* data,
+           HeadView view, std::int64_t first) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    T* to = data + view.offset + (first + i) * view.stride;
+    const float* row = from + i * ld;
+#pragma omp simd
+    for (std::int64_t d = 0; d < dim; ++d) to[d] = from_float<T>(row[d] * factor);
+  }
+}
+
+/// to [dim][side] = from [side][ld], transposed.
+void transpose(const float* from, std::int64_t ld, std::int64_t dim, float* to) {
+  for (std::int64_t d = 0; d < dim; ++d)
+    for (std::int64_t i = 0; i < side; ++i) to[d * side + i] = from[i * ld + d];
+}
+
+/// Future keys: scores [key][query] of a tile on the diagonal.
+void mask_diagonal(float* scores, std::int64_t keys, float value) {
+  for (std::int64_t k = 1; k < keys; ++k)
+    for (std::int64_t q = 0; q < k; ++q) scores[k * side + q] = value;
+}
+
+/// Tiles for one item of the forward pass.
+struct ForwardTiles {
+  alignas(64) Rows q, q_transposed, k, v, o;
+  alignas(64) Square scores;
+  alignas(64) float largest[side], sum[side], rescale[side];
+};
+
+/// Online softmax: scores become exp(score - largest), with `largest`, `sum` and the factor for older terms
+/// brought up to date.
+void online_softmax(ForwardTiles& t, std::int64_t keys) {
+  alignas(64) float before[side];
+#pragma omp simd
+  for (std::int64_t q = 0; q < side; ++q) before[q] = t.largest[q];
+  for (std::int64_t k = 0; k < keys; ++k)
+#pragma omp simd
+    for (std::int64_t q = 0; q < side; ++q) {
+      const float s = t.scores[k * side + q];
+      t.largest[q] = s > t.largest[q] ? s : t.largest[q];
+    }
+#pragma omp simd
+  for (std::int64_t q = 0; q < side; ++q) {
+    t.rescale[q] = exp_f32(before[q] - t.largest[q]);
+    t.sum[q] *= t.rescale[q];
+  }
+  for (std::int64_t k = 0; k < keys; ++k)
+#pragma omp simd
+    for (std::int64_t q = 0; q < side; ++q) {
+      const float p = exp_f32(t.scores[k * side + q] - t.largest[q]);
+      t.scores[k * side + q] = p;
+      t.sum[q] += p;
+    }
+}
+
+template <class T>
+struct Forward {
+  AttentionShape shape;
+  const T* q;
+  const T* k;
+  const T* v;
+  T* o;
+  float* lse;
+  std::int64_t blocks;  ///< of queries
+
+  /// Items are ordered longest first: the last block of queries of every head, then the one before it.
+  void operator()(std::int64_t item) const {
+    const std::int64_t sequences = shape.batch * shape.heads;
+    const std::int64_t block = blocks - 1 - item / sequences;
+    query_block(item % sequences / shape.heads, item % shape.heads, block);
+  }
+
+  void query_block(std::int64_t batch, std::int64_t head, std::int64_t block) const {
+    ForwardTiles t;
+    const std::int64_t ld = tile::padded(shape.head_dim);
+    const std::int64_t first = block * side;
+    const std::int64_t queries = shape.seq - first < side ? shape.seq - first : side;
+    const HeadView mine = head_view(shape, batch, head, shape.heads);
+    const HeadView theirs = head_view(shape, batch, head / (shape.heads / shape.kv_heads), shape.kv_heads);
+
+    load(q, mine, first, queries, shape.head_dim, 1.0f / std::sqrt(static_cast<float>(shape.head_dim)), t.q,
+         ld, side);
+    transpose(t.q, ld, shape.head_dim, t.q_transposed);
+    std::memset(t.o, 0, static_cast<std::size_t>(side * ld) * sizeof(float));
+    for (std::int64_t i = 0; i < side; ++i) {
+      t.largest[i] = minus_infinity;
+      t.sum[i] = 0;
+    }
+    for (std::int64_t key_block = 0; key_block <= block; ++key_block) {
+      const std::int64_t begin = key_block * side;
+      const std::int64_t keys = shape.seq - begin < side ? shape.seq - begin : side;
+      load(k, theirs, begin, keys, shape.head_dim, 1.0f, t.k, ld, keys);
+      load(v, theirs, begin, keys, shape.head_dim, 1.0f, t.v, ld, keys);
+      multiply(keys, side, shape.head_dim, Left{t.k, ld, 1}, t.q_transposed, side, t.scores, side,
+               Result::replace);
+      if (key_block == block) mask_diagonal(t.scores, keys, minus_infinity);
+      online_softmax(t, keys);
+      for (std::int64_t i = 0; i < queries; ++i)
+#pragma omp simd
+        for (std::int64_t d = 0; d < ld; ++d) t.o[i * ld + d] *= t.rescale[i];
+      multiply(queries, ld, keys, Left{t.scores, 1, side}, t.v, ld, t.o, ld, Result::add);
+    }
+    finish(t, ld, mine, first, queries, (batch * shape.heads + head) * shape.seq + first);
+  }
+
+  void finish(ForwardTiles& t, std::int64_t ld, HeadView mine, std::int64_t first, std::int64_t queries,
+              std::int64_t lse_offset) const {
+    for (std::int64_t i = 0; i < queries; ++i) {
+      store(t.o + i * ld, ld, 1, shape.head_dim, 1.0f / t.sum[i], o, mine, first + i);
+      lse[lse_offset + i] = t.largest[i] + std::log(t.sum[i]);
+    }
+  }
+};
+
+/// Tiles for one item of the backward pass.
+struct BackwardTiles {
+  alignas(64) Rows q, q_transposed, dout, dout_transposed, k, v, dq;
+  alignas(64) Square p, ds;
+  alignas(64) float lse[side], delta[side];
+};
+
+/// An item is a sequence and a kv head: nobody else adds to its dk and dv, and its order is fixed.
+template <class T>
+struct Backward {
+  AttentionShape shape;
+  const T* q;
+  const T* k;
+  const T* v;
+  const T* o;
+  const float* lse;
+  const T* dout;
+  T* dq;
+  T* dk;
+  T* dv;
+  float* sums;  ///< [items][2][T][padded D]: dk, dv
+
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(shape.head_dim)); }
+
+  void operator()(std::int64_t item) const {
+    const std::int64_t batch = item / shape.kv_heads;
+    const std::int64_t kv_head = item % shape.kv_heads;
+    const std::int64_t group = shape.heads / shape.kv_heads;
+    const std::int64_t ld = tile::padded(shape.head_dim);
+    float* sum_k = sums + item * 2 * shape.seq * ld;
+    float* sum_v = sum_k + shape.seq * ld;
+    std::memset(sum_k, 0, static_cast<std::size_t>(2 * shape.seq * ld) * sizeof(float));
+    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
+      for (std::int64_t first = 0; first < shape.seq; first += side)
+        query_block(batch, head, first, sum_k, sum_v);
+    const HeadView theirs = head_view(shape, batch, kv_head, shape.kv_heads);
+    store(sum_k, ld, shape.seq, shape.head_dim, 1.0f, dk, theirs, 0);
+    store(sum_v, ld, shape.seq, shape.head_dim, 1.0f, dv, theirs, 0);
+  }
+
+  void query_block(std::int64_t batch, std::int64_t head, std::int64_t first, float* sum_k,
+                   float* sum_v) const {
+    BackwardTiles t;
+    const std::int64_t ld = tile::padded(shape.head_dim);
+    const std::int64_t queries = shape.seq - first < side ? shape.seq - first : side;
+    const HeadView mine = head_view(shape, batch, head, shape.heads);
+    const HeadView theirs = head_view(shape, batch, head / (shape.heads / shape.kv_heads), shape.kv_heads);
+    load_queries(t, ld, mine, first, queries, (batch * shape.heads + head) * shape.seq + first);
+    for (std::int64_t begin = 0; begin <= first; begin += side) {
+      const std::int64_t keys = shape.seq - begin < side ? shape.seq - begin : side;
+      load(k, theirs, begin, keys, shape.head_dim, 1.0f, t.k, ld, keys);
+      load(v, theirs, begin, keys, shape.head_dim, 1.0f, t.v, ld, keys);
+      score_gradients(t, ld, keys, begin == first);
+      multiply(keys, ld, queries, Left{t.p, side, 1}, t.dout, ld, sum_v + begin * ld, ld, Result::add);
+      multiply(keys, ld, queries, Left{t.ds, side, 1}, t.q, ld, sum_k + begin * ld, ld, Result::add);
+      multiply(queries, ld, keys, Left{t.ds, 1, side}, t.k, ld, t.dq, ld, Result::add);
+    }
+    store(t.dq, ld, queries, shape.head_dim, scale(), dq, mine, first);
+  }
+
+  /// The tile's queries (scaled) and output gradients, both ways round, with lse and delta = sum of dout * o.
+  void load_queries(BackwardTiles& t, std::int64_t ld, HeadView mine, std::int64_t first,
+                    std::int64_t queries, std::int64_t lse_offset) const {
+    load(q, mine, first, queries, shape.head_dim, scale(), t.q, ld, side);
+    load(dout, mine, first, queries, shape.head_dim, 1.0f, t.dout, ld, side);
+    load(o, mine, first, queries, shape.head_dim, 1.0f, t.dq, ld, side);
+    for (std::int64_t i = 0; i < side; ++i) {
+      float delta = 0;
+#pragma omp simd reduction(+ : delta)
+      for (std::int64_t d = 0; d < ld; ++d) delta += t.dout[i * ld + d] * t.dq[i * ld + d];
+      t.delta[i] = delta;
+      t.lse[i] = i < queries ? lse[lse_offset + i] : 0.0f;
+    }
+    transpose(t.q, ld, shape.head_dim, t.q_transposed);
+    transpose(t.dout, ld, shape.head_dim, t.dout_transposed);
+    std::memset(t.dq, 0, static_cast<std::size_t>(side * ld) * sizeof(float));
+  }
+
+  /// p = exp(score - lse) and ds = p * (dp - delta), both [key][query].
+  void score_gradients(BackwardTiles& t, std::int64_t ld, std::int64_t keys, bool diagonal) const {
+    multiply(keys, side, shape.head_dim, Left{t.k, ld, 1}, t.q_transposed, side, t.p, side, Result::replace);
+    multiply(keys, side, shape.head_dim, Left{t.v, ld, 1}, t.dout_transposed, side, t.ds, side,
+             Result::replace);
+    if (diagonal) mask_diagonal(t.p, keys, minus_infinity);
+    for (std::int64_t key = 0; key < keys; ++key)
+#pragma omp simd
+      for (std::int64_t i = 0; i < side; ++i) {
+        const float p = exp_f32(t.p[key * side + i] - t.lse[i]);
+        t.p[key * side + i] = p;
+        t.ds[key * side + i] = p * (t.ds[key * side + i] - t.delta[i]);
+      }
+  }
+};
+
+template <class Work>
+void run(Space& space, const char* name, std::int64_t items, const Work& work) {
+  using Policy =
+      Kokkos::RangePolicy<Execution, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
+  Kokkos::parallel_for(name, Policy(execution_of(space), 0, items, Kokkos::ChunkSize(1)), work);
+}
+
+}  // namespace
+
+void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
+               void* o, float* lse) {
+  const std::int64_t blocks = (shape.seq + side - 1) / side;
+  with_float_type("attention", t, [&](auto type) {
+    using T = decltype(type);
+    run(space, "weft::attention::forward", shape.batch * shape.heads * blocks,
+        Forward<T>{shape, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
+                   static_cast<T*>(o), lse, blocks});
+  });
+}
+
+void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& g) {
+  with_float_type("attention_grad", t, [&](auto type) {
+    using T = decltype(type);
+    run(space, "weft::attention::backward", shape.batch * shape.kv_heads,
+        Backward<T>{shape, static_cast<const T*>(g.q), static_cast<const T*>(g.k), static_cast<const T*>(g.v),
+                    static_cast<const T*>(g.o), g.lse, static_cast<const T*>(g.do_), static_cast<T*>(g.dq),
+                    static_cast<T*>(g.dk), static_cast<T*>(g.dv), static_cast<float*>(g.scratch)});
+  });
+}
+
+std::size_t attention_grad_scratch_bytes(AttentionShape s) {
+  return static_cast<std::size_t>(s.batch * s.kv_heads * 2 * s.seq * tile::padded(s.head_dim)) *
+         sizeof(float);
+}
+
+}  // namespace weft::kernels::tiled

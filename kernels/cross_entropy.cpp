@@ -1,0 +1,138 @@
+#include "kernels/cross_entropy.hpp"
+
+#include "kernels/dispatch.hpp"
+#include "kernels/lanes.hpp"
+#include "kernels/math.hpp"
+
+namespace weft::kernels {
+
+namespace {
+
+constexpr std::int64_t chunk_rows = 256;
+
+std::int64_t chunk_count(std::int64_t rows) {
+  return (rows + chunk_rows - 1) / chunk_rows;
+}
+
+template <class T>
+struct Forward {
+  std::int64_t vocab;
+  const T* logits;
+  const std::int32_t* targets;
+  float* lse;
+  float* losses;  ///< [rows]
+
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
+    const T* z = logits + row * vocab;
+    const std::int32_t target = targets[row];
+    if (target < 0) {
+      lanes.once([&] { lse[row] = losses[row] = 0; });
+      return;
+    }
+    const float largest = lanes.max(vocab, [&](std::int64_t c) { return to_float(z[c]); });
+    const float sum = lanes.sum(vocab, [&](std::int64_t c) { return exp_f32(to_float(z[c]) - largest); });
+    lanes.once([&] {
+      const float log_sum = Kokkos::log(sum);
+      lse[row] = largest + log_sum;
+      losses[row] = log_sum + (largest - to_float(z[target]));  // the larger terms cancel first
+    });
+  }
+};
+
+struct SumChunk {
+  std::int64_t rows;
+  const float* losses;
+  const std::int32_t* targets;
+  double* partial;  ///< [chunks][2]
+
+  KOKKOS_FUNCTION void operator()(std::int64_t chunk) const {
+    const std::int64_t end = (chunk + 1) * chunk_rows < rows ? (chunk + 1) * chunk_rows : rows;
+    double sum = 0;
+    double count = 0;
+    for (std::int64_t row = chunk * chunk_rows; row < end; ++row) {
+      sum += static_cast<double>(losses[row]);
+      count += targets[row] < 0 ? 0.0 : 1.0;
+    }
+    partial[2 * chunk] = sum;
+    partial[2 * chunk + 1] = count;
+  }
+};
+
+struct SumChunks {
+  std::int64_t chunks;
+  const double* partial;
+  double* totals;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t) const {
+    double sum = 0;
+    double count = 0;
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      sum += partial[2 * chunk];
+      count += partial[2 * chunk + 1];
+    }
+    totals[0] = sum;
+    totals[1] = count;
+  }
+};
+
+template <class T>
+struct Backward {
+  std::int64_t vocab;
+  const T* logits;
+  const std::int32_t* targets;
+  const float* lse;
+  T* dlogits;
+
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
+    const T* z = logits + row * vocab;
+    T* dz = dlogits + row * vocab;
+    const std::int32_t target = targets[row];
+    if (target < 0) {
+      lanes.each(vocab, [&](std::int64_t c) { dz[c] = from_float<T>(0.0f); });
+      return;
+    }
+    const float shift = lse[row];
+    lanes.each(vocab, [&](std::int64_t c) {
+      const float p = exp_f32(to_float(z[c]) - shift);
+      dz[c] = from_float<T>(c == target ? p - 1.0f : p);
+    });
+  }
+};
+
+}  // namespace
+
+void cross_entropy(Space& space, LossShape shape, DType t, const void* logits, const std::int32_t* targets,
+                   float* lse, double* totals, void* scratch) {
+  const std::int64_t chunks = chunk_count(shape.rows);
+  auto* partial = static_cast<double*>(scratch);
+  auto* losses = reinterpret_cast<float*>(partial + 2 * chunks);
+  with_float_type("cross_entropy", t, [&](auto type) {
+    using T = decltype(type);
+    for_each_row(space, "weft::cross_entropy::forward", shape.rows,
+                 Forward<T>{shape.vocab, static_cast<const T*>(logits), targets, lse, losses});
+  });
+  using Policy = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
+  Kokkos::parallel_for("weft::cross_entropy::sum_rows", Policy(execution_of(space), 0, chunks),
+                       SumChunk{shape.rows, losses, targets, partial});
+  Kokkos::parallel_for("weft::cross_entropy::sum_chunks", Policy(execution_of(space), 0, 1),
+                       SumChunks{chunks, partial, totals});
+}
+
+std::size_t cross_entropy_scratch_bytes(LossShape shape) {
+  return static_cast<std::size_t>(chunk_count(shape.rows)) * 2 * sizeof(double) +
+         static_cast<std::size_t>(shape.rows) * sizeof(float);
+}
+
+void cross_entropy_grad(Space& space, LossShape shape, DType t, const void* logits,
+                        const std::int32_t* targets, const float* lse, void* dlogits) {
+  with_float_type("cross_entropy_grad", t, [&](auto type) {
+    using T = decltype(type);
+    for_each_row(
+        space, "weft::cross_entropy::backward", shape.rows,
+        Backward<T>{shape.vocab, static_cast<const T*>(logits), targets, lse, static_cast<T*>(dlogits)});
+  });
+}
+
+}  // namespace weft::kernels

@@ -1,0 +1,137 @@
+// Internal: how a kernel's loops meet the machine. On the host a row belongs to one thread, whose loops the
+// compiler vectorises; on the device a row belongs to a team. Sums have a fixed order in both, whatever the
+// number of threads.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/kokkos_space.hpp"
+
+namespace weft::kernels {
+
+/// A row's workers on the host.
+struct SimdLanes {
+  template <class F>
+  void each(std::int64_t n, const F& f) const {
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i) f(i);
+  }
+  template <class F>
+  float sum(std::int64_t n, const F& f) const {
+    float total = 0;
+#pragma omp simd reduction(+ : total)
+    for (std::int64_t i = 0; i < n; ++i) total += f(i);
+    return total;
+  }
+  template <class F>
+  float max(std::int64_t n, const F& f) const {
+    float largest = -Kokkos::Experimental::infinity_v<float>;
+#pragma omp simd reduction(max : largest)
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float x = f(i);
+      largest = x > largest ? x : largest;
+    }
+    return largest;
+  }
+  template <class F>
+  void once(const F& f) const {
+    f();
+  }
+};
+
+/// A row's workers on the device: the threads of a team.
+template <class Member>
+struct TeamLanes {
+  const Member& member;
+
+  template <class F>
+  KOKKOS_FUNCTION void each(std::int64_t n, const F& f) const {
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, n), f);
+  }
+  template <class F>
+  KOKKOS_FUNCTION float sum(std::int64_t n, const F& f) const {
+    float total = 0;
+    Kokkos::parallel_reduce(
+        Kokkos::TeamVectorRange(member, n), [&](std::int64_t i, float& t) { t += f(i); }, total);
+    return total;
+  }
+  template <class F>
+  KOKKOS_FUNCTION float max(std::int64_t n, const F& f) const {
+    float largest = 0;
+    Kokkos::parallel_reduce(
+        Kokkos::TeamVectorRange(member, n),
+        [&](std::int64_t i, float& m) {
+          const float x = f(i);
+          m = x > m ? x : m;
+        },
+        Kokkos::Max<float>(largest));
+    return largest;
+  }
+  template <class F>
+  KOKKOS_FUNCTION void once(const F& f) const {
+    Kokkos::single(Kokkos::PerTeam(member), f);
+  }
+};
+
+namespace detail {
+
+template <class F>
+struct OnTeam {
+  F f;
+  template <class Member>
+  KOKKOS_FUNCTION void operator()(const Member& member) const {
+    f(TeamLanes<Member>{member}, static_cast<std::int64_t>(member.league_rank()));
+  }
+};
+
+template <class F>
+struct OnThread {
+  F f;
+  void operator()(std::int64_t row) const { f(SimdLanes{}, row); }
+};
+
+inline constexpr std::int64_t host_block = 4096;
+
+template <class F>
+struct OnBlock {
+  F f;
+  std::int64_t n;
+  void operator()(std::int64_t block) const {
+    const std::int64_t first = block * host_block;
+    const std::int64_t last = first + host_block < n ? first + host_block : n;
+#pragma omp simd
+    for (std::int64_t i = first; i < last; ++i) f(i);
+  }
+};
+
+}  // namespace detail
+
+/// f(lanes, row) for every row.
+template <class F>
+void for_each_row(Space& space, const char* name, std::int64_t rows, const F& f) {
+  if (rows == 0) return;
+  if constexpr (runs_on_host) {
+    using Policy = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
+    Kokkos::parallel_for(name, Policy(execution_of(space), 0, rows), detail::OnThread<F>{f});
+  } else {
+    constexpr int team_size = 256;
+    Kokkos::parallel_for(
+        name, Kokkos::TeamPolicy<Execution>(execution_of(space), static_cast<int>(rows), team_size),
+        detail::OnTeam<F>{f});
+  }
+}
+
+/// f(i) for every i below n; different i must not touch the same element.
+template <class F>
+void for_each_element(Space& space, const char* name, std::int64_t n, const F& f) {
+  if (n == 0) return;
+  using Policy = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
+  if constexpr (runs_on_host) {
+    const std::int64_t blocks = (n + detail::host_block - 1) / detail::host_block;
+    Kokkos::parallel_for(name, Policy(execution_of(space), 0, blocks), detail::OnBlock<F>{f, n});
+  } else {
+    Kokkos::parallel_for(name, Policy(execution_of(space), 0, n), f);
+  }
+}
+
+}  // namespace weft::kernels

@@ -1,0 +1,52 @@
+// Matrix products of a linear layer and of its gradients. Weights are [out, in], as in torch.nn.Linear.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/dtype.hpp"
+#include "kernels/space.hpp"
+
+namespace weft::kernels {
+
+/// With x [rows, in], w [out, in], y [rows, out]:
+enum class MatmulForm {
+  forward,  ///< y = x w^T
+  dgrad,    ///< dx = dy w
+  wgrad     ///< dw = dy^T x
+};
+
+struct MatmulSpec {
+  MatmulForm form;
+  std::int64_t rows;  ///< B*T
+  std::int64_t in;
+  std::int64_t out;
+  DType type;    ///< of both operands: f32 or bf16
+  DType result;  ///< f32 or bf16; f32 when type is f32
+};
+
+/// A matmul of one shape, prepared once: oneDNN on the host (for the number of threads at construction),
+/// cuBLASLt on CUDA. Sums are fp32, fp32 operands are never rounded to bf16 or TF32, and the result is
+/// written, never accumulated. Where oneDNN has no bf16 (below AVX-512) operands are converted to fp32 in the
+/// scratch. Throws std::logic_error for other types or empty sizes.
+class Matmul {
+ public:
+  explicit Matmul(const MatmulSpec& spec);
+  ~Matmul();
+  Matmul(Matmul&&) noexcept;
+  Matmul& operator=(Matmul&&) noexcept;
+
+  /// Bytes of device memory that run() needs, 256-byte aligned; may be 0.
+  std::size_t scratch_bytes() const;
+
+  /// (a, b, c) = (x, w, y), (dy, w, dx) or (dy, x, dw): dense, row-major. cuBLASLt wants them aligned to 16
+  /// bytes and otherwise throws std::logic_error. Not thread-safe: one call at a time.
+  void run(Space& space, const void* a, const void* b, void* c, void* scratch);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft::kernels

@@ -1,0 +1,133 @@
+// The host's matmul, on oneDNN.
+#include <array>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "kernels/elementwise.hpp"
+#include "kernels/matmul.hpp"
+#include "kernels/matmul_spec.hpp"
+
+namespace weft::kernels {
+
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+
+dnnl::engine& cpu() {
+  static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::memory::data_type data_type(DType t) {
+  return t == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+dnnl::matmul::primitive_desc describe(const MatmulSizes& s, DType type, DType result) {
+  const dnnl::memory::desc a({s.m, s.k}, data_type(type), s.a_transposed ? Tag::ba : Tag::ab);
+  const dnnl::memory::desc b({s.k, s.n}, data_type(type), s.b_transposed ? Tag::ba : Tag::ab);
+  const dnnl::memory::desc c({s.m, s.n}, data_type(result), Tag::ab);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);  // the environment could ask for bf16 inside fp32
+  return dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, c), attributes, cpu());
+}
+
+bool has_bf16() {
+  static const bool yes = [] {
+    try {
+      describe({1, 1, 1, false, false}, DType::bf16, DType::f32);
+      return true;
+    } catch (const dnnl::error&) {
+      return false;
+    }
+  }();
+  return yes;
+}
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+}  // namespace
+
+struct Matmul::Impl {
+  explicit Impl(const MatmulSpec& matmul)
+      : spec(matmul),
+        sizes(sizes_of(matmul)),
+        widened(matmul.type == DType::bf16 && !has_bf16()),
+        descriptor(describe(sizes, widened ? DType::f32 : matmul.type, widened ? DType::f32 : matmul.result)),
+        primitive(descriptor),
+        stream(cpu()),
+        a(descriptor.src_desc(), cpu(), nullptr),
+        b(descriptor.weights_desc(), cpu(), nullptr),
+        c(descriptor.dst_desc(), cpu(), nullptr),
+        scratchpad(descriptor.scratchpad_desc(), cpu(), nullptr),
+        arguments{{{DNNL_ARG_SRC, a.get()},
+                   {DNNL_ARG_WEIGHTS, b.get()},
+                   {DNNL_ARG_DST, c.get()},
+                   {DNNL_ARG_SCRATCHPAD, scratchpad.get()}}} {}
+
+  std::size_t pad_bytes() const { return aligned(descriptor.scratchpad_desc().get_size()); }
+  std::size_t wide_bytes(std::int64_t elements) const {
+    return aligned(static_cast<std::size_t>(elements) * sizeof(float));
+  }
+
+  std::size_t scratch_bytes() const {
+    if (!widened) return pad_bytes();
+    const bool narrow_result = spec.result == DType::bf16;
+    return pad_bytes() + wide_bytes(sizes.m * sizes.k) + wide_bytes(sizes.k * sizes.n) +
+           (narrow_result ? wide_bytes(sizes.m * sizes.n) : 0);
+  }
+
+  void execute(const void* a_data, const void* b_data, void* c_data, void* pad) {
+    // oneDNN does not write what it calls src and weights; its memory object has no const form.
+    a.set_data_handle(const_cast<void*>(a_data));
+    b.set_data_handle(const_cast<void*>(b_data));
+    c.set_data_handle(c_data);
+    scratchpad.set_data_handle(pad);
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive.get(), stream.get(),
+                                                   static_cast<int>(arguments.size()), arguments.data()),
+                            "matmul: oneDNN could not execute");
+  }
+
+  void execute_widened(Space& space, const void* a_data, const void* b_data, void* c_data,
+                       std::byte* scratch) {
+    std::byte* wide_a = scratch + pad_bytes();
+    std::byte* wide_b = wide_a + wide_bytes(sizes.m * sizes.k);
+    cast(space, sizes.m * sizes.k, DType::bf16, a_data, DType::f32, wide_a);
+    cast(space, sizes.k * sizes.n, DType::bf16, b_data, DType::f32, wide_b);
+    if (spec.result == DType::f32) return execute(wide_a, wide_b, c_data, scratch);
+    std::byte* wide_c = wide_b + wide_bytes(sizes.k * sizes.n);
+    execute(wide_a, wide_b, wide_c, scratch);
+    cast(space, sizes.m * sizes.n, DType::f32, wide_c, DType::bf16, c_data);
+  }
+
+  MatmulSpec spec;
+  MatmulSizes sizes;
+  bool widened;  ///< bf16 operands, fp32 arithmetic
+  dnnl::matmul::primitive_desc descriptor;
+  dnnl::matmul primitive;
+  dnnl::stream stream;
+  dnnl::memory a, b, c, scratchpad;
+  std::array<dnnl_exec_arg_t, 4> arguments;
+};
+
+Matmul::Matmul(const MatmulSpec& spec) {
+  check(spec);
+  impl_ = std::make_unique<Impl>(spec);
+}
+Matmul::~Matmul() = default;
+Matmul::Matmul(Matmul&&) noexcept = default;
+Matmul& Matmul::operator=(Matmul&&) noexcept = default;
+
+std::size_t Matmul::scratch_bytes() const {
+  return impl_->scratch_bytes();
+}
+
+void Matmul::run(Space& space, const void* a, const void* b, void* c, void* scratch) {
+  if (impl_->widened)
+    impl_->execute_widened(space, a, b, c, static_cast<std::byte*>(scratch));
+  else
+    impl_->execute(a, b, c, scratch);
+}
+
+}  // namespace weft::kernels

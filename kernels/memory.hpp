@@ -1,0 +1,40 @@
+// Device memory and the copies to and from it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "kernels/space.hpp"
+
+namespace weft::kernels {
+
+/// Owns device memory, zeroed, aligned to 256 bytes. On the host, buffers of 2 MiB and more ask for huge
+/// pages and are first touched by all threads. Throws std::bad_alloc or Kokkos' exception when there is not
+/// enough.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(std::size_t bytes, const std::string& label);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  void* allocation_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Host to device and device to host; `bytes` have arrived when these return. They wait for the kernels
+/// before them.
+void copy_to_device(Space& space, void* device, const void* host, std::size_t bytes);
+void copy_to_host(Space& space, void* host, const void* device, std::size_t bytes);
+
+/// Device to device, in the order of `space`. The ranges must not overlap.
+void copy(Space& space, void* to, const void* from, std::size_t bytes);
+void fill_zero(Space& space, void* data, std::size_t bytes);
+
+}  // namespace weft::kernels

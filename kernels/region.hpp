@@ -1,0 +1,18 @@
+// Named regions for Kokkos Tools: a profiler attributes kernels to module paths.
+#pragma once
+
+namespace weft::kernels {
+
+/// Opens a region for its lifetime; one branch when no tool is loaded. `name` is not copied.
+class Region {
+ public:
+  explicit Region(const char* name);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+ private:
+  bool open_;
+};
+
+}  // namespace weft::kernels

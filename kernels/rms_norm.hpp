@@ -1,0 +1,40 @@
+// RMSNorm (Zhang & Sennrich, 2019).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.hpp"
+#include "kernels/space.hpp"
+
+namespace weft::kernels {
+
+struct RowShape {
+  std::int64_t rows;  ///< B*T
+  std::int64_t dim;   ///< C
+};
+
+/// y[r, :] = x[r, :] * rstd[r] * w, with rstd[r] = 1 / sqrt(mean(x[r, :]^2) + eps). x, y [rows, dim] and w
+/// [dim] of type `t` (f32 or bf16; std::logic_error otherwise); rstd [rows] fp32. Sums and products are fp32,
+/// rounded once. y may be x.
+void rms_norm(Space& space, RowShape shape, DType t, const void* x, const void* w, float eps, void* y,
+              float* rstd);
+
+/// Operands of rms_norm_grad. x, dy, dx [rows, dim] and w [dim] of the call's type; dx may be dy.
+struct RmsNormGrad {
+  const void* x;
+  const void* w;
+  const float* rstd;  ///< [rows], from the forward pass
+  const void* dy;
+  void* dx;
+  void* dw;       ///< [dim] of dw_type, written
+  DType dw_type;  ///< f32 or bf16
+  void* scratch;  ///< rms_norm_grad_scratch_bytes(shape): fp32 partial sums of dw for each block of rows
+};
+
+/// dx and dw of rms_norm. dw is summed in fp32 over blocks of rows whose number depends on `rows` only, then
+/// over the blocks in order: its bits do not depend on the number of threads.
+void rms_norm_grad(Space& space, RowShape shape, DType t, const RmsNormGrad& grad);
+std::size_t rms_norm_grad_scratch_bytes(RowShape shape);
+
+}  // namespace weft::kernels

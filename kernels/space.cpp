@@ -1,0 +1,53 @@
+#include "kernels/space.hpp"
+
+#include "kernels/kokkos_space.hpp"
+
+namespace weft::kernels {
+
+namespace {
+
+Execution make_execution() {
+#ifdef KOKKOS_ENABLE_CUDA
+  // A partition of one is an instance with a stream of its own, which Kokkos destroys with the last copy.
+  return Kokkos::Experimental::partition_space(Execution(), 1)[0];
+#else
+  return Execution();
+#endif
+}
+
+}  // namespace
+
+void initialize() {
+  if (!Kokkos::is_initialized() && !Kokkos::is_finalized()) Kokkos::initialize();
+}
+
+void finalize() {
+  if (Kokkos::is_initialized()) Kokkos::finalize();
+}
+
+Space::Space() : impl_(new Impl{make_execution()}) {}
+Space::~Space() = default;
+Space::Space(Space&&) noexcept = default;
+Space& Space::operator=(Space&&) noexcept = default;
+
+void fence(Space& space) {
+  execution_of(space).fence("weft::fence");
+}
+
+void* native_stream([[maybe_unused]] const Space& space) {
+#ifdef KOKKOS_ENABLE_CUDA
+  return execution_of(space).cuda_stream();
+#else
+  return nullptr;
+#endif
+}
+
+int concurrency() {
+  return Execution().concurrency();
+}
+
+bool device_is_host() {
+  return runs_on_host;
+}
+
+}  // namespace weft::kernels

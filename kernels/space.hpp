@@ -1,0 +1,38 @@
+// The execution space that every kernel takes first: where it runs and in what order.
+#pragma once
+
+#include <memory>
+
+namespace weft::kernels {
+
+/// Starts and ends Kokkos. The number of host threads comes from OMP_NUM_THREADS. Repeated calls do nothing.
+void initialize();
+void finalize();
+
+/// One in-order queue of kernels. On CUDA it owns a stream; on the host kernels have run when their call
+/// returns. Create it after initialize() and destroy it before finalize().
+class Space {
+ public:
+  Space();
+  ~Space();
+  Space(Space&&) noexcept;
+  Space& operator=(Space&&) noexcept;
+
+  struct Impl;  ///< Kokkos' execution instance; see kokkos_space.hpp
+  Impl& impl() { return *impl_; }
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The host waits for everything enqueued on `space`.
+void fence(Space& space);
+/// The cudaStream_t of `space`; nullptr where the device is the host.
+void* native_stream(const Space& space);
+/// Host threads (or device lanes) that the default execution space runs at once.
+int concurrency();
+/// Whether device memory can be read and written by the host.
+bool device_is_host();
+
+}  // namespace weft::kernels

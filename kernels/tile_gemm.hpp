@@ -1,0 +1,92 @@
+// Internal, host only: products of small fp32 tiles that sit in the nearest caches, in registers of the
+// machine's width. GCC's vector extension keeps the accumulators in registers, which its vectoriser does not
+// for arrays.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::kernels::tile {
+
+#if defined(__AVX512F__)
+inline constexpr int width = 16;
+inline constexpr int micro_rows = 6;
+inline constexpr int micro_vectors = 4;
+#elif defined(__AVX__)
+inline constexpr int width = 8;
+inline constexpr int micro_rows = 6;
+inline constexpr int micro_vectors = 2;
+#else
+inline constexpr int width = 4;
+inline constexpr int micro_rows = 4;
+inline constexpr int micro_vectors = 2;
+#endif
+
+/// `width` floats at any address that a float may have.
+using Vector = float __attribute__((vector_size(4 * width), aligned(4), may_alias));
+
+constexpr std::int64_t padded(std::int64_t n) {
+  return (n + width - 1) / width * width;
+}
+
+/// The left operand: element (i, k) at data[i * row_stride + k * k_stride], so that it may be a transpose.
+struct Left {
+  const float* data;
+  std::int64_t row_stride;
+  std::int64_t k_stride;
+};
+
+enum class Result { replace, add };
+
+namespace detail {
+
+template <int Rows, int Vectors>
+inline void micro(std::int64_t depth, Left a, const float* b, std::int64_t ldb, float* c, std::int64_t ldc,
+                  Result result) {
+  Vector sum[Rows][Vectors] = {};
+  for (std::int64_t k = 0; k < depth; ++k) {
+    Vector right[Vectors];
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) right[j] = *reinterpret_cast<const Vector*>(b + k * ldb + j * width);
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) {
+      const float left = a.data[i * a.row_stride + k * a.k_stride];
+#pragma GCC unroll 8
+      for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) {
+      auto* out = reinterpret_cast<Vector*>(c + i * ldc + j * width);
+      *out = result == Result::add ? *out + sum[i][j] : sum[i][j];
+    }
+}
+
+template <int Vectors>
+inline void column(std::int64_t m, std::int64_t depth, Left a, const float* b, std::int64_t ldb, float* c,
+                   std::int64_t ldc, Result result) {
+  std::int64_t i = 0;
+  const auto from = [&](std::int64_t row) {
+    return Left{a.data + row * a.row_stride, a.row_stride, a.k_stride};
+  };
+  for (; i + micro_rows <= m; i += micro_rows)
+    micro<micro_rows, Vectors>(depth, from(i), b, ldb, c + i * ldc, ldc, result);
+  for (; i + 2 <= m; i += 2) micro<2, Vectors>(depth, from(i), b, ldb, c + i * ldc, ldc, result);
+  if (i < m) micro<1, Vectors>(depth, from(i), b, ldb, c + i * ldc, ldc, result);
+}
+
+}  // namespace detail
+
+/// c [m, n] = a [m, depth] b [depth, n], or += it. b and c are row-major; n is a multiple of `width`. The
+/// order of a sum is that of k, whatever the sizes.
+inline void multiply(std::int64_t m, std::int64_t n, std::int64_t depth, Left a, const float* b,
+                     std::int64_t ldb, float* c, std::int64_t ldc, Result result) {
+  constexpr int block = micro_vectors * width;
+  std::int64_t j = 0;
+  for (; j + block <= n; j += block)
+    detail::column<micro_vectors>(m, depth, a, b + j, ldb, c + j, ldc, result);
+  for (; j < n; j += width) detail::column<1>(m, depth, a, b + j, ldb, c + j, ldc, result);
+}
+
+}  // namespace weft::kernels::tile

@@ -1,0 +1,163 @@
+// Built with contraction off (CMakeLists.txt): a multiply and an add fuse only where it says fma, in vector
+// loops and in their remainders alike.
+#include "kernels/update.hpp"
+
+#include "kernels/dispatch.hpp"
+#include "kernels/lanes.hpp"
+
+namespace weft::kernels {
+
+namespace {
+
+template <class G>
+struct AccumulateGrad {
+  const G* g;
+  float* acc;
+  bool keep;  ///< what acc holds
+
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
+    acc[i] = keep ? acc[i] + to_float(g[i]) : to_float(g[i]);
+  }
+};
+
+/// In: the four results of clip_scale. Exact powers of two without ldexp, which device code lacks for this
+/// range.
+struct ClipScale {
+  const std::int64_t* limbs;
+  const double* totals;
+  float max_norm;
+  float* out;
+
+  /// 2^e for -1074 <= e <= 1023, infinity above.
+  KOKKOS_FUNCTION static double power_of_two(int e) {
+    const std::uint64_t bits = e > 1023     ? 0x7ffull << 52
+                               : e >= -1022 ? static_cast<std::uint64_t>(e + 1023) << 52
+                                            : std::uint64_t{1} << (e + 1074);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+
+  /// exact_value() of base/exact_sum.hpp, for a register that holds no negative sum.
+  KOKKOS_FUNCTION double sum() const {
+    constexpr int last = exact_limbs - 1;
+    std::int64_t digits[exact_limbs];
+    std::int64_t carry = 0;
+    for (int i = 0; i < last; ++i) {
+      const std::int64_t value = limbs[i] + carry;
+      carry = value >> 32;
+      digits[i] = value & 0xffffffff;
+    }
+    double value = carry != 0 ? power_of_two(1024) : 0.0;
+    for (int i = last - 1; i >= 0; --i)
+      if (digits[i] != 0) value += static_cast<double>(digits[i]) * power_of_two(32 * i - 1074);
+    return limbs[last] != 0 ? Kokkos::Experimental::quiet_NaN_v<double> : value;
+  }
+
+  KOKKOS_FUNCTION void operator()(std::int64_t) const {
+    const double count = totals[1];
+    if (!(count > 0)) {
+      for (int i = 0; i < 4; ++i) out[i] = 0;
+      return;
+    }
+    const double norm = Kokkos::sqrt(sum()) / count;
+    const double factor = static_cast<double>(max_norm) / (norm + 1e-6);
+    const bool clips = max_norm > 0 && !(factor >= 1.0);  // a NaN stays a NaN
+    out[0] = static_cast<float>(norm);
+    out[1] = static_cast<float>((clips ? factor : 1.0) / count);
+    out[2] = static_cast<float>(totals[0] / count);
+    out[3] = static_cast<float>(count);
+  }
+};
+
+struct ReduceTotals {
+  std::int64_t ranks;
+  std::int64_t rounds;
+  const double* in;
+  double* out;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t which) const {
+    double sum = 0;
+    for (std::int64_t round = 0; round < rounds; ++round)
+      for (std::int64_t rank = 0; rank < ranks; ++rank) sum += in[(rank * rounds + round) * 2 + which];
+    out[which] = sum;
+  }
+};
+
+struct AdamConstants {
+  float beta2;
+  float one_minus_beta1;
+  float one_minus_beta2;
+  float eps;
+};
+
+template <class P>
+struct AdamStep {
+  AdamConstants c;
+  const StepBlock* step;
+  const float* scale;
+  const float* grad;
+  float* master;
+  float* exp_avg;
+  float* exp_avg_sq;
+  P* param;  ///< null: the master is the parameter
+
+  KOKKOS_FUNCTION float update(std::int64_t i) const {
+    const float g = grad[i] * scale[1];
+    const float m = Kokkos::fma(c.one_minus_beta1, g - exp_avg[i], exp_avg[i]);
+    const float v = Kokkos::fma(c.one_minus_beta2 * g, g, c.beta2 * exp_avg_sq[i]);
+    const float denominator = Kokkos::sqrt(v) / step->bias2_sqrt + c.eps;
+    const float p = Kokkos::fma(-step->step_size, m / denominator, master[i] * step->decay);
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    master[i] = p;
+    return p;
+  }
+};
+
+template <class P>
+struct AdamMasterOnly : AdamStep<P> {
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const { this->update(i); }
+};
+
+template <class P>
+struct AdamWithParam : AdamStep<P> {
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const { this->param[i] = from_float<P>(this->update(i)); }
+};
+
+}  // namespace
+
+void accumulate(Space& space, std::int64_t n, DType g_type, const void* g, float* acc, Accumulate mode) {
+  with_float_type("accumulate", g_type, [&](auto type) {
+    using G = decltype(type);
+    for_each_element(space, "weft::accumulate::add", n,
+                     AccumulateGrad<G>{static_cast<const G*>(g), acc, mode == Accumulate::add});
+  });
+}
+
+void reduce_totals(Space& space, std::int64_t ranks, std::int64_t rounds, const double* in, double* out) {
+  Kokkos::parallel_for("weft::reduce_totals::add", Kokkos::RangePolicy<Execution>(execution_of(space), 0, 2),
+                       ReduceTotals{ranks, rounds, in, out});
+}
+
+void clip_scale(Space& space, const std::int64_t* limbs, const double* totals, float max_norm, float* out) {
+  Kokkos::parallel_for("weft::clip_scale::scale", Kokkos::RangePolicy<Execution>(execution_of(space), 0, 1),
+                       ClipScale{limbs, totals, max_norm, out});
+}
+
+void adamw(Space& space, std::int64_t n, const AdamW& adam, const float* grad, float* master, float* exp_avg,
+           float* exp_avg_sq, DType param_type, void* param) {
+  const AdamConstants constants{static_cast<float>(adam.beta2), static_cast<float>(1.0 - adam.beta1),
+                                static_cast<float>(1.0 - adam.beta2), adam.eps};
+  with_float_type("adamw", param_type, [&](auto type) {
+    using P = decltype(type);
+    const AdamStep<P> step{constants, adam.step, adam.scale, grad,
+                           master,    exp_avg,   exp_avg_sq, static_cast<P*>(param)};
+    if (param == nullptr || param == static_cast<void*>(master))
+      for_each_element(space, "weft::adamw::step", n, AdamMasterOnly<P>{step});
+    else
+      for_each_element(space, "weft::adamw::step", n, AdamWithParam<P>{step});
+  });
+}
+
+}  // namespace weft::kernels

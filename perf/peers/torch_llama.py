@@ -1,0 +1,133 @@
+"""Trains a Llama on random tokens with PyTorch on the CPU (gloo), and prints one JSON line: a peer for Weft's bench decks.
+
+    torchrun --nproc-per-node 2 torch_llama.py --mode fsdp2c --dtype bf16
+
+Modes: single; ddp; fsdp2; simplefsdp (torchtitan's, compiled, with its manual bucket plan: a bucket a block). A c at the end
+compiles the blocks. tok_s counts the tokens of all ranks in the median step; a step is the slowest rank's."""
+import argparse
+import json
+import os
+import resource
+import statistics
+import time
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from llama import Llama, Shape
+
+MODES = ("single", "ddp", "ddpc", "fsdp2", "fsdp2c", "simplefsdp")
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--mode", default="fsdp2", choices=MODES)
+    p.add_argument("--dtype", default="fp32", choices=("fp32", "bf16"), help="of parameters and activations; the master is fp32")
+    p.add_argument("--reduce", default="fp32", choices=("fp32", "bf16"), help="of gradients on the wire")
+    p.add_argument("--reshard", type=int, default=1, help="fsdp2: 1 gathers again in the backward pass")
+    p.add_argument("--steps", type=int, default=12)
+    p.add_argument("--skip", type=int, default=3, help="first steps that do not count (compilation, caches)")
+    p.add_argument("--batch", type=int, default=4, help="sequences a rank")
+    p.add_argument("--threads", type=int, default=1)
+    for name in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq"):
+        p.add_argument("--" + name, type=int, default=getattr(Shape, name))
+    a = p.parse_args()
+    if a.steps <= a.skip:
+        p.error(f"--steps {a.steps} leaves nothing to measure after --skip {a.skip}")
+    return a
+
+
+def with_ddp(model, wire):
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    if wire == torch.bfloat16:
+        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+        model.register_comm_hook(None, bf16_compress_hook)
+    return model
+
+
+def with_fsdp2(model, low_precision, wire, reshard):
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=wire) if low_precision else MixedPrecisionPolicy()
+    for layer in model.layers:
+        fully_shard(layer, mp_policy=policy, reshard_after_forward=reshard)
+    return fully_shard(model, mp_policy=policy)
+
+
+def with_simplefsdp(model, low_precision, wire, ranks):
+    import torch._inductor.config as inductor
+    from torch._inductor.fx_passes.overlap_manual_scheduling import manual_overlap_bucketing
+    from torch.distributed.device_mesh import init_device_mesh
+    from torchtitan.experiments.graph_trainer.simple_fsdp import MixedPrecisionPolicy, data_parallel
+    plan = ["embed"] + [f"layers.{i}" for i in range(len(model.layers))] + ["head"]
+    inductor.allow_buffer_reuse = inductor.reorder_for_peak_memory = inductor.reorder_for_compute_comm_overlap = False
+    inductor.post_grad_custom_post_pass = lambda graph: manual_overlap_bucketing(
+        graph.owning_module, module_bucket_plans=plan, insert_overlap_deps=False)
+    policy = MixedPrecisionPolicy(torch.bfloat16, wire) if low_precision else MixedPrecisionPolicy()
+    return torch.compile(data_parallel(model, init_device_mesh("cpu", (ranks,)), "fully_shard", policy), fullgraph=True)
+
+
+def parallel(model, a, ranks):
+    low_precision, wire = a.dtype == "bf16", torch.bfloat16 if a.reduce == "bf16" else torch.float32
+    if a.mode in ("ddpc", "fsdp2c"):
+        for layer in model.layers:
+            layer.compile()
+    if a.mode in ("ddp", "ddpc"):
+        return with_ddp(model, wire)
+    if a.mode in ("fsdp2", "fsdp2c"):
+        return with_fsdp2(model, low_precision, wire, bool(a.reshard))
+    if a.mode == "simplefsdp":
+        return with_simplefsdp(model, low_precision, wire, ranks)
+    return model
+
+
+def train(model, a, rank):
+    """Losses and seconds of each step on this rank."""
+    # FSDP casts parameters itself; DDP and a single process take PyTorch's usual way, autocast.
+    cast = torch.autocast("cpu", torch.bfloat16) if a.dtype == "bf16" and "fsdp" not in a.mode else nullcontext()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    g = torch.Generator().manual_seed(1234 + rank)
+    losses, seconds = [], []
+    for _ in range(a.steps):
+        x = torch.randint(0, a.vocab, (a.batch, a.seq + 1), generator=g)
+        start = time.perf_counter()
+        with cast:
+            logits = model(x[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1).float(), x[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+        seconds.append(time.perf_counter() - start)
+    return losses, seconds
+
+
+def main():
+    a = arguments()
+    torch.set_num_threads(a.threads)
+    torch.manual_seed(0)
+    ranks, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+    if ranks > 1:
+        dist.init_process_group("gloo")
+    elif a.mode != "single":
+        raise SystemExit(f"--mode {a.mode} needs torchrun with two ranks or more; alone, use --mode single")
+    model = Llama(Shape(**{k: getattr(a, k) for k in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq")}))
+    parameters = sum(p.numel() for p in model.parameters())
+    losses, seconds = train(parallel(model, a, ranks), a, rank)
+    worst = torch.tensor(seconds[a.skip:] + [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024], dtype=torch.float64)
+    if ranks > 1:
+        dist.all_reduce(worst, dist.ReduceOp.MAX)
+    steps = worst[:-1].tolist()
+    if rank == 0:
+        step = statistics.median(steps)
+        print(json.dumps(dict(mode=a.mode, dtype=a.dtype, reduce=a.reduce, ranks=ranks, params=parameters, step_s=round(step, 4),
+                              step_min_s=round(min(steps), 4), step_max_s=round(max(steps), 4),
+                              tok_s=round(ranks * a.batch * a.seq / step, 1), rss_mib=round(worst[-1].item()),
+                              loss_first=losses[0], loss_last=losses[-1])), flush=True)
+    if ranks > 1:
+        dist.destroy_process_group()
+
+
+main()

@@ -1,0 +1,22 @@
+// Lanes: the queues that a plan's instructions run on. On CUDA a lane is a stream; on the host `compute` is the main thread
+// and the communication lanes are first-in-first-out queues of the communication thread.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace weft {
+
+enum class Lane : std::uint8_t { compute, gather, reduce };
+inline constexpr int lane_count = 3;
+
+constexpr std::string_view name_of(Lane lane) {
+  switch (lane) {
+    case Lane::compute: return "compute";
+    case Lane::gather: return "gather";
+    case Lane::reduce: return "reduce";
+  }
+  return "?";
+}
+
+}  // namespace weft

@@ -1,0 +1,44 @@
+#include "base/log.hpp"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "base/check.hpp"
+
+namespace weft::log {
+namespace {
+
+int g_rank = 0;
+
+spdlog::logger& logger() {
+  static spdlog::logger instance = [] {
+    spdlog::logger l("weft", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    l.set_pattern("%v");
+    l.flush_on(spdlog::level::info);
+    return l;
+  }();
+  return instance;
+}
+
+}  // namespace
+
+void set_rank(int rank) { g_rank = rank; }
+
+void add_file(const std::string& path) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, /*truncate=*/false);
+    sink->set_pattern("%Y-%m-%dT%H:%M:%S %l %v");
+    logger().sinks().push_back(sink);
+  } catch (const spdlog::spdlog_ex& e) {
+    WEFT_VALIDATE(false, "cannot open the log {} ({}); choose a writable run.dir", path, e.what());
+  }
+}
+
+void write_info(const std::string& line) {
+  if (g_rank == 0) logger().info(line);
+}
+void write_warn(const std::string& line) { logger().warn("weft: warning: rank {}: {}", g_rank, line); }
+void write_error(const std::string& line) { logger().error("weft: error: rank {}: {}", g_rank, line); }
+
+}  // namespace weft::log

@@ -1,0 +1,39 @@
+#include "base/mesh.hpp"
+
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace weft {
+
+Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    WEFT_VALIDATE(axes_[i].size >= 1, "mesh axis '{}' has size {} (an axis holds at least one rank)", axes_[i].name, axes_[i].size);
+    for (std::size_t j = 0; j < i; ++j)
+      WEFT_VALIDATE(axes_[i].name != axes_[j].name, "mesh axis '{}' appears twice", axes_[i].name);
+    world_ *= axes_[i].size;
+  }
+}
+
+int Mesh::axis(std::string_view name) const {
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].name == name) return static_cast<int>(i);
+  WEFT_VALIDATE(false, "the mesh has no axis '{}'", name);
+  return -1;
+}
+
+int Mesh::coordinate(int rank, int axis) const {
+  for (int i = static_cast<int>(axes_.size()) - 1; i > axis; --i) rank /= size(i);
+  return rank % size(axis);
+}
+
+std::vector<int> Mesh::group(int rank, int axis) const {
+  int stride = 1;
+  for (int i = static_cast<int>(axes_.size()) - 1; i > axis; --i) stride *= size(i);
+  const int first = rank - coordinate(rank, axis) * stride;
+  std::vector<int> ranks;
+  for (int i = 0; i < size(axis); ++i) ranks.push_back(first + i * stride);
+  return ranks;
+}
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+// Units: the finest bucket of storage (design: Storage follows the plan). A unit is one flat row-major buffer; a parameter is
+// a view at an offset; a rank's shard is a contiguous slice. Padding stands once, at the unit's end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weft {
+
+using Shape = std::vector<std::int64_t>;
+
+inline std::int64_t element_count(const Shape& shape) {
+  std::int64_t n = 1;
+  for (auto extent : shape) n *= extent;
+  return n;
+}
+
+/// A shard boundary falls on a multiple of this many elements, so that the gradient norm's chunks and the state hash's
+/// chunks are the same for any number of ranks.
+inline constexpr std::int64_t shard_granularity = 256;
+
+struct Parameter {
+  std::string path;  ///< module path: "layers.3.attn.wq"
+  Shape shape;       ///< row-major; matrices are [out, in]
+  std::int64_t offset = 0;  ///< elements from the unit's start
+};
+
+struct Unit {
+  std::string path;  ///< "embed", "layers.3.attn", "layers.3.ffn", "head"
+  std::vector<Parameter> parameters;
+  std::int64_t elements = 0;  ///< sum of the parameters, without padding
+
+  /// Elements of one rank's slice when the unit is cut over `ranks`.
+  std::int64_t shard_elements(int ranks) const {
+    const std::int64_t grain = shard_granularity * ranks;
+    return (elements + grain - 1) / grain * shard_granularity;
+  }
+  std::int64_t padded_elements(int ranks) const { return shard_elements(ranks) * ranks; }
+};
+
+}  // namespace weft

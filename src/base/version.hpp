@@ -1,0 +1,9 @@
+// Which Weft this is.
+#pragma once
+
+namespace weft {
+
+const char* weft_version();   ///< "0.1.0"
+const char* weft_git_hash();  ///< of the source tree at configuration; "unknown" outside of a repository
+
+}  // namespace weft

@@ -1,0 +1,129 @@
+#include "ckpt/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/check.hpp"
+
+namespace weft::ckpt::detail {
+
+void fail_errno(std::string_view what, std::string_view path, int error) {
+  throw Error(ExitCode::bad_checkpoint, fmt::format("cannot {} {} ({})", what, path, std::strerror(error)));
+}
+
+namespace {
+
+// Linux moves at most this many bytes in one call; asking for more is not an error, but not portable either.
+constexpr std::size_t max_transfer = std::size_t{1} << 30;
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+}  // namespace
+
+File::File(std::string path, Open open) : path_(std::move(path)) {
+  const int flags = open == Open::create ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
+  fd_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail_errno(open == Open::create ? "create" : "open", path_, errno);
+}
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void File::write_at(const void* data, std::size_t bytes, std::int64_t offset) {
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::pwrite(fd_, from, std::min(bytes, max_transfer), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail_errno("write", path_, n < 0 ? errno : ENOSPC);
+    from += n;
+    bytes -= static_cast<std::size_t>(n);
+    offset += n;
+  }
+}
+
+void File::read_at(void* data, std::size_t bytes, std::int64_t offset) const {
+  char* to = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::pread(fd_, to, std::min(bytes, max_transfer), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_errno("read", path_, errno);
+    if (n == 0) {
+      throw Error(
+          ExitCode::bad_checkpoint,
+          fmt::format("{} is truncated (it ends at byte {}, {} more are expected)", path_, offset, bytes));
+    }
+    to += n;
+    bytes -= static_cast<std::size_t>(n);
+    offset += n;
+  }
+}
+
+std::int64_t File::size() const {
+  struct stat status;
+  if (::fstat(fd_, &status) != 0) fail_errno("stat", path_, errno);
+  return status.st_size;
+}
+
+void File::resize(std::int64_t bytes) {
+  if (::ftruncate(fd_, bytes) != 0) fail_errno("resize", path_, errno);
+}
+
+void File::sync() {
+  if (::fsync(fd_) != 0) fail_errno("fsync", path_, errno);
+}
+
+void File::drop_cache() const {
+  ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+void File::close() {
+  const int fd = fd_;
+  fd_ = -1;
+  if (::close(fd) != 0) fail_errno("close", path_, errno);
+}
+
+void sync_directory(const std::string& path) {
+  const Descriptor directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (directory.fd < 0) fail_errno("open", path, errno);
+  if (::fsync(directory.fd) != 0) fail_errno("fsync", path, errno);
+}
+
+std::int64_t free_bytes(const std::string& path) {
+  struct statvfs status;
+  if (::statvfs(path.c_str(), &status) != 0) fail_errno("statvfs", path, errno);
+  return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
+}
+
+std::string read_text(const std::string& path) {
+  const File file(path, File::Open::read);
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read_at(text.data(), text.size(), 0);
+  return text;
+}
+
+void write_text_durably(const std::string& path, std::string_view text) {
+  File file(path, File::Open::create);
+  file.write_at(text.data(), text.size(), 0);
+  file.sync();
+  file.close();
+}
+
+std::string base_name(const std::string& path) {
+  const std::filesystem::path p(path);
+  return p.has_filename() ? p.filename().string() : p.parent_path().filename().string();
+}
+
+}  // namespace weft::ckpt::detail

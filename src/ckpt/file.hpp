@@ -1,0 +1,46 @@
+// Plain files, and the fsyncs that make them durable. All errors are Error(bad_checkpoint) with the path and
+// errno's text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace weft::ckpt::detail {
+
+/// An open file. Reads and writes are positioned, loop over partial transfers, and block.
+class File {
+ public:
+  enum class Open { create, read };  ///< create: a new or emptied file, for writing
+
+  File(std::string path, Open open);
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  void write_at(const void* data, std::size_t bytes, std::int64_t offset);
+  /// Throws when the file ends before `offset + bytes`.
+  void read_at(void* data, std::size_t bytes, std::int64_t offset) const;
+  std::int64_t size() const;
+  void resize(std::int64_t bytes);
+  void sync();              ///< fsync: the bytes are on storage when it returns
+  void drop_cache() const;  ///< later reads come from storage, where the file system heeds the advice
+  void close();             ///< network file systems may report a failed write only here
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+[[noreturn]] void fail_errno(std::string_view what, std::string_view path, int error);
+/// Makes entries that were created, renamed or removed in a directory durable.
+void sync_directory(const std::string& path);
+/// Bytes that an unprivileged user may still write on the file system of `path`.
+std::int64_t free_bytes(const std::string& path);
+std::string read_text(const std::string& path);
+void write_text_durably(const std::string& path, std::string_view text);
+/// The last component, for messages.
+std::string base_name(const std::string& path);
+
+}  // namespace weft::ckpt::detail

@@ -1,0 +1,75 @@
+// A thin, safe layer over HDF5's C API: owned ids, one caller at a time, errors as one line.
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/dtype.hpp"
+#include "ckpt/file.hpp"
+
+namespace weft::ckpt::detail {
+
+/// Take it around every use of HDF5: the library is not thread-safe in most builds. Also silences its error
+/// stack printer.
+std::unique_lock<std::mutex> lock_hdf5();
+
+/// Throws Error(bad_checkpoint) "cannot use FILE (HDF5's innermost reason) at EXPRESSION, place" when result
+/// < 0.
+template <class T>
+T check_hdf5(T result, std::string_view file, const char* expression, const char* source, int line);
+#define CHECK_HDF5(file, expression) \
+  ::weft::ckpt::detail::check_hdf5((expression), (file), #expression, __FILE__, __LINE__)
+
+extern template herr_t check_hdf5(herr_t, std::string_view, const char*, const char*, int);
+extern template hid_t check_hdf5(hid_t, std::string_view, const char*, const char*, int);
+
+/// Owns an HDF5 id of any kind.
+class Hid {
+ public:
+  explicit Hid(hid_t id) : id_(id) {}
+  ~Hid() { H5Idec_ref(id_); }
+  Hid(const Hid&) = delete;
+  Hid& operator=(const Hid&) = delete;
+  operator hid_t() const { return id_; }
+
+ private:
+  hid_t id_;
+};
+
+/// The file type of an element, little-endian; bf16 is described as an 8-bit-exponent float.
+Hid file_type(DType dtype);
+
+void write_attribute(hid_t object, const char* name, std::int64_t value);
+void write_attribute(hid_t object, const char* name, std::uint64_t value);
+void write_attribute(hid_t object, const char* name, const std::string& value);  ///< variable-length UTF-8
+
+/// An HDF5 file that is formatted in node memory (/dev/shm; else $TMPDIR, /tmp), then copied to its place:
+/// storage that may be full or failing is only ever written by File, where an error is an errno, because HDF5
+/// cannot close a file that it cannot flush. Raw data may be allocated in it, but not written: what HDF5
+/// didn't touch stays a hole, and costs nothing.
+class ScratchFile {
+ public:
+  /// `metadata_bytes`: about how much HDF5 will write; `alignment`: objects of at least so many bytes start
+  /// at a multiple.
+  ScratchFile(std::int64_t metadata_bytes, std::int64_t alignment);
+  ~ScratchFile();
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+
+  hid_t id() const { return file_; }
+  /// Closes the HDF5 file, and copies what was written in it to `out`, which gets the same size.
+  void finish(File& out);
+
+ private:
+  int fd_ = -1;
+  hid_t file_ = H5I_INVALID_HID;
+};
+
+/// Opens an HDF5 file for reading, without file locks (many parallel file systems refuse them).
+Hid open_for_reading(const std::string& path);
+
+}  // namespace weft::ckpt::detail

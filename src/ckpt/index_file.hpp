@@ -1,0 +1,16 @@
+// index.h5: virtual datasets that show every parameter whole and shaped to h5dump and h5py. Weft itself never
+// reads them, because a missing source reads as zeros there, without an error.
+#pragma once
+
+#include <string>
+
+#include "ckpt/manifest.hpp"
+
+namespace weft::ckpt::detail {
+
+/// Writes PATH and fsyncs it: /model/<parameter> for the master values, /optimizer/exp_avg/<parameter> and
+/// /optimizer/exp_avg_sq/<parameter>, mapped onto the shards beside it; the run's scalars as attributes of
+/// the root.
+void write_index(const std::string& path, const Manifest& manifest);
+
+}  // namespace weft::ckpt::detail

@@ -1,0 +1,45 @@
+#include "ckpt/list.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdint>
+
+#include "ckpt/directory.hpp"
+
+namespace weft::ckpt {
+
+namespace {
+
+std::string human_bytes(std::int64_t bytes) {
+  const char* names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  int i = 0;
+  for (; value >= 1024 && i < 5; ++i) value /= 1024;
+  return i == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, names[i]);
+}
+
+}  // namespace
+
+std::string list(const std::string& checkpoints_dir) {
+  const auto entries = detail::scan(checkpoints_dir);
+  const auto unfinished = detail::unfinished(checkpoints_dir);
+  if (entries.empty() && unfinished.empty()) return fmt::format("no checkpoints in {}\n", checkpoints_dir);
+  const std::string latest = detail::read_latest(checkpoints_dir);
+  std::string table = fmt::format("{:<14} {:>10} {:>15} {:>10} {:>6} {:<6} {:<20} {}\n", "checkpoint", "step",
+                                  "tokens", "size", "ranks", "mode", "saved (UTC)", "state");
+  for (const auto& e : entries) {
+    if (!e.problem.empty()) {
+      table += fmt::format("{:<14} {:>10} damaged: {}\n", e.name, e.step, e.problem);
+      continue;
+    }
+    table += fmt::format("{:<14} {:>10} {:>15} {:>10} {:>6} {:<6} {:<20} {}\n", e.name, e.run.step,
+                         e.run.tokens, human_bytes(e.bytes), e.run.world, e.run.mode, e.saved_at,
+                         e.name == latest ? "complete, latest" : "complete");
+  }
+  for (const auto& name : unfinished) {
+    table += fmt::format("{:<25} unfinished (the next save removes it)\n", name);
+  }
+  return table;
+}
+
+}  // namespace weft::ckpt

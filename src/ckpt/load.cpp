@@ -1,0 +1,201 @@
+#include "ckpt/load.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "ckpt/directory.hpp"
+#include "ckpt/fetch.hpp"
+#include "ckpt/file.hpp"
+
+namespace weft::ckpt {
+
+namespace {
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ExitCode::bad_checkpoint, message);
+}
+
+std::string text_of(const Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i]);
+  return text + "]";
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+/// "key = value" lines.
+std::map<std::string, std::string> keys_of(std::string_view text) {
+  std::map<std::string, std::string> keys;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (trimmed(line).empty()) continue;
+    const auto equals = std::min(line.find('='), line.size());
+    const std::string_view value = line.substr(std::min(equals + 1, line.size()));
+    keys.emplace(trimmed(line.substr(0, equals)), trimmed(value));
+  }
+  return keys;
+}
+
+/// Where the checkpoint keeps a parameter.
+struct Stored {
+  int unit;
+  const Parameter* parameter;
+};
+using StoredByPath = std::map<std::string, Stored>;
+
+StoredByPath stored_parameters(const Manifest& manifest) {
+  StoredByPath stored;
+  for (std::size_t u = 0; u < manifest.units.size(); ++u) {
+    for (const Parameter& p : manifest.units[u].parameters)
+      stored.emplace(p.path, Stored{static_cast<int>(u), &p});
+  }
+  return stored;
+}
+
+void check_parameters(const Manifest& manifest, const StoredByPath& stored, const std::vector<Unit>& units) {
+  const std::string name = detail::base_name(manifest.dir);
+  std::size_t wanted = 0;
+  for (const Unit& unit : units) {
+    for (const Parameter& p : unit.parameters) {
+      const auto found = stored.find(p.path);
+      if (found == stored.end())
+        fail(fmt::format("{} is of another model (it has no parameter {})", name, p.path));
+      const Shape& shape = found->second.parameter->shape;
+      if (shape != p.shape) {
+        fail(fmt::format("{} is of another model ({} is {} there and {} here)", name, p.path, text_of(shape),
+                         text_of(p.shape)));
+      }
+      ++wanted;
+    }
+  }
+  if (wanted != stored.size()) {
+    fail(fmt::format("{} is of another model (it has {} parameters, this one {})", name, stored.size(),
+                     wanted));
+  }
+}
+
+const Unit& unit_named(const std::vector<Unit>& units, const std::string& path) {
+  const auto found = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.path == path; });
+  if (found == units.end()) fail(fmt::format("no unit {} in this model", path));
+  return *found;
+}
+
+/// Adds what fills the slice: a request for each parameter that it touches, joined where both sides go on
+/// without a gap.
+void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath& stored,
+                  std::vector<detail::Request>& requests) {
+  const std::int64_t end = slice.begin + slice.count;
+  const auto size = static_cast<std::int64_t>(size_of(slice.dtype));
+  const std::size_t first_of_slice = requests.size();
+  for (const Parameter& p : unit.parameters) {
+    const std::int64_t from = std::max(slice.begin, p.offset);
+    const std::int64_t to = std::min(end, p.offset + element_count(p.shape));
+    if (from >= to) continue;
+    const Stored& source = stored.at(p.path);
+    const std::int64_t begin = source.parameter->offset + from - p.offset;
+    std::byte* out = slice.data + (from - slice.begin) * size;
+    if (requests.size() > first_of_slice) {
+      detail::Request& last = requests.back();
+      if (last.unit == source.unit && last.begin + last.count == begin &&
+          last.out + last.count * size == out) {
+        last.count += to - from;
+        continue;
+      }
+    }
+    requests.push_back({slice.role, source.unit, slice.dtype, begin, to - from, out});
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> find_complete(const std::string& checkpoints_dir) {
+  std::vector<std::string> paths;
+  for (const auto& entry : detail::scan(checkpoints_dir)) {
+    if (entry.problem.empty()) {
+      paths.push_back(checkpoints_dir + "/" + entry.name);
+    } else {
+      log::warn("checkpoint {} is passed over: {}", entry.name, entry.problem);
+    }
+  }
+  return paths;
+}
+
+std::optional<std::string> find_latest(const std::string& checkpoints_dir) {
+  const auto complete = find_complete(checkpoints_dir);
+  if (complete.empty()) return std::nullopt;
+  return complete.front();
+}
+
+RunState load_run_state(const std::string& dir) {
+  return read_manifest(dir).run;
+}
+
+void check_model(const Manifest& manifest, std::string_view model_key) {
+  auto there = keys_of(manifest.run.model_key);
+  auto here = keys_of(model_key);
+  for (const auto& [key, value] : there) here.try_emplace(key, "not set");
+  for (const auto& [key, value] : here) {
+    const auto found = there.find(key);
+    const std::string other = found == there.end() ? "not set" : found->second;
+    if (other != value) {
+      fail(
+          fmt::format("{} is of another model ({} is {} there and {} here) name a checkpoint of this model, "
+                      "or use another "
+                      "run directory",
+                      manifest.dir, key, other, value));
+    }
+  }
+}
+
+void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<StateSlice> slices) {
+  const StoredByPath stored = stored_parameters(manifest);
+  check_parameters(manifest, stored, units);
+  std::vector<detail::Request> requests;
+  for (const StateSlice& slice : slices) {
+    if (slice.count == 0) continue;
+    const Unit& unit = unit_named(units, slice.unit);
+    WEFT_VALIDATE(slice.begin >= 0 && slice.begin + slice.count <= unit.elements,
+                  "a slice [{}, {}) of unit {} is outside of its {} elements", slice.begin,
+                  slice.begin + slice.count, unit.path, unit.elements);
+    add_requests(slice, unit, stored, requests);
+  }
+  detail::fetch(manifest, requests);
+}
+
+void load(const std::string& dir, const std::vector<Unit>& units, std::span<StateSlice> slices) {
+  load(read_manifest(dir), units, slices);
+}
+
+std::vector<float> load_parameter(const Manifest& manifest, const std::string& path, Role role) {
+  const StoredByPath stored = stored_parameters(manifest);
+  const auto found = stored.find(path);
+  if (found == stored.end()) fail(fmt::format("{} has no parameter {}", manifest.dir, path));
+  const Parameter& p = *found->second.parameter;
+  const std::int64_t count = element_count(p.shape);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  detail::Request request{
+      role, found->second.unit, DType::f32, p.offset, count, reinterpret_cast<std::byte*>(values.data())};
+  if (detail::dtype_of(manifest, role, found->second.unit) == DType::f32) {
+    detail::fetch(manifest, {request});
+    return values;
+  }
+  std::vector<bf16> narrow(values.size());
+  request.dtype = DType::bf16;
+  request.out = reinterpret_cast<std::byte*>(narrow.data());
+  detail::fetch(manifest, {request});
+  std::transform(narrow.begin(), narrow.end(), values.begin(), [](bf16 x) { return to_float(x); });
+  return values;
+}
+
+std::vector<float> load_parameter(const std::string& dir, const std::string& path, Role role) {
+  return load_parameter(read_manifest(dir), path, role);
+}
+
+}  // namespace weft::ckpt

@@ -1,0 +1,42 @@
+// Loading: any number of ranks in any mode reads a checkpoint of any other. Nothing here is collective: each
+// rank calls for what it holds. Host memory only; blocks. Errors are Error(bad_checkpoint), one line.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/unit.hpp"
+#include "ckpt/manifest.hpp"
+#include "ckpt/state.hpp"
+
+namespace weft::ckpt {
+
+/// Paths of the whole checkpoints, newest first. Whole: the manifest's checksum is right, and each shard has
+/// its size; what is damaged is passed over with a warning in the log, *.tmp silently. Touches every shard's
+/// metadata: call it on one rank.
+std::vector<std::string> find_complete(const std::string& checkpoints_dir);
+/// The newest of these.
+std::optional<std::string> find_latest(const std::string& checkpoints_dir);
+
+RunState load_run_state(const std::string& dir);
+
+/// Throws unless the checkpoint is of the model that `model_key` describes, naming the first key that
+/// differs, with both values. Keys are "key = value" lines.
+void check_model(const Manifest& manifest, std::string_view model_key);
+
+/// Fills the slices. Elements are matched by parameter path, so `units` may group the parameters in another
+/// way than the checkpoint does. Reads and checks only slabs that overlap a slice; holds at most one more
+/// slab of 64 MiB. Throws for another model (a parameter is missing, or has another shape), another dtype,
+/// and damage.
+void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<StateSlice> slices);
+void load(const std::string& dir, const std::vector<Unit>& units, std::span<StateSlice> slices);
+
+/// One parameter, whole, row-major, as fp32 (f32 and bf16 checkpoints).
+std::vector<float> load_parameter(const Manifest& manifest, const std::string& path,
+                                  Role role = Role::master);
+std::vector<float> load_parameter(const std::string& dir, const std::string& path, Role role = Role::master);
+
+}  // namespace weft::ckpt

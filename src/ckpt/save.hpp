@@ -1,0 +1,61 @@
+// Saving. A visible checkpoint is complete and durable: everything is written and fsynced under step-N.tmp/,
+// and takes its name last. A save that fails leaves the earlier checkpoints as they were, and the run goes
+// on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/unit.hpp"
+#include "ckpt/state.hpp"
+
+namespace weft::ckpt {
+
+/// How ranks meet, so that this folder needs no MPI. All three are collective, and called in the same order
+/// by every rank, on the thread that called save().
+struct Hooks {
+  int rank = 0;
+  int size = 1;
+  std::function<void()> barrier;
+  std::function<std::vector<std::string>(const std::string&)>
+      gather;                          ///< everybody's string, in rank order, on rank 0
+  std::function<bool(bool)> all_true;  ///< on every rank
+};
+
+/// Hooks of a run of one rank.
+Hooks single_rank();
+
+/// Whether each rank reads its file back from storage, and checks it, before the checkpoint counts (and an
+/// older one goes).
+enum class ReadBack { no, yes };
+
+struct SaveOptions {
+  std::int64_t keep = 2;                             ///< newest checkpoints that stay; 0 keeps all
+  std::int64_t slab_bytes = std::int64_t{64} << 20;  ///< a checksum each; at most 64 MiB
+  std::int64_t alignment = std::int64_t{4} << 20;    ///< of datasets at least that large, in the file
+  ReadBack read_back = ReadBack::yes;
+  /// Called as a stage ends, on the ranks that take part: prepared, shard_written, index_written,
+  /// manifest_written, renamed, latest_moved, old_removed. Tests fail or kill the process there.
+  std::function<void(const char* stage)> on_stage;
+};
+
+struct SaveReport {
+  bool ok = false;     ///< the same on every rank: the checkpoint is complete, durable, and has its name
+  std::string reason;  ///< one line: why not; with ok, what could not be tidied up. Rank 0 knows the failing
+                       ///< rank's reason
+  std::string path;    ///< CHECKPOINTS_DIR/step-N
+  std::int64_t bytes = 0;  ///< rank 0: of all ranks; others: their own
+  double seconds = 0;      ///< of the whole call
+  double read_back_seconds = 0;
+};
+
+/// Saves the state as CHECKPOINTS_DIR/step-N. Collective over the hooks; blocks; the slices of all ranks must
+/// cover every unit once for each role (a role that nobody holds is left out). Never throws for a failing
+/// disk: see SaveReport.
+SaveReport save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,
+                std::span<const StateSlice> slices, const Hooks& hooks, const SaveOptions& options = {});
+
+}  // namespace weft::ckpt

@@ -1,0 +1,151 @@
+#include "ckpt/shard_file.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/check.hpp"
+#include "base/hash.hpp"
+#include "ckpt/file.hpp"
+#include "ckpt/hdf5.hpp"
+
+namespace weft::ckpt::detail {
+
+namespace {
+
+// What HDF5 needs for a dataset's header and its link, and for the file's; generous, to keep them in one
+// place.
+constexpr std::int64_t header_bytes_a_dataset = 768;
+constexpr std::int64_t header_bytes_a_file = 4096;
+
+std::map<std::string, int> index_of(const std::vector<Unit>& units) {
+  std::map<std::string, int> index;
+  for (const Unit& unit : units) index.emplace(unit.path, static_cast<int>(index.size()));
+  return index;
+}
+
+std::vector<const StateSlice*> non_empty(std::span<const StateSlice> slices) {
+  std::vector<const StateSlice*> result;
+  std::set<std::string> names;
+  for (const StateSlice& s : slices) {
+    if (s.count == 0) continue;
+    const std::string name = dataset_name(s.role, s.unit);
+    WEFT_VALIDATE(names.insert(name).second, "a rank holds two slices of {}", name);
+    result.push_back(&s);
+  }
+  return result;
+}
+
+std::int64_t create_dataset(hid_t file, const StateSlice& s) {
+  const std::string name = dataset_name(s.role, s.unit);
+  const auto count = static_cast<hsize_t>(s.count);
+  const Hid space(CHECK_HDF5(name, H5Screate_simple(1, &count, nullptr)));
+  const Hid creation(CHECK_HDF5(name, H5Pcreate(H5P_DATASET_CREATE)));
+  CHECK_HDF5(name, H5Pset_layout(creation, H5D_CONTIGUOUS));
+  CHECK_HDF5(name, H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY));
+  CHECK_HDF5(name, H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER));
+  const Hid links(CHECK_HDF5(name, H5Pcreate(H5P_LINK_CREATE)));
+  CHECK_HDF5(name, H5Pset_create_intermediate_group(links, 1));
+  const Hid type = file_type(s.dtype);
+  const Hid dataset(
+      CHECK_HDF5(name, H5Dcreate2(file, name.c_str(), type, space, links, creation, H5P_DEFAULT)));
+  write_attribute(dataset, "begin", s.begin);
+  write_attribute(dataset, "unit_elements", s.unit_elements);
+  return static_cast<std::int64_t>(H5Dget_offset(dataset));
+}
+
+/// Lays the file out: everything but the datasets' bytes. Returns where these begin.
+std::vector<std::int64_t> write_header(File& out, const std::vector<const StateSlice*>& slices,
+                                       std::int64_t alignment) {
+  const auto lock = lock_hdf5();
+  const auto datasets = static_cast<std::int64_t>(slices.size());
+  ScratchFile scratch(header_bytes_a_file + datasets * header_bytes_a_dataset, alignment);
+  std::vector<std::int64_t> offsets;
+  offsets.reserve(slices.size());
+  for (const StateSlice* s : slices) offsets.push_back(create_dataset(scratch.id(), *s));
+  scratch.finish(out);
+  return offsets;
+}
+
+std::vector<std::uint64_t> write_slabs(File& out, const StateSlice& s, std::int64_t offset,
+                                       std::int64_t slab_bytes) {
+  std::vector<std::uint64_t> checksums;
+  const std::int64_t bytes = s.count * static_cast<std::int64_t>(size_of(s.dtype));
+  for (std::int64_t at = 0; at < bytes; at += slab_bytes) {
+    const auto n = static_cast<std::size_t>(std::min(slab_bytes, bytes - at));
+    checksums.push_back(hash_bytes(s.data + at, n));
+    out.write_at(s.data + at, n, offset + at);
+  }
+  return checksums;
+}
+
+}  // namespace
+
+std::string shard_name(int rank) {
+  return fmt::format("shard-{:05}.h5", rank);
+}
+
+std::string dataset_name(Role role, const std::string& unit) {
+  return fmt::format("/{}/{}", name_of(role), unit);
+}
+
+Shard write_shard(const std::string& path, std::span<const StateSlice> slices, const std::vector<Unit>& units,
+                  const ShardOptions& options) {
+  const auto unit_index = index_of(units);
+  const auto held = non_empty(slices);
+  File out(path, File::Open::create);
+  const auto offsets = write_header(out, held, options.alignment);
+  Shard shard{base_name(path), 0, {}};
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const StateSlice& s = *held[i];
+    const auto unit = unit_index.find(s.unit);
+    WEFT_VALIDATE(unit != unit_index.end(), "a slice is of unit {}, which the model does not have", s.unit);
+    const std::int64_t slab_bytes = options.slab_bytes / static_cast<std::int64_t>(size_of(s.dtype)) *
+                                    static_cast<std::int64_t>(size_of(s.dtype));
+    shard.slices.push_back(ShardSlice{s.role, unit->second, s.dtype, s.begin, s.count,
+                                      write_slabs(out, s, offsets[i], slab_bytes)});
+  }
+  shard.bytes = out.size();
+  out.sync();
+  out.close();
+  return shard;
+}
+
+std::vector<std::int64_t> locate(const std::string& path, const std::vector<const ShardSlice*>& slices,
+                                 const std::vector<Unit>& units) {
+  const auto lock = lock_hdf5();
+  const Hid file = open_for_reading(path);
+  std::vector<std::int64_t> offsets;
+  offsets.reserve(slices.size());
+  for (const ShardSlice* s : slices) {
+    const std::string name = dataset_name(s->role, units[static_cast<std::size_t>(s->unit)].path);
+    const std::string place = path + name;
+    const Hid dataset(CHECK_HDF5(place, H5Dopen2(file, name.c_str(), H5P_DEFAULT)));
+    const auto stored = static_cast<std::int64_t>(H5Dget_storage_size(dataset));
+    const std::int64_t expected = s->count * static_cast<std::int64_t>(size_of(s->dtype));
+    const haddr_t offset = H5Dget_offset(dataset);
+    if (stored != expected || offset == HADDR_UNDEF) {
+      throw Error(ExitCode::bad_checkpoint,
+                  fmt::format("{} is damaged ({} bytes instead of {})", place, stored, expected));
+    }
+    offsets.push_back(static_cast<std::int64_t>(offset));
+  }
+  return offsets;
+}
+
+void check_slab(const ShardSlice& slice, std::int64_t slab_elements, std::int64_t slab, const void* data,
+                const std::string& unit, const std::string& name) {
+  const std::int64_t first = slab * slab_elements;
+  const std::int64_t n = std::min(slab_elements, slice.count - first);
+  const std::uint64_t found = hash_bytes(data, static_cast<std::size_t>(n) * size_of(slice.dtype));
+  const std::uint64_t stored = slice.checksums.at(static_cast<std::size_t>(slab));
+  if (found == stored) return;
+  throw Error(
+      ExitCode::bad_checkpoint,
+      fmt::format("{} is damaged (checksum mismatch in {} of unit {}, elements [{}, {}): {:016x} instead of "
+                  "{:016x}) restore the file, or resume from an older checkpoint",
+                  name, name_of(slice.role), unit, slice.begin + first, slice.begin + first + n, found,
+                  stored));
+}
+
+}  // namespace weft::ckpt::detail

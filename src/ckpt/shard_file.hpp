@@ -1,0 +1,40 @@
+// A shard file: HDF5, one contiguous dataset /<role>/<unit> for each slice. HDF5 lays the file out and says
+// where a dataset stands; the bytes themselves are moved by plain reads and writes at that place, slab by
+// slab.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ckpt/manifest.hpp"
+
+namespace weft::ckpt::detail {
+
+std::string shard_name(int rank);
+/// "/master/layers.3.attn"
+std::string dataset_name(Role role, const std::string& unit);
+
+struct ShardOptions {
+  std::int64_t slab_bytes;
+  std::int64_t alignment;
+};
+
+/// Writes the non-empty slices to PATH, fsyncs it, and returns its description; checksums are taken from
+/// memory before the bytes are written. `units` gives the slices' unit indices.
+Shard write_shard(const std::string& path, std::span<const StateSlice> slices, const std::vector<Unit>& units,
+                  const ShardOptions& options);
+
+/// Where each of the slices of a shard file begins, in bytes. Opening checks HDF5's own metadata checksums.
+/// Throws Error(bad_checkpoint) for a damaged header, or when a dataset is missing or of another size than
+/// the manifest says.
+std::vector<std::int64_t> locate(const std::string& path, const std::vector<const ShardSlice*>& slices,
+                                 const std::vector<Unit>& units);
+
+/// Throws Error(bad_checkpoint) that names tensor and elements unless the slab's bytes have the manifest's
+/// checksum. `name` is the shard file, for the message.
+void check_slab(const ShardSlice& slice, std::int64_t slab_elements, std::int64_t slab, const void* data,
+                const std::string& unit, const std::string& name);
+
+}  // namespace weft::ckpt::detail

@@ -1,0 +1,49 @@
+// What a checkpoint holds: slices of per-unit state vectors, and the scalars that continue a run bitwise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/dtype.hpp"
+
+namespace weft::ckpt {
+
+/// The state vectors of a unit: the master parameters and Adam's moments.
+enum class Role : std::uint8_t { master, exp_avg, exp_avg_sq };
+inline constexpr Role all_roles[] = {Role::master, Role::exp_avg, Role::exp_avg_sq};
+
+std::string_view name_of(Role role);
+/// The inverse of name_of; throws Error(bad_checkpoint).
+Role role_from(std::string_view name);
+
+/// A rank's contiguous slice [begin, begin + count) of one state vector of one unit, in elements without
+/// padding. `count` may be 0 (a unit smaller than the rank's shard offset). `data` is host memory that the
+/// caller owns: read by save(), written by load().
+struct StateSlice {
+  std::string unit;
+  Role role = Role::master;
+  DType dtype = DType::f32;
+  std::int64_t unit_elements = 0;
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  std::byte* data = nullptr;
+};
+
+/// The run's scalars. Random numbers are counter-based, keyed by (seed, step, sample): these three are the
+/// generator's whole state.
+struct RunState {
+  std::int64_t step = 0;    ///< optimizer steps done
+  std::int64_t tokens = 0;  ///< tokens trained on, over all ranks
+  std::int64_t sample = 0;  ///< global sample index that the next step starts at
+  std::uint64_t seed = 0;
+  std::string deck;       ///< the resolved deck's text
+  std::string model_key;  ///< the model's shape, one "key = value" a line; equal keys mean the same model
+  std::string weft_version;
+  std::string git_hash;
+  int world = 1;     ///< ranks that saved
+  std::string mode;  ///< parallel.mode that saved
+};
+
+}  // namespace weft::ckpt

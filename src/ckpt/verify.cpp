@@ -1,0 +1,37 @@
+#include "ckpt/verify.hpp"
+
+#include "base/check.hpp"
+#include "base/hash.hpp"
+#include "ckpt/fetch.hpp"
+#include "ckpt/file.hpp"
+
+namespace weft::ckpt {
+
+namespace {
+
+void verify_index(const Manifest& manifest) {
+  const std::string path = manifest.dir + "/" + index_name;
+  if (weft::hash_text(detail::read_text(path)) != manifest.index_checksum) {
+    throw Error(ExitCode::bad_checkpoint, fmt::format("{} is damaged (checksum mismatch)", path));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> verify(const std::string& dir) {
+  std::vector<std::string> problems;
+  try {
+    const Manifest manifest = read_manifest(dir);
+    detail::check_coverage(manifest);
+    for (const Shard& shard : manifest.shards) {
+      for (auto& problem : detail::find_damage(manifest, shard, detail::Source::storage))
+        problems.push_back(std::move(problem));
+    }
+    verify_index(manifest);
+  } catch (const std::exception& e) {
+    problems.emplace_back(e.what());
+  }
+  return problems;
+}
+
+}  // namespace weft::ckpt

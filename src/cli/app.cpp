@@ -1,0 +1,35 @@
+#include "cli/app.hpp"
+
+#include "base/check.hpp"
+#include "base/version.hpp"
+#include "cli/commands.hpp"
+
+namespace weft::cli {
+
+void add_deck_arguments(CLI::App& command, DeckArguments& arguments) {
+  command.add_option("DECK", arguments.file, "The input deck (TOML)")->required();
+  command.add_option("--set", arguments.sets, "Change a key: table.key=value; may be given again")->take_all()->allow_extra_args(false);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Weft: fully sharded training of Llama-class transformers from an input deck.", "weft"};
+  app.set_version_flag("--version", fmt::format("weft {} ({})", weft_version(), weft_git_hash()));
+  app.require_subcommand(1);
+  Context context{argc, argv, 0};
+  add_train(app, context);
+  add_plan(app);
+  add_deck(app);
+  add_data(app);
+  add_checkpoint(app);
+  add_sample(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    throw Error(ExitCode::bad_input, fmt::format("{} (see weft --help, or weft COMMAND --help)", e.what()));
+  }
+  return context.exit_code;
+}
+
+}  // namespace weft::cli

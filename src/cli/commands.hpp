@@ -1,0 +1,31 @@
+// The commands: each adds itself to the application and runs from CLI11's callback.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace weft::cli {
+
+/// What the callbacks need beyond their own options. MPI wants main()'s arguments.
+struct Context {
+  int argc = 0;
+  char** argv = nullptr;
+  int exit_code = 0;
+};
+
+/// A deck and the --set options that change it.
+struct DeckArguments {
+  std::string file;
+  std::vector<std::string> sets;
+};
+void add_deck_arguments(CLI::App& command, DeckArguments& arguments);
+
+void add_train(CLI::App& app, Context& context);
+void add_plan(CLI::App& app);
+void add_deck(CLI::App& app);
+void add_data(CLI::App& app);
+void add_checkpoint(CLI::App& app);
+void add_sample(CLI::App& app);
+
+}  // namespace weft::cli

@@ -1,0 +1,70 @@
+#include <cstdio>
+
+#include "base/check.hpp"
+#include "cli/commands.hpp"
+#include "exec/scratch.hpp"
+#include "ir/text.hpp"
+#include "kernels/space.hpp"
+#include "plan/report.hpp"
+#include "train/programs.hpp"
+
+namespace weft::cli {
+namespace {
+
+struct PlanArguments {
+  DeckArguments deck;
+  int world = 1;
+  int holders = 8;
+  std::string dump_after, diff;
+};
+
+/// Prints the graph after a pass, or what the pass changed, and remembers whether the pass was there.
+class Dump {
+ public:
+  explicit Dump(const PlanArguments& arguments) : arguments_(arguments) {}
+
+  void operator()(const passes::Pass& pass, const ir::Graph& before, const ir::Graph& after) {
+    names_ += (names_.empty() ? "" : ", ") + pass.name;
+    if (pass.name == arguments_.dump_after) print(ir::print(after));
+    if (pass.name == arguments_.diff) print(ir::diff(ir::print(before), ir::print(after)));
+  }
+  bool wanted() const { return !arguments_.dump_after.empty() || !arguments_.diff.empty(); }
+  void check() const {
+    WEFT_VALIDATE(!wanted() || printed_, "no such pass: '{}' (this plan runs {})", arguments_.dump_after.empty() ? arguments_.diff : arguments_.dump_after, names_);
+  }
+
+ private:
+  void print(const std::string& text) {
+    std::fputs(text.c_str(), stdout);
+    printed_ = true;
+  }
+  const PlanArguments& arguments_;
+  std::string names_;
+  bool printed_ = false;
+};
+
+void plan(const PlanArguments& arguments) {
+  const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
+  kernels::initialize();
+  exec::Matmuls matmuls;
+  Dump dump(arguments);
+  const plan::Plan plan = train::training_plan(deck, resolve_mesh(deck, arguments.world), exec::scratch_query(matmuls), std::ref(dump));
+  dump.check();
+  if (!dump.wanted()) std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
+  kernels::finalize();
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("plan", "Plan a training step for any number of ranks, without them: nodes, collectives, memory");
+  auto arguments = std::make_shared<PlanArguments>();
+  add_deck_arguments(*command, arguments->deck);
+  command->add_option("--world", arguments->world, "Ranks to plan for")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--holders", arguments->holders, "Rows of the table of the largest holders")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--dump-after", arguments->dump_after, "Print the graph after this pass instead");
+  command->add_option("--diff", arguments->diff, "Print what this pass changes instead");
+  command->callback([arguments] { plan(*arguments); });
+}
+
+}  // namespace weft::cli

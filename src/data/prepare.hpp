@@ -1,0 +1,46 @@
+// Text to token files: what `weft data tokenize` does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/sentencepiece_tokenizer.hpp"
+#include "data/text_reader.hpp"
+
+namespace weft::data {
+
+struct PrepareOptions {
+  TextInputs text;
+  std::string train;             ///< token file to write
+  std::string valid;             ///< token file to write; empty: all documents are for training
+  double valid_fraction = 0.01;  ///< of the documents, drawn by a hash of (seed, number of the document)
+  std::uint64_t seed = 1;
+  /// "byte", the path of a SentencePiece model, or "sentencepiece": train one on the training documents.
+  std::string tokenizer = "byte";
+  std::string model;  ///< where a trained model goes; empty: TRAIN's path with .model for its extension
+  SentencePieceOptions training;  ///< of "sentencepiece"; `uses` is set by prepare
+};
+
+struct SplitReport {
+  std::string path;
+  std::int64_t documents = 0;
+  std::int64_t tokens = 0;  ///< end-of-document tokens included
+  std::int64_t text_bytes = 0;
+};
+
+struct PrepareReport {
+  SplitReport train;
+  SplitReport valid;  ///< path empty where there is none
+  std::string model;  ///< path of the SentencePiece model; empty for bytes
+  std::int64_t vocab = 0;
+};
+
+/// Writes the token files; each document ends with the end-of-document token. Streams: memory does not grow
+/// with the text. Throws Error(bad_input) for unusable inputs or options and for a split without documents,
+/// Error(failure) for a full disk; then neither file appears.
+PrepareReport prepare(const PrepareOptions& options);
+
+/// The report in a few lines for a terminal.
+std::string to_text(const PrepareReport& report);
+
+}  // namespace weft::data

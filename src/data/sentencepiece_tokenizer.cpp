@@ -1,0 +1,210 @@
+#include "data/sentencepiece_tokenizer.hpp"
+
+#include <sentencepiece_processor.h>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/check.hpp"
+#include "base/hash.hpp"
+#include "data/text_runs.hpp"
+
+namespace weft::data {
+namespace {
+
+constexpr std::string_view space_mark = "\xe2\x96\x81";
+
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const { return hash_text(text); }
+};
+
+std::string read_file(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  WEFT_VALIDATE(file,
+                "cannot open the tokenizer model {} ({}); give \"byte\" or the path of a SentencePiece model",
+                path, std::strerror(errno));
+  std::string bytes;
+  std::array<char, 65536> block;
+  while (const std::size_t n = std::fread(block.data(), 1, block.size(), file)) bytes.append(block.data(), n);
+  std::fclose(file);
+  return bytes;
+}
+
+/// A piece as text: SentencePiece writes a space as U+2581.
+std::string unescape(std::string_view piece) {
+  std::string text;
+  while (!piece.empty()) {
+    const bool space = piece.starts_with(space_mark);
+    text += space ? ' ' : piece[0];
+    piece.remove_prefix(space ? space_mark.size() : 1);
+  }
+  return text;
+}
+
+/// Whether a space follows something else inside of a piece, so that the piece spans two words.
+bool spans_words(std::string_view text) {
+  for (std::size_t i = 1; i < text.size(); ++i)
+    if (text[i] == ' ' && text[i - 1] != ' ') return true;
+  return false;
+}
+
+/// The library normalises by U+FFFD what is not UTF-8, and cannot tell U+2581 from a space. Such bytes, and
+/// newlines, go around it, as byte pieces. Words are kept with their ids: in natural text nearly all come
+/// again.
+class SentencePieceTokenizer final : public Tokenizer {
+ public:
+  explicit SentencePieceTokenizer(const std::string& path);
+
+  void encode_append(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  std::string_view text_of(std::int32_t id) const override { return texts_[static_cast<std::size_t>(id)]; }
+  std::int64_t vocab() const override { return static_cast<std::int64_t>(texts_.size()); }
+  std::int32_t end_of_document() const override { return model_.eos_id(); }
+  TokenizerKind kind() const override { return TokenizerKind::sentencepiece; }
+  std::uint64_t hash() const override { return hash_; }
+
+ private:
+  void read_pieces(const std::string& path);
+  void check_lossless(const std::string& path) const;
+  void encode_words(std::string_view run, std::vector<std::int32_t>& ids) const;
+  void encode_word(std::string_view word, std::vector<std::int32_t>& ids) const;
+  void encode_with_library(std::string_view text, std::vector<std::int32_t>& ids) const;
+
+  sentencepiece::SentencePieceProcessor model_;
+  std::uint64_t hash_ = 0;
+  std::vector<std::string> texts_;            ///< bytes of each id
+  std::array<std::int32_t, 256> byte_ids_{};  ///< the byte piece of each byte
+  std::int32_t newline_ = -1;
+  /// Words can be encoded one by one: it is a BPE model, and no piece spans two words. (A unigram model's
+  /// sums of scores round differently for a word alone, which would break near ties in another way than the
+  /// library does.)
+  bool words_are_separate_ = true;
+
+  struct Span {
+    std::uint32_t begin;
+    std::uint32_t count;
+  };
+  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::unordered_map<std::string, Span, TextHash, std::equal_to<>> words_;
+  mutable std::vector<std::int32_t> word_ids_;
+  mutable std::vector<int> scratch_;
+};
+
+SentencePieceTokenizer::SentencePieceTokenizer(const std::string& path) {
+  const std::string bytes = read_file(path);
+  hash_ = hash_text(bytes);
+  const auto status = model_.LoadFromSerializedProto(bytes);
+  WEFT_VALIDATE(status.ok() && model_.GetPieceSize() > 0,
+                "{} is not a SentencePiece model (it cannot be parsed); give the .model file", path);
+  read_pieces(path);
+  check_lossless(path);
+}
+
+void SentencePieceTokenizer::read_pieces(const std::string& path) {
+  byte_ids_.fill(-1);
+  const int pieces = model_.GetPieceSize();
+  texts_.resize(static_cast<std::size_t>(pieces));
+  for (int id = 0; id < pieces; ++id) {
+    std::string& text = texts_[static_cast<std::size_t>(id)];
+    const std::string& piece = model_.IdToPiece(id);
+    if (model_.IsByte(id)) {  // "<0x0A>"
+      const auto byte = static_cast<unsigned char>(std::stoi(piece.substr(3, 2), nullptr, 16));
+      text.assign(1, static_cast<char>(byte));
+      byte_ids_[byte] = id;
+    } else if (!model_.IsControl(id) && !model_.IsUnknown(id)) {
+      text = unescape(piece);
+      if (text == "\n") newline_ = id;
+      const float score = model_.GetScore(id);  // BPE: minus the number of the merge, an integer
+      words_are_separate_ = words_are_separate_ && score == std::trunc(score) && !spans_words(text);
+    }
+  }
+  for (const std::int32_t id : byte_ids_)
+    WEFT_VALIDATE(
+        id >= 0, "the tokenizer {} loses text (it has no byte fallback); train one with `weft data tokenize`",
+        path);
+  WEFT_VALIDATE(model_.eos_id() >= 0,
+                "the tokenizer {} has no end-of-sentence piece (it ends documents); train one with `weft "
+                "data tokenize`",
+                path);
+  if (newline_ < 0) newline_ = byte_ids_['\n'];
+}
+
+void SentencePieceTokenizer::check_lossless(const std::string& path) const {
+  // White space in all places, and characters that the usual normalisations rewrite (full width, ligature,
+  // accent).
+  for (const std::string_view probe :
+       {"a", " a", "  a  b ", "\ta\t", "\xef\xbc\xa1\xef\xac\x81 e\xcc\x81 \xc3\xa9 \xc2\xa0 \xc2\xb2",
+        "Aa"}) {
+    std::vector<std::int32_t> ids;
+    encode_with_library(probe, ids);
+    WEFT_VALIDATE(decode(ids) == probe,
+                  "the tokenizer {} loses text (it normalises or adds white space); train one with `weft "
+                  "data tokenize`",
+                  path);
+  }
+}
+
+void SentencePieceTokenizer::encode_append(std::string_view text, std::vector<std::int32_t>& ids) const {
+  const std::lock_guard lock(mutex_);
+  while (!text.empty()) {
+    const TextRun run = next_run(text);
+    switch (run.kind) {
+      case RunKind::newline: ids.push_back(newline_); break;
+      case RunKind::raw:
+        for (const char c : run.bytes) ids.push_back(byte_ids_[static_cast<unsigned char>(c)]);
+        break;
+      case RunKind::text:
+        words_are_separate_ ? encode_words(run.bytes, ids) : encode_with_library(run.bytes, ids);
+        break;
+    }
+  }
+}
+
+/// A word is its leading spaces and what follows up to the next space.
+void SentencePieceTokenizer::encode_words(std::string_view run, std::vector<std::int32_t>& ids) const {
+  while (!run.empty()) {
+    const std::size_t letters = std::min(run.find_first_not_of(' '), run.size());
+    const std::size_t end = std::min(run.find(' ', letters), run.size());
+    encode_word(run.substr(0, end), ids);
+    run.remove_prefix(end);
+  }
+}
+
+void SentencePieceTokenizer::encode_word(std::string_view word, std::vector<std::int32_t>& ids) const {
+  constexpr std::size_t most_words = std::size_t{1} << 18;
+  constexpr std::size_t longest = 32;
+  const auto found = words_.find(word);
+  if (found != words_.end()) {
+    const auto first = word_ids_.begin() + found->second.begin;
+    ids.insert(ids.end(), first, first + found->second.count);
+    return;
+  }
+  const std::size_t before = ids.size();
+  encode_with_library(word, ids);
+  if (word.size() > longest || words_.size() >= most_words) return;
+  words_.emplace(word, Span{static_cast<std::uint32_t>(word_ids_.size()),
+                            static_cast<std::uint32_t>(ids.size() - before)});
+  word_ids_.insert(word_ids_.end(), ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
+}
+
+void SentencePieceTokenizer::encode_with_library(std::string_view text,
+                                                 std::vector<std::int32_t>& ids) const {
+  const auto status = model_.Encode(text, &scratch_);
+  if (!status.ok())
+    throw Error(ExitCode::failure,
+                fmt::format("SentencePiece cannot encode the text ({})", status.error_message()));
+  ids.insert(ids.end(), scratch_.begin(), scratch_.end());
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path) {
+  return std::make_unique<SentencePieceTokenizer>(path);
+}
+
+}  // namespace weft::data

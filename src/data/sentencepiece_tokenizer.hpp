@@ -1,0 +1,34 @@
+// SentencePiece models (Kudo & Richardson, 2018) as lossless tokenizers, and their training.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "data/text_reader.hpp"
+#include "data/tokenizer.hpp"
+
+namespace weft::data {
+
+/// Reads a model. Throws Error(bad_input) when it is missing, is no model, has no end-of-sentence piece, or
+/// loses text: a model must have byte fallback and identity normalisation, add no dummy prefix and remove no
+/// white space.
+std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path);
+
+struct SentencePieceOptions {
+  std::int64_t vocab = 8192;  ///< pieces in all: end of document, newline and 256 bytes included
+  std::string type = "bpe";   ///< "bpe" or "unigram"
+  std::int64_t sample_bytes =
+      std::int64_t{8} << 20;  ///< train on about this much text, lines drawn by a hash of their number
+  int threads = 2;
+  std::function<bool(std::int64_t document)> uses;  ///< documents to learn from; empty: all
+};
+
+/// Trains a lossless model on the documents of `text` and writes it to `path`, whole or not at all. The same
+/// text and options give the same bytes. Throws Error(bad_input) when the text cannot be read, is read from
+/// "-" (two passes are needed), or is too little for the vocabulary.
+void train_sentencepiece(const TextInputs& text, const SentencePieceOptions& options,
+                         const std::string& path);
+
+}  // namespace weft::data

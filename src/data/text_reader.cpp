@@ -1,0 +1,211 @@
+#include "data/text_reader.hpp"
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/check.hpp"
+#include "data/text_runs.hpp"
+
+namespace weft::data {
+namespace {
+
+constexpr std::size_t block = std::size_t{1} << 18;
+constexpr std::size_t longest_piece = std::size_t{1} << 20;
+
+/// The literal text between documents; empty for "file".
+std::string separator_text(const std::string& separator) {
+  if (separator == "blank-line") return "\n\n";
+  if (separator == "file") return "";
+  std::string text;
+  for (std::size_t i = 0; i < separator.size(); ++i) {
+    if (separator[i] != '\\') {
+      text += separator[i];
+      continue;
+    }
+    const char c = ++i < separator.size() ? separator[i] : '\0';
+    WEFT_VALIDATE(c == 'n' || c == 'r' || c == 't' || c == '\\',
+                  "the document separator \"{}\" has an unknown escape; use \\n \\r \\t or \\\\", separator);
+    text += c == 'n' ? '\n' : c == 'r' ? '\r' : c == 't' ? '\t' : '\\';
+  }
+  WEFT_VALIDATE(!text.empty(), "the document separator is empty; use blank-line, file, or a string");
+  return text;
+}
+
+bool is_jsonl(std::string_view path) {
+  if (path.ends_with(".gz")) path.remove_suffix(3);
+  return path.ends_with(".jsonl");
+}
+
+/// A file through zlib, which passes on as it is what is not compressed.
+class ByteStream {
+ public:
+  explicit ByteStream(const std::string& path) : path_(path) {
+    errno = 0;
+    file_ = path == "-" ? gzdopen(::dup(STDIN_FILENO), "rb") : gzopen(path.c_str(), "rb");
+    WEFT_VALIDATE(file_, "cannot open the text {} ({}); check the path", path, std::strerror(errno));
+  }
+  ~ByteStream() { gzclose(file_); }
+  ByteStream(const ByteStream&) = delete;
+  ByteStream& operator=(const ByteStream&) = delete;
+
+  /// Appends up to a block to `out`; false at the end.
+  bool read(std::string& out) {
+    const std::size_t before = out.size();
+    out.resize(before + block);
+    const int n = gzread(file_, out.data() + before, static_cast<unsigned>(block));
+    out.resize(before + static_cast<std::size_t>(std::max(n, 0)));
+    int code = Z_OK;
+    const char* reason = gzerror(file_, &code);
+    WEFT_VALIDATE(n >= 0 && (code == Z_OK || code == Z_STREAM_END),
+                  "cannot read the text {} ({}); is the file damaged?", path_,
+                  code == Z_ERRNO ? std::strerror(errno) : reason);
+    return n > 0;
+  }
+
+ private:
+  std::string path_;
+  gzFile file_;
+};
+
+}  // namespace
+
+struct DocumentReader::Impl {
+  TextInputs inputs;
+  std::string separator;
+  std::size_t file = 0;  ///< the next input to open
+  std::unique_ptr<ByteStream> stream;
+  bool jsonl = false;
+  bool at_end = false;  ///< of this input
+  std::string buffer;
+  std::size_t begin = 0;     ///< first byte of the buffer that was not handed out
+  std::size_t searched = 0;  ///< no separator starts between begin and here
+  std::int64_t line = 0;     ///< of a JSONL input
+  std::string text;          ///< of a JSONL document
+  std::int64_t document = 0;
+  bool inside = false;  ///< part of this document was handed out
+
+  bool next(TextPiece& piece);
+  bool next_raw(std::string_view& text, bool& ends);
+  bool open_next();
+  void refill();
+  bool take_plain(std::string_view& text, bool& ends);
+  bool take_line(std::string_view& text);
+};
+
+DocumentReader::DocumentReader(TextInputs inputs) : impl_(std::make_unique<Impl>()) {
+  impl_->separator = separator_text(inputs.separator);
+  WEFT_VALIDATE(!inputs.files.empty(),
+                "there is no text to read; name at least one file, or - for standard input");
+  for (const std::string& path : inputs.files)
+    WEFT_VALIDATE(path == "-" || ::access(path.c_str(), R_OK) == 0,
+                  "cannot open the text {} ({}); check the path", path, std::strerror(errno));
+  impl_->inputs = std::move(inputs);
+}
+
+DocumentReader::~DocumentReader() = default;
+
+bool DocumentReader::next(TextPiece& piece) {
+  return impl_->next(piece);
+}
+
+bool DocumentReader::Impl::next(TextPiece& piece) {
+  std::string_view bytes;
+  for (bool ends = false; next_raw(bytes, ends);) {
+    if (bytes.empty() && !inside) continue;
+    piece = {bytes, document, ends};
+    inside = !ends;
+    if (ends) ++document;
+    return true;
+  }
+  return false;
+}
+
+/// The next piece, which may be an empty document; false when all inputs are read.
+bool DocumentReader::Impl::next_raw(std::string_view& bytes, bool& ends) {
+  while (stream || open_next()) {
+    ends = true;
+    if (jsonl ? take_line(bytes) : take_plain(bytes, ends)) return true;
+    stream.reset();
+  }
+  return false;
+}
+
+bool DocumentReader::Impl::open_next() {
+  if (file == inputs.files.size()) return false;
+  const std::string& path = inputs.files[file++];
+  stream = std::make_unique<ByteStream>(path);
+  jsonl = is_jsonl(path);
+  at_end = false;
+  buffer.clear();
+  begin = searched = 0;
+  line = 0;
+  return true;
+}
+
+void DocumentReader::Impl::refill() {
+  buffer.erase(0, begin);
+  searched -= begin;
+  begin = 0;
+  at_end = !stream->read(buffer);
+}
+
+/// The text up to the next separator, or up to a cut. False at the end of the input, after its last document.
+bool DocumentReader::Impl::take_plain(std::string_view& bytes, bool& ends) {
+  const auto hand_out = [&](std::size_t end, std::size_t resume) {
+    bytes = std::string_view(buffer).substr(begin, end - begin);
+    begin = searched = resume;
+    return true;
+  };
+  for (;;) {
+    const std::size_t found = separator.empty() ? std::string::npos : buffer.find(separator, searched);
+    if (found != std::string::npos) return hand_out(found, found + separator.size());
+    if (at_end) {
+      if (begin == buffer.size() && !inside) return false;
+      return hand_out(buffer.size(), buffer.size());
+    }
+    // A separator may still start in the last bytes: they stay.
+    const std::size_t kept = separator.empty() ? 0 : separator.size() - 1;
+    searched = std::max(begin, buffer.size() - std::min(buffer.size(), kept));
+    if (searched - begin > longest_piece) {
+      const std::string_view free = std::string_view(buffer).substr(begin, searched - begin);
+      const std::size_t newline = free.rfind('\n');
+      ends = false;
+      const std::size_t cut = begin + (newline == free.npos ? utf8_cut(free, free.size() - 4) : newline + 1);
+      return hand_out(cut, cut);
+    }
+    refill();
+  }
+}
+
+/// The document of the next JSONL line that is not blank.
+bool DocumentReader::Impl::take_line(std::string_view& bytes) {
+  for (;;) {
+    const std::size_t found = buffer.find('\n', searched);
+    if (found == std::string::npos && !at_end) {
+      searched = buffer.size();
+      refill();
+      continue;
+    }
+    if (found == std::string::npos && begin == buffer.size()) return false;
+    const std::size_t end = std::min(found, buffer.size());
+    const std::string_view row = std::string_view(buffer).substr(begin, end - begin);
+    begin = searched = std::min(end + 1, buffer.size());
+    ++line;
+    if (row.find_first_not_of(" \t\r") == row.npos) continue;
+    const auto object = nlohmann::json::parse(row, nullptr, /*allow_exceptions=*/false);
+    const bool sound = object.is_object() && object.contains("text") && object["text"].is_string();
+    WEFT_VALIDATE(sound,
+                  "{}:{}: not a JSON object with a \"text\" string (JSONL inputs hold one document a line)",
+                  inputs.files[file - 1], line);
+    text = object["text"].get<std::string>();
+    bytes = text;
+    return true;
+  }
+}
+
+}  // namespace weft::data

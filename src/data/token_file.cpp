@@ -1,0 +1,204 @@
+#include "data/token_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.hpp"
+#include "base/hash.hpp"
+#include "data/token_format.hpp"
+#include "data/tokenizer.hpp"
+
+namespace weft::data {
+
+struct TokenFile::Mapping {
+  std::string path;
+  const std::byte* base = nullptr;
+  std::size_t bytes = 0;
+  TokenHeader header;
+
+  explicit Mapping(std::string file);
+  ~Mapping() {
+    if (base) ::munmap(const_cast<std::byte*>(base), bytes);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  void check_header() const;
+  const std::uint16_t* tokens16() const { return at<std::uint16_t>(header.tokens_offset); }
+  const std::uint32_t* tokens32() const { return at<std::uint32_t>(header.tokens_offset); }
+  const std::uint64_t* starts() const { return at<std::uint64_t>(header.documents_offset); }
+  const std::uint16_t* token_bytes() const { return at<std::uint16_t>(header.token_bytes_offset); }
+
+ private:
+  template <class T>
+  const T* at(std::uint64_t offset) const {
+    return reinterpret_cast<const T*>(base + offset);
+  }
+};
+
+TokenFile::Mapping::Mapping(std::string file) : path(std::move(file)) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  WEFT_VALIDATE(fd >= 0, "cannot open the token file {} ({}); make it with `weft data tokenize`", path,
+                std::strerror(errno));
+  struct stat status {};
+  const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  bytes = regular ? static_cast<std::size_t>(status.st_size) : 0;
+  void* mapped = bytes > 0 ? ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0) : nullptr;
+  const int reason = errno;
+  ::close(fd);
+  WEFT_VALIDATE(bytes > 0, "{} is not a token file (it is {}); make one with `weft data tokenize`", path,
+                regular ? "empty" : "not a regular file");
+  WEFT_VALIDATE(mapped != MAP_FAILED,
+                "cannot map the token file {} ({}); copy it to a file system that supports mmap", path,
+                std::strerror(reason));
+  base = static_cast<const std::byte*>(mapped);
+  std::memcpy(&header, base, std::min(bytes, sizeof header));
+}
+
+void TokenFile::Mapping::check_header() const {
+  WEFT_VALIDATE(bytes >= sizeof header.magic && header.magic == token_magic,
+                "{} is not a token file (it does not start with WEFTTOK); make one with `weft data tokenize`",
+                path);
+  WEFT_VALIDATE(bytes >= sizeof header,
+                "the token file {} is truncated ({} bytes, the header alone has {}); copy it again", path,
+                bytes, sizeof header);
+  WEFT_VALIDATE(
+      header.version == token_version,
+      "the token file {} has format version {} (this Weft reads {}); make it again with `weft data tokenize`",
+      path, header.version, token_version);
+  const bool sound = header.header_hash == hash_bytes(base, offsetof(TokenHeader, header_hash)) &&
+                     (header.token_size == 2 || header.token_size == 4);
+  WEFT_VALIDATE(sound, "the header of the token file {} is corrupt (its checksum is wrong); copy it again",
+                path);
+  WEFT_VALIDATE(bytes == header.file_bytes,
+                "the token file {} is {} ({} bytes, its header says {}); copy it again", path,
+                bytes < header.file_bytes ? "truncated" : "too long", bytes, header.file_bytes);
+}
+
+std::string_view name_of(TokenizerKind kind) {
+  switch (kind) {
+    case TokenizerKind::byte: return "byte";
+    case TokenizerKind::sentencepiece: return "sentencepiece";
+    case TokenizerKind::unknown: break;
+  }
+  return "unknown";
+}
+
+TokenFile TokenFile::open(const std::string& path) {
+  auto mapping = std::make_shared<Mapping>(path);
+  mapping->check_header();
+  return TokenFile(std::move(mapping));
+}
+
+const std::string& TokenFile::path() const {
+  return mapping_->path;
+}
+std::int64_t TokenFile::tokens() const {
+  return static_cast<std::int64_t>(mapping_->header.tokens);
+}
+std::int64_t TokenFile::vocab() const {
+  return static_cast<std::int64_t>(mapping_->header.vocab);
+}
+std::int64_t TokenFile::documents() const {
+  return static_cast<std::int64_t>(mapping_->header.documents);
+}
+std::int64_t TokenFile::text_bytes() const {
+  return static_cast<std::int64_t>(mapping_->header.text_bytes);
+}
+int TokenFile::token_size() const {
+  return static_cast<int>(mapping_->header.token_size);
+}
+TokenizerKind TokenFile::tokenizer() const {
+  return static_cast<TokenizerKind>(mapping_->header.tokenizer);
+}
+std::uint64_t TokenFile::tokenizer_hash() const {
+  return mapping_->header.tokenizer_hash;
+}
+std::int32_t TokenFile::end_of_document() const {
+  return mapping_->header.end_of_document;
+}
+
+void TokenFile::read(std::int64_t begin, std::int64_t count, std::int32_t* out) const {
+  WEFT_VALIDATE(begin >= 0 && count >= 0 && begin + count <= tokens(),
+                "{}: tokens {} to {} asked for (the file has {})", path(), begin, begin + count, tokens());
+  std::uint32_t largest = 0;
+  const auto copy = [&](const auto* from) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::uint32_t id = from[begin + i];
+      largest = std::max(largest, id);
+      out[i] = static_cast<std::int32_t>(id);
+    }
+  };
+  token_size() == 2 ? copy(mapping_->tokens16()) : copy(mapping_->tokens32());
+  WEFT_VALIDATE(count == 0 || largest < vocab(),
+                "the token file {} is corrupt (token {} in {} to {}, the vocabulary has {}); copy it again",
+                path(), largest, begin, begin + count, vocab());
+}
+
+std::int64_t TokenFile::bytes_of(std::int64_t begin, std::int64_t count) const {
+  std::int64_t bytes = 0;
+  std::int32_t ids[4096];
+  for (std::int64_t at = begin; at < begin + count;) {
+    const std::int64_t n = std::min<std::int64_t>(begin + count - at, std::size(ids));
+    read(at, n, ids);
+    for (std::int64_t i = 0; i < n; ++i) bytes += mapping_->token_bytes()[ids[i]];
+    at += n;
+  }
+  return bytes;
+}
+
+std::int64_t TokenFile::token_bytes(std::int32_t id) const {
+  WEFT_VALIDATE(id >= 0 && id < vocab(), "{}: token id {} asked for (the vocabulary has {})", path(), id,
+                vocab());
+  return mapping_->token_bytes()[id];
+}
+
+std::int64_t TokenFile::document_start(std::int64_t i) const {
+  WEFT_VALIDATE(i >= 0 && i <= documents(), "{}: document {} asked for (the file has {})", path(), i,
+                documents());
+  return i == documents() ? tokens() : static_cast<std::int64_t>(mapping_->starts()[i]);
+}
+
+void TokenFile::verify() const {
+  const std::size_t end = mapping_->bytes;
+  std::uint64_t hash = 0;
+  for (std::size_t at = sizeof(TokenHeader); at < end; at += hash_piece)
+    hash = hash_bytes(mapping_->base + at, std::min(hash_piece, end - at), hash);
+  WEFT_VALIDATE(hash == mapping_->header.body_hash,
+                "the token file {} is corrupt (the checksum of its body is wrong); copy it again", path());
+  bool ordered = documents() == 0 || document_start(0) == 0;
+  for (std::int64_t i = 0; i < documents(); ++i)
+    ordered = ordered && document_start(i) <= document_start(i + 1);
+  WEFT_VALIDATE(ordered && bytes_of(0, tokens()) == text_bytes(),
+                "the token file {} contradicts itself (document starts or text bytes); make it again with "
+                "`weft data tokenize`",
+                path());
+}
+
+void check_fits(const TokenFile& file, std::int64_t model_vocab, std::int64_t seq, std::string_view key) {
+  WEFT_VALIDATE(file.vocab() <= model_vocab,
+                "{}: the vocabulary of {} has {} tokens (model.vocab is {}); set model.vocab to at least {}, "
+                "or tokenize with a smaller "
+                "vocabulary",
+                key, file.path(), file.vocab(), model_vocab, file.vocab());
+  WEFT_VALIDATE(file.tokens() >= seq + 1,
+                "{}: {} has {} tokens (data.seq is {}, and a sample needs data.seq + 1); shorten data.seq or "
+                "give more text",
+                key, file.path(), file.tokens(), seq);
+}
+
+void check_tokenizer(const TokenFile& file, const Tokenizer& tokenizer) {
+  WEFT_VALIDATE(file.tokenizer_hash() == tokenizer.hash(),
+                "{} was written by another tokenizer ({}, hash {:016x}, not {}, hash {:016x}); give the "
+                "model it was made with",
+                file.path(), name_of(file.tokenizer()), file.tokenizer_hash(), name_of(tokenizer.kind()),
+                tokenizer.hash());
+}
+
+}  // namespace weft::data

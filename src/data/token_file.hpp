@@ -1,0 +1,57 @@
+// Reading token files: memory-mapped, so that ranks of a node share the page cache and opening costs nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace weft::data {
+
+class Tokenizer;
+enum class TokenizerKind : std::uint32_t { unknown = 0, byte = 1, sentencepiece = 2 };
+std::string_view name_of(TokenizerKind kind);
+
+/// An open token file; cheap to copy, safe to read from several threads.
+class TokenFile {
+ public:
+  /// Maps `path` and checks magic, version, header checksum and size; the body is not read.
+  /// Throws Error(bad_input), one line, when the file is missing, foreign, of another version, corrupt or
+  /// truncated.
+  static TokenFile open(const std::string& path);
+
+  const std::string& path() const;
+  std::int64_t tokens() const;
+  std::int64_t vocab() const;  ///< every token id is below this
+  std::int64_t documents() const;
+  std::int64_t text_bytes() const;  ///< bytes of text that all tokens stand for
+  int token_size() const;           ///< bytes on disk of one token: 2 or 4
+  TokenizerKind tokenizer() const;
+  std::uint64_t tokenizer_hash() const;  ///< Tokenizer::hash() of the tokenizer that wrote the file
+  std::int32_t end_of_document() const;  ///< its token id, or -1
+
+  /// Copies tokens [begin, begin + count) to `out`. Throws Error(bad_input) when an id is not below vocab().
+  void read(std::int64_t begin, std::int64_t count, std::int32_t* out) const;
+  /// Bytes of text that tokens [begin, begin + count) stand for; end-of-document tokens count zero.
+  std::int64_t bytes_of(std::int64_t begin, std::int64_t count) const;
+  /// Bytes of text that one vocabulary id stands for.
+  std::int64_t token_bytes(std::int32_t id) const;
+  /// First token of document `i`; document_start(documents()) is tokens().
+  std::int64_t document_start(std::int64_t i) const;
+  /// Reads all of the body: throws Error(bad_input) unless its checksum and all sums and orders hold.
+  void verify() const;
+
+ private:
+  struct Mapping;
+  explicit TokenFile(std::shared_ptr<const Mapping> mapping) : mapping_(std::move(mapping)) {}
+  std::shared_ptr<const Mapping> mapping_;
+};
+
+/// Throws Error(bad_input) unless a model with `model_vocab` embeddings can train on samples of `seq` tokens
+/// of this file. `key` is the deck's key that names the file ("data.train").
+void check_fits(const TokenFile& file, std::int64_t model_vocab, std::int64_t seq, std::string_view key);
+
+/// Throws Error(bad_input) unless `tokenizer` is the one that wrote the file.
+void check_tokenizer(const TokenFile& file, const Tokenizer& tokenizer);
+
+}  // namespace weft::data

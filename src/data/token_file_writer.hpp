@@ -1,0 +1,51 @@
+// Writing token files: streamed, with bounded memory, and under the final name only when whole.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/atomic_file.hpp"
+#include "data/token_format.hpp"
+
+namespace weft::data {
+
+class Tokenizer;
+
+/// Appends documents to a new token file. Tokens are u16 when the vocabulary has at most 65536 ids, else u32.
+/// Errors: Error(bad_input) for a token id outside of the vocabulary, Error(failure) when the disk refuses.
+class TokenFileWriter {
+ public:
+  /// Creates PATH.tmp; vocabulary, bytes of each token and hash come from the tokenizer.
+  TokenFileWriter(std::string path, const Tokenizer& tokenizer);
+
+  /// Adds tokens to the document in progress.
+  void append(std::span<const std::int32_t> tokens);
+  /// Ends the document in progress, which may be empty. Adds no token: an end-of-document token is the
+  /// caller's.
+  void end_document();
+  /// Ends a document still in progress, writes the remaining sections and the header, and renames the file to
+  /// its name.
+  void finish();
+
+  std::int64_t tokens() const { return static_cast<std::int64_t>(header_.tokens); }
+  std::int64_t documents() const { return static_cast<std::int64_t>(header_.documents); }
+  std::int64_t text_bytes() const { return static_cast<std::int64_t>(header_.text_bytes); }
+
+ private:
+  void put(const void* data, std::size_t bytes);
+  void flush_piece();
+
+  std::string path_;
+  AtomicFile file_;
+  AtomicFile starts_;  ///< document starts wait here, on disk; never committed
+  TokenHeader header_;
+  std::vector<std::uint16_t> token_bytes_;
+  std::vector<std::byte> piece_;
+  std::vector<std::byte> packed_;
+  std::uint64_t position_ = sizeof(TokenHeader);
+  std::uint64_t document_start_ = 0;
+};
+
+}  // namespace weft::data

@@ -1,0 +1,188 @@
+// The input deck: everything a run is told. Decks are TOML; schema.cpp lists each key with its range and
+// meaning, and docs/deck.md is generated from that list. Deck is vocabulary like Mesh, so it lives in
+// namespace weft.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "base/mesh.hpp"
+
+namespace weft {
+
+enum class LrDecay : std::uint8_t { constant, linear, cosine, wsd };
+enum class ParallelMode : std::uint8_t { ddp, zero1, zero2, fsdp };
+enum class Reduction : std::uint8_t { canonical, native };
+enum class Regather : std::uint8_t { always, never };
+
+/// The deck's spelling of a choice: "cosine", "fsdp", ...
+std::string_view name_of(LrDecay decay);
+std::string_view name_of(ParallelMode mode);
+std::string_view name_of(Reduction reduction);
+std::string_view name_of(Regather regather);
+
+struct RunDeck {
+  std::string name = "weft";
+  std::string dir;  ///< runs/<name> unless given; never empty after parsing
+  std::int64_t steps = 0;
+  std::int64_t seed = 1234;
+  double walltime = 0;  ///< seconds; 0: none
+  bool operator==(const RunDeck&) const = default;
+};
+
+/// Llama 3.1's change of the rotary frequencies; off when factor is 1.
+struct RopeScalingDeck {
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  std::int64_t original_max_position = 8192;
+  bool operator==(const RopeScalingDeck&) const = default;
+};
+
+struct ModelDeck {
+  std::int64_t dim = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;  ///< heads unless given; never 0 after parsing
+  std::int64_t ffn = 0;
+  std::int64_t vocab = 0;
+  double rope_theta = 500000;
+  RopeScalingDeck rope_scaling;
+  double norm_eps = 1e-5;
+  bool tie_embeddings = false;
+  double init_std = 0.02;
+  bool operator==(const ModelDeck&) const = default;
+};
+
+struct DataDeck {
+  std::vector<std::string> train;  ///< token files, relative to the working directory
+  std::vector<std::string> valid;
+  bool synthetic = false;  ///< uniform random tokens; train and valid are not opened
+  std::int64_t seq = 0;
+  std::int64_t batch = 1;            ///< sequences a microbatch
+  std::int64_t global_batch = 0;     ///< sequences a step, over all ranks
+  std::int64_t valid_every = 0;      ///< steps; 0: only at the end
+  std::int64_t valid_sequences = 0;  ///< 0: all
+  bool operator==(const DataDeck&) const = default;
+};
+
+struct OptimizerDeck {
+  double lr = 0;
+  double min_lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double clip = 1.0;  ///< largest gradient norm; 0: off
+  std::int64_t warmup = 0;
+  LrDecay decay = LrDecay::cosine;
+  std::int64_t decay_steps = 0;  ///< wsd only, and never 0 then after parsing
+  bool operator==(const OptimizerDeck&) const = default;
+};
+
+struct ParallelDeck {
+  ParallelMode mode = ParallelMode::fsdp;
+  std::vector<MeshAxis> mesh{{"data", 0}};  ///< size 0: all remaining ranks; see resolve_mesh
+  bool operator==(const ParallelDeck&) const = default;
+};
+
+struct PrecisionDeck {
+  DType params = DType::f32;     ///< f32 or bf16
+  DType grad_wire = DType::f32;  ///< f32 or bf16
+  Reduction reduction = Reduction::canonical;
+  bool operator==(const PrecisionDeck&) const = default;
+};
+
+struct ScheduleDeck {
+  std::vector<std::string> disable;  ///< passes switched off by name
+  Regather regather = Regather::always;
+  std::int64_t prefetch = 1;  ///< units gathered ahead
+  bool operator==(const ScheduleDeck&) const = default;
+};
+
+struct CheckpointDeck {
+  std::int64_t every = 0;  ///< steps; 0: none on the way
+  std::int64_t keep = 2;
+  bool initial = false;         ///< one of the initial weights, step 0
+  bool final = true;            ///< one at the end
+  std::string resume = "auto";  ///< "auto", "never", or a checkpoint's path
+  bool operator==(const CheckpointDeck&) const = default;
+};
+
+struct LogDeck {
+  std::int64_t every = 1;
+  bool tensorboard = true;
+  std::int64_t trace_step = 0;  ///< the step whose timeline goes to trace.json; 0: none
+  bool progress = true;
+  double peak_tflops = 0;  ///< of a rank; 0: no MFU
+  bool operator==(const LogDeck&) const = default;
+};
+
+struct DebugDeck {
+  std::int64_t hash_every = 0;  ///< steps; 0: no state hashes
+  bool operator==(const DebugDeck&) const = default;
+};
+
+/// Where a key got its value: "inputs/quickstart.toml:12", or "--set".
+struct KeyPlace {
+  std::string key;
+  std::string place;
+};
+
+struct Deck {
+  RunDeck run;
+  ModelDeck model;
+  DataDeck data;
+  OptimizerDeck optimizer;
+  ParallelDeck parallel;
+  PrecisionDeck precision;
+  ScheduleDeck schedule;
+  CheckpointDeck checkpoint;
+  LogDeck log;
+  DebugDeck debug;
+  std::string source;            ///< the file's name, for messages
+  std::vector<KeyPlace> places;  ///< of the keys that were given
+};
+
+/// True when all settings are equal; `source` and `places` do not count.
+bool operator==(const Deck& a, const Deck& b);
+
+/// "FILE:LINE: table.key", or "FILE: table.key" for a key left at its default: how an error about a key
+/// begins.
+std::string place_of(const Deck& deck, std::string_view key);
+
+/// Reads the TOML file `path`, applies `sets` ("table.key=value", later ones win; the value is TOML, or a
+/// bare word for text), fills in the defaults that depend on other keys, and validates. Throws
+/// Error(bad_input) with one line "FILE:LINE: table.key: PROBLEM (WHY); did you mean 'x'?" for each mistake,
+/// 20 lines at most. Opens no other file.
+Deck parse_deck(const std::string& path, std::span<const std::string> sets = {});
+/// The same for text in memory; `source_name` stands for FILE.
+Deck parse_deck_text(std::string_view text, const std::string& source_name,
+                     std::span<const std::string> sets = {});
+
+/// Checks what one key alone cannot show: sizes that must divide, keys that need or exclude each other. The
+/// parsers call it; call it again after changing a deck in code. Throws Error(bad_input), one line a mistake.
+void validate(const Deck& deck);
+
+/// The resolved deck as TOML: every key, in the schema's order. Parsing it gives an equal deck.
+std::string print_deck(const Deck& deck);
+/// Every key with type, default, range and meaning: for a terminal, and as docs/deck.md.
+std::string schema_text();
+std::string schema_markdown();
+
+/// Trainable parameters, norms included; a tied embedding counts once.
+std::int64_t parameter_count(const ModelDeck& model);
+
+/// Microbatches a data-parallel rank computes in a step: global_batch / (batch * data_ranks).
+/// Throws Error(bad_input) when that is not a whole number, and names rank counts that would do.
+std::int64_t accumulation(const Deck& deck, int data_ranks);
+
+/// The mesh of [parallel] over `world` ranks, size 0 replaced by what remains.
+/// Throws Error(bad_input) when the axes' sizes do not multiply to `world`.
+Mesh resolve_mesh(const Deck& deck, int world);
+
+}  // namespace weft

@@ -1,0 +1,93 @@
+#include "deck/print.hpp"
+
+#include <fmt/core.h>
+
+#include "deck/duration.hpp"
+#include "deck/problems.hpp"
+
+namespace weft::deck {
+namespace {
+
+std::string number(double x) {
+  std::string text = fmt::format("{}", x);  // the shortest that reads back to the same bits
+  if (text.find_first_of(".e") == text.npos) text += ".0";
+  return text;
+}
+
+struct Printer {
+  const Key& key;
+
+  std::string operator()(const bool* member) const { return *member ? "true" : "false"; }
+  std::string operator()(const std::int64_t* member) const { return fmt::format("{}", *member); }
+  std::string operator()(const double* member) const {
+    const std::string text = key.form == Form::duration ? print_duration(*member) : "";
+    return text.empty() ? number(*member) : quoted(text);
+  }
+  std::string operator()(const std::string* member) const { return quoted(*member); }
+  std::string operator()(const std::vector<std::string>* member) const {
+    if (member->size() == 1) return quoted(member->front());
+    std::string list;
+    for (const auto& text : *member) list += (list.empty() ? "" : ", ") + quoted(text);
+    return fmt::format("[{}]", list);
+  }
+  std::string operator()(const std::vector<MeshAxis>* member) const {
+    std::string list;
+    for (const auto& axis : *member)
+      list += fmt::format("{} {} = {}", list.empty() ? "" : ",", axis.name, axis.size);
+    return fmt::format("{{{} }}", list);
+  }
+  template <class E>
+  std::string operator()(const E* member) const {
+    for (const auto& [value, name] : choices(*member))
+      if (value == *member) return quoted(name);
+    return "\"?\"";
+  }
+};
+
+/// For a comment: a file's name need not be UTF-8, but TOML has to be.
+std::string ascii(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) >= 0x80) c = '?';
+  return text;
+}
+
+}  // namespace
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      (result += '\\') += c;
+    else if (code < 0x20 || code == 0x7f)
+      result += fmt::format("\\u{:04x}", code);
+    else
+      result += c;
+  }
+  return result + '"';
+}
+
+std::string value_text(const Key& key, const Deck& deck) {
+  Deck copy = deck;  // a slot points into a mutable deck
+  return std::visit(Printer{key}, key.slot(copy));
+}
+
+}  // namespace weft::deck
+
+namespace weft {
+
+std::string print_deck(const Deck& deck) {
+  std::string text = fmt::format("# Resolved from {}\n",
+                                 deck::ascii(deck::one_line(deck.source.empty() ? "code" : deck.source)));
+  std::string_view table;
+  for (const auto& key : deck::keys()) {
+    if (key.table() != table) {
+      table = key.table();
+      text += fmt::format("\n[{}]\n", table);
+    }
+    text += fmt::format("{} = {}\n", key.name(), deck::value_text(key, deck));
+  }
+  return text;
+}
+
+}  // namespace weft

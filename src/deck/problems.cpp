@@ -1,0 +1,41 @@
+#include "deck/problems.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+
+namespace weft::deck {
+namespace {
+constexpr std::size_t most_lines = 20;
+}  // namespace
+
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\n')
+      line += "\\n";
+    else if (code < 0x20 || code == 0x7f)
+      line += fmt::format("\\x{:02x}", code);
+    else
+      line += c;
+  }
+  return line;
+}
+
+void Problems::add(std::string_view place, std::string_view key, std::string_view text) {
+  std::string line =
+      key.empty() ? fmt::format("{}: {}", place, text) : fmt::format("{}: {}: {}", place, key, text);
+  lines_.push_back(one_line(line));
+}
+
+void Problems::throw_if_any() const {
+  if (lines_.empty()) return;
+  std::string message;
+  const std::size_t shown = std::min(lines_.size(), most_lines);
+  for (std::size_t i = 0; i < shown; ++i) message += (i == 0 ? "" : "\n") + lines_[i];
+  if (lines_.size() > shown) message += fmt::format("\n... and {} more", lines_.size() - shown);
+  throw Error(ExitCode::bad_input, message);
+}
+
+}  // namespace weft::deck

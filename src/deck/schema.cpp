@@ -1,0 +1,273 @@
+#include "deck/schema.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+
+namespace weft::deck {
+namespace {
+
+// Upper bounds are there to catch a slip of the pen, and so that no product of sizes leaves 63 bits.
+constexpr double most_steps = 2147483647;  // the step block counts in int32
+constexpr double most_sequences = 1 << 24;
+
+constexpr Range at_least(double low) {
+  return {.low = low};
+}
+constexpr Range above(double low) {
+  return {.low = low, .low_open = true};
+}
+constexpr Range between(double low, double high) {
+  return {.low = low, .high = high};
+}
+constexpr Range fraction{.low = 0, .high = 1, .high_open = true};
+
+constexpr std::array table_list{
+    Table{"run", "The run as a whole."},
+    Table{"model", "The shape of the Llama and its initial values."},
+    Table{"model.rope_scaling",
+          "Llama 3.1's stretch of the rotary frequencies, for contexts longer than those trained on first."},
+    Table{"data", "Token files and the batch."},
+    Table{"optimizer", "AdamW, clipping, and the learning rate over the steps."},
+    Table{"parallel", "How ranks share the work. No setting here changes the losses."},
+    Table{"precision", "Element types, and the order of sums over ranks. These settings change the losses."},
+    Table{"schedule", "What the compiler's passes do. No setting here changes the losses."},
+    Table{"checkpoint", "When to save, what to keep, where to start from."},
+    Table{"log", "What is written while the run goes on."},
+    Table{"debug", "Tools for chasing a difference between two runs."},
+};
+
+// A key's name is the member's own text, so that the two cannot differ.
+#define WEFT_KEY(member) .path = #member, .slot = [](Deck& deck) { return Slot{&deck.member}; }
+
+constexpr std::array key_list{
+    Key{WEFT_KEY(run.name),
+        .doc = "What the run is called; `runs/<name>` is its directory unless `run.dir` says otherwise."},
+    Key{WEFT_KEY(run.dir), .derived_default = "runs/<run.name>",
+        .doc = "The run's directory: resolved deck, metrics, log, checkpoints."},
+    Key{WEFT_KEY(run.steps), .need = Need::required, .range = between(1, most_steps),
+        .doc = "Optimizer steps of the whole run, those before a resume included."},
+    Key{WEFT_KEY(run.seed), .range = at_least(0),
+        .doc = "Seed of the initial weights, the shuffle and synthetic tokens. The same for any number of "
+               "ranks."},
+    Key{WEFT_KEY(run.walltime), .range = between(0, 1e9), .form = Form::duration,
+        .doc = "Save and stop in time to end within this; 0: no limit."},
+
+    Key{WEFT_KEY(model.dim), .need = Need::required, .range = between(2, 1 << 20),
+        .doc = "Width of the residual stream (C). A multiple of `heads`; dim / heads, the width of a head, "
+               "is even."},
+    Key{WEFT_KEY(model.layers), .need = Need::required, .range = between(1, 65536),
+        .doc = "Transformer blocks, each attention and feed-forward."},
+    Key{WEFT_KEY(model.heads), .need = Need::required, .range = between(1, 65536), .doc = "Query heads (H)."},
+    Key{WEFT_KEY(model.kv_heads), .range = between(1, 65536), .derived_default = "model.heads",
+        .doc = "Key and value heads; fewer than `heads` is grouped-query attention. Divides `heads`."},
+    Key{WEFT_KEY(model.ffn), .need = Need::required, .range = between(1, 1 << 24),
+        .doc = "Inner width of the SwiGLU feed-forward (F)."},
+    Key{WEFT_KEY(model.vocab), .need = Need::required, .range = between(2, 1 << 30),
+        .doc = "Tokens the model knows (V); every token in the data is below it."},
+    Key{WEFT_KEY(model.rope_theta), .range = above(1),
+        .doc = "Base of the rotary frequencies: 500000 in Llama 3, 10000 in Llama 2."},
+    Key{WEFT_KEY(model.norm_eps), .range = above(0), .doc = "Added to the mean square in RMSNorm."},
+    Key{WEFT_KEY(model.tie_embeddings), .doc = "One matrix for the embedding and the output head."},
+    Key{WEFT_KEY(model.init_std), .range = {.low = 0, .high = 1, .low_open = true},
+        .doc = "Standard deviation of the initial weights (normal, mean 0); norm weights start at 1."},
+
+    Key{WEFT_KEY(model.rope_scaling.factor), .range = at_least(1),
+        .doc = "Low frequencies are divided by this; 1: no scaling."},
+    Key{WEFT_KEY(model.rope_scaling.low_freq_factor), .range = above(0),
+        .doc = "Wavelengths above original_max_position / this are scaled in full."},
+    Key{WEFT_KEY(model.rope_scaling.high_freq_factor), .range = above(0),
+        .doc = "Wavelengths below original_max_position / this are left alone; between the two the change is "
+               "smooth."},
+    Key{WEFT_KEY(model.rope_scaling.original_max_position), .range = between(1, 1 << 24),
+        .doc = "Context length before the stretch."},
+
+    Key{WEFT_KEY(data.train),
+        .doc = "Token files (.bin, made by `weft data tokenize`), relative to the working directory."},
+    Key{WEFT_KEY(data.valid), .doc = "Token files for validation; none: no validation."},
+    Key{WEFT_KEY(data.synthetic), .doc = "Uniform random tokens instead of files, for benchmarks; `train` "
+                                         "and `valid` are then not opened."},
+    Key{WEFT_KEY(data.seq), .need = Need::required, .range = between(1, most_sequences),
+        .doc = "Tokens a sequence (T)."},
+    Key{WEFT_KEY(data.batch), .range = between(1, most_sequences),
+        .doc = "Sequences a microbatch (B): what one rank computes at once. Memory grows with it."},
+    Key{WEFT_KEY(data.global_batch), .need = Need::required, .range = between(1, most_sequences),
+        .doc = "Sequences a step over all ranks, whatever their number. Each rank accumulates global_batch / "
+               "(batch * data-parallel ranks) microbatches."},
+    Key{WEFT_KEY(data.valid_every), .range = between(0, most_steps),
+        .doc = "Validate every so many steps; 0: only at the end."},
+    Key{WEFT_KEY(data.valid_sequences), .range = at_least(0),
+        .doc = "Sequences in a validation; 0: all there are."},
+
+    Key{WEFT_KEY(optimizer.lr), .need = Need::required, .range = above(0),
+        .doc = "Peak learning rate, reached at the end of the warm-up."},
+    Key{WEFT_KEY(optimizer.min_lr), .range = at_least(0),
+        .doc = "Learning rate at the end of the decay; below `lr`."},
+    Key{WEFT_KEY(optimizer.beta1), .range = fraction, .doc = "Decay of AdamW's first moment."},
+    Key{WEFT_KEY(optimizer.beta2), .range = fraction, .doc = "Decay of AdamW's second moment."},
+    Key{WEFT_KEY(optimizer.eps), .range = above(0), .doc = "Added to the root of the second moment."},
+    Key{WEFT_KEY(optimizer.weight_decay), .range = at_least(0),
+        .doc = "Decoupled weight decay; a step takes lr * weight_decay off each weight."},
+    Key{WEFT_KEY(optimizer.clip), .range = at_least(0),
+        .doc = "Largest norm of the whole gradient, scaled down to it when above; 0: no clipping."},
+    Key{WEFT_KEY(optimizer.warmup), .range = between(0, most_steps),
+        .doc = "Steps over which the learning rate rises linearly."},
+    Key{WEFT_KEY(optimizer.decay),
+        .doc = "Shape after the warm-up. wsd: constant, then a linear fall over the last `decay_steps`."},
+    Key{WEFT_KEY(optimizer.decay_steps), .range = between(0, most_steps),
+        .doc = "wsd only: steps of the final fall; 0: a tenth of `run.steps`."},
+
+    Key{WEFT_KEY(parallel.mode), .doc = "What is cut over the ranks: nothing (ddp), optimizer state (zero1), "
+                                        "gradients too (zero2), parameters too (fsdp)."},
+    Key{WEFT_KEY(parallel.mesh), .doc = "Axes of the device mesh, outermost first, as { name = ranks }; 0 "
+                                        "ranks: all that remain. Axes today: data."},
+
+    Key{WEFT_KEY(precision.params), .doc = "Type of parameters and activations in forward and backward. The "
+                                           "optimizer's copy and all sums are f32."},
+    Key{WEFT_KEY(precision.grad_wire), .doc = "Type in which gradients travel between ranks; sums are f32."},
+    Key{WEFT_KEY(precision.reduction),
+        .doc = "canonical: gradients are added in the order of the microbatches, so losses do not depend on "
+               "the number of ranks. native: the library's own reduce-scatter."},
+
+    Key{WEFT_KEY(schedule.disable), .doc = "Passes to switch off, by name; `weft plan` lists them."},
+    Key{WEFT_KEY(schedule.regather), .doc = "Whether backward gathers parameters again (less memory) or "
+                                            "keeps them from forward (less traffic)."},
+    Key{WEFT_KEY(schedule.prefetch), .range = between(0, 1024),
+        .doc = "Units gathered ahead of the one being computed; 0: none."},
+
+    Key{WEFT_KEY(checkpoint.every), .range = between(0, most_steps),
+        .doc = "Save every so many steps; 0: none on the way."},
+    Key{WEFT_KEY(checkpoint.keep), .range = between(1, 1e6),
+        .doc = "Checkpoints kept; older ones are removed once a newer one is complete."},
+    Key{WEFT_KEY(checkpoint.initial), .doc = "Save the initial weights as step 0, before the first step."},
+    Key{WEFT_KEY(checkpoint.final), .doc = "Save after the last step."},
+    Key{WEFT_KEY(checkpoint.resume), .doc = "auto: continue from the newest checkpoint in `run.dir`, if any; "
+                                            "never: start afresh; otherwise a checkpoint's path."},
+
+    Key{WEFT_KEY(log.every), .range = between(1, most_steps),
+        .doc = "Steps between lines of the log. `metrics.jsonl` has every step."},
+    Key{WEFT_KEY(log.tensorboard), .doc = "Write TensorBoard events."},
+    Key{WEFT_KEY(log.trace_step), .range = between(0, most_steps),
+        .doc = "The step whose timeline goes to `trace.json` (Perfetto), counted from 1; 0: none."},
+    Key{WEFT_KEY(log.progress),
+        .doc = "A progress line with loss, tokens/s and time left; plain lines when not on a terminal."},
+    Key{WEFT_KEY(log.peak_tflops), .range = at_least(0),
+        .doc =
+            "Peak TFLOP/s of one rank's device in `precision.params`, which MFU is a share of; 0: no MFU."},
+
+    Key{WEFT_KEY(debug.hash_every), .range = between(0, most_steps),
+        .doc = "Hash the whole state every so many steps, into the metrics and the log; 0: never."},
+};
+
+#undef WEFT_KEY
+
+template <class E>
+using Names = std::pair<E, std::string_view>;
+constexpr std::array dtype_names{Names<DType>{DType::f32, "f32"}, Names<DType>{DType::bf16, "bf16"}};
+constexpr std::array decay_names{
+    Names<LrDecay>{LrDecay::constant, "constant"}, Names<LrDecay>{LrDecay::linear, "linear"},
+    Names<LrDecay>{LrDecay::cosine, "cosine"}, Names<LrDecay>{LrDecay::wsd, "wsd"}};
+constexpr std::array mode_names{
+    Names<ParallelMode>{ParallelMode::ddp, "ddp"}, Names<ParallelMode>{ParallelMode::zero1, "zero1"},
+    Names<ParallelMode>{ParallelMode::zero2, "zero2"}, Names<ParallelMode>{ParallelMode::fsdp, "fsdp"}};
+constexpr std::array reduction_names{Names<Reduction>{Reduction::canonical, "canonical"},
+                                     Names<Reduction>{Reduction::native, "native"}};
+constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
+                                    Names<Regather>{Regather::never, "never"}};
+
+template <class E>
+std::string_view name_in_deck(E e) {
+  for (const auto& [value, name] : choices(e))
+    if (value == e) return name;
+  return "?";
+}
+
+}  // namespace
+
+std::span<const Table> tables() {
+  return table_list;
+}
+std::span<const Key> keys() {
+  return key_list;
+}
+
+const Key* find_key(std::string_view path) {
+  for (const auto& key : key_list)
+    if (key.path == path) return &key;
+  return nullptr;
+}
+
+const Table* find_table(std::string_view path) {
+  for (const auto& table : table_list)
+    if (table.path == path) return &table;
+  return nullptr;
+}
+
+Choices<DType> choices(DType) {
+  return dtype_names;
+}
+Choices<LrDecay> choices(LrDecay) {
+  return decay_names;
+}
+Choices<ParallelMode> choices(ParallelMode) {
+  return mode_names;
+}
+Choices<Reduction> choices(Reduction) {
+  return reduction_names;
+}
+Choices<Regather> choices(Regather) {
+  return regather_names;
+}
+
+std::string range_text(const Range& range) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const bool low = range.low != -infinity;
+  const bool high = range.high != infinity;
+  if (low && high && !range.low_open && !range.high_open)
+    return fmt::format("{:.15g} to {:.15g}", range.low, range.high);
+  std::string text;
+  if (low) text = fmt::format("{} {:.15g}", range.low_open ? "above" : "at least", range.low);
+  if (low && high) text += " and ";
+  if (high) text += fmt::format("{} {:.15g}", range.high_open ? "below" : "at most", range.high);
+  return text;
+}
+
+std::string type_text(const Key& key) {
+  Deck deck;
+  return std::visit(
+      [&key](auto* member) -> std::string {
+        using T = std::remove_pointer_t<decltype(member)>;
+        if constexpr (std::is_enum_v<T>)
+          return fmt::format("one of {}", choice_list(T{}));
+        else if constexpr (std::is_same_v<T, bool>)
+          return "true or false";
+        else if constexpr (std::is_same_v<T, std::int64_t>)
+          return "integer";
+        else if constexpr (std::is_same_v<T, double>)
+          return key.form == Form::duration ? "duration" : "number";
+        else if constexpr (std::is_same_v<T, std::string>)
+          return "string";
+        else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+          return "string or array of strings";
+        else
+          return "table of integers";
+      },
+      key.slot(deck));
+}
+
+}  // namespace weft::deck
+
+namespace weft {
+std::string_view name_of(LrDecay decay) {
+  return deck::name_in_deck(decay);
+}
+std::string_view name_of(ParallelMode mode) {
+  return deck::name_in_deck(mode);
+}
+std::string_view name_of(Reduction reduction) {
+  return deck::name_in_deck(reduction);
+}
+std::string_view name_of(Regather regather) {
+  return deck::name_in_deck(regather);
+}
+}  // namespace weft

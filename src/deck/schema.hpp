@@ -1,0 +1,79 @@
+// The one list of all keys. Parsing, printing, --schema and docs/deck.md all walk it.
+#pragma once
+
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "deck/deck.hpp"
+
+namespace weft::deck {
+
+/// The member of a Deck that a key is bound to; its type is the key's type.
+using Slot = std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*,
+                          std::vector<MeshAxis>*, DType*, LrDecay*, ParallelMode*, Reduction*, Regather*>;
+
+enum class Need : std::uint8_t { optional, required };
+/// Duration: a double in seconds that may be written "2h30m".
+enum class Form : std::uint8_t { plain, duration };
+
+/// The values a number may have; an open end excludes the bound itself.
+struct Range {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool low_open = false;
+  bool high_open = false;
+
+  bool holds(double x) const { return (low_open ? x > low : x >= low) && (high_open ? x < high : x <= high); }
+};
+
+struct Key {
+  std::string_view path;  ///< "model.rope_scaling.factor"
+  Slot (*slot)(Deck&) = nullptr;
+  Need need = Need::optional;
+  Range range = {};
+  Form form = Form::plain;
+  std::string_view derived_default = {};  ///< in words, where the default follows from other keys
+  std::string_view doc = {};
+
+  std::string_view table() const { return path.substr(0, path.rfind('.')); }
+  std::string_view name() const { return path.substr(path.rfind('.') + 1); }
+};
+
+struct Table {
+  std::string_view path;
+  std::string_view doc;
+};
+
+std::span<const Table> tables();  ///< in the order in which they are printed
+std::span<const Key> keys();      ///< grouped by table, in the same order
+const Key* find_key(std::string_view path);
+const Table* find_table(std::string_view path);
+
+/// The choices of an enum as the deck spells them. DType: those that `precision` takes.
+template <class E>
+using Choices = std::span<const std::pair<E, std::string_view>>;
+Choices<DType> choices(DType);
+Choices<LrDecay> choices(LrDecay);
+Choices<ParallelMode> choices(ParallelMode);
+Choices<Reduction> choices(Reduction);
+Choices<Regather> choices(Regather);
+
+template <class E>
+std::string choice_list(E e) {
+  std::string list;
+  for (const auto& [value, name] : choices(e)) list.append(list.empty() ? "" : ", ").append(name);
+  return list;
+}
+
+/// "1 to 65536", "at least 0", "above 0 and below 1"; empty when anything goes.
+std::string range_text(const Range& range);
+/// "integer", "one of ddp, zero1, ...": the type as the documentation calls it.
+std::string type_text(const Key& key);
+
+}  // namespace weft::deck

@@ -1,0 +1,72 @@
+// What follows from a deck: parameters, microbatches, the mesh.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "deck/deck.hpp"
+
+namespace weft {
+
+std::int64_t parameter_count(const ModelDeck& model) {
+  const std::int64_t kv_dim = model.kv_heads * (model.dim / model.heads);
+  const std::int64_t attention = 2 * model.dim * model.dim + 2 * model.dim * kv_dim;  // wq, wo; wk, wv
+  const std::int64_t ffn = 3 * model.dim * model.ffn;                                 // w1, w2, w3
+  const std::int64_t norms = 2 * model.dim;
+  const std::int64_t embeddings = (model.tie_embeddings ? 1 : 2) * model.vocab * model.dim;
+  return model.layers * (attention + ffn + norms) + model.dim + embeddings;
+}
+
+std::int64_t accumulation(const Deck& deck, int data_ranks) {
+  const auto& data = deck.data;
+  const std::int64_t round = data.batch * data_ranks;
+  if (data.global_batch % round == 0) return data.global_batch / round;
+
+  // The nearest rank counts that work, and the nearest global batches that this rank count works with.
+  const std::int64_t microbatches = data.global_batch / data.batch;
+  std::int64_t fewer = std::min<std::int64_t>(data_ranks, microbatches);
+  while (microbatches % fewer != 0) --fewer;
+  std::int64_t more = std::min<std::int64_t>(data_ranks, microbatches);
+  while (microbatches % more != 0) ++more;
+  const std::string ranks =
+      more > data_ranks ? fmt::format("{} or {}", fewer, more) : fmt::format("{}", fewer);
+  const std::int64_t below = data.global_batch / round * round;
+  const std::string batches =
+      below > 0 ? fmt::format("{} or {}", below, below + round) : fmt::format("{}", round);
+  WEFT_VALIDATE(false,
+                "{}: {} sequences do not divide into microbatches of {} on {} data-parallel ranks (a round "
+                "takes {}); use {} "
+                "ranks, or global_batch = {}",
+                place_of(deck, "data.global_batch"), data.global_batch, data.batch, data_ranks, round, ranks,
+                batches);
+  return 0;
+}
+
+Mesh resolve_mesh(const Deck& deck, int world) {
+  std::vector<MeshAxis> axes = deck.parallel.mesh;
+  MeshAxis* open = nullptr;
+  std::int64_t fixed = 1;
+  std::string text;
+  for (auto& axis : axes) {
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", axis.name, axis.size);
+    if (axis.size == 0)
+      open = &axis;
+    else
+      fixed *= axis.size;
+  }
+  const std::string place = place_of(deck, "parallel.mesh");
+  if (open) {
+    WEFT_VALIDATE(world % fixed == 0,
+                  "{}: {} ranks do not divide by {} (mesh {{ {} }}); start a multiple of {} ranks", place,
+                  world, fixed, text, fixed);
+    open->size = static_cast<int>(world / fixed);
+  } else {
+    WEFT_VALIDATE(world == fixed,
+                  "{}: {} ranks were started for {} places (mesh {{ {} }}); start {}, or give an axis size 0 "
+                  "to take what remains",
+                  place, world, fixed, text, fixed);
+  }
+  return Mesh(std::move(axes));
+}
+
+}  // namespace weft

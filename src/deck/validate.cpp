@@ -1,0 +1,144 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "deck/assign.hpp"
+#include "deck/deck.hpp"
+#include "deck/problems.hpp"
+#include "deck/schema.hpp"
+
+namespace weft {
+namespace {
+
+/// The checks that involve more than one key, one function a table.
+class Validator {
+ public:
+  Validator(const Deck& deck, deck::Problems& problems) : deck_(deck), problems_(problems) {}
+
+  void run() {
+    const auto& name = deck_.run.name;
+    check(!name.empty() && name != "." && name != ".." && name.find('/') == name.npos, "run.name",
+          "'{}' cannot name a directory (no '/', not empty); use run.dir for a path", name);
+    check(!deck_.run.dir.empty(), "run.dir", "empty (the run needs a directory)");
+  }
+
+  void model() {
+    const auto& m = deck_.model;
+    const bool whole = m.dim % m.heads == 0;
+    check(whole, "model.heads", "{} heads do not divide model.dim = {} (a head is dim / heads wide){}",
+          m.heads, m.dim, instead(nearest_heads()));
+    if (whole)
+      check(m.dim / m.heads % 2 == 0, "model.heads",
+            "{} heads of model.dim = {} are {} wide (rotary positions turn pairs, so the width is even){}",
+            m.heads, m.dim, m.dim / m.heads, instead(nearest_heads()));
+    check(m.heads % m.kv_heads == 0, "model.kv_heads",
+          "{} does not divide model.heads = {} (each serves a group of query heads){}", m.kv_heads, m.heads,
+          instead(nearest_divisor(m.heads, m.kv_heads)));
+    const auto& rope = m.rope_scaling;
+    check(rope.factor == 1 || rope.low_freq_factor < rope.high_freq_factor,
+          "model.rope_scaling.low_freq_factor",
+          "{} is not below high_freq_factor = {} (the change is smooth between the two)",
+          rope.low_freq_factor, rope.high_freq_factor);
+  }
+
+  void data() {
+    const auto& d = deck_.data;
+    check(d.global_batch % d.batch == 0, "data.global_batch",
+          "{} is not a multiple of data.batch = {} (sequences a microbatch); use {}", d.global_batch, d.batch,
+          (d.global_batch / d.batch + 1) * d.batch);
+    check(d.synthetic || !d.train.empty(), "data.train",
+          "missing (no tokens to train on); name a .bin file, or set data.synthetic = true");
+    for (const auto& path : d.train)
+      check(!path.empty(), "data.train", "an empty path (a token file is named by its path)");
+    for (const auto& path : d.valid)
+      check(!path.empty(), "data.valid", "an empty path (a token file is named by its path)");
+    const bool validates = d.synthetic || !d.valid.empty();
+    check(validates || d.valid_every == 0, "data.valid_every",
+          "{} has no effect (data.valid names no file); give one, or remove the key", d.valid_every);
+    check(validates || d.valid_sequences == 0, "data.valid_sequences",
+          "{} has no effect (data.valid names no file); give one, or remove the key", d.valid_sequences);
+  }
+
+  void optimizer() {
+    const auto& o = deck_.optimizer;
+    const auto steps = deck_.run.steps;
+    check(o.min_lr < o.lr, "optimizer.min_lr",
+          "{} is not below optimizer.lr = {} (the rate decays from lr to min_lr)", o.min_lr, o.lr);
+    check(o.warmup <= steps, "optimizer.warmup",
+          "{} steps are more than run.steps = {} (the peak is never reached)", o.warmup, steps);
+    if (o.decay == LrDecay::wsd)
+      check(o.warmup > steps || o.decay_steps <= steps - o.warmup, "optimizer.decay_steps",
+            "{} steps do not fit after the warm-up (run.steps = {}, warmup = {}); use at most {}",
+            o.decay_steps, steps, o.warmup, steps - o.warmup);
+    else
+      check(o.decay_steps == 0, "optimizer.decay_steps",
+            "{} has no effect (optimizer.decay is '{}'); set decay = \"wsd\", or remove the key",
+            o.decay_steps, name_of(o.decay));
+  }
+
+  void parallel() {
+    int open = 0;
+    for (const auto& axis : deck_.parallel.mesh) open += axis.size == 0;
+    check(!deck_.parallel.mesh.empty(), "parallel.mesh",
+          "no axes (ranks stand on at least one); use {{ data = 0 }}");
+    check(open <= 1, "parallel.mesh", "{} axes of size 0 (only one can take the ranks that remain)", open);
+  }
+
+  void rest() {
+    for (const auto& pass : deck_.schedule.disable)
+      check(!pass.empty(), "schedule.disable", "an empty name (passes are named as `weft plan` lists them)");
+    check(!deck_.checkpoint.resume.empty(), "checkpoint.resume",
+          "empty (auto, never, or a checkpoint's path)");
+    check(deck_.log.trace_step <= deck_.run.steps, "log.trace_step",
+          "{} is past the last step (run.steps = {})", deck_.log.trace_step, deck_.run.steps);
+  }
+
+ private:
+  template <class... Args>
+  void check(bool good, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
+    if (!good) problems_.add(place_of(deck_, key), "", fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  static std::string instead(std::int64_t value) {
+    return value > 0 ? fmt::format("; did you mean {}?", value) : std::string{};
+  }
+
+  /// The divisor of `whole` nearest to `wish`; the smaller one of two.
+  static std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wish) {
+    wish = std::min(wish, whole);
+    for (std::int64_t d = 0; d < whole; ++d) {
+      if (wish - d >= 1 && whole % (wish - d) == 0) return wish - d;
+      if (wish + d <= whole && whole % (wish + d) == 0) return wish + d;
+    }
+    return 1;
+  }
+
+  /// Head counts are right when they divide dim / 2. None for an odd dim.
+  std::int64_t nearest_heads() const {
+    return deck_.model.dim % 2 == 0 ? nearest_divisor(deck_.model.dim / 2, deck_.model.heads) : 0;
+  }
+
+  const Deck& deck_;
+  deck::Problems& problems_;
+};
+
+}  // namespace
+
+void validate(const Deck& deck) {
+  deck::Problems problems;
+  Deck copy = deck;  // a slot points into a mutable deck
+  for (const auto& key : deck::keys())
+    if (const auto problem = deck::range_problem(key, copy); !problem.empty())
+      problems.add(place_of(deck, key.path), "", problem);
+  problems.throw_if_any();  // the checks below divide by these numbers
+  Validator validator(deck, problems);
+  validator.run();
+  validator.model();
+  validator.data();
+  validator.optimizer();
+  validator.parallel();
+  validator.rest();
+  problems.throw_if_any();
+}
+
+}  // namespace weft

@@ -1,0 +1,131 @@
+#include "exec/executor.hpp"
+
+#include <array>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "kernels/region.hpp"
+
+namespace weft::exec {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double busy(const comm::Channel* channel) { return channel == nullptr ? 0 : channel->busy_seconds(); }
+
+}  // namespace
+
+Executor::Executor(plan::Plan plan, const Device& device, Memory& memory, int rank)
+    : plan_(std::move(plan)), device_(device), memory_(memory), rank_(rank), compute_(device.space) {
+  bind();
+}
+
+std::byte* Executor::address(const plan::Location& location) const {
+  std::byte* base = location.space == plan::Location::Space::arena
+                        ? memory_.arena()
+                        : memory_.storage(plan_.graph.storage(location.storage).name);
+  return base + location.offset + location.rank_stride * rank_;
+}
+
+void Executor::bind() {
+  std::set<std::pair<Lane, std::uint64_t>> waited_for;
+  for (const plan::Instruction& i : plan_.instructions)
+    for (const plan::Wait& wait : i.waits) waited_for.emplace(wait.lane, wait.sequence);
+  const Locate locate = [this](ir::ValueId v) { return address(plan_.locations[v.index()]); };
+  for (const plan::Instruction& instruction : plan_.instructions) {
+    const ir::Node& node = plan_.graph.node(instruction.node);
+    std::byte* scratch = instruction.scratch.bytes > 0 ? address(instruction.scratch) : nullptr;
+    Bound bound;
+    bound.instruction = &instruction;
+    bound.signals = waited_for.contains({instruction.lane, instruction.sequence});
+    if (instruction.lane == Lane::compute) {
+      bound.kernel = bind_kernel(plan_.graph, node, device_, locate, scratch);
+      compute_count_ = instruction.sequence;
+    } else {
+      bound.collective = bind_collective(plan_.graph, node, device_, locate, scratch);
+      events_[static_cast<std::size_t>(instruction.lane)].resize(instruction.sequence);
+    }
+    bound_.push_back(std::move(bound));
+  }
+}
+
+comm::Event Executor::event_of(const plan::Wait& wait) {
+  if (wait.lane == Lane::compute) return compute_.event(compute_base_ + wait.sequence);
+  return events_[static_cast<std::size_t>(wait.lane)][wait.sequence - 1];
+}
+
+void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
+  const plan::Instruction& instruction = *bound.instruction;
+  const ir::Node& node = plan_.graph.node(instruction.node);
+  if (mode == Run::full && !instruction.waits.empty()) {
+    const double before = now();
+    for (const plan::Wait& wait : instruction.waits) compute_.wait(event_of(wait));
+    waiting_ += now() - before;
+  }
+  Span span;
+  if (trace != nullptr) {
+    span.name = name_of(node.op);
+    span.category = name_of(node.phase);
+    span.path = node.module;
+    span.start_ns = Trace::now_ns();
+  }
+  {
+    const kernels::Region region(node.module.c_str());
+    bound.kernel();
+  }
+  if (trace != nullptr) {
+    compute_.finish();  // a traced step is synchronous, so that spans are the kernels' own
+    span.end_ns = Trace::now_ns();
+    trace->record(Lane::compute, span);
+  }
+  if (bound.signals) compute_.mark(compute_base_ + instruction.sequence);
+}
+
+void Executor::start_collective(const Bound& bound) {
+  const plan::Instruction& instruction = *bound.instruction;
+  std::array<comm::Event, lane_count> deps;
+  std::size_t n = 0;
+  for (const plan::Wait& wait : instruction.waits) deps[n++] = event_of(wait);
+  events_[static_cast<std::size_t>(instruction.lane)][instruction.sequence - 1] = bound.collective(std::span(deps.data(), n));
+}
+
+void Executor::record_collectives(Trace& trace) {
+  for (const comm::Record& record : device_.log->stop())
+    for (const Bound& bound : bound_) {
+      const plan::Instruction& i = *bound.instruction;
+      if (i.lane != record.lane || i.lane == Lane::compute || event_of({i.lane, i.sequence}).value != record.sequence) continue;
+      const ir::Node& node = plan_.graph.node(i.node);
+      Span span{name_of(node.op), "comm", node.module, record.start_ns, record.end_ns};
+      span.bytes = static_cast<std::int64_t>(record.bytes);
+      trace.record(i.lane, span);
+    }
+}
+
+Times Executor::run(Run mode, Trace* trace) {
+  if (trace != nullptr && !trace->on()) trace = nullptr;
+  if (trace != nullptr && device_.log != nullptr) device_.log->start();
+  const double start = now();
+  const double busy_before = busy(device_.gather) + busy(device_.reduce);
+  waiting_ = 0;
+  for (const Bound& bound : bound_) {
+    if (bound.instruction->lane == Lane::compute) {
+      run_kernel(bound, mode, trace);
+    } else if (mode == Run::full) {
+      start_collective(bound);
+    }
+  }
+  compute_.finish();
+  if (mode == Run::full)
+    for (const auto& lane : events_)
+      if (!lane.empty()) comm::sync(lane.back());
+  compute_base_ += compute_count_;
+  if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);
+  Times times;
+  times.step = now() - start;
+  times.waiting = waiting_;
+  times.comm = busy(device_.gather) + busy(device_.reduce) - busy_before;
+  return times;
+}
+
+}  // namespace weft::exec

@@ -1,0 +1,64 @@
+// The executor walks a plan's flat list: it launches kernels on the compute lane and hands collectives to their channels, with the
+// plan's waits as events between them. Nothing is decided, allocated or hashed in a step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "exec/bind.hpp"
+#include "exec/compute_lane.hpp"
+#include "exec/storage.hpp"
+#include "exec/trace.hpp"
+#include "plan/plan.hpp"
+
+namespace weft::exec {
+
+enum class Run : std::uint8_t {
+  full,
+  compute_only  ///< collectives are left out: results are wrong, the time is that of the compute alone
+};
+
+/// Seconds of one run of a plan on this rank.
+struct Times {
+  double step = 0;
+  double waiting = 0;  ///< the compute lane waited for collectives (host lanes; 0 on CUDA, where the host does not see it)
+  double comm = 0;     ///< collectives were under way, summed over the two lanes
+};
+
+class Executor {
+ public:
+  /// Binds every instruction. `memory` holds the plan's storages and arena already; `rank` is the coordinate on the data axis.
+  Executor(plan::Plan plan, const Device& device, Memory& memory, int rank);
+
+  /// Runs the plan once and waits for its end. With a trace that is on, records a span an instruction.
+  Times run(Run mode, Trace* trace = nullptr);
+  const plan::Plan& plan() const { return plan_; }
+
+ private:
+  struct Bound {
+    const plan::Instruction* instruction;
+    Kernel kernel;          ///< compute lane
+    Collective collective;  ///< the other lanes
+    bool signals = false;   ///< another lane waits for it
+  };
+  void bind();
+  std::byte* address(const plan::Location& location) const;
+  comm::Event event_of(const plan::Wait& wait);
+  void run_kernel(const Bound& bound, Run mode, Trace* trace);
+  void start_collective(const Bound& bound);
+  void record_collectives(Trace& trace);
+
+  plan::Plan plan_;
+  Device device_;
+  Memory& memory_;
+  int rank_;
+  ComputeLane compute_;
+  std::vector<Bound> bound_;
+  std::vector<comm::Event> events_[lane_count];  ///< by lane and sequence - 1; of the collectives of this run
+  std::uint64_t compute_base_ = 0;               ///< compute sequences of earlier runs
+  std::uint64_t compute_count_ = 0;
+  double waiting_ = 0;
+};
+
+}  // namespace weft::exec

@@ -1,0 +1,38 @@
+#include "exec/matmuls.hpp"
+
+namespace weft::exec {
+
+kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
+  const ir::ValueId a = node.inputs[0], b = node.inputs[1], c = node.outputs[0];
+  const std::int64_t a_last = graph.value(a).type.shape.back();
+  kernels::MatmulSpec spec{};
+  spec.rows = graph.local_elements(a) / a_last;
+  spec.type = graph.value(a).type.dtype;
+  spec.result = graph.value(c).type.dtype;
+  switch (node.op) {
+    case ir::Op::matmul_dgrad:
+      spec.form = kernels::MatmulForm::dgrad;
+      spec.out = a_last;
+      spec.in = graph.value(b).type.shape[1];
+      break;
+    case ir::Op::matmul_wgrad:
+      spec.form = kernels::MatmulForm::wgrad;
+      spec.out = a_last;
+      spec.in = graph.value(b).type.shape.back();
+      break;
+    default:
+      spec.form = kernels::MatmulForm::forward;
+      spec.in = a_last;
+      spec.out = graph.value(b).type.shape[0];
+      break;
+  }
+  return spec;
+}
+
+kernels::Matmul& Matmuls::get(const kernels::MatmulSpec& s) {
+  auto& matmul = by_spec_[Key{static_cast<int>(s.form), s.rows, s.in, s.out, s.type, s.result}];
+  if (!matmul) matmul = std::make_unique<kernels::Matmul>(s);
+  return *matmul;
+}
+
+}  // namespace weft::exec

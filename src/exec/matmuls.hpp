@@ -1,0 +1,24 @@
+// The matmuls of a process by shape: each is prepared once and used by every node of that shape.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "ir/graph.hpp"
+#include "kernels/matmul.hpp"
+
+namespace weft::exec {
+
+kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node);
+
+class Matmuls {
+ public:
+  kernels::Matmul& get(const kernels::MatmulSpec& spec);
+
+ private:
+  using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, DType, DType>;
+  std::map<Key, std::unique_ptr<kernels::Matmul>> by_spec_;
+};
+
+}  // namespace weft::exec

@@ -1,0 +1,12 @@
+// Scratch that the kernel or collective bound to a node needs: what the memory pass asks for.
+#pragma once
+
+#include "exec/matmuls.hpp"
+#include "plan/plan.hpp"
+
+namespace weft::exec {
+
+/// `matmuls` outlives the query. Kokkos must be initialised.
+plan::ScratchQuery scratch_query(Matmuls& matmuls);
+
+}  // namespace weft::exec

@@ -1,0 +1,51 @@
+// From a node's values to the shapes that the kernels take.
+#pragma once
+
+#include "comm/channel.hpp"
+#include "ir/graph.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/cross_entropy.hpp"
+#include "kernels/embedding.hpp"
+#include "kernels/rms_norm.hpp"
+#include "kernels/rope.hpp"
+
+namespace weft::exec {
+
+inline DType dtype_of(const ir::Graph& graph, ir::ValueId v) { return graph.value(v).type.dtype; }
+
+inline kernels::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node) {
+  const Shape q = graph.local_shape(node.inputs[0]);
+  const std::int64_t heads = node.attributes.integer(ir::Attr::heads);
+  return {q[0], q[1], heads, node.attributes.integer(ir::Attr::kv_heads), q[2] / heads};
+}
+
+inline kernels::RowShape row_shape(const ir::Graph& graph, ir::ValueId x) {
+  const std::int64_t dim = graph.value(x).type.shape.back();
+  return {graph.local_elements(x) / dim, dim};
+}
+
+inline kernels::EmbeddingShape embedding_shape(const ir::Graph& graph, const ir::Node& node) {
+  const Shape& table = graph.value(node.inputs[1]).type.shape;
+  return {graph.local_elements(node.inputs[0]), table[0], table[1]};
+}
+
+inline kernels::EmbeddingShape embedding_grad_shape(const ir::Graph& graph, const ir::Node& node) {
+  return {graph.local_elements(node.inputs[0]), node.attributes.integer(ir::Attr::vocab), graph.value(node.inputs[1]).type.shape.back()};
+}
+
+inline kernels::LossShape loss_shape(const ir::Graph& graph, const ir::Node& node) {
+  const std::int64_t vocab = graph.value(node.inputs[0]).type.shape.back();
+  return {graph.local_elements(node.inputs[0]) / vocab, vocab};
+}
+
+inline kernels::RopeShape rope_shape(const ir::Graph& graph, const ir::Node& node) {
+  const std::int64_t width = graph.value(node.inputs[0]).type.shape.back();
+  const std::int64_t head_dim = node.attributes.integer(ir::Attr::head_dim);
+  return {graph.local_elements(node.inputs[0]) / width, width / head_dim, head_dim};
+}
+
+inline comm::ReduceOrder reduce_order(const ir::Node& node) {
+  return node.attributes.has(ir::Attr::native) ? comm::ReduceOrder::native : comm::ReduceOrder::canonical;
+}
+
+}  // namespace weft::exec

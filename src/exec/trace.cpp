@@ -1,0 +1,110 @@
+#include "exec/trace.hpp"
+
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "base/log.hpp"
+
+namespace weft::exec {
+namespace {
+
+/// `text` as a JSON string, quotes included.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+/// Nanoseconds as microseconds, the format's unit, without rounding.
+std::string microseconds(std::int64_t ns) {
+  const std::uint64_t magnitude =
+      ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
+  return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
+}
+
+/// A metadata event: names and orders of processes and threads.
+std::string metadata(std::string_view name, int pid, std::size_t tid, const std::string& args) {
+  return fmt::format(R"({{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "args": {{{}}}}})", name, pid, tid,
+                     args);
+}
+
+std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t origin_ns) {
+  std::string args;
+  const auto add = [&](std::string_view key, const std::string& value) {
+    args += fmt::format("{}\"{}\": {}", args.empty() ? "" : ", ", key, value);
+  };
+  if (!span.path.empty()) add("path", quoted(span.path));
+  if (span.bytes >= 0) add("bytes", fmt::format("{}", span.bytes));
+  if (span.step >= 0) add("step", fmt::format("{}", span.step));
+  return fmt::format(
+      R"({{"ph": "X", "name": {}, "cat": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{{}}}}})",
+      quoted(span.name), quoted(span.category), pid, tid, microseconds(span.start_ns - origin_ns),
+      microseconds(span.end_ns - span.start_ns), args);
+}
+
+}  // namespace
+
+Trace::Trace(std::size_t spans_per_row, const std::vector<std::string>& more_rows) {
+  for (int lane = 0; lane < lane_count; ++lane)
+    rows_.push_back(std::make_unique<Row>(std::string(name_of(static_cast<Lane>(lane))), spans_per_row));
+  for (const auto& name : more_rows) rows_.push_back(std::make_unique<Row>(name, spans_per_row));
+}
+
+std::int64_t Trace::dropped() const {
+  std::int64_t sum = 0;
+  for (const auto& row : rows_) sum += row->dropped.load(std::memory_order_relaxed);
+  return sum;
+}
+
+std::int64_t Trace::now_ns() noexcept {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+std::string Trace::events(int rank, std::string_view host) const {
+  const std::string process = quoted(fmt::format("rank {} ({})", rank, host));
+  std::string out = metadata("process_name", rank, 0, "\"name\": " + process);
+  out += ",\n" + metadata("process_sort_index", rank, 0, fmt::format("\"sort_index\": {}", rank));
+  for (std::size_t tid = 0; tid < rows_.size(); ++tid) {
+    const Row& row = *rows_[tid];
+    const auto dropped = row.dropped.load(std::memory_order_relaxed);
+    const std::string name =
+        dropped == 0 ? row.name : fmt::format("{} ({} spans dropped)", row.name, dropped);
+    out += ",\n" + metadata("thread_name", rank, tid, "\"name\": " + quoted(name));
+    out += ",\n" + metadata("thread_sort_index", rank, tid, fmt::format("\"sort_index\": {}", tid));
+    const auto count = row.count.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < count; ++i) out += ",\n" + span_event(row.spans[i], rank, tid, origin_ns_);
+  }
+  return out;
+}
+
+bool write_trace(const std::string& path, std::span<const std::string> events_of_ranks) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  bool good = file != nullptr;
+  const auto put = [&](const std::string& text) {
+    good = good && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  };
+  put("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+  for (std::size_t i = 0; i < events_of_ranks.size(); ++i) {
+    if (i > 0) put(",\n");
+    put(events_of_ranks[i]);
+  }
+  put("\n]}\n");
+  if (file != nullptr && std::fclose(file) != 0) good = false;
+  if (!good)
+    log::warn("cannot write the trace {} ({}); the run itself is not affected", path, std::strerror(errno));
+  return good;
+}
+
+}  // namespace weft::exec

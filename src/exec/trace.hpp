@@ -1,0 +1,112 @@
+// The trace: what each lane did when, as a file that Perfetto and chrome://tracing open.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/lane.hpp"
+
+namespace weft::exec {
+
+/// A row of the trace. Rows 0 to lane_count - 1 are the lanes; a trace may have more (data, checkpoint).
+using TraceRow = Id<struct TraceRowTag>;
+constexpr TraceRow row_of(Lane lane) {
+  return TraceRow(static_cast<std::size_t>(lane));
+}
+
+/// Something that took time on a row. The strings are not copied: they must live as long as the trace (those
+/// of the plan do).
+struct Span {
+  std::string_view name = {};      ///< the op: "matmul", "all_gather"
+  std::string_view category = {};  ///< "forward", "backward", "update", "comm": Perfetto filters by it
+  std::string_view path = {};      ///< module path; no argument when empty
+  std::int64_t start_ns = 0;       ///< of Trace::now_ns()
+  std::int64_t end_ns = 0;
+  std::int64_t bytes = -1;  ///< moved; no argument when negative
+  std::int64_t step = -1;   ///< no argument when negative
+};
+
+/// Collects spans in buffers made up front: record() neither allocates nor locks. Each row is recorded by one
+/// thread; any thread may serialise meanwhile, and sees what was recorded before. A default-made trace is
+/// off: record() is one branch.
+class Trace {
+ public:
+  Trace() = default;
+  /// `more_rows` names rows after the lanes. Memory: 80 bytes a span.
+  explicit Trace(std::size_t spans_per_row, const std::vector<std::string>& more_rows = {});
+
+  bool on() const { return !rows_.empty(); }
+  /// A full row drops the span and counts it: a trace shows a run's first steps rather than slowing the last
+  /// ones.
+  void record(TraceRow row, const Span& span) noexcept {
+    if (on()) rows_[row.index()]->record(span);
+  }
+  void record(Lane lane, const Span& span) noexcept { record(row_of(lane), span); }
+  std::int64_t dropped() const;
+
+  /// The clock of spans: CLOCK_MONOTONIC, the same for all ranks of a node.
+  static std::int64_t now_ns() noexcept;
+  /// The trace's time 0. Ranks of several nodes have clocks of their own: let each call this with now_ns()
+  /// right after a barrier, and rows of different ranks agree to that barrier's skew (microseconds).
+  void set_origin(std::int64_t ns) { origin_ns_ = ns; }
+
+  /// This rank's spans as JSON objects separated by commas: process "rank R (host)" (pid R), a thread a row
+  /// (tid its index).
+  std::string events(int rank, std::string_view host) const;
+
+ private:
+  struct alignas(64) Row {  // rows are written by different threads: no shared cache lines
+    Row(std::string row_name, std::size_t capacity) : name(std::move(row_name)), spans(capacity) {}
+    void record(const Span& span) noexcept {
+      const auto n = count.load(std::memory_order_relaxed);
+      if (n < spans.size()) {
+        spans[n] = span;
+        count.store(n + 1, std::memory_order_release);
+      } else {
+        dropped.fetch_add(1, std::memory_order_relaxed);
+      }
+    }
+
+    std::string name;
+    std::vector<Span> spans;
+    std::atomic<std::size_t> count{0};
+    std::atomic<std::int64_t> dropped{0};
+  };
+
+  std::vector<std::unique_ptr<Row>> rows_;
+  std::int64_t origin_ns_ = 0;
+};
+
+/// Records the time from its making to its end; looks at no clock when the trace is off.
+class TraceScope {
+ public:
+  TraceScope(Trace& trace, TraceRow row, const Span& span) : trace_(trace), row_(row), span_(span) {
+    if (trace_.on()) span_.start_ns = Trace::now_ns();
+  }
+  ~TraceScope() {
+    if (!trace_.on()) return;
+    span_.end_ns = Trace::now_ns();
+    trace_.record(row_, span_);
+  }
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  Trace& trace_;
+  TraceRow row_;
+  Span span_;
+};
+
+/// Writes one trace.json of several ranks' events(). False after a warning in the log when that fails: a
+/// trace is not worth a run.
+bool write_trace(const std::string& path, std::span<const std::string> events_of_ranks);
+
+}  // namespace weft::exec

@@ -1,0 +1,127 @@
+// The graph: one whole training step as SSA values and nodes in program order. Persistent state is named storage; a value that
+// stands in a storage names it, and a new version of the storage is a new value with the same home.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "base/ids.hpp"
+#include "base/lane.hpp"
+#include "base/mesh.hpp"
+#include "base/unit.hpp"
+#include "ir/op.hpp"
+
+namespace weft::ir {
+
+using ValueId = Id<struct ValueTag>;
+using NodeId = Id<struct NodeTag>;
+using StorageId = Id<struct StorageTag>;
+using UnitId = Id<struct UnitTag>;
+
+enum class Phase : std::uint8_t { forward, backward, update };
+std::string_view name_of(Phase phase);
+
+/// How a value lies over one mesh axis.
+struct Placement {
+  enum class Kind : std::uint8_t { replicate, shard, partial } kind = Kind::replicate;
+  std::int8_t dim = 0;  ///< of shard
+  bool operator==(const Placement&) const = default;
+};
+inline constexpr Placement replicate{};
+inline constexpr Placement partial{Placement::Kind::partial, 0};
+constexpr Placement shard(int dim) { return {Placement::Kind::shard, static_cast<std::int8_t>(dim)}; }
+
+struct Type {
+  DType dtype = DType::f32;
+  Shape shape;  ///< GLOBAL: over all ranks of the mesh
+  bool operator==(const Type&) const = default;
+};
+
+struct Value {
+  std::string name;  ///< unique, stable from pass to pass: "layers.0.attn.q", "layers.0.attn.q.grad"
+  Type type;
+  std::vector<Placement> placement;  ///< one an axis; empty: replicated over all
+  UnitId unit;                       ///< set for flat unit vectors: they are padded to the mesh
+  StorageId home;                    ///< set when the value stands in persistent storage
+  NodeId producer;
+};
+
+/// What a storage is for: the memory table and the checkpoint go by it.
+enum class Role : std::uint8_t { parameter, master, exp_avg, exp_avg_sq, gradient, input, constant, report };
+std::string_view name_of(Role role);
+
+/// Persistent memory of a rank, alive from the first step to the last.
+struct Storage {
+  std::string name;  ///< "master.layers.0.attn"
+  Role role = Role::parameter;
+  Type type;
+  UnitId unit;
+  std::vector<Placement> placement;
+};
+
+struct Node {
+  Op op = Op::state;
+  std::vector<ValueId> inputs, outputs;
+  Attributes attributes;
+  Phase phase = Phase::forward;
+  Lane lane = Lane::compute;
+  int round = 0;       ///< accumulation round (microbatch of this rank); update nodes have the last one
+  std::string module;  ///< module path, for traces and module-level reports
+};
+
+class Graph {
+ public:
+  Graph() = default;
+  Graph(std::string name, Mesh mesh, std::vector<Unit> units);
+
+  const std::string& name() const { return name_; }
+  const Mesh& mesh() const { return mesh_; }
+  const std::vector<Unit>& units() const { return units_; }
+  const Unit& unit(UnitId id) const { return units_[id.index()]; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const Node& node(NodeId id) const { return nodes_[id.index()]; }
+  const std::vector<Value>& values() const { return values_; }
+  const Value& value(ValueId id) const { return values_[id.index()]; }
+  Value& value(ValueId id) { return values_[id.index()]; }
+  const std::vector<Storage>& storages() const { return storages_; }
+  const Storage& storage(StorageId id) const { return storages_[id.index()]; }
+  Storage& storage(StorageId id) { return storages_[id.index()]; }
+  StorageId find_storage(std::string_view name) const;  ///< invalid when there is none
+  ValueId find_value(std::string_view name) const;      ///< invalid when there is none
+
+  StorageId add_storage(Storage storage);
+  /// Adds a value that no node makes yet. A taken name gets the suffix "~2", "~3", ... in order of addition.
+  ValueId add_value(Value value);
+  /// Appends a node; its outputs must be values without a producer.
+  NodeId add_node(Node node);
+  /// A graph with the same header, storages and values, but no nodes: what a pass starts from.
+  Graph without_nodes() const;
+
+  /// Elements that one rank holds of the value: global extents over the shards' axis sizes, units with their padding.
+  std::int64_t local_elements(ValueId id) const;
+  std::int64_t local_elements(const Storage& storage) const;
+  std::int64_t local_bytes(ValueId id) const { return local_elements(id) * static_cast<std::int64_t>(size_of(value(id).type.dtype)); }
+  std::int64_t local_bytes(const Storage& s) const { return local_elements(s) * static_cast<std::int64_t>(size_of(s.type.dtype)); }
+  /// The value whose bytes a view or rank_slice names; any other value is its own root.
+  ValueId alias_root(ValueId id) const;
+  /// The extents on one rank. Not for units.
+  Shape local_shape(ValueId id) const;
+
+ private:
+  std::int64_t local_elements(const Type&, const std::vector<Placement>&, UnitId) const;
+
+  std::string name_;
+  Mesh mesh_;
+  std::vector<Unit> units_;
+  std::vector<Node> nodes_;
+  std::vector<Value> values_;
+  std::vector<Storage> storages_;
+  std::map<std::string, ValueId, std::less<>> value_names_;
+  std::map<std::string, StorageId, std::less<>> storage_names_;
+};
+
+}  // namespace weft::ir

@@ -1,0 +1,56 @@
+// The operations of the graph and their attributes: names only. What an operation means (shape rule, cost, derivative) is in ops/.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft::ir {
+
+enum class Op : std::uint8_t {
+  // Data that stands somewhere already.
+  state,      ///< () -> x           x is a storage's content
+  view,       ///< (u) -> p          a parameter: u's elements from `offset` on, with p's shape
+  rank_slice, ///< (u) -> s          this rank's slice of a unit that is held whole
+  join,       ///< (p...) -> u       the unit whose parameters are p...: they are written in place, the padding is zeroed
+  // Forward.
+  embedding, rms_norm, matmul, rope, attention, swiglu, add, cross_entropy,
+  // Backward.
+  embedding_grad, rms_norm_grad, matmul_dgrad, matmul_wgrad, attention_grad, swiglu_grad, cross_entropy_grad,
+  // Update.
+  zeros, accumulate, sum_squares, reduce_totals, clip_scale, adamw,
+  // Collectives.
+  all_gather, reduce_scatter, all_reduce,
+};
+inline constexpr int op_count = static_cast<int>(Op::all_reduce) + 1;
+
+std::string_view name_of(Op op);
+/// Throws Error(bad_input) on an unknown name.
+Op op_from(std::string_view name);
+
+/// state, view and rank_slice only name bytes; nothing runs for them.
+constexpr bool is_alias(Op op) { return op == Op::state || op == Op::view || op == Op::rank_slice; }
+constexpr bool is_collective(Op op) { return op >= Op::all_gather; }
+
+enum class Attr : std::uint8_t { axis, beta1, beta2, eps, head_dim, heads, inverse, kv_heads, max_norm, native, offset, vocab };
+std::string_view name_of(Attr attr);
+Attr attr_from(std::string_view name);
+
+/// A small sorted list of numbers by name. Integers are exact up to 2^53.
+class Attributes {
+ public:
+  Attributes() = default;
+  Attributes(std::initializer_list<std::pair<Attr, double>> list);
+  bool has(Attr attr) const;
+  double real(Attr attr) const;  ///< throws std::logic_error when absent
+  std::int64_t integer(Attr attr) const { return static_cast<std::int64_t>(real(attr)); }
+  void set(Attr attr, double value);
+  const std::vector<std::pair<Attr, double>>& list() const { return list_; }
+  bool operator==(const Attributes&) const = default;
+
+ private:
+  std::vector<std::pair<Attr, double>> list_;
+};
+
+}  // namespace weft::ir

@@ -1,0 +1,237 @@
+#include <charconv>
+#include <optional>
+
+#include "base/check.hpp"
+#include "ir/text.hpp"
+
+namespace weft::ir {
+namespace {
+
+/// Reads one line from left to right.
+class Line {
+ public:
+  Line(std::string_view text, int number) : rest_(text), number_(number) {}
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw Error(ExitCode::bad_input, fmt::format("graph text:{}: {}", number_, problem));
+  }
+  bool done() const { return rest_.empty(); }
+  bool accept(std::string_view token) {
+    if (!rest_.starts_with(token)) return false;
+    rest_.remove_prefix(token.size());
+    return true;
+  }
+  void expect(std::string_view token) {
+    if (!accept(token)) fail(fmt::format("expected '{}' at '{}'", token, rest_.substr(0, 20)));
+  }
+  /// The text up to (not including) the first of `stops`, which may be the line's end.
+  std::string_view word(std::string_view stops) {
+    const std::size_t n = std::min(rest_.find_first_of(stops), rest_.size());
+    if (n == 0) fail(fmt::format("a name is missing at '{}'", rest_.substr(0, 20)));
+    const std::string_view w = rest_.substr(0, n);
+    rest_.remove_prefix(n);
+    return w;
+  }
+  template <class Number>
+  Number number(std::string_view stops) {
+    const std::string_view w = word(stops);
+    Number value{};
+    const auto [end, error] = std::from_chars(w.data(), w.data() + w.size(), value);
+    if (error != std::errc{} || end != w.data() + w.size()) fail(fmt::format("'{}' is not a number", w));
+    return value;
+  }
+
+ private:
+  std::string_view rest_;
+  int number_;
+};
+
+Shape parse_shape(Line& line) {
+  Shape shape;
+  line.expect("[");
+  if (line.accept("]")) return shape;
+  do {
+    shape.push_back(line.number<std::int64_t>(",]"));
+    if (shape.back() < 0) line.fail("a shape has a negative extent");
+  } while (line.accept(","));
+  line.expect("]");
+  return shape;
+}
+
+std::vector<Placement> parse_placement(Line& line) {
+  std::vector<Placement> placement;
+  if (!line.accept("{")) return placement;
+  do {
+    if (line.accept("R")) {
+      placement.push_back(replicate);
+    } else if (line.accept("P")) {
+      placement.push_back(partial);
+    } else {
+      line.expect("S");
+      placement.push_back(shard(line.number<int>(",}")));
+    }
+  } while (line.accept(","));
+  line.expect("}");
+  return placement;
+}
+
+template <class Enum>
+Enum parse_enum(Line& line, std::string_view word, std::initializer_list<Enum> all) {
+  for (Enum e : all)
+    if (name_of(e) == word) return e;
+  line.fail(fmt::format("unknown word '{}'", word));
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Graph run() {
+    parse_header();
+    while (next()) {
+      Line line(current_, number_);
+      if (line.accept("storage ")) {
+        parse_storage(line);
+      } else {
+        parse_node(line);
+      }
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  bool next() {
+    if (text_.empty()) return false;
+    const std::size_t end = std::min(text_.find('\n'), text_.size());
+    current_ = text_.substr(0, end);
+    text_.remove_prefix(std::min(end + 1, text_.size()));
+    ++number_;
+    return true;
+  }
+  bool next_starts_with(std::string_view prefix) const { return text_.starts_with(prefix); }
+
+  void parse_header() {
+    if (!next()) throw Error(ExitCode::bad_input, "graph text:1: the text is empty");
+    Line first(current_, number_);
+    first.expect("graph ");
+    const std::string name(first.word(""));
+    std::vector<MeshAxis> axes;
+    if (next_starts_with("mesh") && next()) {
+      Line line(current_, number_);
+      line.expect("mesh");
+      while (line.accept(" ")) {
+        std::string axis(line.word("="));
+        line.expect("=");
+        axes.push_back({std::move(axis), line.number<int>(" ")});
+      }
+    }
+    std::vector<Unit> units;
+    while (next_starts_with("unit ") && next()) units.push_back(parse_unit());
+    graph_ = Graph(name, Mesh(std::move(axes)), std::move(units));
+  }
+
+  Unit parse_unit() {
+    Line line(current_, number_);
+    line.expect("unit ");
+    Unit unit;
+    unit.path = line.word(" ");
+    line.expect(" ");
+    unit.elements = line.number<std::int64_t>(" ");
+    while (next_starts_with("  ") && next()) {
+      Line entry(current_, number_);
+      entry.expect("  ");
+      Parameter p;
+      p.path = entry.word(" ");
+      entry.expect(" ");
+      p.shape = parse_shape(entry);
+      entry.expect(" ");
+      p.offset = entry.number<std::int64_t>(" ");
+      unit.parameters.push_back(std::move(p));
+    }
+    return unit;
+  }
+
+  /// dtype[shape]u(unit){placement}
+  void parse_type(Line& line, Type& type, UnitId& unit, std::vector<Placement>& placement) {
+    type.dtype = dtype_from(line.word("["));
+    type.shape = parse_shape(line);
+    if (line.accept("u(")) {
+      const std::string_view path = line.word(")");
+      for (std::size_t i = 0; i < graph_.units().size(); ++i)
+        if (graph_.units()[i].path == path) unit = UnitId(i);
+      if (!unit.valid()) line.fail(fmt::format("unknown unit '{}'", path));
+      line.expect(")");
+    }
+    placement = parse_placement(line);
+  }
+
+  void parse_storage(Line& line) {
+    Storage s;
+    s.name = line.word(" ");
+    line.expect(" ");
+    s.role = parse_enum(line, line.word(" "),
+                        {Role::parameter, Role::master, Role::exp_avg, Role::exp_avg_sq, Role::gradient, Role::input,
+                         Role::constant, Role::report});
+    line.expect(" ");
+    parse_type(line, s.type, s.unit, s.placement);
+    graph_.add_storage(std::move(s));
+  }
+
+  ValueId parse_output(Line& line) {
+    Value v;
+    v.name = line.word(":");
+    line.expect(":");
+    parse_type(line, v.type, v.unit, v.placement);
+    if (line.accept("@")) {
+      const std::string_view home = line.word(", ");
+      v.home = graph_.find_storage(home);
+      if (!v.home.valid()) line.fail(fmt::format("unknown storage '{}'", home));
+    }
+    if (graph_.find_value(v.name).valid()) line.fail(fmt::format("'{}' is defined twice", v.name));
+    return graph_.add_value(std::move(v));
+  }
+
+  void parse_node(Line& line) {
+    Node node;
+    node.phase = parse_enum(line, line.word(" "), {Phase::forward, Phase::backward, Phase::update});
+    line.expect(" r");
+    node.round = line.number<int>(" ");
+    line.expect(" ");
+    node.lane = parse_enum(line, line.word(" "), {Lane::compute, Lane::gather, Lane::reduce});
+    line.expect(" ");
+    if (!line.accept("| ")) {
+      node.module = line.word(" ");
+      line.expect(" | ");
+    }
+    do {
+      node.outputs.push_back(parse_output(line));
+    } while (line.accept(", "));
+    line.expect(" = ");
+    node.op = op_from(line.word("("));
+    line.expect("(");
+    while (!line.accept(")")) {
+      const std::string_view name = line.word(",)");
+      const ValueId input = graph_.find_value(name);
+      if (!input.valid()) line.fail(fmt::format("'{}' is used before it is defined", name));
+      node.inputs.push_back(input);
+      line.accept(", ");
+    }
+    while (line.accept(" ")) {
+      const Attr attr = attr_from(line.word("="));
+      line.expect("=");
+      node.attributes.set(attr, line.number<double>(" "));
+    }
+    if (!line.done()) line.fail("text is left over at the line's end");
+    graph_.add_node(std::move(node));
+  }
+
+  std::string_view text_, current_;
+  int number_ = 0;
+  Graph graph_;
+};
+
+}  // namespace
+
+Graph parse(std::string_view text) { return Parser(text).run(); }
+
+}  // namespace weft::ir

@@ -1,0 +1,105 @@
+#include "ir/verify.hpp"
+
+#include <fmt/core.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace weft::ir {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Graph& graph)
+      : graph_(graph), defined_(graph.values().size(), false), stale_(graph.values().size(), false),
+        current_(graph.storages().size()), uses_(graph.values().size(), 0) {}
+
+  void run() {
+    for (const Node& node : graph_.nodes())
+      for (ValueId input : node.inputs) ++uses_[input.index()];
+    for (const Node& node : graph_.nodes()) {
+      node_ = &node;
+      check_inputs();
+      check_lane();
+      if (node.op == Op::view) check_view();
+      if (node.op == Op::join) check_join();
+      define_outputs();
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const {
+    const std::string output = node_->outputs.empty() ? "" : graph_.value(node_->outputs[0]).name;
+    throw std::logic_error(fmt::format("graph {}: node {} = {}: {}", graph_.name(), output, name_of(node_->op), problem));
+  }
+
+  void check_inputs() const {
+    for (ValueId input : node_->inputs) {
+      if (!input.valid()) fail("an input is missing");
+      if (!defined_[input.index()]) fail(fmt::format("reads '{}' before it is defined", graph_.value(input).name));
+      if (stale_[graph_.alias_root(input).index()])
+        fail(fmt::format("reads '{}', an overwritten version of its storage", graph_.value(input).name));
+    }
+  }
+
+  void check_lane() const {
+    if (is_collective(node_->op) == (node_->lane == Lane::compute)) fail(fmt::format("stands on the {} lane", name_of(node_->lane)));
+  }
+
+  void check_view() const {
+    const Value& whole = graph_.value(node_->inputs[0]);
+    const Value& part = graph_.value(node_->outputs[0]);
+    if (!whole.unit.valid()) fail("is not a view of a unit");
+    if (node_->attributes.integer(Attr::offset) + element_count(part.type.shape) > graph_.unit(whole.unit).elements)
+      fail("leaves its unit");
+    if (part.type.dtype != whole.type.dtype) fail("changes the element type");
+  }
+
+  void check_join() const {
+    const Value& whole = graph_.value(node_->outputs[0]);
+    if (!whole.unit.valid()) return;
+    const Unit& unit = graph_.unit(whole.unit);
+    if (unit.parameters.size() != node_->inputs.size()) fail("does not hold every parameter of its unit");
+    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+      const Value& part = graph_.value(node_->inputs[i]);
+      if (part.type.shape != unit.parameters[i].shape) fail(fmt::format("'{}' has the wrong shape", part.name));
+      if (part.type.dtype != whole.type.dtype) fail(fmt::format("'{}' has the wrong element type", part.name));
+      if (uses_[node_->inputs[i].index()] != 1) fail(fmt::format("its part '{}' is used elsewhere, too", part.name));
+      if (is_alias(graph_.node(part.producer).op)) fail(fmt::format("its part '{}' stands elsewhere already", part.name));
+    }
+  }
+
+  void define_outputs() {
+    for (ValueId output : node_->outputs) {
+      const Value& value = graph_.value(output);
+      if (defined_[output.index()]) fail(fmt::format("defines '{}' again", value.name));
+      if (!value.placement.empty() && value.placement.size() != graph_.mesh().axes().size())
+        fail(fmt::format("'{}' is placed over {} axes, the mesh has {}", value.name, value.placement.size(), graph_.mesh().axes().size()));
+      defined_[output.index()] = true;
+      if (value.home.valid() && node_->op != Op::view && node_->op != Op::rank_slice) replace_version(output, value.home);
+    }
+  }
+
+  /// From here on `output` is what its storage holds. Another `state` of it reads the same version.
+  void replace_version(ValueId output, StorageId home) {
+    std::vector<ValueId>& versions = current_[home.index()];
+    if (node_->op != Op::state) {
+      for (ValueId old : versions) stale_[old.index()] = true;
+      versions.clear();
+    }
+    versions.push_back(output);
+  }
+
+  const Graph& graph_;
+  const Node* node_ = nullptr;
+  std::vector<bool> defined_, stale_;
+  std::vector<std::vector<ValueId>> current_;
+  std::vector<int> uses_;
+};
+
+}  // namespace
+
+void verify(const Graph& graph) { Verifier(graph).run(); }
+
+}  // namespace weft::ir

@@ -1,0 +1,37 @@
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "base/check.hpp"
+#include "cli/app.hpp"
+#include "comm/world.hpp"
+
+namespace {
+
+/// One line for each line of the message. The world is gone by now, but other ranks may still wait for this one: they are ended,
+/// too. An empty message leaves the speaking to rank 0, and gives it the time to do so.
+[[noreturn]] void fail(std::string_view message, int code) {
+  if (message.empty()) std::this_thread::sleep_for(std::chrono::seconds(2));
+  while (!message.empty()) {
+    const std::size_t end = message.find('\n');
+    const std::string line(message.substr(0, end));
+    std::fprintf(stderr, "weft: error: %s\n", line.c_str());
+    message.remove_prefix(end == std::string_view::npos ? message.size() : end + 1);
+  }
+  weft::comm::end_all_ranks(code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return weft::cli::run(argc, argv);
+  } catch (const weft::Error& e) {
+    fail(e.what(), static_cast<int>(e.code()));
+  } catch (const std::exception& e) {
+    fail(e.what(), static_cast<int>(weft::ExitCode::failure));
+  }
+}

@@ -1,0 +1,84 @@
+#include "ops/builder.hpp"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "ops/shapes.hpp"
+
+namespace weft::ops {
+
+using ir::Value;
+using ir::ValueId;
+
+std::string Builder::suffix() const { return round_ == 0 ? "" : fmt::format("#{}", round_); }
+
+ir::NodeId Builder::append(ir::Op op, std::string_view module, std::vector<ValueId> inputs, std::vector<ValueId> outputs,
+                           ir::Attributes attributes) {
+  ir::Node node;
+  node.op = op;
+  node.inputs = std::move(inputs);
+  node.outputs = std::move(outputs);
+  node.attributes = std::move(attributes);
+  node.phase = phase_;
+  node.round = round_;
+  node.module = module;
+  return graph_.add_node(std::move(node));
+}
+
+std::vector<ValueId> Builder::emit(ir::Op op, std::string_view module, std::vector<ValueId> inputs, std::vector<std::string> names,
+                                   ir::Attributes attributes) {
+  const std::vector<ir::Type> types = infer(graph_, op, inputs, attributes);
+  std::vector<ValueId> outputs;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    Value value;
+    value.name = names[i] + suffix();
+    value.type = types[i];
+    outputs.push_back(graph_.add_value(std::move(value)));
+  }
+  append(op, module, std::move(inputs), outputs, std::move(attributes));
+  return outputs;
+}
+
+ValueId Builder::emit_one(ir::Op op, std::string_view module, std::vector<ValueId> inputs, std::string name,
+                          ir::Attributes attributes) {
+  return emit(op, module, std::move(inputs), {std::move(name)}, std::move(attributes))[0];
+}
+
+ValueId Builder::state(ir::StorageId id) {
+  const ir::Storage& storage = graph_.storage(id);
+  Value value;
+  value.name = storage.name;
+  value.type = storage.type;
+  value.unit = storage.unit;
+  value.placement = storage.placement;
+  value.home = id;
+  const ValueId output = graph_.add_value(std::move(value));
+  append(ir::Op::state, storage.unit.valid() ? graph_.unit(storage.unit).path : std::string(name_of(storage.role)), {}, {output}, {});
+  return output;
+}
+
+ValueId Builder::view(ValueId whole, std::size_t index, std::string name) {
+  const Value& unit_value = graph_.value(whole);
+  const Parameter& parameter = graph_.unit(unit_value.unit).parameters[index];
+  Value value;
+  value.name = std::move(name);
+  value.type = {unit_value.type.dtype, parameter.shape};
+  value.placement = unit_value.placement;
+  const ValueId output = graph_.add_value(std::move(value));
+  append(ir::Op::view, parameter.path, {whole}, {output}, {{ir::Attr::offset, static_cast<double>(parameter.offset)}});
+  return output;
+}
+
+ValueId Builder::join(ir::UnitId unit, std::vector<ValueId> parts, std::string name) {
+  Value value;
+  value.name = std::move(name) + suffix();
+  value.type = {graph_.value(parts[0]).type.dtype, {graph_.unit(unit).elements}};
+  value.placement = graph_.value(parts[0]).placement;
+  value.unit = unit;
+  const ValueId output = graph_.add_value(std::move(value));
+  append(ir::Op::join, graph_.unit(unit).path, std::move(parts), {output}, {});
+  return output;
+}
+
+}  // namespace weft::ops

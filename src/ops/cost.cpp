@@ -1,0 +1,42 @@
+#include "ops/cost.hpp"
+
+namespace weft::ops {
+namespace {
+
+using ir::Attr;
+using ir::Op;
+
+double elements(const ir::Graph& graph, ir::ValueId id) { return static_cast<double>(graph.local_elements(id)); }
+
+/// Matmul of the node's first input, [.., K] rows, with a matrix: 2 * rows * N * K.
+double matmul_flops(const ir::Graph& graph, const ir::Node& node) {
+  const ir::ValueId rows = node.inputs[0];
+  const ir::ValueId other = node.op == Op::matmul_wgrad ? node.inputs[1] : node.outputs[0];
+  return 2.0 * elements(graph, rows) * static_cast<double>(graph.value(other).type.shape.back());
+}
+
+double attention_flops(const ir::Graph& graph, const ir::Node& node) {
+  const double per_query = static_cast<double>(graph.value(node.inputs[0]).type.shape[1]) / 2.0;
+  const double products = node.op == Op::attention ? 2.0 : 5.0;  // QK, PV; backward: QK, dP, dV, dQ, dK
+  return products * 2.0 * elements(graph, node.inputs[0]) * per_query;
+}
+
+}  // namespace
+
+Cost cost(const ir::Graph& graph, const ir::Node& node) {
+  Cost c;
+  if (ir::is_alias(node.op) || node.op == Op::join) return c;
+  for (ir::ValueId v : node.inputs) c.bytes += static_cast<double>(graph.local_bytes(v));
+  for (ir::ValueId v : node.outputs) c.bytes += static_cast<double>(graph.local_bytes(v));
+  switch (node.op) {
+    case Op::matmul:
+    case Op::matmul_dgrad:
+    case Op::matmul_wgrad: c.flops = matmul_flops(graph, node); break;
+    case Op::attention:
+    case Op::attention_grad: c.flops = attention_flops(graph, node); break;
+    default: break;
+  }
+  return c;
+}
+
+}  // namespace weft::ops

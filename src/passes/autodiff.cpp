@@ -1,0 +1,108 @@
+#include <map>
+#include <vector>
+
+#include "ops/builder.hpp"
+#include "ops/derivatives.hpp"
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+namespace {
+
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+class Autodiff {
+ public:
+  explicit Autodiff(const ir::Graph& before) : before_(before), after_(before.without_nodes()), builder_(after_) {}
+
+  ir::Graph run() {
+    int rounds = 0;
+    for (const Node& node : before_.nodes()) rounds = std::max(rounds, node.round + 1);
+    accumulators_.resize(before_.units().size());
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<Node> forward;
+      for (const Node& node : before_.nodes())
+        if (node.round == round) forward.push_back(node);
+      for (const Node& node : forward) after_.add_node(node);
+      builder_.at(ir::Phase::backward, round);
+      backward(forward);
+    }
+    return std::move(after_);
+  }
+
+ private:
+  void backward(const std::vector<Node>& forward) {
+    gradients_.clear();
+    unit_parts_.clear();
+    for (auto node = forward.rbegin(); node != forward.rend(); ++node) {
+      if (node->op == Op::view) {
+        collect_parameter(*node);
+      } else if (node->op != Op::state) {
+        differentiate(*node);
+      }
+    }
+  }
+
+  void differentiate(const Node& node) {
+    std::vector<ValueId> output_gradients;
+    bool any = node.op == Op::cross_entropy;  // where every backward starts
+    for (ValueId output : node.outputs) {
+      const auto it = gradients_.find(output);
+      output_gradients.push_back(it == gradients_.end() ? ValueId{} : it->second);
+      any = any || output_gradients.back().valid();
+    }
+    if (!any) return;
+    const std::vector<ValueId> input_gradients = ops::differentiate(builder_, node, output_gradients);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (input_gradients[i].valid()) contribute(node, node.inputs[i], input_gradients[i]);
+  }
+
+  /// A value with several uses gets the sum of their gradients, in the order of the reversed program.
+  void contribute(const Node& node, ValueId value, ValueId gradient) {
+    const auto [it, first] = gradients_.emplace(value, gradient);
+    if (first) return;
+    const std::string& name = after_.value(value).name;
+    it->second = builder_.emit_one(Op::add, node.module, {it->second, gradient}, name.substr(0, name.find('#')) + ".grad");
+  }
+
+  /// The gradients of a unit's parameters are written into one flat unit, which is added onto the unit's accumulator.
+  void collect_parameter(const Node& view) {
+    const ir::UnitId unit_id = after_.value(view.inputs[0]).unit;
+    const Unit& unit = after_.unit(unit_id);
+    auto& parts = unit_parts_[unit_id];
+    parts.resize(unit.parameters.size());
+    const std::int64_t offset = view.attributes.integer(ir::Attr::offset);
+    std::size_t index = 0, missing = 0;
+    while (unit.parameters[index].offset != offset) ++index;
+    parts[index] = gradients_.at(view.outputs[0]);
+    for (ValueId part : parts) missing += part.valid() ? 0 : 1;
+    if (missing == 0) accumulate(unit_id, builder_.join(unit_id, parts, unit.path + ".grad"));
+  }
+
+  void accumulate(ir::UnitId unit_id, ValueId gradient) {
+    const Unit& unit = after_.unit(unit_id);
+    const std::string name = "grad." + unit.path;
+    ir::StorageId home = after_.find_storage(name);
+    if (!home.valid()) home = after_.add_storage({name, ir::Role::gradient, {DType::f32, {unit.elements}}, unit_id, {}});
+    ValueId& sum = accumulators_[unit_id.index()];
+    std::vector<ValueId> inputs{gradient};
+    if (sum.valid()) inputs.push_back(sum);
+    sum = builder_.emit_one(Op::accumulate, unit.path, inputs, unit.path + ".sum");
+    after_.value(sum).home = home;
+    after_.value(sum).unit = unit_id;
+  }
+
+  const ir::Graph& before_;
+  ir::Graph after_;
+  ops::Builder builder_;
+  std::map<ValueId, ValueId> gradients_;                     ///< of this round
+  std::map<ir::UnitId, std::vector<ValueId>> unit_parts_;    ///< of this round, by parameter
+  std::vector<ValueId> accumulators_;                        ///< by unit, the newest version
+};
+
+}  // namespace
+
+ir::Graph autodiff(const ir::Graph& graph) { return Autodiff(graph).run(); }
+
+}  // namespace weft::passes

@@ -1,0 +1,45 @@
+// The list of passes, in order, with their configuration bound.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+
+enum class Bits : std::uint8_t {
+  exact,    ///< the loss keeps its bits
+  numerics  ///< a deck key that the user chooses; nothing picks it by itself
+};
+
+struct Pass {
+  std::string name;
+  Bits bits;
+  std::function<ir::Graph(const ir::Graph&)> run;
+};
+
+struct PipelineOptions {
+  UpdateOptions update;
+  PrecisionOptions precision;
+  ShardOptions shard;
+  int prefetch = 1;
+  std::vector<std::string> disable;  ///< passes switched off by name
+};
+
+/// From a forward with losses to the whole training step.
+std::vector<Pass> training_pipeline(const PipelineOptions& options);
+/// From a forward to the same on the mesh, without backward and update.
+std::vector<Pass> forward_pipeline(const PipelineOptions& options);
+
+/// Throws Error(bad_input) when a name in options.disable is no pass, or one that a training step cannot do without.
+void check_disabled(const PipelineOptions& options);
+
+/// Sees the graph before and after each pass.
+using Observer = std::function<void(const Pass&, const ir::Graph& before, const ir::Graph& after)>;
+/// Runs the passes; the verifier runs after each of them in debug builds, and at the end always.
+ir::Graph run(const std::vector<Pass>& passes, ir::Graph graph, const Observer& observer = {});
+
+}  // namespace weft::passes

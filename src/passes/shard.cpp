@@ -1,0 +1,275 @@
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "ops/builder.hpp"
+#include "ops/shapes.hpp"
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+namespace {
+
+using ir::Attr;
+using ir::Node;
+using ir::Op;
+using ir::Phase;
+using ir::Placement;
+using ir::Role;
+using ir::ValueId;
+
+class Shard {
+ public:
+  Shard(const ir::Graph& before, const ShardOptions& options)
+      : before_(before), after_(before.without_nodes()), options_(options), axis_(before.mesh().axis(options.axis)),
+        ranks_(before.mesh().size(axis_)) {}
+
+  ir::Graph run() {
+    for (std::size_t i = 0; i < after_.storages().size(); ++i) place(after_.storage(ir::StorageId(i)));
+    for (const Node& node : before_.nodes()) {
+      if (!pending_.empty() && (node.phase != Phase::backward || node.round != pending_round_)) reduce_pending();
+      convert(node);
+    }
+    return std::move(after_);
+  }
+
+ private:
+  // --- Placements -------------------------------------------------------------------------------------------------------
+
+  std::vector<Placement> over_axis(Placement p) const {
+    std::vector<Placement> placement(before_.mesh().axes().size());
+    placement[static_cast<std::size_t>(axis_)] = p;
+    return placement;
+  }
+  const Placement& placement(ValueId id) const {
+    static constexpr Placement whole{};
+    const auto& list = after_.value(id).placement;
+    return list.empty() ? whole : list[static_cast<std::size_t>(axis_)];
+  }
+  bool is_cut(ValueId id) const { return placement(id).kind == Placement::Kind::shard; }
+  void set(ValueId id, Placement p) { after_.value(id).placement = over_axis(p); }
+
+  bool keeps_parameters_whole() const { return options_.mode != ShardMode::fsdp; }
+
+  bool state_is_cut(const ir::Storage& s) const {
+    switch (s.role) {
+      case Role::input: return s.type.shape.size() == 2;  // tokens, targets, positions; not the step block
+      case Role::gradient: return true;
+      case Role::exp_avg:
+      case Role::exp_avg_sq: return options_.mode != ShardMode::ddp;
+      case Role::parameter: return options_.mode == ShardMode::fsdp;
+      case Role::master: return options_.mode == ShardMode::fsdp || (options_.mode != ShardMode::ddp && has_parameters());
+      case Role::constant: return false;
+      case Role::report: return s.type.shape.size() == 3;  // logits
+    }
+    return false;
+  }
+  /// bf16 parameters stand beside their masters; then forward never reads a master.
+  bool has_parameters() const {
+    for (const ir::Storage& s : after_.storages())
+      if (s.role == Role::parameter) return true;
+    return false;
+  }
+  void place(ir::Storage& s) { s.placement = over_axis(state_is_cut(s) ? ir::shard(0) : ir::replicate); }
+
+  // --- Nodes ------------------------------------------------------------------------------------------------------------
+
+  void convert(Node node) {
+    switch (node.op) {
+      case Op::state:
+        after_.value(node.outputs[0]).placement = after_.storage(after_.value(node.outputs[0]).home).placement;
+        after_.add_node(std::move(node));
+        return;
+      case Op::view: views_[node.outputs[0]] = std::move(node); return;  // emitted where it is used: it may need a gather
+      case Op::accumulate: reduce(std::move(node)); return;
+      case Op::sum_squares: propagate(std::move(node), ir::partial); return;
+      case Op::clip_scale: clip_scale(std::move(node)); return;
+      case Op::reduce_totals: reduce_totals(std::move(node)); return;
+      case Op::adamw: adamw(std::move(node)); return;
+      case Op::join: propagate(std::move(node), ir::partial); return;
+      default: compute(std::move(node)); return;
+    }
+  }
+
+  void propagate(Node node, Placement p) {
+    for (ValueId output : node.outputs) set(output, ranks_ > 1 ? p : ir::replicate);
+    after_.add_node(std::move(node));
+  }
+
+  void compute(Node node) {
+    for (ValueId& input : node.inputs) input = use_view(node, input);
+    bool cut = false;
+    for (ValueId input : node.inputs) cut = cut || is_cut(input);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const bool sums = ops::batch_rule(node.op, i) == ops::BatchRule::sums;
+      set(node.outputs[i], !cut ? ir::replicate : sums ? ir::partial : ir::shard(0));
+    }
+    if (node.op == Op::add && placement(node.inputs[0]).kind == Placement::Kind::partial) set(node.outputs[0], ir::partial);
+    after_.add_node(std::move(node));
+  }
+
+  // --- Parameters: gathered before use ------------------------------------------------------------------------------------
+
+  /// The value that `node` reads for parameter view `id`, gathered and viewed as needed; any other value stays as it is.
+  ValueId use_view(const Node& node, ValueId id) {
+    const auto it = views_.find(id);
+    if (it == views_.end()) return id;
+    const ValueId whole = gathered(node, it->second.inputs[0]);
+    const auto [known, first] = view_of_.emplace(std::pair(whole, id), id);
+    if (!first) return known->second;
+    Node view = it->second;
+    view.inputs[0] = whole;
+    view.phase = node.phase;
+    view.round = node.round;
+    if (after_.value(id).producer.valid()) {  // of an earlier gather: a new value
+      ir::Value copy = after_.value(id);
+      known->second = after_.add_value(std::move(copy));
+    }
+    view.outputs = {known->second};
+    set(known->second, ir::replicate);
+    after_.add_node(std::move(view));
+    return known->second;
+  }
+
+  /// A gathered copy serves until another unit is gathered; under `regather = never` from forward to the same round's backward.
+  ValueId gathered(const Node& node, ValueId state) {
+    if (!is_cut(state) || ranks_ == 1) return state;
+    const ir::UnitId unit = after_.value(state).unit;
+    Gathered& copy = copies_[unit];
+    const bool kept = options_.regather == Regather::never && copy.value.valid() && copy.round == node.round;
+    if (kept || last_gathered_ == unit) return copy.value;
+    copy = {all_gather(node, state, after_.unit(unit).path + ".full"), node.round};
+    last_gathered_ = unit;
+    return copy.value;
+  }
+
+  ValueId all_gather(const Node& place, ValueId input, std::string name, ir::StorageId home = {}) {
+    ir::Value whole = after_.value(input);
+    whole.name = std::move(name);
+    whole.placement = over_axis(ir::replicate);
+    whole.home = home;
+    return collective(Op::all_gather, Lane::gather, place, {input}, std::move(whole));
+  }
+
+  ValueId collective(Op op, Lane lane, const Node& place, std::vector<ValueId> inputs, ir::Value output) {
+    Node node;
+    node.op = op;
+    node.lane = lane;
+    node.inputs = std::move(inputs);
+    node.outputs = {after_.add_value(std::move(output))};
+    node.attributes.set(Attr::axis, axis_);
+    node.phase = place.phase;
+    node.round = place.round;
+    const ir::Value& value = after_.value(node.outputs[0]);
+    node.module = value.unit.valid() ? after_.unit(value.unit).path : place.module;
+    const ValueId result = node.outputs[0];
+    after_.add_node(std::move(node));
+    return result;
+  }
+
+  // --- Gradients ----------------------------------------------------------------------------------------------------------
+
+  void reduce(Node node) {
+    if (ranks_ == 1) {
+      propagate(std::move(node), ir::replicate);
+      return;
+    }
+    if (options_.mode != ShardMode::zero1) {
+      emit_reduce(std::move(node));
+      return;
+    }
+    pending_round_ = node.round;
+    pending_.push_back(std::move(node));
+  }
+  void reduce_pending() {
+    for (Node& node : pending_) emit_reduce(std::move(node));
+    pending_.clear();
+  }
+  void emit_reduce(Node node) {
+    node.op = Op::reduce_scatter;
+    node.lane = Lane::reduce;
+    node.attributes.set(Attr::axis, axis_);
+    if (options_.reduction == Reduction::native) node.attributes.set(Attr::native, 1);
+    set(node.outputs[0], ir::shard(0));
+    after_.add_node(std::move(node));
+  }
+
+  // --- Update -------------------------------------------------------------------------------------------------------------
+
+  void clip_scale(Node node) {
+    if (ranks_ > 1) {
+      ir::Value sum = after_.value(node.inputs[0]);
+      sum.name = "clip.squares.sum";
+      sum.placement = over_axis(ir::replicate);
+      node.inputs[0] = collective(Op::all_reduce, Lane::reduce, node, {node.inputs[0]}, std::move(sum));
+    }
+    propagate(std::move(node), ir::replicate);
+  }
+
+  void reduce_totals(Node node) {
+    if (ranks_ > 1) {
+      ir::Value all = after_.value(node.inputs[0]);
+      all.name = "loss.ranks";
+      all.type.shape.insert(all.type.shape.begin(), ranks_);
+      all.placement = over_axis(ir::replicate);
+      node.inputs[0] = collective(Op::all_gather, Lane::reduce, node, {node.inputs[0]}, std::move(all));
+    }
+    propagate(std::move(node), ir::replicate);
+  }
+
+  void adamw(Node node) {
+    const bool whole = ranks_ == 1 || options_.mode == ShardMode::ddp;
+    if (ranks_ > 1 && options_.mode == ShardMode::ddp)
+      node.inputs[0] = all_gather(node, node.inputs[0], after_.unit(after_.value(node.inputs[0]).unit).path + ".sum.full");
+    if (!whole && !is_cut(node.inputs[1])) node.inputs[1] = rank_slice(node, node.inputs[1]);
+    for (ValueId output : node.outputs) set(output, whole ? ir::replicate : ir::shard(0));
+    const std::vector<ValueId> outputs = node.outputs;
+    const Node place = node;
+    after_.add_node(std::move(node));
+    if (whole || !keeps_parameters_whole()) return;
+    for (ValueId output : outputs) {  // the storage that forward reads is whole: gather it in place
+      const ir::StorageId home = after_.value(output).home;
+      if (after_.storage(home).placement[static_cast<std::size_t>(axis_)] == ir::replicate)
+        all_gather(place, output, after_.value(output).name + ".full", home);
+    }
+  }
+
+  ValueId rank_slice(const Node& place, ValueId whole) {
+    Node node;
+    node.op = Op::rank_slice;
+    node.inputs = {whole};
+    ir::Value slice = after_.value(whole);
+    slice.name += ".slice";
+    slice.placement = over_axis(ir::shard(0));
+    node.outputs = {after_.add_value(std::move(slice))};
+    node.phase = place.phase;
+    node.round = place.round;
+    node.module = place.module;
+    const ValueId result = node.outputs[0];
+    after_.add_node(std::move(node));
+    return result;
+  }
+
+  struct Gathered {
+    ValueId value;
+    int round = 0;
+  };
+
+  const ir::Graph& before_;
+  ir::Graph after_;
+  ShardOptions options_;
+  int axis_;
+  int ranks_;
+  std::map<ValueId, Node> views_;                               ///< parameter views of the unsharded graph
+  std::map<std::pair<ValueId, ValueId>, ValueId> view_of_;      ///< (whole unit, view) -> value
+  std::map<ir::UnitId, Gathered> copies_;                       ///< the newest gathered copy of a unit
+  ir::UnitId last_gathered_;
+  std::vector<Node> pending_;  ///< zero1: reductions that wait for the round's end
+  int pending_round_ = 0;
+};
+
+}  // namespace
+
+ir::Graph shard(const ir::Graph& graph, const ShardOptions& options) { return Shard(graph, options).run(); }
+
+}  // namespace weft::passes

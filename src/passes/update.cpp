@@ -1,0 +1,100 @@
+#include <utility>
+#include <vector>
+
+#include "base/step_block.hpp"
+#include "ops/builder.hpp"
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+namespace {
+
+using ir::Attr;
+using ir::Op;
+using ir::Role;
+using ir::ValueId;
+
+class Update {
+ public:
+  Update(const ir::Graph& graph, const UpdateOptions& options) : graph_(graph), b_(graph_), options_(options) {}
+
+  ir::Graph run() {
+    collect();
+    // The last round's number: update nodes follow it.
+    b_.at(ir::Phase::update, 0);
+    const ValueId scale = clip(square_sum(), totals());
+    const ValueId step = b_.state(graph_.add_storage({step_name, Role::input, {DType::u8, {sizeof(StepBlock)}}, {}, {}}));
+    for (std::size_t unit = 0; unit < graph_.units().size(); ++unit) adamw(ir::UnitId(unit), scale, step);
+    return std::move(graph_);
+  }
+
+ private:
+  void collect() {
+    sums_.resize(graph_.units().size());
+    masters_.resize(graph_.units().size());
+    for (const ir::Node& node : graph_.nodes()) {
+      const ir::Value& value = graph_.value(node.outputs[0]);
+      if (node.op == Op::accumulate) sums_[value.unit.index()] = node.outputs[0];
+      if (node.op == Op::state && value.unit.valid()) masters_[value.unit.index()] = node.outputs[0];
+      if (node.op == Op::cross_entropy) losses_.push_back(node.outputs[1]);
+    }
+  }
+
+  /// The sum of squares of all gradients. The accumulator is exact, so neither the chain's order nor the cut over ranks matters.
+  ValueId square_sum() {
+    ValueId limbs = b_.emit_one(Op::zeros, "clip", {}, "clip.zero");
+    for (const ValueId sum : sums_) limbs = b_.emit_one(Op::sum_squares, "clip", {sum, limbs}, "clip.squares");
+    return limbs;
+  }
+
+  /// Loss sums and token counts of all rounds, side by side, then added in microbatch order.
+  ValueId totals() {
+    ir::Value all;
+    all.name = "loss.rounds";
+    all.type = {DType::f64, {static_cast<std::int64_t>(losses_.size()), 2}};
+    ir::Node join;
+    join.op = Op::join;
+    join.inputs = losses_;
+    join.outputs = {graph_.add_value(std::move(all))};
+    join.phase = ir::Phase::update;
+    join.module = "loss";
+    const ValueId joined = join.outputs[0];
+    graph_.add_node(std::move(join));
+    return b_.emit_one(Op::reduce_totals, "loss", {joined}, "loss.sum");
+  }
+
+  ValueId clip(ValueId limbs, ValueId totals) {
+    const ValueId scale = b_.emit_one(Op::clip_scale, "clip", {limbs, totals}, "clip.scale", {{Attr::max_norm, options_.clip}});
+    graph_.value(scale).home = graph_.add_storage({report_name, Role::report, graph_.value(scale).type, {}, {}});
+    return scale;
+  }
+
+  ValueId moment(const char* prefix, Role role, ir::UnitId id) {
+    const Unit& unit = graph_.unit(id);
+    return b_.state(graph_.add_storage({prefix + unit.path, role, {DType::f32, {unit.elements}}, id, {}}));
+  }
+
+  void adamw(ir::UnitId id, ValueId scale, ValueId step) {
+    const std::string path = graph_.unit(id).path;
+    const std::vector<ValueId> state{masters_[id.index()], moment("exp_avg.", Role::exp_avg, id), moment("exp_avg_sq.", Role::exp_avg_sq, id)};
+    const std::vector<ValueId> next =
+        b_.emit(Op::adamw, path, {sums_[id.index()], state[0], state[1], state[2], scale, step},
+                {"master." + path + ".new", "exp_avg." + path + ".new", "exp_avg_sq." + path + ".new"},
+                {{Attr::beta1, options_.beta1}, {Attr::beta2, options_.beta2}, {Attr::eps, options_.eps}});
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      graph_.value(next[i]).home = graph_.value(state[i]).home;
+      graph_.value(next[i]).unit = id;
+    }
+  }
+
+  ir::Graph graph_;
+  ops::Builder b_;
+  UpdateOptions options_;
+  std::vector<ValueId> sums_, masters_;  ///< by unit
+  std::vector<ValueId> losses_;          ///< by round
+};
+
+}  // namespace
+
+ir::Graph update(const ir::Graph& graph, const UpdateOptions& options) { return Update(graph, options).run(); }
+
+}  // namespace weft::passes

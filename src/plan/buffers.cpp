@@ -1,0 +1,187 @@
+#include "plan/buffers.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace weft::plan {
+namespace {
+
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+/// Inputs whose buffer the first outputs may take over: {output, input}, in order of preference.
+std::vector<std::pair<int, int>> in_place_choices(Op op) {
+  switch (op) {
+    case Op::add: return {{0, 0}, {0, 1}};
+    case Op::rope:
+    case Op::cross_entropy_grad:
+    case Op::all_reduce: return {{0, 0}};
+    case Op::swiglu_grad: return {{0, 0}, {1, 1}};
+    case Op::sum_squares: return {{0, 1}};
+    default: return {};
+  }
+}
+bool must_be_in_place(Op op) { return op == Op::sum_squares || op == Op::all_reduce; }
+
+class Assigner {
+ public:
+  Assigner(const ir::Graph& graph, const ScratchQuery& scratch)
+      : graph_(graph), scratch_(scratch), part_of_(graph.values().size()), last_use_(graph.values().size(), -1) {
+    table_.buffer_of.assign(graph.values().size(), -1);
+    table_.offset_in.assign(graph.values().size(), 0);
+    table_.rank_stride.assign(graph.values().size(), 0);
+    table_.scratch_of.assign(graph.nodes().size(), -1);
+  }
+
+  BufferTable run() {
+    collect_uses();
+    for (place_ = 0; place_ < static_cast<std::int64_t>(graph_.nodes().size()); ++place_) {
+      const Node& node = graph_.nodes()[static_cast<std::size_t>(place_)];
+      if (node.op == Op::view || node.op == Op::rank_slice) {
+        alias(node);
+      } else {
+        for (std::size_t i = 0; i < node.outputs.size(); ++i) define(node, i);
+      }
+      add_scratch(node);
+    }
+    extend_lifetimes();
+    return std::move(table_);
+  }
+
+ private:
+  /// The value whose bytes hold `id`: through views and joins.
+  ValueId holder(ValueId id) const {
+    id = graph_.alias_root(id);
+    const ValueId whole = part_of_[id.index()];
+    return whole.valid() ? whole : id;
+  }
+
+  void collect_uses() {
+    for (const Node& node : graph_.nodes())
+      if (node.op == Op::join)
+        for (ValueId part : node.inputs) part_of_[part.index()] = node.outputs[0];
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i)
+      for (ValueId input : graph_.nodes()[i].inputs) touch(holder(input), release_place(i));
+  }
+  void touch(ValueId id, std::int64_t place) { last_use_[id.index()] = std::max(last_use_[id.index()], place); }
+
+  /// The place until which node i's inputs are held.
+  std::int64_t release_place(std::size_t i) const {
+    if (!ir::is_collective(graph_.nodes()[i].op)) return static_cast<std::int64_t>(i);
+    for (std::size_t j = i + 1; j < graph_.nodes().size(); ++j)
+      if (graph_.nodes()[j].lane == graph_.nodes()[i].lane) return static_cast<std::int64_t>(j);
+    return static_cast<std::int64_t>(graph_.nodes().size()) - 1;
+  }
+
+  void alias(const Node& node) {
+    const std::size_t from = node.inputs[0].index(), to = node.outputs[0].index();
+    const ir::Value& value = graph_.value(node.outputs[0]);
+    table_.buffer_of[to] = table_.buffer_of[from];
+    if (node.op == Op::view) {
+      table_.offset_in[to] = table_.offset_in[from] + node.attributes.integer(ir::Attr::offset) * static_cast<std::int64_t>(size_of(value.type.dtype));
+    } else {
+      table_.rank_stride[to] = graph_.local_bytes(node.outputs[0]);
+    }
+  }
+
+  void define(const Node& node, std::size_t output) {
+    const ValueId id = node.outputs[output];
+    const ir::Value& value = graph_.value(id);
+    if (value.home.valid()) {
+      // A cut value in a storage that is held whole stands at its rank's slice.
+      if (graph_.local_bytes(id) < graph_.local_bytes(graph_.storage(value.home))) table_.rank_stride[id.index()] = graph_.local_bytes(id);
+      return;
+    }
+    const ValueId whole = part_of_[id.index()];
+    if (whole.valid()) {
+      place_part(id, whole);
+    } else if (table_.buffer_of[id.index()] < 0 && !take_over(node, static_cast<int>(output))) {
+      if (must_be_in_place(node.op)) throw std::logic_error("'" + value.name + "' must be updated in place, but its operand is needed later");
+      table_.buffer_of[id.index()] = new_buffer(id);
+    }
+  }
+
+  /// A join's buffer begins with the first of its parts that is made.
+  void place_part(ValueId part, ValueId whole) {
+    int& buffer = table_.buffer_of[whole.index()];
+    if (buffer < 0) buffer = new_buffer(whole);
+    table_.buffer_of[part.index()] = buffer;
+    table_.offset_in[part.index()] = part_offset(part, whole);
+  }
+  std::int64_t part_offset(ValueId part, ValueId whole) const {
+    const ir::Value& value = graph_.value(whole);
+    const Node& join = graph_.node(value.producer);
+    const auto index = static_cast<std::size_t>(std::find(join.inputs.begin(), join.inputs.end(), part) - join.inputs.begin());
+    if (!value.unit.valid()) return static_cast<std::int64_t>(index) * graph_.local_bytes(part);
+    return graph_.unit(value.unit).parameters[index].offset * static_cast<std::int64_t>(size_of(value.type.dtype));
+  }
+
+  bool take_over(const Node& node, int output) {
+    const ValueId id = node.outputs[static_cast<std::size_t>(output)];
+    for (const auto& [to, from] : in_place_choices(node.op)) {
+      const ValueId operand = node.inputs[static_cast<std::size_t>(from)];
+      const std::size_t o = operand.index();
+      const int buffer = table_.buffer_of[o];
+      if (to != output || buffer < 0 || graph_.local_bytes(operand) != graph_.local_bytes(id)) continue;
+      if (holder(operand) != operand || table_.buffers[static_cast<std::size_t>(buffer)].bytes != aligned(graph_.local_bytes(id))) continue;
+      const bool dies_here = ir::is_collective(node.op) ? used_once(operand) : last_use_[o] == place_;
+      if (!dies_here) continue;
+      table_.buffer_of[id.index()] = buffer;
+      return true;
+    }
+    return false;
+  }
+  bool used_once(ValueId id) const {
+    int uses = 0;
+    for (const Node& node : graph_.nodes()) uses += static_cast<int>(std::count(node.inputs.begin(), node.inputs.end(), id));
+    return uses == 1;
+  }
+
+  void add_scratch(const Node& node) {
+    const std::int64_t bytes = scratch_(graph_, node);
+    if (bytes == 0) return;
+    Buffer buffer;
+    buffer.scratch_of = ir::NodeId(static_cast<std::size_t>(place_));
+    buffer.bytes = aligned(bytes);
+    buffer.first = place_;
+    buffer.last = release_place(static_cast<std::size_t>(place_));
+    table_.scratch_of[static_cast<std::size_t>(place_)] = static_cast<int>(table_.buffers.size());
+    table_.buffers.push_back(buffer);
+  }
+
+  static std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+  int new_buffer(ValueId id) {
+    Buffer buffer;
+    buffer.value = id;
+    buffer.bytes = aligned(graph_.local_bytes(id));
+    buffer.first = place_;
+    table_.buffers.push_back(buffer);
+    return static_cast<int>(table_.buffers.size()) - 1;
+  }
+
+  void extend_lifetimes() {
+    for (std::size_t v = 0; v < graph_.values().size(); ++v) {
+      const int index = table_.buffer_of[v];
+      if (index < 0) continue;
+      Buffer& buffer = table_.buffers[static_cast<std::size_t>(index)];
+      const ir::NodeId producer = graph_.values()[v].producer;
+      buffer.last = std::max({buffer.last, last_use_[v], static_cast<std::int64_t>(producer.index())});
+    }
+  }
+
+  const ir::Graph& graph_;
+  const ScratchQuery& scratch_;
+  std::vector<ValueId> part_of_;        ///< by value: the join that it is a part of
+  std::vector<std::int64_t> last_use_;  ///< by holder
+  std::int64_t place_ = 0;
+  BufferTable table_;
+};
+
+}  // namespace
+
+BufferTable assign_buffers(const ir::Graph& graph, const ScratchQuery& scratch) { return Assigner(graph, scratch).run(); }
+
+}  // namespace weft::plan

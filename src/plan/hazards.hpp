@@ -1,0 +1,44 @@
+// Finds, from the bytes that each instruction reads and writes, which instructions of other lanes it must wait for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace weft::plan {
+
+/// For each lane the sequence number up to which it must be done; 0: no wait.
+using Clock = std::array<std::uint64_t, lane_count>;
+
+enum class Access : std::uint8_t { read, write };
+
+/// One address space (the arena, or one storage), in bytes.
+class AddressSpace {
+ public:
+  /// Records that instruction `sequence` of `lane` accesses [begin, end), and raises `waits` to what has to be done before:
+  /// earlier writes, and for a write earlier reads, too.
+  void access(std::int64_t begin, std::int64_t end, Lane lane, std::uint64_t sequence, Access kind, Clock& waits);
+
+ private:
+  struct Stretch {
+    std::int64_t end = 0;
+    Clock written{}, read{};
+  };
+  std::map<std::int64_t, Stretch>::iterator split(std::int64_t at);
+
+  std::map<std::int64_t, Stretch> stretches_;  ///< by first byte
+};
+
+/// Drops waits that follow from others: what a lane has seen done, and what that had waited for itself.
+class WaitReducer {
+ public:
+  std::vector<Wait> reduce(Lane lane, std::uint64_t sequence, const Clock& waits);
+
+ private:
+  std::array<std::vector<Clock>, lane_count> seen_;  ///< by lane and sequence: what is done once that instruction is done
+};
+
+}  // namespace weft::plan

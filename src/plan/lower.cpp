@@ -1,0 +1,118 @@
+#include <utility>
+
+#include "base/hash.hpp"
+#include "ir/text.hpp"
+#include "plan/buffers.hpp"
+#include "plan/hazards.hpp"
+#include "plan/offsets.hpp"
+#include "plan/plan.hpp"
+
+namespace weft::plan {
+namespace {
+
+using ir::Node;
+using ir::Op;
+using ir::ValueId;
+
+void set_locations(Plan& plan, const BufferTable& table) {
+  const ir::Graph& graph = plan.graph;
+  plan.storage_used.assign(graph.storages().size(), false);
+  plan.locations.resize(graph.values().size());
+  for (std::size_t v = 0; v < graph.values().size(); ++v) {
+    const ValueId id(v);
+    if (!graph.value(id).producer.valid()) continue;
+    Location& location = plan.locations[v];
+    location.bytes = graph.local_bytes(id);
+    location.rank_stride = table.rank_stride[v];
+    location.offset = table.offset_in[v];
+    if (table.buffer_of[v] >= 0) {
+      location.offset += plan.buffers[static_cast<std::size_t>(table.buffer_of[v])].offset;
+    } else {
+      location.space = Location::Space::storage;
+      location.storage = graph.value(graph.alias_root(id)).home;
+    }
+  }
+}
+
+/// What an instruction touches, for hazards and for the verifier. A rank's slice counts as the whole storage, so that the
+/// plan is the same on all ranks.
+class Lowering {
+ public:
+  explicit Lowering(Plan& plan) : plan_(plan), storages_(plan.graph.storages().size()) {}
+
+  void run(const BufferTable& table) {
+    const ir::Graph& graph = plan_.graph;
+    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+      const Node& node = graph.nodes()[i];
+      if (ir::is_alias(node.op)) continue;
+      Instruction instruction;
+      instruction.node = ir::NodeId(i);
+      instruction.lane = node.lane;
+      instruction.sequence = ++count_[static_cast<std::size_t>(node.lane)];
+      if (table.scratch_of[i] >= 0) {
+        const Buffer& buffer = plan_.buffers[static_cast<std::size_t>(table.scratch_of[i])];
+        instruction.scratch.offset = buffer.offset;
+        instruction.scratch.bytes = buffer.bytes;
+      }
+      add_waits(node, instruction);
+      plan_.instructions.push_back(std::move(instruction));
+    }
+  }
+
+ private:
+  void add_waits(const Node& node, Instruction& instruction) {
+    Clock waits{};
+    for (ValueId input : node.inputs) access(plan_.locations[input.index()], instruction, Access::read, waits);
+    for (ValueId output : node.outputs) access(plan_.locations[output.index()], instruction, Access::write, waits);
+    if (instruction.scratch.bytes > 0) access(instruction.scratch, instruction, Access::write, waits);
+    instruction.waits = reducer_.reduce(instruction.lane, instruction.sequence, waits);
+  }
+
+  void access(const Location& location, const Instruction& i, Access kind, Clock& waits) {
+    if (location.space == Location::Space::arena) {
+      arena_.access(location.offset, location.offset + location.bytes, i.lane, i.sequence, kind, waits);
+      return;
+    }
+    plan_.storage_used[location.storage.index()] = true;
+    AddressSpace& space = storages_[location.storage.index()];
+    const std::int64_t whole = plan_.graph.local_bytes(plan_.graph.storage(location.storage));
+    if (location.rank_stride > 0) {
+      space.access(0, whole, i.lane, i.sequence, kind, waits);
+    } else {
+      space.access(location.offset, location.offset + location.bytes, i.lane, i.sequence, kind, waits);
+    }
+  }
+
+  Plan& plan_;
+  AddressSpace arena_;
+  std::vector<AddressSpace> storages_;
+  WaitReducer reducer_;
+  std::array<std::uint64_t, lane_count> count_{};
+};
+
+std::uint64_t hash_of(const Plan& plan) {
+  std::uint64_t hash = hash_text(ir::print(plan.graph));
+  for (const Location& l : plan.locations) {
+    const std::int64_t fields[] = {static_cast<std::int64_t>(l.space), static_cast<std::int64_t>(l.storage.valid() ? l.storage.index() : 0),
+                                   l.offset, l.bytes, l.rank_stride};
+    hash = hash_bytes(fields, sizeof fields, hash);
+  }
+  return hash_bytes(&plan.arena_bytes, sizeof plan.arena_bytes, hash);
+}
+
+}  // namespace
+
+Plan lower(ir::Graph graph, const ScratchQuery& scratch, MemoryReuse reuse) {
+  Plan plan;
+  plan.graph = std::move(graph);
+  BufferTable table = assign_buffers(plan.graph, scratch);
+  plan.arena_bytes = assign_offsets(table.buffers, reuse);
+  plan.live_bytes = live_peak(table.buffers);
+  plan.buffers = table.buffers;
+  set_locations(plan, table);
+  Lowering(plan).run(table);
+  plan.hash = hash_of(plan);
+  return plan;
+}
+
+}  // namespace weft::plan

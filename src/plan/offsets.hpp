@@ -1,0 +1,19 @@
+// Offsets in one arena for buffers with known lifetimes.
+#pragma once
+
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace weft::plan {
+
+/// Sets each buffer's offset so that buffers held at the same time do not overlap; returns the arena's size. Tries the largest
+/// buffers first (Pisarchyk & Lee 2020, greedy by size) and, for what it is worth, program order; keeps the smaller arena.
+std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse);
+
+/// The largest sum of the buffers held at one place: a lower bound of every arena.
+std::int64_t live_peak(const std::vector<Buffer>& buffers);
+/// The place where that sum is reached first.
+std::int64_t live_peak_place(const std::vector<Buffer>& buffers);
+
+}  // namespace weft::plan

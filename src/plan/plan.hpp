@@ -1,0 +1,74 @@
+// A plan: the graph lowered to a flat list of instructions, with an address for every value and the events that order lanes.
+// It is a pure function of the graph and the scratch sizes; it does not depend on the rank.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+
+namespace weft::plan {
+
+/// Where a value stands on a rank. The address is base(space) + offset + rank_stride * (the rank's coordinate on the mesh axis
+/// that cuts the value): a slice of a unit that is held whole has rank_stride > 0.
+struct Location {
+  enum class Space : std::uint8_t { arena, storage } space = Space::arena;
+  ir::StorageId storage;
+  std::int64_t offset = 0;       ///< bytes
+  std::int64_t bytes = 0;        ///< of this rank's part
+  std::int64_t rank_stride = 0;  ///< bytes
+};
+
+/// Wait until instruction `sequence` of `lane` is done.
+struct Wait {
+  Lane lane = Lane::compute;
+  std::uint64_t sequence = 0;
+  bool operator==(const Wait&) const = default;
+};
+
+struct Instruction {
+  ir::NodeId node;
+  Lane lane = Lane::compute;
+  std::uint64_t sequence = 0;  ///< place in its lane, from one
+  std::vector<Wait> waits;     ///< on other lanes; a lane is first in, first out by itself
+  Location scratch;            ///< bytes == 0: none
+};
+
+/// A stretch of the arena and what it is held for: the memory table's rows.
+struct Buffer {
+  ir::ValueId value;             ///< the value that the stretch is named after; invalid for scratch
+  ir::NodeId scratch_of;         ///< set for scratch
+  std::int64_t bytes = 0;
+  std::int64_t offset = 0;
+  std::int64_t first = 0, last = 0;  ///< instruction places (indices into graph.nodes()) during which it is held
+};
+
+struct Plan {
+  ir::Graph graph;
+  std::vector<Instruction> instructions;  ///< in program order; nothing for nodes that only name bytes
+  std::vector<Location> locations;        ///< by value
+  std::vector<Buffer> buffers;
+  std::vector<bool> storage_used;         ///< by storage: whether a node reads or writes it
+  std::int64_t arena_bytes = 0;           ///< the planned peak
+  std::int64_t live_bytes = 0;            ///< the largest sum of live buffers: no layout can be smaller
+  std::uint64_t hash = 0;                 ///< equal on all ranks, or the run stops
+};
+
+/// Bytes of scratch that the kernel or collective bound to a node needs on a rank.
+using ScratchQuery = std::function<std::int64_t(const ir::Graph&, const ir::Node&)>;
+
+enum class MemoryReuse : std::uint8_t {
+  on,
+  off  ///< every buffer has its own place (schedule.disable = ["memory"])
+};
+
+/// Lowers a graph. Throws std::logic_error when a value that must be updated in place cannot be.
+Plan lower(ir::Graph graph, const ScratchQuery& scratch, MemoryReuse reuse = MemoryReuse::on);
+
+/// Proves that every two buffers that share bytes, and every read and write of a storage, are ordered across lanes by the plan's
+/// waits, and that each input is produced before it is read. Throws std::logic_error that names the two nodes.
+void verify(const Plan& plan);
+
+}  // namespace weft::plan

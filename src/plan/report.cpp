@@ -1,0 +1,116 @@
+#include "plan/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ops/cost.hpp"
+#include "plan/offsets.hpp"
+
+namespace weft::plan {
+namespace {
+
+using ir::Node;
+using ir::Op;
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, units[unit]);
+}
+
+void print_head(const Plan& plan, std::string& text) {
+  const ir::Graph& graph = plan.graph;
+  std::int64_t parameters = 0;
+  for (const Unit& unit : graph.units()) parameters += unit.elements;
+  text += fmt::format("plan {}: {} parameters in {} units, mesh", graph.name(), parameters, graph.units().size());
+  for (const MeshAxis& axis : graph.mesh().axes()) text += fmt::format(" {}={}", axis.name, axis.size);
+  std::array<std::int64_t, 3> nodes{};
+  double flops = 0;
+  for (const Node& node : graph.nodes()) {
+    ++nodes[static_cast<std::size_t>(node.phase)];
+    flops += ops::cost(graph, node).flops;
+  }
+  text += fmt::format(", hash {:016x}\n", plan.hash);
+  text += fmt::format("nodes: {} ({} forward, {} backward, {} update), {} instructions, {:.3g} FLOP a rank and step\n",
+                      graph.nodes().size(), nodes[0], nodes[1], nodes[2], plan.instructions.size(), flops);
+}
+
+void print_collectives(const Plan& plan, std::string& text) {
+  const auto totals = collective_totals(plan);
+  text += fmt::format("\n{:<38} {:>7} {:>14} {:>20}\n", "collectives in a step", "count", "payload", "sent by a rank");
+  std::int64_t wire = 0;
+  for (const auto& [name, t] : totals) {
+    text += fmt::format("  {:<36} {:>7} {:>14} {:>20}\n", name, t.count, bytes_text(t.payload_bytes), bytes_text(t.wire_bytes));
+    wire += t.wire_bytes;
+  }
+  if (totals.empty()) {
+    text += "  none (one rank)\n";
+  } else {
+    text += fmt::format("  {:<36} {:>7} {:>14} {:>20}\n", "all", "", "", bytes_text(wire));
+  }
+}
+
+void print_memory(const Plan& plan, const ReportOptions& options, std::string& text) {
+  text += fmt::format("\n{:<38} {:>22}\n", "memory of a rank", "bytes");
+  std::map<std::string, std::int64_t> roles;
+  for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
+    const ir::Storage& s = plan.graph.storages()[i];
+    if (plan.storage_used[i]) roles[std::string(name_of(s.role))] += plan.graph.local_bytes(s);
+  }
+  for (const auto& [role, bytes] : roles) text += fmt::format("  {:<36} {:>14} {:>12}\n", role, bytes, bytes_text(bytes));
+  text += fmt::format("  {:<36} {:>14} {:>12}   (live at its peak: {})\n", "arena", plan.arena_bytes, bytes_text(plan.arena_bytes), bytes_text(plan.live_bytes));
+  const std::int64_t all = persistent_bytes(plan) + plan.arena_bytes;
+  text += fmt::format("  {:<36} {:>14} {:>12}\n", "planned", all, bytes_text(all));
+
+  const std::int64_t place = live_peak_place(plan.buffers);
+  std::vector<const Buffer*> held;
+  for (const Buffer& b : plan.buffers)
+    if (b.first <= place && place <= b.last) held.push_back(&b);
+  std::stable_sort(held.begin(), held.end(), [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
+  const Node& peak = plan.graph.nodes()[static_cast<std::size_t>(place)];
+  text += fmt::format("\nlargest holders at the peak ({} {} in {}), of {} buffers\n", name_of(peak.phase), name_of(peak.op), peak.module, held.size());
+  for (std::size_t i = 0; i < std::min(held.size(), static_cast<std::size_t>(options.holders)); ++i) {
+    const std::string name = held[i]->value.valid() ? plan.graph.value(held[i]->value).name
+                                                    : "scratch of " + std::string(name_of(plan.graph.node(held[i]->scratch_of).op)) + " " +
+                                                          plan.graph.node(held[i]->scratch_of).module;
+    text += fmt::format("  {:<36} {:>14} {:>12}\n", name, held[i]->bytes, bytes_text(held[i]->bytes));
+  }
+}
+
+}  // namespace
+
+std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
+  std::map<std::string, CollectiveTotal> totals;
+  for (const Node& node : plan.graph.nodes()) {
+    if (!ir::is_collective(node.op)) continue;
+    const ir::ValueId whole = node.op == Op::all_gather ? node.outputs[0] : node.inputs[0];
+    CollectiveTotal& t = totals[fmt::format("{} {} {}", name_of(node.phase), name_of(node.op), name_of(plan.graph.value(whole).type.dtype))];
+    const std::int64_t ranks = plan.graph.mesh().size(static_cast<int>(node.attributes.integer(ir::Attr::axis)));
+    const std::int64_t bytes = plan.graph.local_bytes(whole);
+    ++t.count;
+    t.payload_bytes += bytes;
+    t.wire_bytes += bytes * (ranks - 1) / ranks * (node.op == Op::all_reduce ? 2 : 1);
+  }
+  return totals;
+}
+
+std::int64_t persistent_bytes(const Plan& plan) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < plan.graph.storages().size(); ++i)
+    if (plan.storage_used[i]) bytes += plan.graph.local_bytes(plan.graph.storages()[i]);
+  return bytes;
+}
+
+std::string report(const Plan& plan, const ReportOptions& options) {
+  std::string text;
+  print_head(plan, text);
+  print_collectives(plan, text);
+  print_memory(plan, options, text);
+  return text;
+}
+
+}  // namespace weft::plan

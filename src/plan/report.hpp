@@ -1,0 +1,27 @@
+// What `weft plan` prints: nodes, units, collectives with bytes, and the memory table with its largest holders.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "plan/plan.hpp"
+
+namespace weft::plan {
+
+struct CollectiveTotal {
+  std::int64_t count = 0;
+  std::int64_t payload_bytes = 0;  ///< the whole vectors
+  std::int64_t wire_bytes = 0;     ///< what one rank sends (and receives): payload * (W - 1) / W, all_reduce twice that
+};
+/// Totals of one step by "phase op dtype".
+std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan);
+
+/// Bytes of a rank's persistent storage.
+std::int64_t persistent_bytes(const Plan& plan);
+
+struct ReportOptions {
+  int holders = 8;  ///< rows of the table of the arena's largest holders at its peak
+};
+std::string report(const Plan& plan, const ReportOptions& options = {});
+
+}  // namespace weft::plan

@@ -1,0 +1,143 @@
+#include <fmt/core.h>
+
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "plan/hazards.hpp"
+#include "plan/plan.hpp"
+
+namespace weft::plan {
+namespace {
+
+/// Another way to the same truth as lower(): happens-before by vector clocks from the waits alone, then every pair of buffers
+/// that share bytes, and every producer and consumer, is looked up in it.
+class Order {
+ public:
+  explicit Order(const Plan& plan) : plan_(plan), by_node_(plan.graph.nodes().size(), -1) {
+    std::array<Clock, lane_count> lane_clock{};
+    for (std::size_t i = 0; i < plan.instructions.size(); ++i) {
+      const Instruction& instruction = plan.instructions[i];
+      by_node_[instruction.node.index()] = static_cast<int>(i);
+      Clock& clock = lane_clock[static_cast<std::size_t>(instruction.lane)];
+      for (const Wait& wait : instruction.waits) {
+        const Clock& other = done_.at({wait.lane, wait.sequence});
+        for (std::size_t l = 0; l < lane_count; ++l) clock[l] = std::max(clock[l], other[l]);
+      }
+      before_.push_back(clock);  // done when this instruction starts
+      clock[static_cast<std::size_t>(instruction.lane)] = instruction.sequence;
+      done_[{instruction.lane, instruction.sequence}] = clock;
+    }
+  }
+
+  bool runs(ir::NodeId node) const { return by_node_[node.index()] >= 0; }
+  /// a is done before b starts.
+  bool ordered(ir::NodeId a, ir::NodeId b) const {
+    const Instruction& first = plan_.instructions[static_cast<std::size_t>(by_node_[a.index()])];
+    return before_[static_cast<std::size_t>(by_node_[b.index()])][static_cast<std::size_t>(first.lane)] >= first.sequence;
+  }
+
+ private:
+  const Plan& plan_;
+  std::vector<int> by_node_;
+  std::vector<Clock> before_;
+  std::map<std::pair<Lane, std::uint64_t>, Clock> done_;
+};
+
+[[noreturn]] void fail(const Plan& plan, ir::NodeId a, ir::NodeId b, const char* why) {
+  const auto name = [&](ir::NodeId id) {
+    const ir::Node& node = plan.graph.node(id);
+    return std::string(name_of(node.op)) + " -> " + (node.outputs.empty() ? "" : plan.graph.value(node.outputs[0]).name);
+  };
+  throw std::logic_error(fmt::format("plan {}: '{}' is not ordered before '{}' ({})", plan.graph.name(), name(a), name(b), why));
+}
+
+/// An instruction that touches a stretch of the arena.
+struct User {
+  ir::NodeId node;
+  std::int64_t begin = 0, end = 0;
+};
+using Users = std::vector<User>;
+
+void check_dataflow(const Plan& plan, const Order& order) {
+  for (const Instruction& instruction : plan.instructions)
+    for (ir::ValueId input : plan.graph.node(instruction.node).inputs) {
+      const ir::NodeId producer = plan.graph.value(plan.graph.alias_root(input)).producer;
+      if (order.runs(producer) && !order.ordered(producer, instruction.node)) fail(plan, producer, instruction.node, "it reads its result");
+    }
+}
+
+/// Every two accesses of the same bytes, one of them a write, in program order.
+void check_storages(const Plan& plan, const Order& order) {
+  std::vector<ir::NodeId> last_write(plan.graph.storages().size());
+  std::vector<std::vector<ir::NodeId>> reads(plan.graph.storages().size());
+  const auto check_write = [&](std::size_t s, ir::NodeId node) {
+    if (last_write[s].valid() && last_write[s] != node && !order.ordered(last_write[s], node)) fail(plan, last_write[s], node, "both write a storage");
+    for (ir::NodeId read : reads[s])
+      if (read != node && !order.ordered(read, node)) fail(plan, read, node, "it overwrites what the first reads");
+    reads[s].clear();
+    last_write[s] = node;
+  };
+  for (const Instruction& instruction : plan.instructions) {
+    const ir::Node& node = plan.graph.node(instruction.node);
+    for (ir::ValueId input : node.inputs)
+      if (const ir::StorageId home = plan.locations[input.index()].storage; home.valid()) reads[home.index()].push_back(instruction.node);
+    for (ir::ValueId output : node.outputs)
+      if (const ir::StorageId home = plan.locations[output.index()].storage; home.valid()) check_write(home.index(), instruction.node);
+  }
+}
+
+/// Users of each buffer, in program order.
+std::vector<Users> buffer_users(const Plan& plan) {
+  std::vector<Users> users(plan.buffers.size());
+  std::map<std::int64_t, std::vector<std::size_t>> by_offset;
+  for (std::size_t b = 0; b < plan.buffers.size(); ++b) by_offset[plan.buffers[b].offset].push_back(b);
+  const auto add = [&](const Location& location, ir::NodeId node) {
+    if (location.space != Location::Space::arena || location.bytes == 0) return;
+    const auto place = static_cast<std::int64_t>(node.index());
+    for (auto it = by_offset.upper_bound(location.offset); it != by_offset.begin();) {
+      --it;
+      for (const std::size_t b : it->second) {
+        const Buffer& buffer = plan.buffers[b];
+        if (buffer.first > place || place > buffer.last || location.offset + location.bytes > buffer.offset + buffer.bytes) continue;
+        users[b].push_back({node, location.offset, location.offset + location.bytes});
+        return;
+      }
+    }
+    fail(plan, node, node, "it touches bytes that no buffer holds");
+  };
+  for (const Instruction& instruction : plan.instructions) {
+    const ir::Node& node = plan.graph.node(instruction.node);
+    for (ir::ValueId v : node.inputs) add(plan.locations[v.index()], instruction.node);
+    for (ir::ValueId v : node.outputs) add(plan.locations[v.index()], instruction.node);
+    if (instruction.scratch.bytes > 0) add(instruction.scratch, instruction.node);
+  }
+  return users;
+}
+
+void check_buffers(const Plan& plan, const Order& order) {
+  const std::vector<Users> users = buffer_users(plan);
+  for (std::size_t a = 0; a < plan.buffers.size(); ++a)
+    for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+      const Buffer &first = plan.buffers[a], &second = plan.buffers[b];
+      const bool shares = first.offset < second.offset + second.bytes && second.offset < first.offset + first.bytes;
+      if (a == b || !shares || first.first > second.first || users[a].empty() || users[b].empty()) continue;
+      if (second.first <= first.last) fail(plan, users[a][0].node, users[b][0].node, "their buffers overlap while both are held");
+      for (const User& earlier : users[a])
+        for (const User& later : users[b])
+          if (earlier.begin < later.end && later.begin < earlier.end && !order.ordered(earlier.node, later.node))
+            fail(plan, earlier.node, later.node, "it takes over the first one's bytes");
+    }
+}
+
+}  // namespace
+
+void verify(const Plan& plan) {
+  const Order order(plan);
+  check_dataflow(plan, order);
+  check_storages(plan, order);
+  check_buffers(plan, order);
+}
+
+}  // namespace weft::plan

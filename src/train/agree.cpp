@@ -1,0 +1,48 @@
+#include "train/agree.hpp"
+
+#include <fmt/core.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/check.hpp"
+
+namespace weft::train {
+namespace {
+
+/// "rank 3: MESSAGE", or the message alone when all ranks agree on it.
+std::string merge(const std::vector<std::string>& messages) {
+  std::map<std::string, std::vector<std::size_t>> ranks;
+  for (std::size_t r = 0; r < messages.size(); ++r)
+    if (!messages[r].empty()) ranks[messages[r]].push_back(r);
+  std::string text;
+  for (const auto& [message, list] : ranks) {
+    if (!text.empty()) text += '\n';
+    if (list.size() == messages.size()) {
+      text += message;
+    } else {
+      text += fmt::format("rank {}{}: {}", list[0], list.size() > 1 ? fmt::format(" and {} others", list.size() - 1) : "", message);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+void agree(comm::World& world, const std::function<void()>& stage) {
+  std::string message;
+  double code = 0;
+  try {
+    stage();
+  } catch (const Error& e) {
+    message = e.what();
+    code = static_cast<double>(e.code());
+  }
+  world.all_reduce_max(std::span(&code, 1));
+  if (code == 0) return;
+  const std::vector<std::string> messages = world.gather_strings(message);
+  throw Error(static_cast<ExitCode>(static_cast<int>(code)), world.rank() == 0 ? merge(messages) : std::string());
+}
+
+}  // namespace weft::train

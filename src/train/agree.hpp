@@ -1,0 +1,14 @@
+// One line for one mistake, however many ranks make it.
+#pragma once
+
+#include <functional>
+
+#include "comm/world.hpp"
+
+namespace weft::train {
+
+/// Collective: runs `stage`, which must not communicate, on every rank. When it throws Error anywhere, every rank throws: rank 0
+/// with each distinct message once (and the ranks it came from, unless it came from all), the others with an empty one.
+void agree(comm::World& world, const std::function<void()>& stage);
+
+}  // namespace weft::train

@@ -1,0 +1,72 @@
+#include "train/checkpointing.hpp"
+
+#include "base/check.hpp"
+#include "base/version.hpp"
+#include "ckpt/load.hpp"
+#include "train/agree.hpp"
+#include "train/programs.hpp"
+
+namespace weft::train {
+namespace {
+
+ckpt::Hooks hooks(comm::World& world) {
+  ckpt::Hooks h;
+  h.rank = world.rank();
+  h.size = world.size();
+  h.barrier = [&world] { world.barrier(); };
+  h.gather = [&world](const std::string& text) { return world.gather_strings(text); };
+  h.all_true = [&world](bool mine) {
+    std::int64_t failures = mine ? 0 : 1;
+    world.all_reduce_sum(std::span(&failures, 1));
+    return failures == 0;
+  };
+  return h;
+}
+
+}  // namespace
+
+std::string model_key(const Deck& deck) { return model::key(spec_of(deck)); }
+
+std::string checkpoints_dir(const Deck& deck) { return deck.run.dir + "/checkpoints"; }
+
+std::optional<std::string> find_checkpoint(const Deck& deck, comm::World& world) {
+  const std::string& resume = deck.checkpoint.resume;
+  if (resume == "never") return std::nullopt;
+  std::string found;
+  agree(world, [&] {
+    if (world.rank() == 0) found = resume == "auto" ? ckpt::find_latest(checkpoints_dir(deck)).value_or("") : resume;
+  });
+  found = world.broadcast(found, 0);
+  return found.empty() ? std::nullopt : std::optional(found);
+}
+
+ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world, ModelState& state) {
+  ckpt::Manifest manifest;
+  agree(world, [&] {
+    manifest = ckpt::read_manifest(dir);
+    ckpt::check_model(manifest, model_key(deck));
+    state.restore([&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
+  });
+  state.publish();
+  return manifest.run;
+}
+
+ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState& state, std::int64_t step, std::int64_t tokens) {
+  ckpt::RunState run;
+  run.step = step;
+  run.tokens = tokens;
+  run.sample = step * deck.data.global_batch;
+  run.seed = static_cast<std::uint64_t>(deck.run.seed);
+  run.deck = print_deck(deck);
+  run.model_key = model_key(deck);
+  run.weft_version = weft_version();
+  run.git_hash = weft_git_hash();
+  run.world = session.world().size();
+  run.mode = name_of(deck.parallel.mode);
+  const ModelState::Snapshot snapshot = state.snapshot();
+  ckpt::SaveOptions options;
+  options.keep = deck.checkpoint.keep;
+  return ckpt::save(checkpoints_dir(deck), run, state.units(), snapshot.slices, hooks(session.world()), options);
+}
+
+}  // namespace weft::train

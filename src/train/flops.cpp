@@ -1,0 +1,18 @@
+#include "train/flops.hpp"
+
+namespace weft::train {
+
+double flops_per_token(const ModelSize& size, AttentionFlops attention) {
+  const double matmuls = 6.0 * static_cast<double>(size.parameters - size.embedding_parameters);
+  // QK^T and PV: 2 matmuls forward and 4 backward of 2 T D each, a head, a layer, a token.
+  const double scores = 12.0 * static_cast<double>(size.layers) * static_cast<double>(size.heads) *
+                        static_cast<double>(size.head_dim) * static_cast<double>(size.seq);
+  return matmuls + (attention == AttentionFlops::causal ? 0.5 * scores : scores);
+}
+
+std::optional<double> mfu(double tokens_per_s, double flops_per_token, double peak_flops) {
+  if (!(peak_flops > 0)) return std::nullopt;
+  return tokens_per_s * flops_per_token / peak_flops;
+}
+
+}  // namespace weft::train

@@ -1,0 +1,21 @@
+#include "train/inputs.hpp"
+
+#include "kernels/rope.hpp"
+
+namespace weft::train {
+
+void upload_rope_table(Session& session, const Deck& deck) {
+  const std::int64_t head_dim = deck.model.dim / deck.model.heads;
+  const RopeScalingDeck& s = deck.model.rope_scaling;
+  kernels::RopeScaling scaling;
+  scaling.enabled = s.factor != 1;
+  scaling.factor = static_cast<float>(s.factor);
+  scaling.low_freq_factor = static_cast<float>(s.low_freq_factor);
+  scaling.high_freq_factor = static_cast<float>(s.high_freq_factor);
+  scaling.original_max_position = s.original_max_position;
+  std::vector<float> table(static_cast<std::size_t>(deck.data.seq * head_dim));
+  kernels::fill_rope_table(table.data(), deck.data.seq, head_dim, static_cast<float>(deck.model.rope_theta), scaling);
+  kernels::copy_to_device(session.space(), session.memory().storage(model::rope_name), table.data(), table.size() * sizeof(float));
+}
+
+}  // namespace weft::train

@@ -1,0 +1,38 @@
+#include "train/learning_rate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace weft::train {
+namespace {
+
+/// How much of the way from step `begin` to step `end` lies behind; 0 before, 1 after.
+double progress(std::int64_t step, std::int64_t begin, std::int64_t end) {
+  const double p =
+      static_cast<double>(step - begin) / static_cast<double>(std::max<std::int64_t>(1, end - begin));
+  return std::clamp(p, 0.0, 1.0);
+}
+
+}  // namespace
+
+double learning_rate(const Schedule& schedule, std::int64_t step) {
+  const auto& [lr, min_lr, warmup, steps, decay_steps, decay] = schedule;
+  if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup);
+  switch (decay) {
+    case Decay::constant: return lr;
+    case Decay::linear: return std::lerp(lr, min_lr, progress(step, warmup, steps));
+    case Decay::cosine: {
+      const double p = progress(step, warmup, steps);
+      return min_lr + 0.5 * (lr - min_lr) * (1.0 + std::cos(std::numbers::pi * p));
+    }
+    case Decay::wsd: {
+      // A decay longer than what the warm-up leaves starts right after it.
+      const std::int64_t begin = std::max(warmup, steps - decay_steps);
+      return std::lerp(lr, min_lr, progress(step, begin, steps));
+    }
+  }
+  return lr;
+}
+
+}  // namespace weft::train

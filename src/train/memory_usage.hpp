@@ -1,0 +1,17 @@
+// What the operating system says this process holds, beside what the memory plan says.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::train {
+
+struct MemoryUsage {
+  std::int64_t rss_bytes = 0;       ///< resident now, shared pages included
+  std::int64_t peak_rss_bytes = 0;  ///< the most so far
+};
+
+/// VmRSS and VmHWM of /proc/self/status, in bytes; a kernel that does not report one leaves it to getrusage
+/// (peak) or 0. Costs some tens of microseconds and allocates nothing.
+MemoryUsage memory_usage();
+
+}  // namespace weft::train

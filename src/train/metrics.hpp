@@ -1,0 +1,58 @@
+// metrics.jsonl: one JSON object a step. The field names are an interface: add, never rename.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "train/append_file.hpp"
+
+namespace weft::train {
+
+enum class MetricsKind : std::uint8_t { train, valid };
+
+/// One line. Seconds and bytes are the maximum over ranks, tokens are over all ranks. An empty optional (not
+/// measured in this step, or without meaning for the kind) is written as null.
+struct StepMetrics {
+  MetricsKind kind = MetricsKind::train;
+  std::int64_t step =
+      0;  ///< optimizer steps done: the first line of a run is 1; a validation carries the step it follows
+  double loss = 0;                  ///< nats a token, mean over the tokens of the line
+  std::optional<double> grad_norm;  ///< before clipping
+  std::optional<double> lr;
+  std::int64_t tokens = 0;  ///< of this line's step (or validation), not since the start
+  double tokens_per_s = 0;
+  double step_s = 0;
+  std::optional<double> compute_s;
+  std::optional<double> comm_s;
+  std::optional<double> exposed_comm_s;  ///< step_s minus the same plan's compute-only step
+  std::optional<double> mfu;
+  std::int64_t arena_peak_bytes = 0;
+  std::int64_t persistent_bytes = 0;
+  std::int64_t rss_bytes = 0;
+  std::optional<std::uint64_t> state_hash;  ///< written as 16 hex digits; no field when empty
+  std::optional<double> bits_per_byte;      ///< no field when empty
+};
+
+/// The object as one line with '\n'. Reals carry 9 significant digits, enough for every fp32. JSON has no
+/// NaN: a real that is not finite is null, and the line then ends with "nan": true.
+std::string to_json_line(const StepMetrics& metrics);
+
+/// Appends lines to a metrics.jsonl; each is in the kernel's hands when write() returns. Rank 0 only.
+class MetricsWriter {
+ public:
+  /// `resumed_at` is the step of the checkpoint the run continues from: lines of later steps, and a line that
+  /// a killed run left torn, are dropped (a new file is written and renamed over the old), so that the curve
+  /// has no duplicates. Empty for a run from the start: an existing file is kept as `path`.old. Throws
+  /// Error(bad_input) when files cannot be written.
+  explicit MetricsWriter(const std::string& path, std::optional<std::int64_t> resumed_at = std::nullopt);
+
+  /// A full disk costs lines and one warning, not the run.
+  void write(const StepMetrics& metrics) { file_.append(to_json_line(metrics)); }
+  const std::string& path() const { return file_.path(); }
+
+ private:
+  AppendFile file_;
+};
+
+}  // namespace weft::train

@@ -1,0 +1,167 @@
+#include "train/model_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.hpp"
+#include "base/hash.hpp"
+#include "base/rng.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/memory.hpp"
+#include "kernels/state_hash.hpp"
+
+namespace weft::train {
+namespace {
+
+ckpt::Role checkpoint_role(ir::Role role) {
+  return role == ir::Role::exp_avg ? ckpt::Role::exp_avg : role == ir::Role::exp_avg_sq ? ckpt::Role::exp_avg_sq : ckpt::Role::master;
+}
+
+bool is_cut(const ir::Storage& s) {
+  return std::any_of(s.placement.begin(), s.placement.end(), [](const ir::Placement& p) { return p.kind == ir::Placement::Kind::shard; });
+}
+
+bool ends_with(const std::string& path, const char* name) { return path.ends_with(std::string(".") + name); }
+
+/// Draws elements [begin, end) of one parameter.
+void draw(const Parameter& p, std::int64_t begin, std::int64_t end, const RandomStream& stream, double std, float* out) {
+  if (ends_with(p.path, "norm")) {
+    std::fill(out, out + (end - begin), 1.0F);
+    return;
+  }
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = begin; i < end; ++i) out[i - begin] = static_cast<float>(std * stream.normal(static_cast<std::uint64_t>(i)));
+}
+
+}  // namespace
+
+ModelState::ModelState(Session& session, const plan::Plan& plan) : session_(session), plan_(plan), units_(plan.graph.units()) {
+  for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
+    const ir::Storage& s = plan.graph.storages()[i];
+    const bool is_state = s.role == ir::Role::master || s.role == ir::Role::exp_avg || s.role == ir::Role::exp_avg_sq;
+    if (!is_state || !session.memory().has(s.name)) continue;
+    Vector v{};
+    v.role = checkpoint_role(s.role);
+    v.unit = s.unit.index();
+    v.device = session.memory().storage(s.name);
+    v.whole = !is_cut(s);
+    const std::int64_t elements = units_[v.unit].elements;
+    const std::int64_t shard = units_[v.unit].shard_elements(session.ranks());
+    v.begin = v.whole ? 0 : std::min(elements, shard * session.rank());
+    v.count = v.whole ? elements : std::min(elements, v.begin + shard) - v.begin;
+    vectors_.push_back(v);
+  }
+}
+
+void ModelState::initialize(std::uint64_t seed, double std) {
+  const auto layers = static_cast<double>(std::count_if(units_.begin(), units_.end(), [](const Unit& u) { return ends_with(u.path, "attn"); }));
+  for (const Vector& v : vectors_) {
+    std::vector<float> host(static_cast<std::size_t>(v.count), 0.0F);
+    if (v.role == ckpt::Role::master)
+      for (const Parameter& p : units_[v.unit].parameters) {
+        const std::int64_t begin = std::max(v.begin, p.offset), end = std::min(v.begin + v.count, p.offset + element_count(p.shape));
+        if (begin >= end) continue;
+        const bool into_residual = ends_with(p.path, "wo") || ends_with(p.path, "w2");
+        const double scale = into_residual ? std / std::sqrt(2 * layers) : std;
+        draw(p, begin - p.offset, end - p.offset, RandomStream(seed, p.path), scale, host.data() + (begin - v.begin));
+      }
+    kernels::copy_to_device(session_.space(), v.device, host.data(), host.size() * sizeof(float));
+  }
+  publish();
+}
+
+void ModelState::set_parameter(const std::string& path, std::span<const float> values) {
+  for (const Vector& v : vectors_) {
+    if (v.role != ckpt::Role::master) continue;
+    for (const Parameter& p : units_[v.unit].parameters) {
+      if (p.path != path) continue;
+      const std::int64_t begin = std::max(v.begin, p.offset), end = std::min(v.begin + v.count, p.offset + element_count(p.shape));
+      if (begin < end)
+        kernels::copy_to_device(session_.space(), v.device + (begin - v.begin) * 4, values.data() + (begin - p.offset),
+                                static_cast<std::size_t>(end - begin) * 4);
+    }
+  }
+}
+
+std::vector<float> ModelState::parameter(const std::string& path) const {
+  for (const Vector& v : vectors_)
+    for (const Parameter& p : units_[v.unit].parameters)
+      if (v.role == ckpt::Role::master && p.path == path) {
+        std::vector<float> values(static_cast<std::size_t>(element_count(p.shape)));
+        WEFT_EXPECT(v.begin <= p.offset && p.offset + element_count(p.shape) <= v.begin + v.count);
+        kernels::copy_to_host(session_.space(), values.data(), v.device + (p.offset - v.begin) * 4, values.size() * sizeof(float));
+        return values;
+      }
+  return {};
+}
+
+void ModelState::publish() {
+  const ir::Graph& graph = plan_.graph;
+  for (const ir::Storage& parameter : graph.storages()) {
+    if (parameter.role != ir::Role::parameter) continue;
+    const Unit& unit = graph.unit(parameter.unit);
+    const ir::Storage& master = graph.storage(graph.find_storage("master." + unit.path));
+    const std::int64_t n = graph.local_elements(master);
+    std::byte* to = session_.memory().storage(parameter.name);
+    const std::byte* from = session_.memory().storage(master.name);
+    const bool slice = is_cut(master) && !is_cut(parameter);  // zero1, zero2: this rank's part of a whole copy
+    std::byte* mine = to + (slice ? session_.rank() * n * static_cast<std::int64_t>(size_of(parameter.type.dtype)) : 0);
+    kernels::cast(session_.space(), n, DType::f32, from, parameter.type.dtype, mine);
+    kernels::fence(session_.space());
+    if (slice && session_.ranks() > 1) comm::sync(session_.gather()->all_gather({}, mine, to, n, parameter.type.dtype));
+  }
+}
+
+ckpt::StateSlice ModelState::own_slice(const Vector& v, std::byte* host) const {
+  const std::int64_t elements = units_[v.unit].elements;
+  const std::int64_t shard = units_[v.unit].shard_elements(session_.ranks());
+  ckpt::StateSlice slice;
+  slice.unit = units_[v.unit].path;
+  slice.role = v.role;
+  slice.unit_elements = elements;
+  slice.begin = std::min(elements, shard * session_.rank());
+  slice.count = std::min(elements, slice.begin + shard) - slice.begin;
+  slice.data = host;
+  return slice;
+}
+
+ModelState::Snapshot ModelState::snapshot() {
+  Snapshot snapshot;
+  for (const Vector& v : vectors_) {
+    ckpt::StateSlice slice = own_slice(v, nullptr);
+    std::vector<std::byte> host(static_cast<std::size_t>(slice.count) * sizeof(float));
+    kernels::copy_to_host(session_.space(), host.data(), v.device + (slice.begin - v.begin) * 4, host.size());
+    slice.data = host.data();
+    snapshot.bytes.push_back(std::move(host));
+    snapshot.slices.push_back(slice);
+  }
+  return snapshot;
+}
+
+void ModelState::restore(const std::function<void(std::span<ckpt::StateSlice>)>& fill) {
+  for (const Vector& v : vectors_) {  // one vector at a time: the extra host memory is one unit's
+    std::vector<std::byte> host(static_cast<std::size_t>(v.count) * sizeof(float));
+    ckpt::StateSlice slice;
+    slice.unit = units_[v.unit].path;
+    slice.role = v.role;
+    slice.unit_elements = units_[v.unit].elements;
+    slice.begin = v.begin;
+    slice.count = v.count;
+    slice.data = host.data();
+    fill({&slice, 1});
+    kernels::copy_to_device(session_.space(), v.device, host.data(), host.size());
+  }
+}
+
+std::uint64_t ModelState::hash() {
+  std::uint64_t sum = 0;
+  const Snapshot mine = snapshot();
+  for (const ckpt::StateSlice& s : mine.slices) {
+    const std::uint64_t seed = hash_text(s.unit, static_cast<std::uint64_t>(s.role));
+    sum += kernels::state_hash(session_.space(), s.count, s.data, DType::f32, s.begin / shard_granularity, s.count, seed);
+  }
+  session_.world().all_reduce_sum(std::span(&sum, 1));
+  return sum;
+}
+
+}  // namespace weft::train

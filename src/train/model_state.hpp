@@ -1,0 +1,59 @@
+// The model's persistent state on this rank: fp32 masters and Adam's moments, in whatever layout the plan gave them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ckpt/state.hpp"
+#include "train/session.hpp"
+
+namespace weft::train {
+
+class ModelState {
+ public:
+  /// `plan` is reserved in the session, and lives as long as this; its storages tell the layout. A forward plan has no moments.
+  ModelState(Session& session, const plan::Plan& plan);
+
+  const std::vector<Unit>& units() const { return units_; }
+  /// Draws the initial parameters: N(0, std) by (seed, module path, element); norms are 1; wo and w2 have std / sqrt(2 layers).
+  /// Each rank draws what it holds. Moments become 0.
+  void initialize(std::uint64_t seed, double std);
+  /// Sets a whole parameter from host values, everywhere it is held. Call publish() after the last one.
+  void set_parameter(const std::string& path, std::span<const float> values);
+  /// A parameter that this rank holds whole, for tests on one rank.
+  std::vector<float> parameter(const std::string& path) const;
+  /// Collective: brings the copies that the forward reads (bf16, or gathered) up to date with the masters.
+  void publish();
+
+  /// Host copies of this rank's own 1/W of every vector, for save(); they own their bytes.
+  struct Snapshot {
+    std::vector<std::vector<std::byte>> bytes;
+    std::vector<ckpt::StateSlice> slices;
+  };
+  Snapshot snapshot();
+  /// Calls `fill` with slices for everything that this rank holds, then copies them to the device; publish() follows.
+  void restore(const std::function<void(std::span<ckpt::StateSlice>)>& fill);
+  /// Collective: a hash of masters and moments that is equal for every layout and every number of ranks.
+  std::uint64_t hash();
+
+ private:
+  struct Vector {
+    ckpt::Role role;
+    std::size_t unit;
+    std::byte* device;   ///< of what this rank holds
+    std::int64_t begin;  ///< elements of the unit, without padding
+    std::int64_t count;
+    bool whole;
+  };
+  ckpt::StateSlice own_slice(const Vector& vector, std::byte* host) const;
+
+  Session& session_;
+  const plan::Plan& plan_;
+  std::vector<Unit> units_;
+  std::vector<Vector> vectors_;
+};
+
+}  // namespace weft::train

@@ -1,0 +1,91 @@
+#include "train/programs.hpp"
+
+#include <utility>
+
+namespace weft::train {
+namespace {
+
+passes::ShardMode shard_mode(ParallelMode mode) {
+  switch (mode) {
+    case ParallelMode::ddp: return passes::ShardMode::ddp;
+    case ParallelMode::zero1: return passes::ShardMode::zero1;
+    case ParallelMode::zero2: return passes::ShardMode::zero2;
+    case ParallelMode::fsdp: return passes::ShardMode::fsdp;
+  }
+  return passes::ShardMode::fsdp;
+}
+
+plan::MemoryReuse memory_reuse(const Deck& deck) {
+  for (const std::string& pass : deck.schedule.disable)
+    if (pass == "memory") return plan::MemoryReuse::off;
+  return plan::MemoryReuse::on;
+}
+
+plan::Plan finish(ir::Graph graph, const Deck& deck, const plan::ScratchQuery& scratch) {
+  plan::Plan plan = plan::lower(std::move(graph), scratch, memory_reuse(deck));
+#ifdef WEFT_DEBUG
+  plan::verify(plan);
+#endif
+  return plan;
+}
+
+}  // namespace
+
+model::Spec spec_of(const Deck& deck) {
+  const ModelDeck& m = deck.model;
+  model::Spec spec;
+  spec.dim = m.dim;
+  spec.layers = m.layers;
+  spec.heads = m.heads;
+  spec.kv_heads = m.kv_heads;
+  spec.ffn = m.ffn;
+  spec.vocab = m.vocab;
+  spec.norm_eps = m.norm_eps;
+  spec.tie_embeddings = m.tie_embeddings;
+  return spec;
+}
+
+passes::PipelineOptions pipeline_options(const Deck& deck) {
+  passes::PipelineOptions options;
+  options.update.beta1 = deck.optimizer.beta1;
+  options.update.beta2 = deck.optimizer.beta2;
+  options.update.eps = deck.optimizer.eps;
+  options.update.clip = deck.optimizer.clip;
+  options.precision.params = deck.precision.params;
+  options.precision.grad_wire = deck.precision.grad_wire;
+  options.shard.mode = shard_mode(deck.parallel.mode);
+  options.shard.regather = deck.schedule.regather == Regather::never ? passes::Regather::never : passes::Regather::always;
+  options.shard.reduction = deck.precision.reduction == Reduction::native ? passes::Reduction::native : passes::Reduction::canonical;
+  options.prefetch = static_cast<int>(deck.schedule.prefetch);
+  options.disable = deck.schedule.disable;
+  passes::check_disabled(options);
+  return options;
+}
+
+plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch, const passes::Observer& observer) {
+  const int ranks = mesh.size(mesh.axis("data"));
+  model::Batch batch;
+  batch.rows = deck.data.batch * ranks;
+  batch.seq = deck.data.seq;
+  batch.rounds = static_cast<int>(accumulation(deck, ranks));
+  ir::Graph forward = model::build_loss(spec_of(deck), batch, mesh, "train").graph;
+  const auto passes = passes::training_pipeline(pipeline_options(deck));
+  return finish(passes::run(passes, std::move(forward), observer), deck, scratch);
+}
+
+plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch) {
+  model::Batch batch;
+  batch.rows = deck.data.batch * mesh.size(mesh.axis("data"));
+  batch.seq = deck.data.seq;
+  ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
+  return finish(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck, scratch);
+}
+
+plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
+  model::Batch batch;
+  batch.seq = deck.data.seq;
+  ir::Graph forward = model::build_logits(spec_of(deck), batch, Mesh({{"data", 1}}));
+  return finish(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck, scratch);
+}
+
+}  // namespace weft::train

@@ -1,0 +1,33 @@
+// What a run writes beside checkpoints: the resolved deck, metrics.jsonl, TensorBoard events, the log, the progress line.
+// Rank 0 writes; on other ranks the calls do nothing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "deck/deck.hpp"
+#include "train/metrics.hpp"
+#include "train/progress.hpp"
+#include "train/tensorboard.hpp"
+
+namespace weft::train {
+
+class Report {
+ public:
+  /// Makes run.dir and its files. Throws Error(bad_input) when they cannot be written.
+  Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at);
+
+  void train(const StepMetrics& metrics);
+  void validation(const StepMetrics& metrics);
+  void note(const std::string& line);
+  void finish();
+
+ private:
+  std::int64_t every_;
+  std::unique_ptr<MetricsWriter> metrics_;
+  std::unique_ptr<EventWriter> events_;
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace weft::train

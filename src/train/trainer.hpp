@@ -1,0 +1,73 @@
+// `weft train`: the loop over steps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "data/batch_source.hpp"
+#include "deck/deck.hpp"
+#include "exec/trace.hpp"
+#include "train/inputs.hpp"
+#include "train/metrics.hpp"
+#include "train/model_state.hpp"
+#include "train/report.hpp"
+#include "train/validation.hpp"
+
+namespace weft::train {
+
+enum class Outcome : std::uint8_t { finished, out_of_time };
+
+class Trainer {
+ public:
+  /// Collective. Opens the data, plans, checks that all ranks made the same plan, allocates everything, measures the plan's
+  /// compute-only step, and initialises the state or loads the checkpoint that checkpoint.resume names.
+  /// `batches` replaces the deck's training data (golden tests feed PyTorch's tokens).
+  Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches = nullptr);
+  ~Trainer();
+
+  /// Runs until run.steps or run.walltime; validates, saves and reports as the deck says.
+  Outcome run();
+
+  // For tests, and as the steps of run().
+  ModelState& state() { return *state_; }
+  const plan::Plan& plan() const { return train_->plan(); }
+  std::int64_t step() const { return step_; }
+  /// One optimizer step. The metrics are the same on every rank.
+  StepMetrics train_step();
+  /// Empty without data.valid.
+  std::optional<StepMetrics> validate();
+
+ private:
+  void open_data();
+  void build();
+  void measure_compute_only();
+  void initialise_or_resume();
+  void upload_step_block();
+  void upload_inputs();
+  StepMetrics collect(const exec::Times& times, double step_seconds);
+  exec::Times run_plan();
+  void write_trace(const exec::Trace& trace);
+  void save();
+  bool out_of_time(double longest_step);
+
+  Deck deck_;
+  Session session_;
+  MicrobatchBuffers buffers_;
+  std::unique_ptr<data::BatchSource> batches_;
+  std::optional<data::ValidationSource> valid_;
+  std::unique_ptr<exec::Executor> train_, evaluate_;
+  std::unique_ptr<ModelState> state_;
+  std::unique_ptr<Validation> validation_;
+  std::unique_ptr<Report> report_;
+  std::optional<std::int64_t> resumed_at_;
+  std::int64_t step_ = 0;  ///< optimizer steps done
+  std::int64_t tokens_ = 0;
+  std::int64_t saved_step_ = -1;
+  std::int64_t persistent_bytes_ = 0;
+  double compute_only_s_ = 0;
+  double flops_per_token_ = 0;
+  double start_ = 0;
+};
+
+}  // namespace weft::train

@@ -1,0 +1,36 @@
+#include "train/validation.hpp"
+
+#include <array>
+#include <chrono>
+#include <numbers>
+#include <utility>
+
+#include "train/inputs.hpp"
+
+namespace weft::train {
+
+Validation::Validation(Session& session, exec::Executor& executor, data::ValidationSource source, std::int64_t batch, std::int64_t seq)
+    : session_(session), executor_(executor), source_(std::move(source)), batch_(batch), seq_(seq) {}
+
+ValidationResult Validation::run() {
+  const auto start = std::chrono::steady_clock::now();
+  MicrobatchBuffers buffers(batch_, seq_);
+  double loss = 0, count = 0;
+  for (std::int64_t first = 0; first < source_.microbatches(); first += session_.ranks()) {
+    source_.fill(first + session_.rank(), buffers.tokens.data(), buffers.targets.data(), buffers.positions.data());
+    buffers.upload(session_, 0);
+    executor_.run(exec::Run::full);
+    std::array<double, 2> totals{};
+    kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(model::loss_totals_name), sizeof totals);
+    loss += totals[0];
+    count += totals[1];
+  }
+  ValidationResult result;
+  result.loss = loss / count;
+  result.bits_per_byte = loss / std::numbers::ln2 / static_cast<double>(source_.total_bytes());
+  result.tokens = static_cast<std::int64_t>(count);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace weft::train

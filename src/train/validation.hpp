@@ -1,0 +1,32 @@
+// Validation loss over a file, on all ranks.
+#pragma once
+
+#include <cstdint>
+
+#include "data/validation_source.hpp"
+#include "train/session.hpp"
+
+namespace weft::train {
+
+struct ValidationResult {
+  double loss = 0;  ///< nats a token
+  double bits_per_byte = 0;
+  std::int64_t tokens = 0;
+  double seconds = 0;
+};
+
+class Validation {
+ public:
+  /// `executor` runs an evaluation plan of [batch, seq] a rank.
+  Validation(Session& session, exec::Executor& executor, data::ValidationSource source, std::int64_t batch, std::int64_t seq);
+  /// Collective: all ranks walk the file together; microbatch m = round * ranks + rank.
+  ValidationResult run();
+
+ private:
+  Session& session_;
+  exec::Executor& executor_;
+  data::ValidationSource source_;
+  std::int64_t batch_, seq_;
+};
+
+}  // namespace weft::train

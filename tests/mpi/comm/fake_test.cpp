@@ -1,0 +1,124 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "comm/fake.hpp"
+#include "mpi/comm/checks.hpp"
+
+namespace weft::test {
+namespace {
+
+using comm::Channel;
+using comm::FakeWorld;
+
+/// Runs `body` as each rank, on a thread of its own.
+void on_ranks(const comm::FakeOptions& options, const std::function<void(FakeWorld&)>& body) {
+  auto worlds = comm::make_fake_worlds(options);
+  std::vector<std::thread> threads;
+  for (auto& world : worlds) threads.emplace_back([&] { body(*world); });
+  for (auto& thread : threads) thread.join();
+}
+
+std::unique_ptr<Channel> open(comm::World& world, Lane lane, const char* name,
+                              std::int64_t chunk_bytes = 4 << 20) {
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return world.open(ranks, lane, name, {chunk_bytes});
+}
+
+class Fake : public testing::TestWithParam<int> {};
+
+TEST_P(Fake, Collectives) {
+  on_ranks({GetParam()}, [](FakeWorld& world) {
+    check_everything(*open(world, Lane::gather, "whole"));
+    check_reduce_scatter(*open(world, Lane::reduce, "264", 264));
+  });
+}
+
+TEST_P(Fake, DelayedAndReordered) {
+  on_ranks({GetParam(), 17, std::chrono::microseconds(300)}, [](FakeWorld& world) {
+    const auto gather = open(world, Lane::gather, "gather"), reduce = open(world, Lane::reduce, "reduce");
+    check_order(*gather);
+    check_group(*gather);
+    check_independence(*gather, *reduce);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Fake, testing::Values(1, 2, 3, 4));
+
+TEST(FakeWorld, RecordsWhatRan) {
+  FakeWorld world;
+  const auto c = open(world, Lane::reduce, "recorded");
+  float x = 3;
+  wait(c->all_gather({}, &x, &x, 1, DType::f32), "all_gather");
+  wait(c->barrier({}), "barrier");
+  const auto records = world.records();
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].op, comm::Op::all_gather);
+  EXPECT_EQ(records[0].lane, Lane::reduce);
+  EXPECT_EQ(records[0].count, 1);
+  EXPECT_LE(records[0].start_ns, records[0].end_ns);
+  EXPECT_LE(records[0].end_ns, records[1].end_ns);
+}
+
+TEST(FakeWorld, DelaysReorderChannels) {
+  // With delays, the later of two channels' operations sometimes ends first; without a dependency nothing
+  // orders them.
+  comm::FakeOptions options;
+  options.max_delay = std::chrono::microseconds(2000);
+  FakeWorld world(options);
+  const auto a = open(world, Lane::gather, "a"), b = open(world, Lane::reduce, "b");
+  bool a_first = false, b_first = false;
+  for (int i = 0; i < 50 && !(a_first && b_first); ++i) {
+    wait(a->barrier({}), "a");
+    const comm::Event ea = a->barrier({}), eb = b->barrier({});
+    while (!done(ea) && !done(eb)) std::this_thread::yield();
+    (done(ea) ? a_first : b_first) = true;
+    wait(ea, "a");
+    wait(eb, "b");
+  }
+  EXPECT_TRUE(a_first && b_first);
+}
+
+TEST(Self, Collectives) {
+  const auto world = comm::make_self_world();
+  check_everything(*open(*world, Lane::gather, "self"));
+  const auto gather = open(*world, Lane::gather, "gather"), reduce = open(*world, Lane::reduce, "reduce");
+  check_independence(*gather, *reduce);
+  EXPECT_EQ(world->broadcast("text", 0), "text");
+  EXPECT_EQ(world->gather_strings("text"), std::vector<std::string>{"text"});
+  EXPECT_EQ(world->node_size(), 1);
+}
+
+TEST(HostTimeline, SyncWaitsForComplete) {
+  comm::HostTimeline timeline;
+  std::atomic<bool> completed{false};
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    completed = true;
+    timeline.complete(3);
+  });
+  sync(comm::Event{&timeline, 2});
+  EXPECT_TRUE(completed);
+  EXPECT_TRUE(done(comm::Event{}));
+  EXPECT_FALSE(done(comm::Event{&timeline, 4}));
+  other.join();
+}
+
+TEST(Scratch, IsBoundedAndExactForShortSlices) {
+  using comm::ReduceOrder;
+  EXPECT_EQ(comm::reduce_scatter_scratch_bytes(1, 1 << 20, DType::f32, ReduceOrder::canonical), 0u);
+  EXPECT_EQ(comm::reduce_scatter_scratch_bytes(4, 1000, DType::bf16, ReduceOrder::canonical), 6000u);
+  EXPECT_EQ(comm::reduce_scatter_scratch_bytes(2, std::int64_t{1} << 40, DType::f32, ReduceOrder::canonical),
+            16u << 20);
+  EXPECT_LE(
+      comm::reduce_scatter_scratch_bytes(512, std::int64_t{1} << 40, DType::f32, ReduceOrder::canonical),
+      128u << 20);
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,81 @@
+# A real Slurm of two nodes on this one machine, for tests. To be sourced, as root:
+#   cluster_start DIR   daemons with all their files under DIR; exports SLURM_CONF
+#   cluster_stop        ends them
+# shellcheck shell=bash
+cluster_pids=()
+
+cluster_start() {
+  local dir=$1 host port
+  host=$(hostname -s)
+  port=$((20000 + $$ % 20000))
+  mkdir -p "$dir/state" "$dir/spool.n1" "$dir/spool.n2" "$dir/tmp.n1" "$dir/tmp.n2"
+  chmod 755 "$dir"
+  # munge of our own: the machine's, if it has one, is left alone.
+  (umask 077 && head -c 1024 /dev/urandom >"$dir/munge.key")
+  # Two slurmd on one host: spool and temporary folders by node (%n), or their PMIx sockets collide.
+  cat >"$dir/slurm.conf" <<CONF
+ClusterName=weft
+SlurmctldHost=$host(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=$dir/munge.socket
+SlurmctldPort=$port
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmdPidFile=$dir/slurmd.%n.pid
+SlurmctldLogFile=$dir/slurmctld.log
+SlurmdLogFile=$dir/slurmd.%n.log
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool.%n
+TmpFS=$dir/tmp.%n
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SlurmdParameters=config_overrides
+ReturnToService=2
+KillWait=5
+NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=2
+NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 2)) CPUs=2
+PartitionName=test Nodes=n1,n2 Default=YES MaxTime=10:00 DefaultTime=5:00 State=UP
+CONF
+  export SLURM_CONF=$dir/slurm.conf
+  munged --foreground --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/munged.pid" \
+    --seed-file="$dir/munged.seed" --log-file="$dir/munged.log" >"$dir/munged.out" 2>&1 &
+  cluster_pids+=($!)
+  until_true 10 test -S "$dir/munge.socket" || return 1
+  slurmctld -D >"$dir/slurmctld.out" 2>&1 &
+  cluster_pids+=($!)
+  for node in n1 n2; do
+    slurmd -D -N $node >"$dir/slurmd.$node.out" 2>&1 &
+    cluster_pids+=($!)
+  done
+  until_true 30 both_idle
+}
+
+both_idle() { [ "$(sinfo --noheader --Node --format %t 2>/dev/null | grep -c '^idle$')" = 2 ]; }
+
+# until_true SECONDS COMMAND...: waits for the command to succeed.
+until_true() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ $SECONDS -lt $end ] || return 1
+    sleep 0.2
+  done
+}
+
+cluster_stop() {
+  [ ${#cluster_pids[@]} -gt 0 ] || return 0
+  timeout 10 scancel --user=root 2>/dev/null
+  until_true 15 no_jobs
+  # In the reverse order of their start; munge last.
+  for ((i = ${#cluster_pids[@]} - 1; i >= 0; --i)); do
+    kill "${cluster_pids[$i]}" 2>/dev/null
+    wait "${cluster_pids[$i]}" 2>/dev/null
+  done
+  cluster_pids=()
+}
+
+no_jobs() { [ -z "$(timeout 5 squeue --noheader 2>/dev/null)" ]; }

@@ -1,0 +1,55 @@
+#include "support/mpi_environment.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "comm/channel.hpp"
+#include "comm/event.hpp"
+
+namespace weft::test {
+namespace {
+
+std::unique_ptr<comm::World>& instance() {
+  static std::unique_ptr<comm::World> world;
+  return world;
+}
+
+// A channel of its own: a rank that failed in the middle of a test must not answer another rank's collective
+// with this one.
+std::unique_ptr<comm::Channel>& verdicts() {
+  static std::unique_ptr<comm::Channel> channel;
+  return channel;
+}
+
+bool any_failed(bool failed) {
+  std::int64_t count = failed ? 1 : 0;
+  comm::sync(verdicts()->all_reduce({}, &count, 1, DType::i64, comm::ReduceOp::sum));
+  return count > 0;
+}
+
+}  // namespace
+
+comm::World& world() {
+  return *instance();
+}
+
+namespace detail {
+
+void start_mpi(int* argc, char*** argv) {
+  instance() = comm::make_world(argc, argv);
+  std::vector<int> everyone(static_cast<std::size_t>(world().size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  verdicts() = world().open(everyone, Lane::compute, "verdicts");
+  set_ranks({world().rank(), world().size(), any_failed});
+}
+
+void stop_mpi() {
+  set_ranks({world().rank(), world().size(), nullptr});
+  verdicts().reset();
+  instance().reset();
+}
+
+}  // namespace detail
+}  // namespace weft::test

@@ -1,0 +1,29 @@
+// Hooks of the tests' main: what a test program starts before its first test and ends after its last one.
+#pragma once
+
+namespace weft::test {
+
+/// One thing that main starts. Programs that include mpi_environment.hpp or kokkos_environment.hpp register
+/// theirs.
+struct Runtime {
+  enum class Order { mpi, kokkos };
+  Order order = Order::mpi;  ///< started in this order, stopped in the reverse one
+  void (*start)(int* argc, char*** argv) = nullptr;
+  void (*stop)() = nullptr;
+};
+
+/// Called before main (from a static initialiser).
+bool register_runtime(const Runtime& runtime);
+
+/// What programs of several ranks add. A program without them is rank 0 of 1.
+struct Ranks {
+  int rank = 0;
+  int size = 1;
+  /// Collective; whether any rank says `failed`. Called at the end of each test, the host waits.
+  bool (*any_failed)(bool failed) = nullptr;
+};
+
+/// Called by the start function of the MPI runtime.
+void set_ranks(const Ranks& ranks);
+
+}  // namespace weft::test

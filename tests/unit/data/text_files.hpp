@@ -1,0 +1,91 @@
+// Files and texts that the data tests share. Long texts are compared by ==: to print how they differ,
+// GoogleTest would take all memory.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.hpp"
+#include "base/rng.hpp"
+#include "data/token_file_writer.hpp"
+#include "data/tokenizer.hpp"
+#include "unit/train/temporary_directory.hpp"
+
+namespace weft::test {
+
+inline void write_file(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+/// Every text that a tokenizer could stumble over.
+inline std::vector<std::string> hard_texts() {
+  std::string all_bytes;
+  for (int i = 0; i < 256; ++i) all_bytes += static_cast<char>(i);
+  return {"",
+          " ",
+          "\n",
+          "\n\n\n",
+          "a\n",
+          "  leading",
+          "trailing  ",
+          "tab\tand\r\nreturn",
+          "many     spaces   between \n   and after   \n",
+          all_bytes,
+          all_bytes + all_bytes,
+          std::string("nul\0inside", 10),
+          "na\xc3\xafve caf\xc3\xa9 \xe2\x80\x94 \xe6\xbc\xa2\xe5\xad\x97 "
+          "\xf0\x9f\x98\x80\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x9a\x80",
+          "combining e\xcc\x81, full width \xef\xbc\xa1, ligature \xef\xac\x81, no-break\xc2\xa0space, "
+          "replacement \xef\xbf\xbd",
+          "the space mark \xe2\x96\x81 and its parts \xe2\x96 \x96\x81 \xe2",
+          "cut \xe6\xbc",
+          "overlong \xc0\xaf \xe0\x80\xaf surrogate \xed\xa0\x80 beyond \xf4\x90\x80\x80",
+          "<unk> </s> <s> <0x0A> \xe2\x81\x87 \xe2\x96\x85"};
+}
+
+/// Deterministic text of words with the frequencies of a language (few often, many seldom), in lines and
+/// paragraphs.
+inline std::string made_up_text(std::size_t bytes, std::uint64_t seed = 5) {
+  const RandomStream random(seed, "test.text");
+  std::string text;
+  for (std::uint64_t i = 0; text.size() < bytes; ++i) {
+    const double u = random.uniform(2 * i);
+    auto word = static_cast<std::uint64_t>(1.0 / (u * u * 0.9 + 1e-6));
+    do {
+      text += "etaoinshrdlucmfw"[word % 16];
+      text += "aeiou"[word % 5];
+      word /= 16;
+    } while (word > 0);
+    const auto mark = random.bits(2 * i + 1) % 40;
+    text += mark == 0 ? "\n\n" : mark < 4 ? "\n" : mark == 4 ? ", " : mark == 5 ? "  " : " ";
+  }
+  return text;
+}
+
+/// A token file of one document with the given byte tokens.
+inline void write_byte_tokens(const std::string& path, const std::vector<std::int32_t>& ids) {
+  data::TokenFileWriter writer(path, *data::byte_tokenizer());
+  writer.append(ids);
+  writer.finish();
+}
+
+/// Expects an Error(bad_input) of one line that contains each of `parts`.
+template <class Call>
+void expect_error(Call&& call, const std::vector<std::string>& parts) {
+  try {
+    call();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    const std::string line = e.what();
+    EXPECT_EQ(e.code(), ExitCode::bad_input) << line;
+    EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+    for (const std::string& part : parts)
+      EXPECT_NE(line.find(part), std::string::npos) << line << "\nlacks " << part;
+  }
+}
+
+}  // namespace weft::test

@@ -1,0 +1,304 @@
+// Every kind of mistake, with the exact line the user reads.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "unit/deck/example.hpp"
+
+namespace weft::test {
+namespace {
+
+struct LineMistake {
+  const char* name;
+  int line;
+  const char* text;
+  const char* message;
+};
+
+void PrintTo(const LineMistake& m, std::ostream* out) {
+  *out << m.name;
+}
+
+class OneLine : public testing::TestWithParam<LineMistake> {};
+
+TEST_P(OneLine, SaysWhereWhatWhy) {
+  const auto& m = GetParam();
+  EXPECT_EQ(mistake(with_line(m.line, m.text)), m.message);
+}
+
+const LineMistake structure[] = {
+    {"unknown_table", 15, "[modle]\nx = 1",
+     "d.toml:15: modle: unknown table (tables: run, model, model.rope_scaling, data, optimizer, parallel, "
+     "precision, schedule, "
+     "checkpoint, log, debug); did you mean 'model'?"},
+    {"table_of_another_trainer", 15, "[lr_scheduler]\nwarmup_steps = 1",
+     "d.toml:15: lr_scheduler: unknown table (tables: run, model, model.rope_scaling, data, optimizer, "
+     "parallel, precision, "
+     "schedule, checkpoint, log, debug); did you mean 'optimizer'?"},
+    {"unknown_key", 14, "lr = 1e-3\nwarmpu = 3",
+     "d.toml:15: optimizer.warmpu: unknown key (keys of [optimizer]: lr, min_lr, beta1, beta2, eps, "
+     "weight_decay, clip, warmup, "
+     "decay, decay_steps); did you mean 'optimizer.warmup'?"},
+    {"alias_stands_for_the_missing_key", 14, "learning_rate = 1e-3",
+     "d.toml:14: optimizer.learning_rate: unknown key (keys of [optimizer]: lr, min_lr, beta1, beta2, eps, "
+     "weight_decay, clip, "
+     "warmup, decay, decay_steps); did you mean 'optimizer.lr'?"},
+    {"key_of_another_table", 2, "steps = 10\nvocab_size = 3",
+     "d.toml:3: run.vocab_size: unknown key (keys of [run]: name, dir, steps, seed, walltime); did you mean "
+     "'model.vocab'?"},
+    {"nothing_near", 2, "steps = 10\nzzzzzzz = 3",
+     "d.toml:3: run.zzzzzzz: unknown key (keys of [run]: name, dir, steps, seed, walltime)"},
+    {"key_without_a_table", 1, "lr = 3\n[run]",
+     "d.toml:1: lr: unknown key (a key stands in a table: run, model, model.rope_scaling, data, optimizer, "
+     "parallel, precision, "
+     "schedule, checkpoint, log, debug); did you mean 'optimizer.lr'?"},
+    {"subtable_key", 15, "[model.rope_scaling]\nlow_freq = 2",
+     "d.toml:16: model.rope_scaling.low_freq: unknown key (keys of [model.rope_scaling]: factor, "
+     "low_freq_factor, "
+     "high_freq_factor, original_max_position); did you mean 'model.rope_scaling.low_freq_factor'?"},
+    {"value_for_a_table", 1, "precision = \"bf16\"\n[run]",
+     "d.toml:1: precision: the string \"bf16\" is not a table (its keys stand below [precision])"},
+    {"array_of_tables", 15, "[[log]]\nevery = 2",
+     "d.toml:15: log: an array is not a table (its keys stand below [log])"},
+    {"missing_key", 4, "",
+     "d.toml:3: model.dim: missing (required: Width of the residual stream (C). A multiple of `heads`; dim / "
+     "heads, "
+     "the width of a head, is even.)"},
+    {"missing_table", 13, "",
+     "d.toml:14: data.lr: unknown key (keys of [data]: train, valid, synthetic, seq, batch, global_batch, "
+     "valid_every, "
+     "valid_sequences); did you mean 'optimizer.lr'?"},
+    {"key_twice", 7, "ffn = 96\ndim = 65",
+     "d.toml:8: model.dim: given twice (this key already stands on line 4); keep one"},
+    {"table_twice", 15, "[run]\nseed = 3",
+     "d.toml:15: run: given twice (this table already stands on line 1); keep one"},
+    {"syntax", 4, "dim = 64 65",
+     "d.toml:4: not valid TOML: expected a comment or whitespace, saw '6' (column 10, while reading: "
+     "key-value pair)"},
+    {"open_string", 4, "dim = \"64",
+     "d.toml:4: not valid TOML: unescaped control characters other than TAB (U+0009) are "
+     "explicitly prohibited (column 10, while reading: string)"},
+    {"no_quotes", 15, "[parallel]\nmode = zero1",
+     "d.toml:16: not valid TOML: could not determine value type (column 8, while reading: value); text needs "
+     "quotes: \"...\""},
+    {"not_utf8", 4, "dim = \xff",
+     "d.toml:4: not valid TOML: Encountered invalid utf-8 sequence (column 6, while reading: TOML)"},
+};
+
+const LineMistake values[] = {
+    {"string_for_integer", 4, "dim = \"64\"",
+     "d.toml:4: model.dim: the string \"64\" is not an integer (2 to 1048576); did you mean 64?"},
+    {"float_for_integer", 2, "steps = 1e3",
+     "d.toml:2: run.steps: the number 1000 is not an integer (1 to 2147483647); did you mean 1000?"},
+    {"fraction_for_integer", 2, "steps = 1e-3",
+     "d.toml:2: run.steps: the number 0.001 is not an integer (1 to 2147483647)"},
+    {"boolean_for_integer", 4, "dim = true",
+     "d.toml:4: model.dim: the boolean true is not an integer (2 to 1048576)"},
+    {"table_for_integer", 15, "[model.rope_scaling.original_max_position]",
+     "d.toml:15: model.rope_scaling.original_max_position: a table is not an integer (1 to 16777216)"},
+    {"string_for_number", 14, "lr = \"1e-3\"",
+     "d.toml:14: optimizer.lr: the string \"1e-3\" is not a number (above 0); did you mean 1e-3?"},
+    {"date_for_number", 14, "lr = 1979-05-27",
+     "d.toml:14: optimizer.lr: the date 1979-05-27 is not a number (above 0)"},
+    {"nan", 14, "lr = nan", "d.toml:14: optimizer.lr: nan is not a finite number"},
+    {"infinity", 14, "lr = -inf", "d.toml:14: optimizer.lr: -inf is not a finite number"},
+    {"string_for_boolean", 10, "synthetic = \"yes\"",
+     "d.toml:10: data.synthetic: the string \"yes\" is not true or false; did you mean true?"},
+    {"integer_for_boolean", 10, "synthetic = 0",
+     "d.toml:10: data.synthetic: the integer 0 is not true or false; did you mean false?"},
+    {"integer_for_string", 1, "[run]\nname = 3",
+     "d.toml:2: run.name: the integer 3 is not a string; did you mean \"3\"?"},
+    {"control_character", 1, "[run]\nname = \"a\\nb\"",
+     "d.toml:2: run.name: contains a control character (names and paths are plain text)"},
+    {"list_of_numbers", 10, "train = [\"a\", 3]",
+     "d.toml:10: data.train: the integer 3 in the array is not a string"},
+    {"number_for_list", 10, "train = 3",
+     "d.toml:10: data.train: the integer 3 is not a string or an array of strings"},
+    {"duration", 1, "[run]\nwalltime = \"2 hours\"",
+     "d.toml:2: run.walltime: the string \"2 hours\" is not a duration (seconds, \"2h30m\", \"90s\", "
+     "\"HH:MM:SS\" or \"D-HH:MM:SS\")"},
+    {"negative_duration", 1, "[run]\nwalltime = -1",
+     "d.toml:2: run.walltime: -1 is out of range (0 to 1000000000)"},
+    {"zero", 5, "layers = 0", "d.toml:5: model.layers: 0 is out of range (1 to 65536)"},
+    {"too_large", 5, "layers = 65537", "d.toml:5: model.layers: 65537 is out of range (1 to 65536)"},
+    {"negative", 14, "lr = -1e-3", "d.toml:14: optimizer.lr: -0.001 is out of range (above 0)"},
+    {"open_end", 14, "lr = 1e-3\nbeta2 = 1.0",
+     "d.toml:15: optimizer.beta2: 1 is out of range (at least 0 and below 1)"},
+    {"bad_choice", 14, "lr = 1e-3\ndecay = \"cosin\"",
+     "d.toml:15: optimizer.decay: 'cosin' is not one of the choices (constant, linear, cosine, wsd); did you "
+     "mean 'cosine'?"},
+    {"choice_of_another_trainer", 15, "[precision]\nparams = \"bfloat16\"",
+     "d.toml:16: precision.params: 'bfloat16' is not one of the choices (f32, bf16); did you mean 'bf16'?"},
+    {"real_dtype_out_of_place", 15, "[precision]\nparams = \"f64\"",
+     "d.toml:16: precision.params: 'f64' is not one of the choices (f32, bf16)"},
+    {"boolean_for_choice", 15, "[schedule]\nregather = false",
+     "d.toml:16: schedule.regather: the boolean false is not one of the choices (always, never); did you "
+     "mean 'never'?"},
+    {"integer_for_choice", 15, "[parallel]\nmode = 3",
+     "d.toml:16: parallel.mode: the integer 3 is not one of the choices (ddp, zero1, zero2, fsdp)"},
+    {"mesh_is_a_number", 15, "[parallel]\nmesh = 8",
+     "d.toml:16: parallel.mesh: the integer 8 is not a table of axes, { name = ranks }; did you mean { data "
+     "= 8 }?"},
+    {"mesh_axis", 15, "[parallel]\nmesh = { dp = 8 }",
+     "d.toml:16: parallel.mesh.dp: unknown axis (axes: data); did you mean 'data'?"},
+    {"mesh_axis_type", 15, "[parallel.mesh]\ndata = \"8\"",
+     "d.toml:16: parallel.mesh.data: the string \"8\" is not an integer (ranks on the axis; 0: all that "
+     "remain)"},
+    {"mesh_axis_range", 15, "[parallel.mesh]\ndata = -1",
+     "d.toml:16: parallel.mesh.data: -1 is out of range (0 to 16777216 ranks; 0: all that remain)"},
+};
+
+const LineMistake sizes[] = {
+    {"heads", 6, "heads = 5",
+     "d.toml:6: model.heads: 5 heads do not divide model.dim = 64 (a head is dim / heads wide); did you mean "
+     "4?"},
+    {"odd_head", 6, "heads = 64",
+     "d.toml:6: model.heads: 64 heads of model.dim = 64 are 1 wide (rotary positions turn pairs, so the "
+     "width is "
+     "even); did you mean 32?"},
+    {"kv_heads", 6, "heads = 4\nkv_heads = 3",
+     "d.toml:7: model.kv_heads: 3 does not divide model.heads = 4 (each serves a group of query heads); did "
+     "you mean 2?"},
+    {"rope_factors", 15, "[model.rope_scaling]\nfactor = 8\nlow_freq_factor = 4",
+     "d.toml:17: model.rope_scaling.low_freq_factor: 4 is not below high_freq_factor = 4 (the change is "
+     "smooth between the two)"},
+    {"batch", 12, "global_batch = 8\nbatch = 3",
+     "d.toml:12: data.global_batch: 8 is not a multiple of data.batch = 3 (sequences a microbatch); use 9"},
+    {"no_data", 10, "",
+     "d.toml: data.train: missing (no tokens to train on); name a .bin file, or set data.synthetic = true"},
+    {"empty_path", 10, "train = [\"\"]",
+     "d.toml:10: data.train: an empty path (a token file is named by its path)"},
+    {"valid_every_without_valid", 10, "train = \"a.bin\"\nvalid_every = 5",
+     "d.toml:11: data.valid_every: 5 has no effect (data.valid names no file); give one, or remove the key"},
+    {"valid_sequences_without_valid", 10, "train = \"a.bin\"\nvalid_sequences = 5",
+     "d.toml:11: data.valid_sequences: 5 has no effect (data.valid names no file); give one, or remove the "
+     "key"},
+    {"min_lr", 14, "lr = 1e-3\nmin_lr = 1e-3",
+     "d.toml:15: optimizer.min_lr: 0.001 is not below optimizer.lr = 0.001 (the rate decays from lr to "
+     "min_lr)"},
+    {"warmup", 14, "lr = 1e-3\nwarmup = 11",
+     "d.toml:15: optimizer.warmup: 11 steps are more than run.steps = 10 (the peak is never reached)"},
+    {"wsd_too_long", 14, "lr = 1e-3\nwarmup = 6\ndecay = \"wsd\"\ndecay_steps = 5",
+     "d.toml:17: optimizer.decay_steps: 5 steps do not fit after the warm-up (run.steps = 10, warmup = 6); "
+     "use at most 4"},
+    {"decay_steps_unused", 14, "lr = 1e-3\ndecay_steps = 5",
+     "d.toml:15: optimizer.decay_steps: 5 has no effect (optimizer.decay is 'cosine'); set decay = \"wsd\", "
+     "or remove the key"},
+    {"name_is_a_path", 1, "[run]\nname = \"a/b\"",
+     "d.toml:2: run.name: 'a/b' cannot name a directory (no '/', not empty); use run.dir for a path"},
+    {"no_axes", 15, "[parallel]\nmesh = {}",
+     "d.toml:16: parallel.mesh: no axes (ranks stand on at least one); use { data = 0 }"},
+    {"nameless_pass", 15, "[schedule]\ndisable = [\"order\", \"\"]",
+     "d.toml:16: schedule.disable: an empty name (passes are named as `weft plan` lists them)"},
+    {"resume", 15, "[checkpoint]\nresume = \"\"",
+     "d.toml:16: checkpoint.resume: empty (auto, never, or a checkpoint's path)"},
+    {"trace_step", 15, "[log]\ntrace_step = 11",
+     "d.toml:16: log.trace_step: 11 is past the last step (run.steps = 10)"},
+};
+
+const auto name_of_case = [](const auto& info) { return std::string(info.param.name); };
+INSTANTIATE_TEST_SUITE_P(Structure, OneLine, testing::ValuesIn(structure), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Values, OneLine, testing::ValuesIn(values), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Sizes, OneLine, testing::ValuesIn(sizes), name_of_case);
+
+TEST(Mistakes, AllAreShownInTheOrderOfTheFile) {
+  EXPECT_EQ(mistake("[run]\nsteps = 0\n[log]\nevry = 1\n[model]\ndim = 64\nlayers = 2\nffn = 3\nvocab = 4\n"),
+            "d.toml:2: run.steps: 0 is out of range (1 to 2147483647)\n"
+            "d.toml:4: log.evry: unknown key (keys of [log]: every, tensorboard, trace_step, progress, "
+            "peak_tflops); did "
+            "you mean 'log.every'?\n"
+            "d.toml:5: model.heads: missing (required: Query heads (H).)\n"
+            "d.toml:1: data: missing table (required in it: seq, global_batch)\n"
+            "d.toml:1: optimizer: missing table (required in it: lr)");
+  EXPECT_EQ(mistake(with_line(6, "heads = 5\nkv_heads = 3")),
+            "d.toml:6: model.heads: 5 heads do not divide model.dim = 64 (a head is dim / heads wide); did "
+            "you mean 4?\n"
+            "d.toml:7: model.kv_heads: 3 does not divide model.heads = 5 (each serves a group of query "
+            "heads); did you mean 1?");
+}
+
+TEST(Mistakes, AtMostTwentyLines) {
+  std::string log = "[log]\n";
+  for (int i = 0; i < 25; ++i) log += "zzzz" + std::to_string(i) + " = 1\n";
+  const auto message = mistake(with_line(15, log));
+  EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 20);
+  EXPECT_NE(message.find("\n... and 5 more"), std::string::npos);
+}
+
+TEST(Mistakes, StayOnOneLine) {
+  EXPECT_EQ(mistake(with_line(2, "steps = 10\n\"a\\nb\\u0007\" = 1")),
+            "d.toml:3: run.a\\nb\\x07: unknown key (keys of [run]: name, dir, steps, seed, walltime)");
+}
+
+TEST(Mistakes, InSettingsNameTheOption) {
+  const auto set = [](const std::string& s) { return mistake(std::string(example), {s}); };
+  EXPECT_EQ(set("run.steps"), "--set: 'run.steps' has no '=' (a setting reads table.key=value)");
+  EXPECT_EQ(set("lr=3"),
+            "--set: lr: unknown key (a setting reads table.key=value); did you mean 'optimizer.lr'?");
+  EXPECT_EQ(set("=3"), "--set: '': unknown key (a setting reads table.key=value)");
+  EXPECT_EQ(set("optim.learning_rate=3"),
+            "--set: optim.learning_rate: unknown key (`weft deck --schema` lists all); did you mean "
+            "'optimizer.lr'?");
+  EXPECT_EQ(set("run.steps.x=3"), "--set: run.steps.x: unknown key (`weft deck --schema` lists all)");
+  EXPECT_EQ(set("run.steps="), "--set: run.steps: no value (write \"\" for empty text)");
+  EXPECT_EQ(set("run.name=\xff"), "--set: run.name: not UTF-8 text");
+  EXPECT_EQ(set("run.steps=abc"), "--set: run.steps: the string \"abc\" is not an integer (1 to 2147483647)");
+  EXPECT_EQ(set("run.steps=1e3"),
+            "--set: run.steps: the number 1000 is not an integer (1 to 2147483647); did you mean 1000?");
+  EXPECT_EQ(set("schedule.disable=[order]"),
+            "--set: schedule.disable: '[order]' is not a TOML value (quote it for the shell: --set "
+            "'schedule.disable=...')");
+  EXPECT_EQ(set("model.heads=5"),
+            "--set: model.heads: 5 heads do not divide model.dim = 64 (a head is dim / heads wide); did you "
+            "mean 4?");
+  EXPECT_EQ(set("parallel.mesh.dp=2"),
+            "--set: parallel.mesh.dp: unknown axis (axes: data); did you mean 'data'?");
+  EXPECT_EQ(set("log=3"), "--set: log: the integer 3 is not a table (its keys stand below [log])");
+  EXPECT_EQ(set("log.every=1\nlog.progress=false"),
+            "--set: log.every: the string \"1\\nlog.progress=false\" is not an integer (1 to 2147483647)");
+  EXPECT_EQ(mistake("log = 4\n" + std::string(example), {"log.every=2"}),
+            "--set: log.every: cannot be set ('log' is the integer 4 at d.toml:1)\n"
+            "d.toml:1: log: the integer 4 is not a table (its keys stand below [log])");
+}
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("weft_deck_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    const auto path = (folder_ / name).string();
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(Files, CannotBeRead) {
+  const auto good = write("small_llama.toml", std::string(example));
+  EXPECT_EQ(parse_deck(good).model.dim, 64);
+  const auto read = [](const std::string& path) { return error_of([&] { parse_deck(path); }); };
+  const auto slip = (folder_ / "smal_lama.toml").string();
+  EXPECT_EQ(read(slip),
+            slip + ": cannot read the deck (No such file or directory); did you mean '" + good + "'?");
+  const auto far = (folder_ / "nothing" / "like_it.toml").string();
+  EXPECT_EQ(read(far), far + ": cannot read the deck (No such file or directory)");
+  EXPECT_EQ(read(folder_.string()),
+            folder_.string() + ": cannot read the deck (a directory); name a .toml file in it");
+  const auto tokens = write("tokens.bin", std::string((1 << 20) + 1, 'x'));
+  EXPECT_EQ(read(tokens), tokens + ": not a deck (larger than 1048576 bytes); decks are TOML text");
+  const auto empty = write("empty.toml", "");
+  EXPECT_EQ(read(empty).substr(0, empty.size() + 24), empty + ":1: run: missing table (");
+}
+
+}  // namespace
+}  // namespace weft::test

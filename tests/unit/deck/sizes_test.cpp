@@ -1,0 +1,101 @@
+#include <gtest/gtest.h>
+
+#include "unit/deck/example.hpp"
+
+namespace weft::test {
+namespace {
+
+std::int64_t count(const char* name) {
+  return parameter_count(parse_deck(input_path(name)).model);
+}
+
+TEST(ParameterCount, OfTheInputs) {
+  // The Llama counts are those of Meta's releases; the others were added up by hand.
+  EXPECT_EQ(count("llama3_8b"), 8'030'261'248);
+  EXPECT_EQ(count("llama3_70b"), 70'553'706'496);
+  EXPECT_EQ(count("llama3_405b"), 405'853'388'800);
+  EXPECT_EQ(count("bench_33m"), 33'563'136);
+  EXPECT_EQ(count("quickstart"), 6'524'160);
+}
+
+TEST(ParameterCount, TiedEmbeddingCountsOnce) {
+  auto model = parse_example().model;
+  const auto untied = parameter_count(model);
+  model.tie_embeddings = true;
+  EXPECT_EQ(untied - parameter_count(model), model.vocab * model.dim);
+}
+
+std::string accumulation_error(const Deck& deck, int ranks) {
+  return error_of([&] { accumulation(deck, ranks); });
+}
+
+TEST(Accumulation, Divides) {
+  const auto deck = parse_example({"data.global_batch=32", "data.batch=4"});
+  EXPECT_EQ(accumulation(deck, 1), 8);
+  EXPECT_EQ(accumulation(deck, 2), 4);
+  EXPECT_EQ(accumulation(deck, 8), 1);
+}
+
+TEST(Accumulation, NamesWhatWouldDivide) {
+  const auto deck = parse_example({"data.batch=2"});  // global_batch = 8: four microbatches
+  EXPECT_EQ(accumulation_error(deck, 3),
+            "d.toml:12: data.global_batch: 8 sequences do not divide into microbatches of 2 on 3 "
+            "data-parallel ranks (a round "
+            "takes 6); use 2 or 4 ranks, or global_batch = 6 or 12");
+  EXPECT_EQ(accumulation_error(deck, 8),
+            "d.toml:12: data.global_batch: 8 sequences do not divide into microbatches of 2 on 8 "
+            "data-parallel ranks (a round "
+            "takes 16); use 4 ranks, or global_batch = 16");
+}
+
+TEST(Accumulation, AdviceHolds) {
+  for (int batch = 1; batch <= 4; ++batch)
+    for (int microbatches = 1; microbatches <= 24; ++microbatches)
+      for (int ranks = 1; ranks <= 30; ++ranks) {
+        auto deck = parse_example();
+        deck.data.batch = batch;
+        deck.data.global_batch = batch * microbatches;
+        const auto message = accumulation_error(deck, ranks);
+        EXPECT_EQ(message == "no error", microbatches % ranks == 0);
+        if (message == "no error") continue;
+        int fewer = 0, more = 0;
+        const auto advice = message.substr(message.find("; use ") + 6);
+        const int read = std::sscanf(advice.c_str(), "%d or %d ranks", &fewer, &more);
+        EXPECT_EQ(accumulation_error(deck, fewer), "no error") << message;
+        if (read == 2) {
+          EXPECT_EQ(accumulation_error(deck, more), "no error") << message;
+        }
+        deck.data.global_batch = std::atol(message.substr(message.rfind("= ") + 2).c_str());
+        EXPECT_EQ(accumulation_error(deck, ranks), "no error") << message;
+      }
+}
+
+TEST(ResolveMesh, ZeroTakesWhatRemains) {
+  const auto mesh = resolve_mesh(parse_example(), 6);
+  EXPECT_EQ(mesh.world(), 6);
+  EXPECT_EQ(mesh.size(mesh.axis("data")), 6);
+}
+
+TEST(ResolveMesh, AxesKeepTheirOrder) {
+  auto deck = parse_example();
+  deck.parallel.mesh = {{"outer", 0}, {"data", 4}};
+  const auto mesh = resolve_mesh(deck, 12);
+  ASSERT_EQ(mesh.axes().size(), 2u);
+  EXPECT_EQ(mesh.axes()[0], (MeshAxis{"outer", 3}));
+  EXPECT_EQ(mesh.axes()[1], (MeshAxis{"data", 4}));
+  EXPECT_EQ(error_of([&] { resolve_mesh(deck, 6); }),
+            "d.toml: parallel.mesh: 6 ranks do not divide by 4 (mesh { outer = 0, data = 4 }); start a "
+            "multiple of 4 ranks");
+}
+
+TEST(ResolveMesh, CountsPlaces) {
+  const auto deck = parse_example({"parallel.mesh.data=4"});
+  EXPECT_EQ(resolve_mesh(deck, 4).world(), 4);
+  EXPECT_EQ(error_of([&] { resolve_mesh(deck, 6); }),
+            "--set: parallel.mesh: 6 ranks were started for 4 places (mesh { data = 4 }); start 4, or give "
+            "an axis size 0 to take "
+            "what remains");
+}
+
+}  // namespace
+}  // namespace weft::test

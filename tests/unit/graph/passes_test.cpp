@@ -1,0 +1,159 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "base/check.hpp"
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+#include "plan/report.hpp"
+#include "small_model.hpp"
+
+namespace weft {
+namespace {
+
+using passes::ShardMode;
+using test::SmallModel;
+
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+const char* name_of(ShardMode mode) {
+  switch (mode) {
+    case ShardMode::ddp: return "ddp";
+    case ShardMode::zero1: return "zero1";
+    case ShardMode::zero2: return "zero2";
+    case ShardMode::fsdp: return "fsdp";
+  }
+  return "";
+}
+
+/// The plans that a reader can look up; `WEFT_UPDATE_GOLDEN=1 test_graph` writes them anew.
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/unit/graph/plans/" + name + ".txt";
+  if (std::getenv("WEFT_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
+  EXPECT_EQ(ir::diff(read(path), text), "") << path;
+}
+
+TEST(Passes, GoldenPlans) {
+  for (const ShardMode mode : test::all_modes) {
+    SmallModel m;
+    m.spec.layers = 1;
+    m.options.shard.mode = mode;
+    expect_golden(name_of(mode), ir::print(m.step()));
+  }
+  SmallModel m;
+  m.spec.layers = 1;
+  m.rounds = 2;
+  m.options.precision = {DType::bf16, DType::bf16};
+  expect_golden("fsdp_bf16_two_rounds", ir::print(m.step()));
+}
+
+TEST(Passes, AreDeterministic) {
+  SmallModel m;
+  EXPECT_EQ(ir::print(m.step()), ir::print(m.step()));
+}
+
+TEST(Passes, VerifyAfterEachOfThem) {
+  for (const ShardMode mode : test::all_modes)
+    for (const bool tied : {false, true})
+      for (const int ranks : {1, 2, 3}) {
+        SmallModel m;
+        m.options.shard.mode = mode;
+        m.spec.tie_embeddings = tied;
+        m.ranks = ranks;
+        m.rounds = 2;
+        m.step([](const passes::Pass& pass, const ir::Graph&, const ir::Graph& after) { EXPECT_NO_THROW(ir::verify(after)) << pass.name; });
+      }
+}
+
+TEST(Passes, OneRankHasNoCollectives) {
+  for (const ShardMode mode : test::all_modes) {
+    SmallModel m;
+    m.ranks = 1;
+    m.options.shard.mode = mode;
+    for (const ir::Node& node : m.step().nodes()) EXPECT_FALSE(ir::is_collective(node.op));
+  }
+}
+
+TEST(Passes, OnlyExactPassesCanBeSwitchedOffByName) {
+  passes::PipelineOptions options;
+  options.disable = {"order", "memory"};
+  EXPECT_NO_THROW(passes::check_disabled(options));
+  options.disable = {"shard"};
+  EXPECT_THROW(passes::check_disabled(options), Error);
+  options.disable = {"ordr"};
+  EXPECT_THROW(passes::check_disabled(options), Error);
+}
+
+/// Collectives and bytes of a step against their closed forms: P(u) is a unit's padded size, U the units, R the rounds.
+class Counts : public ::testing::TestWithParam<std::tuple<ShardMode, int, int, DType>> {};
+
+TEST_P(Counts, EqualTheirClosedForms) {
+  const auto [mode, ranks, rounds, wire] = GetParam();
+  SmallModel m;
+  m.options.shard.mode = mode;
+  m.options.precision = {DType::bf16, wire};
+  m.ranks = ranks;
+  m.rounds = rounds;
+  const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
+  std::int64_t padded = 0, again = 0;  // all units; those that backward needs again: not the embedding, not the head
+  const auto units = model::units(m.spec);
+  for (const Unit& u : units) {
+    padded += u.padded_elements(ranks);
+    if (u.path != "embed" && u.path != "head") again += u.padded_elements(ranks);
+  }
+  const auto n = static_cast<std::int64_t>(units.size());
+  const bool fsdp = mode == ShardMode::fsdp, ddp = mode == ShardMode::ddp;
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> expected;  // count, payload bytes
+  if (fsdp) expected["forward all_gather bf16"] = {n * rounds, 2 * padded * rounds};
+  if (fsdp) expected["backward all_gather bf16"] = {(n - 2) * rounds, 2 * again * rounds};
+  expected[std::string("backward reduce_scatter ") + (wire == DType::f32 ? "f32" : "bf16")] = {
+      n * rounds, static_cast<std::int64_t>(size_of(wire)) * padded * rounds};
+  if (ddp) expected["update all_gather f32"] = {n, 4 * padded};
+  if (!fsdp && !ddp) expected["update all_gather bf16"] = {n, 2 * padded};
+  expected["update all_gather f64"] = {1, 16 * ranks * rounds};
+  expected["update all_reduce i64"] = {1, 8 * 68};
+  const auto totals = plan::collective_totals(plan);
+  for (const auto& [name, total] : totals) {
+    ASSERT_TRUE(expected.contains(name)) << name;
+    EXPECT_EQ(total.count, expected[name].first) << name;
+    EXPECT_EQ(total.payload_bytes, expected[name].second) << name;
+    const std::int64_t factor = name == "update all_reduce i64" ? 2 : 1;
+    EXPECT_NEAR(static_cast<double>(total.wire_bytes), static_cast<double>(factor * total.payload_bytes) * (ranks - 1) / ranks, n * rounds) << name;
+  }
+  EXPECT_EQ(totals.size(), expected.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, Counts,
+                         ::testing::Combine(::testing::ValuesIn(test::all_modes), ::testing::Values(2, 3, 6), ::testing::Values(1, 3),
+                                            ::testing::Values(DType::f32, DType::bf16)));
+
+TEST(Passes, RegatherNeverKeepsTheForwardsCopy) {
+  SmallModel m;
+  m.options.shard.regather = passes::Regather::never;
+  for (const ir::Node& node : m.step().nodes())
+    if (node.op == ir::Op::all_gather) EXPECT_NE(node.phase, ir::Phase::backward);
+}
+
+TEST(Passes, Zero1ReducesAtTheEndOfARoundsBackward) {
+  SmallModel m;
+  m.rounds = 2;
+  m.options.shard.mode = ShardMode::zero1;
+  bool reducing = false;
+  int round = 0;
+  for (const ir::Node& node : m.step().nodes()) {
+    if (node.round != round) reducing = false;
+    round = node.round;
+    if (node.op == ir::Op::reduce_scatter) reducing = true;
+    if (reducing && node.phase == ir::Phase::backward) EXPECT_EQ(node.op, ir::Op::reduce_scatter);
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "plan/hazards.hpp"
+#include "plan/offsets.hpp"
+#include "plan/report.hpp"
+#include "small_model.hpp"
+
+namespace weft {
+namespace {
+
+using plan::Buffer;
+using test::SmallModel;
+
+TEST(Plan, VerifiesInEveryMode) {
+  for (const auto mode : test::all_modes)
+    for (const DType params : {DType::f32, DType::bf16})
+      for (const int ranks : {1, 2, 3, 6})
+        for (const int prefetch : {0, 1, 3}) {
+          SmallModel m;
+          m.options.shard.mode = mode;
+          m.options.precision.params = params;
+          m.options.prefetch = prefetch;
+          m.ranks = ranks;
+          m.rounds = 2;
+          const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
+          EXPECT_NO_THROW(plan::verify(plan));
+          EXPECT_GE(plan.arena_bytes, plan.live_bytes);
+          EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.10 * static_cast<double>(plan.live_bytes));
+        }
+}
+
+/// A plan with one of its waits taken away must not verify: the verifier finds each of them needed.
+TEST(Plan, EveryWaitIsNeeded) {
+  SmallModel m;
+  m.rounds = 2;
+  const plan::Plan good = plan::lower(m.step(), test::test_scratch);
+  int dropped = 0;
+  for (std::size_t i = 0; i < good.instructions.size(); ++i)
+    for (std::size_t w = 0; w < good.instructions[i].waits.size(); ++w) {
+      plan::Plan bad = good;
+      bad.instructions[i].waits.erase(bad.instructions[i].waits.begin() + static_cast<std::ptrdiff_t>(w));
+      EXPECT_THROW(plan::verify(bad), std::logic_error) << "instruction " << i;
+      ++dropped;
+    }
+  EXPECT_GT(dropped, 20);
+}
+
+TEST(Plan, OverlappingBuffersDoNotVerify) {
+  SmallModel m;
+  plan::Plan bad = plan::lower(m.step(), test::test_scratch);
+  for (Buffer& b : bad.buffers) b.offset = 0;
+  for (plan::Location& l : bad.locations)
+    if (l.space == plan::Location::Space::arena) l.offset = 0;
+  EXPECT_THROW(plan::verify(bad), std::logic_error);
+}
+
+TEST(Plan, IsTheSameForEveryRankAndRun) {
+  SmallModel m;
+  EXPECT_EQ(plan::lower(m.step(), test::test_scratch).hash, plan::lower(m.step(), test::test_scratch).hash);
+  SmallModel other;
+  other.options.update.eps = 1e-7;
+  EXPECT_NE(plan::lower(m.step(), test::test_scratch).hash, plan::lower(other.step(), test::test_scratch).hash);
+}
+
+TEST(Plan, ReuseOffGivesEveryBufferItsOwnPlace) {
+  SmallModel m;
+  const plan::Plan plan = plan::lower(m.step(), test::test_scratch, plan::MemoryReuse::off);
+  std::int64_t sum = 0;
+  for (const Buffer& b : plan.buffers) sum += b.bytes;
+  EXPECT_EQ(plan.arena_bytes, sum);
+  EXPECT_NO_THROW(plan::verify(plan));
+}
+
+TEST(Plan, FsdpHoldsAShardOfTheState) {
+  SmallModel m;
+  m.ranks = 4;
+  const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
+  std::int64_t shard = 0;
+  for (const Unit& u : model::units(m.spec)) shard += u.shard_elements(4);
+  std::int64_t state = 0;
+  for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
+    const ir::Storage& s = plan.graph.storages()[i];
+    if (s.unit.valid()) state += plan.graph.local_bytes(s);
+  }
+  EXPECT_EQ(state, 4 * 4 * shard);  // master, two moments, gradient; fp32
+}
+
+TEST(Offsets, RandomLifetimesNeverOverlapAndStayNearTheLiveSum) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<Buffer> buffers(1 + random() % 80);
+    for (Buffer& b : buffers) {
+      b.bytes = 256 * static_cast<std::int64_t>(1 + random() % 40);
+      b.first = static_cast<std::int64_t>(random() % 100);
+      b.last = b.first + static_cast<std::int64_t>(random() % 30);
+    }
+    const std::int64_t size = plan::assign_offsets(buffers, plan::MemoryReuse::on);
+    for (std::size_t a = 0; a < buffers.size(); ++a) {
+      EXPECT_LE(buffers[a].offset + buffers[a].bytes, size);
+      for (std::size_t b = 0; b < a; ++b) {
+        const bool same_time = buffers[a].first <= buffers[b].last && buffers[b].first <= buffers[a].last;
+        const bool same_bytes = buffers[a].offset < buffers[b].offset + buffers[b].bytes && buffers[b].offset < buffers[a].offset + buffers[a].bytes;
+        EXPECT_FALSE(same_time && same_bytes);
+      }
+    }
+    EXPECT_GE(size, plan::live_peak(buffers));
+  }
+}
+
+TEST(Hazards, ReadsWaitForWritesAndWritesForBoth) {
+  plan::AddressSpace space;
+  plan::Clock waits{};
+  space.access(0, 100, Lane::compute, 1, plan::Access::write, waits);
+  EXPECT_EQ(waits, plan::Clock{});
+  space.access(50, 60, Lane::reduce, 1, plan::Access::read, waits);
+  EXPECT_EQ(waits, (plan::Clock{1, 0, 0}));
+  waits = {};
+  space.access(0, 50, Lane::gather, 1, plan::Access::write, waits);  // beside what reduce reads
+  EXPECT_EQ(waits, (plan::Clock{1, 0, 0}));
+  waits = {};
+  space.access(40, 70, Lane::compute, 2, plan::Access::write, waits);
+  EXPECT_EQ(waits, (plan::Clock{1, 1, 1}));
+}
+
+TEST(Hazards, WaitsThatFollowFromOthersAreDropped) {
+  plan::WaitReducer reducer;
+  EXPECT_TRUE(reducer.reduce(Lane::compute, 1, {0, 0, 0}).empty());
+  EXPECT_EQ(reducer.reduce(Lane::gather, 1, {1, 0, 0}).size(), 1u);
+  // gather 1 has waited for compute 1: waiting for gather 1 is enough.
+  const auto waits = reducer.reduce(Lane::reduce, 1, {1, 1, 0});
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(waits[0], (plan::Wait{Lane::gather, 1}));
+  EXPECT_TRUE(reducer.reduce(Lane::reduce, 2, {1, 1, 0}).empty());
+}
+
+TEST(Report, NamesTheLargestHolders) {
+  SmallModel m;
+  const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
+  const std::string text = plan::report(plan);
+  EXPECT_NE(text.find("largest holders"), std::string::npos);
+  EXPECT_NE(text.find("backward reduce_scatter f32"), std::string::npos);
+  EXPECT_NE(text.find(std::to_string(plan.arena_bytes)), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft

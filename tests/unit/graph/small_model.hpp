@@ -1,0 +1,33 @@
+// A Llama that is small enough to read its plans.
+#pragma once
+
+#include "model/llama.hpp"
+#include "passes/pipeline.hpp"
+#include "plan/plan.hpp"
+
+namespace weft::test {
+
+struct SmallModel {
+  model::Spec spec{64, 2, 4, 2, 176, 300, 1e-5, false};
+  int ranks = 2;
+  int rounds = 1;
+  std::int64_t batch = 2, seq = 16;
+  passes::PipelineOptions options;
+
+  Mesh mesh() const { return Mesh({{"data", ranks}}); }
+  ir::Graph forward() const { return model::build_loss(spec, {batch * ranks, seq, rounds}, mesh(), "train").graph; }
+  ir::Graph step(const passes::Observer& observer = {}) const {
+    return passes::run(passes::training_pipeline(options), forward(), observer);
+  }
+};
+
+inline constexpr passes::ShardMode all_modes[] = {passes::ShardMode::ddp, passes::ShardMode::zero1, passes::ShardMode::zero2,
+                                                  passes::ShardMode::fsdp};
+
+/// Stands in for the kernels' wishes: a reduce-scatter wants its input once more, a matmul a little.
+inline std::int64_t test_scratch(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op == ir::Op::reduce_scatter) return graph.local_bytes(node.inputs[0]);
+  return node.op == ir::Op::matmul ? 1000 : 0;
+}
+
+}  // namespace weft::test

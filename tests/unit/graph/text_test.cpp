@@ -1,0 +1,103 @@
+#include <gtest/gtest.h>
+
+#include "base/check.hpp"
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+#include "ops/verify.hpp"
+#include "small_model.hpp"
+
+namespace weft {
+namespace {
+
+TEST(GraphText, ParsesWhatItPrints) {
+  for (const auto mode : test::all_modes)
+    for (const DType params : {DType::f32, DType::bf16}) {
+      test::SmallModel m;
+      m.options.shard.mode = mode;
+      m.options.precision.params = params;
+      m.rounds = 2;
+      const std::string text = ir::print(m.step());
+      const ir::Graph parsed = ir::parse(text);
+      EXPECT_EQ(ir::print(parsed), text);
+      EXPECT_NO_THROW(ir::verify(parsed));
+      EXPECT_NO_THROW(ops::verify_types(parsed));
+    }
+}
+
+TEST(GraphText, EveryBrokenLineIsOneLine) {
+  const std::string text = ir::print(test::SmallModel{}.step());
+  const std::size_t node = text.find("forward r0");
+  const std::pair<std::string, std::string> edits[] = {
+      {"= all_gather(", "= all_gathr("}, {"{S0}", "{Q0}"}, {"axis=0", "axes=0"}, {"f32[", "f33["}, {"(tokens.0", "(token.0"}, {"compute", "compte"}};
+  for (const auto& [from, to] : edits) {
+    std::string broken = text;
+    const std::size_t at = broken.find(from, node);
+    ASSERT_NE(at, std::string::npos) << from;
+    broken.replace(at, from.size(), to);
+    try {
+      ir::parse(broken);
+      ADD_FAILURE() << to << " was accepted";
+    } catch (const Error& e) {
+      EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(GraphText, TruncationNeverCrashes) {
+  const std::string text = ir::print(test::SmallModel{}.step());
+  for (std::size_t n = 0; n < text.size(); n += 97) {
+    try {
+      ir::parse(text.substr(0, n));
+    } catch (const Error&) {
+    }
+  }
+}
+
+TEST(GraphText, DiffShowsWhatAPassMoves) {
+  test::SmallModel m;
+  std::string difference;
+  m.step([&](const passes::Pass& pass, const ir::Graph& before, const ir::Graph& after) {
+    if (pass.name == "order") difference = ir::diff(ir::print(before), ir::print(after));
+  });
+  EXPECT_NE(difference.find("all_gather"), std::string::npos);
+  EXPECT_EQ(difference.find("= matmul("), std::string::npos) << "the order pass moves gathers only:\n" << difference;
+  EXPECT_EQ(ir::diff("a\nb\n", "a\nb\n"), "");
+  EXPECT_EQ(ir::diff("a\nb\nc\n", "a\nd\nc\n"), "- b\n+ d\n1 lines removed, 1 added\n");
+}
+
+TEST(Verifier, NamesTheNodeThatIsWrong) {
+  const ir::Graph good = test::SmallModel{}.step();
+  ir::Graph reversed = good.without_nodes();
+  std::vector<ir::Node> nodes = good.nodes();
+  std::swap(nodes[nodes.size() / 2], nodes[nodes.size() / 2 + 1]);
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) reversed.add_node(*node);
+  EXPECT_THROW(ir::verify(reversed), std::logic_error);
+
+  ir::Graph wrong_lane = good.without_nodes();
+  for (ir::Node node : good.nodes()) {
+    if (node.op == ir::Op::all_gather) node.lane = Lane::compute;
+    wrong_lane.add_node(node);
+  }
+  EXPECT_THROW(ir::verify(wrong_lane), std::logic_error);
+
+  ir::Graph wrong_type = good;
+  wrong_type.value(wrong_type.find_value("layers.0.attn.q")).type.shape.back() += 1;
+  EXPECT_THROW(ops::verify_types(wrong_type), std::logic_error);
+}
+
+TEST(Verifier, RefusesAStaleVersionOfAStorage) {
+  const ir::Graph good = test::SmallModel{}.step();
+  ir::Graph stale = good.without_nodes();
+  ir::Node late;
+  for (const ir::Node& node : good.nodes()) {
+    if (node.op == ir::Op::all_gather && node.phase == ir::Phase::forward) late = node;  // reads a master before its update
+    stale.add_node(node);
+  }
+  ir::Value copy = stale.value(late.outputs[0]);
+  late.outputs = {stale.add_value(copy)};
+  stale.add_node(late);
+  EXPECT_THROW(ir::verify(stale), std::logic_error);
+}
+
+}  // namespace
+}  // namespace weft

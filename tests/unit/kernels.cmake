@@ -1,0 +1,12 @@
+set(kernel_tests ${CMAKE_CURRENT_LIST_DIR}/kernels)
+weft_test(kernels
+  SOURCES ${kernel_tests}/rig.cpp ${kernel_tests}/embedding.cpp ${kernel_tests}/rms_norm.cpp ${kernel_tests}/rope.cpp
+          ${kernel_tests}/attention.cpp ${kernel_tests}/pointwise.cpp ${kernel_tests}/cross_entropy.cpp
+          ${kernel_tests}/update.cpp ${kernel_tests}/exact_norm.cpp ${kernel_tests}/matmul.cpp ${kernel_tests}/memory.cpp
+          ${kernel_tests}/derivatives.cpp ${kernel_tests}/threads.cpp
+  DEPS weft::kernels)
+
+# bf16 where oneDNN has none: fp32 arithmetic from bf16 storage.
+add_test(NAME unit.kernels.matmul_avx2 COMMAND test_kernels --gtest_filter=Matmul.*)
+set_tests_properties(unit.kernels.matmul_avx2 PROPERTIES LABELS unit TIMEOUT 300
+                     ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};ONEDNN_MAX_CPU_ISA=AVX2")

@@ -1,0 +1,85 @@
+#include "kernels/matmul.hpp"
+
+#include <stdexcept>
+
+#include "rig.hpp"
+
+namespace weft::kernels {
+namespace {
+
+using namespace rig;
+
+struct Operands {
+  std::int64_t a, b, c;
+};
+
+Operands elements(const MatmulSpec& s) {
+  const std::int64_t x = s.rows * s.in, w = s.out * s.in, y = s.rows * s.out;
+  if (s.form == MatmulForm::forward) return {x, w, y};
+  if (s.form == MatmulForm::dgrad) return {y, w, x};
+  return {y, x, w};
+}
+
+void check(const MatmulSpec& spec) {
+  SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(spec.form) << ' ' << name_of(spec.type)
+                                  << " to " << name_of(spec.result) << " rows " << spec.rows << " in "
+                                  << spec.in << " out " << spec.out);
+  const Operands n = elements(spec);
+  const Array a = random(n.a, spec.type, 1), b = random(n.b, spec.type, 2);
+  const Device a_device(a, spec.type), b_device(b, spec.type),
+      c(n.c, spec.result);  // c is full of NaNs: beta is 0
+  Matmul matmul(spec);
+  const Buffer work = scratch(matmul.scratch_bytes());
+  matmul.run(space(), a_device.data(), b_device.data(), c.data(), work.data());
+  EXPECT_TRUE(close(c.read(), reference::matmul(spec, a, b), tolerance(spec.result, 1e-5)));
+}
+
+constexpr MatmulForm forms[] = {MatmulForm::forward, MatmulForm::dgrad, MatmulForm::wgrad};
+
+TEST(Matmul, EveryFormAndTypeAtOddSizes) {
+  for (MatmulForm form : forms)
+    for (std::int64_t rows : {1, 3, 17, 255})
+      for (std::int64_t in : {1, 17, 64})
+        for (std::int64_t out : {1, 3, 96}) {
+          check({form, rows, in, out, DType::f32, DType::f32});
+          check({form, rows, in, out, DType::bf16, DType::bf16});
+          check({form, rows, in, out, DType::bf16, DType::f32});
+        }
+}
+
+TEST(Matmul, LargerThanABlock) {
+  for (MatmulForm form : forms)
+    for (DType t : float_types) check({form, 257, 300, 129, t, t});
+}
+
+TEST(Matmul, FloatIsNotRoundedToBfloat) {
+  // 1 + 2^-12 is no bf16 and no TF32 (10 bits): its square would lose the cross term.
+  const MatmulSpec spec{MatmulForm::forward, 32, 64, 32, DType::f32, DType::f32};
+  const double x = 1 + 1.0 / 4096;
+  const Device a(Array(32 * 64, x), DType::f32), b(Array(32 * 64, x), DType::f32), c(32 * 32, DType::f32);
+  Matmul matmul(spec);
+  matmul.run(space(), a.data(), b.data(), c.data(), scratch(matmul.scratch_bytes()).data());
+  EXPECT_TRUE(close(c.read(), Array(32 * 32, 64 * x * x), 1e-6));
+}
+
+TEST(Matmul, RunsAgainWithOtherOperands) {
+  Matmul first({MatmulForm::forward, 5, 7, 3, DType::f32, DType::f32});
+  Matmul matmul = std::move(first);
+  const Buffer work = scratch(matmul.scratch_bytes());
+  for (int seed : {1, 2, 3}) {
+    const Array a = random(35, DType::f32, seed), b = random(21, DType::f32, seed + 10);
+    const Device a_device(a, DType::f32), b_device(b, DType::f32), c(15, DType::f32);
+    matmul.run(space(), a_device.data(), b_device.data(), c.data(), work.data());
+    EXPECT_TRUE(close(c.read(),
+                      reference::matmul({MatmulForm::forward, 5, 7, 3, DType::f32, DType::f32}, a, b), 1e-5));
+  }
+}
+
+TEST(Matmul, RefusesWhatItCannotDo) {
+  EXPECT_THROW(Matmul({MatmulForm::forward, 1, 1, 1, DType::f64, DType::f64}), std::logic_error);
+  EXPECT_THROW(Matmul({MatmulForm::forward, 1, 1, 1, DType::f32, DType::bf16}), std::logic_error);
+  EXPECT_THROW(Matmul({MatmulForm::forward, 0, 1, 1, DType::f32, DType::f32}), std::logic_error);
+}
+
+}  // namespace
+}  // namespace weft::kernels

@@ -1,0 +1,65 @@
+#include "kernels/memory.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "rig.hpp"
+
+namespace weft::kernels {
+namespace {
+
+std::vector<unsigned char> contents(const Buffer& buffer) {
+  std::vector<unsigned char> host(buffer.size());
+  copy_to_host(rig::space(), host.data(), buffer.data(), host.size());
+  return host;
+}
+
+TEST(Buffer, IsAlignedAndZero) {
+  for (std::size_t bytes :
+       {std::size_t{1}, std::size_t{1000}, (std::size_t{2} << 20) - 1, (std::size_t{5} << 20) + 3}) {
+    const Buffer buffer(bytes, "test");
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % 256, 0u);
+    const auto host = contents(buffer);
+    EXPECT_EQ(host.size(), bytes);
+    EXPECT_TRUE(std::all_of(host.begin(), host.end(), [](unsigned char c) { return c == 0; }));
+  }
+  EXPECT_EQ(Buffer(0, "empty").data(), nullptr);
+}
+
+TEST(Buffer, MovesOwnership) {
+  Buffer first(100, "test");
+  std::byte* data = first.data();
+  Buffer second = std::move(first);
+  EXPECT_EQ(second.data(), data);
+  Buffer third;
+  third = std::move(second);
+  EXPECT_EQ(third.data(), data);
+  EXPECT_EQ(third.size(), 100u);
+}
+
+TEST(Copy, ThereAndBackAndAcross) {
+  Space& space = rig::space();
+  std::vector<unsigned char> host((std::size_t{4} << 20) + 5);
+  for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<unsigned char>(i * 31 + i / 256);
+  const Buffer a(host.size(), "a"), b(host.size(), "b");
+  copy_to_device(space, a.data(), host.data(), host.size());
+  copy(space, b.data(), a.data(), host.size());
+  fence(space);
+  EXPECT_EQ(contents(b), host);
+  fill_zero(space, b.data() + 1, host.size() - 2);
+  fence(space);
+  const auto zeroed = contents(b);
+  EXPECT_EQ(zeroed.front(), host.front());
+  EXPECT_EQ(zeroed.back(), host.back());
+  EXPECT_EQ(std::count(zeroed.begin() + 1, zeroed.end() - 1, 0),
+            static_cast<std::ptrdiff_t>(host.size()) - 2);
+}
+
+TEST(Space, KnowsItsDevice) {
+  EXPECT_GE(concurrency(), 1);
+  EXPECT_EQ(native_stream(rig::space()) == nullptr, device_is_host());
+}
+
+}  // namespace
+}  // namespace weft::kernels

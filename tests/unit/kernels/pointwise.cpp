@@ -1,0 +1,80 @@
+// swiglu, add, cast, and the exponential they stand on.
+#include <cmath>
+#include <limits>
+
+#include "kernels/elementwise.hpp"
+#include "kernels/math.hpp"
+#include "kernels/swiglu.hpp"
+#include "rig.hpp"
+
+namespace weft::kernels {
+namespace {
+
+using namespace rig;
+
+constexpr std::int64_t sizes[] = {1, 3, 17, 255, 257, 1000, 4097, 10000};
+
+TEST(Pointwise, ExponentialIsWithinTwoUlp) {
+  double worst = 0;
+  for (double x = -87.3; x < 88.3; x += 0.00137) {
+    const auto single = static_cast<float>(x);
+    const double exact = std::exp(static_cast<double>(single));
+    worst = std::fmax(worst, std::fabs(static_cast<double>(exp_f32(single)) - exact) / exact);
+  }
+  EXPECT_LT(worst, 2.4e-7);
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(exp_f32(-infinity), 0.0f);
+  EXPECT_EQ(exp_f32(-1e30f), 0.0f);
+  EXPECT_EQ(exp_f32(infinity), infinity);
+  EXPECT_EQ(exp_f32(0.0f), 1.0f);
+  EXPECT_TRUE(std::isnan(exp_f32(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST(Pointwise, SwigluForwardAndBackward) {
+  for (DType t : float_types)
+    for (std::int64_t n : sizes) {
+      SCOPED_TRACE(testing::Message() << name_of(t) << " n " << n);
+      const Array gate = random(n, t, 1, 3.0), up = random(n, t, 2), dout = random(n, t, 3);
+      const Device gate_device(gate, t), up_device(up, t), dout_device(dout, t), out(n, t);
+      swiglu(space(), n, t, gate_device.data(), up_device.data(), out.data());
+      EXPECT_TRUE(close(out.read(), reference::swiglu(gate, up), tolerance(t)));
+      swiglu_grad(space(), n, t, gate_device.data(), up_device.data(), dout_device.data(), gate_device.data(),
+                  up_device.data());  // in place
+      const auto expected = reference::swiglu_grad(gate, up, dout);
+      EXPECT_TRUE(close(gate_device.read(), expected.dgate, tolerance(t)));
+      EXPECT_TRUE(close(up_device.read(), expected.dup, tolerance(t)));
+    }
+}
+
+TEST(Pointwise, SwigluAtTheEnds) {
+  const Device gate({-1000, -90, 90, 1000}, DType::f32), up({1, 1, 1, 1}, DType::f32), out(4, DType::f32);
+  swiglu(space(), 4, DType::f32, gate.data(), up.data(), out.data());
+  EXPECT_TRUE(close(out.read(), {0, 0, 90, 1000}, 1e-6));
+}
+
+TEST(Pointwise, AddInPlace) {
+  for (DType t : float_types)
+    for (std::int64_t n : sizes) {
+      const Array a = random(n, t, 1), b = random(n, t, 2);
+      const Device inout(a, t);
+      add(space(), n, t, inout.data(), Device(b, t).data(), inout.data());
+      Array expected(a);
+      for (std::size_t i = 0; i < a.size(); ++i) expected[i] += b[i];
+      EXPECT_TRUE(close(inout.read(), expected, tolerance(t))) << name_of(t) << " n " << n;
+    }
+}
+
+TEST(Pointwise, CastRoundsToNearestEven) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Array values = {0, 1, 1 + 1.0 / 256, 1 + 3.0 / 256, -1 - 1.0 / 256, 3.4e38, -infinity};
+  const Array expected = {0, 1, 1, 1 + 4.0 / 256, -1, infinity, -infinity};
+  const auto n = static_cast<std::int64_t>(values.size());
+  const Device narrow(n, DType::bf16), wide(n, DType::f32);
+  cast(space(), n, DType::f32, Device(values, DType::f32).data(), DType::bf16, narrow.data());
+  cast(space(), n, DType::bf16, narrow.data(), DType::f32, wide.data());
+  EXPECT_EQ(narrow.read(), expected);
+  EXPECT_EQ(wide.read(), expected);
+}
+
+}  // namespace
+}  // namespace weft::kernels

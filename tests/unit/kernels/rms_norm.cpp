@@ -1,0 +1,83 @@
+#include "kernels/rms_norm.hpp"
+
+#include "rig.hpp"
+
+namespace weft::kernels {
+namespace {
+
+using namespace rig;
+
+constexpr float eps = 1e-5f;
+
+struct Case {
+  RowShape shape;
+  DType t;
+  double scale;  ///< of x; a small one makes eps count
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (DType t : float_types)
+    for (double scale : {1.0, 1e-3, 0.0})
+      for (std::int64_t size : odd_sizes) {
+        all.push_back({{5, size}, t, scale});
+        all.push_back({{size, 24}, t, scale});
+      }
+  return all;
+}
+
+testing::Message name(const Case& c) {
+  return testing::Message() << name_of(c.t) << " rows " << c.shape.rows << " dim " << c.shape.dim << " scale "
+                            << c.scale;
+}
+
+TEST(RmsNorm, ForwardMatchesTheReference) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(name(c));
+    const std::int64_t n = c.shape.rows * c.shape.dim;
+    const Array x = random(n, c.t, 1, c.scale);
+    const Array w = random(c.shape.dim, c.t, 2, 0.3, 1.0);
+    const Device y(n, c.t);
+    const Device rstd(c.shape.rows, DType::f32);
+    rms_norm(space(), c.shape, c.t, Device(x, c.t).data(), Device(w, c.t).data(), eps, y.data(),
+             rstd.as<float>());
+    const auto expected = reference::rms_norm(c.shape, x, w, static_cast<double>(eps));
+    EXPECT_TRUE(close(y.read(), expected.y, tolerance(c.t)));
+    EXPECT_TRUE(close(rstd.read(), expected.rstd, 2e-6));
+  }
+}
+
+TEST(RmsNorm, ForwardInPlace) {
+  const RowShape shape{3, 257};
+  const Array x = random(shape.rows * shape.dim, DType::f32, 1);
+  const Array w = random(shape.dim, DType::f32, 2);
+  const Device inout(x, DType::f32);
+  const Device rstd(shape.rows, DType::f32);
+  rms_norm(space(), shape, DType::f32, inout.data(), Device(w, DType::f32).data(), eps, inout.data(),
+           rstd.as<float>());
+  EXPECT_TRUE(close(inout.read(), reference::rms_norm(shape, x, w, static_cast<double>(eps)).y, 4e-6));
+}
+
+TEST(RmsNorm, BackwardMatchesTheReference) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(name(c));
+    const std::int64_t n = c.shape.rows * c.shape.dim;
+    const Array x = random(n, c.t, 1, c.scale);
+    const Array w = random(c.shape.dim, c.t, 2, 0.3, 1.0);
+    const Array dy = random(n, c.t, 3);
+    const auto forward = reference::rms_norm(c.shape, x, w, static_cast<double>(eps));
+    const Device x_device(x, c.t), w_device(w, c.t), dy_device(dy, c.t), rstd(forward.rstd, DType::f32);
+    const Device dx(n, c.t), dw(c.shape.dim, DType::f32);
+    const Buffer partial = scratch(rms_norm_grad_scratch_bytes(c.shape));
+    rms_norm_grad(space(), c.shape, c.t,
+                  {x_device.data(), w_device.data(), rstd.as<float>(), dy_device.data(), dx.data(), dw.data(),
+                   DType::f32, partial.data()});
+    const auto expected = reference::rms_norm_grad(c.shape, x, w, static_cast<double>(eps), dy);
+    // dx of a single element cancels: what remains is the rounding of its terms.
+    EXPECT_TRUE(close(dx.read(), expected.dx, c.shape.dim == 1 ? 0.3 : tolerance(c.t, 1e-5)));
+    EXPECT_TRUE(close(dw.read(), expected.dw, 1e-5));
+  }
+}
+
+}  // namespace
+}  // namespace weft::kernels

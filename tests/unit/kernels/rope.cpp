@@ -1,0 +1,69 @@
+#include "kernels/rope.hpp"
+
+#include <cmath>
+
+#include "rig.hpp"
+
+namespace weft::kernels {
+namespace {
+
+using namespace rig;
+
+Array table_of(std::int64_t max_pos, std::int64_t head_dim, float theta, RopeScaling scaling) {
+  std::vector<float> table(static_cast<std::size_t>(max_pos * head_dim));
+  fill_rope_table(table.data(), max_pos, head_dim, theta, scaling);
+  return Array(table.begin(), table.end());
+}
+
+TEST(Rope, TableWithoutScaling) {
+  const Array table = table_of(100, 8, 10000.0f, {});
+  for (int position = 0; position < 100; ++position)
+    for (int i = 0; i < 4; ++i) {
+      const double angle = position * std::pow(10000.0, -i / 4.0);
+      EXPECT_NEAR(table[static_cast<std::size_t>(position * 8 + 2 * i)], std::cos(angle), 1e-5);
+      EXPECT_NEAR(table[static_cast<std::size_t>(position * 8 + 2 * i + 1)], std::sin(angle), 1e-5);
+    }
+}
+
+TEST(Rope, Llama31Scaling) {
+  // theta 500000, D 128: frequency 0 is short (kept), 63 is long (divided by 8), 30 lies between. The
+  // expected frequencies are those of transformers' `_compute_llama3_parameters`, computed in fp64.
+  const RopeScaling scaling{true, 8, 1, 4, 8192};
+  const Array table = table_of(2, 128, 500000.0f, scaling);
+  const auto frequency = [&](int i) { return std::asin(table[static_cast<std::size_t>(128 + 2 * i + 1)]); };
+  const auto plain = [](int i) { return std::pow(500000.0, -i / 64.0); };
+  EXPECT_NEAR(std::asin(std::sin(1.0)), frequency(0), 1e-6);
+  EXPECT_NEAR(frequency(10) / plain(10), 1.0, 1e-6);
+  EXPECT_NEAR(frequency(63) / plain(63), 1.0 / 8, 1e-6);
+  const double wavelength = 2 * M_PI / plain(30);
+  ASSERT_GT(wavelength, 8192.0 / 4);
+  ASSERT_LT(wavelength, 8192.0);
+  const double smooth = (8192.0 / wavelength - 1) / (4 - 1);
+  EXPECT_NEAR(frequency(30) / plain(30), (1 - smooth) / 8 + smooth, 1e-6);
+}
+
+TEST(Rope, RotatesAndRotatesBack) {
+  for (DType t : float_types)
+    for (std::int64_t rows : odd_sizes)
+      for (std::int64_t head_dim : {2, 6, 64}) {
+        const RopeShape shape{rows, 3, head_dim};
+        const Array table = table_of(50, head_dim, 10000.0f, {});
+        const Tokens positions = random_tokens(rows, 50, 1);
+        const Array x = random(rows * 3 * head_dim, t, 2);
+        const Device inout(x, t);
+        const Device table_device(table, DType::f32);
+        const DeviceTokens positions_device(positions);
+        for (auto direction : {RopeDirection::forward, RopeDirection::backward}) {
+          const Array before = inout.read();
+          rope(space(), shape, t, inout.data(), positions_device.data(), table_device.as<float>(),
+               inout.data(), direction);
+          EXPECT_TRUE(
+              close(inout.read(), reference::rope(shape, before, positions, table, direction), tolerance(t)))
+              << name_of(t) << " rows " << rows << " head_dim " << head_dim;
+        }
+        EXPECT_TRUE(close(inout.read(), x, 2 * tolerance(t)));
+      }
+}
+
+}  // namespace
+}  // namespace weft::kernels

@@ -1,0 +1,150 @@
+#include "kernels/update.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/state_hash.hpp"
+#include "rig.hpp"
+
+namespace weft::kernels {
+namespace {
+
+using namespace rig;
+
+constexpr reference::AdamWSettings settings{1e-2, 0.9, 0.95, 1e-8, 0.1};
+
+/// The step block of step t, as the trainer fills it.
+StepBlock step_block(int t, const reference::AdamWSettings& s) {
+  StepBlock block;
+  block.lr = static_cast<float>(s.lr);
+  block.decay = static_cast<float>(1.0 - s.lr * s.weight_decay);
+  block.step_size = static_cast<float>(s.lr / (1.0 - std::pow(s.beta1, t)));
+  block.bias2_sqrt = static_cast<float>(std::sqrt(1.0 - std::pow(s.beta2, t)));
+  block.step = t;
+  return block;
+}
+
+struct State {
+  Device master, exp_avg, exp_avg_sq, param;
+};
+
+State state_of(const Array& initial, DType param_type) {
+  const Array zeros(initial.size(), 0.0);
+  return {Device(initial, DType::f32), Device(zeros, DType::f32), Device(zeros, DType::f32),
+          Device(static_cast<std::int64_t>(initial.size()), param_type)};
+}
+
+/// One adamw call on elements [begin, begin + n).
+void step_slice(const State& s, const Array& grad, std::int64_t begin, std::int64_t n, int t,
+                DType param_type) {
+  const Device g(grad, DType::f32), scale({0, 0.5, 0, 0}, DType::f32);
+  const StepBlock host = step_block(t, settings);
+  Buffer block(sizeof host, "test");
+  copy_to_device(space(), block.data(), &host, sizeof host);
+  const AdamW adam{settings.beta1, settings.beta2, static_cast<float>(settings.eps),
+                   reinterpret_cast<const StepBlock*>(block.data()), scale.as<float>()};
+  adamw(space(), n, adam, g.as<float>() + begin, s.master.as<float>() + begin, s.exp_avg.as<float>() + begin,
+        s.exp_avg_sq.as<float>() + begin, param_type,
+        s.param.as<std::byte>() + static_cast<std::size_t>(begin) * size_of(param_type));
+  fence(space());
+}
+
+TEST(AdamW, FollowsTheReferenceForTenSteps) {
+  for (std::int64_t n : odd_sizes) {
+    const Array initial = random(n, DType::f32, 1);
+    const State state = state_of(initial, DType::bf16);
+    const Array zeros(initial.size(), 0.0);
+    reference::AdamWState expected{initial, zeros, zeros};
+    for (int t = 1; t <= 10; ++t) {
+      Array grad = random(n, DType::f32, t, t == 3 ? 1e-6 : 1.0);
+      step_slice(state, grad, 0, n, t, DType::bf16);
+      for (double& g : grad) g *= 0.5;
+      reference::adamw(expected, settings, t, grad);
+    }
+    EXPECT_TRUE(close(state.master.read(), expected.param, 1e-6)) << n;
+    EXPECT_TRUE(close(state.exp_avg.read(), expected.exp_avg, 1e-6)) << n;
+    EXPECT_TRUE(close(state.exp_avg_sq.read(), expected.exp_avg_sq, 1e-6)) << n;
+    EXPECT_TRUE(close(state.param.read(), state.master.read(), 2.0 / 512)) << n;
+  }
+}
+
+TEST(AdamW, WrongHyperparametersShow) {
+  // A test of the test above: it must see a wrong eps, a missing decay, a wrong beta.
+  const Array initial = random(257, DType::f32, 1), zeros(257, 0.0);
+  const State state = state_of(initial, DType::bf16);
+  const Array grad = random(257, DType::f32, 2, 1e-6);
+  step_slice(state, grad, 0, 257, 1, DType::bf16);
+  Array half(grad);
+  for (double& g : half) g *= 0.5;
+  for (const reference::AdamWSettings& wrong : {reference::AdamWSettings{1e-2, 0.9, 0.95, 1e-7, 0.1},
+                                                reference::AdamWSettings{1e-2, 0.9, 0.95, 1e-8, 0.0},
+                                                reference::AdamWSettings{2e-2, 0.9, 0.95, 1e-8, 0.1}}) {
+    reference::AdamWState expected{initial, zeros, zeros};
+    reference::adamw(expected, wrong, 1, half);
+    EXPECT_FALSE(close(state.master.read(), expected.param, 1e-6));
+  }
+}
+
+TEST(AdamW, BitsDoNotDependOnTheSlice) {
+  const std::int64_t n = 256 * 37 + 19;
+  const Array initial = random(n, DType::f32, 1);
+  const State whole = state_of(initial, DType::bf16), cut = state_of(initial, DType::bf16);
+  for (int t = 1; t <= 3; ++t) {
+    const Array grad = random(n, DType::f32, 10 + t);
+    step_slice(whole, grad, 0, n, t, DType::bf16);
+    for (std::int64_t begin = 0; begin < n;) {
+      const std::int64_t count = std::min<std::int64_t>(256 * (1 + begin / 256 % 5), n - begin);
+      step_slice(cut, grad, begin, count, t, DType::bf16);
+      begin += count;
+    }
+  }
+  EXPECT_EQ(whole.master.bytes(), cut.master.bytes());
+  EXPECT_EQ(whole.exp_avg.bytes(), cut.exp_avg.bytes());
+  EXPECT_EQ(whole.exp_avg_sq.bytes(), cut.exp_avg_sq.bytes());
+  EXPECT_EQ(whole.param.bytes(), cut.param.bytes());
+}
+
+TEST(AdamW, FloatParameterIsTheMasterOrACopy) {
+  const Array initial = random(300, DType::f32, 1), grad = random(300, DType::f32, 2);
+  const State state = state_of(initial, DType::f32);
+  step_slice(state, grad, 0, 300, 1, DType::f32);
+  EXPECT_EQ(state.param.bytes(), state.master.bytes());
+}
+
+TEST(Accumulate, ReplacesAndAdds) {
+  for (DType t : float_types)
+    for (std::int64_t n : odd_sizes) {
+      const Array first = random(n, t, 1), second = random(n, t, 2);
+      const Device acc(n, DType::f32);
+      accumulate(space(), n, t, Device(first, t).data(), acc.as<float>(), Accumulate::replace);
+      EXPECT_EQ(acc.read(), first);
+      accumulate(space(), n, t, Device(second, t).data(), acc.as<float>(), Accumulate::add);
+      Array sum(first);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += second[i];
+      EXPECT_TRUE(close(acc.read(), sum, 1e-7));
+    }
+}
+
+TEST(StateHash, SlicesAddUpToTheWhole) {
+  const std::int64_t elements = 256 * 20 + 100;
+  std::vector<float> data(256 * 24, 0.0f);
+  const Array values = random(elements, DType::f32, 1);
+  for (std::size_t i = 0; i < values.size(); ++i) data[i] = static_cast<float>(values[i]);
+  const std::uint64_t whole = state_hash(space(), 256 * 24, data.data(), DType::f32, 0, elements, 7);
+  for (std::int64_t chunks : {1, 2, 3, 8, 12, 24}) {
+    std::uint64_t sum = 0;
+    for (std::int64_t first = 0; first < 24; first += chunks)
+      sum += state_hash(space(), std::min<std::int64_t>(chunks, 24 - first) * 256, data.data() + first * 256,
+                        DType::f32, first, elements - first * 256, 7);
+    EXPECT_EQ(sum, whole) << chunks;
+  }
+  data[static_cast<std::size_t>(elements)] = 1;  // padding
+  EXPECT_EQ(state_hash(space(), 256 * 24, data.data(), DType::f32, 0, elements, 7), whole);
+  EXPECT_NE(state_hash(space(), 256 * 24, data.data(), DType::f32, 0, elements, 8), whole);
+  EXPECT_NE(state_hash(space(), 256 * 24, data.data(), DType::f32, 1, elements, 7), whole);
+  data[static_cast<std::size_t>(elements) - 1] += 1;
+  EXPECT_NE(state_hash(space(), 256 * 24, data.data(), DType::f32, 0, elements, 7), whole);
+}
+
+}  // namespace
+}  // namespace weft::kernels

@@ -1,0 +1,143 @@
+#include "exec/trace.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "temporary_directory.hpp"
+
+namespace weft::exec {
+namespace {
+
+using nlohmann::json;
+
+json parsed(const Trace& trace, int rank = 0) {
+  return json::parse("[" + trace.events(rank, "node1") + "]");
+}
+
+std::vector<json> spans_of(const json& events) {
+  std::vector<json> spans;
+  for (const auto& event : events)
+    if (event.at("ph") == "X") spans.push_back(event);
+  return spans;
+}
+
+TEST(Trace, ARowALane) {
+  const Trace trace(4, {"data"});
+  std::map<int, std::string> rows;
+  for (const auto& event : parsed(trace, 3)) {
+    EXPECT_EQ(event.at("pid"), 3);
+    if (event.at("name") == "thread_name") rows[event.at("tid")] = event.at("args").at("name");
+    if (event.at("name") == "process_name") {
+      EXPECT_EQ(event.at("args").at("name"), "rank 3 (node1)");
+    }
+  }
+  EXPECT_EQ(rows, (std::map<int, std::string>{{0, "compute"}, {1, "gather"}, {2, "reduce"}, {3, "data"}}));
+}
+
+TEST(Trace, SpansKeepNanoseconds) {
+  Trace trace(4);
+  trace.set_origin(1'000'000);
+  trace.record(Lane::gather, {.name = "all_gather",
+                              .category = "comm",
+                              .path = "layers.3.attn",
+                              .start_ns = 1'002'003,
+                              .end_ns = 1'005'004,
+                              .bytes = 5'000'000'000,
+                              .step = 7});
+  trace.record(Lane::gather, {.name = "early", .start_ns = 998'999, .end_ns = 999'000});
+  const auto spans = spans_of(parsed(trace));
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_EQ(spans[0],
+            json::parse(R"({"ph": "X", "name": "all_gather", "cat": "comm", "pid": 0, "tid": 1, "ts": 2.003,
+    "dur": 3.001, "args": {"path": "layers.3.attn", "bytes": 5000000000, "step": 7}})"));
+  EXPECT_EQ(spans[1].at("ts"), -1.001);
+  EXPECT_EQ(spans[1].at("dur"), 0.001);
+  EXPECT_TRUE(spans[1].at("args").empty());
+}
+
+TEST(Trace, AnyNameIsValidJson) {
+  const std::string name = "a\"b\\c\n\t\x01/é";
+  Trace trace(1);
+  trace.record(Lane::compute, {.name = name, .category = name, .path = name});
+  const auto span = spans_of(parsed(trace)).at(0);
+  EXPECT_EQ(span.at("name"), name);
+  EXPECT_EQ(span.at("args").at("path"), name);
+}
+
+TEST(Trace, AFullRowDropsAndSaysSo) {
+  Trace trace(2);
+  for (int i = 0; i < 5; ++i) trace.record(Lane::reduce, {.name = "r", .start_ns = i, .end_ns = i});
+  EXPECT_EQ(trace.dropped(), 3);
+  const auto events = parsed(trace);
+  EXPECT_EQ(spans_of(events).size(), 2u);
+  EXPECT_NE(events.dump().find("reduce (3 spans dropped)"), std::string::npos);
+}
+
+TEST(Trace, LanesRecordFromTheirThreadsWhileAnotherReads) {
+  constexpr int n = 5'000;
+  Trace trace(n);
+  const auto work = [&](Lane lane) {
+    for (int i = 0; i < n; ++i)
+      trace.record(lane, {.name = name_of(lane), .start_ns = i, .end_ns = i + 1, .step = i});
+  };
+  std::thread compute(work, Lane::compute), gather(work, Lane::gather), reduce(work, Lane::reduce);
+  for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(parsed(trace));
+  compute.join(), gather.join(), reduce.join();
+  std::map<int, std::int64_t> next;
+  for (const auto& span : spans_of(parsed(trace))) {
+    const int row = span.at("tid");
+    ASSERT_EQ(span.at("args").at("step"), next[row]++);
+    ASSERT_EQ(span.at("name"), name_of(static_cast<Lane>(row)));
+  }
+  EXPECT_EQ(next, (std::map<int, std::int64_t>{{0, n}, {1, n}, {2, n}}));
+}
+
+TEST(Trace, ScopeMeasuresTime) {
+  Trace trace(1);
+  const auto before = Trace::now_ns();
+  {
+    const TraceScope scope(trace, row_of(Lane::compute), {.name = "sleep"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const double limit = static_cast<double>(Trace::now_ns() - before) / 1000;
+  const double us = spans_of(parsed(trace)).at(0).at("dur");
+  EXPECT_GE(us, 5000);
+  EXPECT_LE(us, limit);
+}
+
+TEST(Trace, OffRecordsNothing) {
+  Trace trace;
+  EXPECT_FALSE(trace.on());
+  trace.record(Lane::compute, {.name = "x"});
+  { const TraceScope scope(trace, row_of(Lane::reduce), {.name = "y"}); }
+  EXPECT_EQ(trace.dropped(), 0);
+  EXPECT_TRUE(spans_of(parsed(trace)).empty());
+}
+
+TEST(Trace, RanksMergeIntoOneFile) {
+  const test::TemporaryDirectory directory;
+  std::vector<std::string> events;
+  for (int rank = 0; rank < 3; ++rank) {
+    Trace trace(1);
+    trace.record(Lane::compute, {.name = "matmul", .start_ns = rank, .end_ns = rank + 1});
+    events.push_back(trace.events(rank, "n"));
+  }
+  ASSERT_TRUE(write_trace(directory / "trace.json", events));
+  const auto file = json::parse(test::read_file(directory / "trace.json"));
+  const auto spans = spans_of(file.at("traceEvents"));
+  ASSERT_EQ(spans.size(), 3u);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(spans[static_cast<std::size_t>(rank)].at("pid"), rank);
+}
+
+TEST(Trace, AFileThatCannotBeWrittenIsAWarning) {
+  EXPECT_FALSE(write_trace("/nowhere/trace.json", {}));
+  EXPECT_FALSE(write_trace("/dev/full", {}));
+}
+
+}  // namespace
+}  // namespace weft::exec
