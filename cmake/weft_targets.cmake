@@ -18,7 +18,8 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug" OR WEFT_SANITIZE)
   target_compile_definitions(weft_options INTERFACE WEFT_DEBUG)
 endif()
 if(WEFT_CUDA)
-  target_compile_definitions(weft_options INTERFACE WEFT_CUDA)
+  # nvcc cannot evaluate fmt 9's consteval format strings.
+  target_compile_definitions(weft_options INTERFACE WEFT_CUDA FMT_CONSTEVAL=)
 endif()
 
 function(weft_library name)

@@ -12,6 +12,7 @@
 
 #include "base/dtype.hpp"
 #include "base/lane.hpp"
+#include "comm/accumulate.hpp"
 #include "comm/event.hpp"
 
 namespace weft::comm {
@@ -26,7 +27,6 @@ enum class Op : std::uint8_t {
   recv,
   barrier
 };
-enum class Accumulate : std::uint8_t { replace, add };
 enum class ReduceOp : std::uint8_t { sum, max, min };
 /// canonical: added in rank order, the same bits for any back end. native: the library's own order (host back
 /// ends: canonical).

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/dtype.hpp"
-#include "comm/channel.hpp"
+#include "comm/accumulate.hpp"
 
 namespace weft::comm::detail {
 

@@ -32,6 +32,7 @@ std::vector<int> Mesh::group(int rank, int axis) const {
   for (int i = static_cast<int>(axes_.size()) - 1; i > axis; --i) stride *= size(i);
   const int first = rank - coordinate(rank, axis) * stride;
   std::vector<int> ranks;
+  ranks.reserve(static_cast<std::size_t>(size(axis)));
   for (int i = 0; i < size(axis); ++i) ranks.push_back(first + i * stride);
   return ranks;
 }

@@ -11,7 +11,6 @@ namespace weft::plan {
 namespace {
 
 using ir::Node;
-using ir::Op;
 using ir::ValueId;
 
 void set_locations(Plan& plan, const BufferTable& table) {

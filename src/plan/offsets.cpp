@@ -10,7 +10,7 @@ namespace {
 using Order = std::vector<std::size_t>;
 
 /// Greedy by size compares every pair of buffers; beyond this many, only the sweep in program order is tried.
-constexpr std::size_t greedy_limit = 30000;
+constexpr std::size_t greedy_limit = 10000;
 
 /// Puts each buffer, in the given order, into the lowest gap between the buffers already placed that are held at the same time.
 std::int64_t place_in_order(std::vector<Buffer>& buffers, const Order& order) {
@@ -31,6 +31,26 @@ std::int64_t place_in_order(std::vector<Buffer>& buffers, const Order& order) {
     size = std::max(size, offset + buffer.bytes);
   }
   return size;
+}
+
+/// Places the buffers by falling key, then a few times more with those first that stood at the arena's end. Keeps the layout when
+/// it is smaller than `best`; returns the smaller size.
+template <class Key>
+std::int64_t improve(std::vector<Buffer>& buffers, Key&& key, std::int64_t best) {
+  constexpr int attempts = 12;
+  std::vector<Buffer> tried = buffers;
+  Order order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return key(buffers[a]) > key(buffers[b]); });
+  for (int i = 0; i < attempts; ++i) {
+    const std::int64_t size = place_in_order(tried, order);
+    if (size < best) {
+      buffers = tried;
+      best = size;
+    }
+    std::stable_partition(order.begin(), order.end(), [&](auto b) { return tried[b].offset + tried[b].bytes == size; });
+  }
+  return best;
 }
 
 /// Best fit over the free gaps, buffer by buffer in program order: n log n.
@@ -104,14 +124,11 @@ std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse) {
   }
   const std::int64_t swept = sweep(buffers);
   if (buffers.size() > greedy_limit) return swept;
-  std::vector<Buffer> greedy = buffers;
-  Order order(buffers.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return buffers[a].bytes > buffers[b].bytes; });
-  const std::int64_t size = place_in_order(greedy, order);
-  if (size >= swept) return swept;
-  buffers = std::move(greedy);
-  return size;
+  const auto held = [](const Buffer& b) { return static_cast<double>(b.last - b.first + 1); };
+  const auto bytes = [](const Buffer& b) { return static_cast<double>(b.bytes); };
+  std::int64_t size = improve(buffers, bytes, swept);
+  size = improve(buffers, held, size);
+  return improve(buffers, [&](const Buffer& b) { return held(b) * bytes(b); }, size);
 }
 
 std::int64_t live_peak(const std::vector<Buffer>& buffers) {

@@ -43,14 +43,16 @@ std::vector<Unit> sample_units() {
                                       {"layers.0.attn.wk", {11, 33}, 0},
                                       {"layers.0.attn.wv", {11, 33}, 0}}),
           make_unit("layers.0.ffn", {{"layers.0.ffn.w1", {71, 33}, 0}, {"layers.0.ffn.w2", {33, 71}, 0}}),
-          make_unit("experts", {{"experts.w", {7, 13, 5}, 0}}), make_unit("tiny", {{"tiny.scale", {3}, 0}})};
+          make_unit("experts", {{"experts.w", {7, 13, 5}, 0}}), make_unit("tiny", {{"tiny.scale", {33}, 0}})};
 }
 
 std::vector<Unit> regrouped_units() {
   const auto units = sample_units();
-  std::vector<Parameter> first = {units[4].parameters[0], units[2].parameters[0], units[2].parameters[1]};
-  std::vector<Parameter> second = {units[1].parameters[3], units[1].parameters[1], units[0].parameters[0],
-                                   units[1].parameters[0], units[1].parameters[2], units[3].parameters[0]};
+  // tiny.scale ends where wq begins, each in its own unit: the two must not be read as one run.
+  std::vector<Parameter> first = {units[4].parameters[0], units[1].parameters[1], units[2].parameters[0],
+                                  units[2].parameters[1]};
+  std::vector<Parameter> second = {units[1].parameters[3], units[0].parameters[0], units[1].parameters[0],
+                                   units[1].parameters[2], units[3].parameters[0]};
   return {make_unit("all.first", first), make_unit("all.second", second)};
 }
 

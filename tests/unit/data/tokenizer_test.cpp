@@ -64,8 +64,9 @@ class SentencePiece : public ::testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() {
     directory_ = new TemporaryDirectory;
-    write_file(text_path(), made_up_text(300000) + "in 1913, of 1913 and of 1912: 19.13 \n" +
-                                "\xc3\xa9t\xc3\xa9 \xe2\x96\x81 \xff\n");
+    std::string text = made_up_text(300000) + "\xc3\xa9t\xc3\xa9 \xe2\x96\x81 \xff\n";
+    for (int i = 0; i < 2000; ++i) text += "in 1913\n\n";
+    write_file(text_path(), text);
   }
   static void TearDownTestSuite() { delete directory_; }
 

@@ -1,0 +1,11 @@
+// Whether a reduction replaces its output or adds to it. Apart from channel.hpp because device sources, which
+// CMake 3.25 and CUDA 13 compile as C++17, need it.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::comm {
+
+enum class Accumulate : std::uint8_t { replace, add };
+
+}  // namespace weft::comm
