@@ -25,7 +25,7 @@ model=$data/quickstart.model
 if [ -s "$model" ] && [ -s $data/quickstart.train.bin ] && [ -s $data/quickstart.valid.bin ]; then
   echo "already there: $model, $data/quickstart.{train,valid}.bin"
 else
-  "$weft" data tokenize --tokenizer sentencepiece --vocab 4096 --model "$model" \
+  "$weft" data tokenize --separator '\n\n\n' --tokenizer sentencepiece --vocab 4096 --model "$model" \
     --train $data/quickstart.train.bin --valid $data/quickstart.valid.bin "$text"
 fi
 
