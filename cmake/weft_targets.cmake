@@ -18,8 +18,8 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug" OR WEFT_SANITIZE)
   target_compile_definitions(weft_options INTERFACE WEFT_DEBUG)
 endif()
 if(WEFT_CUDA)
-  # nvcc cannot evaluate fmt 9's consteval format strings.
-  target_compile_definitions(weft_options INTERFACE WEFT_CUDA FMT_CONSTEVAL=)
+  # nvcc cannot evaluate fmt 9's consteval format strings, and fmt takes it for a compiler without constexpr.
+  target_compile_definitions(weft_options INTERFACE WEFT_CUDA FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
 endif()
 
 function(weft_library name)

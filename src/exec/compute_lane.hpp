@@ -1,7 +1,6 @@
 // The compute lane: on the host the main thread, on CUDA a stream.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "comm/event.hpp"
@@ -18,9 +17,8 @@ class ComputeLane {
 
   /// What is enqueued from here on runs after `event`. Blocks the host only where the lane is the host.
   void wait(const comm::Event& event);
-  /// All that was enqueued so far is done when (timeline, value) is; values rise.
-  void mark(std::uint64_t value);
-  comm::Event event(std::uint64_t value);
+  /// The event of all that was enqueued so far.
+  comm::Event mark();
   /// Blocks the host until all that was enqueued is done.
   void finish();
 

@@ -5,14 +5,19 @@ namespace weft::exec {
 struct ComputeLane::Impl {
   kernels::Space& space;
   comm::HostTimeline timeline;
+  std::uint64_t marks = 0;
 };
 
 ComputeLane::ComputeLane(kernels::Space& space) : impl_(new Impl{space, {}}) {}
 ComputeLane::~ComputeLane() = default;
 
 void ComputeLane::wait(const comm::Event& event) { comm::sync(event); }
-void ComputeLane::mark(std::uint64_t value) { impl_->timeline.complete(value); }
-comm::Event ComputeLane::event(std::uint64_t value) { return {&impl_->timeline, value}; }
+
+comm::Event ComputeLane::mark() {
+  impl_->timeline.complete(++impl_->marks);
+  return {&impl_->timeline, impl_->marks};
+}
+
 void ComputeLane::finish() { kernels::fence(impl_->space); }
 
 }  // namespace weft::exec

@@ -41,18 +41,12 @@ void Executor::bind() {
     bound.signals = waited_for.contains({instruction.lane, instruction.sequence});
     if (instruction.lane == Lane::compute) {
       bound.kernel = bind_kernel(plan_.graph, node, device_, locate, scratch);
-      compute_count_ = instruction.sequence;
     } else {
       bound.collective = bind_collective(plan_.graph, node, device_, locate, scratch);
-      events_[static_cast<std::size_t>(instruction.lane)].resize(instruction.sequence);
     }
+    events_[static_cast<std::size_t>(instruction.lane)].resize(instruction.sequence);
     bound_.push_back(std::move(bound));
   }
-}
-
-comm::Event Executor::event_of(const plan::Wait& wait) {
-  if (wait.lane == Lane::compute) return compute_.event(compute_base_ + wait.sequence);
-  return events_[static_cast<std::size_t>(wait.lane)][wait.sequence - 1];
 }
 
 void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
@@ -60,7 +54,7 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
   const ir::Node& node = plan_.graph.node(instruction.node);
   if (mode == Run::full && !instruction.waits.empty()) {
     const double before = now();
-    for (const plan::Wait& wait : instruction.waits) compute_.wait(event_of(wait));
+    for (const plan::Wait& wait : instruction.waits) compute_.wait(event_of(wait.lane, wait.sequence));
     waiting_ += now() - before;
   }
   Span span;
@@ -79,22 +73,22 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
     span.end_ns = Trace::now_ns();
     trace->record(Lane::compute, span);
   }
-  if (bound.signals) compute_.mark(compute_base_ + instruction.sequence);
+  if (bound.signals) event_of(Lane::compute, instruction.sequence) = compute_.mark();
 }
 
 void Executor::start_collective(const Bound& bound) {
   const plan::Instruction& instruction = *bound.instruction;
   std::array<comm::Event, lane_count> deps;
   std::size_t n = 0;
-  for (const plan::Wait& wait : instruction.waits) deps[n++] = event_of(wait);
-  events_[static_cast<std::size_t>(instruction.lane)][instruction.sequence - 1] = bound.collective(std::span(deps.data(), n));
+  for (const plan::Wait& wait : instruction.waits) deps[n++] = event_of(wait.lane, wait.sequence);
+  event_of(instruction.lane, instruction.sequence) = bound.collective(std::span(deps.data(), n));
 }
 
 void Executor::record_collectives(Trace& trace) {
   for (const comm::Record& record : device_.log->stop())
     for (const Bound& bound : bound_) {
       const plan::Instruction& i = *bound.instruction;
-      if (i.lane != record.lane || i.lane == Lane::compute || event_of({i.lane, i.sequence}).value != record.sequence) continue;
+      if (i.lane != record.lane || i.lane == Lane::compute || event_of(i.lane, i.sequence).value != record.sequence) continue;
       const ir::Node& node = plan_.graph.node(i.node);
       Span span{name_of(node.op), "comm", node.module, record.start_ns, record.end_ns};
       span.bytes = static_cast<std::int64_t>(record.bytes);
@@ -117,9 +111,8 @@ Times Executor::run(Run mode, Trace* trace) {
   }
   compute_.finish();
   if (mode == Run::full)
-    for (const auto& lane : events_)
-      if (!lane.empty()) comm::sync(lane.back());
-  compute_base_ += compute_count_;
+    for (const Lane lane : {Lane::gather, Lane::reduce})
+      if (const auto& events = events_[static_cast<std::size_t>(lane)]; !events.empty()) comm::sync(events.back());
   if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);
   Times times;
   times.step = now() - start;

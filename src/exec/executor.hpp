@@ -44,7 +44,7 @@ class Executor {
   };
   void bind();
   std::byte* address(const plan::Location& location) const;
-  comm::Event event_of(const plan::Wait& wait);
+  comm::Event& event_of(Lane lane, std::uint64_t sequence) { return events_[static_cast<std::size_t>(lane)][sequence - 1]; }
   void run_kernel(const Bound& bound, Run mode, Trace* trace);
   void start_collective(const Bound& bound);
   void record_collectives(Trace& trace);
@@ -55,9 +55,7 @@ class Executor {
   int rank_;
   ComputeLane compute_;
   std::vector<Bound> bound_;
-  std::vector<comm::Event> events_[lane_count];  ///< by lane and sequence - 1; of the collectives of this run
-  std::uint64_t compute_base_ = 0;               ///< compute sequences of earlier runs
-  std::uint64_t compute_count_ = 0;
+  std::vector<comm::Event> events_[lane_count];  ///< by lane and sequence - 1; of this run's collectives and of kernels that signal
   double waiting_ = 0;
 };
 
