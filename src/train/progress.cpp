@@ -98,7 +98,8 @@ std::string Progress::text(std::size_t columns) const {
   for (const auto& field : fields) {
     if (field.empty()) continue;
     if (line.size() + 2 + field.size() > columns) break;
-    line += "  " + field;
+    line += "  ";
+    line += field;
   }
   return line.substr(0, columns);
 }
@@ -108,12 +109,12 @@ void Progress::draw() {
     const std::size_t columns =
         options_.width > 0 ? static_cast<std::size_t>(options_.width) : terminal_columns(options_.out);
     // The last column stays free: some terminals wrap as soon as it is written. \x1b[K clears the rest.
-    std::fputs(("\r" + text(columns - 1) + "\x1b[K").c_str(), options_.out);
+    std::fputs(fmt::format("\r{}\x1b[K", text(columns - 1)).c_str(), options_.out);
     line_open_ = true;
   } else {
     const std::size_t columns = options_.width > 0 ? static_cast<std::size_t>(options_.width)
                                                    : std::numeric_limits<std::size_t>::max();
-    std::fputs((text(columns) + "\n").c_str(), options_.out);
+    std::fputs(fmt::format("{}\n", text(columns)).c_str(), options_.out);
   }
   std::fflush(options_.out);
   drawn_step_ = last_.step;

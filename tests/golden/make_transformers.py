@@ -78,4 +78,5 @@ def make(f):
     torch.set_num_threads(1)
     add_model(f, "gqa", Spec(dim=24, layers=2, heads=4, kv_heads=2, ffn=40, vocab=61, rope_theta=10000.0), seed=31)
     add_model(f, "scaled_tied", Spec(dim=32, layers=2, heads=2, kv_heads=1, ffn=48, vocab=53, rope_theta=500000.0, norm_eps=1e-6, tied=True,
-                                     scaling=Scaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_seq=32)), seed=41)
+                                     # Pairs below, inside (the wave of 32 tokens) and above the blended range of 16 to 64.
+                                     scaling=Scaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_seq=64)), seed=41)

@@ -35,11 +35,14 @@ class Transformers : public ::testing::TestWithParam<const char*> {
     sets.push_back(fmt::format("model.tie_embeddings={}", attr("tied") != 0));
     if (file().has_attr(GetParam(), "rope_scaling_factor")) {
       for (const char* key : {"factor", "low_freq_factor", "high_freq_factor"})
-        sets.push_back(fmt::format("model.rope_scaling.{}={}", key, attr(std::string("rope_scaling_") + key)));
-      sets.push_back(fmt::format("model.rope_scaling.original_max_position={}", attr("rope_scaling_original_seq")));
+        sets.push_back(
+            fmt::format("model.rope_scaling.{}={}", key, attr(std::string("rope_scaling_") + key)));
+      sets.push_back(
+          fmt::format("model.rope_scaling.original_max_position={}", attr("rope_scaling_original_seq")));
     }
     sets.push_back(fmt::format("data.seq={}", attr("seq")));
-    for (const char* key : {"batch", "global_batch"}) sets.push_back(fmt::format("data.{}={}", key, attr("batch")));
+    for (const char* key : {"batch", "global_batch"})
+      sets.push_back(fmt::format("data.{}={}", key, attr("batch")));
     sets.insert(sets.end(), changes.begin(), changes.end());
     return test::small_deck(sets);
   }
@@ -106,7 +109,8 @@ TEST_P(Transformers, Gradients) {
   std::size_t compared = 0;
   for (const Unit& unit : weft.units())
     for (const Parameter& p : unit.parameters) {
-      const double d = distance(weft.gradient(unit, p), file().f32(path("gradients/" + p.path)), 1.0 / static_cast<double>(inputs.size()));
+      const double d = distance(weft.gradient(unit, p), file().f32(path("gradients/" + p.path)),
+                                1.0 / static_cast<double>(inputs.size()));
       EXPECT_LT(d, tolerance) << p.path;
       ++compared;
     }
@@ -117,12 +121,15 @@ TEST_P(Transformers, Gradients) {
 TEST_P(Transformers, MistakesShow) {
   std::vector<std::string> mistakes = {"model.norm_eps=2e-5", "model.rope_theta=20000"};
   if (file().has_attr(GetParam(), "rope_scaling_factor"))
-    mistakes.insert(mistakes.end(), {"model.rope_scaling.factor=7", "model.rope_scaling.low_freq_factor=1.5", "model.rope_scaling.original_max_position=40"});
+    mistakes.insert(mistakes.end(),
+                    {"model.rope_scaling.factor=7", "model.rope_scaling.low_freq_factor=1.5",
+                     "model.rope_scaling.high_freq_factor=3", "model.rope_scaling.original_max_position=60"});
   const auto seq = static_cast<std::size_t>(attr("seq"));
   for (const std::string& mistake : mistakes) {
     OneRank weft = model(OneRank::Program::logits, {mistake});
     load(weft);
-    EXPECT_GT(distance(all_logits(weft, tokens(0), seq), file().f32(path("logits"))), 3 * tolerance) << mistake;
+    EXPECT_GT(distance(all_logits(weft, tokens(0), seq), file().f32(path("logits"))), 3 * tolerance)
+        << mistake;
   }
 }
 

@@ -34,17 +34,22 @@ void OneRank::run(std::span<const std::int32_t> tokens, std::span<const std::int
   buffers_.upload(session_, 0);
   const StepBlock block;
   if (session_.memory().has(passes::step_name))
-    kernels::copy_to_device(session_.space(), session_.memory().storage(passes::step_name), &block, sizeof block);
+    kernels::copy_to_device(session_.space(), session_.memory().storage(passes::step_name), &block,
+                            sizeof block);
   executor_->run(exec::Run::full);
 }
 
-std::vector<float> OneRank::logits() { return read(model::logits_name, 0, deck_.data.seq * deck_.model.vocab); }
+std::vector<float> OneRank::logits() {
+  return read(model::logits_name, 0, deck_.data.seq * deck_.model.vocab);
+}
 
 std::vector<float> OneRank::gradient(const Unit& unit, const Parameter& parameter) {
   return read("grad." + unit.path, parameter.offset, element_count(parameter.shape));
 }
 
-std::vector<float> OneRank::report() { return read(passes::report_name, 0, 4); }
+std::vector<float> OneRank::report() {
+  return read(passes::report_name, 0, 4);
+}
 
 std::vector<float> OneRank::read(std::string_view storage, std::int64_t first, std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));

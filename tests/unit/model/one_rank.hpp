@@ -21,11 +21,13 @@ class OneRank {
 
   const std::vector<Unit>& units() const { return state_->units(); }
   /// Call publish() after the last one.
-  void set_parameter(const std::string& path, std::span<const float> values) { state_->set_parameter(path, values); }
+  void set_parameter(const std::string& path, std::span<const float> values) {
+    state_->set_parameter(path, values);
+  }
   void publish() { state_->publish(); }
 
-  /// Runs the plan, with a learning rate of zero, on tokens [rows, seq] at positions 0 .. seq - 1. Targets are not read by a
-  /// logits plan.
+  /// Runs the plan, with a learning rate of zero, on tokens [rows, seq] at positions 0 .. seq - 1. Targets
+  /// are not read by a logits plan.
   void run(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets = {});
 
   /// [seq, vocab], of a logits plan.

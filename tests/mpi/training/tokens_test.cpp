@@ -1,0 +1,57 @@
+// Ranks that hold different numbers of valid targets, and the weights that they start from.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "support/kokkos_environment.hpp"
+#include "support/mpi_environment.hpp"
+#include "support/small_deck.hpp"
+#include "train/trainer.hpp"
+#include "unit/model/uneven_batches.hpp"
+
+namespace weft {
+namespace {
+
+struct Curve {
+  std::vector<double> losses, norms;
+  std::vector<std::int64_t> tokens;
+  std::uint64_t hash = 0;
+  bool operator==(const Curve&) const = default;
+};
+
+Curve train_uneven(const std::string& mode, comm::World& world) {
+  const Deck deck = test::small_deck({"parallel.mode=" + mode});
+  const test::UnevenBatches batches({deck.data.batch, deck.data.global_batch, deck.data.seq},
+                                    deck.model.vocab);
+  train::Trainer trainer(deck, world, std::make_unique<test::UnevenBatches>(batches));
+  Curve curve;
+  for (int step = 0; step < 4; ++step) {
+    const train::StepMetrics m = trainer.train_step();
+    curve.losses.push_back(m.loss);
+    curve.norms.push_back(*m.grad_norm);
+    curve.tokens.push_back(m.tokens);
+    EXPECT_EQ(m.tokens, batches.valid_in_step(step));
+  }
+  curve.hash = trainer.state().hash();
+  return curve;
+}
+
+TEST(UnevenTokens, WeighTheSameOnAnyNumberOfRanks) {
+  const auto self = comm::make_self_world();
+  const Curve alone = train_uneven("fsdp", *self);
+  EXPECT_NE(alone.tokens[0], alone.tokens[1]) << "steps are to differ";
+  for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"})
+    EXPECT_EQ(train_uneven(mode, test::world()), alone) << mode;
+}
+
+TEST(InitialWeights, AreTheSameOnAnyNumberOfRanks) {
+  const auto self = comm::make_self_world();
+  const auto initial = [](const std::string& mode, comm::World& world) {
+    return train::Trainer(test::small_deck({"parallel.mode=" + mode}), world).state().hash();
+  };
+  const std::uint64_t alone = initial("fsdp", *self);
+  for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"})
+    EXPECT_EQ(initial(mode, test::world()), alone) << mode;
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,33 @@
+// A Kokkos tool inside the test program: what Kokkos is asked to do while it stands.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace weft::test {
+
+/// One at a time. Events of all threads are recorded; create and destroy it while no kernel runs.
+class KokkosTool {
+ public:
+  struct Kernel {
+    std::string name;
+    std::string region;     ///< the innermost open one; empty without
+    std::size_t depth = 0;  ///< regions open
+  };
+  struct Recorded {
+    std::vector<Kernel> kernels;           ///< parallel_for, _reduce and _scan
+    std::vector<std::string> allocations;  ///< labels of data that Kokkos allocated
+    std::vector<std::string> deep_copies;  ///< labels of their sources
+    std::vector<std::string> fences;
+  };
+
+  KokkosTool();
+  ~KokkosTool();
+  KokkosTool(const KokkosTool&) = delete;
+  KokkosTool& operator=(const KokkosTool&) = delete;
+
+  const Recorded& recorded() const;
+  std::size_t open_regions() const;
+};
+
+}  // namespace weft::test

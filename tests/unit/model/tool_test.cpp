@@ -1,0 +1,94 @@
+// What a profiler sees of a steady training step: no allocation, and every kernel by name, in the region of
+// its module.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "support/kokkos_environment.hpp"
+#include "support/small_deck.hpp"
+#include "train/trainer.hpp"
+#include "unit/model/kokkos_tool.hpp"
+
+namespace weft {
+namespace {
+
+using test::KokkosTool;
+
+/// The third step of the small model, with accumulation.
+KokkosTool::Recorded steady_step(const std::vector<std::string>& changes) {
+  std::vector<std::string> sets{"data.global_batch=3"};
+  sets.insert(sets.end(), changes.begin(), changes.end());
+  const auto world = comm::make_self_world();
+  train::Trainer trainer(test::small_deck(sets), *world);
+  trainer.train_step();
+  trainer.train_step();
+  const KokkosTool tool;
+  trainer.train_step();
+  EXPECT_EQ(tool.open_regions(), 0);
+  return tool.recorded();
+}
+
+bool is_copy(const KokkosTool::Kernel& kernel) {
+  return kernel.name == "weft::memory::copy";
+}
+
+class Tool : public ::testing::TestWithParam<const char*> {
+ protected:
+  const KokkosTool::Recorded recorded_ = steady_step({std::string("precision.params=") + GetParam()});
+};
+
+TEST_P(Tool, SeesNoAllocation) {
+  ASSERT_FALSE(recorded_.kernels.empty());
+  EXPECT_EQ(recorded_.allocations, std::vector<std::string>{});
+}
+
+TEST_P(Tool, SeesNames) {
+  for (const KokkosTool::Kernel& kernel : recorded_.kernels)
+    EXPECT_TRUE(kernel.name.starts_with("weft::")) << kernel.name;
+  for (const std::string& fence : recorded_.fences)
+    EXPECT_TRUE(fence.starts_with("weft::") || fence.starts_with("Kokkos::Tools::"))
+        << fence;  // the latter: for the tool's sake
+}
+
+/// Inputs are copied before the plan runs, outside of any module.
+TEST_P(Tool, SeesModules) {
+  std::set<std::string> modules;
+  for (const KokkosTool::Kernel& kernel : recorded_.kernels) {
+    EXPECT_EQ(kernel.depth, is_copy(kernel) ? 0 : 1) << kernel.name << " in " << kernel.region;
+    modules.insert(kernel.region);
+  }
+  EXPECT_EQ(modules, (std::set<std::string>{"", "embed", "layers.0.attn", "layers.0.ffn", "layers.1.attn",
+                                            "layers.1.ffn", "head", "loss", "clip"}));
+}
+
+TEST_P(Tool, SeesEachKernelWhereItBelongs) {
+  std::map<std::string, std::map<std::string, int>> launches;  // by kernel and region
+  for (const KokkosTool::Kernel& kernel : recorded_.kernels) ++launches[kernel.name][kernel.region];
+  using ByRegion = std::map<std::string, int>;
+  EXPECT_EQ(launches["weft::attention::forward"], (ByRegion{{"layers.0.attn", 3}, {"layers.1.attn", 3}}));
+  EXPECT_EQ(launches["weft::swiglu::backward"], (ByRegion{{"layers.0.ffn", 3}, {"layers.1.ffn", 3}}));
+  EXPECT_EQ(launches["weft::embedding::forward"], (ByRegion{{"embed", 3}}));
+  EXPECT_EQ(launches["weft::cross_entropy::forward"], (ByRegion{{"loss", 3}}));
+  EXPECT_EQ(launches["weft::clip_scale::scale"], (ByRegion{{"clip", 1}}));
+  EXPECT_EQ(launches["weft::adamw::step"], (ByRegion{{"embed", 1},
+                                                     {"layers.0.attn", 1},
+                                                     {"layers.0.ffn", 1},
+                                                     {"layers.1.attn", 1},
+                                                     {"layers.1.ffn", 1},
+                                                     {"head", 1}}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, Tool, ::testing::Values("f32", "bf16"));
+
+/// The allocations that the tests above would see.
+TEST(KokkosTool, SeesAllocations) {
+  const KokkosTool tool;
+  const auto world = comm::make_self_world();
+  const train::Trainer trainer(test::small_deck({}), *world);
+  EXPECT_EQ(!tool.recorded().allocations.empty(), !kernels::device_is_host());
+}
+
+}  // namespace
+}  // namespace weft
