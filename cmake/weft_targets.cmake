@@ -23,7 +23,7 @@ if(WEFT_CUDA)
 endif()
 
 function(weft_library name)
-  cmake_parse_arguments(A "" "INCLUDE_AS" "SOURCES;KOKKOS;DEPS" ${ARGN})
+  cmake_parse_arguments(A "" "" "SOURCES;KOKKOS;DEPS" ${ARGN})
   add_library(weft_${name} STATIC ${A_SOURCES} ${A_KOKKOS})
   add_library(weft::${name} ALIAS weft_${name})
   # Headers are included as "<folder>/<header>". Each target exports a directory that holds only a link to its own folder.

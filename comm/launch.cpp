@@ -33,14 +33,17 @@ Launch read_launch(const std::function<const char*(const char*)>& variable) {
   if (!by_mpirun && is_set("SLURM_STEP_ID")) {
     launch.slurm_tasks =
         number(variable(is_set("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS"));
+    launch.slurm_task = number(variable("SLURM_PROCID"));
   }
   launch.ranks = by_mpirun || by_pmi || launch.slurm_tasks > 1;
   return launch;
 }
 
 void check_slurm_tasks(const Launch& launch, int ranks) {
+  if (launch.slurm_tasks == 0 || launch.slurm_tasks == ranks) return;
+  if (launch.slurm_task != 0) throw Error(ExitCode::bad_input, "");
   WEFT_VALIDATE(
-      launch.slurm_tasks == 0 || launch.slurm_tasks == ranks,
+      false,
       "Slurm started {} tasks but MPI sees {} rank(s) (srun and the MPI library do not speak the same PMI); "
       "use srun --mpi=pmix, or mpirun inside the job",
       launch.slurm_tasks, ranks);

@@ -11,8 +11,8 @@
 
 namespace {
 
-/// One line for each line of the message. The world is gone by now, but other ranks may still wait for this one: they are ended,
-/// too. An empty message leaves the speaking to rank 0, and gives it the time to do so.
+/// One line for each line of the message. The world is gone by now, but other ranks may still wait for this
+/// one: they are ended, too. An empty message leaves the speaking to rank 0, and gives it the time to do so.
 [[noreturn]] void fail(std::string_view message, int code) {
   if (message.empty()) std::this_thread::sleep_for(std::chrono::seconds(2));
   while (!message.empty()) {

@@ -1,5 +1,5 @@
-// Errors. WEFT_VALIDATE guards the user's input and always runs; WEFT_EXPECT guards our own logic and runs in debug builds.
-// Messages read "PROBLEM (WHY) SUGGESTION". Only main() catches.
+// Errors. WEFT_VALIDATE guards the user's input and always runs; WEFT_EXPECT guards our own logic and runs in
+// debug builds. Messages read "PROBLEM (WHY) SUGGESTION". Only main() catches.
 #pragma once
 
 #include <fmt/core.h>
@@ -35,12 +35,13 @@ namespace detail {
     if (!(condition)) ::weft::detail::fail_validate(::fmt::format(__VA_ARGS__)); \
   } while (false)
 
-/// Throws std::logic_error with expression and place unless `condition` holds; compiled out in release builds.
+/// Throws std::logic_error with expression and place unless `condition` holds; compiled out in release
+/// builds.
 #ifdef WEFT_DEBUG
-#define WEFT_EXPECT(condition, ...)                                                                      \
-  do {                                                                                                   \
-    if (!(condition))                                                                                    \
-      ::weft::detail::fail_expect(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__));         \
+#define WEFT_EXPECT(condition, ...)                                                               \
+  do {                                                                                            \
+    if (!(condition))                                                                             \
+      ::weft::detail::fail_expect(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__)); \
   } while (false)
 #else
 #define WEFT_EXPECT(condition, ...) static_cast<void>(sizeof(condition))

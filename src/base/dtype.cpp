@@ -27,7 +27,8 @@ std::string_view name_of(DType t) {
 DType dtype_from(std::string_view name) {
   for (const auto& [type, n] : names)
     if (n == name) return type;
-  WEFT_VALIDATE(false, "unknown element type '{}' (known: f32, bf16, f64, i32, i64, u16, u32, u64, u8)", name);
+  WEFT_VALIDATE(false, "unknown element type '{}' (known: f32, bf16, f64, i32, i64, u16, u32, u64, u8)",
+                name);
   return DType::f32;
 }
 

@@ -1,4 +1,5 @@
-// Element types, and the 16-bit storage type that Weft owns because Kokkos::bhalf_t is float without a device back end.
+// Element types, and the 16-bit storage type that Weft owns because Kokkos::bhalf_t is float without a device
+// back end.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +49,9 @@ WEFT_FUNCTION float to_float(bf16 x) {
   memcpy(&f, &u, sizeof f);
   return f;
 }
-WEFT_FUNCTION float to_float(float x) { return x; }
+WEFT_FUNCTION float to_float(float x) {
+  return x;
+}
 
 /// Round to nearest, ties to even; a NaN stays a quiet NaN. Same bits as PyTorch's and oneDNN's conversion.
 WEFT_FUNCTION bf16 to_bf16(float x) {
@@ -63,8 +66,12 @@ WEFT_FUNCTION bf16 to_bf16(float x) {
 template <class T>
 WEFT_FUNCTION T from_float(float x);
 template <>
-WEFT_FUNCTION float from_float<float>(float x) { return x; }
+WEFT_FUNCTION float from_float<float>(float x) {
+  return x;
+}
 template <>
-WEFT_FUNCTION bf16 from_float<bf16>(float x) { return to_bf16(x); }
+WEFT_FUNCTION bf16 from_float<bf16>(float x) {
+  return to_bf16(x);
+}
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Lanes: the queues that a plan's instructions run on. On CUDA a lane is a stream; on the host `compute` is the main thread
-// and the communication lanes are first-in-first-out queues of the communication thread.
+// Lanes: the queues that a plan's instructions run on. On CUDA a lane is a stream; on the host `compute` is
+// the main thread and the communication lanes are first-in-first-out queues of the communication thread.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@ namespace weft::log {
 namespace {
 
 int g_rank = 0;
+std::shared_ptr<spdlog::sinks::sink> g_file;
 
 spdlog::logger& logger() {
   static spdlog::logger instance = [] {
@@ -23,22 +24,35 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void set_rank(int rank) { g_rank = rank; }
+void set_rank(int rank) {
+  g_rank = rank;
+}
 
 void add_file(const std::string& path) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, /*truncate=*/false);
     sink->set_pattern("%Y-%m-%dT%H:%M:%S %l %v");
     logger().sinks().push_back(sink);
+    g_file = sink;
   } catch (const spdlog::spdlog_ex& e) {
     WEFT_VALIDATE(false, "cannot open the log {} ({}); choose a writable run.dir", path, e.what());
   }
 }
 
+void record(const std::string& line) {
+  if (!g_file) return;
+  g_file->log(spdlog::details::log_msg("weft", spdlog::level::info, line));
+  g_file->flush();
+}
+
 void write_info(const std::string& line) {
   if (g_rank == 0) logger().info(line);
 }
-void write_warn(const std::string& line) { logger().warn("weft: warning: rank {}: {}", g_rank, line); }
-void write_error(const std::string& line) { logger().error("weft: error: rank {}: {}", g_rank, line); }
+void write_warn(const std::string& line) {
+  logger().warn("weft: warning: rank {}: {}", g_rank, line);
+}
+void write_error(const std::string& line) {
+  logger().error("weft: error: rank {}: {}", g_rank, line);
+}
 
 }  // namespace weft::log

@@ -9,8 +9,12 @@ namespace weft::log {
 
 /// Call once after MPI is up. Ranks other than 0 drop `info` lines; warnings and errors carry the rank.
 void set_rank(int rank);
-/// Also write every line of this rank to `path` (appending). Throws Error(bad_input) when it cannot be opened.
+/// Also write every line of this rank to `path` (appending). Throws Error(bad_input) when it cannot be
+/// opened.
 void add_file(const std::string& path);
+
+/// To the file of add_file only: what the progress display has shown already.
+void record(const std::string& line);
 
 void write_info(const std::string& line);
 void write_warn(const std::string& line);

@@ -8,7 +8,8 @@ namespace weft {
 
 Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
   for (std::size_t i = 0; i < axes_.size(); ++i) {
-    WEFT_VALIDATE(axes_[i].size >= 1, "mesh axis '{}' has size {} (an axis holds at least one rank)", axes_[i].name, axes_[i].size);
+    WEFT_VALIDATE(axes_[i].size >= 1, "mesh axis '{}' has size {} (an axis holds at least one rank)",
+                  axes_[i].name, axes_[i].size);
     for (std::size_t j = 0; j < i; ++j)
       WEFT_VALIDATE(axes_[i].name != axes_[j].name, "mesh axis '{}' appears twice", axes_[i].name);
     world_ *= axes_[i].size;

@@ -13,7 +13,8 @@ struct MeshAxis {
   bool operator==(const MeshAxis&) const = default;
 };
 
-/// Axes are ordered outermost first; the last axis varies fastest with the rank, so that its groups sit in one node.
+/// Axes are ordered outermost first; the last axis varies fastest with the rank, so that its groups sit in
+/// one node.
 class Mesh {
  public:
   Mesh() = default;
@@ -24,8 +25,9 @@ class Mesh {
   const std::vector<MeshAxis>& axes() const { return axes_; }
   int axis(std::string_view name) const;  ///< index of an axis; throws Error(bad_input) when there is none
   int size(int axis) const { return axes_[static_cast<std::size_t>(axis)].size; }
-  int coordinate(int rank, int axis) const;          ///< the rank's place on that axis
-  std::vector<int> group(int rank, int axis) const;  ///< world ranks that share all other coordinates, in order
+  int coordinate(int rank, int axis) const;  ///< the rank's place on that axis
+  std::vector<int> group(int rank,
+                         int axis) const;  ///< world ranks that share all other coordinates, in order
 
  private:
   std::vector<MeshAxis> axes_;

@@ -7,9 +7,11 @@
 
 namespace weft {
 
-std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high) {
-  std::array<std::uint32_t, 4> c{static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
-                                 static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)};
+std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
+                                    std::uint64_t counter_high) {
+  std::array<std::uint32_t, 4> c{
+      static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+      static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)};
   std::uint32_t k0 = static_cast<std::uint32_t>(key);
   std::uint32_t k1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -30,11 +32,14 @@ std::uint64_t RandomStream::bits(std::uint64_t i) const {
   return (std::uint64_t{r[0]} << 32) | r[1];
 }
 
-double RandomStream::uniform(std::uint64_t i) const { return static_cast<double>(bits(i) >> 11) * 0x1p-53; }
+double RandomStream::uniform(std::uint64_t i) const {
+  return static_cast<double>(bits(i) >> 11) * 0x1p-53;
+}
 
 double RandomStream::normal(std::uint64_t i) const {
   const auto r = philox(key_, i, name_);
-  const double u = (static_cast<double>(((std::uint64_t{r[0]} << 32) | r[1]) >> 11) + 1.0) * 0x1p-53;  // in (0, 1]
+  const double u =
+      (static_cast<double>(((std::uint64_t{r[0]} << 32) | r[1]) >> 11) + 1.0) * 0x1p-53;  // in (0, 1]
   const double v = static_cast<double>(((std::uint64_t{r[2]} << 32) | r[3]) >> 11) * 0x1p-53;
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
 }

@@ -1,5 +1,5 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). The value of an element depends only on
-// (seed, name, element), so that every layout and every number of ranks draws the same initial weights.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). The value of an element depends only
+// on (seed, name, element), so that every layout and every number of ranks draws the same initial weights.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 namespace weft {
 
 /// One Philox block: 128 random bits for this key and counter.
-std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high = 0);
+std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
+                                    std::uint64_t counter_high = 0);
 
 /// A stream of random numbers that is addressed, not advanced.
 class RandomStream {

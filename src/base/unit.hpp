@@ -1,5 +1,6 @@
-// Units: the finest bucket of storage (design: Storage follows the plan). A unit is one flat row-major buffer; a parameter is
-// a view at an offset; a rank's shard is a contiguous slice. Padding stands once, at the unit's end.
+// Units: the finest bucket of storage (design: Storage follows the plan). A unit is one flat row-major
+// buffer; a parameter is a view at an offset; a rank's shard is a contiguous slice. Padding stands once, at
+// the unit's end.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,13 @@ inline std::int64_t element_count(const Shape& shape) {
   return n;
 }
 
-/// A shard boundary falls on a multiple of this many elements, so that the gradient norm's chunks and the state hash's
-/// chunks are the same for any number of ranks.
+/// A shard boundary falls on a multiple of this many elements, so that the gradient norm's chunks and the
+/// state hash's chunks are the same for any number of ranks.
 inline constexpr std::int64_t shard_granularity = 256;
 
 struct Parameter {
-  std::string path;  ///< module path: "layers.3.attn.wq"
-  Shape shape;       ///< row-major; matrices are [out, in]
+  std::string path;         ///< module path: "layers.3.attn.wq"
+  Shape shape;              ///< row-major; matrices are [out, in]
   std::int64_t offset = 0;  ///< elements from the unit's start
 };
 

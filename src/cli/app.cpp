@@ -3,12 +3,15 @@
 #include "base/check.hpp"
 #include "base/version.hpp"
 #include "cli/commands.hpp"
+#include "comm/world.hpp"
 
 namespace weft::cli {
 
 void add_deck_arguments(CLI::App& command, DeckArguments& arguments) {
   command.add_option("DECK", arguments.file, "The input deck (TOML)")->required();
-  command.add_option("--set", arguments.sets, "Change a key: table.key=value; may be given again")->take_all()->allow_extra_args(false);
+  command.add_option("--set", arguments.sets, "Change a key: table.key=value; may be given again")
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
 int run(int argc, char** argv) {
@@ -27,7 +30,11 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& e) {  // --help, --version
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    throw Error(ExitCode::bad_input, fmt::format("{} (see weft --help, or weft COMMAND --help)", e.what()));
+    // One line, however many ranks were given these arguments.
+    const auto world = comm::make_world(&context.argc, &context.argv);
+    throw Error(ExitCode::bad_input,
+                world->rank() == 0 ? fmt::format("{} (see weft --help, or weft COMMAND --help)", e.what())
+                                   : std::string());
   }
   return context.exit_code;
 }

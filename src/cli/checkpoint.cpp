@@ -28,7 +28,8 @@ void add_checkpoint(CLI::App& app) {
   CLI::App* ls = command->add_subcommand("ls", "List the checkpoints of a run");
   ls->add_option("DIR", *dir, "RUN_DIR/checkpoints")->required();
   ls->callback([dir] { std::fputs(ckpt::list(*dir).c_str(), stdout); });
-  CLI::App* check = command->add_subcommand("verify", "Read every byte of one checkpoint and hold it against its checksums");
+  CLI::App* check = command->add_subcommand(
+      "verify", "Read every byte of one checkpoint and hold it against its checksums");
   check->add_option("DIR", *dir, "A checkpoint: .../step-N")->required();
   check->callback([dir] { verify(*dir); });
 }

@@ -23,16 +23,28 @@ void show(const ShowArguments& arguments) {
 }
 
 void add_tokenize(CLI::App& command) {
-  CLI::App* tokenize = command.add_subcommand("tokenize", "Turn text into token files for training and validation");
+  CLI::App* tokenize =
+      command.add_subcommand("tokenize", "Turn text into token files for training and validation");
   auto o = std::make_shared<data::PrepareOptions>();
-  tokenize->add_option("TEXT", o->text.files, "Text files (.gz, .dz, .jsonl too), or - for standard input")->required();
+  tokenize->add_option("TEXT", o->text.files, "Text files (.gz, .dz, .jsonl too), or - for standard input")
+      ->required();
   tokenize->add_option("--train", o->train, "Token file to write for training")->required();
-  tokenize->add_option("--valid", o->valid, "Token file to write for validation; without it all documents are for training");
-  tokenize->add_option("--valid-fraction", o->valid_fraction, "Share of the documents kept for validation")->capture_default_str();
-  tokenize->add_option("--separator", o->text.separator, "What stands between documents: blank-line, file, or a string")->capture_default_str();
-  tokenize->add_option("--tokenizer", o->tokenizer, "byte, sentencepiece (learns one from the text), or a SentencePiece model")->capture_default_str();
-  tokenize->add_option("--model", o->model, "Where a learnt SentencePiece model goes (default: beside TRAIN)");
-  tokenize->add_option("--vocab", o->training.vocab, "Vocabulary of a learnt tokenizer")->capture_default_str();
+  tokenize->add_option("--valid", o->valid,
+                       "Token file to write for validation; without it all documents are for training");
+  tokenize->add_option("--valid-fraction", o->valid_fraction, "Share of the documents kept for validation")
+      ->capture_default_str();
+  tokenize
+      ->add_option("--separator", o->text.separator,
+                   "What stands between documents: blank-line, file, or a string")
+      ->capture_default_str();
+  tokenize
+      ->add_option("--tokenizer", o->tokenizer,
+                   "byte, sentencepiece (learns one from the text), or a SentencePiece model")
+      ->capture_default_str();
+  tokenize->add_option("--model", o->model,
+                       "Where a learnt SentencePiece model goes (default: beside TRAIN)");
+  tokenize->add_option("--vocab", o->training.vocab, "Vocabulary of a learnt tokenizer")
+      ->capture_default_str();
   tokenize->add_option("--seed", o->seed, "Seed of the split")->capture_default_str();
   tokenize->callback([o] { std::fputs(data::to_text(data::prepare(*o)).c_str(), stdout); });
 }
@@ -46,7 +58,8 @@ void add_data(CLI::App& app) {
   CLI::App* show_command = command->add_subcommand("show", "What is in a token file");
   auto arguments = std::make_shared<ShowArguments>();
   show_command->add_option("FILE", arguments->file, "A token file")->required();
-  show_command->add_option("--tokenizer", arguments->tokenizer, "Decode the first tokens: 'byte' or a SentencePiece model");
+  show_command->add_option("--tokenizer", arguments->tokenizer,
+                           "Decode the first tokens: 'byte' or a SentencePiece model");
   show_command->add_option("--first", arguments->first, "Tokens to show")->capture_default_str();
   show_command->callback([arguments] { show(*arguments); });
 }

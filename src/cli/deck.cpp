@@ -4,6 +4,7 @@
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
+#include "train/programs.hpp"
 
 namespace weft::cli {
 namespace {
@@ -20,7 +21,9 @@ void deck(const Arguments& arguments) {
     return;
   }
   WEFT_VALIDATE(!arguments.file.empty(), "weft deck: no deck given (give a file, or --schema)");
-  std::fputs(print_deck(parse_deck(arguments.file, arguments.sets)).c_str(), stdout);
+  const Deck deck = parse_deck(arguments.file, arguments.sets);
+  train::pipeline_options(deck);  // for its errors
+  std::fputs(print_deck(deck).c_str(), stdout);
 }
 
 }  // namespace
@@ -29,7 +32,9 @@ void add_deck(CLI::App& app) {
   CLI::App* command = app.add_subcommand("deck", "Print a deck with every key resolved, or the schema");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("DECK", arguments->file, "The input deck (TOML)");
-  command->add_option("--set", arguments->sets, "Change a key: table.key=value; may be given again")->take_all()->allow_extra_args(false);
+  command->add_option("--set", arguments->sets, "Change a key: table.key=value; may be given again")
+      ->take_all()
+      ->allow_extra_args(false);
   command->add_flag("--schema", arguments->schema, "Print every key with type, default, range and meaning");
   command->add_flag("--markdown", arguments->markdown, "With --schema: as docs/deck.md")->needs("--schema");
   command->callback([arguments] { deck(*arguments); });

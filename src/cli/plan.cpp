@@ -30,7 +30,8 @@ class Dump {
   }
   bool wanted() const { return !arguments_.dump_after.empty() || !arguments_.diff.empty(); }
   void check() const {
-    WEFT_VALIDATE(!wanted() || printed_, "no such pass: '{}' (this plan runs {})", arguments_.dump_after.empty() ? arguments_.diff : arguments_.dump_after, names_);
+    WEFT_VALIDATE(!wanted() || printed_, "no such pass: '{}' (this plan runs {})",
+                  arguments_.dump_after.empty() ? arguments_.diff : arguments_.dump_after, names_);
   }
 
  private:
@@ -48,7 +49,8 @@ void plan(const PlanArguments& arguments) {
   kernels::initialize();
   exec::Matmuls matmuls;
   Dump dump(arguments);
-  const plan::Plan plan = train::training_plan(deck, resolve_mesh(deck, arguments.world), exec::scratch_query(matmuls), std::ref(dump));
+  const plan::Plan plan = train::training_plan(deck, resolve_mesh(deck, arguments.world),
+                                               exec::scratch_query(matmuls), std::ref(dump));
   dump.check();
   if (!dump.wanted()) std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
   kernels::finalize();
@@ -57,11 +59,16 @@ void plan(const PlanArguments& arguments) {
 }  // namespace
 
 void add_plan(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("plan", "Plan a training step for any number of ranks, without them: nodes, collectives, memory");
+  CLI::App* command = app.add_subcommand(
+      "plan", "Plan a training step for any number of ranks, without them: nodes, collectives, memory");
   auto arguments = std::make_shared<PlanArguments>();
   add_deck_arguments(*command, arguments->deck);
-  command->add_option("--world", arguments->world, "Ranks to plan for")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--holders", arguments->holders, "Rows of the table of the largest holders")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--world", arguments->world, "Ranks to plan for")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--holders", arguments->holders, "Rows of the table of the largest holders")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_option("--dump-after", arguments->dump_after, "Print the graph after this pass instead");
   command->add_option("--diff", arguments->diff, "Print what this pass changes instead");
   command->callback([arguments] { plan(*arguments); });

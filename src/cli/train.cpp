@@ -29,7 +29,10 @@ void train(const DeckArguments& arguments, Context& context) {
   const auto world = make_training_world(context);
   log::set_rank(world->rank());
   Deck deck;
-  train::agree(*world, [&] { deck = parse_deck(arguments.file, arguments.sets); });
+  train::agree(*world, [&] {
+    deck = parse_deck(arguments.file, arguments.sets);
+    resolve_mesh(deck, world->size());
+  });
   const KernelsScope kernels;
   train::Trainer trainer(deck, *world);
   trainer.run();
@@ -39,7 +42,8 @@ void train(const DeckArguments& arguments, Context& context) {
 }  // namespace
 
 void add_train(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("train", "Train a model; under mpirun or srun on all their ranks, else on one");
+  CLI::App* command =
+      app.add_subcommand("train", "Train a model; under mpirun or srun on all their ranks, else on one");
   auto arguments = std::make_shared<DeckArguments>();
   add_deck_arguments(*command, *arguments);
   command->callback([arguments, &context] { train(*arguments, context); });

@@ -21,7 +21,8 @@ using ir::ValueId;
 /// One node's arguments, looked up once.
 class Binding {
  public:
-  Binding(const ir::Graph& graph, const Node& node, const Device& device, const Locate& locate, std::byte* scratch)
+  Binding(const ir::Graph& graph, const Node& node, const Device& device, const Locate& locate,
+          std::byte* scratch)
       : graph_(graph), node_(node), device_(device), locate_(locate), scratch_(scratch) {}
 
   Kernel kernel() const {
@@ -30,50 +31,62 @@ class Binding {
     const DType t = node_.inputs.empty() ? DType::f32 : dtype_of(graph_, node_.inputs[0]);
     switch (node_.op) {
       case Op::embedding:
-        return [&space, shape = embedding_shape(graph_, node_), t = dtype_of(graph_, node_.inputs[1]), tokens = in<std::int32_t>(0), table = in(1),
+        return [&space, shape = embedding_shape(graph_, node_), t = dtype_of(graph_, node_.inputs[1]),
+                tokens = in<std::int32_t>(0), table = in(1),
                 y = out(0)] { kernels::embedding(space, shape, t, tokens, table, y); };
       case Op::embedding_grad:
-        return [&space, shape = embedding_grad_shape(graph_, node_), t = dtype_of(graph_, node_.inputs[1]), tokens = in<std::int32_t>(0), dy = in(1),
-                dt = out_type(0), dw = out(0), s] { kernels::embedding_grad(space, shape, t, tokens, dy, dt, dw, s); };
+        return [&space, shape = embedding_grad_shape(graph_, node_), t = dtype_of(graph_, node_.inputs[1]),
+                tokens = in<std::int32_t>(0), dy = in(1), dt = out_type(0), dw = out(0),
+                s] { kernels::embedding_grad(space, shape, t, tokens, dy, dt, dw, s); };
       case Op::rms_norm:
-        return [&space, shape = row_shape(graph_, node_.inputs[0]), t, x = in(0), w = in(1), eps = real(Attr::eps), y = out(0),
+        return [&space, shape = row_shape(graph_, node_.inputs[0]), t, x = in(0), w = in(1),
+                eps = real(Attr::eps), y = out(0),
                 rstd = out<float>(1)] { kernels::rms_norm(space, shape, t, x, w, eps, y, rstd); };
       case Op::rms_norm_grad: return rms_norm_grad(t);
       case Op::matmul:
       case Op::matmul_dgrad:
       case Op::matmul_wgrad:
-        return [&space, &matmul = device_.matmuls.get(matmul_spec(graph_, node_)), a = in(0), b = in(1), c = out(0), s] { matmul.run(space, a, b, c, s); };
+        return [&space, &matmul = device_.matmuls.get(matmul_spec(graph_, node_)), a = in(0), b = in(1),
+                c = out(0), s] { matmul.run(space, a, b, c, s); };
       case Op::rope: return rope(t);
       case Op::attention:
-        return [&space, shape = attention_shape(graph_, node_), t, q = in(0), k = in(1), v = in(2), o = out(0), lse = out<float>(1), s] {
-          kernels::attention(space, shape, t, q, k, v, o, lse, s);
-        };
+        return
+            [&space, shape = attention_shape(graph_, node_), t, q = in(0), k = in(1), v = in(2), o = out(0),
+             lse = out<float>(1), s] { kernels::attention(space, shape, t, q, k, v, o, lse, s); };
       case Op::attention_grad: return attention_grad(t);
       case Op::swiglu:
-        return [&space, n = elements(node_.outputs[0]), t, g = in(0), u = in(1), y = out(0)] { kernels::swiglu(space, n, t, g, u, y); };
+        return [&space, n = elements(node_.outputs[0]), t, g = in(0), u = in(1), y = out(0)] {
+          kernels::swiglu(space, n, t, g, u, y);
+        };
       case Op::swiglu_grad:
-        return [&space, n = elements(node_.outputs[0]), t, g = in(0), u = in(1), dy = in(2), dg = out(0), du = out(1)] {
-          kernels::swiglu_grad(space, n, t, g, u, dy, dg, du);
+        return [&space, n = elements(node_.outputs[0]), t, g = in(0), u = in(1), dy = in(2), dg = out(0),
+                du = out(1)] { kernels::swiglu_grad(space, n, t, g, u, dy, dg, du); };
+      case Op::add:
+        return [&space, n = elements(node_.outputs[0]), t, a = in(0), b = in(1), y = out(0)] {
+          kernels::add(space, n, t, a, b, y);
         };
-      case Op::add: return [&space, n = elements(node_.outputs[0]), t, a = in(0), b = in(1), y = out(0)] { kernels::add(space, n, t, a, b, y); };
       case Op::cross_entropy:
-        return [&space, shape = loss_shape(graph_, node_), t, x = in(0), y = in<std::int32_t>(1), lse = out<float>(0), totals = out<double>(1), s] {
-          kernels::cross_entropy(space, shape, t, x, y, lse, totals, s);
-        };
+        return [&space, shape = loss_shape(graph_, node_), t, x = in(0), y = in<std::int32_t>(1),
+                lse = out<float>(0), totals = out<double>(1),
+                s] { kernels::cross_entropy(space, shape, t, x, y, lse, totals, s); };
       case Op::cross_entropy_grad:
-        return [&space, shape = loss_shape(graph_, node_), t, x = in(0), y = in<std::int32_t>(1), lse = in<float>(2), dx = out(0)] {
-          kernels::cross_entropy_grad(space, shape, t, x, y, lse, dx);
-        };
+        return [&space, shape = loss_shape(graph_, node_), t, x = in(0), y = in<std::int32_t>(1),
+                lse = in<float>(2),
+                dx = out(0)] { kernels::cross_entropy_grad(space, shape, t, x, y, lse, dx); };
       case Op::join: return pad();
-      case Op::zeros: return [&space, p = out(0), n = static_cast<std::size_t>(graph_.local_bytes(node_.outputs[0]))] { kernels::fill_zero(space, p, n); };
+      case Op::zeros:
+        return [&space, p = out(0), n = static_cast<std::size_t>(graph_.local_bytes(node_.outputs[0]))] {
+          kernels::fill_zero(space, p, n);
+        };
       case Op::accumulate: return accumulate(t);
       case Op::sum_squares:
-        return [&space, n = elements(node_.inputs[0]), g = in<float>(0), limbs = out<std::int64_t>(0)] { kernels::sum_squares(space, n, g, limbs); };
+        return [&space, n = elements(node_.inputs[0]), g = in<float>(0), limbs = out<std::int64_t>(0)] {
+          kernels::sum_squares(space, n, g, limbs);
+        };
       case Op::reduce_totals: return reduce_totals();
       case Op::clip_scale:
-        return [&space, limbs = in<std::int64_t>(0), totals = in<double>(1), max = real(Attr::max_norm), y = out<float>(0)] {
-          kernels::clip_scale(space, limbs, totals, max, y);
-        };
+        return [&space, limbs = in<std::int64_t>(0), totals = in<double>(1), max = real(Attr::max_norm),
+                y = out<float>(0)] { kernels::clip_scale(space, limbs, totals, max, y); };
       case Op::adamw: return adamw();
       case Op::state:
       case Op::view:
@@ -91,9 +104,13 @@ class Binding {
     const DType t = dtype_of(graph_, node_.inputs[0]);
     const std::int64_t count = elements(node_.inputs[0]);
     if (node_.op == Op::all_gather)
-      return [channel, t, count, x = in(0), y = out(0)](auto deps) { return channel->all_gather(deps, x, y, count, t); };
+      return [channel, t, count, x = in(0), y = out(0)](auto deps) {
+        return channel->all_gather(deps, x, y, count, t);
+      };
     if (node_.op == Op::all_reduce)
-      return [channel, t, count, y = out(0)](auto deps) { return channel->all_reduce(deps, y, count, t, comm::ReduceOp::sum); };
+      return [channel, t, count, y = out(0)](auto deps) {
+        return channel->all_reduce(deps, y, count, t, comm::ReduceOp::sum);
+      };
     comm::ReduceScatter what;
     what.in = in(0);
     what.out = out(0);
@@ -108,51 +125,68 @@ class Binding {
 
  private:
   template <class T = std::byte>
-  const T* in(std::size_t i) const { return reinterpret_cast<const T*>(locate_(node_.inputs[i])); }
+  const T* in(std::size_t i) const {
+    return reinterpret_cast<const T*>(locate_(node_.inputs[i]));
+  }
   template <class T = std::byte>
-  T* out(std::size_t i) const { return reinterpret_cast<T*>(locate_(node_.outputs[i])); }
+  T* out(std::size_t i) const {
+    return reinterpret_cast<T*>(locate_(node_.outputs[i]));
+  }
   DType out_type(std::size_t i) const { return dtype_of(graph_, node_.outputs[i]); }
   std::int64_t elements(ValueId v) const { return graph_.local_elements(v); }
   float real(Attr attr) const { return static_cast<float>(node_.attributes.real(attr)); }
 
   Kernel rms_norm_grad(DType t) const {
     const kernels::RmsNormGrad g{in(0), in(1), in<float>(2), in(3), out(0), out(1), out_type(1), scratch_};
-    return [&space = device_.space, shape = row_shape(graph_, node_.inputs[0]), t, g] { kernels::rms_norm_grad(space, shape, t, g); };
+    return [&space = device_.space, shape = row_shape(graph_, node_.inputs[0]), t, g] {
+      kernels::rms_norm_grad(space, shape, t, g);
+    };
   }
 
   Kernel rope(DType t) const {
-    const auto direction = node_.attributes.has(Attr::inverse) ? kernels::RopeDirection::backward : kernels::RopeDirection::forward;
-    return [&space = device_.space, shape = rope_shape(graph_, node_), t, x = in(0), positions = in<std::int32_t>(1), table = in<float>(2), y = out(0),
+    const auto direction = node_.attributes.has(Attr::inverse) ? kernels::RopeDirection::backward
+                                                               : kernels::RopeDirection::forward;
+    return [&space = device_.space, shape = rope_shape(graph_, node_), t, x = in(0),
+            positions = in<std::int32_t>(1), table = in<float>(2), y = out(0),
             direction] { kernels::rope(space, shape, t, x, positions, table, y, direction); };
   }
 
   Kernel attention_grad(DType t) const {
-    const kernels::AttentionGrad g{in(0), in(1), in(2), in(3), in<float>(4), in(5), out(0), out(1), out(2), scratch_};
-    return [&space = device_.space, shape = attention_shape(graph_, node_), t, g] { kernels::attention_grad(space, shape, t, g); };
+    const kernels::AttentionGrad g{in(0), in(1),  in(2),  in(3),  in<float>(4),
+                                   in(5), out(0), out(1), out(2), scratch_};
+    return [&space = device_.space, shape = attention_shape(graph_, node_), t, g] {
+      kernels::attention_grad(space, shape, t, g);
+    };
   }
 
-  /// The parts stand in the join already; the unit's padding must be zero, because it is summed and squared with the rest.
+  /// The parts stand in the join already; the unit's padding must be zero, because it is summed and squared
+  /// with the rest.
   Kernel pad() const {
     const ir::Value& whole = graph_.value(node_.outputs[0]);
     if (!whole.unit.valid()) return [] {};
     const auto size = static_cast<std::int64_t>(size_of(whole.type.dtype));
-    const std::int64_t begin = graph_.unit(whole.unit).elements * size, end = graph_.local_bytes(node_.outputs[0]);
-    return [&space = device_.space, p = out(0) + begin, n = static_cast<std::size_t>(end - begin)] { kernels::fill_zero(space, p, n); };
+    const std::int64_t begin = graph_.unit(whole.unit).elements * size,
+                       end = graph_.local_bytes(node_.outputs[0]);
+    return [&space = device_.space, p = out(0) + begin, n = static_cast<std::size_t>(end - begin)] {
+      kernels::fill_zero(space, p, n);
+    };
   }
 
   Kernel accumulate(DType t) const {
     const auto mode = node_.inputs.size() > 1 ? kernels::Accumulate::add : kernels::Accumulate::replace;
-    return [&space = device_.space, n = elements(node_.outputs[0]), t, g = in(0), acc = out<float>(0), mode] { kernels::accumulate(space, n, t, g, acc, mode); };
+    return [&space = device_.space, n = elements(node_.outputs[0]), t, g = in(0), acc = out<float>(0), mode] {
+      kernels::accumulate(space, n, t, g, acc, mode);
+    };
   }
 
-  /// In: [rounds, 2] of one rank, [ranks, rounds, 2] of all, or [2] (one round) of one rank, [ranks, 2] of all.
+  /// In: [rounds, 2] of one rank, [ranks, rounds, 2] of all, or [2] (one round) of one rank, [ranks, 2] of
+  /// all.
   Kernel reduce_totals() const {
     const Shape shape = graph_.local_shape(node_.inputs[0]);
     const bool gathered = graph_.node(graph_.value(node_.inputs[0]).producer).op == Op::all_gather;
     const std::int64_t ranks = gathered ? shape[0] : 1;
-    return [&space = device_.space, ranks, rounds = element_count(shape) / 2 / ranks, x = in<double>(0), y = out<double>(0)] {
-      kernels::reduce_totals(space, ranks, rounds, x, y);
-    };
+    return [&space = device_.space, ranks, rounds = element_count(shape) / 2 / ranks, x = in<double>(0),
+            y = out<double>(0)] { kernels::reduce_totals(space, ranks, rounds, x, y); };
   }
 
   Kernel adamw() const {
@@ -163,9 +197,11 @@ class Binding {
     adam.scale = in<float>(4);
     adam.step = in<StepBlock>(5);
     const bool lowered = node_.outputs.size() > 3;
-    return [&space = device_.space, n = elements(node_.outputs[0]), adam, g = in<float>(0), master = out<float>(0), m = out<float>(1), v = out<float>(2),
-            t = lowered ? out_type(3) : DType::f32,
-            param = lowered ? static_cast<void*>(out(3)) : nullptr] { kernels::adamw(space, n, adam, g, master, m, v, t, param); };
+    return [&space = device_.space, n = elements(node_.outputs[0]), adam, g = in<float>(0),
+            master = out<float>(0), m = out<float>(1), v = out<float>(2),
+            t = lowered ? out_type(3) : DType::f32, param = lowered ? static_cast<void*>(out(3)) : nullptr] {
+      kernels::adamw(space, n, adam, g, master, m, v, t, param);
+    };
   }
 
   const ir::Graph& graph_;
@@ -177,11 +213,13 @@ class Binding {
 
 }  // namespace
 
-Kernel bind_kernel(const ir::Graph& graph, const Node& node, const Device& device, const Locate& locate, std::byte* scratch) {
+Kernel bind_kernel(const ir::Graph& graph, const Node& node, const Device& device, const Locate& locate,
+                   std::byte* scratch) {
   return Binding(graph, node, device, locate, scratch).kernel();
 }
 
-Collective bind_collective(const ir::Graph& graph, const Node& node, const Device& device, const Locate& locate, std::byte* scratch) {
+Collective bind_collective(const ir::Graph& graph, const Node& node, const Device& device,
+                           const Locate& locate, std::byte* scratch) {
   return Binding(graph, node, device, locate, scratch).collective();
 }
 

@@ -11,13 +11,17 @@ struct ComputeLane::Impl {
 ComputeLane::ComputeLane(kernels::Space& space) : impl_(new Impl{space, {}}) {}
 ComputeLane::~ComputeLane() = default;
 
-void ComputeLane::wait(const comm::Event& event) { comm::sync(event); }
+void ComputeLane::wait(const comm::Event& event) {
+  comm::sync(event);
+}
 
 comm::Event ComputeLane::mark() {
   impl_->timeline.complete(++impl_->marks);
   return {&impl_->timeline, impl_->marks};
 }
 
-void ComputeLane::finish() { kernels::fence(impl_->space); }
+void ComputeLane::finish() {
+  kernels::fence(impl_->space);
+}
 
 }  // namespace weft::exec

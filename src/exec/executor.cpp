@@ -10,14 +10,18 @@
 namespace weft::exec {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
-double busy(const comm::Channel* channel) { return channel == nullptr ? 0 : channel->busy_seconds(); }
+double busy(const comm::Channel* channel) {
+  return channel == nullptr ? 0 : channel->busy_seconds();
+}
 
 }  // namespace
 
 Executor::Executor(plan::Plan plan, const Device& device, Memory& memory, int rank)
-    : plan_(std::move(plan)), device_(device), memory_(memory), rank_(rank), compute_(device.space) {
+    : plan_(std::move(plan)), device_(device), memory_(memory), rank_(rank) {
   bind();
 }
 
@@ -54,7 +58,7 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
   const ir::Node& node = plan_.graph.node(instruction.node);
   if (mode == Run::full && !instruction.waits.empty()) {
     const double before = now();
-    for (const plan::Wait& wait : instruction.waits) compute_.wait(event_of(wait.lane, wait.sequence));
+    for (const plan::Wait& wait : instruction.waits) device_.compute.wait(event_of(wait.lane, wait.sequence));
     waiting_ += now() - before;
   }
   Span span;
@@ -69,11 +73,11 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
     bound.kernel();
   }
   if (trace != nullptr) {
-    compute_.finish();  // a traced step is synchronous, so that spans are the kernels' own
+    device_.compute.finish();  // a traced step is synchronous, so that spans are the kernels' own
     span.end_ns = Trace::now_ns();
     trace->record(Lane::compute, span);
   }
-  if (bound.signals) event_of(Lane::compute, instruction.sequence) = compute_.mark();
+  if (bound.signals) event_of(Lane::compute, instruction.sequence) = device_.compute.mark();
 }
 
 void Executor::start_collective(const Bound& bound) {
@@ -88,7 +92,9 @@ void Executor::record_collectives(Trace& trace) {
   for (const comm::Record& record : device_.log->stop())
     for (const Bound& bound : bound_) {
       const plan::Instruction& i = *bound.instruction;
-      if (i.lane != record.lane || i.lane == Lane::compute || event_of(i.lane, i.sequence).value != record.sequence) continue;
+      if (i.lane != record.lane || i.lane == Lane::compute ||
+          event_of(i.lane, i.sequence).value != record.sequence)
+        continue;
       const ir::Node& node = plan_.graph.node(i.node);
       Span span{name_of(node.op), "comm", node.module, record.start_ns, record.end_ns};
       span.bytes = static_cast<std::int64_t>(record.bytes);
@@ -109,10 +115,11 @@ Times Executor::run(Run mode, Trace* trace) {
       start_collective(bound);
     }
   }
-  compute_.finish();
+  device_.compute.finish();
   if (mode == Run::full)
     for (const Lane lane : {Lane::gather, Lane::reduce})
-      if (const auto& events = events_[static_cast<std::size_t>(lane)]; !events.empty()) comm::sync(events.back());
+      if (const auto& events = events_[static_cast<std::size_t>(lane)]; !events.empty())
+        comm::sync(events.back());
   if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);
   Times times;
   times.step = now() - start;

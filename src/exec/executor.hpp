@@ -1,5 +1,6 @@
-// The executor walks a plan's flat list: it launches kernels on the compute lane and hands collectives to their channels, with the
-// plan's waits as events between them. Nothing is decided, allocated or hashed in a step.
+// The executor walks a plan's flat list: it launches kernels on the compute lane and hands collectives to
+// their channels, with the plan's waits as events between them. Nothing is decided, allocated or hashed in a
+// step.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,6 @@
 #include <vector>
 
 #include "exec/bind.hpp"
-#include "exec/compute_lane.hpp"
 #include "exec/storage.hpp"
 #include "exec/trace.hpp"
 #include "plan/plan.hpp"
@@ -22,13 +22,15 @@ enum class Run : std::uint8_t {
 /// Seconds of one run of a plan on this rank.
 struct Times {
   double step = 0;
-  double waiting = 0;  ///< the compute lane waited for collectives (host lanes; 0 on CUDA, where the host does not see it)
-  double comm = 0;     ///< collectives were under way, summed over the two lanes
+  double waiting =
+      0;  ///< the compute lane waited for collectives (host lanes; 0 on CUDA, where the host does not see it)
+  double comm = 0;  ///< collectives were under way, summed over the two lanes
 };
 
 class Executor {
  public:
-  /// Binds every instruction. `memory` holds the plan's storages and arena already; `rank` is the coordinate on the data axis.
+  /// Binds every instruction. `memory` holds the plan's storages and arena already; `rank` is the coordinate
+  /// on the data axis.
   Executor(plan::Plan plan, const Device& device, Memory& memory, int rank);
 
   /// Runs the plan once and waits for its end. With a trace that is on, records a span an instruction.
@@ -44,7 +46,9 @@ class Executor {
   };
   void bind();
   std::byte* address(const plan::Location& location) const;
-  comm::Event& event_of(Lane lane, std::uint64_t sequence) { return events_[static_cast<std::size_t>(lane)][sequence - 1]; }
+  comm::Event& event_of(Lane lane, std::uint64_t sequence) {
+    return events_[static_cast<std::size_t>(lane)][sequence - 1];
+  }
   void run_kernel(const Bound& bound, Run mode, Trace* trace);
   void start_collective(const Bound& bound);
   void record_collectives(Trace& trace);
@@ -53,9 +57,9 @@ class Executor {
   Device device_;
   Memory& memory_;
   int rank_;
-  ComputeLane compute_;
   std::vector<Bound> bound_;
-  std::vector<comm::Event> events_[lane_count];  ///< by lane and sequence - 1; of this run's collectives and of kernels that signal
+  std::vector<comm::Event> events_[lane_count];  ///< by lane and sequence - 1; of this run's collectives and
+                                                 ///< of kernels that signal
   double waiting_ = 0;
 };
 

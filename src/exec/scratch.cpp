@@ -14,15 +14,18 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
     case Op::matmul:
     case Op::matmul_dgrad:
     case Op::matmul_wgrad: return matmuls.get(matmul_spec(graph, node)).scratch_bytes();
-    case Op::attention: return kernels::attention_scratch_bytes(attention_shape(graph, node), dtype_of(graph, node.inputs[0]));
-    case Op::attention_grad: return kernels::attention_grad_scratch_bytes(attention_shape(graph, node), dtype_of(graph, node.inputs[0]));
+    case Op::attention:
+      return kernels::attention_scratch_bytes(attention_shape(graph, node), dtype_of(graph, node.inputs[0]));
+    case Op::attention_grad:
+      return kernels::attention_grad_scratch_bytes(attention_shape(graph, node),
+                                                   dtype_of(graph, node.inputs[0]));
     case Op::embedding_grad: return kernels::embedding_grad_scratch_bytes(embedding_grad_shape(graph, node));
     case Op::rms_norm_grad: return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.inputs[0]));
     case Op::cross_entropy: return kernels::cross_entropy_scratch_bytes(loss_shape(graph, node));
     case Op::reduce_scatter: {
       const int ranks = graph.mesh().size(static_cast<int>(node.attributes.integer(ir::Attr::axis)));
-      return comm::reduce_scatter_scratch_bytes(ranks, graph.local_elements(node.outputs[0]), dtype_of(graph, node.inputs[0]),
-                                                reduce_order(node));
+      return comm::reduce_scatter_scratch_bytes(ranks, graph.local_elements(node.outputs[0]),
+                                                dtype_of(graph, node.inputs[0]), reduce_order(node));
     }
     default: return 0;
   }

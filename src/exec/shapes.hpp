@@ -11,7 +11,9 @@
 
 namespace weft::exec {
 
-inline DType dtype_of(const ir::Graph& graph, ir::ValueId v) { return graph.value(v).type.dtype; }
+inline DType dtype_of(const ir::Graph& graph, ir::ValueId v) {
+  return graph.value(v).type.dtype;
+}
 
 inline kernels::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node) {
   const Shape q = graph.local_shape(node.inputs[0]);
@@ -30,7 +32,8 @@ inline kernels::EmbeddingShape embedding_shape(const ir::Graph& graph, const ir:
 }
 
 inline kernels::EmbeddingShape embedding_grad_shape(const ir::Graph& graph, const ir::Node& node) {
-  return {graph.local_elements(node.inputs[0]), node.attributes.integer(ir::Attr::vocab), graph.value(node.inputs[1]).type.shape.back()};
+  return {graph.local_elements(node.inputs[0]), node.attributes.integer(ir::Attr::vocab),
+          graph.value(node.inputs[1]).type.shape.back()};
 }
 
 inline kernels::LossShape loss_shape(const ir::Graph& graph, const ir::Node& node) {

@@ -10,7 +10,8 @@ void Memory::reserve(const plan::Plan& plan) {
     const auto bytes = static_cast<std::size_t>(plan.graph.local_bytes(s));
     if (!plan.storage_used[i]) continue;
     if (const auto it = storages_.find(s.name); it != storages_.end()) {
-      if (it->second.size() != bytes) throw std::logic_error("plans disagree on the size of storage " + s.name);
+      if (it->second.size() != bytes)
+        throw std::logic_error("plans disagree on the size of storage " + s.name);
       continue;
     }
     storages_.emplace(s.name, kernels::Buffer(bytes, "weft::storage::" + s.name));

@@ -12,9 +12,9 @@ namespace weft::exec {
 
 class Memory {
  public:
-  /// Allocates the plan's storages that do not exist yet, zeroed, and grows the arena to the largest plan's. Call it for every
-  /// plan before the first Executor is made: executors keep addresses. Throws std::logic_error when two plans disagree on a
-  /// storage's size.
+  /// Allocates the plan's storages that do not exist yet, zeroed, and grows the arena to the largest plan's.
+  /// Call it for every plan before the first Executor is made: executors keep addresses. Throws
+  /// std::logic_error when two plans disagree on a storage's size.
   void reserve(const plan::Plan& plan);
 
   bool has(std::string_view storage) const { return storages_.find(storage) != storages_.end(); }

@@ -53,7 +53,7 @@ StorageId Graph::add_storage(Storage storage) {
 ValueId Graph::add_value(Value value) {
   const ValueId id(values_.size());
   if (!value_names_.emplace(value.name, id).second) {
-    int n = 2;
+    int& n = copies_.emplace(value.name, 2).first->second;
     while (!value_names_.emplace(fmt::format("{}~{}", value.name, n), id).second) ++n;
     value.name += fmt::format("~{}", n);
   }
@@ -79,7 +79,8 @@ Graph Graph::without_nodes() const {
   return copy;
 }
 
-std::int64_t Graph::local_elements(const Type& type, const std::vector<Placement>& placement, UnitId unit_id) const {
+std::int64_t Graph::local_elements(const Type& type, const std::vector<Placement>& placement,
+                                   UnitId unit_id) const {
   int cuts = 1;
   for (std::size_t axis = 0; axis < placement.size(); ++axis)
     if (placement[axis].kind == Placement::Kind::shard) cuts *= mesh_.size(static_cast<int>(axis));
@@ -93,7 +94,9 @@ std::int64_t Graph::local_elements(ValueId id) const {
   return local_elements(v.type, v.placement, v.unit);
 }
 
-std::int64_t Graph::local_elements(const Storage& s) const { return local_elements(s.type, s.placement, s.unit); }
+std::int64_t Graph::local_elements(const Storage& s) const {
+  return local_elements(s.type, s.placement, s.unit);
+}
 
 ValueId Graph::alias_root(ValueId id) const {
   for (NodeId producer = value(id).producer; producer.valid(); producer = value(id).producer) {

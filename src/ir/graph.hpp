@@ -1,5 +1,6 @@
-// The graph: one whole training step as SSA values and nodes in program order. Persistent state is named storage; a value that
-// stands in a storage names it, and a new version of the storage is a new value with the same home.
+// The graph: one whole training step as SSA values and nodes in program order. Persistent state is named
+// storage; a value that stands in a storage names it, and a new version of the storage is a new value with
+// the same home.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,9 @@ struct Placement {
 };
 inline constexpr Placement replicate{};
 inline constexpr Placement partial{Placement::Kind::partial, 0};
-constexpr Placement shard(int dim) { return {Placement::Kind::shard, static_cast<std::int8_t>(dim)}; }
+constexpr Placement shard(int dim) {
+  return {Placement::Kind::shard, static_cast<std::int8_t>(dim)};
+}
 
 struct Type {
   DType dtype = DType::f32;
@@ -101,11 +104,16 @@ class Graph {
   /// A graph with the same header, storages and values, but no nodes: what a pass starts from.
   Graph without_nodes() const;
 
-  /// Elements that one rank holds of the value: global extents over the shards' axis sizes, units with their padding.
+  /// Elements that one rank holds of the value: global extents over the shards' axis sizes, units with their
+  /// padding.
   std::int64_t local_elements(ValueId id) const;
   std::int64_t local_elements(const Storage& storage) const;
-  std::int64_t local_bytes(ValueId id) const { return local_elements(id) * static_cast<std::int64_t>(size_of(value(id).type.dtype)); }
-  std::int64_t local_bytes(const Storage& s) const { return local_elements(s) * static_cast<std::int64_t>(size_of(s.type.dtype)); }
+  std::int64_t local_bytes(ValueId id) const {
+    return local_elements(id) * static_cast<std::int64_t>(size_of(value(id).type.dtype));
+  }
+  std::int64_t local_bytes(const Storage& s) const {
+    return local_elements(s) * static_cast<std::int64_t>(size_of(s.type.dtype));
+  }
   /// The value whose bytes a view or rank_slice names; any other value is its own root.
   ValueId alias_root(ValueId id) const;
   /// The extents on one rank. Not for units.
@@ -121,6 +129,7 @@ class Graph {
   std::vector<Value> values_;
   std::vector<Storage> storages_;
   std::map<std::string, ValueId, std::less<>> value_names_;
+  std::map<std::string, int> copies_;  ///< by taken name: the first suffix that may be free
   std::map<std::string, StorageId, std::less<>> storage_names_;
 };
 

@@ -10,19 +10,44 @@
 namespace weft::ir {
 namespace {
 
-constexpr std::array<std::string_view, op_count> op_names{
-    "state", "view", "rank_slice", "join",
-    "embedding", "rms_norm", "matmul", "rope", "attention", "swiglu", "add", "cross_entropy",
-    "embedding_grad", "rms_norm_grad", "matmul_dgrad", "matmul_wgrad", "attention_grad", "swiglu_grad", "cross_entropy_grad",
-    "zeros", "accumulate", "sum_squares", "reduce_totals", "clip_scale", "adamw",
-    "all_gather", "reduce_scatter", "all_reduce"};
+constexpr std::array<std::string_view, op_count> op_names{"state",
+                                                          "view",
+                                                          "rank_slice",
+                                                          "join",
+                                                          "embedding",
+                                                          "rms_norm",
+                                                          "matmul",
+                                                          "rope",
+                                                          "attention",
+                                                          "swiglu",
+                                                          "add",
+                                                          "cross_entropy",
+                                                          "embedding_grad",
+                                                          "rms_norm_grad",
+                                                          "matmul_dgrad",
+                                                          "matmul_wgrad",
+                                                          "attention_grad",
+                                                          "swiglu_grad",
+                                                          "cross_entropy_grad",
+                                                          "zeros",
+                                                          "accumulate",
+                                                          "sum_squares",
+                                                          "reduce_totals",
+                                                          "clip_scale",
+                                                          "adamw",
+                                                          "all_gather",
+                                                          "reduce_scatter",
+                                                          "all_reduce"};
 
-constexpr std::array<std::string_view, 12> attr_names{"axis",    "beta1",    "beta2",    "eps",    "head_dim", "heads",
-                                                      "inverse", "kv_heads", "max_norm", "native", "offset", "vocab"};
+constexpr std::array<std::string_view, 12> attr_names{"axis",     "beta1",  "beta2",   "eps",
+                                                      "head_dim", "heads",  "inverse", "kv_heads",
+                                                      "max_norm", "native", "offset",  "vocab"};
 
 }  // namespace
 
-std::string_view name_of(Op op) { return op_names[static_cast<std::size_t>(op)]; }
+std::string_view name_of(Op op) {
+  return op_names[static_cast<std::size_t>(op)];
+}
 
 Op op_from(std::string_view name) {
   const auto it = std::find(op_names.begin(), op_names.end(), name);
@@ -30,7 +55,9 @@ Op op_from(std::string_view name) {
   return static_cast<Op>(it - op_names.begin());
 }
 
-std::string_view name_of(Attr attr) { return attr_names[static_cast<std::size_t>(attr)]; }
+std::string_view name_of(Attr attr) {
+  return attr_names[static_cast<std::size_t>(attr)];
+}
 
 Attr attr_from(std::string_view name) {
   const auto it = std::find(attr_names.begin(), attr_names.end(), name);
@@ -53,7 +80,8 @@ double Attributes::real(Attr attr) const {
 }
 
 void Attributes::set(Attr attr, double value) {
-  const auto it = std::lower_bound(list_.begin(), list_.end(), attr, [](const auto& entry, Attr key) { return entry.first < key; });
+  const auto it = std::lower_bound(list_.begin(), list_.end(), attr,
+                                   [](const auto& entry, Attr key) { return entry.first < key; });
   if (it != list_.end() && it->first == attr) {
     it->second = value;
   } else {

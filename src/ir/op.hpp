@@ -1,4 +1,5 @@
-// The operations of the graph and their attributes: names only. What an operation means (shape rule, cost, derivative) is in ops/.
+// The operations of the graph and their attributes: names only. What an operation means (shape rule, cost,
+// derivative) is in ops/.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,39 @@ namespace weft::ir {
 
 enum class Op : std::uint8_t {
   // Data that stands somewhere already.
-  state,      ///< () -> x           x is a storage's content
-  view,       ///< (u) -> p          a parameter: u's elements from `offset` on, with p's shape
-  rank_slice, ///< (u) -> s          this rank's slice of a unit that is held whole
-  join,       ///< (p...) -> u       the unit whose parameters are p...: they are written in place, the padding is zeroed
+  state,       ///< () -> x           x is a storage's content
+  view,        ///< (u) -> p          a parameter: u's elements from `offset` on, with p's shape
+  rank_slice,  ///< (u) -> s          this rank's slice of a unit that is held whole
+  join,  ///< (p...) -> u       the unit whose parameters are p...: they are written in place, the padding is
+         ///< zeroed
   // Forward.
-  embedding, rms_norm, matmul, rope, attention, swiglu, add, cross_entropy,
+  embedding,
+  rms_norm,
+  matmul,
+  rope,
+  attention,
+  swiglu,
+  add,
+  cross_entropy,
   // Backward.
-  embedding_grad, rms_norm_grad, matmul_dgrad, matmul_wgrad, attention_grad, swiglu_grad, cross_entropy_grad,
+  embedding_grad,
+  rms_norm_grad,
+  matmul_dgrad,
+  matmul_wgrad,
+  attention_grad,
+  swiglu_grad,
+  cross_entropy_grad,
   // Update.
-  zeros, accumulate, sum_squares, reduce_totals, clip_scale, adamw,
+  zeros,
+  accumulate,
+  sum_squares,
+  reduce_totals,
+  clip_scale,
+  adamw,
   // Collectives.
-  all_gather, reduce_scatter, all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_reduce,
 };
 inline constexpr int op_count = static_cast<int>(Op::all_reduce) + 1;
 
@@ -30,10 +52,27 @@ std::string_view name_of(Op op);
 Op op_from(std::string_view name);
 
 /// state, view and rank_slice only name bytes; nothing runs for them.
-constexpr bool is_alias(Op op) { return op == Op::state || op == Op::view || op == Op::rank_slice; }
-constexpr bool is_collective(Op op) { return op >= Op::all_gather; }
+constexpr bool is_alias(Op op) {
+  return op == Op::state || op == Op::view || op == Op::rank_slice;
+}
+constexpr bool is_collective(Op op) {
+  return op >= Op::all_gather;
+}
 
-enum class Attr : std::uint8_t { axis, beta1, beta2, eps, head_dim, heads, inverse, kv_heads, max_norm, native, offset, vocab };
+enum class Attr : std::uint8_t {
+  axis,
+  beta1,
+  beta2,
+  eps,
+  head_dim,
+  heads,
+  inverse,
+  kv_heads,
+  max_norm,
+  native,
+  offset,
+  vocab
+};
 std::string_view name_of(Attr attr);
 Attr attr_from(std::string_view name);
 

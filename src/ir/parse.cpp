@@ -170,8 +170,8 @@ class Parser {
     s.name = line.word(" ");
     line.expect(" ");
     s.role = parse_enum(line, line.word(" "),
-                        {Role::parameter, Role::master, Role::exp_avg, Role::exp_avg_sq, Role::gradient, Role::input,
-                         Role::constant, Role::report});
+                        {Role::parameter, Role::master, Role::exp_avg, Role::exp_avg_sq, Role::gradient,
+                         Role::input, Role::constant, Role::report});
     line.expect(" ");
     parse_type(line, s.type, s.unit, s.placement);
     graph_.add_storage(std::move(s));
@@ -232,6 +232,8 @@ class Parser {
 
 }  // namespace
 
-Graph parse(std::string_view text) { return Parser(text).run(); }
+Graph parse(std::string_view text) {
+  return Parser(text).run();
+}
 
 }  // namespace weft::ir

@@ -19,7 +19,8 @@ std::string print_placement(const std::vector<Placement>& placement) {
   return text + "}";
 }
 
-std::string print_type(const Graph& graph, const Type& type, UnitId unit, const std::vector<Placement>& placement) {
+std::string print_type(const Graph& graph, const Type& type, UnitId unit,
+                       const std::vector<Placement>& placement) {
   std::string text = fmt::format("{}[{}]", name_of(type.dtype), fmt::join(type.shape, ","));
   if (unit.valid()) text += fmt::format("u({})", graph.unit(unit).path);
   return text + print_placement(placement);
@@ -36,7 +37,8 @@ void print_node(const Graph& graph, const Node& node, std::string& text) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
     text += fmt::format("{}{}", i ? ", " : "", graph.value(node.inputs[i]).name);
   text += ")";
-  for (const auto& [attr, value] : node.attributes.list()) text += fmt::format(" {}={}", name_of(attr), value);
+  for (const auto& [attr, value] : node.attributes.list())
+    text += fmt::format(" {}={}", name_of(attr), value);
   text += "\n";
 }
 
@@ -48,10 +50,12 @@ std::string print(const Graph& graph) {
   text += "\n";
   for (const Unit& unit : graph.units()) {
     text += fmt::format("unit {} {}\n", unit.path, unit.elements);
-    for (const Parameter& p : unit.parameters) text += fmt::format("  {} [{}] {}\n", p.path, fmt::join(p.shape, ","), p.offset);
+    for (const Parameter& p : unit.parameters)
+      text += fmt::format("  {} [{}] {}\n", p.path, fmt::join(p.shape, ","), p.offset);
   }
   for (const Storage& s : graph.storages())
-    text += fmt::format("storage {} {} {}\n", s.name, name_of(s.role), print_type(graph, s.type, s.unit, s.placement));
+    text += fmt::format("storage {} {} {}\n", s.name, name_of(s.role),
+                        print_type(graph, s.type, s.unit, s.placement));
   for (const Node& node : graph.nodes()) print_node(graph, node, text);
   return text;
 }

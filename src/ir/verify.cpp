@@ -12,8 +12,11 @@ namespace {
 class Verifier {
  public:
   explicit Verifier(const Graph& graph)
-      : graph_(graph), defined_(graph.values().size(), false), stale_(graph.values().size(), false),
-        current_(graph.storages().size()), uses_(graph.values().size(), 0) {}
+      : graph_(graph),
+        defined_(graph.values().size(), false),
+        stale_(graph.values().size(), false),
+        current_(graph.storages().size()),
+        uses_(graph.values().size(), 0) {}
 
   void run() {
     for (const Node& node : graph_.nodes())
@@ -31,27 +34,31 @@ class Verifier {
  private:
   [[noreturn]] void fail(const std::string& problem) const {
     const std::string output = node_->outputs.empty() ? "" : graph_.value(node_->outputs[0]).name;
-    throw std::logic_error(fmt::format("graph {}: node {} = {}: {}", graph_.name(), output, name_of(node_->op), problem));
+    throw std::logic_error(
+        fmt::format("graph {}: node {} = {}: {}", graph_.name(), output, name_of(node_->op), problem));
   }
 
   void check_inputs() const {
     for (ValueId input : node_->inputs) {
       if (!input.valid()) fail("an input is missing");
-      if (!defined_[input.index()]) fail(fmt::format("reads '{}' before it is defined", graph_.value(input).name));
+      if (!defined_[input.index()])
+        fail(fmt::format("reads '{}' before it is defined", graph_.value(input).name));
       if (stale_[graph_.alias_root(input).index()])
         fail(fmt::format("reads '{}', an overwritten version of its storage", graph_.value(input).name));
     }
   }
 
   void check_lane() const {
-    if (is_collective(node_->op) == (node_->lane == Lane::compute)) fail(fmt::format("stands on the {} lane", name_of(node_->lane)));
+    if (is_collective(node_->op) == (node_->lane == Lane::compute))
+      fail(fmt::format("stands on the {} lane", name_of(node_->lane)));
   }
 
   void check_view() const {
     const Value& whole = graph_.value(node_->inputs[0]);
     const Value& part = graph_.value(node_->outputs[0]);
     if (!whole.unit.valid()) fail("is not a view of a unit");
-    if (node_->attributes.integer(Attr::offset) + element_count(part.type.shape) > graph_.unit(whole.unit).elements)
+    if (node_->attributes.integer(Attr::offset) + element_count(part.type.shape) >
+        graph_.unit(whole.unit).elements)
       fail("leaves its unit");
     if (part.type.dtype != whole.type.dtype) fail("changes the element type");
   }
@@ -63,10 +70,14 @@ class Verifier {
     if (unit.parameters.size() != node_->inputs.size()) fail("does not hold every parameter of its unit");
     for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
       const Value& part = graph_.value(node_->inputs[i]);
-      if (part.type.shape != unit.parameters[i].shape) fail(fmt::format("'{}' has the wrong shape", part.name));
-      if (part.type.dtype != whole.type.dtype) fail(fmt::format("'{}' has the wrong element type", part.name));
-      if (uses_[node_->inputs[i].index()] != 1) fail(fmt::format("its part '{}' is used elsewhere, too", part.name));
-      if (is_alias(graph_.node(part.producer).op)) fail(fmt::format("its part '{}' stands elsewhere already", part.name));
+      if (part.type.shape != unit.parameters[i].shape)
+        fail(fmt::format("'{}' has the wrong shape", part.name));
+      if (part.type.dtype != whole.type.dtype)
+        fail(fmt::format("'{}' has the wrong element type", part.name));
+      if (uses_[node_->inputs[i].index()] != 1)
+        fail(fmt::format("its part '{}' is used elsewhere, too", part.name));
+      if (is_alias(graph_.node(part.producer).op))
+        fail(fmt::format("its part '{}' stands elsewhere already", part.name));
     }
   }
 
@@ -75,9 +86,11 @@ class Verifier {
       const Value& value = graph_.value(output);
       if (defined_[output.index()]) fail(fmt::format("defines '{}' again", value.name));
       if (!value.placement.empty() && value.placement.size() != graph_.mesh().axes().size())
-        fail(fmt::format("'{}' is placed over {} axes, the mesh has {}", value.name, value.placement.size(), graph_.mesh().axes().size()));
+        fail(fmt::format("'{}' is placed over {} axes, the mesh has {}", value.name, value.placement.size(),
+                         graph_.mesh().axes().size()));
       defined_[output.index()] = true;
-      if (value.home.valid() && node_->op != Op::view && node_->op != Op::rank_slice) replace_version(output, value.home);
+      if (value.home.valid() && node_->op != Op::view && node_->op != Op::rank_slice)
+        replace_version(output, value.home);
     }
   }
 
@@ -100,6 +113,8 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Graph& graph) { Verifier(graph).run(); }
+void verify(const Graph& graph) {
+  Verifier(graph).run();
+}
 
 }  // namespace weft::ir

@@ -19,7 +19,8 @@ using Views = std::vector<ValueId>;
 
 class Llama {
  public:
-  Llama(const Spec& spec, const Batch& batch, ir::Graph& graph) : spec_(spec), batch_(batch), graph_(graph), b_(graph) {
+  Llama(const Spec& spec, const Batch& batch, ir::Graph& graph)
+      : spec_(spec), batch_(batch), graph_(graph), b_(graph) {
     declare_storages();
   }
 
@@ -50,17 +51,23 @@ class Llama {
  private:
   void declare_storages() {
     for (std::size_t i = 0; i < graph_.units().size(); ++i)
-      graph_.add_storage({master_name(graph_.units()[i]), Role::master, {DType::f32, {graph_.units()[i].elements}}, ir::UnitId(i), {}});
+      graph_.add_storage({master_name(graph_.units()[i]),
+                          Role::master,
+                          {DType::f32, {graph_.units()[i].elements}},
+                          ir::UnitId(i),
+                          {}});
     for (int round = 0; round < batch_.rounds; ++round)
       for (const std::string& name : {tokens_name(round), targets_name(round), positions_name(round)})
         graph_.add_storage({name, Role::input, {DType::i32, {batch_.rows, batch_.seq}}, {}, {}});
-    graph_.add_storage({rope_name, Role::constant, {DType::f32, {batch_.seq, spec_.head_dim() / 2, 2}}, {}, {}});
+    graph_.add_storage(
+        {rope_name, Role::constant, {DType::f32, {batch_.seq, spec_.head_dim() / 2, 2}}, {}, {}});
   }
 
   Views views(std::size_t unit_index) {
     if (unit_values_.size() <= unit_index) unit_values_.resize(unit_index + 1);
     const Unit unit = graph_.units()[unit_index];
-    if (!unit_values_[unit_index].valid()) unit_values_[unit_index] = b_.state(graph_.find_storage(master_name(unit)));
+    if (!unit_values_[unit_index].valid())
+      unit_values_[unit_index] = b_.state(graph_.find_storage(master_name(unit)));
     Views list;
     for (std::size_t i = 0; i < unit.parameters.size(); ++i)
       list.push_back(b_.view(unit_values_[unit_index], i, unit.parameters[i].path + b_.suffix()));
@@ -68,13 +75,15 @@ class Llama {
   }
 
   ValueId norm(const std::string& module, ValueId x, ValueId weight) {
-    return b_.emit(Op::rms_norm, module, {x, weight}, {module + ".h", module + ".rstd"}, {{Attr::eps, spec_.norm_eps}})[0];
+    return b_.emit(Op::rms_norm, module, {x, weight}, {module + ".h", module + ".rstd"},
+                   {{Attr::eps, spec_.norm_eps}})[0];
   }
   ValueId linear(const std::string& module, const char* name, ValueId x, ValueId weight) {
     return b_.emit_one(Op::matmul, module, {x, weight}, module + "." + name);
   }
   ValueId rope(const std::string& module, const char* name, ValueId x) {
-    return b_.emit_one(Op::rope, module, {x, positions_, rope_}, module + "." + name, {{Attr::head_dim, double(spec_.head_dim())}});
+    return b_.emit_one(Op::rope, module, {x, positions_, rope_}, module + "." + name,
+                       {{Attr::head_dim, double(spec_.head_dim())}});
   }
 
   ValueId attention(std::int64_t layer, ValueId x) {
@@ -84,8 +93,9 @@ class Llama {
     const ValueId q = rope(m, "q_rope", linear(m, "q", h, w[1]));
     const ValueId k = rope(m, "k_rope", linear(m, "k", h, w[2]));
     const ValueId v = linear(m, "v", h, w[3]);
-    const ValueId o = b_.emit(Op::attention, m, {q, k, v}, {m + ".o", m + ".lse"},
-                              {{Attr::heads, double(spec_.heads)}, {Attr::kv_heads, double(spec_.kv_heads)}})[0];
+    const ValueId o =
+        b_.emit(Op::attention, m, {q, k, v}, {m + ".o", m + ".lse"},
+                {{Attr::heads, double(spec_.heads)}, {Attr::kv_heads, double(spec_.kv_heads)}})[0];
     return b_.emit_one(Op::add, m, {x, linear(m, "proj", o, w[4])}, m + ".out");
   }
 
@@ -109,10 +119,18 @@ class Llama {
 
 }  // namespace
 
-std::string tokens_name(int round) { return fmt::format("tokens.{}", round); }
-std::string targets_name(int round) { return fmt::format("targets.{}", round); }
-std::string positions_name(int round) { return fmt::format("positions.{}", round); }
-std::string master_name(const Unit& unit) { return "master." + unit.path; }
+std::string tokens_name(int round) {
+  return fmt::format("tokens.{}", round);
+}
+std::string targets_name(int round) {
+  return fmt::format("targets.{}", round);
+}
+std::string positions_name(int round) {
+  return fmt::format("positions.{}", round);
+}
+std::string master_name(const Unit& unit) {
+  return "master." + unit.path;
+}
 
 Forward build_loss(const Spec& spec, const Batch& batch, const Mesh& mesh, const std::string& name) {
   Forward forward{ir::Graph(name, mesh, units(spec)), {}};

@@ -50,8 +50,9 @@ std::vector<Unit> units(const Spec& s) {
 }
 
 std::string key(const Spec& s) {
-  return fmt::format("dim = {}\nlayers = {}\nheads = {}\nkv_heads = {}\nffn = {}\nvocab = {}\ntie_embeddings = {}\n", s.dim, s.layers, s.heads,
-                     s.kv_heads, s.ffn, s.vocab, s.tie_embeddings);
+  return fmt::format(
+      "dim = {}\nlayers = {}\nheads = {}\nkv_heads = {}\nffn = {}\nvocab = {}\ntie_embeddings = {}\n", s.dim,
+      s.layers, s.heads, s.kv_heads, s.ffn, s.vocab, s.tie_embeddings);
 }
 
 }  // namespace weft::model

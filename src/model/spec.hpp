@@ -19,8 +19,8 @@ struct Spec {
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }
 };
 
-/// Units in forward order: "embed"; "layers.N.attn" and "layers.N.ffn" for each block; "head". wq|wk|wv and w1|w3 are adjacent,
-/// so that a fused matmul is a view. With tied embeddings the head has its norm only.
+/// Units in forward order: "embed"; "layers.N.attn" and "layers.N.ffn" for each block; "head". wq|wk|wv and
+/// w1|w3 are adjacent, so that a fused matmul is a view. With tied embeddings the head has its norm only.
 std::vector<Unit> units(const Spec& spec);
 
 /// All that a checkpoint must share with the model that loads it, one "key = value" a line.

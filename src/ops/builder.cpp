@@ -11,10 +11,12 @@ namespace weft::ops {
 using ir::Value;
 using ir::ValueId;
 
-std::string Builder::suffix() const { return round_ == 0 ? "" : fmt::format("#{}", round_); }
+std::string Builder::suffix() const {
+  return round_ == 0 ? "" : fmt::format("#{}", round_);
+}
 
-ir::NodeId Builder::append(ir::Op op, std::string_view module, std::vector<ValueId> inputs, std::vector<ValueId> outputs,
-                           ir::Attributes attributes) {
+ir::NodeId Builder::append(ir::Op op, std::string_view module, std::vector<ValueId> inputs,
+                           std::vector<ValueId> outputs, ir::Attributes attributes) {
   ir::Node node;
   node.op = op;
   node.inputs = std::move(inputs);
@@ -26,8 +28,8 @@ ir::NodeId Builder::append(ir::Op op, std::string_view module, std::vector<Value
   return graph_.add_node(std::move(node));
 }
 
-std::vector<ValueId> Builder::emit(ir::Op op, std::string_view module, std::vector<ValueId> inputs, std::vector<std::string> names,
-                                   ir::Attributes attributes) {
+std::vector<ValueId> Builder::emit(ir::Op op, std::string_view module, std::vector<ValueId> inputs,
+                                   std::vector<std::string> names, ir::Attributes attributes) {
   const std::vector<ir::Type> types = infer(graph_, op, inputs, attributes);
   std::vector<ValueId> outputs;
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -54,7 +56,9 @@ ValueId Builder::state(ir::StorageId id) {
   value.placement = storage.placement;
   value.home = id;
   const ValueId output = graph_.add_value(std::move(value));
-  append(ir::Op::state, storage.unit.valid() ? graph_.unit(storage.unit).path : std::string(name_of(storage.role)), {}, {output}, {});
+  append(ir::Op::state,
+         storage.unit.valid() ? graph_.unit(storage.unit).path : std::string(name_of(storage.role)), {},
+         {output}, {});
   return output;
 }
 
@@ -66,7 +70,8 @@ ValueId Builder::view(ValueId whole, std::size_t index, std::string name) {
   value.type = {unit_value.type.dtype, parameter.shape};
   value.placement = unit_value.placement;
   const ValueId output = graph_.add_value(std::move(value));
-  append(ir::Op::view, parameter.path, {whole}, {output}, {{ir::Attr::offset, static_cast<double>(parameter.offset)}});
+  append(ir::Op::view, parameter.path, {whole}, {output},
+         {{ir::Attr::offset, static_cast<double>(parameter.offset)}});
   return output;
 }
 

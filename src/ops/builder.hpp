@@ -1,4 +1,5 @@
-// Appends nodes to a graph: types come from the shape rules; phase, round and module from the builder's current place.
+// Appends nodes to a graph: types come from the shape rules; phase, round and module from the builder's
+// current place.
 #pragma once
 
 #include <initializer_list>
@@ -15,13 +16,16 @@ class Builder {
   explicit Builder(ir::Graph& graph) : graph_(graph) {}
 
   ir::Graph& graph() { return graph_; }
-  void at(ir::Phase phase, int round) { phase_ = phase; round_ = round; }
+  void at(ir::Phase phase, int round) {
+    phase_ = phase;
+    round_ = round;
+  }
   ir::Phase phase() const { return phase_; }
   int round() const { return round_; }
 
   /// Emits an operation that has a shape rule; one name an output. `module` is the node's module path.
-  std::vector<ir::ValueId> emit(ir::Op op, std::string_view module, std::vector<ir::ValueId> inputs, std::vector<std::string> names,
-                                ir::Attributes attributes = {});
+  std::vector<ir::ValueId> emit(ir::Op op, std::string_view module, std::vector<ir::ValueId> inputs,
+                                std::vector<std::string> names, ir::Attributes attributes = {});
   /// The same for an operation with one output.
   ir::ValueId emit_one(ir::Op op, std::string_view module, std::vector<ir::ValueId> inputs, std::string name,
                        ir::Attributes attributes = {});
@@ -29,15 +33,16 @@ class Builder {
   ir::ValueId state(ir::StorageId storage);
   /// Parameter `index` of the unit that `whole` holds.
   ir::ValueId view(ir::ValueId whole, std::size_t index, std::string name);
-  /// The unit made of its parameters' values, in the unit's order, with element type and placement of the first.
+  /// The unit made of its parameters' values, in the unit's order, with element type and placement of the
+  /// first.
   ir::ValueId join(ir::UnitId unit, std::vector<ir::ValueId> parts, std::string name);
 
   /// The suffix that tells a round's values apart: "" in round 0, "#1", "#2", ...
   std::string suffix() const;
 
  private:
-  ir::NodeId append(ir::Op op, std::string_view module, std::vector<ir::ValueId> inputs, std::vector<ir::ValueId> outputs,
-                    ir::Attributes attributes);
+  ir::NodeId append(ir::Op op, std::string_view module, std::vector<ir::ValueId> inputs,
+                    std::vector<ir::ValueId> outputs, ir::Attributes attributes);
 
   ir::Graph& graph_;
   ir::Phase phase_ = ir::Phase::forward;

@@ -6,7 +6,9 @@ namespace {
 using ir::Attr;
 using ir::Op;
 
-double elements(const ir::Graph& graph, ir::ValueId id) { return static_cast<double>(graph.local_elements(id)); }
+double elements(const ir::Graph& graph, ir::ValueId id) {
+  return static_cast<double>(graph.local_elements(id));
+}
 
 /// Matmul of the node's first input, [.., K] rows, with a matrix: 2 * rows * N * K.
 double matmul_flops(const ir::Graph& graph, const ir::Node& node) {

@@ -30,10 +30,23 @@ class Rule {
       case Op::matmul_wgrad: return matmul_wgrad();
       case Op::rope: count(3); return {in(0)};
       case Op::attention: return attention();
-      case Op::attention_grad: count(6); same(in(5), in(0)); return {in(0), in(1), in(2)};
-      case Op::swiglu: count(2); same(in(0), in(1)); return {in(0)};
-      case Op::swiglu_grad: count(3); same(in(0), in(1)); same(in(2), in(0)); return {in(0), in(1)};
-      case Op::add: count(2); same(in(0), in(1)); return {in(0)};
+      case Op::attention_grad:
+        count(6);
+        same(in(5), in(0));
+        return {in(0), in(1), in(2)};
+      case Op::swiglu:
+        count(2);
+        same(in(0), in(1));
+        return {in(0)};
+      case Op::swiglu_grad:
+        count(3);
+        same(in(0), in(1));
+        same(in(2), in(0));
+        return {in(0), in(1)};
+      case Op::add:
+        count(2);
+        same(in(0), in(1));
+        return {in(0)};
       case Op::cross_entropy: return cross_entropy();
       case Op::cross_entropy_grad: count(3); return {in(0)};
       case Op::zeros: count(0); return {{DType::i64, {exact_limbs}}};
@@ -54,7 +67,9 @@ class Rule {
   }
 
  private:
-  [[noreturn]] void fail(const char* problem) const { throw std::logic_error(fmt::format("{}: {}", name_of(op_), problem)); }
+  [[noreturn]] void fail(const char* problem) const {
+    throw std::logic_error(fmt::format("{}: {}", name_of(op_), problem));
+  }
   const Type& in(std::size_t i) const { return graph_.value(inputs_[i]).type; }
   void count(std::size_t n) const {
     if (inputs_.size() != n) fail("wrong number of inputs");
@@ -70,42 +85,58 @@ class Rule {
   }
 
   std::vector<Type> embedding() const {
-    count(2); rank(0, 2); rank(1, 2);
+    count(2);
+    rank(0, 2);
+    rank(1, 2);
     return {{in(1).dtype, {in(0).shape[0], in(0).shape[1], in(1).shape[1]}}};
   }
   std::vector<Type> embedding_grad() const {  // tokens[B,T], dx[B,T,C]
-    count(2); rank(1, 3);
+    count(2);
+    rank(1, 3);
     return {{in(1).dtype, {attributes_.integer(Attr::vocab), in(1).shape[2]}}};
   }
   std::vector<Type> rms_norm() const {
-    count(2); rank(0, 3); rank(1, 1);
+    count(2);
+    rank(0, 3);
+    rank(1, 1);
     equal(in(0).shape[2], in(1).shape[0]);
     return {in(0), {DType::f32, {in(0).shape[0], in(0).shape[1]}}};
   }
   std::vector<Type> matmul() const {
-    count(2); rank(0, 3); rank(1, 2);
+    count(2);
+    rank(0, 3);
+    rank(1, 2);
     equal(in(0).shape[2], in(1).shape[1]);
     return {{in(0).dtype, {in(0).shape[0], in(0).shape[1], in(1).shape[0]}}};
   }
   std::vector<Type> matmul_dgrad() const {
-    count(2); rank(0, 3); rank(1, 2);
+    count(2);
+    rank(0, 3);
+    rank(1, 2);
     equal(in(0).shape[2], in(1).shape[0]);
     return {{in(0).dtype, {in(0).shape[0], in(0).shape[1], in(1).shape[1]}}};
   }
   std::vector<Type> matmul_wgrad() const {  // dy[B,T,N], x[B,T,C]
-    count(2); rank(0, 3); rank(1, 3);
-    equal(in(0).shape[0], in(1).shape[0]); equal(in(0).shape[1], in(1).shape[1]);
+    count(2);
+    rank(0, 3);
+    rank(1, 3);
+    equal(in(0).shape[0], in(1).shape[0]);
+    equal(in(0).shape[1], in(1).shape[1]);
     return {{in(0).dtype, {in(0).shape[2], in(1).shape[2]}}};
   }
   std::vector<Type> attention() const {
-    count(3); rank(0, 3);
+    count(3);
+    rank(0, 3);
     same(in(1), in(2));
-    const std::int64_t heads = attributes_.integer(Attr::heads), kv_heads = attributes_.integer(Attr::kv_heads);
+    const std::int64_t heads = attributes_.integer(Attr::heads),
+                       kv_heads = attributes_.integer(Attr::kv_heads);
     equal(in(0).shape[2] * kv_heads, in(1).shape[2] * heads);
     return {in(0), {DType::f32, {in(0).shape[0], heads, in(0).shape[1]}}};
   }
   std::vector<Type> cross_entropy() const {  // logits[B,T,V], targets[B,T]
-    count(2); rank(0, 3); rank(1, 2);
+    count(2);
+    rank(0, 3);
+    rank(1, 2);
     return {{DType::f32, in(1).shape}, {DType::f64, {2}}};
   }
   std::vector<Type> adamw() const {  // gradient, master, exp_avg, exp_avg_sq, scale, step
@@ -165,7 +196,8 @@ bool has_shape_rule(Op op) {
   return !ir::is_alias(op) && !ir::is_collective(op) && op != Op::join;
 }
 
-std::vector<Type> infer(const ir::Graph& graph, Op op, std::span<const ir::ValueId> inputs, const ir::Attributes& attributes) {
+std::vector<Type> infer(const ir::Graph& graph, Op op, std::span<const ir::ValueId> inputs,
+                        const ir::Attributes& attributes) {
   return Rule(graph, op, inputs, attributes).apply();
 }
 

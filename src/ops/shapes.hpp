@@ -10,18 +10,20 @@ namespace weft::ops {
 
 /// How data parallelism sees an operation whose inputs are cut along the batch (dimension 0).
 enum class BatchRule {
-  rows,     ///< outputs are cut along the batch, too
-  sums,     ///< outputs are sums over the batch: partial on each rank
-  invariant ///< inputs are not cut
+  rows,      ///< outputs are cut along the batch, too
+  sums,      ///< outputs are sums over the batch: partial on each rank
+  invariant  ///< inputs are not cut
 };
 BatchRule batch_rule(ir::Op op, std::size_t output);
 
 /// The output is a parameter's gradient: its element type is what goes over the wire (precision.grad_wire).
 bool is_parameter_gradient(ir::Op op, std::size_t output);
 
-/// Global types of the outputs. `state`, `view`, `rank_slice`, `join` and the collectives have none: who emits them says them.
-/// Throws std::logic_error that names the operation when the inputs do not fit each other.
-std::vector<ir::Type> infer(const ir::Graph& graph, ir::Op op, std::span<const ir::ValueId> inputs, const ir::Attributes& attributes);
+/// Global types of the outputs. `state`, `view`, `rank_slice`, `join` and the collectives have none: who
+/// emits them says them. Throws std::logic_error that names the operation when the inputs do not fit each
+/// other.
+std::vector<ir::Type> infer(const ir::Graph& graph, ir::Op op, std::span<const ir::ValueId> inputs,
+                            const ir::Attributes& attributes);
 
 /// True when infer() knows the operation.
 bool has_shape_rule(ir::Op op);

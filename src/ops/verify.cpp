@@ -15,7 +15,8 @@ void verify_types(const ir::Graph& graph) {
       const ir::Value& value = graph.value(node.outputs[i]);
       const bool same_dtype = value.type.dtype == types[i].dtype || is_parameter_gradient(node.op, i);
       if (element_count(value.type.shape) != element_count(types[i].shape) || !same_dtype)
-        throw std::logic_error(fmt::format("'{}' = {} has another type than its operation gives", value.name, name_of(node.op)));
+        throw std::logic_error(
+            fmt::format("'{}' = {} has another type than its operation gives", value.name, name_of(node.op)));
     }
   }
 }

@@ -14,19 +14,20 @@ using ir::ValueId;
 
 class Autodiff {
  public:
-  explicit Autodiff(const ir::Graph& before) : before_(before), after_(before.without_nodes()), builder_(after_) {}
+  explicit Autodiff(const ir::Graph& before)
+      : before_(before), after_(before.without_nodes()), builder_(after_) {}
 
   ir::Graph run() {
     int rounds = 0;
     for (const Node& node : before_.nodes()) rounds = std::max(rounds, node.round + 1);
     accumulators_.resize(before_.units().size());
+    std::vector<std::vector<Node>> forward(static_cast<std::size_t>(rounds));
+    for (const Node& node : before_.nodes()) forward[static_cast<std::size_t>(node.round)].push_back(node);
     for (int round = 0; round < rounds; ++round) {
-      std::vector<Node> forward;
-      for (const Node& node : before_.nodes())
-        if (node.round == round) forward.push_back(node);
-      for (const Node& node : forward) after_.add_node(node);
+      const std::vector<Node>& nodes = forward[static_cast<std::size_t>(round)];
+      for (const Node& node : nodes) after_.add_node(node);
       builder_.at(ir::Phase::backward, round);
-      backward(forward);
+      backward(nodes);
     }
     return std::move(after_);
   }
@@ -63,10 +64,12 @@ class Autodiff {
     const auto [it, first] = gradients_.emplace(value, gradient);
     if (first) return;
     const std::string& name = after_.value(value).name;
-    it->second = builder_.emit_one(Op::add, node.module, {it->second, gradient}, name.substr(0, name.find('#')) + ".grad");
+    it->second = builder_.emit_one(Op::add, node.module, {it->second, gradient},
+                                   name.substr(0, name.find('#')) + ".grad");
   }
 
-  /// The gradients of a unit's parameters are written into one flat unit, which is added onto the unit's accumulator.
+  /// The gradients of a unit's parameters are written into one flat unit, which is added onto the unit's
+  /// accumulator.
   void collect_parameter(const Node& view) {
     const ir::UnitId unit_id = after_.value(view.inputs[0]).unit;
     const Unit& unit = after_.unit(unit_id);
@@ -84,7 +87,8 @@ class Autodiff {
     const Unit& unit = after_.unit(unit_id);
     const std::string name = "grad." + unit.path;
     ir::StorageId home = after_.find_storage(name);
-    if (!home.valid()) home = after_.add_storage({name, ir::Role::gradient, {DType::f32, {unit.elements}}, unit_id, {}});
+    if (!home.valid())
+      home = after_.add_storage({name, ir::Role::gradient, {DType::f32, {unit.elements}}, unit_id, {}});
     ValueId& sum = accumulators_[unit_id.index()];
     std::vector<ValueId> inputs{gradient};
     if (sum.valid()) inputs.push_back(sum);
@@ -96,13 +100,15 @@ class Autodiff {
   const ir::Graph& before_;
   ir::Graph after_;
   ops::Builder builder_;
-  std::map<ValueId, ValueId> gradients_;                     ///< of this round
-  std::map<ir::UnitId, std::vector<ValueId>> unit_parts_;    ///< of this round, by parameter
-  std::vector<ValueId> accumulators_;                        ///< by unit, the newest version
+  std::map<ValueId, ValueId> gradients_;                   ///< of this round
+  std::map<ir::UnitId, std::vector<ValueId>> unit_parts_;  ///< of this round, by parameter
+  std::vector<ValueId> accumulators_;                      ///< by unit, the newest version
 };
 
 }  // namespace
 
-ir::Graph autodiff(const ir::Graph& graph) { return Autodiff(graph).run(); }
+ir::Graph autodiff(const ir::Graph& graph) {
+  return Autodiff(graph).run();
+}
 
 }  // namespace weft::passes

@@ -8,7 +8,8 @@ namespace {
 using ir::Node;
 using ir::Op;
 
-/// A gather of parameters for use in forward or backward: not the one that completes an update, not the losses'.
+/// A gather of parameters for use in forward or backward: not the one that completes an update, not the
+/// losses'.
 bool is_parameter_gather(const Node& node) {
   return node.op == Op::all_gather && node.lane == Lane::gather && node.phase != ir::Phase::update;
 }
@@ -32,7 +33,8 @@ ir::Graph order(const ir::Graph& before, int prefetch) {
     if (next < gathers.size() && gathers[next] == i) {
       const std::size_t end = std::min(gathers.size(), next + 1 + static_cast<std::size_t>(prefetch));
       for (std::size_t g = next; g < end; ++g) {
-        for (ir::ValueId shard : before.nodes()[gathers[g]].inputs) emit(before.value(shard).producer.index());  // its state
+        for (ir::ValueId shard : before.nodes()[gathers[g]].inputs)
+          emit(before.value(shard).producer.index());  // its state
         emit(gathers[g]);
       }
       ++next;

@@ -23,25 +23,28 @@ bool disabled(const PipelineOptions& options, std::string_view name) {
 
 std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
   std::vector<Pass> passes;
-  passes.push_back({"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
+  passes.push_back(
+      {"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
   passes.push_back({"shard", Bits::exact, [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
   if (!disabled(options, "order"))
-    passes.push_back({"order", Bits::exact, [n = options.prefetch](const ir::Graph& g) { return order(g, n); }});
+    passes.push_back(
+        {"order", Bits::exact, [n = options.prefetch](const ir::Graph& g) { return order(g, n); }});
   return passes;
 }
 
 std::vector<Pass> training_pipeline(const PipelineOptions& options) {
   std::vector<Pass> passes;
   passes.push_back({"autodiff", Bits::exact, [](const ir::Graph& g) { return autodiff(g); }});
-  passes.push_back({"update", Bits::exact, [o = options.update](const ir::Graph& g) { return update(g, o); }});
+  passes.push_back(
+      {"update", Bits::exact, [o = options.update](const ir::Graph& g) { return update(g, o); }});
   for (Pass& pass : forward_pipeline(options)) passes.push_back(std::move(pass));
   return passes;
 }
 
-void check_disabled(const PipelineOptions& options) {
+void check_disabled(const PipelineOptions& options, const std::string& place) {
   for (const std::string& name : options.disable)
     WEFT_VALIDATE(name == "order" || name == "memory",
-                  "schedule.disable: '{}' cannot be switched off (passes that can: order, memory)", name);
+                  "{}: '{}' cannot be switched off (passes that can: order, memory)", place, name);
 }
 
 ir::Graph run(const std::vector<Pass>& passes, ir::Graph graph, const Observer& observer) {

@@ -34,8 +34,9 @@ std::vector<Pass> training_pipeline(const PipelineOptions& options);
 /// From a forward to the same on the mesh, without backward and update.
 std::vector<Pass> forward_pipeline(const PipelineOptions& options);
 
-/// Throws Error(bad_input) when a name in options.disable is no pass, or one that a training step cannot do without.
-void check_disabled(const PipelineOptions& options);
+/// Throws Error(bad_input) when a name in options.disable is no pass, or one that a training step cannot do
+/// without. `place` is where the names stand: "FILE:LINE: schedule.disable".
+void check_disabled(const PipelineOptions& options, const std::string& place);
 
 /// Sees the graph before and after each pass.
 using Observer = std::function<void(const Pass&, const ir::Graph& before, const ir::Graph& after)>;

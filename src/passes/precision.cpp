@@ -15,7 +15,10 @@ using ir::ValueId;
 class Precision {
  public:
   Precision(const ir::Graph& before, const PrecisionOptions& options)
-      : before_(before), after_(before.without_nodes()), options_(options), parameters_(before.units().size()) {}
+      : before_(before),
+        after_(before.without_nodes()),
+        options_(options),
+        parameters_(before.units().size()) {}
 
   ir::Graph run() {
     for (Node node : before_.nodes()) {
@@ -87,6 +90,8 @@ class Precision {
 
 }  // namespace
 
-ir::Graph precision(const ir::Graph& graph, const PrecisionOptions& options) { return Precision(graph, options).run(); }
+ir::Graph precision(const ir::Graph& graph, const PrecisionOptions& options) {
+  return Precision(graph, options).run();
+}
 
 }  // namespace weft::passes

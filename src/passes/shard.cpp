@@ -21,20 +21,26 @@ using ir::ValueId;
 class Shard {
  public:
   Shard(const ir::Graph& before, const ShardOptions& options)
-      : before_(before), after_(before.without_nodes()), options_(options), axis_(before.mesh().axis(options.axis)),
+      : before_(before),
+        after_(before.without_nodes()),
+        options_(options),
+        axis_(before.mesh().axis(options.axis)),
         ranks_(before.mesh().size(axis_)) {}
 
   ir::Graph run() {
     for (std::size_t i = 0; i < after_.storages().size(); ++i) place(after_.storage(ir::StorageId(i)));
     for (const Node& node : before_.nodes()) {
-      if (!pending_.empty() && (node.phase != Phase::backward || node.round != pending_round_)) reduce_pending();
+      if (!pending_.empty() && (node.phase != Phase::backward || node.round != pending_round_))
+        reduce_pending();
       convert(node);
     }
+    reduce_pending();
     return std::move(after_);
   }
 
  private:
-  // --- Placements -------------------------------------------------------------------------------------------------------
+  // --- Placements
+  // -------------------------------------------------------------------------------------------------------
 
   std::vector<Placement> over_axis(Placement p) const {
     std::vector<Placement> placement(before_.mesh().axes().size());
@@ -58,7 +64,8 @@ class Shard {
       case Role::exp_avg:
       case Role::exp_avg_sq: return options_.mode != ShardMode::ddp;
       case Role::parameter: return options_.mode == ShardMode::fsdp;
-      case Role::master: return options_.mode == ShardMode::fsdp || (options_.mode != ShardMode::ddp && has_parameters());
+      case Role::master:
+        return options_.mode == ShardMode::fsdp || (options_.mode != ShardMode::ddp && has_parameters());
       case Role::constant: return false;
       case Role::report: return s.type.shape.size() == 3;  // logits
     }
@@ -72,15 +79,19 @@ class Shard {
   }
   void place(ir::Storage& s) { s.placement = over_axis(state_is_cut(s) ? ir::shard(0) : ir::replicate); }
 
-  // --- Nodes ------------------------------------------------------------------------------------------------------------
+  // --- Nodes
+  // ------------------------------------------------------------------------------------------------------------
 
   void convert(Node node) {
     switch (node.op) {
       case Op::state:
-        after_.value(node.outputs[0]).placement = after_.storage(after_.value(node.outputs[0]).home).placement;
+        after_.value(node.outputs[0]).placement =
+            after_.storage(after_.value(node.outputs[0]).home).placement;
         after_.add_node(std::move(node));
         return;
-      case Op::view: views_[node.outputs[0]] = std::move(node); return;  // emitted where it is used: it may need a gather
+      case Op::view:
+        views_[node.outputs[0]] = std::move(node);
+        return;  // emitted where it is used: it may need a gather
       case Op::accumulate: reduce(std::move(node)); return;
       case Op::sum_squares: propagate(std::move(node), ir::partial); return;
       case Op::clip_scale: clip_scale(std::move(node)); return;
@@ -104,13 +115,16 @@ class Shard {
       const bool sums = ops::batch_rule(node.op, i) == ops::BatchRule::sums;
       set(node.outputs[i], !cut ? ir::replicate : sums ? ir::partial : ir::shard(0));
     }
-    if (node.op == Op::add && placement(node.inputs[0]).kind == Placement::Kind::partial) set(node.outputs[0], ir::partial);
+    if (node.op == Op::add && placement(node.inputs[0]).kind == Placement::Kind::partial)
+      set(node.outputs[0], ir::partial);
     after_.add_node(std::move(node));
   }
 
-  // --- Parameters: gathered before use ------------------------------------------------------------------------------------
+  // --- Parameters: gathered before use
+  // ------------------------------------------------------------------------------------
 
-  /// The value that `node` reads for parameter view `id`, gathered and viewed as needed; any other value stays as it is.
+  /// The value that `node` reads for parameter view `id`, gathered and viewed as needed; any other value
+  /// stays as it is.
   ValueId use_view(const Node& node, ValueId id) {
     const auto it = views_.find(id);
     if (it == views_.end()) return id;
@@ -131,7 +145,8 @@ class Shard {
     return known->second;
   }
 
-  /// A gathered copy serves until another unit is gathered; under `regather = never` from forward to the same round's backward.
+  /// A gathered copy serves until another unit is gathered; under `regather = never` from forward to the same
+  /// round's backward.
   ValueId gathered(const Node& node, ValueId state) {
     if (!is_cut(state) || ranks_ == 1) return state;
     const ir::UnitId unit = after_.value(state).unit;
@@ -167,7 +182,8 @@ class Shard {
     return result;
   }
 
-  // --- Gradients ----------------------------------------------------------------------------------------------------------
+  // --- Gradients
+  // ----------------------------------------------------------------------------------------------------------
 
   void reduce(Node node) {
     if (ranks_ == 1) {
@@ -194,7 +210,8 @@ class Shard {
     after_.add_node(std::move(node));
   }
 
-  // --- Update -------------------------------------------------------------------------------------------------------------
+  // --- Update
+  // -------------------------------------------------------------------------------------------------------------
 
   void clip_scale(Node node) {
     if (ranks_ > 1) {
@@ -220,7 +237,8 @@ class Shard {
   void adamw(Node node) {
     const bool whole = ranks_ == 1 || options_.mode == ShardMode::ddp;
     if (ranks_ > 1 && options_.mode == ShardMode::ddp)
-      node.inputs[0] = all_gather(node, node.inputs[0], after_.unit(after_.value(node.inputs[0]).unit).path + ".sum.full");
+      node.inputs[0] =
+          all_gather(node, node.inputs[0], after_.unit(after_.value(node.inputs[0]).unit).path + ".sum.full");
     if (!whole && !is_cut(node.inputs[1])) node.inputs[1] = rank_slice(node, node.inputs[1]);
     for (ValueId output : node.outputs) set(output, whole ? ir::replicate : ir::shard(0));
     const std::vector<ValueId> outputs = node.outputs;
@@ -260,9 +278,9 @@ class Shard {
   ShardOptions options_;
   int axis_;
   int ranks_;
-  std::map<ValueId, Node> views_;                               ///< parameter views of the unsharded graph
-  std::map<std::pair<ValueId, ValueId>, ValueId> view_of_;      ///< (whole unit, view) -> value
-  std::map<ir::UnitId, Gathered> copies_;                       ///< the newest gathered copy of a unit
+  std::map<ValueId, Node> views_;                           ///< parameter views of the unsharded graph
+  std::map<std::pair<ValueId, ValueId>, ValueId> view_of_;  ///< (whole unit, view) -> value
+  std::map<ir::UnitId, Gathered> copies_;                   ///< the newest gathered copy of a unit
   ir::UnitId last_gathered_;
   std::vector<Node> pending_;  ///< zero1: reductions that wait for the round's end
   int pending_round_ = 0;
@@ -270,6 +288,8 @@ class Shard {
 
 }  // namespace
 
-ir::Graph shard(const ir::Graph& graph, const ShardOptions& options) { return Shard(graph, options).run(); }
+ir::Graph shard(const ir::Graph& graph, const ShardOptions& options) {
+  return Shard(graph, options).run();
+}
 
 }  // namespace weft::passes

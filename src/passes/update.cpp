@@ -15,14 +15,16 @@ using ir::ValueId;
 
 class Update {
  public:
-  Update(const ir::Graph& graph, const UpdateOptions& options) : graph_(graph), b_(graph_), options_(options) {}
+  Update(const ir::Graph& graph, const UpdateOptions& options)
+      : graph_(graph), b_(graph_), options_(options) {}
 
   ir::Graph run() {
     collect();
     // The last round's number: update nodes follow it.
     b_.at(ir::Phase::update, 0);
     const ValueId scale = clip(square_sum(), totals());
-    const ValueId step = b_.state(graph_.add_storage({step_name, Role::input, {DType::u8, {sizeof(StepBlock)}}, {}, {}}));
+    const ValueId step =
+        b_.state(graph_.add_storage({step_name, Role::input, {DType::u8, {sizeof(StepBlock)}}, {}, {}}));
     for (std::size_t unit = 0; unit < graph_.units().size(); ++unit) adamw(ir::UnitId(unit), scale, step);
     return std::move(graph_);
   }
@@ -39,10 +41,12 @@ class Update {
     }
   }
 
-  /// The sum of squares of all gradients. The accumulator is exact, so neither the chain's order nor the cut over ranks matters.
+  /// The sum of squares of all gradients. The accumulator is exact, so neither the chain's order nor the cut
+  /// over ranks matters.
   ValueId square_sum() {
     ValueId limbs = b_.emit_one(Op::zeros, "clip", {}, "clip.zero");
-    for (const ValueId sum : sums_) limbs = b_.emit_one(Op::sum_squares, "clip", {sum, limbs}, "clip.squares");
+    for (const ValueId sum : sums_)
+      limbs = b_.emit_one(Op::sum_squares, "clip", {sum, limbs}, "clip.squares");
     return limbs;
   }
 
@@ -59,12 +63,16 @@ class Update {
     join.module = "loss";
     const ValueId joined = join.outputs[0];
     graph_.add_node(std::move(join));
-    return b_.emit_one(Op::reduce_totals, "loss", {joined}, "loss.sum");
+    const ValueId sum = b_.emit_one(Op::reduce_totals, "loss", {joined}, "loss.sum");
+    graph_.value(sum).home = graph_.add_storage({totals_name, Role::report, graph_.value(sum).type, {}, {}});
+    return sum;
   }
 
   ValueId clip(ValueId limbs, ValueId totals) {
-    const ValueId scale = b_.emit_one(Op::clip_scale, "clip", {limbs, totals}, "clip.scale", {{Attr::max_norm, options_.clip}});
-    graph_.value(scale).home = graph_.add_storage({report_name, Role::report, graph_.value(scale).type, {}, {}});
+    const ValueId scale =
+        b_.emit_one(Op::clip_scale, "clip", {limbs, totals}, "clip.scale", {{Attr::max_norm, options_.clip}});
+    graph_.value(scale).home =
+        graph_.add_storage({report_name, Role::report, graph_.value(scale).type, {}, {}});
     return scale;
   }
 
@@ -75,7 +83,8 @@ class Update {
 
   void adamw(ir::UnitId id, ValueId scale, ValueId step) {
     const std::string path = graph_.unit(id).path;
-    const std::vector<ValueId> state{masters_[id.index()], moment("exp_avg.", Role::exp_avg, id), moment("exp_avg_sq.", Role::exp_avg_sq, id)};
+    const std::vector<ValueId> state{masters_[id.index()], moment("exp_avg.", Role::exp_avg, id),
+                                     moment("exp_avg_sq.", Role::exp_avg_sq, id)};
     const std::vector<ValueId> next =
         b_.emit(Op::adamw, path, {sums_[id.index()], state[0], state[1], state[2], scale, step},
                 {"master." + path + ".new", "exp_avg." + path + ".new", "exp_avg_sq." + path + ".new"},
@@ -95,6 +104,8 @@ class Update {
 
 }  // namespace
 
-ir::Graph update(const ir::Graph& graph, const UpdateOptions& options) { return Update(graph, options).run(); }
+ir::Graph update(const ir::Graph& graph, const UpdateOptions& options) {
+  return Update(graph, options).run();
+}
 
 }  // namespace weft::passes

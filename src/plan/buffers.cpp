@@ -23,12 +23,17 @@ std::vector<std::pair<int, int>> in_place_choices(Op op) {
     default: return {};
   }
 }
-bool must_be_in_place(Op op) { return op == Op::sum_squares || op == Op::all_reduce; }
+bool must_be_in_place(Op op) {
+  return op == Op::sum_squares || op == Op::all_reduce;
+}
 
 class Assigner {
  public:
   Assigner(const ir::Graph& graph, const ScratchQuery& scratch)
-      : graph_(graph), scratch_(scratch), part_of_(graph.values().size()), last_use_(graph.values().size(), -1) {
+      : graph_(graph),
+        scratch_(scratch),
+        part_of_(graph.values().size()),
+        last_use_(graph.values().size(), -1) {
     table_.buffer_of.assign(graph.values().size(), -1);
     table_.offset_in.assign(graph.values().size(), 0);
     table_.rank_stride.assign(graph.values().size(), 0);
@@ -65,14 +70,19 @@ class Assigner {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i)
       for (ValueId input : graph_.nodes()[i].inputs) touch(holder(input), release_place(i));
   }
-  void touch(ValueId id, std::int64_t place) { last_use_[id.index()] = std::max(last_use_[id.index()], place); }
+  void touch(ValueId id, std::int64_t place) {
+    last_use_[id.index()] = std::max(last_use_[id.index()], place);
+  }
 
-  /// The place until which node i's inputs are held.
+  /// The place until which node i's inputs are held: a collective's until the next of its lane, but not for
+  /// longer than a block's worth of kernels, or a round's last gradient would stay through the next forward.
   std::int64_t release_place(std::size_t i) const {
+    constexpr std::size_t longest = 32;
     if (!ir::is_collective(graph_.nodes()[i].op)) return static_cast<std::int64_t>(i);
-    for (std::size_t j = i + 1; j < graph_.nodes().size(); ++j)
+    const std::size_t end = std::min(graph_.nodes().size() - 1, i + longest);
+    for (std::size_t j = i + 1; j < end; ++j)
       if (graph_.nodes()[j].lane == graph_.nodes()[i].lane) return static_cast<std::int64_t>(j);
-    return static_cast<std::int64_t>(graph_.nodes().size()) - 1;
+    return static_cast<std::int64_t>(end);
   }
 
   void alias(const Node& node) {
@@ -80,7 +90,9 @@ class Assigner {
     const ir::Value& value = graph_.value(node.outputs[0]);
     table_.buffer_of[to] = table_.buffer_of[from];
     if (node.op == Op::view) {
-      table_.offset_in[to] = table_.offset_in[from] + node.attributes.integer(ir::Attr::offset) * static_cast<std::int64_t>(size_of(value.type.dtype));
+      table_.offset_in[to] =
+          table_.offset_in[from] +
+          node.attributes.integer(ir::Attr::offset) * static_cast<std::int64_t>(size_of(value.type.dtype));
     } else {
       table_.rank_stride[to] = graph_.local_bytes(node.outputs[0]);
     }
@@ -91,14 +103,17 @@ class Assigner {
     const ir::Value& value = graph_.value(id);
     if (value.home.valid()) {
       // A cut value in a storage that is held whole stands at its rank's slice.
-      if (graph_.local_bytes(id) < graph_.local_bytes(graph_.storage(value.home))) table_.rank_stride[id.index()] = graph_.local_bytes(id);
+      if (graph_.local_bytes(id) < graph_.local_bytes(graph_.storage(value.home)))
+        table_.rank_stride[id.index()] = graph_.local_bytes(id);
       return;
     }
     const ValueId whole = part_of_[id.index()];
     if (whole.valid()) {
       place_part(id, whole);
     } else if (table_.buffer_of[id.index()] < 0 && !take_over(node, static_cast<int>(output))) {
-      if (must_be_in_place(node.op)) throw std::logic_error("'" + value.name + "' must be updated in place, but its operand is needed later");
+      if (must_be_in_place(node.op))
+        throw std::logic_error("'" + value.name +
+                               "' must be updated in place, but its operand is needed later");
       table_.buffer_of[id.index()] = new_buffer(id);
     }
   }
@@ -113,9 +128,11 @@ class Assigner {
   std::int64_t part_offset(ValueId part, ValueId whole) const {
     const ir::Value& value = graph_.value(whole);
     const Node& join = graph_.node(value.producer);
-    const auto index = static_cast<std::size_t>(std::find(join.inputs.begin(), join.inputs.end(), part) - join.inputs.begin());
+    const auto index = static_cast<std::size_t>(std::find(join.inputs.begin(), join.inputs.end(), part) -
+                                                join.inputs.begin());
     if (!value.unit.valid()) return static_cast<std::int64_t>(index) * graph_.local_bytes(part);
-    return graph_.unit(value.unit).parameters[index].offset * static_cast<std::int64_t>(size_of(value.type.dtype));
+    return graph_.unit(value.unit).parameters[index].offset *
+           static_cast<std::int64_t>(size_of(value.type.dtype));
   }
 
   bool take_over(const Node& node, int output) {
@@ -125,7 +142,9 @@ class Assigner {
       const std::size_t o = operand.index();
       const int buffer = table_.buffer_of[o];
       if (to != output || buffer < 0 || graph_.local_bytes(operand) != graph_.local_bytes(id)) continue;
-      if (holder(operand) != operand || table_.buffers[static_cast<std::size_t>(buffer)].bytes != aligned(graph_.local_bytes(id))) continue;
+      if (holder(operand) != operand ||
+          table_.buffers[static_cast<std::size_t>(buffer)].bytes != aligned(graph_.local_bytes(id)))
+        continue;
       const bool dies_here = ir::is_collective(node.op) ? used_once(operand) : last_use_[o] == place_;
       if (!dies_here) continue;
       table_.buffer_of[id.index()] = buffer;
@@ -135,7 +154,8 @@ class Assigner {
   }
   bool used_once(ValueId id) const {
     int uses = 0;
-    for (const Node& node : graph_.nodes()) uses += static_cast<int>(std::count(node.inputs.begin(), node.inputs.end(), id));
+    for (const Node& node : graph_.nodes())
+      uses += static_cast<int>(std::count(node.inputs.begin(), node.inputs.end(), id));
     return uses == 1;
   }
 
@@ -182,6 +202,8 @@ class Assigner {
 
 }  // namespace
 
-BufferTable assign_buffers(const ir::Graph& graph, const ScratchQuery& scratch) { return Assigner(graph, scratch).run(); }
+BufferTable assign_buffers(const ir::Graph& graph, const ScratchQuery& scratch) {
+  return Assigner(graph, scratch).run();
+}
 
 }  // namespace weft::plan

@@ -9,15 +9,16 @@ namespace weft::plan {
 
 struct BufferTable {
   std::vector<Buffer> buffers;
-  std::vector<int> buffer_of;            ///< by value: index into buffers, or -1 (stands in a storage, or unused)
-  std::vector<std::int64_t> offset_in;   ///< by value: bytes from its buffer's (or storage's) start
-  std::vector<std::int64_t> rank_stride; ///< by value, see Location
-  std::vector<int> scratch_of;           ///< by node: index into buffers, or -1
+  std::vector<int> buffer_of;  ///< by value: index into buffers, or -1 (stands in a storage, or unused)
+  std::vector<std::int64_t> offset_in;    ///< by value: bytes from its buffer's (or storage's) start
+  std::vector<std::int64_t> rank_stride;  ///< by value, see Location
+  std::vector<int> scratch_of;            ///< by node: index into buffers, or -1
 };
 
-/// Views stand inside their unit and a join's parts inside the join; an elementwise result takes its operand's place when that
-/// is not needed any more. What a collective reads is held until the next collective of its lane, so that the compute lane
-/// does not wait for the wire (one look-ahead, as SimpleFSDP delays its waits).
+/// Views stand inside their unit and a join's parts inside the join; an elementwise result takes its
+/// operand's place when that is not needed any more. What a collective reads is held until the next
+/// collective of its lane (at most a block's worth of nodes), so that the compute lane does not wait for the
+/// wire: one look-ahead, as SimpleFSDP delays its waits.
 BufferTable assign_buffers(const ir::Graph& graph, const ScratchQuery& scratch);
 
 }  // namespace weft::plan

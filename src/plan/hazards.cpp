@@ -22,7 +22,8 @@ std::map<std::int64_t, AddressSpace::Stretch>::iterator AddressSpace::split(std:
   return stretches_.emplace_hint(next, at, rest);
 }
 
-void AddressSpace::access(std::int64_t begin, std::int64_t end, Lane lane, std::uint64_t sequence, Access kind, Clock& waits) {
+void AddressSpace::access(std::int64_t begin, std::int64_t end, Lane lane, std::uint64_t sequence,
+                          Access kind, Clock& waits) {
   if (begin >= end) return;
   split(end);
   auto it = split(begin);
@@ -51,7 +52,8 @@ std::vector<Wait> WaitReducer::reduce(Lane lane, std::uint64_t sequence, const C
   std::vector<Clock>& own = seen_[static_cast<std::size_t>(lane)];
   Clock known = own.empty() ? Clock{} : own.back();
   std::vector<Wait> kept;
-  // The latest wait of another lane may imply the others: look at the lanes in order, drop what is known by then.
+  // The latest wait of another lane may imply the others: look at the lanes in order, drop what is known by
+  // then.
   Clock after = known;
   for (std::size_t l = 0; l < lane_count; ++l)
     if (l != static_cast<std::size_t>(lane) && waits[l] > known[l]) {
@@ -62,7 +64,9 @@ std::vector<Wait> WaitReducer::reduce(Lane lane, std::uint64_t sequence, const C
     if (l == static_cast<std::size_t>(lane) || waits[l] <= known[l]) continue;
     bool implied = false;
     for (std::size_t m = 0; m < lane_count; ++m)
-      if (m != l && m != static_cast<std::size_t>(lane) && waits[m] > known[m] && seen_[m][waits[m] - 1][l] >= waits[l]) implied = true;
+      if (m != l && m != static_cast<std::size_t>(lane) && waits[m] > known[m] &&
+          seen_[m][waits[m] - 1][l] >= waits[l])
+        implied = true;
     if (!implied) kept.push_back({static_cast<Lane>(l), waits[l]});
   }
   after[static_cast<std::size_t>(lane)] = sequence;

@@ -1,4 +1,5 @@
-// Finds, from the bytes that each instruction reads and writes, which instructions of other lanes it must wait for.
+// Finds, from the bytes that each instruction reads and writes, which instructions of other lanes it must
+// wait for.
 #pragma once
 
 #include <array>
@@ -18,9 +19,10 @@ enum class Access : std::uint8_t { read, write };
 /// One address space (the arena, or one storage), in bytes.
 class AddressSpace {
  public:
-  /// Records that instruction `sequence` of `lane` accesses [begin, end), and raises `waits` to what has to be done before:
-  /// earlier writes, and for a write earlier reads, too.
-  void access(std::int64_t begin, std::int64_t end, Lane lane, std::uint64_t sequence, Access kind, Clock& waits);
+  /// Records that instruction `sequence` of `lane` accesses [begin, end), and raises `waits` to what has to
+  /// be done before: earlier writes, and for a write earlier reads, too.
+  void access(std::int64_t begin, std::int64_t end, Lane lane, std::uint64_t sequence, Access kind,
+              Clock& waits);
 
  private:
   struct Stretch {
@@ -38,7 +40,8 @@ class WaitReducer {
   std::vector<Wait> reduce(Lane lane, std::uint64_t sequence, const Clock& waits);
 
  private:
-  std::array<std::vector<Clock>, lane_count> seen_;  ///< by lane and sequence: what is done once that instruction is done
+  std::array<std::vector<Clock>, lane_count>
+      seen_;  ///< by lane and sequence: what is done once that instruction is done
 };
 
 }  // namespace weft::plan

@@ -33,8 +33,8 @@ void set_locations(Plan& plan, const BufferTable& table) {
   }
 }
 
-/// What an instruction touches, for hazards and for the verifier. A rank's slice counts as the whole storage, so that the
-/// plan is the same on all ranks.
+/// What an instruction touches, for hazards and for the verifier. A rank's slice counts as the whole storage,
+/// so that the plan is the same on all ranks.
 class Lowering {
  public:
   explicit Lowering(Plan& plan) : plan_(plan), storages_(plan.graph.storages().size()) {}
@@ -61,8 +61,10 @@ class Lowering {
  private:
   void add_waits(const Node& node, Instruction& instruction) {
     Clock waits{};
-    for (ValueId input : node.inputs) access(plan_.locations[input.index()], instruction, Access::read, waits);
-    for (ValueId output : node.outputs) access(plan_.locations[output.index()], instruction, Access::write, waits);
+    for (ValueId input : node.inputs)
+      access(plan_.locations[input.index()], instruction, Access::read, waits);
+    for (ValueId output : node.outputs)
+      access(plan_.locations[output.index()], instruction, Access::write, waits);
     if (instruction.scratch.bytes > 0) access(instruction.scratch, instruction, Access::write, waits);
     instruction.waits = reducer_.reduce(instruction.lane, instruction.sequence, waits);
   }
@@ -92,7 +94,8 @@ class Lowering {
 std::uint64_t hash_of(const Plan& plan) {
   std::uint64_t hash = hash_text(ir::print(plan.graph));
   for (const Location& l : plan.locations) {
-    const std::int64_t fields[] = {static_cast<std::int64_t>(l.space), static_cast<std::int64_t>(l.storage.valid() ? l.storage.index() : 0),
+    const std::int64_t fields[] = {static_cast<std::int64_t>(l.space),
+                                   static_cast<std::int64_t>(l.storage.valid() ? l.storage.index() : 0),
                                    l.offset, l.bytes, l.rank_stride};
     hash = hash_bytes(fields, sizeof fields, hash);
   }

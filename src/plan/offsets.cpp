@@ -12,7 +12,8 @@ using Order = std::vector<std::size_t>;
 /// Greedy by size compares every pair of buffers; beyond this many, only the sweep in program order is tried.
 constexpr std::size_t greedy_limit = 10000;
 
-/// Puts each buffer, in the given order, into the lowest gap between the buffers already placed that are held at the same time.
+/// Puts each buffer, in the given order, into the lowest gap between the buffers already placed that are held
+/// at the same time.
 std::int64_t place_in_order(std::vector<Buffer>& buffers, const Order& order) {
   Order placed;  // by offset
   std::int64_t size = 0;
@@ -26,29 +27,32 @@ std::int64_t place_in_order(std::vector<Buffer>& buffers, const Order& order) {
       offset = std::max(offset, other.offset + other.bytes);
     }
     buffer.offset = offset;
-    const auto at = std::upper_bound(placed.begin(), placed.end(), offset, [&](std::int64_t o, std::size_t j) { return o < buffers[j].offset; });
+    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
+                                     [&](std::int64_t o, std::size_t j) { return o < buffers[j].offset; });
     placed.insert(at, i);
     size = std::max(size, offset + buffer.bytes);
   }
   return size;
 }
 
-/// Places the buffers by falling key, then a few times more with those first that stood at the arena's end. Keeps the layout when
-/// it is smaller than `best`; returns the smaller size.
+/// Places the buffers by falling key, then a few times more with those first that stood at the arena's end.
+/// Keeps the layout when it is smaller than `best`; returns the smaller size.
 template <class Key>
 std::int64_t improve(std::vector<Buffer>& buffers, Key&& key, std::int64_t best) {
   constexpr int attempts = 12;
   std::vector<Buffer> tried = buffers;
   Order order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return key(buffers[a]) > key(buffers[b]); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return key(buffers[a]) > key(buffers[b]); });
   for (int i = 0; i < attempts; ++i) {
     const std::int64_t size = place_in_order(tried, order);
     if (size < best) {
       buffers = tried;
       best = size;
     }
-    std::stable_partition(order.begin(), order.end(), [&](auto b) { return tried[b].offset + tried[b].bytes == size; });
+    std::stable_partition(order.begin(), order.end(),
+                          [&](auto b) { return tried[b].offset + tried[b].bytes == size; });
   }
   return best;
 }
@@ -58,8 +62,10 @@ std::int64_t sweep(std::vector<Buffer>& buffers) {
   Order by_first(buffers.size()), by_last(buffers.size());
   std::iota(by_first.begin(), by_first.end(), 0);
   std::iota(by_last.begin(), by_last.end(), 0);
-  std::stable_sort(by_first.begin(), by_first.end(), [&](auto a, auto b) { return buffers[a].first < buffers[b].first; });
-  std::stable_sort(by_last.begin(), by_last.end(), [&](auto a, auto b) { return buffers[a].last < buffers[b].last; });
+  std::stable_sort(by_first.begin(), by_first.end(),
+                   [&](auto a, auto b) { return buffers[a].first < buffers[b].first; });
+  std::stable_sort(by_last.begin(), by_last.end(),
+                   [&](auto a, auto b) { return buffers[a].last < buffers[b].last; });
   std::map<std::int64_t, std::int64_t> gaps;  // offset -> bytes
   std::int64_t size = 0;
   const auto release = [&](std::int64_t offset, std::int64_t bytes) {
@@ -128,7 +134,8 @@ std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse) {
   const auto bytes = [](const Buffer& b) { return static_cast<double>(b.bytes); };
   std::int64_t size = improve(buffers, bytes, swept);
   size = improve(buffers, held, size);
-  return improve(buffers, [&](const Buffer& b) { return held(b) * bytes(b); }, size);
+  return improve(
+      buffers, [&](const Buffer& b) { return held(b) * bytes(b); }, size);
 }
 
 std::int64_t live_peak(const std::vector<Buffer>& buffers) {

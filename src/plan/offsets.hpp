@@ -7,8 +7,9 @@
 
 namespace weft::plan {
 
-/// Sets each buffer's offset so that buffers held at the same time do not overlap; returns the arena's size. Tries program order,
-/// and the largest, the longest held and the largest area first (greedy by size: Pisarchyk & Lee, 2020); keeps the smallest arena.
+/// Sets each buffer's offset so that buffers held at the same time do not overlap; returns the arena's size.
+/// Tries program order, and the largest, the longest held and the largest area first (greedy by size:
+/// Pisarchyk & Lee, 2020); keeps the smallest arena.
 std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse);
 
 /// The largest sum of the buffers held at one place: a lower bound of every arena.

@@ -1,5 +1,5 @@
-// A plan: the graph lowered to a flat list of instructions, with an address for every value and the events that order lanes.
-// It is a pure function of the graph and the scratch sizes; it does not depend on the rank.
+// A plan: the graph lowered to a flat list of instructions, with an address for every value and the events
+// that order lanes. It is a pure function of the graph and the scratch sizes; it does not depend on the rank.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace weft::plan {
 
-/// Where a value stands on a rank. The address is base(space) + offset + rank_stride * (the rank's coordinate on the mesh axis
-/// that cuts the value): a slice of a unit that is held whole has rank_stride > 0.
+/// Where a value stands on a rank. The address is base(space) + offset + rank_stride * (the rank's coordinate
+/// on the mesh axis that cuts the value): a slice of a unit that is held whole has rank_stride > 0.
 struct Location {
   enum class Space : std::uint8_t { arena, storage } space = Space::arena;
   ir::StorageId storage;
@@ -38,11 +38,12 @@ struct Instruction {
 
 /// A stretch of the arena and what it is held for: the memory table's rows.
 struct Buffer {
-  ir::ValueId value;             ///< the value that the stretch is named after; invalid for scratch
-  ir::NodeId scratch_of;         ///< set for scratch
+  ir::ValueId value;      ///< the value that the stretch is named after; invalid for scratch
+  ir::NodeId scratch_of;  ///< set for scratch
   std::int64_t bytes = 0;
   std::int64_t offset = 0;
-  std::int64_t first = 0, last = 0;  ///< instruction places (indices into graph.nodes()) during which it is held
+  std::int64_t first = 0,
+               last = 0;  ///< instruction places (indices into graph.nodes()) during which it is held
 };
 
 struct Plan {
@@ -50,10 +51,10 @@ struct Plan {
   std::vector<Instruction> instructions;  ///< in program order; nothing for nodes that only name bytes
   std::vector<Location> locations;        ///< by value
   std::vector<Buffer> buffers;
-  std::vector<bool> storage_used;         ///< by storage: whether a node reads or writes it
-  std::int64_t arena_bytes = 0;           ///< the planned peak
-  std::int64_t live_bytes = 0;            ///< the largest sum of live buffers: no layout can be smaller
-  std::uint64_t hash = 0;                 ///< equal on all ranks, or the run stops
+  std::vector<bool> storage_used;  ///< by storage: whether a node reads or writes it
+  std::int64_t arena_bytes = 0;    ///< the planned peak
+  std::int64_t live_bytes = 0;     ///< the largest sum of live buffers: no layout can be smaller
+  std::uint64_t hash = 0;          ///< equal on all ranks, or the run stops
 };
 
 /// Bytes of scratch that the kernel or collective bound to a node needs on a rank.
@@ -67,8 +68,9 @@ enum class MemoryReuse : std::uint8_t {
 /// Lowers a graph. Throws std::logic_error when a value that must be updated in place cannot be.
 Plan lower(ir::Graph graph, const ScratchQuery& scratch, MemoryReuse reuse = MemoryReuse::on);
 
-/// Proves that every two buffers that share bytes, and every read and write of a storage, are ordered across lanes by the plan's
-/// waits, and that each input is produced before it is read. Throws std::logic_error that names the two nodes.
+/// Proves that every two buffers that share bytes, and every read and write of a storage, are ordered across
+/// lanes by the plan's waits, and that each input is produced before it is read. Throws std::logic_error that
+/// names the two nodes.
 void verify(const Plan& plan);
 
 }  // namespace weft::plan

@@ -26,7 +26,8 @@ void print_head(const Plan& plan, std::string& text) {
   const ir::Graph& graph = plan.graph;
   std::int64_t parameters = 0;
   for (const Unit& unit : graph.units()) parameters += unit.elements;
-  text += fmt::format("plan {}: {} parameters in {} units, mesh", graph.name(), parameters, graph.units().size());
+  text +=
+      fmt::format("plan {}: {} parameters in {} units, mesh", graph.name(), parameters, graph.units().size());
   for (const MeshAxis& axis : graph.mesh().axes()) text += fmt::format(" {}={}", axis.name, axis.size);
   std::array<std::int64_t, 3> nodes{};
   double flops = 0;
@@ -35,16 +36,49 @@ void print_head(const Plan& plan, std::string& text) {
     flops += ops::cost(graph, node).flops;
   }
   text += fmt::format(", hash {:016x}\n", plan.hash);
-  text += fmt::format("nodes: {} ({} forward, {} backward, {} update), {} instructions, {:.3g} FLOP a rank and step\n",
-                      graph.nodes().size(), nodes[0], nodes[1], nodes[2], plan.instructions.size(), flops);
+  text += fmt::format(
+      "nodes: {} ({} forward, {} backward, {} update), {} instructions, {:.3g} FLOP a rank and step\n",
+      graph.nodes().size(), nodes[0], nodes[1], nodes[2], plan.instructions.size(), flops);
+}
+
+/// Units of equal size and name but for the layer's number share a row.
+void print_units(const Plan& plan, std::string& text) {
+  struct Row {
+    std::string path;
+    const Unit* unit;
+    int count;
+  };
+  std::vector<Row> rows;
+  for (const Unit& unit : plan.graph.units()) {
+    std::string path = unit.path;
+    if (const std::size_t dot = path.find_last_of('.');
+        path.starts_with("layers.") && dot != std::string::npos)
+      path = "layers.*" + path.substr(dot);
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& r) {
+      return r.path == path && r.unit->elements == unit.elements;
+    });
+    if (same != rows.end()) {
+      ++same->count;
+    } else {
+      rows.push_back({path, &unit, 1});
+    }
+  }
+  const int ranks = plan.graph.mesh().world();
+  text += fmt::format("\n{:<38} {:>7} {:>14} {:>16} {:>12}\n", "units", "count", "elements", "with padding",
+                      "a shard");
+  for (const Row& r : rows)
+    text += fmt::format("  {:<36} {:>7} {:>14} {:>16} {:>12}\n", r.path, r.count, r.unit->elements,
+                        r.unit->padded_elements(ranks), r.unit->shard_elements(ranks));
 }
 
 void print_collectives(const Plan& plan, std::string& text) {
   const auto totals = collective_totals(plan);
-  text += fmt::format("\n{:<38} {:>7} {:>14} {:>20}\n", "collectives in a step", "count", "payload", "sent by a rank");
+  text += fmt::format("\n{:<38} {:>7} {:>14} {:>20}\n", "collectives in a step", "count", "payload",
+                      "sent by a rank");
   std::int64_t wire = 0;
   for (const auto& [name, t] : totals) {
-    text += fmt::format("  {:<36} {:>7} {:>14} {:>20}\n", name, t.count, bytes_text(t.payload_bytes), bytes_text(t.wire_bytes));
+    text += fmt::format("  {:<36} {:>7} {:>14} {:>20}\n", name, t.count, bytes_text(t.payload_bytes),
+                        bytes_text(t.wire_bytes));
     wire += t.wire_bytes;
   }
   if (totals.empty()) {
@@ -61,8 +95,10 @@ void print_memory(const Plan& plan, const ReportOptions& options, std::string& t
     const ir::Storage& s = plan.graph.storages()[i];
     if (plan.storage_used[i]) roles[std::string(name_of(s.role))] += plan.graph.local_bytes(s);
   }
-  for (const auto& [role, bytes] : roles) text += fmt::format("  {:<36} {:>14} {:>12}\n", role, bytes, bytes_text(bytes));
-  text += fmt::format("  {:<36} {:>14} {:>12}   (live at its peak: {})\n", "arena", plan.arena_bytes, bytes_text(plan.arena_bytes), bytes_text(plan.live_bytes));
+  for (const auto& [role, bytes] : roles)
+    text += fmt::format("  {:<36} {:>14} {:>12}\n", role, bytes, bytes_text(bytes));
+  text += fmt::format("  {:<36} {:>14} {:>12}   (live at its peak: {})\n", "arena", plan.arena_bytes,
+                      bytes_text(plan.arena_bytes), bytes_text(plan.live_bytes));
   const std::int64_t all = persistent_bytes(plan) + plan.arena_bytes;
   text += fmt::format("  {:<36} {:>14} {:>12}\n", "planned", all, bytes_text(all));
 
@@ -70,13 +106,17 @@ void print_memory(const Plan& plan, const ReportOptions& options, std::string& t
   std::vector<const Buffer*> held;
   for (const Buffer& b : plan.buffers)
     if (b.first <= place && place <= b.last) held.push_back(&b);
-  std::stable_sort(held.begin(), held.end(), [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
+  std::stable_sort(held.begin(), held.end(),
+                   [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
   const Node& peak = plan.graph.nodes()[static_cast<std::size_t>(place)];
-  text += fmt::format("\nlargest holders at the peak ({} {} in {}), of {} buffers\n", name_of(peak.phase), name_of(peak.op), peak.module, held.size());
+  text += fmt::format("\nlargest holders at the peak ({} {} in {}), of {} buffers\n", name_of(peak.phase),
+                      name_of(peak.op), peak.module, held.size());
   for (std::size_t i = 0; i < std::min(held.size(), static_cast<std::size_t>(options.holders)); ++i) {
-    const std::string name = held[i]->value.valid() ? plan.graph.value(held[i]->value).name
-                                                    : "scratch of " + std::string(name_of(plan.graph.node(held[i]->scratch_of).op)) + " " +
-                                                          plan.graph.node(held[i]->scratch_of).module;
+    const std::string name = held[i]->value.valid()
+                                 ? plan.graph.value(held[i]->value).name
+                                 : "scratch of " +
+                                       std::string(name_of(plan.graph.node(held[i]->scratch_of).op)) + " " +
+                                       plan.graph.node(held[i]->scratch_of).module;
     text += fmt::format("  {:<36} {:>14} {:>12}\n", name, held[i]->bytes, bytes_text(held[i]->bytes));
   }
 }
@@ -88,8 +128,10 @@ std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
   for (const Node& node : plan.graph.nodes()) {
     if (!ir::is_collective(node.op)) continue;
     const ir::ValueId whole = node.op == Op::all_gather ? node.outputs[0] : node.inputs[0];
-    CollectiveTotal& t = totals[fmt::format("{} {} {}", name_of(node.phase), name_of(node.op), name_of(plan.graph.value(whole).type.dtype))];
-    const std::int64_t ranks = plan.graph.mesh().size(static_cast<int>(node.attributes.integer(ir::Attr::axis)));
+    CollectiveTotal& t = totals[fmt::format("{} {} {}", name_of(node.phase), name_of(node.op),
+                                            name_of(plan.graph.value(whole).type.dtype))];
+    const std::int64_t ranks =
+        plan.graph.mesh().size(static_cast<int>(node.attributes.integer(ir::Attr::axis)));
     const std::int64_t bytes = plan.graph.local_bytes(whole);
     ++t.count;
     t.payload_bytes += bytes;
@@ -108,6 +150,7 @@ std::int64_t persistent_bytes(const Plan& plan) {
 std::string report(const Plan& plan, const ReportOptions& options) {
   std::string text;
   print_head(plan, text);
+  print_units(plan, text);
   print_collectives(plan, text);
   print_memory(plan, options, text);
   return text;

@@ -1,4 +1,5 @@
-// What `weft plan` prints: nodes, units, collectives with bytes, and the memory table with its largest holders.
+// What `weft plan` prints: nodes, units, collectives with bytes, and the memory table with its largest
+// holders.
 #pragma once
 
 #include <map>
@@ -11,7 +12,8 @@ namespace weft::plan {
 struct CollectiveTotal {
   std::int64_t count = 0;
   std::int64_t payload_bytes = 0;  ///< the whole vectors
-  std::int64_t wire_bytes = 0;     ///< what one rank sends (and receives): payload * (W - 1) / W, all_reduce twice that
+  std::int64_t wire_bytes =
+      0;  ///< what one rank sends (and receives): payload * (W - 1) / W, all_reduce twice that
 };
 /// Totals of one step by "phase op dtype".
 std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan);

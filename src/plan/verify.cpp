@@ -11,8 +11,8 @@
 namespace weft::plan {
 namespace {
 
-/// Another way to the same truth as lower(): happens-before by vector clocks from the waits alone, then every pair of buffers
-/// that share bytes, and every producer and consumer, is looked up in it.
+/// Another way to the same truth as lower(): happens-before by vector clocks from the waits alone, then every
+/// pair of buffers that share bytes, and every producer and consumer, is looked up in it.
 class Order {
  public:
   explicit Order(const Plan& plan) : plan_(plan), by_node_(plan.graph.nodes().size(), -1) {
@@ -35,7 +35,8 @@ class Order {
   /// a is done before b starts.
   bool ordered(ir::NodeId a, ir::NodeId b) const {
     const Instruction& first = plan_.instructions[static_cast<std::size_t>(by_node_[a.index()])];
-    return before_[static_cast<std::size_t>(by_node_[b.index()])][static_cast<std::size_t>(first.lane)] >= first.sequence;
+    return before_[static_cast<std::size_t>(by_node_[b.index()])][static_cast<std::size_t>(first.lane)] >=
+           first.sequence;
   }
 
  private:
@@ -48,9 +49,11 @@ class Order {
 [[noreturn]] void fail(const Plan& plan, ir::NodeId a, ir::NodeId b, const char* why) {
   const auto name = [&](ir::NodeId id) {
     const ir::Node& node = plan.graph.node(id);
-    return std::string(name_of(node.op)) + " -> " + (node.outputs.empty() ? "" : plan.graph.value(node.outputs[0]).name);
+    return std::string(name_of(node.op)) + " -> " +
+           (node.outputs.empty() ? "" : plan.graph.value(node.outputs[0]).name);
   };
-  throw std::logic_error(fmt::format("plan {}: '{}' is not ordered before '{}' ({})", plan.graph.name(), name(a), name(b), why));
+  throw std::logic_error(
+      fmt::format("plan {}: '{}' is not ordered before '{}' ({})", plan.graph.name(), name(a), name(b), why));
 }
 
 /// An instruction that touches a stretch of the arena.
@@ -64,7 +67,8 @@ void check_dataflow(const Plan& plan, const Order& order) {
   for (const Instruction& instruction : plan.instructions)
     for (ir::ValueId input : plan.graph.node(instruction.node).inputs) {
       const ir::NodeId producer = plan.graph.value(plan.graph.alias_root(input)).producer;
-      if (order.runs(producer) && !order.ordered(producer, instruction.node)) fail(plan, producer, instruction.node, "it reads its result");
+      if (order.runs(producer) && !order.ordered(producer, instruction.node))
+        fail(plan, producer, instruction.node, "it reads its result");
     }
 }
 
@@ -73,18 +77,22 @@ void check_storages(const Plan& plan, const Order& order) {
   std::vector<ir::NodeId> last_write(plan.graph.storages().size());
   std::vector<std::vector<ir::NodeId>> reads(plan.graph.storages().size());
   const auto check_write = [&](std::size_t s, ir::NodeId node) {
-    if (last_write[s].valid() && last_write[s] != node && !order.ordered(last_write[s], node)) fail(plan, last_write[s], node, "both write a storage");
+    if (last_write[s].valid() && last_write[s] != node && !order.ordered(last_write[s], node))
+      fail(plan, last_write[s], node, "both write a storage");
     for (ir::NodeId read : reads[s])
-      if (read != node && !order.ordered(read, node)) fail(plan, read, node, "it overwrites what the first reads");
+      if (read != node && !order.ordered(read, node))
+        fail(plan, read, node, "it overwrites what the first reads");
     reads[s].clear();
     last_write[s] = node;
   };
   for (const Instruction& instruction : plan.instructions) {
     const ir::Node& node = plan.graph.node(instruction.node);
     for (ir::ValueId input : node.inputs)
-      if (const ir::StorageId home = plan.locations[input.index()].storage; home.valid()) reads[home.index()].push_back(instruction.node);
+      if (const ir::StorageId home = plan.locations[input.index()].storage; home.valid())
+        reads[home.index()].push_back(instruction.node);
     for (ir::ValueId output : node.outputs)
-      if (const ir::StorageId home = plan.locations[output.index()].storage; home.valid()) check_write(home.index(), instruction.node);
+      if (const ir::StorageId home = plan.locations[output.index()].storage; home.valid())
+        check_write(home.index(), instruction.node);
   }
 }
 
@@ -100,7 +108,9 @@ std::vector<Users> buffer_users(const Plan& plan) {
       --it;
       for (const std::size_t b : it->second) {
         const Buffer& buffer = plan.buffers[b];
-        if (buffer.first > place || place > buffer.last || location.offset + location.bytes > buffer.offset + buffer.bytes) continue;
+        if (buffer.first > place || place > buffer.last ||
+            location.offset + location.bytes > buffer.offset + buffer.bytes)
+          continue;
         users[b].push_back({node, location.offset, location.offset + location.bytes});
         return;
       }
@@ -121,12 +131,15 @@ void check_buffers(const Plan& plan, const Order& order) {
   for (std::size_t a = 0; a < plan.buffers.size(); ++a)
     for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
       const Buffer &first = plan.buffers[a], &second = plan.buffers[b];
-      const bool shares = first.offset < second.offset + second.bytes && second.offset < first.offset + first.bytes;
+      const bool shares =
+          first.offset < second.offset + second.bytes && second.offset < first.offset + first.bytes;
       if (a == b || !shares || first.first > second.first || users[a].empty() || users[b].empty()) continue;
-      if (second.first <= first.last) fail(plan, users[a][0].node, users[b][0].node, "their buffers overlap while both are held");
+      if (second.first <= first.last)
+        fail(plan, users[a][0].node, users[b][0].node, "their buffers overlap while both are held");
       for (const User& earlier : users[a])
         for (const User& later : users[b])
-          if (earlier.begin < later.end && later.begin < earlier.end && !order.ordered(earlier.node, later.node))
+          if (earlier.begin < later.end && later.begin < earlier.end &&
+              !order.ordered(earlier.node, later.node))
             fail(plan, earlier.node, later.node, "it takes over the first one's bytes");
     }
 }

@@ -22,7 +22,8 @@ std::string merge(const std::vector<std::string>& messages) {
     if (list.size() == messages.size()) {
       text += message;
     } else {
-      text += fmt::format("rank {}{}: {}", list[0], list.size() > 1 ? fmt::format(" and {} others", list.size() - 1) : "", message);
+      text += fmt::format("rank {}{}: {}", list[0],
+                          list.size() > 1 ? fmt::format(" and {} others", list.size() - 1) : "", message);
     }
   }
   return text;
@@ -42,7 +43,8 @@ void agree(comm::World& world, const std::function<void()>& stage) {
   world.all_reduce_max(std::span(&code, 1));
   if (code == 0) return;
   const std::vector<std::string> messages = world.gather_strings(message);
-  throw Error(static_cast<ExitCode>(static_cast<int>(code)), world.rank() == 0 ? merge(messages) : std::string());
+  throw Error(static_cast<ExitCode>(static_cast<int>(code)),
+              world.rank() == 0 ? merge(messages) : std::string());
 }
 
 }  // namespace weft::train

@@ -25,22 +25,28 @@ ckpt::Hooks hooks(comm::World& world) {
 
 }  // namespace
 
-std::string model_key(const Deck& deck) { return model::key(spec_of(deck)); }
+std::string model_key(const Deck& deck) {
+  return model::key(spec_of(deck));
+}
 
-std::string checkpoints_dir(const Deck& deck) { return deck.run.dir + "/checkpoints"; }
+std::string checkpoints_dir(const Deck& deck) {
+  return deck.run.dir + "/checkpoints";
+}
 
 std::optional<std::string> find_checkpoint(const Deck& deck, comm::World& world) {
   const std::string& resume = deck.checkpoint.resume;
   if (resume == "never") return std::nullopt;
   std::string found;
   agree(world, [&] {
-    if (world.rank() == 0) found = resume == "auto" ? ckpt::find_latest(checkpoints_dir(deck)).value_or("") : resume;
+    if (world.rank() == 0)
+      found = resume == "auto" ? ckpt::find_latest(checkpoints_dir(deck)).value_or("") : resume;
   });
   found = world.broadcast(found, 0);
   return found.empty() ? std::nullopt : std::optional(found);
 }
 
-ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world, ModelState& state) {
+ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
+                               ModelState& state) {
   ckpt::Manifest manifest;
   agree(world, [&] {
     manifest = ckpt::read_manifest(dir);
@@ -51,7 +57,8 @@ ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::W
   return manifest.run;
 }
 
-ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState& state, std::int64_t step, std::int64_t tokens) {
+ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState& state, std::int64_t step,
+                                 std::int64_t tokens) {
   ckpt::RunState run;
   run.step = step;
   run.tokens = tokens;
@@ -66,7 +73,8 @@ ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState&
   const ModelState::Snapshot snapshot = state.snapshot();
   ckpt::SaveOptions options;
   options.keep = deck.checkpoint.keep;
-  return ckpt::save(checkpoints_dir(deck), run, state.units(), snapshot.slices, hooks(session.world()), options);
+  return ckpt::save(checkpoints_dir(deck), run, state.units(), snapshot.slices, hooks(session.world()),
+                    options);
 }
 
 }  // namespace weft::train

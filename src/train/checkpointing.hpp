@@ -18,11 +18,13 @@ std::string checkpoints_dir(const Deck& deck);
 /// The checkpoint that the deck's checkpoint.resume names, if any. Collective; rank 0 looks.
 std::optional<std::string> find_checkpoint(const Deck& deck, comm::World& world);
 
-/// Collective. Reads this rank's part of `dir` and publishes it. Returns the run's scalars. Throws Error(bad_checkpoint) on all ranks
-/// when `dir` is no whole checkpoint, or one of another model.
-ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world, ModelState& state);
+/// Collective. Reads this rank's part of `dir` and publishes it. Returns the run's scalars. Throws
+/// Error(bad_checkpoint) on all ranks when `dir` is no whole checkpoint, or one of another model.
+ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
+                               ModelState& state);
 
 /// Collective. `step` optimizer steps and `tokens` tokens are done.
-ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState& state, std::int64_t step, std::int64_t tokens);
+ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState& state, std::int64_t step,
+                                 std::int64_t tokens);
 
 }  // namespace weft::train

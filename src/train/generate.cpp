@@ -18,7 +18,9 @@ namespace {
 std::string resolve_checkpoint(const std::string& path) {
   if (std::filesystem::exists(path + "/" + ckpt::manifest_name)) return path;
   const auto newest = ckpt::find_latest(path);
-  WEFT_VALIDATE(newest.has_value(), "{}: no checkpoint here (no {} in it, and no whole step-N below it); give a checkpoint or a run's checkpoints directory",
+  WEFT_VALIDATE(newest.has_value(),
+                "{}: no checkpoint here (no {} in it, and no whole step-N below it); give a checkpoint or a "
+                "run's checkpoints directory",
                 path, ckpt::manifest_name);
   return *newest;
 }
@@ -26,7 +28,8 @@ std::string resolve_checkpoint(const std::string& path) {
 /// The checkpoint's model on one rank.
 class Generator {
  public:
-  Generator(comm::World& world, const ckpt::Manifest& manifest, Deck deck) : deck_(std::move(deck)), session_(deck_, world), buffers_(1, deck_.data.seq) {
+  Generator(comm::World& world, const ckpt::Manifest& manifest, Deck deck)
+      : deck_(std::move(deck)), session_(deck_, world), buffers_(1, deck_.data.seq) {
     plan::Plan plan = logits_plan(deck_, exec::scratch_query(session_.matmuls()));
     session_.memory().reserve(plan);
     executor_ = session_.bind(std::move(plan));
@@ -34,13 +37,15 @@ class Generator {
     state.restore([&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
     state.publish();
     upload_rope_table(session_, deck_);
-    for (std::size_t i = 0; i < buffers_.positions.size(); ++i) buffers_.positions[i] = static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < buffers_.positions.size(); ++i)
+      buffers_.positions[i] = static_cast<std::int32_t>(i);
   }
 
   /// Logits of the token that follows `context`, of which the last data.seq tokens are seen.
   std::span<const float> next(const std::vector<std::int32_t>& context) {
     const std::size_t seq = buffers_.tokens.size(), n = std::min(seq, context.size());
-    std::fill(buffers_.tokens.begin(), buffers_.tokens.end(), 0);  // behind the last token: causal attention does not look there
+    std::fill(buffers_.tokens.begin(), buffers_.tokens.end(),
+              0);  // behind the last token: causal attention does not look there
     std::copy(context.end() - static_cast<std::ptrdiff_t>(n), context.end(), buffers_.tokens.begin());
     buffers_.upload(session_, 0);
     executor_->run(exec::Run::full);
@@ -78,7 +83,9 @@ void generate(const GenerateOptions& options, const std::function<void(std::stri
   Deck deck = parse_deck_text(manifest.run.deck, manifest.dir);
   deck.parallel.mesh = {{"data", 1}};
   const auto tokenizer = data::open_tokenizer(options.tokenizer);
-  WEFT_VALIDATE(tokenizer->vocab() <= deck.model.vocab, "--tokenizer {}: its vocabulary has {} entries, the model's {}; give the tokenizer that made the training data",
+  WEFT_VALIDATE(tokenizer->vocab() <= deck.model.vocab,
+                "--tokenizer {}: its vocabulary has {} entries, the model's {}; give the tokenizer that made "
+                "the training data",
                 options.tokenizer, tokenizer->vocab(), deck.model.vocab);
   const auto world = comm::make_self_world();
   Generator generator(*world, manifest, std::move(deck));
@@ -87,8 +94,10 @@ void generate(const GenerateOptions& options, const std::function<void(std::stri
   print(options.prompt);
   const RandomStream stream(options.seed, "sample");
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const std::span<const float> logits = generator.next(context).first(static_cast<std::size_t>(tokenizer->vocab()));
-    const auto id = static_cast<std::int32_t>(sample_token(logits, options.sampling, stream, static_cast<std::uint64_t>(i)));
+    const std::span<const float> logits =
+        generator.next(context).first(static_cast<std::size_t>(tokenizer->vocab()));
+    const auto id = static_cast<std::int32_t>(
+        sample_token(logits, options.sampling, stream, static_cast<std::uint64_t>(i)));
     if (id == tokenizer->end_of_document()) break;
     print(tokenizer->text_of(id));
     context.push_back(id);

@@ -19,8 +19,9 @@ struct GenerateOptions {
   SamplingOptions sampling;
 };
 
-/// Calls `print` with the prompt and then each piece of text as it is made. The whole context is computed for every token: the
-/// plan has one shape, data.seq. Throws Error on a checkpoint or tokenizer that cannot be used.
+/// Calls `print` with the prompt and then each piece of text as it is made. The whole context is computed for
+/// every token: the plan has one shape, data.seq. Throws Error on a checkpoint or tokenizer that cannot be
+/// used.
 void generate(const GenerateOptions& options, const std::function<void(std::string_view)>& print);
 
 }  // namespace weft::train

@@ -14,8 +14,10 @@ void upload_rope_table(Session& session, const Deck& deck) {
   scaling.high_freq_factor = static_cast<float>(s.high_freq_factor);
   scaling.original_max_position = s.original_max_position;
   std::vector<float> table(static_cast<std::size_t>(deck.data.seq * head_dim));
-  kernels::fill_rope_table(table.data(), deck.data.seq, head_dim, static_cast<float>(deck.model.rope_theta), scaling);
-  kernels::copy_to_device(session.space(), session.memory().storage(model::rope_name), table.data(), table.size() * sizeof(float));
+  kernels::fill_rope_table(table.data(), deck.data.seq, head_dim, static_cast<float>(deck.model.rope_theta),
+                           scaling);
+  kernels::copy_to_device(session.space(), session.memory().storage(model::rope_name), table.data(),
+                          table.size() * sizeof(float));
 }
 
 }  // namespace weft::train

@@ -18,7 +18,8 @@ class MicrobatchBuffers {
   /// Copies to the input storages of accumulation round `round`.
   void upload(Session& session, int round) const {
     const auto copy = [&](const std::string& name, const std::vector<std::int32_t>& host) {
-      kernels::copy_to_device(session.space(), session.memory().storage(name), host.data(), host.size() * sizeof(std::int32_t));
+      kernels::copy_to_device(session.space(), session.memory().storage(name), host.data(),
+                              host.size() * sizeof(std::int32_t));
     };
     copy(model::tokens_name(round), tokens);
     copy(model::positions_name(round), positions);

@@ -14,56 +14,69 @@ namespace weft::train {
 namespace {
 
 ckpt::Role checkpoint_role(ir::Role role) {
-  return role == ir::Role::exp_avg ? ckpt::Role::exp_avg : role == ir::Role::exp_avg_sq ? ckpt::Role::exp_avg_sq : ckpt::Role::master;
+  return role == ir::Role::exp_avg      ? ckpt::Role::exp_avg
+         : role == ir::Role::exp_avg_sq ? ckpt::Role::exp_avg_sq
+                                        : ckpt::Role::master;
 }
 
 bool is_cut(const ir::Storage& s) {
-  return std::any_of(s.placement.begin(), s.placement.end(), [](const ir::Placement& p) { return p.kind == ir::Placement::Kind::shard; });
+  return std::any_of(s.placement.begin(), s.placement.end(),
+                     [](const ir::Placement& p) { return p.kind == ir::Placement::Kind::shard; });
 }
 
-bool ends_with(const std::string& path, const char* name) { return path.ends_with(std::string(".") + name); }
+bool ends_with(const std::string& path, const char* name) {
+  return path.ends_with(std::string(".") + name);
+}
 
 /// Draws elements [begin, end) of one parameter.
-void draw(const Parameter& p, std::int64_t begin, std::int64_t end, const RandomStream& stream, double std, float* out) {
+void draw(const Parameter& p, std::int64_t begin, std::int64_t end, const RandomStream& stream, double std,
+          float* out) {
   if (ends_with(p.path, "norm")) {
     std::fill(out, out + (end - begin), 1.0F);
     return;
   }
 #pragma omp parallel for schedule(static)
-  for (std::int64_t i = begin; i < end; ++i) out[i - begin] = static_cast<float>(std * stream.normal(static_cast<std::uint64_t>(i)));
+  for (std::int64_t i = begin; i < end; ++i)
+    out[i - begin] = static_cast<float>(std * stream.normal(static_cast<std::uint64_t>(i)));
 }
 
 }  // namespace
 
-ModelState::ModelState(Session& session, const plan::Plan& plan) : session_(session), plan_(plan), units_(plan.graph.units()) {
+ModelState::ModelState(Session& session, const plan::Plan& plan)
+    : session_(session), plan_(plan), units_(plan.graph.units()) {
   for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
     const ir::Storage& s = plan.graph.storages()[i];
-    const bool is_state = s.role == ir::Role::master || s.role == ir::Role::exp_avg || s.role == ir::Role::exp_avg_sq;
-    if (!is_state || !session.memory().has(s.name)) continue;
+    if (!s.unit.valid() || s.role == ir::Role::gradient || !session.memory().has(s.name)) continue;
+    if (s.role == ir::Role::parameter && session.memory().has("master." + plan.graph.unit(s.unit).path))
+      continue;  // publish() makes it
     Vector v{};
     v.role = checkpoint_role(s.role);
+    v.dtype = s.type.dtype;
     v.unit = s.unit.index();
     v.device = session.memory().storage(s.name);
-    v.whole = !is_cut(s);
+    const bool whole = !is_cut(s);
     const std::int64_t elements = units_[v.unit].elements;
     const std::int64_t shard = units_[v.unit].shard_elements(session.ranks());
-    v.begin = v.whole ? 0 : std::min(elements, shard * session.rank());
-    v.count = v.whole ? elements : std::min(elements, v.begin + shard) - v.begin;
+    v.begin = whole ? 0 : std::min(elements, shard * session.rank());
+    v.count = whole ? elements : std::min(elements, v.begin + shard) - v.begin;
     vectors_.push_back(v);
   }
 }
 
 void ModelState::initialize(std::uint64_t seed, double std) {
-  const auto layers = static_cast<double>(std::count_if(units_.begin(), units_.end(), [](const Unit& u) { return ends_with(u.path, "attn"); }));
+  const auto layers = static_cast<double>(
+      std::count_if(units_.begin(), units_.end(), [](const Unit& u) { return ends_with(u.path, "attn"); }));
   for (const Vector& v : vectors_) {
     std::vector<float> host(static_cast<std::size_t>(v.count), 0.0F);
     if (v.role == ckpt::Role::master)
       for (const Parameter& p : units_[v.unit].parameters) {
-        const std::int64_t begin = std::max(v.begin, p.offset), end = std::min(v.begin + v.count, p.offset + element_count(p.shape));
+        const std::int64_t begin = std::max(v.begin, p.offset),
+                           end = std::min(v.begin + v.count, p.offset + element_count(p.shape));
         if (begin >= end) continue;
         const bool into_residual = ends_with(p.path, "wo") || ends_with(p.path, "w2");
         const double scale = into_residual ? std / std::sqrt(2 * layers) : std;
-        draw(p, begin - p.offset, end - p.offset, RandomStream(seed, p.path), scale, host.data() + (begin - v.begin));
+        draw(p, begin - p.offset, end - p.offset, RandomStream(seed, p.path), scale,
+             host.data() + (begin - v.begin));
       }
     kernels::copy_to_device(session_.space(), v.device, host.data(), host.size() * sizeof(float));
   }
@@ -75,9 +88,11 @@ void ModelState::set_parameter(const std::string& path, std::span<const float> v
     if (v.role != ckpt::Role::master) continue;
     for (const Parameter& p : units_[v.unit].parameters) {
       if (p.path != path) continue;
-      const std::int64_t begin = std::max(v.begin, p.offset), end = std::min(v.begin + v.count, p.offset + element_count(p.shape));
+      const std::int64_t begin = std::max(v.begin, p.offset),
+                         end = std::min(v.begin + v.count, p.offset + element_count(p.shape));
       if (begin < end)
-        kernels::copy_to_device(session_.space(), v.device + (begin - v.begin) * 4, values.data() + (begin - p.offset),
+        kernels::copy_to_device(session_.space(), v.device + (begin - v.begin) * 4,
+                                values.data() + (begin - p.offset),
                                 static_cast<std::size_t>(end - begin) * 4);
     }
   }
@@ -89,7 +104,8 @@ std::vector<float> ModelState::parameter(const std::string& path) const {
       if (v.role == ckpt::Role::master && p.path == path) {
         std::vector<float> values(static_cast<std::size_t>(element_count(p.shape)));
         WEFT_EXPECT(v.begin <= p.offset && p.offset + element_count(p.shape) <= v.begin + v.count);
-        kernels::copy_to_host(session_.space(), values.data(), v.device + (p.offset - v.begin) * 4, values.size() * sizeof(float));
+        kernels::copy_to_host(session_.space(), values.data(), v.device + (p.offset - v.begin) * 4,
+                              values.size() * sizeof(float));
         return values;
       }
   return {};
@@ -98,17 +114,21 @@ std::vector<float> ModelState::parameter(const std::string& path) const {
 void ModelState::publish() {
   const ir::Graph& graph = plan_.graph;
   for (const ir::Storage& parameter : graph.storages()) {
-    if (parameter.role != ir::Role::parameter) continue;
+    if (parameter.role != ir::Role::parameter || !session_.memory().has(parameter.name)) continue;
     const Unit& unit = graph.unit(parameter.unit);
+    if (!session_.memory().has("master." + unit.path)) continue;  // restore() has set it
     const ir::Storage& master = graph.storage(graph.find_storage("master." + unit.path));
     const std::int64_t n = graph.local_elements(master);
     std::byte* to = session_.memory().storage(parameter.name);
     const std::byte* from = session_.memory().storage(master.name);
-    const bool slice = is_cut(master) && !is_cut(parameter);  // zero1, zero2: this rank's part of a whole copy
-    std::byte* mine = to + (slice ? session_.rank() * n * static_cast<std::int64_t>(size_of(parameter.type.dtype)) : 0);
+    const bool slice =
+        is_cut(master) && !is_cut(parameter);  // zero1, zero2: this rank's part of a whole copy
+    std::byte* mine =
+        to + (slice ? session_.rank() * n * static_cast<std::int64_t>(size_of(parameter.type.dtype)) : 0);
     kernels::cast(session_.space(), n, DType::f32, from, parameter.type.dtype, mine);
     kernels::fence(session_.space());
-    if (slice && session_.ranks() > 1) comm::sync(session_.gather()->all_gather({}, mine, to, n, parameter.type.dtype));
+    if (slice && session_.ranks() > 1)
+      comm::sync(session_.gather()->all_gather({}, mine, to, n, parameter.type.dtype));
   }
 }
 
@@ -123,6 +143,18 @@ ckpt::StateSlice ModelState::own_slice(const Vector& v, std::byte* host) const {
   slice.count = std::min(elements, slice.begin + shard) - slice.begin;
   slice.data = host;
   return slice;
+}
+
+/// Host fp32 to what the device holds.
+void ModelState::copy_to_device(const Vector& v, const std::vector<std::byte>& host) {
+  if (v.dtype == DType::f32) {
+    kernels::copy_to_device(session_.space(), v.device, host.data(), host.size());
+    return;
+  }
+  const auto* from = reinterpret_cast<const float*>(host.data());
+  std::vector<bf16> rounded(static_cast<std::size_t>(v.count));
+  for (std::size_t i = 0; i < rounded.size(); ++i) rounded[i] = to_bf16(from[i]);
+  kernels::copy_to_device(session_.space(), v.device, rounded.data(), rounded.size() * sizeof(bf16));
 }
 
 ModelState::Snapshot ModelState::snapshot() {
@@ -149,7 +181,7 @@ void ModelState::restore(const std::function<void(std::span<ckpt::StateSlice>)>&
     slice.count = v.count;
     slice.data = host.data();
     fill({&slice, 1});
-    kernels::copy_to_device(session_.space(), v.device, host.data(), host.size());
+    copy_to_device(v, host);
   }
 }
 
@@ -158,7 +190,8 @@ std::uint64_t ModelState::hash() {
   const Snapshot mine = snapshot();
   for (const ckpt::StateSlice& s : mine.slices) {
     const std::uint64_t seed = hash_text(s.unit, static_cast<std::uint64_t>(s.role));
-    sum += kernels::state_hash(session_.space(), s.count, s.data, DType::f32, s.begin / shard_granularity, s.count, seed);
+    sum += kernels::state_hash(session_.space(), s.count, s.data, DType::f32, s.begin / shard_granularity,
+                               s.count, seed);
   }
   session_.world().all_reduce_sum(std::span(&sum, 1));
   return sum;

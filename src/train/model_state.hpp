@@ -1,4 +1,5 @@
-// The model's persistent state on this rank: fp32 masters and Adam's moments, in whatever layout the plan gave them.
+// The model's persistent state on this rank: fp32 masters and Adam's moments, in whatever layout the plan
+// gave them.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,13 @@ namespace weft::train {
 
 class ModelState {
  public:
-  /// `plan` is reserved in the session, and lives as long as this; its storages tell the layout. A forward plan has no moments.
+  /// `plan` is reserved in the session, and lives as long as this; its storages tell the layout. A forward
+  /// plan has no moments.
   ModelState(Session& session, const plan::Plan& plan);
 
   const std::vector<Unit>& units() const { return units_; }
-  /// Draws the initial parameters: N(0, std) by (seed, module path, element); norms are 1; wo and w2 have std / sqrt(2 layers).
-  /// Each rank draws what it holds. Moments become 0.
+  /// Draws the initial parameters: N(0, std) by (seed, module path, element); norms are 1; wo and w2 have std
+  /// / sqrt(2 layers). Each rank draws what it holds. Moments become 0.
   void initialize(std::uint64_t seed, double std);
   /// Sets a whole parameter from host values, everywhere it is held. Call publish() after the last one.
   void set_parameter(const std::string& path, std::span<const float> values);
@@ -34,7 +36,8 @@ class ModelState {
     std::vector<ckpt::StateSlice> slices;
   };
   Snapshot snapshot();
-  /// Calls `fill` with slices for everything that this rank holds, then copies them to the device; publish() follows.
+  /// Calls `fill` with slices for everything that this rank holds, then copies them to the device; publish()
+  /// follows.
   void restore(const std::function<void(std::span<ckpt::StateSlice>)>& fill);
   /// Collective: a hash of masters and moments that is equal for every layout and every number of ranks.
   std::uint64_t hash();
@@ -42,12 +45,13 @@ class ModelState {
  private:
   struct Vector {
     ckpt::Role role;
+    DType dtype;  ///< on the device; bf16 for a forward plan's parameters, which have no master there
     std::size_t unit;
     std::byte* device;   ///< of what this rank holds
     std::int64_t begin;  ///< elements of the unit, without padding
     std::int64_t count;
-    bool whole;
   };
+  void copy_to_device(const Vector& vector, const std::vector<std::byte>& host);
   ckpt::StateSlice own_slice(const Vector& vector, std::byte* host) const;
 
   Session& session_;

@@ -54,15 +54,18 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
   options.precision.params = deck.precision.params;
   options.precision.grad_wire = deck.precision.grad_wire;
   options.shard.mode = shard_mode(deck.parallel.mode);
-  options.shard.regather = deck.schedule.regather == Regather::never ? passes::Regather::never : passes::Regather::always;
-  options.shard.reduction = deck.precision.reduction == Reduction::native ? passes::Reduction::native : passes::Reduction::canonical;
+  options.shard.regather =
+      deck.schedule.regather == Regather::never ? passes::Regather::never : passes::Regather::always;
+  options.shard.reduction = deck.precision.reduction == Reduction::native ? passes::Reduction::native
+                                                                          : passes::Reduction::canonical;
   options.prefetch = static_cast<int>(deck.schedule.prefetch);
   options.disable = deck.schedule.disable;
-  passes::check_disabled(options);
+  passes::check_disabled(options, place_of(deck, "schedule.disable"));
   return options;
 }
 
-plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch, const passes::Observer& observer) {
+plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                         const passes::Observer& observer) {
   const int ranks = mesh.size(mesh.axis("data"));
   model::Batch batch;
   batch.rows = deck.data.batch * ranks;
@@ -78,14 +81,16 @@ plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::Scrat
   batch.rows = deck.data.batch * mesh.size(mesh.axis("data"));
   batch.seq = deck.data.seq;
   ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
-  return finish(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck, scratch);
+  return finish(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck,
+                scratch);
 }
 
 plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
   model::Batch batch;
   batch.seq = deck.data.seq;
   ir::Graph forward = model::build_logits(spec_of(deck), batch, Mesh({{"data", 1}}));
-  return finish(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck, scratch);
+  return finish(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck,
+                scratch);
 }
 
 }  // namespace weft::train

@@ -14,9 +14,10 @@ namespace weft::train {
 model::Spec spec_of(const Deck& deck);
 passes::PipelineOptions pipeline_options(const Deck& deck);
 
-/// The whole training step on the mesh. Throws Error(bad_input) when sizes do not divide or a pass cannot be switched off.
-/// `observer` sees the graph before and after each pass.
-plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch, const passes::Observer& observer = {});
+/// The whole training step on the mesh. Throws Error(bad_input) when sizes do not divide or a pass cannot be
+/// switched off. `observer` sees the graph before and after each pass.
+plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                         const passes::Observer& observer = {});
 /// Loss totals of one microbatch a rank.
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch);
 /// Logits of one sequence of data.seq tokens.

@@ -7,12 +7,12 @@
 #include "base/log.hpp"
 
 namespace weft::train {
-namespace {
 
 void make_run_directory(const Deck& deck) {
   std::error_code error;
   std::filesystem::create_directories(deck.run.dir, error);
-  WEFT_VALIDATE(!error, "cannot make the run directory {} ({}); choose a writable run.dir", deck.run.dir, error.message());
+  WEFT_VALIDATE(!error, "cannot make the run directory {} ({}); choose a writable run.dir", deck.run.dir,
+                error.message());
   const std::string path = deck.run.dir + "/deck.toml";
   std::ofstream file(path);
   file << print_deck(deck);
@@ -20,14 +20,12 @@ void make_run_directory(const Deck& deck) {
   WEFT_VALIDATE(file.good(), "cannot write {} (is the disk full?)", path);
 }
 
-}  // namespace
-
 Report::Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at) : every_(deck.log.every) {
   if (rank != 0) return;
-  make_run_directory(deck);
   log::add_file(deck.run.dir + "/log.txt");
   metrics_ = std::make_unique<MetricsWriter>(deck.run.dir + "/metrics.jsonl", resumed_at);
-  if (deck.log.tensorboard) events_ = std::make_unique<EventWriter>(deck.run.dir + "/tensorboard", resumed_at);
+  if (deck.log.tensorboard)
+    events_ = std::make_unique<EventWriter>(deck.run.dir + "/tensorboard", resumed_at);
   ProgressOptions options;
   options.out = deck.log.progress ? stderr : nullptr;
   options.total_steps = deck.run.steps;
@@ -36,10 +34,8 @@ Report::Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_a
 
 void Report::train(const StepMetrics& metrics) {
   if (!metrics_) return;
-  if (metrics.step % every_ == 0) {
-    metrics_->write(metrics);
-    if (events_) events_->write(metrics);
-  }
+  metrics_->write(metrics);
+  if (events_ && metrics.step % every_ == 0) events_->write(metrics);
   progress_->step(metrics);
 }
 
@@ -48,10 +44,14 @@ void Report::validation(const StepMetrics& metrics) {
   metrics_->write(metrics);
   if (events_) events_->write(metrics);
   progress_->validation(metrics);
+  log::record(fmt::format("validation after step {}: loss {:.6f}, {:.6f} bits a byte", metrics.step,
+                          metrics.loss, metrics.bits_per_byte.value_or(0)));
 }
 
 void Report::note(const std::string& line) {
-  if (progress_) progress_->note(line);
+  if (!progress_) return;
+  log::record(line);
+  progress_->note(line);
 }
 
 void Report::finish() {

@@ -1,5 +1,5 @@
-// What a run writes beside checkpoints: the resolved deck, metrics.jsonl, TensorBoard events, the log, the progress line.
-// Rank 0 writes; on other ranks the calls do nothing.
+// What a run writes beside checkpoints: the resolved deck, metrics.jsonl, TensorBoard events, the log, the
+// progress line. Rank 0 writes; on other ranks the calls do nothing.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,12 @@
 
 namespace weft::train {
 
+/// Makes run.dir and writes the resolved deck there. Throws Error(bad_input) when that fails.
+void make_run_directory(const Deck& deck);
+
 class Report {
  public:
-  /// Makes run.dir and its files. Throws Error(bad_input) when they cannot be written.
+  /// Opens the files in run.dir. Throws Error(bad_input) when they cannot be written.
   Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at);
 
   void train(const StepMetrics& metrics);

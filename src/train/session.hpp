@@ -12,7 +12,8 @@ namespace weft::train {
 
 class Session {
  public:
-  /// Collective. Opens the gather and reduce channels over the data axis. Throws Error(bad_input) when the deck's mesh does not fit.
+  /// Collective. Opens the gather and reduce channels over the data axis. Throws Error(bad_input) when the
+  /// deck's mesh does not fit.
   Session(const Deck& deck, comm::World& world);
 
   comm::World& world() { return world_; }
@@ -38,6 +39,7 @@ class Session {
   int rank_;
   kernels::Space space_;
   exec::Matmuls matmuls_;
+  exec::ComputeLane compute_{space_};
   exec::Memory memory_;
   exec::CollectiveLog log_;
   std::unique_ptr<comm::Channel> gather_, reduce_;

@@ -1,5 +1,6 @@
 #include "train/trainer.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -21,7 +22,9 @@
 namespace weft::train {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 Schedule schedule_of(const Deck& deck) {
   const OptimizerDeck& o = deck.optimizer;
@@ -52,27 +55,42 @@ ModelSize model_size(const Deck& deck) {
 }
 
 data::TokenFile open_tokens(const Deck& deck, const std::vector<std::string>& paths, const char* key) {
-  WEFT_VALIDATE(paths.size() == 1, "{}: {} token files given (one is read); join them with `weft data tokenize`", place_of(deck, key), paths.size());
-  data::TokenFile file = data::TokenFile::open(paths[0]);
-  data::check_fits(file, deck.model.vocab, deck.data.seq, key);
-  return file;
+  WEFT_VALIDATE(paths.size() == 1,
+                "{}: {} token files given (one is read); join them with `weft data tokenize`",
+                place_of(deck, key), paths.size());
+  try {
+    data::TokenFile file = data::TokenFile::open(paths[0]);
+    data::check_fits(file, deck.model.vocab, deck.data.seq, key);
+    return file;
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("{}: {}", place_of(deck, key), e.what()));
+  }
 }
 
 }  // namespace
 
 Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches)
-    : deck_(deck), session_(deck, world), buffers_(deck.data.batch, deck.data.seq), batches_(std::move(batches)) {
+    : deck_(deck),
+      session_(deck, world),
+      buffers_(deck.data.batch, deck.data.seq),
+      batches_(std::move(batches)) {
   start_ = now();
   flops_per_token_ = flops_per_token(model_size(deck));
   agree(world, [&] { open_data(); });
   build();
   measure_compute_only();
   initialise_or_resume();
+  agree(world, [&] {  // not before all that may refuse the deck: the directory may be another run's
+    if (world.rank() == 0) make_run_directory(deck_);
+  });
   report_ = std::make_unique<Report>(deck_, world.rank(), resumed_at_);
-  report_->note(fmt::format("{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB a rank", deck_.run.name,
-                            parameter_count(deck_.model), name_of(deck_.parallel.mode), session_.ranks(), plan().hash, plan().instructions.size(),
-                            static_cast<double>(plan().arena_bytes) / (1 << 20), static_cast<double>(persistent_bytes_) / (1 << 20)));
-  if (resumed_at_) report_->note(fmt::format("continues from step {}", step_));
+  report_->note(fmt::format(
+      "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB "
+      "a rank",
+      deck_.run.name, parameter_count(deck_.model), name_of(deck_.parallel.mode), session_.ranks(),
+      plan().hash, plan().instructions.size(), static_cast<double>(plan().arena_bytes) / (1 << 20),
+      static_cast<double>(persistent_bytes_) / (1 << 20)));
+  if (step_ > 0) report_->note(fmt::format("continues from step {}", step_));
 }
 
 Trainer::~Trainer() = default;
@@ -85,9 +103,11 @@ void Trainer::open_data() {
     batches_ = data::synthetic_batches(seed, deck_.model.vocab, shape);
     return;
   }
-  batches_ = data::file_batches(data::Sampler(open_tokens(deck_, deck_.data.train, "data.train"), deck_.data.seq, seed), shape);
+  batches_ = data::file_batches(
+      data::Sampler(open_tokens(deck_, deck_.data.train, "data.train"), deck_.data.seq, seed), shape);
   if (!deck_.data.valid.empty())
-    valid_.emplace(open_tokens(deck_, deck_.data.valid, "data.valid"), deck_.data.batch, deck_.data.seq, deck_.data.valid_sequences);
+    valid_.emplace(open_tokens(deck_, deck_.data.valid, "data.valid"), deck_.data.batch, deck_.data.seq,
+                   deck_.data.valid_sequences);
 }
 
 void Trainer::build() {
@@ -106,33 +126,47 @@ void Trainer::build() {
   train_ = session_.bind(std::move(train));
   if (evaluate) {
     evaluate_ = session_.bind(std::move(*evaluate));
-    validation_ = std::make_unique<Validation>(session_, *evaluate_, *valid_, deck_.data.batch, deck_.data.seq);
+    validation_ =
+        std::make_unique<Validation>(session_, *evaluate_, *valid_, deck_.data.batch, deck_.data.seq);
   }
   state_ = std::make_unique<ModelState>(session_, train_->plan());
   upload_rope_table(session_, deck_);
 }
 
-/// The second of two runs without collectives, on the zeroed state: the first one warms caches and libraries. All ranks measure
-/// at once, because they share memory bandwidth in a real step, too.
+/// The median of three runs without collectives, on the zeroed state, after one that warms caches and
+/// libraries. All ranks measure at once, because they share memory bandwidth in a real step, too.
 void Trainer::measure_compute_only() {
   upload_inputs();
   upload_step_block();
   train_->run(exec::Run::compute_only);
-  session_.world().barrier();
-  compute_only_s_ = train_->run(exec::Run::compute_only).step;
-  session_.world().all_reduce_max(std::span(&compute_only_s_, 1));
+  std::array<double, 3> seconds{};
+  for (double& s : seconds) {
+    session_.world().barrier();
+    s = train_->run(exec::Run::compute_only).step;
+  }
+  std::sort(seconds.begin(), seconds.end());
+  compute_only_s_ = seconds[1];
 }
 
 void Trainer::initialise_or_resume() {
   if (const auto checkpoint = find_checkpoint(deck_, session_.world())) {
     const ckpt::RunState run = load_checkpoint(*checkpoint, deck_, session_.world(), *state_);
-    WEFT_VALIDATE(run.sample == run.step * deck_.data.global_batch,
-                  "{}: the checkpoint stands at sample {}, which is not step {} of a global batch of {}; keep the deck's global batch",
-                  place_of(deck_, "data.global_batch"), run.sample, run.step, deck_.data.global_batch);
+    agree(session_.world(), [&] {
+      WEFT_VALIDATE(run.sample == run.step * deck_.data.global_batch,
+                    "{}: the checkpoint stands at sample {}, which is not step {} of a global batch of {}; "
+                    "keep the deck's global batch",
+                    place_of(deck_, "data.global_batch"), run.sample, run.step, deck_.data.global_batch);
+      WEFT_VALIDATE(run.seed == static_cast<std::uint64_t>(deck_.run.seed),
+                    "{}: {} is not the seed {} of the checkpoint {} (the order of the data would change); "
+                    "keep the seed, or set checkpoint.resume = "
+                    "\"never\"",
+                    place_of(deck_, "run.seed"), deck_.run.seed, run.seed, *checkpoint);
+    });
     step_ = run.step;
     tokens_ = run.tokens;
     saved_step_ = step_;
-    resumed_at_ = step_;
+    // The curve of another run's checkpoint does not belong to this run's files.
+    if (checkpoint->starts_with(checkpoints_dir(deck_) + "/")) resumed_at_ = step_;
     return;
   }
   state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
@@ -148,62 +182,71 @@ void Trainer::upload_step_block() {
   block.step_size = static_cast<float>(lr / (1 - std::pow(o.beta1, t)));
   block.bias2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, t)));
   block.step = static_cast<std::int32_t>(step_ + 1);
-  kernels::copy_to_device(session_.space(), session_.memory().storage(passes::step_name), &block, sizeof block);
+  kernels::copy_to_device(session_.space(), session_.memory().storage(passes::step_name), &block,
+                          sizeof block);
 }
 
 void Trainer::upload_inputs() {
   const std::int64_t rounds = deck_.data.global_batch / (deck_.data.batch * session_.ranks());
   for (std::int64_t round = 0; round < rounds; ++round) {
     const std::int64_t microbatch = round * session_.ranks() + session_.rank();
-    batches_->fill(step_, microbatch, buffers_.tokens.data(), buffers_.targets.data(), buffers_.positions.data());
+    batches_->fill(step_, microbatch, buffers_.tokens.data(), buffers_.targets.data(),
+                   buffers_.positions.data());
     buffers_.upload(session_, static_cast<int>(round));
   }
 }
 
-exec::Times Trainer::run_plan() {
-  if (step_ + 1 != deck_.log.trace_step) return train_->run(exec::Run::full);
-  exec::Trace trace(plan().instructions.size());
-  session_.world().barrier();
-  trace.set_origin(exec::Trace::now_ns());
-  const exec::Times times = train_->run(exec::Run::full, &trace);
-  write_trace(trace);
-  return times;
-}
-
 void Trainer::write_trace(const exec::Trace& trace) {
-  const auto all = session_.world().gather_strings(trace.events(session_.world().rank(), session_.world().host()));
+  const auto all =
+      session_.world().gather_strings(trace.events(session_.world().rank(), session_.world().host()));
   if (session_.world().rank() == 0) exec::write_trace(deck_.run.dir + "/trace.json", all);
 }
 
 StepMetrics Trainer::train_step() {
+  exec::Trace trace;  // off, but for the step that the deck names
+  if (step_ + 1 == deck_.log.trace_step) {
+    trace = exec::Trace(plan().instructions.size());
+    session_.world().barrier();
+    trace.set_origin(exec::Trace::now_ns());
+  }
   const double start = now();
   upload_inputs();
   upload_step_block();
-  const exec::Times times = run_plan();
+  const exec::Times times = train_->run(exec::Run::full, &trace);
+  const double seconds = now() - start;
   ++step_;
-  return collect(times, now() - start);
+  if (trace.on()) write_trace(trace);
+  return collect(times, seconds);
 }
 
 StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<float, 4> report{};  // gradient norm, scale, mean loss, token count
-  kernels::copy_to_host(session_.space(), report.data(), session_.memory().storage(passes::report_name), sizeof report);
-  std::array<double, 4> slowest{step_seconds, times.step - times.waiting, times.comm, static_cast<double>(memory_usage().rss_bytes)};
+  kernels::copy_to_host(session_.space(), report.data(), session_.memory().storage(passes::report_name),
+                        sizeof report);
+  std::array<double, 2> totals{};  // sum of the losses, token count
+  kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(passes::totals_name),
+                        sizeof totals);
+  // A stream's waits are not seen by the host: there the compute is that of the compute-only step.
+  const double compute = kernels::device_is_host() ? times.step - times.waiting : compute_only_s_;
+  const double exposed = session_.ranks() > 1 ? std::max(0.0, times.step - compute_only_s_) : 0.0;
+  std::array<double, 5> slowest{step_seconds, compute, times.comm, exposed,
+                                static_cast<double>(memory_usage().rss_bytes)};
   session_.world().all_reduce_max(slowest);
   StepMetrics m;
   m.step = step_;
-  m.loss = report[2];
+  m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
   m.lr = learning_rate(schedule_of(deck_), step_ - 1);
-  m.tokens = static_cast<std::int64_t>(report[3]);
+  m.tokens = static_cast<std::int64_t>(totals[1]);
   m.step_s = slowest[0];
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
   m.compute_s = slowest[1];
   m.comm_s = slowest[2];
-  m.exposed_comm_s = session_.ranks() > 1 ? std::max(0.0, m.step_s - compute_only_s_) : 0.0;
+  m.exposed_comm_s = slowest[3];
   m.mfu = mfu(m.tokens_per_s, flops_per_token_, 1e12 * deck_.log.peak_tflops * session_.ranks());
   m.arena_peak_bytes = plan().arena_bytes;
   m.persistent_bytes = persistent_bytes_;
-  m.rss_bytes = static_cast<std::int64_t>(slowest[3]);
+  m.rss_bytes = static_cast<std::int64_t>(slowest[4]);
   if (deck_.debug.hash_every > 0 && step_ % deck_.debug.hash_every == 0) m.state_hash = state_->hash();
   tokens_ += m.tokens;
   return m;
@@ -212,17 +255,19 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
 std::optional<StepMetrics> Trainer::validate() {
   if (!validation_) return std::nullopt;
   const ValidationResult result = validation_->run();
+  std::array<double, 2> largest{result.seconds, static_cast<double>(memory_usage().rss_bytes)};
+  session_.world().all_reduce_max(largest);
   StepMetrics m;
   m.kind = MetricsKind::valid;
   m.step = step_;
   m.loss = result.loss;
   m.bits_per_byte = result.bits_per_byte;
   m.tokens = result.tokens;
-  m.step_s = result.seconds;
-  m.tokens_per_s = static_cast<double>(result.tokens) / result.seconds;
+  m.step_s = largest[0];
+  m.tokens_per_s = static_cast<double>(result.tokens) / m.step_s;
   m.arena_peak_bytes = plan().arena_bytes;
   m.persistent_bytes = persistent_bytes_;
-  m.rss_bytes = memory_usage().rss_bytes;
+  m.rss_bytes = static_cast<std::int64_t>(largest[1]);
   return m;
 }
 
@@ -231,10 +276,24 @@ void Trainer::save() {
   const ckpt::SaveReport report = save_checkpoint(deck_, session_, *state_, step_, tokens_);
   if (report.ok) {
     saved_step_ = step_;
-    report_->note(fmt::format("saved {} ({:.1f} MiB in {:.2f} s)", report.path, static_cast<double>(report.bytes) / (1 << 20), report.seconds));
+    report_->note(fmt::format("saved {} ({:.1f} MiB in {:.2f} s)", report.path,
+                              static_cast<double>(report.bytes) / (1 << 20), report.seconds));
   }
   if (!report.reason.empty() && session_.world().rank() == 0)
-    log::warn("checkpoint of step {}: {}{}", step_, report.reason, report.ok ? "" : "; training goes on, the earlier checkpoints are whole");
+    log::warn("checkpoint of step {}: {}{}", step_, report.reason,
+              report.ok ? "" : "; training goes on, the earlier checkpoints are whole");
+}
+
+/// All ranks have the same loss and norm; rank 0 speaks.
+void Trainer::check_finite(const StepMetrics& metrics) const {
+  if (std::isfinite(metrics.loss) && std::isfinite(*metrics.grad_norm)) return;
+  if (session_.rank() != 0) throw Error(ExitCode::failure, "");
+  throw Error(
+      ExitCode::failure,
+      fmt::format(
+          "step {}: the loss is {} and the gradient norm {} (the run has diverged); lower optimizer.lr or "
+          "set optimizer.clip, and resume from {}",
+          metrics.step, metrics.loss, *metrics.grad_norm, checkpoints_dir(deck_)));
 }
 
 /// The end of run.walltime is near: there may be no time for another step and a save. All ranks agree.
@@ -252,18 +311,19 @@ Outcome Trainer::run() {
   while (step_ < deck_.run.steps) {
     const StepMetrics metrics = train_step();
     report_->train(metrics);
-    if (!std::isfinite(metrics.loss) || !std::isfinite(*metrics.grad_norm))
-      throw Error(ExitCode::failure, fmt::format("step {}: the loss is {} and the gradient norm {} (the run has diverged); lower optimizer.lr or "
-                                                 "set optimizer.clip, and resume from {}",
-                                                 metrics.step, metrics.loss, *metrics.grad_norm, checkpoints_dir(deck_)));
+    check_finite(metrics);
     longest_step = std::max(longest_step, metrics.step_s);
     const bool last = step_ == deck_.run.steps;
     if (last || (deck_.data.valid_every > 0 && step_ % deck_.data.valid_every == 0))
       if (const auto valid = validate()) report_->validation(*valid);
-    if ((last && deck_.checkpoint.final) || (deck_.checkpoint.every > 0 && step_ % deck_.checkpoint.every == 0)) save();
+    if ((last && deck_.checkpoint.final) ||
+        (deck_.checkpoint.every > 0 && step_ % deck_.checkpoint.every == 0))
+      save();
     if (!last && out_of_time(longest_step)) {
       save();
-      report_->note(fmt::format("run.walltime is near: stopped after step {} of {}; start again with the same deck to continue", step_, deck_.run.steps));
+      report_->note(fmt::format(
+          "run.walltime is near: stopped after step {} of {}; start again with the same deck to continue",
+          step_, deck_.run.steps));
       outcome = Outcome::out_of_time;
       break;
     }

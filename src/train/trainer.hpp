@@ -20,9 +20,10 @@ enum class Outcome : std::uint8_t { finished, out_of_time };
 
 class Trainer {
  public:
-  /// Collective. Opens the data, plans, checks that all ranks made the same plan, allocates everything, measures the plan's
-  /// compute-only step, and initialises the state or loads the checkpoint that checkpoint.resume names.
-  /// `batches` replaces the deck's training data (golden tests feed PyTorch's tokens).
+  /// Collective. Opens the data, plans, checks that all ranks made the same plan, allocates everything,
+  /// measures the plan's compute-only step, and initialises the state or loads the checkpoint that
+  /// checkpoint.resume names. `batches` replaces the deck's training data (golden tests feed PyTorch's
+  /// tokens).
   Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches = nullptr);
   ~Trainer();
 
@@ -46,9 +47,9 @@ class Trainer {
   void upload_step_block();
   void upload_inputs();
   StepMetrics collect(const exec::Times& times, double step_seconds);
-  exec::Times run_plan();
   void write_trace(const exec::Trace& trace);
   void save();
+  void check_finite(const StepMetrics& metrics) const;
   bool out_of_time(double longest_step);
 
   Deck deck_;

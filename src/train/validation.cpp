@@ -9,7 +9,8 @@
 
 namespace weft::train {
 
-Validation::Validation(Session& session, exec::Executor& executor, data::ValidationSource source, std::int64_t batch, std::int64_t seq)
+Validation::Validation(Session& session, exec::Executor& executor, data::ValidationSource source,
+                       std::int64_t batch, std::int64_t seq)
     : session_(session), executor_(executor), source_(std::move(source)), batch_(batch), seq_(seq) {}
 
 ValidationResult Validation::run() {
@@ -17,11 +18,13 @@ ValidationResult Validation::run() {
   MicrobatchBuffers buffers(batch_, seq_);
   double loss = 0, count = 0;
   for (std::int64_t first = 0; first < source_.microbatches(); first += session_.ranks()) {
-    source_.fill(first + session_.rank(), buffers.tokens.data(), buffers.targets.data(), buffers.positions.data());
+    source_.fill(first + session_.rank(), buffers.tokens.data(), buffers.targets.data(),
+                 buffers.positions.data());
     buffers.upload(session_, 0);
     executor_.run(exec::Run::full);
     std::array<double, 2> totals{};
-    kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(model::loss_totals_name), sizeof totals);
+    kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(model::loss_totals_name),
+                          sizeof totals);
     loss += totals[0];
     count += totals[1];
   }

@@ -18,7 +18,8 @@ struct ValidationResult {
 class Validation {
  public:
   /// `executor` runs an evaluation plan of [batch, seq] a rank.
-  Validation(Session& session, exec::Executor& executor, data::ValidationSource source, std::int64_t batch, std::int64_t seq);
+  Validation(Session& session, exec::Executor& executor, data::ValidationSource source, std::int64_t batch,
+             std::int64_t seq);
   /// Collective: all ranks walk the file together; microbatch m = round * ranks + rank.
   ValidationResult run();
 

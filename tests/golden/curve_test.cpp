@@ -1,4 +1,5 @@
-// Whole loss curves against PyTorch's: the same initial weights, tokens and hyperparameters (tests/golden/make_curve.py).
+// Whole loss curves against PyTorch's: the same initial weights, tokens and hyperparameters
+// (tests/golden/make_curve.py).
 #include <gtest/gtest.h>
 
 #include <fmt/core.h>
@@ -23,9 +24,11 @@ const GoldenFile& file() {
 /// PyTorch's tokens: [steps, sequences, seq + 1].
 class GoldenBatches : public data::BatchSource {
  public:
-  GoldenBatches(const std::string& group, std::int64_t batch) : tokens_(file().i32(group + "/tokens")), shape_(file().shape(group + "/tokens")), batch_(batch) {}
+  GoldenBatches(const std::string& group, std::int64_t batch)
+      : tokens_(file().i32(group + "/tokens")), shape_(file().shape(group + "/tokens")), batch_(batch) {}
 
-  void fill(std::int64_t step, std::int64_t microbatch, std::int32_t* tokens, std::int32_t* targets, std::int32_t* positions) const override {
+  void fill(std::int64_t step, std::int64_t microbatch, std::int32_t* tokens, std::int32_t* targets,
+            std::int32_t* positions) const override {
     const std::int64_t seq = shape_[2] - 1;
     for (std::int64_t row = 0; row < batch_; ++row) {
       const std::int32_t* from = tokens_.data() + (step * shape_[1] + microbatch * batch_ + row) * shape_[2];
@@ -46,7 +49,9 @@ class GoldenBatches : public data::BatchSource {
 std::vector<std::string> settings(const std::string& group) {
   const auto attr = [&](const char* name) { return file().attr(group, name); };
   std::vector<std::string> sets;
-  const auto set = [&](const std::string& key, double value) { sets.push_back(fmt::format("{}={}", key, value)); };
+  const auto set = [&](const std::string& key, double value) {
+    sets.push_back(fmt::format("{}={}", key, value));
+  };
   for (const char* key : {"dim", "layers", "heads", "kv_heads", "ffn", "vocab", "rope_theta", "norm_eps"})
     set(fmt::format("model.{}", key), attr(key));
   const Shape tokens = file().shape(group + "/tokens");
@@ -61,9 +66,9 @@ std::vector<std::string> settings(const std::string& group) {
 
 /// Relative distances of a curve from PyTorch's fp32 curve.
 struct Distance {
-  double loss = 0, norm = 0;              ///< the maximum over the curve
-  double loss_rms = 0, norm_rms = 0;      ///< the root mean square over the curve
-  double parameters = 0;                  ///< of the final tensors, the worst
+  double loss = 0, norm = 0;          ///< the maximum over the curve
+  double loss_rms = 0, norm_rms = 0;  ///< the root mean square over the curve
+  double parameters = 0;              ///< of the final tensors, the worst
 };
 
 struct Points {
@@ -74,7 +79,8 @@ Points torch(const std::string& group, const std::string& variant) {
 }
 
 Distance distance(const Points& curve, const Points& reference) {
-  const auto measure = [](const std::vector<double>& a, const std::vector<double>& b, double& largest, double& rms) {
+  const auto measure = [](const std::vector<double>& a, const std::vector<double>& b, double& largest,
+                          double& rms) {
     for (std::size_t i = 0; i < b.size(); ++i) {
       const double d = std::abs(a[i] - b[i]) / std::abs(b[i]);
       largest = std::max(largest, d);
@@ -95,7 +101,8 @@ Distance distance(const std::string& group, std::vector<std::string> changes) {
   Deck deck = test::small_deck(sets);
   const auto world = comm::make_self_world();
   train::Trainer trainer(deck, *world, std::make_unique<GoldenBatches>(group, deck.data.batch));
-  for (const std::string& path : file().children(group + "/initial")) trainer.state().set_parameter(path, file().f32(group + "/initial/" + path));
+  for (const std::string& path : file().children(group + "/initial"))
+    trainer.state().set_parameter(path, file().f32(group + "/initial/" + path));
   trainer.state().publish();
   const Points reference = torch(group, "f32");
   Points curve;
@@ -106,7 +113,8 @@ Distance distance(const std::string& group, std::vector<std::string> changes) {
   }
   Distance d = distance(curve, reference);
   for (const std::string& path : file().children(group + "/final")) {
-    const std::vector<float> expected = file().f32(group + "/final/" + path), actual = trainer.state().parameter(path);
+    const std::vector<float> expected = file().f32(group + "/final/" + path),
+                             actual = trainer.state().parameter(path);
     double difference = 0, norm = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) {
       difference += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
@@ -120,7 +128,8 @@ Distance distance(const std::string& group, std::vector<std::string> changes) {
 std::vector<std::string> extra(const std::string& group) {
   if (group != "tied") return {};
   const auto attr = [&](const char* name) { return file().attr(group, name); };
-  return {"model.tie_embeddings=true", fmt::format("model.rope_scaling.factor={}", attr("rope_scaling_factor")),
+  return {"model.tie_embeddings=true",
+          fmt::format("model.rope_scaling.factor={}", attr("rope_scaling_factor")),
           fmt::format("model.rope_scaling.low_freq_factor={}", attr("rope_scaling_low_freq_factor")),
           fmt::format("model.rope_scaling.high_freq_factor={}", attr("rope_scaling_high_freq_factor")),
           fmt::format("model.rope_scaling.original_max_position={}", attr("rope_scaling_original_seq"))};
@@ -146,9 +155,10 @@ TEST_P(Curve, Fp32InMicrobatches) {
   EXPECT_LT(d.parameters, 1e-5);
 }
 
-/// As close to PyTorch's fp32 curve as PyTorch's bf16 is. Rounding noise is a draw: the maximum of twenty points of one run differs
-/// by a third between two equally good runs (PyTorch's with other microbatches, Weft's with other batches), so it is held against the
-/// larger of PyTorch's two and that third; the root mean square, which hardly varies, has a tenth.
+/// As close to PyTorch's fp32 curve as PyTorch's bf16 is. Rounding noise is a draw: the maximum of twenty
+/// points of one run differs by a third between two equally good runs (PyTorch's with other microbatches,
+/// Weft's with other batches), so it is held against the larger of PyTorch's two and that third; the root
+/// mean square, which hardly varies, has a tenth.
 TEST_P(Curve, Bf16) {
   const std::string group = GetParam();
   std::vector<std::string> sets = extra(group);
@@ -165,7 +175,8 @@ TEST_P(Curve, Bf16) {
 /// What the tolerances are worth: each mistake lies far outside of them, in Weft as in PyTorch.
 TEST_P(Curve, MistakesShow) {
   const std::string group = GetParam();
-  for (const char* mistake : {"optimizer.eps=1e-8", "model.norm_eps=1e-6", "optimizer.weight_decay=0", "optimizer.clip=0", "model.rope_theta=20000"}) {
+  for (const char* mistake : {"optimizer.eps=1e-8", "model.norm_eps=1e-6", "optimizer.weight_decay=0",
+                              "optimizer.clip=0", "model.rope_theta=20000"}) {
     std::vector<std::string> sets = extra(group);
     sets.push_back(mistake);
     const Distance d = distance(group, sets);

@@ -45,7 +45,8 @@ progress = false
 
 /// The small deck with keys changed, in a run directory of this process.
 inline Deck small_deck(std::vector<std::string> sets = {}) {
-  const auto dir = std::filesystem::temp_directory_path() / ("weft-test-" + std::to_string(::getppid()) + "-" + std::to_string(::getpid()));
+  const auto dir = std::filesystem::temp_directory_path() /
+                   ("weft-test-" + std::to_string(::getppid()) + "-" + std::to_string(::getpid()));
   sets.insert(sets.begin(), "run.dir=" + dir.string());
   return parse_deck_text(small_deck_text, "small.toml", sets);
 }

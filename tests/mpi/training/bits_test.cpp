@@ -1,4 +1,5 @@
-// The loss curve and the state are functions of deck and machine: not of the sharding mode, the number of ranks, or the schedule.
+// The loss curve and the state are functions of deck and machine: not of the sharding mode, the number of
+// ranks, or the schedule.
 #include <gtest/gtest.h>
 
 #include "base/check.hpp"
@@ -53,24 +54,29 @@ TEST_P(Bits, DoNotDependOnRanksOrMode) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, Bits,
-                         ::testing::Values(std::vector<std::string>{}, std::vector<std::string>{"precision.params=bf16"},
-                                           std::vector<std::string>{"precision.params=bf16", "precision.grad_wire=bf16"},
-                                           std::vector<std::string>{"model.tie_embeddings=true"}));
+INSTANTIATE_TEST_SUITE_P(
+    Precisions, Bits,
+    ::testing::Values(std::vector<std::string>{}, std::vector<std::string>{"precision.params=bf16"},
+                      std::vector<std::string>{"precision.params=bf16", "precision.grad_wire=bf16"},
+                      std::vector<std::string>{"model.tie_embeddings=true"}));
 
 TEST(Bits, DoNotDependOnTheSchedule) {
   const Curve reference = alone({});
-  for (const char* set : {"schedule.prefetch=0", "schedule.prefetch=4", "schedule.regather=never", "schedule.disable=[\"order\", \"memory\"]"}) {
+  for (const char* set : {"schedule.prefetch=0", "schedule.prefetch=4", "schedule.regather=never",
+                          "schedule.disable=[\"order\", \"memory\"]"}) {
     SCOPED_TRACE(set);
     expect_equal(reference, train({set}, test::world()));
   }
 }
 
-TEST(Bits, AreTheSameRunToRun) { expect_equal(train({}, test::world()), train({}, test::world())); }
+TEST(Bits, AreTheSameRunToRun) {
+  expect_equal(train({}, test::world()), train({}, test::world()));
+}
 
 TEST(Bits, DependOnWhatTheyShould) {
   const Curve reference = alone({});
-  for (const char* set : {"run.seed=8", "optimizer.eps=1e-6", "optimizer.weight_decay=0.2", "optimizer.clip=0.5", "model.norm_eps=1e-4", "data.batch=2"})
+  for (const char* set : {"run.seed=8", "optimizer.eps=1e-6", "optimizer.weight_decay=0.2",
+                          "optimizer.clip=0.5", "model.norm_eps=1e-4", "data.batch=2"})
     EXPECT_NE(alone({set}).hash, reference.hash) << set;
 }
 

@@ -68,7 +68,9 @@ TEST(Passes, VerifyAfterEachOfThem) {
         m.spec.tie_embeddings = tied;
         m.ranks = ranks;
         m.rounds = 2;
-        m.step([](const passes::Pass& pass, const ir::Graph&, const ir::Graph& after) { EXPECT_NO_THROW(ir::verify(after)) << pass.name; });
+        m.step([](const passes::Pass& pass, const ir::Graph&, const ir::Graph& after) {
+          EXPECT_NO_THROW(ir::verify(after)) << pass.name;
+        });
       }
 }
 
@@ -85,14 +87,15 @@ TEST(Passes, OneRankHasNoCollectives) {
 TEST(Passes, OnlyExactPassesCanBeSwitchedOffByName) {
   passes::PipelineOptions options;
   options.disable = {"order", "memory"};
-  EXPECT_NO_THROW(passes::check_disabled(options));
+  EXPECT_NO_THROW(passes::check_disabled(options, "deck"));
   options.disable = {"shard"};
-  EXPECT_THROW(passes::check_disabled(options), Error);
+  EXPECT_THROW(passes::check_disabled(options, "deck"), Error);
   options.disable = {"ordr"};
-  EXPECT_THROW(passes::check_disabled(options), Error);
+  EXPECT_THROW(passes::check_disabled(options, "deck"), Error);
 }
 
-/// Collectives and bytes of a step against their closed forms: P(u) is a unit's padded size, U the units, R the rounds.
+/// Collectives and bytes of a step against their closed forms: P(u) is a unit's padded size, U the units, R
+/// the rounds.
 class Counts : public ::testing::TestWithParam<std::tuple<ShardMode, int, int, DType>> {};
 
 TEST_P(Counts, EqualTheirClosedForms) {
@@ -103,7 +106,8 @@ TEST_P(Counts, EqualTheirClosedForms) {
   m.ranks = ranks;
   m.rounds = rounds;
   const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
-  std::int64_t padded = 0, again = 0;  // all units; those that backward needs again: not the embedding, not the head
+  std::int64_t padded = 0,
+               again = 0;  // all units; those that backward needs again: not the embedding, not the head
   const auto units = model::units(m.spec);
   for (const Unit& u : units) {
     padded += u.padded_elements(ranks);
@@ -126,13 +130,16 @@ TEST_P(Counts, EqualTheirClosedForms) {
     EXPECT_EQ(total.count, expected[name].first) << name;
     EXPECT_EQ(total.payload_bytes, expected[name].second) << name;
     const std::int64_t factor = name == "update all_reduce i64" ? 2 : 1;
-    EXPECT_NEAR(static_cast<double>(total.wire_bytes), static_cast<double>(factor * total.payload_bytes) * (ranks - 1) / ranks, n * rounds) << name;
+    EXPECT_NEAR(static_cast<double>(total.wire_bytes),
+                static_cast<double>(factor * total.payload_bytes) * (ranks - 1) / ranks, n * rounds)
+        << name;
   }
   EXPECT_EQ(totals.size(), expected.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Counts,
-                         ::testing::Combine(::testing::ValuesIn(test::all_modes), ::testing::Values(2, 3, 6), ::testing::Values(1, 3),
+                         ::testing::Combine(::testing::ValuesIn(test::all_modes), ::testing::Values(2, 3, 6),
+                                            ::testing::Values(1, 3),
                                             ::testing::Values(DType::f32, DType::bf16)));
 
 TEST(Passes, RegatherNeverKeepsTheForwardsCopy) {

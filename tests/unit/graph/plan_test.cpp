@@ -61,7 +61,8 @@ TEST(Plan, IsTheSameForEveryRankAndRun) {
   EXPECT_EQ(plan::lower(m.step(), test::test_scratch).hash, plan::lower(m.step(), test::test_scratch).hash);
   SmallModel other;
   other.options.update.eps = 1e-7;
-  EXPECT_NE(plan::lower(m.step(), test::test_scratch).hash, plan::lower(other.step(), test::test_scratch).hash);
+  EXPECT_NE(plan::lower(m.step(), test::test_scratch).hash,
+            plan::lower(other.step(), test::test_scratch).hash);
 }
 
 TEST(Plan, ReuseOffGivesEveryBufferItsOwnPlace) {
@@ -101,7 +102,8 @@ TEST(Offsets, RandomLifetimesNeverOverlapAndStayNearTheLiveSum) {
       EXPECT_LE(buffers[a].offset + buffers[a].bytes, size);
       for (std::size_t b = 0; b < a; ++b) {
         const bool same_time = buffers[a].first <= buffers[b].last && buffers[b].first <= buffers[a].last;
-        const bool same_bytes = buffers[a].offset < buffers[b].offset + buffers[b].bytes && buffers[b].offset < buffers[a].offset + buffers[a].bytes;
+        const bool same_bytes = buffers[a].offset < buffers[b].offset + buffers[b].bytes &&
+                                buffers[b].offset < buffers[a].offset + buffers[a].bytes;
         EXPECT_FALSE(same_time && same_bytes);
       }
     }

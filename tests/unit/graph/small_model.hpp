@@ -15,14 +15,16 @@ struct SmallModel {
   passes::PipelineOptions options;
 
   Mesh mesh() const { return Mesh({{"data", ranks}}); }
-  ir::Graph forward() const { return model::build_loss(spec, {batch * ranks, seq, rounds}, mesh(), "train").graph; }
+  ir::Graph forward() const {
+    return model::build_loss(spec, {batch * ranks, seq, rounds}, mesh(), "train").graph;
+  }
   ir::Graph step(const passes::Observer& observer = {}) const {
     return passes::run(passes::training_pipeline(options), forward(), observer);
   }
 };
 
-inline constexpr passes::ShardMode all_modes[] = {passes::ShardMode::ddp, passes::ShardMode::zero1, passes::ShardMode::zero2,
-                                                  passes::ShardMode::fsdp};
+inline constexpr passes::ShardMode all_modes[] = {passes::ShardMode::ddp, passes::ShardMode::zero1,
+                                                  passes::ShardMode::zero2, passes::ShardMode::fsdp};
 
 /// Stands in for the kernels' wishes: a reduce-scatter wants its input once more, a matmul a little.
 inline std::int64_t test_scratch(const ir::Graph& graph, const ir::Node& node) {

@@ -28,7 +28,8 @@ TEST(GraphText, EveryBrokenLineIsOneLine) {
   const std::string text = ir::print(test::SmallModel{}.step());
   const std::size_t node = text.find("forward r0");
   const std::pair<std::string, std::string> edits[] = {
-      {"= all_gather(", "= all_gathr("}, {"{S0}", "{Q0}"}, {"axis=0", "axes=0"}, {"f32[", "f33["}, {"(tokens.0", "(token.0"}, {"compute", "compte"}};
+      {"= all_gather(", "= all_gathr("}, {"{S0}", "{Q0}"},     {"axis=0", "axes=0"}, {"f32[", "f33["},
+      {"(tokens.0", "(token.0"},         {"compute", "compte"}};
   for (const auto& [from, to] : edits) {
     std::string broken = text;
     const std::size_t at = broken.find(from, node);
@@ -60,7 +61,8 @@ TEST(GraphText, DiffShowsWhatAPassMoves) {
     if (pass.name == "order") difference = ir::diff(ir::print(before), ir::print(after));
   });
   EXPECT_NE(difference.find("all_gather"), std::string::npos);
-  EXPECT_EQ(difference.find("= matmul("), std::string::npos) << "the order pass moves gathers only:\n" << difference;
+  EXPECT_EQ(difference.find("= matmul("), std::string::npos) << "the order pass moves gathers only:\n"
+                                                             << difference;
   EXPECT_EQ(ir::diff("a\nb\n", "a\nb\n"), "");
   EXPECT_EQ(ir::diff("a\nb\nc\n", "a\nd\nc\n"), "- b\n+ d\n1 lines removed, 1 added\n");
 }
@@ -90,7 +92,8 @@ TEST(Verifier, RefusesAStaleVersionOfAStorage) {
   ir::Graph stale = good.without_nodes();
   ir::Node late;
   for (const ir::Node& node : good.nodes()) {
-    if (node.op == ir::Op::all_gather && node.phase == ir::Phase::forward) late = node;  // reads a master before its update
+    if (node.op == ir::Op::all_gather && node.phase == ir::Phase::forward)
+      late = node;  // reads a master before its update
     stale.add_node(node);
   }
   ir::Value copy = stale.value(late.outputs[0]);

@@ -70,4 +70,8 @@ std::size_t KokkosTool::open_regions() const {
   return record->regions.size();
 }
 
+void allocate_with_kokkos(const std::string& label) {
+  Kokkos::kokkos_free(Kokkos::kokkos_malloc(label, 64));
+}
+
 }  // namespace weft::test

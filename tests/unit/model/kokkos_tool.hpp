@@ -30,4 +30,7 @@ class KokkosTool {
   std::size_t open_regions() const;
 };
 
+/// Allocates a little in Kokkos' default memory space and frees it.
+void allocate_with_kokkos(const std::string& label);
+
 }  // namespace weft::test

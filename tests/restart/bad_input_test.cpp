@@ -1,0 +1,126 @@
+// What a user gets wrong: one line from all ranks together, exit status 2, and nothing written.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class BadInput : public Workspace {
+ protected:
+  void expect_one_line(const Ended& ended, const std::string& text) const {
+    EXPECT_STATUS(ended, 2);
+    const auto errors = ended.lines("weft: error:");
+    ASSERT_EQ(errors.size(), 1U) << ended.err;
+    EXPECT_NE(errors[0].find(text), std::string::npos) << errors[0];
+    EXPECT_FALSE(fs::exists(run_dir("run")));
+  }
+  void expect_refused(const std::vector<std::string>& sets, const std::string& text, int ranks = 2) const {
+    SCOPED_TRACE(text);
+    expect_one_line(run(weft_on(ranks, train("run", sets))), text);
+  }
+};
+
+TEST_F(BadInput, TokenFiles) {
+  expect_refused({"data.train=" + path("none.bin")},
+                 "cannot open the token file " + path("none.bin") + " (No such file");
+  expect_refused({"data.valid=" + path("none.bin")},
+                 "cannot open the token file " + path("none.bin") + " (No such file");
+  expect_refused({"data.train=" + path("text.txt")}, path("text.txt") + " is not a token file");
+  expect_refused({"data.train=" + path("")}, "is not a token file (it is not a regular file)");
+  write_file(path("empty.bin"), "");
+  expect_refused({"data.train=" + path("empty.bin")}, "is not a token file (it is empty)");
+  fs::copy(path("train.bin"), path("short.bin"));
+  fs::resize_file(path("short.bin"), 5000);
+  expect_refused({"data.train=" + path("short.bin")}, path("short.bin") + " is truncated (5000 bytes");
+  fs::resize_file(path("short.bin"), 100);
+  expect_refused({"data.train=" + path("short.bin")}, path("short.bin") + " is truncated (100 bytes");
+}
+
+TEST_F(BadInput, TokenFilesThatDoNotFitTheModel) {
+  expect_refused({"model.vocab=256"}, "has 257 tokens (model.vocab is 256)");
+  expect_refused({"data.seq=100000"}, "(data.seq is 100000");
+}
+
+TEST_F(BadInput, Ranks) {
+  expect_refused({"data.global_batch=13"}, "13 sequences do not divide into microbatches of 1 on 2");
+  expect_refused({"data.batch=3"}, "12 sequences do not divide into microbatches of 3 on 3", 3);
+  expect_refused({"parallel.mesh.data=3"}, "2 ranks were started for 3 places");
+}
+
+TEST_F(BadInput, Decks) {
+  expect_refused({"data.sec=3"}, "did you mean 'data.seq'");
+  expect_refused({"model.kv_heads=3"}, "3 does not divide model.heads = 4");
+  expect_one_line(run(weft_on(2, {"train", path("none.toml")})), "none.toml: cannot read the deck");
+  write_file(path("broken.toml"), "[run]\nname = \"x\n");
+  expect_one_line(run(weft_on(2, {"train", path("broken.toml")})), "broken.toml:2");
+}
+
+TEST_F(BadInput, CommandLine) {
+  expect_one_line(run(weft_on(2, {"train"})), "DECK is required");
+  expect_one_line(run(weft_on(2, {"train", deck(), "--sett", "run.steps=3"})), "--sett");
+}
+
+/// Environment variables for the programs that a test starts.
+class Environment {
+ public:
+  explicit Environment(std::vector<std::pair<const char*, const char*>> variables)
+      : variables_(std::move(variables)) {
+    for (const auto& [name, value] : variables_) ::setenv(name, value, 1);
+  }
+  ~Environment() {
+    for (const auto& [name, value] : variables_) ::unsetenv(name);
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  std::vector<std::pair<const char*, const char*>> variables_;
+};
+
+/// srun and an MPI that do not know each other: two processes, each of which believes to be alone.
+std::vector<std::string> silent_singletons(const std::vector<std::string>& command) {
+  std::vector<std::string> shell{
+      "sh", "-c", R"(SLURM_PROCID=1 "$@" & SLURM_PROCID=0 "$@"; status=$?; wait $! || exit $?; exit $status)",
+      "sh"};
+  shell.insert(shell.end(), command.begin(), command.end());
+  return shell;
+}
+
+TEST_F(BadInput, SlurmTasksThatMpiDoesNotSee) {
+  const std::string text = "Slurm started 2 tasks but MPI sees 1 rank(s)";
+  {
+    const Environment step({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_NTASKS", "9"}});
+    expect_one_line(run(silent_singletons(weft(train("run")))), text);
+  }
+  const Environment step({{"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}});
+  expect_one_line(run(silent_singletons(weft(train("run")))), text);
+}
+
+/// Ranks that speak MPI, but are not as many as the tasks. mpirun's own variables are hidden, or Weft would
+/// take its word.
+TEST_F(BadInput, SlurmTasksThatAreNotTheRanks) {
+  const Environment step({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}});
+  auto command = weft_on(2, train("run"));
+  const std::vector<std::string> as_srun{
+      "sh", "-c",
+      R"(export SLURM_PROCID=$PMIX_RANK; unset OMPI_COMM_WORLD_SIZE PRTE_LAUNCHED HYDI_CONTROL_FD MPI_LOCALNRANKS; exec "$@")",
+      "sh"};
+  command.insert(command.begin() + 3, as_srun.begin(), as_srun.end());
+  expect_one_line(run(command), "Slurm started 4 tasks but MPI sees 2 rank(s)");
+}
+
+/// Inside sbatch, mpirun decides how many ranks there are.
+TEST_F(BadInput, TheJobsTaskCountDoesNotBindMpirun) {
+  const Environment job({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}});
+  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=2"}))), 0);
+  EXPECT_EQ(steps(run_dir("run")), steps_to(2));
+}
+
+}  // namespace
+}  // namespace weft::test

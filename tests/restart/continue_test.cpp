@@ -1,0 +1,90 @@
+// A run that was interrupted and started again writes the metrics of a run that was not: every loss, norm and
+// state hash, bit for bit, every step once.
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+class Killed : public Workspace, public testing::WithParamInterface<const char*> {
+ protected:
+  std::vector<std::string> training(const std::string& run, int every) const {
+    return weft_on(2, train(run, {"run.steps=40", std::string("parallel.mode=") + GetParam(),
+                                  "checkpoint.every=" + std::to_string(every)}));
+  }
+  void expect_equal_curves() const {
+    EXPECT_EQ(steps(run_dir("killed")), steps_to(40));
+    EXPECT_EQ(curve(run_dir("killed")), curve(run_dir("whole")));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Modes, Killed, testing::Values("fsdp", "ddp"),
+                         [](const auto& mode) { return std::string(mode.param); });
+
+TEST_P(Killed, SomeStepsAfterACheckpoint) {
+  EXPECT_STATUS(run(training("whole", 8)), 0);
+  {
+    Job job(training("killed", 8));
+    ASSERT_TRUE(wait_for_step(run_dir("killed"), 11)) << job.wait(0).err;
+    EXPECT_EQ(job.ranks().size(), 2U);
+    job.kill();
+  }
+  const std::int64_t logged = last_step(run_dir("killed"));
+  ASSERT_LT(logged, 40) << "it was killed too late to show anything";
+  const Ended again = run(training("killed", 8));
+  EXPECT_STATUS(again, 0);
+  const std::int64_t saved = logged / 8 * 8;
+  EXPECT_EQ(again.lines("continues from step " + std::to_string(saved)).size(), 1U) << again.err;
+  EXPECT_GT(logged, saved) << "no step was lost";
+  expect_equal_curves();
+}
+
+/// Kills at times that know nothing of steps hit saves as well.
+TEST_P(Killed, AgainAndAgainAtAnyMoment) {
+  EXPECT_STATUS(run(training("whole", 1)), 0);
+  int unfinished = 0;
+  for (const int milliseconds : {700, 330, 460, 390, 510}) {
+    Job job(training("killed", 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    job.kill();
+    unfinished += last_step(run_dir("killed")) < 40;
+  }
+  EXPECT_GE(unfinished, 1);
+  EXPECT_STATUS(run(training("killed", 1)), 0);
+  expect_equal_curves();
+}
+
+class Walltime : public Workspace {};
+
+TEST_F(Walltime, SavesStopsAndContinues) {
+  const auto limited = weft_on(2, train("limited", {"run.steps=1000000", "run.walltime=1s"}));
+  std::int64_t step = 0;
+  for (int part = 0; part < 2; ++part) {
+    const Ended stopped = run(limited);
+    EXPECT_STATUS(stopped, 0);
+    EXPECT_LT(stopped.seconds, 10);
+    EXPECT_EQ(stopped.lines("run.walltime is near").size(), 1U) << stopped.err;
+    const std::int64_t first = step + 1;
+    step = last_step(run_dir("limited"));
+    EXPECT_GT(step, first) << "a second is enough for two steps";
+    EXPECT_TRUE(std::filesystem::exists(checkpoints("limited") + "/latest/manifest.json"));
+  }
+  // The rate is constant, so that the two runs differ in nothing but their ends.
+  EXPECT_STATUS(run(weft_on(2, train("whole", {"run.steps=" + std::to_string(step), "run.walltime=1h"}))), 0);
+  EXPECT_EQ(steps(run_dir("limited")), steps_to(step));
+  auto whole = curve(run_dir("whole"));
+  if (step % 5 != 0) whole.pop_back();  // the validation at the end of the whole run
+  EXPECT_EQ(curve(run_dir("limited")), whole);
+}
+
+TEST_F(Walltime, FarAwayChangesNothing) {
+  const Ended ended = run(weft_on(2, train("run", {"run.steps=3", "run.walltime=1h"})));
+  EXPECT_STATUS(ended, 0);
+  EXPECT_TRUE(ended.lines("run.walltime").empty());
+  EXPECT_EQ(steps(run_dir("run")), steps_to(3));
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,88 @@
+// A disk that fills up while a run is saving. The disk is a small tmpfs in a mount namespace of this
+// process's own, which needs root.
+#include <sched.h>
+#include <sys/mount.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A run directory with room for one checkpoint (1.6 MiB) and everything else a run writes, but not for two.
+class FullDisk : public Workspace {
+ protected:
+  void SetUp() override {
+    Workspace::SetUp();
+    fs::create_directory(run_dir("run"));
+    // The namespace ends with this process, and the mount with it, whatever happens to the test.
+    const bool mounted = ::unshare(CLONE_NEWNS) == 0 &&
+                         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                         ::mount("tmpfs", run_dir("run").c_str(), "tmpfs", 0, "size=3m") == 0;
+    if (!mounted)
+      GTEST_SKIP() << "cannot mount a small tmpfs: " << std::strerror(errno) << " (it needs root)";
+  }
+  void TearDown() override { ::umount2(run_dir("run").c_str(), MNT_DETACH); }
+
+  std::vector<std::string> training(const std::string& run) const {
+    return weft_on(2, train(run, {"run.steps=60", "checkpoint.every=20", "checkpoint.final=false",
+                                  "log.tensorboard=true"}));
+  }
+  void fill() const {
+    std::ofstream filler(run_dir("run") + "/filler", std::ios::binary);
+    const std::string block(1024, 'x');
+    while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) continue;
+  }
+  /// The checkpoint of step 20 is whole; with space again, the run goes on from it to the end that it would
+  /// have had.
+  void expect_whole_and_going_on() const {
+    const Ended verified = run(weft({"checkpoint", "verify", checkpoints("run") + "/step-00000020"}));
+    EXPECT_STATUS(verified, 0);
+    for (const auto& entry : fs::directory_iterator(checkpoints("run")))
+      EXPECT_NE(entry.path().extension(), ".tmp");
+    ASSERT_EQ(::mount(nullptr, run_dir("run").c_str(), nullptr, MS_REMOUNT, "size=64m"), 0);
+    const Ended again = run(training("run"));
+    EXPECT_STATUS(again, 0);
+    EXPECT_EQ(again.lines("continues from step 20").size(), 1U) << again.err;
+    EXPECT_STATUS(run(training("whole")), 0);
+    EXPECT_EQ(curve(run_dir("run"), 20), curve(run_dir("whole"), 20));
+  }
+};
+
+TEST_F(FullDisk, NoRoomForASecondCheckpointIsAWarning) {
+  const Ended ended =
+      run(weft_on(2, train("run", {"run.steps=30", "checkpoint.every=20", "checkpoint.final=true"})));
+  EXPECT_STATUS(ended, 0);
+  const auto warnings = ended.lines("weft: warning:");
+  ASSERT_EQ(warnings.size(), 1U) << ended.err;
+  EXPECT_NE(warnings[0].find("checkpoint of step 30: not enough space"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("training goes on"), std::string::npos) << warnings[0];
+  EXPECT_EQ(steps(run_dir("run")), steps_to(30));
+  expect_whole_and_going_on();
+}
+
+TEST_F(FullDisk, NotAByteLeftCostsLinesNotTheRun) {
+  Job job(training("run"));
+  ASSERT_TRUE(wait_for_step(run_dir("run"), 22)) << job.wait(0).err;
+  fill();
+  const Ended ended = job.wait();
+  EXPECT_STATUS(ended, 0);
+  EXPECT_EQ(ended.lines("step 60/60").size(), 1U) << ended.err;
+  for (const char* what : {"checkpoint of step 40", "checkpoint of step 60", "metrics.jsonl", "tfevents"}) {
+    int told = 0;
+    for (const auto& line : ended.lines("weft: warning:")) told += line.find(what) != std::string::npos;
+    EXPECT_EQ(told, 1) << what << "\n" << ended.err;
+  }
+  for (const auto& line : metrics(run_dir("run"))) EXPECT_TRUE(line.contains("step")) << "a torn line";
+  fs::remove(run_dir("run") + "/filler");
+  expect_whole_and_going_on();
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,45 @@
+// One rank is lost, or all fail in the middle of a run: the job ends, soon, with a message.
+#include <signal.h>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+class Failure : public Workspace {};
+
+TEST_F(Failure, AKilledRankEndsAllWithinAMinute) {
+  for (const std::size_t victim : {0U, 1U}) {
+    SCOPED_TRACE(victim);
+    const std::string name = "run" + std::to_string(victim);
+    Job job(weft_on(2, train(name, {"run.steps=1000000"})));
+    ASSERT_TRUE(wait_for_step(run_dir(name), 3)) << job.wait(0).err;
+    const auto ranks = job.ranks();
+    ASSERT_EQ(ranks.size(), 2U);
+    const double killed_at = seconds_now();
+    ASSERT_EQ(::kill(ranks[victim], SIGKILL), 0);
+    const Ended ended = job.wait(90);  // of the launcher and of all ranks
+    EXPECT_TRUE(ended.in_time) << "ranks were left";
+    EXPECT_LT(seconds_now() - killed_at, 60);
+    EXPECT_NE(ended.status, 0);
+    EXPECT_NE(ended.err.find("signal 9"), std::string::npos) << ended.err;
+  }
+}
+
+TEST_F(Failure, ADivergedRunEndsWithOneLineAndIsNotSaved) {
+  const Ended ended = run(weft_on(2, train("run", {"optimizer.lr=1e30", "optimizer.warmup=0",
+                                                   "optimizer.clip=0.0", "checkpoint.every=1"})));
+  EXPECT_STATUS(ended, 1);
+  const auto errors = ended.lines("weft: error:");
+  ASSERT_EQ(errors.size(), 1U) << ended.err;
+  EXPECT_NE(errors[0].find("the run has diverged"), std::string::npos) << errors[0];
+  const auto line = metrics(run_dir("run")).back();
+  EXPECT_EQ(line.at("nan"), true);
+  const Ended listed = run(weft({"checkpoint", "ls", checkpoints("run")}));
+  const int step = line.at("step");
+  EXPECT_EQ(listed.out.find("step-" + std::string(7, '0') + std::to_string(step)), std::string::npos)
+      << listed.out;
+}
+
+}  // namespace
+}  // namespace weft::test

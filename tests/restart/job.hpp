@@ -1,0 +1,55 @@
+// Runs programs as a user does: real processes under a real launcher, with a deadline.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace weft::test {
+
+/// How a command ended.
+struct Ended {
+  int status = -1;      ///< the exit status; 128 + signal when a signal ended it
+  bool in_time = true;  ///< false: it was killed at the deadline
+  double seconds = 0;
+  std::string out, err;
+
+  /// The lines of `err` that start with `prefix`.
+  std::vector<std::string> lines(const std::string& prefix) const;
+};
+
+/// A command that runs beside the test. One at a time: everything that descends from the test belongs to the
+/// job.
+class Job {
+ public:
+  explicit Job(const std::vector<std::string>& command);
+  /// Kills what is left.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  /// Processes called "weft".
+  std::vector<pid_t> ranks() const;
+  /// SIGKILL to the launcher and all its descendants at once: the node is gone.
+  void kill();
+  Ended wait(double deadline_s = 60);
+
+ private:
+  void reap();
+
+  pid_t launcher_ = -1;
+  int status_ = -1;
+  double start_ = 0;
+  std::string files_;  ///< prefix of the files that take stdout and stderr
+};
+
+/// Starts `command` and waits for its end.
+Ended run(const std::vector<std::string>& command, double deadline_s = 60);
+/// `weft` on this process's own.
+std::vector<std::string> weft(std::vector<std::string> arguments);
+/// `weft` under mpirun.
+std::vector<std::string> weft_on(int ranks, const std::vector<std::string>& arguments);
+double seconds_now();
+
+}  // namespace weft::test

@@ -1,0 +1,89 @@
+// `weft plan`: what a run will do, without ranks.
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+class PlanCommand : public Workspace {
+ protected:
+  Ended plan(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"plan", deck()});
+    return run(weft(more));
+  }
+};
+
+/// The number that stands `field` words after `label` in the first line that contains the label.
+double number_after(const std::string& text, const std::string& label) {
+  const auto at = text.find(label);
+  if (at == std::string::npos) ADD_FAILURE() << label << " is not in\n" << text;
+  return at == std::string::npos ? -1 : std::stod(text.substr(at + label.size()));
+}
+
+TEST_F(PlanCommand, IsThePlanOfTheRun) {
+  const Ended planned = plan({"--world", "2"});
+  EXPECT_STATUS(planned, 0);
+  EXPECT_NE(planned.out.find("130880 parameters in 6 units, mesh data=2"), std::string::npos) << planned.out;
+  const Ended trained = run(weft_on(2, train("run", {"run.steps=1"})));
+  EXPECT_STATUS(trained, 0);
+  const auto hash = planned.out.find("hash ");
+  ASSERT_NE(hash, std::string::npos) << planned.out;
+  EXPECT_NE(trained.err.find("plan " + planned.out.substr(hash + 5, 16)), std::string::npos)
+      << planned.out << trained.err;
+  EXPECT_EQ(number_after(planned.out, "\n  arena "), metrics(run_dir("run"))[0].at("arena_peak_bytes"));
+}
+
+/// fsdp: six rounds gather six units forward and the four of the layers backward, and reduce six gradients.
+TEST_F(PlanCommand, CountsTheCollectives) {
+  const Ended fsdp = plan({"--world", "2"});
+  EXPECT_EQ(number_after(fsdp.out, "forward all_gather f32"), 36);
+  EXPECT_EQ(number_after(fsdp.out, "backward all_gather f32"), 24);
+  EXPECT_EQ(number_after(fsdp.out, "reduce_scatter f32"), 36);
+  const Ended alone = plan({"--world", "1"});
+  EXPECT_EQ(alone.out.find("all_gather"), std::string::npos) << alone.out;
+  // Twelve ranks have a round each, and a sixth of the master weights.
+  const Ended twelve = plan({"--world", "12"});
+  EXPECT_EQ(number_after(twelve.out, "reduce_scatter f32"), 6);
+  EXPECT_LT(number_after(twelve.out, "\n  master "), 0.2 * number_after(fsdp.out, "\n  master "));
+}
+
+TEST_F(PlanCommand, DumpAndDiffShowAPass) {
+  const Ended before = plan({"--world", "2", "--dump-after=precision"});
+  const Ended after = plan({"--world", "2", "--dump-after=shard"});
+  EXPECT_STATUS(before, 0);
+  EXPECT_STATUS(after, 0);
+  EXPECT_TRUE(after.out.starts_with("graph train\nmesh data=2\nunit embed ")) << after.out.substr(0, 200);
+  EXPECT_EQ(before.out.find("reduce_scatter"), std::string::npos);
+  EXPECT_NE(after.out.find("reduce_scatter"), std::string::npos);
+  const Ended diff = plan({"--world", "2", "--diff=shard"});
+  EXPECT_STATUS(diff, 0);
+  std::size_t added = 0, removed = 0, other = 0;
+  std::istringstream lines(diff.out);
+  for (std::string line; std::getline(lines, line);)
+    ++(line.starts_with("+ ") ? added : line.starts_with("- ") ? removed : other);
+  EXPECT_GT(added, 0U);
+  EXPECT_GT(removed, 0U);
+  EXPECT_EQ(other, 0U) << diff.out;
+  EXPECT_NE(diff.out.find("\n+ storage master.embed"), std::string::npos) << diff.out.substr(0, 2000);
+}
+
+TEST_F(PlanCommand, UnknownPassesAndRanksAreNamed) {
+  for (const char* option : {"--diff=shrad", "--dump-after=shrad"}) {
+    const Ended ended = plan({"--world", "2", option});
+    EXPECT_STATUS(ended, 2);
+    EXPECT_EQ(ended
+                  .lines("weft: error: no such pass: 'shrad' (this plan runs autodiff, update, precision, "
+                         "shard, order)")
+                  .size(),
+              1U)
+        << ended.err;
+  }
+  const Ended both = plan({"--world", "2", "--dump-after=shard", "--diff=shrad"});
+  EXPECT_STATUS(both, 2);
+  const Ended ranks = plan({"--world", "7"});
+  EXPECT_STATUS(ranks, 2);
+  EXPECT_EQ(ranks.lines("weft: error:").size(), 1U) << ranks.err;
+  EXPECT_EQ(ranks.out, "");
+}
+
+}  // namespace
+}  // namespace weft::test

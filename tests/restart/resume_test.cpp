@@ -1,0 +1,79 @@
+// Checkpoints that a run may and may not start from.
+#include <filesystem>
+#include <fstream>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Ten steps of two ranks, with checkpoints at five and ten.
+class Resume : public Workspace {
+ protected:
+  void SetUp() override {
+    Workspace::SetUp();
+    ASSERT_EQ(run(weft_on(2, train("first", {"checkpoint.every=5"}))).status, 0);
+  }
+  std::string step_5() const { return checkpoints("first") + "/step-00000005"; }
+  /// Exit status `status`, one line that contains `text`, and not a byte changed or written.
+  void expect_refused(const std::vector<std::string>& sets, int status, const std::string& text) const {
+    SCOPED_TRACE(text);
+    const auto before = contents(run_dir("first"));
+    const Ended ended = run(weft_on(2, train("first", sets)));
+    EXPECT_STATUS(ended, status);
+    const auto errors = ended.lines("weft: error:");
+    ASSERT_EQ(errors.size(), 1U) << ended.err;
+    EXPECT_NE(errors[0].find(text), std::string::npos) << errors[0];
+    EXPECT_TRUE(contents(run_dir("first")) == before) << "the run directory has changed";
+  }
+};
+
+TEST_F(Resume, OfAnotherModelNamesTheKey) {
+  expect_refused({"model.dim=128"}, 4, "(dim is 64 there and 128 here)");
+  expect_refused({"model.vocab=320"}, 4, "(vocab is 300 there and 320 here)");
+  expect_refused({"model.tie_embeddings=true"}, 4, "(tie_embeddings is false there and true here)");
+}
+
+TEST_F(Resume, OfAnotherGlobalBatchIsRefused) {
+  expect_refused({"data.global_batch=24", "checkpoint.resume=" + step_5(), "run.steps=20"}, 2,
+                 "the checkpoint stands at sample 60, which is not step 5 of a global batch of 24");
+}
+
+TEST_F(Resume, OfSomethingElseIsRefused) {
+  fs::create_directory(path("empty"));
+  expect_refused({"checkpoint.resume=" + path("empty")}, 4, path("empty") + " is not a checkpoint");
+  expect_refused({"checkpoint.resume=" + path("nowhere")}, 4, path("nowhere"));
+  expect_refused({"checkpoint.resume=" + path("train.bin")}, 4, path("train.bin"));
+  fs::resize_file(step_5() + "/shard-00001.h5", 1000);
+  expect_refused({"checkpoint.resume=" + step_5()}, 4, "shard-00001.h5");
+}
+
+TEST_F(Resume, PassesOverADamagedCheckpoint) {
+  fs::resize_file(checkpoints("first") + "/step-00000010/shard-00000.h5", 1000);
+  const auto whole = curve(run_dir("first"));
+  const Ended ended = run(weft_on(2, train("first")));
+  EXPECT_STATUS(ended, 0);
+  const auto warnings = ended.lines("weft: warning:");
+  ASSERT_EQ(warnings.size(), 1U) << ended.err;
+  EXPECT_NE(warnings[0].find("step-00000010 is passed over"), std::string::npos) << warnings[0];
+  EXPECT_EQ(ended.lines("continues from step 5").size(), 1U) << ended.err;
+  EXPECT_EQ(curve(run_dir("first")), whole);
+}
+
+TEST_F(Resume, OnOtherRanksAndModesGivesTheSameBits) {
+  const auto expected = curve(run_dir("first"), 5);
+  const std::vector<std::pair<int, std::string>> layouts{
+      {1, "fsdp"}, {3, "fsdp"}, {3, "ddp"}, {2, "zero1"}, {1, "zero2"}};
+  for (const auto& [ranks, mode] : layouts) {
+    const std::string name = mode + std::to_string(ranks);
+    SCOPED_TRACE(name);
+    const auto arguments = train(name, {"parallel.mode=" + mode, "checkpoint.resume=" + step_5()});
+    EXPECT_STATUS(run(ranks == 1 ? weft(arguments) : weft_on(ranks, arguments)), 0);
+    EXPECT_EQ(curve(run_dir(name)), expected);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,105 @@
+// From text to text: the commands of a first day, one after the other.
+#include <algorithm>
+#include <filesystem>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
+
+class Workflow : public Workspace {
+ protected:
+  Ended sample(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments{"sample",   "--checkpoint", checkpoints("run"), "--tokenizer", "byte",
+                                       "--prompt", "the "};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(weft(arguments));
+  }
+};
+
+/// The text repeats one sentence, so that some hundred steps are enough to learn it by heart.
+TEST_F(Workflow, TokenizeTrainListVerifySample) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "the ship sails over the grey sea while rain falls.\n\n";
+  write_file(path("sea.txt"), text);
+  const Ended tokenized = run(weft({"data", "tokenize", path("sea.txt"), "--train", path("sea.train.bin"),
+                                    "--valid", path("sea.valid.bin"), "--valid-fraction", "0.1"}));
+  EXPECT_STATUS(tokenized, 0);
+  EXPECT_NE(tokenized.out.find("byte (257 ids)"), std::string::npos) << tokenized.out;
+  const Ended shown =
+      run(weft({"data", "show", path("sea.train.bin"), "--tokenizer", "byte", "--first", "60"}));
+  EXPECT_STATUS(shown, 0);
+  EXPECT_NE(shown.out.find("the ship sails over the grey sea"), std::string::npos) << shown.out;
+
+  EXPECT_STATUS(run(weft_on(2, train("run", {"data.train=" + path("sea.train.bin"),
+                                             "data.valid=" + path("sea.valid.bin"), "run.steps=120",
+                                             "checkpoint.every=60", "data.seq=64"}))),
+                0);
+  const auto last = metrics(run_dir("run")).back();
+  EXPECT_EQ(last.at("kind"), "valid");
+  EXPECT_LT(last.at("bits_per_byte"), 0.5) << "the sentence was not learnt";
+
+  const Ended listed = run(weft({"checkpoint", "ls", checkpoints("run")}));
+  EXPECT_STATUS(listed, 0);
+  EXPECT_EQ(count(listed.out, "complete"), 2U) << listed.out;
+  EXPECT_EQ(count(listed.out, "latest"), 1U) << listed.out;
+  EXPECT_LT(listed.out.find("step-00000120"), listed.out.find("step-00000060")) << "newest first\n"
+                                                                                << listed.out;
+  EXPECT_STATUS(run(weft({"checkpoint", "verify", checkpoints("run") + "/latest"})), 0);
+
+  const Ended written = sample({"--tokens", "46", "--temperature", "0"});
+  EXPECT_STATUS(written, 0);
+  EXPECT_EQ(written.out, "the ship sails over the grey sea while rain falls.\n");
+  EXPECT_EQ(sample({"--tokens", "20", "--seed", "3"}).out, sample({"--tokens", "20", "--seed", "3"}).out);
+}
+
+TEST_F(Workflow, VerifyNamesWhatIsDamaged) {
+  EXPECT_STATUS(run(weft(train("run", {"run.steps=2"}))), 0);
+  const std::string shard = checkpoints("run") + "/step-00000002/shard-00000.h5";
+  std::string bytes = read_file(shard);
+  bytes[bytes.size() / 2] ^= 1;
+  write_file(shard, bytes);
+  const Ended verified = run(weft({"checkpoint", "verify", checkpoints("run") + "/latest"}));
+  EXPECT_STATUS(verified, 4);
+  const auto errors = verified.lines("weft: error:");
+  ASSERT_EQ(errors.size(), 1U) << verified.err;
+  EXPECT_NE(errors[0].find("shard-00000.h5"), std::string::npos) << errors[0];
+}
+
+TEST_F(Workflow, DeckPrintsWhatItReads) {
+  const Ended printed =
+      run(weft({"deck", deck(), "--set", "run.walltime=90m", "--set", "optimizer.lr=3e-4"}));
+  EXPECT_STATUS(printed, 0);
+  for (const char* line :
+       {"walltime = \"1h30m\"", "lr = 0.0003", "dim = 64", "decay = \"constant\"", "mode = \"fsdp\""})
+    EXPECT_EQ(count(printed.out, std::string("\n") + line + "\n"), 1U) << line << "\n" << printed.out;
+  write_file(path("again.toml"), printed.out);
+  const Ended again = run(weft({"deck", path("again.toml")}));
+  EXPECT_STATUS(again, 0);
+  EXPECT_EQ(again.out.substr(again.out.find('\n')), printed.out.substr(printed.out.find('\n')));
+}
+
+TEST_F(Workflow, SchemaIsTheDocumentation) {
+  const Ended text = run(weft({"deck", "--schema"}));
+  EXPECT_STATUS(text, 0);
+  const Ended markdown = run(weft({"deck", "--schema", "--markdown"}));
+  EXPECT_STATUS(markdown, 0);
+  EXPECT_EQ(markdown.out, read_file(WEFT_SOURCE_DIR "/docs/deck.md"))
+      << "run: weft deck --schema --markdown > docs/deck.md";
+  for (const char* table : {"[run]", "[model]", "[data]", "[optimizer]", "[parallel]", "[precision]",
+                            "[schedule]", "[checkpoint]", "[log]"})
+    EXPECT_EQ(count(text.out, table), 1U) << table;
+  EXPECT_NE(text.out.find("global_batch           integer, 1 to 16777216; required"), std::string::npos)
+      << text.out;
+}
+
+}  // namespace
+}  // namespace weft::test
