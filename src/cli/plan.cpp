@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <set>
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
@@ -18,30 +19,30 @@ struct PlanArguments {
   std::string dump_after, diff;
 };
 
-/// Prints the graph after a pass, or what the pass changed, and remembers whether the pass was there.
+/// Prints the graph after a pass, or what a pass changed, and knows which of the two passes it has not seen.
 class Dump {
  public:
-  explicit Dump(const PlanArguments& arguments) : arguments_(arguments) {}
+  explicit Dump(const PlanArguments& arguments)
+      : arguments_(arguments), missing_{arguments.dump_after, arguments.diff} {
+    missing_.erase("");
+  }
 
   void operator()(const passes::Pass& pass, const ir::Graph& before, const ir::Graph& after) {
     names_ += (names_.empty() ? "" : ", ") + pass.name;
-    if (pass.name == arguments_.dump_after) print(ir::print(after));
-    if (pass.name == arguments_.diff) print(ir::diff(ir::print(before), ir::print(after)));
+    missing_.erase(pass.name);
+    if (pass.name == arguments_.dump_after) std::fputs(ir::print(after).c_str(), stdout);
+    if (pass.name == arguments_.diff)
+      std::fputs(ir::diff(ir::print(before), ir::print(after)).c_str(), stdout);
   }
   bool wanted() const { return !arguments_.dump_after.empty() || !arguments_.diff.empty(); }
   void check() const {
-    WEFT_VALIDATE(!wanted() || printed_, "no such pass: '{}' (this plan runs {})",
-                  arguments_.dump_after.empty() ? arguments_.diff : arguments_.dump_after, names_);
+    WEFT_VALIDATE(missing_.empty(), "no such pass: '{}' (this plan runs {})", *missing_.begin(), names_);
   }
 
  private:
-  void print(const std::string& text) {
-    std::fputs(text.c_str(), stdout);
-    printed_ = true;
-  }
   const PlanArguments& arguments_;
   std::string names_;
-  bool printed_ = false;
+  std::set<std::string> missing_;
 };
 
 void plan(const PlanArguments& arguments) {

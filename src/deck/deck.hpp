@@ -114,7 +114,7 @@ struct CheckpointDeck {
 };
 
 struct LogDeck {
-  std::int64_t every = 1;
+  std::int64_t every = 10;
   bool tensorboard = true;
   std::int64_t trace_step = 0;  ///< the step whose timeline goes to trace.json; 0: none
   bool progress = true;

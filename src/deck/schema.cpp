@@ -129,7 +129,7 @@ constexpr std::array key_list{
         .doc = "canonical: gradients are added in the order of the microbatches, so losses do not depend on "
                "the number of ranks. native: the library's own reduce-scatter."},
 
-    Key{WEFT_KEY(schedule.disable), .doc = "Passes to switch off, by name; `weft plan` lists them."},
+    Key{WEFT_KEY(schedule.disable), .doc = "Passes to switch off, by name: `order`, `memory`."},
     Key{WEFT_KEY(schedule.regather), .doc = "Whether backward gathers parameters again (less memory) or "
                                             "keeps them from forward (less traffic)."},
     Key{WEFT_KEY(schedule.prefetch), .range = between(0, 1024),
@@ -145,7 +145,7 @@ constexpr std::array key_list{
                                             "never: start afresh; otherwise a checkpoint's path."},
 
     Key{WEFT_KEY(log.every), .range = between(1, most_steps),
-        .doc = "Steps between lines of the log. `metrics.jsonl` has every step."},
+        .doc = "Steps between the lines of `log.txt`. `metrics.jsonl` and TensorBoard have every step."},
     Key{WEFT_KEY(log.tensorboard), .doc = "Write TensorBoard events."},
     Key{WEFT_KEY(log.trace_step), .range = between(0, most_steps),
         .doc = "The step whose timeline goes to `trace.json` (Perfetto), counted from 1; 0: none."},
@@ -156,7 +156,7 @@ constexpr std::array key_list{
             "Peak TFLOP/s of one rank's device in `precision.params`, which MFU is a share of; 0: no MFU."},
 
     Key{WEFT_KEY(debug.hash_every), .range = between(0, most_steps),
-        .doc = "Hash the whole state every so many steps, into the metrics and the log; 0: never."},
+        .doc = "Hash the whole state every so many steps, into the metrics; 0: never."},
 };
 
 #undef WEFT_KEY

@@ -35,7 +35,10 @@ Report::Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_a
 void Report::train(const StepMetrics& metrics) {
   if (!metrics_) return;
   metrics_->write(metrics);
-  if (events_ && metrics.step % every_ == 0) events_->write(metrics);
+  if (events_) events_->write(metrics);
+  if (metrics.step % every_ == 0)
+    log::record(fmt::format("step {}: loss {:.6f}, gradient norm {:.4g}, {:.0f} tokens/s", metrics.step,
+                            metrics.loss, metrics.grad_norm.value_or(0), metrics.tokens_per_s));
   progress_->step(metrics);
 }
 

@@ -33,7 +33,9 @@ TEST_F(Failure, ADivergedRunEndsWithOneLineAndIsNotSaved) {
   const auto errors = ended.lines("weft: error:");
   ASSERT_EQ(errors.size(), 1U) << ended.err;
   EXPECT_NE(errors[0].find("the run has diverged"), std::string::npos) << errors[0];
-  const auto line = metrics(run_dir("run")).back();
+  const auto lines = metrics(run_dir("run"));
+  ASSERT_FALSE(lines.empty());
+  const auto& line = lines.back();
   EXPECT_EQ(line.at("nan"), true);
   const Ended listed = run(weft({"checkpoint", "ls", checkpoints("run")}));
   const int step = line.at("step");

