@@ -7,11 +7,12 @@
 
 namespace weft::cli {
 
-void add_deck_arguments(CLI::App& command, DeckArguments& arguments) {
-  command.add_option("DECK", arguments.file, "The input deck (TOML)")->required();
+CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments) {
+  CLI::Option* deck = command.add_option("DECK", arguments.file, "The input deck (TOML)");
   command.add_option("--set", arguments.sets, "Change a key: table.key=value; may be given again")
       ->take_all()
       ->allow_extra_args(false);
+  return deck;
 }
 
 int run(int argc, char** argv) {

@@ -19,7 +19,8 @@ struct DeckArguments {
   std::string file;
   std::vector<std::string> sets;
 };
-void add_deck_arguments(CLI::App& command, DeckArguments& arguments);
+/// Returns the deck's option, for commands that cannot do without one.
+CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments);
 
 void add_train(CLI::App& app, Context& context);
 void add_plan(CLI::App& app);

@@ -10,8 +10,7 @@ namespace weft::cli {
 namespace {
 
 struct Arguments {
-  std::string file;
-  std::vector<std::string> sets;
+  DeckArguments deck;
   bool schema = false, markdown = false;
 };
 
@@ -20,8 +19,8 @@ void deck(const Arguments& arguments) {
     std::fputs((arguments.markdown ? schema_markdown() : schema_text()).c_str(), stdout);
     return;
   }
-  WEFT_VALIDATE(!arguments.file.empty(), "weft deck: no deck given (give a file, or --schema)");
-  const Deck deck = parse_deck(arguments.file, arguments.sets);
+  WEFT_VALIDATE(!arguments.deck.file.empty(), "weft deck: no deck given (give a file, or --schema)");
+  const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
   train::pipeline_options(deck);  // for its errors
   std::fputs(print_deck(deck).c_str(), stdout);
 }
@@ -31,10 +30,7 @@ void deck(const Arguments& arguments) {
 void add_deck(CLI::App& app) {
   CLI::App* command = app.add_subcommand("deck", "Print a deck with every key resolved, or the schema");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("DECK", arguments->file, "The input deck (TOML)");
-  command->add_option("--set", arguments->sets, "Change a key: table.key=value; may be given again")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_deck_arguments(*command, arguments->deck);  // not with --schema
   command->add_flag("--schema", arguments->schema, "Print every key with type, default, range and meaning");
   command->add_flag("--markdown", arguments->markdown, "With --schema: as docs/deck.md")->needs("--schema");
   command->callback([arguments] { deck(*arguments); });

@@ -63,7 +63,7 @@ void add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "plan", "Plan a training step for any number of ranks, without them: nodes, collectives, memory");
   auto arguments = std::make_shared<PlanArguments>();
-  add_deck_arguments(*command, arguments->deck);
+  add_deck_arguments(*command, arguments->deck)->required();
   command->add_option("--world", arguments->world, "Ranks to plan for")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -45,7 +45,7 @@ void add_train(CLI::App& app, Context& context) {
   CLI::App* command =
       app.add_subcommand("train", "Train a model; under mpirun or srun on all their ranks, else on one");
   auto arguments = std::make_shared<DeckArguments>();
-  add_deck_arguments(*command, *arguments);
+  add_deck_arguments(*command, *arguments)->required();
   command->callback([arguments, &context] { train(*arguments, context); });
 }
 

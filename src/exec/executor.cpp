@@ -1,18 +1,14 @@
 #include "exec/executor.hpp"
 
 #include <array>
-#include <chrono>
 #include <set>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "kernels/region.hpp"
 
 namespace weft::exec {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double busy(const comm::Channel* channel) {
   return channel == nullptr ? 0 : channel->busy_seconds();
@@ -57,9 +53,9 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
   const plan::Instruction& instruction = *bound.instruction;
   const ir::Node& node = plan_.graph.node(instruction.node);
   if (mode == Run::full && !instruction.waits.empty()) {
-    const double before = now();
+    const double before = seconds_now();
     for (const plan::Wait& wait : instruction.waits) device_.compute.wait(event_of(wait.lane, wait.sequence));
-    waiting_ += now() - before;
+    waiting_ += seconds_now() - before;
   }
   Span span;
   if (trace != nullptr) {
@@ -105,7 +101,7 @@ void Executor::record_collectives(Trace& trace) {
 Times Executor::run(Run mode, Trace* trace) {
   if (trace != nullptr && !trace->on()) trace = nullptr;
   if (trace != nullptr && device_.log != nullptr) device_.log->start();
-  const double start = now();
+  const double start = seconds_now();
   const double busy_before = busy(device_.gather) + busy(device_.reduce);
   waiting_ = 0;
   for (const Bound& bound : bound_) {
@@ -120,11 +116,11 @@ Times Executor::run(Run mode, Trace* trace) {
     for (const Lane lane : {Lane::gather, Lane::reduce})
       if (const auto& events = events_[static_cast<std::size_t>(lane)]; !events.empty())
         comm::sync(events.back());
-  if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);
   Times times;
-  times.step = now() - start;
+  times.step = seconds_now() - start;
   times.waiting = waiting_;
   times.comm = busy(device_.gather) + busy(device_.reduce) - busy_before;
+  if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);
   return times;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/builder.hpp"
+#include "ops/storages.hpp"
 
 namespace weft::model {
 namespace {
@@ -51,7 +52,7 @@ class Llama {
  private:
   void declare_storages() {
     for (std::size_t i = 0; i < graph_.units().size(); ++i)
-      graph_.add_storage({master_name(graph_.units()[i]),
+      graph_.add_storage({ops::storage_name(Role::master, graph_.units()[i]),
                           Role::master,
                           {DType::f32, {graph_.units()[i].elements}},
                           ir::UnitId(i),
@@ -67,7 +68,7 @@ class Llama {
     if (unit_values_.size() <= unit_index) unit_values_.resize(unit_index + 1);
     const Unit unit = graph_.units()[unit_index];
     if (!unit_values_[unit_index].valid())
-      unit_values_[unit_index] = b_.state(graph_.find_storage(master_name(unit)));
+      unit_values_[unit_index] = b_.state(graph_.find_storage(ops::storage_name(Role::master, unit)));
     Views list;
     for (std::size_t i = 0; i < unit.parameters.size(); ++i)
       list.push_back(b_.view(unit_values_[unit_index], i, unit.parameters[i].path + b_.suffix()));
@@ -128,9 +129,6 @@ std::string targets_name(int round) {
 std::string positions_name(int round) {
   return fmt::format("positions.{}", round);
 }
-std::string master_name(const Unit& unit) {
-  return "master." + unit.path;
-}
 
 Forward build_loss(const Spec& spec, const Batch& batch, const Mesh& mesh, const std::string& name) {
   Forward forward{ir::Graph(name, mesh, units(spec)), {}};
@@ -142,7 +140,7 @@ Forward build_loss(const Spec& spec, const Batch& batch, const Mesh& mesh, const
 ir::Graph build_evaluation(const Spec& spec, const Batch& batch, const Mesh& mesh) {
   Forward forward = build_loss(spec, batch, mesh, "evaluate");
   ir::Graph& graph = forward.graph;
-  const ir::StorageId home = graph.add_storage({loss_totals_name, Role::report, {DType::f64, {2}}, {}, {}});
+  const ir::StorageId home = graph.add_storage({ops::totals_name, Role::report, {DType::f64, {2}}, {}, {}});
   ops::Builder b(graph);
   const ValueId sum = b.emit_one(Op::reduce_totals, "loss", {forward.totals[0]}, "loss.sum");
   graph.value(sum).home = home;

@@ -23,17 +23,15 @@ struct Forward {
 };
 
 /// Names of the storages that the host fills or reads; NAME.R for round R.
-std::string tokens_name(int round);                               ///< i32 [rows, seq]
-std::string targets_name(int round);                              ///< i32 [rows, seq], negative: not counted
-std::string positions_name(int round);                            ///< i32 [rows, seq]
-inline constexpr const char* rope_name = "rope.table";            ///< f32 [seq, head_dim / 2, 2], cos and sin
-inline constexpr const char* loss_totals_name = "report.totals";  ///< f64 [2] over all rounds and ranks
-inline constexpr const char* logits_name = "report.logits";       ///< [rows, seq, vocab]
-std::string master_name(const Unit& unit);                        ///< the fp32 parameters of a unit
+std::string tokens_name(int round);                          ///< i32 [rows, seq]
+std::string targets_name(int round);                         ///< i32 [rows, seq], negative: not counted
+std::string positions_name(int round);                       ///< i32 [rows, seq]
+inline constexpr const char* rope_name = "rope.table";       ///< f32 [seq, head_dim / 2, 2], cos and sin
+inline constexpr const char* logits_name = "report.logits";  ///< [rows, seq, vocab]
 
-/// Forward and loss of `batch.rounds` rounds; parameters are read from f32 storages master_name(unit).
+/// Forward and loss of `batch.rounds` rounds; parameters are read from the units' f32 masters.
 Forward build_loss(const Spec& spec, const Batch& batch, const Mesh& mesh, const std::string& name);
-/// build_loss, one round, with the totals of all ranks in the storage loss_totals_name.
+/// build_loss, one round, with the totals of all ranks in the storage ops::totals_name.
 ir::Graph build_evaluation(const Spec& spec, const Batch& batch, const Mesh& mesh);
 /// Tokens to logits in the storage logits_name.
 ir::Graph build_logits(const Spec& spec, const Batch& batch, const Mesh& mesh);

@@ -3,6 +3,7 @@
 
 #include "ops/builder.hpp"
 #include "ops/derivatives.hpp"
+#include "ops/storages.hpp"
 #include "passes/passes.hpp"
 
 namespace weft::passes {
@@ -85,7 +86,7 @@ class Autodiff {
 
   void accumulate(ir::UnitId unit_id, ValueId gradient) {
     const Unit& unit = after_.unit(unit_id);
-    const std::string name = "grad." + unit.path;
+    const std::string name = ops::storage_name(ir::Role::gradient, unit);
     ir::StorageId home = after_.find_storage(name);
     if (!home.valid())
       home = after_.add_storage({name, ir::Role::gradient, {DType::f32, {unit.elements}}, unit_id, {}});

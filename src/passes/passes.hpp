@@ -24,7 +24,6 @@ inline constexpr const char* step_name =
     "step";  ///< u8 [sizeof(StepBlock)], written by the host before a step
 inline constexpr const char* report_name =
     "report.step";  ///< f32 [4]: gradient norm, scale, mean loss, token count
-inline constexpr const char* totals_name = "report.totals";  ///< f64 [2]: sum of the losses, token count
 /// Appends gradient norm, clipping and AdamW (Loshchilov & Hutter, 2019) over whole units.
 ir::Graph update(const ir::Graph& graph, const UpdateOptions& options);
 

@@ -1,7 +1,9 @@
 #include <utility>
 #include <vector>
 
+#include "ops/builder.hpp"
 #include "ops/shapes.hpp"
+#include "ops/storages.hpp"
 #include "passes/passes.hpp"
 
 namespace weft::passes {
@@ -39,31 +41,16 @@ class Precision {
     const ir::UnitId unit = after_.value(master).unit;
     ValueId& value = parameters_[unit.index()];
     if (value.valid()) return value;
-    value = add_parameter_value(unit, "param." + after_.unit(unit).path);
-    Node state;
-    state.op = Op::state;
-    state.outputs = {value};
-    state.module = after_.unit(unit).path;
-    after_.add_node(std::move(state));
+    const ir::Type type{options_.params, {after_.unit(unit).elements}};
+    value = ops::Builder(after_).state(after_.add_storage(
+        {ops::storage_name(Role::parameter, after_.unit(unit)), Role::parameter, type, unit, {}}));
     return value;
   }
 
-  ValueId add_parameter_value(ir::UnitId unit, std::string name) {
-    const std::string storage_name = "param." + after_.unit(unit).path;
-    const ir::Type type{options_.params, {after_.unit(unit).elements}};
-    ir::StorageId home = after_.find_storage(storage_name);
-    if (!home.valid()) home = after_.add_storage({storage_name, Role::parameter, type, unit, {}});
-    ir::Value value;
-    value.name = std::move(name);
-    value.type = type;
-    value.unit = unit;
-    value.home = home;
-    return after_.add_value(std::move(value));
-  }
-
   void add_parameter_output(Node& adamw) {
-    const ir::UnitId unit = after_.value(adamw.outputs[0]).unit;
-    adamw.outputs.push_back(add_parameter_value(unit, "param." + after_.unit(unit).path + ".new"));
+    ir::Value next = after_.value(parameters_[after_.value(adamw.outputs[0]).unit.index()]);
+    next.name += ".new";
+    adamw.outputs.push_back(after_.add_value(std::move(next)));
   }
 
   void retype(const Node& node) {

@@ -3,6 +3,7 @@
 
 #include "base/step_block.hpp"
 #include "ops/builder.hpp"
+#include "ops/storages.hpp"
 #include "passes/passes.hpp"
 
 namespace weft::passes {
@@ -64,7 +65,8 @@ class Update {
     const ValueId joined = join.outputs[0];
     graph_.add_node(std::move(join));
     const ValueId sum = b_.emit_one(Op::reduce_totals, "loss", {joined}, "loss.sum");
-    graph_.value(sum).home = graph_.add_storage({totals_name, Role::report, graph_.value(sum).type, {}, {}});
+    graph_.value(sum).home =
+        graph_.add_storage({ops::totals_name, Role::report, graph_.value(sum).type, {}, {}});
     return sum;
   }
 
@@ -76,18 +78,20 @@ class Update {
     return scale;
   }
 
-  ValueId moment(const char* prefix, Role role, ir::UnitId id) {
+  ValueId moment(Role role, ir::UnitId id) {
     const Unit& unit = graph_.unit(id);
-    return b_.state(graph_.add_storage({prefix + unit.path, role, {DType::f32, {unit.elements}}, id, {}}));
+    return b_.state(
+        graph_.add_storage({ops::storage_name(role, unit), role, {DType::f32, {unit.elements}}, id, {}}));
   }
 
   void adamw(ir::UnitId id, ValueId scale, ValueId step) {
     const std::string path = graph_.unit(id).path;
-    const std::vector<ValueId> state{masters_[id.index()], moment("exp_avg.", Role::exp_avg, id),
-                                     moment("exp_avg_sq.", Role::exp_avg_sq, id)};
+    const std::vector<ValueId> state{masters_[id.index()], moment(Role::exp_avg, id),
+                                     moment(Role::exp_avg_sq, id)};
+    std::vector<std::string> names;
+    for (const ValueId old : state) names.push_back(graph_.value(old).name + ".new");
     const std::vector<ValueId> next =
-        b_.emit(Op::adamw, path, {sums_[id.index()], state[0], state[1], state[2], scale, step},
-                {"master." + path + ".new", "exp_avg." + path + ".new", "exp_avg_sq." + path + ".new"},
+        b_.emit(Op::adamw, path, {sums_[id.index()], state[0], state[1], state[2], scale, step}, names,
                 {{Attr::beta1, options_.beta1}, {Attr::beta2, options_.beta2}, {Attr::eps, options_.eps}});
     for (std::size_t i = 0; i < next.size(); ++i) {
       graph_.value(next[i]).home = graph_.value(state[i]).home;

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 
+#include "deck/deck.hpp"
+
 namespace weft::train {
 
-enum class Decay : std::uint8_t { constant, linear, cosine, wsd };
+using Decay = LrDecay;
 
 struct Schedule {
   double lr = 0;                 ///< peak, reached by the last step of the warm-up

@@ -9,6 +9,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/memory.hpp"
 #include "kernels/state_hash.hpp"
+#include "ops/storages.hpp"
 
 namespace weft::train {
 namespace {
@@ -26,6 +27,11 @@ bool is_cut(const ir::Storage& s) {
 
 bool ends_with(const std::string& path, const char* name) {
   return path.ends_with(std::string(".") + name);
+}
+
+/// What a parameter and elements [begin, begin + count) of its unit have in common, in elements of the unit.
+std::pair<std::int64_t, std::int64_t> overlap(const Parameter& p, std::int64_t begin, std::int64_t count) {
+  return {std::max(begin, p.offset), std::min(begin + count, p.offset + element_count(p.shape))};
 }
 
 /// Draws elements [begin, end) of one parameter.
@@ -47,18 +53,18 @@ ModelState::ModelState(Session& session, const plan::Plan& plan)
   for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
     const ir::Storage& s = plan.graph.storages()[i];
     if (!s.unit.valid() || s.role == ir::Role::gradient || !session.memory().has(s.name)) continue;
-    if (s.role == ir::Role::parameter && session.memory().has("master." + plan.graph.unit(s.unit).path))
+    if (s.role == ir::Role::parameter &&
+        session.memory().has(ops::storage_name(ir::Role::master, plan.graph.unit(s.unit))))
       continue;  // publish() makes it
     Vector v{};
     v.role = checkpoint_role(s.role);
     v.dtype = s.type.dtype;
     v.unit = s.unit.index();
     v.device = session.memory().storage(s.name);
-    const bool whole = !is_cut(s);
-    const std::int64_t elements = units_[v.unit].elements;
-    const std::int64_t shard = units_[v.unit].shard_elements(session.ranks());
-    v.begin = whole ? 0 : std::min(elements, shard * session.rank());
-    v.count = whole ? elements : std::min(elements, v.begin + shard) - v.begin;
+    const Unit& unit = units_[v.unit];
+    const auto [begin, end] = is_cut(s) ? own_range(unit) : std::pair(std::int64_t{0}, unit.elements);
+    v.begin = begin;
+    v.count = end - begin;
     vectors_.push_back(v);
   }
 }
@@ -70,8 +76,7 @@ void ModelState::initialize(std::uint64_t seed, double std) {
     std::vector<float> host(static_cast<std::size_t>(v.count), 0.0F);
     if (v.role == ckpt::Role::master)
       for (const Parameter& p : units_[v.unit].parameters) {
-        const std::int64_t begin = std::max(v.begin, p.offset),
-                           end = std::min(v.begin + v.count, p.offset + element_count(p.shape));
+        const auto [begin, end] = overlap(p, v.begin, v.count);
         if (begin >= end) continue;
         const bool into_residual = ends_with(p.path, "wo") || ends_with(p.path, "w2");
         const double scale = into_residual ? std / std::sqrt(2 * layers) : std;
@@ -88,8 +93,7 @@ void ModelState::set_parameter(const std::string& path, std::span<const float> v
     if (v.role != ckpt::Role::master) continue;
     for (const Parameter& p : units_[v.unit].parameters) {
       if (p.path != path) continue;
-      const std::int64_t begin = std::max(v.begin, p.offset),
-                         end = std::min(v.begin + v.count, p.offset + element_count(p.shape));
+      const auto [begin, end] = overlap(p, v.begin, v.count);
       if (begin < end)
         kernels::copy_to_device(session_.space(), v.device + (begin - v.begin) * 4,
                                 values.data() + (begin - p.offset),
@@ -116,8 +120,9 @@ void ModelState::publish() {
   for (const ir::Storage& parameter : graph.storages()) {
     if (parameter.role != ir::Role::parameter || !session_.memory().has(parameter.name)) continue;
     const Unit& unit = graph.unit(parameter.unit);
-    if (!session_.memory().has("master." + unit.path)) continue;  // restore() has set it
-    const ir::Storage& master = graph.storage(graph.find_storage("master." + unit.path));
+    const std::string master_name = ops::storage_name(ir::Role::master, unit);
+    if (!session_.memory().has(master_name)) continue;  // restore() has set it
+    const ir::Storage& master = graph.storage(graph.find_storage(master_name));
     const std::int64_t n = graph.local_elements(master);
     std::byte* to = session_.memory().storage(parameter.name);
     const std::byte* from = session_.memory().storage(master.name);
@@ -132,17 +137,27 @@ void ModelState::publish() {
   }
 }
 
-ckpt::StateSlice ModelState::own_slice(const Vector& v, std::byte* host) const {
-  const std::int64_t elements = units_[v.unit].elements;
-  const std::int64_t shard = units_[v.unit].shard_elements(session_.ranks());
+std::pair<std::int64_t, std::int64_t> ModelState::own_range(const Unit& unit) const {
+  const std::int64_t shard = unit.shard_elements(session_.ranks());
+  const std::int64_t begin = std::min(unit.elements, shard * session_.rank());
+  return {begin, std::min(unit.elements, begin + shard)};
+}
+
+ckpt::StateSlice ModelState::slice_of(const Vector& v, std::int64_t begin, std::int64_t count,
+                                      std::byte* host) const {
   ckpt::StateSlice slice;
   slice.unit = units_[v.unit].path;
   slice.role = v.role;
-  slice.unit_elements = elements;
-  slice.begin = std::min(elements, shard * session_.rank());
-  slice.count = std::min(elements, slice.begin + shard) - slice.begin;
+  slice.unit_elements = units_[v.unit].elements;
+  slice.begin = begin;
+  slice.count = count;
   slice.data = host;
   return slice;
+}
+
+ckpt::StateSlice ModelState::own_slice(const Vector& v, std::byte* host) const {
+  const auto [begin, end] = own_range(units_[v.unit]);
+  return slice_of(v, begin, end - begin, host);
 }
 
 /// Host fp32 to what the device holds.
@@ -173,13 +188,7 @@ ModelState::Snapshot ModelState::snapshot() {
 void ModelState::restore(const std::function<void(std::span<ckpt::StateSlice>)>& fill) {
   for (const Vector& v : vectors_) {  // one vector at a time: the extra host memory is one unit's
     std::vector<std::byte> host(static_cast<std::size_t>(v.count) * sizeof(float));
-    ckpt::StateSlice slice;
-    slice.unit = units_[v.unit].path;
-    slice.role = v.role;
-    slice.unit_elements = units_[v.unit].elements;
-    slice.begin = v.begin;
-    slice.count = v.count;
-    slice.data = host.data();
+    ckpt::StateSlice slice = slice_of(v, v.begin, v.count, host.data());
     fill({&slice, 1});
     copy_to_device(v, host);
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ckpt/state.hpp"
@@ -52,6 +53,10 @@ class ModelState {
     std::int64_t count;
   };
   void copy_to_device(const Vector& vector, const std::vector<std::byte>& host);
+  /// This rank's 1/W of a unit: where the plan cuts it.
+  std::pair<std::int64_t, std::int64_t> own_range(const Unit& unit) const;
+  ckpt::StateSlice slice_of(const Vector& vector, std::int64_t begin, std::int64_t count,
+                            std::byte* host) const;
   ckpt::StateSlice own_slice(const Vector& vector, std::byte* host) const;
 
   Session& session_;

@@ -6,18 +6,15 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <utility>
 
+#include "base/clock.hpp"
+
 namespace weft::train {
 namespace {
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 ProgressOptions::Style detect_style(std::FILE* out) {
   const char* term = std::getenv("TERM");
@@ -51,7 +48,7 @@ std::string human_duration(double seconds) {
 }
 
 Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
-  if (!options_.now) options_.now = steady_seconds;
+  if (!options_.now) options_.now = seconds_now;
   if (options_.out && options_.style == ProgressOptions::Style::detect)
     options_.style = detect_style(options_.out);
   start_s_ = options_.now();

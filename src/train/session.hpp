@@ -23,7 +23,6 @@ class Session {
   kernels::Space& space() { return space_; }
   exec::Memory& memory() { return memory_; }
   exec::Matmuls& matmuls() { return matmuls_; }
-  exec::CollectiveLog& collective_log() { return log_; }
   /// The channel that parameters are gathered on; null with one rank.
   comm::Channel* gather() { return gather_.get(); }
 

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/step_block.hpp"
 #include "exec/scratch.hpp"
+#include "ops/storages.hpp"
 #include "passes/passes.hpp"
-#include "plan/report.hpp"
 #include "train/agree.hpp"
 #include "train/checkpointing.hpp"
 #include "train/flops.hpp"
@@ -22,10 +22,6 @@
 namespace weft::train {
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 Schedule schedule_of(const Deck& deck) {
   const OptimizerDeck& o = deck.optimizer;
   Schedule s;
@@ -34,12 +30,7 @@ Schedule schedule_of(const Deck& deck) {
   s.warmup = o.warmup;
   s.steps = deck.run.steps;
   s.decay_steps = o.decay_steps;
-  switch (o.decay) {
-    case LrDecay::constant: s.decay = Decay::constant; break;
-    case LrDecay::linear: s.decay = Decay::linear; break;
-    case LrDecay::cosine: s.decay = Decay::cosine; break;
-    case LrDecay::wsd: s.decay = Decay::wsd; break;
-  }
+  s.decay = o.decay;
   return s;
 }
 
@@ -74,7 +65,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       session_(deck, world),
       buffers_(deck.data.batch, deck.data.seq),
       batches_(std::move(batches)) {
-  start_ = now();
+  start_ = seconds_now();
   flops_per_token_ = flops_per_token(model_size(deck));
   agree(world, [&] { open_data(); });
   build();
@@ -136,6 +127,7 @@ void Trainer::build() {
 /// The median of three runs without collectives, on the zeroed state, after one that warms caches and
 /// libraries. All ranks measure at once, because they share memory bandwidth in a real step, too.
 void Trainer::measure_compute_only() {
+  if (session_.ranks() == 1) return;  // no communication to expose: every step is such a step
   upload_inputs();
   upload_step_block();
   train_->run(exec::Run::compute_only);
@@ -187,7 +179,7 @@ void Trainer::upload_step_block() {
 }
 
 void Trainer::upload_inputs() {
-  const std::int64_t rounds = deck_.data.global_batch / (deck_.data.batch * session_.ranks());
+  const std::int64_t rounds = accumulation(deck_, session_.ranks());
   for (std::int64_t round = 0; round < rounds; ++round) {
     const std::int64_t microbatch = round * session_.ranks() + session_.rank();
     batches_->fill(step_, microbatch, buffers_.tokens.data(), buffers_.targets.data(),
@@ -209,11 +201,11 @@ StepMetrics Trainer::train_step() {
     session_.world().barrier();
     trace.set_origin(exec::Trace::now_ns());
   }
-  const double start = now();
+  const double start = seconds_now();
   upload_inputs();
   upload_step_block();
   const exec::Times times = train_->run(exec::Run::full, &trace);
-  const double seconds = now() - start;
+  const double seconds = seconds_now() - start;
   ++step_;
   if (trace.on()) write_trace(trace);
   return collect(times, seconds);
@@ -224,10 +216,11 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   kernels::copy_to_host(session_.space(), report.data(), session_.memory().storage(passes::report_name),
                         sizeof report);
   std::array<double, 2> totals{};  // sum of the losses, token count
-  kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(passes::totals_name),
+  kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
   // A stream's waits are not seen by the host: there the compute is that of the compute-only step.
-  const double compute = kernels::device_is_host() ? times.step - times.waiting : compute_only_s_;
+  const bool waits_seen = kernels::device_is_host() || session_.ranks() == 1;
+  const double compute = waits_seen ? times.step - times.waiting : compute_only_s_;
   const double exposed = session_.ranks() > 1 ? std::max(0.0, times.step - compute_only_s_) : 0.0;
   std::array<double, 5> slowest{step_seconds, compute, times.comm, exposed,
                                 static_cast<double>(memory_usage().rss_bytes)};
@@ -299,7 +292,7 @@ void Trainer::check_finite(const StepMetrics& metrics) const {
 /// The end of run.walltime is near: there may be no time for another step and a save. All ranks agree.
 bool Trainer::out_of_time(double longest_step) {
   if (deck_.run.walltime <= 0) return false;
-  double elapsed = now() - start_ + 2 * longest_step;
+  double elapsed = seconds_now() - start_ + 2 * longest_step;
   session_.world().all_reduce_max(std::span(&elapsed, 1));
   return elapsed > deck_.run.walltime;
 }

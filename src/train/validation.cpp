@@ -1,10 +1,11 @@
 #include "train/validation.hpp"
 
 #include <array>
-#include <chrono>
 #include <numbers>
 #include <utility>
 
+#include "base/clock.hpp"
+#include "ops/storages.hpp"
 #include "train/inputs.hpp"
 
 namespace weft::train {
@@ -14,7 +15,7 @@ Validation::Validation(Session& session, exec::Executor& executor, data::Validat
     : session_(session), executor_(executor), source_(std::move(source)), batch_(batch), seq_(seq) {}
 
 ValidationResult Validation::run() {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = seconds_now();
   MicrobatchBuffers buffers(batch_, seq_);
   double loss = 0, count = 0;
   for (std::int64_t first = 0; first < source_.microbatches(); first += session_.ranks()) {
@@ -23,7 +24,7 @@ ValidationResult Validation::run() {
     buffers.upload(session_, 0);
     executor_.run(exec::Run::full);
     std::array<double, 2> totals{};
-    kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(model::loss_totals_name),
+    kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                           sizeof totals);
     loss += totals[0];
     count += totals[1];
@@ -32,7 +33,7 @@ ValidationResult Validation::run() {
   result.loss = loss / count;
   result.bits_per_byte = loss / std::numbers::ln2 / static_cast<double>(source_.total_bytes());
   result.tokens = static_cast<std::int64_t>(count);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = seconds_now() - start;
   return result;
 }
 

@@ -3,30 +3,19 @@
 #include <gtest/gtest.h>
 
 #include "base/check.hpp"
+#include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/small_deck.hpp"
-#include "train/trainer.hpp"
 
 namespace weft {
 namespace {
 
-struct Curve {
-  std::vector<double> losses, norms;
-  std::uint64_t hash = 0;
-  bool operator==(const Curve&) const = default;
-};
+using test::Curve;
 
 Curve train(const std::vector<std::string>& sets, comm::World& world) {
   train::Trainer trainer(test::small_deck(sets), world);
-  Curve curve;
-  for (int step = 0; step < 10; ++step) {
-    const train::StepMetrics m = trainer.train_step();
-    curve.losses.push_back(m.loss);
-    curve.norms.push_back(*m.grad_norm);
-  }
-  curve.hash = trainer.state().hash();
-  return curve;
+  return test::train_steps(trainer, 10);
 }
 
 /// What one rank computes alone is the reference for all.

@@ -2,36 +2,25 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/small_deck.hpp"
-#include "train/trainer.hpp"
 #include "unit/model/uneven_batches.hpp"
 
 namespace weft {
 namespace {
 
-struct Curve {
-  std::vector<double> losses, norms;
-  std::vector<std::int64_t> tokens;
-  std::uint64_t hash = 0;
-  bool operator==(const Curve&) const = default;
-};
+using test::Curve;
 
 Curve train_uneven(const std::string& mode, comm::World& world) {
   const Deck deck = test::small_deck({"parallel.mode=" + mode});
   const test::UnevenBatches batches({deck.data.batch, deck.data.global_batch, deck.data.seq},
                                     deck.model.vocab);
   train::Trainer trainer(deck, world, std::make_unique<test::UnevenBatches>(batches));
-  Curve curve;
-  for (int step = 0; step < 4; ++step) {
-    const train::StepMetrics m = trainer.train_step();
-    curve.losses.push_back(m.loss);
-    curve.norms.push_back(*m.grad_norm);
-    curve.tokens.push_back(m.tokens);
-    EXPECT_EQ(m.tokens, batches.valid_in_step(step));
-  }
-  curve.hash = trainer.state().hash();
+  const Curve curve = test::train_steps(trainer, 4);
+  for (std::size_t step = 0; step < curve.tokens.size(); ++step)
+    EXPECT_EQ(curve.tokens[step], batches.valid_in_step(static_cast<std::int64_t>(step)));
   return curve;
 }
 

@@ -5,29 +5,18 @@
 #include <thread>
 
 #include "comm/fake.hpp"
+#include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/small_deck.hpp"
-#include "train/trainer.hpp"
 
 namespace weft {
 namespace {
 
-struct Curve {
-  std::vector<double> losses, norms;
-  std::uint64_t hash = 0;
-  bool operator==(const Curve&) const = default;
-};
+using test::Curve;
 
 Curve train(const Deck& deck, comm::World& world) {
   train::Trainer trainer(deck, world);
-  Curve curve;
-  for (int step = 0; step < 3; ++step) {
-    const train::StepMetrics m = trainer.train_step();
-    curve.losses.push_back(m.loss);
-    curve.norms.push_back(*m.grad_norm);
-  }
-  curve.hash = trainer.state().hash();
-  return curve;
+  return test::train_steps(trainer, 3);
 }
 
 /// Each rank's curve. Kokkos runs the ranks' kernels one after another; the collectives' delays overlap them.
