@@ -10,7 +10,14 @@
 namespace weft {
 
 /// Exit codes of the program. Documented in docs/running.md; scripts rely on them.
-enum class ExitCode : int { ok = 0, failure = 1, bad_input = 2, comm_failure = 3, bad_checkpoint = 4 };
+enum class ExitCode : int {
+  ok = 0,
+  failure = 1,
+  bad_input = 2,
+  comm_failure = 3,
+  bad_checkpoint = 4,
+  unfinished = 75  ///< EX_TEMPFAIL of sysexits.h: nothing is wrong, start again to go on
+};
 
 /// The one exception type of Weft: a single line for the user, and the exit code that main() ends with.
 class Error : public std::runtime_error {

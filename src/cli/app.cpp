@@ -1,9 +1,16 @@
 #include "cli/app.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
 #include "base/check.hpp"
 #include "base/version.hpp"
 #include "cli/commands.hpp"
 #include "comm/world.hpp"
+#include "deck/suggest.hpp"
 
 namespace weft::cli {
 
@@ -14,6 +21,22 @@ CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments) {
       ->allow_extra_args(false);
   return deck;
 }
+
+namespace {
+
+/// What is wrong with the arguments. CLI11 says of an unknown command only that one is required.
+std::string problem_of(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  const std::vector<std::string_view> names(commands.begin(), commands.end());
+  if (word.empty() || word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end())
+    return fmt::format("{} (see weft --help, or weft COMMAND --help)", error.what());
+  return fmt::format("'{}' is not a command ({}){}", word, fmt::join(names, ", "),
+                     deck::did_you_mean(deck::nearest_word(word, names)));
+}
+
+}  // namespace
 
 int run(int argc, char** argv) {
   CLI::App app{"Weft: fully sharded training of Llama-class transformers from an input deck.", "weft"};
@@ -33,9 +56,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     // One line, however many ranks were given these arguments.
     const auto world = comm::make_world(&context.argc, &context.argv);
-    throw Error(ExitCode::bad_input,
-                world->rank() == 0 ? fmt::format("{} (see weft --help, or weft COMMAND --help)", e.what())
-                                   : std::string());
+    throw Error(ExitCode::bad_input, world->rank() == 0 ? problem_of(app, e, argc, argv) : std::string());
   }
   return context.exit_code;
 }

@@ -35,11 +35,21 @@ class Dump {
       std::fputs(ir::diff(ir::print(before), ir::print(after)).c_str(), stdout);
   }
   bool wanted() const { return !arguments_.dump_after.empty() || !arguments_.diff.empty(); }
+  /// The memory pass makes no graph, but the plan: its addresses and waits are what it adds.
+  void operator()(const plan::Plan& plan) {
+    names_ += ", " + std::string(memory);
+    missing_.erase(memory);
+    if (arguments_.dump_after == memory) std::fputs(plan::print_instructions(plan).c_str(), stdout);
+    WEFT_VALIDATE(arguments_.diff != memory,
+                  "--diff=memory: the pass adds addresses to the graph and changes nothing "
+                  "in it; see --dump-after=memory");
+  }
   void check() const {
     WEFT_VALIDATE(missing_.empty(), "no such pass: '{}' (this plan runs {})", *missing_.begin(), names_);
   }
 
  private:
+  static constexpr const char* memory = "memory";
   const PlanArguments& arguments_;
   std::string names_;
   std::set<std::string> missing_;
@@ -52,6 +62,7 @@ void plan(const PlanArguments& arguments) {
   Dump dump(arguments);
   const plan::Plan plan = train::training_plan(deck, resolve_mesh(deck, arguments.world),
                                                exec::scratch_query(matmuls), std::ref(dump));
+  dump(plan);
   dump.check();
   if (!dump.wanted()) std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
   kernels::finalize();
@@ -70,7 +81,8 @@ void add_plan(CLI::App& app) {
   command->add_option("--holders", arguments->holders, "Rows of the table of the largest holders")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--dump-after", arguments->dump_after, "Print the graph after this pass instead");
+  command->add_option("--dump-after", arguments->dump_after,
+                      "Print the graph after this pass instead; after 'memory', the plan's instructions");
   command->add_option("--diff", arguments->diff, "Print what this pass changes instead");
   command->callback([arguments] { plan(*arguments); });
 }

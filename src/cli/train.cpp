@@ -35,7 +35,8 @@ void train(const DeckArguments& arguments, Context& context) {
   });
   const KernelsScope kernels;
   train::Trainer trainer(deck, *world);
-  trainer.run();
+  if (trainer.run() == train::Outcome::out_of_time)
+    context.exit_code = static_cast<int>(ExitCode::unfinished);
   world->barrier();
 }
 

@@ -181,16 +181,11 @@ void TokenFile::verify() const {
                 path());
 }
 
-void check_fits(const TokenFile& file, std::int64_t model_vocab, std::int64_t seq, std::string_view key) {
+void check_vocabulary(const TokenFile& file, std::int64_t model_vocab) {
   WEFT_VALIDATE(file.vocab() <= model_vocab,
-                "{}: the vocabulary of {} has {} tokens (model.vocab is {}); set model.vocab to at least {}, "
-                "or tokenize with a smaller "
-                "vocabulary",
-                key, file.path(), file.vocab(), model_vocab, file.vocab());
-  WEFT_VALIDATE(file.tokens() >= seq + 1,
-                "{}: {} has {} tokens (data.seq is {}, and a sample needs data.seq + 1); shorten data.seq or "
-                "give more text",
-                key, file.path(), file.tokens(), seq);
+                "the vocabulary of {} has {} tokens (model.vocab is {}); set model.vocab to at least {}, or "
+                "tokenize with a smaller vocabulary",
+                file.path(), file.vocab(), model_vocab, file.vocab());
 }
 
 void check_tokenizer(const TokenFile& file, const Tokenizer& tokenizer) {

@@ -47,9 +47,8 @@ class TokenFile {
   std::shared_ptr<const Mapping> mapping_;
 };
 
-/// Throws Error(bad_input) unless a model with `model_vocab` embeddings can train on samples of `seq` tokens
-/// of this file. `key` is the deck's key that names the file ("data.train").
-void check_fits(const TokenFile& file, std::int64_t model_vocab, std::int64_t seq, std::string_view key);
+/// Throws Error(bad_input) unless a model with `model_vocab` embeddings has one for each token of the file.
+void check_vocabulary(const TokenFile& file, std::int64_t model_vocab);
 
 /// Throws Error(bad_input) unless `tokenizer` is the one that wrote the file.
 void check_tokenizer(const TokenFile& file, const Tokenizer& tokenizer);

@@ -90,4 +90,14 @@ std::string print_deck(const Deck& deck) {
   return text;
 }
 
+std::vector<std::string> changes(const Deck& from, const Deck& to) {
+  std::vector<std::string> list;
+  for (const auto& key : deck::keys()) {
+    const std::string before = deck::value_text(key, from), after = deck::value_text(key, to);
+    if (before != after)
+      list.push_back(fmt::format("{}.{} {} -> {}", key.table(), key.name(), before, after));
+  }
+  return list;
+}
+
 }  // namespace weft

@@ -121,6 +121,18 @@ void print_memory(const Plan& plan, const ReportOptions& options, std::string& t
   }
 }
 
+std::string place_text(const Plan& plan, const Location& location) {
+  const std::string space =
+      location.space == Location::Space::arena ? "arena" : plan.graph.storage(location.storage).name;
+  const std::string rank = location.rank_stride > 0 ? fmt::format(" + rank * {}", location.rank_stride) : "";
+  return fmt::format("[{} {}..{}{}]", space, location.offset, location.offset + location.bytes, rank);
+}
+
+void print_values(const Plan& plan, const std::vector<ir::ValueId>& values, std::string& text) {
+  for (const ir::ValueId id : values)
+    text += " %" + plan.graph.value(id).name + place_text(plan, plan.locations[id.index()]);
+}
+
 }  // namespace
 
 std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
@@ -153,6 +165,22 @@ std::string report(const Plan& plan, const ReportOptions& options) {
   print_units(plan, text);
   print_collectives(plan, text);
   print_memory(plan, options, text);
+  return text;
+}
+
+std::string print_instructions(const Plan& plan) {
+  std::string text =
+      fmt::format("plan {}: arena {} bytes, hash {:016x}\n", plan.graph.name(), plan.arena_bytes, plan.hash);
+  for (const Instruction& i : plan.instructions) {
+    const Node& node = plan.graph.node(i.node);
+    text += fmt::format("{} {}: {} {}", name_of(i.lane), i.sequence, name_of(node.op), node.module);
+    print_values(plan, node.outputs, text);
+    text += " <-";
+    print_values(plan, node.inputs, text);
+    if (i.scratch.bytes > 0) text += " scratch" + place_text(plan, i.scratch);
+    for (const Wait& wait : i.waits) text += fmt::format(" after {} {}", name_of(wait.lane), wait.sequence);
+    text += "\n";
+  }
   return text;
 }
 

@@ -26,4 +26,9 @@ struct ReportOptions {
 };
 std::string report(const Plan& plan, const ReportOptions& options = {});
 
+/// What the executor walks: an instruction a line, with its lane and place in it, module, outputs and inputs
+/// with the bytes [begin, end) that hold them (of the arena, or of a storage), and the instructions of other
+/// lanes that it waits for. Text for reading and comparing; nothing parses it.
+std::string print_instructions(const Plan& plan);
+
 }  // namespace weft::plan

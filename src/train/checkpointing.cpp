@@ -1,5 +1,10 @@
 #include "train/checkpointing.hpp"
 
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+
 #include "base/check.hpp"
 #include "base/version.hpp"
 #include "ckpt/load.hpp"
@@ -8,6 +13,10 @@
 
 namespace weft::train {
 namespace {
+
+/// Keys, or tables, whose change is another curve.
+constexpr std::array<std::string_view, 5> curve_keys{"run.steps ", "model.", "data.", "optimizer.",
+                                                     "precision."};
 
 ckpt::Hooks hooks(comm::World& world) {
   ckpt::Hooks h;
@@ -43,6 +52,26 @@ std::optional<std::string> find_checkpoint(const Deck& deck, comm::World& world)
   });
   found = world.broadcast(found, 0);
   return found.empty() ? std::nullopt : std::optional(found);
+}
+
+bool is_own_checkpoint(const Deck& deck, const std::string& dir) {
+  std::error_code ignored;
+  const std::filesystem::path parent = std::filesystem::absolute(dir).lexically_normal().parent_path();
+  return std::filesystem::equivalent(parent, checkpoints_dir(deck), ignored);
+}
+
+std::string changes_since(const ckpt::RunState& saved, const Deck& deck) {
+  std::string line;
+  try {
+    for (const std::string& change : changes(parse_deck_text(saved.deck, "the checkpoint's deck"), deck)) {
+      const bool counts = std::any_of(curve_keys.begin(), curve_keys.end(),
+                                      [&](std::string_view prefix) { return change.starts_with(prefix); });
+      if (counts) line += (line.empty() ? "" : ", ") + change;
+    }
+  } catch (const Error&) {
+    return "the checkpoint's deck cannot be read by this version; its settings are not compared";
+  }
+  return line.empty() ? line : "settings changed since the checkpoint: " + line;
 }
 
 ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,

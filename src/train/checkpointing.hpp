@@ -18,6 +18,13 @@ std::string checkpoints_dir(const Deck& deck);
 /// The checkpoint that the deck's checkpoint.resume names, if any. Collective; rank 0 looks.
 std::optional<std::string> find_checkpoint(const Deck& deck, comm::World& world);
 
+/// Whether `dir` is in the checkpoints directory of this deck's run.
+bool is_own_checkpoint(const Deck& deck, const std::string& dir);
+
+/// What of `deck` makes the curve go on otherwise than the saved run's would have: changes() of model, data,
+/// optimizer, precision and the number of steps, in one line. Empty when there is none.
+std::string changes_since(const ckpt::RunState& saved, const Deck& deck);
+
 /// Collective. Reads this rank's part of `dir` and publishes it. Returns the run's scalars. Throws
 /// Error(bad_checkpoint) on all ranks when `dir` is no whole checkpoint, or one of another model.
 ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,

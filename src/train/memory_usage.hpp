@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 
 namespace weft::train {
 
@@ -13,5 +14,10 @@ struct MemoryUsage {
 /// VmRSS and VmHWM of /proc/self/status, in bytes; a kernel that does not report one leaves it to getrusage
 /// (peak) or 0. Costs some tens of microseconds and allocates nothing.
 MemoryUsage memory_usage();
+
+/// Bytes that this host's processes can still take: MemAvailable of /proc/meminfo or, if it is less, what the
+/// process's control groups (Slurm's, a container's) leave. 0 when the system does not say. `root` stands for
+/// "/" in tests.
+std::int64_t available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace weft::train

@@ -12,6 +12,7 @@
 #include "exec/scratch.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
+#include "plan/report.hpp"
 #include "train/agree.hpp"
 #include "train/checkpointing.hpp"
 #include "train/flops.hpp"
@@ -45,17 +46,32 @@ ModelSize model_size(const Deck& deck) {
   return size;
 }
 
-data::TokenFile open_tokens(const Deck& deck, const std::vector<std::string>& paths, const char* key) {
-  WEFT_VALIDATE(paths.size() == 1,
-                "{}: {} token files given (one is read); join them with `weft data tokenize`",
-                place_of(deck, key), paths.size());
+data::Windows open_windows(const Deck& deck, const std::vector<std::string>& paths, const char* key) {
   try {
-    data::TokenFile file = data::TokenFile::open(paths[0]);
-    data::check_fits(file, deck.model.vocab, deck.data.seq, key);
-    return file;
+    std::vector<data::TokenFile> files;
+    for (const std::string& path : paths) {
+      files.push_back(data::TokenFile::open(path));
+      data::check_vocabulary(files.back(), deck.model.vocab);
+    }
+    return {std::move(files), deck.data.seq};
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("{}: {}", place_of(deck, key), e.what()));
   }
+}
+
+/// A host that is out of memory kills processes without a word: better to say so before the start.
+void check_memory(const Deck& deck, const plan::Plan& plan, const comm::World& world) {
+  const std::int64_t available = available_memory();
+  if (!kernels::device_is_host() || available == 0) return;
+  const std::int64_t state = plan::persistent_bytes(plan), rank = state + plan.arena_bytes;
+  const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  WEFT_VALIDATE(
+      rank * world.node_size() <= available,
+      "{}: not enough memory: a rank needs {:.1f} GiB (state {:.1f}, arena {:.1f}), the {} of this host "
+      "{:.1f} GiB, and {:.1f} GiB are available; use more nodes, parallel.mode = \"fsdp\", or a smaller "
+      "data.batch or data.seq",
+      deck.source, gib(rank), gib(state), gib(plan.arena_bytes), world.node_size(),
+      gib(rank * world.node_size()), gib(available));
 }
 
 }  // namespace
@@ -70,7 +86,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   agree(world, [&] { open_data(); });
   build();
   measure_compute_only();
-  initialise_or_resume();
+  const std::string note = initialise_or_resume();
   agree(world, [&] {  // not before all that may refuse the deck: the directory may be another run's
     if (world.rank() == 0) make_run_directory(deck_);
   });
@@ -82,6 +98,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       plan().hash, plan().instructions.size(), static_cast<double>(plan().arena_bytes) / (1 << 20),
       static_cast<double>(persistent_bytes_) / (1 << 20)));
   if (step_ > 0) report_->note(fmt::format("continues from step {}", step_));
+  if (!note.empty()) report_->note(note);
 }
 
 Trainer::~Trainer() = default;
@@ -94,10 +111,10 @@ void Trainer::open_data() {
     batches_ = data::synthetic_batches(seed, deck_.model.vocab, shape);
     return;
   }
-  batches_ = data::file_batches(
-      data::Sampler(open_tokens(deck_, deck_.data.train, "data.train"), deck_.data.seq, seed), shape);
+  batches_ =
+      data::file_batches(data::Sampler(open_windows(deck_, deck_.data.train, "data.train"), seed), shape);
   if (!deck_.data.valid.empty())
-    valid_.emplace(open_tokens(deck_, deck_.data.valid, "data.valid"), deck_.data.batch, deck_.data.seq,
+    valid_.emplace(open_windows(deck_, deck_.data.valid, "data.valid"), deck_.data.batch,
                    deck_.data.valid_sequences);
 }
 
@@ -107,12 +124,14 @@ void Trainer::build() {
   std::optional<plan::Plan> evaluate;
   agree(session_.world(), [&] {
     train = training_plan(deck_, session_.mesh(), scratch);
+    check_memory(deck_, train, session_.world());
     session_.memory().reserve(train);
     if (!valid_) return;
     evaluate = evaluation_plan(deck_, session_.mesh(), scratch);
     session_.memory().reserve(*evaluate);
   });
   session_.check_same_plan(train);
+  if (evaluate) session_.check_same_plan(*evaluate);
   persistent_bytes_ = session_.memory().storage_bytes();
   train_ = session_.bind(std::move(train));
   if (evaluate) {
@@ -140,7 +159,7 @@ void Trainer::measure_compute_only() {
   compute_only_s_ = seconds[1];
 }
 
-void Trainer::initialise_or_resume() {
+std::string Trainer::initialise_or_resume() {
   if (const auto checkpoint = find_checkpoint(deck_, session_.world())) {
     const ckpt::RunState run = load_checkpoint(*checkpoint, deck_, session_.world(), *state_);
     agree(session_.world(), [&] {
@@ -158,10 +177,11 @@ void Trainer::initialise_or_resume() {
     tokens_ = run.tokens;
     saved_step_ = step_;
     // The curve of another run's checkpoint does not belong to this run's files.
-    if (checkpoint->starts_with(checkpoints_dir(deck_) + "/")) resumed_at_ = step_;
-    return;
+    if (is_own_checkpoint(deck_, *checkpoint)) resumed_at_ = step_;
+    return changes_since(run, deck_);
   }
   state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
+  return {};
 }
 
 void Trainer::upload_step_block() {
@@ -267,6 +287,7 @@ std::optional<StepMetrics> Trainer::validate() {
 void Trainer::save() {
   if (saved_step_ == step_) return;
   const ckpt::SaveReport report = save_checkpoint(deck_, session_, *state_, step_, tokens_);
+  longest_save_ = std::max(longest_save_.value_or(0), report.seconds);
   if (report.ok) {
     saved_step_ = step_;
     report_->note(fmt::format("saved {} ({:.1f} MiB in {:.2f} s)", report.path,
@@ -289,36 +310,47 @@ void Trainer::check_finite(const StepMetrics& metrics) const {
           metrics.step, metrics.loss, *metrics.grad_norm, checkpoints_dir(deck_)));
 }
 
-/// The end of run.walltime is near: there may be no time for another step and a save. All ranks agree.
-bool Trainer::out_of_time(double longest_step) {
+/// Whether run.walltime is too near for another step, its validation, and a save: each may take as long as
+/// the longest so far, the step twice. All ranks agree.
+bool Trainer::out_of_time() {
   if (deck_.run.walltime <= 0) return false;
-  double elapsed = seconds_now() - start_ + 2 * longest_step;
-  session_.world().all_reduce_max(std::span(&elapsed, 1));
-  return elapsed > deck_.run.walltime;
+  constexpr double untried_bytes_per_s = 1e8;  // of a rank, before the first save has been timed
+  const double save = longest_save_.value_or(static_cast<double>(persistent_bytes_) / untried_bytes_per_s);
+  double until = seconds_now() - start_ + 2 * longest_step_ + save;
+  if (validates_after(step_ + 1)) until += longest_validation_;
+  session_.world().all_reduce_max(std::span(&until, 1));
+  return until > deck_.run.walltime;
+}
+
+bool Trainer::validates_after(std::int64_t step) const {
+  return step == deck_.run.steps || (deck_.data.valid_every > 0 && step % deck_.data.valid_every == 0);
+}
+
+bool Trainer::saves_after(std::int64_t step) const {
+  return (step == deck_.run.steps && deck_.checkpoint.final) ||
+         (deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0);
 }
 
 Outcome Trainer::run() {
-  double longest_step = 0;
-  Outcome outcome = Outcome::finished;
   if (step_ == 0 && deck_.checkpoint.initial) save();
-  while (step_ < deck_.run.steps) {
+  Outcome outcome = Outcome::finished;
+  while (step_ < deck_.run.steps && outcome == Outcome::finished) {
     const StepMetrics metrics = train_step();
+    longest_step_ = std::max(longest_step_, metrics.step_s);
     report_->train(metrics);
     check_finite(metrics);
-    longest_step = std::max(longest_step, metrics.step_s);
-    const bool last = step_ == deck_.run.steps;
-    if (last || (deck_.data.valid_every > 0 && step_ % deck_.data.valid_every == 0))
-      if (const auto valid = validate()) report_->validation(*valid);
-    if ((last && deck_.checkpoint.final) ||
-        (deck_.checkpoint.every > 0 && step_ % deck_.checkpoint.every == 0))
-      save();
-    if (!last && out_of_time(longest_step)) {
+    if (validates_after(step_))
+      if (const auto valid = validate()) {
+        longest_validation_ = std::max(longest_validation_, valid->step_s);
+        report_->validation(*valid);
+      }
+    if (saves_after(step_)) save();
+    if (step_ < deck_.run.steps && out_of_time()) {
       save();
       report_->note(fmt::format(
           "run.walltime is near: stopped after step {} of {}; start again with the same deck to continue",
           step_, deck_.run.steps));
       outcome = Outcome::out_of_time;
-      break;
     }
   }
   report_->finish();

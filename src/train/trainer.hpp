@@ -27,7 +27,8 @@ class Trainer {
   Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches = nullptr);
   ~Trainer();
 
-  /// Runs until run.steps or run.walltime; validates, saves and reports as the deck says.
+  /// Runs until run.steps, or until run.walltime leaves no time for what comes next; validates, saves and
+  /// reports as the deck says.
   Outcome run();
 
   // For tests, and as the steps of run().
@@ -43,14 +44,17 @@ class Trainer {
   void open_data();
   void build();
   void measure_compute_only();
-  void initialise_or_resume();
+  /// Returns a line about a resumed run that its user should see, if any.
+  std::string initialise_or_resume();
   void upload_step_block();
   void upload_inputs();
   StepMetrics collect(const exec::Times& times, double step_seconds);
   void write_trace(const exec::Trace& trace);
   void save();
   void check_finite(const StepMetrics& metrics) const;
-  bool out_of_time(double longest_step);
+  bool validates_after(std::int64_t step) const;
+  bool saves_after(std::int64_t step) const;
+  bool out_of_time();
 
   Deck deck_;
   Session session_;
@@ -69,6 +73,9 @@ class Trainer {
   double compute_only_s_ = 0;
   double flops_per_token_ = 0;
   double start_ = 0;
+  /// Seconds of the longest of each so far, on any rank.
+  double longest_step_ = 0, longest_validation_ = 0;
+  std::optional<double> longest_save_;
 };
 
 }  // namespace weft::train

@@ -53,6 +53,13 @@ TEST_F(BadInput, Ranks) {
   expect_refused({"parallel.mesh.data=3"}, "2 ranks were started for 3 places");
 }
 
+TEST_F(BadInput, MoreThanTheMemoryOfTheHost) {
+  // Shards of 70e9 parameters: the plan is made, nothing is allocated.
+  expect_refused(
+      {"model.dim=8192", "model.layers=80", "model.heads=64", "model.kv_heads=8", "model.ffn=28672"},
+      "not enough memory: a rank needs ");
+}
+
 TEST_F(BadInput, Decks) {
   expect_refused({"data.sec=3"}, "did you mean 'data.seq'");
   expect_refused({"model.kv_heads=3"}, "3 does not divide model.heads = 4");
@@ -64,6 +71,9 @@ TEST_F(BadInput, Decks) {
 TEST_F(BadInput, CommandLine) {
   expect_one_line(run(weft_on(2, {"train"})), "DECK is required");
   expect_one_line(run(weft_on(2, {"train", deck(), "--sett", "run.steps=3"})), "--sett");
+  expect_one_line(run(weft_on(2, {"tarin", deck()})),
+                  "'tarin' is not a command (train, plan, deck, data, checkpoint, "
+                  "sample); did you mean 'train'?");
 }
 
 /// Environment variables for the programs that a test starts.

@@ -70,7 +70,7 @@ TEST_F(Walltime, SavesStopsAndContinues) {
   std::int64_t step = 0;
   for (int part = 0; part < 2; ++part) {
     const Ended stopped = run(limited);
-    EXPECT_STATUS(stopped, 0);
+    EXPECT_STATUS(stopped, 75);
     EXPECT_LT(stopped.seconds, 30);
     EXPECT_EQ(stopped.lines("run.walltime is near").size(), 1U) << stopped.err;
     const std::int64_t first = step + 1;

@@ -67,13 +67,22 @@ TEST_F(PlanCommand, DumpAndDiffShowAPass) {
   EXPECT_NE(diff.out.find("\n+ storage master.embed"), std::string::npos) << diff.out.substr(0, 2000);
 }
 
+TEST_F(PlanCommand, AfterTheMemoryPassAreAddressesAndWaits) {
+  const Ended planned = plan({"--world", "2", "--dump-after=memory"});
+  EXPECT_STATUS(planned, 0);
+  for (const char* part : {"\ngather 1: all_gather embed %", " <- %", "[arena 0..", "[master.embed 0..",
+                           " after gather 1", "\nreduce 1: reduce_scatter "})
+    EXPECT_NE(planned.out.find(part), std::string::npos) << part << " is not in\n"
+                                                         << planned.out.substr(0, 2000);
+}
+
 TEST_F(PlanCommand, UnknownPassesAndRanksAreNamed) {
   for (const char* option : {"--diff=shrad", "--dump-after=shrad"}) {
     const Ended ended = plan({"--world", "2", option});
     EXPECT_STATUS(ended, 2);
     EXPECT_EQ(ended
                   .lines("weft: error: no such pass: 'shrad' (this plan runs autodiff, update, precision, "
-                         "shard, order)")
+                         "shard, order, memory)")
                   .size(),
               1U)
         << ended.err;

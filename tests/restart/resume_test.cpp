@@ -41,6 +41,27 @@ TEST_F(Resume, OfAnotherGlobalBatchIsRefused) {
                  "the checkpoint stands at sample 60, which is not step 5 of a global batch of 24");
 }
 
+/// What changes the curve may change, but is said.
+TEST_F(Resume, WithOtherSettingsSaysWhich) {
+  const Ended ended =
+      run(weft_on(2, train("first", {"run.steps=12", "optimizer.weight_decay=0.25", "log.every=1"})));
+  EXPECT_STATUS(ended, 0);
+  const auto lines = ended.lines("settings changed since the checkpoint:");
+  ASSERT_EQ(lines.size(), 1U) << ended.err;
+  EXPECT_NE(lines[0].find("run.steps 10 -> 12"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[0].find("optimizer.weight_decay "), std::string::npos) << lines[0];
+  EXPECT_NE(lines[0].find(" -> 0.25"), std::string::npos) << lines[0];
+  EXPECT_EQ(lines[0].find("log.every"), std::string::npos) << lines[0];
+}
+
+/// However the path to them is written, the run's own checkpoints continue its own curve.
+TEST_F(Resume, ByPathFromItsOwnDirectoryCutsTheCurve) {
+  const std::string other_spelling = checkpoints("first") + "/../checkpoints/./step-00000005";
+  const auto whole = curve(run_dir("first"));
+  EXPECT_STATUS(run(weft_on(2, train("first", {"checkpoint.resume=" + other_spelling}))), 0);
+  EXPECT_EQ(curve(run_dir("first")), whole);
+}
+
 TEST_F(Resume, OfSomethingElseIsRefused) {
   fs::create_directory(path("empty"));
   expect_refused({"checkpoint.resume=" + path("empty")}, 4, path("empty") + " is not a checkpoint");

@@ -136,6 +136,17 @@ TEST_F(Damage, TruncationIsNamedAndAnOlderCheckpointIsFound) {
   EXPECT_TRUE(loads_as(checkpoint, 3, 2));
 }
 
+TEST_F(Damage, BytesBehindTheEndAreFound) {
+  for (const char* name : {"shard-00001.h5", "index.h5", "manifest.json"}) {
+    const std::string path = checkpoint + "/" + name;
+    const std::string whole = read_file(path);
+    write_file(path, whole + '\0');
+    EXPECT_EQ(verify(checkpoint).size(), 1U) << name;
+    write_file(path, whole);
+  }
+  EXPECT_TRUE(verify(checkpoint).empty());
+}
+
 TEST_F(Damage, AMissingShardIsNamedAndAnOlderCheckpointIsFound) {
   fs::remove(checkpoint + "/shard-00001.h5");
   const auto message = load_error();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 #include <set>
 
@@ -15,6 +16,7 @@ namespace {
 
 using test::expect_error;
 using test::TemporaryDirectory;
+using test::WideTokenizer;
 using test::write_byte_tokens;
 
 struct Microbatch {
@@ -32,12 +34,12 @@ Microbatch fill(const BatchSource& source, const BatchShape& shape, std::int64_t
 }
 
 /// Token i of the file is a hash of i, so that a shifted window is seen.
-TokenFile made_up_tokens(const TemporaryDirectory& dir, std::size_t count) {
+TokenFile made_up_tokens(const TemporaryDirectory& dir, std::size_t count, const char* name = "t.bin") {
   const RandomStream random(1, "test.tokens");
   std::vector<std::int32_t> ids(count);
   for (std::size_t i = 0; i < count; ++i) ids[i] = static_cast<std::int32_t>(random.bits(i) % 257);
-  write_byte_tokens(dir / "t.bin", ids);
-  return TokenFile::open(dir / "t.bin");
+  write_byte_tokens(dir / name, ids);
+  return TokenFile::open(dir / name);
 }
 
 TEST(Permutation, IsABijectionInEveryEpoch) {
@@ -103,7 +105,7 @@ TEST(Sampler, ReadsEachWindowOnceAnEpoch) {
   const TemporaryDirectory dir;
   const std::int64_t seq = 8;
   const TokenFile file = made_up_tokens(dir, 8 * 50 + 5);
-  const Sampler sampler(file, seq, 9);
+  const Sampler sampler(Windows({file}, seq), 9);
   ASSERT_EQ(sampler.samples_per_epoch(), 50);
   std::vector<std::int64_t> orders[3];
   for (std::int64_t sample = 0; sample < 150; ++sample) orders[sample / 50].push_back(sampler.window(sample));
@@ -113,8 +115,8 @@ TEST(Sampler, ReadsEachWindowOnceAnEpoch) {
     std::sort(order.begin(), order.end());
     for (std::int64_t w = 0; w < 50; ++w) EXPECT_EQ(order[static_cast<std::size_t>(w)], w);
   }
-  EXPECT_NE(Sampler(file, seq, 10).window(0) * 1000000 + Sampler(file, seq, 10).window(1),
-            sampler.window(0) * 1000000 + sampler.window(1));
+  const Sampler other(Windows({file}, seq), 10);
+  EXPECT_NE(other.window(0) * 1000000 + other.window(1), sampler.window(0) * 1000000 + sampler.window(1));
 
   std::vector<std::int32_t> all(static_cast<std::size_t>(file.tokens()));
   file.read(0, file.tokens(), all.data());
@@ -130,12 +132,49 @@ TEST(Sampler, ReadsEachWindowOnceAnEpoch) {
   }
 }
 
-TEST(Sampler, NeedsOneWholeWindow) {
+TEST(Windows, OfAFileAreWhole) {
   const TemporaryDirectory dir;
   const TokenFile file = made_up_tokens(dir, 10);
-  EXPECT_EQ(Sampler(file, 9, 1).samples_per_epoch(), 1);
-  expect_error([&] { Sampler(file, 10, 1); }, {"t.bin", "10 tokens", "data.seq is 10"});
-  expect_error([&] { ValidationSource(file, 2, 10); }, {"data.seq"});
+  EXPECT_EQ(Windows({file}, 9).count(), 1);
+  expect_error([&] { Windows({file}, 10); }, {"t.bin", "10 tokens", "data.seq is 10"});
+}
+
+TEST(Windows, OfSeveralFilesAreThoseOfEachInOrder) {
+  const TemporaryDirectory dir;
+  const std::int64_t seq = 5;
+  const std::vector<TokenFile> files{made_up_tokens(dir, 3 * 5 + 1, "a.bin"),
+                                     made_up_tokens(dir, 5 + 4, "b.bin"),
+                                     made_up_tokens(dir, 2 * 5 + 3, "c.bin")};
+  const Windows all(files, seq);
+  ASSERT_EQ(all.count(), 3 + 1 + 2);
+  std::int64_t w = 0, bytes = 0;
+  for (const TokenFile& file : files) {
+    const Windows alone({file}, seq);
+    for (std::int64_t i = 0; i < alone.count(); ++i, ++w) {
+      std::int32_t mine[3][5], expected[3][5];
+      all.copy(w, mine[0], mine[1], mine[2]);
+      alone.copy(i, expected[0], expected[1], expected[2]);
+      EXPECT_EQ(std::memcmp(mine, expected, sizeof mine), 0) << "window " << w;
+    }
+    bytes += alone.target_bytes(0, alone.count());
+  }
+  EXPECT_EQ(all.target_bytes(0, 6), bytes);
+  EXPECT_EQ(all.target_bytes(2, 5), all.target_bytes(2, 3) + all.target_bytes(3, 4) + all.target_bytes(4, 5));
+}
+
+TEST(Windows, AreOfOneTokenizer) {
+  const TemporaryDirectory dir;
+  const TokenFile bytes = made_up_tokens(dir, 20);
+  {
+    TokenFileWriter writer(dir / "wide.bin", WideTokenizer(257));
+    writer.append(std::vector<std::int32_t>(20, 65));
+    writer.finish();
+  }
+  expect_error(
+      [&] {
+        Windows({bytes, TokenFile::open(dir / "wide.bin")}, 5);
+      },
+      {"wide.bin", "another tokenizer", "t.bin"});
 }
 
 /// The samples of four steps as the ranks of a world of this size fill them, put in the order of the global
@@ -157,7 +196,7 @@ std::vector<Microbatch> run(const BatchSource& source, const BatchShape& shape, 
 TEST(BatchSource, IsTheSameForAnyNumberOfRanks) {
   const TemporaryDirectory dir;
   const BatchShape shape{.batch = 2, .global_batch = 24, .seq = 5};
-  const Sampler sampler(made_up_tokens(dir, 5 * 37 + 1), 5, 4);  // epochs end inside of a step
+  const Sampler sampler(Windows({made_up_tokens(dir, 5 * 37 + 1)}, 5), 4);  // epochs end inside of a step
   const auto from_file = file_batches(sampler, shape), synthetic = synthetic_batches(4, 100, shape);
   for (const BatchSource* source : {from_file.get(), synthetic.get()}) {
     const auto alone = run(*source, shape, 1);
@@ -193,7 +232,7 @@ TEST(ValidationSource, WalksTheFileOnceAndCountsItsBytes) {
   const TemporaryDirectory dir;
   const TokenFile file = made_up_tokens(dir, 7 * 11 + 4);  // 11 windows and a rest
   const BatchShape shape{.batch = 4, .global_batch = 4, .seq = 7};
-  const ValidationSource source(file, 4, 7);
+  const ValidationSource source(Windows({file}, 7), 4);
   ASSERT_EQ(source.windows(), 11);
   ASSERT_EQ(source.microbatches(), 3);
   std::vector<std::int32_t> all(static_cast<std::size_t>(file.tokens())), predicted;
@@ -223,7 +262,7 @@ TEST(ValidationSource, WalksTheFileOnceAndCountsItsBytes) {
   EXPECT_EQ(source.total_bytes(), bytes);
   EXPECT_EQ(source.total_targets(), 77);
 
-  const ValidationSource limited(file, 4, 7, 5);
+  const ValidationSource limited(Windows({file}, 7), 4, 5);
   EXPECT_EQ(limited.windows(), 5);
   EXPECT_EQ(limited.microbatches(), 2);
   EXPECT_EQ(limited.total_bytes(), source.bytes(0) + file.bytes_of(4 * 7 + 1, 7));

@@ -73,6 +73,23 @@ inline void write_byte_tokens(const std::string& path, const std::vector<std::in
   writer.finish();
 }
 
+/// More ids than 16 bits hold; id i stands for i % 7 letters.
+class WideTokenizer final : public data::Tokenizer {
+ public:
+  explicit WideTokenizer(std::int64_t vocab) : vocab_(vocab) {}
+  void encode_append(std::string_view, std::vector<std::int32_t>&) const override {}
+  std::string_view text_of(std::int32_t id) const override {
+    return std::string_view("abcdefg").substr(0, static_cast<std::size_t>(id % 7));
+  }
+  std::int64_t vocab() const override { return vocab_; }
+  std::int32_t end_of_document() const override { return 0; }
+  data::TokenizerKind kind() const override { return data::TokenizerKind::unknown; }
+  std::uint64_t hash() const override { return 99; }
+
+ private:
+  std::int64_t vocab_;
+};
+
 /// Expects an Error(bad_input) of one line that contains each of `parts`.
 template <class Call>
 void expect_error(Call&& call, const std::vector<std::string>& parts) {

@@ -20,25 +20,9 @@ namespace {
 using test::expect_error;
 using test::read_file;
 using test::TemporaryDirectory;
+using test::WideTokenizer;
 using test::write_byte_tokens;
 using test::write_file;
-
-/// More ids than 16 bits hold; id i stands for i % 7 letters.
-class WideTokenizer final : public Tokenizer {
- public:
-  explicit WideTokenizer(std::int64_t vocab) : vocab_(vocab) {}
-  void encode_append(std::string_view, std::vector<std::int32_t>&) const override {}
-  std::string_view text_of(std::int32_t id) const override {
-    return std::string_view("abcdefg").substr(0, static_cast<std::size_t>(id % 7));
-  }
-  std::int64_t vocab() const override { return vocab_; }
-  std::int32_t end_of_document() const override { return 0; }
-  TokenizerKind kind() const override { return TokenizerKind::unknown; }
-  std::uint64_t hash() const override { return 99; }
-
- private:
-  std::int64_t vocab_;
-};
 
 template <class T>
 T number_at(const std::string& bytes, std::size_t offset) {
@@ -181,10 +165,8 @@ TEST(TokenFile, SaysWhenItDoesNotFitTheModel) {
   const TemporaryDirectory dir;
   write_byte_tokens(dir / "a.bin", std::vector<std::int32_t>(101, 65));
   const TokenFile file = TokenFile::open(dir / "a.bin");
-  check_fits(file, 257, 100, "data.train");
-  expect_error([&] { check_fits(file, 256, 100, "data.train"); },
-               {"data.train", "257", "model.vocab", "256"});
-  expect_error([&] { check_fits(file, 257, 101, "data.valid"); }, {"data.valid", "101", "data.seq"});
+  check_vocabulary(file, 257);
+  expect_error([&] { check_vocabulary(file, 256); }, {"a.bin", "257", "model.vocab", "256"});
   EXPECT_THROW(check_tokenizer(file, WideTokenizer(257)), Error);
   check_tokenizer(file, *byte_tokenizer());
 }

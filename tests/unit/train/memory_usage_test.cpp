@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <fstream>
+
+#include "unit/train/temporary_directory.hpp"
 
 namespace weft::train {
 namespace {
@@ -30,6 +34,57 @@ TEST(MemoryUsage, PeakAgreesWithGetrusage) {
   ::getrusage(RUSAGE_SELF, &r);
   EXPECT_NEAR(static_cast<double>(memory_usage().peak_rss_bytes), static_cast<double>(r.ru_maxrss) * 1024,
               4.0 * mib);
+}
+
+class AvailableMemory : public ::testing::Test {
+ protected:
+  void write(const std::string& path, const std::string& text) {
+    const std::filesystem::path file = root_ / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  std::int64_t available() const { return available_memory(root_); }
+
+ private:
+  test::TemporaryDirectory dir_;
+  std::filesystem::path root_ = dir_ / "root";
+};
+
+TEST(AvailableMemoryHere, IsSomeOfThisMachines) {
+  const std::int64_t bytes = available_memory();
+  EXPECT_GT(bytes, 64 * mib);
+  EXPECT_LT(bytes, ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE));
+}
+
+TEST_F(AvailableMemory, IsUnknownWithoutProc) {
+  EXPECT_EQ(available(), 0);
+}
+
+TEST_F(AvailableMemory, IsTheHostsWithoutGroups) {
+  write("proc/meminfo", "MemTotal:       2048 kB\nMemFree:        100 kB\nMemAvailable:   1024 kB\n");
+  EXPECT_EQ(available(), mib);
+}
+
+TEST_F(AvailableMemory, IsTheTightestGroups) {
+  write("proc/meminfo", "MemAvailable:   8192 kB\n");
+  write("proc/self/cgroup", "0::/slurm/job/step\n");
+  write("sys/fs/cgroup/slurm/job/step/memory.max", "max\n");
+  write("sys/fs/cgroup/slurm/job/step/memory.current", "1000\n");
+  write("sys/fs/cgroup/slurm/job/memory.max", "5000000\n");
+  write("sys/fs/cgroup/slurm/job/memory.current", "2000000\n");
+  write("sys/fs/cgroup/slurm/job/memory.stat", "anon 5\ninactive_file 300000\nactive_file 7\n");
+  EXPECT_EQ(available(), 5000000 - 2000000 + 300000);
+}
+
+TEST_F(AvailableMemory, KnowsTheFirstVersionOfGroups) {
+  write("proc/meminfo", "MemAvailable:   8192 kB\n");
+  write("proc/self/cgroup", "4:memory:/job\n3:cpuset:/\n0::/\n");
+  write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "3000000\n");
+  write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1000000\n");
+  write("sys/fs/cgroup/memory/job/memory.stat", "inactive_file 9\ntotal_inactive_file 400\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
+  EXPECT_EQ(available(), 2000400);
 }
 
 }  // namespace

@@ -1,0 +1,53 @@
+#include "data/windows.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace weft::data {
+
+Windows::Windows(std::vector<TokenFile> files, std::int64_t seq) : files_(std::move(files)), seq_(seq) {
+  WEFT_EXPECT(seq > 0 && !files_.empty());
+  std::int64_t end = 0;
+  for (const TokenFile& file : files_) {
+    const std::int64_t windows = (file.tokens() - 1) / seq;
+    WEFT_VALIDATE(windows > 0,
+                  "{} has {} tokens (data.seq is {}, and a sample needs data.seq + 1); shorten data.seq or "
+                  "give more text",
+                  file.path(), file.tokens(), seq);
+    WEFT_VALIDATE(
+        file.tokenizer_hash() == files_[0].tokenizer_hash(),
+        "{} was made by another tokenizer than {} (its ids mean other text); make both with the same "
+        "`weft data tokenize --model`",
+        file.path(), files_[0].path());
+    ends_.push_back(end += windows);
+  }
+}
+
+std::size_t Windows::file_of(std::int64_t w) const {
+  return static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), w) - ends_.begin());
+}
+
+void Windows::copy(std::int64_t w, std::int32_t* tokens, std::int32_t* targets,
+                   std::int32_t* positions) const {
+  const std::size_t file = file_of(w);
+  const std::int64_t first = (w - begin_of(file)) * seq_;
+  files_[file].read(first, seq_, tokens);
+  files_[file].read(first + 1, seq_, targets);
+  std::iota(positions, positions + seq_, 0);
+}
+
+std::int64_t Windows::target_bytes(std::int64_t begin, std::int64_t end) const {
+  std::int64_t bytes = 0;
+  while (begin < end) {
+    const std::size_t file = file_of(begin);
+    const std::int64_t stop = std::min(end, ends_[file]);
+    bytes += files_[file].bytes_of((begin - begin_of(file)) * seq_ + 1, (stop - begin) * seq_);
+    begin = stop;
+  }
+  return bytes;
+}
+
+}  // namespace weft::data
