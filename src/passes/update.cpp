@@ -89,6 +89,7 @@ class Update {
     const std::vector<ValueId> state{masters_[id.index()], moment(Role::exp_avg, id),
                                      moment(Role::exp_avg_sq, id)};
     std::vector<std::string> names;
+    names.reserve(state.size());
     for (const ValueId old : state) names.push_back(graph_.value(old).name + ".new");
     const std::vector<ValueId> next =
         b_.emit(Op::adamw, path, {sums_[id.index()], state[0], state[1], state[2], scale, step}, names,

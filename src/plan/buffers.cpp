@@ -33,7 +33,8 @@ class Assigner {
       : graph_(graph),
         scratch_(scratch),
         part_of_(graph.values().size()),
-        last_use_(graph.values().size(), -1) {
+        last_use_(graph.values().size(), -1),
+        uses_(graph.values().size(), 0) {
     table_.buffer_of.assign(graph.values().size(), -1);
     table_.offset_in.assign(graph.values().size(), 0);
     table_.rank_stride.assign(graph.values().size(), 0);
@@ -68,7 +69,10 @@ class Assigner {
       if (node.op == Op::join)
         for (ValueId part : node.inputs) part_of_[part.index()] = node.outputs[0];
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i)
-      for (ValueId input : graph_.nodes()[i].inputs) touch(holder(input), release_place(i));
+      for (ValueId input : graph_.nodes()[i].inputs) {
+        touch(holder(input), release_place(i));
+        ++uses_[input.index()];
+      }
   }
   void touch(ValueId id, std::int64_t place) {
     last_use_[id.index()] = std::max(last_use_[id.index()], place);
@@ -145,20 +149,13 @@ class Assigner {
       if (holder(operand) != operand ||
           table_.buffers[static_cast<std::size_t>(buffer)].bytes != aligned(graph_.local_bytes(id)))
         continue;
-      const bool dies_here = ir::is_collective(node.op) ? used_once(operand) : last_use_[o] == place_;
+      const bool dies_here = ir::is_collective(node.op) ? uses_[o] == 1 : last_use_[o] == place_;
       if (!dies_here) continue;
       table_.buffer_of[id.index()] = buffer;
       return true;
     }
     return false;
   }
-  bool used_once(ValueId id) const {
-    int uses = 0;
-    for (const Node& node : graph_.nodes())
-      uses += static_cast<int>(std::count(node.inputs.begin(), node.inputs.end(), id));
-    return uses == 1;
-  }
-
   void add_scratch(const Node& node) {
     const std::int64_t bytes = scratch_(graph_, node);
     if (bytes == 0) return;
@@ -196,6 +193,7 @@ class Assigner {
   const ScratchQuery& scratch_;
   std::vector<ValueId> part_of_;        ///< by value: the join that it is a part of
   std::vector<std::int64_t> last_use_;  ///< by holder
+  std::vector<int> uses_;               ///< by value: how often nodes read it, under its own name
   std::int64_t place_ = 0;
   BufferTable table_;
 };

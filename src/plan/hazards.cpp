@@ -25,26 +25,28 @@ std::map<std::int64_t, AddressSpace::Stretch>::iterator AddressSpace::split(std:
 void AddressSpace::access(std::int64_t begin, std::int64_t end, Lane lane, std::uint64_t sequence,
                           Access kind, Clock& waits) {
   if (begin >= end) return;
-  split(end);
+  const auto l = static_cast<std::size_t>(lane);
+  const auto last = split(end);
   auto it = split(begin);
-  for (std::int64_t at = begin; at < end;) {
+  if (kind == Access::write) {  // afterwards all of its bytes are alike: one stretch
+    for (; it != last; it = stretches_.erase(it)) {
+      raise(waits, it->second.written);
+      raise(waits, it->second.read);
+    }
+    Stretch written{end, {}, {}};
+    written.written[l] = sequence;
+    stretches_.emplace_hint(last, begin, written);
+    return;
+  }
+  for (std::int64_t at = begin; at < end; ++it) {
     if (it == stretches_.end() || it->first > at) {  // bytes that nobody touched yet
       const std::int64_t gap_end = it == stretches_.end() ? end : std::min(end, it->first);
       it = stretches_.emplace_hint(it, at, Stretch{gap_end, {}, {}});
     }
     Stretch& stretch = it->second;
     raise(waits, stretch.written);
-    const auto l = static_cast<std::size_t>(lane);
-    if (kind == Access::write) {
-      raise(waits, stretch.read);
-      stretch.written = {};
-      stretch.read = {};
-      stretch.written[l] = sequence;
-    } else {
-      stretch.read[l] = std::max(stretch.read[l], sequence);
-    }
+    stretch.read[l] = std::max(stretch.read[l], sequence);
     at = stretch.end;
-    ++it;
   }
 }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
 
 namespace weft::plan {
 namespace {
@@ -57,6 +60,59 @@ std::int64_t improve(std::vector<Buffer>& buffers, Key&& key, std::int64_t best)
   return best;
 }
 
+/// The free stretches below an arena's end.
+class Gaps {
+ public:
+  /// Takes `bytes` out of the smallest gap that holds them, the lowest of equal ones.
+  std::optional<std::int64_t> take(std::int64_t bytes) {
+    const auto best = by_size_.lower_bound({bytes, 0});
+    if (best == by_size_.end()) return std::nullopt;
+    const auto [size, offset] = *best;
+    erase(by_offset_.find(offset));
+    if (size > bytes) insert(offset + bytes, size - bytes);
+    return offset;
+  }
+  /// Takes the gap that ends at `end`, if there is one; returns where it began, or `end`.
+  std::int64_t take_last(std::int64_t end) {
+    if (by_offset_.empty()) return end;
+    const auto last = std::prev(by_offset_.end());
+    if (last->first + last->second != end) return end;
+    const std::int64_t begin = last->first;
+    erase(last);
+    return begin;
+  }
+  void give(std::int64_t offset, std::int64_t bytes) {
+    auto next = by_offset_.lower_bound(offset);
+    if (next != by_offset_.end() && next->first == offset + bytes) {
+      bytes += next->second;
+      next = erase(next);
+    }
+    if (next != by_offset_.begin()) {
+      if (const auto before = std::prev(next); before->first + before->second == offset) {
+        offset = before->first;
+        bytes += before->second;
+        erase(before);
+      }
+    }
+    insert(offset, bytes);
+  }
+
+ private:
+  using ByOffset = std::map<std::int64_t, std::int64_t>;  // offset -> bytes
+
+  ByOffset::iterator erase(ByOffset::iterator gap) {
+    by_size_.erase({gap->second, gap->first});
+    return by_offset_.erase(gap);
+  }
+  void insert(std::int64_t offset, std::int64_t bytes) {
+    by_offset_.emplace(offset, bytes);
+    by_size_.emplace(bytes, offset);
+  }
+
+  ByOffset by_offset_;
+  std::set<std::pair<std::int64_t, std::int64_t>> by_size_;  // {bytes, offset}
+};
+
 /// Best fit over the free gaps, buffer by buffer in program order: n log n.
 std::int64_t sweep(std::vector<Buffer>& buffers) {
   Order by_first(buffers.size()), by_last(buffers.size());
@@ -66,40 +122,18 @@ std::int64_t sweep(std::vector<Buffer>& buffers) {
                    [&](auto a, auto b) { return buffers[a].first < buffers[b].first; });
   std::stable_sort(by_last.begin(), by_last.end(),
                    [&](auto a, auto b) { return buffers[a].last < buffers[b].last; });
-  std::map<std::int64_t, std::int64_t> gaps;  // offset -> bytes
+  Gaps gaps;
   std::int64_t size = 0;
-  const auto release = [&](std::int64_t offset, std::int64_t bytes) {
-    auto next = gaps.lower_bound(offset);
-    if (next != gaps.end() && next->first == offset + bytes) {
-      bytes += next->second;
-      next = gaps.erase(next);
-    }
-    if (next != gaps.begin() && std::prev(next)->first + std::prev(next)->second == offset) {
-      std::prev(next)->second += bytes;
-    } else {
-      gaps.emplace(offset, bytes);
-    }
-  };
   std::size_t ended = 0;
   for (const std::size_t i : by_first) {
     Buffer& buffer = buffers[i];
     for (; ended < by_last.size() && buffers[by_last[ended]].last < buffer.first; ++ended)
-      release(buffers[by_last[ended]].offset, buffers[by_last[ended]].bytes);
-    auto best = gaps.end();
-    for (auto gap = gaps.begin(); gap != gaps.end(); ++gap)
-      if (gap->second >= buffer.bytes && (best == gaps.end() || gap->second < best->second)) best = gap;
-    if (best == gaps.end()) {  // grow; start in the gap that touches the end, if there is one
-      buffer.offset = size;
-      if (!gaps.empty() && std::prev(gaps.end())->first + std::prev(gaps.end())->second == size) {
-        buffer.offset = std::prev(gaps.end())->first;
-        gaps.erase(std::prev(gaps.end()));
-      }
+      gaps.give(buffers[by_last[ended]].offset, buffers[by_last[ended]].bytes);
+    if (const auto gap = gaps.take(buffer.bytes)) {
+      buffer.offset = *gap;
+    } else {  // grow; start in the gap that touches the end, if there is one
+      buffer.offset = gaps.take_last(size);
       size = buffer.offset + buffer.bytes;
-    } else {
-      buffer.offset = best->first;
-      const std::int64_t left = best->second - buffer.bytes;
-      gaps.erase(best);
-      if (left > 0) gaps.emplace(buffer.offset + buffer.bytes, left);
     }
   }
   return size;
