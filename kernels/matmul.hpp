@@ -22,14 +22,15 @@ struct MatmulSpec {
   std::int64_t rows;  ///< B*T
   std::int64_t in;
   std::int64_t out;
-  DType type;    ///< of both operands: f32 or bf16
-  DType result;  ///< f32 or bf16; f32 when type is f32
+  DType type;        ///< of both operands: f32 or bf16
+  DType result;      ///< f32 or bf16; f32 when type is f32
+  bool add = false;  ///< onto what stands in the result: summed in fp32, rounded once
 };
 
 /// A matmul of one shape, prepared once: oneDNN on the host (for the number of threads at construction),
-/// cuBLASLt on CUDA. Sums are fp32, fp32 operands are never rounded to bf16 or TF32, and the result is
-/// written, never accumulated. Where oneDNN has no bf16 (below AVX-512) operands are converted to fp32 in the
-/// scratch. Throws std::logic_error for other types or empty sizes.
+/// cuBLASLt on CUDA. Sums are fp32, fp32 operands are never rounded to bf16 or TF32. Where oneDNN has no bf16
+/// (below AVX-512) operands are converted to fp32 in the scratch. Throws std::logic_error for other types or
+/// empty sizes.
 class Matmul {
  public:
   explicit Matmul(const MatmulSpec& spec);

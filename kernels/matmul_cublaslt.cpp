@@ -94,7 +94,8 @@ struct Matmul::Impl {
         operation(sizes.b_transposed, sizes.a_transposed),
         a(spec.type, sizes.a_transposed ? sizes.k : sizes.m, sizes.a_transposed ? sizes.m : sizes.k),
         b(spec.type, sizes.b_transposed ? sizes.n : sizes.k, sizes.b_transposed ? sizes.k : sizes.n),
-        c(spec.result, sizes.m, sizes.n) {
+        c(spec.result, sizes.m, sizes.n),
+        beta(spec.add ? 1.0F : 0.0F) {
     const Preference preference;
     int found = 0;
     WEFT_CHECK_CUBLASLT(cublasLtMatmulAlgoGetHeuristic(handle(), operation.value, b.value, a.value, c.value,
@@ -107,6 +108,7 @@ struct Matmul::Impl {
   MatmulSizes sizes;
   Operation operation;
   Layout a, b, c;
+  float beta;
   cublasLtMatmulHeuristicResult_t choice{};
 };
 
@@ -127,9 +129,8 @@ void Matmul::run(Space& space, const void* a, const void* b, void* c, void* scra
     throw std::logic_error(
         "matmul: operand not aligned to 16 bytes (cuBLASLt was asked for such algorithms)");
   const float one = 1;
-  const float zero = 0;
   WEFT_CHECK_CUBLASLT(cublasLtMatmul(handle(), impl_->operation.value, &one, b, impl_->b.value, a,
-                                     impl_->a.value, &zero, c, impl_->c.value, c, impl_->c.value,
+                                     impl_->a.value, &impl_->beta, c, impl_->c.value, c, impl_->c.value,
                                      &impl_->choice.algo, scratch, workspace_bytes,
                                      static_cast<cudaStream_t>(native_stream(space))));
 }

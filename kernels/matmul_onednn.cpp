@@ -21,20 +21,25 @@ dnnl::memory::data_type data_type(DType t) {
   return t == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-dnnl::matmul::primitive_desc describe(const MatmulSizes& s, DType type, DType result) {
+dnnl::matmul::primitive_desc describe(const MatmulSizes& s, DType type, DType result, bool add) {
   const dnnl::memory::desc a({s.m, s.k}, data_type(type), s.a_transposed ? Tag::ba : Tag::ab);
   const dnnl::memory::desc b({s.k, s.n}, data_type(type), s.b_transposed ? Tag::ba : Tag::ab);
   const dnnl::memory::desc c({s.m, s.n}, data_type(result), Tag::ab);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);  // the environment could ask for bf16 inside fp32
+  if (add) {
+    dnnl::post_ops after;
+    after.append_sum(1);
+    attributes.set_post_ops(after);
+  }
   return dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, c), attributes, cpu());
 }
 
 bool has_bf16() {
   static const bool yes = [] {
     try {
-      describe({1, 1, 1, false, false}, DType::bf16, DType::f32);
+      describe({1, 1, 1, false, false}, DType::bf16, DType::f32, false);
       return true;
     } catch (const dnnl::error&) {
       return false;
@@ -54,7 +59,8 @@ struct Matmul::Impl {
       : spec(matmul),
         sizes(sizes_of(matmul)),
         widened(matmul.type == DType::bf16 && !has_bf16()),
-        descriptor(describe(sizes, widened ? DType::f32 : matmul.type, widened ? DType::f32 : matmul.result)),
+        descriptor(describe(sizes, widened ? DType::f32 : matmul.type, widened ? DType::f32 : matmul.result,
+                            matmul.add)),
         primitive(descriptor),
         stream(cpu()),
         a(descriptor.src_desc(), cpu(), nullptr),
@@ -97,6 +103,7 @@ struct Matmul::Impl {
     cast(space, sizes.k * sizes.n, DType::bf16, b_data, DType::f32, wide_b);
     if (spec.result == DType::f32) return execute(wide_a, wide_b, c_data, scratch);
     std::byte* wide_c = wide_b + wide_bytes(sizes.k * sizes.n);
+    if (spec.add) cast(space, sizes.m * sizes.n, DType::bf16, c_data, DType::f32, wide_c);
     execute(wide_a, wide_b, wide_c, scratch);
     cast(space, sizes.m * sizes.n, DType::f32, wide_c, DType::bf16, c_data);
   }

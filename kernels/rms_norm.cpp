@@ -51,6 +51,7 @@ struct Backward {
   const T* w;
   const float* rstd;
   const T* dy;
+  const T* sum;
   T* dx;
   float* partial;  ///< [blocks, dim]
 
@@ -71,12 +72,19 @@ struct Backward {
     const float dot = lanes.sum(
         shape.dim, [&](std::int64_t c) { return to_float(grad[c]) * to_float(w[c]) * to_float(in[c]); });
     const float pull = dot * scale * scale / static_cast<float>(shape.dim);
-    lanes.each(shape.dim, [&](std::int64_t c) {
+    const auto gradient = [&](std::int64_t c) {
       const float value = to_float(in[c]);
       const float g = to_float(grad[c]);
       dw[c] += g * (value * scale);
-      out[c] = from_float<T>(scale * (g * to_float(w[c]) - value * pull));
-    });
+      return scale * (g * to_float(w[c]) - value * pull);
+    };
+    if (sum == nullptr) {
+      lanes.each(shape.dim, [&](std::int64_t c) { out[c] = from_float<T>(gradient(c)); });
+    } else {
+      const T* before = sum + row * shape.dim;
+      lanes.each(shape.dim,
+                 [&](std::int64_t c) { out[c] = from_float<T>(to_float(before[c]) + gradient(c)); });
+    }
   }
 };
 
@@ -114,7 +122,7 @@ void rms_norm_grad(Space& space, RowShape shape, DType t, const RmsNormGrad& gra
     for_each_row(space, "weft::rms_norm::backward", blocks,
                  Backward<T>{shape, rows_per_block(shape.rows), static_cast<const T*>(grad.x),
                              static_cast<const T*>(grad.w), grad.rstd, static_cast<const T*>(grad.dy),
-                             static_cast<T*>(grad.dx), partial});
+                             static_cast<const T*>(grad.sum), static_cast<T*>(grad.dx), partial});
   });
   with_float_type("rms_norm_grad", grad.dw_type, [&](auto type) {
     using G = decltype(type);

@@ -20,12 +20,13 @@ struct RowShape {
 void rms_norm(Space& space, RowShape shape, DType t, const void* x, const void* w, float eps, void* y,
               float* rstd);
 
-/// Operands of rms_norm_grad. x, dy, dx [rows, dim] and w [dim] of the call's type; dx may be dy.
+/// Operands of rms_norm_grad. x, dy, dx, sum [rows, dim] and w [dim] of the call's type; dx may be dy or sum.
 struct RmsNormGrad {
   const void* x;
   const void* w;
   const float* rstd;  ///< [rows], from the forward pass
   const void* dy;
+  const void* sum;  ///< what is added to dx before it is rounded, or null
   void* dx;
   void* dw;       ///< [dim] of dw_type, written
   DType dw_type;  ///< f32 or bf16

@@ -43,8 +43,8 @@ class Binding {
                 eps = real(Attr::eps), y = out(0),
                 rstd = out<float>(1)] { kernels::rms_norm(space, shape, t, x, w, eps, y, rstd); };
       case Op::rms_norm_grad: return rms_norm_grad(t);
+      case Op::matmul_dgrad: return matmul_dgrad();
       case Op::matmul:
-      case Op::matmul_dgrad:
       case Op::matmul_wgrad:
         return [&space, &matmul = device_.matmuls.get(matmul_spec(graph_, node_)), a = in(0), b = in(1),
                 c = out(0), s] { matmul.run(space, a, b, c, s); };
@@ -128,6 +128,7 @@ class Binding {
   const T* in(std::size_t i) const {
     return reinterpret_cast<const T*>(locate_(node_.inputs[i]));
   }
+  const std::byte* in_or_null(std::size_t i) const { return i < node_.inputs.size() ? in(i) : nullptr; }
   template <class T = std::byte>
   T* out(std::size_t i) const {
     return reinterpret_cast<T*>(locate_(node_.outputs[i]));
@@ -136,8 +137,16 @@ class Binding {
   std::int64_t elements(ValueId v) const { return graph_.local_elements(v); }
   float real(Attr attr) const { return static_cast<float>(node_.attributes.real(attr)); }
 
+  Kernel matmul_dgrad() const {
+    const std::byte* const sum = in_or_null(2);
+    if (sum != nullptr && sum != out(0)) throw std::logic_error("matmul_dgrad adds in place");
+    return [&space = device_.space, &matmul = device_.matmuls.get(matmul_spec(graph_, node_)), dy = in(0),
+            w = in(1), dx = out(0), s = scratch_] { matmul.run(space, dy, w, dx, s); };
+  }
+
   Kernel rms_norm_grad(DType t) const {
-    const kernels::RmsNormGrad g{in(0), in(1), in<float>(2), in(3), out(0), out(1), out_type(1), scratch_};
+    const kernels::RmsNormGrad g{in(0),  in(1),  in<float>(2), in(3),   in_or_null(4),
+                                 out(0), out(1), out_type(1),  scratch_};
     return [&space = device_.space, shape = row_shape(graph_, node_.inputs[0]), t, g] {
       kernels::rms_norm_grad(space, shape, t, g);
     };

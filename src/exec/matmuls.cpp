@@ -14,6 +14,7 @@ kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
       spec.form = kernels::MatmulForm::dgrad;
       spec.out = a_last;
       spec.in = graph.value(b).type.shape[1];
+      spec.add = node.inputs.size() > 2;
       break;
     case ir::Op::matmul_wgrad:
       spec.form = kernels::MatmulForm::wgrad;
@@ -30,7 +31,7 @@ kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
 }
 
 kernels::Matmul& Matmuls::get(const kernels::MatmulSpec& s) {
-  auto& matmul = by_spec_[Key{static_cast<int>(s.form), s.rows, s.in, s.out, s.type, s.result}];
+  auto& matmul = by_spec_[Key{static_cast<int>(s.form), s.rows, s.in, s.out, s.type, s.result, s.add}];
   if (!matmul) matmul = std::make_unique<kernels::Matmul>(s);
   return *matmul;
 }

@@ -17,7 +17,7 @@ class Matmuls {
   kernels::Matmul& get(const kernels::MatmulSpec& spec);
 
  private:
-  using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, DType, DType>;
+  using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, DType, DType, bool>;
   std::map<Key, std::unique_ptr<kernels::Matmul>> by_spec_;
 };
 

@@ -18,51 +18,90 @@ std::string grad_name(const ir::Graph& graph, ValueId value) {
   return name.substr(0, name.find('#')) + ".grad";
 }
 
-std::vector<ValueId> matmul_grad(Builder& b, const ir::Node& node, ValueId dy) {
-  const ValueId x = node.inputs[0], w = node.inputs[1];
-  const ValueId dx = b.emit_one(Op::matmul_dgrad, node.module, {dy, w}, grad_name(b.graph(), x));
-  const ValueId dw = b.emit_one(Op::matmul_wgrad, node.module, {dy, x}, grad_name(b.graph(), w));
-  return {dx, dw};
-}
+/// Gradients of a node's inputs, each added to what the input has so far.
+class Gradients {
+ public:
+  Gradients(Builder& b, const ir::Node& node, std::span<const ValueId> output_gradients,
+            std::span<const ValueId> so_far)
+      : b_(b), node_(node), dy_(output_gradients[0]), so_far_(so_far.begin(), so_far.end()) {}
 
-std::vector<ValueId> embedding_grad(Builder& b, const ir::Node& node, ValueId dy) {
-  const double vocab = static_cast<double>(b.graph().value(node.inputs[1]).type.shape[0]);
-  const ValueId table = b.emit_one(Op::embedding_grad, node.module, {node.inputs[0], dy},
-                                   grad_name(b.graph(), node.inputs[1]), {{Attr::vocab, vocab}});
-  return {{}, table};
-}
+  std::vector<ValueId> of_inputs() {
+    const std::vector<ValueId>& in = node_.inputs;
+    const std::vector<ValueId>& out = node_.outputs;
+    switch (node_.op) {
+      case Op::embedding: return {{}, added(1, embedding_table())};
+      case Op::rms_norm: return rms_norm();
+      case Op::matmul: return matmul();
+      case Op::rope: return {added(0, rope()), {}, {}};
+      case Op::attention:
+        return all_added(b_.emit(Op::attention_grad, node_.module, {in[0], in[1], in[2], out[0], out[1], dy_},
+                                 {name(0), name(1), name(2)}, node_.attributes));
+      case Op::swiglu:
+        return all_added(b_.emit(Op::swiglu_grad, node_.module, {in[0], in[1], dy_}, {name(0), name(1)}));
+      case Op::add: return all_added({dy_, dy_});
+      case Op::cross_entropy:
+        return {added(0, b_.emit_one(Op::cross_entropy_grad, node_.module, {in[0], in[1], out[0]}, name(0))),
+                {}};
+      default: throw std::logic_error(fmt::format("{} has no derivative", name_of(node_.op)));
+    }
+  }
 
-std::vector<ValueId> rope_grad(Builder& b, const ir::Node& node, ValueId dy) {
-  ir::Attributes attributes = node.attributes;
-  attributes.set(Attr::inverse, 1);
-  const ValueId dx = b.emit_one(Op::rope, node.module, {dy, node.inputs[1], node.inputs[2]},
-                                grad_name(b.graph(), node.inputs[0]), attributes);
-  return {dx, {}, {}};
-}
+ private:
+  std::string name(std::size_t input) const { return grad_name(b_.graph(), node_.inputs[input]); }
+
+  ValueId added(std::size_t input, ValueId gradient) {
+    if (so_far_[input].valid())
+      gradient = b_.emit_one(Op::add, node_.module, {so_far_[input], gradient}, name(input));
+    for (std::size_t i = input + 1; i < so_far_.size(); ++i)  // a value that the node reads twice
+      if (node_.inputs[i] == node_.inputs[input]) so_far_[i] = gradient;
+    return gradient;
+  }
+  std::vector<ValueId> all_added(std::vector<ValueId> gradients) {
+    for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = added(i, gradients[i]);
+    return gradients;
+  }
+  /// Operands of an operation that adds to input 0's gradient itself: one rounding and one pass over memory
+  /// less.
+  std::vector<ValueId> with_sum(std::vector<ValueId> operands) const {
+    if (so_far_[0].valid()) operands.push_back(so_far_[0]);
+    return operands;
+  }
+
+  std::vector<ValueId> rms_norm() {
+    const ValueId x = node_.inputs[0], w = node_.inputs[1], rstd = node_.outputs[1];
+    std::vector<ValueId> gradients =
+        b_.emit(Op::rms_norm_grad, node_.module, with_sum({x, w, rstd, dy_}), {name(0), name(1)});
+    gradients[1] = added(1, gradients[1]);
+    return gradients;
+  }
+  std::vector<ValueId> matmul() {
+    const ValueId x = node_.inputs[0], w = node_.inputs[1];
+    const ValueId dx = b_.emit_one(Op::matmul_dgrad, node_.module, with_sum({dy_, w}), name(0));
+    return {dx, added(1, b_.emit_one(Op::matmul_wgrad, node_.module, {dy_, x}, name(1)))};
+  }
+  ValueId embedding_table() {
+    const double vocab = static_cast<double>(b_.graph().value(node_.inputs[1]).type.shape[0]);
+    return b_.emit_one(Op::embedding_grad, node_.module, {node_.inputs[0], dy_}, name(1),
+                       {{Attr::vocab, vocab}});
+  }
+  ValueId rope() {
+    ir::Attributes attributes = node_.attributes;
+    attributes.set(Attr::inverse, 1);
+    return b_.emit_one(Op::rope, node_.module, {dy_, node_.inputs[1], node_.inputs[2]}, name(0), attributes);
+  }
+
+  Builder& b_;
+  const ir::Node& node_;
+  ValueId dy_;
+  std::vector<ValueId> so_far_;
+};
 
 }  // namespace
 
 std::vector<ValueId> differentiate(Builder& b, const ir::Node& node,
-                                   std::span<const ValueId> output_gradients) {
-  const std::vector<ValueId> in = node.inputs;
-  const std::vector<ValueId> out = node.outputs;
-  const ValueId dy = output_gradients[0];
-  const auto name = [&](std::size_t i) { return grad_name(b.graph(), in[i]); };
-  switch (node.op) {
-    case Op::embedding: return embedding_grad(b, node, dy);
-    case Op::rms_norm:
-      return b.emit(Op::rms_norm_grad, node.module, {in[0], in[1], out[1], dy}, {name(0), name(1)});
-    case Op::matmul: return matmul_grad(b, node, dy);
-    case Op::rope: return rope_grad(b, node, dy);
-    case Op::attention:
-      return b.emit(Op::attention_grad, node.module, {in[0], in[1], in[2], out[0], out[1], dy},
-                    {name(0), name(1), name(2)}, node.attributes);
-    case Op::swiglu: return b.emit(Op::swiglu_grad, node.module, {in[0], in[1], dy}, {name(0), name(1)});
-    case Op::add: return {dy, dy};
-    case Op::cross_entropy:
-      return {b.emit_one(Op::cross_entropy_grad, node.module, {in[0], in[1], out[0]}, name(0)), {}};
-    default: throw std::logic_error(fmt::format("{} has no derivative", name_of(node.op)));
-  }
+                                   std::span<const ValueId> output_gradients,
+                                   std::span<const ValueId> so_far) {
+  return Gradients(b, node, output_gradients, so_far).of_inputs();
 }
 
 }  // namespace weft::ops

@@ -24,7 +24,7 @@ class Rule {
       case Op::embedding: return embedding();
       case Op::embedding_grad: return embedding_grad();
       case Op::rms_norm: return rms_norm();
-      case Op::rms_norm_grad: count(4); return {in(0), in(1)};
+      case Op::rms_norm_grad: return rms_norm_grad();
       case Op::matmul: return matmul();
       case Op::matmul_dgrad: return matmul_dgrad();
       case Op::matmul_wgrad: return matmul_wgrad();
@@ -102,6 +102,11 @@ class Rule {
     equal(in(0).shape[2], in(1).shape[0]);
     return {in(0), {DType::f32, {in(0).shape[0], in(0).shape[1]}}};
   }
+  std::vector<Type> rms_norm_grad() const {  // x, w, rstd, dy and, optionally, what dx is added to
+    if (inputs_.size() != 5) count(4);
+    for (std::size_t i = 3; i < inputs_.size(); ++i) same(in(i), in(0));
+    return {in(0), in(1)};
+  }
   std::vector<Type> matmul() const {
     count(2);
     rank(0, 3);
@@ -109,12 +114,14 @@ class Rule {
     equal(in(0).shape[2], in(1).shape[1]);
     return {{in(0).dtype, {in(0).shape[0], in(0).shape[1], in(1).shape[0]}}};
   }
-  std::vector<Type> matmul_dgrad() const {
-    count(2);
+  std::vector<Type> matmul_dgrad() const {  // dy[B,T,N], w[N,C] and, optionally, what dx is added to
+    if (inputs_.size() != 3) count(2);
     rank(0, 3);
     rank(1, 2);
     equal(in(0).shape[2], in(1).shape[0]);
-    return {{in(0).dtype, {in(0).shape[0], in(0).shape[1], in(1).shape[1]}}};
+    Type dx{in(0).dtype, {in(0).shape[0], in(0).shape[1], in(1).shape[1]}};
+    if (inputs_.size() == 3) same(in(2), dx);
+    return {std::move(dx)};
   }
   std::vector<Type> matmul_wgrad() const {  // dy[B,T,N], x[B,T,C]
     count(2);

@@ -50,23 +50,21 @@ class Autodiff {
     std::vector<ValueId> output_gradients;
     bool any = node.op == Op::cross_entropy;  // where every backward starts
     for (ValueId output : node.outputs) {
-      const auto it = gradients_.find(output);
-      output_gradients.push_back(it == gradients_.end() ? ValueId{} : it->second);
+      output_gradients.push_back(gradient_of(output));
       any = any || output_gradients.back().valid();
     }
     if (!any) return;
-    const std::vector<ValueId> input_gradients = ops::differentiate(builder_, node, output_gradients);
+    // A value with several uses gets the sum of their gradients, in the order of the reversed program.
+    std::vector<ValueId> so_far;
+    for (ValueId input : node.inputs) so_far.push_back(gradient_of(input));
+    const std::vector<ValueId> sums = ops::differentiate(builder_, node, output_gradients, so_far);
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (input_gradients[i].valid()) contribute(node, node.inputs[i], input_gradients[i]);
+      if (sums[i].valid()) gradients_[node.inputs[i]] = sums[i];
   }
 
-  /// A value with several uses gets the sum of their gradients, in the order of the reversed program.
-  void contribute(const Node& node, ValueId value, ValueId gradient) {
-    const auto [it, first] = gradients_.emplace(value, gradient);
-    if (first) return;
-    const std::string& name = after_.value(value).name;
-    it->second = builder_.emit_one(Op::add, node.module, {it->second, gradient},
-                                   name.substr(0, name.find('#')) + ".grad");
+  ValueId gradient_of(ValueId value) const {
+    const auto it = gradients_.find(value);
+    return it == gradients_.end() ? ValueId{} : it->second;
   }
 
   /// The gradients of a unit's parameters are written into one flat unit, which is added onto the unit's

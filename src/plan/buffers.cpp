@@ -20,11 +20,14 @@ std::vector<std::pair<int, int>> in_place_choices(Op op) {
     case Op::all_reduce: return {{0, 0}};
     case Op::swiglu_grad: return {{0, 0}, {1, 1}};
     case Op::sum_squares: return {{0, 1}};
+    case Op::rms_norm_grad: return {{0, 4}};
+    case Op::matmul_dgrad: return {{0, 2}};
     default: return {};
   }
 }
-bool must_be_in_place(Op op) {
-  return op == Op::sum_squares || op == Op::all_reduce;
+bool must_be_in_place(const Node& node) {
+  return node.op == Op::sum_squares || node.op == Op::all_reduce ||
+         (node.op == Op::matmul_dgrad && node.inputs.size() == 3);
 }
 
 class Assigner {
@@ -115,7 +118,7 @@ class Assigner {
     if (whole.valid()) {
       place_part(id, whole);
     } else if (table_.buffer_of[id.index()] < 0 && !take_over(node, static_cast<int>(output))) {
-      if (must_be_in_place(node.op))
+      if (must_be_in_place(node))
         throw std::logic_error("'" + value.name +
                                "' must be updated in place, but its operand is needed later");
       table_.buffer_of[id.index()] = new_buffer(id);
@@ -142,6 +145,7 @@ class Assigner {
   bool take_over(const Node& node, int output) {
     const ValueId id = node.outputs[static_cast<std::size_t>(output)];
     for (const auto& [to, from] : in_place_choices(node.op)) {
+      if (static_cast<std::size_t>(from) >= node.inputs.size()) continue;
       const ValueId operand = node.inputs[static_cast<std::size_t>(from)];
       const std::size_t o = operand.index();
       const int buffer = table_.buffer_of[o];

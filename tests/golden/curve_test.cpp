@@ -4,7 +4,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "support/golden.hpp"
 #include "support/kokkos_environment.hpp"
@@ -68,7 +70,6 @@ std::vector<std::string> settings(const std::string& group) {
 struct Distance {
   double loss = 0, norm = 0;          ///< the maximum over the curve
   double loss_rms = 0, norm_rms = 0;  ///< the root mean square over the curve
-  double parameters = 0;              ///< of the final tensors, the worst
 };
 
 struct Points {
@@ -94,39 +95,51 @@ Distance distance(const Points& curve, const Points& reference) {
   return d;
 }
 
-/// Trains as PyTorch did, with `changes` to the deck.
-Distance distance(const std::string& group, std::vector<std::string> changes) {
-  std::vector<std::string> sets = settings(group);
-  sets.insert(sets.end(), changes.begin(), changes.end());
-  Deck deck = test::small_deck(sets);
-  const auto world = comm::make_self_world();
-  train::Trainer trainer(deck, *world, std::make_unique<GoldenBatches>(group, deck.data.batch));
-  for (const std::string& path : file().children(group + "/initial"))
-    trainer.state().set_parameter(path, file().f32(group + "/initial/" + path));
-  trainer.state().publish();
-  const Points reference = torch(group, "f32");
-  Points curve;
-  for (std::size_t step = 0; step < reference.losses.size(); ++step) {
-    const train::StepMetrics m = trainer.train_step();
-    curve.losses.push_back(m.loss);
-    curve.norms.push_back(*m.grad_norm);
-  }
-  Distance d = distance(curve, reference);
-  for (const std::string& path : file().children(group + "/final")) {
-    const std::vector<float> expected = file().f32(group + "/final/" + path),
-                             actual = trainer.state().parameter(path);
-    double difference = 0, norm = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      difference += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
-      norm += std::pow(static_cast<double>(expected[i]), 2);
+/// A training as PyTorch did it, with `changes` to the deck.
+class Training {
+ public:
+  Training(std::string group, const std::vector<std::string>& changes) : group_(std::move(group)) {
+    std::vector<std::string> sets = settings(group_);
+    sets.insert(sets.end(), changes.begin(), changes.end());
+    const Deck deck = test::small_deck(sets);
+    trainer_ = std::make_unique<train::Trainer>(deck, *world_,
+                                                std::make_unique<GoldenBatches>(group_, deck.data.batch));
+    for (const std::string& path : file().children(group_ + "/initial"))
+      trainer_->state().set_parameter(path, file().f32(group_ + "/initial/" + path));
+    trainer_->state().publish();
+    for (std::int64_t step = 0; step < deck.run.steps; ++step) {
+      const train::StepMetrics m = trainer_->train_step();
+      curve_.losses.push_back(m.loss);
+      curve_.norms.push_back(*m.grad_norm);
     }
-    d.parameters = std::max(d.parameters, std::sqrt(difference / norm));
   }
-  return d;
-}
+
+  Distance from_fp32() const { return distance(curve_, torch(group_, "f32")); }
+  /// Of the final tensors, the worst; relative to the tensor's norm.
+  double parameters_from_fp32() {
+    double worst = 0;
+    for (const std::string& path : file().children(group_ + "/final")) {
+      const std::vector<float> expected = file().f32(group_ + "/final/" + path),
+                               actual = trainer_->state().parameter(path);
+      double difference = 0, norm = 0;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        difference += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
+        norm += std::pow(static_cast<double>(expected[i]), 2);
+      }
+      worst = std::max(worst, std::sqrt(difference / norm));
+    }
+    return worst;
+  }
+
+ private:
+  std::string group_;
+  std::unique_ptr<comm::World> world_ = comm::make_self_world();
+  std::unique_ptr<train::Trainer> trainer_;
+  Points curve_;
+};
 
 std::vector<std::string> extra(const std::string& group) {
-  if (group != "tied") return {};
+  if (group.find("untied") != std::string::npos) return {};
   const auto attr = [&](const char* name) { return file().attr(group, name); };
   return {"model.tie_embeddings=true",
           fmt::format("model.rope_scaling.factor={}", attr("rope_scaling_factor")),
@@ -137,39 +150,24 @@ std::vector<std::string> extra(const std::string& group) {
 
 class Curve : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Curve, Fp32) {
-  const std::string group = GetParam();
-  const Distance d = distance(group, extra(group));
+void expect_pytorchs_curve(const std::string& group, const std::vector<std::string>& sets) {
+  Training run(group, sets);
+  const Distance d = run.from_fp32();
   EXPECT_LT(d.loss, 1e-6);
   EXPECT_LT(d.norm, 1e-6);
-  EXPECT_LT(d.parameters, 1e-5);
+  EXPECT_LT(run.parameters_from_fp32(), 1e-5);
+}
+
+TEST_P(Curve, Fp32) {
+  const std::string group = GetParam();
+  expect_pytorchs_curve(group, extra(group));
 }
 
 TEST_P(Curve, Fp32InMicrobatches) {
   const std::string group = GetParam();
   std::vector<std::string> sets = extra(group);
-  sets.push_back("data.batch=1");
-  const Distance d = distance(group, sets);
-  EXPECT_LT(d.loss, 1e-6);
-  EXPECT_LT(d.norm, 1e-6);
-  EXPECT_LT(d.parameters, 1e-5);
-}
-
-/// As close to PyTorch's fp32 curve as PyTorch's bf16 is. Rounding noise is a draw: the maximum of twenty
-/// points of one run differs by a third between two equally good runs (PyTorch's with other microbatches,
-/// Weft's with other batches), so it is held against the larger of PyTorch's two and that third; the root
-/// mean square, which hardly varies, has a tenth.
-TEST_P(Curve, Bf16) {
-  const std::string group = GetParam();
-  std::vector<std::string> sets = extra(group);
-  sets.push_back("precision.params=bf16");
-  const Distance weft = distance(group, sets);
-  const Distance one = distance(torch(group, "bf16"), torch(group, "f32"));
-  const Distance two = distance(torch(group, "bf16_microbatches"), torch(group, "f32"));
-  EXPECT_LE(weft.loss, 1.33 * std::max(one.loss, two.loss));
-  EXPECT_LE(weft.norm, 1.33 * std::max(one.norm, two.norm));
-  EXPECT_LE(weft.loss_rms, 1.1 * std::max(one.loss_rms, two.loss_rms));
-  EXPECT_LE(weft.norm_rms, 1.1 * std::max(one.norm_rms, two.norm_rms));
+  sets.emplace_back("data.batch=1");
+  expect_pytorchs_curve(group, sets);
 }
 
 /// What the tolerances are worth: each mistake lies far outside of them, in Weft as in PyTorch.
@@ -178,9 +176,53 @@ TEST_P(Curve, MistakesShow) {
   for (const char* mistake : {"optimizer.eps=1e-8", "model.norm_eps=1e-6", "optimizer.weight_decay=0",
                               "optimizer.clip=0", "model.rope_theta=20000"}) {
     std::vector<std::string> sets = extra(group);
-    sets.push_back(mistake);
-    const Distance d = distance(group, sets);
-    EXPECT_GT(std::max({d.loss / 1e-6, d.norm / 1e-6, d.parameters / 1e-5}), 3) << mistake;
+    sets.emplace_back(mistake);
+    Training run(group, sets);
+    const Distance d = run.from_fp32();
+    EXPECT_GT(std::max({d.loss / 1e-6, d.norm / 1e-6, run.parameters_from_fp32() / 1e-5}), 3) << mistake;
+  }
+}
+
+const std::map<std::string, double Distance::*> fields{{"loss", &Distance::loss},
+                                                       {"grad_norm", &Distance::norm},
+                                                       {"loss_rms", &Distance::loss_rms},
+                                                       {"grad_norm_rms", &Distance::norm_rms}};
+
+double largest(const std::vector<Distance>& runs, double Distance::*field) {
+  double most = 0;
+  for (const Distance& d : runs) most = std::max(most, d.*field);
+  return most;
+}
+double mean(const std::vector<Distance>& runs, double Distance::*field) {
+  double sum = 0;
+  for (const Distance& d : runs) sum += d.*field;
+  return sum / static_cast<double>(runs.size());
+}
+
+/// As close to PyTorch's fp32 curve as PyTorch's bf16 is. Most of that distance is the rounding of the
+/// weights (variant bf16_weights), and the trajectory amplifies the noise: equally good runs differ by a
+/// factor of two, so that no single one says much. Over 24 draws of tokens Weft's mean and its farthest run
+/// are not beyond PyTorch's; a twentieth is for processors on which the matmul library sums in another order.
+TEST(Bf16Curve, IsNotFartherFromFp32ThanPyTorchs) {
+  std::vector<Distance> weft, pytorch;
+  for (const std::string& draw : file().children("bf16")) {
+    const std::string group = "bf16/" + draw;
+    std::vector<std::string> sets = extra(group);
+    sets.emplace_back("precision.params=bf16");
+    weft.push_back(Training(group, sets).from_fp32());
+    for (const std::string& variant : file().children(group + "/bf16"))
+      pytorch.push_back(distance(torch(group, "bf16/" + variant), torch(group, "f32")));
+  }
+  ASSERT_EQ(weft.size(), 24U);
+  ASSERT_EQ(pytorch.size(), 144U);
+  for (const auto& [name, field] : fields) {
+    SCOPED_TRACE(name);
+    EXPECT_LE(mean(weft, field), 1.05 * mean(pytorch, field));
+    EXPECT_LE(largest(weft, field), 1.05 * largest(pytorch, field));
+    EXPECT_GE(mean(weft, field), 0.5 * mean(pytorch, field)) << "is this bf16?";
+    RecordProperty(name,
+                   fmt::format("mean {:.3g} (PyTorch {:.3g}), largest {:.3g} ({:.3g})", mean(weft, field),
+                               mean(pytorch, field), largest(weft, field), largest(pytorch, field)));
   }
 }
 

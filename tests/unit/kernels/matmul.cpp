@@ -26,12 +26,16 @@ void check(const MatmulSpec& spec) {
                                   << spec.in << " out " << spec.out);
   const Operands n = elements(spec);
   const Array a = random(n.a, spec.type, 1), b = random(n.b, spec.type, 2);
-  const Device a_device(a, spec.type), b_device(b, spec.type),
-      c(n.c, spec.result);  // c is full of NaNs: beta is 0
+  const Array before = random(n.c, spec.result, 3);
+  Array expected = reference::matmul(spec, a, b);
+  if (spec.add)
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+  const Device a_device(a, spec.type), b_device(b, spec.type);
+  const Device c = spec.add ? Device(before, spec.result) : Device(n.c, spec.result);  // NaNs: beta is 0
   Matmul matmul(spec);
   const Buffer work = scratch(matmul.scratch_bytes());
   matmul.run(space(), a_device.data(), b_device.data(), c.data(), work.data());
-  EXPECT_TRUE(close(c.read(), reference::matmul(spec, a, b), tolerance(spec.result, 1e-5)));
+  EXPECT_TRUE(close(c.read(), expected, tolerance(spec.result, 1e-5)));
 }
 
 constexpr MatmulForm forms[] = {MatmulForm::forward, MatmulForm::dgrad, MatmulForm::wgrad};
@@ -44,12 +48,14 @@ TEST(Matmul, EveryFormAndTypeAtOddSizes) {
           check({form, rows, in, out, DType::f32, DType::f32});
           check({form, rows, in, out, DType::bf16, DType::bf16});
           check({form, rows, in, out, DType::bf16, DType::f32});
+          for (DType t : float_types) check({form, rows, in, out, t, t, true});
         }
 }
 
 TEST(Matmul, LargerThanABlock) {
   for (MatmulForm form : forms)
-    for (DType t : float_types) check({form, 257, 300, 129, t, t});
+    for (DType t : float_types)
+      for (bool add : {false, true}) check({form, 257, 300, 129, t, t, add});
 }
 
 TEST(Matmul, FloatIsNotRoundedToBfloat) {

@@ -69,12 +69,22 @@ TEST(RmsNorm, BackwardMatchesTheReference) {
     const Device x_device(x, c.t), w_device(w, c.t), dy_device(dy, c.t), rstd(forward.rstd, DType::f32);
     const Device dx(n, c.t), dw(c.shape.dim, DType::f32);
     const Buffer partial = scratch(rms_norm_grad_scratch_bytes(c.shape));
-    rms_norm_grad(space(), c.shape, c.t,
-                  {x_device.data(), w_device.data(), rstd.as<float>(), dy_device.data(), dx.data(), dw.data(),
-                   DType::f32, partial.data()});
+    RmsNormGrad grad{x_device.data(), w_device.data(), rstd.as<float>(), dy_device.data(), nullptr,
+                     dx.data(),       dw.data(),       DType::f32,       partial.data()};
+    rms_norm_grad(space(), c.shape, c.t, grad);
     const auto expected = reference::rms_norm_grad(c.shape, x, w, static_cast<double>(eps), dy);
     // dx of a single element cancels: what remains is the rounding of its terms.
     EXPECT_TRUE(close(dx.read(), expected.dx, c.shape.dim == 1 ? 0.3 : tolerance(c.t, 1e-5)));
+    EXPECT_TRUE(close(dw.read(), expected.dw, 1e-5));
+
+    // Onto a sum, in its place.
+    Array total = random(n, c.t, 4);
+    const Device sum(total, c.t);
+    for (std::size_t i = 0; i < total.size(); ++i) total[i] += expected.dx[i];
+    grad.sum = sum.data();
+    grad.dx = sum.data();
+    rms_norm_grad(space(), c.shape, c.t, grad);
+    EXPECT_TRUE(close(sum.read(), total, tolerance(c.t, 1e-5)));
     EXPECT_TRUE(close(dw.read(), expected.dw, 1e-5));
   }
 }

@@ -48,9 +48,9 @@ std::uint64_t hash_rms_norm(DType t, std::uint64_t hash) {
   const Device rstd(1000, DType::f32), dx(n, t), dw(129, DType::f32);
   rms_norm(space(), shape, t, x.data(), w.data(), 1e-5f, y.data(), rstd.as<float>());
   const Buffer work = scratch(rms_norm_grad_scratch_bytes(shape));
-  rms_norm_grad(
-      space(), shape, t,
-      {x.data(), w.data(), rstd.as<float>(), dy.data(), dx.data(), dw.data(), DType::f32, work.data()});
+  rms_norm_grad(space(), shape, t,
+                {x.data(), w.data(), rstd.as<float>(), dy.data(), nullptr, dx.data(), dw.data(), DType::f32,
+                 work.data()});
   for (const Device* d : {&y, &rstd, &dx, &dw}) hash = hash_of(*d, hash);
   return hash;
 }
