@@ -29,9 +29,14 @@ print("weft", rate, max(r["rss_bytes"] for r in steps) / 2**20)
 PY
 }
 
-run_peer() { # PEER
-  "$python" -m torch.distributed.run --nproc-per-node 2 perf/peers/torch_llama.py --mode "$1" --dtype "$dtype" --reduce "$wire" \
-    --steps "$steps" --skip "$skip" >"$out/json" 2>"$out/log" || { cat "$out/log" >&2; exit 1; }
+run_peer() { # PEER; PyTorch's compiled FSDP2 aborts now and then at its start
+  local try
+  for try in 1 2 3; do
+    if "$python" -m torch.distributed.run --nproc-per-node 2 perf/peers/torch_llama.py --mode "$1" --dtype "$dtype" --reduce "$wire" \
+      --steps "$steps" --skip "$skip" >"$out/json" 2>"$out/log"; then break; fi
+    echo "$1 failed (try $try): $(grep -m 1 -E 'terminate|Error' "$out/log")" >&2
+    [ "$try" -lt 3 ] || { cat "$out/log" >&2; exit 1; }
+  done
   "$python" -c 'import json, sys; r = json.loads(sys.stdin.readlines()[-1]); print(r["mode"], r["tok_s"], r["rss_mib"])' <"$out/json"
 }
 

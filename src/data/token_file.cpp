@@ -188,6 +188,13 @@ void check_vocabulary(const TokenFile& file, std::int64_t model_vocab) {
                 file.path(), file.vocab(), model_vocab, file.vocab());
 }
 
+void check_same_tokenizer(const TokenFile& file, const TokenFile& other) {
+  WEFT_VALIDATE(file.tokenizer_hash() == other.tokenizer_hash(),
+                "{} was made by another tokenizer than {} (the ids mean other text); make both with the same "
+                "`weft data tokenize --model`",
+                file.path(), other.path());
+}
+
 void check_tokenizer(const TokenFile& file, const Tokenizer& tokenizer) {
   WEFT_VALIDATE(file.tokenizer_hash() == tokenizer.hash(),
                 "{} was written by another tokenizer ({}, hash {:016x}, not {}, hash {:016x}); give the "

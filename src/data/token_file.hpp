@@ -50,6 +50,9 @@ class TokenFile {
 /// Throws Error(bad_input) unless a model with `model_vocab` embeddings has one for each token of the file.
 void check_vocabulary(const TokenFile& file, std::int64_t model_vocab);
 
+/// Throws Error(bad_input) unless one tokenizer wrote both files.
+void check_same_tokenizer(const TokenFile& file, const TokenFile& other);
+
 /// Throws Error(bad_input) unless `tokenizer` is the one that wrote the file.
 void check_tokenizer(const TokenFile& file, const Tokenizer& tokenizer);
 

@@ -17,11 +17,7 @@ Windows::Windows(std::vector<TokenFile> files, std::int64_t seq) : files_(std::m
                   "{} has {} tokens (data.seq is {}, and a sample needs data.seq + 1); shorten data.seq or "
                   "give more text",
                   file.path(), file.tokens(), seq);
-    WEFT_VALIDATE(
-        file.tokenizer_hash() == files_[0].tokenizer_hash(),
-        "{} was made by another tokenizer than {} (its ids mean other text); make both with the same "
-        "`weft data tokenize --model`",
-        file.path(), files_[0].path());
+    check_same_tokenizer(file, files_[0]);
     ends_.push_back(end += windows);
   }
 }

@@ -16,6 +16,7 @@ class Windows {
   /// Throws Error(bad_input) when a file has no whole window, or is of another tokenizer than the first.
   Windows(std::vector<TokenFile> files, std::int64_t seq);
 
+  const std::vector<TokenFile>& files() const { return files_; }
   std::int64_t count() const { return ends_.back(); }
   std::int64_t seq() const { return seq_; }
   /// Copies window w: seq tokens, their targets and positions 0..seq-1.

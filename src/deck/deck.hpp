@@ -170,8 +170,13 @@ void validate(const Deck& deck);
 
 /// The resolved deck as TOML: every key, in the schema's order. Parsing it gives an equal deck.
 std::string print_deck(const Deck& deck);
-/// One "table.key VALUE -> VALUE" for each key that two decks set differently, in the schema's order.
-std::vector<std::string> changes(const Deck& from, const Deck& to);
+/// A key that two decks set differently, with its values as print_deck writes them.
+struct KeyChange {
+  std::string key;  ///< "table.name"
+  std::string from, to;
+};
+/// In the schema's order.
+std::vector<KeyChange> changes(const Deck& from, const Deck& to);
 /// Every key with type, default, range and meaning: for a terminal, and as docs/deck.md.
 std::string schema_text();
 std::string schema_markdown();

@@ -90,12 +90,12 @@ std::string print_deck(const Deck& deck) {
   return text;
 }
 
-std::vector<std::string> changes(const Deck& from, const Deck& to) {
-  std::vector<std::string> list;
+std::vector<KeyChange> changes(const Deck& from, const Deck& to) {
+  std::vector<KeyChange> list;
   for (const auto& key : deck::keys()) {
-    const std::string before = deck::value_text(key, from), after = deck::value_text(key, to);
-    if (before != after)
-      list.push_back(fmt::format("{}.{} {} -> {}", key.table(), key.name(), before, after));
+    KeyChange change{fmt::format("{}.{}", key.table(), key.name()), deck::value_text(key, from),
+                     deck::value_text(key, to)};
+    if (change.from != change.to) list.push_back(std::move(change));
   }
   return list;
 }

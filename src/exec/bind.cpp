@@ -137,11 +137,15 @@ class Binding {
   std::int64_t elements(ValueId v) const { return graph_.local_elements(v); }
   float real(Attr attr) const { return static_cast<float>(node_.attributes.real(attr)); }
 
+  /// A gradient that dx is added to stands in dx's place already, unless it is still needed elsewhere.
   Kernel matmul_dgrad() const {
     const std::byte* const sum = in_or_null(2);
-    if (sum != nullptr && sum != out(0)) throw std::logic_error("matmul_dgrad adds in place");
+    const auto bytes = static_cast<std::size_t>(graph_.local_bytes(node_.outputs[0]));
     return [&space = device_.space, &matmul = device_.matmuls.get(matmul_spec(graph_, node_)), dy = in(0),
-            w = in(1), dx = out(0), s = scratch_] { matmul.run(space, dy, w, dx, s); };
+            w = in(1), dx = out(0), s = scratch_, sum, bytes] {
+      if (sum != nullptr && sum != dx) kernels::copy(space, dx, sum, bytes);
+      matmul.run(space, dy, w, dx, s);
+    };
   }
 
   Kernel rms_norm_grad(DType t) const {

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace weft::ops {
 namespace {
@@ -62,8 +63,8 @@ class Gradients {
   }
   /// Operands of an operation that adds to input 0's gradient itself: one rounding and one pass over memory
   /// less.
-  std::vector<ValueId> with_sum(std::vector<ValueId> operands) const {
-    if (so_far_[0].valid()) operands.push_back(so_far_[0]);
+  std::vector<ValueId> with_sum(std::vector<ValueId> operands) {
+    if (so_far_[0].valid()) operands.push_back(std::exchange(so_far_[0], ValueId{}));
     return operands;
   }
 
@@ -71,13 +72,12 @@ class Gradients {
     const ValueId x = node_.inputs[0], w = node_.inputs[1], rstd = node_.outputs[1];
     std::vector<ValueId> gradients =
         b_.emit(Op::rms_norm_grad, node_.module, with_sum({x, w, rstd, dy_}), {name(0), name(1)});
-    gradients[1] = added(1, gradients[1]);
-    return gradients;
+    return all_added(std::move(gradients));
   }
   std::vector<ValueId> matmul() {
     const ValueId x = node_.inputs[0], w = node_.inputs[1];
     const ValueId dx = b_.emit_one(Op::matmul_dgrad, node_.module, with_sum({dy_, w}), name(0));
-    return {dx, added(1, b_.emit_one(Op::matmul_wgrad, node_.module, {dy_, x}, name(1)))};
+    return all_added({dx, b_.emit_one(Op::matmul_wgrad, node_.module, {dy_, x}, name(1))});
   }
   ValueId embedding_table() {
     const double vocab = static_cast<double>(b_.graph().value(node_.inputs[1]).type.shape[0]);
@@ -91,7 +91,7 @@ class Gradients {
   }
 
   Builder& b_;
-  const ir::Node& node_;
+  ir::Node node_;  // a copy: emitting moves the graph's nodes
   ValueId dy_;
   std::vector<ValueId> so_far_;
 };

@@ -25,9 +25,8 @@ std::vector<std::pair<int, int>> in_place_choices(Op op) {
     default: return {};
   }
 }
-bool must_be_in_place(const Node& node) {
-  return node.op == Op::sum_squares || node.op == Op::all_reduce ||
-         (node.op == Op::matmul_dgrad && node.inputs.size() == 3);
+bool must_be_in_place(Op op) {
+  return op == Op::sum_squares || op == Op::all_reduce;
 }
 
 class Assigner {
@@ -118,7 +117,7 @@ class Assigner {
     if (whole.valid()) {
       place_part(id, whole);
     } else if (table_.buffer_of[id.index()] < 0 && !take_over(node, static_cast<int>(output))) {
-      if (must_be_in_place(node))
+      if (must_be_in_place(node.op))
         throw std::logic_error("'" + value.name +
                                "' must be updated in place, but its operand is needed later");
       table_.buffer_of[id.index()] = new_buffer(id);
@@ -153,6 +152,7 @@ class Assigner {
       if (holder(operand) != operand ||
           table_.buffers[static_cast<std::size_t>(buffer)].bytes != aligned(graph_.local_bytes(id)))
         continue;
+      if (std::count(node.inputs.begin(), node.inputs.end(), operand) > 1) continue;  // read as another, too
       const bool dies_here = ir::is_collective(node.op) ? uses_[o] == 1 : last_use_[o] == place_;
       if (!dies_here) continue;
       table_.buffer_of[id.index()] = buffer;

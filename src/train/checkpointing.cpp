@@ -14,9 +14,14 @@
 namespace weft::train {
 namespace {
 
-/// Keys, or tables, whose change is another curve.
-constexpr std::array<std::string_view, 5> curve_keys{"run.steps ", "model.", "data.", "optimizer.",
-                                                     "precision."};
+/// Whether another value of the key, "table.name", is another curve of training losses.
+bool changes_curve(std::string_view key) {
+  constexpr std::array<std::string_view, 4> tables{"model.", "data.", "optimizer.", "precision."};
+  constexpr std::array<std::string_view, 2> without{"model.init_std", "data.valid"};  // and data.valid_...
+  const auto begins = [key](std::string_view prefix) { return key.starts_with(prefix); };
+  return key == "run.steps" || (std::any_of(tables.begin(), tables.end(), begins) &&
+                                std::none_of(without.begin(), without.end(), begins));
+}
 
 ckpt::Hooks hooks(comm::World& world) {
   ckpt::Hooks h;
@@ -56,18 +61,17 @@ std::optional<std::string> find_checkpoint(const Deck& deck, comm::World& world)
 
 bool is_own_checkpoint(const Deck& deck, const std::string& dir) {
   std::error_code ignored;
-  const std::filesystem::path parent = std::filesystem::absolute(dir).lexically_normal().parent_path();
-  return std::filesystem::equivalent(parent, checkpoints_dir(deck), ignored);
+  std::filesystem::path path = std::filesystem::absolute(dir).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "step-00000005/"
+  return std::filesystem::equivalent(path.parent_path(), checkpoints_dir(deck), ignored);
 }
 
 std::string changes_since(const ckpt::RunState& saved, const Deck& deck) {
   std::string line;
   try {
-    for (const std::string& change : changes(parse_deck_text(saved.deck, "the checkpoint's deck"), deck)) {
-      const bool counts = std::any_of(curve_keys.begin(), curve_keys.end(),
-                                      [&](std::string_view prefix) { return change.starts_with(prefix); });
-      if (counts) line += (line.empty() ? "" : ", ") + change;
-    }
+    for (const KeyChange& c : changes(parse_deck_text(saved.deck, "the checkpoint's deck"), deck))
+      if (changes_curve(c.key))
+        line += fmt::format("{}{} {} -> {}", line.empty() ? "" : ", ", c.key, c.from, c.to);
   } catch (const Error&) {
     return "the checkpoint's deck cannot be read by this version; its settings are not compared";
   }

@@ -21,8 +21,8 @@ std::optional<std::string> find_checkpoint(const Deck& deck, comm::World& world)
 /// Whether `dir` is in the checkpoints directory of this deck's run.
 bool is_own_checkpoint(const Deck& deck, const std::string& dir);
 
-/// What of `deck` makes the curve go on otherwise than the saved run's would have: changes() of model, data,
-/// optimizer, precision and the number of steps, in one line. Empty when there is none.
+/// What of `deck` makes the training curve go on otherwise than the saved run's would have, in one line;
+/// empty when nothing does.
 std::string changes_since(const ckpt::RunState& saved, const Deck& deck);
 
 /// Collective. Reads this rank's part of `dir` and publishes it. Returns the run's scalars. Throws

@@ -1,6 +1,7 @@
 #include "train/memory_usage.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -47,11 +48,10 @@ std::optional<std::int64_t> number_in(const std::filesystem::path& file) {
 /// How version 1 and 2 of control groups name the same things.
 struct GroupFiles {
   const char *limit, *used;
-  const char* inactive;  ///< a field of memory.stat
+  std::array<const char*, 3> cached;  ///< fields of memory.stat: what the kernel takes back before it kills
 };
 
 /// What the group of this process, and each above it up to `root`, leaves of its limit; the least of them.
-/// Cached file pages that are not in use count as free.
 std::optional<std::int64_t> left_in_groups(const std::filesystem::path& root, std::string_view group,
                                            const GroupFiles& files) {
   std::optional<std::int64_t> least;
@@ -59,8 +59,10 @@ std::optional<std::int64_t> left_in_groups(const std::filesystem::path& root, st
     const auto dir = root / path.relative_path();
     const auto limit = number_in(dir / files.limit), used = number_in(dir / files.used);
     if (limit && used) {
-      const std::int64_t inactive = field(text_of(dir / "memory.stat"), files.inactive);
-      const std::int64_t left = std::max<std::int64_t>(0, *limit - *used + inactive);
+      const std::string stat = text_of(dir / "memory.stat");
+      std::int64_t left = *limit - *used;
+      for (const char* cached : files.cached) left += field(stat, cached);
+      left = std::clamp<std::int64_t>(left, 0, *limit);
       least = std::min(least.value_or(left), left);
     }
     if (!path.has_relative_path()) return least;
@@ -87,20 +89,27 @@ MemoryUsage memory_usage() {
   return usage;
 }
 
-std::int64_t available_memory(const std::filesystem::path& root) {
-  std::int64_t available = 1024 * field(text_of(root / "proc/meminfo"), "\nMemAvailable:");
+std::optional<std::int64_t> available_memory(const std::filesystem::path& root) {
+  constexpr GroupFiles version_1{
+      "memory.limit_in_bytes",
+      "memory.usage_in_bytes",
+      {"\ntotal_inactive_file ", "\ntotal_active_file ", "\ntotal_slab_reclaimable "}};
+  constexpr GroupFiles version_2{
+      "memory.max", "memory.current", {"\ninactive_file ", "\nactive_file ", "\nslab_reclaimable "}};
+  const std::string meminfo = text_of(root / "proc/meminfo");
+  if (meminfo.find("\nMemAvailable:") == std::string::npos) return std::nullopt;
+  std::int64_t available = 1024 * field(meminfo, "\nMemAvailable:");
   std::istringstream groups(text_of(root / "proc/self/cgroup"));
-  for (std::string line; std::getline(groups, line);) {  // "0::/path", or "4:memory:/path"
-    const auto second = line.rfind(':');
+  for (std::string line; std::getline(groups, line);) {  // "0::/path", or "4:cpu,memory:/path"
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
     const std::string group = line.substr(second + 1);
     std::optional<std::int64_t> left;
-    if (line.starts_with("0::"))
-      left =
-          left_in_groups(root / "sys/fs/cgroup", group, {"memory.max", "memory.current", "\ninactive_file "});
-    else if (line.find(":memory:") != std::string::npos)
-      left = left_in_groups(root / "sys/fs/cgroup/memory", group,
-                            {"memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file "});
-    if (left) available = std::min(available, *left);
+    if (controllers == ",,") left = left_in_groups(root / "sys/fs/cgroup", group, version_2);
+    if (controllers.find(",memory,") != std::string::npos)
+      left = left_in_groups(root / "sys/fs/cgroup/memory", group, version_1);
+    available = std::min(available, left.value_or(available));
   }
   return available;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 namespace weft::train {
 
@@ -16,8 +17,9 @@ struct MemoryUsage {
 MemoryUsage memory_usage();
 
 /// Bytes that this host's processes can still take: MemAvailable of /proc/meminfo or, if it is less, what the
-/// process's control groups (Slurm's, a container's) leave. 0 when the system does not say. `root` stands for
+/// process's control groups (Slurm's, a container's) leave. Nothing when the system does not say. `root`
+/// stands for
 /// "/" in tests.
-std::int64_t available_memory(const std::filesystem::path& root = "/");
+std::optional<std::int64_t> available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace weft::train

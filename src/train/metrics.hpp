@@ -25,7 +25,7 @@ struct StepMetrics {
   double step_s = 0;
   std::optional<double> compute_s;
   std::optional<double> comm_s;
-  std::optional<double> exposed_comm_s;  ///< step_s minus the same plan's compute-only step
+  std::optional<double> exposed_comm_s;  ///< the plan's time minus its compute-only step's
   std::optional<double> mfu;
   std::int64_t arena_peak_bytes = 0;
   std::int64_t persistent_bytes = 0;

@@ -176,13 +176,23 @@ ModelState::Snapshot ModelState::snapshot() {
   Snapshot snapshot;
   for (const Vector& v : vectors_) {
     ckpt::StateSlice slice = own_slice(v, nullptr);
-    std::vector<std::byte> host(static_cast<std::size_t>(slice.count) * sizeof(float));
-    kernels::copy_to_host(session_.space(), host.data(), v.device + (slice.begin - v.begin) * 4, host.size());
-    slice.data = host.data();
-    snapshot.bytes.push_back(std::move(host));
+    slice.data = v.device + (slice.begin - v.begin) * 4;
+    if (!kernels::device_is_host()) {
+      std::vector<std::byte> host(static_cast<std::size_t>(slice.count) * sizeof(float));
+      kernels::copy_to_host(session_.space(), host.data(), slice.data, host.size());
+      slice.data = host.data();
+      snapshot.bytes.push_back(std::move(host));
+    }
     snapshot.slices.push_back(slice);
   }
   return snapshot;
+}
+
+std::int64_t ModelState::own_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Vector& v : vectors_)
+    bytes += own_slice(v, nullptr).count * static_cast<std::int64_t>(sizeof(float));
+  return bytes;
 }
 
 void ModelState::restore(const std::function<void(std::span<ckpt::StateSlice>)>& fill) {

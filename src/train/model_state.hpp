@@ -31,12 +31,14 @@ class ModelState {
   /// Collective: brings the copies that the forward reads (bf16, or gathered) up to date with the masters.
   void publish();
 
-  /// Host copies of this rank's own 1/W of every vector, for save(); they own their bytes.
+  /// This rank's own 1/W of every vector, for save(): the state itself where the device is the host, else
+  /// host copies. Valid until the next step.
   struct Snapshot {
     std::vector<std::vector<std::byte>> bytes;
     std::vector<ckpt::StateSlice> slices;
   };
   Snapshot snapshot();
+  std::int64_t own_bytes() const;  ///< of a snapshot
   /// Calls `fill` with slices for everything that this rank holds, then copies them to the device; publish()
   /// follows.
   void restore(const std::function<void(std::span<ckpt::StateSlice>)>& fill);

@@ -12,12 +12,12 @@
 #include "exec/scratch.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
-#include "plan/report.hpp"
 #include "train/agree.hpp"
 #include "train/checkpointing.hpp"
 #include "train/flops.hpp"
 #include "train/learning_rate.hpp"
 #include "train/memory_usage.hpp"
+#include "train/preflight.hpp"
 #include "train/programs.hpp"
 
 namespace weft::train {
@@ -44,34 +44,6 @@ ModelSize model_size(const Deck& deck) {
   size.head_dim = deck.model.dim / deck.model.heads;
   size.seq = deck.data.seq;
   return size;
-}
-
-data::Windows open_windows(const Deck& deck, const std::vector<std::string>& paths, const char* key) {
-  try {
-    std::vector<data::TokenFile> files;
-    for (const std::string& path : paths) {
-      files.push_back(data::TokenFile::open(path));
-      data::check_vocabulary(files.back(), deck.model.vocab);
-    }
-    return {std::move(files), deck.data.seq};
-  } catch (const Error& e) {
-    throw Error(e.code(), fmt::format("{}: {}", place_of(deck, key), e.what()));
-  }
-}
-
-/// A host that is out of memory kills processes without a word: better to say so before the start.
-void check_memory(const Deck& deck, const plan::Plan& plan, const comm::World& world) {
-  const std::int64_t available = available_memory();
-  if (!kernels::device_is_host() || available == 0) return;
-  const std::int64_t state = plan::persistent_bytes(plan), rank = state + plan.arena_bytes;
-  const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
-  WEFT_VALIDATE(
-      rank * world.node_size() <= available,
-      "{}: not enough memory: a rank needs {:.1f} GiB (state {:.1f}, arena {:.1f}), the {} of this host "
-      "{:.1f} GiB, and {:.1f} GiB are available; use more nodes, parallel.mode = \"fsdp\", or a smaller "
-      "data.batch or data.seq",
-      deck.source, gib(rank), gib(state), gib(plan.arena_bytes), world.node_size(),
-      gib(rank * world.node_size()), gib(available));
 }
 
 }  // namespace
@@ -111,11 +83,13 @@ void Trainer::open_data() {
     batches_ = data::synthetic_batches(seed, deck_.model.vocab, shape);
     return;
   }
-  batches_ =
-      data::file_batches(data::Sampler(open_windows(deck_, deck_.data.train, "data.train"), seed), shape);
-  if (!deck_.data.valid.empty())
-    valid_.emplace(open_windows(deck_, deck_.data.valid, "data.valid"), deck_.data.batch,
-                   deck_.data.valid_sequences);
+  data::Windows train = open_windows(deck_, deck_.data.train, "data.train");
+  if (!deck_.data.valid.empty()) {
+    data::Windows valid = open_windows(deck_, deck_.data.valid, "data.valid");
+    data::check_same_tokenizer(valid.files()[0], train.files()[0]);  // else bits per byte mean nothing
+    valid_.emplace(std::move(valid), deck_.data.batch, deck_.data.valid_sequences);
+  }
+  batches_ = data::file_batches(data::Sampler(std::move(train), seed), shape);
 }
 
 void Trainer::build() {
@@ -124,14 +98,15 @@ void Trainer::build() {
   std::optional<plan::Plan> evaluate;
   agree(session_.world(), [&] {
     train = training_plan(deck_, session_.mesh(), scratch);
-    check_memory(deck_, train, session_.world());
-    session_.memory().reserve(train);
-    if (!valid_) return;
-    evaluate = evaluation_plan(deck_, session_.mesh(), scratch);
-    session_.memory().reserve(*evaluate);
+    if (valid_) evaluate = evaluation_plan(deck_, session_.mesh(), scratch);
   });
   session_.check_same_plan(train);
   if (evaluate) session_.check_same_plan(*evaluate);
+  check_memory(deck_, train, evaluate ? &*evaluate : nullptr, session_.world());
+  agree(session_.world(), [&] {
+    session_.memory().reserve(train);
+    if (evaluate) session_.memory().reserve(*evaluate);
+  });
   persistent_bytes_ = session_.memory().storage_bytes();
   train_ = session_.bind(std::move(train));
   if (evaluate) {
@@ -284,18 +259,20 @@ std::optional<StepMetrics> Trainer::validate() {
   return m;
 }
 
-void Trainer::save() {
-  if (saved_step_ == step_) return;
+bool Trainer::save() {
+  if (saved_step_ == step_) return true;
+  const double start = seconds_now();
   const ckpt::SaveReport report = save_checkpoint(deck_, session_, *state_, step_, tokens_);
-  longest_save_ = std::max(longest_save_.value_or(0), report.seconds);
   if (report.ok) {
+    longest_save_ = std::max(longest_save_.value_or(0), seconds_now() - start);
     saved_step_ = step_;
     report_->note(fmt::format("saved {} ({:.1f} MiB in {:.2f} s)", report.path,
                               static_cast<double>(report.bytes) / (1 << 20), report.seconds));
   }
   if (!report.reason.empty() && session_.world().rank() == 0)
     log::warn("checkpoint of step {}: {}{}", step_, report.reason,
-              report.ok ? "" : "; training goes on, the earlier checkpoints are whole");
+              report.ok ? "" : "; the earlier checkpoints are whole");
+  return report.ok;
 }
 
 /// All ranks have the same loss and norm; rank 0 speaks.
@@ -310,16 +287,36 @@ void Trainer::check_finite(const StepMetrics& metrics) const {
           metrics.step, metrics.loss, *metrics.grad_norm, checkpoints_dir(deck_)));
 }
 
-/// Whether run.walltime is too near for another step, its validation, and a save: each may take as long as
-/// the longest so far, the step twice. All ranks agree.
+/// Seconds from now until another step, its validation if one is due, and a save would be done, on this rank.
+/// Each may take as long as the longest so far, the step twice. What has not been timed yet is guessed: a
+/// validation's round as a training step's, a save as 100 MB/s.
+double Trainer::seconds_to_next_save() const {
+  double seconds = 2 * longest_step_;
+  if (validation_ && validates_after(step_ + 1)) {
+    const double rounds = std::ceil(static_cast<double>(valid_->microbatches()) / session_.ranks());
+    const auto step_rounds = static_cast<double>(accumulation(deck_, session_.ranks()));
+    seconds += longest_validation_.value_or(longest_step_ * rounds / step_rounds);
+  }
+  return seconds + longest_save_.value_or(static_cast<double>(state_->own_bytes()) / 1e8);
+}
+
+/// Whether run.walltime is too near for another step. All ranks agree.
 bool Trainer::out_of_time() {
   if (deck_.run.walltime <= 0) return false;
-  constexpr double untried_bytes_per_s = 1e8;  // of a rank, before the first save has been timed
-  const double save = longest_save_.value_or(static_cast<double>(persistent_bytes_) / untried_bytes_per_s);
-  double until = seconds_now() - start_ + 2 * longest_step_ + save;
-  if (validates_after(step_ + 1)) until += longest_validation_;
+  double until = seconds_now() - start_ + seconds_to_next_save();
   session_.world().all_reduce_max(std::span(&until, 1));
   return until > deck_.run.walltime;
+}
+
+/// A job that starts again from an older checkpoint would come here again: it is not unfinished, but stuck.
+void Trainer::fail_unsaved() const {
+  if (session_.rank() != 0) throw Error(ExitCode::failure, "");
+  throw Error(
+      ExitCode::failure,
+      fmt::format(
+          "run.walltime is near and step {} could not be saved (see the warning above); make room in {}, "
+          "and start again from the newest checkpoint there",
+          step_, checkpoints_dir(deck_)));
 }
 
 bool Trainer::validates_after(std::int64_t step) const {
@@ -341,12 +338,12 @@ Outcome Trainer::run() {
     check_finite(metrics);
     if (validates_after(step_))
       if (const auto valid = validate()) {
-        longest_validation_ = std::max(longest_validation_, valid->step_s);
+        longest_validation_ = std::max(longest_validation_.value_or(0), valid->step_s);
         report_->validation(*valid);
       }
     if (saves_after(step_)) save();
     if (step_ < deck_.run.steps && out_of_time()) {
-      save();
+      if (!save()) fail_unsaved();
       report_->note(fmt::format(
           "run.walltime is near: stopped after step {} of {}; start again with the same deck to continue",
           step_, deck_.run.steps));

@@ -50,10 +50,13 @@ class Trainer {
   void upload_inputs();
   StepMetrics collect(const exec::Times& times, double step_seconds);
   void write_trace(const exec::Trace& trace);
-  void save();
+  /// False when the checkpoint is not there; on all ranks alike, and after a warning.
+  bool save();
+  [[noreturn]] void fail_unsaved() const;
   void check_finite(const StepMetrics& metrics) const;
   bool validates_after(std::int64_t step) const;
   bool saves_after(std::int64_t step) const;
+  double seconds_to_next_save() const;
   bool out_of_time();
 
   Deck deck_;
@@ -74,8 +77,8 @@ class Trainer {
   double flops_per_token_ = 0;
   double start_ = 0;
   /// Seconds of the longest of each so far, on any rank.
-  double longest_step_ = 0, longest_validation_ = 0;
-  std::optional<double> longest_save_;
+  double longest_step_ = 0;
+  std::optional<double> longest_validation_, longest_save_;
 };
 
 }  // namespace weft::train

@@ -139,7 +139,7 @@ class Training {
 };
 
 std::vector<std::string> extra(const std::string& group) {
-  if (group.find("untied") != std::string::npos) return {};
+  if (file().attr(group, "tied") == 0) return {};
   const auto attr = [&](const char* name) { return file().attr(group, name); };
   return {"model.tie_embeddings=true",
           fmt::format("model.rope_scaling.factor={}", attr("rope_scaling_factor")),
@@ -199,30 +199,44 @@ double mean(const std::vector<Distance>& runs, double Distance::*field) {
   return sum / static_cast<double>(runs.size());
 }
 
+/// Runs of Weft and of PyTorch's six variants on the draws of one model.
+struct Bf16Runs {
+  explicit Bf16Runs(const std::string& model) {
+    for (const std::string& draw : file().children("bf16")) {
+      if (!draw.starts_with(model)) continue;
+      const std::string group = "bf16/" + draw;
+      std::vector<std::string> sets = extra(group);
+      sets.emplace_back("precision.params=bf16");
+      weft.push_back(Training(group, sets).from_fp32());
+      for (const std::string& variant : file().children(group + "/bf16"))
+        pytorch[variant].push_back(distance(torch(group, "bf16/" + variant), torch(group, "f32")));
+    }
+  }
+  std::vector<Distance> weft;
+  std::map<std::string, std::vector<Distance>> pytorch;
+};
+
 /// As close to PyTorch's fp32 curve as PyTorch's bf16 is. Most of that distance is the rounding of the
 /// weights (variant bf16_weights), and the trajectory amplifies the noise: equally good runs differ by a
-/// factor of two, so that no single one says much. Over 24 draws of tokens Weft's mean and its farthest run
-/// are not beyond PyTorch's; a twentieth is for processors on which the matmul library sums in another order.
-TEST(Bf16Curve, IsNotFartherFromFp32ThanPyTorchs) {
-  std::vector<Distance> weft, pytorch;
-  for (const std::string& draw : file().children("bf16")) {
-    const std::string group = "bf16/" + draw;
-    std::vector<std::string> sets = extra(group);
-    sets.emplace_back("precision.params=bf16");
-    weft.push_back(Training(group, sets).from_fp32());
-    for (const std::string& variant : file().children(group + "/bf16"))
-      pytorch.push_back(distance(torch(group, "bf16/" + variant), torch(group, "f32")));
-  }
-  ASSERT_EQ(weft.size(), 24U);
-  ASSERT_EQ(pytorch.size(), 144U);
+/// factor of two, so that no single one says much. Over twelve draws of tokens, Weft's mean is held against
+/// PyTorch's mean, and its farthest run against the farthest of PyTorch's variants, with a twentieth for what
+/// is left of the noise.
+TEST_P(Curve, Bf16) {
+  const Bf16Runs runs(GetParam());
+  ASSERT_EQ(runs.weft.size(), 12U);
+  ASSERT_EQ(runs.pytorch.size(), 6U);
   for (const auto& [name, field] : fields) {
     SCOPED_TRACE(name);
-    EXPECT_LE(mean(weft, field), 1.05 * mean(pytorch, field));
-    EXPECT_LE(largest(weft, field), 1.05 * largest(pytorch, field));
-    EXPECT_GE(mean(weft, field), 0.5 * mean(pytorch, field)) << "is this bf16?";
-    RecordProperty(name,
-                   fmt::format("mean {:.3g} (PyTorch {:.3g}), largest {:.3g} ({:.3g})", mean(weft, field),
-                               mean(pytorch, field), largest(weft, field), largest(pytorch, field)));
+    double farthest = 0, usual = 0;
+    for (const auto& [variant, distances] : runs.pytorch) {
+      farthest = std::max(farthest, largest(distances, field));
+      usual += mean(distances, field) / static_cast<double>(runs.pytorch.size());
+    }
+    EXPECT_LE(mean(runs.weft, field), 1.05 * usual);
+    EXPECT_LE(largest(runs.weft, field), 1.05 * farthest);
+    EXPECT_GE(mean(runs.weft, field), 0.5 * usual) << "is this bf16?";
+    RecordProperty(name, fmt::format("mean {:.3g} (PyTorch {:.3g}), largest {:.3g} ({:.3g})",
+                                     mean(runs.weft, field), usual, largest(runs.weft, field), farthest));
   }
 }
 

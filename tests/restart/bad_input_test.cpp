@@ -54,9 +54,9 @@ TEST_F(BadInput, Ranks) {
 }
 
 TEST_F(BadInput, MoreThanTheMemoryOfTheHost) {
-  // Shards of 70e9 parameters: the plan is made, nothing is allocated.
+  // A hundred times llama3_405b: the plan is made, nothing is allocated.
   expect_refused(
-      {"model.dim=8192", "model.layers=80", "model.heads=64", "model.kv_heads=8", "model.ffn=28672"},
+      {"model.dim=65536", "model.layers=800", "model.heads=512", "model.kv_heads=8", "model.ffn=212992"},
       "not enough memory: a rank needs ");
 }
 

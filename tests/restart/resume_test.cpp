@@ -56,7 +56,7 @@ TEST_F(Resume, WithOtherSettingsSaysWhich) {
 
 /// However the path to them is written, the run's own checkpoints continue its own curve.
 TEST_F(Resume, ByPathFromItsOwnDirectoryCutsTheCurve) {
-  const std::string other_spelling = checkpoints("first") + "/../checkpoints/./step-00000005";
+  const std::string other_spelling = checkpoints("first") + "/../checkpoints/./step-00000005/";
   const auto whole = curve(run_dir("first"));
   EXPECT_STATUS(run(weft_on(2, train("first", {"checkpoint.resume=" + other_spelling}))), 0);
   EXPECT_EQ(curve(run_dir("first")), whole);

@@ -43,7 +43,7 @@ class AvailableMemory : public ::testing::Test {
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file) << text;
   }
-  std::int64_t available() const { return available_memory(root_); }
+  std::optional<std::int64_t> available() const { return available_memory(root_); }
 
  private:
   test::TemporaryDirectory dir_;
@@ -51,13 +51,13 @@ class AvailableMemory : public ::testing::Test {
 };
 
 TEST(AvailableMemoryHere, IsSomeOfThisMachines) {
-  const std::int64_t bytes = available_memory();
+  const std::int64_t bytes = available_memory().value_or(0);
   EXPECT_GT(bytes, 64 * mib);
   EXPECT_LT(bytes, ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE));
 }
 
 TEST_F(AvailableMemory, IsUnknownWithoutProc) {
-  EXPECT_EQ(available(), 0);
+  EXPECT_EQ(available(), std::nullopt);
 }
 
 TEST_F(AvailableMemory, IsTheHostsWithoutGroups) {
@@ -72,19 +72,28 @@ TEST_F(AvailableMemory, IsTheTightestGroups) {
   write("sys/fs/cgroup/slurm/job/step/memory.current", "1000\n");
   write("sys/fs/cgroup/slurm/job/memory.max", "5000000\n");
   write("sys/fs/cgroup/slurm/job/memory.current", "2000000\n");
-  write("sys/fs/cgroup/slurm/job/memory.stat", "anon 5\ninactive_file 300000\nactive_file 7\n");
-  EXPECT_EQ(available(), 5000000 - 2000000 + 300000);
+  write("sys/fs/cgroup/slurm/job/memory.stat",
+        "anon 5\ninactive_file 300000\nactive_file 7000\nslab_reclaimable 11\n");
+  EXPECT_EQ(available(), 5000000 - 2000000 + 300000 + 7000 + 11);
 }
 
 TEST_F(AvailableMemory, KnowsTheFirstVersionOfGroups) {
   write("proc/meminfo", "MemAvailable:   8192 kB\n");
-  write("proc/self/cgroup", "4:memory:/job\n3:cpuset:/\n0::/\n");
-  write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "3000000\n");
-  write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1000000\n");
-  write("sys/fs/cgroup/memory/job/memory.stat", "inactive_file 9\ntotal_inactive_file 400\n");
+  write("proc/self/cgroup", "4:cpu,memory:/job:1\n3:cpuset:/\n0::/\n");
+  write("sys/fs/cgroup/memory/job:1/memory.limit_in_bytes", "3000000\n");
+  write("sys/fs/cgroup/memory/job:1/memory.usage_in_bytes", "1000000\n");
+  write("sys/fs/cgroup/memory/job:1/memory.stat", "inactive_file 9\ntotal_inactive_file 400\n");
   write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
   EXPECT_EQ(available(), 2000400);
+}
+
+TEST_F(AvailableMemory, IsNoneInAFullGroup) {
+  write("proc/meminfo", "MemAvailable:   8192 kB\n");
+  write("proc/self/cgroup", "0::/\n");
+  write("sys/fs/cgroup/memory.max", "1000\n");
+  write("sys/fs/cgroup/memory.current", "1200\n");
+  EXPECT_EQ(available(), 0);
 }
 
 }  // namespace
