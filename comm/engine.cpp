@@ -1,9 +1,9 @@
 #include "comm/engine.hpp"
 
 #include <sys/prctl.h>
-#include <time.h>
 
 #include <chrono>
+#include <ctime>
 #include <utility>
 
 #include "comm/affinity.hpp"

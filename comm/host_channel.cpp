@@ -1,10 +1,10 @@
 #include "comm/host_channel.hpp"
 
 #include <fmt/core.h>
-#include <time.h>
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <exception>
 #include <utility>
 

@@ -15,7 +15,7 @@ std::atomic<int> g_rank{0};
 static_assert(sizeof(MPI_Request) <= sizeof(std::uint64_t));
 Request wrap(MPI_Request request) {
   Request r{0, true};
-  std::memcpy(&r.handle, &request, sizeof request);
+  std::memcpy(&r.handle, &request, sizeof(MPI_Request));
   return r;
 }
 
@@ -52,7 +52,7 @@ Request MpiTransport::recv(int peer, int tag, void* data, std::size_t bytes) {
 bool MpiTransport::test(Request& request) {
   if (!request.active) return true;
   MPI_Request mpi_request;
-  std::memcpy(&mpi_request, &request.handle, sizeof mpi_request);
+  std::memcpy(&mpi_request, &request.handle, sizeof(MPI_Request));
   int complete = 0;
   CHECK_MPI(MPI_Test(&mpi_request, &complete, MPI_STATUS_IGNORE));
   request.active = complete == 0;

@@ -1,6 +1,8 @@
 #include "comm/reduce.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <type_traits>
 
 #include "base/check.hpp"
 
@@ -39,11 +41,17 @@ void sum_blocks(std::span<const void* const> sources, void* out_bytes, std::int6
 }
 
 template <class T>
+bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
+  return false;
+}
+
+template <class T>
 T combine(T a, T b, ReduceOp op) {
   switch (op) {
     case ReduceOp::sum: return a + b;
-    case ReduceOp::max: return (b > a || b != b) ? b : a;
-    case ReduceOp::min: return (b < a || b != b) ? b : a;
+    case ReduceOp::max: return b > a || is_nan(b) ? b : a;
+    case ReduceOp::min: return b < a || is_nan(b) ? b : a;
   }
   return a;
 }

@@ -88,12 +88,13 @@ void online_softmax(ForwardTiles& t, std::int64_t keys) {
   alignas(64) float before[side];
 #pragma omp simd
   for (std::int64_t q = 0; q < side; ++q) before[q] = t.largest[q];
-  for (std::int64_t k = 0; k < keys; ++k)
+  for (std::int64_t k = 0; k < keys; ++k) {
 #pragma omp simd
     for (std::int64_t q = 0; q < side; ++q) {
       const float s = t.scores[k * side + q];
       t.largest[q] = s > t.largest[q] ? s : t.largest[q];
     }
+  }
 #pragma omp simd
   for (std::int64_t q = 0; q < side; ++q) {
     t.rescale[q] = exp_f32(before[q] - t.largest[q]);

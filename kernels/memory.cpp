@@ -83,7 +83,7 @@ Buffer::Buffer(std::size_t bytes, [[maybe_unused]] const std::string& label) : s
     // Kokkos puts a header of 128 bytes before what it returns, so that its own alignment is too small.
     allocation_ = Kokkos::kokkos_malloc<DeviceMemory>(label, bytes + alignment);
     const auto address = reinterpret_cast<std::uintptr_t>(allocation_);
-    data_ = reinterpret_cast<std::byte*>((address + alignment - 1) / alignment * alignment);
+    data_ = static_cast<std::byte*>(allocation_) + (alignment - address % alignment) % alignment;
   }
   const Execution execution;
   zero(execution, data_, size_);

@@ -121,14 +121,15 @@ check_tidy() {
     if [ -f "$file" ] && grep -qF "$PWD/$file\"" build/cpu/compile_commands.json; then echo "$file"; fi
   done)
   [ -n "$units" ] || { echo "no source has changed"; return 0; }
-  # omp.h is GCC's; after all other include folders, so that clang's own headers win. A first commit or a large merge is more
-  # than this stage has time for: what is left then is said, not hidden.
+  # omp.h is GCC's, with an attribute that clang does not know; it stands after all other include folders, so that clang's own headers
+  # win. A first commit or a large merge is more than this stage has time for: what is left then is said, not hidden.
   local seconds=${WEFT_TIDY_SECONDS:-300} status left
   : >"$logs/tidy_left"
   tidy_until=$(($(date +%s) + seconds)) tidy=$tidy logs=$logs omp=$("${CXX:-c++}" -print-file-name=include) \
     xargs -P "$(nproc)" -n 1 bash -c '
       if [ "$(date +%s)" -ge "$tidy_until" ]; then echo "$1" >>"$logs/tidy_left"; exit 0; fi
-      "$tidy" -p build/cpu --quiet --warnings-as-errors="*" --extra-arg=-Wno-unknown-warning-option --extra-arg="-idirafter$omp" \
+      "$tidy" -p build/cpu --quiet --warnings-as-errors="*" --extra-arg=-Wno-unknown-warning-option \
+        --extra-arg="-idirafter$omp" --extra-arg="-D__malloc__(...)=__malloc__" \
         "$1" 2>>"$logs/tidy_counts.log"' tidy <<<"$units"
   status=$?
   left=$(wc -l <"$logs/tidy_left")

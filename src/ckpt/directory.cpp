@@ -1,12 +1,12 @@
 #include "ckpt/directory.hpp"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 
@@ -64,9 +64,10 @@ void rename_or_throw(const std::string& from, const std::string& to) {
 
 bool exchange(const std::string& a, const std::string& b) {
 #ifdef RENAME_EXCHANGE
-  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
-#endif
+  return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+#else
   return false;
+#endif
 }
 
 }  // namespace

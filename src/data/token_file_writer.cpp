@@ -24,7 +24,7 @@ std::vector<std::uint16_t> token_bytes_of(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer)
+TokenFileWriter::TokenFileWriter(const std::string& path, const Tokenizer& tokenizer)
     : path_(path), file_(path), starts_(path + ".documents"), token_bytes_(token_bytes_of(tokenizer)) {
   header_.vocab = static_cast<std::uint64_t>(tokenizer.vocab());
   header_.token_size = header_.vocab <= 65536 ? 2 : 4;
@@ -63,9 +63,11 @@ void TokenFileWriter::finish() {
   put(zeros, (8 - position_ % 8) % 8);
   header_.documents_offset = position_;
   std::vector<std::byte> block(hash_piece);
-  for (std::int64_t offset = 0; const std::size_t n = starts_.read(offset, block.data(), block.size());
-       offset += static_cast<std::int64_t>(n))
+  std::int64_t offset = 0;
+  while (const std::size_t n = starts_.read(offset, block.data(), block.size())) {
     put(block.data(), n);
+    offset += static_cast<std::int64_t>(n);
+  }
   header_.token_bytes_offset = position_;
   put(token_bytes_.data(), token_bytes_.size() * sizeof(std::uint16_t));
   flush_piece();

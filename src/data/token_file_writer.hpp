@@ -18,7 +18,7 @@ class Tokenizer;
 class TokenFileWriter {
  public:
   /// Creates PATH.tmp; vocabulary, bytes of each token and hash come from the tokenizer.
-  TokenFileWriter(std::string path, const Tokenizer& tokenizer);
+  TokenFileWriter(const std::string& path, const Tokenizer& tokenizer);
 
   /// Adds tokens to the document in progress.
   void append(std::span<const std::int32_t> tokens);

@@ -3,7 +3,6 @@
 namespace weft::ops {
 namespace {
 
-using ir::Attr;
 using ir::Op;
 
 double elements(const ir::Graph& graph, ir::ValueId id) {
