@@ -1,13 +1,10 @@
 // From text to text: the commands of a first day, one after the other.
 #include <algorithm>
-#include <filesystem>
 
 #include "restart/workspace.hpp"
 
 namespace weft::test {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;

@@ -19,7 +19,6 @@ using comm::Channel;
 using comm::Event;
 using comm::ReduceOp;
 using comm::ReduceOrder;
-using comm::ReduceScatter;
 
 constexpr std::int64_t counts[] = {0, 1, 3, 255, 257, 20011};
 
@@ -287,7 +286,7 @@ void check_group(Channel& c) {
   std::vector<Event> events;
   c.group_begin();
   for (int u = 0; u < units; ++u) {
-    const auto bytes = static_cast<std::size_t>(1000 * u + 1);
+    const auto bytes = static_cast<std::size_t>(u) * 1000 + 1;
     mine[u] = noisy_bytes(c.rank() + 64 * u, bytes);
     out[u].resize(bytes * static_cast<std::size_t>(c.size()));
     events.push_back(
