@@ -160,6 +160,7 @@ class Assigner {
     }
     return false;
   }
+
   void add_scratch(const Node& node) {
     const std::int64_t bytes = scratch_(graph_, node);
     if (bytes == 0) return;

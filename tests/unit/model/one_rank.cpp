@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/step_block.hpp"
 #include "exec/scratch.hpp"
+#include "ops/storages.hpp"
 #include "passes/passes.hpp"
 #include "train/programs.hpp"
 
@@ -44,7 +45,7 @@ std::vector<float> OneRank::logits() {
 }
 
 std::vector<float> OneRank::gradient(const Unit& unit, const Parameter& parameter) {
-  return read("grad." + unit.path, parameter.offset, element_count(parameter.shape));
+  return read(ops::storage_name(ir::Role::gradient, unit), parameter.offset, element_count(parameter.shape));
 }
 
 std::vector<float> OneRank::report() {
