@@ -94,6 +94,7 @@ struct PrecisionDeck {
   DType params = DType::f32;     ///< f32 or bf16
   DType grad_wire = DType::f32;  ///< f32 or bf16
   Reduction reduction = Reduction::canonical;
+  std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   bool operator==(const PrecisionDeck&) const = default;
 };
 

@@ -129,7 +129,11 @@ constexpr std::array key_list{
         .doc = "canonical: gradients are added in the order of the microbatches, so losses do not depend on "
                "the number of ranks. native: the library's own reduce-scatter."},
 
-    Key{WEFT_KEY(schedule.disable), .doc = "Passes to switch off, by name: `order`, `memory`."},
+    Key{WEFT_KEY(precision.head_rows), .range = between(0, 1 << 20),
+        .doc = "Tokens of a microbatch whose logits exist at a time: the head and its loss are computed in "
+               "chunks, and the head's gradient is summed over them in f32. 0: all."},
+
+    Key{WEFT_KEY(schedule.disable), .doc = "Passes to switch off, by name: `head`, `order`, `memory`."},
     Key{WEFT_KEY(schedule.regather), .doc = "Whether backward gathers parameters again (less memory) or "
                                             "keeps them from forward (less traffic)."},
     Key{WEFT_KEY(schedule.prefetch), .range = between(0, 1024),

@@ -73,6 +73,14 @@ class Binding {
         return [&space, shape = loss_shape(graph_, node_), t, x = in(0), y = in<std::int32_t>(1),
                 lse = in<float>(2),
                 dx = out(0)] { kernels::cross_entropy_grad(space, shape, t, x, y, lse, dx); };
+      case Op::linear_cross_entropy:
+        return
+            [&space, &loss = device_.matmuls.get(linear_loss_spec(graph_, node_)), h = in(0), w = in(1),
+             y = in<std::int32_t>(2), totals = out<double>(0), s] { loss.loss(space, h, w, y, totals, s); };
+      case Op::linear_cross_entropy_grad:
+        return [&space, &loss = device_.matmuls.get(linear_loss_spec(graph_, node_)), h = in(0), w = in(1),
+                y = in<std::int32_t>(2), totals = out<double>(0), dh = out(1), dw = out(2),
+                s] { loss.gradients(space, h, w, y, totals, dh, dw, s); };
       case Op::join: return pad();
       case Op::zeros:
         return [&space, p = out(0), n = static_cast<std::size_t>(graph_.local_bytes(node_.outputs[0]))] {

@@ -30,6 +30,25 @@ kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
   return spec;
 }
 
+kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Type& h = graph.value(node.inputs[0]).type;
+  const ir::Type& w = graph.value(node.inputs[1]).type;
+  kernels::LinearCrossEntropySpec spec{};
+  spec.in = w.shape[1];
+  spec.vocab = w.shape[0];
+  spec.rows = graph.local_elements(node.inputs[0]) / spec.in;
+  spec.chunk = node.attributes.integer(ir::Attr::rows);
+  spec.type = h.dtype;
+  spec.dw_type = node.outputs.size() > 2 ? graph.value(node.outputs[2]).type.dtype : w.dtype;
+  return spec;
+}
+
+kernels::LinearCrossEntropy& Matmuls::get(const kernels::LinearCrossEntropySpec& spec) {
+  auto& loss = losses_[spec];
+  if (!loss) loss = std::make_unique<kernels::LinearCrossEntropy>(spec);
+  return *loss;
+}
+
 kernels::Matmul& Matmuls::get(const kernels::MatmulSpec& s) {
   auto& matmul = by_spec_[Key{static_cast<int>(s.form), s.rows, s.in, s.out, s.type, s.result, s.add}];
   if (!matmul) matmul = std::make_unique<kernels::Matmul>(s);

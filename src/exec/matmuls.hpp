@@ -1,4 +1,5 @@
-// The matmuls of a process by shape: each is prepared once and used by every node of that shape.
+// The matmuls of a process by shape, and the heads made of them: each is prepared once and used by every node
+// of that shape.
 #pragma once
 
 #include <map>
@@ -6,19 +7,23 @@
 #include <tuple>
 
 #include "ir/graph.hpp"
+#include "kernels/linear_cross_entropy.hpp"
 #include "kernels/matmul.hpp"
 
 namespace weft::exec {
 
 kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node);
+kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const ir::Node& node);
 
 class Matmuls {
  public:
   kernels::Matmul& get(const kernels::MatmulSpec& spec);
+  kernels::LinearCrossEntropy& get(const kernels::LinearCrossEntropySpec& spec);
 
  private:
   using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, DType, DType, bool>;
   std::map<Key, std::unique_ptr<kernels::Matmul>> by_spec_;
+  std::map<kernels::LinearCrossEntropySpec, std::unique_ptr<kernels::LinearCrossEntropy>> losses_;
 };
 
 }  // namespace weft::exec

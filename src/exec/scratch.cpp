@@ -22,6 +22,9 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
     case Op::embedding_grad: return kernels::embedding_grad_scratch_bytes(embedding_grad_shape(graph, node));
     case Op::rms_norm_grad: return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.inputs[0]));
     case Op::cross_entropy: return kernels::cross_entropy_scratch_bytes(loss_shape(graph, node));
+    case Op::linear_cross_entropy: return matmuls.get(linear_loss_spec(graph, node)).loss_scratch_bytes();
+    case Op::linear_cross_entropy_grad:
+      return matmuls.get(linear_loss_spec(graph, node)).gradients_scratch_bytes();
     case Op::reduce_scatter: {
       const int ranks = graph.mesh().size(static_cast<int>(node.attributes.integer(ir::Attr::axis)));
       return comm::reduce_scatter_scratch_bytes(ranks, graph.local_elements(node.outputs[0]),

@@ -22,6 +22,7 @@ constexpr std::array<std::string_view, op_count> op_names{"state",
                                                           "swiglu",
                                                           "add",
                                                           "cross_entropy",
+                                                          "linear_cross_entropy",
                                                           "embedding_grad",
                                                           "rms_norm_grad",
                                                           "matmul_dgrad",
@@ -29,6 +30,7 @@ constexpr std::array<std::string_view, op_count> op_names{"state",
                                                           "attention_grad",
                                                           "swiglu_grad",
                                                           "cross_entropy_grad",
+                                                          "linear_cross_entropy_grad",
                                                           "zeros",
                                                           "accumulate",
                                                           "sum_squares",
@@ -39,9 +41,9 @@ constexpr std::array<std::string_view, op_count> op_names{"state",
                                                           "reduce_scatter",
                                                           "all_reduce"};
 
-constexpr std::array<std::string_view, 12> attr_names{"axis",     "beta1",  "beta2",   "eps",
-                                                      "head_dim", "heads",  "inverse", "kv_heads",
-                                                      "max_norm", "native", "offset",  "vocab"};
+constexpr std::array<std::string_view, 13> attr_names{"axis",   "beta1",   "beta2",    "eps",      "head_dim",
+                                                      "heads",  "inverse", "kv_heads", "max_norm", "native",
+                                                      "offset", "rows",    "vocab"};
 
 }  // namespace
 

@@ -25,6 +25,8 @@ enum class Op : std::uint8_t {
   swiglu,
   add,
   cross_entropy,
+  linear_cross_entropy,  ///< (h, w, targets) -> totals: a matmul and the loss of its result, in chunks of
+                         ///< rows
   // Backward.
   embedding_grad,
   rms_norm_grad,
@@ -33,6 +35,7 @@ enum class Op : std::uint8_t {
   attention_grad,
   swiglu_grad,
   cross_entropy_grad,
+  linear_cross_entropy_grad,  ///< (h, w, targets) -> totals, dh, dw: that loss and its gradients in one pass
   // Update.
   zeros,
   accumulate,
@@ -71,6 +74,7 @@ enum class Attr : std::uint8_t {
   max_norm,
   native,
   offset,
+  rows,
   vocab
 };
 std::string_view name_of(Attr attr);

@@ -16,6 +16,13 @@ double matmul_flops(const ir::Graph& graph, const ir::Node& node) {
   return 2.0 * elements(graph, rows) * static_cast<double>(graph.value(other).type.shape.back());
 }
 
+/// The products of the head: logits and, with gradients, dh and dw.
+double linear_loss_flops(const ir::Graph& graph, const ir::Node& node) {
+  const double products = node.op == Op::linear_cross_entropy ? 1.0 : 3.0;
+  return products * 2.0 * elements(graph, node.inputs[0]) *
+         static_cast<double>(graph.value(node.inputs[1]).type.shape[0]);
+}
+
 double attention_flops(const ir::Graph& graph, const ir::Node& node) {
   const double per_query = static_cast<double>(graph.value(node.inputs[0]).type.shape[1]) / 2.0;
   const double products = node.op == Op::attention ? 2.0 : 5.0;  // QK, PV; backward: QK, dP, dV, dQ, dK
@@ -33,6 +40,8 @@ Cost cost(const ir::Graph& graph, const ir::Node& node) {
     case Op::matmul:
     case Op::matmul_dgrad:
     case Op::matmul_wgrad: c.flops = matmul_flops(graph, node); break;
+    case Op::linear_cross_entropy:
+    case Op::linear_cross_entropy_grad: c.flops = linear_loss_flops(graph, node); break;
     case Op::attention:
     case Op::attention_grad: c.flops = attention_flops(graph, node); break;
     default: break;

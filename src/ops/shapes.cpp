@@ -49,6 +49,8 @@ class Rule {
         return {in(0)};
       case Op::cross_entropy: return cross_entropy();
       case Op::cross_entropy_grad: count(3); return {in(0)};
+      case Op::linear_cross_entropy: linear_loss(); return {{DType::f64, {2}}};
+      case Op::linear_cross_entropy_grad: linear_loss(); return {{DType::f64, {2}}, in(0), in(1)};
       case Op::zeros: count(0); return {{DType::i64, {exact_limbs}}};
       case Op::accumulate: return {{DType::f32, in(0).shape}};
       case Op::sum_squares: count(2); return {in(1)};
@@ -146,6 +148,15 @@ class Rule {
     rank(1, 2);
     return {{DType::f32, in(1).shape}, {DType::f64, {2}}};
   }
+  void linear_loss() const {  // h[B,T,C], w[V,C], targets[B,T]
+    count(3);
+    rank(0, 3);
+    rank(1, 2);
+    rank(2, 2);
+    equal(in(0).shape[2], in(1).shape[1]);
+    equal(in(0).shape[0], in(2).shape[0]);
+    equal(in(0).shape[1], in(2).shape[1]);
+  }
   std::vector<Type> adamw() const {  // gradient, master, exp_avg, exp_avg_sq, scale, step
     count(6);
     for (std::size_t i = 0; i < 4; ++i) equal(element_count(in(i).shape), element_count(in(1).shape));
@@ -176,6 +187,9 @@ BatchRule batch_rule(Op op, std::size_t output) {
     case Op::attention_grad:
     case Op::swiglu_grad:
     case Op::cross_entropy_grad: return BatchRule::rows;
+    case Op::linear_cross_entropy_grad:  // totals, dh, dw
+      return output == 1 ? BatchRule::rows : BatchRule::sums;
+    case Op::linear_cross_entropy:
     case Op::embedding_grad:
     case Op::matmul_wgrad: return BatchRule::sums;
     case Op::state:
@@ -196,7 +210,8 @@ BatchRule batch_rule(Op op, std::size_t output) {
 }
 
 bool is_parameter_gradient(Op op, std::size_t output) {
-  return op != Op::cross_entropy && batch_rule(op, output) == BatchRule::sums;
+  const bool totals = output == 0 && (op == Op::linear_cross_entropy || op == Op::linear_cross_entropy_grad);
+  return !totals && op != Op::cross_entropy && batch_rule(op, output) == BatchRule::sums;
 }
 
 bool has_shape_rule(Op op) {

@@ -27,6 +27,12 @@ inline constexpr const char* report_name =
 /// Appends gradient norm, clipping and AdamW (Loshchilov & Hutter, 2019) over whole units.
 ir::Graph update(const ir::Graph& graph, const UpdateOptions& options);
 
+/// Replaces the head's matmul, the loss and, in a training step, their gradients by one node that computes
+/// `rows` tokens at a time, so that the logits never exist whole. Gradients of the head's weight are then
+/// summed over the chunks; with `rows` tokens or fewer on a rank all bits stay. A head whose logits are read
+/// by anything else stays as it is.
+ir::Graph head(const ir::Graph& graph, std::int64_t rows);
+
 struct PrecisionOptions {
   DType params = DType::f32;     ///< parameters and activations: f32 or bf16
   DType grad_wire = DType::f32;  ///< parameter gradients before their fp32 sum

@@ -23,6 +23,9 @@ bool disabled(const PipelineOptions& options, std::string_view name) {
 
 std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
   std::vector<Pass> passes;
+  if (options.head_rows > 0 && !disabled(options, "head"))
+    passes.push_back(
+        {"head", Bits::numerics, [rows = options.head_rows](const ir::Graph& g) { return head(g, rows); }});
   passes.push_back(
       {"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
   passes.push_back({"shard", Bits::exact, [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
@@ -43,8 +46,8 @@ std::vector<Pass> training_pipeline(const PipelineOptions& options) {
 
 void check_disabled(const PipelineOptions& options, const std::string& place) {
   for (const std::string& name : options.disable)
-    WEFT_VALIDATE(name == "order" || name == "memory",
-                  "{}: '{}' cannot be switched off (passes that can: order, memory)", place, name);
+    WEFT_VALIDATE(name == "head" || name == "order" || name == "memory",
+                  "{}: '{}' cannot be switched off (passes that can: head, order, memory)", place, name);
 }
 
 ir::Graph run(const std::vector<Pass>& passes, ir::Graph graph, const Observer& observer) {

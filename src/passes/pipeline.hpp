@@ -23,6 +23,7 @@ struct Pass {
 
 struct PipelineOptions {
   UpdateOptions update;
+  std::int64_t head_rows = 512;  ///< 0: logits stay whole
   PrecisionOptions precision;
   ShardOptions shard;
   int prefetch = 1;

@@ -58,6 +58,7 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
       deck.schedule.regather == Regather::never ? passes::Regather::never : passes::Regather::always;
   options.shard.reduction = deck.precision.reduction == Reduction::native ? passes::Reduction::native
                                                                           : passes::Reduction::canonical;
+  options.head_rows = deck.precision.head_rows;
   options.prefetch = static_cast<int>(deck.schedule.prefetch);
   options.disable = deck.schedule.disable;
   passes::check_disabled(options, place_of(deck, "schedule.disable"));

@@ -47,12 +47,13 @@ INSTANTIATE_TEST_SUITE_P(
     Precisions, Bits,
     ::testing::Values(std::vector<std::string>{}, std::vector<std::string>{"precision.params=bf16"},
                       std::vector<std::string>{"precision.params=bf16", "precision.grad_wire=bf16"},
-                      std::vector<std::string>{"model.tie_embeddings=true"}));
+                      std::vector<std::string>{"model.tie_embeddings=true"},
+                      std::vector<std::string>{"precision.head_rows=3", "precision.params=bf16"}));
 
 TEST(Bits, DoNotDependOnTheSchedule) {
   const Curve reference = alone({});
   for (const char* set : {"schedule.prefetch=0", "schedule.prefetch=4", "schedule.regather=never",
-                          "schedule.disable=[\"order\", \"memory\"]"}) {
+                          "schedule.disable=[\"order\", \"memory\"]", "schedule.disable=head"}) {
     SCOPED_TRACE(set);
     expect_equal(reference, train({set}, test::world()));
   }
@@ -64,8 +65,9 @@ TEST(Bits, AreTheSameRunToRun) {
 
 TEST(Bits, DependOnWhatTheyShould) {
   const Curve reference = alone({});
-  for (const char* set : {"run.seed=8", "optimizer.eps=1e-6", "optimizer.weight_decay=0.2",
-                          "optimizer.clip=0.5", "model.norm_eps=1e-4", "data.batch=2"})
+  for (const char* set :
+       {"run.seed=8", "optimizer.eps=1e-6", "optimizer.weight_decay=0.2", "optimizer.clip=0.5",
+        "precision.head_rows=3", "model.norm_eps=1e-4", "data.batch=2"})
     EXPECT_NE(alone({set}).hash, reference.hash) << set;
 }
 

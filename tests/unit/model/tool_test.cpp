@@ -70,7 +70,7 @@ TEST_P(Tool, SeesEachKernelWhereItBelongs) {
   EXPECT_EQ(launches["weft::attention::forward"], (ByRegion{{"layers.0.attn", 3}, {"layers.1.attn", 3}}));
   EXPECT_EQ(launches["weft::swiglu::backward"], (ByRegion{{"layers.0.ffn", 3}, {"layers.1.ffn", 3}}));
   EXPECT_EQ(launches["weft::embedding::forward"], (ByRegion{{"embed", 3}}));
-  EXPECT_EQ(launches["weft::cross_entropy::forward"], (ByRegion{{"loss", 3}}));
+  EXPECT_EQ(launches["weft::cross_entropy::forward"], (ByRegion{{"head", 3}}));
   EXPECT_EQ(launches["weft::clip_scale::scale"], (ByRegion{{"clip", 1}}));
   EXPECT_EQ(launches["weft::adamw::step"], (ByRegion{{"embed", 1},
                                                      {"layers.0.attn", 1},

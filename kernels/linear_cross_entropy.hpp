@@ -1,0 +1,52 @@
+// A linear layer and the cross entropy of its result, computed some rows at a time, so that the logits never
+// exist whole. With its gradients in the same pass: gradients of the loss SUM need nothing that comes later.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/dtype.hpp"
+#include "kernels/space.hpp"
+
+namespace weft::kernels {
+
+struct LinearCrossEntropySpec {
+  std::int64_t rows;   ///< B*T
+  std::int64_t in;     ///< C
+  std::int64_t vocab;  ///< V
+  std::int64_t
+      chunk;      ///< rows of logits that exist at a time; rows are cut into equal chunks of at most this
+  DType type;     ///< of hidden states, weight, logits and their gradients: f32 or bf16
+  DType dw_type;  ///< of the weight's gradient: f32 or bf16
+  bool operator==(const LinearCrossEntropySpec&) const = default;
+  auto operator<=>(const LinearCrossEntropySpec&) const = default;
+};
+
+class LinearCrossEntropy {
+ public:
+  /// Prepares the matmuls of its shapes. Throws std::logic_error as Matmul does.
+  explicit LinearCrossEntropy(const LinearCrossEntropySpec& spec);
+  ~LinearCrossEntropy();
+  LinearCrossEntropy(LinearCrossEntropy&&) noexcept;
+  LinearCrossEntropy& operator=(LinearCrossEntropy&&) noexcept;
+
+  std::size_t loss_scratch_bytes() const;
+  std::size_t gradients_scratch_bytes() const;
+
+  /// h [rows, in], w [vocab, in] of `type`; targets [rows] and totals [2] as in cross_entropy(): the chunks'
+  /// sums are added in order.
+  void loss(Space& space, const void* h, const void* w, const std::int32_t* targets, double* totals,
+            void* scratch);
+  /// The same, and dh [rows, in] of `type`, dw [vocab, in] of `dw_type`. dw is summed over the chunks in
+  /// order, in fp32, and rounded once; with one chunk all bits are those of matmul, cross_entropy,
+  /// cross_entropy_grad and the two matmuls behind it.
+  void gradients(Space& space, const void* h, const void* w, const std::int32_t* targets, double* totals,
+                 void* dh, void* dw, void* scratch);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft::kernels

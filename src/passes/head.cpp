@@ -1,0 +1,103 @@
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+namespace {
+
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::ValueId;
+
+/// One round's head: the nodes that a single one replaces.
+struct Head {
+  NodeId matmul, loss;
+  std::optional<NodeId> gradient, dgrad, wgrad;  ///< in a training step
+};
+
+class HeadPass {
+ public:
+  HeadPass(const ir::Graph& before, std::int64_t rows)
+      : before_(before), after_(before.without_nodes()), rows_(rows), readers_(before.values().size()) {
+    for (std::size_t i = 0; i < before.nodes().size(); ++i)
+      for (ValueId input : before.nodes()[i].inputs) readers_[input.index()].push_back(NodeId(i));
+  }
+
+  ir::Graph run() {
+    for (std::size_t i = 0; i < before_.nodes().size(); ++i)
+      if (before_.nodes()[i].op == Op::cross_entropy) find(NodeId(i));
+    for (std::size_t i = 0; i < before_.nodes().size(); ++i) {
+      const auto head = heads_.find(NodeId(i));
+      if (head != heads_.end()) {
+        emit(head->second);
+      } else if (!replaced_.contains(NodeId(i))) {
+        after_.add_node(before_.nodes()[i]);
+      }
+    }
+    return std::move(after_);
+  }
+
+ private:
+  void find(NodeId loss) {
+    const ValueId logits = before_.node(loss).inputs[0];
+    Head head{before_.value(logits).producer, loss, {}, {}, {}};
+    if (before_.node(head.matmul).op != Op::matmul || before_.value(logits).home.valid()) return;
+    for (const NodeId reader : readers_[logits.index()])
+      if (reader != loss) {
+        if (before_.node(reader).op != Op::cross_entropy_grad || head.gradient) return;
+        head.gradient = reader;
+      }
+    if (head.gradient && !find_gradients(head)) return;
+    for (const NodeId node : {head.matmul, loss}) replaced_.insert(node);
+    if (head.gradient)
+      for (const NodeId node : {*head.dgrad, *head.wgrad}) replaced_.insert(node);
+    // The gradients' place: what the totals are for comes later still.
+    heads_.emplace(head.gradient.value_or(loss), head);
+  }
+
+  bool find_gradients(Head& head) const {
+    const ValueId dlogits = before_.node(*head.gradient).outputs[0];
+    for (const NodeId reader : readers_[dlogits.index()]) {
+      const Node& node = before_.node(reader);
+      if (node.op == Op::matmul_dgrad && node.inputs.size() == 2) head.dgrad = reader;
+      if (node.op == Op::matmul_wgrad) head.wgrad = reader;
+    }
+    return head.dgrad && head.wgrad && readers_[dlogits.index()].size() == 2;
+  }
+
+  void emit(const Head& head) {
+    const Node& matmul = before_.node(head.matmul);
+    const Node& loss = before_.node(head.loss);
+    Node node = head.gradient ? before_.node(*head.gradient) : loss;
+    node.op = head.gradient ? Op::linear_cross_entropy_grad : Op::linear_cross_entropy;
+    node.module = matmul.module;
+    node.inputs = {matmul.inputs[0], matmul.inputs[1], loss.inputs[1]};
+    node.outputs = {loss.outputs[1]};
+    if (head.gradient) {
+      node.outputs.push_back(before_.node(*head.dgrad).outputs[0]);
+      node.outputs.push_back(before_.node(*head.wgrad).outputs[0]);
+    }
+    node.attributes.set(ir::Attr::rows, static_cast<double>(rows_));
+    after_.add_node(std::move(node));
+  }
+
+  const ir::Graph& before_;
+  ir::Graph after_;
+  std::int64_t rows_;
+  std::vector<std::vector<NodeId>> readers_;  ///< by value
+  std::map<NodeId, Head> heads_;              ///< by the node in whose place the new one stands
+  std::set<NodeId> replaced_;
+};
+
+}  // namespace
+
+ir::Graph head(const ir::Graph& graph, std::int64_t rows) {
+  return HeadPass(graph, rows).run();
+}
+
+}  // namespace weft::passes
