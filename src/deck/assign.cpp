@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "deck/bytes.hpp"
 #include "deck/duration.hpp"
 #include "deck/suggest.hpp"
 
@@ -88,14 +89,24 @@ struct Assigner {
       *member = value.real;
     else if (value.kind == Kind::real)
       problem = fmt::format("{} is not a finite number", value.real);
-    else if (key.form != Form::duration)
+    else if (key.form == Form::plain)
       mistype("a number", unquoted(Kind::real));
+    else if (key.form == Form::bytes)
+      bytes(member);
     else if (const auto seconds = parse_duration(value.text); seconds && !value.text.empty())
       *member = *seconds;
     else
       problem =
           fmt::format("{} is not a duration (seconds, \"2h30m\", \"90s\", \"HH:MM:SS\" or \"D-HH:MM:SS\")",
                       describe(value));
+  }
+
+  void bytes(double* member) {
+    if (const auto size = parse_bytes(value.text); size && value.kind == Kind::text)
+      *member = *size;
+    else
+      problem = fmt::format("{} is not a number of bytes (a number, \"4GiB\", \"512MiB\" or \"1.5GB\")",
+                            describe(value));
   }
 
   void operator()(std::string* member) {

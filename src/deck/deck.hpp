@@ -18,12 +18,18 @@ enum class LrDecay : std::uint8_t { constant, linear, cosine, wsd };
 enum class ParallelMode : std::uint8_t { ddp, zero1, zero2, fsdp };
 enum class Reduction : std::uint8_t { canonical, native };
 enum class Regather : std::uint8_t { always, never };
+enum class Recompute : std::uint8_t { none, full, selective };
+enum class Bucketing : std::uint8_t { none, manual };
+enum class Accumulation : std::uint8_t { each, once };
 
 /// The deck's spelling of a choice: "cosine", "fsdp", ...
 std::string_view name_of(LrDecay decay);
 std::string_view name_of(ParallelMode mode);
 std::string_view name_of(Reduction reduction);
 std::string_view name_of(Regather regather);
+std::string_view name_of(Recompute recompute);
+std::string_view name_of(Bucketing bucketing);
+std::string_view name_of(Accumulation accumulation);
 
 struct RunDeck {
   std::string name = "weft";
@@ -100,8 +106,15 @@ struct PrecisionDeck {
 
 struct ScheduleDeck {
   std::vector<std::string> disable;  ///< passes switched off by name
+  Recompute recompute = Recompute::none;
+  std::vector<std::string> recompute_ops{"rms_norm", "swiglu"};  ///< OP, OP@MODULE or @MODULE
   Regather regather = Regather::always;
-  std::int64_t prefetch = 1;  ///< units gathered ahead
+  Bucketing bucketing = Bucketing::none;
+  std::vector<std::string> buckets{"embed", "layers.*", "head"};  ///< of module paths
+  std::int64_t prefetch = 1;                                      ///< buckets gathered ahead
+  double prefetch_bytes = 0;                                      ///< gathered ahead at most; 0: no limit
+  std::int64_t reduce_delay = 1;  ///< reductions that may begin before the memory of one is used again
+  Accumulation accumulate = Accumulation::each;
   bool operator==(const ScheduleDeck&) const = default;
 };
 

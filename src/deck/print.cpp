@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "deck/bytes.hpp"
 #include "deck/duration.hpp"
 #include "deck/problems.hpp"
 
@@ -20,7 +21,9 @@ struct Printer {
   std::string operator()(const bool* member) const { return *member ? "true" : "false"; }
   std::string operator()(const std::int64_t* member) const { return fmt::format("{}", *member); }
   std::string operator()(const double* member) const {
-    const std::string text = key.form == Form::duration ? print_duration(*member) : "";
+    const std::string text = key.form == Form::duration ? print_duration(*member)
+                             : key.form == Form::bytes  ? print_bytes(*member)
+                                                        : "";
     return text.empty() ? number(*member) : quoted(text);
   }
   std::string operator()(const std::string* member) const { return quoted(*member); }

@@ -133,11 +133,33 @@ constexpr std::array key_list{
         .doc = "Tokens of a microbatch whose logits exist at a time: the head and its loss are computed in "
                "chunks, and the head's gradient is summed over them in f32. 0: all."},
 
-    Key{WEFT_KEY(schedule.disable), .doc = "Passes to switch off, by name: `head`, `order`, `memory`."},
+    Key{WEFT_KEY(schedule.disable),
+        .doc = "Passes to switch off, by name: `head`, `recompute`, `bucket`, `order`, `memory`."},
+    Key{WEFT_KEY(schedule.recompute), .doc = "What of the forward is computed again in backward instead of "
+                                             "kept: none; full, all but what goes "
+                                             "from module to module; selective, what `recompute_ops` names."},
+    Key{WEFT_KEY(schedule.recompute_ops),
+        .doc = "Of selective: operations, modules, or operations in modules, as `swiglu`, `@layers.*.ffn`, "
+               "`matmul@layers.1*.attn`; `*` stands for any text."},
     Key{WEFT_KEY(schedule.regather), .doc = "Whether backward gathers parameters again (less memory) or "
                                             "keeps them from forward (less traffic)."},
     Key{WEFT_KEY(schedule.prefetch), .range = between(0, 1024),
-        .doc = "Units gathered ahead of the one being computed; 0: none."},
+        .doc = "Buckets gathered ahead of the one being computed; 0: none."},
+    Key{WEFT_KEY(schedule.prefetch_bytes), .range = at_least(0), .form = Form::bytes,
+        .doc = "Bytes of parameters gathered ahead at most; 0: as many as `prefetch` says."},
+    Key{WEFT_KEY(schedule.bucketing),
+        .doc = "Which units share a collective: none, each has its own; manual, as `buckets` says."},
+    Key{WEFT_KEY(schedule.buckets),
+        .doc = "Of manual: beginnings of module paths; units that match the same text share a bucket. "
+               "`layers.*`: "
+               "each block one, `layers.0-3`: these four blocks one, `layers.*.ffn`: each feed-forward one."},
+    Key{WEFT_KEY(schedule.reduce_delay), .range = between(0, 1024),
+        .doc = "Collectives of its lane that may begin before the memory that one reads is used again; 0: "
+               "compute waits for each."},
+    Key{WEFT_KEY(schedule.accumulate),
+        .doc =
+            "each: every microbatch's gradients are reduced, and only shards are kept. once: a rank adds up "
+            "its microbatches and reduces the sum in f32; changes the order of the sum, and so the losses."},
 
     Key{WEFT_KEY(checkpoint.every), .range = between(0, most_steps),
         .doc = "Save every so many steps; 0: none on the way."},
@@ -178,6 +200,14 @@ constexpr std::array reduction_names{Names<Reduction>{Reduction::canonical, "can
                                      Names<Reduction>{Reduction::native, "native"}};
 constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
                                     Names<Regather>{Regather::never, "never"}};
+
+constexpr std::array recompute_names{Names<Recompute>{Recompute::none, "none"},
+                                     Names<Recompute>{Recompute::full, "full"},
+                                     Names<Recompute>{Recompute::selective, "selective"}};
+constexpr std::array bucketing_names{Names<Bucketing>{Bucketing::none, "none"},
+                                     Names<Bucketing>{Bucketing::manual, "manual"}};
+constexpr std::array accumulation_names{Names<Accumulation>{Accumulation::each, "each"},
+                                        Names<Accumulation>{Accumulation::once, "once"}};
 
 template <class E>
 std::string_view name_in_deck(E e) {
@@ -222,6 +252,15 @@ Choices<Reduction> choices(Reduction) {
 Choices<Regather> choices(Regather) {
   return regather_names;
 }
+Choices<Recompute> choices(Recompute) {
+  return recompute_names;
+}
+Choices<Bucketing> choices(Bucketing) {
+  return bucketing_names;
+}
+Choices<Accumulation> choices(Accumulation) {
+  return accumulation_names;
+}
 
 std::string range_text(const Range& range) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -248,7 +287,7 @@ std::string type_text(const Key& key) {
         else if constexpr (std::is_same_v<T, std::int64_t>)
           return "integer";
         else if constexpr (std::is_same_v<T, double>)
-          return key.form == Form::duration ? "duration" : "number";
+          return key.form == Form::duration ? "duration" : key.form == Form::bytes ? "bytes" : "number";
         else if constexpr (std::is_same_v<T, std::string>)
           return "string";
         else if constexpr (std::is_same_v<T, std::vector<std::string>>)
@@ -273,5 +312,14 @@ std::string_view name_of(Reduction reduction) {
 }
 std::string_view name_of(Regather regather) {
   return deck::name_in_deck(regather);
+}
+std::string_view name_of(Recompute recompute) {
+  return deck::name_in_deck(recompute);
+}
+std::string_view name_of(Bucketing bucketing) {
+  return deck::name_in_deck(bucketing);
+}
+std::string_view name_of(Accumulation accumulation) {
+  return deck::name_in_deck(accumulation);
 }
 }  // namespace weft

@@ -16,11 +16,12 @@ namespace weft::deck {
 
 /// The member of a Deck that a key is bound to; its type is the key's type.
 using Slot = std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*,
-                          std::vector<MeshAxis>*, DType*, LrDecay*, ParallelMode*, Reduction*, Regather*>;
+                          std::vector<MeshAxis>*, DType*, LrDecay*, ParallelMode*, Reduction*, Regather*,
+                          Recompute*, Bucketing*, Accumulation*>;
 
 enum class Need : std::uint8_t { optional, required };
-/// Duration: a double in seconds that may be written "2h30m".
-enum class Form : std::uint8_t { plain, duration };
+/// A double that may be written with units: seconds as "2h30m", bytes as "4GiB".
+enum class Form : std::uint8_t { plain, duration, bytes };
 
 /// The values a number may have; an open end excludes the bound itself.
 struct Range {
@@ -63,6 +64,9 @@ Choices<LrDecay> choices(LrDecay);
 Choices<ParallelMode> choices(ParallelMode);
 Choices<Reduction> choices(Reduction);
 Choices<Regather> choices(Regather);
+Choices<Recompute> choices(Recompute);
+Choices<Bucketing> choices(Bucketing);
+Choices<Accumulation> choices(Accumulation);
 
 template <class E>
 std::string choice_list(E e) {

@@ -1,9 +1,12 @@
 #include "exec/bind.hpp"
 
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "base/exact_sum.hpp"
 #include "base/step_block.hpp"
+#include "exec/scratch.hpp"
 #include "exec/shapes.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/memory.hpp"
@@ -109,26 +112,20 @@ class Binding {
   Collective collective() const {
     comm::Channel* const channel = node_.lane == Lane::gather ? device_.gather : device_.reduce;
     if (channel == nullptr) throw std::logic_error("the plan has collectives, but there is no channel");
-    const DType t = dtype_of(graph_, node_.inputs[0]);
-    const std::int64_t count = elements(node_.inputs[0]);
-    if (node_.op == Op::all_gather)
-      return [channel, t, count, x = in(0), y = out(0)](auto deps) {
-        return channel->all_gather(deps, x, y, count, t);
-      };
-    if (node_.op == Op::all_reduce)
-      return [channel, t, count, y = out(0)](auto deps) {
-        return channel->all_reduce(deps, y, count, t, comm::ReduceOp::sum);
-      };
-    comm::ReduceScatter what;
-    what.in = in(0);
-    what.out = out(0);
-    what.scratch = scratch_;
-    what.count = elements(node_.outputs[0]);
-    what.wire = t;
-    what.out_type = out_type(0);
-    what.accumulate = node_.inputs.size() > 1 ? comm::Accumulate::add : comm::Accumulate::replace;
-    what.order = reduce_order(node_);
-    return [channel, what](auto deps) { return channel->reduce_scatter(deps, what); };
+    if (node_.outputs.size() == 1) return member(*channel, 0, scratch_);
+    std::vector<Collective> members;
+    std::byte* scratch = scratch_;
+    for (std::size_t i = 0; i < node_.outputs.size(); ++i) {
+      members.push_back(member(*channel, i, scratch));
+      if (node_.op == Op::reduce_scatter) scratch += member_scratch_bytes(graph_, node_, i);
+    }
+    return [channel, members = std::move(members)](auto deps) {
+      comm::Event last;
+      channel->group_begin();
+      for (const Collective& one : members) last = one(deps);
+      channel->group_end();
+      return last;
+    };
   }
 
  private:
@@ -144,6 +141,31 @@ class Binding {
   DType out_type(std::size_t i) const { return dtype_of(graph_, node_.outputs[i]); }
   std::int64_t elements(ValueId v) const { return graph_.local_elements(v); }
   float real(Attr attr) const { return static_cast<float>(node_.attributes.real(attr)); }
+
+  /// One member of a collective.
+  Collective member(comm::Channel& channel, std::size_t i, std::byte* scratch) const {
+    const DType t = dtype_of(graph_, node_.inputs[i]);
+    const std::int64_t count = elements(node_.inputs[i]);
+    if (node_.op == Op::all_gather)
+      return [&channel, t, count, x = in(i), y = out(i)](auto deps) {
+        return channel.all_gather(deps, x, y, count, t);
+      };
+    if (node_.op == Op::all_reduce)
+      return [&channel, t, count, y = out(i)](auto deps) {
+        return channel.all_reduce(deps, y, count, t, comm::ReduceOp::sum);
+      };
+    comm::ReduceScatter what;
+    what.in = in(i);
+    what.out = out(i);
+    what.scratch = scratch;
+    what.count = elements(node_.outputs[i]);
+    what.wire = t;
+    what.out_type = out_type(i);
+    what.accumulate =
+        node_.inputs.size() > node_.outputs.size() ? comm::Accumulate::add : comm::Accumulate::replace;
+    what.order = reduce_order(node_);
+    return [&channel, what](auto deps) { return channel.reduce_scatter(deps, what); };
+  }
 
   /// A gradient that dx is added to stands in dx's place already, unless it is still needed elsewhere.
   Kernel matmul_dgrad() const {

@@ -88,11 +88,14 @@ void Executor::record_collectives(Trace& trace) {
   for (const comm::Record& record : device_.log->stop())
     for (const Bound& bound : bound_) {
       const plan::Instruction& i = *bound.instruction;
-      if (i.lane != record.lane || i.lane == Lane::compute ||
-          event_of(i.lane, i.sequence).value != record.sequence)
-        continue;
+      if (i.lane != record.lane || i.lane == Lane::compute) continue;
+      // The members of a collective have numbers in a row; the event is the last one's.
       const ir::Node& node = plan_.graph.node(i.node);
-      Span span{name_of(node.op), "comm", node.module, record.start_ns, record.end_ns};
+      const std::uint64_t last = event_of(i.lane, i.sequence).value;
+      if (record.sequence > last || record.sequence + node.outputs.size() <= last) continue;
+      const ir::Value& member =
+          plan_.graph.value(node.outputs[node.outputs.size() - 1 - (last - record.sequence)]);
+      Span span{name_of(node.op), "comm", member.name, record.start_ns, record.end_ns};
       span.bytes = static_cast<std::int64_t>(record.bytes);
       trace.record(i.lane, span);
     }

@@ -26,15 +26,23 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
     case Op::linear_cross_entropy_grad:
       return matmuls.get(linear_loss_spec(graph, node)).gradients_scratch_bytes();
     case Op::reduce_scatter: {
-      const int ranks = graph.mesh().size(static_cast<int>(node.attributes.integer(ir::Attr::axis)));
-      return comm::reduce_scatter_scratch_bytes(ranks, graph.local_elements(node.outputs[0]),
-                                                dtype_of(graph, node.inputs[0]), reduce_order(node));
+      std::size_t bytes = 0;
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) bytes += member_scratch_bytes(graph, node, i);
+      return bytes;
     }
     default: return 0;
   }
 }
 
 }  // namespace
+
+std::size_t member_scratch_bytes(const ir::Graph& graph, const ir::Node& node, std::size_t member) {
+  const int ranks = graph.mesh().size(static_cast<int>(node.attributes.integer(ir::Attr::axis)));
+  const std::size_t bytes =
+      comm::reduce_scatter_scratch_bytes(ranks, graph.local_elements(node.outputs[member]),
+                                         dtype_of(graph, node.inputs[member]), reduce_order(node));
+  return (bytes + 255) / 256 * 256;
+}
 
 plan::ScratchQuery scratch_query(Matmuls& matmuls) {
   return [&matmuls](const ir::Graph& graph, const ir::Node& node) {

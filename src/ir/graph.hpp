@@ -76,6 +76,11 @@ struct Node {
   std::string module;  ///< module path, for traces and module-level reports
 };
 
+/// A collective may have several members that run as one: member i of n has output i and inputs i, i + n, ...
+inline ValueId member_input(const Node& collective, std::size_t member, std::size_t operand = 0) {
+  return collective.inputs[operand * collective.outputs.size() + member];
+}
+
 class Graph {
  public:
   Graph() = default;

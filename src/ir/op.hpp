@@ -69,6 +69,7 @@ enum class Attr : std::uint8_t {
   eps,
   head_dim,
   heads,
+  hold,
   inverse,
   kv_heads,
   max_norm,

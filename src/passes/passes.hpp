@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "base/dtype.hpp"
 #include "ir/graph.hpp"
@@ -41,25 +42,70 @@ struct PrecisionOptions {
 /// beside its fp32 master. Statistics (norms, log-sum-exp, totals) stay fp32 or wider.
 ir::Graph precision(const ir::Graph& graph, const PrecisionOptions& options);
 
+enum class Recompute : std::uint8_t { none, full, selective };
+/// What of the forward is computed again in backward: an operation, or all; in modules that match ('*' stands
+/// for any text).
+struct RecomputeRule {
+  std::optional<ir::Op> op;
+  std::string module = "*";  ///< "layers.*.ffn"
+};
+/// From "swiglu", "matmul@layers.*.ffn" or "@layers.3.attn". Throws Error(bad_input) on an unknown operation.
+RecomputeRule recompute_rule(const std::string& text);
+
+struct RecomputeOptions {
+  Recompute what = Recompute::none;
+  std::vector<RecomputeRule> rules;  ///< of selective
+};
+/// Lets backward read copies of forward values that are made again just before their first use, from what is
+/// kept. full keeps what goes from module to module only. The copies have the bits of what they stand for.
+ir::Graph recompute(const ir::Graph& graph, const RecomputeOptions& options);
+
 enum class ShardMode : std::uint8_t { ddp, zero1, zero2, fsdp };
-enum class Regather : std::uint8_t { always, never };
 enum class Reduction : std::uint8_t { canonical, native };
+enum class Accumulation : std::uint8_t {
+  each,  ///< each round's gradients are reduced: memory for shards only
+  once   ///< rounds are summed on the rank, and reduced at the end: numerics, another order of the sum
+};
 struct ShardOptions {
   ShardMode mode = ShardMode::fsdp;
-  std::string axis = "data";             ///< the mesh axis that batches and state are cut over
-  Regather regather = Regather::always;  ///< fsdp: gather parameters again in backward
+  std::string axis = "data";  ///< the mesh axis that batches and state are cut over
+  /// fsdp: backward gathers parameters again, but for those of so many of the last units, which stay from
+  /// forward.
+  int keep_units = 0;
   Reduction reduction = Reduction::canonical;
+  Accumulation accumulation = Accumulation::each;
 };
 /// Places values over the axis and inserts the collectives. With W ranks:
 ///   ddp    state whole on each rank; gradients reduce-scattered each round, gathered once
 ///   zero1  optimizer state cut; gradients reduced at the end of a round's backward; parameters gathered
 ///   after the update zero2  the same, each gradient reduced as soon as it is made fsdp   parameters cut,
-///   too: gathered before use, and again in backward unless `regather` is never
+///   too: gathered before use, and again in backward
 /// All four give the same bits under the canonical reduction.
 ir::Graph shard(const ir::Graph& graph, const ShardOptions& options);
 
+/// By unit, the number of its bucket; of units that follow each other, those with one number share
+/// collectives.
+struct Buckets {
+  std::vector<int> forward, backward;  ///< gathers
+  std::vector<int> reduce;             ///< reduce-scatters
+};
+/// Buckets from module paths: a pattern matches the beginning of a unit's path, component by component; '*'
+/// stands for any component, "4-7" for those numbers. Units that match the same text share a bucket
+/// ("layers.*": a block, "layers.4-7": four blocks); one that matches nothing has its own.
+std::vector<int> buckets_by_path(const std::vector<Unit>& units, const std::vector<std::string>& patterns);
+
+/// Makes one collective of each bucket's: one launch, messages of all members at once. A gather stands where
+/// its first member stood, a reduction where its last did.
+ir::Graph bucket(const ir::Graph& graph, const Buckets& buckets);
+
+struct OrderOptions {
+  int prefetch = 1;                 ///< gathers ahead of the one in use
+  std::int64_t prefetch_bytes = 0;  ///< bytes that may be gathered ahead; 0: as many as `prefetch` says
+  int delay = 1;  ///< later collectives of its lane before what a collective reads may be overwritten
+};
 /// Moves each parameter gather before the first use of the one `prefetch` gathers ahead of it, so that it
-/// runs under that unit's compute. 0 leaves the graph as it is.
-ir::Graph order(const ir::Graph& graph, int prefetch);
+/// runs under that unit's compute, and says how long what a collective reads is held, so that compute does
+/// not wait for it.
+ir::Graph order(const ir::Graph& graph, const OrderOptions& options);
 
 }  // namespace weft::passes

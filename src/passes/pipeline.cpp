@@ -1,6 +1,9 @@
 #include "passes/pipeline.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/check.hpp"
@@ -28,10 +31,15 @@ std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
         {"head", Bits::numerics, [rows = options.head_rows](const ir::Graph& g) { return head(g, rows); }});
   passes.push_back(
       {"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
-  passes.push_back({"shard", Bits::exact, [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
-  if (!disabled(options, "order"))
+  if (options.recompute.what != Recompute::none && !disabled(options, "recompute"))
     passes.push_back(
-        {"order", Bits::exact, [n = options.prefetch](const ir::Graph& g) { return order(g, n); }});
+        {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
+  passes.push_back({"shard", Bits::exact, [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
+  if (options.buckets && !disabled(options, "bucket"))
+    passes.push_back(
+        {"bucket", Bits::exact, [b = *options.buckets](const ir::Graph& g) { return bucket(g, b); }});
+  if (!disabled(options, "order"))
+    passes.push_back({"order", Bits::exact, [o = options.order](const ir::Graph& g) { return order(g, o); }});
   return passes;
 }
 
@@ -45,9 +53,11 @@ std::vector<Pass> training_pipeline(const PipelineOptions& options) {
 }
 
 void check_disabled(const PipelineOptions& options, const std::string& place) {
+  static constexpr std::array optional{"head", "recompute", "bucket", "order", "memory"};
   for (const std::string& name : options.disable)
-    WEFT_VALIDATE(name == "head" || name == "order" || name == "memory",
-                  "{}: '{}' cannot be switched off (passes that can: head, order, memory)", place, name);
+    WEFT_VALIDATE(std::find(optional.begin(), optional.end(), name) != optional.end(),
+                  "{}: '{}' cannot be switched off (passes that can: {})", place, name,
+                  fmt::join(optional, ", "));
 }
 
 ir::Graph run(const std::vector<Pass>& passes, ir::Graph graph, const Observer& observer) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,9 @@ struct PipelineOptions {
   std::int64_t head_rows = 512;  ///< 0: logits stay whole
   PrecisionOptions precision;
   ShardOptions shard;
-  int prefetch = 1;
+  RecomputeOptions recompute;
+  std::optional<Buckets> buckets;  ///< none: a collective a unit
+  OrderOptions order;
   std::vector<std::string> disable;  ///< passes switched off by name
 };
 

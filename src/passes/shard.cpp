@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -25,7 +26,9 @@ class Shard {
         after_(before.without_nodes()),
         options_(options),
         axis_(before.mesh().axis(options.axis)),
-        ranks_(before.mesh().size(axis_)) {}
+        ranks_(before.mesh().size(axis_)) {
+    for (const Node& node : before.nodes()) rounds_ = std::max(rounds_, node.round + 1);
+  }
 
   ir::Graph run() {
     for (std::size_t i = 0; i < after_.storages().size(); ++i) place(after_.storage(ir::StorageId(i)));
@@ -145,17 +148,21 @@ class Shard {
     return known->second;
   }
 
-  /// A gathered copy serves until another unit is gathered; under `regather = never` from forward to the same
+  /// A gathered copy serves until another unit is gathered; that of a kept one from forward to the same
   /// round's backward.
   ValueId gathered(const Node& node, ValueId state) {
     if (!is_cut(state) || ranks_ == 1) return state;
     const ir::UnitId unit = after_.value(state).unit;
     Gathered& copy = copies_[unit];
-    const bool kept = options_.regather == Regather::never && copy.value.valid() && copy.round == node.round;
+    const bool kept = keeps(unit) && copy.value.valid() && copy.round == node.round;
     if (kept || last_gathered_ == unit) return copy.value;
     copy = {all_gather(node, state, after_.unit(unit).path + ".full"), node.round};
     last_gathered_ = unit;
     return copy.value;
+  }
+
+  bool keeps(ir::UnitId unit) const {
+    return unit.index() + static_cast<std::size_t>(options_.keep_units) >= after_.units().size();
   }
 
   ValueId all_gather(const Node& place, ValueId input, std::string name, ir::StorageId home = {}) {
@@ -190,12 +197,32 @@ class Shard {
       propagate(std::move(node), ir::replicate);
       return;
     }
+    if (options_.accumulation == Accumulation::once && rounds_ > 1) {
+      node = accumulate_here(std::move(node));
+      if (node.round + 1 < rounds_) return;
+    }
     if (options_.mode != ShardMode::zero1) {
       emit_reduce(std::move(node));
       return;
     }
     pending_round_ = node.round;
     pending_.push_back(std::move(node));
+  }
+  /// Adds the round's gradient to the sum of this rank's rounds. Returns the reduction of the sum, for the
+  /// last round.
+  Node accumulate_here(Node node) {
+    const ValueId sum = node.outputs[0];
+    ir::Value local = after_.value(sum);
+    local.name += ".local";
+    local.home = {};
+    Node add = node;
+    add.outputs = {after_.add_value(std::move(local))};
+    if (add.inputs.size() > 1) add.inputs[1] = local_sums_.at(add.inputs[1]);
+    set(add.outputs[0], ir::partial);
+    local_sums_[sum] = add.outputs[0];
+    node.inputs = add.outputs;
+    after_.add_node(std::move(add));
+    return node;
   }
   void reduce_pending() {
     for (Node& node : pending_) emit_reduce(std::move(node));
@@ -278,12 +305,14 @@ class Shard {
   ShardOptions options_;
   int axis_;
   int ranks_;
+  int rounds_ = 1;
   std::map<ValueId, Node> views_;                           ///< parameter views of the unsharded graph
   std::map<std::pair<ValueId, ValueId>, ValueId> view_of_;  ///< (whole unit, view) -> value
   std::map<ir::UnitId, Gathered> copies_;                   ///< the newest gathered copy of a unit
   ir::UnitId last_gathered_;
   std::vector<Node> pending_;  ///< zero1: reductions that wait for the round's end
   int pending_round_ = 0;
+  std::map<ValueId, ValueId> local_sums_;  ///< accumulation once: of this rank, by the sum over all ranks
 };
 
 }  // namespace

@@ -19,14 +19,16 @@ std::vector<std::pair<int, int>> in_place_choices(Op op) {
     case Op::cross_entropy_grad:
     case Op::all_reduce: return {{0, 0}};
     case Op::swiglu_grad: return {{0, 0}, {1, 1}};
+    case Op::accumulate:
     case Op::sum_squares: return {{0, 1}};
     case Op::rms_norm_grad: return {{0, 4}};
     case Op::matmul_dgrad: return {{0, 2}};
     default: return {};
   }
 }
-bool must_be_in_place(Op op) {
-  return op == Op::sum_squares || op == Op::all_reduce;
+bool must_be_in_place(const Node& node) {
+  return node.op == Op::sum_squares || node.op == Op::all_reduce ||
+         (node.op == Op::accumulate && node.inputs.size() > 1);
 }
 
 class Assigner {
@@ -80,15 +82,11 @@ class Assigner {
     last_use_[id.index()] = std::max(last_use_[id.index()], place);
   }
 
-  /// The place until which node i's inputs are held: a collective's until the next of its lane, but not for
-  /// longer than a block's worth of kernels, or a round's last gradient would stay through the next forward.
+  /// The place until which node i's inputs are held.
   std::int64_t release_place(std::size_t i) const {
-    constexpr std::size_t longest = 32;
-    if (!ir::is_collective(graph_.nodes()[i].op)) return static_cast<std::int64_t>(i);
-    const std::size_t end = std::min(graph_.nodes().size() - 1, i + longest);
-    for (std::size_t j = i + 1; j < end; ++j)
-      if (graph_.nodes()[j].lane == graph_.nodes()[i].lane) return static_cast<std::int64_t>(j);
-    return static_cast<std::int64_t>(end);
+    const ir::Attributes& attributes = graph_.nodes()[i].attributes;
+    const std::int64_t hold = attributes.has(ir::Attr::hold) ? attributes.integer(ir::Attr::hold) : 0;
+    return static_cast<std::int64_t>(i) + hold;
   }
 
   void alias(const Node& node) {
@@ -117,7 +115,7 @@ class Assigner {
     if (whole.valid()) {
       place_part(id, whole);
     } else if (table_.buffer_of[id.index()] < 0 && !take_over(node, static_cast<int>(output))) {
-      if (must_be_in_place(node.op))
+      if (must_be_in_place(node))
         throw std::logic_error("'" + value.name +
                                "' must be updated in place, but its operand is needed later");
       table_.buffer_of[id.index()] = new_buffer(id);

@@ -16,9 +16,8 @@ struct BufferTable {
 };
 
 /// Views stand inside their unit and a join's parts inside the join; an elementwise result takes its
-/// operand's place when that is not needed any more. What a collective reads is held until the next
-/// collective of its lane (at most a block's worth of nodes), so that the compute lane does not wait for the
-/// wire: one look-ahead, as SimpleFSDP delays its waits.
+/// operand's place when that is not needed any more. What a collective reads is held for as many
+/// nodes more as its attribute `hold` says, so that the compute lane does not wait for the wire.
 BufferTable assign_buffers(const ir::Graph& graph, const ScratchQuery& scratch);
 
 }  // namespace weft::plan

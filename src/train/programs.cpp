@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/check.hpp"
+
 namespace weft::train {
 namespace {
 
@@ -13,6 +15,28 @@ passes::ShardMode shard_mode(ParallelMode mode) {
     case ParallelMode::fsdp: return passes::ShardMode::fsdp;
   }
   return passes::ShardMode::fsdp;
+}
+
+passes::RecomputeOptions recompute_options(const Deck& deck) {
+  passes::RecomputeOptions options;
+  switch (deck.schedule.recompute) {
+    case Recompute::none: return options;
+    case Recompute::full: options.what = passes::Recompute::full; return options;
+    case Recompute::selective: options.what = passes::Recompute::selective; break;
+  }
+  try {
+    for (const std::string& rule : deck.schedule.recompute_ops)
+      options.rules.push_back(passes::recompute_rule(rule));
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("{}: {}", place_of(deck, "schedule.recompute_ops"), e.what()));
+  }
+  return options;
+}
+
+passes::Buckets manual_buckets(const Deck& deck) {
+  const std::vector<int> buckets =
+      passes::buckets_by_path(model::units(spec_of(deck)), deck.schedule.buckets);
+  return {buckets, buckets, buckets};
 }
 
 plan::MemoryReuse memory_reuse(const Deck& deck) {
@@ -54,12 +78,18 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
   options.precision.params = deck.precision.params;
   options.precision.grad_wire = deck.precision.grad_wire;
   options.shard.mode = shard_mode(deck.parallel.mode);
-  options.shard.regather =
-      deck.schedule.regather == Regather::never ? passes::Regather::never : passes::Regather::always;
+  if (deck.schedule.regather == Regather::never)
+    options.shard.keep_units = static_cast<int>(2 * deck.model.layers + 2);
+  options.shard.accumulation = deck.schedule.accumulate == Accumulation::once ? passes::Accumulation::once
+                                                                              : passes::Accumulation::each;
   options.shard.reduction = deck.precision.reduction == Reduction::native ? passes::Reduction::native
                                                                           : passes::Reduction::canonical;
   options.head_rows = deck.precision.head_rows;
-  options.prefetch = static_cast<int>(deck.schedule.prefetch);
+  options.recompute = recompute_options(deck);
+  if (deck.schedule.bucketing == Bucketing::manual) options.buckets = manual_buckets(deck);
+  options.order.prefetch = static_cast<int>(deck.schedule.prefetch);
+  options.order.prefetch_bytes = static_cast<std::int64_t>(deck.schedule.prefetch_bytes);
+  options.order.delay = static_cast<int>(deck.schedule.reduce_delay);
   options.disable = deck.schedule.disable;
   passes::check_disabled(options, place_of(deck, "schedule.disable"));
   return options;

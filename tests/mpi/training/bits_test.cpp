@@ -52,11 +52,31 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Bits, DoNotDependOnTheSchedule) {
   const Curve reference = alone({});
-  for (const char* set : {"schedule.prefetch=0", "schedule.prefetch=4", "schedule.regather=never",
-                          "schedule.disable=[\"order\", \"memory\"]", "schedule.disable=head"}) {
-    SCOPED_TRACE(set);
-    expect_equal(reference, train({set}, test::world()));
+  using Sets = std::vector<std::string>;
+  for (const Sets& sets :
+       {Sets{"schedule.prefetch=0"}, Sets{"schedule.prefetch=4", "schedule.reduce_delay=3"},
+        Sets{"schedule.prefetch=4", "schedule.prefetch_bytes=64KiB"}, Sets{"schedule.regather=never"},
+        Sets{"schedule.disable=[\"order\", \"memory\"]"}, Sets{"schedule.disable=head"},
+        Sets{"schedule.recompute=full"}, Sets{"schedule.recompute=full", "schedule.regather=never"},
+        Sets{"schedule.recompute=selective", "schedule.recompute_ops=[\"rms_norm\", \"matmul@layers.0.*\"]"},
+        Sets{"schedule.bucketing=manual"},
+        Sets{"schedule.bucketing=manual", "schedule.buckets=[\"layers\"]", "schedule.reduce_delay=0"},
+        Sets{"schedule.bucketing=manual", "schedule.recompute=full", "schedule.prefetch=2"}}) {
+    SCOPED_TRACE(::testing::PrintToString(sets));
+    expect_equal(reference, train(sets, test::world()));
   }
+}
+
+/// One reduction of a rank's sum is another order of the same terms.
+TEST(Bits, ReducingOnceChangesTheOrderOfTheSumOnly) {
+  const Curve each = alone({}), once = train({"schedule.accumulate=once"}, test::world());
+  ASSERT_EQ(each.losses.size(), once.losses.size());
+  for (std::size_t i = 0; i < each.losses.size(); ++i) EXPECT_NEAR(each.losses[i], once.losses[i], 1e-5);
+  if (test::world().size() == 1) {
+    EXPECT_EQ(each.hash, once.hash);
+  }
+  expect_equal(once, train({"schedule.accumulate=once", "parallel.mode=zero1", "schedule.bucketing=manual"},
+                           test::world()));
 }
 
 TEST(Bits, AreTheSameRunToRun) {

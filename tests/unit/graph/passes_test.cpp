@@ -52,6 +52,16 @@ TEST(Passes, GoldenPlans) {
   m.rounds = 2;
   m.options.precision = {DType::bf16, DType::bf16};
   expect_golden("fsdp_bf16_two_rounds", ir::print(m.step()));
+  m.options.shard.accumulation = passes::Accumulation::once;
+  expect_golden("fsdp_bf16_two_rounds_reduced_once", ir::print(m.step()));
+  m = {};
+  m.spec.layers = 1;
+  m.options.recompute.what = passes::Recompute::full;
+  expect_golden("fsdp_recompute_full", ir::print(m.step()));
+  m = {};
+  const auto by_block = passes::buckets_by_path(model::units(m.spec), {"embed", "layers.*", "head"});
+  m.options.buckets = {by_block, by_block, by_block};
+  expect_golden("fsdp_buckets_of_blocks", ir::print(m.step()));
 }
 
 TEST(Passes, AreDeterministic) {
@@ -86,7 +96,7 @@ TEST(Passes, OneRankHasNoCollectives) {
 
 TEST(Passes, OnlyExactPassesCanBeSwitchedOffByName) {
   passes::PipelineOptions options;
-  options.disable = {"order", "memory"};
+  options.disable = {"head", "recompute", "bucket", "order", "memory"};
   EXPECT_NO_THROW(passes::check_disabled(options, "deck"));
   options.disable = {"shard"};
   EXPECT_THROW(passes::check_disabled(options, "deck"), Error);
@@ -144,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, Counts,
 
 TEST(Passes, RegatherNeverKeepsTheForwardsCopy) {
   SmallModel m;
-  m.options.shard.regather = passes::Regather::never;
+  m.options.shard.keep_units = static_cast<int>(model::units(m.spec).size());
   const ir::Graph graph = m.step();
   for (const ir::Node& node : graph.nodes())
     EXPECT_FALSE(node.op == ir::Op::all_gather && node.phase == ir::Phase::backward);

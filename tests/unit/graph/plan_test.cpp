@@ -21,7 +21,7 @@ TEST(Plan, VerifiesInEveryMode) {
           SmallModel m;
           m.options.shard.mode = mode;
           m.options.precision.params = params;
-          m.options.prefetch = prefetch;
+          m.options.order.prefetch = prefetch;
           m.ranks = ranks;
           m.rounds = 2;
           const plan::Plan plan = plan::lower(m.step(), test::test_scratch);

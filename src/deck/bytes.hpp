@@ -1,0 +1,17 @@
+// Numbers of bytes as people write them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace weft::deck {
+
+/// Bytes in "4GiB", "512 MiB", "1.5GB" or "1000"; nothing when `text` is none of them.
+std::optional<double> parse_bytes(std::string_view text);
+
+/// The inverse: whole multiples of a binary unit as "4GiB", other whole numbers as "1000B"; empty for what
+/// is neither.
+std::string print_bytes(double bytes);
+
+}  // namespace weft::deck

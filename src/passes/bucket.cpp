@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "passes/collectives.hpp"
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+namespace {
+
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::Phase;
+using ir::ValueId;
+
+/// Collectives that run as one: of one kind, phase, round and bucket, next to each other on their lane.
+struct Group {
+  std::vector<NodeId> members;  ///< in program order
+  NodeId place;                 ///< where the group stands: a gather's first member, a reduction's last
+};
+
+class BucketPass {
+ public:
+  BucketPass(const ir::Graph& before, const Buckets& buckets)
+      : before_(before),
+        after_(before.without_nodes()),
+        buckets_(buckets),
+        group_of_(before.nodes().size(), -1),
+        emitted_(before.nodes().size(), false) {}
+
+  ir::Graph run() {
+    for (const Lane lane : {Lane::gather, Lane::reduce}) collect(lane);
+    for (std::size_t i = 0; i < before_.nodes().size(); ++i) {
+      const int group = group_of_[i];
+      if (group < 0) {
+        emit(NodeId(i));
+      } else if (groups_[static_cast<std::size_t>(group)].place == NodeId(i)) {
+        emit_group(groups_[static_cast<std::size_t>(group)]);
+      }
+    }
+    return std::move(after_);
+  }
+
+ private:
+  /// The bucket of a collective over units; nothing for the collectives of the losses and of the norm.
+  std::optional<int> bucket_of(const Node& node) const {
+    const ir::UnitId unit = before_.value(node.outputs[0]).unit;
+    if (!unit.valid()) return std::nullopt;
+    if (is_parameter_gather(node))
+      return (node.phase == Phase::forward ? buckets_.forward : buckets_.backward)[unit.index()];
+    if (node.op == Op::reduce_scatter) return buckets_.reduce[unit.index()];
+    return std::nullopt;
+  }
+
+  void collect(Lane lane) {
+    std::optional<std::tuple<int, Phase, int>> open;
+    for (std::size_t i = 0; i < before_.nodes().size(); ++i) {
+      const Node& node = before_.nodes()[i];
+      if (node.lane != lane) continue;
+      const std::optional<int> bucket = bucket_of(node);
+      if (!bucket) {
+        open.reset();
+        continue;
+      }
+      const std::tuple key(*bucket, node.phase, node.round);
+      if (open != key || !fits(groups_.back(), node)) groups_.push_back({{}, NodeId(i)});
+      open = key;
+      groups_.back().members.push_back(NodeId(i));
+      if (lane == Lane::reduce) groups_.back().place = NodeId(i);
+      group_of_[i] = static_cast<int>(groups_.size()) - 1;
+    }
+  }
+
+  /// Of one dtype, each unit once, and all adding to a sum or none.
+  bool fits(const Group& group, const Node& node) const {
+    const Node& first = before_.node(group.members[0]);
+    if (first.inputs.size() != node.inputs.size() || dtype(first) != dtype(node)) return false;
+    return std::none_of(group.members.begin(), group.members.end(), [&](NodeId m) {
+      return before_.value(before_.node(m).outputs[0]).unit == before_.value(node.outputs[0]).unit;
+    });
+  }
+  DType dtype(const Node& node) const { return before_.value(node.inputs[0]).type.dtype; }
+
+  void emit(NodeId id) {
+    if (emitted_[id.index()]) return;
+    emitted_[id.index()] = true;
+    after_.add_node(before_.node(id));
+  }
+
+  void emit_group(const Group& group) {
+    Node node = before_.node(group.place);
+    node.inputs.clear();
+    node.outputs.clear();
+    const std::size_t operands = before_.node(group.members[0]).inputs.size();
+    for (std::size_t operand = 0; operand < operands; ++operand)
+      for (const NodeId member : group.members) {
+        const ValueId input = before_.node(member).inputs[operand];
+        if (const NodeId producer = before_.value(input).producer; before_.node(producer).op == Op::state)
+          emit(producer);  // a later member's shard
+        node.inputs.push_back(input);
+      }
+    for (const NodeId member : group.members) node.outputs.push_back(before_.node(member).outputs[0]);
+    if (group.members.size() > 1)
+      node.module =
+          before_.node(group.members.front()).module + ".." + before_.node(group.members.back()).module;
+    after_.add_node(std::move(node));
+  }
+
+  const ir::Graph& before_;
+  ir::Graph after_;
+  const Buckets& buckets_;
+  std::vector<Group> groups_;
+  std::vector<int> group_of_;  ///< by node; -1: none
+  std::vector<bool> emitted_;
+};
+
+/// Takes the first component off a dotted path.
+std::string_view take_component(std::string_view& path) {
+  const std::size_t dot = std::min(path.find('.'), path.size());
+  const std::string_view component = path.substr(0, dot);
+  path.remove_prefix(std::min(dot + 1, path.size()));
+  return component;
+}
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool in_range(std::string_view range, std::string_view component) {
+  const std::size_t dash = range.find('-');
+  if (dash == std::string_view::npos) return false;
+  const auto low = number(range.substr(0, dash)), high = number(range.substr(dash + 1)),
+             n = number(component);
+  return low && high && n && *low <= *n && *n <= *high;
+}
+
+/// What of `path` a pattern matches, or nothing. A range counts as itself: its units share a bucket.
+std::optional<std::string> matched_part(std::string_view pattern, std::string_view path) {
+  std::string part;
+  while (!pattern.empty()) {
+    if (path.empty()) return std::nullopt;
+    const std::string_view wanted = take_component(pattern), component = take_component(path);
+    if (wanted == "*" || wanted == component) {
+      part.append(component).append(".");
+    } else if (in_range(wanted, component)) {
+      part.append(wanted).append(".");
+    } else {
+      return std::nullopt;
+    }
+  }
+  return part;
+}
+
+}  // namespace
+
+bool is_parameter_gather(const ir::Node& node) {
+  return node.op == ir::Op::all_gather && node.lane == Lane::gather && node.phase != ir::Phase::update;
+}
+
+std::vector<int> buckets_by_path(const std::vector<Unit>& units, const std::vector<std::string>& patterns) {
+  std::vector<int> buckets;
+  std::vector<std::string> names;  // of the buckets
+  for (const Unit& unit : units) {
+    std::string name = unit.path + "!";  // matched by none: a bucket of its own
+    for (const std::string& pattern : patterns)
+      if (const auto part = matched_part(pattern, unit.path)) {
+        name = *part;
+        break;
+      }
+    const auto known = std::find(names.begin(), names.end(), name);
+    buckets.push_back(static_cast<int>(known - names.begin()));
+    if (known == names.end()) names.push_back(name);
+  }
+  return buckets;
+}
+
+ir::Graph bucket(const ir::Graph& graph, const Buckets& buckets) {
+  return BucketPass(graph, buckets).run();
+}
+
+}  // namespace weft::passes

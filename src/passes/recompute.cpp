@@ -1,0 +1,118 @@
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/check.hpp"
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+namespace {
+
+using ir::Node;
+using ir::Op;
+using ir::Phase;
+using ir::ValueId;
+
+/// Shell-like: '*' stands for any text, also none.
+bool matches(std::string_view pattern, std::string_view text) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == text;
+  if (text.substr(0, star) != pattern.substr(0, star)) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t at = star; at <= text.size(); ++at)
+    if (matches(rest, text.substr(at))) return true;
+  return false;
+}
+
+bool matches(const RecomputeRule& rule, const Node& node) {
+  return (!rule.op || *rule.op == node.op) && matches(rule.module, node.module);
+}
+
+/// "layers.0.ffn.h#1" -> "layers.0.ffn.h.again#1"
+std::string name_again(const std::string& name) {
+  const std::size_t suffix = std::min(name.find('#'), name.size());
+  return name.substr(0, suffix) + ".again" + name.substr(suffix);
+}
+
+class RecomputePass {
+ public:
+  RecomputePass(const ir::Graph& before, const RecomputeOptions& options)
+      : before_(before), after_(before.without_nodes()), options_(options) {
+    for (const Node& node : before.nodes())
+      if (node.phase == Phase::forward)
+        for (ValueId input : node.inputs) mark_result(input, node);
+  }
+
+  ir::Graph run() {
+    for (Node node : before_.nodes()) {
+      if (node.phase == Phase::backward)
+        for (ValueId& input : node.inputs) input = again(input, node);
+      after_.add_node(std::move(node));
+    }
+    return std::move(after_);
+  }
+
+ private:
+  /// A value that another module's forward reads is its module's result.
+  void mark_result(ValueId value, const Node& reader) {
+    const ir::NodeId producer = before_.value(value).producer;
+    if (producer.valid() && before_.node(producer).module != reader.module) is_result_[value] = true;
+  }
+
+  bool is_recomputed(const Node& node) const {
+    if (node.phase != Phase::forward || ir::is_alias(node.op) || node.op == Op::linear_cross_entropy ||
+        node.op == Op::cross_entropy)
+      return false;
+    if (options_.what == Recompute::full) {
+      // Backward begins with the head: it would compute again what it has just computed.
+      bool kept = !node.module.starts_with("layers.");
+      for (ValueId output : node.outputs) kept = kept || is_result_.contains(output);
+      return !kept;
+    }
+    for (const RecomputeRule& rule : options_.rules)
+      if (matches(rule, node)) return true;
+    return false;
+  }
+
+  /// The value that backward node `reader` reads for `value`: a second copy, made just before its first use.
+  ValueId again(ValueId value, const Node& reader) {
+    if (const auto known = copies_.find(value); known != copies_.end()) return known->second;
+    const ir::NodeId producer = before_.value(value).producer;
+    if (!producer.valid() || !is_recomputed(before_.node(producer))) return value;
+    Node copy = before_.node(producer);
+    for (ValueId& input : copy.inputs) input = again(input, reader);
+    copy.phase = Phase::backward;
+    for (ValueId& output : copy.outputs) {
+      ir::Value other = before_.value(output);
+      other.name = name_again(other.name);
+      const ValueId id = after_.add_value(std::move(other));
+      copies_[output] = id;
+      output = id;
+    }
+    after_.add_node(std::move(copy));
+    return copies_.at(value);
+  }
+
+  const ir::Graph& before_;
+  ir::Graph after_;
+  const RecomputeOptions& options_;
+  std::map<ValueId, bool> is_result_;
+  std::map<ValueId, ValueId> copies_;  ///< by the forward's value
+};
+
+}  // namespace
+
+RecomputeRule recompute_rule(const std::string& text) {
+  RecomputeRule rule;
+  const std::size_t at = std::min(text.find('@'), text.size());
+  if (at > 0) rule.op = ir::op_from(text.substr(0, at));
+  if (at < text.size()) rule.module = text.substr(at + 1);
+  return rule;
+}
+
+ir::Graph recompute(const ir::Graph& graph, const RecomputeOptions& options) {
+  return RecomputePass(graph, options).run();
+}
+
+}  // namespace weft::passes
