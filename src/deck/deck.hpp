@@ -101,6 +101,7 @@ struct ScheduleDeck {
   std::vector<std::string> disable;  ///< passes switched off by name
   Regather regather = Regather::always;
   std::int64_t prefetch = 1;  ///< units gathered ahead
+  std::string profile;        ///< a machine profile's file, "host" or "h100"; empty: the build's default
   bool operator==(const ScheduleDeck&) const = default;
 };
 

@@ -134,6 +134,9 @@ constexpr std::array key_list{
                                             "keeps them from forward (less traffic)."},
     Key{WEFT_KEY(schedule.prefetch), .range = between(0, 1024),
         .doc = "Units gathered ahead of the one being computed; 0: none."},
+    Key{WEFT_KEY(schedule.profile),
+        .doc = "Machine profile that plans are timed with: a file of `weft profile`, relative to the working "
+               "directory, or a default, `host` or `h100`; empty: this build's default."},
 
     Key{WEFT_KEY(checkpoint.every), .range = between(0, most_steps),
         .doc = "Save every so many steps; 0: none on the way."},
