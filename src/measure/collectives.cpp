@@ -10,6 +10,7 @@ namespace weft::measure {
 namespace {
 
 constexpr double smallest = 1 << 10;
+constexpr double always = 1 << 20;  ///< up to here whatever the time: a plan's small messages need a latency
 constexpr double most_of_all = 256 << 20;
 constexpr double most_all_reduce = 1 << 20;
 
@@ -36,6 +37,7 @@ int repeats_for(double seconds, double share) {
 /// One operation waits for all ranks, so repeats keep them together without barriers, which would show in the
 /// small ones.
 double time_one(Exchanges& exchanges, comm::World& world, const Kind& kind, double bytes, int repeats) {
+  exchanges.hold(bytes);
   comm::sync(start(exchanges, kind, bytes));
   std::vector<double> seconds;
   for (int i = 0; i < repeats; ++i)
@@ -57,6 +59,7 @@ machine::CollectiveCurve sweep(Exchanges& exchanges, comm::World& world, const K
   curve.op = kind.op;
   curve.wire = kind.wire;
   curve.ranks = exchanges.ranks();
+  world.barrier();  // a rank that is late with its memory does not cost time here
   const double start = seconds_now();
   double last = 1e-3;  // seconds; a guess for the first
   for (double bytes = smallest; bytes <= kind.most; bytes *= 2) {
@@ -65,7 +68,7 @@ machine::CollectiveCurve sweep(Exchanges& exchanges, comm::World& world, const K
       break;
     }
     const double left = seconds - slowest(world, seconds_now() - start);  // equal on all ranks
-    if (!curve.points.empty() && 2 * last * (1 + 3) > left) {  // it has twice the bytes, and warms up
+    if (bytes > always && 2 * last * (1 + 3) > left) {  // it has twice the bytes, and warms up
       skipped.push_back(reason(bytes / 2, kind, "not enough time (--seconds)"));
       break;
     }

@@ -25,24 +25,29 @@ double what_fits(train::Session& session, double bytes) {
   return bytes;
 }
 
-std::size_t size(double bytes) {
-  return static_cast<std::size_t>(bytes) + 256;
+void replace(kernels::Buffer& buffer, double bytes, const char* label) {
+  buffer = kernels::Buffer();  // free the smaller one first
+  buffer = kernels::Buffer(static_cast<std::size_t>(bytes) + 256, label);
 }
 
 }  // namespace
 
 Exchanges::Exchanges(train::Session& session, double bytes, comm::ReduceOrder order)
-    : session_(session), ranks_(session.ranks()), order_(order), most_(what_fits(session, bytes)) {
-  const double part = most_ / (ranks_ - 1);
-  shard_ = kernels::Buffer(size(part), "weft::measure::shard");
-  gathered_ = kernels::Buffer(size(part * ranks_), "weft::measure::gathered");
-  gradient_ = kernels::Buffer(size(part * ranks_), "weft::measure::gradient");
-  sum_ = kernels::Buffer(size(2 * part), "weft::measure::sum");  // f32, also of bf16 on the wire
+    : session_(session), ranks_(session.ranks()), order_(order), most_(what_fits(session, bytes)) {}
+
+void Exchanges::hold(double bytes) {
+  if (bytes <= held_) return;
+  held_ = bytes;
+  const double part = bytes / (ranks_ - 1);
+  replace(shard_, part, "weft::measure::shard");
+  replace(gathered_, part * ranks_, "weft::measure::gathered");
+  replace(gradient_, part * ranks_, "weft::measure::gradient");
+  replace(sum_, 2 * part, "weft::measure::sum");  // f32, also of bf16 on the wire
   std::size_t scratch = 0;
   for (const DType wire : {DType::f32, DType::bf16})
     scratch =
-        std::max(scratch, comm::reduce_scatter_scratch_bytes(ranks_, elements(most_, wire), wire, order_));
-  scratch_ = kernels::Buffer(scratch, "weft::measure::scratch");
+        std::max(scratch, comm::reduce_scatter_scratch_bytes(ranks_, elements(bytes, wire), wire, order_));
+  replace(scratch_, static_cast<double>(scratch), "weft::measure::scratch");
   kernels::fence(session_.space());
 }
 

@@ -8,11 +8,14 @@ namespace weft::measure {
 
 class Exchanges {
  public:
-  /// Collective. Room for collectives in which a rank sends up to `bytes`, or up to what the host has memory
-  /// for (most()): gathers and reductions may be under way at once. At least two ranks.
+  /// Collective. For collectives in which a rank sends up to `bytes`, or up to what the host has memory for
+  /// (most()): gathers and reductions may be under way at once. At least two ranks.
   Exchanges(train::Session& session, double bytes, comm::ReduceOrder order);
 
   double most() const { return most_; }
+  /// Makes room for collectives of up to `bytes`, at most most(); none is under way. Memory is taken when it
+  /// is needed, because on a slow link the largest sizes are never reached.
+  void hold(double bytes);
   int ranks() const { return ranks_; }
 
   /// Each starts one collective in which this rank sends about `bytes`. On the gather lane, an f32
@@ -32,6 +35,7 @@ class Exchanges {
   int ranks_;
   comm::ReduceOrder order_;
   double most_;
+  double held_ = 0;  ///< bytes that there is room for
   kernels::Buffer shard_, gathered_, gradient_, sum_, scratch_;
 };
 

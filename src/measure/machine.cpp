@@ -113,6 +113,7 @@ Measured measure_machine(const Deck* deck, train::Session& session, const Machin
   if (session.ranks() > 1) {
     const double bytes = std::min(common_size(p.collectives), 64.0 * (1 << 20));
     exchanges = std::make_unique<Exchanges>(session, bytes, order_of(deck));
+    exchanges->hold(exchanges->most());
     p.sharing =
         measure_sharing(*exchanges, world, exchanges->most(),
                         compute_of(session, step, m.compute_only.value_or(0)), 0.25 * options.seconds);
