@@ -92,6 +92,23 @@ TEST(KernelCost, MeasuredSignaturesAreThemselves) {
   EXPECT_GT(seen, 50);
 }
 
+/// The same work in another direction is another kernel.
+TEST(KernelCost, MeasuredSignaturesOfEqualWorkDiffer) {
+  const ir::Graph g = SmallModel().step();
+  Profile p = measured(g, 1);
+  for (KernelSample& k : p.kernels)
+    if (k.signature.find("inverse=1") != std::string::npos) k.seconds = 7;
+  const CostModel model(p);
+  int sevens = 0;
+  for (const ir::Node& node : g.nodes()) {
+    if (node.op != Op::rope) continue;
+    const bool inverse = node.attributes.has(ir::Attr::inverse);
+    sevens += inverse;
+    EXPECT_EQ(model.kernel_seconds(g, node) == 7, inverse) << signature(g, node);
+  }
+  EXPECT_GT(sevens, 0);
+}
+
 TEST(KernelCost, WithoutMeasurementsItIsTheRoofline) {
   SmallModel small;
   const ir::Graph g = small.step();

@@ -13,7 +13,7 @@ inline machine::Profile small_profile() {
   p.sharing = {1e8, 0.5, 0.75, 2e-9};
   p.collectives = {
       {ir::Op::all_gather, DType::f32, 2, 1, {{1024, 1e-5}, {4096, 2e-5}, {65536, 1.6e-4}}},
-      {ir::Op::all_gather, DType::f32, 8, 2, {{1024, 1e-4}, {65536, 1e-2}}},
+      {ir::Op::all_gather, DType::f32, 16, 2, {{1024, 1e-4}, {65536, 1e-2}}},
       {ir::Op::reduce_scatter, DType::f32, 2, 1, {{1024, 2e-5}, {65536, 3.2e-4}}},
       {ir::Op::reduce_scatter, DType::bf16, 2, 1, {{1024, 3e-5}, {65536, 6.4e-4}}},
   };
