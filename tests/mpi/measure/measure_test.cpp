@@ -53,6 +53,20 @@ TEST(Exchanges, ASizeIsWhatARankSends) {
   }
 }
 
+TEST(MeasureCollectives, WithoutTimeSmallSizesAreThereAndTheRestIsNoted) {
+  train::Session session(Deck{}, world());
+  if (session.ranks() == 1) GTEST_SKIP() << "nothing travels";
+  measure::Exchanges x(session, 1 << 23, comm::ReduceOrder::canonical);
+  const measure::CollectiveSweep sweep = measure_collectives(x, world(), 1, 0);
+  ASSERT_EQ(sweep.curves.size(), 4U);
+  for (const machine::CollectiveCurve& c : sweep.curves) {
+    EXPECT_EQ(c.points.size(), 11U) << "1 KiB to 1 MiB";
+    EXPECT_NEAR(c.points.back().bytes, 1 << 20, 16);
+  }
+  ASSERT_EQ(sweep.skipped.size(), 3U);
+  EXPECT_EQ(sweep.skipped[0], "all_gather f32 above 1 MiB: not enough time (--seconds)");
+}
+
 TEST(MeasureMachine, AllRanksAgree) {
   const Deck deck = small_deck();
   train::Session session(deck, world());
