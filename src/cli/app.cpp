@@ -45,6 +45,7 @@ int run(int argc, char** argv) {
   Context context{argc, argv, 0};
   add_train(app, context);
   add_plan(app);
+  add_profile(app, context);
   add_deck(app);
   add_data(app);
   add_checkpoint(app);

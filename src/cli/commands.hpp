@@ -24,6 +24,7 @@ CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments);
 
 void add_train(CLI::App& app, Context& context);
 void add_plan(CLI::App& app);
+void add_profile(CLI::App& app, Context& context);
 void add_deck(CLI::App& app);
 void add_data(CLI::App& app);
 void add_checkpoint(CLI::App& app);

@@ -6,7 +6,9 @@
 #include "exec/scratch.hpp"
 #include "ir/text.hpp"
 #include "kernels/space.hpp"
+#include "machine/predict.hpp"
 #include "plan/report.hpp"
+#include "train/machine_profile.hpp"
 #include "train/programs.hpp"
 
 namespace weft::cli {
@@ -57,6 +59,7 @@ class Dump {
 
 void plan(const PlanArguments& arguments) {
   const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
+  const machine::CostModel costs(train::machine_profile(deck));
   kernels::initialize();
   exec::Matmuls matmuls;
   Dump dump(arguments);
@@ -64,7 +67,11 @@ void plan(const PlanArguments& arguments) {
                                                exec::scratch_query(matmuls), std::ref(dump));
   dump(plan);
   dump.check();
-  if (!dump.wanted()) std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
+  if (!dump.wanted()) {
+    std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
+    const machine::Prediction prediction = machine::predict(plan.graph, costs);
+    std::fputs(prediction_text(prediction, costs, train::profile_source(deck)).c_str(), stdout);
+  }
   kernels::finalize();
 }
 

@@ -1,38 +1,21 @@
 #include "base/check.hpp"
-#include "base/log.hpp"
 #include "cli/commands.hpp"
-#ifdef WEFT_CUDA
-#include "comm/nccl.hpp"
-#endif
-#include "kernels/space.hpp"
+#include "cli/world.hpp"
 #include "train/agree.hpp"
+#include "train/machine_profile.hpp"
 #include "train/trainer.hpp"
 
 namespace weft::cli {
 namespace {
 
-/// Kokkos outlives everything that holds device memory.
-struct KernelsScope {
-  KernelsScope() { kernels::initialize(); }
-  ~KernelsScope() { kernels::finalize(); }
-};
-
-std::unique_ptr<comm::World> make_training_world(Context& context) {
-  auto world = comm::make_world(&context.argc, &context.argv);
-#ifdef WEFT_CUDA
-  world = comm::make_nccl_world(std::move(world));
-#endif
-  return world;
-}
-
 void train(const DeckArguments& arguments, Context& context) {
   const auto world = make_training_world(context);
-  log::set_rank(world->rank());
   Deck deck;
   train::agree(*world, [&] {
     deck = parse_deck(arguments.file, arguments.sets);
     resolve_mesh(deck, world->size());
   });
+  train::machine_profile(deck, *world);  // for its errors
   const KernelsScope kernels;
   train::Trainer trainer(deck, *world);
   if (trainer.run() == train::Outcome::out_of_time)

@@ -160,6 +160,9 @@ constexpr std::array key_list{
         .doc =
             "each: every microbatch's gradients are reduced, and only shards are kept. once: a rank adds up "
             "its microbatches and reduces the sum in f32; changes the order of the sum, and so the losses."},
+    Key{WEFT_KEY(schedule.profile),
+        .doc = "Machine profile that plans are timed with: a file of `weft profile`, relative to the working "
+               "directory, or a default, `host` or `h100`; empty: this build's default."},
 
     Key{WEFT_KEY(checkpoint.every), .range = between(0, most_steps),
         .doc = "Save every so many steps; 0: none on the way."},

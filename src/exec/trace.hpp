@@ -51,6 +51,11 @@ class Trace {
   }
   void record(Lane lane, const Span& span) noexcept { record(row_of(lane), span); }
   std::int64_t dropped() const;
+  /// What a lane recorded, in order; not while it records.
+  std::span<const Span> spans(Lane lane) const {
+    const Row& row = *rows_[row_of(lane).index()];
+    return {row.spans.data(), row.count.load(std::memory_order_acquire)};
+  }
 
   /// The clock of spans: CLOCK_MONOTONIC, the same for all ranks of a node.
   static std::int64_t now_ns() noexcept;

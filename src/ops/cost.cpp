@@ -49,4 +49,22 @@ Cost cost(const ir::Graph& graph, const ir::Node& node) {
   return c;
 }
 
+std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < collective.outputs.size(); ++i)
+    bytes += graph.local_bytes(collective.op == Op::all_gather ? collective.outputs[i]
+                                                               : ir::member_input(collective, i));
+  return bytes;
+}
+
+std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective) {
+  const std::int64_t ranks = ranks_of(graph, collective);
+  const std::int64_t times = collective.op == Op::all_reduce ? 2 : 1;
+  return payload_bytes(graph, collective) * (ranks - 1) / ranks * times;
+}
+
+int ranks_of(const ir::Graph& graph, const ir::Node& collective) {
+  return graph.mesh().size(static_cast<int>(collective.attributes.integer(ir::Attr::axis)));
+}
+
 }  // namespace weft::ops

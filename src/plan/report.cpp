@@ -128,28 +128,12 @@ std::string place_text(const Plan& plan, const Location& location) {
   return fmt::format("[{} {}..{}{}]", space, location.offset, location.offset + location.bytes, rank);
 }
 
-/// The whole vectors of all members.
-std::int64_t payload_bytes(const ir::Graph& graph, const Node& collective) {
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < collective.outputs.size(); ++i)
-    bytes += graph.local_bytes(collective.op == Op::all_gather ? collective.outputs[i]
-                                                               : ir::member_input(collective, i));
-  return bytes;
-}
-
 void print_values(const Plan& plan, const std::vector<ir::ValueId>& values, std::string& text) {
   for (const ir::ValueId id : values)
     text += " %" + plan.graph.value(id).name + place_text(plan, plan.locations[id.index()]);
 }
 
 }  // namespace
-
-std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective) {
-  const std::int64_t ranks =
-      graph.mesh().size(static_cast<int>(collective.attributes.integer(ir::Attr::axis)));
-  const std::int64_t times = collective.op == Op::all_reduce ? 2 : 1;
-  return payload_bytes(graph, collective) * (ranks - 1) / ranks * times;
-}
 
 std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
   std::map<std::string, CollectiveTotal> totals;
@@ -158,8 +142,8 @@ std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
     CollectiveTotal& t = totals[fmt::format("{} {} {}", name_of(node.phase), name_of(node.op),
                                             name_of(plan.graph.value(node.inputs[0]).type.dtype))];
     ++t.count;
-    t.payload_bytes += payload_bytes(plan.graph, node);
-    t.wire_bytes += wire_bytes(plan.graph, node);
+    t.payload_bytes += ops::payload_bytes(plan.graph, node);
+    t.wire_bytes += ops::wire_bytes(plan.graph, node);
   }
   return totals;
 }

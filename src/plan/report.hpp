@@ -15,8 +15,6 @@ struct CollectiveTotal {
   std::int64_t wire_bytes =
       0;  ///< what one rank sends (and receives): payload * (W - 1) / W, all_reduce twice that
 };
-/// What one rank sends (and receives) for a collective with all its members.
-std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective);
 /// Totals of one step by "phase op dtype".
 std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan);
 

@@ -25,6 +25,8 @@ class Session {
   exec::Matmuls& matmuls() { return matmuls_; }
   /// The channel that parameters are gathered on; null with one rank.
   comm::Channel* gather() { return gather_.get(); }
+  /// The channel that gradients are reduced on; null with one rank.
+  comm::Channel* reduce() { return reduce_.get(); }
 
   /// Collective: throws Error(failure) unless all ranks made the same plan.
   void check_same_plan(const plan::Plan& plan);

@@ -1,0 +1,61 @@
+#include <cstdio>
+#include <optional>
+
+#include "base/check.hpp"
+#include "cli/commands.hpp"
+#include "cli/world.hpp"
+#include "data/atomic_file.hpp"
+#include "measure/machine.hpp"
+#include "train/agree.hpp"
+
+namespace weft::cli {
+namespace {
+
+struct ProfileArguments {
+  DeckArguments deck;
+  std::string out = "machine.toml";
+  measure::MachineOptions options;
+};
+
+void profile(const ProfileArguments& arguments, Context& context) {
+  const auto world = make_training_world(context);
+  const bool with_deck = !arguments.deck.file.empty();
+  Deck deck;
+  std::optional<data::AtomicFile> file;  // rank 0's; opened before the minute that its content takes
+  train::agree(*world, [&] {
+    WEFT_VALIDATE(with_deck || arguments.deck.sets.empty(), "weft profile: --set without a deck (give one)");
+    if (with_deck) deck = parse_deck(arguments.deck.file, arguments.deck.sets);
+    resolve_mesh(deck, world->size());
+    if (world->rank() == 0) file.emplace(arguments.out);
+  });
+  const KernelsScope kernels;
+  train::Session session(deck, *world);
+  const measure::Measured measured = measure_machine(with_deck ? &deck : nullptr, session, arguments.options);
+  train::agree(*world, [&] {
+    if (!file) return;
+    const std::string text = print_profile(measured.profile);
+    file->append(text.data(), text.size());
+    file->commit();
+  });
+  if (world->rank() == 0)
+    std::printf("%swritten: %s (schedule.profile of a deck names it)\n", summary(measured).c_str(),
+                arguments.out.c_str());
+  world->barrier();
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand(
+      "profile", "Measure this machine for plans: collectives, rates, and the kernels of a deck's step");
+  auto arguments = std::make_shared<ProfileArguments>();
+  add_deck_arguments(*command, arguments->deck);  // without one only what no deck is needed for
+  command->add_option("-o,--out", arguments->out, "The machine profile to write (TOML)")
+      ->capture_default_str();
+  command->add_option("--seconds", arguments->options.seconds, "About how long the measurements may take")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->callback([arguments, &context] { profile(*arguments, context); });
+}
+
+}  // namespace weft::cli

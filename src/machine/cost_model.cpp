@@ -1,0 +1,108 @@
+#include "machine/cost_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "machine/signature.hpp"
+
+namespace weft::machine {
+namespace {
+
+using ir::Op;
+
+/// Nodes that `ranks` ranks fill.
+int nodes_for(int ranks, int ranks_per_node) {
+  return (ranks + ranks_per_node - 1) / ranks_per_node;
+}
+
+/// How far apart two positive numbers are, as factors go.
+double log_distance(double a, double b) {
+  return std::abs(std::log(std::max(a, 1.0) / std::max(b, 1.0)));
+}
+
+}  // namespace
+
+CostModel::CostModel(Profile profile) : profile_(std::move(profile)) {
+  for (std::size_t i = 0; i < profile_.kernels.size(); ++i) {
+    const KernelSample& kernel = profile_.kernels[i];
+    seconds_.emplace(kernel.signature, kernel.seconds);
+    families_[family(kernel.signature)].push_back(i);
+  }
+  for (const CollectiveCurve& c : profile_.collectives)
+    curves_.push_back({{c.op, c.wire, c.ranks, c.nodes, {}}, Curve(c.points)});
+}
+
+bool CostModel::is_measured(const ir::Graph& graph, const ir::Node& node) const {
+  return seconds_.contains(signature(graph, node));
+}
+
+double CostModel::kernel_seconds(const ir::Graph& graph, const ir::Node& node) const {
+  if (ir::is_alias(node.op)) return 0;
+  if (ir::is_collective(node.op)) throw std::logic_error("a collective has no kernel_seconds");
+  const std::string name = signature(graph, node);
+  if (const auto it = seconds_.find(name); it != seconds_.end()) return it->second;
+  const ops::Cost cost = ops::cost(graph, node);
+  const std::string alike = family(name);
+  return roofline(alike, cost) * correction(alike, cost);
+}
+
+/// `family` starts with the operation; the type of its products shows in it, too.
+double CostModel::roofline(std::string_view family, const ops::Cost& cost) const {
+  const Compute& c = profile_.compute;
+  double rate = c.matmul_f32;
+  if (family.starts_with("attention")) {
+    rate = c.attention;
+  } else if (family.find("bf16") < family.find("->")) {
+    rate = c.matmul_bf16;
+  }
+  return std::max(cost.flops / rate, cost.bytes / c.bytes_per_s) + c.launch_s;
+}
+
+double CostModel::correction(const std::string& family, const ops::Cost& cost) const {
+  const auto known = families_.find(family);
+  if (known == families_.end()) return 1;
+  const KernelSample* best = nullptr;
+  double least = 0;
+  for (const std::size_t i : known->second) {
+    const KernelSample& k = profile_.kernels[i];
+    const double distance = log_distance(cost.flops, k.flops) + log_distance(cost.bytes, k.bytes);
+    if (best != nullptr && distance >= least) continue;
+    best = &k;
+    least = distance;
+  }
+  return best->seconds / roofline(family, {best->flops, best->bytes});
+}
+
+const CostModel::Measured* CostModel::nearest(Op op, int ranks, DType wire) const {
+  const bool far = nodes_for(ranks, profile_.ranks_per_node) > 1;
+  // Less is nearer. An operation without a curve borrows another's: it sends as many bytes.
+  const auto distance = [&](const CollectiveCurve& c) {
+    return std::tuple(c.op != op, (c.nodes > 1) != far, c.wire != wire, log_distance(c.ranks, ranks));
+  };
+  const auto it = std::min_element(curves_.begin(), curves_.end(), [&](const Measured& a, const Measured& b) {
+    return distance(a.from) < distance(b.from);
+  });
+  return it == curves_.end() ? nullptr : &*it;
+}
+
+double CostModel::collective_seconds(Op op, int ranks, double bytes_sent, DType wire) const {
+  if (ranks < 2 || bytes_sent <= 0) return 0;
+  const Measured* const m = nearest(op, ranks, wire);
+  if (m == nullptr) return profile_.compute.launch_s * (ranks - 1) + bytes_sent / link_bytes_per_s();
+  const double peers = static_cast<double>(ranks - 1) / static_cast<double>(m->from.ranks - 1);
+  return m->curve.seconds(bytes_sent) + m->curve.latency() * (peers - 1);
+}
+
+double CostModel::collective_seconds(const ir::Graph& graph, const ir::Node& node) const {
+  return collective_seconds(node.op, ops::ranks_of(graph, node), static_cast<double>(ops::wire_bytes(graph, node)),
+                            wire_of(graph, node));
+}
+
+DType wire_of(const ir::Graph& graph, const ir::Node& node) {
+  return graph.value(node.inputs[0]).type.dtype;
+}
+
+}  // namespace weft::machine

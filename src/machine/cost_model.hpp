@@ -1,0 +1,66 @@
+// What a node of a graph will take on a machine: the numbers that plans are compared by. A pure function of
+// the profile and the node: equal on all ranks that have the same profile.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "machine/curves.hpp"
+#include "machine/profile.hpp"
+#include "ops/cost.hpp"
+
+namespace weft::machine {
+
+class CostModel {
+ public:
+  explicit CostModel(Profile profile);
+
+  const Profile& profile() const { return profile_; }
+
+  /// Seconds of a compute node on one rank, nothing beside it; 0 for aliases. A measured signature's own
+  /// time. Else max(FLOP / rate, bytes / bandwidth) + launch, times the ratio of measured to so estimated of
+  /// the measured kernel of the same family that is nearest in log FLOP and log bytes. Throws
+  /// std::logic_error for a collective. Makes a string: ask once a node, not once a candidate.
+  double kernel_seconds(const ir::Graph& graph, const ir::Node& node) const;
+  bool is_measured(const ir::Graph& graph, const ir::Node& node) const;
+
+  /// Seconds of a collective over `ranks` alone on the machine, one rank sending `bytes_sent`; 0 for one
+  /// rank or no bytes. Taken from the curve of the operation that is nearest: the same reach first (within a
+  /// node or between nodes), then the same wire type, then the number of ranks. For another number of ranks
+  /// the latency is scaled by the number of peers.
+  double collective_seconds(ir::Op op, int ranks, double bytes_sent, DType wire = DType::f32) const;
+  /// The same for a node of a graph.
+  double collective_seconds(const ir::Graph& graph, const ir::Node& node) const;
+
+  /// Bytes a second that one rank sends with both lanes at work.
+  double link_bytes_per_s() const { return profile_.sharing.link_bytes_per_s; }
+  /// Speed of a collective while one of the other lane is under way, of its speed alone: (0, 1]. 0.5: the two
+  /// share the link and gain nothing from running at once.
+  double both_lanes_speed() const { return profile_.sharing.both_lanes; }
+  /// Speed of a collective while kernels run, of its speed alone: (0, 1].
+  double beside_compute_speed() const { return profile_.sharing.beside_compute; }
+  /// Seconds that the compute lane loses while its rank sends `bytes` beside it: the communication thread
+  /// takes core and bandwidth.
+  double stolen_compute_seconds(double bytes) const { return bytes * profile_.sharing.stolen_s_per_byte; }
+
+ private:
+  struct Measured {
+    CollectiveCurve from;  ///< without its points
+    Curve curve;
+  };
+  double roofline(std::string_view family, const ops::Cost& cost) const;
+  double correction(const std::string& family, const ops::Cost& cost) const;
+  const Measured* nearest(ir::Op op, int ranks, DType wire) const;
+
+  Profile profile_;
+  std::map<std::string, double, std::less<>> seconds_;                     ///< by signature
+  std::map<std::string, std::vector<std::size_t>, std::less<>> families_;  ///< places in profile_.kernels
+  std::vector<Measured> curves_;
+};
+
+DType wire_of(const ir::Graph& graph, const ir::Node& node);
+
+}  // namespace weft::machine

@@ -1,0 +1,64 @@
+#include <fmt/core.h>
+
+#include "base/hash.hpp"
+#include "machine/profile.hpp"
+
+namespace weft::machine {
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      (out += '\\') += c;
+    else if (code < 0x20 || code == 0x7f)
+      out += fmt::format("\\u{:04x}", code);
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+void put(std::string& text, std::string_view key, double value, std::string_view unit) {
+  text += fmt::format("{:<18} = {:<12}  # {}\n", key, value, unit);  // the shortest that reads back alike
+}
+
+void put(std::string& text, const CollectiveCurve& curve) {
+  text += fmt::format("\n[[collective]]\nop = \"{}\"\nwire = \"{}\"\nranks = {}\nnodes = {}\n",
+                      name_of(curve.op), name_of(curve.wire), curve.ranks, curve.nodes);
+  text += "points = [  # bytes a rank sends, seconds\n";
+  for (const CollectivePoint& p : curve.points) text += fmt::format("  [{}, {}],\n", p.bytes, p.seconds);
+  text += "]\n";
+}
+
+}  // namespace
+
+std::string print_profile(const Profile& p) {
+  std::string text =
+      "# A machine profile of Weft: docs/running.md has its meaning. Numbers are of one rank.\n";
+  text += fmt::format("name = {}\nranks_per_node = {}\n", quoted(p.name), p.ranks_per_node);
+  text += "\n[compute]\n";
+  put(text, "threads", p.compute.threads, "host threads; 0: a GPU");
+  put(text, "matmul_f32", p.compute.matmul_f32, "FLOP/s");
+  put(text, "matmul_bf16", p.compute.matmul_bf16, "FLOP/s");
+  put(text, "attention", p.compute.attention, "FLOP/s");
+  put(text, "bytes_per_s", p.compute.bytes_per_s, "memory, reads and writes");
+  put(text, "launch_s", p.compute.launch_s, "the least that a kernel takes");
+  text += "\n[sharing]\n";
+  put(text, "link_bytes_per_s", p.sharing.link_bytes_per_s, "sent, both lanes together");
+  put(text, "both_lanes", p.sharing.both_lanes, "speed of a lane beside the other, alone = 1");
+  put(text, "beside_compute", p.sharing.beside_compute, "speed of a lane beside kernels, alone = 1");
+  put(text, "stolen_s_per_byte", p.sharing.stolen_s_per_byte, "compute lost a byte sent");
+  for (const CollectiveCurve& curve : p.collectives) put(text, curve);
+  text += "\n[kernels]  # seconds, FLOP, bytes\n";
+  for (const KernelSample& k : p.kernels)
+    text += fmt::format("{} = [{}, {}, {}]\n", quoted(k.signature), k.seconds, k.flops, k.bytes);
+  return text;
+}
+
+std::uint64_t hash_of(const Profile& profile) {
+  return hash_text(print_profile(profile));
+}
+
+}  // namespace weft::machine

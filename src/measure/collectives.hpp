@@ -1,0 +1,23 @@
+// Collectives alone, from small to large.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "machine/profile.hpp"
+#include "measure/exchanges.hpp"
+
+namespace weft::measure {
+
+struct CollectiveSweep {
+  std::vector<machine::CollectiveCurve> curves;
+  std::vector<std::string> skipped;  ///< a line for what did not fit into time or memory
+};
+
+/// Collective: all_gather, reduce_scatter with f32 and with bf16 on the wire, and all_reduce, at powers of
+/// two from 1 KiB to exchanges.most() (all_reduce: 1 MiB). Each size is repeated 3 to 41 times; the median of
+/// a rank, the slowest rank. A curve ends, above 1 MiB, where the next size would take more than a quarter of
+/// `seconds` in all.
+CollectiveSweep measure_collectives(Exchanges& exchanges, comm::World& world, int nodes, double seconds);
+
+}  // namespace weft::measure

@@ -1,0 +1,91 @@
+#include "measure/exchanges.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "measure/timing.hpp"
+#include "train/memory_usage.hpp"
+
+namespace weft::measure {
+namespace {
+
+/// A rank that sends s bytes to R - 1 others holds s / (R - 1) as its part, and R of those as the whole: both
+/// once for gathers, both once for reductions.
+double held(double bytes, int ranks) {
+  return bytes * 2 * (ranks + 1) / (ranks - 1) + (64 << 20);
+}
+
+/// The largest power of two up to `bytes` for which half of the host's memory is enough on every rank.
+double what_fits(train::Session& session, double bytes) {
+  double available = std::numeric_limits<double>::max();
+  if (kernels::device_is_host())
+    if (const auto memory = train::available_memory()) available = static_cast<double>(*memory);
+  available = -slowest(session.world(), -available / session.world().node_size());
+  while (bytes > 1024 && held(bytes, session.ranks()) > available / 2) bytes /= 2;
+  return bytes;
+}
+
+void replace(kernels::Buffer& buffer, double bytes, const char* label) {
+  buffer = kernels::Buffer();  // free the smaller one first
+  buffer = kernels::Buffer(static_cast<std::size_t>(bytes) + 256, label);
+}
+
+}  // namespace
+
+Exchanges::Exchanges(train::Session& session, double bytes, comm::ReduceOrder order)
+    : session_(session), ranks_(session.ranks()), order_(order), most_(what_fits(session, bytes)) {}
+
+void Exchanges::hold(double bytes) {
+  if (bytes <= held_) return;
+  held_ = bytes;
+  const double part = bytes / (ranks_ - 1);
+  replace(shard_, part, "weft::measure::shard");
+  replace(gathered_, part * ranks_, "weft::measure::gathered");
+  replace(gradient_, part * ranks_, "weft::measure::gradient");
+  replace(sum_, 2 * part, "weft::measure::sum");  // f32, also of bf16 on the wire
+  std::size_t scratch = 0;
+  for (const DType wire : {DType::f32, DType::bf16})
+    scratch =
+        std::max(scratch, comm::reduce_scatter_scratch_bytes(ranks_, elements(bytes, wire), wire, order_));
+  replace(scratch_, static_cast<double>(scratch), "weft::measure::scratch");
+  kernels::fence(session_.space());
+}
+
+std::int64_t Exchanges::elements(double bytes, DType wire) const {
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(bytes / (ranks_ - 1) / static_cast<double>(size_of(wire))));
+}
+
+std::int64_t Exchanges::all_reduce_elements(double bytes) const {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes * ranks_ / (2.0 * (ranks_ - 1)) / 4));
+}
+
+double Exchanges::sent(ir::Op op, double bytes, DType wire) const {
+  if (op == ir::Op::all_reduce)
+    return static_cast<double>(all_reduce_elements(bytes)) * 4 * 2 * (ranks_ - 1) / ranks_;
+  return static_cast<double>(elements(bytes, wire)) * static_cast<double>(size_of(wire)) * (ranks_ - 1);
+}
+
+comm::Event Exchanges::gather(double bytes) {
+  return session_.gather()->all_gather({}, shard_.data(), gathered_.data(), elements(bytes, DType::f32),
+                                       DType::f32);
+}
+
+comm::Event Exchanges::reduce(double bytes, DType wire) {
+  comm::ReduceScatter what;
+  what.in = gradient_.data();
+  what.out = sum_.data();
+  what.scratch = scratch_.data();
+  what.count = elements(bytes, wire);
+  what.wire = wire;
+  what.accumulate = comm::Accumulate::add;
+  what.order = order_;
+  return session_.reduce()->reduce_scatter({}, what);
+}
+
+comm::Event Exchanges::all_reduce(double bytes) {
+  return session_.reduce()->all_reduce({}, gradient_.data(), all_reduce_elements(bytes), DType::f32,
+                                       comm::ReduceOp::sum);
+}
+
+}  // namespace weft::measure

@@ -1,0 +1,126 @@
+#include "measure/machine.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <memory>
+#include <set>
+
+#include "machine/predict.hpp"
+#include "measure/collectives.hpp"
+#include "measure/exchanges.hpp"
+#include "measure/rates.hpp"
+#include "measure/sharing.hpp"
+#include "measure/step.hpp"
+#include "measure/timing.hpp"
+
+namespace weft::measure {
+namespace {
+
+constexpr double largest_collective = 256 << 20;
+
+int nodes_of(const comm::World& world) {
+  return static_cast<int>(std::set<std::string>(world.hosts().begin(), world.hosts().end()).size());
+}
+
+std::string name_of_machine(const comm::World& world, const machine::Profile& p) {
+  const int nodes = nodes_of(world);
+  std::string name = fmt::format("{} rank{} on {}", world.size(), world.size() == 1 ? "" : "s",
+                                 nodes == 1 ? world.hosts()[0] : fmt::format("{} nodes", nodes));
+  if (p.compute.threads > 0)
+    name += fmt::format(", {} thread{} a rank", p.compute.threads, p.compute.threads == 1 ? "" : "s");
+  return name;
+}
+
+comm::ReduceOrder order_of(const Deck* deck) {
+  return deck != nullptr && deck->precision.reduction == Reduction::native ? comm::ReduceOrder::native
+                                                                           : comm::ReduceOrder::canonical;
+}
+
+/// The largest size that all of the large collectives were measured at.
+double common_size(const std::vector<machine::CollectiveCurve>& curves) {
+  double bytes = largest_collective;
+  for (const machine::CollectiveCurve& c : curves)
+    if (c.op != ir::Op::all_reduce) bytes = std::min(bytes, c.points.back().bytes);
+  return bytes;
+}
+
+/// What runs beside the collectives: the deck's step, or products and sums for about half a second. Repeated
+/// until it takes a fifth of a second, so that it can be timed and collectives fit beside it.
+std::function<void()> compute_of(train::Session& session, const std::shared_ptr<Step>& step,
+                                 double step_seconds) {
+  if (step) {
+    const int times = static_cast<int>(std::clamp(0.2 / step_seconds, 1.0, 1000.0));
+    return [step, times] {
+      for (int i = 0; i < times; ++i) step->run();
+    };
+  }
+  const auto work = std::make_shared<Busywork>(session);
+  work->run(1);
+  const double once = time_together(session.world(), 3, [&] { work->run(1); });
+  const int times = static_cast<int>(std::clamp(0.5 / once, 1.0, 1000.0));
+  return [work, times] { work->run(times); };
+}
+
+/// More digits would only make the file harder to read.
+double rounded(double x) {
+  return std::strtod(fmt::format("{:.4g}", x).c_str(), nullptr);
+}
+
+void round_all(machine::Profile& p) {
+  for (double* x : {&p.compute.matmul_f32, &p.compute.matmul_bf16, &p.compute.attention,
+                    &p.compute.bytes_per_s, &p.compute.launch_s, &p.sharing.link_bytes_per_s,
+                    &p.sharing.both_lanes, &p.sharing.beside_compute, &p.sharing.stolen_s_per_byte})
+    *x = rounded(*x);
+  for (machine::CollectiveCurve& c : p.collectives)
+    for (machine::CollectivePoint& point : c.points) point.seconds = rounded(point.seconds);
+  for (machine::KernelSample& k : p.kernels) k.seconds = rounded(k.seconds);
+}
+
+/// A machine of one rank has no wire: what would be there is assumed.
+void assume_collectives(Measured& m) {
+  const machine::Profile assumed =
+      default_profile(kernels::device_is_host() ? machine::Device::host : machine::Device::h100);
+  m.profile.sharing = assumed.sharing;
+  m.profile.collectives = assumed.collectives;
+  m.notes.push_back(fmt::format("collectives need two ranks or more: those of '{}' stand in", assumed.name));
+}
+
+}  // namespace
+
+Measured measure_machine(const Deck* deck, train::Session& session, const MachineOptions& options) {
+  comm::World& world = session.world();
+  Measured m;
+  machine::Profile& p = m.profile;
+  p.ranks_per_node = static_cast<int>(slowest(world, world.node_size()));
+  p.compute = measure_rates(session);
+  p.name = name_of_machine(world, p);
+  std::unique_ptr<Exchanges> exchanges;
+  if (session.ranks() > 1) {
+    exchanges = std::make_unique<Exchanges>(session, largest_collective, order_of(deck));
+    CollectiveSweep sweep = measure_collectives(*exchanges, world, nodes_of(world), 0.5 * options.seconds);
+    p.collectives = std::move(sweep.curves);
+    m.notes = std::move(sweep.skipped);
+    exchanges.reset();  // the step may want the memory
+  }
+  std::shared_ptr<Step> step;
+  if (deck != nullptr) {
+    step = std::make_shared<Step>(*deck, session);
+    m.compute_only = step->seconds(0.1 * options.seconds);
+    p.kernels = step->kernels(0.15 * options.seconds);
+    m.sum_of_kernels = predict(step->plan().graph, machine::CostModel(p)).compute_s;
+  }
+  if (session.ranks() > 1) {
+    const double bytes = std::min(common_size(p.collectives), 64.0 * (1 << 20));
+    exchanges = std::make_unique<Exchanges>(session, bytes, order_of(deck));
+    exchanges->hold(exchanges->most());
+    p.sharing =
+        measure_sharing(*exchanges, world, exchanges->most(),
+                        compute_of(session, step, m.compute_only.value_or(0)), 0.25 * options.seconds);
+  }
+  round_all(p);
+  if (session.ranks() == 1) assume_collectives(m);
+  return m;
+}
+
+}  // namespace weft::measure

@@ -1,0 +1,103 @@
+#include "measure/rates.hpp"
+
+#include "base/clock.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/memory.hpp"
+#include "measure/timing.hpp"
+
+namespace weft::measure {
+namespace {
+
+constexpr int repeats = 5;
+
+/// Rows and columns of the square products: tens of milliseconds on a core, milliseconds on a GPU.
+std::int64_t product_size() {
+  return kernels::device_is_host() ? 1024 : 8192;
+}
+
+kernels::MatmulSpec product(DType type) {
+  kernels::MatmulSpec spec{};
+  spec.form = kernels::MatmulForm::forward;
+  spec.rows = spec.in = spec.out = product_size();
+  spec.type = spec.result = type;
+  return spec;
+}
+
+kernels::Buffer buffer(std::int64_t elements, DType type) {
+  return {static_cast<std::size_t>(elements) * size_of(type), "weft::measure::rates"};
+}
+
+/// Collective: seconds of a kernel on the slowest rank, its end awaited.
+double time_kernel(train::Session& session, const std::function<void()>& kernel) {
+  const auto whole = [&] {
+    kernel();
+    kernels::fence(session.space());
+  };
+  whole();
+  return time_together(session.world(), repeats, whole);
+}
+
+double product_rate(train::Session& session, DType type) {
+  const std::int64_t n = product_size();
+  kernels::Matmul matmul(product(type));
+  const kernels::Buffer a = buffer(n * n, type), b = buffer(n * n, type), c = buffer(n * n, type);
+  const kernels::Buffer scratch(matmul.scratch_bytes(), "weft::measure::rates");
+  const double seconds = time_kernel(
+      session, [&] { matmul.run(session.space(), a.data(), b.data(), c.data(), scratch.data()); });
+  return 2.0 * static_cast<double>(n * n * n) / seconds;
+}
+
+double attention_rate(train::Session& session) {
+  const kernels::AttentionShape shape{1, 1024, 8, 8, 64};
+  const std::int64_t n = shape.batch * shape.seq * shape.heads * shape.head_dim;
+  const DType type = DType::bf16;
+  const kernels::Buffer q = buffer(n, type), k = buffer(n, type), v = buffer(n, type), o = buffer(n, type);
+  const kernels::Buffer lse = buffer(shape.batch * shape.heads * shape.seq, DType::f32);
+  const kernels::Buffer scratch(kernels::attention_scratch_bytes(shape, type), "weft::measure::rates");
+  const double seconds = time_kernel(session, [&] {
+    kernels::attention(session.space(), shape, type, q.data(), k.data(), v.data(), o.data(),
+                       reinterpret_cast<float*>(lse.data()), scratch.data());
+  });
+  // As ops::cost counts: two products over the triangle's half.
+  return 2 * 2.0 * static_cast<double>(n) * (static_cast<double>(shape.seq) / 2) / seconds;
+}
+
+double add_seconds(train::Session& session, std::int64_t n) {
+  const kernels::Buffer a = buffer(n, DType::f32), b = buffer(n, DType::f32), c = buffer(n, DType::f32);
+  return time_kernel(session,
+                     [&] { kernels::add(session.space(), n, DType::f32, a.data(), b.data(), c.data()); });
+}
+
+}  // namespace
+
+machine::Compute measure_rates(train::Session& session) {
+  machine::Compute rates;
+  rates.threads = kernels::device_is_host() ? kernels::concurrency() : 0;
+  rates.matmul_f32 = product_rate(session, DType::f32);
+  rates.matmul_bf16 = product_rate(session, DType::bf16);
+  rates.attention = attention_rate(session);
+  constexpr std::int64_t large = 16 << 20;
+  rates.bytes_per_s = 3.0 * 4 * large / add_seconds(session, large);
+  rates.launch_s = add_seconds(session, 64);
+  return rates;
+}
+
+Busywork::Busywork(train::Session& session)
+    : session_(session),
+      matmul_(session.matmuls().get(product(DType::f32))),
+      a_(buffer(product_size() * product_size(), DType::f32)),
+      b_(buffer(product_size() * product_size(), DType::f32)),
+      c_(buffer(product_size() * product_size(), DType::f32)),
+      scratch_(matmul_.scratch_bytes(), "weft::measure::rates") {}
+
+void Busywork::run(int times) {
+  for (int i = 0; i < times; ++i) {
+    matmul_.run(session_.space(), a_.data(), b_.data(), c_.data(), scratch_.data());
+    kernels::add(session_.space(), product_size() * product_size(), DType::f32, a_.data(), b_.data(),
+                 c_.data());
+  }
+  kernels::fence(session_.space());
+}
+
+}  // namespace weft::measure

@@ -1,0 +1,17 @@
+// What lanes take from each other: two collectives at once, and collectives beside kernels.
+#pragma once
+
+#include <functional>
+
+#include "machine/profile.hpp"
+#include "measure/exchanges.hpp"
+
+namespace weft::measure {
+
+/// Collective. `bytes` is the largest size that a gather and a reduce_scatter were measured at. `compute`
+/// runs the same kernels each time, without collectives, for tenths of a second or more. Spends up to about
+/// `seconds`, if the link lets it.
+machine::Sharing measure_sharing(Exchanges& exchanges, comm::World& world, double bytes,
+                                 const std::function<void()>& compute, double seconds);
+
+}  // namespace weft::measure

@@ -1,0 +1,119 @@
+#include "measure/step.hpp"
+
+#include <map>
+#include <string>
+
+#include "base/step_block.hpp"
+#include "data/batch_source.hpp"
+#include "exec/scratch.hpp"
+#include "machine/signature.hpp"
+#include "measure/timing.hpp"
+#include "ops/cost.hpp"
+#include "passes/passes.hpp"
+#include "train/agree.hpp"
+#include "train/inputs.hpp"
+#include "train/preflight.hpp"
+#include "train/programs.hpp"
+
+namespace weft::measure {
+namespace {
+
+/// The plan's kernels by signature; the order is the same on all ranks.
+struct Kernels {
+  std::map<std::string, std::size_t> place;
+  std::vector<std::size_t> of_span;  ///< by compute instruction: the place in `samples`
+  std::vector<machine::KernelSample> samples;
+};
+
+Kernels kernels_of(const plan::Plan& plan) {
+  Kernels k;
+  for (const plan::Instruction& i : plan.instructions) {
+    if (i.lane != Lane::compute) continue;
+    const ir::Node& node = plan.graph.node(i.node);
+    std::string name = machine::signature(plan.graph, node);
+    const auto [it, is_new] = k.place.try_emplace(name, k.samples.size());
+    if (is_new) {
+      const ops::Cost cost = ops::cost(plan.graph, node);
+      k.samples.push_back({std::move(name), 0, cost.flops, cost.bytes});
+    }
+    k.of_span.push_back(it->second);
+  }
+  return k;
+}
+
+/// One traced run: adds each node's seconds to its signature's.
+void run_traced(exec::Executor& executor, const Kernels& k, std::vector<std::vector<double>>& seconds) {
+  exec::Trace trace(k.of_span.size());
+  executor.run(exec::Run::compute_only, &trace);
+  const auto spans = trace.spans(Lane::compute);
+  for (std::size_t i = 0; i < spans.size(); ++i)
+    seconds[k.of_span[i]].push_back(1e-9 * static_cast<double>(spans[i].end_ns - spans[i].start_ns));
+}
+
+/// The mean of the middle half: one interrupted kernel does not count, and the sum over a step's nodes is
+/// still about the step's.
+double middle_mean(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t cut = values.size() / 4;
+  double sum = 0;
+  for (std::size_t i = cut; i < values.size() - cut; ++i) sum += values[i];
+  return sum / static_cast<double>(values.size() - 2 * cut);
+}
+
+}  // namespace
+
+Step::Step(const Deck& deck, train::Session& session) : session_(session) {
+  plan::Plan plan;
+  train::agree(session.world(), [&] {
+    plan = train::training_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()));
+  });
+  session.check_same_plan(plan);
+  train::check_memory(deck, plan, nullptr, session.world());
+  train::agree(session.world(), [&] { session.memory().reserve(plan); });
+  executor_ = session.bind(std::move(plan));
+  train::upload_rope_table(session, deck);
+  upload_inputs(deck);
+}
+
+void Step::upload_inputs(const Deck& deck) {
+  const auto batches = data::synthetic_batches(static_cast<std::uint64_t>(deck.run.seed), deck.model.vocab,
+                                               {deck.data.batch, deck.data.global_batch, deck.data.seq});
+  train::MicrobatchBuffers buffers(deck.data.batch, deck.data.seq);
+  const std::int64_t rounds = accumulation(deck, session_.ranks());
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    batches->fill(0, round * session_.ranks() + session_.rank(), buffers.tokens.data(),
+                  buffers.targets.data(), buffers.positions.data());
+    buffers.upload(session_, static_cast<int>(round));
+  }
+  StepBlock block;
+  block.step = 1;
+  kernels::copy_to_device(session_.space(), session_.memory().storage(passes::step_name), &block,
+                          sizeof block);
+}
+
+double Step::seconds(double seconds) {
+  const double first = slowest(session_.world(), seconds_of([this] { run(); }));
+  return time_together(session_.world(), static_cast<int>(std::clamp(seconds / first, 1.0, 3.0)),
+                       [this] { run(); });
+}
+
+std::vector<machine::KernelSample> Step::kernels(double seconds) {
+  Kernels k = kernels_of(executor_->plan());
+  std::vector<std::vector<double>> by_place(k.samples.size());
+  const double first = slowest(session_.world(), seconds_of([&] { run_traced(*executor_, k, by_place); }));
+  for (auto& values : by_place) values.clear();  // it warmed up
+  const int runs = static_cast<int>(std::clamp(seconds / first, 1.0, 5.0));
+  for (int run = 0; run < runs; ++run) {
+    session_.world().barrier();
+    run_traced(*executor_, k, by_place);
+  }
+  std::vector<double> means;
+  for (auto& values : by_place) means.push_back(middle_mean(std::move(values)));
+  session_.world().all_reduce_max(means);
+  for (std::size_t i = 0; i < means.size(); ++i) k.samples[i].seconds = std::max(means[i], 1e-9);
+  std::sort(k.samples.begin(), k.samples.end(),
+            [](const auto& a, const auto& b) { return a.signature < b.signature; });
+  return std::move(k.samples);
+}
+
+}  // namespace weft::measure

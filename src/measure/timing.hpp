@@ -1,0 +1,43 @@
+// How the things of this folder are timed: repeated, the median of a rank, the slowest rank.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "comm/world.hpp"
+
+namespace weft::measure {
+
+/// The middle of an odd number of values; the lower middle otherwise.
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Collective: the largest of all ranks' values.
+inline double slowest(comm::World& world, double value) {
+  world.all_reduce_max(std::span(&value, 1));
+  return value;
+}
+
+inline double seconds_of(const std::function<void()>& work) {
+  const double start = seconds_now();
+  work();
+  return seconds_now() - start;
+}
+
+/// Collective: median seconds of `work` over `repeats` on the slowest rank. All ranks start together. The
+/// caller warms up.
+inline double time_together(comm::World& world, int repeats, const std::function<void()>& work) {
+  std::vector<double> seconds;
+  for (int i = 0; i < repeats; ++i) {
+    world.barrier();
+    seconds.push_back(seconds_of(work));
+  }
+  return slowest(world, median(std::move(seconds)));
+}
+
+}  // namespace weft::measure

@@ -1,0 +1,112 @@
+// `weft profile`: what it writes is read by the other commands, and says about what a run then takes.
+#include <algorithm>
+
+#include "machine/profile.hpp"
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+class ProfileCommand : public Workspace {
+ protected:
+  std::string out() const { return path("machine.toml"); }
+  /// `weft profile DECK -o out() --seconds 4` and more, on so many ranks.
+  Ended measure(int ranks, std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"profile", deck(), "-o", out(), "--seconds", "4"});
+    return run(ranks == 1 ? weft(more) : weft_on(ranks, more), 120);
+  }
+  machine::Profile written() const { return machine::parse_profile(read_file(out()), out()); }
+  Ended plan(int ranks, const std::string& profile) const {
+    return run(
+        weft({"plan", deck(), "--world", std::to_string(ranks), "--set", "schedule.profile=" + profile}));
+  }
+};
+
+double number_after(const std::string& text, const std::string& label) {
+  const auto at = text.find(label);
+  if (at == std::string::npos) ADD_FAILURE() << label << " is not in\n" << text;
+  return at == std::string::npos ? -1 : std::stod(text.substr(at + label.size()));
+}
+
+/// Seconds of a step without its collectives, the median of a run's steps.
+double compute_only(const std::string& run_dir) {
+  std::vector<double> seconds;
+  for (const auto& line : metrics(run_dir))
+    if (line.at("kind") == "train")
+      seconds.push_back(line.at("step_s").get<double>() - line.at("exposed_comm_s").get<double>());
+  std::sort(seconds.begin(), seconds.end());
+  return seconds.at(seconds.size() / 2);
+}
+
+/// A factor of five either way is no statement about accuracy: it finds a mistake in units, also on a machine
+/// that does something else meanwhile.
+void expect_about(double predicted, double measured) {
+  EXPECT_GT(predicted, measured / 5);
+  EXPECT_LT(predicted, measured * 5);
+}
+
+TEST_F(ProfileCommand, OnTwoRanksMeasuresWhatAStepTakes) {
+  const Ended measured = measure(2);
+  EXPECT_STATUS(measured, 0);
+  const machine::Profile profile = written();
+  EXPECT_EQ(profile.ranks_per_node, 2);
+  EXPECT_EQ(profile.compute.threads, 1);
+  ASSERT_EQ(profile.collectives.size(), 4U);
+  for (const machine::CollectiveCurve& c : profile.collectives) {
+    EXPECT_EQ(c.ranks, 2);
+    EXPECT_EQ(c.nodes, 1);
+    EXPECT_EQ(c.points.front().bytes, 1024);
+    EXPECT_GE(c.points.back().bytes, 1 << 20) << name_of(c.op);
+    EXPECT_LT(c.points.front().seconds, 0.1);
+    const double rate = c.points.back().bytes / c.points.back().seconds;
+    EXPECT_TRUE(rate > 1e6 && rate < 1e12) << rate;
+  }
+  EXPECT_TRUE(profile.sharing.link_bytes_per_s > 1e6 && profile.sharing.link_bytes_per_s < 1e12);
+
+  const Ended planned = plan(2, out());
+  EXPECT_STATUS(planned, 0);
+  const double kernels = number_after(planned.out, "); ");
+  EXPECT_GT(kernels, 100);
+  EXPECT_NE(planned.out.find(" of " + std::to_string(static_cast<int>(kernels)) + " kernels measured"),
+            std::string::npos)
+      << "not every kernel of the deck was measured\n"
+      << planned.out;
+  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=6", "schedule.profile=" + out()}))), 0);
+  expect_about(number_after(planned.out, "sum of kernels"), compute_only(run_dir("run")));
+  EXPECT_GT(number_after(planned.out, "gather lane, sum of collectives"), 0);
+}
+
+TEST_F(ProfileCommand, AloneAssumesTheCollectives) {
+  const Ended measured = measure(1);
+  EXPECT_STATUS(measured, 0);
+  EXPECT_NE(measured.out.find("note: collectives need two ranks"), std::string::npos) << measured.out;
+  EXPECT_TRUE(written().collectives == machine::default_profile(machine::Device::host).collectives);
+  const Ended planned = plan(1, out());
+  EXPECT_STATUS(planned, 0);
+  EXPECT_STATUS(run(weft(train("run", {"run.steps=6"}))), 0);
+  expect_about(number_after(planned.out, "sum of kernels"), compute_only(run_dir("run")));
+}
+
+TEST_F(ProfileCommand, DefaultsHaveNames) {
+  EXPECT_NE(plan(6, "h100").out.find("from defaults (H100 default, "), std::string::npos);
+  const Ended unnamed = run(weft({"plan", deck(), "--world", "6"}));
+  EXPECT_NE(unnamed.out.find("from defaults (host default, "), std::string::npos) << unnamed.out;
+}
+
+TEST_F(ProfileCommand, MistakesAreOneLine) {
+  const auto refused = [&](const Ended& ended, const std::string& line) {
+    EXPECT_STATUS(ended, 2);
+    EXPECT_EQ(ended.lines("weft: error:").size(), 1U) << ended.err;
+    EXPECT_NE(ended.err.find(line), std::string::npos) << ended.err;
+  };
+  refused(plan(2, path("none.toml")),
+          "schedule.profile: cannot read the machine profile " + path("none.toml"));
+  write_file(path("bad.toml"), "name = \"x\"\nranks_per_node = -1\n");
+  refused(plan(2, path("bad.toml")), path("bad.toml") + ":2: 'ranks_per_node' is -1 (it is at least 1)");
+  refused(run(weft_on(2, train("run", {"schedule.profile=" + path("bad.toml")}))),
+          path("bad.toml") + ":2: 'ranks_per_node' is -1");
+  refused(run(weft({"profile", "--set", "data.seq=3"})), "--set without a deck");
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,211 @@
+// Kernels: signatures, measured times, estimates between them, and sums over a plan.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "machine/cost_model.hpp"
+#include "machine/predict.hpp"
+#include "machine/signature.hpp"
+#include "unit/graph/small_model.hpp"
+#include "unit/machine/small_profile.hpp"
+
+namespace weft::test {
+namespace {
+
+using ir::Op;
+using machine::CostModel;
+using machine::KernelSample;
+using machine::Profile;
+using machine::signature;
+
+bool is_kernel(const ir::Node& node) {
+  return !ir::is_alias(node.op) && !ir::is_collective(node.op);
+}
+
+const ir::Node& first(const ir::Graph& graph, Op op) {
+  return *std::find_if(graph.nodes().begin(), graph.nodes().end(),
+                       [op](const ir::Node& n) { return n.op == op; });
+}
+
+/// A machine on which every kernel takes `factor` times what the small profile's rates say.
+Profile measured(const ir::Graph& graph, double factor) {
+  Profile p = small_profile();
+  p.kernels.clear();
+  const CostModel rates(p);
+  std::map<std::string, KernelSample> samples;
+  for (const ir::Node& node : graph.nodes()) {
+    if (!is_kernel(node)) continue;
+    const ops::Cost cost = ops::cost(graph, node);
+    const std::string name = signature(graph, node);
+    samples[name] = {name, factor * rates.kernel_seconds(graph, node), cost.flops, cost.bytes};
+  }
+  for (const auto& [name, sample] : samples) p.kernels.push_back(sample);
+  return p;
+}
+
+TEST(KernelSignature, SaysWhatTheTimeDependsOn) {
+  SmallModel model;
+  model.options.precision.params = DType::bf16;
+  const ir::Graph g = model.step();
+  EXPECT_EQ(signature(g, first(g, Op::matmul)), "matmul bf16[2,16,64] bf16[64,64] -> bf16[2,16,64]");
+  EXPECT_EQ(
+      signature(g, first(g, Op::attention)),
+      "attention bf16[2,16,64] bf16[2,16,32] bf16[2,16,32] heads=4 kv_heads=2 -> bf16[2,16,64] f32[2,4,16]");
+  EXPECT_EQ(machine::family(signature(g, first(g, Op::attention))), "attention bf16 bf16 bf16 -> bf16 f32");
+  // A rank's half of a unit: 64 * 300 elements on two ranks, padded.
+  EXPECT_NE(signature(g, first(g, Op::adamw)).find(" f32[9728] "), std::string::npos)
+      << signature(g, first(g, Op::adamw));
+}
+
+TEST(KernelSignature, LayersOfOneShapeShareThem) {
+  SmallModel model;
+  std::set<std::string> two, five;
+  const auto collect = [&](std::set<std::string>& names) {
+    const ir::Graph g = model.step();
+    for (const ir::Node& node : g.nodes())
+      if (is_kernel(node)) names.insert(signature(g, node));
+  };
+  collect(two);
+  model.spec.layers = 5;
+  collect(five);
+  EXPECT_EQ(two.size(), five.size());
+}
+
+TEST(KernelCost, MeasuredSignaturesAreThemselves) {
+  const ir::Graph g = SmallModel().step();
+  const CostModel rates([] {
+    Profile p = small_profile();
+    p.kernels.clear();
+    return p;
+  }());
+  const CostModel model(measured(g, 3));
+  int seen = 0;
+  for (const ir::Node& node : g.nodes()) {
+    if (!is_kernel(node)) continue;
+    EXPECT_TRUE(model.is_measured(g, node));
+    EXPECT_FALSE(rates.is_measured(g, node));
+    EXPECT_DOUBLE_EQ(model.kernel_seconds(g, node), 3 * rates.kernel_seconds(g, node)) << signature(g, node);
+    ++seen;
+  }
+  EXPECT_GT(seen, 50);
+}
+
+/// The same work in another direction is another kernel.
+TEST(KernelCost, MeasuredSignaturesOfEqualWorkDiffer) {
+  const ir::Graph g = SmallModel().step();
+  Profile p = measured(g, 1);
+  for (KernelSample& k : p.kernels)
+    if (k.signature.find("inverse=1") != std::string::npos) k.seconds = 7;
+  const CostModel model(p);
+  int sevens = 0;
+  for (const ir::Node& node : g.nodes()) {
+    if (node.op != Op::rope) continue;
+    const bool inverse = node.attributes.has(ir::Attr::inverse);
+    sevens += inverse;
+    EXPECT_EQ(model.kernel_seconds(g, node) == 7, inverse) << signature(g, node);
+  }
+  EXPECT_GT(sevens, 0);
+}
+
+TEST(KernelCost, WithoutMeasurementsItIsTheRoofline) {
+  SmallModel small;
+  const ir::Graph g = small.step();
+  Profile p = small_profile();
+  p.kernels.clear();
+  const CostModel model(p);
+  const ir::Node& product = first(g, Op::matmul);  // [2*16, 64] x [64, 64]
+  EXPECT_DOUBLE_EQ(ops::cost(g, product).flops, 2.0 * 32 * 64 * 64);
+  EXPECT_DOUBLE_EQ(model.kernel_seconds(g, product), 2.0 * 32 * 64 * 64 / 1e9 + 1e-6);
+  const ir::Node& gate = first(g, Op::swiglu);  // reads two, writes one of [2*16, 176]
+  EXPECT_DOUBLE_EQ(model.kernel_seconds(g, gate), 3.0 * 4 * 32 * 176 / 1e9 + 1e-6);
+  const ir::Node& attention = first(g, Op::attention);
+  const double bytes = ops::cost(g, attention).bytes;
+  EXPECT_DOUBLE_EQ(model.kernel_seconds(g, attention),
+                   std::max(ops::cost(g, attention).flops / 5e8, bytes / 1e9) + 1e-6);
+  EXPECT_EQ(model.kernel_seconds(g, first(g, Op::view)), 0);
+
+  small.options.precision.params = DType::bf16;
+  const ir::Graph half = small.step();
+  const ir::Node& half_product = first(half, Op::matmul);
+  EXPECT_DOUBLE_EQ(model.kernel_seconds(half, half_product),
+                   std::max(2.0 * 32 * 64 * 64 / 2e9, ops::cost(half, half_product).bytes / 1e9) + 1e-6);
+  EXPECT_THROW(model.kernel_seconds(g, first(g, Op::all_gather)), std::logic_error);
+}
+
+/// A longer sequence on a machine measured with a shorter one: the ratio carries over.
+TEST(KernelCost, UnmeasuredShapesAreScaledFromTheNearest) {
+  SmallModel model;
+  const CostModel known(measured(model.step(), 3));
+  const CostModel rates([] {
+    Profile p = small_profile();
+    p.kernels.clear();
+    return p;
+  }());
+  model.seq = 32;
+  const ir::Graph longer = model.step();
+  int estimated = 0;
+  for (const ir::Node& node : longer.nodes()) {
+    if (!is_kernel(node) || known.is_measured(longer, node)) continue;
+    ++estimated;
+    EXPECT_NEAR(known.kernel_seconds(longer, node), 3 * rates.kernel_seconds(longer, node),
+                1e-9 * rates.kernel_seconds(longer, node))
+        << signature(longer, node);
+  }
+  EXPECT_GT(estimated, 20);
+}
+
+TEST(KernelCost, TheNearestOfAFamilyDecides) {
+  const ir::Graph g = SmallModel().step();
+  const ir::Node& product = first(g, Op::matmul);
+  const ops::Cost cost = ops::cost(g, product);
+  Profile p = small_profile();
+  const auto roofline = [](double flops) { return flops / 1e9 + 1e-6; };
+  // Compute-bound by far, so that the roofline is FLOP / rate.
+  p.kernels = {{"matmul f32[1] f32[1] -> f32[1]", 5 * roofline(2 * cost.flops), 2 * cost.flops, cost.bytes},
+               {"matmul f32[2] f32[2] -> f32[2]", 9 * roofline(64 * cost.flops), 64 * cost.flops, cost.bytes},
+               {"matmul_dgrad f32[3] f32[3] -> f32[3]", 77 * roofline(cost.flops), cost.flops, cost.bytes}};
+  EXPECT_NEAR(CostModel(p).kernel_seconds(g, product), 5 * roofline(cost.flops), 1e-12);
+  p.kernels[0].flops = 4096 * cost.flops;
+  p.kernels[0].seconds = 5 * roofline(4096 * cost.flops);
+  EXPECT_NEAR(CostModel(p).kernel_seconds(g, product), 9 * roofline(cost.flops), 1e-12);
+}
+
+TEST(KernelCost, DoesNotDependOnTheOrderOfSamples) {
+  SmallModel model;
+  Profile p = measured(model.step(), 2);
+  model.seq = 24;
+  const ir::Graph other = model.step();
+  const double a = machine::predict(other, CostModel(p)).compute_s;
+  const CostModel kept(p);
+  const CostModel copied = kept;  // what it holds is its own
+  p.kernels.clear();
+  EXPECT_EQ(machine::predict(other, copied).compute_s, a);
+}
+
+TEST(Prediction, SumsTheNodesOfAStep) {
+  const ir::Graph g = SmallModel().step();
+  const CostModel model(measured(g, 1));
+  const machine::Prediction p = machine::predict(g, model);
+  double compute = 0, gather = 0, reduce = 0;
+  for (const ir::Node& node : g.nodes()) {
+    if (is_kernel(node)) compute += model.kernel_seconds(g, node);
+    if (node.op == Op::all_gather && node.lane == Lane::gather)
+      gather += model.collective_seconds(Op::all_gather, 2,
+                                         static_cast<double>(g.local_bytes(node.outputs[0])) / 2);
+    if (node.op == Op::reduce_scatter)
+      reduce += model.collective_seconds(Op::reduce_scatter, 2,
+                                         static_cast<double>(g.local_bytes(node.inputs[0])) / 2);
+  }
+  EXPECT_DOUBLE_EQ(p.compute_s, compute);
+  EXPECT_DOUBLE_EQ(p.gather_s, gather);
+  EXPECT_GE(p.reduce_s, reduce) << "the norm's all_reduce comes on top";
+  EXPECT_LT(p.reduce_s, reduce + 1e-3);
+  EXPECT_EQ(p.kernels, p.measured);
+  const std::string text = machine::prediction_text(p, model, "machine.toml");
+  EXPECT_NE(text.find("from machine.toml (small, "), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace weft::test
