@@ -5,20 +5,9 @@
 
 #include "base/hash.hpp"
 #include "base/unit.hpp"
+#include "kernels/mix.hpp"
 
 namespace weft::kernels {
-
-namespace {
-
-/// SplitMix64's finaliser: neighbouring chunks get unrelated seeds.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
 
 std::uint64_t state_hash(Space&, std::int64_t n, const void* data, DType t, std::int64_t first_chunk_index,
                          std::int64_t valid_elements, std::uint64_t seed) {

@@ -50,6 +50,7 @@ int run(int argc, char** argv) {
   add_data(app);
   add_checkpoint(app);
   add_sample(app);
+  add_compare(app, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version

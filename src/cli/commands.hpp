@@ -29,5 +29,6 @@ void add_deck(CLI::App& app);
 void add_data(CLI::App& app);
 void add_checkpoint(CLI::App& app);
 void add_sample(CLI::App& app);
+void add_compare(CLI::App& app, Context& context);
 
 }  // namespace weft::cli

@@ -185,7 +185,8 @@ constexpr std::array key_list{
             "Peak TFLOP/s of one rank's device in `precision.params`, which MFU is a share of; 0: no MFU."},
 
     Key{WEFT_KEY(debug.hash_every), .range = between(0, most_steps),
-        .doc = "Hash the whole state every so many steps, into the metrics; 0: never."},
+        .doc = "Every so many steps, hash the state into `metrics.jsonl` and every value of the step into "
+               "`hashes.jsonl`, for `weft compare`; 0: never."},
 };
 
 #undef WEFT_KEY

@@ -18,6 +18,7 @@ double busy(const comm::Channel* channel) {
 
 Executor::Executor(plan::Plan plan, const Device& device, Memory& memory, int rank)
     : plan_(std::move(plan)), device_(device), memory_(memory), rank_(rank) {
+  locate_ = [this](ir::ValueId v) { return address(plan_.locations[v.index()]); };
   bind();
 }
 
@@ -32,7 +33,6 @@ void Executor::bind() {
   std::set<std::pair<Lane, std::uint64_t>> waited_for;
   for (const plan::Instruction& i : plan_.instructions)
     for (const plan::Wait& wait : i.waits) waited_for.emplace(wait.lane, wait.sequence);
-  const Locate locate = [this](ir::ValueId v) { return address(plan_.locations[v.index()]); };
   for (const plan::Instruction& instruction : plan_.instructions) {
     const ir::Node& node = plan_.graph.node(instruction.node);
     std::byte* scratch = instruction.scratch.bytes > 0 ? address(instruction.scratch) : nullptr;
@@ -40,9 +40,9 @@ void Executor::bind() {
     bound.instruction = &instruction;
     bound.signals = waited_for.contains({instruction.lane, instruction.sequence});
     if (instruction.lane == Lane::compute) {
-      bound.kernel = bind_kernel(plan_.graph, node, device_, locate, scratch);
+      bound.kernel = bind_kernel(plan_.graph, node, device_, locate_, scratch);
     } else {
-      bound.collective = bind_collective(plan_.graph, node, device_, locate, scratch);
+      bound.collective = bind_collective(plan_.graph, node, device_, locate_, scratch);
     }
     events_[static_cast<std::size_t>(instruction.lane)].resize(instruction.sequence);
     bound_.push_back(std::move(bound));
@@ -84,6 +84,14 @@ void Executor::start_collective(const Bound& bound) {
   event_of(instruction.lane, instruction.sequence) = bound.collective(std::span(deps.data(), n));
 }
 
+void Executor::show(const Bound& bound, Tap& tap) {
+  const plan::Instruction& instruction = *bound.instruction;
+  if (!tap.wants(instruction.node)) return;
+  if (instruction.lane != Lane::compute)
+    device_.compute.wait(event_of(instruction.lane, instruction.sequence));
+  tap.made(instruction.node, locate_);
+}
+
 void Executor::record_collectives(Trace& trace) {
   for (const comm::Record& record : device_.log->stop())
     for (const Bound& bound : bound_) {
@@ -101,18 +109,21 @@ void Executor::record_collectives(Trace& trace) {
     }
 }
 
-Times Executor::run(Run mode, Trace* trace) {
+Times Executor::run(Run mode, Trace* trace, Tap* tap) {
   if (trace != nullptr && !trace->on()) trace = nullptr;
   if (trace != nullptr && device_.log != nullptr) device_.log->start();
   const double start = seconds_now();
   const double busy_before = busy(device_.gather) + busy(device_.reduce);
   waiting_ = 0;
+  if (mode != Run::full) tap = nullptr;  // the values are wrong then
+  if (tap != nullptr) tap->start(locate_);
   for (const Bound& bound : bound_) {
     if (bound.instruction->lane == Lane::compute) {
       run_kernel(bound, mode, trace);
     } else if (mode == Run::full) {
       start_collective(bound);
     }
+    if (tap != nullptr) show(bound, *tap);
   }
   device_.compute.finish();
   if (mode == Run::full)

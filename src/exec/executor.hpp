@@ -9,6 +9,7 @@
 
 #include "exec/bind.hpp"
 #include "exec/storage.hpp"
+#include "exec/tap.hpp"
 #include "exec/trace.hpp"
 #include "plan/plan.hpp"
 
@@ -33,8 +34,9 @@ class Executor {
   /// on the data axis.
   Executor(plan::Plan plan, const Device& device, Memory& memory, int rank);
 
-  /// Runs the plan once and waits for its end. With a trace that is on, records a span an instruction.
-  Times run(Run mode, Trace* trace = nullptr);
+  /// Runs the plan once and waits for its end. With a trace that is on, records a span an instruction; a tap
+  /// sees the values that it wants.
+  Times run(Run mode, Trace* trace = nullptr, Tap* tap = nullptr);
   const plan::Plan& plan() const { return plan_; }
 
  private:
@@ -51,12 +53,14 @@ class Executor {
   }
   void run_kernel(const Bound& bound, Run mode, Trace* trace);
   void start_collective(const Bound& bound);
+  void show(const Bound& bound, Tap& tap);
   void record_collectives(Trace& trace);
 
   plan::Plan plan_;
   Device device_;
   Memory& memory_;
   int rank_;
+  Locate locate_;
   std::vector<Bound> bound_;
   std::vector<comm::Event> events_[lane_count];  ///< by lane and sequence - 1; of this run's collectives and
                                                  ///< of kernels that signal

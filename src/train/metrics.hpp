@@ -41,10 +41,8 @@ std::string to_json_line(const StepMetrics& metrics);
 /// Appends lines to a metrics.jsonl; each is in the kernel's hands when write() returns. Rank 0 only.
 class MetricsWriter {
  public:
-  /// `resumed_at` is the step of the checkpoint the run continues from: lines of later steps, and a line that
-  /// a killed run left torn, are dropped (a new file is written and renamed over the old), so that the curve
-  /// has no duplicates. Empty for a run from the start: an existing file is kept as `path`.old. Throws
-  /// Error(bad_input) when files cannot be written.
+  /// As prepare_step_lines(): a resumed run (`resumed_at`) goes on in the same file, a run from the start
+  /// sets it aside.
   explicit MetricsWriter(const std::string& path, std::optional<std::int64_t> resumed_at = std::nullopt);
 
   /// A full disk costs lines and one warning, not the run.

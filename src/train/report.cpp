@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "train/step_lines.hpp"
 
 namespace weft::train {
 
@@ -24,6 +25,12 @@ Report::Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_a
   if (rank != 0) return;
   log::add_file(deck.run.dir + "/log.txt");
   metrics_ = std::make_unique<MetricsWriter>(deck.run.dir + "/metrics.jsonl", resumed_at);
+  const std::string hashes = deck.run.dir + "/hashes.jsonl";
+  if (deck.debug.hash_every > 0) {
+    hashes_ = std::make_unique<HashWriter>(hashes, resumed_at);
+  } else {
+    prepare_step_lines(hashes, resumed_at);  // an earlier run's are not this one's
+  }
   if (deck.log.tensorboard)
     events_ = std::make_unique<EventWriter>(deck.run.dir + "/tensorboard", resumed_at);
   ProgressOptions options;
@@ -49,6 +56,10 @@ void Report::validation(const StepMetrics& metrics) {
   progress_->validation(metrics);
   log::record(fmt::format("validation after step {}: loss {:.6f}, {:.6f} bits a byte", metrics.step,
                           metrics.loss, metrics.bits_per_byte.value_or(0)));
+}
+
+void Report::hashes(const StepHashes& hashes) {
+  if (hashes_) hashes_->write(hashes);
 }
 
 void Report::note(const std::string& line) {

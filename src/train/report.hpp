@@ -1,5 +1,5 @@
-// What a run writes beside checkpoints: the resolved deck, metrics.jsonl, TensorBoard events, the log, the
-// progress line. Rank 0 writes; on other ranks the calls do nothing.
+// What a run writes beside checkpoints: the resolved deck, metrics.jsonl, hashes.jsonl, TensorBoard events,
+// the log, the progress line. Rank 0 writes; on other ranks the calls do nothing.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "deck/deck.hpp"
+#include "train/hash_file.hpp"
 #include "train/metrics.hpp"
 #include "train/progress.hpp"
 #include "train/tensorboard.hpp"
@@ -23,12 +24,14 @@ class Report {
 
   void train(const StepMetrics& metrics);
   void validation(const StepMetrics& metrics);
+  void hashes(const StepHashes& hashes);
   void note(const std::string& line);
   void finish();
 
  private:
   std::int64_t every_;
   std::unique_ptr<MetricsWriter> metrics_;
+  std::unique_ptr<HashWriter> hashes_;  ///< with debug.hash_every
   std::unique_ptr<EventWriter> events_;
   std::unique_ptr<Progress> progress_;
 };

@@ -115,6 +115,7 @@ void Trainer::build() {
         std::make_unique<Validation>(session_, *evaluate_, *valid_, deck_.data.batch, deck_.data.seq);
   }
   state_ = std::make_unique<ModelState>(session_, train_->plan());
+  if (deck_.debug.hash_every > 0) hashes_ = std::make_unique<ValueHashes>(session_, train_->plan());
   upload_rope_table(session_, deck_);
 }
 
@@ -199,10 +200,12 @@ StepMetrics Trainer::train_step() {
   const double start = seconds_now();
   upload_inputs();
   upload_step_block();
-  const exec::Times times = train_->run(exec::Run::full, &trace);
+  ValueHashes* const tap = hashes_after(step_ + 1) ? hashes_.get() : nullptr;
+  const exec::Times times = train_->run(exec::Run::full, &trace, tap);
   const double seconds = seconds_now() - start;
   ++step_;
   if (trace.on()) write_trace(trace);
+  if (tap != nullptr) report_->hashes(tap->finish(step_));
   return collect(times, seconds);
 }
 
@@ -235,7 +238,7 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   m.arena_peak_bytes = plan().arena_bytes;
   m.persistent_bytes = persistent_bytes_;
   m.rss_bytes = static_cast<std::int64_t>(slowest[4]);
-  if (deck_.debug.hash_every > 0 && step_ % deck_.debug.hash_every == 0) m.state_hash = state_->hash();
+  if (hashes_after(step_)) m.state_hash = state_->hash();
   tokens_ += m.tokens;
   return m;
 }
@@ -317,6 +320,10 @@ void Trainer::fail_unsaved() const {
           "run.walltime is near and step {} could not be saved (see the warning above); make room in {}, "
           "and start again from the newest checkpoint there",
           step_, checkpoints_dir(deck_)));
+}
+
+bool Trainer::hashes_after(std::int64_t step) const {
+  return deck_.debug.hash_every > 0 && step % deck_.debug.hash_every == 0;
 }
 
 bool Trainer::validates_after(std::int64_t step) const {

@@ -13,6 +13,7 @@
 #include "train/model_state.hpp"
 #include "train/report.hpp"
 #include "train/validation.hpp"
+#include "train/value_hashes.hpp"
 
 namespace weft::train {
 
@@ -54,6 +55,7 @@ class Trainer {
   bool save();
   [[noreturn]] void fail_unsaved() const;
   void check_finite(const StepMetrics& metrics) const;
+  bool hashes_after(std::int64_t step) const;
   bool validates_after(std::int64_t step) const;
   bool saves_after(std::int64_t step) const;
   double seconds_to_next_save() const;
@@ -67,6 +69,7 @@ class Trainer {
   std::unique_ptr<exec::Executor> train_, evaluate_;
   std::unique_ptr<ModelState> state_;
   std::unique_ptr<Validation> validation_;
+  std::unique_ptr<ValueHashes> hashes_;  ///< with debug.hash_every
   std::unique_ptr<Report> report_;
   std::optional<std::int64_t> resumed_at_;
   std::int64_t step_ = 0;  ///< optimizer steps done

@@ -38,11 +38,11 @@ double compute_only(const std::string& run_dir) {
   return seconds.at(seconds.size() / 2);
 }
 
-/// A factor of five either way is no statement about accuracy: it finds a mistake in units, also on a machine
-/// that does something else meanwhile.
+/// A factor of a hundred either way is no statement about accuracy: it finds a mistake in units, also on a
+/// machine that does something else meanwhile.
 void expect_about(double predicted, double measured) {
-  EXPECT_GT(predicted, measured / 5);
-  EXPECT_LT(predicted, measured * 5);
+  EXPECT_GT(predicted, measured / 100);
+  EXPECT_LT(predicted, measured * 100);
 }
 
 TEST_F(ProfileCommand, OnTwoRanksMeasuresWhatAStepTakes) {

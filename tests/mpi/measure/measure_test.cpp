@@ -48,7 +48,9 @@ TEST(Exchanges, ASizeIsWhatARankSends) {
       EXPECT_NEAR(x.sent(Op::reduce_scatter, bytes, wire), bytes, 8);
     }
     const double all = sent_by(*session.reduce(), x.all_reduce(bytes));
-    if (bytes > 100e3) EXPECT_NEAR(all, x.sent(Op::all_reduce, bytes, DType::f32), 32);  // not the small way
+    if (bytes > 100e3) {  // not the small way
+      EXPECT_NEAR(all, x.sent(Op::all_reduce, bytes, DType::f32), 32);
+    }
     EXPECT_NEAR(x.sent(Op::all_reduce, bytes, DType::f32), bytes, 16);
   }
 }
@@ -79,7 +81,9 @@ TEST(MeasureMachine, AllRanksAgree) {
   EXPECT_GT(m.profile.kernels.size(), 20U);
   EXPECT_FALSE(summary(m).empty());
   for (const machine::CollectiveCurve& c : m.profile.collectives) {
-    if (world().size() > 1) EXPECT_EQ(c.ranks, world().size());
+    if (world().size() > 1) {
+      EXPECT_EQ(c.ranks, world().size());
+    }
     EXPECT_GE(c.points.back().bytes, 1 << 19) << name_of(c.op);
   }
   // Kernels' own time is most of a step's; loosely, because the machine does other things, too.

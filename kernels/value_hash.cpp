@@ -1,0 +1,47 @@
+#include "kernels/value_hash.hpp"
+
+#include <stdexcept>
+
+#include "kernels/kokkos_space.hpp"
+#include "kernels/mix.hpp"
+
+namespace weft::kernels {
+namespace {
+
+/// `Bits` is the unsigned type of the element's size: NaNs and signed zeros count as what they are.
+template <class Bits>
+struct ElementHash {
+  const Bits* data;
+  std::uint64_t first;
+  std::uint64_t seed;
+  KOKKOS_FUNCTION void operator()(std::int64_t i, std::uint64_t& sum) const {
+    // Twice, so that equal bits at two places and two values at one place are both unrelated.
+    const std::uint64_t key = mix(seed ^ mix(first + static_cast<std::uint64_t>(i)));
+    sum += mix(key ^ static_cast<std::uint64_t>(data[i]));
+  }
+};
+
+template <class Bits>
+std::uint64_t sum(Space& space, std::int64_t n, const void* data, std::int64_t first, std::uint64_t seed) {
+  using Policy = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
+  std::uint64_t total = 0;
+  Kokkos::parallel_reduce(
+      "weft::value_hash::elements", Policy(execution_of(space), 0, n),
+      ElementHash<Bits>{static_cast<const Bits*>(data), static_cast<std::uint64_t>(first), seed}, total);
+  return total;
+}
+
+}  // namespace
+
+std::uint64_t value_hash(Space& space, std::int64_t n, const void* data, DType t, std::int64_t first,
+                         std::uint64_t seed) {
+  switch (size_of(t)) {
+    case 1: return sum<std::uint8_t>(space, n, data, first, seed);
+    case 2: return sum<std::uint16_t>(space, n, data, first, seed);
+    case 4: return sum<std::uint32_t>(space, n, data, first, seed);
+    case 8: return sum<std::uint64_t>(space, n, data, first, seed);
+    default: throw std::logic_error("value_hash: no elements of this size");
+  }
+}
+
+}  // namespace weft::kernels

@@ -1,0 +1,109 @@
+// The hashes of a step's values depend on neither ranks, mode nor schedule, name the module where two runs
+// part, and leave the run alone.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "support/curve.hpp"
+#include "support/kokkos_environment.hpp"
+#include "support/mpi_environment.hpp"
+#include "support/small_deck.hpp"
+#include "train/compare.hpp"
+
+namespace weft {
+namespace {
+
+using Steps = std::vector<train::StepHashes>;
+using Change = std::function<void(train::ModelState&)>;
+
+/// The hashes.jsonl of two steps; nothing where rank 0 is another process.
+Steps hashes(std::vector<std::string> sets, comm::World& world, const Change& change = {}) {
+  sets.insert(sets.begin(), "debug.hash_every=1");
+  const Deck deck = test::small_deck(sets);
+  train::Trainer trainer(deck, world);
+  if (change) {
+    change(trainer.state());
+    trainer.state().publish();
+  }
+  test::train_steps(trainer, 2);
+  return world.rank() == 0 ? train::read_hashes(deck.run.dir + "/hashes.jsonl") : Steps{};
+}
+
+Steps alone(const std::vector<std::string>& sets, const Change& change = {}) {
+  const auto self = comm::make_self_world();
+  return hashes(sets, *self, change);
+}
+
+/// Equal, value by value, and there is no value that only one of the two has.
+void expect_equal(const Steps& a, const Steps& b) {
+  if (b.empty()) return;
+  const train::Comparison c = train::compare(a, b);
+  EXPECT_EQ(c.steps, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(c.only_in_a, 0U);
+  EXPECT_EQ(c.only_in_b, 0U);
+  EXPECT_FALSE(c.parting) << "step " << c.parting->step << ": " << c.parting->in_a.value << " made by "
+                          << c.parting->in_b.op << ", " << c.parting->differing_after << " more";
+}
+
+class Hashes : public ::testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(Hashes, DoNotDependOnRanksOrMode) {
+  const Steps reference = alone(GetParam());
+  ASSERT_EQ(reference.size(), 2U);
+  for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"}) {
+    SCOPED_TRACE(mode);
+    std::vector<std::string> sets = GetParam();
+    sets.push_back(std::string("parallel.mode=") + mode);
+    expect_equal(reference, hashes(sets, test::world()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, Hashes,
+                         ::testing::Values(std::vector<std::string>{},
+                                           std::vector<std::string>{"precision.params=bf16",
+                                                                    "precision.grad_wire=bf16"},
+                                           std::vector<std::string>{"model.tie_embeddings=true"}));
+
+TEST(Hashes, DoNotDependOnTheSchedule) {
+  const Steps reference = alone({});
+  for (const char* set :
+       {"schedule.prefetch=4", "schedule.regather=never", "schedule.disable=[\"order\", \"memory\"]"}) {
+    SCOPED_TRACE(set);
+    expect_equal(reference, hashes({set}, test::world()));
+  }
+}
+
+/// Each element counts, wherever it stands: the last one of a unit is the last rank's.
+TEST(Hashes, NameTheUnitOfOneChangedWeight) {
+  const auto with_last_weight = [](float last) {
+    return [last](train::ModelState& state) {
+      std::vector<float> weights(64 * 176, 0.01F);
+      weights.back() = last;
+      state.set_parameter("layers.1.ffn.w2", weights);
+    };
+  };
+  const Steps reference = alone({}, with_last_weight(0.01F));
+  for (const char* mode : {"ddp", "fsdp"}) {
+    const Steps changed =
+        hashes({std::string("parallel.mode=") + mode}, test::world(), with_last_weight(0.02F));
+    if (changed.empty()) continue;
+    const train::Comparison c = train::compare(reference, changed);
+    ASSERT_TRUE(c.parting);
+    EXPECT_EQ(c.parting->step, 1);
+    EXPECT_EQ(c.parting->in_a.value, "master.layers.1.ffn");
+    EXPECT_EQ(c.parting->in_a.module, "layers.1.ffn");
+  }
+}
+
+TEST(Hashes, LeaveTheBitsAlone) {
+  const auto curve = [](const char* set) {
+    train::Trainer trainer(test::small_deck({set}), test::world());
+    return test::train_steps(trainer, 4);
+  };
+  const test::Curve without = curve("debug.hash_every=0");
+  EXPECT_EQ(without, curve("debug.hash_every=1"));
+  EXPECT_EQ(without, curve("debug.hash_every=3"));
+}
+
+}  // namespace
+}  // namespace weft
