@@ -1,0 +1,115 @@
+#include "machine/lanes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <stdexcept>
+
+namespace weft::machine {
+namespace {
+
+constexpr auto compute = static_cast<std::size_t>(Lane::compute);
+
+class Clock {
+ public:
+  Clock(const LaneTasks& tasks, const CostModel& costs) : tasks_(tasks), costs_(costs) {
+    for (std::size_t lane = 0; lane < lane_count; ++lane) times_.spans[lane].resize(tasks[lane].size());
+  }
+
+  LaneTimes run() {
+    while (start_what_is_ready()) advance();
+    for (std::size_t lane = 0; lane < lane_count; ++lane)
+      if (!ended(lane)) throw std::logic_error("the simulated lanes block each other: their waits form a circle");
+    times_.end = now_;
+    return std::move(times_);
+  }
+
+ private:
+  const LaneTask& head(std::size_t lane) const { return tasks_[lane][done_[lane]]; }
+  bool ended(std::size_t lane) const { return done_[lane] == tasks_[lane].size(); }
+
+  /// A lane whose work the next task of `lane` waits for, or lane_count.
+  std::size_t blocked_by(std::size_t lane) const {
+    for (std::size_t other = 0; other < lane_count; ++other)
+      if (done_[other] < head(lane).after[other]) return other;
+    return lane_count;
+  }
+
+  /// False when nothing runs any more. Tasks without a duration end at once, and may let others start.
+  bool start_what_is_ready() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t lane = 0; lane < lane_count; ++lane) {
+        if (running_[lane] || ended(lane) || blocked_by(lane) != lane_count) continue;
+        times_.spans[lane][done_[lane]].start = now_;
+        left_[lane] = head(lane).seconds;
+        running_[lane] = true;
+        if (left_[lane] <= 0) finish(lane);
+        moved = true;
+      }
+    }
+    return std::any_of(running_.begin(), running_.end(), [](bool r) { return r; });
+  }
+
+  void finish(std::size_t lane) {
+    times_.spans[lane][done_[lane]++].end = now_;
+    running_[lane] = false;
+  }
+
+  std::array<double, lane_count> speeds() const {
+    std::array<double, lane_count> speed{};
+    double bytes_per_s = 0;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      if (lane == compute || !running_[lane]) continue;
+      speed[lane] = running_[compute] ? costs_.beside_compute_speed() : 1;
+      for (std::size_t other = 0; other < lane_count; ++other)
+        if (other != lane && other != compute && running_[other]) speed[lane] *= costs_.both_lanes_speed();
+      bytes_per_s += head(lane).bytes / head(lane).seconds * speed[lane];
+    }
+    constexpr double least = 0.1;  // a profile that steals all of a core would stop the clock
+    speed[compute] = std::max(least, 1 - costs_.stolen_compute_seconds(bytes_per_s));
+    return speed;
+  }
+
+  /// To the end of the task that ends first.
+  void advance() {
+    const auto speed = speeds();
+    double dt = std::numeric_limits<double>::infinity();
+    for (std::size_t lane = 0; lane < lane_count; ++lane)
+      if (running_[lane]) dt = std::min(dt, left_[lane] / speed[lane]);
+    account(dt);
+    now_ += dt;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      if (!running_[lane]) continue;
+      const bool ends = left_[lane] / speed[lane] <= dt;
+      left_[lane] -= dt * speed[lane];
+      if (ends) finish(lane);
+    }
+  }
+
+  void account(double dt) {
+    for (std::size_t lane = 0; lane < lane_count; ++lane)
+      if (running_[lane]) times_.busy[lane] += dt;
+    if (running_[compute]) return;
+    std::size_t blame = ended(compute) ? lane_count : blocked_by(compute);
+    for (std::size_t lane = 0; lane < lane_count && blame == lane_count; ++lane)
+      if (running_[lane]) blame = lane;
+    times_.exposed[blame] += dt;
+  }
+
+  const LaneTasks& tasks_;
+  const CostModel& costs_;
+  std::array<std::size_t, lane_count> done_{};
+  std::array<bool, lane_count> running_{};
+  std::array<double, lane_count> left_{};
+  double now_ = 0;
+  LaneTimes times_;
+};
+
+}  // namespace
+
+LaneTimes run_lanes(const LaneTasks& tasks, const CostModel& costs) {
+  return Clock(tasks, costs).run();
+}
+
+}  // namespace weft::machine

@@ -1,0 +1,32 @@
+#include "plan/simulate.hpp"
+
+#include <algorithm>
+
+#include "ops/cost.hpp"
+
+namespace weft::plan {
+
+machine::LaneTimes simulate(const Plan& plan, const machine::CostModel& costs) {
+  const bool host_submits = costs.profile().compute.threads > 0;
+  machine::LaneTasks tasks;
+  for (const Instruction& instruction : plan.instructions) {
+    const ir::Node& node = plan.graph.node(instruction.node);
+    machine::LaneTask task;
+    for (const Wait& wait : instruction.waits)
+      task.after[static_cast<std::size_t>(wait.lane)] = static_cast<std::uint32_t>(wait.sequence);
+    if (instruction.lane == Lane::compute) {
+      task.seconds = costs.kernel_seconds(plan.graph, node);
+    } else {
+      task.seconds = costs.collective_seconds(plan.graph, node);
+      task.bytes = static_cast<double>(ops::wire_bytes(plan.graph, node));
+      std::uint32_t& kernels = task.after[static_cast<std::size_t>(Lane::compute)];
+      if (host_submits)
+        kernels = std::max(kernels,
+                           static_cast<std::uint32_t>(tasks[static_cast<std::size_t>(Lane::compute)].size()));
+    }
+    tasks[static_cast<std::size_t>(instruction.lane)].push_back(task);
+  }
+  return run_lanes(tasks, costs);
+}
+
+}  // namespace weft::plan

@@ -1,0 +1,122 @@
+#include "search/problem.hpp"
+
+#include <algorithm>
+
+#include "ops/cost.hpp"
+#include "passes/collectives.hpp"
+#include "plan/buffers.hpp"
+
+namespace weft::search {
+namespace {
+
+using ir::Node;
+using ir::Op;
+
+class Reader {
+ public:
+  Reader(const ir::Graph& graph, const plan::ScratchQuery& scratch, const machine::CostModel& costs)
+      : graph_(graph),
+        scratch_(scratch),
+        costs_(costs),
+        gather_of_(graph.values().size(), -1),
+        fixed_of_(graph.values().size(), -1) {}
+
+  Problem run() {
+    problem_.units = graph_.units().size();
+    read_nodes();
+    for (Fixed& f : problem_.fixed)
+      if (f.use == none) f.use = problem_.slots.size();
+    read_memory();
+    return std::move(problem_);
+  }
+
+ private:
+  static constexpr auto none = static_cast<std::size_t>(-1);
+
+  void read_nodes() {
+    slot_of_.resize(graph_.nodes().size());
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (ir::is_collective(node.op)) {
+        collective(node);
+      } else if (!ir::is_alias(node.op)) {
+        compute(node);
+      } else if (!node.inputs.empty()) {  // a view of a gathered unit stands for it
+        gather_of_[node.outputs[0].index()] = gather_of_[node.inputs[0].index()];
+      }
+      slot_of_[i] = problem_.slots.empty() ? 0 : problem_.slots.size() - 1;
+    }
+  }
+
+  void collective(const Node& node) {
+    open_ = false;
+    problem_.ranks = ops::ranks_of(graph_, node);
+    const auto wire = static_cast<double>(ops::wire_bytes(graph_, node));
+    const ir::Value& value = graph_.value(node.outputs[0]);
+    const std::size_t next = problem_.slots.size();
+    if (passes::is_parameter_gather(node)) {
+      gather_of_[node.outputs[0].index()] = static_cast<int>(problem_.gathers.size());
+      problem_.gather_type = value.type.dtype;
+      problem_.gathers.push_back(
+          {value.unit, node.phase, node.round, next, next, wire, graph_.local_bytes(node.outputs[0])});
+    } else if (node.op == Op::reduce_scatter && next > 0) {
+      const ir::ValueId gradient = node.inputs[0];
+      problem_.reduce_type = graph_.value(gradient).type.dtype;
+      problem_.reduces.push_back(
+          {value.unit, node.round, next - 1, wire, graph_.local_bytes(gradient) + scratch_(graph_, node)});
+    } else {
+      fixed_of_[node.outputs[0].index()] = static_cast<int>(problem_.fixed.size());
+      problem_.fixed.push_back(
+          {node.lane, costs_.collective_seconds(graph_, node), wire, next == 0 ? 0 : next - 1, none});
+    }
+  }
+
+  void compute(const Node& node) {
+    for (ir::ValueId input : node.inputs)
+      if (const int f = fixed_of_[input.index()];
+          f >= 0 && problem_.fixed[static_cast<std::size_t>(f)].use == none) {
+        open_ = false;
+        problem_.fixed[static_cast<std::size_t>(f)].use = problem_.slots.size();
+      }
+    if (!open_) problem_.slots.push_back(0);
+    open_ = true;
+    problem_.slots.back() += costs_.kernel_seconds(graph_, node);
+    for (ir::ValueId input : node.inputs)
+      if (const int g = gather_of_[input.index()]; g >= 0)
+        problem_.gathers[static_cast<std::size_t>(g)].last = problem_.slots.size() - 1;
+  }
+
+  /// The most live bytes of each slot, by the buffers of the plan.
+  void read_memory() {
+    const plan::BufferTable table = plan::assign_buffers(graph_, scratch_);
+    std::vector<std::int64_t> change(graph_.nodes().size() + 1, 0);
+    for (const plan::Buffer& b : table.buffers) {
+      change[static_cast<std::size_t>(b.first)] += b.bytes;
+      change[std::min(static_cast<std::size_t>(b.last) + 1, change.size() - 1)] -= b.bytes;
+    }
+    problem_.live.assign(problem_.slots.size(), 0);
+    std::int64_t live = 0;
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      live += change[i];
+      std::int64_t& most = problem_.live[slot_of_[i]];
+      most = std::max(most, live);
+    }
+  }
+
+  const ir::Graph& graph_;
+  const plan::ScratchQuery& scratch_;
+  const machine::CostModel& costs_;
+  std::vector<int> gather_of_, fixed_of_;  ///< by value: its place in the problem, or -1
+  std::vector<std::size_t> slot_of_;       ///< by node
+  bool open_ = false;                      ///< the last slot takes more compute
+  Problem problem_;
+};
+
+}  // namespace
+
+Problem make_problem(const ir::Graph& graph, const plan::ScratchQuery& scratch,
+                     const machine::CostModel& costs) {
+  return Reader(graph, scratch, costs).run();
+}
+
+}  // namespace weft::search

@@ -1,0 +1,194 @@
+#include "search/schedule.hpp"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "machine/lanes.hpp"
+
+namespace weft::search {
+namespace {
+
+/// Several units' gathers or reductions as one.
+struct Bucket {
+  std::size_t slot = 0;  ///< a gather's first use, a reduction's last gradient
+  double wire_bytes = 0;
+  std::int64_t bytes = 0;
+};
+
+constexpr auto index_of(Lane lane) {
+  return static_cast<std::size_t>(lane);
+}
+
+class Estimator {
+ public:
+  Estimator(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs)
+      : p_(problem), s_(schedule), costs_(costs), extra_(problem.slots.size() + 1, 0) {}
+
+  Estimate run() {
+    collect_gathers();
+    collect_reduces();
+    machine::LaneTasks tasks;
+    compute(tasks);
+    gathers(tasks);
+    reduces(tasks);
+    fixed(tasks);
+    Estimate e;
+    e.seconds = machine::run_lanes(tasks, costs_).end;
+    e.live_bytes = peak();
+    e.collectives = static_cast<int>(gathers_.size() + reduces_.size());
+    return e;
+  }
+
+ private:
+  bool kept(ir::UnitId unit) const {
+    return unit.index() + static_cast<std::size_t>(s_.keep_units) >= p_.units;
+  }
+
+  /// Bytes that are held in slots [from, to) beyond what the problem counts.
+  void hold(std::size_t from, std::size_t to, std::int64_t bytes) {
+    from = std::min(from, p_.slots.size());
+    to = std::min(to, p_.slots.size());
+    if (from >= to) return;
+    extra_[from] += bytes;
+    extra_[to] -= bytes;
+  }
+
+  void collect_gathers() {
+    const Gather* last = nullptr;
+    std::set<std::size_t> members;
+    std::vector<const Gather*> forward(p_.units, nullptr);  // the newest of each unit
+    for (const Gather& g : p_.gathers) {
+      const bool backward = g.phase == ir::Phase::backward;
+      const Gather*& copy = forward[g.unit.index()];
+      if (!backward) copy = &g;
+      if (backward && kept(g.unit) && copy != nullptr && copy->round == g.round) {
+        hold(copy->last + 1, g.use, g.bytes);
+        continue;
+      }
+      const auto& numbers = backward ? s_.buckets.backward : s_.buckets.forward;
+      const bool joins = last != nullptr && last->phase == g.phase && last->round == g.round &&
+                         numbers[last->unit.index()] == numbers[g.unit.index()] &&
+                         !members.contains(g.unit.index());
+      if (!joins) {
+        gathers_.push_back({g.use, 0, 0});
+        members.clear();
+      }
+      members.insert(g.unit.index());
+      last = &g;
+      Bucket& bucket = gathers_.back();
+      bucket.wire_bytes += g.wire_bytes;
+      bucket.bytes += g.bytes;
+      hold(bucket.slot, g.use, g.bytes);
+    }
+    for (std::size_t b = 0; b < gathers_.size(); ++b) hold(issue_slot(b), gathers_[b].slot, gathers_[b].bytes);
+  }
+
+  /// The slot before which a gather is submitted: where the one `prefetch` before it is used.
+  std::size_t issue_slot(std::size_t bucket) const {
+    return gathers_[bucket - std::min(bucket, static_cast<std::size_t>(s_.prefetch))].slot;
+  }
+
+  void collect_reduces() {
+    const Reduce* last = nullptr;
+    std::vector<const Reduce*> members;
+    const auto close = [&] {
+      for (const Reduce* m : members) hold(m->ready + 1, reduces_.back().slot + 1, m->bytes);
+      members.clear();
+    };
+    for (const Reduce& r : p_.reduces) {
+      const bool joins = last != nullptr && last->round == r.round &&
+                         s_.buckets.reduce[last->unit.index()] == s_.buckets.reduce[r.unit.index()];
+      if (!joins) {
+        close();
+        reduces_.push_back({});
+      }
+      members.push_back(&r);
+      last = &r;
+      Bucket& bucket = reduces_.back();
+      bucket.slot = r.ready;
+      bucket.wire_bytes += r.wire_bytes;
+      bucket.bytes += r.bytes;
+    }
+    close();
+    for (std::size_t b = 0; b < reduces_.size(); ++b)
+      hold(reduces_[b].slot + 1, release_slot(b) + 1, reduces_[b].bytes);
+  }
+
+  /// The slot after which what a reduction reads may be overwritten.
+  std::size_t release_slot(std::size_t bucket) const {
+    const std::size_t later = bucket + static_cast<std::size_t>(s_.delay);
+    return later < reduces_.size() ? reduces_[later].slot : p_.slots.size();
+  }
+
+  void compute(machine::LaneTasks& tasks) const {
+    auto& lane = tasks[index_of(Lane::compute)];
+    lane.resize(p_.slots.size());
+    for (std::size_t i = 0; i < lane.size(); ++i) lane[i].seconds = p_.slots[i];
+    const auto needs = [&](std::size_t slot, Lane of, std::size_t count) {
+      if (slot >= lane.size()) return;
+      std::uint32_t& after = lane[slot].after[index_of(of)];
+      after = std::max(after, static_cast<std::uint32_t>(count));
+    };
+    for (std::size_t b = 0; b < gathers_.size(); ++b) needs(gathers_[b].slot, Lane::gather, b + 1);
+    for (std::size_t b = 0; b < reduces_.size(); ++b) needs(release_slot(b) + 1, Lane::reduce, b + 1);
+    std::array<std::size_t, lane_count> count{0, gathers_.size(), reduces_.size()};
+    for (const Fixed& f : p_.fixed) needs(f.use, f.lane, ++count[index_of(f.lane)]);
+  }
+
+  void gathers(machine::LaneTasks& tasks) const {
+    const bool host_submits = costs_.profile().compute.threads > 0;
+    for (std::size_t b = 0; b < gathers_.size(); ++b) {
+      machine::LaneTask task;
+      task.seconds =
+          costs_.collective_seconds(ir::Op::all_gather, p_.ranks, gathers_[b].wire_bytes, p_.gather_type);
+      task.bytes = gathers_[b].wire_bytes;
+      if (host_submits) task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(issue_slot(b));
+      tasks[index_of(Lane::gather)].push_back(task);
+    }
+  }
+
+  void reduces(machine::LaneTasks& tasks) const {
+    for (const Bucket& b : reduces_) {
+      machine::LaneTask task;
+      task.seconds =
+          costs_.collective_seconds(ir::Op::reduce_scatter, p_.ranks, b.wire_bytes, p_.reduce_type);
+      task.bytes = b.wire_bytes;
+      task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(b.slot + 1);
+      tasks[index_of(Lane::reduce)].push_back(task);
+    }
+  }
+
+  void fixed(machine::LaneTasks& tasks) const {
+    for (const Fixed& f : p_.fixed) {
+      machine::LaneTask task;
+      task.seconds = f.seconds;
+      task.bytes = f.wire_bytes;
+      task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(f.ready + 1);
+      tasks[index_of(f.lane)].push_back(task);
+    }
+  }
+
+  std::int64_t peak() const {
+    std::int64_t most = 0, extra = 0;
+    for (std::size_t i = 0; i < p_.slots.size(); ++i) {
+      extra += extra_[i];
+      most = std::max(most, p_.live[i] + extra);
+    }
+    return most;
+  }
+
+  const Problem& p_;
+  const Schedule& s_;
+  const machine::CostModel& costs_;
+  std::vector<Bucket> gathers_, reduces_;
+  std::vector<std::int64_t> extra_;  ///< differences from slot to slot
+};
+
+}  // namespace
+
+Estimate estimate(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs) {
+  return Estimator(problem, schedule, costs).run();
+}
+
+}  // namespace weft::search

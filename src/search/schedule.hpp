@@ -1,0 +1,29 @@
+// A schedule of a step's collectives, and what it takes.
+#pragma once
+
+#include <cstdint>
+
+#include "machine/cost_model.hpp"
+#include "passes/passes.hpp"
+#include "search/problem.hpp"
+
+namespace weft::search {
+
+struct Schedule {
+  passes::Buckets buckets;
+  int prefetch = 1;
+  int delay = 1;
+  int keep_units = 0;  ///< so many of the last units stay gathered from forward to backward
+};
+
+struct Estimate {
+  double seconds = 0;
+  std::int64_t live_bytes = 0;  ///< the most of the arena that is live at once
+  int collectives = 0;
+};
+
+/// The step under a schedule, on the clock of machine::run_lanes. Differs from the simulated plan in what only a
+/// plan knows: which buffers share memory. A held buffer is assumed to be wanted as soon as it is released.
+Estimate estimate(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs);
+
+}  // namespace weft::search

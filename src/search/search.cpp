@@ -1,0 +1,131 @@
+#include "search/search.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+namespace weft::search {
+namespace {
+
+/// Steps whose times differ by less are alike: the model knows no better.
+constexpr double tolerance = 0.002;
+
+using Numbers = std::vector<int>;
+/// The three directions that have buckets of their own.
+constexpr std::array directions{&passes::Buckets::forward, &passes::Buckets::backward, &passes::Buckets::reduce};
+
+class Search {
+ public:
+  Search(const Problem& problem, const machine::CostModel& costs, const SearchOptions& options)
+      : p_(problem), costs_(costs), options_(options), unit_bytes_(problem.units, 0) {
+    for (const Gather& g : p_.gathers) unit_bytes_[g.unit.index()] = g.wire_bytes;
+    for (const Reduce& r : p_.reduces)
+      if (unit_bytes_[r.unit.index()] == 0) unit_bytes_[r.unit.index()] = r.wire_bytes;
+    // An estimate's time goes by the number of tasks.
+    const std::size_t tasks = p_.slots.size() + p_.gathers.size() + p_.reduces.size();
+    estimates_left_ = static_cast<int>(std::clamp<std::size_t>(6'000'000 / std::max<std::size_t>(tasks, 1), 200, 4000));
+  }
+
+  Schedule from(const std::vector<Schedule>& starts) {
+    best_ = starts.front();
+    best_estimate_ = estimate(p_, best_, costs_);
+    for (const Schedule& start : starts) try_(start);
+    for (bool better = true; better && estimates_left_ > 0;) better = coarse();
+    for (bool better = true; better && estimates_left_ > 0;) better = borders();
+    return best_;
+  }
+
+ private:
+  bool fits(const Estimate& e) const { return options_.live_limit == 0 || e.live_bytes <= options_.live_limit; }
+
+  bool is_better(const Estimate& a, const Estimate& b) const {
+    if (fits(a) != fits(b)) return fits(a);
+    if (!fits(a)) return a.live_bytes < b.live_bytes;
+    if (a.seconds < b.seconds * (1 - tolerance)) return true;
+    if (a.seconds > b.seconds) return false;
+    return std::pair(a.live_bytes, a.collectives) < std::pair(b.live_bytes, b.collectives);
+  }
+
+  bool try_(const Schedule& candidate) {
+    if (estimates_left_-- <= 0) return false;
+    const Estimate e = estimate(p_, candidate, costs_);
+    if (!is_better(e, best_estimate_)) return false;
+    best_ = candidate;
+    best_estimate_ = e;
+    return true;
+  }
+
+  /// Units in order, a bucket full as soon as it has `bytes`.
+  Numbers by_size(double bytes) const {
+    Numbers numbers(p_.units, 0);
+    double open = 0;
+    for (std::size_t u = 1; u < p_.units; ++u) {
+      open += unit_bytes_[u - 1];
+      const bool full = open >= bytes;
+      numbers[u] = numbers[u - 1] + (full ? 1 : 0);
+      if (full) open = 0;
+    }
+    return numbers;
+  }
+
+  /// One knob after another, each over its whole range with the others as they are.
+  bool coarse() {
+    bool better = false;
+    const double all = std::accumulate(unit_bytes_.begin(), unit_bytes_.end(), 0.0);
+    for (const auto direction : directions)
+      for (double share = 0; share <= 0.3; share = share == 0 ? 1.0 / 256 : share * 2) {
+        Schedule s = best_;
+        s.buckets.*direction = by_size(share * all);
+        better |= try_(s);
+      }
+    for (const int prefetch : {0, 1, 2, 3, 4, 6, 8, 12, 16}) better |= try_with(&Schedule::prefetch, prefetch);
+    for (const int delay : {0, 1, 2, 3, 4, 6, 8}) better |= try_with(&Schedule::delay, delay);
+    if (options_.keep == Keep::choose)
+      for (const int eighths : {0, 1, 2, 3, 4, 5, 6, 7, 8})
+        better |= try_with(&Schedule::keep_units, static_cast<int>(p_.units) * eighths / 8);
+    return better;
+  }
+  bool try_with(int Schedule::*knob, int value) {
+    Schedule s = best_;
+    s.*knob = value;
+    return try_(s);
+  }
+
+  /// Each border between two units: set where there is none, taken away where there is one.
+  bool borders() {
+    bool better = false;
+    for (const auto direction : directions)
+      for (std::size_t u = 1; u < p_.units; ++u) {
+        Schedule s = best_;
+        Numbers& numbers = s.buckets.*direction;
+        const int change = numbers[u] == numbers[u - 1] ? 1 : numbers[u - 1] - numbers[u];
+        for (std::size_t v = u; v < p_.units; ++v) numbers[v] += change;
+        better |= try_(s);
+      }
+    return better;
+  }
+
+  const Problem& p_;
+  const machine::CostModel& costs_;
+  SearchOptions options_;
+  std::vector<double> unit_bytes_;
+  int estimates_left_ = 0;
+  Schedule best_;
+  Estimate best_estimate_;
+};
+
+}  // namespace
+
+Schedule unit_schedule(const Problem& problem) {
+  Numbers numbers(problem.units);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return {{numbers, numbers, numbers}, 1, 1, 0};
+}
+
+Schedule search(const Problem& problem, const machine::CostModel& costs, const SearchOptions& options,
+                const std::vector<Schedule>& starts) {
+  return Search(problem, costs, options).from(starts);
+}
+
+}  // namespace weft::search

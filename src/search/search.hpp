@@ -1,0 +1,31 @@
+// Chooses a schedule: by the greedy algorithm of SimpleFSDP, or by searching for the shortest simulated step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/schedule.hpp"
+
+namespace weft::search {
+
+enum class Keep : std::uint8_t { as_given, choose };
+struct SearchOptions {
+  std::int64_t live_limit = 0;  ///< bytes of the arena that may be live at once; 0: no limit
+  Keep keep = Keep::as_given;   ///< whether keep_units is searched, too
+};
+
+/// A schedule with a collective a unit.
+Schedule unit_schedule(const Problem& problem);
+
+/// SimpleFSDP's automatic plan as its authors released it (docs/schedule.md has the rules): gathers join the open
+/// bucket until it no longer hides under the compute passed meanwhile, or memory or a fifth of all bytes is exceeded.
+Schedule greedy(const Problem& problem, const machine::CostModel& costs, std::int64_t live_limit);
+
+/// The best schedule found: coordinate descent from each of `starts` over bucket sizes, prefetch distance, delay and
+/// kept units, then over single bucket borders. Best: within the limit, then the shortest step; steps that differ by
+/// less than the model can tell go by live bytes and number of collectives. Never worse than a start. Deterministic,
+/// with a bounded number of estimates.
+Schedule search(const Problem& problem, const machine::CostModel& costs, const SearchOptions& options,
+                const std::vector<Schedule>& starts);
+
+}  // namespace weft::search
