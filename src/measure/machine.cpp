@@ -45,11 +45,11 @@ double common_size(const std::vector<machine::CollectiveCurve>& curves) {
   return bytes;
 }
 
-/// What runs beside the collectives, for some tenths of a second, so that they fit beside it: the deck's
+/// What runs beside the collectives, for tenths of a second, so that they fit beside it: the deck's
 /// step, again and again, or products and sums where there is none or where it is long.
 std::function<void()> compute_of(train::Session& session, const std::shared_ptr<Step>& step,
                                  double step_seconds) {
-  constexpr double shortest = 0.3, longest = 1;
+  constexpr double shortest = 0.15, longest = 1;
   const auto times = [](double once) { return static_cast<int>(std::clamp(shortest / once, 1.0, 1000.0)); };
   if (step && step_seconds < longest)
     return [step, n = times(step_seconds)] {

@@ -96,7 +96,8 @@ void measure_beside(Exchanges& x, comm::World& world, double rate, const std::fu
   const double first = slowest(world, seconds_of(compute));
   // Enough for the compute to end first although it is slowed down; what is left over runs out behind it.
   const int pairs = static_cast<int>(std::ceil(2 * first * rate / (2 * bytes))) + 2;
-  const int repeats = static_cast<int>(std::clamp(seconds / (5 * first), 3.0, 9.0));
+  const int probe = 2 + pairs / 4;
+  const int repeats = static_cast<int>(std::clamp(seconds / (4 * first), 3.0, 9.0));
   std::vector<double> alone, busy;
   Beside best;
   for (int i = 0; i < repeats; ++i) {
@@ -104,14 +105,14 @@ void measure_beside(Exchanges& x, comm::World& world, double rate, const std::fu
     busy.push_back(seconds_of(compute));
     world.barrier();
     alone.push_back(seconds_of([&] {
-      stream.start(pairs);
+      stream.start(probe);
       stream.finish();
     }));
     const Beside b = run_beside(stream, world, pairs, compute);
     if (i == 0 || b.seconds < best.seconds) best = b;
   }
   const double stolen = best.sent > 0 ? (best.seconds - least(busy)) / best.sent : 0;
-  const double speed = best.sent / best.seconds / (2 * bytes * pairs / least(alone));
+  const double speed = best.sent / best.seconds / (2 * bytes * probe / least(alone));
   sharing.stolen_s_per_byte = std::max(0.0, slowest(world, stolen));
   sharing.beside_compute = std::clamp(-slowest(world, -speed), 0.05, 1.0);
 }

@@ -72,7 +72,7 @@ TEST_F(BadInput, CommandLine) {
   expect_one_line(run(weft_on(2, {"train"})), "DECK is required");
   expect_one_line(run(weft_on(2, {"train", deck(), "--sett", "run.steps=3"})), "--sett");
   expect_one_line(run(weft_on(2, {"tarin", deck()})),
-                  "'tarin' is not a command (train, plan, deck, data, checkpoint, "
+                  "'tarin' is not a command (train, plan, profile, deck, data, checkpoint, "
                   "sample); did you mean 'train'?");
 }
 
