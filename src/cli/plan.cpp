@@ -8,8 +8,10 @@
 #include "kernels/space.hpp"
 #include "machine/predict.hpp"
 #include "plan/report.hpp"
+#include "plan/simulate.hpp"
 #include "train/machine_profile.hpp"
 #include "train/programs.hpp"
+#include "train/scheduling.hpp"
 
 namespace weft::cli {
 namespace {
@@ -63,14 +65,17 @@ void plan(const PlanArguments& arguments) {
   kernels::initialize();
   exec::Matmuls matmuls;
   Dump dump(arguments);
-  const plan::Plan plan = train::training_plan(deck, resolve_mesh(deck, arguments.world),
-                                               exec::scratch_query(matmuls), std::ref(dump));
+  const Mesh mesh = resolve_mesh(deck, arguments.world);
+  const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
+  const plan::Plan plan = train::training_plan(
+      deck, mesh, scratch, train::choose_schedule(deck, mesh, scratch, costs), std::ref(dump));
   dump(plan);
   dump.check();
   if (!dump.wanted()) {
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, train::profile_source(deck)).c_str(), stdout);
+    std::fputs(plan::timeline_text(plan::simulate(plan, costs)).c_str(), stdout);
   }
   kernels::finalize();
 }

@@ -2,7 +2,6 @@
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
 #include "train/agree.hpp"
-#include "train/machine_profile.hpp"
 #include "train/trainer.hpp"
 
 namespace weft::cli {
@@ -15,7 +14,6 @@ void train(const DeckArguments& arguments, Context& context) {
     deck = parse_deck(arguments.file, arguments.sets);
     resolve_mesh(deck, world->size());
   });
-  train::machine_profile(deck, *world);  // for its errors
   const KernelsScope kernels;
   train::Trainer trainer(deck, *world);
   if (trainer.run() == train::Outcome::out_of_time)

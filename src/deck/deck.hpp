@@ -17,9 +17,9 @@ namespace weft {
 enum class LrDecay : std::uint8_t { constant, linear, cosine, wsd };
 enum class ParallelMode : std::uint8_t { ddp, zero1, zero2, fsdp };
 enum class Reduction : std::uint8_t { canonical, native };
-enum class Regather : std::uint8_t { always, never };
+enum class Regather : std::uint8_t { always, never, automatic };
 enum class Recompute : std::uint8_t { none, full, selective };
-enum class Bucketing : std::uint8_t { none, manual };
+enum class Bucketing : std::uint8_t { none, manual, greedy, automatic };
 enum class Accumulation : std::uint8_t { each, once };
 
 /// The deck's spelling of a choice: "cosine", "fsdp", ...
@@ -109,6 +109,7 @@ struct ScheduleDeck {
   Recompute recompute = Recompute::none;
   std::vector<std::string> recompute_ops{"rms_norm", "swiglu"};  ///< OP, OP@MODULE or @MODULE
   Regather regather = Regather::always;
+  double memory_limit = 0;  ///< bytes of arena and state that a plan may take on a rank; 0: none
   Bucketing bucketing = Bucketing::none;
   std::vector<std::string> buckets{"embed", "layers.*", "head"};  ///< of module paths
   std::int64_t prefetch = 1;                                      ///< buckets gathered ahead

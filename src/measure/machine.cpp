@@ -45,21 +45,21 @@ double common_size(const std::vector<machine::CollectiveCurve>& curves) {
   return bytes;
 }
 
-/// What runs beside the collectives: the deck's step, or products and sums for about half a second. Repeated
-/// until it takes a fifth of a second, so that it can be timed and collectives fit beside it.
+/// What runs beside the collectives, for tenths of a second, so that they fit beside it: the deck's
+/// step, again and again, or products and sums where there is none or where it is long.
 std::function<void()> compute_of(train::Session& session, const std::shared_ptr<Step>& step,
                                  double step_seconds) {
-  if (step) {
-    const int times = static_cast<int>(std::clamp(0.2 / step_seconds, 1.0, 1000.0));
-    return [step, times] {
-      for (int i = 0; i < times; ++i) step->run();
+  constexpr double shortest = 0.15, longest = 1;
+  const auto times = [](double once) { return static_cast<int>(std::clamp(shortest / once, 1.0, 1000.0)); };
+  if (step && step_seconds < longest)
+    return [step, n = times(step_seconds)] {
+      for (int i = 0; i < n; ++i) step->run();
     };
-  }
   const auto work = std::make_shared<Busywork>(session);
-  work->run(1);
-  const double once = time_together(session.world(), 3, [&] { work->run(1); });
-  const int times = static_cast<int>(std::clamp(0.5 / once, 1.0, 1000.0));
-  return [work, times] { work->run(times); };
+  std::vector<double> seconds;
+  for (int i = 0; i < 5; ++i) seconds.push_back(seconds_of([&] { work->run(1); }));
+  const double once = slowest(session.world(), least(seconds));
+  return [work, n = times(once)] { work->run(n); };
 }
 
 /// More digits would only make the file harder to read.

@@ -10,7 +10,7 @@ namespace weft::measure {
 /// kernel there is; all ranks at once, the median of five, the slowest rank.
 machine::Compute measure_rates(train::Session& session);
 
-/// A second or so of compute that keeps a rank as busy as training does: where there is no deck.
+/// Compute that keeps a rank as busy as training does, in pieces of about a fiftieth of a second.
 class Busywork {
  public:
   explicit Busywork(train::Session& session);

@@ -25,7 +25,7 @@ Together time_both(Exchanges& x, comm::World& world, double bytes, int repeats) 
       comm::sync(first);
     }));
   }
-  Together t{median(std::move(gather)), median(std::move(reduce)), median(std::move(both))};
+  Together t{least(gather), least(reduce), least(both)};
   t.gather = slowest(world, t.gather);
   t.reduce = slowest(world, t.reduce);
   t.both = slowest(world, t.both);
@@ -69,37 +69,60 @@ class Stream {
   std::vector<comm::Event> events_;
 };
 
-/// Fills in what is lost when kernels and collectives run side by side.
-void measure_beside(Exchanges& x, comm::World& world, double bytes, const std::function<void()>& compute,
-                    double seconds, machine::Sharing& sharing) {
-  Stream stream(x, bytes);
-  constexpr int probe = 4;  // pairs
-  const auto alone_once = [&] {
-    stream.start(probe);
-    stream.finish();
-  };
-  alone_once();
-  const double alone = time_together(world, 3, alone_once);
-  const double rate = 2 * probe * bytes / alone;
+/// Seconds of one collective in a stream: many of them within the compute, so that whole ones can be counted.
+constexpr double piece = 3e-3;
+
+/// Compute with a stream of collectives beside it.
+struct Beside {
+  double seconds = 0, sent = 0;
+};
+
+Beside run_beside(Stream& stream, comm::World& world, int pairs, const std::function<void()>& compute) {
   world.barrier();
+  stream.start(pairs);
+  Beside b;
+  b.seconds = seconds_of(compute);
+  b.sent = stream.sent();
+  stream.finish();
+  return b;
+}
+
+/// Fills in what is lost when kernels and collectives run side by side. `rate`: bytes a second, about, of
+/// both lanes with nothing beside them.
+void measure_beside(Exchanges& x, comm::World& world, double rate, const std::function<void()>& compute,
+                    double seconds, machine::Sharing& sharing) {
+  const double bytes = std::clamp(rate * piece, 64.0 * (1 << 10), std::min(x.most(), 4.0 * (1 << 20)));
+  Stream stream(x, bytes);
   const double first = slowest(world, seconds_of(compute));
   // Enough for the compute to end first although it is slowed down; what is left over runs out behind it.
-  const int pairs = static_cast<int>(std::ceil(2 * std::max(first, 0.05) * rate / (2 * bytes))) + 2;
-  const int repeats = static_cast<int>(std::clamp(seconds / (4 * first), 1.0, 5.0));
-  std::vector<double> stolen, speed;
+  const int pairs = static_cast<int>(std::ceil(2 * first * rate / (2 * bytes))) + 2;
+  const int probe = 2 + pairs / 4;
+  const int repeats = static_cast<int>(std::clamp(seconds / (4 * first), 3.0, 9.0));
+  std::vector<double> alone, busy;
+  Beside best;
   for (int i = 0; i < repeats; ++i) {
     world.barrier();
-    const double busy = seconds_of(compute);
+    busy.push_back(seconds_of(compute));
     world.barrier();
-    stream.start(pairs);
-    const double beside = seconds_of(compute);
-    const double sent = stream.sent();
-    stream.finish();
-    stolen.push_back(sent > 0 ? (beside - busy) / sent : 0);
-    speed.push_back(sent / beside / rate);
+    alone.push_back(seconds_of([&] {
+      stream.start(probe);
+      stream.finish();
+    }));
+    const Beside b = run_beside(stream, world, pairs, compute);
+    if (i == 0 || b.seconds < best.seconds) best = b;
   }
-  sharing.stolen_s_per_byte = std::max(0.0, slowest(world, median(std::move(stolen))));
-  sharing.beside_compute = std::clamp(-slowest(world, -median(std::move(speed))), 0.05, 1.0);
+  const double stolen = best.sent > 0 ? (best.seconds - least(busy)) / best.sent : 0;
+  const double speed = best.sent / best.seconds / (2 * bytes * probe / least(alone));
+  sharing.stolen_s_per_byte = std::max(0.0, slowest(world, stolen));
+  sharing.beside_compute = std::clamp(-slowest(world, -speed), 0.05, 1.0);
+}
+
+/// Halves `bytes` until a round of the three takes no more than `seconds`, or the size is small.
+double affordable(Exchanges& x, comm::World& world, double bytes, double seconds) {
+  for (;; bytes /= 2) {
+    const Together once = time_both(x, world, bytes, 1);
+    if (bytes <= 1 << 20 || once.gather + once.reduce + once.both <= seconds) return bytes;
+  }
 }
 
 }  // namespace
@@ -107,16 +130,16 @@ void measure_beside(Exchanges& x, comm::World& world, double bytes, const std::f
 machine::Sharing measure_sharing(Exchanges& x, comm::World& world, double bytes,
                                  const std::function<void()>& compute, double seconds) {
   machine::Sharing sharing;
-  std::vector<double> speeds;
-  for (const double size : {bytes, bytes / 4, bytes / 16}) {
-    const Together once = time_both(x, world, size, 1);
-    const double round = once.gather + once.reduce + once.both;
-    const Together t = time_both(x, world, size, static_cast<int>(std::clamp(seconds / 6 / round, 1.0, 7.0)));
+  bytes = affordable(x, world, bytes, seconds / 20);
+  std::vector<double> speeds, rates;
+  for (const double size : {bytes, bytes / 2, bytes / 4}) {
+    const Together t = time_both(x, world, size, 5);
     speeds.push_back(speed_of_both(t));
-    if (size == bytes) sharing.link_bytes_per_s = 2 * x.sent(ir::Op::all_gather, size, DType::f32) / t.both;
+    rates.push_back(2 * x.sent(ir::Op::all_gather, size, DType::f32) / t.both);
   }
   sharing.both_lanes = median(speeds);
-  measure_beside(x, world, std::min(bytes, 4.0 * (1 << 20)), compute, seconds / 2, sharing);
+  sharing.link_bytes_per_s = median(rates);
+  measure_beside(x, world, sharing.link_bytes_per_s, compute, seconds / 2, sharing);
   return sharing;
 }
 

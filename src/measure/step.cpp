@@ -65,7 +65,8 @@ double middle_mean(std::vector<double> values) {
 Step::Step(const Deck& deck, train::Session& session) : session_(session) {
   plan::Plan plan;
   train::agree(session.world(), [&] {
-    plan = train::training_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()));
+    plan = train::training_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()),
+                                train::pipeline_options(deck));
   });
   session.check_same_plan(plan);
   train::check_memory(deck, plan, nullptr, session.world());

@@ -1,5 +1,7 @@
 #include "plan/simulate.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "ops/cost.hpp"
@@ -27,6 +29,18 @@ machine::LaneTimes simulate(const Plan& plan, const machine::CostModel& costs) {
     tasks[static_cast<std::size_t>(instruction.lane)].push_back(task);
   }
   return run_lanes(tasks, costs);
+}
+
+std::string timeline_text(const machine::LaneTimes& times) {
+  std::string text = fmt::format("\n{:<38} {:>22}\n", "predicted step, lanes overlapped", "seconds");
+  const auto row = [&](const char* name, double seconds) { text += fmt::format("  {:<36} {:>22.6f}\n", name, seconds); };
+  row("step", times.end);
+  row("compute lane busy", times.busy[static_cast<std::size_t>(Lane::compute)]);
+  row("gather lane busy", times.busy[static_cast<std::size_t>(Lane::gather)]);
+  row("reduce lane busy", times.busy[static_cast<std::size_t>(Lane::reduce)]);
+  row("exposed gathers", times.exposed[static_cast<std::size_t>(Lane::gather)]);
+  row("exposed reductions", times.exposed[static_cast<std::size_t>(Lane::reduce)]);
+  return text;
 }
 
 }  // namespace weft::plan

@@ -2,6 +2,8 @@
 // are compared by, and that a run's summary shows beside its own.
 #pragma once
 
+#include <string>
+
 #include "machine/lanes.hpp"
 #include "plan/plan.hpp"
 
@@ -10,5 +12,8 @@ namespace weft::plan {
 /// Lane tasks are the plan's instructions, by lane and sequence. Where the host computes it also submits the
 /// collectives: none starts before the kernels that stand before it in the program are done.
 machine::LaneTimes simulate(const Plan& plan, const machine::CostModel& costs);
+
+/// The step with its lanes overlapped, and what of them is not hidden: lines for a report.
+std::string timeline_text(const machine::LaneTimes& times);
 
 }  // namespace weft::plan

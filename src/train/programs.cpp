@@ -95,25 +95,28 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
   return options;
 }
 
-plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                         const passes::Observer& observer) {
+ir::Graph training_forward(const Deck& deck, const Mesh& mesh) {
   const int ranks = mesh.size(mesh.axis("data"));
   model::Batch batch;
   batch.rows = deck.data.batch * ranks;
   batch.seq = deck.data.seq;
   batch.rounds = static_cast<int>(accumulation(deck, ranks));
-  ir::Graph forward = model::build_loss(spec_of(deck), batch, mesh, "train").graph;
-  const auto passes = passes::training_pipeline(pipeline_options(deck));
-  return finish(passes::run(passes, std::move(forward), observer), deck, scratch);
+  return model::build_loss(spec_of(deck), batch, mesh, "train").graph;
 }
 
-plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch) {
+plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                         const passes::PipelineOptions& options, const passes::Observer& observer) {
+  const auto passes = passes::training_pipeline(options);
+  return finish(passes::run(passes, training_forward(deck, mesh), observer), deck, scratch);
+}
+
+plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                           const passes::PipelineOptions& options) {
   model::Batch batch;
   batch.rows = deck.data.batch * mesh.size(mesh.axis("data"));
   batch.seq = deck.data.seq;
   ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
-  return finish(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck,
-                scratch);
+  return finish(passes::run(passes::forward_pipeline(options), std::move(forward)), deck, scratch);
 }
 
 plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {

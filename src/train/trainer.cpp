@@ -16,9 +16,11 @@
 #include "train/checkpointing.hpp"
 #include "train/flops.hpp"
 #include "train/learning_rate.hpp"
+#include "train/machine_profile.hpp"
 #include "train/memory_usage.hpp"
 #include "train/preflight.hpp"
 #include "train/programs.hpp"
+#include "train/scheduling.hpp"
 
 namespace weft::train {
 namespace {
@@ -94,11 +96,13 @@ void Trainer::open_data() {
 
 void Trainer::build() {
   const plan::ScratchQuery scratch = exec::scratch_query(session_.matmuls());
+  const machine::CostModel costs(machine_profile(deck_, session_.world()));
   plan::Plan train;
   std::optional<plan::Plan> evaluate;
   agree(session_.world(), [&] {
-    train = training_plan(deck_, session_.mesh(), scratch);
-    if (valid_) evaluate = evaluation_plan(deck_, session_.mesh(), scratch);
+    const passes::PipelineOptions options = choose_schedule(deck_, session_.mesh(), scratch, costs);
+    train = training_plan(deck_, session_.mesh(), scratch, options);
+    if (valid_) evaluate = evaluation_plan(deck_, session_.mesh(), scratch, options);
   });
   session_.check_same_plan(train);
   if (evaluate) session_.check_same_plan(*evaluate);

@@ -10,7 +10,6 @@ namespace weft::test {
 namespace {
 
 using ir::Op;
-using machine::CollectivePoint;
 using machine::CostModel;
 using machine::Curve;
 using machine::Profile;

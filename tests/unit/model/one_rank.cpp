@@ -19,7 +19,8 @@ OneRank::OneRank(const Deck& deck, Program program)
       buffers_(program == Program::logits ? 1 : deck.data.batch, deck.data.seq) {
   const plan::ScratchQuery scratch = exec::scratch_query(session_.matmuls());
   plan::Plan plan = program == Program::logits ? train::logits_plan(deck_, scratch)
-                                               : train::training_plan(deck_, session_.mesh(), scratch);
+                                               : train::training_plan(deck_, session_.mesh(), scratch,
+                                                                      train::pipeline_options(deck_));
   session_.memory().reserve(plan);
   executor_ = session_.bind(std::move(plan));
   state_ = std::make_unique<train::ModelState>(session_, executor_->plan());

@@ -1,0 +1,120 @@
+#include "train/scheduling.hpp"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "plan/report.hpp"
+#include "plan/simulate.hpp"
+#include "search/search.hpp"
+#include "train/programs.hpp"
+
+namespace weft::train {
+namespace {
+
+struct Candidate {
+  passes::PipelineOptions options;
+  double seconds = 0;
+  std::int64_t bytes = 0;  ///< state and arena
+};
+
+class Chooser {
+ public:
+  Chooser(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch, const machine::CostModel& costs)
+      : deck_(deck), mesh_(mesh), scratch_(scratch), costs_(costs), given_(pipeline_options(deck)) {}
+
+  passes::PipelineOptions run() {
+    const bool automatic = deck_.schedule.bucketing == Bucketing::automatic;
+    if (mesh_.world() == 1 || (!automatic && deck_.schedule.bucketing != Bucketing::greedy)) return given_;
+    const search::Problem problem = read_problem();
+    const search::Schedule by_rules = search::greedy(problem, costs_, arena_limit(problem));
+    if (!automatic) return with(by_rules);
+    return best_of(problem, by_rules);
+  }
+
+ private:
+  passes::PipelineOptions with(const search::Schedule& schedule) const {
+    passes::PipelineOptions options = given_;
+    options.buckets = schedule.buckets;
+    options.order.prefetch = schedule.prefetch;
+    options.order.delay = schedule.delay;
+    if (deck_.schedule.regather == Regather::automatic) options.shard.keep_units = schedule.keep_units;
+    return options;
+  }
+
+  /// The step with a collective a unit, each where it is needed.
+  search::Problem read_problem() {
+    passes::PipelineOptions unmoved = given_;
+    unmoved.buckets.reset();
+    unmoved.disable.emplace_back("order");
+    const ir::Graph graph = passes::run(passes::training_pipeline(unmoved), training_forward(deck_, mesh_));
+    for (const ir::Storage& s : graph.storages()) state_bytes_ += graph.local_bytes(s);
+    return search::make_problem(graph, scratch_, costs_);
+  }
+
+  /// Bytes that the limit leaves for the arena; 0: no limit.
+  std::int64_t arena_limit(const search::Problem&) const {
+    if (deck_.schedule.memory_limit <= 0) return 0;
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(deck_.schedule.memory_limit) - state_bytes_);
+  }
+
+  Candidate planned(const search::Schedule& schedule) const {
+    Candidate c{with(schedule), 0, 0};
+    const plan::Plan plan = training_plan(deck_, mesh_, scratch_, c.options);
+    c.seconds = plan::simulate(plan, costs_).end;
+    c.bytes = plan::persistent_bytes(plan) + plan.arena_bytes;
+    return c;
+  }
+
+  bool fits(const Candidate& c) const {
+    return deck_.schedule.memory_limit <= 0 || static_cast<double>(c.bytes) <= deck_.schedule.memory_limit;
+  }
+
+  passes::PipelineOptions best_of(const search::Problem& problem, const search::Schedule& by_rules) {
+    const auto blocks = passes::buckets_by_path(model::units(spec_of(deck_)), deck_.schedule.buckets);
+    search::Schedule manual = search::unit_schedule(problem);
+    manual.buckets = {blocks, blocks, blocks};
+    search::SearchOptions options;
+    if (deck_.schedule.regather == Regather::automatic) options.keep = search::Keep::choose;
+    std::vector<Candidate> candidates{planned(manual), planned(by_rules)};
+    // The arena is a little larger than what is live in it: a plan that does not fit is searched again, tighter.
+    options.live_limit = arena_limit(problem);
+    constexpr int attempts = 3;
+    for (int i = 0; i < attempts; ++i) {
+      candidates.push_back(planned(
+          search::search(problem, costs_, options, {search::unit_schedule(problem), manual, by_rules})));
+      if (fits(candidates.back())) break;
+      options.live_limit -= candidates.back().bytes - static_cast<std::int64_t>(deck_.schedule.memory_limit);
+      if (options.live_limit <= 0) break;
+    }
+    const Candidate* best = nullptr;
+    std::int64_t least = candidates.front().bytes;
+    for (const Candidate& c : candidates) {
+      least = std::min(least, c.bytes);
+      if (fits(c) && (best == nullptr || c.seconds < best->seconds)) best = &c;
+    }
+    WEFT_VALIDATE(best != nullptr,
+                  "{}: no plan fits (the smallest found takes {:.2f} GiB on a rank, the limit is {:.2f}); "
+                  "recompute more, or use more ranks",
+                  place_of(deck_, "schedule.memory_limit"), static_cast<double>(least) / (1 << 30),
+                  deck_.schedule.memory_limit / (1 << 30));
+    return best->options;
+  }
+
+  const Deck& deck_;
+  const Mesh& mesh_;
+  const plan::ScratchQuery& scratch_;
+  const machine::CostModel& costs_;
+  passes::PipelineOptions given_;
+  std::int64_t state_bytes_ = 0;
+};
+
+}  // namespace
+
+passes::PipelineOptions choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                                        const machine::CostModel& costs) {
+  return Chooser(deck, mesh, scratch, costs).run();
+}
+
+}  // namespace weft::train
