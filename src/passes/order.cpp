@@ -55,17 +55,14 @@ class OrderPass {
     after_.add_node(before_.node(id));
   }
 
-  /// Each collective's inputs and scratch stay until `delay` more of its lane have begun, but not for longer
-  /// than some blocks' worth of kernels, or a round's last gradient would stay through the next forward.
+  /// Each collective's inputs and scratch stay until `delay` more of its lane have begun, at most for longest_hold.
   ir::Graph hold(ir::Graph ordered) const {
-    constexpr std::size_t nodes_a_block = 32;
-    const std::size_t longest = nodes_a_block * static_cast<std::size_t>(options_.delay);
     ir::Graph held = ordered.without_nodes();
     const std::vector<Node>& nodes = ordered.nodes();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       Node node = nodes[i];
       if (ir::is_collective(node.op) && options_.delay > 0) {
-        const std::size_t end = std::min(nodes.size() - 1, i + longest);
+        const std::size_t end = std::min(nodes.size() - 1, i + longest_hold(options_.delay));
         std::size_t until = i, later = 0;
         while (until < end && later < static_cast<std::size_t>(options_.delay))
           later += nodes[++until].lane == node.lane ? 1 : 0;

@@ -45,6 +45,8 @@ class Reader {
         gather_of_[node.outputs[0].index()] = gather_of_[node.inputs[0].index()];
       }
       slot_of_[i] = problem_.slots.empty() ? 0 : problem_.slots.size() - 1;
+      problem_.last_node.resize(problem_.slots.size());
+      if (!problem_.slots.empty()) problem_.last_node.back() = i;
     }
   }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "machine/lanes.hpp"
+#include "passes/collectives.hpp"
 
 namespace weft::search {
 namespace {
@@ -118,7 +119,10 @@ class Estimator {
   /// The slot after which what a reduction reads may be overwritten.
   std::size_t release_slot(std::size_t bucket) const {
     const std::size_t later = bucket + static_cast<std::size_t>(s_.delay);
-    return later < reduces_.size() ? reduces_[later].slot : p_.slots.size();
+    const std::size_t until = p_.last_node[reduces_[bucket].slot] + passes::longest_hold(s_.delay);
+    const auto end = std::upper_bound(p_.last_node.begin(), p_.last_node.end(), until);
+    const auto last = static_cast<std::size_t>(end - p_.last_node.begin());
+    return later < reduces_.size() ? std::min(last, reduces_[later].slot) : last;
   }
 
   void compute(machine::LaneTasks& tasks) const {
@@ -137,13 +141,13 @@ class Estimator {
   }
 
   void gathers(machine::LaneTasks& tasks) const {
-    const bool host_submits = costs_.profile().compute.threads > 0;
     for (std::size_t b = 0; b < gathers_.size(); ++b) {
       machine::LaneTask task;
       task.seconds =
           costs_.collective_seconds(ir::Op::all_gather, p_.ranks, gathers_[b].wire_bytes, p_.gather_type);
       task.bytes = gathers_[b].wire_bytes;
-      if (host_submits) task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(issue_slot(b));
+      // Also where nobody submits: the memory it writes is in use until about then.
+      task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(issue_slot(b));
       tasks[index_of(Lane::gather)].push_back(task);
     }
   }

@@ -8,8 +8,8 @@
 namespace weft::search {
 namespace {
 
-/// Steps whose times differ by less are alike: the model knows no better.
-constexpr double tolerance = 0.002;
+/// Twice the memory is worth so much of a step's time.
+constexpr double price_of_memory = 0.02;
 
 using Numbers = std::vector<int>;
 /// The three directions that have buckets of their own.
@@ -30,6 +30,7 @@ class Search {
   Schedule from(const std::vector<Schedule>& starts) {
     best_ = starts.front();
     best_estimate_ = estimate(p_, best_, costs_);
+    first_live_ = static_cast<double>(std::max<std::int64_t>(best_estimate_.live_bytes, 1));
     for (const Schedule& start : starts) try_(start);
     for (bool better = true; better && estimates_left_ > 0;) better = coarse();
     for (bool better = true; better && estimates_left_ > 0;) better = borders();
@@ -42,9 +43,11 @@ class Search {
   bool is_better(const Estimate& a, const Estimate& b) const {
     if (fits(a) != fits(b)) return fits(a);
     if (!fits(a)) return a.live_bytes < b.live_bytes;
-    if (a.seconds < b.seconds * (1 - tolerance)) return true;
-    if (a.seconds > b.seconds) return false;
-    return std::pair(a.live_bytes, a.collectives) < std::pair(b.live_bytes, b.collectives);
+    const std::pair mine(score(a), a.collectives), other(score(b), b.collectives);
+    return mine < other;
+  }
+  double score(const Estimate& e) const {
+    return e.seconds * (1 + price_of_memory * static_cast<double>(e.live_bytes) / first_live_);
   }
 
   bool try_(const Schedule& candidate) {
@@ -80,7 +83,7 @@ class Search {
         better |= try_(s);
       }
     for (const int prefetch : {0, 1, 2, 3, 4, 6, 8, 12, 16}) better |= try_with(&Schedule::prefetch, prefetch);
-    for (const int delay : {0, 1, 2, 3, 4, 6, 8}) better |= try_with(&Schedule::delay, delay);
+    for (const int delay : {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) better |= try_with(&Schedule::delay, delay);
     if (options_.keep == Keep::choose)
       for (const int eighths : {0, 1, 2, 3, 4, 5, 6, 7, 8})
         better |= try_with(&Schedule::keep_units, static_cast<int>(p_.units) * eighths / 8);
@@ -111,6 +114,7 @@ class Search {
   SearchOptions options_;
   std::vector<double> unit_bytes_;
   int estimates_left_ = 0;
+  double first_live_ = 1;  ///< bytes of the first start
   Schedule best_;
   Estimate best_estimate_;
 };
