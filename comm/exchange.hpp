@@ -18,7 +18,8 @@ struct Exchange {
     none,
     own,   ///< this rank's block; the pointer points at it
     each,  ///< the peer's block; the pointer points at rank 0's
-    ring,  ///< receive only: this rank's block from every peer, into as many rounds as ring_peer_bytes() hold
+    ring,  ///< receive only: this rank's block from every peer, into rounds of scratch: ring_peer_bytes() a
+           ///< peer
   };
   Part send = Part::none;
   Part recv = Part::none;
