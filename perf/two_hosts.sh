@@ -134,7 +134,7 @@ counters() {
 measure_link() {
   local i
   for ((i = 1; i <= hosts; i++)); do
-    (in_host "$i" taskset -c "${cpus[$(((i - 1) % ${#cpus[@]}))]}" python3 "$here/link_rate.py" "10.77.0.$i" "10.77.0.$((i % hosts + 1))" 3) >"$work/rate.$i" &
+    (in_host "$i" taskset -c "${cpus[$(((i - 1) % ${#cpus[@]}))]}" python3 "$here/link_rate.py" "10.77.0.$i" "10.77.0.$((i % hosts + 1))" 2) >"$work/rate.$i" &
   done
   wait
   for ((i = 1; i <= hosts; i++)); do [ -s "$work/rate.$i" ] || return 1; done
