@@ -20,8 +20,7 @@ std::string_view name_of(Op op) {
 
 std::size_t reduce_scatter_scratch_bytes(int size, std::int64_t count, DType wire, ReduceOrder order) {
   const std::int64_t slice = count * static_cast<std::int64_t>(size_of(wire));
-  const std::int64_t piece = detail::reduce_piece_bytes(size, detail::default_chunk_bytes);
-  const std::int64_t ring = detail::ring_bytes(size, slice, piece);
+  const std::int64_t ring = detail::ring_bytes(size, slice);
   // native: NCCL reduces in the wire's type into a slice of its own, which is then added onto the output.
   return static_cast<std::size_t>(order == ReduceOrder::native ? std::max(ring, slice) : ring);
 }

@@ -72,7 +72,7 @@ bool HostChannel::reduce_phase(const Operation& o, Exchange& x) {
   x.send = Part::each;
   x.recv = Part::ring;
   x.to = bytes_of(o.reduce.scratch);
-  x.piece = reduce_piece_bytes(size(), chunk_bytes_);
+  x.piece = ring_piece_bytes(size(), chunk_bytes_);
   return o.phase == 0;
 }
 
@@ -87,8 +87,8 @@ bool HostChannel::all_reduce_phase(Operation& o, Exchange& x) {
   }
   const std::int64_t mine = std::min(rank() * x.slice, x.total);
   if (o.phase == 0) {
-    x.piece = reduce_piece_bytes(size(), chunk_bytes_);
-    o.scratch.resize(static_cast<std::size_t>(ring_bytes(size(), x.slice, x.piece)));
+    x.piece = ring_piece_bytes(size(), chunk_bytes_);
+    o.scratch.resize(static_cast<std::size_t>(ring_bytes(size(), x.slice)));
     x.send = small ? Part::own : Part::each;
     x.recv = Part::ring;
     x.from = buffer;

@@ -2,6 +2,7 @@
 
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <utility>
@@ -12,15 +13,17 @@
 namespace weft::comm::detail {
 namespace {
 
-// A test-and-sleep of 50 us costs a rank that shares its core with this thread a few per cent at most.
-constexpr long poll_ns = 50'000;
+// A look and a sleep of 50 us cost 15 % of a core that this thread shares with compute. So the sleep grows,
+// slowly, while nothing moves: short operations do not feel it, and messages_in_flight last longer.
+constexpr long shortest_pause_ns = 50'000;
+constexpr long longest_pause_ns = 200'000;
 // After the last operation the transport is nudged for a while: a library without asynchronous progress may
 // still hold the tail of a small message that it reported as sent.
 constexpr auto linger = std::chrono::milliseconds(500);
 constexpr auto linger_step = std::chrono::milliseconds(2);
 
-void sleep_between_polls() {
-  const timespec pause{0, poll_ns};
+void sleep_between_polls(long ns) {
+  const timespec pause{0, ns};
   nanosleep(&pause, nullptr);
 }
 
@@ -101,6 +104,7 @@ void Engine::loop() {
   reset_affinity();
   prctl(PR_SET_NAME, "weft-comm");
   prctl(PR_SET_TIMERSLACK, 1000);  // the default slack would double the sleep
+  long pause_ns = shortest_pause_ns;
   for (;;) {
     if (work_.load() == 0) wait_for_work();
     {
@@ -108,7 +112,12 @@ void Engine::loop() {
       if (stop_) return;
     }
     run_task();
-    if (!poll() && work_.load() > 0) sleep_between_polls();
+    if (poll()) {
+      pause_ns = shortest_pause_ns;
+    } else if (work_.load() > 0) {
+      sleep_between_polls(pause_ns);
+      pause_ns = std::min(longest_pause_ns, pause_ns + pause_ns / 8);
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 // The one message pattern that all host collectives are made of: blocks between this rank and its peers, cut
-// into pieces, pairwise (step k: send to rank + k, receive from rank - k), a few in flight.
+// into pieces, pairwise (step k: send to rank + k, receive from rank - k), some in flight.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ struct Exchange {
     none,
     own,   ///< this rank's block; the pointer points at it
     each,  ///< the peer's block; the pointer points at rank 0's
-    ring,  ///< receive only: this rank's block from every peer, into rounds_in_flight slots of scratch
+    ring,  ///< receive only: this rank's block from every peer, into rounds of scratch: ring_peer_bytes() a
+           ///< peer
   };
   Part send = Part::none;
   Part recv = Part::none;
@@ -56,17 +57,14 @@ class ExchangeRun {
   struct Pair {
     Request send;
     Request recv;
-    std::int64_t bytes = 0;
-    std::int64_t round = 0;
-    bool active = false;
   };
-  static constexpr int max_pairs = 64;
 
   std::int64_t block_bytes(int block) const;
   std::int64_t piece_bytes(std::int64_t block, std::int64_t round) const;
   std::byte* ring_slot(std::int64_t round, int peer) const;
+  Pair& pair(std::int64_t i) { return pairs_[static_cast<std::size_t>(i % messages_in_flight)]; }
   bool may_issue() const;
-  void issue(Transport& transport, Pair& pair);
+  void issue(Transport& transport);
   bool copy_some();
 
   Exchange x_;
@@ -74,14 +72,13 @@ class ExchangeRun {
   int size_ = 1;
   int tag_ = 0;
   std::int64_t rounds_ = 0;
-  std::int64_t issued_ = 0;  ///< of rounds_ * (size_ - 1) pairs
-  std::int64_t round_ = 0;   ///< the ring's first round that is not yet combined
+  std::int64_t slots_ = 0;    ///< the ring's rounds that its scratch holds
+  std::int64_t issued_ = 0;   ///< of rounds_ * (size_ - 1) pairs
+  std::int64_t retired_ = 0;  ///< of these, in order: complete
+  std::int64_t round_ = 0;    ///< the ring's first round that is not yet combined
   std::int64_t copied_ = 0;
-  std::int64_t bytes_in_flight_ = 0;
   std::uint64_t bytes_sent_ = 0;
-  int active_ = 0;
-  std::array<int, rounds_in_flight> missing_{};  ///< pairs of a ring's round that are not complete
-  std::array<Pair, max_pairs> pairs_;
+  std::array<Pair, messages_in_flight> pairs_;  ///< from retired_ to issued_
 };
 
 }  // namespace weft::comm::detail

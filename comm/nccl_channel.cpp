@@ -174,7 +174,7 @@ void NcclChannel::exchange_round(const ReduceScatter& op, std::int64_t first, st
 // exchange a round, then add it in rank order. native: NCCL's own sum in the first round, added onto the
 // output afterwards where it cannot go directly.
 void NcclChannel::reduce_all(std::span<const ReduceScatter> ops) {
-  const std::int64_t round_bytes = rounds_in_flight * reduce_piece_bytes(size(), default_chunk_bytes);
+  const std::int64_t round_bytes = ring_peer_bytes(size());
   std::int64_t rounds = ops.empty() ? 0 : 1;
   for (const ReduceScatter& op : ops) {
     const auto slice = static_cast<std::int64_t>(bytes_of(op.count, op.wire));

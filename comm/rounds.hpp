@@ -1,4 +1,5 @@
-// How a reduce-scatter's slices are cut into rounds, so that its scratch is bounded whatever the unit's size.
+// How exchanges are cut into messages, and a reduce-scatter's slices into rounds, so that its scratch is
+// bounded whatever the unit's size.
 #pragma once
 
 #include <algorithm>
@@ -7,22 +8,30 @@
 
 namespace weft::comm::detail {
 
-inline constexpr std::int64_t default_chunk_bytes = 4 << 20;
-/// Rounds whose receives may be in flight or waiting for the sum.
-inline constexpr int rounds_in_flight = 4;
-inline constexpr std::int64_t scratch_target_bytes = 64 << 20;
-inline constexpr std::int64_t smallest_piece_bytes = 64 << 10;
+/// One message. Open MPI's TCP sends up to 64 KiB, with its own header, without asking the receiver first. A
+/// longer message asks, and both question and answer stand in line behind the data of their direction: two
+/// hosts that exchange 4 MiB messages leave a third of a link idle.
+inline constexpr std::int64_t default_chunk_bytes = 63 << 10;
+/// Messages that an exchange has under way: at 10 Gbit/s they last 3 ms without a look from this thread.
+inline constexpr int messages_in_flight = 64;
 
-/// Bytes that one rank sends to one peer in one round; a multiple of 8 and at most `chunk_bytes`.
-inline std::int64_t reduce_piece_bytes(int size, std::int64_t chunk_bytes) {
-  const std::int64_t fair = scratch_target_bytes / (rounds_in_flight * std::max(1, size - 1));
-  const std::int64_t piece = std::min(std::max(fair, smallest_piece_bytes), chunk_bytes);
-  return std::max<std::int64_t>(8, piece / 8 * 8);
+/// Bytes of a reduce-scatter's scratch for each peer, if its slice has as many: 64 MiB over all peers, but
+/// 256 KiB to 16 MiB each.
+inline std::int64_t ring_peer_bytes(int size) {
+  constexpr std::int64_t kib = 1024;
+  const std::int64_t fair = 64 * kib * kib / std::max(1, size - 1);
+  return std::clamp(fair, 256 * kib, 16 * kib * kib) / 32 * 32;
 }
 
 /// Scratch bytes of an exchange of `slice_bytes` a peer.
-inline std::int64_t ring_bytes(int size, std::int64_t slice_bytes, std::int64_t piece_bytes) {
-  return (size - 1) * std::min(slice_bytes, rounds_in_flight * piece_bytes);
+inline std::int64_t ring_bytes(int size, std::int64_t slice_bytes) {
+  return (size - 1) * std::min(slice_bytes, ring_peer_bytes(size));
+}
+
+/// Bytes that one rank sends to one peer in one round; a multiple of 8. At least four rounds fit into the
+/// scratch.
+inline std::int64_t ring_piece_bytes(int size, std::int64_t chunk_bytes) {
+  return std::min(ring_peer_bytes(size) / 4, chunk_bytes);
 }
 
 }  // namespace weft::comm::detail

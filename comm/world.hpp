@@ -12,7 +12,7 @@
 namespace weft::comm {
 
 struct ChannelOptions {
-  std::int64_t chunk_bytes = 4 << 20;  ///< longest message of a host back end; at most 1 GiB
+  std::int64_t chunk_bytes = 63 << 10;  ///< longest message of a host back end (rounds.hpp); at most 1 GiB
 };
 
 /// All ranks of a run. Use it from the main thread. Channels are destroyed before their world. After start-up

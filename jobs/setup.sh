@@ -4,7 +4,7 @@
 #   jobs/setup.sh [--cuda] [--tests] [--quickstart] [--preset NAME]...
 #
 #   --cuda         also a Kokkos with CUDA (needs nvcc); the preset `cuda` implies it
-#   --tests        also what tests/run.sh uses (GoogleTest, Slurm, clang-format, ...)
+#   --tests        also what tests/run.sh uses (GoogleTest, Slurm, iproute2, clang-format, ...)
 #   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
 #   --preset NAME  configure and build the CMake preset NAME (cpu, cuda, debug, asan, tsan); NAME:TARGET builds only TARGET
 #
@@ -57,6 +57,7 @@ TABLE
 clang-format|dpkg|
 git|cmd git|git
 python3-pip|cmd pip3|py-pip
+iproute2|dpkg|
 munge|dpkg|
 slurm-wlm|dpkg|
 TABLE

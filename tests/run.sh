@@ -7,7 +7,7 @@
 # (where nvcc is); clang-format; clang-tidy on changed files. Ends with a table of stages and their times; the exit status is 0 if
 # none failed. Needs no terminal.
 #   --quick        only set-up and the cpu tests
-#   --label LABEL  of these only the tests with that label (unit, mpi, golden, restart, slurm); implies --quick
+#   --label LABEL  of these only the tests with that label (unit, mpi, golden, restart, slurm, net); implies --quick
 # WEFT_BASE names the commit that "changed files" are compared with (default: the merge base with origin/main, else HEAD~1).
 # shellcheck disable=SC2016,SC2317  # functions are called by stage; some scripts are quoted whole
 set -uo pipefail

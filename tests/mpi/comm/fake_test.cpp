@@ -24,7 +24,7 @@ void on_ranks(const comm::FakeOptions& options, const std::function<void(FakeWor
 }
 
 std::unique_ptr<Channel> open(comm::World& world, Lane lane, const char* name,
-                              std::int64_t chunk_bytes = 4 << 20) {
+                              std::int64_t chunk_bytes = comm::ChannelOptions{}.chunk_bytes) {
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   return world.open(ranks, lane, name, {chunk_bytes});

@@ -1,0 +1,145 @@
+// What the host exchange gets out of the link: all_gather on the gather lane, reduce_scatter on the reduce
+// lane, and both lanes at once, in MB/s that every rank sends (and receives).
+//
+//   perf/two_hosts.sh --measure-link 1gbit -- build/cpu/perf/bench_comm [MiB a rank sends]...
+//
+// "one" waits for each operation before it submits the next; "queued" submits them all, as a plan does. Times
+// are the slowest rank's, CPU seconds rank 0's while "queued". WEFT_LINK_BYTES_PER_S, which two_hosts.sh
+// sets, is the limit that "of link" is taken from.
+#include <fmt/core.h>
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/check.hpp"
+#include "comm/world.hpp"
+
+namespace weft {
+namespace {
+
+constexpr double seconds_a_row = 0.7;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// One size: the buffers and the two operations on them.
+class Load {
+ public:
+  Load(comm::World& world, comm::Channel& gather, comm::Channel& reduce, std::int64_t sent_bytes)
+      : gather_(gather), reduce_(reduce), count_(sent_bytes / 4 / (world.size() - 1)) {
+    const std::size_t all = static_cast<std::size_t>(count_ * world.size());
+    own_.assign(static_cast<std::size_t>(count_), 1.0F);
+    gathered_.resize(all);
+    gradient_.assign(all, 1.0F);
+    sum_.resize(own_.size());
+    scratch_.resize(reduce.reduce_scatter_scratch_bytes(count_, DType::f32, comm::ReduceOrder::canonical));
+  }
+  comm::Event all_gather() {
+    return gather_.all_gather({}, own_.data(), gathered_.data(), count_, DType::f32);
+  }
+  comm::Event reduce_scatter() {
+    comm::ReduceScatter what;
+    what.in = gradient_.data();
+    what.out = sum_.data();
+    what.scratch = scratch_.data();
+    what.count = count_;
+    return reduce_.reduce_scatter({}, what);
+  }
+
+ private:
+  comm::Channel& gather_;
+  comm::Channel& reduce_;
+  std::int64_t count_;
+  std::vector<float> own_, gathered_, gradient_, sum_;
+  std::vector<std::byte> scratch_;
+};
+
+/// Submits one operation a lane.
+using Submit = std::function<std::vector<comm::Event>()>;
+
+double slowest_seconds(comm::World& world, int repeats, bool queued, const Submit& submit) {
+  world.barrier();
+  const double start = now();
+  std::vector<comm::Event> last;
+  for (int i = 0; i < repeats; ++i) {
+    last = submit();
+    if (!queued) std::for_each(last.begin(), last.end(), [](const comm::Event& e) { comm::sync(e); });
+  }
+  std::for_each(last.begin(), last.end(), [](const comm::Event& e) { comm::sync(e); });
+  double seconds = now() - start;
+  world.all_reduce_max(std::span(&seconds, 1));
+  return seconds;
+}
+
+void measure(comm::World& world, const std::string& name, double bytes, double link, const Submit& submit) {
+  const double once = slowest_seconds(world, 2, false, submit) / 2;  // warms up, too
+  const int repeats = static_cast<int>(std::clamp(seconds_a_row / once, 3.0, 2000.0));
+  const double one = bytes * repeats / slowest_seconds(world, repeats, false, submit);
+  const double cpu = cpu_seconds();
+  const double queued = bytes * repeats / slowest_seconds(world, repeats, true, submit);
+  const double cpu_a_gb = (cpu_seconds() - cpu) / (bytes * repeats * 1e-9);
+  if (world.rank() > 0) return;
+  fmt::print("{:32s} {:10.2f} {:10.1f} {:10.1f} {:10.2f}", name, bytes / (1 << 20), one * 1e-6, queued * 1e-6,
+             cpu_a_gb);
+  fmt::print("{}\n", link > 0 ? fmt::format(" {:9.0f} %", 100 * queued / link) : "");
+  std::fflush(stdout);
+}
+
+void run(comm::World& world, const std::vector<double>& mebibytes) {
+  WEFT_VALIDATE(world.size() > 1, "one rank exchanges nothing; start at least two");
+  std::vector<int> everybody;
+  for (int r = 0; r < world.size(); ++r) everybody.push_back(r);
+  const auto gather = world.open(everybody, Lane::gather, "gather");
+  const auto reduce = world.open(everybody, Lane::reduce, "reduce");
+  const char* text = std::getenv("WEFT_LINK_BYTES_PER_S");
+  const double link = text == nullptr ? 0 : std::strtod(text, nullptr);
+  if (world.rank() == 0) {
+    if (link > 0) fmt::print("{} ranks, a link of {:.1f} MB/s each way\n", world.size(), link * 1e-6);
+    fmt::print("{:32s} {:>10s} {:>10s} {:>10s} {:>10s} {:>11s}\n", "MB/s sent by a rank", "MiB", "one",
+               "queued", "CPU s/GB", link > 0 ? "of link" : "");
+  }
+  for (const double size : mebibytes) {
+    Load load(world, *gather, *reduce, static_cast<std::int64_t>(size * (1 << 20)));
+    const double bytes = size * (1 << 20);
+    measure(world, "all_gather", bytes, link, [&] { return std::vector{load.all_gather()}; });
+    measure(world, "reduce_scatter", bytes, link, [&] { return std::vector{load.reduce_scatter()}; });
+    measure(world, "both lanes", 2 * bytes, link, [&] {
+      return std::vector{load.all_gather(), load.reduce_scatter()};
+    });
+  }
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  try {
+    const auto world = weft::comm::make_world(&argc, &argv);
+    std::vector<double> sizes;
+    for (int i = 1; i < argc; ++i) sizes.push_back(std::strtod(argv[i], nullptr));
+    if (sizes.empty()) sizes = {1, 8, 64};
+    for (const double size : sizes)
+      WEFT_VALIDATE(size > 0, "a size is a number of MiB above 0, for example 8");
+    weft::run(*world, sizes);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench_comm: {}\n", e.what());
+    weft::comm::end_all_ranks(2);
+  }
+  return 0;
+}

@@ -1,0 +1,256 @@
+#!/usr/bin/env bash
+# Runs a command on several "hosts" of this one machine, joined by links of a given rate. Root, iproute2 and Open MPI:
+#
+#   perf/two_hosts.sh [OPTION]... RATE -- COMMAND ARG...        RATE: 500mbit, 1gbit, 10gbit, ...; free: no limit
+#
+#   --hosts N           hosts (default 2)
+#   --ranks-per-host R  consecutive ranks of a host (default 1); they may share memory, ranks of different hosts never do
+#   --torch             not by mpirun: COMMAND once a host, with MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK and
+#                       GLOO_SOCKET_IFNAME; only rank 0's output is shown
+#   --measure-link      first measure what TCP gets over the links, both ways at once (needs python3); COMMAND finds the
+#                       bytes a second in WEFT_LINK_BYTES_PER_S
+#   --report FILE       what is printed at the end, as JSON: rate, seconds, status, hosts [name, tx_bytes, rx_bytes],
+#                       link_bytes_per_s (null if not measured)
+#
+# A host is a network namespace with a name of its own (h1, h2, ...), one full-duplex link to a switch: it sends at most RATE and
+# receives at most RATE. Ranks are pinned to OMP_NUM_THREADS cores each (default 1), in turn; they share cores where there are too few.
+# OMPI_MCA_... variables go through to mpirun. The status is COMMAND's; 2: bad arguments; 77: it cannot be done here, and why.
+# Everything is removed at the end, also after a failure or a signal; what a killed (-9) run left is removed by the next one.
+# shellcheck disable=SC2015,SC2016,SC2317  # usage does not return; some scripts are quoted whole; clean_up is called by a trap
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+usage() { echo "two_hosts: $*; see the head of perf/two_hosts.sh" >&2; exit 2; }
+cannot() { echo "two_hosts: $*" >&2; exit 77; }
+# whole NAME VALUE LEAST MOST
+whole() { [[ $2 =~ ^[1-9][0-9]{0,4}$ ]] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] || usage "$1 is '$2'; it is to be a whole number from $3 to $4"; }
+
+hosts=2 per_host=1 torch=no measure=no report='' rate=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --hosts | --ranks-per-host | --report)
+      [ $# -ge 2 ] && [ "$2" != -- ] || usage "$1 needs a value"
+      case $1 in --hosts) hosts=$2 ;; --ranks-per-host) per_host=$2 ;; *) report=$2 ;; esac
+      shift ;;
+    --torch) torch=yes ;;
+    --measure-link) measure=yes ;;
+    --) shift; break ;;
+    -*) usage "unknown option $1" ;;
+    *) [ -z "$rate" ] || usage "'$1' after the rate $rate; the command comes after --"; rate=$1 ;;
+  esac
+  shift
+done
+[ -n "$rate" ] || usage "no RATE, for example 500mbit"
+case $rate in
+  free) bytes_per_s=0 ;;
+  *) [[ $rate =~ ^([1-9][0-9]{0,5})(kbit|mbit|gbit)$ ]] || usage "the rate '$rate' is not like 500mbit, 10gbit or free"
+     case ${BASH_REMATCH[2]} in kbit) unit=1000 ;; mbit) unit=1000000 ;; gbit) unit=1000000000 ;; esac
+     bytes_per_s=$((BASH_REMATCH[1] * unit / 8)) ;;
+esac
+[ $# -gt 0 ] || usage "no COMMAND after --"
+whole --hosts "$hosts" 2 250
+whole --ranks-per-host "$per_host" 1 1024
+[ $torch = no ] || [ "$per_host" = 1 ] || usage "--torch starts one process a host; leave --ranks-per-host out"
+[ -z "$report" ] || { [ ! -d "$report" ] && : 2>/dev/null >>"$report"; } || usage "the report $report cannot be written"
+
+[ "$(id -u)" = 0 ] || cannot "only root can make network namespaces"
+programs=(ip tc unshare taskset)
+[ $torch = yes ] || programs+=(mpirun)
+[ $measure = no ] || programs+=(python3)
+for program in "${programs[@]}"; do
+  command -v "$program" >/dev/null || cannot "there is no $program (Debian: iproute2, util-linux, openmpi-bin, python3)"
+done
+
+# Namespaces are named after this process: weft-PID-switch, weft-PID-h1, ...
+prefix=weft-$$
+pids=()
+
+namespaces() { ip netns list 2>/dev/null | sed -n "s/^\(weft-$1-[a-z0-9]*\).*/\1/p"; }
+
+# remove PID: ends what runs in the namespaces of that run, and deletes them (their interfaces go with them) and its files.
+remove() {
+  local name signal try left
+  for signal in TERM KILL; do
+    for ((try = 0; try < 20; try++)); do
+      left=$(for name in $(namespaces "$1"); do ip netns pids "$name" 2>/dev/null; done)
+      [ -n "$left" ] || break
+      # shellcheck disable=SC2086
+      kill -$signal $left 2>/dev/null
+      sleep 0.1
+    done
+  done
+  for name in $(namespaces "$1"); do ip netns del "$name" 2>/dev/null; done
+  rm -rf {/dev/shm,/tmp}/weft-hosts."$1".*
+}
+
+clean_up() {
+  trap '' INT TERM HUP
+  remove $$
+  wait
+}
+
+remove_left_by_killed_runs() {
+  local pid
+  for pid in $(namespaces '[0-9]*' | cut -d- -f2 | sort -u); do [ -d "/proc/$pid" ] || remove "$pid"; done
+}
+
+# in_host I COMMAND...: on host I, under its name. Becomes the command: its process id is the caller's.
+in_host() {
+  local host=h$1
+  shift
+  exec ip netns exec "$prefix-$host" unshare --uts bash -c 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"' "$host" "$@"
+}
+
+# limit NAMESPACE INTERFACE: what it sends. The bucket holds 4 ms of the rate, and never less than two of TCP's 64 KiB segments: with
+# less a fast link is idle between two refills. 20 ms of packets may wait.
+limit() {
+  [ "$rate" != free ] || return 0
+  local burst=$((bytes_per_s / 250 > 131072 ? bytes_per_s / 250 : 131072))
+  tc -n "$1" qdisc replace dev "$2" root tbf rate "$rate" burst $burst latency 20ms
+}
+
+# A switch in a namespace of its own, and a cable from each host to it.
+connect_hosts() {
+  local i switch=$prefix-switch host
+  ip netns add "$switch" && ip -n "$switch" link add br0 type bridge && ip -n "$switch" link set br0 up || return 1
+  for ((i = 1; i <= hosts; i++)); do
+    host=$prefix-h$i
+    ip netns add "$host" && ip -n "$host" link add eth0 type veth peer name "port$i" netns "$switch" || return 1
+    # Nothing but the command's own bytes is to cross the links.
+    ip netns exec "$host" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 2>/dev/null
+    ip -n "$host" addr add "10.77.0.$i/24" dev eth0 && ip -n "$host" link set lo up && ip -n "$host" link set eth0 up &&
+      ip -n "$switch" link set "port$i" master br0 && ip -n "$switch" link set "port$i" up &&
+      limit "$host" eth0 && limit "$switch" "port$i" || return 1
+  done
+}
+
+# counters tx|rx: the bytes of each host's interface, on one line.
+counters() {
+  local i
+  for ((i = 1; i <= hosts; i++)); do ip netns exec "$prefix-h$i" cat "/sys/class/net/eth0/statistics/${1}_bytes"; done | tr '\n' ' '
+}
+
+# Every host sends to the next at once; prints the bytes a second of the slowest.
+measure_link() {
+  local i
+  for ((i = 1; i <= hosts; i++)); do
+    (in_host "$i" taskset -c "${cpus[$(((i - 1) % ${#cpus[@]}))]}" python3 "$here/link_rate.py" "10.77.0.$i" "10.77.0.$((i % hosts + 1))" 2) >"$work/rate.$i" &
+  done
+  wait
+  for ((i = 1; i <= hosts; i++)); do [ -s "$work/rate.$i" ] || return 1; done
+  sort -n "$work"/rate.* | head -n 1
+}
+
+# How mpirun reaches another host, and what every rank is started with.
+write_agents() {
+  cat >"$work/agent" <<AGENT
+#!/usr/bin/env bash
+while [[ \$1 == -* ]]; do shift; done
+host=\$1
+shift
+exec ip netns exec "$prefix-\$host" unshare --uts bash -c "echo \$host >/proc/sys/kernel/hostname; \$*"
+AGENT
+  cat >"$work/pinned" <<PINNED
+#!/usr/bin/env bash
+cpus=(${cpus[*]}) rank=\${OMPI_COMM_WORLD_RANK:-\$RANK} mine=
+for ((t = 0; t < $OMP_NUM_THREADS && t < \${#cpus[@]}; t++)); do mine+=,\${cpus[(rank * $OMP_NUM_THREADS + t) % \${#cpus[@]}]}; done
+exec taskset -c "\${mine#,}" "\$@"
+PINNED
+  chmod +x "$work/agent" "$work/pinned"
+}
+
+start_mpi() {
+  local i list=''
+  for ((i = 1; i <= hosts; i++)); do list+=,h$i:$per_host; done
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # A variable that is set already wins.
+  mca pml ob1
+  mca btl "$([ "$per_host" = 1 ] && echo tcp,self || echo vader,tcp,self)"
+  mca btl_tcp_if_include 10.77.0.0/24
+  mca oob_tcp_if_include 10.77.0.0/24
+  mca btl_tcp_sndbuf 0 # the kernel sizes the buffers
+  mca btl_tcp_rcvbuf 0
+  mca btl_vader_single_copy_mechanism none
+  mca btl_vader_backing_directory "$work"
+  mca orte_tmpdir_base "$work"
+  mca plm_rsh_agent "$work/agent"
+  mca plm_rsh_no_tree_spawn 1
+  mca hwloc_base_binding_policy none # "pinned" does it: each host would begin at core 0
+  mca rmaps_base_mapping_policy slot
+  mca rmaps_base_oversubscribe 1
+  [ $((hosts * per_host * OMP_NUM_THREADS)) -le ${#cpus[@]} ] || mca mpi_yield_when_idle 1
+  (in_host 1 mpirun --host "${list#,}" -n $((hosts * per_host)) "$work/pinned" "$@") <&0 &
+  pids+=($!)
+}
+
+mca() { local name=OMPI_MCA_$1; export "$name=${!name-$2}"; }
+
+start_torch() {
+  local i
+  export MASTER_ADDR=10.77.0.1 MASTER_PORT=29511 WORLD_SIZE=$hosts LOCAL_RANK=0 GLOO_SOCKET_IFNAME=eth0
+  for ((i = 1; i <= hosts; i++)); do
+    (
+      export RANK=$((i - 1))
+      [ $i = 1 ] || exec >/dev/null
+      in_host $i "$work/pinned" "$@"
+    ) <&0 &
+    pids+=($!)
+  done
+}
+
+# The first failure counts, and does not wait for the others: they might wait for ever.
+wait_for_all() {
+  local left=${#pids[@]} status
+  while [ "$left" -gt 0 ]; do
+    wait -n "${pids[@]}"
+    status=$?
+    [ $status = 0 ] || return $status
+    left=$((left - 1))
+  done
+}
+
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OMP_PROC_BIND=${OMP_PROC_BIND:-false}
+whole OMP_NUM_THREADS "$OMP_NUM_THREADS" 1 4096
+mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
+
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+trap 'exit 129' HUP
+remove_left_by_killed_runs
+work=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)/weft-hosts.$$.XXXXXX") || exit 1
+connect_hosts 2>"$work/why" || cannot "cannot make hosts and links here: $(head -n 1 "$work/why")"
+write_agents
+
+link=null
+if [ $measure = yes ]; then
+  link=$(measure_link) || { echo "two_hosts: measuring the links failed" >&2; exit 1; }
+  export WEFT_LINK_BYTES_PER_S=$link
+fi
+
+read -r -a sent_before <<<"$(counters tx)"
+read -r -a received_before <<<"$(counters rx)"
+start=${EPOCHREALTIME/[.,]/}
+if [ $torch = yes ]; then start_torch "$@"; else start_mpi "$@"; fi
+wait_for_all
+status=$?
+us=$((${EPOCHREALTIME/[.,]/} - start))
+read -r -a sent <<<"$(counters tx)"
+read -r -a received <<<"$(counters rx)"
+
+seconds=$((us / 1000000)).$(printf %03d $((us / 1000 % 1000)))
+rows=()
+{
+  echo "two_hosts: $hosts hosts, links of $rate, $seconds s, status $status"
+  for ((i = 0; i < hosts; i++)); do
+    tx=$((sent[i] - sent_before[i])) rx=$((received[i] - received_before[i]))
+    echo "two_hosts: h$((i + 1)) sent $tx bytes, received $rx"
+    rows+=("{\"name\": \"h$((i + 1))\", \"tx_bytes\": $tx, \"rx_bytes\": $rx}")
+  done
+  [ "$link" = null ] || echo "two_hosts: a link measured at $((link / 1000000)).$((link / 100000 % 10)) MB/s each way at once"
+} >&2
+if [ -n "$report" ]; then
+  printf '{"rate": "%s", "seconds": %s, "status": %d, "link_bytes_per_s": %s, "hosts": [%s]}\n' "$rate" "$seconds" "$status" "$link" \
+    "$(IFS=,; echo "${rows[*]}")" >"$report"
+fi
+exit $status
