@@ -51,11 +51,14 @@ class Engine {
   void loop();
   void wait_for_work();
   void run_task();
+  void pause();
 
   Options options_;
   std::vector<HostChannel*> channels_;  // touched by the driving thread only
   std::atomic<int> work_{0};
   bool polling_ = false;
+  long pause_ns_ = 0;
+  std::int64_t messages_done_ = 0;  // by all channels, when the thread slept last
 
   std::mutex mutex_;
   std::condition_variable wake_;

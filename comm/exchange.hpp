@@ -42,6 +42,8 @@ class ExchangeRun {
   void start(const Exchange& exchange, int rank, int size, int tag);
   /// Posts, tests and copies what it can; true if anything moved.
   bool progress(Transport* transport);
+  std::int64_t in_flight() const { return issued_ - retired_; }  ///< messages
+  std::int64_t retired() const { return retired_; }              ///< messages done
   bool finished() const;
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 

@@ -222,7 +222,9 @@ bool HostChannel::admit() {
 
 bool HostChannel::advance(Operation& o) {
   if (o.finished) return false;
+  const std::int64_t before = o.run.retired();
   const bool moved = o.run.progress(transport_.get());
+  messages_done_ += o.run.retired() - before;
   combine_rounds(o);
   if (!o.run.finished()) return moved;
   o.record.bytes += o.record.op == Op::barrier ? 0 : o.run.bytes_sent();
@@ -259,6 +261,12 @@ bool HostChannel::retire() {
     moved = true;
   }
   return moved;
+}
+
+std::int64_t HostChannel::messages_in_flight() const {
+  std::int64_t sum = 0;
+  for (const auto& o : active_) sum += o->run.in_flight();
+  return sum;
 }
 
 bool HostChannel::progress() {

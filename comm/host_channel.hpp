@@ -61,6 +61,9 @@ class HostChannel final : public Channel {
 
   /// One look at everything: admit, advance, retire. The engine's thread only.
   bool progress();
+  // The engine's thread: what it paces itself by.
+  std::int64_t messages_in_flight() const;
+  std::int64_t messages_done() const { return messages_done_; }
 
  private:
   /// Advances with the channel's operations; in the caller-driven engine, polling it is what makes progress.
@@ -110,6 +113,7 @@ class HostChannel final : public Channel {
   // The engine's.
   std::vector<std::unique_ptr<Operation>> active_;
   std::int64_t busy_since_ns_ = 0;
+  std::int64_t messages_done_ = 0;
 };
 
 }  // namespace weft::comm::detail

@@ -116,7 +116,7 @@ struct ScheduleDeck {
   double prefetch_bytes = 0;                                      ///< gathered ahead at most; 0: no limit
   std::int64_t reduce_delay = 1;  ///< reductions that may begin before the memory of one is used again
   Accumulation accumulate = Accumulation::each;
-  std::string profile;        ///< a machine profile's file, "host" or "h100"; empty: the build's default
+  std::string profile;  ///< a machine profile's file, "host" or "h100"; empty: the build's default
   bool operator==(const ScheduleDeck&) const = default;
 };
 

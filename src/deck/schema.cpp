@@ -141,17 +141,19 @@ constexpr std::array key_list{
     Key{WEFT_KEY(schedule.recompute_ops),
         .doc = "Of selective: operations, modules, or operations in modules, as `swiglu`, `@layers.*.ffn`, "
                "`matmul@layers.1*.attn`; `*` stands for any text."},
-    Key{WEFT_KEY(schedule.regather), .doc = "Whether backward gathers parameters again (always, less "
-                                            "memory) or keeps them from forward (never, less traffic). auto, "
-                                            "with `bucketing` = auto: keeps those of the last layers that fit."},
+    Key{WEFT_KEY(schedule.regather), .doc =
+                                         "Whether backward gathers parameters again (always, less "
+                                         "memory) or keeps them from forward (never, less traffic). auto, "
+                                         "with `bucketing` = auto: keeps those of the last layers that fit."},
     Key{WEFT_KEY(schedule.prefetch), .range = between(0, 1024),
         .doc = "Buckets gathered ahead of the one being computed; 0: none."},
     Key{WEFT_KEY(schedule.prefetch_bytes), .range = at_least(0), .form = Form::bytes,
         .doc = "Bytes of parameters gathered ahead at most; 0: as many as `prefetch` says."},
     Key{WEFT_KEY(schedule.bucketing),
-        .doc = "Which units share a collective: none, each has its own; manual, as `buckets` says; greedy, by "
-               "SimpleFSDP's rules; auto, with the shortest step that a search finds, which then also chooses "
-               "`prefetch` and `reduce_delay`. The last two go by `profile` and `memory_limit`."},
+        .doc =
+            "Which units share a collective: none, each has its own; manual, as `buckets` says; greedy, by "
+            "SimpleFSDP's rules; auto, with the shortest step that a search finds, which then also chooses "
+            "`prefetch` and `reduce_delay`. The last two go by `profile` and `memory_limit`."},
     Key{WEFT_KEY(schedule.memory_limit), .range = at_least(0), .form = Form::bytes,
         .doc = "Bytes of a rank that greedy and auto plans may take, state and arena; 0: no limit."},
     Key{WEFT_KEY(schedule.buckets),
@@ -214,10 +216,9 @@ constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
 constexpr std::array recompute_names{Names<Recompute>{Recompute::none, "none"},
                                      Names<Recompute>{Recompute::full, "full"},
                                      Names<Recompute>{Recompute::selective, "selective"}};
-constexpr std::array bucketing_names{Names<Bucketing>{Bucketing::none, "none"},
-                                     Names<Bucketing>{Bucketing::manual, "manual"},
-                                     Names<Bucketing>{Bucketing::greedy, "greedy"},
-                                     Names<Bucketing>{Bucketing::automatic, "auto"}};
+constexpr std::array bucketing_names{
+    Names<Bucketing>{Bucketing::none, "none"}, Names<Bucketing>{Bucketing::manual, "manual"},
+    Names<Bucketing>{Bucketing::greedy, "greedy"}, Names<Bucketing>{Bucketing::automatic, "auto"}};
 constexpr std::array accumulation_names{Names<Accumulation>{Accumulation::each, "each"},
                                         Names<Accumulation>{Accumulation::once, "once"}};
 

@@ -97,8 +97,8 @@ double CostModel::collective_seconds(Op op, int ranks, double bytes_sent, DType 
 }
 
 double CostModel::collective_seconds(const ir::Graph& graph, const ir::Node& node) const {
-  return collective_seconds(node.op, ops::ranks_of(graph, node), static_cast<double>(ops::wire_bytes(graph, node)),
-                            wire_of(graph, node));
+  return collective_seconds(node.op, ops::ranks_of(graph, node),
+                            static_cast<double>(ops::wire_bytes(graph, node)), wire_of(graph, node));
 }
 
 DType wire_of(const ir::Graph& graph, const ir::Node& node) {

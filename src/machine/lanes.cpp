@@ -19,7 +19,8 @@ class Clock {
   LaneTimes run() {
     while (start_what_is_ready()) advance();
     for (std::size_t lane = 0; lane < lane_count; ++lane)
-      if (!ended(lane)) throw std::logic_error("the simulated lanes block each other: their waits form a circle");
+      if (!ended(lane))
+        throw std::logic_error("the simulated lanes block each other: their waits form a circle");
     times_.end = now_;
     return std::move(times_);
   }

@@ -11,8 +11,8 @@
 namespace weft::machine {
 
 struct LaneTask {
-  double seconds = 0;                            ///< alone on the machine
-  double bytes = 0;                              ///< of a collective: what a rank sends
+  double seconds = 0;                             ///< alone on the machine
+  double bytes = 0;                               ///< of a collective: what a rank sends
   std::array<std::uint32_t, lane_count> after{};  ///< by lane: how many of its tasks must be done first
 };
 using LaneTasks = std::array<std::vector<LaneTask>, lane_count>;
@@ -28,8 +28,9 @@ struct LaneTimes {
   std::array<double, lane_count> exposed{};
 };
 
-/// Lanes are first in, first out. A collective slows down while the other communication lane has one under way, and
-/// kernels while bytes move, as the profile says. Deterministic. Throws std::logic_error when tasks wait in a circle.
+/// Lanes are first in, first out. A collective slows down while the other communication lane has one under
+/// way, and kernels while bytes move, as the profile says. Deterministic. Throws std::logic_error when tasks
+/// wait in a circle.
 LaneTimes run_lanes(const LaneTasks& tasks, const CostModel& costs);
 
 }  // namespace weft::machine

@@ -69,8 +69,9 @@ class Stream {
   std::vector<comm::Event> events_;
 };
 
-/// Seconds of one collective in a stream: many of them within the compute, so that whole ones can be counted.
-constexpr double piece = 3e-3;
+/// Seconds of one collective in a stream: as large as a unit, because small ones cost more a byte, and still
+/// several within the compute, so that whole ones can be counted.
+constexpr double piece = 25e-3;
 
 /// Compute with a stream of collectives beside it.
 struct Beside {
@@ -91,7 +92,7 @@ Beside run_beside(Stream& stream, comm::World& world, int pairs, const std::func
 /// both lanes with nothing beside them.
 void measure_beside(Exchanges& x, comm::World& world, double rate, const std::function<void()>& compute,
                     double seconds, machine::Sharing& sharing) {
-  const double bytes = std::clamp(rate * piece, 64.0 * (1 << 10), std::min(x.most(), 4.0 * (1 << 20)));
+  const double bytes = std::clamp(rate * piece, 64.0 * (1 << 10), std::min(x.most(), 16.0 * (1 << 20)));
   Stream stream(x, bytes);
   const double first = slowest(world, seconds_of(compute));
   // Enough for the compute to end first although it is slowed down; what is left over runs out behind it.

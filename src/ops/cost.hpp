@@ -12,8 +12,8 @@ struct Cost {
 
 Cost cost(const ir::Graph& graph, const ir::Node& node);
 
-/// Of a collective with all its members: the whole vectors, and what one rank sends (and receives): payload * (W - 1) / W,
-/// all_reduce twice that.
+/// Of a collective with all its members: the whole vectors, and what one rank sends (and receives): payload *
+/// (W - 1) / W, all_reduce twice that.
 std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective);
 std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective);
 /// Ranks of the axis that it runs over.

@@ -55,7 +55,8 @@ class OrderPass {
     after_.add_node(before_.node(id));
   }
 
-  /// Each collective's inputs and scratch stay until `delay` more of its lane have begun, at most for longest_hold.
+  /// Each collective's inputs and scratch stay until `delay` more of its lane have begun, at most for
+  /// longest_hold.
   ir::Graph hold(ir::Graph ordered) const {
     ir::Graph held = ordered.without_nodes();
     const std::vector<Node>& nodes = ordered.nodes();

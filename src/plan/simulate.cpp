@@ -33,7 +33,9 @@ machine::LaneTimes simulate(const Plan& plan, const machine::CostModel& costs) {
 
 std::string timeline_text(const machine::LaneTimes& times) {
   std::string text = fmt::format("\n{:<38} {:>22}\n", "predicted step, lanes overlapped", "seconds");
-  const auto row = [&](const char* name, double seconds) { text += fmt::format("  {:<36} {:>22.6f}\n", name, seconds); };
+  const auto row = [&](const char* name, double seconds) {
+    text += fmt::format("  {:<36} {:>22.6f}\n", name, seconds);
+  };
   row("step", times.end);
   row("compute lane busy", times.busy[static_cast<std::size_t>(Lane::compute)]);
   row("gather lane busy", times.busy[static_cast<std::size_t>(Lane::gather)]);

@@ -1,5 +1,5 @@
-// What a plan will take on a machine: its instructions on three lanes, with the plan's waits. The numbers that plans
-// are compared by, and that a run's summary shows beside its own.
+// What a plan will take on a machine: its instructions on three lanes, with the plan's waits. The numbers
+// that plans are compared by, and that a run's summary shows beside its own.
 #pragma once
 
 #include <string>

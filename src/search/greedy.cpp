@@ -6,7 +6,8 @@ namespace weft::search {
 namespace {
 
 constexpr double largest_share = 0.2;  // of all gathered bytes in one bucket
-constexpr double flush_factor = 5;     // reductions are flushed when the compute left is less than so many of them
+constexpr double flush_factor =
+    5;  // reductions are flushed when the compute left is less than so many of them
 
 /// Walks one round's step in program order: gathers, compute slot by slot, reductions.
 class Greedy {
@@ -78,8 +79,9 @@ class Greedy {
   std::int64_t limit_;
   Schedule schedule_;
   ir::Phase phase_ = ir::Phase::forward;
-  double all_bytes_ = 0, left_ = 0, compute_ = 0;  ///< seconds of compute still to come, and since the last close
-  double gather_wire_ = 0, reduce_wire_ = 0;       ///< of the open buckets
+  double all_bytes_ = 0, left_ = 0,
+         compute_ = 0;                        ///< seconds of compute still to come, and since the last close
+  double gather_wire_ = 0, reduce_wire_ = 0;  ///< of the open buckets
   std::int64_t gathered_ = 0, reduced_ = 0;
   int gather_bucket_ = 0, reduce_bucket_ = 0;
 };

@@ -38,12 +38,13 @@ struct Fixed {
 };
 
 struct Problem {
-  std::vector<double> slots;       ///< seconds of compute
-  std::vector<std::int64_t> live;  ///< bytes live in a slot, at most, with nothing prefetched and nothing held
+  std::vector<double> slots;  ///< seconds of compute
+  std::vector<std::int64_t>
+      live;  ///< bytes live in a slot, at most, with nothing prefetched and nothing held
   std::vector<std::size_t> last_node;  ///< of a slot, in the graph
-  std::vector<Gather> gathers;     ///< in program order
-  std::vector<Reduce> reduces;     ///< in program order
-  std::vector<Fixed> fixed;        ///< in program order, behind those
+  std::vector<Gather> gathers;         ///< in program order
+  std::vector<Reduce> reduces;         ///< in program order
+  std::vector<Fixed> fixed;            ///< in program order, behind those
   std::size_t units = 0;
   int ranks = 1;  ///< of the axis
   DType gather_type = DType::f32, reduce_type = DType::f32;

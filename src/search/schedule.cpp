@@ -82,7 +82,8 @@ class Estimator {
       bucket.bytes += g.bytes;
       hold(bucket.slot, g.use, g.bytes);
     }
-    for (std::size_t b = 0; b < gathers_.size(); ++b) hold(issue_slot(b), gathers_[b].slot, gathers_[b].bytes);
+    for (std::size_t b = 0; b < gathers_.size(); ++b)
+      hold(issue_slot(b), gathers_[b].slot, gathers_[b].bytes);
   }
 
   /// The slot before which a gather is submitted: where the one `prefetch` before it is used.

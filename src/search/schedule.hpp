@@ -22,8 +22,9 @@ struct Estimate {
   int collectives = 0;
 };
 
-/// The step under a schedule, on the clock of machine::run_lanes. Differs from the simulated plan in what only a
-/// plan knows: which buffers share memory. A held buffer is assumed to be wanted as soon as it is released.
+/// The step under a schedule, on the clock of machine::run_lanes. Differs from the simulated plan in what
+/// only a plan knows: which buffers share memory. A held buffer is assumed to be wanted as soon as it is
+/// released.
 Estimate estimate(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs);
 
 }  // namespace weft::search

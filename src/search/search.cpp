@@ -13,7 +13,8 @@ constexpr double price_of_memory = 0.02;
 
 using Numbers = std::vector<int>;
 /// The three directions that have buckets of their own.
-constexpr std::array directions{&passes::Buckets::forward, &passes::Buckets::backward, &passes::Buckets::reduce};
+constexpr std::array directions{&passes::Buckets::forward, &passes::Buckets::backward,
+                                &passes::Buckets::reduce};
 
 class Search {
  public:
@@ -24,7 +25,8 @@ class Search {
       if (unit_bytes_[r.unit.index()] == 0) unit_bytes_[r.unit.index()] = r.wire_bytes;
     // An estimate's time goes by the number of tasks.
     const std::size_t tasks = p_.slots.size() + p_.gathers.size() + p_.reduces.size();
-    estimates_left_ = static_cast<int>(std::clamp<std::size_t>(6'000'000 / std::max<std::size_t>(tasks, 1), 200, 4000));
+    estimates_left_ =
+        static_cast<int>(std::clamp<std::size_t>(6'000'000 / std::max<std::size_t>(tasks, 1), 200, 4000));
   }
 
   Schedule from(const std::vector<Schedule>& starts) {
@@ -38,7 +40,9 @@ class Search {
   }
 
  private:
-  bool fits(const Estimate& e) const { return options_.live_limit == 0 || e.live_bytes <= options_.live_limit; }
+  bool fits(const Estimate& e) const {
+    return options_.live_limit == 0 || e.live_bytes <= options_.live_limit;
+  }
 
   bool is_better(const Estimate& a, const Estimate& b) const {
     if (fits(a) != fits(b)) return fits(a);
@@ -82,7 +86,8 @@ class Search {
         s.buckets.*direction = by_size(share * all);
         better |= try_(s);
       }
-    for (const int prefetch : {0, 1, 2, 3, 4, 6, 8, 12, 16}) better |= try_with(&Schedule::prefetch, prefetch);
+    for (const int prefetch : {0, 1, 2, 3, 4, 6, 8, 12, 16})
+      better |= try_with(&Schedule::prefetch, prefetch);
     for (const int delay : {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) better |= try_with(&Schedule::delay, delay);
     if (options_.keep == Keep::choose)
       for (const int eighths : {0, 1, 2, 3, 4, 5, 6, 7, 8})

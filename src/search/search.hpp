@@ -17,14 +17,15 @@ struct SearchOptions {
 /// A schedule with a collective a unit.
 Schedule unit_schedule(const Problem& problem);
 
-/// SimpleFSDP's automatic plan as its authors released it (docs/schedule.md has the rules): gathers join the open
-/// bucket until it no longer hides under the compute passed meanwhile, or memory or a fifth of all bytes is exceeded.
+/// SimpleFSDP's automatic plan as its authors released it (docs/schedule.md has the rules): gathers join the
+/// open bucket until it no longer hides under the compute passed meanwhile, or memory or a fifth of all bytes
+/// is exceeded.
 Schedule greedy(const Problem& problem, const machine::CostModel& costs, std::int64_t live_limit);
 
-/// The best schedule found: coordinate descent from each of `starts` over bucket sizes, prefetch distance, delay and
-/// kept units, then over single bucket borders. Best: within the limit, then the shortest step, where
-/// twice the memory of the first start has to be worth 2 % of its time. Never worse than a start by that measure. Deterministic,
-/// with a bounded number of estimates.
+/// The best schedule found: coordinate descent from each of `starts` over bucket sizes, prefetch distance,
+/// delay and kept units, then over single bucket borders. Best: within the limit, then the shortest step,
+/// where twice the memory of the first start has to be worth 2 % of its time. Never worse than a start by
+/// that measure. Deterministic, with a bounded number of estimates.
 Schedule search(const Problem& problem, const machine::CostModel& costs, const SearchOptions& options,
                 const std::vector<Schedule>& starts);
 

@@ -15,12 +15,12 @@ model::Spec spec_of(const Deck& deck);
 /// What the deck says; greedy and auto stand for a collective a unit here.
 passes::PipelineOptions pipeline_options(const Deck& deck);
 
-/// Forward and losses of all of a step's rounds: what the training pipeline starts from. Throws Error(bad_input)
-/// when sizes do not divide.
+/// Forward and losses of all of a step's rounds: what the training pipeline starts from. Throws
+/// Error(bad_input) when sizes do not divide.
 ir::Graph training_forward(const Deck& deck, const Mesh& mesh);
 /// The whole training step on the mesh. Throws Error(bad_input) when sizes do not divide or a pass cannot be
-/// switched off. `options` are those of choose_schedule (scheduling.hpp), or pipeline_options(deck): the deck's without
-/// anything automatic. `observer` sees the graph before and after each pass.
+/// switched off. `options` are those of choose_schedule (scheduling.hpp), or pipeline_options(deck): the
+/// deck's without anything automatic. `observer` sees the graph before and after each pass.
 plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                          const passes::PipelineOptions& options, const passes::Observer& observer = {});
 /// Loss totals of one microbatch a rank.

@@ -21,7 +21,8 @@ struct Candidate {
 
 class Chooser {
  public:
-  Chooser(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch, const machine::CostModel& costs)
+  Chooser(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+          const machine::CostModel& costs)
       : deck_(deck), mesh_(mesh), scratch_(scratch), costs_(costs), given_(pipeline_options(deck)) {}
 
   passes::PipelineOptions run() {
@@ -78,7 +79,8 @@ class Chooser {
     search::SearchOptions options;
     if (deck_.schedule.regather == Regather::automatic) options.keep = search::Keep::choose;
     std::vector<Candidate> candidates{planned(manual), planned(by_rules)};
-    // The arena is a little larger than what is live in it: a plan that does not fit is searched again, tighter.
+    // The arena is a little larger than what is live in it: a plan that does not fit is searched again,
+    // tighter.
     options.live_limit = arena_limit(problem);
     constexpr int attempts = 3;
     for (int i = 0; i < attempts; ++i) {

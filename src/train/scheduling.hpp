@@ -1,4 +1,5 @@
-// From a deck, a mesh and a machine to the passes' options: where the deck leaves the schedule open, it is chosen.
+// From a deck, a mesh and a machine to the passes' options: where the deck leaves the schedule open, it is
+// chosen.
 #pragma once
 
 #include "base/mesh.hpp"
@@ -9,9 +10,9 @@
 
 namespace weft::train {
 
-/// A pure function, so that all ranks choose alike. Of automatic bucketing the result is the shortest simulated step
-/// within schedule.memory_limit among the search's, the greedy and the manual plan. Throws Error(bad_input) when none
-/// fits.
+/// A pure function, so that all ranks choose alike. Of automatic bucketing the result is the shortest
+/// simulated step within schedule.memory_limit among the search's, the greedy and the manual plan. Throws
+/// Error(bad_input) when none fits.
 passes::PipelineOptions choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                                         const machine::CostModel& costs);
 

@@ -1,0 +1,84 @@
+// The clock of the simulator, on cases that can be worked out by hand.
+#include "machine/lanes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace weft::machine {
+namespace {
+
+constexpr auto compute = static_cast<std::size_t>(Lane::compute);
+constexpr auto gather = static_cast<std::size_t>(Lane::gather);
+constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
+
+CostModel costs(double both_lanes = 1, double beside_compute = 1, double stolen = 0) {
+  Profile p = default_profile(Device::host);
+  p.sharing = {1e9, both_lanes, beside_compute, stolen};
+  return CostModel(p);
+}
+
+LaneTask task(double seconds, std::array<std::uint32_t, lane_count> after = {}, double bytes = 0) {
+  return {seconds, bytes, after};
+}
+
+TEST(Lanes, OverlapWhatDoesNotWait) {
+  LaneTasks tasks;
+  tasks[compute] = {task(2), task(3)};
+  tasks[gather] = {task(4)};
+  const LaneTimes t = run_lanes(tasks, costs());
+  EXPECT_DOUBLE_EQ(t.end, 5);
+  EXPECT_DOUBLE_EQ(t.busy[gather], 4);
+  EXPECT_DOUBLE_EQ(t.exposed[gather], 0);
+}
+
+TEST(Lanes, WaitsAreExposed) {
+  LaneTasks tasks;
+  tasks[gather] = {task(1), task(4)};
+  tasks[compute] = {task(2, {0, 1, 0}), task(1, {0, 2, 0})};
+  tasks[reduce] = {task(3, {2, 0, 0})};
+  const LaneTimes t = run_lanes(tasks, costs());
+  // Gathers end at 1 and 5; compute runs from 1 to 3 and from 5 to 6; the reduction from 6 to 9.
+  EXPECT_DOUBLE_EQ(t.spans[compute][0].start, 1);
+  EXPECT_DOUBLE_EQ(t.spans[compute][1].start, 5);
+  EXPECT_DOUBLE_EQ(t.end, 9);
+  EXPECT_DOUBLE_EQ(t.exposed[gather], 1 + 2);
+  EXPECT_DOUBLE_EQ(t.exposed[reduce], 3);
+  EXPECT_DOUBLE_EQ(t.exposed[compute], 0);
+}
+
+TEST(Lanes, ShareTheLink) {
+  LaneTasks tasks;
+  tasks[gather] = {task(2)};
+  tasks[reduce] = {task(3)};
+  // At half speed both until the gather has ended at 4; the reduction's last second then takes one.
+  EXPECT_DOUBLE_EQ(run_lanes(tasks, costs(0.5)).end, 5);
+}
+
+TEST(Lanes, TakeFromEachOther) {
+  LaneTasks tasks;
+  tasks[compute] = {task(4)};
+  tasks[gather] = {task(1, {}, 1e9)};
+  // The gather at half speed takes 2 s and half a byte a nanosecond of them: compute loses 0.1 s a GB, at
+  // 0.05 a second.
+  const LaneTimes t = run_lanes(tasks, costs(1, 0.5, 1e-10));
+  EXPECT_DOUBLE_EQ(t.spans[gather][0].end, 2);
+  EXPECT_NEAR(t.end, 4.1, 1e-12);
+}
+
+TEST(Lanes, AreFirstInFirstOut) {
+  LaneTasks tasks;
+  tasks[compute] = {task(2)};
+  tasks[gather] = {task(1, {1, 0, 0}), task(1)};
+  EXPECT_DOUBLE_EQ(run_lanes(tasks, costs()).spans[gather][1].end, 4);
+}
+
+TEST(Lanes, ACircleIsAnError) {
+  LaneTasks tasks;
+  tasks[compute] = {task(1, {0, 1, 0})};
+  tasks[gather] = {task(1, {1, 0, 0})};
+  EXPECT_THROW(run_lanes(tasks, costs()), std::logic_error);
+}
+
+}  // namespace
+}  // namespace weft::machine
