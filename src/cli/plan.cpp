@@ -67,12 +67,13 @@ void plan(const PlanArguments& arguments) {
   Dump dump(arguments);
   const Mesh mesh = resolve_mesh(deck, arguments.world);
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
-  const plan::Plan plan = train::training_plan(
-      deck, mesh, scratch, train::choose_schedule(deck, mesh, scratch, costs), std::ref(dump));
+  const passes::PipelineOptions options = train::choose_schedule(deck, mesh, scratch, costs);
+  const plan::Plan plan = train::training_plan(deck, mesh, scratch, options, std::ref(dump));
   dump(plan);
   dump.check();
   if (!dump.wanted()) {
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
+    std::fputs(("\n" + train::schedule_text(options) + "\n").c_str(), stdout);
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, train::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(plan::simulate(plan, costs)).c_str(), stdout);

@@ -18,7 +18,7 @@ enum class LrDecay : std::uint8_t { constant, linear, cosine, wsd };
 enum class ParallelMode : std::uint8_t { ddp, zero1, zero2, fsdp };
 enum class Reduction : std::uint8_t { canonical, native };
 enum class Regather : std::uint8_t { always, never, automatic };
-enum class Recompute : std::uint8_t { none, full, selective };
+enum class Recompute : std::uint8_t { none, full, selective, budget };
 enum class Bucketing : std::uint8_t { none, manual, greedy, automatic };
 enum class Accumulation : std::uint8_t { each, once };
 

@@ -135,12 +135,15 @@ constexpr std::array key_list{
 
     Key{WEFT_KEY(schedule.disable),
         .doc = "Passes to switch off, by name: `head`, `recompute`, `bucket`, `order`, `memory`."},
-    Key{WEFT_KEY(schedule.recompute), .doc = "What of the forward is computed again in backward instead of "
-                                             "kept: none; full, all but what goes "
-                                             "from module to module; selective, what `recompute_ops` names."},
+    Key{WEFT_KEY(schedule.recompute),
+        .doc = "What of the forward is computed again in backward instead of "
+               "kept: none; full, all but what goes "
+               "from module to module; selective, what `recompute_ops` names; "
+               "budget, what costs the least time until the plan fits `memory_limit`."},
     Key{WEFT_KEY(schedule.recompute_ops),
         .doc = "Of selective: operations, modules, or operations in modules, as `swiglu`, `@layers.*.ffn`, "
-               "`matmul@layers.1*.attn`; `*` stands for any text."},
+               "`matmul@layers.0-15.attn`. Modules go by the beginning of their path; `*` is any component, "
+               "`0-15` any of these numbers."},
     Key{WEFT_KEY(schedule.regather), .doc =
                                          "Whether backward gathers parameters again (always, less "
                                          "memory) or keeps them from forward (never, less traffic). auto, "
@@ -155,7 +158,8 @@ constexpr std::array key_list{
             "SimpleFSDP's rules; auto, with the shortest step that a search finds, which then also chooses "
             "`prefetch` and `reduce_delay`. The last two go by `profile` and `memory_limit`."},
     Key{WEFT_KEY(schedule.memory_limit), .range = at_least(0), .form = Form::bytes,
-        .doc = "Bytes of a rank that greedy and auto plans may take, state and arena; 0: no limit."},
+        .doc = "Bytes of a rank that a plan with anything automatic in it may take, state and arena; 0: no "
+               "limit."},
     Key{WEFT_KEY(schedule.buckets),
         .doc = "Of manual: beginnings of module paths; units that match the same text share a bucket. "
                "`layers.*`: "
@@ -213,9 +217,9 @@ constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
                                     Names<Regather>{Regather::never, "never"},
                                     Names<Regather>{Regather::automatic, "auto"}};
 
-constexpr std::array recompute_names{Names<Recompute>{Recompute::none, "none"},
-                                     Names<Recompute>{Recompute::full, "full"},
-                                     Names<Recompute>{Recompute::selective, "selective"}};
+constexpr std::array recompute_names{
+    Names<Recompute>{Recompute::none, "none"}, Names<Recompute>{Recompute::full, "full"},
+    Names<Recompute>{Recompute::selective, "selective"}, Names<Recompute>{Recompute::budget, "budget"}};
 constexpr std::array bucketing_names{
     Names<Bucketing>{Bucketing::none, "none"}, Names<Bucketing>{Bucketing::manual, "manual"},
     Names<Bucketing>{Bucketing::greedy, "greedy"}, Names<Bucketing>{Bucketing::automatic, "auto"}};

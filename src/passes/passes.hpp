@@ -43,11 +43,11 @@ struct PrecisionOptions {
 ir::Graph precision(const ir::Graph& graph, const PrecisionOptions& options);
 
 enum class Recompute : std::uint8_t { none, full, selective };
-/// What of the forward is computed again in backward: an operation, or all; in modules that match ('*' stands
-/// for any text).
+/// What of the forward is computed again in backward: an operation, or all; in modules whose path begins as
+/// matched_part says (module_path.hpp).
 struct RecomputeRule {
   std::optional<ir::Op> op;
-  std::string module = "*";  ///< "layers.*.ffn"
+  std::string module;  ///< "layers.*.ffn"; empty: in all
 };
 /// From "swiglu", "matmul@layers.*.ffn" or "@layers.3.attn". Throws Error(bad_input) on an unknown operation.
 RecomputeRule recompute_rule(const std::string& text);
@@ -89,8 +89,7 @@ struct Buckets {
   std::vector<int> forward, backward;  ///< gathers
   std::vector<int> reduce;             ///< reduce-scatters
 };
-/// Buckets from module paths: a pattern matches the beginning of a unit's path, component by component; '*'
-/// stands for any component, "4-7" for those numbers. Units that match the same text share a bucket
+/// Buckets from the beginnings of module paths (matched_part): units that match the same text share a bucket
 /// ("layers.*": a block, "layers.4-7": four blocks); one that matches nothing has its own.
 std::vector<int> buckets_by_path(const std::vector<Unit>& units, const std::vector<std::string>& patterns);
 

@@ -22,15 +22,15 @@ bool disabled(const PipelineOptions& options, std::string_view name) {
   return std::find(options.disable.begin(), options.disable.end(), name) != options.disable.end();
 }
 
-}  // namespace
-
-std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
-  std::vector<Pass> passes;
+void append_head_and_types(const PipelineOptions& options, std::vector<Pass>& passes) {
   if (options.head_rows > 0 && !disabled(options, "head"))
     passes.push_back(
         {"head", Bits::numerics, [rows = options.head_rows](const ir::Graph& g) { return head(g, rows); }});
   passes.push_back(
       {"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
+}
+
+void append_placement(const PipelineOptions& options, std::vector<Pass>& passes) {
   if (options.recompute.what != Recompute::none && !disabled(options, "recompute"))
     passes.push_back(
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
@@ -40,15 +40,29 @@ std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
         {"bucket", Bits::exact, [b = *options.buckets](const ir::Graph& g) { return bucket(g, b); }});
   if (!disabled(options, "order"))
     passes.push_back({"order", Bits::exact, [o = options.order](const ir::Graph& g) { return order(g, o); }});
+}
+
+}  // namespace
+
+std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
+  std::vector<Pass> passes;
+  append_head_and_types(options, passes);
+  append_placement(options, passes);
   return passes;
 }
 
-std::vector<Pass> training_pipeline(const PipelineOptions& options) {
+std::vector<Pass> before_sharding(const PipelineOptions& options) {
   std::vector<Pass> passes;
   passes.push_back({"autodiff", Bits::exact, [](const ir::Graph& g) { return autodiff(g); }});
   passes.push_back(
       {"update", Bits::exact, [o = options.update](const ir::Graph& g) { return update(g, o); }});
-  for (Pass& pass : forward_pipeline(options)) passes.push_back(std::move(pass));
+  append_head_and_types(options, passes);
+  return passes;
+}
+
+std::vector<Pass> training_pipeline(const PipelineOptions& options) {
+  std::vector<Pass> passes = before_sharding(options);
+  append_placement(options, passes);
   return passes;
 }
 

@@ -35,6 +35,8 @@ struct PipelineOptions {
 
 /// From a forward with losses to the whole training step.
 std::vector<Pass> training_pipeline(const PipelineOptions& options);
+/// The part of the training pipeline that knows no mesh yet: up to element types.
+std::vector<Pass> before_sharding(const PipelineOptions& options);
 /// From a forward to the same on the mesh, without backward and update.
 std::vector<Pass> forward_pipeline(const PipelineOptions& options);
 

@@ -1,9 +1,9 @@
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/check.hpp"
+#include "passes/module_path.hpp"
 #include "passes/passes.hpp"
 
 namespace weft::passes {
@@ -14,19 +14,8 @@ using ir::Op;
 using ir::Phase;
 using ir::ValueId;
 
-/// Shell-like: '*' stands for any text, also none.
-bool matches(std::string_view pattern, std::string_view text) {
-  const std::size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == text;
-  if (text.substr(0, star) != pattern.substr(0, star)) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (std::size_t at = star; at <= text.size(); ++at)
-    if (matches(rest, text.substr(at))) return true;
-  return false;
-}
-
 bool matches(const RecomputeRule& rule, const Node& node) {
-  return (!rule.op || *rule.op == node.op) && matches(rule.module, node.module);
+  return (!rule.op || *rule.op == node.op) && matched_part(rule.module, node.module).has_value();
 }
 
 /// "layers.0.ffn.h#1" -> "layers.0.ffn.h.again#1"

@@ -20,7 +20,8 @@ passes::ShardMode shard_mode(ParallelMode mode) {
 passes::RecomputeOptions recompute_options(const Deck& deck) {
   passes::RecomputeOptions options;
   switch (deck.schedule.recompute) {
-    case Recompute::none: return options;
+    case Recompute::none:
+    case Recompute::budget: return options;
     case Recompute::full: options.what = passes::Recompute::full; return options;
     case Recompute::selective: options.what = passes::Recompute::selective; break;
   }

@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
+#include "search/recompute.hpp"
 #include "search/search.hpp"
 #include "train/programs.hpp"
 
@@ -27,9 +28,11 @@ class Chooser {
 
   passes::PipelineOptions run() {
     const bool automatic = deck_.schedule.bucketing == Bucketing::automatic;
-    if (mesh_.world() == 1 || (!automatic && deck_.schedule.bucketing != Bucketing::greedy)) return given_;
+    const bool searched = mesh_.world() > 1 && (automatic || deck_.schedule.bucketing == Bucketing::greedy);
+    if (deck_.schedule.recompute == Recompute::budget) fit_by_recomputing();
+    if (!searched) return given_;
     const search::Problem problem = read_problem();
-    const search::Schedule by_rules = search::greedy(problem, costs_, arena_limit(problem));
+    const search::Schedule by_rules = search::greedy(problem, costs_, arena_limit());
     if (!automatic) return with(by_rules);
     return best_of(problem, by_rules);
   }
@@ -44,6 +47,37 @@ class Chooser {
     return options;
   }
 
+  /// The first level of recomputation whose plan fits, by bisection: memory falls from level to level.
+  void fit_by_recomputing() {
+    const ir::Graph graph = passes::run(passes::before_sharding(given_), training_forward(deck_, mesh_));
+    const search::RecomputeLevels levels(graph, costs_);
+    const auto fits_at = [&](int level) {
+      given_.recompute = levels.at(level);
+      return fits(planned_as_given());
+    };
+    int low = -1, high = levels.count();  // does not fit; fits
+    if (!fits_at(high)) refuse(planned_as_given().bytes);
+    while (high - low > 1) {
+      const int middle = low + (high - low) / 2;
+      (fits_at(middle) ? high : low) = middle;
+    }
+    given_.recompute = levels.at(high);
+  }
+
+  Candidate planned_as_given() const {
+    const plan::Plan plan = training_plan(deck_, mesh_, scratch_, given_);
+    return {given_, 0, plan::persistent_bytes(plan) + plan.arena_bytes};
+  }
+
+  [[noreturn]] void refuse(std::int64_t least) const {
+    throw Error(
+        ExitCode::bad_input,
+        fmt::format("{}: no plan fits (the smallest found takes {:.2f} GiB on a rank, the limit is {:.2f}); "
+                    "recompute more, use more ranks, or a smaller data.batch",
+                    place_of(deck_, "schedule.memory_limit"), static_cast<double>(least) / (1 << 30),
+                    deck_.schedule.memory_limit / (1 << 30)));
+  }
+
   /// The step with a collective a unit, each where it is needed.
   search::Problem read_problem() {
     passes::PipelineOptions unmoved = given_;
@@ -55,7 +89,7 @@ class Chooser {
   }
 
   /// Bytes that the limit leaves for the arena; 0: no limit.
-  std::int64_t arena_limit(const search::Problem&) const {
+  std::int64_t arena_limit() const {
     if (deck_.schedule.memory_limit <= 0) return 0;
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(deck_.schedule.memory_limit) - state_bytes_);
   }
@@ -81,7 +115,7 @@ class Chooser {
     std::vector<Candidate> candidates{planned(manual), planned(by_rules)};
     // The arena is a little larger than what is live in it: a plan that does not fit is searched again,
     // tighter.
-    options.live_limit = arena_limit(problem);
+    options.live_limit = arena_limit();
     constexpr int attempts = 3;
     for (int i = 0; i < attempts; ++i) {
       candidates.push_back(planned(
@@ -96,11 +130,7 @@ class Chooser {
       least = std::min(least, c.bytes);
       if (fits(c) && (best == nullptr || c.seconds < best->seconds)) best = &c;
     }
-    WEFT_VALIDATE(best != nullptr,
-                  "{}: no plan fits (the smallest found takes {:.2f} GiB on a rank, the limit is {:.2f}); "
-                  "recompute more, or use more ranks",
-                  place_of(deck_, "schedule.memory_limit"), static_cast<double>(least) / (1 << 30),
-                  deck_.schedule.memory_limit / (1 << 30));
+    if (best == nullptr) refuse(least);
     return best->options;
   }
 
@@ -117,6 +147,29 @@ class Chooser {
 passes::PipelineOptions choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                                         const machine::CostModel& costs) {
   return Chooser(deck, mesh, scratch, costs).run();
+}
+
+std::string schedule_text(const passes::PipelineOptions& options) {
+  std::string text = "schedule: ";
+  if (options.buckets) {
+    const auto count = [](const std::vector<int>& numbers) {
+      return numbers.empty() ? 0 : numbers.back() + 1;
+    };
+    text += fmt::format("{} / {} gather buckets forward / backward, {} reduce buckets",
+                        count(options.buckets->forward), count(options.buckets->backward),
+                        count(options.buckets->reduce));
+  } else {
+    text += "a bucket a unit";
+  }
+  text += fmt::format(", prefetch {}, delay {}", options.order.prefetch, options.order.delay);
+  if (options.shard.keep_units > 0) text += fmt::format(", {} units stay gathered", options.shard.keep_units);
+  if (options.recompute.what == passes::Recompute::full) text += ", recompute full";
+  const char* separator = ", recompute ";
+  for (const passes::RecomputeRule& rule : options.recompute.rules) {
+    text += fmt::format("{}{}@{}", separator, rule.op ? name_of(*rule.op) : "", rule.module);
+    separator = " ";
+  }
+  return text;
 }
 
 }  // namespace weft::train

@@ -2,6 +2,8 @@
 // chosen.
 #pragma once
 
+#include <string>
+
 #include "base/mesh.hpp"
 #include "deck/deck.hpp"
 #include "machine/cost_model.hpp"
@@ -15,5 +17,8 @@ namespace weft::train {
 /// Error(bad_input) when none fits.
 passes::PipelineOptions choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                                         const machine::CostModel& costs);
+
+/// One line: buckets, distances, what is kept and what is computed again.
+std::string schedule_text(const passes::PipelineOptions& options);
 
 }  // namespace weft::train

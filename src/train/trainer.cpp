@@ -71,6 +71,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       deck_.run.name, parameter_count(deck_.model), name_of(deck_.parallel.mode), session_.ranks(),
       plan().hash, plan().instructions.size(), static_cast<double>(plan().arena_bytes) / (1 << 20),
       static_cast<double>(persistent_bytes_) / (1 << 20)));
+  report_->note(schedule_);
   if (step_ > 0) report_->note(fmt::format("continues from step {}", step_));
   if (!note.empty()) report_->note(note);
 }
@@ -101,6 +102,7 @@ void Trainer::build() {
   std::optional<plan::Plan> evaluate;
   agree(session_.world(), [&] {
     const passes::PipelineOptions options = choose_schedule(deck_, session_.mesh(), scratch, costs);
+    schedule_ = schedule_text(options);
     train = training_plan(deck_, session_.mesh(), scratch, options);
     if (valid_) evaluate = evaluation_plan(deck_, session_.mesh(), scratch, options);
   });

@@ -71,6 +71,7 @@ class Trainer {
   std::unique_ptr<Validation> validation_;
   std::unique_ptr<ValueHashes> hashes_;  ///< with debug.hash_every
   std::unique_ptr<Report> report_;
+  std::string schedule_;  ///< in words
   std::optional<std::int64_t> resumed_at_;
   std::int64_t step_ = 0;  ///< optimizer steps done
   std::int64_t tokens_ = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/check.hpp"
+#include "plan/report.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
@@ -78,6 +79,25 @@ TEST(Bits, ReducingOnceChangesTheOrderOfTheSumOnly) {
   }
   expect_equal(once, train({"schedule.accumulate=once", "parallel.mode=zero1", "schedule.bucketing=manual"},
                            test::world()));
+}
+
+/// Bytes that a plan takes on a rank.
+std::int64_t planned(const std::vector<std::string>& sets) {
+  const train::Trainer trainer(test::small_deck(sets), test::world());
+  return trainer.plan().arena_bytes + plan::persistent_bytes(trainer.plan());
+}
+
+TEST(Bits, DoNotDependOnABudget) {
+  const std::int64_t most = planned({}), least = planned({"schedule.recompute=full"});
+  const std::int64_t limit = (most + least) / 2;
+  ASSERT_LT(least, most);
+  const std::vector<std::string> sets{"schedule.recompute=budget",
+                                      "schedule.memory_limit=" + std::to_string(limit)};
+  EXPECT_LE(planned(sets), limit);
+  expect_equal(alone({}), train(sets, test::world()));
+  EXPECT_THROW(train({"schedule.recompute=budget", "schedule.memory_limit=" + std::to_string(least / 2)},
+                     test::world()),
+               Error);
 }
 
 TEST(Bits, AreTheSameRunToRun) {

@@ -75,6 +75,7 @@ Deck draw_deck(Random& random) {
   o.min_lr = o.lr / 3;
   o.warmup = draw(random, 0, deck.run.steps / 2);
   o.decay_steps = o.decay == LrDecay::wsd ? draw(random, 1, (deck.run.steps + 1) / 2) : 0;
+  deck.schedule.memory_limit = std::max(deck.schedule.memory_limit, 1.0);
   deck.log.trace_step = draw(random, 0, deck.run.steps);
   return deck;
 }

@@ -1,0 +1,173 @@
+#include "search/recompute.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace weft::search {
+namespace {
+
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::ValueId;
+
+/// One layer's module: its forward nodes, and which of their results backward reads.
+struct Module {
+  std::vector<NodeId> nodes;
+  std::vector<ValueId> read;  ///< by backward
+};
+
+struct Trade {
+  std::vector<Op> ops;
+  double seconds = 0;
+  std::int64_t kept = 0;  ///< bytes
+};
+
+class Trades {
+ public:
+  Trades(const ir::Graph& graph, const machine::CostModel& costs, const Module& module)
+      : graph_(graph), costs_(costs), module_(module) {}
+
+  /// From keeping everything to keeping least, along the lower hull.
+  std::vector<Trade> hull() const {
+    std::vector<Trade> all;
+    const std::vector<Op> ops = candidates();
+    for (unsigned subset = 0; subset < 1U << ops.size(); ++subset) {
+      Trade trade;
+      for (std::size_t i = 0; i < ops.size(); ++i)
+        if ((subset >> i & 1U) != 0) trade.ops.push_back(ops[i]);
+      measure(trade);
+      all.push_back(std::move(trade));
+    }
+    return lower_hull(std::move(all));
+  }
+
+ private:
+  /// Operations whose results backward reads, or that others of them are made from.
+  std::vector<Op> candidates() const {
+    std::set<Op> ops;
+    for (const NodeId id : module_.nodes) {
+      const Op op = graph_.node(id).op;
+      if (op != Op::add && op != Op::cross_entropy && op != Op::linear_cross_entropy) ops.insert(op);
+    }
+    return {ops.begin(), ops.end()};
+  }
+
+  void measure(Trade& trade) const {
+    std::set<NodeId> again;
+    std::set<ValueId> kept;
+    for (const ValueId value : module_.read) need(value, trade.ops, again, kept);
+    for (const NodeId id : again) trade.seconds += costs_.kernel_seconds(graph_, graph_.node(id));
+    for (const ValueId value : kept) trade.kept += graph_.local_bytes(value);
+  }
+
+  void need(ValueId value, const std::vector<Op>& ops, std::set<NodeId>& again,
+            std::set<ValueId>& kept) const {
+    const NodeId producer = graph_.value(value).producer;
+    if (std::find(module_.nodes.begin(), module_.nodes.end(), producer) == module_.nodes.end()) return;
+    if (std::find(ops.begin(), ops.end(), graph_.node(producer).op) == ops.end()) {
+      kept.insert(value);
+    } else if (again.insert(producer).second) {
+      for (const ValueId input : graph_.node(producer).inputs) need(input, ops, again, kept);
+    }
+  }
+
+  static std::vector<Trade> lower_hull(std::vector<Trade> all) {
+    std::stable_sort(all.begin(), all.end(), [](const Trade& a, const Trade& b) {
+      return std::tuple(-a.kept, a.seconds, a.ops.size()) < std::tuple(-b.kept, b.seconds, b.ops.size());
+    });
+    std::vector<Trade> hull{all.front()};
+    while (true) {  // the steepest way down from here
+      const Trade& here = hull.back();
+      const Trade* best = nullptr;
+      double least = 0;
+      for (const Trade& t : all) {
+        if (t.kept >= here.kept) continue;
+        const double slope = (t.seconds - here.seconds) / static_cast<double>(here.kept - t.kept);
+        if (best == nullptr || slope < least) {
+          best = &t;
+          least = slope;
+        }
+      }
+      if (best == nullptr) return hull;
+      hull.push_back(*best);
+    }
+  }
+
+  const ir::Graph& graph_;
+  const machine::CostModel& costs_;
+  const Module& module_;
+};
+
+/// By module path, the layers of the first round.
+std::map<std::string, Module> modules_of(const ir::Graph& graph) {
+  std::map<std::string, Module> modules;
+  std::set<ValueId> seen;
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (node.round != 0 || ir::is_alias(node.op)) continue;
+    if (node.phase == ir::Phase::forward && node.module.starts_with("layers."))
+      modules[node.module].nodes.emplace_back(i);
+    if (node.phase != ir::Phase::backward) continue;
+    for (const ValueId input : node.inputs) {
+      const Node& producer = graph.node(graph.value(input).producer);
+      if (producer.phase != ir::Phase::forward || !modules.contains(producer.module)) continue;
+      if (seen.insert(input).second) modules[producer.module].read.push_back(input);
+    }
+  }
+  return modules;
+}
+
+}  // namespace
+
+RecomputeLevels::RecomputeLevels(const ir::Graph& graph, const machine::CostModel& costs) {
+  std::map<std::string, std::size_t> kind_of;  // by the path without its number
+  std::vector<std::vector<Trade>> hulls;
+  for (const auto& [path, module] : modules_of(graph)) {
+    const std::size_t first = path.find('.') + 1, end = std::min(path.find('.', first), path.size());
+    const std::string head = path.substr(0, first), tail = path.substr(end);
+    const auto [known, is_new] = kind_of.emplace(head + "*" + tail, kinds_.size());
+    if (is_new) {
+      hulls.push_back(Trades(graph, costs, module).hull());
+      kinds_.push_back({head, tail, {}});
+      for (const Trade& t : hulls.back()) kinds_.back().sets.push_back(t.ops);
+    }
+    const std::vector<Trade>& hull = hulls[known->second];
+    for (std::size_t set = 1; set < hull.size(); ++set)
+      steps_.push_back({known->second, set, std::stoi(path.substr(first, end - first)),
+                        (hull[set].seconds - hull[set - 1].seconds) /
+                            static_cast<double>(hull[set - 1].kept - hull[set].kept)});
+  }
+  std::stable_sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) {
+    return std::tuple(a.seconds_per_byte, a.kind, a.set, a.layer) <
+           std::tuple(b.seconds_per_byte, b.kind, b.set, b.layer);
+  });
+}
+
+passes::RecomputeOptions RecomputeLevels::at(int level) const {
+  // Of a kind, layers [0, reached[set]) have come to that set or beyond.
+  std::vector<std::map<std::size_t, int>> reached(kinds_.size());
+  for (int i = 0; i < level; ++i) {
+    const Step& step = steps_[static_cast<std::size_t>(i)];
+    int& layers = reached[step.kind][step.set];
+    layers = std::max(layers, step.layer + 1);
+  }
+  passes::RecomputeOptions options;
+  if (level > 0) options.what = passes::Recompute::selective;
+  for (std::size_t k = 0; k < kinds_.size(); ++k)
+    for (const auto& [set, layers] : reached[k]) {
+      const auto next = reached[k].find(set + 1);
+      const int first = next == reached[k].end() ? 0 : next->second;
+      if (first >= layers) continue;
+      const std::string module = fmt::format("{}{}-{}{}", kinds_[k].head, first, layers - 1, kinds_[k].tail);
+      for (const Op op : kinds_[k].sets[set]) options.rules.push_back({op, module});
+    }
+  return options;
+}
+
+}  // namespace weft::search
