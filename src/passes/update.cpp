@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,8 @@ class Update {
     collect();
     // The last round's number: update nodes follow it.
     b_.at(ir::Phase::update, 0);
-    const ValueId scale = clip(square_sum(), totals());
+    const ValueId squares = square_sum();
+    const ValueId scale = clip(squares, totals());
     const ValueId step =
         b_.state(graph_.add_storage({step_name, Role::input, {DType::u8, {sizeof(StepBlock)}}, {}, {}}));
     for (std::size_t unit = 0; unit < graph_.units().size(); ++unit) adamw(ir::UnitId(unit), scale, step);
@@ -34,19 +36,25 @@ class Update {
   void collect() {
     sums_.resize(graph_.units().size());
     masters_.resize(graph_.units().size());
+    int last_round = 0;
+    for (const ir::Node& node : graph_.nodes()) last_round = std::max(last_round, node.round);
     for (const ir::Node& node : graph_.nodes()) {
       const ir::Value& value = graph_.value(node.outputs[0]);
-      if (node.op == Op::accumulate) sums_[value.unit.index()] = node.outputs[0];
+      if (node.op == Op::accumulate) {
+        sums_[value.unit.index()] = node.outputs[0];
+        if (node.round == last_round) completed_.push_back(node.outputs[0]);
+      }
       if (node.op == Op::state && value.unit.valid()) masters_[value.unit.index()] = node.outputs[0];
       if (node.op == Op::cross_entropy) losses_.push_back(node.outputs[1]);
     }
   }
 
-  /// The sum of squares of all gradients. The accumulator is exact, so neither the chain's order nor the cut
-  /// over ranks matters.
+  /// The sum of squares of all gradients, in the order in which their sums are complete: those of the first
+  /// layers are still on their way when backward ends. The accumulator is exact, so neither the chain's order
+  /// nor the cut over ranks matters.
   ValueId square_sum() {
     ValueId limbs = b_.emit_one(Op::zeros, "clip", {}, "clip.zero");
-    for (const ValueId sum : sums_)
+    for (const ValueId sum : completed_)
       limbs = b_.emit_one(Op::sum_squares, "clip", {sum, limbs}, "clip.squares");
     return limbs;
   }
@@ -104,6 +112,7 @@ class Update {
   ops::Builder b_;
   UpdateOptions options_;
   std::vector<ValueId> sums_, masters_;  ///< by unit
+  std::vector<ValueId> completed_;       ///< the sums in the order of the last round's backward
   std::vector<ValueId> losses_;          ///< by round
 };
 

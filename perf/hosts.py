@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Weft on several hosts of this machine (perf/two_hosts.sh), root only:
+
+  perf/hosts.py hidden RATE... [--hosts N] [--deck D] [--set K=V]...
+      How much communication is hidden at each rate: (compute + wire - step) / min(compute, wire). wire: bytes that crossed the
+      interface a step over the link's rate, measured in the same run; compute: the step over links without a limit. Beside it
+      the plan's prediction.
+  perf/hosts.py peers RATE [PEER...] [--set K=V]...
+      tokens/s on two hosts beside PyTorch's: ddpc, fsdp2c, fsdp2c-keep (not gathering again), simplefsdp; bench_33m.
+  perf/hosts.py plans RATE... [--hosts N] [--deck D] [--set K=V]...
+      Plan regret: the step of the automatic plan over the best of some twenty others, all measured.
+
+Each rate is profiled first (weft profile on those links). Sides alternate, --pairs (5) rounds; medians and spread are shown.
+Other work on the machine spoils the result.
+"""
+import argparse, itertools, json, os, re, statistics, subprocess, sys, tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+WEFT = os.environ.get("WEFT", "build/cpu/weft")
+SKIP = 2  # first steps that do not count
+
+
+def show(values, digits=3):
+    return f"{statistics.median(values):8.{digits}f} ({min(values):.{digits}f} .. {max(values):.{digits}f})"
+
+
+def call(command):
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        sys.exit(f"hosts.py: {' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+class Hosts:
+    def __init__(self, arguments, folder):
+        self.a, self.folder, self.runs = arguments, folder, itertools.count()
+
+    def on(self, rate, options, command):
+        report = os.path.join(self.folder, "report.json")
+        out = call(["perf/two_hosts.sh", "--hosts", str(self.a.hosts), "--report", report, *options, rate, "--", *command])
+        with open(report) as file:
+            return out, json.load(file)
+
+    def sets(self, more=()):
+        return [x for s in [*self.a.set, f"data.global_batch={self.a.batch * self.a.hosts}", *more] for x in ("--set", s)]
+
+    def profile(self, rate):
+        path = os.path.join(self.folder, f"machine-{rate}.toml")
+        self.on(rate, [], [WEFT, "profile", self.a.deck, *self.sets(), "--seconds", str(self.a.profile_seconds), "-o", path])
+        return path
+
+    def train(self, rate, sets, options=()):
+        run = os.path.join(self.folder, f"run-{next(self.runs)}")
+        steps = ["run.dir=" + run, f"run.steps={self.a.steps}", "log.progress=false", "checkpoint.final=false"]
+        _, report = self.on(rate, list(options), [WEFT, "train", self.a.deck, *self.sets([*steps, *sets])])
+        with open(os.path.join(run, "metrics.jsonl")) as file:
+            lines = [r for r in map(json.loads, file) if r["kind"] == "train"][SKIP:]
+        report["step"] = statistics.median(r["step_s"] for r in lines)
+        report["tokens_per_s"] = statistics.median(r["tokens_per_s"] for r in lines)
+        report["sent"] = max(h["tx_bytes"] for h in report["hosts"]) / self.a.steps
+        return report
+
+    def predicted(self, sets):
+        out = call([WEFT, "plan", self.a.deck, "--world", str(self.a.hosts), *self.sets(sets)])
+        return float(re.search(r"lanes overlapped.*\n\s+step\s+([0-9.]+)", out)[1])
+
+
+def automatic(profile):
+    return ["schedule.bucketing=auto", f"schedule.profile={profile}"]
+
+
+def hidden(h):
+    for rate in h.a.names:
+        sets = automatic(h.profile(rate))
+        rows = []
+        for _ in range(h.a.pairs):
+            free, slow = h.train("free", sets), h.train(rate, sets, ["--measure-link"])
+            compute, wire = free["step"], slow["sent"] / slow["link_bytes_per_s"]
+            rows.append((wire / compute, compute, wire, slow["step"], (compute + wire - slow["step"]) / min(compute, wire)))
+        columns = list(zip(*rows))
+        predicted = h.predicted(sets)
+        print(f"{h.a.hosts} hosts, {rate}: wire/compute {show(columns[0], 2)}  compute {show(columns[1])} s  wire {show(columns[2])} s  "
+              f"step {show(columns[3])} s, predicted {predicted:.3f}  hidden {show(columns[4], 2)}", flush=True)
+
+
+def peer_rate(h, rate, name, python):
+    mode, *keep = name.split("-")
+    dtype = "bf16" if "precision.params=bf16" in h.a.set else "fp32"
+    reduce = "bf16" if "precision.grad_wire=bf16" in h.a.set else "fp32"
+    command = [python, "perf/peers/torch_llama.py", "--mode", mode, "--dtype", dtype, "--reduce", reduce, "--steps", "10", "--skip", "3",
+               "--reshard", "0" if keep else "1"]
+    for attempt in range(3):  # PyTorch's compiled FSDP2 aborts now and then at its start
+        try:
+            return json.loads(h.on(rate, ["--torch"], command)[0].strip().splitlines()[-1])["tok_s"]
+        except (SystemExit, json.JSONDecodeError, IndexError):
+            if attempt == 2:
+                raise
+
+
+def peers(h):
+    rate, *names = h.a.names
+    names = names or ["ddpc", "fsdp2c", "fsdp2c-keep", "simplefsdp"]
+    python = call(["perf/peers/setup.sh"]).strip()
+    sets = [*automatic(h.profile(rate)), "schedule.regather=auto"]
+    rows = {}
+    for _ in range(h.a.pairs):
+        for name in names:
+            rows.setdefault(name, []).append((h.train(rate, sets)["tokens_per_s"], peer_rate(h, rate, name, python)))
+    print(f"2 hosts, {rate}, {' '.join(h.a.set)}: tokens/s")
+    for name, pairs in rows.items():
+        mine, other = zip(*pairs)
+        print(f"  weft {show(mine, 0)}  {name:12s} {show(other, 0)}  ratio {show([a / b for a, b in pairs], 2)}", flush=True)
+
+
+def plans(h):
+    others = [f"schedule.bucketing={b} schedule.prefetch={p} schedule.reduce_delay={d}"
+              for b, p, d in itertools.product(("none", "manual"), (1, 2, 4), (1, 2, 4))]
+    others += ["schedule.bucketing=greedy", "schedule.bucketing=none schedule.prefetch=0", "schedule.bucketing=none schedule.prefetch=8 schedule.reduce_delay=8"]
+    for rate in h.a.names:
+        profile = h.profile(rate)
+        times = {}
+        for _ in range(h.a.pairs):
+            for sets in ["schedule.bucketing=auto", *others]:
+                times.setdefault(sets, []).append(h.train(rate, [*sets.split(), f"schedule.profile={profile}"])["step"])
+        best, seconds = min(((s, statistics.median(t)) for s, t in times.items()), key=lambda x: x[1])
+        chosen = times["schedule.bucketing=auto"]
+        print(f"{h.a.hosts} hosts, {rate}: chosen {show(chosen)} s; best of {len(times)}: {seconds:.3f} s ({best}); "
+              f"regret {statistics.median(chosen) / seconds:.3f}", flush=True)
+
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("what", choices=("hidden", "peers", "plans"))
+parser.add_argument("names", nargs="+", metavar="RATE|PEER")
+parser.add_argument("--hosts", type=int, default=2)
+parser.add_argument("--deck", default="inputs/bench_33m.toml")
+parser.add_argument("--batch", type=int, default=4, help="sequences a host, as the deck's data.batch")
+parser.add_argument("--set", action="append", default=[], metavar="K=V")
+parser.add_argument("--pairs", type=int, default=5)
+parser.add_argument("--steps", type=int, default=6, help=f"of a run; the first {SKIP} do not count")
+parser.add_argument("--profile-seconds", type=int, default=25)
+with tempfile.TemporaryDirectory() as scratch:
+    arguments = parser.parse_args()
+    {"hidden": hidden, "peers": peers, "plans": plans}[arguments.what](Hosts(arguments, scratch))
