@@ -67,13 +67,16 @@ void plan(const PlanArguments& arguments) {
   Dump dump(arguments);
   const Mesh mesh = resolve_mesh(deck, arguments.world);
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
-  const passes::PipelineOptions options = train::choose_schedule(deck, mesh, scratch, costs);
-  const plan::Plan plan = train::training_plan(deck, mesh, scratch, options, std::ref(dump));
+  train::Chosen chosen = train::choose_schedule(deck, mesh, scratch, costs);
+  if (dump.wanted()) chosen.plan.reset();  // the passes have to be seen
+  const plan::Plan plan = chosen.plan
+                              ? std::move(*chosen.plan)
+                              : train::training_plan(deck, mesh, scratch, chosen.options, std::ref(dump));
   dump(plan);
   dump.check();
   if (!dump.wanted()) {
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
-    std::fputs(("\n" + train::schedule_text(options) + "\n").c_str(), stdout);
+    std::fputs(("\n" + train::schedule_text(chosen.options) + "\n").c_str(), stdout);
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, train::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(plan::simulate(plan, costs)).c_str(), stdout);

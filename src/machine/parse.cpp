@@ -107,6 +107,7 @@ Compute read_compute(TableReader t) {
   c.attention = t.number("attention", 0, true);
   c.bytes_per_s = t.number("bytes_per_s", 0, true);
   c.launch_s = t.number("launch_s", 0);
+  c.memory_bytes = t.number("memory_bytes", 0);
   t.finish();
   return c;
 }

@@ -45,6 +45,7 @@ std::string print_profile(const Profile& p) {
   put(text, "attention", p.compute.attention, "FLOP/s");
   put(text, "bytes_per_s", p.compute.bytes_per_s, "memory, reads and writes");
   put(text, "launch_s", p.compute.launch_s, "the least that a kernel takes");
+  put(text, "memory_bytes", p.compute.memory_bytes, "that a rank can have; 0: not known");
   text += "\n[sharing]\n";
   put(text, "link_bytes_per_s", p.sharing.link_bytes_per_s, "sent, both lanes together");
   put(text, "both_lanes", p.sharing.both_lanes, "speed of a lane beside the other, alone = 1");

@@ -14,12 +14,13 @@ namespace weft::machine {
 
 /// What one rank reaches in its kernels, with all ranks of its node at work.
 struct Compute {
-  int threads = 1;         ///< host threads a rank; 0 where the device is a GPU. For the reader
-  double matmul_f32 = 0;   ///< FLOP/s of large products
-  double matmul_bf16 = 0;  ///< FLOP/s
-  double attention = 0;    ///< FLOP/s, the causal half counted
-  double bytes_per_s = 0;  ///< of memory, reads and writes together
-  double launch_s = 0;     ///< seconds that a kernel takes however small it is
+  int threads = 1;          ///< host threads a rank; 0 where the device is a GPU. For the reader
+  double matmul_f32 = 0;    ///< FLOP/s of large products
+  double matmul_bf16 = 0;   ///< FLOP/s
+  double attention = 0;     ///< FLOP/s, the causal half counted
+  double bytes_per_s = 0;   ///< of memory, reads and writes together
+  double launch_s = 0;      ///< seconds that a kernel takes however small it is
+  double memory_bytes = 0;  ///< that a rank can have; 0: not known
   bool operator==(const Compute&) const = default;
 };
 

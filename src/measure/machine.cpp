@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "machine/predict.hpp"
@@ -13,6 +14,7 @@
 #include "measure/sharing.hpp"
 #include "measure/step.hpp"
 #include "measure/timing.hpp"
+#include "train/memory_usage.hpp"
 
 namespace weft::measure {
 namespace {
@@ -62,15 +64,25 @@ std::function<void()> compute_of(train::Session& session, const std::shared_ptr<
   return [work, n = times(once)] { work->run(n); };
 }
 
+/// What the host has left for each of its ranks, on the host that has least; 0 where the device has its own
+/// memory.
+double memory_of_a_rank(comm::World& world) {
+  const std::optional<std::int64_t> there =
+      kernels::device_is_host() ? train::available_memory() : std::nullopt;
+  const double mine = there ? static_cast<double>(*there) / world.node_size() : 0;
+  return -slowest(world, -mine);
+}
+
 /// More digits would only make the file harder to read.
 double rounded(double x) {
   return std::strtod(fmt::format("{:.4g}", x).c_str(), nullptr);
 }
 
 void round_all(machine::Profile& p) {
-  for (double* x : {&p.compute.matmul_f32, &p.compute.matmul_bf16, &p.compute.attention,
-                    &p.compute.bytes_per_s, &p.compute.launch_s, &p.sharing.link_bytes_per_s,
-                    &p.sharing.both_lanes, &p.sharing.beside_compute, &p.sharing.stolen_s_per_byte})
+  for (double* x :
+       {&p.compute.matmul_f32, &p.compute.matmul_bf16, &p.compute.attention, &p.compute.bytes_per_s,
+        &p.compute.launch_s, &p.compute.memory_bytes, &p.sharing.link_bytes_per_s, &p.sharing.both_lanes,
+        &p.sharing.beside_compute, &p.sharing.stolen_s_per_byte})
     *x = rounded(*x);
   for (machine::CollectiveCurve& c : p.collectives)
     for (machine::CollectivePoint& point : c.points) point.seconds = rounded(point.seconds);
@@ -94,6 +106,7 @@ Measured measure_machine(const Deck* deck, train::Session& session, const Machin
   machine::Profile& p = m.profile;
   p.ranks_per_node = static_cast<int>(slowest(world, world.node_size()));
   p.compute = measure_rates(session);
+  p.compute.memory_bytes = memory_of_a_rank(world);
   p.name = name_of_machine(world, p);
   std::unique_ptr<Exchanges> exchanges;
   if (session.ranks() > 1) {

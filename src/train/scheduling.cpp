@@ -1,5 +1,7 @@
 #include "train/scheduling.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,6 +18,7 @@ namespace {
 
 struct Candidate {
   passes::PipelineOptions options;
+  plan::Plan plan;
   double seconds = 0;
   std::int64_t bytes = 0;  ///< state and arena
 };
@@ -24,16 +27,19 @@ class Chooser {
  public:
   Chooser(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
           const machine::CostModel& costs)
-      : deck_(deck), mesh_(mesh), scratch_(scratch), costs_(costs), given_(pipeline_options(deck)) {}
+      : deck_(deck), mesh_(mesh), scratch_(scratch), costs_(costs), given_(pipeline_options(deck)) {
+    limit_ =
+        deck.schedule.memory_limit > 0 ? deck.schedule.memory_limit : costs.profile().compute.memory_bytes;
+  }
 
-  passes::PipelineOptions run() {
+  Chosen run() {
     const bool automatic = deck_.schedule.bucketing == Bucketing::automatic;
     const bool searched = mesh_.world() > 1 && (automatic || deck_.schedule.bucketing == Bucketing::greedy);
     if (deck_.schedule.recompute == Recompute::budget) fit_by_recomputing();
-    if (!searched) return given_;
+    if (!searched) return {given_, std::nullopt};
     const search::Problem problem = read_problem();
     const search::Schedule by_rules = search::greedy(problem, costs_, arena_limit());
-    if (!automatic) return with(by_rules);
+    if (!automatic) return {with(by_rules), std::nullopt};
     return best_of(problem, by_rules);
   }
 
@@ -65,8 +71,9 @@ class Chooser {
   }
 
   Candidate planned_as_given() const {
-    const plan::Plan plan = training_plan(deck_, mesh_, scratch_, given_);
-    return {given_, 0, plan::persistent_bytes(plan) + plan.arena_bytes};
+    plan::Plan plan = training_plan(deck_, mesh_, scratch_, given_);
+    const std::int64_t bytes = plan::persistent_bytes(plan) + plan.arena_bytes;
+    return {given_, std::move(plan), 0, bytes};
   }
 
   [[noreturn]] void refuse(std::int64_t least) const {
@@ -90,48 +97,52 @@ class Chooser {
 
   /// Bytes that the limit leaves for the arena; 0: no limit.
   std::int64_t arena_limit() const {
-    if (deck_.schedule.memory_limit <= 0) return 0;
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(deck_.schedule.memory_limit) - state_bytes_);
+    if (limit_ <= 0) return 0;
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(limit_) - state_bytes_);
   }
 
   Candidate planned(const search::Schedule& schedule) const {
-    Candidate c{with(schedule), 0, 0};
-    const plan::Plan plan = training_plan(deck_, mesh_, scratch_, c.options);
-    c.seconds = plan::simulate(plan, costs_).end;
-    c.bytes = plan::persistent_bytes(plan) + plan.arena_bytes;
-    return c;
+    const passes::PipelineOptions options = with(schedule);
+    plan::Plan plan = training_plan(deck_, mesh_, scratch_, options);
+    const double seconds = plan::simulate(plan, costs_).end;
+    const std::int64_t bytes = plan::persistent_bytes(plan) + plan.arena_bytes;
+    return {options, std::move(plan), seconds, bytes};
   }
 
-  bool fits(const Candidate& c) const {
-    return deck_.schedule.memory_limit <= 0 || static_cast<double>(c.bytes) <= deck_.schedule.memory_limit;
-  }
+  bool fits(const Candidate& c) const { return limit_ <= 0 || static_cast<double>(c.bytes) <= limit_; }
 
-  passes::PipelineOptions best_of(const search::Problem& problem, const search::Schedule& by_rules) {
+  Chosen best_of(const search::Problem& problem, const search::Schedule& by_rules) {
     const auto blocks = passes::buckets_by_path(model::units(spec_of(deck_)), deck_.schedule.buckets);
     search::Schedule manual = search::unit_schedule(problem);
     manual.buckets = {blocks, blocks, blocks};
+    consider(planned(manual));
+    consider(planned(by_rules));
     search::SearchOptions options;
     if (deck_.schedule.regather == Regather::automatic) options.keep = search::Keep::choose;
-    std::vector<Candidate> candidates{planned(manual), planned(by_rules)};
+    options.live_limit = arena_limit();
     // The arena is a little larger than what is live in it: a plan that does not fit is searched again,
     // tighter.
-    options.live_limit = arena_limit();
     constexpr int attempts = 3;
     for (int i = 0; i < attempts; ++i) {
-      candidates.push_back(planned(
-          search::search(problem, costs_, options, {search::unit_schedule(problem), manual, by_rules})));
-      if (fits(candidates.back())) break;
-      options.live_limit -= candidates.back().bytes - static_cast<std::int64_t>(deck_.schedule.memory_limit);
-      if (options.live_limit <= 0) break;
+      Candidate found = planned(
+          search::search(problem, costs_, options, {search::unit_schedule(problem), manual, by_rules}));
+      const std::int64_t excess = found.bytes - static_cast<std::int64_t>(limit_);
+      const bool good = fits(found);
+      consider(std::move(found));
+      options.live_limit -= excess;
+      if (good || options.live_limit <= 0) break;
     }
-    const Candidate* best = nullptr;
-    std::int64_t least = candidates.front().bytes;
-    for (const Candidate& c : candidates) {
-      least = std::min(least, c.bytes);
-      if (fits(c) && (best == nullptr || c.seconds < best->seconds)) best = &c;
+    if (best_) return {best_->options, std::move(best_->plan)};
+    if (deck_.schedule.memory_limit > 0) refuse(smallest_->bytes);
+    return {smallest_->options, std::move(smallest_->plan)};
+  }
+
+  void consider(Candidate candidate) {
+    if (fits(candidate) && (!best_ || candidate.seconds < best_->seconds)) {
+      best_ = std::move(candidate);
+    } else if (!best_ && (!smallest_ || candidate.bytes < smallest_->bytes)) {
+      smallest_ = std::move(candidate);
     }
-    if (best == nullptr) refuse(least);
-    return best->options;
   }
 
   const Deck& deck_;
@@ -139,13 +150,16 @@ class Chooser {
   const plan::ScratchQuery& scratch_;
   const machine::CostModel& costs_;
   passes::PipelineOptions given_;
+  double limit_;  ///< bytes of a rank, the deck's or the machine's; 0: none
   std::int64_t state_bytes_ = 0;
+  std::optional<Candidate> best_;      ///< of those considered that fit
+  std::optional<Candidate> smallest_;  ///< of those considered, while none fits
 };
 
 }  // namespace
 
-passes::PipelineOptions choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                                        const machine::CostModel& costs) {
+Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                       const machine::CostModel& costs) {
   return Chooser(deck, mesh, scratch, costs).run();
 }
 

@@ -2,6 +2,7 @@
 // chosen.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/mesh.hpp"
@@ -12,11 +13,16 @@
 
 namespace weft::train {
 
+struct Chosen {
+  passes::PipelineOptions options;
+  std::optional<plan::Plan> plan;  ///< of the options, where choosing has made it
+};
+
 /// A pure function, so that all ranks choose alike. Of automatic bucketing the result is the shortest
 /// simulated step within schedule.memory_limit among the search's, the greedy and the manual plan. Throws
 /// Error(bad_input) when none fits.
-passes::PipelineOptions choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                                        const machine::CostModel& costs);
+Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                       const machine::CostModel& costs);
 
 /// One line: buckets, distances, what is kept and what is computed again.
 std::string schedule_text(const passes::PipelineOptions& options);

@@ -101,10 +101,11 @@ void Trainer::build() {
   plan::Plan train;
   std::optional<plan::Plan> evaluate;
   agree(session_.world(), [&] {
-    const passes::PipelineOptions options = choose_schedule(deck_, session_.mesh(), scratch, costs);
-    schedule_ = schedule_text(options);
-    train = training_plan(deck_, session_.mesh(), scratch, options);
-    if (valid_) evaluate = evaluation_plan(deck_, session_.mesh(), scratch, options);
+    Chosen chosen = choose_schedule(deck_, session_.mesh(), scratch, costs);
+    schedule_ = schedule_text(chosen.options);
+    train = chosen.plan ? std::move(*chosen.plan)
+                        : training_plan(deck_, session_.mesh(), scratch, chosen.options);
+    if (valid_) evaluate = evaluation_plan(deck_, session_.mesh(), scratch, chosen.options);
   });
   session_.check_same_plan(train);
   if (evaluate) session_.check_same_plan(*evaluate);

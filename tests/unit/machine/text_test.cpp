@@ -27,6 +27,7 @@ TEST(ProfileText, KeepsOddNumbersAndNames) {
   Profile p = small_profile();
   p.name = "a \"quoted\" name\\ with a line\nbreak";
   p.compute.launch_s = 0.1 + 0.2;
+  p.compute.memory_bytes = 12e9;
   p.sharing.stolen_s_per_byte = 1.0 / 3e12;
   p.collectives[0].points[0].seconds = 4.9406564584124654e-324;
   EXPECT_EQ(parse_profile(print_profile(p), "m.toml"), p) << print_profile(p);
