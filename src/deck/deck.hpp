@@ -110,11 +110,12 @@ struct ScheduleDeck {
   std::vector<std::string> recompute_ops{"rms_norm", "swiglu"};  ///< OP, OP@MODULE or @MODULE
   Regather regather = Regather::always;
   double memory_limit = 0;  ///< bytes of arena and state that a plan may take on a rank; 0: none
-  Bucketing bucketing = Bucketing::none;
+  Bucketing bucketing = Bucketing::automatic;
   std::vector<std::string> buckets{"embed", "layers.*", "head"};  ///< of module paths
-  std::int64_t prefetch = 1;                                      ///< buckets gathered ahead
-  double prefetch_bytes = 0;                                      ///< gathered ahead at most; 0: no limit
-  std::int64_t reduce_delay = 1;  ///< reductions that may begin before the memory of one is used again
+  std::int64_t prefetch = -1;  ///< buckets gathered ahead; -1: see the schema
+  double prefetch_bytes = 0;   ///< gathered ahead at most; 0: no limit
+  std::int64_t reduce_delay =
+      -1;  ///< reductions that may begin before the memory of one is used again; -1: as above
   Accumulation accumulate = Accumulation::each;
   std::string profile;  ///< a machine profile's file, "host" or "h100"; empty: the build's default
   bool operator==(const ScheduleDeck&) const = default;

@@ -148,15 +148,17 @@ constexpr std::array key_list{
                                          "Whether backward gathers parameters again (always, less "
                                          "memory) or keeps them from forward (never, less traffic). auto, "
                                          "with `bucketing` = auto: keeps those of the last layers that fit."},
-    Key{WEFT_KEY(schedule.prefetch), .range = between(0, 1024),
-        .doc = "Buckets gathered ahead of the one being computed; 0: none."},
+    Key{WEFT_KEY(schedule.prefetch), .range = between(-1, 1024),
+        .doc = "Buckets gathered ahead of the one being computed; 0: none; -1: as automatic bucketing finds "
+               "best, "
+               "otherwise 1."},
     Key{WEFT_KEY(schedule.prefetch_bytes), .range = at_least(0), .form = Form::bytes,
         .doc = "Bytes of parameters gathered ahead at most; 0: as many as `prefetch` says."},
     Key{WEFT_KEY(schedule.bucketing),
         .doc =
             "Which units share a collective: none, each has its own; manual, as `buckets` says; greedy, by "
-            "SimpleFSDP's rules; auto, with the shortest step that a search finds, which then also chooses "
-            "`prefetch` and `reduce_delay`. The last two go by `profile` and `memory_limit`."},
+            "SimpleFSDP's rules; auto, with the shortest step that a search finds, which also chooses "
+            "`prefetch` and `reduce_delay` where they are -1. The last two go by `profile` and `memory_limit`."},
     Key{WEFT_KEY(schedule.memory_limit), .range = at_least(0), .form = Form::bytes,
         .doc = "Bytes of a rank that a plan with anything automatic in it may take, state and arena; 0: no "
                "limit."},
@@ -164,9 +166,9 @@ constexpr std::array key_list{
         .doc = "Of manual: beginnings of module paths; units that match the same text share a bucket. "
                "`layers.*`: "
                "each block one, `layers.0-3`: these four blocks one, `layers.*.ffn`: each feed-forward one."},
-    Key{WEFT_KEY(schedule.reduce_delay), .range = between(0, 1024),
+    Key{WEFT_KEY(schedule.reduce_delay), .range = between(-1, 1024),
         .doc = "Collectives of its lane that may begin before the memory that one reads is used again; 0: "
-               "compute waits for each."},
+               "compute waits for each; -1: as automatic bucketing finds best, otherwise 1."},
     Key{WEFT_KEY(schedule.accumulate),
         .doc =
             "each: every microbatch's gradients are reduced, and only shards are kept. once: a rank adds up "

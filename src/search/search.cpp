@@ -86,9 +86,12 @@ class Search {
         s.buckets.*direction = by_size(share * all);
         better |= try_(s);
       }
-    for (const int prefetch : {0, 1, 2, 3, 4, 6, 8, 12, 16})
+    for (const int prefetch :
+         options_.prefetch ? std::vector<int>{} : std::vector<int>{0, 1, 2, 3, 4, 6, 8, 12, 16})
       better |= try_with(&Schedule::prefetch, prefetch);
-    for (const int delay : {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) better |= try_with(&Schedule::delay, delay);
+    for (const int delay :
+         options_.delay ? std::vector<int>{} : std::vector<int>{0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32})
+      better |= try_with(&Schedule::delay, delay);
     if (options_.keep == Keep::choose)
       for (const int eighths : {0, 1, 2, 3, 4, 5, 6, 7, 8})
         better |= try_with(&Schedule::keep_units, static_cast<int>(p_.units) * eighths / 8);

@@ -88,9 +88,9 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
   options.head_rows = deck.precision.head_rows;
   options.recompute = recompute_options(deck);
   if (deck.schedule.bucketing == Bucketing::manual) options.buckets = manual_buckets(deck);
-  options.order.prefetch = static_cast<int>(deck.schedule.prefetch);
+  options.order.prefetch = deck.schedule.prefetch < 0 ? 1 : static_cast<int>(deck.schedule.prefetch);
   options.order.prefetch_bytes = static_cast<std::int64_t>(deck.schedule.prefetch_bytes);
-  options.order.delay = static_cast<int>(deck.schedule.reduce_delay);
+  options.order.delay = deck.schedule.reduce_delay < 0 ? 1 : static_cast<int>(deck.schedule.reduce_delay);
   options.disable = deck.schedule.disable;
   passes::check_disabled(options, place_of(deck, "schedule.disable"));
   return options;

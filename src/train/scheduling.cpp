@@ -38,7 +38,9 @@ class Chooser {
     if (deck_.schedule.recompute == Recompute::budget) fit_by_recomputing();
     if (!searched) return {given_, std::nullopt};
     const search::Problem problem = read_problem();
-    const search::Schedule by_rules = search::greedy(problem, costs_, arena_limit());
+    search::Schedule by_rules = search::greedy(problem, costs_, arena_limit());
+    by_rules.prefetch = given_.order.prefetch;
+    by_rules.delay = given_.order.delay;
     if (!automatic) return {with(by_rules), std::nullopt};
     return best_of(problem, by_rules);
   }
@@ -113,19 +115,23 @@ class Chooser {
 
   Chosen best_of(const search::Problem& problem, const search::Schedule& by_rules) {
     const auto blocks = passes::buckets_by_path(model::units(spec_of(deck_)), deck_.schedule.buckets);
-    search::Schedule manual = search::unit_schedule(problem);
+    search::Schedule units = search::unit_schedule(problem);
+    units.prefetch = by_rules.prefetch;
+    units.delay = by_rules.delay;
+    search::Schedule manual = units;
     manual.buckets = {blocks, blocks, blocks};
     consider(planned(manual));
     consider(planned(by_rules));
     search::SearchOptions options;
+    if (deck_.schedule.prefetch >= 0) options.prefetch = given_.order.prefetch;
+    if (deck_.schedule.reduce_delay >= 0) options.delay = given_.order.delay;
     if (deck_.schedule.regather == Regather::automatic) options.keep = search::Keep::choose;
     options.live_limit = arena_limit();
     // The arena is a little larger than what is live in it: a plan that does not fit is searched again,
     // tighter.
     constexpr int attempts = 3;
     for (int i = 0; i < attempts; ++i) {
-      Candidate found = planned(
-          search::search(problem, costs_, options, {search::unit_schedule(problem), manual, by_rules}));
+      Candidate found = planned(search::search(problem, costs_, options, {units, manual, by_rules}));
       const std::int64_t excess = found.bytes - static_cast<std::int64_t>(limit_);
       const bool good = fits(found);
       consider(std::move(found));

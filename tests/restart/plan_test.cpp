@@ -34,14 +34,14 @@ TEST_F(PlanCommand, IsThePlanOfTheRun) {
 
 /// fsdp: six rounds gather six units forward and the four of the layers backward, and reduce six gradients.
 TEST_F(PlanCommand, CountsTheCollectives) {
-  const Ended fsdp = plan({"--world", "2"});
+  const Ended fsdp = plan({"--world", "2", "--set", "schedule.bucketing=none"});
   EXPECT_EQ(number_after(fsdp.out, "forward all_gather f32"), 36);
   EXPECT_EQ(number_after(fsdp.out, "backward all_gather f32"), 24);
   EXPECT_EQ(number_after(fsdp.out, "reduce_scatter f32"), 36);
   const Ended alone = plan({"--world", "1"});
   EXPECT_EQ(alone.out.find("all_gather"), std::string::npos) << alone.out;
   // Twelve ranks have a round each, and a sixth of the master weights.
-  const Ended twelve = plan({"--world", "12"});
+  const Ended twelve = plan({"--world", "12", "--set", "schedule.bucketing=none"});
   EXPECT_EQ(number_after(twelve.out, "reduce_scatter f32"), 6);
   EXPECT_LT(number_after(twelve.out, "\n  master "), 0.2 * number_after(fsdp.out, "\n  master "));
 }
@@ -68,7 +68,7 @@ TEST_F(PlanCommand, DumpAndDiffShowAPass) {
 }
 
 TEST_F(PlanCommand, AfterTheMemoryPassAreAddressesAndWaits) {
-  const Ended planned = plan({"--world", "2", "--dump-after=memory"});
+  const Ended planned = plan({"--world", "2", "--dump-after=memory", "--set", "schedule.bucketing=none"});
   EXPECT_STATUS(planned, 0);
   for (const char* part : {"\ngather 1: all_gather embed %", " <- %", "[arena 0..", "[master.embed 0..",
                            " after gather 1", "\nreduce 1: reduce_scatter "})
@@ -83,7 +83,7 @@ TEST_F(PlanCommand, UnknownPassesAndRanksAreNamed) {
     EXPECT_EQ(
         ended
             .lines("weft: error: no such pass: 'shrad' (this plan runs autodiff, update, head, precision, "
-                   "shard, order, memory)")
+                   "shard, bucket, order, memory)")
             .size(),
         1U)
         << ended.err;
