@@ -8,8 +8,8 @@
 namespace weft::plan {
 
 /// Sets each buffer's offset so that buffers held at the same time do not overlap; returns the arena's size.
-/// Tries program order, and the largest, the longest held and the largest area first (greedy by size:
-/// Pisarchyk & Lee, 2020); keeps the smallest arena.
+/// Tries sweeps in program order, then the largest buffers first; stops at half a percent above live_peak(),
+/// and keeps the smallest arena. A pure function: the same on all ranks and machines.
 std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse);
 
 /// The largest sum of the buffers held at one place: a lower bound of every arena.

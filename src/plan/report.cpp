@@ -6,6 +6,7 @@
 #include <array>
 
 #include "ops/cost.hpp"
+#include "plan/kept.hpp"
 #include "plan/offsets.hpp"
 
 namespace weft::plan {
@@ -121,6 +122,31 @@ void print_memory(const Plan& plan, const ReportOptions& options, std::string& t
   }
 }
 
+std::string names_of(const std::vector<KeptValue>& values) {
+  std::string text;
+  for (const KeptValue& v : values) text += (text.empty() ? "" : ", ") + v.name;
+  return text;
+}
+
+void print_kept(const Plan& plan, std::string& text) {
+  const auto row = [&](const std::string& name, int count, std::int64_t bytes, const std::string& values) {
+    text += fmt::format("  {:<36} {:>7} {:>14} {:>14}   {}\n", name, count, bytes_text(bytes / count),
+                        bytes_text(bytes), values);
+  };
+  std::int64_t all = 0;
+  text += fmt::format("\n{:<38} {:>7} {:>14} {:>14}   values\n", "kept from forward for backward", "count",
+                      "each", "in all");
+  const std::vector<KeptKind> kinds = kept_for_backward(plan.graph);
+  for (const KeptKind& kind : kinds) {
+    if (!kind.kept.empty()) row(kind.module, kind.modules, kind.kept_bytes(), names_of(kind.kept));
+    all += kind.kept_bytes();
+  }
+  text += fmt::format("  {:<36} {:>7} {:>14} {:>14}\n", "all, of a microbatch", "", "", bytes_text(all));
+  for (const KeptKind& kind : kinds)
+    if (!kind.computed.empty())
+      row(kind.module + ", computed again", kind.modules, kind.computed_bytes(), names_of(kind.computed));
+}
+
 std::string place_text(const Plan& plan, const Location& location) {
   const std::string space =
       location.space == Location::Space::arena ? "arena" : plan.graph.storage(location.storage).name;
@@ -161,6 +187,7 @@ std::string report(const Plan& plan, const ReportOptions& options) {
   print_units(plan, text);
   print_collectives(plan, text);
   print_memory(plan, options, text);
+  print_kept(plan, text);
   return text;
 }
 

@@ -1,5 +1,5 @@
 // What `weft plan` prints: nodes, units, collectives with bytes, and the memory table with its largest
-// holders.
+// holders and what forward keeps for backward.
 #pragma once
 
 #include <map>

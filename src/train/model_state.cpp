@@ -34,6 +34,9 @@ std::pair<std::int64_t, std::int64_t> overlap(const Parameter& p, std::int64_t b
   return {std::max(begin, p.offset), std::min(begin + count, p.offset + element_count(p.shape))};
 }
 
+/// Elements of the initial state that are on the host at a time.
+constexpr std::int64_t drawn_at_once = 1 << 18;
+
 /// Draws elements [begin, end) of one parameter.
 void draw(const Parameter& p, std::int64_t begin, std::int64_t end, const RandomStream& stream, double std,
           float* out) {
@@ -72,19 +75,23 @@ ModelState::ModelState(Session& session, const plan::Plan& plan)
 void ModelState::initialize(std::uint64_t seed, double std) {
   const auto layers = static_cast<double>(
       std::count_if(units_.begin(), units_.end(), [](const Unit& u) { return ends_with(u.path, "attn"); }));
-  for (const Vector& v : vectors_) {
-    std::vector<float> host(static_cast<std::size_t>(v.count), 0.0F);
-    if (v.role == ckpt::Role::master)
-      for (const Parameter& p : units_[v.unit].parameters) {
-        const auto [begin, end] = overlap(p, v.begin, v.count);
-        if (begin >= end) continue;
-        const bool into_residual = ends_with(p.path, "wo") || ends_with(p.path, "w2");
-        const double scale = into_residual ? std / std::sqrt(2 * layers) : std;
-        draw(p, begin - p.offset, end - p.offset, RandomStream(seed, p.path), scale,
-             host.data() + (begin - v.begin));
-      }
-    kernels::copy_to_device(session_.space(), v.device, host.data(), host.size() * sizeof(float));
-  }
+  std::vector<float> host;
+  for (const Vector& v : vectors_)
+    for (std::int64_t at = v.begin; at < v.begin + v.count; at += drawn_at_once) {
+      const std::int64_t n = std::min(drawn_at_once, v.begin + v.count - at);
+      host.assign(static_cast<std::size_t>(n), 0.0F);
+      if (v.role == ckpt::Role::master)
+        for (const Parameter& p : units_[v.unit].parameters) {
+          const auto [begin, end] = overlap(p, at, n);
+          if (begin >= end) continue;
+          const bool into_residual = ends_with(p.path, "wo") || ends_with(p.path, "w2");
+          const double scale = into_residual ? std / std::sqrt(2 * layers) : std;
+          draw(p, begin - p.offset, end - p.offset, RandomStream(seed, p.path), scale,
+               host.data() + (begin - at));
+        }
+      kernels::copy_to_device(session_.space(), v.device + (at - v.begin) * 4, host.data(),
+                              host.size() * sizeof(float));
+    }
   publish();
 }
 
@@ -196,7 +203,13 @@ std::int64_t ModelState::own_bytes() const {
 }
 
 void ModelState::restore(const std::function<void(std::span<ckpt::StateSlice>)>& fill) {
-  for (const Vector& v : vectors_) {  // one vector at a time: the extra host memory is one unit's
+  for (const Vector& v : vectors_) {
+    if (kernels::device_is_host() && v.dtype == DType::f32) {
+      ckpt::StateSlice slice = slice_of(v, v.begin, v.count, v.device);
+      fill({&slice, 1});
+      continue;
+    }
+    // One vector at a time: the extra host memory is one unit's.
     std::vector<std::byte> host(static_cast<std::size_t>(v.count) * sizeof(float));
     ckpt::StateSlice slice = slice_of(v, v.begin, v.count, host.data());
     fill({&slice, 1});

@@ -1,0 +1,29 @@
+// Two ways to lay out buffers in one arena; offsets.hpp chooses among their results.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace weft::plan::detail {
+
+/// How sweep() chooses a gap.
+struct SweepRule {
+  enum class Gap : std::uint8_t { tightest, outermost } gap = Gap::tightest;
+  /// Buffers held for fewer places than this go to the arena's far end, below `cap`; the others to its start.
+  std::int64_t short_below = 0;
+  std::int64_t cap = 0;
+};
+
+/// Places the buffers in program order, each in a gap between those held at that time. Takes a few
+/// milliseconds for 30,000 buffers. Returns the arena's size.
+std::int64_t sweep(std::vector<Buffer>& buffers, const SweepRule& rule);
+
+/// Places the buffers in `order`, each as low as the buffers placed before it and held at the same time
+/// allow. Returns the arena's size; nothing when it takes more than `work` comparisons.
+std::optional<std::int64_t> greedy(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order,
+                                   std::int64_t work);
+
+}  // namespace weft::plan::detail
