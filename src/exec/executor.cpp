@@ -8,13 +8,6 @@
 #include "kernels/region.hpp"
 
 namespace weft::exec {
-namespace {
-
-double busy(const comm::Channel* channel) {
-  return channel == nullptr ? 0 : channel->busy_seconds();
-}
-
-}  // namespace
 
 Executor::Executor(plan::Plan plan, const Device& device, Memory& memory, int rank)
     : plan_(std::move(plan)), device_(device), memory_(memory), rank_(rank) {
@@ -53,9 +46,13 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
   const plan::Instruction& instruction = *bound.instruction;
   const ir::Node& node = plan_.graph.node(instruction.node);
   if (mode == Run::full && !instruction.waits.empty()) {
-    const double before = seconds_now();
-    for (const plan::Wait& wait : instruction.waits) device_.compute.wait(event_of(wait.lane, wait.sequence));
-    waiting_ += seconds_now() - before;
+    double before = seconds_now();
+    for (const plan::Wait& wait : instruction.waits) {
+      device_.compute.wait(event_of(wait.lane, wait.sequence));
+      const double now = seconds_now();
+      times_.exposed[static_cast<std::size_t>(wait.lane)] += now - before;
+      before = now;
+    }
   }
   Span span;
   if (trace != nullptr) {
@@ -109,12 +106,32 @@ void Executor::record_collectives(Trace& trace) {
     }
 }
 
+void Executor::wait_for_the_lanes() {
+  double before = seconds_now();
+  for (const Lane lane : {Lane::gather, Lane::reduce}) {
+    const auto& events = events_[static_cast<std::size_t>(lane)];
+    if (events.empty()) continue;
+    comm::sync(events.back());
+    const double now = seconds_now();
+    times_.exposed[static_cast<std::size_t>(lane)] += now - before;
+    before = now;
+  }
+}
+
+/// Channels count from their opening: what they say after a run less what they said before it.
+void Executor::add_channel(const comm::Channel* channel, int sign) {
+  if (channel == nullptr) return;
+  const auto lane = static_cast<std::size_t>(channel->lane());
+  times_.under_way[lane] += sign * channel->busy_seconds();
+  times_.sent[lane] += static_cast<std::uint64_t>(sign) * channel->bytes_sent();
+}
+
 Times Executor::run(Run mode, Trace* trace, Tap* tap) {
   if (trace != nullptr && !trace->on()) trace = nullptr;
   if (trace != nullptr && device_.log != nullptr) device_.log->start();
   const double start = seconds_now();
-  const double busy_before = busy(device_.gather) + busy(device_.reduce);
-  waiting_ = 0;
+  times_ = {};
+  for (const comm::Channel* channel : {device_.gather, device_.reduce}) add_channel(channel, -1);
   if (mode != Run::full) tap = nullptr;  // the values are wrong then
   if (tap != nullptr) tap->start(locate_);
   for (const Bound& bound : bound_) {
@@ -126,16 +143,11 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap) {
     if (tap != nullptr) show(bound, *tap);
   }
   device_.compute.finish();
-  if (mode == Run::full)
-    for (const Lane lane : {Lane::gather, Lane::reduce})
-      if (const auto& events = events_[static_cast<std::size_t>(lane)]; !events.empty())
-        comm::sync(events.back());
-  Times times;
-  times.step = seconds_now() - start;
-  times.waiting = waiting_;
-  times.comm = busy(device_.gather) + busy(device_.reduce) - busy_before;
+  if (mode == Run::full) wait_for_the_lanes();
+  times_.step = seconds_now() - start;
+  for (const comm::Channel* channel : {device_.gather, device_.reduce}) add_channel(channel, 1);
   if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);
-  return times;
+  return times_;
 }
 
 }  // namespace weft::exec

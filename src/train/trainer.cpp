@@ -21,6 +21,7 @@
 #include "train/preflight.hpp"
 #include "train/programs.hpp"
 #include "train/scheduling.hpp"
+#include "train/slowest_rank.hpp"
 
 namespace weft::train {
 namespace {
@@ -64,7 +65,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   agree(world, [&] {  // not before all that may refuse the deck: the directory may be another run's
     if (world.rank() == 0) make_run_directory(deck_);
   });
-  report_ = std::make_unique<Report>(deck_, world.rank(), resumed_at_);
+  report_ = std::make_unique<Report>(deck_, world.rank(), resumed_at_, about_);
   report_->note(fmt::format(
       "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB "
       "a rank",
@@ -102,6 +103,8 @@ void Trainer::build() {
   agree(session_.world(), [&] {
     const passes::PipelineOptions options = choose_schedule(deck_, session_.mesh(), scratch, costs);
     train = training_plan(deck_, session_.mesh(), scratch, options);
+    about_ = {session_.ranks(), 0, planned_step(train, costs),
+              fmt::format("{} ({})", profile_source(deck_), costs.profile().name)};
     if (valid_) evaluate = evaluation_plan(deck_, session_.mesh(), scratch, options);
   });
   session_.check_same_plan(train);
@@ -136,7 +139,7 @@ void Trainer::measure_compute_only() {
     s = train_->run(exec::Run::compute_only).step;
   }
   std::sort(seconds.begin(), seconds.end());
-  compute_only_s_ = seconds[1];
+  about_.compute_only_s = seconds[1];
 }
 
 std::string Trainer::initialise_or_resume() {
@@ -220,28 +223,16 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<double, 2> totals{};  // sum of the losses, token count
   kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
-  // A stream's waits are not seen by the host: there the compute is that of the compute-only step.
-  const bool waits_seen = kernels::device_is_host() || session_.ranks() == 1;
-  const double compute = waits_seen ? times.step - times.waiting : compute_only_s_;
-  const double exposed = session_.ranks() > 1 ? std::max(0.0, times.step - compute_only_s_) : 0.0;
-  std::array<double, 5> slowest{step_seconds, compute, times.comm, exposed,
-                                static_cast<double>(memory_usage().rss_bytes)};
-  session_.world().all_reduce_max(slowest);
-  StepMetrics m;
+  StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s);
   m.step = step_;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
   m.lr = learning_rate(schedule_of(deck_), step_ - 1);
   m.tokens = static_cast<std::int64_t>(totals[1]);
-  m.step_s = slowest[0];
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
-  m.compute_s = slowest[1];
-  m.comm_s = slowest[2];
-  m.exposed_comm_s = slowest[3];
   m.mfu = mfu(m.tokens_per_s, flops_per_token_, 1e12 * deck_.log.peak_tflops * session_.ranks());
   m.arena_peak_bytes = plan().arena_bytes;
   m.persistent_bytes = persistent_bytes_;
-  m.rss_bytes = static_cast<std::int64_t>(slowest[4]);
   if (hashes_after(step_)) m.state_hash = state_->hash();
   tokens_ += m.tokens;
   return m;

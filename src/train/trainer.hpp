@@ -76,7 +76,7 @@ class Trainer {
   std::int64_t tokens_ = 0;
   std::int64_t saved_step_ = -1;
   std::int64_t persistent_bytes_ = 0;
-  double compute_only_s_ = 0;
+  Summary::About about_;  ///< what the plan and the compute-only step say of a step
   double flops_per_token_ = 0;
   double start_ = 0;
   /// Seconds of the longest of each so far, on any rank.

@@ -20,7 +20,8 @@ class Record : public Workspace {};
 TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
   const std::set<std::string> interface {
     "kind", "step", "loss", "grad_norm", "lr", "tokens", "tokens_per_s", "step_s", "compute_s", "comm_s",
-        "exposed_comm_s", "mfu", "arena_peak_bytes", "persistent_bytes", "rss_bytes"
+        "exposed_comm_s", "exposed_gather_s", "exposed_reduce_s", "gather_s", "reduce_s", "sent_bytes", "mfu",
+        "arena_peak_bytes", "persistent_bytes", "rss_bytes"
   };
   EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=6", "debug.hash_every=3", "log.every=4",
                                              "log.peak_tflops=1.0"}))),
@@ -36,7 +37,9 @@ TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
     if (!is_valid && line.at("step").get<int>() % 3 == 0) expected.insert("state_hash");
     EXPECT_EQ(fields(line), expected);
     EXPECT_EQ(line.at("kind"), is_valid ? "valid" : "train");
-    for (const char* unknown : {"grad_norm", "lr", "compute_s", "comm_s", "exposed_comm_s", "mfu"})
+    for (const char* unknown :
+         {"grad_norm", "lr", "compute_s", "comm_s", "exposed_comm_s", "exposed_gather_s", "exposed_reduce_s",
+          "gather_s", "reduce_s", "sent_bytes", "mfu"})
       EXPECT_EQ(line.at(unknown).is_null(), is_valid) << unknown;
     for (const char* positive :
          {"loss", "tokens", "tokens_per_s", "step_s", "arena_peak_bytes", "persistent_bytes", "rss_bytes"})
@@ -44,8 +47,43 @@ TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
     if (is_valid) continue;
     EXPECT_LE(line.at("tokens"), 12 * 24);
     EXPECT_GE(line.at("step_s").get<double>(), line.at("exposed_comm_s").get<double>());
+    EXPECT_GE(line.at("step_s").get<double>(), line.at("exposed_gather_s").get<double>());
+    EXPECT_GE(line.at("step_s").get<double>(), line.at("exposed_reduce_s").get<double>());
   }
   EXPECT_EQ(valid, 2);  // at step 5, and at the end
+}
+
+/// What stands in the log after the last progress line, from the summary's head on.
+std::string summary_of(const std::string& run_dir) {
+  const std::string log = read_file(run_dir + "/log.txt");
+  const auto at = log.rfind("median of ");
+  return at == std::string::npos ? "no summary in\n" + log : log.substr(at);
+}
+
+TEST_F(Record, ARunEndsWithItsSummary) {
+  const std::vector<std::string> of_lanes{
+      "compute-only step", "stolen by communication", "gather lane",
+      "reduce lane",       "exposed gathers",         "exposed reductions",
+      "bound: max",        "sent by a rank",          "rate while under way"};
+  for (const int ranks : {1, 2}) {
+    SCOPED_TRACE(ranks);
+    const std::string name = "run" + std::to_string(ranks);
+    const Ended ended = run(weft_on(ranks, train(name, {"run.steps=5"})));
+    EXPECT_STATUS(ended, 0);
+    const std::string summary = summary_of(run_dir(name));
+    EXPECT_TRUE(summary.starts_with("median of 4 steps")) << summary;
+    for (const char* part : {"  step ", "compute lane, busy", "idle and other", "memory of a rank",
+                             "planned with the machine profile: defaults ("})
+      EXPECT_NE(summary.find(part), std::string::npos) << part << " is not in\n" << summary;
+    for (const auto& part : of_lanes)
+      EXPECT_EQ(summary.find(part) != std::string::npos, ranks == 2) << part << "\n" << summary;
+    EXPECT_NE(ended.err.find("median of 4 steps"), std::string::npos) << "the terminal shows it, too";
+  }
+}
+
+TEST_F(Record, ARunThatIsOutOfTimeHasASummary) {
+  EXPECT_STATUS(run(weft_on(1, train("run", {"run.steps=1000000", "run.walltime=1s"}))), 75);
+  EXPECT_TRUE(summary_of(run_dir("run")).starts_with("median of "));
 }
 
 /// By rank and lane: what ran, and where it stood in the model.
