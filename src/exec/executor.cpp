@@ -1,5 +1,6 @@
 #include "exec/executor.hpp"
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
@@ -59,6 +60,7 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
     span.name = name_of(node.op);
     span.category = name_of(node.phase);
     span.path = node.module;
+    span.phase = span.category;
     span.start_ns = Trace::now_ns();
   }
   {
@@ -90,20 +92,31 @@ void Executor::show(const Bound& bound, Tap& tap) {
 }
 
 void Executor::record_collectives(Trace& trace) {
-  for (const comm::Record& record : device_.log->stop())
-    for (const Bound& bound : bound_) {
-      const plan::Instruction& i = *bound.instruction;
-      if (i.lane != record.lane || i.lane == Lane::compute) continue;
-      // The members of a collective have numbers in a row; the event is the last one's.
-      const ir::Node& node = plan_.graph.node(i.node);
-      const std::uint64_t last = event_of(i.lane, i.sequence).value;
-      if (record.sequence > last || record.sequence + node.outputs.size() <= last) continue;
-      const ir::Value& member =
-          plan_.graph.value(node.outputs[node.outputs.size() - 1 - (last - record.sequence)]);
-      Span span{name_of(node.op), "comm", member.name, record.start_ns, record.end_ns};
-      span.bytes = static_cast<std::int64_t>(record.bytes);
-      trace.record(i.lane, span);
-    }
+  std::array<std::vector<const plan::Instruction*>, lane_count> of_lane;
+  for (const Bound& bound : bound_)
+    of_lane[static_cast<std::size_t>(bound.instruction->lane)].push_back(bound.instruction);
+  for (const comm::Record& record : device_.log->stop()) {
+    // The members of a collective have numbers in a row; the event is the last one's.
+    const auto lane = static_cast<std::size_t>(record.lane);
+    const auto& events = events_[lane];
+    const auto event = std::lower_bound(events.begin(), events.end(), record.sequence,
+                                        [](const comm::Event& e, std::uint64_t s) { return e.value < s; });
+    if (event == events.end()) continue;
+    const plan::Instruction& i = *of_lane[lane][static_cast<std::size_t>(event - events.begin())];
+    const ir::Node& node = plan_.graph.node(i.node);
+    const std::uint64_t behind = event->value - record.sequence;
+    if (behind >= node.outputs.size()) continue;
+    const ir::Value& member = plan_.graph.value(node.outputs[node.outputs.size() - 1 - behind]);
+    Span span{name_of(node.op), "comm", node.module};
+    if (member.unit.valid()) span.path = plan_.graph.unit(member.unit).path;
+    span.phase = name_of(node.phase);
+    span.value = member.name;
+    span.start_ns = record.start_ns;
+    span.end_ns = record.end_ns;
+    span.bytes = static_cast<std::int64_t>(record.bytes);
+    span.bucket = static_cast<std::int64_t>(i.sequence);
+    trace.record(record.lane, span);
+  }
 }
 
 void Executor::wait_for_the_lanes() {

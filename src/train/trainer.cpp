@@ -26,6 +26,9 @@
 namespace weft::train {
 namespace {
 
+/// Of the trace: what is done beside the plan's instructions.
+constexpr exec::TraceRow host_row(lane_count);
+
 Schedule schedule_of(const Deck& deck) {
   const OptimizerDeck& o = deck.optimizer;
   Schedule s;
@@ -191,27 +194,33 @@ void Trainer::upload_inputs() {
   }
 }
 
-void Trainer::write_trace(const exec::Trace& trace) {
+void Trainer::start_trace() {
+  trace_ = exec::Trace(plan().instructions.size(), {"host"});
+  trace_.set_step(step_ + 1);
+  session_.world().barrier();
+  trace_.set_origin(exec::Trace::now_ns());
+}
+
+void Trainer::write_trace() {
+  if (!trace_.on()) return;
   const auto all =
-      session_.world().gather_strings(trace.events(session_.world().rank(), session_.world().host()));
+      session_.world().gather_strings(trace_.events(session_.world().rank(), session_.world().host()));
   if (session_.world().rank() == 0) exec::write_trace(deck_.run.dir + "/trace.json", all);
+  trace_ = {};
 }
 
 StepMetrics Trainer::train_step() {
-  exec::Trace trace;  // off, but for the step that the deck names
-  if (step_ + 1 == deck_.log.trace_step) {
-    trace = exec::Trace(plan().instructions.size());
-    session_.world().barrier();
-    trace.set_origin(exec::Trace::now_ns());
-  }
+  if (step_ + 1 == deck_.log.trace_step) start_trace();
   const double start = seconds_now();
-  upload_inputs();
-  upload_step_block();
+  {
+    const exec::TraceScope scope(trace_, host_row, {.name = "inputs", .category = "host"});
+    upload_inputs();
+    upload_step_block();
+  }
   ValueHashes* const tap = hashes_after(step_ + 1) ? hashes_.get() : nullptr;
-  const exec::Times times = train_->run(exec::Run::full, &trace, tap);
+  const exec::Times times = train_->run(exec::Run::full, &trace_, tap);
   const double seconds = seconds_now() - start;
   ++step_;
-  if (trace.on()) write_trace(trace);
   if (tap != nullptr) report_->hashes(tap->finish(step_));
   return collect(times, seconds);
 }
@@ -240,6 +249,7 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
 
 std::optional<StepMetrics> Trainer::validate() {
   if (!validation_) return std::nullopt;
+  const exec::TraceScope scope(trace_, host_row, {.name = "validation", .category = "host"});
   const ValidationResult result = validation_->run();
   std::array<double, 2> largest{result.seconds, static_cast<double>(memory_usage().rss_bytes)};
   session_.world().all_reduce_max(largest);
@@ -259,6 +269,7 @@ std::optional<StepMetrics> Trainer::validate() {
 
 bool Trainer::save() {
   if (saved_step_ == step_) return true;
+  const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
   const double start = seconds_now();
   const ckpt::SaveReport report = save_checkpoint(deck_, session_, *state_, step_, tokens_);
   if (report.ok) {
@@ -344,6 +355,7 @@ Outcome Trainer::run() {
         report_->validation(*valid);
       }
     if (saves_after(step_)) save();
+    write_trace();
     if (step_ < deck_.run.steps && out_of_time()) {
       if (!save()) fail_unsaved();
       report_->note(fmt::format(

@@ -50,7 +50,9 @@ class Trainer {
   void upload_step_block();
   void upload_inputs();
   StepMetrics collect(const exec::Times& times, double step_seconds);
-  void write_trace(const exec::Trace& trace);
+  void start_trace();
+  /// Of the step that the deck names, with what follows it; else nothing.
+  void write_trace();
   /// False when the checkpoint is not there; on all ranks alike, and after a warning.
   bool save();
   [[noreturn]] void fail_unsaved() const;
@@ -71,6 +73,7 @@ class Trainer {
   std::unique_ptr<Validation> validation_;
   std::unique_ptr<ValueHashes> hashes_;  ///< with debug.hash_every
   std::unique_ptr<Report> report_;
+  exec::Trace trace_;  ///< on in the step that the deck names, until it is written
   std::optional<std::int64_t> resumed_at_;
   std::int64_t step_ = 0;  ///< optimizer steps done
   std::int64_t tokens_ = 0;

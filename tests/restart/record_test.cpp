@@ -90,6 +90,8 @@ TEST_F(Record, ARunThatIsOutOfTimeHasASummary) {
 struct Rows {
   std::map<std::pair<int, std::string>, std::multiset<std::string>> spans;
   std::set<std::string> paths;
+  std::map<std::string, std::map<int, int>> buckets;  ///< rank 0's: by lane and number, the members
+  double sent = 0;                                    ///< by rank 0
 };
 
 Rows rows_of(const json& trace, double step_us) {
@@ -100,22 +102,39 @@ Rows rows_of(const json& trace, double step_us) {
       names[{event.at("pid"), event.at("tid")}] = event.at("args").at("name");
   for (const auto& event : trace.at("traceEvents")) {
     if (event.at("ph") != "X") continue;
-    rows.spans[{event.at("pid"), names.at({event.at("pid"), event.at("tid")})}].insert(event.at("name"));
-    rows.paths.insert(event.at("args").value("path", "none"));
+    const std::string& row = names.at({event.at("pid"), event.at("tid")});
+    const json& args = event.at("args");
+    rows.spans[{event.at("pid"), row}].insert(event.at("name"));
     EXPECT_GE(event.at("ts"), 0) << event;
     EXPECT_GE(event.at("dur"), 0) << event;
+    EXPECT_EQ(args.at("step"), 3) << event;
+    EXPECT_EQ(args.contains("bytes"), event.at("cat") == "comm") << event;
+    if (event.at("cat") == "comm" && event.at("pid") == 0) {
+      ++rows.buckets[row][args.at("bucket").get<int>()];
+      rows.sent += args.at("bytes").get<double>();
+      EXPECT_FALSE(args.at("value").get<std::string>().empty()) << event;
+    }
+    if (row == "host") continue;  // not in the step
+    rows.paths.insert(args.value("path", "none"));
+    EXPECT_TRUE((std::set<std::string>{"forward", "backward", "update"}).contains(args.at("phase"))) << event;
     EXPECT_LE(event.at("ts").get<double>() + event.at("dur").get<double>(), step_us) << event;
   }
   return rows;
 }
 
 TEST_F(Record, TraceHasARowALaneAndASpanAnInstruction) {
-  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=4", "log.trace_step=3"}))), 0);
-  const double step_us = 1e6 * metrics(run_dir("run")).at(2).at("step_s").get<double>();
+  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=4", "log.trace_step=3", "data.valid_every=3",
+                                             "checkpoint.every=3"}))),
+                0);
+  const json step = metrics(run_dir("run")).at(2);
+  const double step_us = 1e6 * step.at("step_s").get<double>();
   const Rows rows = rows_of(json::parse(read_file(run_dir("run") + "/trace.json")), step_us);
-  ASSERT_EQ(rows.spans.size(), 6U);
+  ASSERT_EQ(rows.spans.size(), 8U);
+  EXPECT_EQ(rows.sent, step.at("sent_bytes"));
   for (const int rank : {0, 1}) {
     SCOPED_TRACE(rank);
+    EXPECT_EQ(rows.spans.at({rank, "host"}),
+              (std::multiset<std::string>{"inputs", "validation", "checkpoint"}));
     const auto& compute = rows.spans.at({rank, "compute"});
     EXPECT_EQ(compute.count("attention"), 2U * 6);  // layers x rounds
     EXPECT_EQ(compute.count("attention_grad"), 2U * 6);
@@ -126,6 +145,18 @@ TEST_F(Record, TraceHasARowALaneAndASpanAnInstruction) {
   for (const char* path : {"embed", "layers.0.attn", "layers.0.ffn", "layers.1.attn", "layers.1.ffn", "head"})
     EXPECT_TRUE(rows.paths.contains(path)) << path;
   EXPECT_FALSE(rows.paths.contains("none")) << "a span without a module path";
+}
+
+TEST_F(Record, TraceTellsWhichCollectivesAreABucket) {
+  EXPECT_STATUS(
+      run(weft_on(2, train("run", {"run.steps=3", "log.trace_step=3", "schedule.bucketing=\"manual\"",
+                                   "schedule.buckets=[\"layers.*\"]"}))),
+      0);
+  const Rows rows = rows_of(json::parse(read_file(run_dir("run") + "/trace.json")), 1e9);
+  int blocks = 0;
+  for (const auto& [number, members] : rows.buckets.at("reduce")) blocks += members == 2;
+  EXPECT_EQ(blocks, 2 * 6) << "attention and feed-forward of a layer, in each round";
+  EXPECT_EQ(rows.spans.at({0, "reduce"}).count("reduce_scatter"), 36U);
 }
 
 TEST_F(Record, NoTraceUnlessAsked) {
