@@ -205,7 +205,8 @@ class Picture {
     label(left, memory_top - 8, "memory of a rank");
     double step = 1;
     while (highest_ / step > 7) step *= 2;
-    for (double bytes = 0; bytes <= highest_; bytes += step) {
+    for (int i = 0; i * step <= highest_; ++i) {
+      const double bytes = i * step;
       line(left - 5, y(bytes), left, y(bytes));
       label(left - 8, y(bytes) + 4, bytes_text(static_cast<std::int64_t>(bytes)), Anchor::end);
     }

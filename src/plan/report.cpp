@@ -12,7 +12,6 @@ namespace weft::plan {
 namespace {
 
 using ir::Node;
-using ir::Op;
 
 void print_head(const Plan& plan, std::string& text) {
   const ir::Graph& graph = plan.graph;

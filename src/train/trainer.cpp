@@ -41,17 +41,6 @@ Schedule schedule_of(const Deck& deck) {
   return s;
 }
 
-ModelSize model_size(const Deck& deck) {
-  ModelSize size;
-  size.parameters = parameter_count(deck.model);
-  size.embedding_parameters = deck.model.tie_embeddings ? 0 : deck.model.vocab * deck.model.dim;
-  size.layers = deck.model.layers;
-  size.heads = deck.model.heads;
-  size.head_dim = deck.model.dim / deck.model.heads;
-  size.seq = deck.data.seq;
-  return size;
-}
-
 }  // namespace
 
 Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches)
