@@ -4,6 +4,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
+
 #include "base/check.hpp"
 
 namespace weft::log {
@@ -12,11 +14,18 @@ namespace {
 int g_rank = 0;
 std::shared_ptr<spdlog::sinks::sink> g_file;
 
+/// A full disk costs lines of the log and one warning, not the run. `why` names the file.
+void file_failed(const std::string& why) {
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true)) write_warn(why + "; the run goes on without these lines of its log");
+}
+
 spdlog::logger& logger() {
   static spdlog::logger instance = [] {
     spdlog::logger l("weft", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     l.set_pattern("%v");
     l.flush_on(spdlog::level::info);
+    l.set_error_handler(file_failed);
     return l;
   }();
   return instance;
@@ -41,8 +50,12 @@ void add_file(const std::string& path) {
 
 void record(const std::string& line) {
   if (!g_file) return;
-  g_file->log(spdlog::details::log_msg("weft", spdlog::level::info, line));
-  g_file->flush();
+  try {
+    g_file->log(spdlog::details::log_msg("weft", spdlog::level::info, line));
+    g_file->flush();
+  } catch (const spdlog::spdlog_ex& e) {
+    file_failed(e.what());
+  }
 }
 
 void write_info(const std::string& line) {

@@ -10,7 +10,7 @@ namespace weft::log {
 /// Call once after MPI is up. Ranks other than 0 drop `info` lines; warnings and errors carry the rank.
 void set_rank(int rank);
 /// Also write every line of this rank to `path` (appending). Throws Error(bad_input) when it cannot be
-/// opened.
+/// opened; what cannot be written later costs one warning.
 void add_file(const std::string& path);
 
 /// To the file of add_file only: what the progress display has shown already.

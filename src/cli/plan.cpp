@@ -3,10 +3,12 @@
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
+#include "data/atomic_file.hpp"
 #include "exec/scratch.hpp"
 #include "ir/text.hpp"
 #include "kernels/space.hpp"
 #include "machine/predict.hpp"
+#include "plan/picture.hpp"
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
 #include "train/machine_profile.hpp"
@@ -21,6 +23,7 @@ struct PlanArguments {
   int world = 1;
   int holders = 8;
   std::string dump_after, diff;
+  std::string picture;
 };
 
 /// Prints the graph after a pass, or what a pass changed, and knows which of the two passes it has not seen.
@@ -59,6 +62,14 @@ class Dump {
   std::set<std::string> missing_;
 };
 
+void write_picture(const std::string& path, const plan::Plan& plan, const machine::LaneTimes& times,
+                   const Deck& deck) {
+  data::AtomicFile file(path);
+  const std::string text = plan::picture(plan, times, deck.run.name);
+  file.append(text.data(), text.size());
+  file.commit();
+}
+
 void plan(const PlanArguments& arguments) {
   const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
   const machine::CostModel costs(train::machine_profile(deck));
@@ -74,12 +85,14 @@ void plan(const PlanArguments& arguments) {
                               : train::training_plan(deck, mesh, scratch, chosen.options, std::ref(dump));
   dump(plan);
   dump.check();
+  const machine::LaneTimes times = plan::simulate(plan, costs);
+  if (!arguments.picture.empty()) write_picture(arguments.picture, plan, times, deck);
   if (!dump.wanted()) {
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
     std::fputs(("\n" + train::schedule_text(chosen.options) + "\n").c_str(), stdout);
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, train::profile_source(deck)).c_str(), stdout);
-    std::fputs(plan::timeline_text(plan::simulate(plan, costs)).c_str(), stdout);
+    std::fputs(plan::timeline_text(times).c_str(), stdout);
   }
   kernels::finalize();
 }
@@ -100,6 +113,8 @@ void add_plan(CLI::App& app) {
   command->add_option("--dump-after", arguments->dump_after,
                       "Print the graph after this pass instead; after 'memory', the plan's instructions");
   command->add_option("--diff", arguments->diff, "Print what this pass changes instead");
+  command->add_option("--picture", arguments->picture,
+                      "Also draw the predicted timeline and the memory of a rank into this file (SVG)");
   command->callback([arguments] { plan(*arguments); });
 }
 

@@ -1,5 +1,6 @@
 #include "exec/executor.hpp"
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
@@ -8,13 +9,6 @@
 #include "kernels/region.hpp"
 
 namespace weft::exec {
-namespace {
-
-double busy(const comm::Channel* channel) {
-  return channel == nullptr ? 0 : channel->busy_seconds();
-}
-
-}  // namespace
 
 Executor::Executor(plan::Plan plan, const Device& device, Memory& memory, int rank)
     : plan_(std::move(plan)), device_(device), memory_(memory), rank_(rank) {
@@ -53,15 +47,20 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
   const plan::Instruction& instruction = *bound.instruction;
   const ir::Node& node = plan_.graph.node(instruction.node);
   if (mode == Run::full && !instruction.waits.empty()) {
-    const double before = seconds_now();
-    for (const plan::Wait& wait : instruction.waits) device_.compute.wait(event_of(wait.lane, wait.sequence));
-    waiting_ += seconds_now() - before;
+    double before = seconds_now();
+    for (const plan::Wait& wait : instruction.waits) {
+      device_.compute.wait(event_of(wait.lane, wait.sequence));
+      const double now = seconds_now();
+      times_.exposed[static_cast<std::size_t>(wait.lane)] += now - before;
+      before = now;
+    }
   }
   Span span;
   if (trace != nullptr) {
     span.name = name_of(node.op);
     span.category = name_of(node.phase);
     span.path = node.module;
+    span.phase = span.category;
     span.start_ns = Trace::now_ns();
   }
   {
@@ -93,28 +92,59 @@ void Executor::show(const Bound& bound, Tap& tap) {
 }
 
 void Executor::record_collectives(Trace& trace) {
-  for (const comm::Record& record : device_.log->stop())
-    for (const Bound& bound : bound_) {
-      const plan::Instruction& i = *bound.instruction;
-      if (i.lane != record.lane || i.lane == Lane::compute) continue;
-      // The members of a collective have numbers in a row; the event is the last one's.
-      const ir::Node& node = plan_.graph.node(i.node);
-      const std::uint64_t last = event_of(i.lane, i.sequence).value;
-      if (record.sequence > last || record.sequence + node.outputs.size() <= last) continue;
-      const ir::Value& member =
-          plan_.graph.value(node.outputs[node.outputs.size() - 1 - (last - record.sequence)]);
-      Span span{name_of(node.op), "comm", member.name, record.start_ns, record.end_ns};
-      span.bytes = static_cast<std::int64_t>(record.bytes);
-      trace.record(i.lane, span);
-    }
+  std::array<std::vector<const plan::Instruction*>, lane_count> of_lane;
+  for (const Bound& bound : bound_)
+    of_lane[static_cast<std::size_t>(bound.instruction->lane)].push_back(bound.instruction);
+  for (const comm::Record& record : device_.log->stop()) {
+    // The members of a collective have numbers in a row; the event is the last one's.
+    const auto lane = static_cast<std::size_t>(record.lane);
+    const auto& events = events_[lane];
+    const auto event = std::lower_bound(events.begin(), events.end(), record.sequence,
+                                        [](const comm::Event& e, std::uint64_t s) { return e.value < s; });
+    if (event == events.end()) continue;
+    const plan::Instruction& i = *of_lane[lane][static_cast<std::size_t>(event - events.begin())];
+    const ir::Node& node = plan_.graph.node(i.node);
+    const std::uint64_t behind = event->value - record.sequence;
+    if (behind >= node.outputs.size()) continue;
+    const ir::Value& member = plan_.graph.value(node.outputs[node.outputs.size() - 1 - behind]);
+    Span span{name_of(node.op), "comm", node.module};
+    if (member.unit.valid()) span.path = plan_.graph.unit(member.unit).path;
+    span.phase = name_of(node.phase);
+    span.value = member.name;
+    span.start_ns = record.start_ns;
+    span.end_ns = record.end_ns;
+    span.bytes = static_cast<std::int64_t>(record.bytes);
+    span.bucket = static_cast<std::int64_t>(i.sequence);
+    trace.record(record.lane, span);
+  }
+}
+
+void Executor::wait_for_the_lanes() {
+  double before = seconds_now();
+  for (const Lane lane : {Lane::gather, Lane::reduce}) {
+    const auto& events = events_[static_cast<std::size_t>(lane)];
+    if (events.empty()) continue;
+    comm::sync(events.back());
+    const double now = seconds_now();
+    times_.exposed[static_cast<std::size_t>(lane)] += now - before;
+    before = now;
+  }
+}
+
+/// Channels count from their opening: what they say after a run less what they said before it.
+void Executor::add_channel(const comm::Channel* channel, int sign) {
+  if (channel == nullptr) return;
+  const auto lane = static_cast<std::size_t>(channel->lane());
+  times_.under_way[lane] += sign * channel->busy_seconds();
+  times_.sent[lane] += static_cast<std::uint64_t>(sign) * channel->bytes_sent();
 }
 
 Times Executor::run(Run mode, Trace* trace, Tap* tap) {
   if (trace != nullptr && !trace->on()) trace = nullptr;
   if (trace != nullptr && device_.log != nullptr) device_.log->start();
   const double start = seconds_now();
-  const double busy_before = busy(device_.gather) + busy(device_.reduce);
-  waiting_ = 0;
+  times_ = {};
+  for (const comm::Channel* channel : {device_.gather, device_.reduce}) add_channel(channel, -1);
   if (mode != Run::full) tap = nullptr;  // the values are wrong then
   if (tap != nullptr) tap->start(locate_);
   for (const Bound& bound : bound_) {
@@ -126,16 +156,11 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap) {
     if (tap != nullptr) show(bound, *tap);
   }
   device_.compute.finish();
-  if (mode == Run::full)
-    for (const Lane lane : {Lane::gather, Lane::reduce})
-      if (const auto& events = events_[static_cast<std::size_t>(lane)]; !events.empty())
-        comm::sync(events.back());
-  Times times;
-  times.step = seconds_now() - start;
-  times.waiting = waiting_;
-  times.comm = busy(device_.gather) + busy(device_.reduce) - busy_before;
+  if (mode == Run::full) wait_for_the_lanes();
+  times_.step = seconds_now() - start;
+  for (const comm::Channel* channel : {device_.gather, device_.reduce}) add_channel(channel, 1);
   if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);
-  return times;
+  return times_;
 }
 
 }  // namespace weft::exec

@@ -3,6 +3,7 @@
 // step.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -20,12 +21,15 @@ enum class Run : std::uint8_t {
   compute_only  ///< collectives are left out: results are wrong, the time is that of the compute alone
 };
 
-/// Seconds of one run of a plan on this rank.
+/// One run of a plan on this rank: seconds, and bytes sent. By lane; what concerns collectives is 0 for the
+/// compute lane.
 struct Times {
   double step = 0;
-  double waiting =
-      0;  ///< the compute lane waited for collectives (host lanes; 0 on CUDA, where the host does not see it)
-  double comm = 0;  ///< collectives were under way, summed over the two lanes
+  /// The compute lane, or the step's end, waited for the lane's collectives (host lanes; on CUDA the host
+  /// does not see what a stream waits for: only the end's wait counts there).
+  std::array<double, lane_count> exposed{};
+  std::array<double, lane_count> under_way{};    ///< a collective of the lane was under way
+  std::array<std::uint64_t, lane_count> sent{};  ///< payload to other ranks
 };
 
 class Executor {
@@ -52,6 +56,8 @@ class Executor {
     return events_[static_cast<std::size_t>(lane)][sequence - 1];
   }
   void run_kernel(const Bound& bound, Run mode, Trace* trace);
+  void wait_for_the_lanes();
+  void add_channel(const comm::Channel* channel, int sign);
   void start_collective(const Bound& bound);
   void show(const Bound& bound, Tap& tap);
   void record_collectives(Trace& trace);
@@ -64,7 +70,7 @@ class Executor {
   std::vector<Bound> bound_;
   std::vector<comm::Event> events_[lane_count];  ///< by lane and sequence - 1; of this run's collectives and
                                                  ///< of kernels that signal
-  double waiting_ = 0;
+  Times times_;                                  ///< of the run under way
 };
 
 }  // namespace weft::exec

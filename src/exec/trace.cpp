@@ -38,14 +38,18 @@ std::string metadata(std::string_view name, int pid, std::size_t tid, const std:
                      args);
 }
 
-std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t origin_ns) {
+std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t origin_ns,
+                       std::int64_t step) {
   std::string args;
   const auto add = [&](std::string_view key, const std::string& value) {
     args += fmt::format("{}\"{}\": {}", args.empty() ? "" : ", ", key, value);
   };
   if (!span.path.empty()) add("path", quoted(span.path));
+  if (!span.phase.empty()) add("phase", quoted(span.phase));
+  if (!span.value.empty()) add("value", quoted(span.value));
   if (span.bytes >= 0) add("bytes", fmt::format("{}", span.bytes));
-  if (span.step >= 0) add("step", fmt::format("{}", span.step));
+  if (span.bucket >= 0) add("bucket", fmt::format("{}", span.bucket));
+  if (step >= 0) add("step", fmt::format("{}", step));
   return fmt::format(
       R"({{"ph": "X", "name": {}, "cat": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{{}}}}})",
       quoted(span.name), quoted(span.category), pid, tid, microseconds(span.start_ns - origin_ns),
@@ -84,7 +88,8 @@ std::string Trace::events(int rank, std::string_view host) const {
     out += ",\n" + metadata("thread_name", rank, tid, "\"name\": " + quoted(name));
     out += ",\n" + metadata("thread_sort_index", rank, tid, fmt::format("\"sort_index\": {}", tid));
     const auto count = row.count.load(std::memory_order_acquire);
-    for (std::size_t i = 0; i < count; ++i) out += ",\n" + span_event(row.spans[i], rank, tid, origin_ns_);
+    for (std::size_t i = 0; i < count; ++i)
+      out += ",\n" + span_event(row.spans[i], rank, tid, origin_ns_, step_);
   }
   return out;
 }

@@ -16,7 +16,8 @@
 
 namespace weft::exec {
 
-/// A row of the trace. Rows 0 to lane_count - 1 are the lanes; a trace may have more (data, checkpoint).
+/// A row of the trace. Rows 0 to lane_count - 1 are the lanes; a trace may have more (what the host does
+/// between plans).
 using TraceRow = Id<struct TraceRowTag>;
 constexpr TraceRow row_of(Lane lane) {
   return TraceRow(static_cast<std::size_t>(lane));
@@ -28,10 +29,12 @@ struct Span {
   std::string_view name = {};      ///< the op: "matmul", "all_gather"
   std::string_view category = {};  ///< "forward", "backward", "update", "comm": Perfetto filters by it
   std::string_view path = {};      ///< module path; no argument when empty
+  std::string_view phase = {};     ///< no argument when empty
+  std::string_view value = {};     ///< what a collective makes; no argument when empty
   std::int64_t start_ns = 0;       ///< of Trace::now_ns()
   std::int64_t end_ns = 0;
-  std::int64_t bytes = -1;  ///< moved; no argument when negative
-  std::int64_t step = -1;   ///< no argument when negative
+  std::int64_t bytes = -1;   ///< sent by this rank; no argument when negative
+  std::int64_t bucket = -1;  ///< the same for collectives that run as one; no argument when negative
 };
 
 /// Collects spans in buffers made up front: record() neither allocates nor locks. Each row is recorded by one
@@ -40,7 +43,7 @@ struct Span {
 class Trace {
  public:
   Trace() = default;
-  /// `more_rows` names rows after the lanes. Memory: 80 bytes a span.
+  /// `more_rows` names rows after the lanes. Memory: 112 bytes a span.
   explicit Trace(std::size_t spans_per_row, const std::vector<std::string>& more_rows = {});
 
   bool on() const { return !rows_.empty(); }
@@ -62,6 +65,9 @@ class Trace {
   /// The trace's time 0. Ranks of several nodes have clocks of their own: let each call this with now_ns()
   /// right after a barrier, and rows of different ranks agree to that barrier's skew (microseconds).
   void set_origin(std::int64_t ns) { origin_ns_ = ns; }
+
+  /// Of all spans; no argument when negative.
+  void set_step(std::int64_t step) { step_ = step; }
 
   /// This rank's spans as JSON objects separated by commas: process "rank R (host)" (pid R), a thread a row
   /// (tid its index).
@@ -88,6 +94,7 @@ class Trace {
 
   std::vector<std::unique_ptr<Row>> rows_;
   std::int64_t origin_ns_ = 0;
+  std::int64_t step_ = -1;
 };
 
 /// Records the time from its making to its end; looks at no clock when the trace is off.

@@ -13,15 +13,6 @@ namespace weft::plan {
 namespace {
 
 using ir::Node;
-using ir::Op;
-
-std::string bytes_text(std::int64_t bytes) {
-  constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, units[unit]);
-}
 
 void print_head(const Plan& plan, std::string& text) {
   const ir::Graph& graph = plan.graph;
@@ -104,22 +95,11 @@ void print_memory(const Plan& plan, const ReportOptions& options, std::string& t
   text += fmt::format("  {:<36} {:>14} {:>12}\n", "planned", all, bytes_text(all));
 
   const std::int64_t place = live_peak_place(plan.buffers);
-  std::vector<const Buffer*> held;
-  for (const Buffer& b : plan.buffers)
-    if (b.first <= place && place <= b.last) held.push_back(&b);
-  std::stable_sort(held.begin(), held.end(),
-                   [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
-  const Node& peak = plan.graph.nodes()[static_cast<std::size_t>(place)];
-  text += fmt::format("\nlargest holders at the peak ({} {} in {}), of {} buffers\n", name_of(peak.phase),
-                      name_of(peak.op), peak.module, held.size());
-  for (std::size_t i = 0; i < std::min(held.size(), static_cast<std::size_t>(options.holders)); ++i) {
-    const std::string name = held[i]->value.valid()
-                                 ? plan.graph.value(held[i]->value).name
-                                 : "scratch of " +
-                                       std::string(name_of(plan.graph.node(held[i]->scratch_of).op)) + " " +
-                                       plan.graph.node(held[i]->scratch_of).module;
-    text += fmt::format("  {:<36} {:>14} {:>12}\n", name, held[i]->bytes, bytes_text(held[i]->bytes));
-  }
+  const std::vector<Holder> held = holders_at(plan, place);
+  text += fmt::format("\nlargest holders at the peak ({}), of {} buffers\n", place_text(plan, place),
+                      held.size());
+  for (std::size_t i = 0; i < std::min(held.size(), static_cast<std::size_t>(options.holders)); ++i)
+    text += fmt::format("  {:<36} {:>14} {:>12}\n", held[i].name, held[i].bytes, bytes_text(held[i].bytes));
 }
 
 std::string names_of(const std::vector<KeptValue>& values) {
@@ -147,7 +127,7 @@ void print_kept(const Plan& plan, std::string& text) {
       row(kind.module + ", computed again", kind.modules, kind.computed_bytes(), names_of(kind.computed));
 }
 
-std::string place_text(const Plan& plan, const Location& location) {
+std::string location_text(const Plan& plan, const Location& location) {
   const std::string space =
       location.space == Location::Space::arena ? "arena" : plan.graph.storage(location.storage).name;
   const std::string rank = location.rank_stride > 0 ? fmt::format(" + rank * {}", location.rank_stride) : "";
@@ -156,10 +136,39 @@ std::string place_text(const Plan& plan, const Location& location) {
 
 void print_values(const Plan& plan, const std::vector<ir::ValueId>& values, std::string& text) {
   for (const ir::ValueId id : values)
-    text += " %" + plan.graph.value(id).name + place_text(plan, plan.locations[id.index()]);
+    text += " %" + plan.graph.value(id).name + location_text(plan, plan.locations[id.index()]);
 }
 
 }  // namespace
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, units[unit]);
+}
+
+std::vector<Holder> holders_at(const Plan& plan, std::int64_t place) {
+  std::vector<Holder> held;
+  for (const Buffer& b : plan.buffers) {
+    if (place < b.first || b.last < place) continue;
+    if (b.value.valid()) {
+      held.push_back({plan.graph.value(b.value).name, b.bytes});
+    } else {
+      const Node& node = plan.graph.node(b.scratch_of);
+      held.push_back({fmt::format("scratch of {} {}", name_of(node.op), node.module), b.bytes});
+    }
+  }
+  std::stable_sort(held.begin(), held.end(),
+                   [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
+  return held;
+}
+
+std::string place_text(const Plan& plan, std::int64_t place) {
+  const Node& node = plan.graph.nodes()[static_cast<std::size_t>(place)];
+  return fmt::format("{} {} in {}", name_of(node.phase), name_of(node.op), node.module);
+}
 
 std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
   std::map<std::string, CollectiveTotal> totals;
@@ -200,7 +209,7 @@ std::string print_instructions(const Plan& plan) {
     print_values(plan, node.outputs, text);
     text += " <-";
     print_values(plan, node.inputs, text);
-    if (i.scratch.bytes > 0) text += " scratch" + place_text(plan, i.scratch);
+    if (i.scratch.bytes > 0) text += " scratch" + location_text(plan, i.scratch);
     for (const Wait& wait : i.waits) text += fmt::format(" after {} {}", name_of(wait.lane), wait.sequence);
     text += "\n";
   }

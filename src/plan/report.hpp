@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "plan/plan.hpp"
 
@@ -17,6 +18,18 @@ struct CollectiveTotal {
 };
 /// Totals of one step by "phase op dtype".
 std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan);
+
+/// "1.50 MiB"; bytes below 1024 are "12 B".
+std::string bytes_text(std::int64_t bytes);
+
+/// What the arena holds at a place, by falling size.
+struct Holder {
+  std::string name;  ///< of the value, or what it is scratch of
+  std::int64_t bytes = 0;
+};
+std::vector<Holder> holders_at(const Plan& plan, std::int64_t place);
+/// "backward matmul_wgrad in head".
+std::string place_text(const Plan& plan, std::int64_t place);
 
 /// Bytes of a rank's persistent storage.
 std::int64_t persistent_bytes(const Plan& plan);

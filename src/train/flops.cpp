@@ -2,6 +2,17 @@
 
 namespace weft::train {
 
+ModelSize model_size(const Deck& deck) {
+  ModelSize size;
+  size.parameters = parameter_count(deck.model);
+  size.embedding_parameters = deck.model.tie_embeddings ? 0 : deck.model.vocab * deck.model.dim;
+  size.layers = deck.model.layers;
+  size.heads = deck.model.heads;
+  size.head_dim = deck.model.dim / deck.model.heads;
+  size.seq = deck.data.seq;
+  return size;
+}
+
 double flops_per_token(const ModelSize& size, AttentionFlops attention) {
   const double matmuls = 6.0 * static_cast<double>(size.parameters - size.embedding_parameters);
   // QK^T and PV: 2 matmuls forward and 4 backward of 2 T D each, a head, a layer, a token.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "deck/deck.hpp"
+
 namespace weft::train {
 
 /// How attention's T x T matmuls are counted. `full` is the convention of PaLM (Chowdhery et al., 2022,
@@ -21,6 +23,7 @@ struct ModelSize {
   std::int64_t head_dim = 0;  ///< D
   std::int64_t seq = 0;       ///< T
 };
+ModelSize model_size(const Deck& deck);
 
 /// FLOPs of forward and backward for one token: 6 (N - N_embedding) + 12 L H D T, or 6 L H D T for the causal
 /// convention. A multiply-add is two; recomputation, norms and the optimizer count nothing.

@@ -14,7 +14,9 @@ namespace {
 class LineBuilder {
  public:
   void text(std::string_view key, std::string_view value) { field(key, fmt::format("\"{}\"", value)); }
-  void integer(std::string_view key, std::int64_t value) { field(key, fmt::format("{}", value)); }
+  void integer(std::string_view key, std::optional<std::int64_t> value) {
+    field(key, value ? fmt::format("{}", *value) : "null");
+  }
   void real(std::string_view key, std::optional<double> value) {
     if (value && std::isfinite(*value)) return field(key, fmt::format("{:.9g}", *value));
     nan_ = nan_ || value.has_value();
@@ -49,6 +51,11 @@ std::string to_json_line(const StepMetrics& m) {
   line.real("compute_s", m.compute_s);
   line.real("comm_s", m.comm_s);
   line.real("exposed_comm_s", m.exposed_comm_s);
+  line.real("exposed_gather_s", m.exposed_gather_s);
+  line.real("exposed_reduce_s", m.exposed_reduce_s);
+  line.real("gather_s", m.gather_s);
+  line.real("reduce_s", m.reduce_s);
+  line.integer("sent_bytes", m.sent_bytes);
   line.real("mfu", m.mfu);
   line.integer("arena_peak_bytes", m.arena_peak_bytes);
   line.integer("persistent_bytes", m.persistent_bytes);

@@ -26,6 +26,10 @@ struct StepMetrics {
   std::optional<double> compute_s;
   std::optional<double> comm_s;
   std::optional<double> exposed_comm_s;  ///< the plan's time minus its compute-only step's
+  /// The compute lane, or the step's end, waited for the lane's collectives.
+  std::optional<double> exposed_gather_s, exposed_reduce_s;
+  std::optional<double> gather_s, reduce_s;  ///< a collective of the lane was under way
+  std::optional<std::int64_t> sent_bytes;    ///< payload that a rank sent to others
   std::optional<double> mfu;
   std::int64_t arena_peak_bytes = 0;
   std::int64_t persistent_bytes = 0;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
@@ -21,7 +22,8 @@ void make_run_directory(const Deck& deck) {
   WEFT_VALIDATE(file.good(), "cannot write {} (is the disk full?)", path);
 }
 
-Report::Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at) : every_(deck.log.every) {
+Report::Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at, Summary::About about)
+    : every_(deck.log.every), summary_(std::move(about)) {
   if (rank != 0) return;
   log::add_file(deck.run.dir + "/log.txt");
   metrics_ = std::make_unique<MetricsWriter>(deck.run.dir + "/metrics.jsonl", resumed_at);
@@ -47,6 +49,7 @@ void Report::train(const StepMetrics& metrics) {
     log::record(fmt::format("step {}: loss {:.6f}, gradient norm {:.4g}, {:.0f} tokens/s", metrics.step,
                             metrics.loss, metrics.grad_norm.value_or(0), metrics.tokens_per_s));
   progress_->step(metrics);
+  summary_.add(metrics);
 }
 
 void Report::validation(const StepMetrics& metrics) {
@@ -69,7 +72,9 @@ void Report::note(const std::string& line) {
 }
 
 void Report::finish() {
-  if (progress_) progress_->finish();
+  if (!progress_) return;
+  progress_->finish();
+  for (const std::string& line : summary_.lines()) note(line);
 }
 
 }  // namespace weft::train

@@ -10,6 +10,7 @@
 #include "train/hash_file.hpp"
 #include "train/metrics.hpp"
 #include "train/progress.hpp"
+#include "train/summary.hpp"
 #include "train/tensorboard.hpp"
 
 namespace weft::train {
@@ -20,12 +21,13 @@ void make_run_directory(const Deck& deck);
 class Report {
  public:
   /// Opens the files in run.dir. Throws Error(bad_input) when they cannot be written.
-  Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at);
+  Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at, Summary::About about);
 
   void train(const StepMetrics& metrics);
   void validation(const StepMetrics& metrics);
   void hashes(const StepHashes& hashes);
   void note(const std::string& line);
+  /// Ends the progress line and tells the summary.
   void finish();
 
  private:
@@ -34,6 +36,7 @@ class Report {
   std::unique_ptr<HashWriter> hashes_;  ///< with debug.hash_every
   std::unique_ptr<EventWriter> events_;
   std::unique_ptr<Progress> progress_;
+  Summary summary_;
 };
 
 }  // namespace weft::train

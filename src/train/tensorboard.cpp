@@ -148,6 +148,11 @@ void EventWriter::write(const StepMetrics& m) {
     add("grad_norm", m.grad_norm);
     add("lr", m.lr);
     add("tokens_per_s", m.tokens_per_s);
+    add("comm/exposed_gather_s", m.exposed_gather_s);
+    add("comm/exposed_reduce_s", m.exposed_reduce_s);
+    add("comm/gather_s", m.gather_s);
+    add("comm/reduce_s", m.reduce_s);
+    add("comm/sent_bytes", m.sent_bytes);
   } else {
     add("valid/loss", m.loss);
     add("valid/bits_per_byte", m.bits_per_byte);

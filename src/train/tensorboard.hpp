@@ -33,8 +33,8 @@ class EventWriter {
 
   /// One point in each of the scalars' curves.
   void write(std::int64_t step, std::span<const Scalar> scalars);
-  /// The curves of a metrics line: loss, grad_norm, lr, tokens_per_s; of a validation valid/loss,
-  /// valid/bits_per_byte.
+  /// The curves of a metrics line: loss, grad_norm, lr, tokens_per_s, and comm/ with what was measured of the
+  /// lanes; of a validation valid/loss, valid/bits_per_byte.
   void write(const StepMetrics& metrics);
   const std::string& path() const { return file_.path(); }
 

@@ -21,9 +21,13 @@
 #include "train/preflight.hpp"
 #include "train/programs.hpp"
 #include "train/scheduling.hpp"
+#include "train/slowest_rank.hpp"
 
 namespace weft::train {
 namespace {
+
+/// Of the trace: what is done beside the plan's instructions.
+constexpr exec::TraceRow host_row(lane_count);
 
 Schedule schedule_of(const Deck& deck) {
   const OptimizerDeck& o = deck.optimizer;
@@ -35,17 +39,6 @@ Schedule schedule_of(const Deck& deck) {
   s.decay_steps = o.decay_steps;
   s.decay = o.decay;
   return s;
-}
-
-ModelSize model_size(const Deck& deck) {
-  ModelSize size;
-  size.parameters = parameter_count(deck.model);
-  size.embedding_parameters = deck.model.tie_embeddings ? 0 : deck.model.vocab * deck.model.dim;
-  size.layers = deck.model.layers;
-  size.heads = deck.model.heads;
-  size.head_dim = deck.model.dim / deck.model.heads;
-  size.seq = deck.data.seq;
-  return size;
 }
 
 }  // namespace
@@ -64,7 +57,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   agree(world, [&] {  // not before all that may refuse the deck: the directory may be another run's
     if (world.rank() == 0) make_run_directory(deck_);
   });
-  report_ = std::make_unique<Report>(deck_, world.rank(), resumed_at_);
+  report_ = std::make_unique<Report>(deck_, world.rank(), resumed_at_, about_);
   report_->note(fmt::format(
       "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB "
       "a rank",
@@ -105,6 +98,8 @@ void Trainer::build() {
     schedule_ = schedule_text(chosen.options);
     train = chosen.plan ? std::move(*chosen.plan)
                         : training_plan(deck_, session_.mesh(), scratch, chosen.options);
+    about_ = {session_.ranks(), 0, planned_step(train, costs),
+              fmt::format("{} ({})", profile_source(deck_), costs.profile().name)};
     if (valid_) evaluate = evaluation_plan(deck_, session_.mesh(), scratch, chosen.options);
   });
   session_.check_same_plan(train);
@@ -139,7 +134,7 @@ void Trainer::measure_compute_only() {
     s = train_->run(exec::Run::compute_only).step;
   }
   std::sort(seconds.begin(), seconds.end());
-  compute_only_s_ = seconds[1];
+  about_.compute_only_s = seconds[1];
 }
 
 std::string Trainer::initialise_or_resume() {
@@ -191,27 +186,33 @@ void Trainer::upload_inputs() {
   }
 }
 
-void Trainer::write_trace(const exec::Trace& trace) {
+void Trainer::start_trace() {
+  trace_ = exec::Trace(plan().instructions.size(), {"host"});
+  trace_.set_step(step_ + 1);
+  session_.world().barrier();
+  trace_.set_origin(exec::Trace::now_ns());
+}
+
+void Trainer::write_trace() {
+  if (!trace_.on()) return;
   const auto all =
-      session_.world().gather_strings(trace.events(session_.world().rank(), session_.world().host()));
+      session_.world().gather_strings(trace_.events(session_.world().rank(), session_.world().host()));
   if (session_.world().rank() == 0) exec::write_trace(deck_.run.dir + "/trace.json", all);
+  trace_ = {};
 }
 
 StepMetrics Trainer::train_step() {
-  exec::Trace trace;  // off, but for the step that the deck names
-  if (step_ + 1 == deck_.log.trace_step) {
-    trace = exec::Trace(plan().instructions.size());
-    session_.world().barrier();
-    trace.set_origin(exec::Trace::now_ns());
-  }
+  if (step_ + 1 == deck_.log.trace_step) start_trace();
   const double start = seconds_now();
-  upload_inputs();
-  upload_step_block();
+  {
+    const exec::TraceScope scope(trace_, host_row, {.name = "inputs", .category = "host"});
+    upload_inputs();
+    upload_step_block();
+  }
   ValueHashes* const tap = hashes_after(step_ + 1) ? hashes_.get() : nullptr;
-  const exec::Times times = train_->run(exec::Run::full, &trace, tap);
+  const exec::Times times = train_->run(exec::Run::full, &trace_, tap);
   const double seconds = seconds_now() - start;
   ++step_;
-  if (trace.on()) write_trace(trace);
   if (tap != nullptr) report_->hashes(tap->finish(step_));
   return collect(times, seconds);
 }
@@ -223,28 +224,16 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<double, 2> totals{};  // sum of the losses, token count
   kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
-  // A stream's waits are not seen by the host: there the compute is that of the compute-only step.
-  const bool waits_seen = kernels::device_is_host() || session_.ranks() == 1;
-  const double compute = waits_seen ? times.step - times.waiting : compute_only_s_;
-  const double exposed = session_.ranks() > 1 ? std::max(0.0, times.step - compute_only_s_) : 0.0;
-  std::array<double, 5> slowest{step_seconds, compute, times.comm, exposed,
-                                static_cast<double>(memory_usage().rss_bytes)};
-  session_.world().all_reduce_max(slowest);
-  StepMetrics m;
+  StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s);
   m.step = step_;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
   m.lr = learning_rate(schedule_of(deck_), step_ - 1);
   m.tokens = static_cast<std::int64_t>(totals[1]);
-  m.step_s = slowest[0];
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
-  m.compute_s = slowest[1];
-  m.comm_s = slowest[2];
-  m.exposed_comm_s = slowest[3];
   m.mfu = mfu(m.tokens_per_s, flops_per_token_, 1e12 * deck_.log.peak_tflops * session_.ranks());
   m.arena_peak_bytes = plan().arena_bytes;
   m.persistent_bytes = persistent_bytes_;
-  m.rss_bytes = static_cast<std::int64_t>(slowest[4]);
   if (hashes_after(step_)) m.state_hash = state_->hash();
   tokens_ += m.tokens;
   return m;
@@ -252,6 +241,7 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
 
 std::optional<StepMetrics> Trainer::validate() {
   if (!validation_) return std::nullopt;
+  const exec::TraceScope scope(trace_, host_row, {.name = "validation", .category = "host"});
   const ValidationResult result = validation_->run();
   std::array<double, 2> largest{result.seconds, static_cast<double>(memory_usage().rss_bytes)};
   session_.world().all_reduce_max(largest);
@@ -271,6 +261,7 @@ std::optional<StepMetrics> Trainer::validate() {
 
 bool Trainer::save() {
   if (saved_step_ == step_) return true;
+  const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
   const double start = seconds_now();
   const ckpt::SaveReport report = save_checkpoint(deck_, session_, *state_, step_, tokens_);
   if (report.ok) {
@@ -356,6 +347,7 @@ Outcome Trainer::run() {
         report_->validation(*valid);
       }
     if (saves_after(step_)) save();
+    write_trace();
     if (step_ < deck_.run.steps && out_of_time()) {
       if (!save()) fail_unsaved();
       report_->note(fmt::format(

@@ -50,7 +50,9 @@ class Trainer {
   void upload_step_block();
   void upload_inputs();
   StepMetrics collect(const exec::Times& times, double step_seconds);
-  void write_trace(const exec::Trace& trace);
+  void start_trace();
+  /// Of the step that the deck names, with what follows it; else nothing.
+  void write_trace();
   /// False when the checkpoint is not there; on all ranks alike, and after a warning.
   bool save();
   [[noreturn]] void fail_unsaved() const;
@@ -72,12 +74,13 @@ class Trainer {
   std::unique_ptr<ValueHashes> hashes_;  ///< with debug.hash_every
   std::unique_ptr<Report> report_;
   std::string schedule_;  ///< in words
+  exec::Trace trace_;  ///< on in the step that the deck names, until it is written
   std::optional<std::int64_t> resumed_at_;
   std::int64_t step_ = 0;  ///< optimizer steps done
   std::int64_t tokens_ = 0;
   std::int64_t saved_step_ = -1;
   std::int64_t persistent_bytes_ = 0;
-  double compute_only_s_ = 0;
+  Summary::About about_;  ///< what the plan and the compute-only step say of a step
   double flops_per_token_ = 0;
   double start_ = 0;
   /// Seconds of the longest of each so far, on any rank.

@@ -76,6 +76,19 @@ TEST_F(PlanCommand, AfterTheMemoryPassAreAddressesAndWaits) {
                                                          << planned.out.substr(0, 2000);
 }
 
+TEST_F(PlanCommand, DrawsAPicture) {
+  const Ended drawn = plan({"--world", "2", "--picture", path("plan.svg")});
+  EXPECT_STATUS(drawn, 0);
+  EXPECT_NE(drawn.out.find("\n  arena "), std::string::npos) << "beside the report";
+  const std::string svg = read_file(path("plan.svg"));
+  EXPECT_TRUE(svg.starts_with("<svg ")) << svg.substr(0, 100);
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+  EXPECT_NE(svg.find("small on 2 ranks: step "), std::string::npos);
+  const Ended nowhere = plan({"--world", "2", "--picture", path("no/where.svg")});
+  EXPECT_STATUS(nowhere, 1);
+  EXPECT_EQ(nowhere.lines("weft: error: cannot create " + path("no/where.svg")).size(), 1U) << nowhere.err;
+}
+
 TEST_F(PlanCommand, UnknownPassesAndRanksAreNamed) {
   for (const char* option : {"--diff=shrad", "--dump-after=shrad"}) {
     const Ended ended = plan({"--world", "2", option});

@@ -20,7 +20,8 @@ class Record : public Workspace {};
 TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
   const std::set<std::string> interface {
     "kind", "step", "loss", "grad_norm", "lr", "tokens", "tokens_per_s", "step_s", "compute_s", "comm_s",
-        "exposed_comm_s", "mfu", "arena_peak_bytes", "persistent_bytes", "rss_bytes"
+        "exposed_comm_s", "exposed_gather_s", "exposed_reduce_s", "gather_s", "reduce_s", "sent_bytes", "mfu",
+        "arena_peak_bytes", "persistent_bytes", "rss_bytes"
   };
   EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=6", "debug.hash_every=3", "log.every=4",
                                              "log.peak_tflops=1.0"}))),
@@ -36,7 +37,9 @@ TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
     if (!is_valid && line.at("step").get<int>() % 3 == 0) expected.insert("state_hash");
     EXPECT_EQ(fields(line), expected);
     EXPECT_EQ(line.at("kind"), is_valid ? "valid" : "train");
-    for (const char* unknown : {"grad_norm", "lr", "compute_s", "comm_s", "exposed_comm_s", "mfu"})
+    for (const char* unknown :
+         {"grad_norm", "lr", "compute_s", "comm_s", "exposed_comm_s", "exposed_gather_s", "exposed_reduce_s",
+          "gather_s", "reduce_s", "sent_bytes", "mfu"})
       EXPECT_EQ(line.at(unknown).is_null(), is_valid) << unknown;
     for (const char* positive :
          {"loss", "tokens", "tokens_per_s", "step_s", "arena_peak_bytes", "persistent_bytes", "rss_bytes"})
@@ -44,14 +47,51 @@ TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
     if (is_valid) continue;
     EXPECT_LE(line.at("tokens"), 12 * 24);
     EXPECT_GE(line.at("step_s").get<double>(), line.at("exposed_comm_s").get<double>());
+    EXPECT_GE(line.at("step_s").get<double>(), line.at("exposed_gather_s").get<double>());
+    EXPECT_GE(line.at("step_s").get<double>(), line.at("exposed_reduce_s").get<double>());
   }
   EXPECT_EQ(valid, 2);  // at step 5, and at the end
+}
+
+/// What stands in the log after the last progress line, from the summary's head on.
+std::string summary_of(const std::string& run_dir) {
+  const std::string log = read_file(run_dir + "/log.txt");
+  const auto at = log.rfind("median of ");
+  return at == std::string::npos ? "no summary in\n" + log : log.substr(at);
+}
+
+TEST_F(Record, ARunEndsWithItsSummary) {
+  const std::vector<std::string> of_lanes{
+      "compute-only step", "stolen by communication", "gather lane",
+      "reduce lane",       "exposed gathers",         "exposed reductions",
+      "bound: max",        "sent by a rank",          "rate while under way"};
+  for (const int ranks : {1, 2}) {
+    SCOPED_TRACE(ranks);
+    const std::string name = "run" + std::to_string(ranks);
+    const Ended ended = run(weft_on(ranks, train(name, {"run.steps=5"})));
+    EXPECT_STATUS(ended, 0);
+    const std::string summary = summary_of(run_dir(name));
+    EXPECT_TRUE(summary.starts_with("median of 4 steps")) << summary;
+    for (const char* part : {"  step ", "compute lane, busy", "idle and other", "memory of a rank",
+                             "planned with the machine profile: defaults ("})
+      EXPECT_NE(summary.find(part), std::string::npos) << part << " is not in\n" << summary;
+    for (const auto& part : of_lanes)
+      EXPECT_EQ(summary.find(part) != std::string::npos, ranks == 2) << part << "\n" << summary;
+    EXPECT_NE(ended.err.find("median of 4 steps"), std::string::npos) << "the terminal shows it, too";
+  }
+}
+
+TEST_F(Record, ARunThatIsOutOfTimeHasASummary) {
+  EXPECT_STATUS(run(weft_on(1, train("run", {"run.steps=1000000", "run.walltime=1s"}))), 75);
+  EXPECT_TRUE(summary_of(run_dir("run")).starts_with("median of "));
 }
 
 /// By rank and lane: what ran, and where it stood in the model.
 struct Rows {
   std::map<std::pair<int, std::string>, std::multiset<std::string>> spans;
   std::set<std::string> paths;
+  std::map<std::string, std::map<int, int>> buckets;  ///< rank 0's: by lane and number, the members
+  double sent = 0;                                    ///< by rank 0
 };
 
 Rows rows_of(const json& trace, double step_us) {
@@ -62,22 +102,39 @@ Rows rows_of(const json& trace, double step_us) {
       names[{event.at("pid"), event.at("tid")}] = event.at("args").at("name");
   for (const auto& event : trace.at("traceEvents")) {
     if (event.at("ph") != "X") continue;
-    rows.spans[{event.at("pid"), names.at({event.at("pid"), event.at("tid")})}].insert(event.at("name"));
-    rows.paths.insert(event.at("args").value("path", "none"));
+    const std::string& row = names.at({event.at("pid"), event.at("tid")});
+    const json& args = event.at("args");
+    rows.spans[{event.at("pid"), row}].insert(event.at("name"));
     EXPECT_GE(event.at("ts"), 0) << event;
     EXPECT_GE(event.at("dur"), 0) << event;
+    EXPECT_EQ(args.at("step"), 3) << event;
+    EXPECT_EQ(args.contains("bytes"), event.at("cat") == "comm") << event;
+    if (event.at("cat") == "comm" && event.at("pid") == 0) {
+      ++rows.buckets[row][args.at("bucket").get<int>()];
+      rows.sent += args.at("bytes").get<double>();
+      EXPECT_FALSE(args.at("value").get<std::string>().empty()) << event;
+    }
+    if (row == "host") continue;  // not in the step
+    rows.paths.insert(args.value("path", "none"));
+    EXPECT_TRUE((std::set<std::string>{"forward", "backward", "update"}).contains(args.at("phase"))) << event;
     EXPECT_LE(event.at("ts").get<double>() + event.at("dur").get<double>(), step_us) << event;
   }
   return rows;
 }
 
 TEST_F(Record, TraceHasARowALaneAndASpanAnInstruction) {
-  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=4", "log.trace_step=3"}))), 0);
-  const double step_us = 1e6 * metrics(run_dir("run")).at(2).at("step_s").get<double>();
+  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=4", "log.trace_step=3", "data.valid_every=3",
+                                             "checkpoint.every=3"}))),
+                0);
+  const json step = metrics(run_dir("run")).at(2);
+  const double step_us = 1e6 * step.at("step_s").get<double>();
   const Rows rows = rows_of(json::parse(read_file(run_dir("run") + "/trace.json")), step_us);
-  ASSERT_EQ(rows.spans.size(), 6U);
+  ASSERT_EQ(rows.spans.size(), 8U);
+  EXPECT_EQ(rows.sent, step.at("sent_bytes"));
   for (const int rank : {0, 1}) {
     SCOPED_TRACE(rank);
+    EXPECT_EQ(rows.spans.at({rank, "host"}),
+              (std::multiset<std::string>{"inputs", "validation", "checkpoint"}));
     const auto& compute = rows.spans.at({rank, "compute"});
     EXPECT_EQ(compute.count("attention"), 2U * 6);  // layers x rounds
     EXPECT_EQ(compute.count("attention_grad"), 2U * 6);
@@ -88,6 +145,18 @@ TEST_F(Record, TraceHasARowALaneAndASpanAnInstruction) {
   for (const char* path : {"embed", "layers.0.attn", "layers.0.ffn", "layers.1.attn", "layers.1.ffn", "head"})
     EXPECT_TRUE(rows.paths.contains(path)) << path;
   EXPECT_FALSE(rows.paths.contains("none")) << "a span without a module path";
+}
+
+TEST_F(Record, TraceTellsWhichCollectivesAreABucket) {
+  EXPECT_STATUS(
+      run(weft_on(2, train("run", {"run.steps=3", "log.trace_step=3", "schedule.bucketing=\"manual\"",
+                                   "schedule.buckets=[\"layers.*\"]"}))),
+      0);
+  const Rows rows = rows_of(json::parse(read_file(run_dir("run") + "/trace.json")), 1e9);
+  int blocks = 0;
+  for (const auto& [number, members] : rows.buckets.at("reduce")) blocks += members == 2;
+  EXPECT_EQ(blocks, 2 * 6) << "attention and feed-forward of a layer, in each round";
+  EXPECT_EQ(rows.spans.at({0, "reduce"}).count("reduce_scatter"), 36U);
 }
 
 TEST_F(Record, NoTraceUnlessAsked) {

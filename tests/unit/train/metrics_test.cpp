@@ -52,6 +52,11 @@ TEST(Metrics, LineHasTheFieldsOfTheInterface) {
   m.compute_s = 0.5;
   m.comm_s = 0.25;
   m.exposed_comm_s = 0.125;
+  m.exposed_gather_s = 0.0625;
+  m.exposed_reduce_s = 0.03125;
+  m.gather_s = 0.375;
+  m.reduce_s = 0.75;
+  m.sent_bytes = (1ll << 53) - 1;
   m.mfu = 0.41;
   m.arena_peak_bytes = 1ll << 40;
   m.persistent_bytes = 3;
@@ -60,14 +65,17 @@ TEST(Metrics, LineHasTheFieldsOfTheInterface) {
             "{\"kind\": \"train\", \"step\": 7, \"loss\": 0.5, \"grad_norm\": 1.25, \"lr\": 0.0003, "
             "\"tokens\": 8192, "
             "\"tokens_per_s\": 12345.5, \"step_s\": 0.663561621, \"compute_s\": 0.5, \"comm_s\": 0.25, "
-            "\"exposed_comm_s\": 0.125, \"mfu\": 0.41, \"arena_peak_bytes\": 1099511627776, "
+            "\"exposed_comm_s\": 0.125, \"exposed_gather_s\": 0.0625, \"exposed_reduce_s\": 0.03125, "
+            "\"gather_s\": 0.375, \"reduce_s\": 0.75, \"sent_bytes\": 9007199254740991, \"mfu\": 0.41, "
+            "\"arena_peak_bytes\": 1099511627776, "
             "\"persistent_bytes\": 3, "
             "\"rss_bytes\": 4}\n");
 }
 
 TEST(Metrics, WhatWasNotMeasuredIsNull) {
   const auto line = json::parse(to_json_line(StepMetrics{}));
-  for (const char* key : {"grad_norm", "lr", "compute_s", "comm_s", "exposed_comm_s", "mfu"})
+  for (const char* key : {"grad_norm", "lr", "compute_s", "comm_s", "exposed_comm_s", "exposed_gather_s",
+                          "exposed_reduce_s", "gather_s", "reduce_s", "sent_bytes", "mfu"})
     EXPECT_TRUE(line.at(key).is_null()) << key;
   EXPECT_FALSE(line.contains("state_hash"));
   EXPECT_FALSE(line.contains("bits_per_byte"));

@@ -141,6 +141,25 @@ TEST(EventWriter, ScalarsOfATrainingStep) {
                 {"loss", 2.5f}, {"grad_norm", 0.75f}, {"lr", 3e-4f}, {"tokens_per_s", 1.5e6f}}));
 }
 
+TEST(EventWriter, ScalarsOfTheLanes) {
+  const TemporaryDirectory directory;
+  EventWriter writer(directory.path());
+  StepMetrics m = metrics_of(1);
+  m.exposed_gather_s = 0.5;
+  m.exposed_reduce_s = 0.25;
+  m.gather_s = 2;
+  m.reduce_s = 1;
+  m.sent_bytes = 4096;
+  writer.write(m);
+  auto scalars = scalars_of(records_of(writer.path()).at(2)).scalars;
+  for (const char* other : {"loss", "grad_norm", "lr", "tokens_per_s"}) scalars.erase(other);
+  EXPECT_EQ(scalars, (std::map<std::string, float>{{"comm/exposed_gather_s", 0.5f},
+                                                   {"comm/exposed_reduce_s", 0.25f},
+                                                   {"comm/gather_s", 2.f},
+                                                   {"comm/reduce_s", 1.f},
+                                                   {"comm/sent_bytes", 4096.f}}));
+}
+
 TEST(EventWriter, StepsOfAnyVarintLength) {
   const TemporaryDirectory directory;
   EventWriter writer(directory.path());

@@ -45,19 +45,33 @@ TEST(Trace, SpansKeepNanoseconds) {
   trace.record(Lane::gather, {.name = "all_gather",
                               .category = "comm",
                               .path = "layers.3.attn",
+                              .phase = "forward",
+                              .value = "layers.3.attn.full",
                               .start_ns = 1'002'003,
                               .end_ns = 1'005'004,
                               .bytes = 5'000'000'000,
-                              .step = 7});
+                              .bucket = 7});
   trace.record(Lane::gather, {.name = "early", .start_ns = 998'999, .end_ns = 999'000});
   const auto spans = spans_of(parsed(trace));
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_EQ(spans[0],
             json::parse(R"({"ph": "X", "name": "all_gather", "cat": "comm", "pid": 0, "tid": 1, "ts": 2.003,
-    "dur": 3.001, "args": {"path": "layers.3.attn", "bytes": 5000000000, "step": 7}})"));
+    "dur": 3.001, "args": {"path": "layers.3.attn", "phase": "forward", "value": "layers.3.attn.full",
+             "bytes": 5000000000, "bucket": 7}})"));
   EXPECT_EQ(spans[1].at("ts"), -1.001);
   EXPECT_EQ(spans[1].at("dur"), 0.001);
   EXPECT_TRUE(spans[1].at("args").empty());
+}
+
+TEST(Trace, AllSpansHaveItsStep) {
+  Trace trace(2, {"host"});
+  trace.set_step(12);
+  trace.record(Lane::compute, {.name = "matmul"});
+  trace.record(TraceRow(lane_count), {.name = "inputs"});
+  const auto spans = spans_of(parsed(trace));
+  ASSERT_EQ(spans.size(), 2u);
+  for (const auto& span : spans) EXPECT_EQ(span.at("args").at("step"), 12);
+  EXPECT_EQ(spans[1].at("tid"), lane_count);
 }
 
 TEST(Trace, AnyNameIsValidJson) {
@@ -83,7 +97,7 @@ TEST(Trace, LanesRecordFromTheirThreadsWhileAnotherReads) {
   Trace trace(n);
   const auto work = [&](Lane lane) {
     for (int i = 0; i < n; ++i)
-      trace.record(lane, {.name = name_of(lane), .start_ns = i, .end_ns = i + 1, .step = i});
+      trace.record(lane, {.name = name_of(lane), .start_ns = i, .end_ns = i + 1, .bucket = i});
   };
   std::thread compute(work, Lane::compute), gather(work, Lane::gather), reduce(work, Lane::reduce);
   for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(parsed(trace));
@@ -91,7 +105,7 @@ TEST(Trace, LanesRecordFromTheirThreadsWhileAnotherReads) {
   std::map<int, std::int64_t> next;
   for (const auto& span : spans_of(parsed(trace))) {
     const int row = span.at("tid");
-    ASSERT_EQ(span.at("args").at("step"), next[row]++);
+    ASSERT_EQ(span.at("args").at("bucket"), next[row]++);
     ASSERT_EQ(span.at("name"), name_of(static_cast<Lane>(row)));
   }
   EXPECT_EQ(next, (std::map<int, std::int64_t>{{0, n}, {1, n}, {2, n}}));

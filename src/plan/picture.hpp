@@ -1,0 +1,21 @@
+// A plan as a picture: the predicted timeline of its lanes, and under it the memory of a rank.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "machine/lanes.hpp"
+#include "plan/plan.hpp"
+
+namespace weft::plan {
+
+/// An SVG of 1200 x 700, some hundred kB at most for any plan. `times` are simulate()'s, `name` the deck's.
+///   lanes   a row each, coloured by phase; neighbours of one module and phase are one rectangle, and what is
+///           too narrow to see joins its neighbour. Red: the compute lane waits. Tooltips tell module, time,
+///           bytes.
+///   memory  state, and on it the arena's live bytes over the compute lane's time; the peak and its five
+///           largest holders are named. A buffer counts from the kernel at or after the place where its time
+///           begins.
+std::string picture(const Plan& plan, const machine::LaneTimes& times, std::string_view name);
+
+}  // namespace weft::plan

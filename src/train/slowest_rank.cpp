@@ -1,0 +1,45 @@
+#include "train/slowest_rank.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "train/memory_usage.hpp"
+
+namespace weft::train {
+
+StepMetrics slowest_rank(Session& session, const exec::Times& times, double step_seconds,
+                         double compute_only_s) {
+  constexpr auto gather = static_cast<std::size_t>(Lane::gather);
+  constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
+  // A stream's waits are not seen by the host: there the compute is that of the compute-only step.
+  const bool waits_seen = kernels::device_is_host() || session.ranks() == 1;
+  const double waited = times.exposed[gather] + times.exposed[reduce];
+  const double exposed = session.ranks() > 1 ? std::max(0.0, times.step - compute_only_s) : 0.0;
+  std::array<double, 10> most{step_seconds,
+                              waits_seen ? times.step - waited : compute_only_s,
+                              times.under_way[gather] + times.under_way[reduce],
+                              exposed,
+                              times.exposed[gather],
+                              times.exposed[reduce],
+                              times.under_way[gather],
+                              times.under_way[reduce],
+                              static_cast<double>(times.sent[gather] + times.sent[reduce]),
+                              static_cast<double>(memory_usage().rss_bytes)};
+  session.world().all_reduce_max(most);
+  StepMetrics m;
+  m.step_s = most[0];
+  m.compute_s = most[1];
+  m.comm_s = most[2];
+  m.exposed_comm_s = most[3];
+  if (waits_seen) {
+    m.exposed_gather_s = most[4];
+    m.exposed_reduce_s = most[5];
+  }
+  m.gather_s = most[6];
+  m.reduce_s = most[7];
+  m.sent_bytes = static_cast<std::int64_t>(most[8]);
+  m.rss_bytes = static_cast<std::int64_t>(most[9]);
+  return m;
+}
+
+}  // namespace weft::train

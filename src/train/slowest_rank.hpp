@@ -1,0 +1,16 @@
+// What a step took, as its slowest rank saw it.
+#pragma once
+
+#include "exec/executor.hpp"
+#include "train/metrics.hpp"
+#include "train/session.hpp"
+
+namespace weft::train {
+
+/// Collective. A line with its seconds, bytes sent and resident bytes: each the maximum over ranks.
+/// `step_seconds` is the plan with the copying of inputs, `compute_only_s` what the plan took without
+/// collectives.
+StepMetrics slowest_rank(Session& session, const exec::Times& times, double step_seconds,
+                         double compute_only_s);
+
+}  // namespace weft::train

@@ -1,0 +1,52 @@
+// What a step's metrics say of its lanes, against the plan.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "plan/report.hpp"
+#include "support/kokkos_environment.hpp"
+#include "support/mpi_environment.hpp"
+#include "support/small_deck.hpp"
+#include "train/trainer.hpp"
+
+namespace weft::train {
+namespace {
+
+TEST(Lanes, SendWhatThePlanSaysAndAddUp) {
+  for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"}) {
+    SCOPED_TRACE(mode);
+    comm::World& world = test::world();
+    Trainer trainer(test::small_deck({std::string("parallel.mode=") + mode}), world);
+    std::int64_t planned = 0, norm = 0;
+    for (const auto& [name, total] : plan::collective_totals(trainer.plan())) {
+      planned += total.wire_bytes;
+      if (name.find("all_reduce") != std::string::npos) norm += total.payload_bytes;
+    }
+    for (int i = 0; i < 3; ++i) {
+      const StepMetrics m = trainer.train_step();
+      if (world.size() <= 2) {
+        EXPECT_EQ(m.sent_bytes, planned);
+      } else {  // so short an all-reduce is sent whole to every rank
+        EXPECT_NEAR(static_cast<double>(*m.sent_bytes), static_cast<double>(planned),
+                    static_cast<double>(norm * world.size()));
+      }
+      EXPECT_LE(*m.exposed_gather_s, m.step_s);
+      EXPECT_LE(*m.exposed_reduce_s, m.step_s);
+      EXPECT_LE(*m.gather_s, m.step_s);
+      EXPECT_LE(*m.reduce_s, m.step_s);
+      EXPECT_LE(*m.comm_s, *m.gather_s + *m.reduce_s + 1e-9) << "each the slowest rank's";
+      EXPECT_GE(*m.comm_s + 1e-9, std::max(*m.gather_s, *m.reduce_s));
+      EXPECT_EQ(*m.gather_s > 0, world.size() > 1);
+      EXPECT_EQ(*m.reduce_s > 0, world.size() > 1);
+      if (world.size() == 1) {
+        EXPECT_EQ(*m.exposed_gather_s, 0);
+        EXPECT_EQ(*m.exposed_reduce_s, 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::train
