@@ -12,6 +12,7 @@
 #include "kernels/memory.hpp"
 #include "kernels/swiglu.hpp"
 #include "kernels/update.hpp"
+#include "ops/cost.hpp"
 
 namespace weft::exec {
 namespace {
@@ -110,8 +111,10 @@ class Binding {
   }
 
   Collective collective() const {
-    comm::Channel* const channel = node_.lane == Lane::gather ? device_.gather : device_.reduce;
+    comm::Channel* const channel = channel_of(device_, node_.lane);
     if (channel == nullptr) throw std::logic_error("the plan has collectives, but there is no channel");
+    if (channel->size() != ops::ranks_of(graph_, node_))
+      throw std::logic_error("the channel " + channel->name() + " is not over the axis of the collective");
     if (node_.outputs.size() == 1) return member(*channel, 0, scratch_);
     std::vector<Collective> members;
     std::byte* scratch = scratch_;

@@ -10,8 +10,13 @@
 namespace weft::exec {
 namespace {
 
-double busy(const comm::Channel* channel) {
-  return channel == nullptr ? 0 : channel->busy_seconds();
+constexpr std::array communication_lanes{Lane::gather, Lane::reduce, Lane::replica};
+
+double busy(const Device& device) {
+  double seconds = 0;
+  for (const Lane lane : communication_lanes)
+    if (const comm::Channel* const channel = channel_of(device, lane)) seconds += channel->busy_seconds();
+  return seconds;
 }
 
 }  // namespace
@@ -113,7 +118,7 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap) {
   if (trace != nullptr && !trace->on()) trace = nullptr;
   if (trace != nullptr && device_.log != nullptr) device_.log->start();
   const double start = seconds_now();
-  const double busy_before = busy(device_.gather) + busy(device_.reduce);
+  const double busy_before = busy(device_);
   waiting_ = 0;
   if (mode != Run::full) tap = nullptr;  // the values are wrong then
   if (tap != nullptr) tap->start(locate_);
@@ -127,13 +132,13 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap) {
   }
   device_.compute.finish();
   if (mode == Run::full)
-    for (const Lane lane : {Lane::gather, Lane::reduce})
+    for (const Lane lane : communication_lanes)
       if (const auto& events = events_[static_cast<std::size_t>(lane)]; !events.empty())
         comm::sync(events.back());
   Times times;
   times.step = seconds_now() - start;
   times.waiting = waiting_;
-  times.comm = busy(device_.gather) + busy(device_.reduce) - busy_before;
+  times.comm = busy(device_) - busy_before;
   if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);
   return times;
 }

@@ -25,13 +25,13 @@ struct Times {
   double step = 0;
   double waiting =
       0;  ///< the compute lane waited for collectives (host lanes; 0 on CUDA, where the host does not see it)
-  double comm = 0;  ///< collectives were under way, summed over the two lanes
+  double comm = 0;  ///< collectives were under way, summed over the lanes
 };
 
 class Executor {
  public:
   /// Binds every instruction. `memory` holds the plan's storages and arena already; `rank` is the coordinate
-  /// on the data axis.
+  /// on the axis that state is cut over.
   Executor(plan::Plan plan, const Device& device, Memory& memory, int rank);
 
   /// Runs the plan once and waits for its end. With a trace that is on, records a span an instruction; a tap

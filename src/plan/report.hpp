@@ -15,7 +15,7 @@ struct CollectiveTotal {
   std::int64_t wire_bytes =
       0;  ///< what one rank sends (and receives): payload * (W - 1) / W, all_reduce twice that
 };
-/// Totals of one step by "phase op dtype".
+/// Totals of one step by "phase op dtype", and the axis where the mesh has several.
 std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan);
 
 /// Bytes of a rank's persistent storage.

@@ -17,6 +17,13 @@ struct Bucket {
   std::int64_t bytes = 0;
 };
 
+/// Several units' sums over the replicas as one.
+struct Sum {
+  std::size_t slot = 0;  ///< of its last gradient
+  double wire_bytes = 0;
+  std::size_t after = 0;  ///< reductions that it waits for
+};
+
 constexpr auto index_of(Lane lane) {
   return static_cast<std::size_t>(lane);
 }
@@ -24,20 +31,26 @@ constexpr auto index_of(Lane lane) {
 class Estimator {
  public:
   Estimator(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs)
-      : p_(problem), s_(schedule), costs_(costs), extra_(problem.slots.size() + 1, 0) {}
+      : p_(problem),
+        s_(schedule),
+        costs_(costs),
+        extra_(problem.slots.size() + 1, 0),
+        reduced_by_(problem.units, 0) {}
 
   Estimate run() {
     collect_gathers();
     collect_reduces();
+    collect_sums();
     machine::LaneTasks tasks;
     compute(tasks);
     gathers(tasks);
     reduces(tasks);
+    sums(tasks);
     fixed(tasks);
     Estimate e;
     e.seconds = machine::run_lanes(tasks, costs_).end;
     e.live_bytes = peak();
-    e.collectives = static_cast<int>(gathers_.size() + reduces_.size());
+    e.collectives = static_cast<int>(gathers_.size() + reduces_.size() + sums_.size());
     return e;
   }
 
@@ -107,6 +120,7 @@ class Estimator {
       }
       members.push_back(&r);
       last = &r;
+      reduced_by_[r.unit.index()] = reduces_.size();
       Bucket& bucket = reduces_.back();
       bucket.slot = r.ready;
       bucket.wire_bytes += r.wire_bytes;
@@ -115,6 +129,20 @@ class Estimator {
     close();
     for (std::size_t b = 0; b < reduces_.size(); ++b)
       hold(reduces_[b].slot + 1, release_slot(b) + 1, reduces_[b].bytes);
+  }
+
+  /// In buckets like the reduce-scatters that they follow.
+  void collect_sums() {
+    const ReplicaSum* last = nullptr;
+    for (const ReplicaSum& s : p_.sums) {
+      if (last == nullptr || s_.buckets.reduce[last->unit.index()] != s_.buckets.reduce[s.unit.index()])
+        sums_.push_back({});
+      last = &s;
+      Sum& sum = sums_.back();
+      sum.slot = s.ready;
+      sum.wire_bytes += s.wire_bytes;
+      sum.after = std::max(sum.after, reduced_by_[s.unit.index()]);
+    }
   }
 
   /// The slot after which what a reduction reads may be overwritten.
@@ -137,7 +165,8 @@ class Estimator {
     };
     for (std::size_t b = 0; b < gathers_.size(); ++b) needs(gathers_[b].slot, Lane::gather, b + 1);
     for (std::size_t b = 0; b < reduces_.size(); ++b) needs(release_slot(b) + 1, Lane::reduce, b + 1);
-    std::array<std::size_t, lane_count> count{0, gathers_.size(), reduces_.size()};
+    needs(p_.sums_use, Lane::replica, sums_.size());
+    std::array<std::size_t, lane_count> count{0, gathers_.size(), reduces_.size(), sums_.size()};
     for (const Fixed& f : p_.fixed) needs(f.use, f.lane, ++count[index_of(f.lane)]);
   }
 
@@ -164,6 +193,17 @@ class Estimator {
     }
   }
 
+  void sums(machine::LaneTasks& tasks) const {
+    for (const Sum& s : sums_) {
+      machine::LaneTask task;
+      task.seconds = costs_.collective_seconds(ir::Op::all_reduce, p_.replicas, s.wire_bytes, DType::f32);
+      task.bytes = s.wire_bytes;
+      task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(s.slot + 1);
+      task.after[index_of(Lane::reduce)] = static_cast<std::uint32_t>(s.after);
+      tasks[index_of(Lane::replica)].push_back(task);
+    }
+  }
+
   void fixed(machine::LaneTasks& tasks) const {
     for (const Fixed& f : p_.fixed) {
       machine::LaneTask task;
@@ -187,7 +227,9 @@ class Estimator {
   const Schedule& s_;
   const machine::CostModel& costs_;
   std::vector<Bucket> gathers_, reduces_;
-  std::vector<std::int64_t> extra_;  ///< differences from slot to slot
+  std::vector<Sum> sums_;
+  std::vector<std::int64_t> extra_;      ///< differences from slot to slot
+  std::vector<std::size_t> reduced_by_;  ///< by unit: how many reductions until that of its last round
 };
 
 }  // namespace

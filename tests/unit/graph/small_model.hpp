@@ -9,14 +9,17 @@ namespace weft::test {
 
 struct SmallModel {
   model::Spec spec{64, 2, 4, 2, 176, 300, 1e-5, false};
-  int ranks = 2;
+  int ranks = 2;  ///< of the data axis
+  int replicas = 1;
   int rounds = 1;
   std::int64_t batch = 2, seq = 16;
   passes::PipelineOptions options;
 
-  Mesh mesh() const { return Mesh({{"data", ranks}}); }
+  Mesh mesh() const {
+    return replicas == 1 ? Mesh({{"data", ranks}}) : Mesh({{"replica", replicas}, {"data", ranks}});
+  }
   ir::Graph forward() const {
-    return model::build_loss(spec, {batch * ranks, seq, rounds}, mesh(), "train").graph;
+    return model::build_loss(spec, {batch * ranks * replicas, seq, rounds}, mesh(), "train").graph;
   }
   ir::Graph step(const passes::Observer& observer = {}) const {
     return passes::run(passes::training_pipeline(options), forward(), observer);
