@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "exec/shapes.hpp"
 #include "kernels/region.hpp"
 
 namespace weft::exec {
@@ -105,9 +106,10 @@ void Executor::record_collectives(Trace& trace) {
       // The members of a collective have numbers in a row; the event is the last one's.
       const ir::Node& node = plan_.graph.node(i.node);
       const std::uint64_t last = event_of(i.lane, i.sequence).value;
-      if (record.sequence > last || record.sequence + node.outputs.size() <= last) continue;
-      const ir::Value& member =
-          plan_.graph.value(node.outputs[node.outputs.size() - 1 - (last - record.sequence)]);
+      const std::size_t operations = operations_of(plan_.graph, node);
+      if (record.sequence > last || record.sequence + operations <= last) continue;
+      const std::size_t operation = operations - 1 - (last - record.sequence);
+      const ir::Value& member = plan_.graph.value(node.outputs[operation % node.outputs.size()]);
       Span span{name_of(node.op), "comm", member.name, record.start_ns, record.end_ns};
       span.bytes = static_cast<std::int64_t>(record.bytes);
       trace.record(i.lane, span);

@@ -213,6 +213,8 @@ class Shard {
     node.round = place.round;
     const ir::Value& value = after_.value(node.outputs[0]);
     node.module = value.unit.valid() ? after_.unit(value.unit).path : place.module;
+    if (op == Op::all_reduce && value.unit.valid() && options_.reduction == Reduction::native)
+      node.attributes.set(Attr::native, 1);
     const ValueId result = node.outputs[0];
     after_.add_node(std::move(node));
     return result;

@@ -91,6 +91,12 @@ TEST(Replicas, ScheduleLeavesTheBitsAlone) {
   }
 }
 
+/// On the host the library's own all-reduce adds in the order of the ranks, too.
+TEST(Replicas, AreAddedUpInTheirOrder) {
+  for (const std::string& mesh : meshes())
+    EXPECT_EQ(train({mesh, "precision.reduction=native"}), train({mesh})) << mesh;
+}
+
 TEST(Replicas, OneIsAsGoodAsNone) {
   const Curve reference = alone();
   for (const char* mode : modes)
