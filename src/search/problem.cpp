@@ -71,7 +71,7 @@ class Reader {
           {value.unit, node.round, next - 1, wire, graph_.local_bytes(gradient) + scratch_(graph_, node)});
     } else if (node.lane == Lane::replica && value.unit.valid() && next > 0) {
       is_sum_[node.outputs[0].index()] = true;
-      problem_.sums.push_back({value.unit, next - 1, wire});
+      problem_.sums.push_back({value.unit, next - 1, wire, scratch_(graph_, node)});
     } else {
       fixed_of_[node.outputs[0].index()] = static_cast<int>(problem_.fixed.size());
       problem_.fixed.push_back(

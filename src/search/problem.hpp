@@ -34,6 +34,7 @@ struct ReplicaSum {
   ir::UnitId unit;
   std::size_t ready = 0;  ///< the slot after which the unit's last gradient can be reduced
   double wire_bytes = 0;
+  std::int64_t bytes = 0;  ///< of the scratch
 };
 
 /// Any other collective: of the norm, the losses, the update. It stays where it is.

@@ -29,9 +29,15 @@ struct SmallModel {
 inline constexpr passes::ShardMode all_modes[] = {passes::ShardMode::ddp, passes::ShardMode::zero1,
                                                   passes::ShardMode::zero2, passes::ShardMode::fsdp};
 
-/// Stands in for the kernels' wishes: a reduce-scatter wants its input once more, a matmul a little.
+/// Stands in for the kernels' wishes: a reduce-scatter wants its input once more, a sum over replicas half of
+/// it, a matmul a little.
 inline std::int64_t test_scratch(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == ir::Op::reduce_scatter) return graph.local_bytes(node.inputs[0]);
+  if (node.op == ir::Op::all_reduce && node.lane == Lane::replica) {
+    std::int64_t bytes = 0;
+    for (const ir::ValueId input : node.inputs) bytes += graph.local_bytes(input) / 2;
+    return bytes;
+  }
   return node.op == ir::Op::matmul ? 1000 : 0;
 }
 
