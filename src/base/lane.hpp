@@ -7,14 +7,17 @@
 
 namespace weft {
 
-enum class Lane : std::uint8_t { compute, gather, reduce };
-inline constexpr int lane_count = 3;
+/// gather and reduce run over the axis that state is cut over, replica over the one that repeats it: with a
+/// lane of its own, what travels between nodes does not stand in line behind what stays inside one.
+enum class Lane : std::uint8_t { compute, gather, reduce, replica };
+inline constexpr int lane_count = 4;
 
 constexpr std::string_view name_of(Lane lane) {
   switch (lane) {
     case Lane::compute: return "compute";
     case Lane::gather: return "gather";
     case Lane::reduce: return "reduce";
+    case Lane::replica: return "replica";
   }
   return "?";
 }

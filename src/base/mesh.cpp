@@ -23,18 +23,27 @@ int Mesh::axis(std::string_view name) const {
   return -1;
 }
 
+int Mesh::size(std::string_view name) const {
+  for (const MeshAxis& axis : axes_)
+    if (axis.name == name) return axis.size;
+  return 1;
+}
+
+int Mesh::stride(int axis) const {
+  int stride = 1;
+  for (int i = static_cast<int>(axes_.size()) - 1; i > axis; --i) stride *= size(i);
+  return stride;
+}
+
 int Mesh::coordinate(int rank, int axis) const {
-  for (int i = static_cast<int>(axes_.size()) - 1; i > axis; --i) rank /= size(i);
-  return rank % size(axis);
+  return rank / stride(axis) % size(axis);
 }
 
 std::vector<int> Mesh::group(int rank, int axis) const {
-  int stride = 1;
-  for (int i = static_cast<int>(axes_.size()) - 1; i > axis; --i) stride *= size(i);
-  const int first = rank - coordinate(rank, axis) * stride;
+  const int first = rank - coordinate(rank, axis) * stride(axis);
   std::vector<int> ranks;
   ranks.reserve(static_cast<std::size_t>(size(axis)));
-  for (int i = 0; i < size(axis); ++i) ranks.push_back(first + i * stride);
+  for (int i = 0; i < size(axis); ++i) ranks.push_back(first + i * stride(axis));
   return ranks;
 }
 

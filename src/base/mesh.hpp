@@ -7,8 +7,13 @@
 
 namespace weft {
 
+/// The axis that batches, and in the sharded modes state, are cut over.
+inline constexpr std::string_view data_axis = "data";
+/// Batches are cut over it, too, but state is repeated: each of its places holds the state of all others.
+inline constexpr std::string_view replica_axis = "replica";
+
 struct MeshAxis {
-  std::string name;  ///< "data": the axis that batches, and in the sharded modes parameters, are split over
+  std::string name;  ///< data_axis or replica_axis
   int size = 1;
   bool operator==(const MeshAxis&) const = default;
 };
@@ -25,9 +30,11 @@ class Mesh {
   const std::vector<MeshAxis>& axes() const { return axes_; }
   int axis(std::string_view name) const;  ///< index of an axis; throws Error(bad_input) when there is none
   int size(int axis) const { return axes_[static_cast<std::size_t>(axis)].size; }
+  int size(std::string_view name) const;     ///< 1 when there is no such axis
   int coordinate(int rank, int axis) const;  ///< the rank's place on that axis
   std::vector<int> group(int rank,
                          int axis) const;  ///< world ranks that share all other coordinates, in order
+  int stride(int axis) const;              ///< between neighbours of a group, in world ranks
 
  private:
   std::vector<MeshAxis> axes_;

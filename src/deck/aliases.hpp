@@ -216,7 +216,9 @@ inline constexpr std::array value_aliases{
     Alias{"fp32", "f32"},        Alias{"float", "f32"},
     Alias{"true", "always"},     Alias{"false", "never"},
     Alias{"dp", "data"},         Alias{"fsdp", "data"},
-    Alias{"dp_shard", "data"},
+    Alias{"dp_shard", "data"},   Alias{"dp_replicate", "replica"},
+    Alias{"hsdp", "replica"},    Alias{"node", "replica"},
+    Alias{"nodes", "replica"},   Alias{"replicas", "replica"},
 };
 
 }  // namespace weft::deck

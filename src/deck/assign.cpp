@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -15,7 +16,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-constexpr std::array<std::string_view, 1> axis_names{"data"};
+constexpr std::array axis_names{data_axis, replica_axis};
 constexpr double most_ranks = 1 << 24;
 
 std::string shortened(std::string_view text) {
@@ -144,10 +145,10 @@ struct Assigner {
     member->clear();
     for (const auto& item : value.items) {
       const std::string path = fmt::format("{}.{}", key.path, item.name);
-      if (item.name != axis_names[0])
-        problems.add(
-            item.place, path,
-            fmt::format("unknown axis (axes: data){}", did_you_mean(nearest_word(item.name, axis_names))));
+      if (std::find(axis_names.begin(), axis_names.end(), item.name) == axis_names.end())
+        problems.add(item.place, path,
+                     fmt::format("unknown axis (axes: data, replica){}",
+                                 did_you_mean(nearest_word(item.name, axis_names))));
       else if (item.kind != Kind::integer)
         problems.add(item.place, path,
                      describe(item) + " is not an integer (ranks on the axis; 0: all that remain)");

@@ -205,7 +205,8 @@ std::int64_t parameter_count(const ModelDeck& model);
 /// Throws Error(bad_input) when that is not a whole number, and names rank counts that would do.
 std::int64_t accumulation(const Deck& deck, int data_ranks);
 
-/// The mesh of [parallel] over `world` ranks, size 0 replaced by what remains.
+/// The mesh of [parallel] over `world` ranks, size 0 replaced by what remains; a data axis, and a replica
+/// axis where the deck has one.
 /// Throws Error(bad_input) when the axes' sizes do not multiply to `world`.
 Mesh resolve_mesh(const Deck& deck, int world);
 

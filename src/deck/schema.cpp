@@ -29,7 +29,10 @@ constexpr std::array table_list{
           "Llama 3.1's stretch of the rotary frequencies, for contexts longer than those trained on first."},
     Table{"data", "Token files and the batch."},
     Table{"optimizer", "AdamW, clipping, and the learning rate over the steps."},
-    Table{"parallel", "How ranks share the work. No setting here changes the losses."},
+    Table{
+        "parallel",
+        "How ranks share the work. Nothing here changes the losses, but for the number of replicas, which is "
+        "another order of the gradients' sum."},
     Table{"precision", "Element types, and the order of sums over ranks. These settings change the losses."},
     Table{"schedule", "What the compiler's passes do. No setting here changes the losses."},
     Table{"checkpoint", "When to save, what to keep, where to start from."},
@@ -120,7 +123,9 @@ constexpr std::array key_list{
     Key{WEFT_KEY(parallel.mode), .doc = "What is cut over the ranks: nothing (ddp), optimizer state (zero1), "
                                         "gradients too (zero2), parameters too (fsdp)."},
     Key{WEFT_KEY(parallel.mesh), .doc = "Axes of the device mesh, outermost first, as { name = ranks }; 0 "
-                                        "ranks: all that remain. Axes today: data."},
+                                        "ranks: all that remain. The batch is cut over all axes, state "
+                                        "(`parallel.mode`) over `data`; `replica` repeats it: { replica = 0, "
+                                        "data = 8 } cuts state over 8 neighbours."},
 
     Key{WEFT_KEY(precision.params), .doc = "Type of parameters and activations in forward and backward. The "
                                            "optimizer's copy and all sums are f32."},

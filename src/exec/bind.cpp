@@ -12,6 +12,7 @@
 #include "kernels/memory.hpp"
 #include "kernels/swiglu.hpp"
 #include "kernels/update.hpp"
+#include "ops/cost.hpp"
 
 namespace weft::exec {
 namespace {
@@ -110,8 +111,11 @@ class Binding {
   }
 
   Collective collective() const {
-    comm::Channel* const channel = node_.lane == Lane::gather ? device_.gather : device_.reduce;
+    comm::Channel* const channel = channel_of(device_, node_.lane);
     if (channel == nullptr) throw std::logic_error("the plan has collectives, but there is no channel");
+    if (channel->size() != ops::ranks_of(graph_, node_))
+      throw std::logic_error("the channel " + channel->name() + " is not over the axis of the collective");
+    if (is_ordered_sum(graph_, node_)) return ordered_sum(*channel);
     if (node_.outputs.size() == 1) return member(*channel, 0, scratch_);
     std::vector<Collective> members;
     std::byte* scratch = scratch_;
@@ -141,6 +145,34 @@ class Binding {
   DType out_type(std::size_t i) const { return dtype_of(graph_, node_.outputs[i]); }
   std::int64_t elements(ValueId v) const { return graph_.local_elements(v); }
   float real(Attr attr) const { return static_cast<float>(node_.attributes.real(attr)); }
+
+  /// Each rank adds up its part of the vectors in the order of the ranks, then all gather the parts. A shard
+  /// divides by the ranks, because units are padded to the whole mesh.
+  Collective ordered_sum(comm::Channel& channel) const {
+    std::vector<std::pair<std::byte*, comm::ReduceScatter>> members;  // with the whole vector
+    std::byte* scratch = scratch_;
+    for (std::size_t i = 0; i < node_.outputs.size(); ++i) {
+      if (in(i) != out(i)) throw std::logic_error("a sum over replicas is not in place");
+      comm::ReduceScatter what;
+      what.in = in(i);
+      what.count = elements(node_.outputs[i]) / channel.size();
+      what.out = out(i) + channel.rank() * what.count * static_cast<std::int64_t>(sizeof(float));
+      what.scratch = scratch;
+      scratch += member_scratch_bytes(graph_, node_, i);
+      members.emplace_back(out(i), what);
+    }
+    return [&channel, members = std::move(members)](auto deps) {
+      channel.group_begin();
+      for (const auto& [whole, part] : members) channel.reduce_scatter(deps, part);
+      channel.group_end();
+      comm::Event last;
+      channel.group_begin();
+      for (const auto& [whole, part] : members)
+        last = channel.all_gather({}, part.out, whole, part.count, DType::f32);
+      channel.group_end();
+      return last;
+    };
+  }
 
   /// One member of a collective.
   Collective member(comm::Channel& channel, std::size_t i, std::byte* scratch) const {

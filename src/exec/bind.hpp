@@ -20,11 +20,23 @@ struct Device {
   kernels::Space& space;
   Matmuls& matmuls;
   ComputeLane& compute;             ///< outlives the channels: their operations wait for its events
-  comm::Channel* gather = nullptr;  ///< may be null when the plan has no collectives
+  comm::Channel* gather = nullptr;  ///< may be null when the plan has no collectives on that lane
   comm::Channel* reduce = nullptr;
+  comm::Channel* replica = nullptr;
   CollectiveLog* log =
-      nullptr;  ///< observes both channels; may be null, then a trace shows the compute lane only
+      nullptr;  ///< observes the channels; may be null, then a trace shows the compute lane only
 };
+
+/// The channel of a communication lane; null for the compute lane, too.
+inline comm::Channel* channel_of(const Device& device, Lane lane) {
+  switch (lane) {
+    case Lane::compute: return nullptr;
+    case Lane::gather: return device.gather;
+    case Lane::reduce: return device.reduce;
+    case Lane::replica: return device.replica;
+  }
+  return nullptr;
+}
 
 /// Address of a value on this rank.
 using Locate = std::function<std::byte*(ir::ValueId)>;
@@ -36,7 +48,8 @@ using Collective = std::function<comm::Event(std::span<const comm::Event> deps)>
 Kernel bind_kernel(const ir::Graph& graph, const ir::Node& node, const Device& device, const Locate& locate,
                    std::byte* scratch);
 
-/// The collective of a gather or reduce node.
+/// The collective of a node of a communication lane. Throws std::logic_error when that lane's channel does
+/// not have the ranks of the node's axis.
 Collective bind_collective(const ir::Graph& graph, const ir::Node& node, const Device& device,
                            const Locate& locate, std::byte* scratch);
 

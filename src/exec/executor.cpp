@@ -6,9 +6,15 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "exec/shapes.hpp"
 #include "kernels/region.hpp"
 
 namespace weft::exec {
+namespace {
+
+constexpr std::array communication_lanes{Lane::gather, Lane::reduce, Lane::replica};
+
+}  // namespace
 
 Executor::Executor(plan::Plan plan, const Device& device, Memory& memory, int rank)
     : plan_(std::move(plan)), device_(device), memory_(memory), rank_(rank) {
@@ -105,8 +111,10 @@ void Executor::record_collectives(Trace& trace) {
     const plan::Instruction& i = *of_lane[lane][static_cast<std::size_t>(event - events.begin())];
     const ir::Node& node = plan_.graph.node(i.node);
     const std::uint64_t behind = event->value - record.sequence;
-    if (behind >= node.outputs.size()) continue;
-    const ir::Value& member = plan_.graph.value(node.outputs[node.outputs.size() - 1 - behind]);
+    const std::size_t operations = operations_of(plan_.graph, node);
+    if (behind >= operations) continue;
+    const ir::Value& member =
+        plan_.graph.value(node.outputs[(operations - 1 - behind) % node.outputs.size()]);
     Span span{name_of(node.op), "comm", node.module};
     if (member.unit.valid()) span.path = plan_.graph.unit(member.unit).path;
     span.phase = name_of(node.phase);
@@ -121,7 +129,7 @@ void Executor::record_collectives(Trace& trace) {
 
 void Executor::wait_for_the_lanes() {
   double before = seconds_now();
-  for (const Lane lane : {Lane::gather, Lane::reduce}) {
+  for (const Lane lane : communication_lanes) {
     const auto& events = events_[static_cast<std::size_t>(lane)];
     if (events.empty()) continue;
     comm::sync(events.back());
@@ -144,7 +152,7 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap) {
   if (trace != nullptr && device_.log != nullptr) device_.log->start();
   const double start = seconds_now();
   times_ = {};
-  for (const comm::Channel* channel : {device_.gather, device_.reduce}) add_channel(channel, -1);
+  for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), -1);
   if (mode != Run::full) tap = nullptr;  // the values are wrong then
   if (tap != nullptr) tap->start(locate_);
   for (const Bound& bound : bound_) {
@@ -158,7 +166,7 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap) {
   device_.compute.finish();
   if (mode == Run::full) wait_for_the_lanes();
   times_.step = seconds_now() - start;
-  for (const comm::Channel* channel : {device_.gather, device_.reduce}) add_channel(channel, 1);
+  for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), 1);
   if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);
   return times_;
 }

@@ -35,7 +35,7 @@ struct Times {
 class Executor {
  public:
   /// Binds every instruction. `memory` holds the plan's storages and arena already; `rank` is the coordinate
-  /// on the data axis.
+  /// on the axis that state is cut over.
   Executor(plan::Plan plan, const Device& device, Memory& memory, int rank);
 
   /// Runs the plan once and waits for its end. With a trace that is on, records a span an instruction; a tap

@@ -3,6 +3,7 @@
 #include "comm/channel.hpp"
 #include "exec/shapes.hpp"
 #include "kernels/attention.hpp"
+#include "ops/cost.hpp"
 
 namespace weft::exec {
 namespace {
@@ -25,6 +26,9 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
     case Op::linear_cross_entropy: return matmuls.get(linear_loss_spec(graph, node)).loss_scratch_bytes();
     case Op::linear_cross_entropy_grad:
       return matmuls.get(linear_loss_spec(graph, node)).gradients_scratch_bytes();
+    case Op::all_reduce:
+      if (!is_ordered_sum(graph, node)) return 0;
+      [[fallthrough]];
     case Op::reduce_scatter: {
       std::size_t bytes = 0;
       for (std::size_t i = 0; i < node.outputs.size(); ++i) bytes += member_scratch_bytes(graph, node, i);
@@ -37,10 +41,11 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
 }  // namespace
 
 std::size_t member_scratch_bytes(const ir::Graph& graph, const ir::Node& node, std::size_t member) {
-  const int ranks = graph.mesh().size(static_cast<int>(node.attributes.integer(ir::Attr::axis)));
-  const std::size_t bytes =
-      comm::reduce_scatter_scratch_bytes(ranks, graph.local_elements(node.outputs[member]),
-                                         dtype_of(graph, node.inputs[member]), reduce_order(node));
+  const int ranks = ops::ranks_of(graph, node);
+  const std::int64_t elements = graph.local_elements(node.outputs[member]);
+  const std::int64_t part = node.op == Op::all_reduce ? elements / ranks : elements;
+  const std::size_t bytes = comm::reduce_scatter_scratch_bytes(
+      ranks, part, dtype_of(graph, node.inputs[member]), reduce_order(node));
   return (bytes + 255) / 256 * 256;
 }
 

@@ -51,4 +51,15 @@ inline comm::ReduceOrder reduce_order(const ir::Node& node) {
   return node.attributes.has(ir::Attr::native) ? comm::ReduceOrder::native : comm::ReduceOrder::canonical;
 }
 
+/// An all-reduce of units whose order of the sum is the ranks': a reduce-scatter and an all-gather, because
+/// the library's own adds in an order that may depend on sizes.
+inline bool is_ordered_sum(const ir::Graph& graph, const ir::Node& node) {
+  return node.op == ir::Op::all_reduce && graph.value(node.outputs[0]).unit.valid() &&
+         reduce_order(node) == comm::ReduceOrder::canonical;
+}
+/// Operations of a channel that the node is.
+inline std::size_t operations_of(const ir::Graph& graph, const ir::Node& node) {
+  return node.outputs.size() * (is_ordered_sum(graph, node) ? 2 : 1);
+}
+
 }  // namespace weft::exec

@@ -197,7 +197,7 @@ class Parser {
     line.expect(" r");
     node.round = line.number<int>(" ");
     line.expect(" ");
-    node.lane = parse_enum(line, line.word(" "), {Lane::compute, Lane::gather, Lane::reduce});
+    node.lane = parse_enum(line, line.word(" "), {Lane::compute, Lane::gather, Lane::reduce, Lane::replica});
     line.expect(" ");
     if (!line.accept("| ")) {
       node.module = line.word(" ");

@@ -76,11 +76,11 @@ double CostModel::correction(const std::string& family, const ops::Cost& cost) c
   return best->seconds / roofline(family, {best->flops, best->bytes});
 }
 
-const CostModel::Measured* CostModel::nearest(Op op, int ranks, DType wire) const {
-  const bool far = nodes_for(ranks, profile_.ranks_per_node) > 1;
+const CostModel::Measured* CostModel::nearest(Op op, Peers peers, DType wire) const {
+  const bool far = nodes_for(peers.span, profile_.ranks_per_node) > 1;
   // Less is nearer. An operation without a curve borrows another's: it sends as many bytes.
   const auto distance = [&](const CollectiveCurve& c) {
-    return std::tuple(c.op != op, (c.nodes > 1) != far, c.wire != wire, log_distance(c.ranks, ranks));
+    return std::tuple(c.op != op, (c.nodes > 1) != far, c.wire != wire, log_distance(c.ranks, peers.ranks));
   };
   const auto it = std::min_element(curves_.begin(), curves_.end(), [&](const Measured& a, const Measured& b) {
     return distance(a.from) < distance(b.from);
@@ -88,16 +88,16 @@ const CostModel::Measured* CostModel::nearest(Op op, int ranks, DType wire) cons
   return it == curves_.end() ? nullptr : &*it;
 }
 
-double CostModel::collective_seconds(Op op, int ranks, double bytes_sent, DType wire) const {
-  if (ranks < 2 || bytes_sent <= 0) return 0;
-  const Measured* const m = nearest(op, ranks, wire);
-  if (m == nullptr) return profile_.compute.launch_s * (ranks - 1) + bytes_sent / link_bytes_per_s();
-  const double peers = static_cast<double>(ranks - 1) / static_cast<double>(m->from.ranks - 1);
-  return m->curve.seconds(bytes_sent) + m->curve.latency() * (peers - 1);
+double CostModel::collective_seconds(Op op, Peers peers, double bytes_sent, DType wire) const {
+  if (peers.ranks < 2 || bytes_sent <= 0) return 0;
+  const Measured* const m = nearest(op, peers, wire);
+  if (m == nullptr) return profile_.compute.launch_s * (peers.ranks - 1) + bytes_sent / link_bytes_per_s();
+  const double messages = static_cast<double>(peers.ranks - 1) / static_cast<double>(m->from.ranks - 1);
+  return m->curve.seconds(bytes_sent) + m->curve.latency() * (messages - 1);
 }
 
 double CostModel::collective_seconds(const ir::Graph& graph, const ir::Node& node) const {
-  return collective_seconds(node.op, ops::ranks_of(graph, node),
+  return collective_seconds(node.op, {ops::ranks_of(graph, node), ops::span_of(graph, node)},
                             static_cast<double>(ops::wire_bytes(graph, node)), wire_of(graph, node));
 }
 

@@ -14,6 +14,14 @@
 
 namespace weft::machine {
 
+/// Ranks that talk to each other.
+struct Peers {
+  Peers(int n) : ranks(n), span(n) {}  // NOLINT(google-explicit-constructor): neighbours
+  Peers(int n, int from_first_to_last) : ranks(n), span(from_first_to_last) {}
+  int ranks;
+  int span;  ///< world ranks from the first to the last: how many nodes they reach over
+};
+
 class CostModel {
  public:
   explicit CostModel(Profile profile);
@@ -27,11 +35,11 @@ class CostModel {
   double kernel_seconds(const ir::Graph& graph, const ir::Node& node) const;
   bool is_measured(const ir::Graph& graph, const ir::Node& node) const;
 
-  /// Seconds of a collective over `ranks` alone on the machine, one rank sending `bytes_sent`; 0 for one
+  /// Seconds of a collective over `peers` alone on the machine, one rank sending `bytes_sent`; 0 for one
   /// rank or no bytes. Taken from the curve of the operation that is nearest: the same reach first (within a
   /// node or between nodes), then the same wire type, then the number of ranks. For another number of ranks
   /// the latency is scaled by the number of peers.
-  double collective_seconds(ir::Op op, int ranks, double bytes_sent, DType wire = DType::f32) const;
+  double collective_seconds(ir::Op op, Peers peers, double bytes_sent, DType wire = DType::f32) const;
   /// The same for a node of a graph.
   double collective_seconds(const ir::Graph& graph, const ir::Node& node) const;
 
@@ -53,7 +61,7 @@ class CostModel {
   };
   double roofline(std::string_view family, const ops::Cost& cost) const;
   double correction(const std::string& family, const ops::Cost& cost) const;
-  const Measured* nearest(ir::Op op, int ranks, DType wire) const;
+  const Measured* nearest(ir::Op op, Peers peers, DType wire) const;
 
   Profile profile_;
   std::map<std::string, double, std::less<>> seconds_;                     ///< by signature

@@ -1,4 +1,4 @@
-// Three lanes of tasks against a clock that the cost model moves.
+// Lanes of tasks against a clock that the cost model moves.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ struct LaneTimes {
   std::array<double, lane_count> exposed{};
 };
 
-/// Lanes are first in, first out. A collective slows down while the other communication lane has one under
+/// Lanes are first in, first out. A collective slows down while another communication lane has one under
 /// way, and kernels while bytes move, as the profile says. Deterministic. Throws std::logic_error when tasks
 /// wait in a circle.
 LaneTimes run_lanes(const LaneTasks& tasks, const CostModel& costs);

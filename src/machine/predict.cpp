@@ -9,7 +9,10 @@ Prediction predict(const ir::Graph& graph, const CostModel& model) {
   for (const ir::Node& node : graph.nodes()) {
     if (ir::is_alias(node.op)) continue;
     if (ir::is_collective(node.op)) {
-      (node.lane == Lane::gather ? sum.gather_s : sum.reduce_s) += model.collective_seconds(graph, node);
+      double& lane = node.lane == Lane::gather   ? sum.gather_s
+                     : node.lane == Lane::reduce ? sum.reduce_s
+                                                 : sum.replica_s;
+      lane += model.collective_seconds(graph, node);
       continue;
     }
     ++sum.kernels;
@@ -27,6 +30,7 @@ std::string prediction_text(const Prediction& p, const CostModel& model, const s
   row("compute, sum of kernels", p.compute_s);
   row("gather lane, sum of collectives", p.gather_s);
   row("reduce lane, sum of collectives", p.reduce_s);
+  if (p.replica_s > 0) row("replica lane, sum of collectives", p.replica_s);
   text += fmt::format("  from {} ({}, {:016x}); {} of {} kernels measured\n", source, model.profile().name,
                       hash_of(model.profile()), p.measured, p.kernels);
   return text;

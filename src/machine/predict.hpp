@@ -13,6 +13,7 @@ struct Prediction {
   double compute_s = 0;  ///< of all kernels, one after another
   double gather_s = 0;   ///< of the collectives of each lane, alone on the wire
   double reduce_s = 0;
+  double replica_s = 0;
   std::int64_t kernels = 0;
   std::int64_t measured = 0;  ///< kernels whose signature is in the profile
 };

@@ -21,7 +21,7 @@ double what_fits(train::Session& session, double bytes) {
   if (kernels::device_is_host())
     if (const auto memory = train::available_memory()) available = static_cast<double>(*memory);
   available = -slowest(session.world(), -available / session.world().node_size());
-  while (bytes > 1024 && held(bytes, session.ranks()) > available / 2) bytes /= 2;
+  while (bytes > 1024 && held(bytes, session.shards()) > available / 2) bytes /= 2;
   return bytes;
 }
 
@@ -33,7 +33,7 @@ void replace(kernels::Buffer& buffer, double bytes, const char* label) {
 }  // namespace
 
 Exchanges::Exchanges(train::Session& session, double bytes, comm::ReduceOrder order)
-    : session_(session), ranks_(session.ranks()), order_(order), most_(what_fits(session, bytes)) {}
+    : session_(session), ranks_(session.shards()), order_(order), most_(what_fits(session, bytes)) {}
 
 void Exchanges::hold(double bytes) {
   if (bytes <= held_) return;

@@ -109,7 +109,7 @@ Measured measure_machine(const Deck* deck, train::Session& session, const Machin
   p.compute.memory_bytes = memory_of_a_rank(world);
   p.name = name_of_machine(world, p);
   std::unique_ptr<Exchanges> exchanges;
-  if (session.ranks() > 1) {
+  if (session.shards() > 1) {
     exchanges = std::make_unique<Exchanges>(session, largest_collective, order_of(deck));
     CollectiveSweep sweep = measure_collectives(*exchanges, world, nodes_of(world), 0.5 * options.seconds);
     p.collectives = std::move(sweep.curves);
@@ -123,7 +123,7 @@ Measured measure_machine(const Deck* deck, train::Session& session, const Machin
     p.kernels = step->kernels(0.15 * options.seconds);
     m.sum_of_kernels = predict(step->plan().graph, machine::CostModel(p)).compute_s;
   }
-  if (session.ranks() > 1) {
+  if (session.shards() > 1) {
     const double bytes = std::min(common_size(p.collectives), 64.0 * (1 << 20));
     exchanges = std::make_unique<Exchanges>(session, bytes, order_of(deck));
     exchanges->hold(exchanges->most());
@@ -132,7 +132,7 @@ Measured measure_machine(const Deck* deck, train::Session& session, const Machin
                         compute_of(session, step, m.compute_only.value_or(0)), 0.25 * options.seconds);
   }
   round_all(p);
-  if (session.ranks() == 1) assume_collectives(m);
+  if (session.shards() == 1) assume_collectives(m);
   return m;
 }
 

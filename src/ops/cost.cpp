@@ -67,4 +67,9 @@ int ranks_of(const ir::Graph& graph, const ir::Node& collective) {
   return graph.mesh().size(static_cast<int>(collective.attributes.integer(ir::Attr::axis)));
 }
 
+int span_of(const ir::Graph& graph, const ir::Node& collective) {
+  const int axis = static_cast<int>(collective.attributes.integer(ir::Attr::axis));
+  return graph.mesh().stride(axis) * (graph.mesh().size(axis) - 1) + 1;
+}
+
 }  // namespace weft::ops

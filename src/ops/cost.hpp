@@ -18,5 +18,7 @@ std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective);
 std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective);
 /// Ranks of the axis that it runs over.
 int ranks_of(const ir::Graph& graph, const ir::Node& collective);
+/// World ranks from the first of these to the last: ranks that stand apart are on different nodes.
+int span_of(const ir::Graph& graph, const ir::Node& collective);
 
 }  // namespace weft::ops

@@ -34,7 +34,7 @@ class BucketPass {
         emitted_(before.nodes().size(), false) {}
 
   ir::Graph run() {
-    for (const Lane lane : {Lane::gather, Lane::reduce}) collect(lane);
+    for (const Lane lane : {Lane::gather, Lane::reduce, Lane::replica}) collect(lane);
     for (std::size_t i = 0; i < before_.nodes().size(); ++i) {
       const int group = group_of_[i];
       if (group < 0) {
@@ -53,7 +53,7 @@ class BucketPass {
     if (!unit.valid()) return std::nullopt;
     if (is_parameter_gather(node))
       return (node.phase == Phase::forward ? buckets_.forward : buckets_.backward)[unit.index()];
-    if (node.op == Op::reduce_scatter) return buckets_.reduce[unit.index()];
+    if (node.op == Op::reduce_scatter || node.op == Op::all_reduce) return buckets_.reduce[unit.index()];
     return std::nullopt;
   }
 
@@ -71,7 +71,7 @@ class BucketPass {
       if (open != key || !fits(groups_.back(), node)) groups_.push_back({{}, NodeId(i)});
       open = key;
       groups_.back().members.push_back(NodeId(i));
-      if (lane == Lane::reduce) groups_.back().place = NodeId(i);
+      if (lane != Lane::gather) groups_.back().place = NodeId(i);
       group_of_[i] = static_cast<int>(groups_.size()) - 1;
     }
   }

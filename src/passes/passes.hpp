@@ -68,26 +68,27 @@ enum class Accumulation : std::uint8_t {
 };
 struct ShardOptions {
   ShardMode mode = ShardMode::fsdp;
-  std::string axis = "data";  ///< the mesh axis that batches and state are cut over
   /// fsdp: backward gathers parameters again, but for those of so many of the last units, which stay from
   /// forward.
   int keep_units = 0;
   Reduction reduction = Reduction::canonical;
   Accumulation accumulation = Accumulation::each;
 };
-/// Places values over the axis and inserts the collectives. With W ranks:
+/// Places values over the mesh and inserts the collectives. With W ranks on the data axis:
 ///   ddp    state whole on each rank; gradients reduce-scattered each round, gathered once
 ///   zero1  optimizer state cut; gradients reduced at the end of a round's backward; parameters gathered
 ///   after the update zero2  the same, each gradient reduced as soon as it is made fsdp   parameters cut,
 ///   too: gathered before use, and again in backward
-/// All four give the same bits under the canonical reduction.
+/// All four give the same bits under the canonical reduction. A replica axis cuts the batch further and
+/// repeats the rest: after the last round each sum of a unit's gradient is all-reduced over it, on a lane of
+/// its own.
 ir::Graph shard(const ir::Graph& graph, const ShardOptions& options);
 
 /// By unit, the number of its bucket; of units that follow each other, those with one number share
 /// collectives.
 struct Buckets {
   std::vector<int> forward, backward;  ///< gathers
-  std::vector<int> reduce;             ///< reduce-scatters
+  std::vector<int> reduce;             ///< reduce-scatters, and all-reduces over replicas
 };
 /// Buckets from the beginnings of module paths (matched_part): units that match the same text share a bucket
 /// ("layers.*": a block, "layers.4-7": four blocks); one that matches nothing has its own.

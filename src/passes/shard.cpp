@@ -25,8 +25,10 @@ class Shard {
       : before_(before),
         after_(before.without_nodes()),
         options_(options),
-        axis_(before.mesh().axis(options.axis)),
-        ranks_(before.mesh().size(axis_)) {
+        axis_(before.mesh().axis(data_axis)),
+        ranks_(before.mesh().size(axis_)),
+        replicas_(before.mesh().size(replica_axis)) {
+    if (replicas_ > 1) replica_axis_ = before.mesh().axis(replica_axis);
     for (const Node& node : before.nodes()) rounds_ = std::max(rounds_, node.round + 1);
   }
 
@@ -45,10 +47,28 @@ class Shard {
   // --- Placements
   // -------------------------------------------------------------------------------------------------------
 
-  std::vector<Placement> over_axis(Placement p) const {
-    std::vector<Placement> placement(before_.mesh().axes().size());
-    placement[static_cast<std::size_t>(axis_)] = p;
-    return placement;
+  using Placements = std::vector<Placement>;
+
+  /// Alike on all ranks that hold the same place of the data axis: state.
+  Placements over_axis(Placement p) const {
+    Placements placements(before_.mesh().axes().size());
+    placements[static_cast<std::size_t>(axis_)] = p;
+    return placements;
+  }
+  /// What comes from this rank's microbatches: another part, or another term, on every rank.
+  Placements over_all(Placement p) const { return Placements(before_.mesh().axes().size(), p); }
+  /// The term of a sum over all ranks, of which those of the axes with one rank are complete.
+  Placements term() const {
+    Placements placements(before_.mesh().axes().size());
+    for (std::size_t axis = 0; axis < placements.size(); ++axis)
+      if (before_.mesh().size(static_cast<int>(axis)) > 1) placements[axis] = ir::partial;
+    return placements;
+  }
+  /// A gradient's sum over the ranks of one replica.
+  Placements sum_of_replica() const {
+    Placements placements = over_axis(ranks_ > 1 ? ir::shard(0) : ir::replicate);
+    if (replicas_ > 1) placements[static_cast<std::size_t>(replica_axis_)] = ir::partial;
+    return placements;
   }
   const Placement& placement(ValueId id) const {
     static constexpr Placement whole{};
@@ -56,7 +76,7 @@ class Shard {
     return list.empty() ? whole : list[static_cast<std::size_t>(axis_)];
   }
   bool is_cut(ValueId id) const { return placement(id).kind == Placement::Kind::shard; }
-  void set(ValueId id, Placement p) { after_.value(id).placement = over_axis(p); }
+  void set(ValueId id, Placements p) { after_.value(id).placement = std::move(p); }
 
   bool keeps_parameters_whole() const { return options_.mode != ShardMode::fsdp; }
 
@@ -80,7 +100,11 @@ class Shard {
       if (s.role == Role::parameter) return true;
     return false;
   }
-  void place(ir::Storage& s) { s.placement = over_axis(state_is_cut(s) ? ir::shard(0) : ir::replicate); }
+  void place(ir::Storage& s) {
+    const bool batch = !s.unit.valid();
+    const Placement p = state_is_cut(s) ? ir::shard(0) : ir::replicate;
+    s.placement = batch ? over_all(p) : over_axis(p);
+  }
 
   // --- Nodes
   // ------------------------------------------------------------------------------------------------------------
@@ -96,17 +120,19 @@ class Shard {
         views_[node.outputs[0]] = std::move(node);
         return;  // emitted where it is used: it may need a gather
       case Op::accumulate: reduce(std::move(node)); return;
-      case Op::sum_squares: propagate(std::move(node), ir::partial); return;
+      case Op::sum_squares:
+        propagate(std::move(node), over_axis(ranks_ > 1 ? ir::partial : ir::replicate));
+        return;
       case Op::clip_scale: clip_scale(std::move(node)); return;
       case Op::reduce_totals: reduce_totals(std::move(node)); return;
       case Op::adamw: adamw(std::move(node)); return;
-      case Op::join: propagate(std::move(node), ir::partial); return;
+      case Op::join: propagate(std::move(node), term()); return;
       default: compute(std::move(node)); return;
     }
   }
 
-  void propagate(Node node, Placement p) {
-    for (ValueId output : node.outputs) set(output, ranks_ > 1 ? p : ir::replicate);
+  void propagate(Node node, const Placements& p) {
+    for (ValueId output : node.outputs) set(output, p);
     after_.add_node(std::move(node));
   }
 
@@ -116,10 +142,10 @@ class Shard {
     for (ValueId input : node.inputs) cut = cut || is_cut(input);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const bool sums = ops::batch_rule(node.op, i) == ops::BatchRule::sums;
-      set(node.outputs[i], !cut ? ir::replicate : sums ? ir::partial : ir::shard(0));
+      set(node.outputs[i], over_all(!cut ? ir::replicate : sums ? ir::partial : ir::shard(0)));
     }
     if (node.op == Op::add && placement(node.inputs[0]).kind == Placement::Kind::partial)
-      set(node.outputs[0], ir::partial);
+      set(node.outputs[0], over_all(ir::partial));
     after_.add_node(std::move(node));
   }
 
@@ -143,7 +169,7 @@ class Shard {
       known->second = after_.add_value(std::move(copy));
     }
     view.outputs = {known->second};
-    set(known->second, ir::replicate);
+    set(known->second, over_axis(ir::replicate));
     after_.add_node(std::move(view));
     return known->second;
   }
@@ -170,20 +196,25 @@ class Shard {
     whole.name = std::move(name);
     whole.placement = over_axis(ir::replicate);
     whole.home = home;
-    return collective(Op::all_gather, Lane::gather, place, {input}, std::move(whole));
+    return collective(Op::all_gather, Lane::gather, place, input, std::move(whole));
   }
 
-  ValueId collective(Op op, Lane lane, const Node& place, std::vector<ValueId> inputs, ir::Value output) {
+  ValueId collective(Op op, Lane lane, const Node& place, ValueId input, ir::Value output) {
+    return collective(op, lane, place, input, after_.add_value(std::move(output)));
+  }
+  ValueId collective(Op op, Lane lane, const Node& place, ValueId input, ValueId output) {
     Node node;
     node.op = op;
     node.lane = lane;
-    node.inputs = std::move(inputs);
-    node.outputs = {after_.add_value(std::move(output))};
-    node.attributes.set(Attr::axis, axis_);
+    node.inputs = {input};
+    node.outputs = {output};
+    node.attributes.set(Attr::axis, lane == Lane::replica ? replica_axis_ : axis_);
     node.phase = place.phase;
     node.round = place.round;
     const ir::Value& value = after_.value(node.outputs[0]);
     node.module = value.unit.valid() ? after_.unit(value.unit).path : place.module;
+    if (op == Op::all_reduce && value.unit.valid() && options_.reduction == Reduction::native)
+      node.attributes.set(Attr::native, 1);
     const ValueId result = node.outputs[0];
     after_.add_node(std::move(node));
     return result;
@@ -193,8 +224,8 @@ class Shard {
   // ----------------------------------------------------------------------------------------------------------
 
   void reduce(Node node) {
-    if (ranks_ == 1) {
-      propagate(std::move(node), ir::replicate);
+    if (ranks_ == 1) {  // the sum is added up in place
+      emit_sum(std::move(node));
       return;
     }
     if (options_.accumulation == Accumulation::once && rounds_ > 1) {
@@ -218,7 +249,7 @@ class Shard {
     Node add = node;
     add.outputs = {after_.add_value(std::move(local))};
     if (add.inputs.size() > 1) add.inputs[1] = local_sums_.at(add.inputs[1]);
-    set(add.outputs[0], ir::partial);
+    set(add.outputs[0], term());
     local_sums_[sum] = add.outputs[0];
     node.inputs = add.outputs;
     after_.add_node(std::move(add));
@@ -233,8 +264,24 @@ class Shard {
     node.lane = Lane::reduce;
     node.attributes.set(Attr::axis, axis_);
     if (options_.reduction == Reduction::native) node.attributes.set(Attr::native, 1);
-    set(node.outputs[0], ir::shard(0));
+    emit_sum(std::move(node));
+  }
+  /// Emits a node that adds a round's gradient to the sum of this replica; after the last round the sums of
+  /// all replicas are added up.
+  void emit_sum(Node node) {
+    const ValueId sum = node.outputs[0];
+    const bool over_replicas = replicas_ > 1 && node.round + 1 == rounds_;
+    if (over_replicas) {
+      ir::Value own = after_.value(sum);
+      own.name += ".replica";
+      node.outputs = {after_.add_value(std::move(own))};
+    }
+    set(node.outputs[0], sum_of_replica());
+    const Node place = node;
     after_.add_node(std::move(node));
+    if (!over_replicas) return;
+    set(sum, over_axis(placement(place.outputs[0])));
+    collective(Op::all_reduce, Lane::replica, place, place.outputs[0], sum);
   }
 
   // --- Update
@@ -245,20 +292,27 @@ class Shard {
       ir::Value sum = after_.value(node.inputs[0]);
       sum.name = "clip.squares.sum";
       sum.placement = over_axis(ir::replicate);
-      node.inputs[0] = collective(Op::all_reduce, Lane::reduce, node, {node.inputs[0]}, std::move(sum));
+      node.inputs[0] = collective(Op::all_reduce, Lane::reduce, node, node.inputs[0], std::move(sum));
     }
-    propagate(std::move(node), ir::replicate);
+    propagate(std::move(node), over_axis(ir::replicate));
   }
 
+  /// From the innermost axis outwards, so that all ranks' totals stand in the order of the ranks.
   void reduce_totals(Node node) {
-    if (ranks_ > 1) {
+    int gathered = 1;
+    for (int axis = static_cast<int>(before_.mesh().axes().size()) - 1; axis >= 0; --axis) {
+      const int ranks = before_.mesh().size(axis);
+      if (ranks == 1) continue;
       ir::Value all = after_.value(node.inputs[0]);
-      all.name = "loss.ranks";
-      all.type.shape.insert(all.type.shape.begin(), ranks_);
-      all.placement = over_axis(ir::replicate);
-      node.inputs[0] = collective(Op::all_gather, Lane::reduce, node, {node.inputs[0]}, std::move(all));
+      all.name = axis == axis_ ? "loss.ranks" : "loss.replicas";
+      if (gathered == 1) all.type.shape.insert(all.type.shape.begin(), 1);
+      all.type.shape[0] *= ranks;
+      all.placement[static_cast<std::size_t>(axis)] = ir::replicate;
+      const Lane lane = axis == axis_ ? Lane::reduce : Lane::replica;
+      node.inputs[0] = collective(Op::all_gather, lane, node, node.inputs[0], std::move(all));
+      gathered *= ranks;
     }
-    propagate(std::move(node), ir::replicate);
+    propagate(std::move(node), over_axis(ir::replicate));
   }
 
   void adamw(Node node) {
@@ -267,7 +321,7 @@ class Shard {
       node.inputs[0] =
           all_gather(node, node.inputs[0], after_.unit(after_.value(node.inputs[0]).unit).path + ".sum.full");
     if (!whole && !is_cut(node.inputs[1])) node.inputs[1] = rank_slice(node, node.inputs[1]);
-    for (ValueId output : node.outputs) set(output, whole ? ir::replicate : ir::shard(0));
+    for (ValueId output : node.outputs) set(output, over_axis(whole ? ir::replicate : ir::shard(0)));
     const std::vector<ValueId> outputs = node.outputs;
     const Node place = node;
     after_.add_node(std::move(node));
@@ -305,6 +359,8 @@ class Shard {
   ShardOptions options_;
   int axis_;
   int ranks_;
+  int replica_axis_ = -1;
+  int replicas_;
   int rounds_ = 1;
   std::map<ValueId, Node> views_;                           ///< parameter views of the unsharded graph
   std::map<std::pair<ValueId, ValueId>, ValueId> view_of_;  ///< (whole unit, view) -> value

@@ -12,7 +12,7 @@
 namespace weft::plan {
 
 /// Where a value stands on a rank. The address is base(space) + offset + rank_stride * (the rank's coordinate
-/// on the mesh axis that cuts the value): a slice of a unit that is held whole has rank_stride > 0.
+/// on the data axis): a slice of a unit that is held whole has rank_stride > 0.
 struct Location {
   enum class Space : std::uint8_t { arena, storage } space = Space::arena;
   ir::StorageId storage;

@@ -55,12 +55,12 @@ void print_units(const Plan& plan, std::string& text) {
       rows.push_back({path, &unit, 1});
     }
   }
-  const int ranks = plan.graph.mesh().world();
+  const int ranks = plan.graph.mesh().world(), shards = plan.graph.mesh().size(data_axis);
   text += fmt::format("\n{:<38} {:>7} {:>14} {:>16} {:>12}\n", "units", "count", "elements", "with padding",
                       "a shard");
   for (const Row& r : rows)
     text += fmt::format("  {:<36} {:>7} {:>14} {:>16} {:>12}\n", r.path, r.count, r.unit->elements,
-                        r.unit->padded_elements(ranks), r.unit->shard_elements(ranks));
+                        r.unit->padded_elements(ranks), r.unit->padded_elements(ranks) / shards);
 }
 
 void print_collectives(const Plan& plan, std::string& text) {
@@ -174,8 +174,12 @@ std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
   std::map<std::string, CollectiveTotal> totals;
   for (const Node& node : plan.graph.nodes()) {
     if (!ir::is_collective(node.op)) continue;
-    CollectiveTotal& t = totals[fmt::format("{} {} {}", name_of(node.phase), name_of(node.op),
-                                            name_of(plan.graph.value(node.inputs[0]).type.dtype))];
+    std::string name = fmt::format("{} {} {}", name_of(node.phase), name_of(node.op),
+                                   name_of(plan.graph.value(node.inputs[0]).type.dtype));
+    const auto& axes = plan.graph.mesh().axes();
+    if (axes.size() > 1)
+      name += " " + axes[static_cast<std::size_t>(node.attributes.integer(ir::Attr::axis))].name;
+    CollectiveTotal& t = totals[name];
     ++t.count;
     t.payload_bytes += ops::payload_bytes(plan.graph, node);
     t.wire_bytes += ops::wire_bytes(plan.graph, node);

@@ -16,7 +16,7 @@ struct CollectiveTotal {
   std::int64_t wire_bytes =
       0;  ///< what one rank sends (and receives): payload * (W - 1) / W, all_reduce twice that
 };
-/// Totals of one step by "phase op dtype".
+/// Totals of one step by "phase op dtype", and the axis where the mesh has several.
 std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan);
 
 /// "1.50 MiB"; bytes below 1024 are "12 B".

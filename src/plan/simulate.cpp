@@ -40,8 +40,11 @@ std::string timeline_text(const machine::LaneTimes& times) {
   row("compute lane busy", times.busy[static_cast<std::size_t>(Lane::compute)]);
   row("gather lane busy", times.busy[static_cast<std::size_t>(Lane::gather)]);
   row("reduce lane busy", times.busy[static_cast<std::size_t>(Lane::reduce)]);
+  const auto replica = static_cast<std::size_t>(Lane::replica);
+  if (times.busy[replica] > 0) row("replica lane busy", times.busy[replica]);
   row("exposed gathers", times.exposed[static_cast<std::size_t>(Lane::gather)]);
   row("exposed reductions", times.exposed[static_cast<std::size_t>(Lane::reduce)]);
+  if (times.busy[replica] > 0) row("exposed sums over replicas", times.exposed[replica]);
   return text;
 }
 

@@ -1,4 +1,4 @@
-// What a plan will take on a machine: its instructions on three lanes, with the plan's waits. The numbers
+// What a plan will take on a machine: its instructions on its lanes, with the plan's waits. The numbers
 // that plans are compared by, and that a run's summary shows beside its own.
 #pragma once
 

@@ -19,13 +19,15 @@ class Reader {
         scratch_(scratch),
         costs_(costs),
         gather_of_(graph.values().size(), -1),
-        fixed_of_(graph.values().size(), -1) {}
+        fixed_of_(graph.values().size(), -1),
+        is_sum_(graph.values().size(), false) {}
 
   Problem run() {
     problem_.units = graph_.units().size();
     read_nodes();
     for (Fixed& f : problem_.fixed)
       if (f.use == none) f.use = problem_.slots.size();
+    if (!sums_used_) problem_.sums_use = problem_.slots.size();
     read_memory();
     return std::move(problem_);
   }
@@ -52,7 +54,8 @@ class Reader {
 
   void collective(const Node& node) {
     open_ = false;
-    problem_.ranks = ops::ranks_of(graph_, node);
+    machine::Peers& peers = node.lane == Lane::replica ? problem_.replicas : problem_.ranks;
+    peers = {ops::ranks_of(graph_, node), ops::span_of(graph_, node)};
     const auto wire = static_cast<double>(ops::wire_bytes(graph_, node));
     const ir::Value& value = graph_.value(node.outputs[0]);
     const std::size_t next = problem_.slots.size();
@@ -66,6 +69,9 @@ class Reader {
       problem_.reduce_type = graph_.value(gradient).type.dtype;
       problem_.reduces.push_back(
           {value.unit, node.round, next - 1, wire, graph_.local_bytes(gradient) + scratch_(graph_, node)});
+    } else if (node.lane == Lane::replica && value.unit.valid() && next > 0) {
+      is_sum_[node.outputs[0].index()] = true;
+      problem_.sums.push_back({value.unit, next - 1, wire, scratch_(graph_, node)});
     } else {
       fixed_of_[node.outputs[0].index()] = static_cast<int>(problem_.fixed.size());
       problem_.fixed.push_back(
@@ -80,12 +86,22 @@ class Reader {
         open_ = false;
         problem_.fixed[static_cast<std::size_t>(f)].use = problem_.slots.size();
       }
+    if (!sums_used_ && reads_sum(node)) {
+      open_ = false;
+      sums_used_ = true;
+      problem_.sums_use = problem_.slots.size();
+    }
     if (!open_) problem_.slots.push_back(0);
     open_ = true;
     problem_.slots.back() += costs_.kernel_seconds(graph_, node);
     for (ir::ValueId input : node.inputs)
       if (const int g = gather_of_[input.index()]; g >= 0)
         problem_.gathers[static_cast<std::size_t>(g)].last = problem_.slots.size() - 1;
+  }
+
+  bool reads_sum(const Node& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [this](ir::ValueId input) { return is_sum_[input.index()]; });
   }
 
   /// The most live bytes of each slot, by the buffers of the plan.
@@ -109,8 +125,10 @@ class Reader {
   const plan::ScratchQuery& scratch_;
   const machine::CostModel& costs_;
   std::vector<int> gather_of_, fixed_of_;  ///< by value: its place in the problem, or -1
-  std::vector<std::size_t> slot_of_;       ///< by node
-  bool open_ = false;                      ///< the last slot takes more compute
+  std::vector<bool> is_sum_;               ///< by value: over the replicas
+  bool sums_used_ = false;
+  std::vector<std::size_t> slot_of_;  ///< by node
+  bool open_ = false;                 ///< the last slot takes more compute
   Problem problem_;
 };
 

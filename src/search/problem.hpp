@@ -29,6 +29,14 @@ struct Reduce {
   std::int64_t bytes = 0;  ///< of the gradient and the scratch
 };
 
+/// The sum of one unit's gradient over the replicas, after the last round.
+struct ReplicaSum {
+  ir::UnitId unit;
+  std::size_t ready = 0;  ///< the slot after which the unit's last gradient can be reduced
+  double wire_bytes = 0;
+  std::int64_t bytes = 0;  ///< of the scratch
+};
+
 /// Any other collective: of the norm, the losses, the update. It stays where it is.
 struct Fixed {
   Lane lane = Lane::reduce;
@@ -44,9 +52,12 @@ struct Problem {
   std::vector<std::size_t> last_node;  ///< of a slot, in the graph
   std::vector<Gather> gathers;         ///< in program order
   std::vector<Reduce> reduces;         ///< in program order
+  std::vector<ReplicaSum> sums;        ///< in program order
+  std::size_t sums_use = 0;            ///< the slot that needs them
   std::vector<Fixed> fixed;            ///< in program order, behind those
   std::size_t units = 0;
-  int ranks = 1;  ///< of the axis
+  machine::Peers ranks = 1;     ///< of the axis that state is cut over
+  machine::Peers replicas = 1;  ///< of the axis that repeats it
   DType gather_type = DType::f32, reduce_type = DType::f32;
 };
 

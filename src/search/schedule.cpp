@@ -10,11 +10,12 @@
 namespace weft::search {
 namespace {
 
-/// Several units' gathers or reductions as one.
+/// Several units' gathers, reductions or sums over replicas as one.
 struct Bucket {
-  std::size_t slot = 0;  ///< a gather's first use, a reduction's last gradient
+  std::size_t slot = 0;  ///< a gather's first use, a reduction's or sum's last gradient
   double wire_bytes = 0;
   std::int64_t bytes = 0;
+  std::size_t after = 0;  ///< of a sum over replicas: reductions that it waits for
 };
 
 constexpr auto index_of(Lane lane) {
@@ -24,20 +25,26 @@ constexpr auto index_of(Lane lane) {
 class Estimator {
  public:
   Estimator(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs)
-      : p_(problem), s_(schedule), costs_(costs), extra_(problem.slots.size() + 1, 0) {}
+      : p_(problem),
+        s_(schedule),
+        costs_(costs),
+        extra_(problem.slots.size() + 1, 0),
+        reduced_by_(problem.units, 0) {}
 
   Estimate run() {
     collect_gathers();
     collect_reduces();
+    collect_sums();
     machine::LaneTasks tasks;
     compute(tasks);
     gathers(tasks);
     reduces(tasks);
+    sums(tasks);
     fixed(tasks);
     Estimate e;
     e.seconds = machine::run_lanes(tasks, costs_).end;
     e.live_bytes = peak();
-    e.collectives = static_cast<int>(gathers_.size() + reduces_.size());
+    e.collectives = static_cast<int>(gathers_.size() + reduces_.size() + sums_.size());
     return e;
   }
 
@@ -107,6 +114,7 @@ class Estimator {
       }
       members.push_back(&r);
       last = &r;
+      reduced_by_[r.unit.index()] = reduces_.size();
       Bucket& bucket = reduces_.back();
       bucket.slot = r.ready;
       bucket.wire_bytes += r.wire_bytes;
@@ -114,16 +122,33 @@ class Estimator {
     }
     close();
     for (std::size_t b = 0; b < reduces_.size(); ++b)
-      hold(reduces_[b].slot + 1, release_slot(b) + 1, reduces_[b].bytes);
+      hold(reduces_[b].slot + 1, release_slot(reduces_, b) + 1, reduces_[b].bytes);
   }
 
-  /// The slot after which what a reduction reads may be overwritten.
-  std::size_t release_slot(std::size_t bucket) const {
+  /// In buckets like the reduce-scatters that they follow.
+  void collect_sums() {
+    const ReplicaSum* last = nullptr;
+    for (const ReplicaSum& s : p_.sums) {
+      if (last == nullptr || s_.buckets.reduce[last->unit.index()] != s_.buckets.reduce[s.unit.index()])
+        sums_.push_back({});
+      last = &s;
+      Bucket& sum = sums_.back();
+      sum.slot = s.ready;
+      sum.wire_bytes += s.wire_bytes;
+      sum.bytes += s.bytes;
+      sum.after = std::max(sum.after, reduced_by_[s.unit.index()]);
+    }
+    for (std::size_t b = 0; b < sums_.size(); ++b)
+      hold(sums_[b].slot + 1, release_slot(sums_, b) + 1, sums_[b].bytes);
+  }
+
+  /// The slot after which what a reduction reads, or its scratch, may be overwritten.
+  std::size_t release_slot(const std::vector<Bucket>& lane, std::size_t bucket) const {
     const std::size_t later = bucket + static_cast<std::size_t>(s_.delay);
-    const std::size_t until = p_.last_node[reduces_[bucket].slot] + passes::longest_hold(s_.delay);
+    const std::size_t until = p_.last_node[lane[bucket].slot] + passes::longest_hold(s_.delay);
     const auto end = std::upper_bound(p_.last_node.begin(), p_.last_node.end(), until);
     const auto last = static_cast<std::size_t>(end - p_.last_node.begin());
-    return later < reduces_.size() ? std::min(last, reduces_[later].slot) : last;
+    return later < lane.size() ? std::min(last, lane[later].slot) : last;
   }
 
   void compute(machine::LaneTasks& tasks) const {
@@ -136,8 +161,10 @@ class Estimator {
       after = std::max(after, static_cast<std::uint32_t>(count));
     };
     for (std::size_t b = 0; b < gathers_.size(); ++b) needs(gathers_[b].slot, Lane::gather, b + 1);
-    for (std::size_t b = 0; b < reduces_.size(); ++b) needs(release_slot(b) + 1, Lane::reduce, b + 1);
-    std::array<std::size_t, lane_count> count{0, gathers_.size(), reduces_.size()};
+    for (std::size_t b = 0; b < reduces_.size(); ++b)
+      needs(release_slot(reduces_, b) + 1, Lane::reduce, b + 1);
+    needs(p_.sums_use, Lane::replica, sums_.size());  // their scratch is small: compute finds other memory
+    std::array<std::size_t, lane_count> count{0, gathers_.size(), reduces_.size(), sums_.size()};
     for (const Fixed& f : p_.fixed) needs(f.use, f.lane, ++count[index_of(f.lane)]);
   }
 
@@ -164,6 +191,17 @@ class Estimator {
     }
   }
 
+  void sums(machine::LaneTasks& tasks) const {
+    for (const Bucket& s : sums_) {
+      machine::LaneTask task;
+      task.seconds = costs_.collective_seconds(ir::Op::all_reduce, p_.replicas, s.wire_bytes, DType::f32);
+      task.bytes = s.wire_bytes;
+      task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(s.slot + 1);
+      task.after[index_of(Lane::reduce)] = static_cast<std::uint32_t>(s.after);
+      tasks[index_of(Lane::replica)].push_back(task);
+    }
+  }
+
   void fixed(machine::LaneTasks& tasks) const {
     for (const Fixed& f : p_.fixed) {
       machine::LaneTask task;
@@ -186,8 +224,9 @@ class Estimator {
   const Problem& p_;
   const Schedule& s_;
   const machine::CostModel& costs_;
-  std::vector<Bucket> gathers_, reduces_;
-  std::vector<std::int64_t> extra_;  ///< differences from slot to slot
+  std::vector<Bucket> gathers_, reduces_, sums_;
+  std::vector<std::int64_t> extra_;      ///< differences from slot to slot
+  std::vector<std::size_t> reduced_by_;  ///< by unit: how many reductions until that of its last round
 };
 
 }  // namespace

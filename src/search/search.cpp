@@ -23,6 +23,8 @@ class Search {
     for (const Gather& g : p_.gathers) unit_bytes_[g.unit.index()] = g.wire_bytes;
     for (const Reduce& r : p_.reduces)
       if (unit_bytes_[r.unit.index()] == 0) unit_bytes_[r.unit.index()] = r.wire_bytes;
+    for (const ReplicaSum& s : p_.sums)
+      if (unit_bytes_[s.unit.index()] == 0) unit_bytes_[s.unit.index()] = s.wire_bytes;
     // An estimate's time goes by the number of tasks.
     const std::size_t tasks = p_.slots.size() + p_.gathers.size() + p_.reduces.size();
     estimates_left_ =

@@ -65,7 +65,7 @@ ModelState::ModelState(Session& session, const plan::Plan& plan)
     v.unit = s.unit.index();
     v.device = session.memory().storage(s.name);
     const Unit& unit = units_[v.unit];
-    const auto [begin, end] = is_cut(s) ? own_range(unit) : std::pair(std::int64_t{0}, unit.elements);
+    const auto [begin, end] = is_cut(s) ? shard_range(unit) : std::pair(std::int64_t{0}, unit.elements);
     v.begin = begin;
     v.count = end - begin;
     vectors_.push_back(v);
@@ -136,17 +136,23 @@ void ModelState::publish() {
     const bool slice =
         is_cut(master) && !is_cut(parameter);  // zero1, zero2: this rank's part of a whole copy
     std::byte* mine =
-        to + (slice ? session_.rank() * n * static_cast<std::int64_t>(size_of(parameter.type.dtype)) : 0);
+        to + (slice ? session_.shard() * n * static_cast<std::int64_t>(size_of(parameter.type.dtype)) : 0);
     kernels::cast(session_.space(), n, DType::f32, from, parameter.type.dtype, mine);
     kernels::fence(session_.space());
-    if (slice && session_.ranks() > 1)
+    if (slice && session_.shards() > 1)
       comm::sync(session_.gather()->all_gather({}, mine, to, n, parameter.type.dtype));
   }
 }
 
 std::pair<std::int64_t, std::int64_t> ModelState::own_range(const Unit& unit) const {
-  const std::int64_t shard = unit.shard_elements(session_.ranks());
-  const std::int64_t begin = std::min(unit.elements, shard * session_.rank());
+  const std::int64_t part = unit.shard_elements(session_.ranks());
+  const std::int64_t begin = std::min(unit.elements, part * session_.own_part());
+  return {begin, std::min(unit.elements, begin + part)};
+}
+
+std::pair<std::int64_t, std::int64_t> ModelState::shard_range(const Unit& unit) const {
+  const std::int64_t shard = unit.padded_elements(session_.ranks()) / session_.shards();
+  const std::int64_t begin = std::min(unit.elements, shard * session_.shard());
   return {begin, std::min(unit.elements, begin + shard)};
 }
 

@@ -55,8 +55,10 @@ class ModelState {
     std::int64_t count;
   };
   void copy_to_device(const Vector& vector, const std::vector<std::byte>& host);
-  /// This rank's 1/W of a unit: where the plan cuts it.
+  /// This rank's 1/W of a unit, of all W ranks: what it saves and hashes. Elements [begin, end).
   std::pair<std::int64_t, std::int64_t> own_range(const Unit& unit) const;
+  /// What this rank holds of a unit that is cut: the own ranges of all ranks that hold the same.
+  std::pair<std::int64_t, std::int64_t> shard_range(const Unit& unit) const;
   ckpt::StateSlice slice_of(const Vector& vector, std::int64_t begin, std::int64_t count,
                             std::byte* host) const;
   ckpt::StateSlice own_slice(const Vector& vector, std::byte* host) const;

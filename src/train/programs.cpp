@@ -97,7 +97,7 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
 }
 
 ir::Graph training_forward(const Deck& deck, const Mesh& mesh) {
-  const int ranks = mesh.size(mesh.axis("data"));
+  const int ranks = mesh.world();
   model::Batch batch;
   batch.rows = deck.data.batch * ranks;
   batch.seq = deck.data.seq;
@@ -114,7 +114,7 @@ plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::Scratch
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                            const passes::PipelineOptions& options) {
   model::Batch batch;
-  batch.rows = deck.data.batch * mesh.size(mesh.axis("data"));
+  batch.rows = deck.data.batch * mesh.world();
   batch.seq = deck.data.seq;
   ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
   return finish(passes::run(passes::forward_pipeline(options), std::move(forward)), deck, scratch);

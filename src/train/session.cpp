@@ -9,14 +9,21 @@ namespace weft::train {
 Session::Session(const Deck& deck, comm::World& world)
     : world_(world),
       mesh_(resolve_mesh(deck, world.size())),
-      ranks_(mesh_.size(mesh_.axis("data"))),
-      rank_(mesh_.coordinate(world.rank(), mesh_.axis("data"))) {
-  if (ranks_ == 1) return;
-  const std::vector<int> group = mesh_.group(world.rank(), mesh_.axis("data"));
-  gather_ = world.open(group, Lane::gather, "gather.data");
-  reduce_ = world.open(group, Lane::reduce, "reduce.data");
-  log_.observe(*gather_);
-  log_.observe(*reduce_);
+      shards_(mesh_.size(data_axis)),
+      shard_(mesh_.coordinate(world.rank(), mesh_.axis(data_axis))) {
+  const auto open = [&](std::string_view axis, Lane lane, const char* name) {
+    auto channel = world.open(mesh_.group(world.rank(), mesh_.axis(axis)), lane, name);
+    log_.observe(*channel);
+    return channel;
+  };
+  if (shards_ > 1) {
+    gather_ = open(data_axis, Lane::gather, "gather.data");
+    reduce_ = open(data_axis, Lane::reduce, "reduce.data");
+  }
+  if (mesh_.size(replica_axis) > 1) {
+    replica_ = mesh_.coordinate(world.rank(), mesh_.axis(replica_axis));
+    replica_channel_ = open(replica_axis, Lane::replica, "replica");
+  }
 }
 
 void Session::check_same_plan(const plan::Plan& plan) {
@@ -30,8 +37,9 @@ void Session::check_same_plan(const plan::Plan& plan) {
 }
 
 std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
-  const exec::Device device{space_, matmuls_, compute_, gather_.get(), reduce_.get(), &log_};
-  return std::make_unique<exec::Executor>(std::move(plan), device, memory_, rank_);
+  const exec::Device device{space_, matmuls_, compute_, gather_.get(), reduce_.get(), replica_channel_.get(),
+                            &log_};
+  return std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);
 }
 
 }  // namespace weft::train

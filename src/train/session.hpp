@@ -12,20 +12,27 @@ namespace weft::train {
 
 class Session {
  public:
-  /// Collective. Opens the gather and reduce channels over the data axis. Throws Error(bad_input) when the
-  /// deck's mesh does not fit.
+  /// Collective. Opens the gather and reduce channels over the data axis, and the replica channel over the
+  /// replica axis. Throws Error(bad_input) when the deck's mesh does not fit.
   Session(const Deck& deck, comm::World& world);
 
   comm::World& world() { return world_; }
   const Mesh& mesh() const { return mesh_; }
-  int ranks() const { return ranks_; }  ///< of the data axis
-  int rank() const { return rank_; }    ///< this one's coordinate on it
+  /// All ranks: they share the batch; microbatch m = round * ranks + rank.
+  int ranks() const { return mesh_.world(); }
+  int rank() const { return world_.rank(); }
+  /// Ranks that state is cut over, the data axis, and this one's place among them.
+  int shards() const { return shards_; }
+  int shard() const { return shard_; }
+  /// Of a unit that is cut over all ranks, this one's part: those of ranks that hold the same shard lie side
+  /// by side in it.
+  int own_part() const { return shard_ * (ranks() / shards_) + replica_; }
   kernels::Space& space() { return space_; }
   exec::Memory& memory() { return memory_; }
   exec::Matmuls& matmuls() { return matmuls_; }
-  /// The channel that parameters are gathered on; null with one rank.
+  /// The channel that parameters are gathered on; null with one shard.
   comm::Channel* gather() { return gather_.get(); }
-  /// The channel that gradients are reduced on; null with one rank.
+  /// The channel that gradients are reduced on; null with one shard.
   comm::Channel* reduce() { return reduce_.get(); }
 
   /// Collective: throws Error(failure) unless all ranks made the same plan.
@@ -36,14 +43,15 @@ class Session {
  private:
   comm::World& world_;
   Mesh mesh_;
-  int ranks_;
-  int rank_;
+  int shards_;
+  int shard_;
+  int replica_ = 0;
   kernels::Space space_;
   exec::Matmuls matmuls_;
   exec::ComputeLane compute_{space_};
   exec::Memory memory_;
   exec::CollectiveLog log_;
-  std::unique_ptr<comm::Channel> gather_, reduce_;
+  std::unique_ptr<comm::Channel> gather_, reduce_, replica_channel_;
 };
 
 }  // namespace weft::train

@@ -36,6 +36,14 @@ Spread spread_of_state(const ir::Storage& s) {
   return Spread::left_out;
 }
 
+/// A sum of gradients, of a replica or of all ranks.
+Spread round_sum(const ir::Graph& graph, const ir::Node& node, int last_round) {
+  if (node.round < last_round) return Spread::unfinished;
+  const auto& placement = graph.value(node.outputs[0]).placement;
+  const bool of_replica = std::find(placement.begin(), placement.end(), ir::partial) != placement.end();
+  return of_replica ? Spread::left_out : Spread::unit;
+}
+
 Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
   const ir::Value& value = graph.value(node.outputs[0]);
   switch (node.op) {
@@ -46,7 +54,8 @@ Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
     case Op::accumulate:
       if (!value.home.valid()) return Spread::left_out;  // a rank's own sum, reduced later
       [[fallthrough]];
-    case Op::reduce_scatter: return node.round == last_round ? Spread::unit : Spread::unfinished;
+    case Op::reduce_scatter: return round_sum(graph, node, last_round);
+    case Op::all_reduce: return value.unit.valid() ? Spread::unit : Spread::left_out;
     case Op::adamw: return Spread::unit;
     case Op::reduce_totals:
     case Op::clip_scale: return Spread::replicated;
@@ -71,8 +80,7 @@ Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
     case Op::rank_slice:
     case Op::zeros:
     case Op::sum_squares:
-    case Op::all_gather:
-    case Op::all_reduce: break;
+    case Op::all_gather: break;
   }
   return Spread::left_out;
 }
@@ -127,11 +135,12 @@ std::size_t ValueHashes::row_of(const ir::Node& node, const std::string& name) {
 
 ValueHashes::Item ValueHashes::slice_of_unit(ir::ValueId id) const {
   const Unit& unit = plan_.graph.unit(plan_.graph.value(id).unit);
-  const std::int64_t shard = unit.shard_elements(session_.ranks());
+  const std::int64_t part = unit.shard_elements(session_.ranks());
+  const std::int64_t held = plan_.graph.local_elements(id);  // the whole, or a shard of several ranks' parts
   Item item{.value = id};
-  item.first = std::min(unit.elements, shard * session_.rank());
-  item.count = std::min(unit.elements, item.first + shard) - item.first;
-  item.skip = plan_.graph.local_elements(id) > shard ? item.first : 0;
+  item.first = std::min(unit.elements, part * session_.own_part());
+  item.count = std::min(unit.elements, item.first + part) - item.first;
+  item.skip = item.first % held;
   return item;
 }
 

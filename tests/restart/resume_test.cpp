@@ -83,6 +83,19 @@ TEST_F(Resume, PassesOverADamagedCheckpoint) {
   EXPECT_EQ(curve(run_dir("first")), whole);
 }
 
+/// From five steps of two copies of a state that two ranks share, by four ranks.
+TEST_F(Resume, OfReplicasOnAnyMesh) {
+  const std::string mesh = "parallel.mesh={ replica = 2, data = 2 }";
+  ASSERT_EQ(run(weft_on(4, train("hybrid", {mesh, "checkpoint.every=5"}))).status, 0);
+  const std::string resume = "checkpoint.resume=" + checkpoints("hybrid") + "/step-00000005";
+  EXPECT_STATUS(run(weft_on(4, train("again", {mesh, resume, "parallel.mode=zero1"}))), 0);
+  EXPECT_EQ(curve(run_dir("again")), curve(run_dir("hybrid"), 5));
+  EXPECT_STATUS(run(weft(train("alone", {resume}))), 0);
+  EXPECT_STATUS(run(weft_on(3, train("three", {resume}))), 0);
+  EXPECT_EQ(curve(run_dir("three")), curve(run_dir("alone")));
+  EXPECT_STATUS(run(weft({"checkpoint", "verify", checkpoints("hybrid") + "/latest"})), 0);
+}
+
 TEST_F(Resume, OnOtherRanksAndModesGivesTheSameBits) {
   const auto expected = curve(run_dir("first"), 5);
   const std::vector<std::pair<int, std::string>> layouts{

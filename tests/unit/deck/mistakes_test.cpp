@@ -146,7 +146,7 @@ const LineMistake values[] = {
      "d.toml:16: parallel.mesh: the integer 8 is not a table of axes, { name = ranks }; did you mean { data "
      "= 8 }?"},
     {"mesh_axis", 15, "[parallel]\nmesh = { dp = 8 }",
-     "d.toml:16: parallel.mesh.dp: unknown axis (axes: data); did you mean 'data'?"},
+     "d.toml:16: parallel.mesh.dp: unknown axis (axes: data, replica); did you mean 'data'?"},
     {"mesh_axis_type", 15, "[parallel.mesh]\ndata = \"8\"",
      "d.toml:16: parallel.mesh.data: the string \"8\" is not an integer (ranks on the axis; 0: all that "
      "remain)"},
@@ -192,6 +192,14 @@ const LineMistake sizes[] = {
      "or remove the key"},
     {"name_is_a_path", 1, "[run]\nname = \"a/b\"",
      "d.toml:2: run.name: 'a/b' cannot name a directory (no '/', not empty); use run.dir for a path"},
+    {"replicas_by_another_name", 15, "[parallel]\nmesh = { dp_replicate = 2, data = 0 }",
+     "d.toml:16: parallel.mesh.dp_replicate: unknown axis (axes: data, replica); did you mean 'replica'?"},
+    {"no_data_axis", 15, "[parallel]\nmesh = { replica = 2 }",
+     "d.toml:16: parallel.mesh: no axis 'data' (state is cut over it); use { replica = R, data = 0 }, or "
+     "data "
+     "= 1 to cut nothing"},
+    {"two_open_axes", 15, "[parallel]\nmesh = { replica = 0, data = 0 }",
+     "d.toml:16: parallel.mesh: 2 axes of size 0 (only one can take the ranks that remain)"},
     {"no_axes", 15, "[parallel]\nmesh = {}",
      "d.toml:16: parallel.mesh: no axes (ranks stand on at least one); use { data = 0 }"},
     {"nameless_pass", 15, "[schedule]\ndisable = [\"order\", \"\"]",
@@ -258,7 +266,7 @@ TEST(Mistakes, InSettingsNameTheOption) {
             "--set: model.heads: 5 heads do not divide model.dim = 64 (a head is dim / heads wide); did you "
             "mean 4?");
   EXPECT_EQ(set("parallel.mesh.dp=2"),
-            "--set: parallel.mesh.dp: unknown axis (axes: data); did you mean 'data'?");
+            "--set: parallel.mesh.dp: unknown axis (axes: data, replica); did you mean 'data'?");
   EXPECT_EQ(set("log=3"), "--set: log: the integer 3 is not a table (its keys stand below [log])");
   EXPECT_EQ(set("log.every=1\nlog.progress=false"),
             "--set: log.every: the string \"1\\nlog.progress=false\" is not an integer (1 to 2147483647)");

@@ -78,14 +78,28 @@ TEST(ResolveMesh, ZeroTakesWhatRemains) {
 
 TEST(ResolveMesh, AxesKeepTheirOrder) {
   auto deck = parse_example();
-  deck.parallel.mesh = {{"outer", 0}, {"data", 4}};
+  deck.parallel.mesh = {{"replica", 0}, {"data", 4}};
   const auto mesh = resolve_mesh(deck, 12);
   ASSERT_EQ(mesh.axes().size(), 2u);
-  EXPECT_EQ(mesh.axes()[0], (MeshAxis{"outer", 3}));
+  EXPECT_EQ(mesh.axes()[0], (MeshAxis{"replica", 3}));
   EXPECT_EQ(mesh.axes()[1], (MeshAxis{"data", 4}));
   EXPECT_EQ(error_of([&] { resolve_mesh(deck, 6); }),
-            "d.toml: parallel.mesh: 6 ranks do not divide by 4 (mesh { outer = 0, data = 4 }); start a "
+            "d.toml: parallel.mesh: 6 ranks do not divide by 4 (mesh { replica = 0, data = 4 }); start a "
             "multiple of 4 ranks");
+}
+
+/// Ranks are numbered along the last axis: a group of it is made of neighbours.
+TEST(ResolveMesh, InnerAxisIsOfNeighbours) {
+  const auto mesh = resolve_mesh(parse_example({"parallel.mesh={ replica = 2, data = 0 }"}), 6);
+  const int replica = mesh.axis("replica"), data = mesh.axis("data");
+  EXPECT_EQ(mesh.group(4, data), (std::vector<int>{3, 4, 5}));
+  EXPECT_EQ(mesh.group(4, replica), (std::vector<int>{1, 4}));
+  EXPECT_EQ(mesh.coordinate(4, data), 1);
+  EXPECT_EQ(mesh.coordinate(4, replica), 1);
+  EXPECT_EQ(mesh.stride(data), 1);
+  EXPECT_EQ(mesh.stride(replica), 3);
+  EXPECT_EQ(mesh.size("replica"), 2);
+  EXPECT_EQ(resolve_mesh(parse_example(), 6).size("replica"), 1);
 }
 
 TEST(ResolveMesh, CountsPlaces) {

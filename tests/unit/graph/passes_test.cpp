@@ -62,6 +62,10 @@ TEST(Passes, GoldenPlans) {
   const auto by_block = passes::buckets_by_path(model::units(m.spec), {"embed", "layers.*", "head"});
   m.options.buckets = {by_block, by_block, by_block};
   expect_golden("fsdp_buckets_of_blocks", ir::print(m.step()));
+  m = {};
+  m.spec.layers = 1;
+  m.replicas = 2;
+  expect_golden("hsdp", ir::print(m.step()));
 }
 
 TEST(Passes, AreDeterministic) {

@@ -9,14 +9,17 @@ namespace weft::test {
 
 struct SmallModel {
   model::Spec spec{64, 2, 4, 2, 176, 300, 1e-5, false};
-  int ranks = 2;
+  int ranks = 2;  ///< of the data axis
+  int replicas = 1;
   int rounds = 1;
   std::int64_t batch = 2, seq = 16;
   passes::PipelineOptions options;
 
-  Mesh mesh() const { return Mesh({{"data", ranks}}); }
+  Mesh mesh() const {
+    return replicas == 1 ? Mesh({{"data", ranks}}) : Mesh({{"replica", replicas}, {"data", ranks}});
+  }
   ir::Graph forward() const {
-    return model::build_loss(spec, {batch * ranks, seq, rounds}, mesh(), "train").graph;
+    return model::build_loss(spec, {batch * ranks * replicas, seq, rounds}, mesh(), "train").graph;
   }
   ir::Graph step(const passes::Observer& observer = {}) const {
     return passes::run(passes::training_pipeline(options), forward(), observer);
@@ -26,9 +29,15 @@ struct SmallModel {
 inline constexpr passes::ShardMode all_modes[] = {passes::ShardMode::ddp, passes::ShardMode::zero1,
                                                   passes::ShardMode::zero2, passes::ShardMode::fsdp};
 
-/// Stands in for the kernels' wishes: a reduce-scatter wants its input once more, a matmul a little.
+/// Stands in for the kernels' wishes: a reduce-scatter wants its input once more, a sum over replicas half of
+/// it, a matmul a little.
 inline std::int64_t test_scratch(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == ir::Op::reduce_scatter) return graph.local_bytes(node.inputs[0]);
+  if (node.op == ir::Op::all_reduce && node.lane == Lane::replica) {
+    std::int64_t bytes = 0;
+    for (const ir::ValueId input : node.inputs) bytes += graph.local_bytes(input) / 2;
+    return bytes;
+  }
   return node.op == ir::Op::matmul ? 1000 : 0;
 }
 

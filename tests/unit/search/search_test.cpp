@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "../graph/small_model.hpp"
@@ -60,8 +61,11 @@ struct Model {
 
 constexpr double rates[] = {1e8, 5e8, 2e9, 2e10};
 
-TEST(Problem, CountsComputeAndBytesOnce) {
-  const Model m;
+class Problems : public ::testing::TestWithParam<int> {};  // replicas
+
+TEST_P(Problems, CountComputeAndBytesOnce) {
+  Model m;
+  m.small.replicas = GetParam();
   const auto c = costs(1e9);
   const Problem p = m.problem(c);
   const plan::Plan plan = m.plan(unit_schedule(p));
@@ -69,6 +73,7 @@ TEST(Problem, CountsComputeAndBytesOnce) {
   for (const double s : p.slots) compute += s;
   for (const Gather& g : p.gathers) sent += g.wire_bytes;
   for (const Reduce& r : p.reduces) sent += r.wire_bytes;
+  for (const ReplicaSum& s : p.sums) sent += s.wire_bytes;
   for (const Fixed& f : p.fixed) sent += f.wire_bytes;
   double expected_compute = 0, expected_sent = 0;
   for (const ir::Node& node : plan.graph.nodes())
@@ -79,13 +84,18 @@ TEST(Problem, CountsComputeAndBytesOnce) {
   EXPECT_EQ(sent, expected_sent);
   EXPECT_EQ(p.gathers.size(), 14U + 12U);
   EXPECT_EQ(p.reduces.size(), 14U);
+  EXPECT_EQ(p.sums.size(), GetParam() > 1 ? 14U : 0U);
 }
+INSTANTIATE_TEST_SUITE_P(Replicas, Problems, ::testing::Values(1, 3));
 
 /// The estimate goes by slots, the simulator by the plan's own waits: they agree where it matters.
-TEST(Estimate, AgreesWithTheSimulatedPlan) {
+class Estimates : public ::testing::TestWithParam<std::pair<int, int>> {};  // replicas, shards
+
+TEST_P(Estimates, AgreeWithTheSimulatedPlan) {
   for (const int rounds : {1, 2})
     for (const double rate : rates) {
       Model m;
+      std::tie(m.small.replicas, m.small.ranks) = GetParam();
       m.small.rounds = rounds;
       const auto c = costs(rate);
       const Problem p = m.problem(c);
@@ -101,13 +111,16 @@ TEST(Estimate, AgreesWithTheSimulatedPlan) {
         const Estimate e = estimate(p, s, c);
         const plan::Plan plan = m.plan(s);
         const double seconds = plan::simulate(plan, c).end;
-        EXPECT_NEAR(e.seconds / seconds, 1, 0.06)
+        EXPECT_NEAR(e.seconds / seconds, 1, m.small.replicas > 1 ? 0.08 : 0.06)
             << rate << " prefetch " << s.prefetch << " delay " << s.delay;
         EXPECT_NEAR(static_cast<double>(e.live_bytes) / static_cast<double>(plan.live_bytes), 1, 0.08)
             << rate << " prefetch " << s.prefetch << " delay " << s.delay;
       }
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Meshes, Estimates,
+                         ::testing::Values(std::pair(1, 2), std::pair(2, 2), std::pair(4, 1)));
 
 TEST(Search, IsNeverWorseThanItsStarts) {
   for (const double rate : rates) {

@@ -36,7 +36,8 @@ TEST(Trace, ARowALane) {
       EXPECT_EQ(event.at("args").at("name"), "rank 3 (node1)");
     }
   }
-  EXPECT_EQ(rows, (std::map<int, std::string>{{0, "compute"}, {1, "gather"}, {2, "reduce"}, {3, "data"}}));
+  EXPECT_EQ(rows, (std::map<int, std::string>{
+                      {0, "compute"}, {1, "gather"}, {2, "reduce"}, {3, "replica"}, {4, "data"}}));
 }
 
 TEST(Trace, SpansKeepNanoseconds) {
