@@ -62,17 +62,18 @@ TEST(Replicas, EveryModeHasTheSameBits) {
   }
 }
 
-TEST(Replicas, Bf16GradientsAreSummedInF32) {
-  const Sets bf16{"precision.params=bf16", "precision.grad_wire=bf16"};
-  for (const std::string& mesh : meshes()) {
-    Sets sets = bf16;
-    sets.push_back(mesh);
-    const Curve first = train(sets);
-    for (const char* mode : {"ddp", "zero1"}) {
-      sets.push_back(std::string("parallel.mode=") + mode);
-      EXPECT_EQ(train(sets), first) << mesh << " " << mode;
+TEST(Replicas, EveryModeHasTheSameBitsInOtherNumericsToo) {
+  for (const Sets& numerics :
+       {Sets{"precision.params=bf16", "precision.grad_wire=bf16"}, Sets{"schedule.accumulate=once"}})
+    for (const std::string& mesh : meshes()) {
+      Sets sets = numerics;
+      sets.push_back(mesh);
+      const Curve first = train(sets);
+      for (const char* mode : {"ddp", "zero1"}) {
+        sets.push_back(std::string("parallel.mode=") + mode);
+        EXPECT_EQ(train(sets), first) << ::testing::PrintToString(sets);
+      }
     }
-  }
 }
 
 TEST(Replicas, ScheduleLeavesTheBitsAlone) {
