@@ -11,6 +11,7 @@
 #include "train/inputs.hpp"
 #include "train/metrics.hpp"
 #include "train/model_state.hpp"
+#include "train/planned_memory.hpp"
 #include "train/report.hpp"
 #include "train/validation.hpp"
 #include "train/value_hashes.hpp"
@@ -76,6 +77,7 @@ class Trainer {
   std::int64_t tokens_ = 0;
   std::int64_t saved_step_ = -1;
   std::int64_t persistent_bytes_ = 0;
+  PlannedMemory memory_;
   double compute_only_s_ = 0;
   double flops_per_token_ = 0;
   double start_ = 0;

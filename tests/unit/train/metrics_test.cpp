@@ -56,13 +56,14 @@ TEST(Metrics, LineHasTheFieldsOfTheInterface) {
   m.arena_peak_bytes = 1ll << 40;
   m.persistent_bytes = 3;
   m.rss_bytes = 4;
+  m.planned_bytes = 5;
   EXPECT_EQ(to_json_line(m),
             "{\"kind\": \"train\", \"step\": 7, \"loss\": 0.5, \"grad_norm\": 1.25, \"lr\": 0.0003, "
             "\"tokens\": 8192, "
             "\"tokens_per_s\": 12345.5, \"step_s\": 0.663561621, \"compute_s\": 0.5, \"comm_s\": 0.25, "
             "\"exposed_comm_s\": 0.125, \"mfu\": 0.41, \"arena_peak_bytes\": 1099511627776, "
             "\"persistent_bytes\": 3, "
-            "\"rss_bytes\": 4}\n");
+            "\"rss_bytes\": 4, \"planned_bytes\": 5}\n");
 }
 
 TEST(Metrics, WhatWasNotMeasuredIsNull) {
