@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cstdio>
 #include <set>
+#include <thread>
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
@@ -12,6 +14,8 @@
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
 #include "train/machine_profile.hpp"
+#include "train/memory_usage.hpp"
+#include "train/planned_memory.hpp"
 #include "train/programs.hpp"
 #include "train/scheduling.hpp"
 
@@ -70,6 +74,16 @@ void write_picture(const std::string& path, const plan::Plan& plan, const machin
   file.commit();
 }
 
+/// An estimate: a rank's process has MPI beside what this one has, and more or fewer neighbours.
+void print_rank(const Deck& deck, const plan::Plan& plan, int world) {
+  constexpr std::int64_t mpi_bytes = 8 << 20;
+  train::trim_heap();
+  const std::int64_t resident = train::memory_usage().rss_bytes + (world > 1 ? mpi_bytes : 0);
+  const int neighbours = std::min(world, static_cast<int>(std::thread::hardware_concurrency()));
+  const train::PlannedMemory memory = train::planned_memory(deck, plan, nullptr, resident, neighbours);
+  fmt::print("\na run of it {}, estimated\n", train::to_text(memory));
+}
+
 void plan(const PlanArguments& arguments) {
   const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
   const machine::CostModel costs(train::machine_profile(deck));
@@ -90,6 +104,7 @@ void plan(const PlanArguments& arguments) {
   if (!dump.wanted()) {
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
     std::fputs(("\n" + train::schedule_text(chosen.options) + "\n").c_str(), stdout);
+    print_rank(deck, plan, arguments.world);
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, train::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(times).c_str(), stdout);

@@ -55,6 +55,10 @@ constexpr std::array key_list{
                "ranks."},
     Key{WEFT_KEY(run.walltime), .range = between(0, 1e9), .form = Form::duration,
         .doc = "Save and stop in time to end within this; 0: no limit."},
+    Key{WEFT_KEY(run.memory_limit), .range = at_least(0), .form = Form::bytes,
+        .doc = "Refuse to start when a rank's planned memory (state, arena and baseline) is more than this; "
+               "0: no "
+               "limit but the host's."},
 
     Key{WEFT_KEY(model.dim), .need = Need::required, .range = between(2, 1 << 20),
         .doc = "Width of the residual stream (C). A multiple of `heads`; dim / heads, the width of a head, "

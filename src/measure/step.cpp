@@ -12,6 +12,7 @@
 #include "passes/passes.hpp"
 #include "train/agree.hpp"
 #include "train/inputs.hpp"
+#include "train/memory_usage.hpp"
 #include "train/preflight.hpp"
 #include "train/programs.hpp"
 
@@ -69,7 +70,9 @@ Step::Step(const Deck& deck, train::Session& session) : session_(session) {
                                 train::pipeline_options(deck));
   });
   session.check_same_plan(plan);
-  train::check_memory(deck, plan, nullptr, session.world());
+  const train::PlannedMemory memory = train::planned_memory(
+      deck, plan, nullptr, train::memory_usage().rss_bytes, session.world().node_size());
+  train::check_memory(deck, memory, exec::scratch_query(session.matmuls()), session.world());
   train::agree(session.world(), [&] { session.memory().reserve(plan); });
   executor_ = session.bind(std::move(plan));
   train::upload_rope_table(session, deck);

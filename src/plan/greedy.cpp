@@ -20,12 +20,14 @@ class Timetable {
       : fine_(static_cast<std::size_t>(places / fine_block + 1)),
         coarse_(static_cast<std::size_t>(places / coarse_block + 1)) {}
 
-  void add(const Placed& placed) {
+  /// Counts what it moves, an eighth of a look each.
+  void add(const Placed& placed, std::int64_t& looked_at) {
     const bool is_short = placed.last - placed.first < long_from;
     for (Block& block :
          is_short ? blocks(fine_, fine_block, placed) : blocks(coarse_, coarse_block, placed)) {
       const auto at = std::upper_bound(block.begin(), block.end(), placed.offset,
                                        [](std::int64_t o, const Placed& p) { return o < p.offset; });
+      looked_at += 1 + (block.end() - at) / 8;
       block.insert(at, placed);
     }
   }
@@ -99,7 +101,7 @@ std::optional<std::int64_t> greedy(std::vector<Buffer>& buffers, const std::vect
     Buffer& b = buffers[i];
     b.offset = table.lowest(b.bytes, b.first, b.last, looked_at);
     if (looked_at > work) return std::nullopt;
-    table.add({b.offset, b.offset + b.bytes, b.first, b.last});
+    table.add({b.offset, b.offset + b.bytes, b.first, b.last}, looked_at);
     size = std::max(size, b.offset + b.bytes);
   }
   return size;

@@ -29,6 +29,7 @@ class Search {
     greedy([](const Buffer& b) { return static_cast<double>(b.bytes); });
     greedy([](const Buffer& b) { return static_cast<double>(b.bytes) * held(b); });
     greedy([](const Buffer& b) { return static_cast<double>(b.bytes) * std::sqrt(held(b)); });
+    if (buffers_.size() > small) goal_ = above_live(1.015);  // enough, at this price
     sweep_apart(1.0, {60, 10, 30, 120, 250});
     sweep_apart(1.01, {60, 10, 30, 120, 250});
     if (buffers_.size() <= small) perturb();
@@ -92,8 +93,8 @@ class Search {
   static constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max() / 2;
   /// Buffers of a plan whose search for the last half percent takes no time worth speaking of.
   static constexpr std::size_t small = 5000;
-  /// Comparisons: some seconds. Plans of very many rounds go with their sweeps.
-  static constexpr std::int64_t greedy_work = 1'000'000'000;
+  /// Comparisons: about a second. Plans of very many rounds go with their sweeps.
+  static constexpr std::int64_t greedy_work = 200'000'000;
 
   std::vector<Buffer>& buffers_;
   std::vector<Buffer> tried_;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -71,6 +72,12 @@ std::optional<std::int64_t> left_in_groups(const std::filesystem::path& root, st
 
 }  // namespace
 
+void trim_heap() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+}
+
 MemoryUsage memory_usage() {
   MemoryUsage usage;
   std::array<char, 8192> text;  // the whole file is about 1.5 kB
@@ -80,6 +87,7 @@ MemoryUsage memory_usage() {
     const std::string_view status(text.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     usage.rss_bytes = 1024 * field(status, "\nVmRSS:");
     usage.peak_rss_bytes = 1024 * field(status, "\nVmHWM:");
+    usage.own_bytes = 1024 * (field(status, "\nRssAnon:") + field(status, "\nRssShmem:"));
   }
   if (usage.peak_rss_bytes == 0) {
     rusage r{};

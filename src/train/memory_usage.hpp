@@ -10,7 +10,11 @@ namespace weft::train {
 struct MemoryUsage {
   std::int64_t rss_bytes = 0;       ///< resident now, shared pages included
   std::int64_t peak_rss_bytes = 0;  ///< the most so far
+  std::int64_t own_bytes = 0;       ///< of rss_bytes, what is no file's: counted against control groups
 };
+
+/// Gives what the allocator holds for nobody back to the system.
+void trim_heap();
 
 /// VmRSS and VmHWM of /proc/self/status, in bytes; a kernel that does not report one leaves it to getrusage
 /// (peak) or 0. Costs some tens of microseconds and allocates nothing.

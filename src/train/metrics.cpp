@@ -60,6 +60,7 @@ std::string to_json_line(const StepMetrics& m) {
   line.integer("arena_peak_bytes", m.arena_peak_bytes);
   line.integer("persistent_bytes", m.persistent_bytes);
   line.integer("rss_bytes", m.rss_bytes);
+  line.integer("planned_bytes", m.planned_bytes);
   if (m.state_hash) line.text("state_hash", fmt::format("{:016x}", *m.state_hash));
   if (m.bits_per_byte) line.real("bits_per_byte", m.bits_per_byte);
   return line.finish();

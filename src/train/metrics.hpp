@@ -34,6 +34,7 @@ struct StepMetrics {
   std::int64_t arena_peak_bytes = 0;
   std::int64_t persistent_bytes = 0;
   std::int64_t rss_bytes = 0;
+  std::int64_t planned_bytes = 0;           ///< what rss_bytes may come to: state, arena and baseline
   std::optional<std::uint64_t> state_hash;  ///< written as 16 hex digits; no field when empty
   std::optional<double> bits_per_byte;      ///< no field when empty
 };

@@ -9,6 +9,7 @@
 #include "kernels/space.hpp"
 #include "plan/report.hpp"
 #include "train/memory_usage.hpp"
+#include "train/programs.hpp"
 
 namespace weft::train {
 
@@ -25,11 +26,77 @@ data::Windows open_windows(const Deck& deck, const std::vector<std::string>& pat
   }
 }
 
-void check_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate, comm::World& world) {
+namespace {
+
+struct Change {
+  const char* text;
+  Deck deck;
+  int ranks;
+};
+
+/// Changes of a deck that take memory off a rank, the cheapest first.
+std::vector<Change> changes_of(const Deck& deck, int ranks) {
+  std::vector<Change> changes;
+  Deck less = deck;
+  if (deck.parallel.mode != ParallelMode::fsdp && ranks > 1) {
+    less.parallel.mode = ParallelMode::fsdp;
+    changes.push_back({"parallel.mode = \"fsdp\"", less, ranks});
+  }
+  if (deck.schedule.recompute != Recompute::full) {
+    less.schedule.recompute = Recompute::full;
+    changes.push_back({"schedule.recompute = \"full\"", less, ranks});
+  }
+  Deck small = less;
+  if (deck.data.batch > 1 && deck.data.batch % 2 == 0) {
+    small.data.batch /= 2;
+    changes.push_back({"half of data.batch", small, ranks});
+    small.data.batch = 1;
+    changes.push_back({"data.batch = 1", small, ranks});
+  }
+  small.parallel.mesh = ParallelDeck{}.mesh;
+  changes.push_back({"twice as many ranks", small, 2 * ranks});
+  return changes;
+}
+
+/// The first of the changes, each with those before it, that fits.
+std::string advice(const Deck& deck, const PlannedMemory& memory, const plan::ScratchQuery& scratch,
+                   int ranks) {
+  std::string text;
+  for (const Change& change : changes_of(deck, ranks)) {
+    text += (text.empty() ? "" : " and ") + std::string(change.text);
+    try {
+      const plan::Plan plan = training_plan(change.deck, resolve_mesh(change.deck, change.ranks), scratch,
+                                            pipeline_options(change.deck));
+      const std::int64_t needed = plan::persistent_bytes(plan) + plan.arena_bytes + memory.baseline;
+      if (static_cast<double>(needed) <= deck.run.memory_limit)
+        return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(needed) / (1 << 30));
+    } catch (const Error&) {  // sizes that do not divide
+    }
+  }
+  return "use more ranks, or a smaller model";
+}
+
+void check_limit(const Deck& deck, const PlannedMemory& memory, const plan::ScratchQuery& scratch,
+                 comm::World& world) {
+  std::array<double, 1> most{static_cast<double>(memory.peak())};
+  world.all_reduce_max(most);
+  if (deck.run.memory_limit <= 0 || most[0] <= deck.run.memory_limit) return;
+  throw Error(ExitCode::bad_input, world.rank() != 0
+                                       ? ""
+                                       : fmt::format("{}: the run {}, the limit is {:.2f} GiB; {}",
+                                                     place_of(deck, "run.memory_limit"), to_text(memory),
+                                                     deck.run.memory_limit / (1 << 30),
+                                                     advice(deck, memory, scratch, world.size())));
+}
+
+}  // namespace
+
+void check_memory(const Deck& deck, const PlannedMemory& memory, const plan::ScratchQuery& scratch,
+                  comm::World& world) {
+  check_limit(deck, memory, scratch, world);
   if (!kernels::device_is_host()) return;
-  const std::int64_t arena = std::max(train.arena_bytes, evaluate == nullptr ? 0 : evaluate->arena_bytes);
-  const std::int64_t state = plan::persistent_bytes(train);
-  const auto here = static_cast<double>(world.node_size() * (state + arena));
+  // The ranks hold some of it already. Pages of files do not count: they can be read again.
+  const auto here = static_cast<double>(world.node_size() * (memory.peak() - memory_usage().own_bytes));
   const double available =
       static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
   // Of the host that lacks most: the lack, what its ranks need, what it has. Nobody allocates before all have
@@ -40,17 +107,14 @@ void check_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* e
   std::array<double, 2> worst{-1, -1};
   if (here - available == lack[0]) worst = {here, available};
   world.all_reduce_max(worst);
-  const auto gib = [](double bytes) { return bytes / (1 << 30); };
   throw Error(
       ExitCode::bad_input,
       world.rank() != 0
           ? ""
-          : fmt::format(
-                "{}: not enough memory: a rank needs {:.1f} GiB (state {:.1f}, arena {:.1f}), the ranks of "
-                "a host {:.1f} GiB, and it has {:.1f} GiB; use more nodes, parallel.mode = \"fsdp\", or a "
-                "smaller data.batch or data.seq",
-                deck.source, gib(static_cast<double>(state + arena)), gib(static_cast<double>(state)),
-                gib(static_cast<double>(arena)), gib(worst[0]), gib(worst[1])));
+          : fmt::format("{}: not enough memory: the run {}, the ranks of a host {:.2f} GiB more than they "
+                        "hold already, and it has {:.2f} GiB; use more nodes, parallel.mode = \"fsdp\", "
+                        "schedule.recompute = \"full\", or a smaller data.batch or data.seq",
+                        deck.source, to_text(memory), worst[0] / (1 << 30), worst[1] / (1 << 30)));
 }
 
 }  // namespace weft::train

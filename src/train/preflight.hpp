@@ -8,6 +8,7 @@
 #include "data/windows.hpp"
 #include "deck/deck.hpp"
 #include "plan/plan.hpp"
+#include "train/planned_memory.hpp"
 
 namespace weft::train {
 
@@ -16,9 +17,11 @@ namespace weft::train {
 /// sample.
 data::Windows open_windows(const Deck& deck, const std::vector<std::string>& paths, const char* key);
 
-/// Collective, and before anything is allocated: throws Error(bad_input) when the plans need more memory than
-/// a host has left, which otherwise kills processes without a word. `evaluate` may be null. Checks nothing on
-/// a GPU, whose allocator says so itself.
-void check_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate, comm::World& world);
+/// Collective, and before anything is allocated: throws Error(bad_input) when a rank needs more than
+/// run.memory_limit, with what would fit, and when the ranks of a host need more than it has left, which
+/// otherwise kills processes without a word. The latter is not checked on a GPU, whose allocator says so
+/// itself.
+void check_memory(const Deck& deck, const PlannedMemory& memory, const plan::ScratchQuery& scratch,
+                  comm::World& world);
 
 }  // namespace weft::train

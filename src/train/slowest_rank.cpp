@@ -8,23 +8,29 @@
 namespace weft::train {
 
 StepMetrics slowest_rank(Session& session, const exec::Times& times, double step_seconds,
-                         double compute_only_s) {
+                         double compute_only_s, std::int64_t planned_bytes) {
   constexpr auto gather = static_cast<std::size_t>(Lane::gather);
   constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
   // A stream's waits are not seen by the host: there the compute is that of the compute-only step.
   const bool waits_seen = kernels::device_is_host() || session.ranks() == 1;
-  const double waited = times.exposed[gather] + times.exposed[reduce];
+  // Sums over replicas finish what reductions began: they count as such.
+  constexpr auto replica = static_cast<std::size_t>(Lane::replica);
+  const double reductions_exposed = times.exposed[reduce] + times.exposed[replica];
+  const double reductions_under_way = times.under_way[reduce] + times.under_way[replica];
+  const double waited = times.exposed[gather] + reductions_exposed;
   const double exposed = session.ranks() > 1 ? std::max(0.0, times.step - compute_only_s) : 0.0;
-  std::array<double, 10> most{step_seconds,
-                              waits_seen ? times.step - waited : compute_only_s,
-                              times.under_way[gather] + times.under_way[reduce],
-                              exposed,
-                              times.exposed[gather],
-                              times.exposed[reduce],
-                              times.under_way[gather],
-                              times.under_way[reduce],
-                              static_cast<double>(times.sent[gather] + times.sent[reduce]),
-                              static_cast<double>(memory_usage().rss_bytes)};
+  std::array<double, 11> most{
+      step_seconds,
+      waits_seen ? times.step - waited : compute_only_s,
+      times.under_way[gather] + reductions_under_way,
+      exposed,
+      times.exposed[gather],
+      reductions_exposed,
+      times.under_way[gather],
+      reductions_under_way,
+      static_cast<double>(times.sent[gather] + times.sent[reduce] + times.sent[replica]),
+      static_cast<double>(memory_usage().rss_bytes),
+      static_cast<double>(planned_bytes)};
   session.world().all_reduce_max(most);
   StepMetrics m;
   m.step_s = most[0];
@@ -39,6 +45,7 @@ StepMetrics slowest_rank(Session& session, const exec::Times& times, double step
   m.reduce_s = most[7];
   m.sent_bytes = static_cast<std::int64_t>(most[8]);
   m.rss_bytes = static_cast<std::int64_t>(most[9]);
+  m.planned_bytes = static_cast<std::int64_t>(most[10]);
   return m;
 }
 

@@ -11,6 +11,6 @@ namespace weft::train {
 /// `step_seconds` is the plan with the copying of inputs, `compute_only_s` what the plan took without
 /// collectives.
 StepMetrics slowest_rank(Session& session, const exec::Times& times, double step_seconds,
-                         double compute_only_s);
+                         double compute_only_s, std::int64_t planned_bytes);
 
 }  // namespace weft::train

@@ -18,6 +18,7 @@
 #include "train/learning_rate.hpp"
 #include "train/machine_profile.hpp"
 #include "train/memory_usage.hpp"
+#include "train/planned_memory.hpp"
 #include "train/preflight.hpp"
 #include "train/programs.hpp"
 #include "train/scheduling.hpp"
@@ -58,12 +59,13 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
     if (world.rank() == 0) make_run_directory(deck_);
   });
   report_ = std::make_unique<Report>(deck_, world.rank(), resumed_at_, about_);
+  const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   report_->note(fmt::format(
-      "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB "
-      "a rank",
+      "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB, "
+      "baseline {:.1f} MiB: {:.1f} MiB a rank",
       deck_.run.name, parameter_count(deck_.model), name_of(deck_.parallel.mode), session_.ranks(),
-      plan().hash, plan().instructions.size(), static_cast<double>(plan().arena_bytes) / (1 << 20),
-      static_cast<double>(persistent_bytes_) / (1 << 20)));
+      plan().hash, plan().instructions.size(), mib(memory_.arena), mib(memory_.state), mib(memory_.baseline),
+      mib(memory_.peak())));
   report_->note(schedule_);
   if (step_ > 0) report_->note(fmt::format("continues from step {}", step_));
   if (!note.empty()) report_->note(note);
@@ -104,7 +106,10 @@ void Trainer::build() {
   });
   session_.check_same_plan(train);
   if (evaluate) session_.check_same_plan(*evaluate);
-  check_memory(deck_, train, evaluate ? &*evaluate : nullptr, session_.world());
+  trim_heap();
+  memory_ = planned_memory(deck_, train, evaluate ? &*evaluate : nullptr, memory_usage().rss_bytes,
+                           session_.world().node_size());
+  check_memory(deck_, memory_, scratch, session_.world());
   agree(session_.world(), [&] {
     session_.memory().reserve(train);
     if (evaluate) session_.memory().reserve(*evaluate);
@@ -224,7 +229,7 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<double, 2> totals{};  // sum of the losses, token count
   kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
-  StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s);
+  StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s, memory_.peak());
   m.step = step_;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
@@ -243,7 +248,8 @@ std::optional<StepMetrics> Trainer::validate() {
   if (!validation_) return std::nullopt;
   const exec::TraceScope scope(trace_, host_row, {.name = "validation", .category = "host"});
   const ValidationResult result = validation_->run();
-  std::array<double, 2> largest{result.seconds, static_cast<double>(memory_usage().rss_bytes)};
+  std::array<double, 3> largest{result.seconds, static_cast<double>(memory_usage().rss_bytes),
+                                static_cast<double>(memory_.peak())};
   session_.world().all_reduce_max(largest);
   StepMetrics m;
   m.kind = MetricsKind::valid;
@@ -256,6 +262,7 @@ std::optional<StepMetrics> Trainer::validate() {
   m.arena_peak_bytes = plan().arena_bytes;
   m.persistent_bytes = persistent_bytes_;
   m.rss_bytes = static_cast<std::int64_t>(largest[1]);
+  m.planned_bytes = static_cast<std::int64_t>(largest[2]);
   return m;
 }
 

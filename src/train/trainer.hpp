@@ -11,6 +11,7 @@
 #include "train/inputs.hpp"
 #include "train/metrics.hpp"
 #include "train/model_state.hpp"
+#include "train/planned_memory.hpp"
 #include "train/report.hpp"
 #include "train/validation.hpp"
 #include "train/value_hashes.hpp"
@@ -74,13 +75,14 @@ class Trainer {
   std::unique_ptr<ValueHashes> hashes_;  ///< with debug.hash_every
   std::unique_ptr<Report> report_;
   std::string schedule_;  ///< in words
-  exec::Trace trace_;  ///< on in the step that the deck names, until it is written
+  exec::Trace trace_;     ///< on in the step that the deck names, until it is written
   std::optional<std::int64_t> resumed_at_;
   std::int64_t step_ = 0;  ///< optimizer steps done
   std::int64_t tokens_ = 0;
   std::int64_t saved_step_ = -1;
   std::int64_t persistent_bytes_ = 0;
   Summary::About about_;  ///< what the plan and the compute-only step say of a step
+  PlannedMemory memory_;
   double flops_per_token_ = 0;
   double start_ = 0;
   /// Seconds of the longest of each so far, on any rank.

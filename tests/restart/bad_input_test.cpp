@@ -57,7 +57,7 @@ TEST_F(BadInput, MoreThanTheMemoryOfTheHost) {
   // A hundred times llama3_405b: the plan is made, nothing is allocated.
   expect_refused(
       {"model.dim=65536", "model.layers=800", "model.heads=512", "model.kv_heads=8", "model.ffn=212992"},
-      "not enough memory: a rank needs ");
+      "not enough memory: the run needs ");
 }
 
 TEST_F(BadInput, Decks) {

@@ -21,7 +21,7 @@ TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
   const std::set<std::string> interface {
     "kind", "step", "loss", "grad_norm", "lr", "tokens", "tokens_per_s", "step_s", "compute_s", "comm_s",
         "exposed_comm_s", "exposed_gather_s", "exposed_reduce_s", "gather_s", "reduce_s", "sent_bytes", "mfu",
-        "arena_peak_bytes", "persistent_bytes", "rss_bytes"
+        "arena_peak_bytes", "persistent_bytes", "rss_bytes", "planned_bytes"
   };
   EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=6", "debug.hash_every=3", "log.every=4",
                                              "log.peak_tflops=1.0"}))),

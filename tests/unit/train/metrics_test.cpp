@@ -61,6 +61,7 @@ TEST(Metrics, LineHasTheFieldsOfTheInterface) {
   m.arena_peak_bytes = 1ll << 40;
   m.persistent_bytes = 3;
   m.rss_bytes = 4;
+  m.planned_bytes = 5;
   EXPECT_EQ(to_json_line(m),
             "{\"kind\": \"train\", \"step\": 7, \"loss\": 0.5, \"grad_norm\": 1.25, \"lr\": 0.0003, "
             "\"tokens\": 8192, "
@@ -69,7 +70,7 @@ TEST(Metrics, LineHasTheFieldsOfTheInterface) {
             "\"gather_s\": 0.375, \"reduce_s\": 0.75, \"sent_bytes\": 9007199254740991, \"mfu\": 0.41, "
             "\"arena_peak_bytes\": 1099511627776, "
             "\"persistent_bytes\": 3, "
-            "\"rss_bytes\": 4}\n");
+            "\"rss_bytes\": 4, \"planned_bytes\": 5}\n");
 }
 
 TEST(Metrics, WhatWasNotMeasuredIsNull) {

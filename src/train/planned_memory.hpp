@@ -1,0 +1,30 @@
+// What a rank takes from its host: planned before it is taken.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "comm/world.hpp"
+#include "deck/deck.hpp"
+#include "plan/plan.hpp"
+
+namespace weft::train {
+
+/// Bytes of one rank.
+struct PlannedMemory {
+  std::int64_t state = 0;     ///< storages of all plans
+  std::int64_t arena = 0;     ///< the largest plan's
+  std::int64_t baseline = 0;  ///< program, libraries, plan, and what they allocate during the run
+  std::int64_t peak() const { return state + arena + baseline; }
+};
+
+/// `resident` is what the process holds with its plans made, before state and arena are allocated; `ranks`
+/// are those of its host. `evaluate` may be null. On a GPU, state and arena are the device's, and the
+/// baseline is 0: the host's memory is no part of the plan.
+PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
+                             std::int64_t resident, int ranks);
+
+/// "needs 0.92 GiB on a rank (state 0.25, arena 0.57, baseline 0.04)"
+std::string to_text(const PlannedMemory& memory);
+
+}  // namespace weft::train

@@ -1,0 +1,115 @@
+// Memory as a contract: what a run says it takes is what it takes, and too little is refused before the
+// start.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A control group with a limit on memory, of version 1 or 2.
+class ControlGroup {
+ public:
+  ControlGroup() {
+    const bool first = fs::exists("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+    dir_ = (first ? "/sys/fs/cgroup/memory/weft-test-" : "/sys/fs/cgroup/weft-test-") +
+           std::to_string(::getpid());
+    limit_ = dir_ + (first ? "/memory.limit_in_bytes" : "/memory.max");
+    std::error_code error;
+    fs::create_directory(dir_, error);
+    if (error) why_not_ = "cannot make the control group " + dir_ + " (" + error.message() + ")";
+    if (!error && !fs::exists(limit_)) why_not_ = dir_ + " does not limit memory";
+  }
+  ~ControlGroup() { ::rmdir(dir_.c_str()); }
+  ControlGroup(const ControlGroup&) = delete;
+  ControlGroup& operator=(const ControlGroup&) = delete;
+
+  /// Empty: there is one.
+  const std::string& why_not() const { return why_not_; }
+  bool limit(std::int64_t bytes) const {
+    std::ofstream file(limit_);
+    file << bytes;
+    file.flush();
+    return file.good();
+  }
+  std::vector<std::string> inside(const std::vector<std::string>& command) const {
+    std::vector<std::string> all{"sh", "-c", "echo $$ > " + dir_ + "/cgroup.procs && exec \"$@\"", "sh"};
+    all.insert(all.end(), command.begin(), command.end());
+    return all;
+  }
+
+ private:
+  std::string dir_, limit_, why_not_;
+};
+
+class MemoryContract : public Workspace {
+ protected:
+  /// Some hundred megabytes a rank, nearly all of them state and arena.
+  std::vector<std::string> large(const std::string& run, const std::vector<std::string>& sets = {}) const {
+    std::vector<std::string> all{"run.dir=" + run_dir(run), "run.steps=2", "data.global_batch=2",
+                                 "model.vocab=65536", "model.dim=256"};
+    all.insert(all.end(), sets.begin(), sets.end());
+    std::vector<std::string> arguments{"train", deck()};
+    for (const std::string& set : all) arguments.insert(arguments.end(), {"--set", set});
+    return arguments;
+  }
+  std::int64_t planned(const std::string& run) const {
+    return metrics(run_dir(run)).back().at("planned_bytes").get<std::int64_t>();
+  }
+};
+
+TEST_F(MemoryContract, ResidentMemoryIsWhatWasPlannedFromTheFirstStepOn) {
+  for (const int ranks : {1, 2}) {
+    const std::string name = "run" + std::to_string(ranks);
+    const Ended ended = run(weft_on(ranks, large(name)));
+    EXPECT_STATUS(ended, 0);
+    for (const auto& line : metrics(run_dir(name))) {
+      const auto rss = line.at("rss_bytes").get<double>(), plan = line.at("planned_bytes").get<double>();
+      EXPECT_LE(rss, plan);
+      EXPECT_GE(rss, 0.95 * plan);
+    }
+  }
+}
+
+TEST_F(MemoryContract, FinishesInFivePercentMoreAndIsRefusedInFivePercentLess) {
+  const ControlGroup group;
+  if (!group.why_not().empty()) GTEST_SKIP() << group.why_not();
+  const Ended free = run(weft_on(2, large("free")));
+  ASSERT_EQ(free.status, 0) << free.err;
+  const auto job = static_cast<double>(2 * planned("free"));
+  ASSERT_TRUE(group.limit(static_cast<std::int64_t>(1.05 * job)));
+  const Ended enough = run(group.inside(weft_on(2, large("enough"))));
+  EXPECT_STATUS(enough, 0);
+  EXPECT_EQ(steps(run_dir("enough")), steps_to(2));
+  ASSERT_TRUE(group.limit(static_cast<std::int64_t>(0.95 * job)));
+  const Ended refused = run(group.inside(weft_on(2, large("less"))));
+  EXPECT_STATUS(refused, 2);
+  ASSERT_EQ(refused.lines("weft: error:").size(), 1U) << refused.err;
+  EXPECT_NE(refused.lines("weft: error:")[0].find("not enough memory: the run needs"), std::string::npos);
+  EXPECT_FALSE(fs::exists(run_dir("less")));
+}
+
+TEST_F(MemoryContract, MoreThanTheLimitIsRefusedWithWhatWouldFit) {
+  const std::vector<std::string> activations{"model.layers=12", "model.vocab=300", "data.seq=512"};
+  auto sets = activations;
+  sets.emplace_back("run.memory_limit=1TiB");
+  const Ended free = run(weft_on(2, large("free", sets)));
+  ASSERT_EQ(free.status, 0) << free.err;
+  sets.back() = "run.memory_limit=" + std::to_string(planned("free") * 9 / 10);
+  const Ended refused = run(weft_on(2, large("less", sets)));
+  EXPECT_STATUS(refused, 2);
+  const auto errors = refused.lines("weft: error:");
+  ASSERT_EQ(errors.size(), 1U) << refused.err;
+  for (const char* text :
+       {"run.memory_limit: the run needs ", "the limit is ", "schedule.recompute = \"full\" would take"})
+    EXPECT_NE(errors[0].find(text), std::string::npos) << errors[0];
+  EXPECT_FALSE(fs::exists(run_dir("less")));
+}
+
+}  // namespace
+}  // namespace weft::test
