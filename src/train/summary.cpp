@@ -102,7 +102,6 @@ StepParts planned_step(const plan::Plan& plan, const machine::CostModel& costs) 
   }
   for (const auto& [name, total] : plan::collective_totals(plan))
     p.sent_bytes += static_cast<double>(total.wire_bytes);
-  p.memory_bytes = static_cast<double>(plan::persistent_bytes(plan) + plan.arena_bytes);
   return p;
 }
 

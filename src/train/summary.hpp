@@ -24,7 +24,7 @@ struct StepParts {
   double memory_bytes = 0;
 };
 
-/// What the plan says: simulated, on the machine of the cost model.
+/// What the plan says: simulated, on the machine of the cost model. Its memory is for the caller to fill in.
 StepParts planned_step(const plan::Plan& plan, const machine::CostModel& costs);
 
 /// Collects the training steps of a run; the last 10,000 count, without the run's first.

@@ -109,6 +109,7 @@ void Trainer::build() {
   trim_heap();
   memory_ = planned_memory(deck_, train, evaluate ? &*evaluate : nullptr, memory_usage().rss_bytes,
                            session_.world().node_size());
+  about_.planned.memory_bytes = static_cast<double>(memory_.peak());
   check_memory(deck_, memory_, scratch, session_.world());
   agree(session_.world(), [&] {
     session_.memory().reserve(train);
