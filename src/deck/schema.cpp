@@ -167,7 +167,8 @@ constexpr std::array key_list{
         .doc =
             "Which units share a collective: none, each has its own; manual, as `buckets` says; greedy, by "
             "SimpleFSDP's rules; auto, with the shortest step that a search finds, which also chooses "
-            "`prefetch` and `reduce_delay` where they are -1. The last two go by `profile` and `memory_limit`."},
+            "`prefetch` and `reduce_delay` where they are -1. The last two go by `profile` and "
+            "`memory_limit`."},
     Key{WEFT_KEY(schedule.memory_limit), .range = at_least(0), .form = Form::bytes,
         .doc = "Bytes of a rank that a plan with anything automatic in it may take, state and arena; 0: no "
                "limit."},

@@ -46,7 +46,7 @@ Profile h100_default() {
   p.compute.attention = 989e12 * 0.4;    // causal, forward and backward together
   p.compute.bytes_per_s = 3.35e12 * 0.8;
   p.compute.launch_s = 4e-6;
-  p.compute.memory_bytes = 80e9 * 0.92;  // what CUDA, NCCL and cuBLAS leave
+  p.compute.memory_bytes = 80e9 * 0.92;   // what CUDA, NCCL and cuBLAS leave
   constexpr double nvlink = 450e9 * 0.8;  // each way
   constexpr double nic = 50e9 * 0.9;      // 400 Gbit/s, one a GPU
   p.sharing.link_bytes_per_s = nvlink;
