@@ -11,8 +11,8 @@ namespace weft::search {
 
 enum class Keep : std::uint8_t { as_given, choose };
 struct SearchOptions {
-  std::int64_t live_limit = 0;         ///< bytes of the arena that may be live at once; 0: no limit
-  Keep keep = Keep::as_given;          ///< whether keep_units is searched, too
+  std::int64_t live_limit = 0;             ///< bytes of the arena that may be live at once; 0: no limit
+  Keep keep = Keep::as_given;              ///< whether keep_units is searched, too
   std::optional<int> prefetch{}, delay{};  ///< given, not searched; the starts have them
 };
 

@@ -139,7 +139,8 @@ const LineMistake values[] = {
     {"real_dtype_out_of_place", 15, "[precision]\nparams = \"f64\"",
      "d.toml:16: precision.params: 'f64' is not one of the choices (f32, bf16)"},
     {"boolean_for_choice", 15, "[schedule]\nregather = false",
-     "d.toml:16: schedule.regather: the boolean false is not one of the choices (always, never, auto); did you "
+     "d.toml:16: schedule.regather: the boolean false is not one of the choices (always, never, auto); did "
+     "you "
      "mean 'never'?"},
     {"integer_for_choice", 15, "[parallel]\nmode = 3",
      "d.toml:16: parallel.mode: the integer 3 is not one of the choices (ddp, zero1, zero2, fsdp)"},
