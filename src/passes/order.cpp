@@ -28,7 +28,7 @@ class OrderPass {
       if (next < gathers_.size() && gathers_[next] == NodeId(i)) emit_ahead(next++);
       emit(NodeId(i));
     }
-    return hold(std::move(after_));
+    return hold(after_);
   }
 
  private:
@@ -57,7 +57,7 @@ class OrderPass {
 
   /// Each collective's inputs and scratch stay until `delay` more of its lane have begun, at most for
   /// longest_hold.
-  ir::Graph hold(ir::Graph ordered) const {
+  ir::Graph hold(const ir::Graph& ordered) const {
     ir::Graph held = ordered.without_nodes();
     const std::vector<Node>& nodes = ordered.nodes();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
