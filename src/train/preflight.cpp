@@ -70,7 +70,8 @@ std::string advice(const Deck& deck, const PlannedMemory& memory, const plan::Sc
       const std::int64_t needed = plan::persistent_bytes(plan) + plan.arena_bytes + memory.baseline;
       if (static_cast<double>(needed) <= deck.run.memory_limit)
         return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(needed) / (1 << 30));
-    } catch (const Error&) {  // sizes that do not divide
+    } catch (const Error&) {
+      continue;  // sizes that do not divide
     }
   }
   return "use more ranks, or a smaller model";
