@@ -2,4 +2,5 @@ weft_test(training
   SOURCES mpi/training/bits_test.cpp mpi/training/hashes_test.cpp mpi/training/lanes_test.cpp mpi/training/replicas_test.cpp mpi/training/tokens_test.cpp
   DEPS weft::train weft::test_mpi
   LABEL mpi
-  RANKS 1 2 3 4 6)
+  RANKS 1 2 3 4 6
+  TIMEOUT 900)
