@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/align.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/matmul.hpp"
@@ -11,10 +12,6 @@
 
 namespace weft::kernels {
 namespace {
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
 
 std::int64_t chunk_count(const LinearCrossEntropySpec& s) {
   return (s.rows + s.chunk - 1) / s.chunk;

@@ -2,6 +2,7 @@
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "base/align.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/matmul_spec.hpp"
@@ -46,10 +47,6 @@ bool has_bf16() {
     }
   }();
   return yes;
-}
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + 255) / 256 * 256;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/quoted.hpp"
 #include "deck/bytes.hpp"
 #include "deck/duration.hpp"
 #include "deck/problems.hpp"
@@ -55,20 +56,6 @@ std::string ascii(std::string text) {
 }
 
 }  // namespace
-
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      (result += '\\') += c;
-    else if (code < 0x20 || code == 0x7f)
-      result += fmt::format("\\u{:04x}", code);
-    else
-      result += c;
-  }
-  return result + '"';
-}
 
 std::string value_text(const Key& key, const Deck& deck) {
   Deck copy = deck;  // a slot points into a mutable deck

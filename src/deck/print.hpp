@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "deck/schema.hpp"
 
@@ -10,8 +9,5 @@ namespace weft::deck {
 
 /// The key's value in `deck` as TOML; reading it back gives the same value.
 std::string value_text(const Key& key, const Deck& deck);
-
-/// `text` as a TOML string.
-std::string quoted(std::string_view text);
 
 }  // namespace weft::deck

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/quoted.hpp"
 #include "deck/assign.hpp"
-#include "deck/print.hpp"
 #include "deck/schema.hpp"
 #include "deck/suggest.hpp"
 

@@ -1,5 +1,6 @@
 #include "exec/scratch.hpp"
 
+#include "base/align.hpp"
 #include "comm/channel.hpp"
 #include "exec/shapes.hpp"
 #include "kernels/attention.hpp"
@@ -46,7 +47,7 @@ std::size_t member_scratch_bytes(const ir::Graph& graph, const ir::Node& node, s
   const std::int64_t part = node.op == Op::all_reduce ? elements / ranks : elements;
   const std::size_t bytes = comm::reduce_scatter_scratch_bytes(
       ranks, part, dtype_of(graph, node.inputs[member]), reduce_order(node));
-  return (bytes + 255) / 256 * 256;
+  return aligned(bytes);
 }
 
 plan::ScratchQuery scratch_query(Matmuls& matmuls) {

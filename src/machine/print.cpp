@@ -1,24 +1,11 @@
 #include <fmt/core.h>
 
 #include "base/hash.hpp"
+#include "base/quoted.hpp"
 #include "machine/profile.hpp"
 
 namespace weft::machine {
 namespace {
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      (out += '\\') += c;
-    else if (code < 0x20 || code == 0x7f)
-      out += fmt::format("\\u{:04x}", code);
-    else
-      out += c;
-  }
-  return out + '"';
-}
 
 void put(std::string& text, std::string_view key, double value, std::string_view unit) {
   text += fmt::format("{:<18} = {:<12}  # {}\n", key, value, unit);  // the shortest that reads back alike

@@ -9,6 +9,12 @@ namespace weft::passes {
 /// losses'.
 bool is_parameter_gather(const ir::Node& node);
 
+/// Whether a unit's parameters stay gathered from forward to backward: those of the last `keep_units` units
+/// do.
+inline bool stays_gathered(ir::UnitId unit, int keep_units, std::size_t units) {
+  return unit.index() + static_cast<std::size_t>(keep_units) >= units;
+}
+
 /// Nodes for which what a collective reads is held at most: some blocks' worth, or a round's last gradient
 /// would stay through the next forward.
 constexpr std::size_t longest_hold(int delay) {

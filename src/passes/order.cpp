@@ -14,10 +14,7 @@ using ir::NodeId;
 class OrderPass {
  public:
   OrderPass(const ir::Graph& before, const OrderOptions& options)
-      : before_(before),
-        after_(before.without_nodes()),
-        options_(options),
-        emitted_(before.nodes().size(), false) {
+      : before_(before), options_(options), emitted_(before.nodes().size(), false) {
     for (std::size_t i = 0; i < before.nodes().size(); ++i)
       if (is_parameter_gather(before.nodes()[i])) gathers_.push_back(NodeId(i));
   }
@@ -28,7 +25,7 @@ class OrderPass {
       if (next < gathers_.size() && gathers_[next] == NodeId(i)) emit_ahead(next++);
       emit(NodeId(i));
     }
-    return hold(after_);
+    return emit_held();
   }
 
  private:
@@ -52,33 +49,32 @@ class OrderPass {
   void emit(NodeId id) {
     if (emitted_[id.index()]) return;
     emitted_[id.index()] = true;
-    after_.add_node(before_.node(id));
+    order_.push_back(id);
   }
 
   /// Each collective's inputs and scratch stay until `delay` more of its lane have begun, at most for
   /// longest_hold.
-  ir::Graph hold(const ir::Graph& ordered) const {
-    ir::Graph held = ordered.without_nodes();
-    const std::vector<Node>& nodes = ordered.nodes();
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      Node node = nodes[i];
+  ir::Graph emit_held() const {
+    ir::Graph after = before_.without_nodes();
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      Node node = before_.node(order_[i]);
       if (ir::is_collective(node.op) && options_.delay > 0) {
-        const std::size_t end = std::min(nodes.size() - 1, i + longest_hold(options_.delay));
+        const std::size_t end = std::min(order_.size() - 1, i + longest_hold(options_.delay));
         std::size_t until = i, later = 0;
         while (until < end && later < static_cast<std::size_t>(options_.delay))
-          later += nodes[++until].lane == node.lane ? 1 : 0;
+          later += before_.node(order_[++until]).lane == node.lane ? 1 : 0;
         node.attributes.set(ir::Attr::hold, static_cast<double>(until - i));
       }
-      held.add_node(std::move(node));
+      after.add_node(std::move(node));
     }
-    return held;
+    return after;
   }
 
   const ir::Graph& before_;
-  ir::Graph after_;
   OrderOptions options_;
   std::vector<NodeId> gathers_;
   std::vector<bool> emitted_;
+  std::vector<NodeId> order_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -46,7 +47,7 @@ class RecomputePass {
   /// A value that another module's forward reads is its module's result.
   void mark_result(ValueId value, const Node& reader) {
     const ir::NodeId producer = before_.value(value).producer;
-    if (producer.valid() && before_.node(producer).module != reader.module) is_result_[value] = true;
+    if (producer.valid() && before_.node(producer).module != reader.module) results_.insert(value);
   }
 
   bool is_recomputed(const Node& node) const {
@@ -56,7 +57,7 @@ class RecomputePass {
     if (options_.what == Recompute::full) {
       // Backward begins with the head: it would compute again what it has just computed.
       bool kept = !node.module.starts_with("layers.");
-      for (ValueId output : node.outputs) kept = kept || is_result_.contains(output);
+      for (ValueId output : node.outputs) kept = kept || results_.contains(output);
       return !kept;
     }
     for (const RecomputeRule& rule : options_.rules)
@@ -86,7 +87,7 @@ class RecomputePass {
   const ir::Graph& before_;
   ir::Graph after_;
   const RecomputeOptions& options_;
-  std::map<ValueId, bool> is_result_;
+  std::set<ValueId> results_;
   std::map<ValueId, ValueId> copies_;  ///< by the forward's value
 };
 

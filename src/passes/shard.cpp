@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "ops/builder.hpp"
 #include "ops/shapes.hpp"
+#include "passes/collectives.hpp"
 #include "passes/passes.hpp"
 
 namespace weft::passes {
@@ -180,15 +181,12 @@ class Shard {
     if (!is_cut(state) || ranks_ == 1) return state;
     const ir::UnitId unit = after_.value(state).unit;
     Gathered& copy = copies_[unit];
-    const bool kept = keeps(unit) && copy.value.valid() && copy.round == node.round;
+    const bool kept = stays_gathered(unit, options_.keep_units, after_.units().size()) &&
+                      copy.value.valid() && copy.round == node.round;
     if (kept || last_gathered_ == unit) return copy.value;
     copy = {all_gather(node, state, after_.unit(unit).path + ".full"), node.round};
     last_gathered_ = unit;
     return copy.value;
-  }
-
-  bool keeps(ir::UnitId unit) const {
-    return unit.index() + static_cast<std::size_t>(options_.keep_units) >= after_.units().size();
   }
 
   ValueId all_gather(const Node& place, ValueId input, std::string name, ir::StorageId home = {}) {

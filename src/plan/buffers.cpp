@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/align.hpp"
+
 namespace weft::plan {
 namespace {
 
@@ -170,8 +172,6 @@ class Assigner {
     table_.scratch_of[static_cast<std::size_t>(place_)] = static_cast<int>(table_.buffers.size());
     table_.buffers.push_back(buffer);
   }
-
-  static std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
   int new_buffer(ValueId id) {
     Buffer buffer;

@@ -129,6 +129,17 @@ std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse) {
   return Search(buffers).run();
 }
 
+std::vector<std::int64_t> live_by_place(const std::vector<Buffer>& buffers, std::size_t places) {
+  std::vector<std::int64_t> live(places + 1, 0);  // first the changes
+  for (const Buffer& b : buffers) {
+    live[static_cast<std::size_t>(b.first)] += b.bytes;
+    live[std::min(places, static_cast<std::size_t>(b.last) + 1)] -= b.bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  return live;
+}
+
 std::int64_t live_peak(const std::vector<Buffer>& buffers) {
   std::int64_t peak = 0;
   for_each_live(buffers, [&](std::int64_t, std::int64_t live) { peak = std::max(peak, live); });

@@ -12,6 +12,8 @@ namespace weft::plan {
 /// and keeps the smallest arena. A pure function: the same on all ranks and machines.
 std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse);
 
+/// Bytes held at each of `places` instruction places.
+std::vector<std::int64_t> live_by_place(const std::vector<Buffer>& buffers, std::size_t places);
 /// The largest sum of the buffers held at one place: a lower bound of every arena.
 std::int64_t live_peak(const std::vector<Buffer>& buffers);
 /// The place where that sum is reached first.

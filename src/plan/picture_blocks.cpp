@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/cost.hpp"
+#include "plan/offsets.hpp"
 
 namespace weft::plan {
 namespace {
@@ -103,23 +104,16 @@ std::vector<double> times_of_places(const Plan& plan, const machine::LaneTimes& 
 std::vector<std::int64_t> live_bytes_over_time(const Plan& plan, const machine::LaneTimes& times,
                                                std::size_t columns) {
   const std::size_t places = plan.graph.nodes().size();
-  std::vector<std::int64_t> change(places + 1, 0);
-  for (const Buffer& b : plan.buffers) {
-    change[static_cast<std::size_t>(b.first)] += b.bytes;
-    change[std::min(places, static_cast<std::size_t>(b.last) + 1)] -= b.bytes;
-  }
+  const std::vector<std::int64_t> live = live_by_place(plan.buffers, places);
   const std::vector<double> when = times_of_places(plan, times);
   const auto column = [&](double t) {
     const double share = times.end > 0 ? t / times.end : 0;
     return std::min(columns - 1, static_cast<std::size_t>(share * static_cast<double>(columns)));
   };
   std::vector<std::int64_t> most(columns, 0);
-  std::int64_t live = 0;
-  for (std::size_t place = 0; place < places; ++place) {
-    live += change[place];
+  for (std::size_t place = 0; place < places; ++place)
     for (std::size_t c = column(when[place]); c <= column(when[place + 1]); ++c)
-      most[c] = std::max(most[c], live);
-  }
+      most[c] = std::max(most[c], live[place]);
   return most;
 }
 

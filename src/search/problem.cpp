@@ -5,6 +5,7 @@
 #include "ops/cost.hpp"
 #include "passes/collectives.hpp"
 #include "plan/buffers.hpp"
+#include "plan/offsets.hpp"
 
 namespace weft::search {
 namespace {
@@ -106,18 +107,12 @@ class Reader {
 
   /// The most live bytes of each slot, by the buffers of the plan.
   void read_memory() {
-    const plan::BufferTable table = plan::assign_buffers(graph_, scratch_);
-    std::vector<std::int64_t> change(graph_.nodes().size() + 1, 0);
-    for (const plan::Buffer& b : table.buffers) {
-      change[static_cast<std::size_t>(b.first)] += b.bytes;
-      change[std::min(static_cast<std::size_t>(b.last) + 1, change.size() - 1)] -= b.bytes;
-    }
+    const std::vector<std::int64_t> live =
+        plan::live_by_place(plan::assign_buffers(graph_, scratch_).buffers, graph_.nodes().size());
     problem_.live.assign(problem_.slots.size(), 0);
-    std::int64_t live = 0;
-    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-      live += change[i];
+    for (std::size_t i = 0; i < live.size(); ++i) {
       std::int64_t& most = problem_.live[slot_of_[i]];
-      most = std::max(most, live);
+      most = std::max(most, live[i]);
     }
   }
 

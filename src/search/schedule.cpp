@@ -49,10 +49,6 @@ class Estimator {
   }
 
  private:
-  bool kept(ir::UnitId unit) const {
-    return unit.index() + static_cast<std::size_t>(s_.keep_units) >= p_.units;
-  }
-
   /// Bytes that are held in slots [from, to) beyond what the problem counts.
   void hold(std::size_t from, std::size_t to, std::int64_t bytes) {
     from = std::min(from, p_.slots.size());
@@ -70,7 +66,8 @@ class Estimator {
       const bool backward = g.phase == ir::Phase::backward;
       const Gather*& copy = forward[g.unit.index()];
       if (!backward) copy = &g;
-      if (backward && kept(g.unit) && copy != nullptr && copy->round == g.round) {
+      if (backward && passes::stays_gathered(g.unit, s_.keep_units, p_.units) && copy != nullptr &&
+          copy->round == g.round) {
         hold(copy->last + 1, g.use, g.bytes);
         continue;
       }

@@ -36,6 +36,7 @@ class Chooser {
     const bool automatic = deck_.schedule.bucketing == Bucketing::automatic;
     const bool searched = mesh_.world() > 1 && (automatic || deck_.schedule.bucketing == Bucketing::greedy);
     if (deck_.schedule.recompute == Recompute::budget) fit_by_recomputing();
+    if (!searched && fitted_) return {given_, std::move(fitted_->plan)};
     if (!searched) return {given_, std::nullopt};
     const search::Problem problem = read_problem();
     search::Schedule by_rules = search::greedy(problem, costs_, arena_limit());
@@ -61,15 +62,18 @@ class Chooser {
     const search::RecomputeLevels levels(graph, costs_);
     const auto fits_at = [&](int level) {
       given_.recompute = levels.at(level);
-      return fits(planned_as_given());
+      Candidate candidate = planned_as_given();
+      const bool good = fits(candidate);
+      if (good || !fitted_) fitted_ = std::move(candidate);
+      return good;
     };
     int low = -1, high = levels.count();  // does not fit; fits
-    if (!fits_at(high)) refuse(planned_as_given().bytes);
+    if (!fits_at(high)) refuse(fitted_->bytes);
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
       (fits_at(middle) ? high : low) = middle;
     }
-    given_.recompute = levels.at(high);
+    given_ = fitted_->options;
   }
 
   Candidate planned_as_given() const {
@@ -158,6 +162,7 @@ class Chooser {
   passes::PipelineOptions given_;
   double limit_;  ///< bytes of a rank, the deck's or the machine's; 0: none
   std::int64_t state_bytes_ = 0;
+  std::optional<Candidate> fitted_;    ///< by recomputing
   std::optional<Candidate> best_;      ///< of those considered that fit
   std::optional<Candidate> smallest_;  ///< of those considered, while none fits
 };

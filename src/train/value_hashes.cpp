@@ -7,6 +7,7 @@
 
 #include "base/hash.hpp"
 #include "kernels/value_hash.hpp"
+#include "ops/shapes.hpp"
 
 namespace weft::train {
 namespace {
@@ -59,30 +60,11 @@ Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
     case Op::adamw: return Spread::unit;
     case Op::reduce_totals:
     case Op::clip_scale: return Spread::replicated;
-    case Op::embedding:
-    case Op::rms_norm:
-    case Op::matmul:
-    case Op::rope:
-    case Op::attention:
-    case Op::swiglu:
-    case Op::add:
-    case Op::cross_entropy:
-    case Op::embedding_grad:
-    case Op::rms_norm_grad:
-    case Op::matmul_dgrad:
-    case Op::matmul_wgrad:
-    case Op::attention_grad:
-    case Op::swiglu_grad:
-    case Op::cross_entropy_grad:
-    case Op::linear_cross_entropy:
-    case Op::linear_cross_entropy_grad: return Spread::microbatch;
-    case Op::view:
-    case Op::rank_slice:
-    case Op::zeros:
-    case Op::sum_squares:
-    case Op::all_gather: break;
+    default: break;
   }
-  return Spread::left_out;
+  // What depends on the batch is made once a microbatch; aliases and gathers do not.
+  const bool by_batch = ops::batch_rule(node.op, 0) != ops::BatchRule::invariant;
+  return by_batch ? Spread::microbatch : Spread::left_out;
 }
 
 /// The name that a value has in every round: "layers.0.attn.h#1" -> "layers.0.attn.h", "h.grad#1~2" ->
