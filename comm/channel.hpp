@@ -14,6 +14,7 @@
 #include "base/lane.hpp"
 #include "comm/accumulate.hpp"
 #include "comm/event.hpp"
+#include "comm/window.hpp"
 
 namespace weft::comm {
 
@@ -49,10 +50,12 @@ struct ReduceScatter {
   ReduceOrder order = ReduceOrder::canonical;
 };
 
-/// Bytes of ReduceScatter::scratch for `size` ranks: (size - 1) * count elements of `wire`, bounded to about
-/// 64 MiB because slices are exchanged in rounds. A pure function, for the memory pass; holds for every back
-/// end.
-std::size_t reduce_scatter_scratch_bytes(int size, std::int64_t count, DType wire, ReduceOrder order);
+/// Bytes of ReduceScatter::scratch for `size` ranks: (size - near) * count elements of `wire`, bounded to
+/// about 64 MiB because slices are exchanged in rounds. `near` are the ranks, this one among them, whose
+/// slices need no copy: the team when `in` lies in a window. A pure function, for the memory pass; holds for
+/// every back end.
+std::size_t reduce_scatter_scratch_bytes(int size, std::int64_t count, DType wire, ReduceOrder order,
+                                         int near = 1);
 
 /// What a finished operation was, for traces, metrics and tests. Times are steady_clock nanoseconds.
 struct Record {
@@ -107,6 +110,13 @@ class Channel {
   std::size_t reduce_scatter_scratch_bytes(std::int64_t count, DType wire, ReduceOrder order) const {
     return comm::reduce_scatter_scratch_bytes(size_, count, wire, order);
   }
+
+  /// Collective over the channel. From here on, an all_gather whose `out` lies in the window's common stretch
+  /// is made once for the team: all its members pass the same place, and find all of it there. A
+  /// reduce_scatter whose `in` lies in a member's part reads the others' slices where they stand: all members
+  /// pass the same place of their parts. The window belongs to this rank's team (World::team) and outlives
+  /// the channel's operations.
+  virtual void share(Window& /*window*/) {}
 
   /// Counters since the channel was opened; any thread may read them. Payload bytes sent to other ranks.
   std::uint64_t bytes_sent() const { return bytes_sent_.load(std::memory_order_relaxed); }

@@ -28,7 +28,23 @@ std::int64_t slice_elements(std::int64_t count, int size) {
 
 }  // namespace
 
+bool HostChannel::lies_in_window(const Operation& o) const {
+  if (window_ == nullptr) return false;
+  if (o.record.op == Op::all_gather) return window_->in_common(o.reduce.out);
+  return o.record.op == Op::reduce_scatter && window_->in_own(o.reduce.in);
+}
+
+/// Tells the team that this rank is there; what the phase exchanges waits until all are.
+void HostChannel::meet(Operation& o, int meeting) {
+  window_->signals().arrive(lane(), o.serial, meeting);
+  o.meeting = meeting;
+}
+
 // Sets up the exchange of operation.phase; false when there is none left.
+//
+// In a window the team meets before it: then nobody reads any more what a gather overwrites, and what a
+// reduce-scatter reads is complete. And after it: then the gathered is complete, and nobody reads a slice any
+// more.
 bool HostChannel::start_phase(Operation& o) {
   Exchange x;
   x.piece = chunk_bytes_;
@@ -44,6 +60,7 @@ bool HostChannel::start_phase(Operation& o) {
       x.copy_from = x.from;
       x.copy_to = x.to + rank() * x.slice;
       x.copy_bytes = x.slice;
+      if (o.shared) x.peers = &counterparts_;
       break;
     case Op::all_to_all:
       x.send = x.recv = Part::each;
@@ -64,6 +81,11 @@ bool HostChannel::start_phase(Operation& o) {
     case Op::broadcast: more = broadcast_phase(o, x); break;
     case Op::barrier: more = barrier_phase(o, x); break;
   }
+  if (o.shared) {
+    more = o.phase < 2;
+    if (o.phase == 1) x = Exchange{.piece = chunk_bytes_};
+    if (more) meet(o, o.phase + 1);
+  }
   if (more) o.run.start(x, rank(), size(), o.tag);
   return more;
 }
@@ -73,6 +95,7 @@ bool HostChannel::reduce_phase(const Operation& o, Exchange& x) {
   x.recv = Part::ring;
   x.to = bytes_of(o.reduce.scratch);
   x.piece = ring_piece_bytes(size(), chunk_bytes_);
+  if (o.shared) x.peers = &abroad_;
   return o.phase == 0;
 }
 
@@ -156,7 +179,10 @@ void HostChannel::combine_rounds(Operation& o) {
 
     o.sources.clear();
     for (int r = 0; r < size(); ++r) {
-      o.sources.push_back(r == rank() ? in + own * wire_bytes : o.run.round_piece(r));
+      const int member = o.shared ? member_of_[static_cast<std::size_t>(r)] : -1;
+      const bool here = r == rank() || member >= 0;
+      const std::byte* whole_in = member < 0 ? in : window_->part(member) + (in - window_->own());
+      o.sources.push_back(here ? whole_in + own * wire_bytes : o.run.round_piece(r));
     }
     if (scatter) {
       std::byte* out = bytes_of(o.reduce.out) + first * static_cast<std::int64_t>(size_of(o.reduce.out_type));

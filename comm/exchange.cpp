@@ -32,10 +32,18 @@ std::int64_t ExchangeRun::piece_bytes(std::int64_t block, std::int64_t round) co
 }
 
 std::byte* ExchangeRun::ring_slot(std::int64_t round, int peer) const {
-  const int index = peer < rank_ ? peer : peer - 1;
+  const int index = x_.peers != nullptr ? x_.peers->place[static_cast<std::size_t>(peer)]
+                    : peer < rank_      ? peer
+                                        : peer - 1;
+  const int peers = x_.peers != nullptr ? x_.peers->count : size_ - 1;
   // Only the last round is shorter than a piece, so slots of a short exchange are dense: see ring_bytes().
   const std::int64_t length = piece_bytes(block_bytes(rank_), round);
-  return x_.to + (round % slots_) * (size_ - 1) * x_.piece + index * length;
+  return x_.to + (round % slots_) * peers * x_.piece + index * length;
+}
+
+bool ExchangeRun::is_with(int rank, int only) const {
+  if (x_.peers != nullptr && x_.peers->with[static_cast<std::size_t>(rank)] == 0) return false;
+  return only < 0 || only == rank;
 }
 
 bool ExchangeRun::may_issue() const {
@@ -55,13 +63,13 @@ void ExchangeRun::issue(Transport& transport) {
   const int to = (rank_ + step) % size_;
   const int from = (rank_ - step + size_) % size_;
   const std::int64_t offset = round * x_.piece;
-  if (x_.recv != Exchange::Part::none && (x_.recv_peer < 0 || x_.recv_peer == from)) {
+  if (x_.recv != Exchange::Part::none && is_with(from, x_.recv_peer)) {
     const bool each = x_.recv == Exchange::Part::each;
     const std::int64_t bytes = piece_bytes(block_bytes(each ? from : rank_), round);
     std::byte* data = ring ? ring_slot(round, from) : x_.to + (each ? from * x_.slice : 0) + offset;
     if (bytes > 0) pair.recv = transport.recv(from, tag_, data, static_cast<std::size_t>(bytes));
   }
-  if (x_.send != Exchange::Part::none && (x_.send_peer < 0 || x_.send_peer == to)) {
+  if (x_.send != Exchange::Part::none && is_with(to, x_.send_peer)) {
     const bool each = x_.send == Exchange::Part::each;
     const std::int64_t bytes = piece_bytes(block_bytes(each ? to : rank_), round);
     const std::byte* data = x_.from + (each ? to * x_.slice : 0) + offset;

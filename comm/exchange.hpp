@@ -5,11 +5,19 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "comm/rounds.hpp"
 #include "comm/transport.hpp"
 
 namespace weft::comm::detail {
+
+/// The ranks that an exchange is with, when these are not all others.
+struct Peers {
+  std::vector<char> with;  ///< by rank
+  std::vector<int> place;  ///< by rank: among those that it is with
+  int count = 0;
+};
 
 /// Data of `total` bytes is cut into one block of `slice` bytes a rank; the last blocks may be short or
 /// empty.
@@ -30,6 +38,7 @@ struct Exchange {
   std::int64_t piece = 0;  ///< bytes of one message
   int send_peer = -1;      ///< -1: every other rank
   int recv_peer = -1;
+  const Peers* peers = nullptr;  ///< null: every other rank
   const std::byte* copy_from =
       nullptr;  ///< a local copy that belongs to the operation: copy_bytes to copy_to
   std::byte* copy_to = nullptr;
@@ -65,6 +74,7 @@ class ExchangeRun {
   std::int64_t piece_bytes(std::int64_t block, std::int64_t round) const;
   std::byte* ring_slot(std::int64_t round, int peer) const;
   Pair& pair(std::int64_t i) { return pairs_[static_cast<std::size_t>(i % messages_in_flight)]; }
+  bool is_with(int rank, int only) const;
   bool may_issue() const;
   void issue(Transport& transport);
   bool copy_some();

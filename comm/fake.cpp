@@ -1,5 +1,7 @@
 #include "comm/fake.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -9,6 +11,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/align.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "comm/host_channel.hpp"
@@ -26,6 +29,14 @@ class FakeFabric {
   int channel_id(const std::string& key) {
     std::lock_guard lock(mutex_);
     return ids_.try_emplace(key, static_cast<int>(ids_.size())).first->second;
+  }
+
+  /// The same zeroed bytes for all that name the same key, as long as one of them holds them.
+  std::shared_ptr<std::vector<std::byte>> memory(const std::string& key, std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    auto memory = memory_[key].lock();
+    if (!memory) memory_[key] = memory = std::make_shared<std::vector<std::byte>>(bytes);
+    return memory;
   }
 
   Request post(const Box& box, void* data, std::size_t bytes, bool send) {
@@ -75,6 +86,7 @@ class FakeFabric {
 
   std::mutex mutex_;
   std::map<std::string, int> ids_;
+  std::map<std::string, std::weak_ptr<std::vector<std::byte>>> memory_;
   std::map<Box, Mailbox> boxes_;
   std::map<std::uint64_t, bool> open_;  // by message: delivered
   std::uint64_t last_ = 0;
@@ -129,6 +141,25 @@ void FakeWorld::abort(int code) {
   end_all_ranks(code);
 }
 
+std::string FakeWorld::host_name() const {
+  return fmt::format("host{}", options_.ranks_per_host == 0 ? 0 : rank_ / options_.ranks_per_host);
+}
+
+std::unique_ptr<Window> FakeWorld::share(const std::vector<int>& team, const WindowSizes& sizes) {
+  const auto members = static_cast<int>(team.size());
+  const auto place = std::lower_bound(team.begin(), team.end(), rank_) - team.begin();
+  const auto signals = aligned(detail::Signals::bytes(members)),
+             part = aligned(static_cast<std::size_t>(sizes.part)),
+             common = aligned(static_cast<std::size_t>(sizes.common));
+  const std::size_t bytes = signals + common + part * team.size();
+  auto memory = fabric_->memory(fmt::format("{} #{}", fmt::join(team, " "), windows_++), bytes);
+  std::byte* const first = memory->data();
+  std::vector<std::byte*> parts;
+  for (std::size_t m = 0; m < team.size(); ++m) parts.push_back(first + signals + common + m * part);
+  return std::make_unique<Window>(static_cast<int>(place), sizes, std::move(parts), first + signals, first,
+                                  [memory] {});
+}
+
 std::vector<Record> FakeWorld::records() const {
   std::lock_guard lock(records_mutex_);
   return records_;
@@ -146,6 +177,7 @@ std::unique_ptr<Channel> FakeWorld::open_channel(const std::vector<int>& ranks, 
   setup.lane = lane;
   setup.name = std::move(name);
   setup.chunk_bytes = options.chunk_bytes;
+  setup.host_of = host_numbers(ranks);
   setup.transport = std::make_unique<detail::FakeTransport>(fabric_, fabric_->channel_id(key), setup.rank);
   if (options_.max_delay.count() > 0 && !control) {
     const std::uint64_t seed =

@@ -24,6 +24,8 @@ struct FakeOptions {
   std::uint64_t seed = 0;
   /// Each operation starts and completes up to this much later than it could; 0: no delay.
   std::chrono::microseconds max_delay{0};
+  /// Ranks r with the same r / ranks_per_host are on one host; 0: all of them.
+  int ranks_per_host = 0;
 };
 
 class FakeWorld final : public World {
@@ -36,11 +38,13 @@ class FakeWorld final : public World {
   int size() const override { return options_.size; }
   /// Ends the process.
   [[noreturn]] void abort(int code) override;
+  std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes) override;
 
   /// The operations that this rank has finished on the channels it opened, in the order in which they ended.
   std::vector<Record> records() const;
 
  protected:
+  std::string host_name() const override;
   std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
                                         const ChannelOptions& options) override;
 
@@ -51,6 +55,7 @@ class FakeWorld final : public World {
   FakeOptions options_;
   int rank_;
   std::shared_ptr<detail::FakeFabric> fabric_;
+  int windows_ = 0;
   std::map<std::string, int> opened_;  ///< how many channels of the same name, lane and ranks
   mutable std::mutex records_mutex_;
   std::vector<Record> records_;

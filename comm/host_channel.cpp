@@ -52,6 +52,7 @@ HostChannel::HostChannel(Engine& engine, Setup setup)
       transport_(std::move(setup.transport)),
       delay_ns_(std::move(setup.delay_ns)),
       timeline_(engine),
+      host_of_(std::move(setup.host_of)),
       send_tags_(static_cast<std::size_t>(setup.size)),
       recv_tags_(static_cast<std::size_t>(setup.size)),
       pending_(64) {
@@ -94,7 +95,12 @@ Operation& HostChannel::draw(Op op, Deps deps, std::int64_t count, DType dtype) 
   o.not_done_before_ns = 0;
   // Every rank draws the same tag for the same collective; sends and receives are matched pair by pair
   // instead.
-  if (op != Op::send && op != Op::recv) o.tag = static_cast<int>(collective_tags_++ & tag_mask);
+  o.shared = false;
+  o.meeting = 0;
+  if (op != Op::send && op != Op::recv) {
+    o.tag = static_cast<int>(collective_tags_++ & tag_mask);
+    o.serial = collective_tags_;
+  }
   return o;
 }
 
@@ -188,6 +194,32 @@ void HostChannel::group_end() {
   group_ = 0;
 }
 
+void HostChannel::share(Window& window) {
+  const auto ranks = static_cast<std::size_t>(size()), me = static_cast<std::size_t>(rank());
+  WEFT_VALIDATE(host_of_.size() == ranks && size() > 1, "channel {} does not know its hosts", name());
+  std::vector<int> place(ranks);  // of each rank in its team
+  for (std::size_t r = 0; r < ranks; ++r)
+    place[r] =
+        static_cast<int>(std::count(host_of_.begin(), host_of_.begin() + static_cast<long>(r), host_of_[r]));
+  const auto peers = [&](auto&& is_peer) {
+    Peers p{std::vector<char>(ranks), std::vector<int>(ranks), 0};
+    for (std::size_t r = 0; r < ranks; ++r) {
+      p.with[r] = is_peer(r) ? 1 : 0;
+      p.place[r] = p.count;
+      p.count += p.with[r];
+    }
+    return p;
+  };
+  abroad_ = peers([&](std::size_t r) { return host_of_[r] != host_of_[me]; });
+  counterparts_ = peers([&](std::size_t r) { return host_of_[r] != host_of_[me] && place[r] == place[me]; });
+  member_of_.assign(ranks, -1);
+  for (std::size_t r = 0; r < ranks; ++r)
+    if (host_of_[r] == host_of_[me]) member_of_[r] = place[r];
+  WEFT_VALIDATE(size() - abroad_.count == window.size() && place[me] == window.member(),
+                "the window of {} ranks is not that of channel {}'s team", window.size(), name());
+  window_ = &window;
+}
+
 // The head of the queue if it may start: alone, or beside operations of its own group.
 Operation* HostChannel::next_ready() {
   Operation* head = nullptr;
@@ -207,6 +239,7 @@ bool HostChannel::admit() {
   bool moved = false;
   while (Operation* o = next_ready()) {
     o->record.start_ns = now_ns();
+    o->shared = lies_in_window(*o);
     if (active_.empty()) busy_since_ns_ = o->record.start_ns;
     {
       std::lock_guard lock(mutex_);
@@ -222,6 +255,8 @@ bool HostChannel::admit() {
 
 bool HostChannel::advance(Operation& o) {
   if (o.finished) return false;
+  if (o.meeting != 0 && !window_->signals().all_arrived(lane(), o.serial, o.meeting)) return false;
+  o.meeting = 0;
   const std::int64_t before = o.run.retired();
   const bool moved = o.run.progress(transport_.get());
   messages_done_ += o.run.retired() - before;

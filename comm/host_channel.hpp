@@ -24,6 +24,9 @@ struct Operation {
   std::int64_t bytes = 0;   ///< of one rank's block
   std::uint64_t group = 0;  ///< operations of one group (not 0) run concurrently
   int tag = 0;
+  std::uint64_t serial = 0;  ///< from one, of the channel's collectives: the same on all ranks
+  bool shared = false;       ///< through the team's window
+  int meeting = 0;           ///< of the team, that the operation waits for: first, second; 0: none
   int phase = 0;
   bool finished = false;
   std::int64_t not_before_ns = -1;  ///< injected delays; -1: not drawn yet
@@ -41,6 +44,7 @@ class HostChannel final : public Channel {
     Lane lane = Lane::gather;
     std::string name;
     std::int64_t chunk_bytes = default_chunk_bytes;
+    std::vector<int> host_of;                ///< by rank, a number for each host; empty: not known yet
     std::unique_ptr<Transport> transport;    ///< null for one rank
     std::function<std::int64_t()> delay_ns;  ///< fake: an injected delay before the start and before the end
   };
@@ -58,6 +62,7 @@ class HostChannel final : public Channel {
   Event barrier(Deps deps) override;
   void group_begin() override;
   void group_end() override;
+  void share(Window& window) override;
 
   /// One look at everything: admit, advance, retire. The engine's thread only.
   bool progress();
@@ -85,6 +90,8 @@ class HostChannel final : public Channel {
   bool retire();
   void combine_rounds(Operation& operation);
   bool start_phase(Operation& operation);
+  bool lies_in_window(const Operation& operation) const;
+  void meet(Operation& operation, int meeting);
   bool reduce_phase(const Operation& op, Exchange& x);
   bool all_reduce_phase(Operation& op, Exchange& x);
   bool broadcast_phase(const Operation& op, Exchange& x);
@@ -97,6 +104,12 @@ class HostChannel final : public Channel {
   std::unique_ptr<Transport> transport_;
   std::function<std::int64_t()> delay_ns_;
   ChannelTimeline timeline_;
+
+  std::vector<int> host_of_;
+  Window* window_ = nullptr;
+  Peers abroad_;                ///< all ranks of other hosts
+  Peers counterparts_;          ///< of other hosts, the rank with this one's place in its team
+  std::vector<int> member_of_;  ///< by rank: the place in this rank's team; -1 for other hosts
 
   // The submitting thread's.
   std::uint64_t submitted_ = 0;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "base/align.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "comm/check_mpi.hpp"
@@ -85,6 +86,11 @@ class MpiWorld final : public World {
   int rank() const override { return session_.rank; }
   int size() const override { return session_.size; }
   [[noreturn]] void abort(int code) override { end_all_ranks(code); }
+  std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes) override {
+    std::unique_ptr<Window> window;
+    engine_.run([&] { window = make_window(team, sizes); });
+    return window;
+  }
 
  protected:
   std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
@@ -96,12 +102,14 @@ class MpiWorld final : public World {
     setup.lane = lane;
     setup.name = std::move(name);
     setup.chunk_bytes = options.chunk_bytes;
+    setup.host_of = host_numbers(ranks);
     engine_.run(
         [&] { setup.transport = std::make_unique<detail::MpiTransport>(make_communicator(ranks, 0)); });
     return std::make_unique<detail::HostChannel>(engine_, std::move(setup));
   }
 
  private:
+  std::unique_ptr<Window> make_window(const std::vector<int>& team, const WindowSizes& sizes);
   [[noreturn]] void fail(const std::string& line) {
     log::write_error(line);  // it names the rank
     abort(static_cast<int>(ExitCode::comm_failure));
@@ -110,6 +118,44 @@ class MpiWorld final : public World {
   MpiSession session_;  // before the engine: finalised after its thread has ended
   detail::Engine engine_;
 };
+
+/// One segment a member: its part; the first one's begins with the signals and the common stretch.
+std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, const WindowSizes& sizes) {
+  constexpr int tag = 1;
+  const auto members = static_cast<int>(team.size());
+  const auto me = static_cast<int>(std::lower_bound(team.begin(), team.end(), rank()) - team.begin());
+  const auto signal_bytes = static_cast<std::int64_t>(aligned(detail::Signals::bytes(members)));
+  const std::int64_t head = signal_bytes + aligned(sizes.common);
+  MPI_Comm comm = make_communicator(team, tag);
+  MPI_Info info = MPI_INFO_NULL;
+  CHECK_MPI(MPI_Info_create(&info));
+  CHECK_MPI(MPI_Info_set(info, "alloc_shared_noncontig", "true"));  // pages of their own
+  MPI_Win win = MPI_WIN_NULL;
+  void* base = nullptr;
+  const MPI_Aint bytes = aligned(sizes.part) + (me == 0 ? head : 0);
+  int failed = MPI_Win_allocate_shared(bytes, 1, info, comm, &base, &win) == MPI_SUCCESS ? 0 : 1;
+  MPI_Info_free(&info);
+  CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm));
+  MPI_Comm_free(&comm);
+  if (failed != 0) return nullptr;
+  CHECK_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, win));
+  std::vector<std::byte*> parts;
+  for (int m = 0; m < members; ++m) {
+    MPI_Aint size = 0;
+    int unit = 0;
+    CHECK_MPI(MPI_Win_shared_query(win, m, &size, &unit, &base));
+    parts.push_back(static_cast<std::byte*>(base) + (m == 0 ? head : 0));
+  }
+  std::byte* const first = parts[0] - head;
+  const auto release = [this, win]() mutable {
+    if (std::uncaught_exceptions() > 0) return;  // collective: the others may be anywhere
+    engine_.run([&win] {
+      MPI_Win_unlock_all(win);
+      MPI_Win_free(&win);
+    });
+  };
+  return std::make_unique<Window>(me, sizes, std::move(parts), first + signal_bytes, first, release);
+}
 
 }  // namespace
 

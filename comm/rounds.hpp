@@ -23,9 +23,9 @@ inline std::int64_t ring_peer_bytes(int size) {
   return std::clamp(fair, 256 * kib, 16 * kib * kib) / 32 * 32;
 }
 
-/// Scratch bytes of an exchange of `slice_bytes` a peer.
-inline std::int64_t ring_bytes(int size, std::int64_t slice_bytes) {
-  return (size - 1) * std::min(slice_bytes, ring_peer_bytes(size));
+/// Scratch bytes of an exchange of `slice_bytes` a peer with all of `size` ranks but `near` of them.
+inline std::int64_t ring_bytes(int size, std::int64_t slice_bytes, int near = 1) {
+  return (size - near) * std::min(slice_bytes, ring_peer_bytes(size));
 }
 
 /// Bytes that one rank sends to one peer in one round; a multiple of 8. At least four rounds fit into the

@@ -24,7 +24,7 @@ class SelfWorld final : public World {
                                         const ChannelOptions& options) override {
     return std::make_unique<detail::HostChannel>(
         engine_,
-        detail::HostChannel::Setup{0, 1, lane, std::move(name), options.chunk_bytes, nullptr, nullptr});
+        detail::HostChannel::Setup{0, 1, lane, std::move(name), options.chunk_bytes, {}, nullptr, nullptr});
   }
 
  private:

@@ -5,18 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <string_view>
 
 #include "base/check.hpp"
 
 namespace weft::comm {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 template <class T>
 void all_reduce(Channel& channel, std::span<T> values, DType dtype, ReduceOp op) {
@@ -35,6 +31,35 @@ std::unique_ptr<Channel> World::open(std::vector<int> ranks, Lane lane, std::str
   WEFT_VALIDATE(options.chunk_bytes > 0 && options.chunk_bytes <= (1 << 30),
                 "channel {} with chunks of {} bytes", name, options.chunk_bytes);
   return open_channel(ranks, lane, std::move(name), options);
+}
+
+std::string World::host_name() const {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+std::vector<int> World::host_numbers(const std::vector<int>& ranks) const {
+  std::vector<int> numbers;
+  if (hosts_.empty()) return numbers;
+  for (const int rank : ranks) {
+    const auto first = std::find(hosts_.begin(), hosts_.end(), hosts_[static_cast<std::size_t>(rank)]);
+    numbers.push_back(static_cast<int>(first - hosts_.begin()));
+  }
+  return numbers;
+}
+
+std::vector<int> World::team(const std::vector<int>& group) const {
+  std::map<std::string_view, std::vector<int>> by_host;
+  for (const int r : group) by_host[hosts_[static_cast<std::size_t>(r)]].push_back(r);
+  const std::vector<int>& mine = by_host.at(host());
+  const bool alike = std::all_of(by_host.begin(), by_host.end(),
+                                 [&](const auto& team) { return team.second.size() == mine.size(); });
+  return alike ? mine : std::vector<int>{rank()};
+}
+
+std::unique_ptr<Window> World::share(const std::vector<int>& /*team*/, const WindowSizes& /*sizes*/) {
+  return nullptr;
 }
 
 void World::connect() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/channel.hpp"
+#include "comm/window.hpp"
 
 namespace weft::comm {
 
@@ -38,6 +39,13 @@ class World {
   std::unique_ptr<Channel> open(std::vector<int> ranks, Lane lane, std::string name,
                                 ChannelOptions options = {});
 
+  /// The ranks of `group` (ascending world ranks) on this rank's host, when each host has as many of them;
+  /// else this rank alone.
+  std::vector<int> team(const std::vector<int>& group) const;
+  /// Collective over the team. Memory that its ranks share, zeroed; null where that cannot be had (the caller
+  /// does without). Call it at start-up.
+  virtual std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes);
+
   // Collective, and the host waits: start-up, logging and tests.
   void barrier();
   void all_reduce_max(std::span<double> values);
@@ -56,6 +64,10 @@ class World {
   World() = default;
   virtual std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
                                                 const ChannelOptions& options) = 0;
+  /// This rank's host, for connect().
+  virtual std::string host_name() const;
+  /// A number for each rank's host; nothing before connect() has learnt them.
+  std::vector<int> host_numbers(const std::vector<int>& ranks) const;
   /// Opens the channel that the blocking calls use and learns the hosts. Back ends call it once, when
   /// channels can be opened.
   void connect();

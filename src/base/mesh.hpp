@@ -36,9 +36,15 @@ class Mesh {
                          int axis) const;  ///< world ranks that share all other coordinates, in order
   int stride(int axis) const;              ///< between neighbours of a group, in world ranks
 
+  /// Of a group of the data axis, the ranks that sit on one host and share memory: as many on each host. 1
+  /// until it is set.
+  int team() const { return team_; }
+  void set_team(int ranks) { team_ = ranks; }
+
  private:
   std::vector<MeshAxis> axes_;
   int world_ = 1;
+  int team_ = 1;
 };
 
 }  // namespace weft

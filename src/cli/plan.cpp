@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -25,6 +26,7 @@ namespace {
 struct PlanArguments {
   DeckArguments deck;
   int world = 1;
+  int per_host = 1;
   int holders = 8;
   std::string dump_after, diff;
   std::string picture;
@@ -75,13 +77,28 @@ void write_picture(const std::string& path, const plan::Plan& plan, const machin
 }
 
 /// An estimate: a rank's process has MPI beside what this one has, and more or fewer neighbours.
-void print_rank(const Deck& deck, const plan::Plan& plan, int world) {
+void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments) {
   constexpr std::int64_t mpi_bytes = 8 << 20;
   train::trim_heap();
-  const std::int64_t resident = train::memory_usage().rss_bytes + (world > 1 ? mpi_bytes : 0);
-  const int neighbours = std::min(world, static_cast<int>(std::thread::hardware_concurrency()));
+  const std::int64_t resident = train::memory_usage().rss_bytes + (arguments.world > 1 ? mpi_bytes : 0);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int neighbours = std::min(arguments.world, std::max(arguments.per_host, cores));
   const train::PlannedMemory memory = train::planned_memory(deck, plan, nullptr, resident, neighbours);
   fmt::print("\na run of it {}, estimated\n", train::to_text(memory));
+}
+
+/// Ranks of a host that share memory: those of one group of the data axis, where each host has as many.
+int team(const Mesh& mesh, int per_host) {
+  std::optional<std::ptrdiff_t> size;
+  const int axis = mesh.axis(data_axis);
+  for (int rank = 0; rank < mesh.world(); ++rank) {
+    const std::vector<int> group = mesh.group(rank, axis);
+    const auto here = std::count_if(group.begin(), group.end(),
+                                    [&](int other) { return other / per_host == rank / per_host; });
+    if (here != size.value_or(here)) return 1;
+    size = here;
+  }
+  return static_cast<int>(size.value_or(1));
 }
 
 void plan(const PlanArguments& arguments) {
@@ -90,7 +107,8 @@ void plan(const PlanArguments& arguments) {
   kernels::initialize();
   exec::Matmuls matmuls;
   Dump dump(arguments);
-  const Mesh mesh = resolve_mesh(deck, arguments.world);
+  Mesh mesh = resolve_mesh(deck, arguments.world);
+  if (train::shares_memory(deck)) mesh.set_team(team(mesh, arguments.per_host));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
   train::Chosen chosen = train::choose_schedule(deck, mesh, scratch, costs);
   if (dump.wanted()) chosen.plan.reset();  // the passes have to be seen
@@ -104,7 +122,7 @@ void plan(const PlanArguments& arguments) {
   if (!dump.wanted()) {
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
     std::fputs(("\n" + train::schedule_text(chosen.options) + "\n").c_str(), stdout);
-    print_rank(deck, plan, arguments.world);
+    print_rank(deck, plan, arguments);
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, train::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(times).c_str(), stdout);
@@ -120,6 +138,10 @@ void add_plan(CLI::App& app) {
   auto arguments = std::make_shared<PlanArguments>();
   add_deck_arguments(*command, arguments->deck)->required();
   command->add_option("--world", arguments->world, "Ranks to plan for")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--ranks-per-host", arguments->per_host, "Ranks of a host: they share gathered parameters")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--holders", arguments->holders, "Rows of the table of the largest holders")

@@ -23,9 +23,12 @@ Executor::Executor(plan::Plan plan, const Device& device, Memory& memory, int ra
 }
 
 std::byte* Executor::address(const plan::Location& location) const {
-  std::byte* base = location.space == plan::Location::Space::arena
-                        ? memory_.arena()
-                        : memory_.storage(plan_.graph.storage(location.storage).name);
+  std::byte* base = nullptr;
+  switch (location.space) {
+    case plan::Space::arena: base = memory_.arena(); break;
+    case plan::Space::common: base = memory_.common(); break;
+    case plan::Space::storage: base = memory_.storage(plan_.graph.storage(location.storage).name); break;
+  }
   return base + location.offset + location.rank_stride * rank_;
 }
 

@@ -46,7 +46,7 @@ std::size_t member_scratch_bytes(const ir::Graph& graph, const ir::Node& node, s
   const std::int64_t elements = graph.local_elements(node.outputs[member]);
   const std::int64_t part = node.op == Op::all_reduce ? elements / ranks : elements;
   const std::size_t bytes = comm::reduce_scatter_scratch_bytes(
-      ranks, part, dtype_of(graph, node.inputs[member]), reduce_order(node));
+      ranks, part, dtype_of(graph, node.inputs[member]), reduce_order(node), ops::team_of(node));
   return aligned(bytes);
 }
 

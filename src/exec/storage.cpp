@@ -1,42 +1,57 @@
 #include "exec/storage.hpp"
 
+#include <algorithm>
 #include <stdexcept>
-#include <vector>
+
+#include "base/align.hpp"
 
 namespace weft::exec {
 
-void Memory::reserve(const plan::Plan& plan) {
-  struct Missing {
-    const std::string* name;
-    std::size_t bytes, offset;
-  };
-  std::vector<Missing> missing;
+bool Memory::reserve(std::span<const plan::Plan* const> plans, const Share& share) {
+  comm::WindowSizes sizes;
+  bool shared = false;
+  for (const plan::Plan* plan : plans) {
+    sizes.part = std::max(sizes.part, plan->arena_bytes);
+    sizes.common = std::max(sizes.common, plan->common_bytes);
+    shared = shared || plan->team > 1;
+  }
+  if (shared) {
+    window_ = share(sizes);
+    if (!window_) return false;
+    kernels::Space space;
+    kernels::fill_zero(space, window_->own(), static_cast<std::size_t>(sizes.part));
+    // Each member touches a part of what is in common, so that it lies in the memory of all their sockets.
+    const std::int64_t part = aligned(sizes.common / window_->size() + 1);
+    const std::int64_t begin = std::min(part * window_->member(), sizes.common);
+    kernels::fill_zero(space, window_->common() + begin,
+                       static_cast<std::size_t>(std::min(part, sizes.common - begin)));
+  } else {
+    arena_ = kernels::Buffer(static_cast<std::size_t>(sizes.part), "weft::arena");
+  }
+  reserve_storages(plans);
+  return true;
+}
+
+void Memory::reserve_storages(std::span<const plan::Plan* const> plans) {
   std::size_t all = 0;
-  for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
-    const ir::Storage& s = plan.graph.storages()[i];
-    const auto bytes = static_cast<std::size_t>(plan.graph.local_bytes(s));
-    if (!plan.storage_used[i]) continue;
-    if (const auto it = storages_.find(s.name); it != storages_.end()) {
+  for (const plan::Plan* plan : plans)
+    for (std::size_t i = 0; i < plan->graph.storages().size(); ++i) {
+      const ir::Storage& s = plan->graph.storages()[i];
+      const auto bytes = static_cast<std::size_t>(plan->graph.local_bytes(s));
+      if (!plan->storage_used[i]) continue;
+      const auto [it, is_new] = storages_.try_emplace(s.name, Stretch{all, bytes});
       if (it->second.bytes != bytes)
         throw std::logic_error("plans disagree on the size of storage " + s.name);
-      continue;
+      if (is_new) all += aligned(bytes);
     }
-    missing.push_back({&s.name, bytes, all});
-    all += (bytes + alignment - 1) / alignment * alignment;
-  }
   // One allocation: a hundred of some megabytes would each round up to huge pages.
-  const kernels::Buffer& block = blocks_.emplace_back(all, "weft::storages");
-  for (const Missing& m : missing) storages_.emplace(*m.name, Stretch{block.data() + m.offset, m.bytes});
-  if (plan.arena_bytes > arena_bytes()) {
-    arena_ = kernels::Buffer();  // free the smaller one first
-    arena_ = kernels::Buffer(static_cast<std::size_t>(plan.arena_bytes), "weft::arena");
-  }
+  block_ = kernels::Buffer(all, "weft::storages");
 }
 
 std::byte* Memory::storage(std::string_view name) const {
   const auto it = storages_.find(name);
   if (it == storages_.end()) throw std::logic_error("no plan has a storage " + std::string(name));
-  return it->second.data;
+  return block_.data() + it->second.offset;
 }
 
 std::int64_t Memory::storage_bytes() const {

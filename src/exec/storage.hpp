@@ -1,11 +1,15 @@
 // Device memory of a process: the persistent storages, shared by name between plans, and the one arena.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "comm/window.hpp"
 #include "kernels/memory.hpp"
 #include "plan/plan.hpp"
 
@@ -13,28 +17,35 @@ namespace weft::exec {
 
 class Memory {
  public:
-  /// Allocates the plan's storages that do not exist yet, zeroed, and grows the arena to the largest plan's.
-  /// All of it is touched here: on the host a run takes its memory before its first step, or not at all. Call
-  /// it for every plan before the first Executor is made: executors keep addresses. Throws std::logic_error
-  /// when two plans disagree on a storage's size.
-  void reserve(const plan::Plan& plan);
+  /// Makes a window of the team that the plans are made for; null when the host gives none.
+  using Share = std::function<std::unique_ptr<comm::Window>(const comm::WindowSizes&)>;
+
+  /// Allocates the plans' storages, zeroed, and an arena that is the largest plan's; of plans that are made
+  /// for a team, the arena is a part of the team's window. All of it is touched here: on the host a run takes
+  /// its memory before its first step, or not at all. Call it once, before the first Executor is made.
+  /// Returns false and allocates nothing when there is no window. Throws std::logic_error when two plans
+  /// disagree on a storage's size.
+  bool reserve(std::span<const plan::Plan* const> plans, const Share& share = {});
 
   bool has(std::string_view storage) const { return storages_.find(storage) != storages_.end(); }
   std::byte* storage(std::string_view name) const;
-  std::byte* arena() const { return arena_.data(); }
-  std::int64_t arena_bytes() const { return static_cast<std::int64_t>(arena_.size()); }
+  std::byte* arena() const { return window_ ? window_->own() : arena_.data(); }
+  /// What the team has in common; null without a team.
+  std::byte* common() const { return window_ ? window_->common() : nullptr; }
+  comm::Window* window() const { return window_.get(); }
   std::int64_t storage_bytes() const;
 
  private:
-  static constexpr std::size_t alignment = 256;
   struct Stretch {
-    std::byte* data;
-    std::size_t bytes;
+    std::size_t offset, bytes;  ///< in the block
   };
 
-  std::vector<kernels::Buffer> blocks_;  ///< one a call of reserve
+  void reserve_storages(std::span<const plan::Plan* const> plans);
+
+  kernels::Buffer block_;  ///< of all storages
   std::map<std::string, Stretch, std::less<>> storages_;
   kernels::Buffer arena_;
+  std::unique_ptr<comm::Window> window_;  ///< with a team: the arena and what is in common
 };
 
 }  // namespace weft::exec

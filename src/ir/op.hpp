@@ -76,6 +76,7 @@ enum class Attr : std::uint8_t {
   native,
   offset,
   rows,
+  team,
   vocab
 };
 std::string_view name_of(Attr attr);

@@ -98,7 +98,13 @@ double CostModel::collective_seconds(Op op, Peers peers, double bytes_sent, DTyp
 
 double CostModel::collective_seconds(const ir::Graph& graph, const ir::Node& node) const {
   return collective_seconds(node.op, {ops::ranks_of(graph, node), ops::span_of(graph, node)},
-                            static_cast<double>(ops::wire_bytes(graph, node)), wire_of(graph, node));
+                            bytes_sent(graph, node), wire_of(graph, node));
+}
+
+double CostModel::bytes_sent(const ir::Graph& graph, const ir::Node& node) const {
+  const auto local = static_cast<double>(ops::local_bytes(graph, node));
+  return static_cast<double>(ops::wire_bytes(graph, node)) +
+         local * std::min(1.0, link_bytes_per_s() / profile_.compute.bytes_per_s);
 }
 
 DType wire_of(const ir::Graph& graph, const ir::Node& node) {

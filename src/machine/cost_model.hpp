@@ -42,6 +42,9 @@ class CostModel {
   double collective_seconds(ir::Op op, Peers peers, double bytes_sent, DType wire = DType::f32) const;
   /// The same for a node of a graph.
   double collective_seconds(const ir::Graph& graph, const ir::Node& node) const;
+  /// Bytes of messages that take as long as the node: its own, and for what a team moves in its memory as
+  /// many as the link carries meanwhile.
+  double bytes_sent(const ir::Graph& graph, const ir::Node& node) const;
 
   /// Bytes a second that one rank sends with both lanes at work.
   double link_bytes_per_s() const { return profile_.sharing.link_bytes_per_s; }

@@ -65,15 +65,19 @@ double middle_mean(std::vector<double> values) {
 
 Step::Step(const Deck& deck, train::Session& session) : session_(session) {
   plan::Plan plan;
-  train::agree(session.world(), [&] {
+  const auto make_plan = [&] {
     plan = train::training_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()),
                                 train::pipeline_options(deck));
-  });
+  };
+  train::agree(session.world(), make_plan);
   session.check_same_plan(plan);
   const train::PlannedMemory memory = train::planned_memory(
       deck, plan, nullptr, train::memory_usage().rss_bytes, session.world().node_size());
   train::check_memory(deck, memory, exec::scratch_query(session.matmuls()), session.world());
-  train::agree(session.world(), [&] { session.memory().reserve(plan); });
+  if (!session.reserve({&plan})) {
+    make_plan();
+    session.reserve({&plan});
+  }
   executor_ = session.bind(std::move(plan));
   train::upload_rope_table(session, deck);
   upload_inputs(deck);

@@ -58,9 +58,25 @@ std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective) {
 }
 
 std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective) {
-  const std::int64_t ranks = ranks_of(graph, collective);
-  const std::int64_t times = collective.op == Op::all_reduce ? 2 : 1;
-  return payload_bytes(graph, collective) * (ranks - 1) / ranks * times;
+  const std::int64_t ranks = ranks_of(graph, collective), team = team_of(collective);
+  const std::int64_t payload = payload_bytes(graph, collective);
+  switch (collective.op) {
+    case Op::all_reduce: return payload * (ranks - 1) / ranks * 2;
+    case Op::all_gather: return payload * (ranks / team - 1) / ranks;
+    default: return payload * (ranks - team) / ranks;
+  }
+}
+
+std::int64_t local_bytes(const ir::Graph& graph, const ir::Node& collective) {
+  const std::int64_t ranks = ranks_of(graph, collective), team = team_of(collective);
+  if (team == 1) return 0;
+  const std::int64_t slice = payload_bytes(graph, collective) / ranks;
+  return collective.op == Op::all_gather ? 2 * slice : (team - 1) * slice;
+}
+
+int team_of(const ir::Node& collective) {
+  const ir::Attributes& attributes = collective.attributes;
+  return attributes.has(ir::Attr::team) ? static_cast<int>(attributes.integer(ir::Attr::team)) : 1;
 }
 
 int ranks_of(const ir::Graph& graph, const ir::Node& collective) {

@@ -12,10 +12,14 @@ struct Cost {
 
 Cost cost(const ir::Graph& graph, const ir::Node& node);
 
-/// Of a collective with all its members: the whole vectors, and what one rank sends (and receives): payload *
-/// (W - 1) / W, all_reduce twice that.
+/// Of a collective with all its members: the whole vectors, and what one rank sends (and receives) in
+/// messages: payload * (W - 1) / W, all_reduce twice that. In a team's memory (Attr::team) a gather sends its
+/// shard to each other host once, a reduce-scatter a slice to each rank of other hosts.
 std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective);
 std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective);
+/// What the ranks of a team read and write in each other's memory instead.
+std::int64_t local_bytes(const ir::Graph& graph, const ir::Node& collective);
+int team_of(const ir::Node& collective);  ///< 1: it is not shared
 /// Ranks of the axis that it runs over.
 int ranks_of(const ir::Graph& graph, const ir::Node& collective);
 /// World ranks from the first of these to the last: ranks that stand apart are on different nodes.

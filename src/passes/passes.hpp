@@ -108,4 +108,8 @@ struct OrderOptions {
 /// not wait for it.
 ir::Graph order(const ir::Graph& graph, const OrderOptions& options);
 
+/// Marks the collectives that ranks of one host make in memory that they share, `team` of them: gathers whose
+/// result then exists once a team, and reduce-scatters that read the neighbours' gradients where they stand.
+ir::Graph share(const ir::Graph& graph, int team);
+
 }  // namespace weft::passes

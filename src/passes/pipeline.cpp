@@ -40,6 +40,10 @@ void append_placement(const PipelineOptions& options, std::vector<Pass>& passes)
         {"bucket", Bits::exact, [b = *options.buckets](const ir::Graph& g) { return bucket(g, b); }});
   if (!disabled(options, "order"))
     passes.push_back({"order", Bits::exact, [o = options.order](const ir::Graph& g) { return order(g, o); }});
+  if (!disabled(options, "share"))
+    passes.push_back({"share", Bits::exact, [](const ir::Graph& g) {
+                        return g.mesh().team() > 1 ? share(g, g.mesh().team()) : g;
+                      }});
 }
 
 }  // namespace
@@ -67,7 +71,7 @@ std::vector<Pass> training_pipeline(const PipelineOptions& options) {
 }
 
 void check_disabled(const PipelineOptions& options, const std::string& place) {
-  static constexpr std::array optional{"head", "recompute", "bucket", "order", "memory"};
+  static constexpr std::array optional{"head", "recompute", "bucket", "order", "memory", "share"};
   for (const std::string& name : options.disable)
     WEFT_VALIDATE(std::find(optional.begin(), optional.end(), name) != optional.end(),
                   "{}: '{}' cannot be switched off (passes that can: {})", place, name,

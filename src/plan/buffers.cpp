@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/align.hpp"
+#include "ops/cost.hpp"
 
 namespace weft::plan {
 namespace {
@@ -148,7 +149,9 @@ class Assigner {
       const ValueId operand = node.inputs[static_cast<std::size_t>(from)];
       const std::size_t o = operand.index();
       const int buffer = table_.buffer_of[o];
-      if (to != output || buffer < 0 || graph_.local_bytes(operand) != graph_.local_bytes(id)) continue;
+      if (to != output || buffer < 0 || sharers(holder(operand)) > 1 ||
+          graph_.local_bytes(operand) != graph_.local_bytes(id))
+        continue;
       if (holder(operand) != operand ||
           table_.buffers[static_cast<std::size_t>(buffer)].bytes != aligned(graph_.local_bytes(id)))
         continue;
@@ -177,9 +180,18 @@ class Assigner {
     Buffer buffer;
     buffer.value = id;
     buffer.bytes = aligned(graph_.local_bytes(id));
+    buffer.shared_by = sharers(id);
+    if (buffer.shared_by > 1) buffer.space = Space::common;
     buffer.first = place_;
     table_.buffers.push_back(buffer);
     return static_cast<int>(table_.buffers.size()) - 1;
+  }
+
+  /// Ranks that a value exists once for: a gathered unit is the same on all ranks of a team, and none writes
+  /// it.
+  int sharers(ValueId id) const {
+    const Node& producer = graph_.node(graph_.value(id).producer);
+    return producer.op == Op::all_gather ? ops::team_of(producer) : 1;
   }
 
   void extend_lifetimes() {

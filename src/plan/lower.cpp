@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <utility>
 
 #include "base/hash.hpp"
 #include "ir/text.hpp"
+#include "ops/cost.hpp"
 #include "plan/buffers.hpp"
 #include "plan/hazards.hpp"
 #include "plan/offsets.hpp"
@@ -25,9 +27,11 @@ void set_locations(Plan& plan, const BufferTable& table) {
     location.rank_stride = table.rank_stride[v];
     location.offset = table.offset_in[v];
     if (table.buffer_of[v] >= 0) {
-      location.offset += plan.buffers[static_cast<std::size_t>(table.buffer_of[v])].offset;
+      const Buffer& buffer = plan.buffers[static_cast<std::size_t>(table.buffer_of[v])];
+      location.offset += buffer.offset;
+      location.space = buffer.space;
     } else {
-      location.space = Location::Space::storage;
+      location.space = Space::storage;
       location.storage = graph.value(graph.alias_root(id)).home;
     }
   }
@@ -70,8 +74,9 @@ class Lowering {
   }
 
   void access(const Location& location, const Instruction& i, Access kind, Clock& waits) {
-    if (location.space == Location::Space::arena) {
-      arena_.access(location.offset, location.offset + location.bytes, i.lane, i.sequence, kind, waits);
+    if (location.space != Space::storage) {
+      AddressSpace& space = location.space == Space::arena ? arena_ : common_;
+      space.access(location.offset, location.offset + location.bytes, i.lane, i.sequence, kind, waits);
       return;
     }
     plan_.storage_used[location.storage.index()] = true;
@@ -86,6 +91,8 @@ class Lowering {
 
   Plan& plan_;
   AddressSpace arena_;
+  AddressSpace
+      common_;  // between ranks, the team's meetings around each gather order what this rank's waits do
   std::vector<AddressSpace> storages_;
   WaitReducer reducer_;
   std::array<std::uint64_t, lane_count> count_{};
@@ -99,16 +106,42 @@ std::uint64_t hash_of(const Plan& plan) {
                                    l.offset, l.bytes, l.rank_stride};
     hash = hash_bytes(fields, sizeof fields, hash);
   }
-  return hash_bytes(&plan.arena_bytes, sizeof plan.arena_bytes, hash);
+  const std::int64_t sizes[] = {plan.arena_bytes, plan.common_bytes};
+  return hash_bytes(sizes, sizeof sizes, hash);
+}
+
+/// Lays out the buffers of one space; returns its size.
+std::int64_t assign_offsets_in(Space space, std::vector<Buffer>& buffers, MemoryReuse reuse) {
+  std::vector<Buffer> there;
+  for (const Buffer& b : buffers)
+    if (b.space == space) there.push_back(b);
+  for (Buffer& b : there) b.shared_by = 1;  // all of it must find a place
+  const std::int64_t bytes = assign_offsets(there, reuse);
+  auto placed = there.begin();
+  for (Buffer& b : buffers)
+    if (b.space == space) b.offset = (placed++)->offset;
+  return bytes;
 }
 
 }  // namespace
+
+std::string_view name_of(Space space) {
+  switch (space) {
+    case Space::arena: return "arena";
+    case Space::common: return "common";
+    case Space::storage: return "storage";
+  }
+  return "?";
+}
 
 Plan lower(ir::Graph graph, const ScratchQuery& scratch, MemoryReuse reuse) {
   Plan plan;
   plan.graph = std::move(graph);
   BufferTable table = assign_buffers(plan.graph, scratch);
-  plan.arena_bytes = assign_offsets(table.buffers, reuse);
+  for (const Node& node : plan.graph.nodes())
+    if (ir::is_collective(node.op)) plan.team = std::max(plan.team, ops::team_of(node));
+  plan.arena_bytes = assign_offsets_in(Space::arena, table.buffers, reuse);
+  plan.common_bytes = assign_offsets_in(Space::common, table.buffers, reuse);
   plan.live_bytes = live_peak(table.buffers);
   plan.buffers = table.buffers;
   set_locations(plan, table);

@@ -108,8 +108,8 @@ template <class Visit>
 void for_each_live(const std::vector<Buffer>& buffers, Visit&& visit) {
   std::map<std::int64_t, std::int64_t> change;
   for (const Buffer& b : buffers) {
-    change[b.first] += b.bytes;
-    change[b.last + 1] -= b.bytes;
+    change[b.first] += b.on_a_rank();
+    change[b.last + 1] -= b.on_a_rank();
   }
   std::int64_t live = 0;
   for (const auto& [place, bytes] : change) visit(place, live += bytes);
@@ -132,8 +132,8 @@ std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse) {
 std::vector<std::int64_t> live_by_place(const std::vector<Buffer>& buffers, std::size_t places) {
   std::vector<std::int64_t> live(places + 1, 0);  // first the changes
   for (const Buffer& b : buffers) {
-    live[static_cast<std::size_t>(b.first)] += b.bytes;
-    live[std::min(places, static_cast<std::size_t>(b.last) + 1)] -= b.bytes;
+    live[static_cast<std::size_t>(b.first)] += b.on_a_rank();
+    live[std::min(places, static_cast<std::size_t>(b.last) + 1)] -= b.on_a_rank();
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
   live.pop_back();

@@ -69,7 +69,7 @@ class Picture {
         name_(name),
         per_second_(times.end > 0 ? width / times.end : 0),
         state_(persistent_bytes(plan)),
-        highest_(std::max<double>(1, 1.06 * static_cast<double>(state_ + plan.arena_bytes))) {}
+        highest_(std::max<double>(1, 1.06 * static_cast<double>(state_ + plan.peak_bytes()))) {}
 
   std::string draw() {
     text_ = head;
@@ -110,7 +110,7 @@ class Picture {
     add("<text x=\"{}\" y=\"26\" font-size=\"16\" font-weight=\"bold\">{}</text>\n", left,
         escaped(fmt::format("{} on {} rank{}: step {} predicted, peak {} a rank", name_, ranks,
                             ranks == 1 ? "" : "s", time_text(times_.end),
-                            bytes_text(state_ + plan_.arena_bytes))));
+                            bytes_text(state_ + plan_.peak_bytes()))));
     const auto of = [](const auto& lanes, Lane lane) {
       return time_text(lanes[static_cast<std::size_t>(lane)]);
     };
@@ -191,11 +191,11 @@ class Picture {
     add(" {},{:.1f}\"/>\n", right, y(state_));
     label(left + 6, y(state_) + (y(state_) > memory_bottom - 16 ? -4 : 14),
           fmt::format("state {}", bytes_text(state_)));
-    const double arena = y(state_ + plan_.arena_bytes);
+    const double arena = y(state_ + plan_.peak_bytes());
     line(left, arena, right, arena, dashed);
     label(right, arena - 5,
-          fmt::format("state and arena ({}): {}", bytes_text(plan_.arena_bytes),
-                      bytes_text(state_ + plan_.arena_bytes)),
+          fmt::format("state and arena ({}): {}", bytes_text(plan_.peak_bytes()),
+                      bytes_text(state_ + plan_.peak_bytes())),
           Anchor::end);
     if (!plan_.buffers.empty()) draw_peak();
     text_ += "</g>\n";

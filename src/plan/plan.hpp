@@ -5,16 +5,22 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph.hpp"
 
 namespace weft::plan {
 
+/// Where bytes stand: in a rank's arena, in the stretch that it has in common with its team (ranks of one
+/// host that share memory), or in a storage.
+enum class Space : std::uint8_t { arena, common, storage };
+std::string_view name_of(Space space);
+
 /// Where a value stands on a rank. The address is base(space) + offset + rank_stride * (the rank's coordinate
 /// on the data axis): a slice of a unit that is held whole has rank_stride > 0.
 struct Location {
-  enum class Space : std::uint8_t { arena, storage } space = Space::arena;
+  Space space = Space::arena;
   ir::StorageId storage;
   std::int64_t offset = 0;       ///< bytes
   std::int64_t bytes = 0;        ///< of this rank's part
@@ -36,14 +42,19 @@ struct Instruction {
   Location scratch;            ///< bytes == 0: none
 };
 
-/// A stretch of the arena and what it is held for: the memory table's rows.
+/// A stretch of the arena, or of the common stretch, and what it is held for: the memory table's rows.
 struct Buffer {
+  Space space = Space::arena;
   ir::ValueId value;      ///< the value that the stretch is named after; invalid for scratch
   ir::NodeId scratch_of;  ///< set for scratch
   std::int64_t bytes = 0;
+  int shared_by = 1;  ///< ranks: the team's, of what is in common
   std::int64_t offset = 0;
   std::int64_t first = 0,
                last = 0;  ///< instruction places (indices into graph.nodes()) during which it is held
+
+  /// Of its bytes, what one rank answers for.
+  std::int64_t on_a_rank() const { return (bytes + shared_by - 1) / shared_by; }
 };
 
 struct Plan {
@@ -52,9 +63,14 @@ struct Plan {
   std::vector<Location> locations;        ///< by value
   std::vector<Buffer> buffers;
   std::vector<bool> storage_used;  ///< by storage: whether a node reads or writes it
-  std::int64_t arena_bytes = 0;    ///< the planned peak
-  std::int64_t live_bytes = 0;     ///< the largest sum of live buffers: no layout can be smaller
+  int team = 1;                    ///< ranks of a host that share memory
+  std::int64_t arena_bytes = 0;    ///< of each rank
+  std::int64_t common_bytes = 0;   ///< of each team: parameters that all its ranks gather
+  std::int64_t live_bytes = 0;     ///< the largest sum of live buffers of a rank: no layout can be smaller
   std::uint64_t hash = 0;          ///< equal on all ranks, or the run stops
+
+  /// The planned peak of what is not storage: a rank's arena and its part of what is in common.
+  std::int64_t peak_bytes() const { return arena_bytes + (common_bytes + team - 1) / team; }
 };
 
 /// Bytes of scratch that the kernel or collective bound to a node needs on a rank.

@@ -89,9 +89,15 @@ void print_memory(const Plan& plan, const ReportOptions& options, std::string& t
   }
   for (const auto& [role, bytes] : roles)
     text += fmt::format("  {:<36} {:>14} {:>12}\n", role, bytes, bytes_text(bytes));
-  text += fmt::format("  {:<36} {:>14} {:>12}   (live at its peak: {})\n", "arena", plan.arena_bytes,
-                      bytes_text(plan.arena_bytes), bytes_text(plan.live_bytes));
-  const std::int64_t all = persistent_bytes(plan) + plan.arena_bytes;
+  const std::string live = fmt::format("   (live at the peak: {})", bytes_text(plan.live_bytes));
+  text += fmt::format("  {:<36} {:>14} {:>12}{}\n", "arena", plan.arena_bytes, bytes_text(plan.arena_bytes),
+                      plan.team == 1 ? live : "");
+  if (plan.team > 1) {
+    const std::int64_t part = plan.peak_bytes() - plan.arena_bytes;
+    text += fmt::format("  {:<36} {:>14} {:>12}{}\n", fmt::format("1/{} of gathered parameters", plan.team),
+                        part, bytes_text(part), live);
+  }
+  const std::int64_t all = persistent_bytes(plan) + plan.peak_bytes();
   text += fmt::format("  {:<36} {:>14} {:>12}\n", "planned", all, bytes_text(all));
 
   const std::int64_t place = live_peak_place(plan.buffers);
@@ -128,8 +134,8 @@ void print_kept(const Plan& plan, std::string& text) {
 }
 
 std::string location_text(const Plan& plan, const Location& location) {
-  const std::string space =
-      location.space == Location::Space::arena ? "arena" : plan.graph.storage(location.storage).name;
+  const std::string space = location.space == Space::storage ? plan.graph.storage(location.storage).name
+                                                             : std::string(name_of(location.space));
   const std::string rank = location.rank_stride > 0 ? fmt::format(" + rank * {}", location.rank_stride) : "";
   return fmt::format("[{} {}..{}{}]", space, location.offset, location.offset + location.bytes, rank);
 }
@@ -154,10 +160,10 @@ std::vector<Holder> holders_at(const Plan& plan, std::int64_t place) {
   for (const Buffer& b : plan.buffers) {
     if (place < b.first || b.last < place) continue;
     if (b.value.valid()) {
-      held.push_back({plan.graph.value(b.value).name, b.bytes});
+      held.push_back({plan.graph.value(b.value).name, b.on_a_rank()});
     } else {
       const Node& node = plan.graph.node(b.scratch_of);
-      held.push_back({fmt::format("scratch of {} {}", name_of(node.op), node.module), b.bytes});
+      held.push_back({fmt::format("scratch of {} {}", name_of(node.op), node.module), b.on_a_rank()});
     }
   }
   std::stable_sort(held.begin(), held.end(),

@@ -20,7 +20,7 @@ machine::LaneTimes simulate(const Plan& plan, const machine::CostModel& costs) {
       task.seconds = costs.kernel_seconds(plan.graph, node);
     } else {
       task.seconds = costs.collective_seconds(plan.graph, node);
-      task.bytes = static_cast<double>(ops::wire_bytes(plan.graph, node));
+      task.bytes = costs.bytes_sent(plan.graph, node);
       std::uint32_t& kernels = task.after[static_cast<std::size_t>(Lane::compute)];
       if (host_submits)
         kernels = std::max(kernels,

@@ -99,12 +99,17 @@ void check_storages(const Plan& plan, const Order& order) {
 /// Users of each buffer, in program order.
 std::vector<Users> buffer_users(const Plan& plan) {
   std::vector<Users> users(plan.buffers.size());
-  std::map<std::int64_t, std::vector<std::size_t>> by_offset;
-  for (std::size_t b = 0; b < plan.buffers.size(); ++b) by_offset[plan.buffers[b].offset].push_back(b);
+  std::array<std::map<std::int64_t, std::vector<std::size_t>>, 2> by_offset;  // in the arena, in common
+  const auto of = [&](Space space) -> auto& {
+    return by_offset[space == Space::arena ? 0 : 1];
+  };
+  for (std::size_t b = 0; b < plan.buffers.size(); ++b)
+    of(plan.buffers[b].space)[plan.buffers[b].offset].push_back(b);
   const auto add = [&](const Location& location, ir::NodeId node) {
-    if (location.space != Location::Space::arena || location.bytes == 0) return;
+    if (location.space == Space::storage || location.bytes == 0) return;
     const auto place = static_cast<std::int64_t>(node.index());
-    for (auto it = by_offset.upper_bound(location.offset); it != by_offset.begin();) {
+    const auto& there = of(location.space);
+    for (auto it = there.upper_bound(location.offset); it != there.begin();) {
       --it;
       for (const std::size_t b : it->second) {
         const Buffer& buffer = plan.buffers[b];
@@ -131,8 +136,8 @@ void check_buffers(const Plan& plan, const Order& order) {
   for (std::size_t a = 0; a < plan.buffers.size(); ++a)
     for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
       const Buffer &first = plan.buffers[a], &second = plan.buffers[b];
-      const bool shares =
-          first.offset < second.offset + second.bytes && second.offset < first.offset + first.bytes;
+      const bool shares = first.space == second.space && first.offset < second.offset + second.bytes &&
+                          second.offset < first.offset + first.bytes;
       if (a == b || !shares || first.first > second.first || users[a].empty() || users[b].empty()) continue;
       if (second.first <= first.last)
         fail(plan, users[a][0].node, users[b][0].node, "their buffers overlap while both are held");

@@ -57,14 +57,14 @@ class Reader {
     open_ = false;
     machine::Peers& peers = node.lane == Lane::replica ? problem_.replicas : problem_.ranks;
     peers = {ops::ranks_of(graph_, node), ops::span_of(graph_, node)};
-    const auto wire = static_cast<double>(ops::wire_bytes(graph_, node));
+    const double wire = costs_.bytes_sent(graph_, node);
     const ir::Value& value = graph_.value(node.outputs[0]);
     const std::size_t next = problem_.slots.size();
     if (passes::is_parameter_gather(node)) {
       gather_of_[node.outputs[0].index()] = static_cast<int>(problem_.gathers.size());
       problem_.gather_type = value.type.dtype;
-      problem_.gathers.push_back(
-          {value.unit, node.phase, node.round, next, next, wire, graph_.local_bytes(node.outputs[0])});
+      problem_.gathers.push_back({value.unit, node.phase, node.round, next, next, wire,
+                                  graph_.local_bytes(node.outputs[0]) / ops::team_of(node)});
     } else if (node.op == Op::reduce_scatter && next > 0) {
       const ir::ValueId gradient = node.inputs[0];
       problem_.reduce_type = graph_.value(gradient).type.dtype;

@@ -97,6 +97,12 @@ MemoryUsage memory_usage() {
   return usage;
 }
 
+std::int64_t shared_bytes_of_others() {
+  const std::string mine = text_of("/proc/self/smaps_rollup");
+  if (mine.find("\nPss_Shmem:") == std::string::npos) return 0;
+  return 1024 * (field(text_of("/proc/self/status"), "\nRssShmem:") - field(mine, "\nPss_Shmem:"));
+}
+
 std::optional<std::int64_t> available_memory(const std::filesystem::path& root) {
   constexpr GroupFiles version_1{
       "memory.limit_in_bytes",

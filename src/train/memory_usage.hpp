@@ -20,6 +20,11 @@ void trim_heap();
 /// (peak) or 0. Costs some tens of microseconds and allocates nothing.
 MemoryUsage memory_usage();
 
+/// Of the memory that this process shares with others and has touched (it counts in rss_bytes), what the
+/// others answer for: of a page that n processes map, (n - 1) / n. 0 where the system does not say. Takes
+/// milliseconds.
+std::int64_t shared_bytes_of_others();
+
 /// Bytes that this host's processes can still take: MemAvailable of /proc/meminfo or, if it is less, what the
 /// process's control groups (Slurm's, a container's) leave. Nothing when the system does not say. `root`
 /// stands for

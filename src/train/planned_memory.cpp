@@ -12,10 +12,11 @@ namespace {
 
 constexpr std::int64_t mib = 1 << 20;
 /// State and arena end in huge pages of their own.
-constexpr std::int64_t rounding = 2 * 2 * mib;
+constexpr std::int64_t rounding = 2 * mib;
 /// Executor, microbatch buffers, metrics and log; the kernels' first calls.
 constexpr std::int64_t in_every_run = 4 * mib;
-/// Eager messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, 13 on four.
+/// Eager messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, 13 on four. A team sends
+/// none.
 constexpr std::int64_t a_rank_of_the_host = 4 * mib;
 /// A span is 80 bytes, an instruction has one on each of three lanes at most.
 constexpr std::int64_t traced_instruction = 3 * 80;
@@ -26,9 +27,12 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
                              std::int64_t resident, int ranks) {
   PlannedMemory m;
   m.state = plan::persistent_bytes(train);
-  m.arena = std::max(train.arena_bytes, evaluate == nullptr ? 0 : evaluate->arena_bytes);
+  const std::int64_t common = std::max(train.common_bytes, evaluate == nullptr ? 0 : evaluate->common_bytes);
+  m.arena = std::max(train.arena_bytes, evaluate == nullptr ? 0 : evaluate->arena_bytes) +
+            (common + train.team - 1) / train.team;
   if (!kernels::device_is_host()) return m;
-  m.baseline = resident + rounding + in_every_run + (ranks > 1 ? ranks * a_rank_of_the_host : 0);
+  m.baseline = resident + rounding + in_every_run;
+  if (train.team == 1) m.baseline += rounding + (ranks > 1 ? ranks * a_rank_of_the_host : 0);
   if (deck.log.trace_step > 0)
     m.baseline += static_cast<std::int64_t>(train.instructions.size()) * traced_instruction;
   return m;

@@ -13,7 +13,7 @@ namespace weft::train {
 /// Bytes of one rank.
 struct PlannedMemory {
   std::int64_t state = 0;     ///< storages of all plans
-  std::int64_t arena = 0;     ///< the largest plan's
+  std::int64_t arena = 0;     ///< the largest plan's, with this rank's part of what its team has in common
   std::int64_t baseline = 0;  ///< program, libraries, plan, and what they allocate during the run
   std::int64_t peak() const { return state + arena + baseline; }
 };

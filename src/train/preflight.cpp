@@ -67,7 +67,7 @@ std::string advice(const Deck& deck, const PlannedMemory& memory, const plan::Sc
     try {
       const plan::Plan plan = training_plan(change.deck, resolve_mesh(change.deck, change.ranks), scratch,
                                             pipeline_options(change.deck));
-      const std::int64_t needed = plan::persistent_bytes(plan) + plan.arena_bytes + memory.baseline;
+      const std::int64_t needed = plan::persistent_bytes(plan) + plan.peak_bytes() + memory.baseline;
       if (static_cast<double>(needed) <= deck.run.memory_limit)
         return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(needed) / (1 << 30));
     } catch (const Error&) {

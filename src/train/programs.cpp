@@ -1,8 +1,10 @@
 #include "train/programs.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.hpp"
+#include "kernels/space.hpp"
 
 namespace weft::train {
 namespace {
@@ -40,14 +42,14 @@ passes::Buckets manual_buckets(const Deck& deck) {
   return {buckets, buckets, buckets};
 }
 
-plan::MemoryReuse memory_reuse(const Deck& deck) {
-  for (const std::string& pass : deck.schedule.disable)
-    if (pass == "memory") return plan::MemoryReuse::off;
-  return plan::MemoryReuse::on;
+bool is_disabled(const Deck& deck, const char* name) {
+  const auto& disabled = deck.schedule.disable;
+  return std::find(disabled.begin(), disabled.end(), name) != disabled.end();
 }
 
 plan::Plan finish(ir::Graph graph, const Deck& deck, const plan::ScratchQuery& scratch) {
-  plan::Plan plan = plan::lower(std::move(graph), scratch, memory_reuse(deck));
+  plan::Plan plan = plan::lower(std::move(graph), scratch,
+                                is_disabled(deck, "memory") ? plan::MemoryReuse::off : plan::MemoryReuse::on);
 #ifdef WEFT_DEBUG
   plan::verify(plan);
 #endif
@@ -55,6 +57,10 @@ plan::Plan finish(ir::Graph graph, const Deck& deck, const plan::ScratchQuery& s
 }
 
 }  // namespace
+
+bool shares_memory(const Deck& deck) {
+  return kernels::device_is_host() && !is_disabled(deck, "share");
+}
 
 model::Spec spec_of(const Deck& deck) {
   const ModelDeck& m = deck.model;

@@ -11,6 +11,8 @@
 
 namespace weft::train {
 
+/// Whether ranks of one host share memory, where they can.
+bool shares_memory(const Deck& deck);
 model::Spec spec_of(const Deck& deck);
 /// What the deck says; greedy and auto stand for a collective a unit here.
 passes::PipelineOptions pipeline_options(const Deck& deck);

@@ -78,7 +78,7 @@ class Chooser {
 
   Candidate planned_as_given() const {
     plan::Plan plan = training_plan(deck_, mesh_, scratch_, given_);
-    const std::int64_t bytes = plan::persistent_bytes(plan) + plan.arena_bytes;
+    const std::int64_t bytes = plan::persistent_bytes(plan) + plan.peak_bytes();
     return {given_, std::move(plan), 0, bytes};
   }
 
@@ -111,7 +111,7 @@ class Chooser {
     const passes::PipelineOptions options = with(schedule);
     plan::Plan plan = training_plan(deck_, mesh_, scratch_, options);
     const double seconds = plan::simulate(plan, costs_).end;
-    const std::int64_t bytes = plan::persistent_bytes(plan) + plan.arena_bytes;
+    const std::int64_t bytes = plan::persistent_bytes(plan) + plan.peak_bytes();
     return {options, std::move(plan), seconds, bytes};
   }
 

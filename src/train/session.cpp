@@ -1,8 +1,10 @@
 #include "train/session.hpp"
 
+#include <array>
 #include <utility>
 
 #include "base/check.hpp"
+#include "train/programs.hpp"
 
 namespace weft::train {
 
@@ -24,6 +26,33 @@ Session::Session(const Deck& deck, comm::World& world)
     replica_ = mesh_.coordinate(world.rank(), mesh_.axis(replica_axis));
     replica_channel_ = open(replica_axis, Lane::replica, "replica");
   }
+  find_team(deck);
+}
+
+/// The same size on all ranks, because they make the same plan.
+void Session::find_team(const Deck& deck) {
+  const bool wanted = shards_ > 1 && shares_memory(deck);
+  if (wanted) team_ = world_.team(mesh_.group(world_.rank(), mesh_.axis(data_axis)));
+  std::array<double, 2> sizes{static_cast<double>(team_.size()), -static_cast<double>(team_.size())};
+  world_.all_reduce_max(sizes);
+  if (wanted && sizes[0] == -sizes[1]) mesh_.set_team(static_cast<int>(team_.size()));
+}
+
+bool Session::reserve(std::initializer_list<const plan::Plan*> plans) {
+  const auto share = [this](const comm::WindowSizes& sizes) {
+    auto window = world_.share(team_, sizes);
+    std::array<double, 1> missing{window ? 0.0 : 1.0};
+    world_.all_reduce_max(missing);
+    if (missing[0] > 0) window.reset();
+    return window;
+  };
+  if (!memory_.reserve({plans.begin(), plans.size()}, share)) {
+    mesh_.set_team(1);
+    return false;
+  }
+  if (memory_.window() != nullptr)
+    for (comm::Channel* channel : {gather_.get(), reduce_.get()}) channel->share(*memory_.window());
+  return true;
 }
 
 void Session::check_same_plan(const plan::Plan& plan) {

@@ -1,8 +1,10 @@
 // What a run computes on: ranks, channels, device memory, and the plans bound to them.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/world.hpp"
 #include "deck/deck.hpp"
@@ -17,6 +19,8 @@ class Session {
   Session(const Deck& deck, comm::World& world);
 
   comm::World& world() { return world_; }
+  /// Its team are this rank's neighbours on the data axis, where the device is the host, every host has as
+  /// many, and the deck allows it.
   const Mesh& mesh() const { return mesh_; }
   /// All ranks: they share the batch; microbatch m = round * ranks + rank.
   int ranks() const { return mesh_.world(); }
@@ -37,12 +41,18 @@ class Session {
 
   /// Collective: throws Error(failure) unless all ranks made the same plan.
   void check_same_plan(const plan::Plan& plan);
+  /// Collective: allocates what the plans need. Call it once. Returns false, and makes a team of each rank,
+  /// when a host gives no shared memory: then plan again.
+  bool reserve(std::initializer_list<const plan::Plan*> plans);
   /// Binds a plan whose memory is reserved.
   std::unique_ptr<exec::Executor> bind(plan::Plan plan);
 
  private:
+  void find_team(const Deck& deck);
+
   comm::World& world_;
   Mesh mesh_;
+  std::vector<int> team_;  ///< world ranks
   int shards_;
   int shard_;
   int replica_ = 0;

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "train/memory_usage.hpp"
-
 namespace weft::train {
 
 StepMetrics slowest_rank(Session& session, const exec::Times& times, double step_seconds,
-                         double compute_only_s, std::int64_t planned_bytes) {
+                         double compute_only_s, const MemoryBytes& memory) {
   constexpr auto gather = static_cast<std::size_t>(Lane::gather);
   constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
   // A stream's waits are not seen by the host: there the compute is that of the compute-only step.
@@ -29,8 +27,8 @@ StepMetrics slowest_rank(Session& session, const exec::Times& times, double step
       times.under_way[gather],
       reductions_under_way,
       static_cast<double>(times.sent[gather] + times.sent[reduce] + times.sent[replica]),
-      static_cast<double>(memory_usage().rss_bytes),
-      static_cast<double>(planned_bytes)};
+      static_cast<double>(memory.resident),
+      static_cast<double>(memory.planned)};
   session.world().all_reduce_max(most);
   StepMetrics m;
   m.step_s = most[0];

@@ -7,10 +7,13 @@
 
 namespace weft::train {
 
-/// Collective. A line with its seconds, bytes sent and resident bytes: each the maximum over ranks.
-/// `step_seconds` is the plan with the copying of inputs, `compute_only_s` what the plan took without
-/// collectives.
+struct MemoryBytes {
+  std::int64_t resident = 0, planned = 0;
+};
+
+/// Collective. A line with its seconds, bytes sent and memory: each the maximum over ranks. `step_seconds` is
+/// the plan with the copying of inputs, `compute_only_s` what the plan took without collectives.
 StepMetrics slowest_rank(Session& session, const exec::Times& times, double step_seconds,
-                         double compute_only_s, std::int64_t planned_bytes);
+                         double compute_only_s, const MemoryBytes& memory);
 
 }  // namespace weft::train

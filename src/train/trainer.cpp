@@ -9,7 +9,6 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/step_block.hpp"
-#include "exec/scratch.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
 #include "train/agree.hpp"
@@ -18,10 +17,8 @@
 #include "train/learning_rate.hpp"
 #include "train/machine_profile.hpp"
 #include "train/memory_usage.hpp"
-#include "train/planned_memory.hpp"
 #include "train/preflight.hpp"
-#include "train/programs.hpp"
-#include "train/scheduling.hpp"
+#include "train/run_plans.hpp"
 #include "train/slowest_rank.hpp"
 
 namespace weft::train {
@@ -91,34 +88,31 @@ void Trainer::open_data() {
 }
 
 void Trainer::build() {
-  const plan::ScratchQuery scratch = exec::scratch_query(session_.matmuls());
   const machine::CostModel costs(machine_profile(deck_, session_.world()));
-  plan::Plan train;
-  std::optional<plan::Plan> evaluate;
-  agree(session_.world(), [&] {
-    Chosen chosen = choose_schedule(deck_, session_.mesh(), scratch, costs);
-    schedule_ = schedule_text(chosen.options);
-    train = chosen.plan ? std::move(*chosen.plan)
-                        : training_plan(deck_, session_.mesh(), scratch, chosen.options);
-    about_ = {session_.ranks(), 0, planned_step(train, costs),
-              fmt::format("{} ({})", profile_source(deck_), costs.profile().name)};
-    if (valid_) evaluate = evaluation_plan(deck_, session_.mesh(), scratch, chosen.options);
-  });
-  session_.check_same_plan(train);
-  if (evaluate) session_.check_same_plan(*evaluate);
-  trim_heap();
-  memory_ = planned_memory(deck_, train, evaluate ? &*evaluate : nullptr, memory_usage().rss_bytes,
-                           session_.world().node_size());
-  about_.planned.memory_bytes = static_cast<double>(memory_.peak());
-  check_memory(deck_, memory_, scratch, session_.world());
-  agree(session_.world(), [&] {
-    session_.memory().reserve(train);
-    if (evaluate) session_.memory().reserve(*evaluate);
-  });
+  RunPlans plans = make_run_plans(deck_, session_, costs, valid_.has_value());
+  const auto reserve = [&] {
+    bool reserved = false;
+    agree(session_.world(), [&] {
+      reserved = plans.evaluate ? session_.reserve({&plans.train, &*plans.evaluate})
+                                : session_.reserve({&plans.train});
+    });
+    return reserved;
+  };
+  if (!reserve()) {
+    if (session_.rank() == 0)
+      log::warn(
+          "a host gives its ranks no shared memory (see df /dev/shm): each gathers parameters of its own");
+    plans = make_run_plans(deck_, session_, costs, valid_.has_value());
+    reserve();
+  }
+  memory_ = plans.memory;
+  schedule_ = std::move(plans.schedule);
+  about_ = {session_.ranks(), 0, plans.step,
+            fmt::format("{} ({})", profile_source(deck_), costs.profile().name)};
   persistent_bytes_ = session_.memory().storage_bytes();
-  train_ = session_.bind(std::move(train));
-  if (evaluate) {
-    evaluate_ = session_.bind(std::move(*evaluate));
+  train_ = session_.bind(std::move(plans.train));
+  if (plans.evaluate) {
+    evaluate_ = session_.bind(std::move(*plans.evaluate));
     validation_ =
         std::make_unique<Validation>(session_, *evaluate_, *valid_, deck_.data.batch, deck_.data.seq);
   }
@@ -230,7 +224,8 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<double, 2> totals{};  // sum of the losses, token count
   kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
-  StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s, memory_.peak());
+  StepMetrics m =
+      slowest_rank(session_, times, step_seconds, about_.compute_only_s, {resident_bytes(), memory_.peak()});
   m.step = step_;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
@@ -238,18 +233,25 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   m.tokens = static_cast<std::int64_t>(totals[1]);
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
   m.mfu = mfu(m.tokens_per_s, flops_per_token_, 1e12 * deck_.log.peak_tflops * session_.ranks());
-  m.arena_peak_bytes = plan().arena_bytes;
+  m.arena_peak_bytes = plan().peak_bytes();
   m.persistent_bytes = persistent_bytes_;
   if (hashes_after(step_)) m.state_hash = state_->hash();
   tokens_ += m.tokens;
   return m;
 }
 
+/// What this rank answers for: of memory that it shares, its part. Asking for that takes too long for every
+/// step, and after a step of the plan all that it touches is mapped.
+std::int64_t Trainer::resident_bytes() {
+  if (session_.mesh().team() > 1 && !others_bytes_) others_bytes_ = shared_bytes_of_others();
+  return memory_usage().rss_bytes - others_bytes_.value_or(0);
+}
+
 std::optional<StepMetrics> Trainer::validate() {
   if (!validation_) return std::nullopt;
   const exec::TraceScope scope(trace_, host_row, {.name = "validation", .category = "host"});
   const ValidationResult result = validation_->run();
-  std::array<double, 3> largest{result.seconds, static_cast<double>(memory_usage().rss_bytes),
+  std::array<double, 3> largest{result.seconds, static_cast<double>(resident_bytes()),
                                 static_cast<double>(memory_.peak())};
   session_.world().all_reduce_max(largest);
   StepMetrics m;
@@ -260,7 +262,7 @@ std::optional<StepMetrics> Trainer::validate() {
   m.tokens = result.tokens;
   m.step_s = largest[0];
   m.tokens_per_s = static_cast<double>(result.tokens) / m.step_s;
-  m.arena_peak_bytes = plan().arena_bytes;
+  m.arena_peak_bytes = plan().peak_bytes();
   m.persistent_bytes = persistent_bytes_;
   m.rss_bytes = static_cast<std::int64_t>(largest[1]);
   m.planned_bytes = static_cast<std::int64_t>(largest[2]);

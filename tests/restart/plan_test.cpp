@@ -20,7 +20,7 @@ double number_after(const std::string& text, const std::string& label) {
 }
 
 TEST_F(PlanCommand, IsThePlanOfTheRun) {
-  const Ended planned = plan({"--world", "2"});
+  const Ended planned = plan({"--world", "2", "--ranks-per-host", "2"});
   EXPECT_STATUS(planned, 0);
   EXPECT_NE(planned.out.find("130880 parameters in 6 units, mesh data=2"), std::string::npos) << planned.out;
   const Ended trained = run(weft_on(2, train("run", {"run.steps=2"})));
@@ -29,7 +29,9 @@ TEST_F(PlanCommand, IsThePlanOfTheRun) {
   ASSERT_NE(hash, std::string::npos) << planned.out;
   EXPECT_NE(trained.err.find("plan " + planned.out.substr(hash + 5, 16)), std::string::npos)
       << planned.out << trained.err;
-  EXPECT_EQ(number_after(planned.out, "\n  arena "), metrics(run_dir("run")).at(0).at("arena_peak_bytes"));
+  EXPECT_EQ(
+      number_after(planned.out, "\n  arena ") + number_after(planned.out, " 1/2 of gathered parameters"),
+      metrics(run_dir("run")).at(0).at("arena_peak_bytes"));
 }
 
 /// fsdp: six rounds gather six units forward and the four of the layers backward, and reduce six gradients.
@@ -96,7 +98,7 @@ TEST_F(PlanCommand, UnknownPassesAndRanksAreNamed) {
     EXPECT_EQ(
         ended
             .lines("weft: error: no such pass: 'shrad' (this plan runs autodiff, update, head, precision, "
-                   "shard, bucket, order, memory)")
+                   "shard, bucket, order, share, memory)")
             .size(),
         1U)
         << ended.err;

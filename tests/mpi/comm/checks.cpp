@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -201,6 +202,59 @@ void check_reduce_scatter(Channel& c) {
     ASSERT_EQ(out[i], acc) << "element " << i;
   }
   EXPECT_ANY_THROW(c.reduce_scatter({}, {unit.data(), out, scratch.data(), count, DType::f64}));
+}
+
+void check_window(Channel& c, comm::Window& window, int hosts) {
+  constexpr std::int64_t count = 20011;
+  const std::int64_t ranks = c.size();
+  ASSERT_GE(window.sizes().common, ranks * count * 4);
+  ASSERT_GE(window.sizes().part, ranks * count * 4);
+  c.share(window);
+  const std::uint64_t sent = c.bytes_sent();
+  auto* common = reinterpret_cast<float*>(window.common());
+  auto* unit = reinterpret_cast<float*>(window.own());
+  std::vector<float> shard(count), sum(count);
+  const std::int64_t abroad = ranks - window.size();
+  std::vector<std::byte> scratch(
+      comm::reduce_scatter_scratch_bytes(c.size(), count, DType::f32, ReduceOrder::canonical, window.size()));
+  constexpr int rounds = 40;
+  for (int round = 0; round < rounds; ++round) {
+    // The same bytes every round: what a slower neighbour still reads must not change under it.
+    std::iota(shard.begin(), shard.end(), static_cast<float>(100 * c.rank() + round));
+    wait(c.all_gather({}, shard.data(), common, count, DType::f32), "all_gather in a window");
+    for (std::int64_t r = 0; r < ranks; ++r)
+      for (std::int64_t i = 0; i < count; ++i)
+        ASSERT_EQ(common[r * count + i], static_cast<float>(100 * r + round + i)) << r << " " << i;
+    for (std::int64_t i = 0; i < ranks * count; ++i) unit[i] = real(c.rank(), i, round);
+    wait(c.reduce_scatter({}, {unit, sum.data(), scratch.data(), count}), "reduce_scatter in a window");
+    for (std::int64_t i = 0; i < count; ++i) {
+      float expected = real(0, c.rank() * count + i, round);
+      for (int r = 1; r < ranks; ++r) expected += real(r, c.rank() * count + i, round);
+      ASSERT_EQ(sum[static_cast<std::size_t>(i)], expected) << "element " << i;
+    }
+  }
+  // A shard crosses to each other host once; slices cross to every rank of another host.
+  const std::int64_t crossed = (hosts - 1 + abroad) * count * 4 * rounds;
+  EXPECT_EQ(c.bytes_sent() - sent, static_cast<std::uint64_t>(crossed));
+
+  // Several at once, as buckets are; in place, where the shard stands in the common stretch already.
+  constexpr std::int64_t small = 300;
+  c.group_begin();
+  comm::Event last;
+  for (std::int64_t m = 0; m < 12; ++m) {
+    float* whole = common + m * ranks * small;
+    for (std::int64_t i = 0; i < small; ++i)
+      whole[c.rank() * small + i] = static_cast<float>(1000 * m + i + c.rank());
+    last = c.all_gather({}, whole + c.rank() * small, whole, small, DType::f32);
+  }
+  c.group_end();
+  wait(last, "a group in a window");
+  for (std::int64_t m = 0; m < 12; ++m)
+    for (std::int64_t r = 0; r < ranks; ++r)
+      ASSERT_EQ(common[(m * ranks + r) * small + 7], static_cast<float>(1000 * m + 7 + r));
+  // What lies elsewhere goes as before.
+  check_reduce_scatter(c);
+  check_all_gather(c);
 }
 
 void check_all_reduce(Channel& c) {

@@ -25,6 +25,10 @@ void check_counters(comm::Channel& channel);
 /// A channel whose head waits for a dependency does not hold up another one.
 void check_independence(comm::Channel& blocked, comm::Channel& free);
 
+/// Gathers and reduce-scatters through the window of this rank's team: results, bits, and what crosses hosts.
+/// `hosts` are those of the channel.
+void check_window(comm::Channel& channel, comm::Window& window, int hosts);
+
 /// All of the above that need one channel.
 void check_everything(comm::Channel& channel);
 

@@ -48,6 +48,44 @@ TEST_P(Fake, DelayedAndReordered) {
   });
 }
 
+struct Hosts {
+  int hosts, ranks_per_host;
+};
+class FakeWindow : public testing::TestWithParam<Hosts> {};
+
+TEST_P(FakeWindow, SharesAndCrosses) {
+  const Hosts p = GetParam();
+  comm::FakeOptions options;
+  options.size = p.hosts * p.ranks_per_host;
+  options.ranks_per_host = p.ranks_per_host;
+  options.max_delay = std::chrono::microseconds(200);
+  on_ranks(options, [&](FakeWorld& world) {
+    std::vector<int> everybody(static_cast<std::size_t>(world.size()));
+    std::iota(everybody.begin(), everybody.end(), 0);
+    const std::vector<int> team = world.team(everybody);
+    ASSERT_EQ(team.size(), static_cast<std::size_t>(p.ranks_per_host));
+    ASSERT_EQ(team.front() / p.ranks_per_host, world.rank() / p.ranks_per_host);
+    const auto window = world.share(team, {1 << 20, 1 << 20});
+    const auto channel = open(world, Lane::gather, "window", 4096);
+    check_window(*channel, *window, p.hosts);
+    world.barrier();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, FakeWindow,
+                         testing::Values(Hosts{1, 2}, Hosts{1, 3}, Hosts{2, 2}, Hosts{3, 2}, Hosts{2, 3}));
+
+TEST(FakeWorld, UnequalHostsMakeNoTeams) {
+  comm::FakeOptions options;
+  options.size = 3;
+  options.ranks_per_host = 2;
+  on_ranks(options, [](FakeWorld& world) {
+    EXPECT_EQ(world.team({0, 1, 2}), std::vector<int>{world.rank()});
+    if (world.rank() == 2) return;
+    EXPECT_EQ(world.team({0, 1}), (std::vector<int>{0, 1}));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, Fake, testing::Values(1, 2, 3, 4));
 
 TEST(FakeWorld, RecordsWhatRan) {

@@ -57,6 +57,17 @@ TEST(Mpi, LargeOddCount) {
   check_large(*open(Lane::gather, "large"));
 }
 
+TEST(Mpi, Window) {
+  if (world().size() == 1) GTEST_SKIP() << "one rank has nobody to share with";
+  std::vector<int> everybody(static_cast<std::size_t>(world().size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  ASSERT_EQ(world().team(everybody), everybody);
+  const auto window = world().share(everybody, {1 << 20, 1 << 20});
+  ASSERT_NE(window, nullptr);
+  check_window(*open(Lane::reduce, "window"), *window, 1);
+  world().barrier();
+}
+
 TEST(Mpi, ChannelsAreIndependent) {
   const auto gather = open(Lane::gather, "gather"), reduce = open(Lane::reduce, "reduce");
   check_independence(*gather, *reduce);

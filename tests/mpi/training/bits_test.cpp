@@ -49,6 +49,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(std::vector<std::string>{}, std::vector<std::string>{"precision.params=bf16"},
                       std::vector<std::string>{"precision.params=bf16", "precision.grad_wire=bf16"},
                       std::vector<std::string>{"model.tie_embeddings=true"},
+                      std::vector<std::string>{"schedule.disable=share"},
+                      std::vector<std::string>{"schedule.disable=share", "precision.params=bf16",
+                                               "precision.grad_wire=bf16"},
                       std::vector<std::string>{"precision.head_rows=3", "precision.params=bf16"}));
 
 TEST(Bits, DoNotDependOnTheSchedule) {
@@ -84,7 +87,7 @@ TEST(Bits, ReducingOnceChangesTheOrderOfTheSumOnly) {
 /// Bytes that a plan takes on a rank.
 std::int64_t planned(const std::vector<std::string>& sets) {
   const train::Trainer trainer(test::small_deck(sets), test::world());
-  return trainer.plan().arena_bytes + plan::persistent_bytes(trainer.plan());
+  return trainer.plan().peak_bytes() + plan::persistent_bytes(trainer.plan());
 }
 
 TEST(Bits, DoNotDependOnABudget) {

@@ -11,12 +11,15 @@ struct SmallModel {
   model::Spec spec{64, 2, 4, 2, 176, 300, 1e-5, false};
   int ranks = 2;  ///< of the data axis
   int replicas = 1;
+  int team = 1;  ///< ranks of the data axis that share memory
   int rounds = 1;
   std::int64_t batch = 2, seq = 16;
   passes::PipelineOptions options;
 
   Mesh mesh() const {
-    return replicas == 1 ? Mesh({{"data", ranks}}) : Mesh({{"replica", replicas}, {"data", ranks}});
+    Mesh mesh = replicas == 1 ? Mesh({{"data", ranks}}) : Mesh({{"replica", replicas}, {"data", ranks}});
+    mesh.set_team(team);
+    return mesh;
   }
   ir::Graph forward() const {
     return model::build_loss(spec, {batch * ranks * replicas, seq, rounds}, mesh(), "train").graph;

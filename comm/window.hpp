@@ -1,0 +1,110 @@
+// Memory that the ranks of one host see: a team's window. Each member has a part that the others may read,
+// and all have one stretch in common.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/lane.hpp"
+
+namespace weft::comm {
+
+struct WindowSizes {
+  std::int64_t part = 0;    ///< bytes of each member
+  std::int64_t common = 0;  ///< bytes that exist once
+};
+
+namespace detail {
+
+/// How far each member of a team is in the collectives of each lane: words that one member writes and the
+/// others read, so that a barrier costs no message.
+class Signals {
+ public:
+  /// Operations of a channel that may be under way at a time, on one member or another.
+  static constexpr std::size_t slots = 16;
+  using Word = std::atomic<std::uint64_t>;
+  static_assert(Word::is_always_lock_free, "words are shared between processes");
+
+  static std::size_t bytes(int members) {
+    return lane_count * static_cast<std::size_t>(members) * slots * sizeof(Word);
+  }
+  /// `memory`: bytes(members), zeroed, the same for all members.
+  Signals(std::byte* memory, int members, int me)
+      : words_(reinterpret_cast<Word*>(memory)), members_(members), me_(me) {}
+
+  /// Operation `serial` (from one) of a lane is past its first or second meeting on this rank.
+  void arrive(Lane lane, std::uint64_t serial, int meeting) {
+    word(lane, me_, serial).store(value(serial, meeting), std::memory_order_release);
+  }
+  /// It is on all members.
+  bool all_arrived(Lane lane, std::uint64_t serial, int meeting) const {
+    for (int m = 0; m < members_; ++m)
+      if (word(lane, m, serial).load(std::memory_order_acquire) < value(serial, meeting)) return false;
+    return true;
+  }
+
+ private:
+  static std::uint64_t value(std::uint64_t serial, int meeting) {
+    return 2 * serial + static_cast<std::uint64_t>(meeting);
+  }
+  Word& word(Lane lane, int member, std::uint64_t serial) const {
+    const auto row = static_cast<std::size_t>(lane) * static_cast<std::size_t>(members_) +
+                     static_cast<std::size_t>(member);
+    return words_[row * slots + serial % slots];
+  }
+
+  Word* words_;
+  int members_;
+  int me_;
+};
+
+}  // namespace detail
+
+/// Made by World::share. Its memory is zeroed, and touched by nobody yet.
+class Window {
+ public:
+  /// The memory of all parts, by member; `release` gives it back.
+  Window(int member, const WindowSizes& sizes, std::vector<std::byte*> parts, std::byte* common,
+         std::byte* signals, std::function<void()> release)
+      : member_(member),
+        sizes_(sizes),
+        parts_(std::move(parts)),
+        common_(common),
+        signals_(signals, size(), member),
+        release_(std::move(release)) {}
+  /// After the channels that use it are gone.
+  ~Window() { release_(); }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  /// This rank's place in the team, and the ranks of the team.
+  int member() const { return member_; }
+  int size() const { return static_cast<int>(parts_.size()); }
+  const WindowSizes& sizes() const { return sizes_; }
+  std::byte* part(int member) const { return parts_[static_cast<std::size_t>(member)]; }
+  std::byte* own() const { return part(member_); }
+  std::byte* common() const { return common_; }
+
+  bool in_own(const void* p) const { return in(p, own(), sizes_.part); }
+  bool in_common(const void* p) const { return in(p, common_, sizes_.common); }
+  detail::Signals& signals() { return signals_; }
+
+ private:
+  static bool in(const void* p, const std::byte* begin, std::int64_t bytes) {
+    const auto* at = static_cast<const std::byte*>(p);
+    return !std::less<>()(at, begin) && std::less<>()(at, begin + bytes);
+  }
+
+  int member_;
+  WindowSizes sizes_;
+  std::vector<std::byte*> parts_;
+  std::byte* common_;
+  detail::Signals signals_;
+  std::function<void()> release_;
+};
+
+}  // namespace weft::comm

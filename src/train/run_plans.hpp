@@ -1,0 +1,27 @@
+// What a training run executes, planned: the step, the validation, and what they will take.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "machine/cost_model.hpp"
+#include "plan/plan.hpp"
+#include "train/planned_memory.hpp"
+#include "train/session.hpp"
+#include "train/summary.hpp"
+
+namespace weft::train {
+
+struct RunPlans {
+  plan::Plan train;
+  std::optional<plan::Plan> evaluate;
+  std::string schedule;  ///< in words
+  PlannedMemory memory;
+  StepParts step;
+};
+
+/// Collective; all ranks make the same plans, or an Error tells who did not. Throws Error(bad_input) when
+/// nothing fits the deck's limits or the host's memory.
+RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostModel& costs, bool validates);
+
+}  // namespace weft::train
