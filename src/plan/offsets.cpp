@@ -64,11 +64,10 @@ class Search {
                      [&](auto a, auto b) { return key(buffers_[a]) > key(buffers_[b]); });
     if (buffers_.size() > small) attempts = 1;
     for (int i = 0; i < attempts && best_ > goal_; ++i) {
-      const auto size = detail::greedy(tried_, order, greedy_work);
-      if (!size) return;
-      keep(*size);
+      const std::int64_t size = detail::greedy(tried_, order);
+      keep(size);
       std::stable_partition(order.begin(), order.end(),
-                            [&](auto b) { return tried_[b].offset + tried_[b].bytes == *size; });
+                            [&](auto b) { return tried_[b].offset + tried_[b].bytes == size; });
     }
   }
 
@@ -93,8 +92,6 @@ class Search {
   static constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max() / 2;
   /// Buffers of a plan whose search for the last half percent takes no time worth speaking of.
   static constexpr std::size_t small = 5000;
-  /// Comparisons: about a second. Plans of very many rounds go with their sweeps.
-  static constexpr std::int64_t greedy_work = 200'000'000;
 
   std::vector<Buffer>& buffers_;
   std::vector<Buffer> tried_;

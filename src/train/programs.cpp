@@ -46,14 +46,6 @@ plan::MemoryReuse memory_reuse(const Deck& deck) {
   return plan::MemoryReuse::on;
 }
 
-plan::Plan finish(ir::Graph graph, const Deck& deck, const plan::ScratchQuery& scratch) {
-  plan::Plan plan = plan::lower(std::move(graph), scratch, memory_reuse(deck));
-#ifdef WEFT_DEBUG
-  plan::verify(plan);
-#endif
-  return plan;
-}
-
 }  // namespace
 
 model::Spec spec_of(const Deck& deck) {
@@ -108,7 +100,15 @@ ir::Graph training_forward(const Deck& deck, const Mesh& mesh) {
 plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                          const passes::PipelineOptions& options, const passes::Observer& observer) {
   const auto passes = passes::training_pipeline(options);
-  return finish(passes::run(passes, training_forward(deck, mesh), observer), deck, scratch);
+  return lowered(passes::run(passes, training_forward(deck, mesh), observer), deck, scratch);
+}
+
+plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& scratch) {
+  plan::Plan plan = plan::lower(std::move(step), scratch, memory_reuse(deck));
+#ifdef WEFT_DEBUG
+  plan::verify(plan);
+#endif
+  return plan;
 }
 
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
@@ -117,15 +117,15 @@ plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::Scrat
   batch.rows = deck.data.batch * mesh.world();
   batch.seq = deck.data.seq;
   ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
-  return finish(passes::run(passes::forward_pipeline(options), std::move(forward)), deck, scratch);
+  return lowered(passes::run(passes::forward_pipeline(options), std::move(forward)), deck, scratch);
 }
 
 plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
   model::Batch batch;
   batch.seq = deck.data.seq;
   ir::Graph forward = model::build_logits(spec_of(deck), batch, Mesh({{"data", 1}}));
-  return finish(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck,
-                scratch);
+  return lowered(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck,
+                 scratch);
 }
 
 }  // namespace weft::train
