@@ -100,16 +100,11 @@ class Search {
   std::int64_t best_ = std::numeric_limits<std::int64_t>::max();
 };
 
-/// Calls visit(place, live bytes) at every place where a buffer begins.
-template <class Visit>
-void for_each_live(const std::vector<Buffer>& buffers, Visit&& visit) {
-  std::map<std::int64_t, std::int64_t> change;
-  for (const Buffer& b : buffers) {
-    change[b.first] += b.bytes;
-    change[b.last + 1] -= b.bytes;
-  }
-  std::int64_t live = 0;
-  for (const auto& [place, bytes] : change) visit(place, live += bytes);
+/// Places of the program until the last buffer is free.
+std::size_t places_of(const std::vector<Buffer>& buffers) {
+  std::int64_t last = -1;
+  for (const Buffer& b : buffers) last = std::max(last, b.last);
+  return static_cast<std::size_t>(last + 1);
 }
 
 }  // namespace
@@ -138,19 +133,13 @@ std::vector<std::int64_t> live_by_place(const std::vector<Buffer>& buffers, std:
 }
 
 std::int64_t live_peak(const std::vector<Buffer>& buffers) {
-  std::int64_t peak = 0;
-  for_each_live(buffers, [&](std::int64_t, std::int64_t live) { peak = std::max(peak, live); });
-  return peak;
+  const std::vector<std::int64_t> live = live_by_place(buffers, places_of(buffers));
+  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
 }
 
 std::int64_t live_peak_place(const std::vector<Buffer>& buffers) {
-  std::int64_t peak = -1, where = 0;
-  for_each_live(buffers, [&](std::int64_t place, std::int64_t live) {
-    if (live <= peak) return;
-    peak = live;
-    where = place;
-  });
-  return where;
+  const std::vector<std::int64_t> live = live_by_place(buffers, places_of(buffers));
+  return std::max_element(live.begin(), live.end()) - live.begin();
 }
 
 }  // namespace weft::plan

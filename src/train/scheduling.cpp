@@ -94,6 +94,7 @@ class Chooser {
 
   search::Problem read_problem() {
     const ir::Graph& graph = sharded(given_);
+    if (deck_.schedule.regather != Regather::automatic) typed_ = {};  // no candidate is sharded otherwise
     for (const ir::Storage& s : graph.storages()) state_bytes_ += graph.local_bytes(s);
     return search::make_problem(graph, scratch_, costs_);
   }
