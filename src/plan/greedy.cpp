@@ -24,19 +24,12 @@ class Taken {
     }
   }
 
-  /// The lowest place for `bytes` from `offset` on.
-  std::int64_t lowest(std::int64_t bytes, std::int64_t offset) const {
-    auto next = std::lower_bound(stretches_.begin(), stretches_.end(), offset + 1, ends_before);
-    for (; next != stretches_.end() && next->begin < offset + bytes; ++next) offset = next->end;
-    return offset;
-  }
-
-  bool empty() const { return stretches_.empty(); }
-
- private:
   struct Stretch {
     std::int64_t begin, end;
   };
+  const std::vector<Stretch>& stretches() const { return stretches_; }
+
+ private:
   static bool ends_before(const Stretch& stretch, std::int64_t offset) { return stretch.end < offset; }
 
   std::vector<Stretch> stretches_;
@@ -58,18 +51,27 @@ class Timetable {
   /// The lowest offset for `b`'s bytes, free for as long as it is held.
   std::int64_t lowest(const Buffer& b) {
     in_the_way_.clear();
-    const auto meet = [this](const Taken& taken) {
-      if (!taken.empty()) in_the_way_.push_back(&taken);
-    };
     for_each_node(b, [&](std::size_t node) {
       meet(nodes_[node].throughout);
       meet(nodes_[node].at_times);
     });
     for_each_above(b, [&](std::size_t node) { meet(nodes_[node].throughout); });
-    std::int64_t offset = 0, last = -1;
-    while (offset != last) {
-      last = offset;
-      for (const Taken* taken : in_the_way_) offset = taken->lowest(b.bytes, offset);
+    std::int64_t offset = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t i = 0; i < in_the_way_.size();) {
+        Ahead& ahead = in_the_way_[i];
+        while (ahead.next != ahead.end && ahead.next->begin < offset + b.bytes) {
+          moved |= ahead.next->end > offset;
+          offset = std::max(offset, ahead.next++->end);
+        }
+        if (ahead.next == ahead.end) {
+          ahead = in_the_way_.back();
+          in_the_way_.pop_back();
+        } else {
+          ++i;
+        }
+      }
     }
     return offset;
   }
@@ -79,6 +81,15 @@ class Timetable {
     Taken throughout;  ///< by buffers that are held all of the node's time
     Taken at_times;    ///< by buffers that have such a node below this one
   };
+  /// The stretches of one set that may still be in the way.
+  struct Ahead {
+    const Taken::Stretch *next, *end;
+  };
+
+  void meet(const Taken& taken) {
+    const auto& all = taken.stretches();
+    if (!all.empty()) in_the_way_.push_back({all.data(), all.data() + all.size()});
+  }
 
   /// Calls visit(node) for the largest nodes that together are the time that `b` is held.
   template <class Visit>
@@ -111,7 +122,7 @@ class Timetable {
 
   std::size_t leaves_;
   std::vector<Node> nodes_;  ///< the root is 1, the nodes below n are 2n and 2n + 1
-  std::vector<const Taken*> in_the_way_;
+  std::vector<Ahead> in_the_way_;
 };
 
 }  // namespace
