@@ -4,7 +4,6 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <random>
 
@@ -58,10 +57,11 @@ class Search {
   /// with those first that stood at the arena's end.
   template <class Key>
   void greedy(Key&& key, int attempts = 12) {
+    std::vector<double> keys;
+    for (const Buffer& b : buffers_) keys.push_back(key(b));
     std::vector<std::size_t> order(buffers_.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return key(buffers_[a]) > key(buffers_[b]); });
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return keys[a] > keys[b]; });
     if (buffers_.size() > small) attempts = 1;
     for (int i = 0; i < attempts && best_ > goal_; ++i) {
       const std::int64_t size = detail::greedy(tried_, order);
@@ -76,11 +76,11 @@ class Search {
   void perturb() {
     goal_ = above_live(1.005);
     std::mt19937 random(1);
-    for (int i = 0; i < 50 && best_ > goal_; ++i) {
-      std::map<const Buffer*, double> luck;
-      for (const Buffer& b : buffers_) luck[&b] = 0.5 + static_cast<double>(random()) / 4294967296.0;
-      greedy([&](const Buffer& b) { return static_cast<double>(b.bytes) * luck.at(&b); }, 2);
-    }
+    const auto key = [&](const Buffer& b) {
+      const double luck = 0.5 + static_cast<double>(random()) / 4294967296.0;
+      return static_cast<double>(b.bytes) * luck;
+    };
+    for (int i = 0; i < 50 && best_ > goal_; ++i) greedy(key, 2);
   }
 
   void keep(std::int64_t size) {
