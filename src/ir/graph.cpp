@@ -33,32 +33,34 @@ Graph::Graph(std::string name, Mesh mesh, std::vector<Unit> units)
     : name_(std::move(name)), mesh_(std::move(mesh)), units_(std::move(units)) {}
 
 StorageId Graph::find_storage(std::string_view name) const {
-  const auto it = storage_names_.find(name);
-  return it == storage_names_.end() ? StorageId{} : it->second;
+  const auto index = storage_names_.find(storages_, name);
+  return index ? StorageId(*index) : StorageId{};
 }
 
 ValueId Graph::find_value(std::string_view name) const {
-  const auto it = value_names_.find(name);
-  return it == value_names_.end() ? ValueId{} : it->second;
+  const auto index = value_names_.find(values_, name);
+  return index ? ValueId(*index) : ValueId{};
 }
 
 StorageId Graph::add_storage(Storage storage) {
+  WEFT_VALIDATE(!find_storage(storage.name).valid(), "the graph has two storages named '{}'", storage.name);
   const StorageId id(storages_.size());
-  const bool added = storage_names_.emplace(storage.name, id).second;
-  WEFT_VALIDATE(added, "the graph has two storages named '{}'", storage.name);
   storages_.push_back(std::move(storage));
+  storage_names_.add_last(storages_);
   return id;
 }
 
 ValueId Graph::add_value(Value value) {
-  const ValueId id(values_.size());
-  if (!value_names_.emplace(value.name, id).second) {
-    int& n = copies_.emplace(value.name, 2).first->second;
-    while (!value_names_.emplace(fmt::format("{}~{}", value.name, n), id).second) ++n;
-    value.name += fmt::format("~{}", n);
+  if (const ValueId taken = find_value(value.name); taken.valid()) {
+    int& n = copies_.emplace(taken, 2).first->second;
+    std::string free = fmt::format("{}~{}", value.name, n);
+    while (find_value(free).valid()) free = fmt::format("{}~{}", value.name, ++n);
+    value.name = std::move(free);
   }
+  const ValueId id(values_.size());
   value.producer = NodeId{};
   values_.push_back(std::move(value));
+  value_names_.add_last(values_);
   return id;
 }
 
@@ -73,9 +75,13 @@ NodeId Graph::add_node(Node node) {
 }
 
 Graph Graph::without_nodes() const {
-  Graph copy = *this;
-  copy.nodes_.clear();
+  Graph copy(name_, mesh_, units_);
+  copy.values_ = values_;
   for (Value& value : copy.values_) value.producer = NodeId{};
+  copy.storages_ = storages_;
+  copy.value_names_ = value_names_;
+  copy.storage_names_ = storage_names_;
+  copy.copies_ = copies_;
   return copy;
 }
 

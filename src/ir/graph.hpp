@@ -14,6 +14,7 @@
 #include "base/lane.hpp"
 #include "base/mesh.hpp"
 #include "base/unit.hpp"
+#include "ir/name_index.hpp"
 #include "ir/op.hpp"
 
 namespace weft::ir {
@@ -133,9 +134,8 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<Value> values_;
   std::vector<Storage> storages_;
-  std::map<std::string, ValueId, std::less<>> value_names_;
-  std::map<std::string, int> copies_;  ///< by taken name: the first suffix that may be free
-  std::map<std::string, StorageId, std::less<>> storage_names_;
+  NameIndex value_names_, storage_names_;
+  std::map<ValueId, int> copies_;  ///< by the value that took a name first: the first suffix that may be free
 };
 
 }  // namespace weft::ir

@@ -5,41 +5,59 @@
 namespace weft::ir {
 namespace {
 
-std::string print_placement(const std::vector<Placement>& placement) {
-  if (placement.empty()) return "";
-  std::string text = "{";
+// Plain appending: a plan's hash is of this text, and large plans have a hundred thousand lines of it.
+
+void append_number(std::string& text, std::int64_t number) {
+  text += fmt::format_int(number).str();
+}
+
+void append_placement(std::string& text, const std::vector<Placement>& placement) {
+  if (placement.empty()) return;
+  char separator = '{';
   for (const Placement& p : placement) {
-    if (text.size() > 1) text += ",";
+    text += separator;
+    separator = ',';
     switch (p.kind) {
-      case Placement::Kind::replicate: text += "R"; break;
-      case Placement::Kind::shard: text += fmt::format("S{}", p.dim); break;
-      case Placement::Kind::partial: text += "P"; break;
+      case Placement::Kind::replicate: text += 'R'; break;
+      case Placement::Kind::shard:
+        text += 'S';
+        append_number(text, p.dim);
+        break;
+      case Placement::Kind::partial: text += 'P'; break;
     }
   }
-  return text + "}";
+  text += '}';
 }
 
-std::string print_type(const Graph& graph, const Type& type, UnitId unit,
-                       const std::vector<Placement>& placement) {
-  std::string text = fmt::format("{}[{}]", name_of(type.dtype), fmt::join(type.shape, ","));
-  if (unit.valid()) text += fmt::format("u({})", graph.unit(unit).path);
-  return text + print_placement(placement);
+void append_type(std::string& text, const Graph& graph, const Type& type, UnitId unit,
+                 const std::vector<Placement>& placement) {
+  text.append(name_of(type.dtype)) += '[';
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    if (i > 0) text += ',';
+    append_number(text, type.shape[i]);
+  }
+  text += ']';
+  if (unit.valid()) text.append("u(").append(graph.unit(unit).path) += ')';
+  append_placement(text, placement);
 }
 
-void print_node(const Graph& graph, const Node& node, std::string& text) {
-  text += fmt::format("{} r{} {} {} | ", name_of(node.phase), node.round, name_of(node.lane), node.module);
+void append_node(std::string& text, const Graph& graph, const Node& node) {
+  text.append(name_of(node.phase)) += " r";
+  append_number(text, node.round);
+  text.append(" ").append(name_of(node.lane)).append(" ").append(node.module) += " | ";
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const Value& v = graph.value(node.outputs[i]);
-    text += fmt::format("{}{}:{}", i ? ", " : "", v.name, print_type(graph, v.type, v.unit, v.placement));
-    if (v.home.valid()) text += "@" + graph.storage(v.home).name;
+    text.append(i > 0 ? ", " : "").append(v.name) += ':';
+    append_type(text, graph, v.type, v.unit, v.placement);
+    if (v.home.valid()) text.append("@").append(graph.storage(v.home).name);
   }
-  text += fmt::format(" = {}(", name_of(node.op));
+  text.append(" = ").append(name_of(node.op)) += '(';
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
-    text += fmt::format("{}{}", i ? ", " : "", graph.value(node.inputs[i]).name);
-  text += ")";
+    text.append(i > 0 ? ", " : "").append(graph.value(node.inputs[i]).name);
+  text += ')';
   for (const auto& [attr, value] : node.attributes.list())
     text += fmt::format(" {}={}", name_of(attr), value);
-  text += "\n";
+  text += '\n';
 }
 
 }  // namespace
@@ -53,10 +71,12 @@ std::string print(const Graph& graph) {
     for (const Parameter& p : unit.parameters)
       text += fmt::format("  {} [{}] {}\n", p.path, fmt::join(p.shape, ","), p.offset);
   }
-  for (const Storage& s : graph.storages())
-    text += fmt::format("storage {} {} {}\n", s.name, name_of(s.role),
-                        print_type(graph, s.type, s.unit, s.placement));
-  for (const Node& node : graph.nodes()) print_node(graph, node, text);
+  for (const Storage& s : graph.storages()) {
+    text += fmt::format("storage {} {} ", s.name, name_of(s.role));
+    append_type(text, graph, s.type, s.unit, s.placement);
+    text += '\n';
+  }
+  for (const Node& node : graph.nodes()) append_node(text, graph, node);
   return text;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "base/check.hpp"
@@ -30,11 +31,14 @@ void append_head_and_types(const PipelineOptions& options, std::vector<Pass>& pa
       {"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
 }
 
-void append_placement(const PipelineOptions& options, std::vector<Pass>& passes) {
+void append_sharding(const PipelineOptions& options, std::vector<Pass>& passes) {
   if (options.recompute.what != Recompute::none && !disabled(options, "recompute"))
     passes.push_back(
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
   passes.push_back({"shard", Bits::exact, [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
+}
+
+void append_order(const PipelineOptions& options, std::vector<Pass>& passes) {
   if (options.buckets && !disabled(options, "bucket"))
     passes.push_back(
         {"bucket", Bits::exact, [b = *options.buckets](const ir::Graph& g) { return bucket(g, b); }});
@@ -51,7 +55,8 @@ void append_placement(const PipelineOptions& options, std::vector<Pass>& passes)
 std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
   std::vector<Pass> passes;
   append_head_and_types(options, passes);
-  append_placement(options, passes);
+  append_sharding(options, passes);
+  append_order(options, passes);
   return passes;
 }
 
@@ -64,9 +69,22 @@ std::vector<Pass> before_sharding(const PipelineOptions& options) {
   return passes;
 }
 
+std::vector<Pass> sharding(const PipelineOptions& options) {
+  std::vector<Pass> passes;
+  append_sharding(options, passes);
+  return passes;
+}
+
+std::vector<Pass> after_sharding(const PipelineOptions& options) {
+  std::vector<Pass> passes;
+  append_order(options, passes);
+  return passes;
+}
+
 std::vector<Pass> training_pipeline(const PipelineOptions& options) {
   std::vector<Pass> passes = before_sharding(options);
-  append_placement(options, passes);
+  append_sharding(options, passes);
+  append_order(options, passes);
   return passes;
 }
 
@@ -78,17 +96,20 @@ void check_disabled(const PipelineOptions& options, const std::string& place) {
                   fmt::join(optional, ", "));
 }
 
-ir::Graph run(const std::vector<Pass>& passes, ir::Graph graph, const Observer& observer) {
+ir::Graph run(const std::vector<Pass>& passes, const ir::Graph& graph, const Observer& observer) {
+  std::optional<ir::Graph> last;
   for (const Pass& pass : passes) {
-    ir::Graph next = pass.run(graph);
+    const ir::Graph& before = last ? *last : graph;
+    ir::Graph next = pass.run(before);
 #ifdef WEFT_DEBUG
     verify_all(next);
 #endif
-    if (observer) observer(pass, graph, next);
-    graph = std::move(next);
+    if (observer) observer(pass, before, next);
+    last = std::move(next);
   }
-  verify_all(graph);
-  return graph;
+  if (!last) last = graph;
+  verify_all(*last);
+  return *std::move(last);
 }
 
 }  // namespace weft::passes

@@ -35,8 +35,12 @@ struct PipelineOptions {
 
 /// From a forward with losses to the whole training step.
 std::vector<Pass> training_pipeline(const PipelineOptions& options);
-/// The part of the training pipeline that knows no mesh yet: up to element types.
+/// Its parts. The first knows no mesh yet: up to element types.
 std::vector<Pass> before_sharding(const PipelineOptions& options);
+/// To where each unit has collectives of its own, each where it is needed.
+std::vector<Pass> sharding(const PipelineOptions& options);
+/// Which collectives are one, and when they begin.
+std::vector<Pass> after_sharding(const PipelineOptions& options);
 /// From a forward to the same on the mesh, without backward and update.
 std::vector<Pass> forward_pipeline(const PipelineOptions& options);
 
@@ -47,6 +51,6 @@ void check_disabled(const PipelineOptions& options, const std::string& place);
 /// Sees the graph before and after each pass.
 using Observer = std::function<void(const Pass&, const ir::Graph& before, const ir::Graph& after)>;
 /// Runs the passes; the verifier runs after each of them in debug builds, and at the end always.
-ir::Graph run(const std::vector<Pass>& passes, ir::Graph graph, const Observer& observer = {});
+ir::Graph run(const std::vector<Pass>& passes, const ir::Graph& graph, const Observer& observer = {});
 
 }  // namespace weft::passes

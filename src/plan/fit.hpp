@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -22,8 +21,7 @@ struct SweepRule {
 std::int64_t sweep(std::vector<Buffer>& buffers, const SweepRule& rule);
 
 /// Places the buffers in `order`, each as low as the buffers placed before it and held at the same time
-/// allow. Returns the arena's size; nothing when it takes more than `work` comparisons.
-std::optional<std::int64_t> greedy(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order,
-                                   std::int64_t work);
+/// allow. Returns the arena's size.
+std::int64_t greedy(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order);
 
 }  // namespace weft::plan::detail

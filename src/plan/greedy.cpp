@@ -1,107 +1,140 @@
 #include <algorithm>
-#include <span>
+#include <bit>
 
 #include "plan/fit.hpp"
 
 namespace weft::plan::detail {
 namespace {
 
-/// A buffer that has its place.
-struct Placed {
-  std::int64_t offset, end;  // bytes
-  std::int64_t first, last;  // places in the program during which it is held
-};
-
-/// The placed buffers, so that those held at a time are found without a look at all. Time is cut into blocks:
-/// fine ones know the buffers that are held for a short time, coarse ones those held long.
-class Timetable {
+/// Taken bytes of the arena, as stretches by offset that do not touch each other.
+class Taken {
  public:
-  explicit Timetable(std::int64_t places)
-      : fine_(static_cast<std::size_t>(places / fine_block + 1)),
-        coarse_(static_cast<std::size_t>(places / coarse_block + 1)) {}
-
-  /// Counts what it moves, an eighth of a look each.
-  void add(const Placed& placed, std::int64_t& looked_at) {
-    const bool is_short = placed.last - placed.first < long_from;
-    for (Block& block :
-         is_short ? blocks(fine_, fine_block, placed) : blocks(coarse_, coarse_block, placed)) {
-      const auto at = std::upper_bound(block.begin(), block.end(), placed.offset,
-                                       [](std::int64_t o, const Placed& p) { return o < p.offset; });
-      looked_at += 1 + (block.end() - at) / 8;
-      block.insert(at, placed);
+  void add(std::int64_t begin, std::int64_t end) {
+    const auto from = std::lower_bound(stretches_.begin(), stretches_.end(), begin, ends_before);
+    auto to = from;
+    for (; to != stretches_.end() && to->begin <= end; ++to) {
+      begin = std::min(begin, to->begin);
+      end = std::max(end, to->end);
+    }
+    if (from == to) {
+      stretches_.insert(from, {begin, end});
+    } else {
+      *from = {begin, end};
+      stretches_.erase(from + 1, to);
     }
   }
 
-  /// The lowest offset for `bytes` that are held from `first` to `last`. Counts what it looks at.
-  std::int64_t lowest(std::int64_t bytes, std::int64_t first, std::int64_t last, std::int64_t& looked_at) {
-    const Placed query{0, 0, first, last};
-    heads_.clear();
-    for (const auto& part : {blocks(coarse_, coarse_block, query), blocks(fine_, fine_block, query)})
-      for (const Block& block : part)
-        if (!block.empty()) heads_.push_back({block.data(), block.data() + block.size()});
-    if (heads_.size() > most_merged) sort_into_one(first, last, looked_at);
+  struct Stretch {
+    std::int64_t begin, end;
+  };
+  const std::vector<Stretch>& stretches() const { return stretches_; }
+
+ private:
+  static bool ends_before(const Stretch& stretch, std::int64_t offset) { return stretch.end < offset; }
+
+  std::vector<Stretch> stretches_;
+};
+
+/// What is taken when: a binary tree over the program's places. A time of holding falls into few nodes, and
+/// two such times overlap where a node of one is a node of the other, or above it. What a node knows of its
+/// many buffers is one set of bytes: packed tightly, they are few stretches.
+class Timetable {
+ public:
+  explicit Timetable(std::int64_t places)
+      : leaves_(std::bit_ceil(static_cast<std::size_t>(places))), nodes_(2 * leaves_) {}
+
+  void add(const Buffer& b) {
+    for_each_node(b, [&](std::size_t node) { nodes_[node].throughout.add(b.offset, b.offset + b.bytes); });
+    for_each_above(b, [&](std::size_t node) { nodes_[node].at_times.add(b.offset, b.offset + b.bytes); });
+  }
+
+  /// The lowest offset for `b`'s bytes, free for as long as it is held.
+  std::int64_t lowest(const Buffer& b) {
+    in_the_way_.clear();
+    for_each_node(b, [&](std::size_t node) {
+      meet(nodes_[node].throughout);
+      meet(nodes_[node].at_times);
+    });
+    for_each_above(b, [&](std::size_t node) { meet(nodes_[node].throughout); });
     std::int64_t offset = 0;
-    while (!heads_.empty()) {  // by offset; one that stands in several blocks is met again without harm
-      auto head = std::min_element(heads_.begin(), heads_.end(),
-                                   [](const Head& a, const Head& b) { return a.at->offset < b.at->offset; });
-      const Placed& other = *head->at;
-      ++looked_at;
-      if (first <= other.last && other.first <= last) {
-        if (other.offset >= offset + bytes) break;
-        offset = std::max(offset, other.end);
-      }
-      if (++head->at == head->end) {
-        *head = heads_.back();
-        heads_.pop_back();
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t i = 0; i < in_the_way_.size();) {
+        Ahead& ahead = in_the_way_[i];
+        while (ahead.next != ahead.end && ahead.next->begin < offset + b.bytes) {
+          moved |= ahead.next->end > offset;
+          offset = std::max(offset, ahead.next++->end);
+        }
+        if (ahead.next == ahead.end) {
+          ahead = in_the_way_.back();
+          in_the_way_.pop_back();
+        } else {
+          ++i;
+        }
       }
     }
     return offset;
   }
 
  private:
-  static constexpr std::int64_t fine_block = 64, coarse_block = 1024, long_from = 512;
-  static constexpr std::size_t most_merged = 8;
-
-  using Block = std::vector<Placed>;  // by offset
-  struct Head {
-    const Placed *at, *end;
+  struct Node {
+    Taken throughout;  ///< by buffers that are held all of the node's time
+    Taken at_times;    ///< by buffers that have such a node below this one
+  };
+  /// The stretches of one set that may still be in the way.
+  struct Ahead {
+    const Taken::Stretch *next, *end;
   };
 
-  static std::span<Block> blocks(std::vector<Block>& all, std::int64_t width, const Placed& held) {
-    const auto begin = static_cast<std::size_t>(held.first / width);
-    return std::span(all).subspan(begin, static_cast<std::size_t>(held.last / width) + 1 - begin);
+  void meet(const Taken& taken) {
+    const auto& all = taken.stretches();
+    if (!all.empty()) in_the_way_.push_back({all.data(), all.data() + all.size()});
   }
 
-  void sort_into_one(std::int64_t first, std::int64_t last, std::int64_t& looked_at) {
-    merged_.clear();
-    for (const Head& head : heads_) {
-      looked_at += head.end - head.at;
-      for (const Placed* p = head.at; p != head.end; ++p)
-        if (first <= p->last && p->first <= last) merged_.push_back(*p);
+  /// Calls visit(node) for the largest nodes that together are the time that `b` is held.
+  template <class Visit>
+  void for_each_node(const Buffer& b, Visit&& visit) const {
+    std::size_t begin = leaves_ + static_cast<std::size_t>(b.first);
+    std::size_t end = leaves_ + static_cast<std::size_t>(b.last) + 1;
+    for (; begin < end; begin /= 2, end /= 2) {
+      if (begin % 2 == 1) visit(begin++);
+      if (end % 2 == 1) visit(--end);
     }
-    std::sort(merged_.begin(), merged_.end(),
-              [](const Placed& a, const Placed& b) { return a.offset < b.offset; });
-    heads_.clear();
-    if (!merged_.empty()) heads_.push_back({merged_.data(), merged_.data() + merged_.size()});
   }
 
-  std::vector<Block> fine_, coarse_;
-  std::vector<Head> heads_;
-  Block merged_;
+  /// Calls visit(node) once for each node that stands above one of those.
+  template <class Visit>
+  void for_each_above(const Buffer& b, Visit&& visit) const {
+    const std::size_t begin = leaves_ + static_cast<std::size_t>(b.first);
+    const std::size_t last = leaves_ + static_cast<std::size_t>(b.last);
+    // They reach beyond the first or the last place.
+    for (int level = 1; (begin >> level) > 0; ++level) {
+      const std::size_t left = begin >> level, right = last >> level;
+      const bool left_whole = (left << level) == begin, right_whole = ((right + 1) << level) == last + 1;
+      if (left == right) {
+        if (!(left_whole && right_whole)) visit(left);
+        continue;
+      }
+      if (!left_whole) visit(left);
+      if (!right_whole) visit(right);
+    }
+  }
+
+  std::size_t leaves_;
+  std::vector<Node> nodes_;  ///< the root is 1, the nodes below n are 2n and 2n + 1
+  std::vector<Ahead> in_the_way_;
 };
 
 }  // namespace
 
-std::optional<std::int64_t> greedy(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order,
-                                   std::int64_t work) {
-  std::int64_t places = 0, size = 0, looked_at = 0;
-  for (const Buffer& b : buffers) places = std::max(places, b.last);
+std::int64_t greedy(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order) {
+  std::int64_t places = 0, size = 0;
+  for (const Buffer& b : buffers) places = std::max(places, b.last + 1);
   Timetable table(places);
   for (const std::size_t i : order) {
     Buffer& b = buffers[i];
-    b.offset = table.lowest(b.bytes, b.first, b.last, looked_at);
-    if (looked_at > work) return std::nullopt;
-    table.add({b.offset, b.offset + b.bytes, b.first, b.last}, looked_at);
+    b.offset = table.lowest(b);
+    table.add(b);
     size = std::max(size, b.offset + b.bytes);
   }
   return size;

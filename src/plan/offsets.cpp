@@ -4,7 +4,6 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <random>
 
@@ -58,17 +57,17 @@ class Search {
   /// with those first that stood at the arena's end.
   template <class Key>
   void greedy(Key&& key, int attempts = 12) {
+    std::vector<double> keys;
+    for (const Buffer& b : buffers_) keys.push_back(key(b));
     std::vector<std::size_t> order(buffers_.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return key(buffers_[a]) > key(buffers_[b]); });
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return keys[a] > keys[b]; });
     if (buffers_.size() > small) attempts = 1;
     for (int i = 0; i < attempts && best_ > goal_; ++i) {
-      const auto size = detail::greedy(tried_, order, greedy_work);
-      if (!size) return;
-      keep(*size);
+      const std::int64_t size = detail::greedy(tried_, order);
+      keep(size);
       std::stable_partition(order.begin(), order.end(),
-                            [&](auto b) { return tried_[b].offset + tried_[b].bytes == *size; });
+                            [&](auto b) { return tried_[b].offset + tried_[b].bytes == size; });
     }
   }
 
@@ -77,11 +76,11 @@ class Search {
   void perturb() {
     goal_ = above_live(1.005);
     std::mt19937 random(1);
-    for (int i = 0; i < 50 && best_ > goal_; ++i) {
-      std::map<const Buffer*, double> luck;
-      for (const Buffer& b : buffers_) luck[&b] = 0.5 + static_cast<double>(random()) / 4294967296.0;
-      greedy([&](const Buffer& b) { return static_cast<double>(b.bytes) * luck.at(&b); }, 2);
-    }
+    const auto key = [&](const Buffer& b) {
+      const double luck = 0.5 + static_cast<double>(random()) / 4294967296.0;
+      return static_cast<double>(b.bytes) * luck;
+    };
+    for (int i = 0; i < 50 && best_ > goal_; ++i) greedy(key, 2);
   }
 
   void keep(std::int64_t size) {
@@ -93,8 +92,6 @@ class Search {
   static constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max() / 2;
   /// Buffers of a plan whose search for the last half percent takes no time worth speaking of.
   static constexpr std::size_t small = 5000;
-  /// Comparisons: about a second. Plans of very many rounds go with their sweeps.
-  static constexpr std::int64_t greedy_work = 200'000'000;
 
   std::vector<Buffer>& buffers_;
   std::vector<Buffer> tried_;
@@ -103,16 +100,11 @@ class Search {
   std::int64_t best_ = std::numeric_limits<std::int64_t>::max();
 };
 
-/// Calls visit(place, live bytes) at every place where a buffer begins.
-template <class Visit>
-void for_each_live(const std::vector<Buffer>& buffers, Visit&& visit) {
-  std::map<std::int64_t, std::int64_t> change;
-  for (const Buffer& b : buffers) {
-    change[b.first] += b.on_a_rank();
-    change[b.last + 1] -= b.on_a_rank();
-  }
-  std::int64_t live = 0;
-  for (const auto& [place, bytes] : change) visit(place, live += bytes);
+/// Places of the program until the last buffer is free.
+std::size_t places_of(const std::vector<Buffer>& buffers) {
+  std::int64_t last = -1;
+  for (const Buffer& b : buffers) last = std::max(last, b.last);
+  return static_cast<std::size_t>(last + 1);
 }
 
 }  // namespace
@@ -141,19 +133,13 @@ std::vector<std::int64_t> live_by_place(const std::vector<Buffer>& buffers, std:
 }
 
 std::int64_t live_peak(const std::vector<Buffer>& buffers) {
-  std::int64_t peak = 0;
-  for_each_live(buffers, [&](std::int64_t, std::int64_t live) { peak = std::max(peak, live); });
-  return peak;
+  const std::vector<std::int64_t> live = live_by_place(buffers, places_of(buffers));
+  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
 }
 
 std::int64_t live_peak_place(const std::vector<Buffer>& buffers) {
-  std::int64_t peak = -1, where = 0;
-  for_each_live(buffers, [&](std::int64_t place, std::int64_t live) {
-    if (live <= peak) return;
-    peak = live;
-    where = place;
-  });
-  return where;
+  const std::vector<std::int64_t> live = live_by_place(buffers, places_of(buffers));
+  return std::max_element(live.begin(), live.end()) - live.begin();
 }
 
 }  // namespace weft::plan

@@ -47,15 +47,6 @@ bool is_disabled(const Deck& deck, const char* name) {
   return std::find(disabled.begin(), disabled.end(), name) != disabled.end();
 }
 
-plan::Plan finish(ir::Graph graph, const Deck& deck, const plan::ScratchQuery& scratch) {
-  plan::Plan plan = plan::lower(std::move(graph), scratch,
-                                is_disabled(deck, "memory") ? plan::MemoryReuse::off : plan::MemoryReuse::on);
-#ifdef WEFT_DEBUG
-  plan::verify(plan);
-#endif
-  return plan;
-}
-
 }  // namespace
 
 bool shares_memory(const Deck& deck) {
@@ -114,7 +105,16 @@ ir::Graph training_forward(const Deck& deck, const Mesh& mesh) {
 plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                          const passes::PipelineOptions& options, const passes::Observer& observer) {
   const auto passes = passes::training_pipeline(options);
-  return finish(passes::run(passes, training_forward(deck, mesh), observer), deck, scratch);
+  return lowered(passes::run(passes, training_forward(deck, mesh), observer), deck, scratch);
+}
+
+plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& scratch) {
+  plan::Plan plan = plan::lower(std::move(step), scratch,
+                                is_disabled(deck, "memory") ? plan::MemoryReuse::off : plan::MemoryReuse::on);
+#ifdef WEFT_DEBUG
+  plan::verify(plan);
+#endif
+  return plan;
 }
 
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
@@ -123,15 +123,15 @@ plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::Scrat
   batch.rows = deck.data.batch * mesh.world();
   batch.seq = deck.data.seq;
   ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
-  return finish(passes::run(passes::forward_pipeline(options), std::move(forward)), deck, scratch);
+  return lowered(passes::run(passes::forward_pipeline(options), std::move(forward)), deck, scratch);
 }
 
 plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
   model::Batch batch;
   batch.seq = deck.data.seq;
   ir::Graph forward = model::build_logits(spec_of(deck), batch, Mesh({{"data", 1}}));
-  return finish(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck,
-                scratch);
+  return lowered(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck,
+                 scratch);
 }
 
 }  // namespace weft::train

@@ -25,6 +25,8 @@ ir::Graph training_forward(const Deck& deck, const Mesh& mesh);
 /// deck's without anything automatic. `observer` sees the graph before and after each pass.
 plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                          const passes::PipelineOptions& options, const passes::Observer& observer = {});
+/// The last of its parts: the plan of a step that all passes have run over.
+plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& scratch);
 /// Loss totals of one microbatch a rank.
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                            const passes::PipelineOptions& options);

@@ -35,9 +35,11 @@ class Chooser {
   Chosen run() {
     const bool automatic = deck_.schedule.bucketing == Bucketing::automatic;
     const bool searched = mesh_.world() > 1 && (automatic || deck_.schedule.bucketing == Bucketing::greedy);
-    if (deck_.schedule.recompute == Recompute::budget) fit_by_recomputing();
-    if (!searched && fitted_) return {given_, std::move(fitted_->plan)};
-    if (!searched) return {given_, std::nullopt};
+    const bool budget = deck_.schedule.recompute == Recompute::budget;
+    if (!searched && !budget) return {given_, std::nullopt};
+    typed_ = passes::run(passes::before_sharding(given_), training_forward(deck_, mesh_));
+    if (budget) fit_by_recomputing();
+    if (!searched) return {given_, std::move(fitted_->plan)};
     const search::Problem problem = read_problem();
     search::Schedule by_rules = search::greedy(problem, costs_, arena_limit());
     by_rules.prefetch = given_.order.prefetch;
@@ -58,11 +60,10 @@ class Chooser {
 
   /// The first level of recomputation whose plan fits, by bisection: memory falls from level to level.
   void fit_by_recomputing() {
-    const ir::Graph graph = passes::run(passes::before_sharding(given_), training_forward(deck_, mesh_));
-    const search::RecomputeLevels levels(graph, costs_);
+    const search::RecomputeLevels levels(typed_, costs_);
     const auto fits_at = [&](int level) {
       given_.recompute = levels.at(level);
-      Candidate candidate = planned_as_given();
+      Candidate candidate = planned(given_, passes::run(passes::sharding(given_), typed_));
       const bool good = fits(candidate);
       if (good || !fitted_) fitted_ = std::move(candidate);
       return good;
@@ -76,10 +77,10 @@ class Chooser {
     given_ = fitted_->options;
   }
 
-  Candidate planned_as_given() const {
-    plan::Plan plan = training_plan(deck_, mesh_, scratch_, given_);
+  Candidate planned(const passes::PipelineOptions& options, const ir::Graph& sharded) const {
+    plan::Plan plan = lowered(passes::run(passes::after_sharding(options), sharded), deck_, scratch_);
     const std::int64_t bytes = plan::persistent_bytes(plan) + plan.peak_bytes();
-    return {given_, std::move(plan), 0, bytes};
+    return {options, std::move(plan), 0, bytes};
   }
 
   [[noreturn]] void refuse(std::int64_t least) const {
@@ -91,14 +92,20 @@ class Chooser {
                     deck_.schedule.memory_limit / (1 << 30)));
   }
 
-  /// The step with a collective a unit, each where it is needed.
   search::Problem read_problem() {
-    passes::PipelineOptions unmoved = given_;
-    unmoved.buckets.reset();
-    unmoved.disable.emplace_back("order");
-    const ir::Graph graph = passes::run(passes::training_pipeline(unmoved), training_forward(deck_, mesh_));
+    const ir::Graph& graph = sharded(given_);
+    if (deck_.schedule.regather != Regather::automatic) typed_ = {};  // no candidate is sharded otherwise
     for (const ir::Storage& s : graph.storages()) state_bytes_ += graph.local_bytes(s);
     return search::make_problem(graph, scratch_, costs_);
+  }
+
+  /// The step with a collective a unit, each where it is needed. Candidates share it, but for those with
+  /// other units that stay gathered.
+  const ir::Graph& sharded(const passes::PipelineOptions& options) {
+    if (!sharded_ || kept_units_ != options.shard.keep_units)
+      sharded_ = passes::run(passes::sharding(options), typed_);
+    kept_units_ = options.shard.keep_units;
+    return *sharded_;
   }
 
   /// Bytes that the limit leaves for the arena; 0: no limit.
@@ -107,12 +114,11 @@ class Chooser {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(limit_) - state_bytes_);
   }
 
-  Candidate planned(const search::Schedule& schedule) const {
+  Candidate planned(const search::Schedule& schedule) {
     const passes::PipelineOptions options = with(schedule);
-    plan::Plan plan = training_plan(deck_, mesh_, scratch_, options);
-    const double seconds = plan::simulate(plan, costs_).end;
-    const std::int64_t bytes = plan::persistent_bytes(plan) + plan.peak_bytes();
-    return {options, std::move(plan), seconds, bytes};
+    Candidate candidate = planned(options, sharded(options));
+    candidate.seconds = plan::simulate(candidate.plan, costs_).end;
+    return candidate;
   }
 
   bool fits(const Candidate& c) const { return limit_ <= 0 || static_cast<double>(c.bytes) <= limit_; }
@@ -160,7 +166,10 @@ class Chooser {
   const plan::ScratchQuery& scratch_;
   const machine::CostModel& costs_;
   passes::PipelineOptions given_;
-  double limit_;  ///< bytes of a rank, the deck's or the machine's; 0: none
+  ir::Graph typed_;  ///< the step before it is sharded: what all candidates begin with
+  std::optional<ir::Graph> sharded_;
+  int kept_units_ = 0;  ///< of sharded_
+  double limit_;        ///< bytes of a rank, the deck's or the machine's; 0: none
   std::int64_t state_bytes_ = 0;
   std::optional<Candidate> fitted_;    ///< by recomputing
   std::optional<Candidate> best_;      ///< of those considered that fit
