@@ -2,7 +2,6 @@
 //
 // - channel: Weft's channels, own exchanges of pieces, driven by a thread that sleeps between looks
 // - thread-nonblocking: MPI_Iallgather and MPI_Ireduce_scatter_block, tested by a thread that sleeps
-// --pause-us
 // - thread-blocking: MPI_Allgather and MPI_Reduce_scatter_block, each on a thread of its own
 // - between: the nonblocking two, tested once by the main thread after each kernel
 // - between-exchanges: Weft's channels without their thread, polled by the main thread after each kernel
@@ -10,18 +9,21 @@
 //
 //   perf/two_hosts.sh --measure-link 1gbit -- build/cpu/perf/bench_overlap [OPTION]... [SCHEME]...
 //
-// Options: --mib (8), --kernel-ms (5), --ratio (1), --pairs (5), --pause-us (50). A round begins an
-// all-gather and a reduce-scatter (fp32, sum), in each of which a rank sends --mib MiB, runs K kernels, and
-// waits for both. K makes compute --ratio times as long as the first scheme's collectives alone. A turn times
-// a second of rounds of compute alone, then of collectives alone, then of both together; schemes alternate,
-// --pairs turns each. Times are a round's, of the slowest rank; hidden is (compute + alone - together) /
-// min(compute, alone). What arrives is checked in every round.
+// Options: --mib (8), --kernel-ms (5), --ratio (1), --pairs (5), --pause-us (50) between tests. A round
+// begins an all-gather and a reduce-scatter (fp32, sum), in each of which a rank sends --mib MiB, runs K
+// kernels, and waits for both. K makes compute --ratio times as long as the first scheme's collectives alone.
+// A turn times a second of rounds of compute alone, then of collectives alone, then of both together; schemes
+// alternate, with --pairs turns each. Times are a round's, of the slowest rank. CPU is what the process takes
+// together beyond compute; hidden is (compute + alone - together) / min(compute, alone). What arrives is
+// checked in every round.
 #include <fmt/core.h>
 #include <mpi.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -46,6 +48,15 @@ struct Options {
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double cpu_now() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 /// A fixed number of multiply-adds over an array that stays in the core's caches.
@@ -73,9 +84,15 @@ class Kernel {
   int passes_ = 0;
 };
 
-/// The columns of a scheme: seconds a round and the hidden share, for each turn.
+/// Of a round, the slowest rank's.
+struct Times {
+  double seconds = 0;
+  double cpu = 0;
+};
+
+/// The columns of a scheme, a number a turn: seconds a round, and the hidden share.
 struct Row {
-  std::vector<double> compute, alone, together, hidden;
+  std::vector<double> compute, alone, together, cpu, hidden;
 };
 
 class Bench {
@@ -89,7 +106,7 @@ class Bench {
     }
     const Scheme first = chosen_[0].make(job_);
     round(chosen_[0], first, 0);  // warms up
-    const double alone = seconds_a_round(3, [&] { round(chosen_[0], first, 0); });
+    const double alone = time(3, [&] { round(chosen_[0], first, 0); }).seconds;
     kernels_ = std::max(1, static_cast<int>(std::lround(1e3 * options.ratio * alone / options.kernel_ms)));
     rounds_ = std::max(2, static_cast<int>(1 / std::max(alone, 1e-3 * options.kernel_ms * kernels_)));
     if (job_.rank > 0) return;
@@ -109,21 +126,22 @@ class Bench {
     for (int t = 0; t < turns; ++t)
       for (std::size_t c = 0; c < chosen_.size(); ++c) turn(chosen_[c], rows[c]);
     if (job_.rank > 0) return;
-    fmt::print("{:18s} {:>10s} {:>9s} {:>9s} {:>18s} {:>7s} {:>16s} {:>7s} {:>9s}\n", "medians, ms a round",
-               "compute", "alone", "together", "(min .. max)", "hidden", "(min .. max)", "MB/s", "together");
+    fmt::print("{:19s} {:>8s} {:>8s} {:>8s} {:>18s} {:>8s} {:>7s} {:>16s} {:>11s} {:>9s}\n",
+               "medians, ms a round", "compute", "alone", "together", "(min .. max)", "CPU", "hidden",
+               "(min .. max)", "MB/s: alone", "together");
     for (std::size_t c = 0; c < chosen_.size(); ++c) print(chosen_[c].name, rows[c]);
   }
 
  private:
   double sent_bytes() const { return 2.0 * 4 * job_.count * (job_.size - 1); }
 
-  static double seconds_a_round(int rounds, const std::function<void()>& round) {
+  static Times time(int rounds, const std::function<void()>& round) {
     MPI_Barrier(MPI_COMM_WORLD);
-    const double start = now();
+    const double start = now(), cpu = cpu_now();
     for (int i = 0; i < rounds; ++i) round();
-    double seconds = (now() - start) / rounds;
-    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return seconds;
+    std::array<double, 2> slowest{(now() - start) / rounds, (cpu_now() - cpu) / rounds};
+    MPI_Allreduce(MPI_IN_PLACE, slowest.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return {slowest[0], slowest[1]};
   }
 
   void round(const Candidate& candidate, const Scheme& scheme, int kernels) {
@@ -138,17 +156,18 @@ class Bench {
   }
 
   void turn(const Candidate& candidate, Row& row) {
-    const double compute = seconds_a_round(rounds_, [&] {
+    const Times compute = time(rounds_, [&] {
       for (int k = 0; k < kernels_; ++k) kernel_.run();
     });
     const Scheme scheme = candidate.make(job_);
     round(candidate, scheme, 0);  // connects
-    const double alone = seconds_a_round(rounds_, [&] { round(candidate, scheme, 0); });
-    const double together = seconds_a_round(rounds_, [&] { round(candidate, scheme, kernels_); });
-    row.compute.push_back(compute);
+    const double alone = time(rounds_, [&] { round(candidate, scheme, 0); }).seconds;
+    const Times together = time(rounds_, [&] { round(candidate, scheme, kernels_); });
+    row.compute.push_back(compute.seconds);
     row.alone.push_back(alone);
-    row.together.push_back(together);
-    row.hidden.push_back((compute + alone - together) / std::min(compute, alone));
+    row.together.push_back(together.seconds);
+    row.cpu.push_back(together.cpu - compute.cpu);
+    row.hidden.push_back((compute.seconds + alone - together.seconds) / std::min(compute.seconds, alone));
   }
 
   static double median(std::vector<double> values) {
@@ -162,10 +181,10 @@ class Bench {
   }
   void print(const char* name, const Row& row) const {
     const double alone = median(row.alone), together = median(row.together);
-    fmt::print("{:19s} {:10.1f} {:9.1f} {:9.1f} {:>18s} {:7.2f} {:>16s} {:7.1f} {:9.1f}\n", name,
+    fmt::print("{:19s} {:8.1f} {:8.1f} {:8.1f} {:>18s} {:8.1f} {:7.2f} {:>16s} {:11.1f} {:9.1f}\n", name,
                1e3 * median(row.compute), 1e3 * alone, 1e3 * together, spread(row.together, 1e3, 1),
-               median(row.hidden), spread(row.hidden, 1, 2), 1e-6 * sent_bytes() / alone,
-               1e-6 * sent_bytes() / together);
+               1e3 * median(row.cpu), median(row.hidden), spread(row.hidden, 1, 2),
+               1e-6 * sent_bytes() / alone, 1e-6 * sent_bytes() / together);
   }
 
   Job job_;
