@@ -12,10 +12,10 @@
 // Options: --mib (8), --kernel-ms (5), --ratio (1), --pairs (5), --pause-us (50) between tests. A round
 // begins an all-gather and a reduce-scatter (fp32, sum), in each of which a rank sends --mib MiB, runs K
 // kernels, and waits for both. K makes compute --ratio times as long as the first scheme's collectives alone.
-// A turn times a second of rounds of compute alone, then of collectives alone, then of both together; schemes
-// alternate, with --pairs turns each. Times are a round's, of the slowest rank. CPU is what the process takes
-// together beyond compute; hidden is (compute + alone - together) / min(compute, alone). What arrives is
-// checked in every round.
+// A turn times rounds of compute alone, then of collectives alone, then of both together: about a second each
+// with the first scheme, 50 rounds at most. Schemes alternate, with --pairs turns each. Times are a round's,
+// of the slowest rank. CPU is what the process takes together beyond compute; hidden is (compute + alone -
+// together) / min(compute, alone). What arrives is checked in every round.
 #include <fmt/core.h>
 #include <mpi.h>
 #include <sched.h>
@@ -108,7 +108,7 @@ class Bench {
     round(chosen_[0], first, 0);  // warms up
     const double alone = time(3, [&] { round(chosen_[0], first, 0); }).seconds;
     kernels_ = std::max(1, static_cast<int>(std::lround(1e3 * options.ratio * alone / options.kernel_ms)));
-    rounds_ = std::max(2, static_cast<int>(1 / std::max(alone, 1e-3 * options.kernel_ms * kernels_)));
+    rounds_ = std::clamp(static_cast<int>(1 / std::max(alone, 1e-3 * options.kernel_ms * kernels_)), 2, 50);
     if (job_.rank > 0) return;
     cpu_set_t cpus;
     sched_getaffinity(0, sizeof cpus, &cpus);
