@@ -54,6 +54,11 @@ std::byte* Memory::storage(std::string_view name) const {
   return block_.data() + it->second.offset;
 }
 
+std::int64_t Memory::window_bytes() const {
+  if (!window_) return 0;
+  return window_->sizes().part + (window_->sizes().common + window_->size() - 1) / window_->size();
+}
+
 std::int64_t Memory::storage_bytes() const {
   std::int64_t bytes = 0;
   for (const auto& [name, stretch] : storages_) bytes += static_cast<std::int64_t>(stretch.bytes);

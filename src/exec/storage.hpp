@@ -33,6 +33,8 @@ class Memory {
   /// What the team has in common; null without a team.
   std::byte* common() const { return window_ ? window_->common() : nullptr; }
   comm::Window* window() const { return window_.get(); }
+  /// Of the window, this rank's part and its share of what is in common; 0 without one.
+  std::int64_t window_bytes() const;
   std::int64_t storage_bytes() const;
 
  private:

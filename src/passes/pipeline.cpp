@@ -36,6 +36,10 @@ void append_sharding(const PipelineOptions& options, std::vector<Pass>& passes) 
     passes.push_back(
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
   passes.push_back({"shard", Bits::exact, [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
+  if (!disabled(options, "share"))
+    passes.push_back({"share", Bits::exact, [](const ir::Graph& g) {
+                        return g.mesh().team() > 1 ? share(g, g.mesh().team()) : g;
+                      }});
 }
 
 void append_order(const PipelineOptions& options, std::vector<Pass>& passes) {
@@ -44,10 +48,6 @@ void append_order(const PipelineOptions& options, std::vector<Pass>& passes) {
         {"bucket", Bits::exact, [b = *options.buckets](const ir::Graph& g) { return bucket(g, b); }});
   if (!disabled(options, "order"))
     passes.push_back({"order", Bits::exact, [o = options.order](const ir::Graph& g) { return order(g, o); }});
-  if (!disabled(options, "share"))
-    passes.push_back({"share", Bits::exact, [](const ir::Graph& g) {
-                        return g.mesh().team() > 1 ? share(g, g.mesh().team()) : g;
-                      }});
 }
 
 }  // namespace

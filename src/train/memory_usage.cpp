@@ -87,7 +87,8 @@ MemoryUsage memory_usage() {
     const std::string_view status(text.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     usage.rss_bytes = 1024 * field(status, "\nVmRSS:");
     usage.peak_rss_bytes = 1024 * field(status, "\nVmHWM:");
-    usage.own_bytes = 1024 * (field(status, "\nRssAnon:") + field(status, "\nRssShmem:"));
+    usage.shared_bytes = 1024 * field(status, "\nRssShmem:");
+    usage.own_bytes = 1024 * field(status, "\nRssAnon:") + usage.shared_bytes;
   }
   if (usage.peak_rss_bytes == 0) {
     rusage r{};
@@ -95,12 +96,6 @@ MemoryUsage memory_usage() {
     usage.peak_rss_bytes = std::int64_t{r.ru_maxrss} * 1024;
   }
   return usage;
-}
-
-std::int64_t shared_bytes_of_others() {
-  const std::string mine = text_of("/proc/self/smaps_rollup");
-  if (mine.find("\nPss_Shmem:") == std::string::npos) return 0;
-  return 1024 * (field(text_of("/proc/self/status"), "\nRssShmem:") - field(mine, "\nPss_Shmem:"));
 }
 
 std::optional<std::int64_t> available_memory(const std::filesystem::path& root) {

@@ -10,6 +10,7 @@ namespace weft::train {
 struct MemoryUsage {
   std::int64_t rss_bytes = 0;       ///< resident now, shared pages included
   std::int64_t peak_rss_bytes = 0;  ///< the most so far
+  std::int64_t shared_bytes = 0;    ///< of rss_bytes, memory shared with other processes, however many
   std::int64_t own_bytes = 0;       ///< of rss_bytes, what is no file's: counted against control groups
 };
 
@@ -19,11 +20,6 @@ void trim_heap();
 /// VmRSS and VmHWM of /proc/self/status, in bytes; a kernel that does not report one leaves it to getrusage
 /// (peak) or 0. Costs some tens of microseconds and allocates nothing.
 MemoryUsage memory_usage();
-
-/// Of the memory that this process shares with others and has touched (it counts in rss_bytes), what the
-/// others answer for: of a page that n processes map, (n - 1) / n. 0 where the system does not say. Takes
-/// milliseconds.
-std::int64_t shared_bytes_of_others();
 
 /// Bytes that this host's processes can still take: MemAvailable of /proc/meminfo or, if it is less, what the
 /// process's control groups (Slurm's, a container's) leave. Nothing when the system does not say. `root`

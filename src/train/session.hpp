@@ -33,6 +33,7 @@ class Session {
   int own_part() const { return shard_ * (ranks() / shards_) + replica_; }
   kernels::Space& space() { return space_; }
   exec::Memory& memory() { return memory_; }
+  const exec::Memory& memory() const { return memory_; }
   exec::Matmuls& matmuls() { return matmuls_; }
   /// The channel that parameters are gathered on; null with one shard.
   comm::Channel* gather() { return gather_.get(); }

@@ -98,6 +98,7 @@ void Trainer::build() {
     });
     return reserved;
   };
+  shared_before_ = memory_usage().shared_bytes;
   if (!reserve()) {
     if (session_.rank() == 0)
       log::warn(
@@ -240,11 +241,11 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   return m;
 }
 
-/// What this rank answers for: of memory that it shares, its part. Asking for that takes too long for every
-/// step, and after a step of the plan all that it touches is mapped.
-std::int64_t Trainer::resident_bytes() {
-  if (session_.mesh().team() > 1 && !others_bytes_) others_bytes_ = shared_bytes_of_others();
-  return memory_usage().rss_bytes - others_bytes_.value_or(0);
+/// Of the team's window this rank answers for its own part, whatever of the others' it has looked at.
+std::int64_t Trainer::resident_bytes() const {
+  const MemoryUsage usage = memory_usage();
+  const std::int64_t window = session_.memory().window_bytes();
+  return window == 0 ? usage.rss_bytes : usage.rss_bytes - usage.shared_bytes + shared_before_ + window;
 }
 
 std::optional<StepMetrics> Trainer::validate() {

@@ -51,7 +51,7 @@ class Trainer {
   void upload_step_block();
   void upload_inputs();
   StepMetrics collect(const exec::Times& times, double step_seconds);
-  std::int64_t resident_bytes();
+  std::int64_t resident_bytes() const;
   void start_trace();
   /// Of the step that the deck names, with what follows it; else nothing.
   void write_trace();
@@ -82,8 +82,8 @@ class Trainer {
   std::int64_t tokens_ = 0;
   std::int64_t saved_step_ = -1;
   std::int64_t persistent_bytes_ = 0;
-  std::optional<std::int64_t> others_bytes_;  ///< shared_bytes_of_others(), once a step has run
-  Summary::About about_;                      ///< what the plan and the compute-only step say of a step
+  std::int64_t shared_before_ = 0;  ///< bytes that MPI shares
+  Summary::About about_;            ///< what the plan and the compute-only step say of a step
   PlannedMemory memory_;
   double flops_per_token_ = 0;
   double start_ = 0;
