@@ -1,5 +1,7 @@
 // The MPI world. The main thread initialises and finalises MPI; in between one thread makes all MPI calls.
 #include <mpi.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -119,6 +121,14 @@ class MpiWorld final : public World {
   detail::Engine engine_;
 };
 
+/// Whether the host has so much shared memory left. Asked first, because Open MPI's allocation hangs on some
+/// ranks when it fails on others.
+bool has_shared_memory(std::int64_t bytes) {
+  struct statvfs fs {};
+  if (statvfs("/dev/shm", &fs) != 0) return true;  // not where this system keeps it
+  return static_cast<double>(fs.f_bavail) * static_cast<double>(fs.f_frsize) > static_cast<double>(bytes);
+}
+
 /// One segment a member: its part; the first one's begins with the signals and the common stretch.
 std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, const WindowSizes& sizes) {
   constexpr int tag = 1;
@@ -127,17 +137,23 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, cons
   const auto signal_bytes = static_cast<std::int64_t>(aligned(detail::Signals::bytes(members)));
   const std::int64_t head = signal_bytes + aligned(sizes.common);
   MPI_Comm comm = make_communicator(team, tag);
+  // The host's other teams ask at the same time.
+  const std::int64_t on_host = (head + members * aligned(sizes.part)) * (node_size() / members);
+  int failed = has_shared_memory(on_host) ? 0 : 1;
+  CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm));
+  if (failed != 0) {
+    MPI_Comm_free(&comm);
+    return nullptr;
+  }
   MPI_Info info = MPI_INFO_NULL;
   CHECK_MPI(MPI_Info_create(&info));
   CHECK_MPI(MPI_Info_set(info, "alloc_shared_noncontig", "true"));  // pages of their own
   MPI_Win win = MPI_WIN_NULL;
   void* base = nullptr;
   const MPI_Aint bytes = aligned(sizes.part) + (me == 0 ? head : 0);
-  int failed = MPI_Win_allocate_shared(bytes, 1, info, comm, &base, &win) == MPI_SUCCESS ? 0 : 1;
+  CHECK_MPI(MPI_Win_allocate_shared(bytes, 1, info, comm, &base, &win));
   MPI_Info_free(&info);
-  CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm));
   MPI_Comm_free(&comm);
-  if (failed != 0) return nullptr;
   CHECK_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, win));
   std::vector<std::byte*> parts;
   for (int m = 0; m < members; ++m) {
@@ -147,6 +163,11 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, cons
     parts.push_back(static_cast<std::byte*>(base) + (m == 0 ? head : 0));
   }
   std::byte* const first = parts[0] - head;
+#ifdef MADV_HUGEPAGE
+  // A wish: what it returns does not matter. A segment begins with a page.
+  madvise(me == 0 ? first : parts[static_cast<std::size_t>(me)], static_cast<std::size_t>(bytes),
+          MADV_HUGEPAGE);
+#endif
   const auto release = [this, win]() mutable {
     if (std::uncaught_exceptions() > 0) return;  // collective: the others may be anywhere
     engine_.run([&win] {

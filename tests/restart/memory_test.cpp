@@ -76,6 +76,26 @@ TEST_F(MemoryContract, ResidentMemoryIsWhatWasPlannedFromTheFirstStepOn) {
   }
 }
 
+/// Containers often have little of it.
+TEST_F(MemoryContract, DoesWithoutSharedMemoryWhereThereIsNone) {
+  const auto small = [](const std::vector<std::string>& command) {
+    std::vector<std::string> all{
+        "unshare", "--mount", "sh", "-c", "mount -t tmpfs -o size=16m tmpfs /dev/shm && exec \"$@\"", "sh"};
+    all.insert(all.end(), command.begin(), command.end());
+    return all;
+  };
+  if (run(small({"true"})).status != 0) GTEST_SKIP() << "not allowed to mount";
+  const Ended shared = run(weft_on(2, large("shared"))), apart = run(small(weft_on(2, large("apart"))));
+  EXPECT_STATUS(shared, 0);
+  EXPECT_STATUS(apart, 0);
+  EXPECT_EQ(shared.err.find("no shared memory"), std::string::npos) << shared.err;
+  EXPECT_NE(apart.err.find("a host gives its ranks no shared memory"), std::string::npos) << apart.err;
+  const auto here = metrics(run_dir("shared")), there = metrics(run_dir("apart"));
+  EXPECT_LT(here.back().at("sent_bytes"), 10000);
+  EXPECT_GT(there.back().at("sent_bytes"), 1000000);
+  EXPECT_EQ(here.back().at("loss"), there.back().at("loss"));
+}
+
 TEST_F(MemoryContract, FinishesInFivePercentMoreAndIsRefusedInFivePercentLess) {
   const ControlGroup group;
   if (!group.why_not().empty()) GTEST_SKIP() << group.why_not();
