@@ -129,6 +129,16 @@ bool has_shared_memory(std::int64_t bytes) {
   return static_cast<double>(fs.f_bavail) * static_cast<double>(fs.f_frsize) > static_cast<double>(bytes);
 }
 
+/// Whether all ranks of the communicator can share memory: hosts are told apart by name, and names may lie.
+bool is_one_node(MPI_Comm comm, int ranks) {
+  MPI_Comm node = MPI_COMM_NULL;
+  CHECK_MPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+  int here = 0;
+  CHECK_MPI(MPI_Comm_size(node, &here));
+  MPI_Comm_free(&node);
+  return here == ranks;
+}
+
 /// One segment a member: its part; the first one's begins with the signals and the common stretch.
 std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, const WindowSizes& sizes) {
   constexpr int tag = 1;
@@ -139,7 +149,7 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, cons
   MPI_Comm comm = make_communicator(team, tag);
   // The host's other teams ask at the same time.
   const std::int64_t on_host = (head + members * aligned(sizes.part)) * (node_size() / members);
-  int failed = has_shared_memory(on_host) ? 0 : 1;
+  int failed = is_one_node(comm, members) && has_shared_memory(on_host) ? 0 : 1;
   CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm));
   if (failed != 0) {
     MPI_Comm_free(&comm);

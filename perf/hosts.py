@@ -9,6 +9,8 @@
       tokens/s on two hosts beside PyTorch's: ddpc, fsdp2c, fsdp2c-keep (not gathering again), simplefsdp; bench_33m.
   perf/hosts.py plans RATE... [--hosts N] [--deck D] [--set K=V]...
       Plan regret: the step of the automatic plan over the best of some twenty others, all measured.
+  perf/hosts.py passes RATE... [--hosts N] [--deck D] [--set K=V]...
+      The step and the memory of a rank with every pass off, then with one after another.
 
 Each rate is profiled first (weft profile on those links). Sides alternate, --pairs (5) rounds; medians and spread are shown.
 Other work on the machine spoils the result.
@@ -57,6 +59,7 @@ class Hosts:
             lines = [r for r in map(json.loads, file) if r["kind"] == "train"][SKIP:]
         report["step"] = statistics.median(r["step_s"] for r in lines)
         report["tokens_per_s"] = statistics.median(r["tokens_per_s"] for r in lines)
+        report["rss"] = max(r["rss_bytes"] for r in lines)
         report["sent"] = max(h["tx_bytes"] for h in report["hosts"]) / self.a.steps
         return report
 
@@ -128,8 +131,32 @@ def plans(h):
               f"regret {statistics.median(chosen) / seconds:.3f}", flush=True)
 
 
+def passes(h):
+    """Every pass off, then on one after another."""
+    off = ["head", "order", "memory"]
+    unbucketed = ["schedule.bucketing=none"]
+    for rate in h.a.names:
+        found = automatic(h.profile(rate))
+        stages = [("all off", unbucketed)]
+        stages += [("+ " + name, unbucketed) for name in ("memory", "head", "order")]
+        stages += [("+ bucket (auto)", found), ("+ regather = auto", [*found, "schedule.regather=auto"]),
+                   ("+ recompute = selective", [*found, "schedule.regather=auto", "schedule.recompute=selective"])]
+        rows = {}
+        for _ in range(h.a.pairs):
+            disabled = set(off)
+            for name, sets in stages:
+                disabled.discard(name.removeprefix("+ "))
+                quoted = ",".join(f'"{p}"' for p in sorted(disabled))
+                report = h.train(rate, [*sets, f"schedule.disable=[{quoted}]"])
+                rows.setdefault(name, []).append((report["step"], report["rss"] / (1 << 20)))
+        print(f"{h.a.hosts} hosts, {rate}: step s, memory of a rank MiB")
+        for name, values in rows.items():
+            seconds, memory = zip(*values)
+            print(f"  {name:26s} {show(seconds)}  {statistics.median(memory):.0f}", flush=True)
+
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("what", choices=("hidden", "peers", "plans"))
+parser.add_argument("what", choices=("hidden", "peers", "plans", "passes"))
 parser.add_argument("names", nargs="+", metavar="RATE|PEER")
 parser.add_argument("--hosts", type=int, default=2)
 parser.add_argument("--deck", default="inputs/bench_33m.toml")
@@ -140,4 +167,4 @@ parser.add_argument("--steps", type=int, default=6, help=f"of a run; the first {
 parser.add_argument("--profile-seconds", type=int, default=25)
 with tempfile.TemporaryDirectory() as scratch:
     arguments = parser.parse_args()
-    {"hidden": hidden, "peers": peers, "plans": plans}[arguments.what](Hosts(arguments, scratch))
+    {"hidden": hidden, "peers": peers, "plans": plans, "passes": passes}[arguments.what](Hosts(arguments, scratch))

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "measure/timing.hpp"
+#include "plan/report.hpp"
 
 namespace weft::measure {
 namespace {
@@ -45,12 +46,8 @@ double time_one(Exchanges& exchanges, comm::World& world, const Kind& kind, doub
   return slowest(world, median(std::move(seconds)));
 }
 
-std::string size_text(double bytes) {
-  return bytes < 1 << 20 ? fmt::format("{:g} KiB", bytes / 1024) : fmt::format("{:g} MiB", bytes / (1 << 20));
-}
-
 std::string reason(double bytes, const Kind& kind, const char* why) {
-  return fmt::format("{} {} above {}: {}", name_of(kind.op), name_of(kind.wire), size_text(bytes), why);
+  return fmt::format("{} {} above {}: {}", name_of(kind.op), name_of(kind.wire), plan::bytes_text(static_cast<std::int64_t>(bytes)), why);
 }
 
 machine::CollectiveCurve sweep(Exchanges& exchanges, comm::World& world, const Kind& kind, double seconds,
