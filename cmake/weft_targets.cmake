@@ -37,10 +37,10 @@ function(weft_library name)
   endif()
 endfunction()
 
-# weft_test(NAME SOURCES ... DEPS ... [LABEL unit] [RANKS 1 2 4] [ARGS ...]): a GoogleTest program tests/<label>/<name>.
+# weft_test(NAME SOURCES ... DEPS ... [LABEL unit] [RANKS 1 2 4] [ARGS ...] [ENVIRONMENT ...]): a GoogleTest program tests/<label>/<name>.
 # Without RANKS it runs alone; with RANKS it is launched by mpirun once for each count. The target tests_<label> builds a label's tests.
 function(weft_test name)
-  cmake_parse_arguments(A "" "LABEL;TIMEOUT" "SOURCES;DEPS;RANKS;ARGS" ${ARGN})
+  cmake_parse_arguments(A "" "LABEL;TIMEOUT" "SOURCES;DEPS;RANKS;ARGS;ENVIRONMENT" ${ARGN})
   if(NOT A_LABEL)
     set(A_LABEL unit)
   endif()
@@ -60,7 +60,7 @@ function(weft_test name)
     foreach(n ${A_RANKS})
       add_test(NAME ${A_LABEL}.${name}.np${n} COMMAND ${WEFT_MPIRUN} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:test_${name}> ${A_ARGS})
       set_tests_properties(${A_LABEL}.${name}.np${n} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT} PROCESSORS ${n}
-                           ENVIRONMENT "${WEFT_TEST_ENVIRONMENT}")
+                           ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};${WEFT_MPI_TEST_ENVIRONMENT};${A_ENVIRONMENT}")
     endforeach()
   else()
     add_test(NAME ${A_LABEL}.${name} COMMAND test_${name} ${A_ARGS})

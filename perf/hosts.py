@@ -11,6 +11,8 @@
       Plan regret: the step of the automatic plan over the best of some twenty others, all measured.
   perf/hosts.py passes RATE... [--hosts N] [--deck D] [--set K=V]...
       The step and the memory of a rank with every pass off, then with one after another.
+  perf/hosts.py modes RATE... [--hosts N] [--ranks-per-host R] [--deck D] [--set K=V]...
+      ddp beside fsdp; with several ranks a host also fsdp without memory that they share.
 
 Each rate is profiled first (weft profile on those links). Sides alternate, --pairs (5) rounds; medians and spread are shown.
 Other work on the machine spoils the result.
@@ -36,15 +38,16 @@ def call(command):
 class Hosts:
     def __init__(self, arguments, folder):
         self.a, self.folder, self.runs = arguments, folder, itertools.count()
+        self.ranks = arguments.hosts * arguments.ranks_per_host
 
     def on(self, rate, options, command):
         report = os.path.join(self.folder, "report.json")
-        out = call(["perf/two_hosts.sh", "--hosts", str(self.a.hosts), "--report", report, *options, rate, "--", *command])
+        out = call(["perf/two_hosts.sh", "--hosts", str(self.a.hosts), "--ranks-per-host", str(self.a.ranks_per_host), "--report", report, *options, rate, "--", *command])
         with open(report) as file:
             return out, json.load(file)
 
     def sets(self, more=()):
-        return [x for s in [*self.a.set, f"data.global_batch={self.a.batch * self.a.hosts}", *more] for x in ("--set", s)]
+        return [x for s in [*self.a.set, f"data.batch={self.a.batch}", f"data.global_batch={self.a.batch * self.ranks}", *more] for x in ("--set", s)]
 
     def profile(self, rate):
         path = os.path.join(self.folder, f"machine-{rate}.toml")
@@ -64,7 +67,7 @@ class Hosts:
         return report
 
     def predicted(self, sets):
-        out = call([WEFT, "plan", self.a.deck, "--world", str(self.a.hosts), *self.sets(sets)])
+        out = call([WEFT, "plan", self.a.deck, "--world", str(self.ranks), "--ranks-per-host", str(self.a.ranks_per_host), *self.sets(sets)])
         return float(re.search(r"lanes overlapped.*\n\s+step\s+([0-9.]+)", out)[1])
 
 
@@ -155,16 +158,34 @@ def passes(h):
             print(f"  {name:26s} {show(seconds)}  {statistics.median(memory):.0f}", flush=True)
 
 
+def modes(h):
+    """Sharded beside replicated parameters, and with memory shared inside a host or not."""
+    sides = {"ddp": ["parallel.mode=ddp"], "fsdp": ["schedule.regather=auto"]}
+    if h.a.ranks_per_host > 1:
+        sides["fsdp, not shared"] = [*sides["fsdp"], "schedule.disable=share"]
+    for rate in h.a.names:
+        found, rows = automatic(h.profile(rate)), {}
+        for _ in range(h.a.pairs):
+            for name, sets in sides.items():
+                report = h.train(rate, [*found, *sets])
+                rows.setdefault(name, []).append((report["step"], report["rss"] / (1 << 20), report["sent"] / (1 << 20)))
+        print(f"{h.a.hosts} hosts of {h.a.ranks_per_host}, {rate}: step s, memory of a rank MiB, sent by a host MiB a step")
+        for name, values in rows.items():
+            seconds, memory, sent = zip(*values)
+            print(f"  {name:18s} {show(seconds)}  {statistics.median(memory):.0f}  {statistics.median(sent):.1f}", flush=True)
+
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("what", choices=("hidden", "peers", "plans", "passes"))
+parser.add_argument("what", choices=("hidden", "peers", "plans", "passes", "modes"))
 parser.add_argument("names", nargs="+", metavar="RATE|PEER")
 parser.add_argument("--hosts", type=int, default=2)
+parser.add_argument("--ranks-per-host", type=int, default=1)
 parser.add_argument("--deck", default="inputs/bench_33m.toml")
-parser.add_argument("--batch", type=int, default=4, help="sequences a host, as the deck's data.batch")
+parser.add_argument("--batch", type=int, default=4, help="sequences a rank (data.batch)")
 parser.add_argument("--set", action="append", default=[], metavar="K=V")
 parser.add_argument("--pairs", type=int, default=5)
 parser.add_argument("--steps", type=int, default=6, help=f"of a run; the first {SKIP} do not count")
 parser.add_argument("--profile-seconds", type=int, default=25)
 with tempfile.TemporaryDirectory() as scratch:
     arguments = parser.parse_args()
-    {"hidden": hidden, "peers": peers, "plans": plans, "passes": passes}[arguments.what](Hosts(arguments, scratch))
+    {"hidden": hidden, "peers": peers, "plans": plans, "passes": passes, "modes": modes}[arguments.what](Hosts(arguments, scratch))

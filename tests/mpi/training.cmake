@@ -3,4 +3,5 @@ weft_test(training
   DEPS weft::train weft::test_mpi
   LABEL mpi
   RANKS 1 2 3 4 6
-  TIMEOUT 900)
+  TIMEOUT 900
+  ENVIRONMENT "${WEFT_TRAINING_TEST_ENVIRONMENT}")
