@@ -68,7 +68,7 @@ struct Channels {
 /// A thread that does its work once for each begin().
 class Worker {
  public:
-  explicit Worker(std::function<void()> work) : thread_([this, work] { loop(work); }) {}
+  explicit Worker(std::function<void()> work) : thread_([this, work = std::move(work)] { loop(work); }) {}
   ~Worker() {
     begun_ = -1;
     begun_.notify_one();

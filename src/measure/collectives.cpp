@@ -47,7 +47,8 @@ double time_one(Exchanges& exchanges, comm::World& world, const Kind& kind, doub
 }
 
 std::string reason(double bytes, const Kind& kind, const char* why) {
-  return fmt::format("{} {} above {}: {}", name_of(kind.op), name_of(kind.wire), plan::bytes_text(static_cast<std::int64_t>(bytes)), why);
+  return fmt::format("{} {} above {}: {}", name_of(kind.op), name_of(kind.wire),
+                     plan::bytes_text(static_cast<std::int64_t>(bytes)), why);
 }
 
 machine::CollectiveCurve sweep(Exchanges& exchanges, comm::World& world, const Kind& kind, double seconds,

@@ -122,16 +122,15 @@ plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::Scrat
   model::Batch batch;
   batch.rows = deck.data.batch * mesh.world();
   batch.seq = deck.data.seq;
-  ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
-  return lowered(passes::run(passes::forward_pipeline(options), std::move(forward)), deck, scratch);
+  const ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
+  return lowered(passes::run(passes::forward_pipeline(options), forward), deck, scratch);
 }
 
 plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
   model::Batch batch;
   batch.seq = deck.data.seq;
-  ir::Graph forward = model::build_logits(spec_of(deck), batch, Mesh({{"data", 1}}));
-  return lowered(passes::run(passes::forward_pipeline(pipeline_options(deck)), std::move(forward)), deck,
-                 scratch);
+  const ir::Graph forward = model::build_logits(spec_of(deck), batch, Mesh({{"data", 1}}));
+  return lowered(passes::run(passes::forward_pipeline(pipeline_options(deck)), forward), deck, scratch);
 }
 
 }  // namespace weft::train

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "ops/cost.hpp"
 #include "plan/report.hpp"
@@ -40,9 +41,9 @@ TEST(Share, CrossesHostsOnceAHost) {
         // In ddp the summed gradients are gathered; zero1 and zero2 gather into storage, which nobody shares.
         const bool to_storage = mode == ShardMode::zero1 || mode == ShardMode::zero2;
         if (name.find("all_gather f32") != std::string::npos && !to_storage) {
-          EXPECT_NEAR(total.wire_bytes, payload * (ranks / team - 1) / ranks, total.count) << name;
+          EXPECT_LE(std::abs(total.wire_bytes - payload * (ranks / team - 1) / ranks), total.count) << name;
         } else if (name.find("reduce_scatter") != std::string::npos) {
-          EXPECT_NEAR(total.wire_bytes, payload * (ranks - team) / ranks, total.count) << name;
+          EXPECT_LE(std::abs(total.wire_bytes - payload * (ranks - team) / ranks), total.count) << name;
         } else {
           EXPECT_EQ(total.wire_bytes, alone.at(name).wire_bytes) << name;
         }
