@@ -48,6 +48,7 @@ void HostChannel::meet(Operation& o, int meeting) {
 bool HostChannel::start_phase(Operation& o) {
   Exchange x;
   x.piece = chunk_bytes_;
+  x.peers = &others_;
   x.from = bytes_of(o.reduce.in);
   x.to = bytes_of(o.reduce.out);
   x.slice = o.bytes;
@@ -83,7 +84,7 @@ bool HostChannel::start_phase(Operation& o) {
   }
   if (o.shared) {
     more = o.phase < 2;
-    if (o.phase == 1) x = Exchange{.piece = chunk_bytes_};
+    if (o.phase == 1) x = Exchange{.piece = chunk_bytes_, .peers = &others_};
     if (more) meet(o, o.phase + 1);
   }
   if (more) o.run.start(x, rank(), size(), o.tag);
@@ -164,6 +165,12 @@ bool HostChannel::barrier_phase(const Operation& o, Exchange& x) {
   return true;
 }
 
+/// Where another rank's vector of a reduce-scatter can be read; null: its pieces come in messages.
+const std::byte* HostChannel::neighbours_vector(const Operation& o, int rank) const {
+  const int member = o.shared ? member_of_[static_cast<std::size_t>(rank)] : -1;
+  return member < 0 ? nullptr : window_->part(member) + (bytes_of(o.reduce.in) - window_->own());
+}
+
 // Combines the rounds of an exchange whose pieces of this rank's block have all arrived, in rank order.
 void HostChannel::combine_rounds(Operation& o) {
   const bool scatter = o.record.op == Op::reduce_scatter;
@@ -179,10 +186,8 @@ void HostChannel::combine_rounds(Operation& o) {
 
     o.sources.clear();
     for (int r = 0; r < size(); ++r) {
-      const int member = o.shared ? member_of_[static_cast<std::size_t>(r)] : -1;
-      const bool here = r == rank() || member >= 0;
-      const std::byte* whole_in = member < 0 ? in : window_->part(member) + (in - window_->own());
-      o.sources.push_back(here ? whole_in + own * wire_bytes : o.run.round_piece(r));
+      const std::byte* const vector = r == rank() ? in : neighbours_vector(o, r);
+      o.sources.push_back(vector != nullptr ? vector + own * wire_bytes : o.run.round_piece(r));
     }
     if (scatter) {
       std::byte* out = bytes_of(o.reduce.out) + first * static_cast<std::int64_t>(size_of(o.reduce.out_type));

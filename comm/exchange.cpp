@@ -32,17 +32,14 @@ std::int64_t ExchangeRun::piece_bytes(std::int64_t block, std::int64_t round) co
 }
 
 std::byte* ExchangeRun::ring_slot(std::int64_t round, int peer) const {
-  const int index = x_.peers != nullptr ? x_.peers->place[static_cast<std::size_t>(peer)]
-                    : peer < rank_      ? peer
-                                        : peer - 1;
-  const int peers = x_.peers != nullptr ? x_.peers->count : size_ - 1;
+  const int index = x_.peers->place[static_cast<std::size_t>(peer)];
   // Only the last round is shorter than a piece, so slots of a short exchange are dense: see ring_bytes().
   const std::int64_t length = piece_bytes(block_bytes(rank_), round);
-  return x_.to + (round % slots_) * peers * x_.piece + index * length;
+  return x_.to + (round % slots_) * x_.peers->count * x_.piece + index * length;
 }
 
 bool ExchangeRun::is_with(int rank, int only) const {
-  if (x_.peers != nullptr && x_.peers->with[static_cast<std::size_t>(rank)] == 0) return false;
+  if (x_.peers->with[static_cast<std::size_t>(rank)] == 0) return false;
   return only < 0 || only == rank;
 }
 

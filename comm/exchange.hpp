@@ -12,7 +12,7 @@
 
 namespace weft::comm::detail {
 
-/// The ranks that an exchange is with, when these are not all others.
+/// The ranks that an exchange is with.
 struct Peers {
   std::vector<char> with;  ///< by rank
   std::vector<int> place;  ///< by rank: among those that it is with
@@ -36,9 +36,9 @@ struct Exchange {
   std::int64_t slice = 0;
   std::int64_t total = 0;
   std::int64_t piece = 0;  ///< bytes of one message
-  int send_peer = -1;      ///< -1: every other rank
+  int send_peer = -1;      ///< only this one of the peers; -1: all
   int recv_peer = -1;
-  const Peers* peers = nullptr;  ///< null: every other rank
+  const Peers* peers = nullptr;
   const std::byte* copy_from =
       nullptr;  ///< a local copy that belongs to the operation: copy_bytes to copy_to
   std::byte* copy_to = nullptr;

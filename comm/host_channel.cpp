@@ -57,6 +57,7 @@ HostChannel::HostChannel(Engine& engine, Setup setup)
       recv_tags_(static_cast<std::size_t>(setup.size)),
       pending_(64) {
   active_.reserve(max_active);
+  others_ = peers([&](int r) { return r != rank(); });
   engine_.attach(this);
 }
 
@@ -194,28 +195,30 @@ void HostChannel::group_end() {
   group_ = 0;
 }
 
+template <class IsPeer>
+Peers HostChannel::peers(IsPeer&& is_peer) const {
+  Peers p;
+  for (int r = 0; r < size(); ++r) {
+    p.with.push_back(is_peer(r) ? 1 : 0);
+    p.place.push_back(p.count);
+    p.count += p.with.back();
+  }
+  return p;
+}
+
 void HostChannel::share(Window& window) {
-  const auto ranks = static_cast<std::size_t>(size()), me = static_cast<std::size_t>(rank());
+  const auto ranks = static_cast<std::size_t>(size());
   WEFT_VALIDATE(host_of_.size() == ranks && size() > 1, "channel {} does not know its hosts", name());
-  std::vector<int> place(ranks);  // of each rank in its team
-  for (std::size_t r = 0; r < ranks; ++r)
-    place[r] =
-        static_cast<int>(std::count(host_of_.begin(), host_of_.begin() + static_cast<long>(r), host_of_[r]));
-  const auto peers = [&](auto&& is_peer) {
-    Peers p{std::vector<char>(ranks), std::vector<int>(ranks), 0};
-    for (std::size_t r = 0; r < ranks; ++r) {
-      p.with[r] = is_peer(r) ? 1 : 0;
-      p.place[r] = p.count;
-      p.count += p.with[r];
-    }
-    return p;
+  const auto host = [&](int r) { return host_of_[static_cast<std::size_t>(r)]; };
+  const auto place = [&](int r) {  // in its team
+    return static_cast<int>(std::count(host_of_.begin(), host_of_.begin() + r, host(r)));
   };
-  abroad_ = peers([&](std::size_t r) { return host_of_[r] != host_of_[me]; });
-  counterparts_ = peers([&](std::size_t r) { return host_of_[r] != host_of_[me] && place[r] == place[me]; });
-  member_of_.assign(ranks, -1);
-  for (std::size_t r = 0; r < ranks; ++r)
-    if (host_of_[r] == host_of_[me]) member_of_[r] = place[r];
-  WEFT_VALIDATE(size() - abroad_.count == window.size() && place[me] == window.member(),
+  const int mine = place(rank());
+  abroad_ = peers([&](int r) { return host(r) != host(rank()); });
+  counterparts_ = peers([&](int r) { return host(r) != host(rank()) && place(r) == mine; });
+  member_of_.clear();
+  for (int r = 0; r < size(); ++r) member_of_.push_back(host(r) == host(rank()) ? place(r) : -1);
+  WEFT_VALIDATE(size() - abroad_.count == window.size() && mine == window.member(),
                 "the window of {} ranks is not that of channel {}'s team", window.size(), name());
   window_ = &window;
 }

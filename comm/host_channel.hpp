@@ -92,6 +92,7 @@ class HostChannel final : public Channel {
   bool start_phase(Operation& operation);
   bool lies_in_window(const Operation& operation) const;
   void meet(Operation& operation, int meeting);
+  const std::byte* neighbours_vector(const Operation& operation, int rank) const;
   bool reduce_phase(const Operation& op, Exchange& x);
   bool all_reduce_phase(Operation& op, Exchange& x);
   bool broadcast_phase(const Operation& op, Exchange& x);
@@ -107,6 +108,10 @@ class HostChannel final : public Channel {
 
   std::vector<int> host_of_;
   Window* window_ = nullptr;
+  template <class IsPeer>
+  Peers peers(IsPeer&& is_peer) const;
+
+  Peers others_;                ///< all ranks but this one
   Peers abroad_;                ///< all ranks of other hosts
   Peers counterparts_;          ///< of other hosts, the rank with this one's place in its team
   std::vector<int> member_of_;  ///< by rank: the place in this rank's team; -1 for other hosts

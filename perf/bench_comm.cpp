@@ -8,35 +8,21 @@
 // sets, is the limit that "of link" is taken from.
 #include <fmt/core.h>
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "comm/world.hpp"
+#include "cpu_time.hpp"
 
 namespace weft {
 namespace {
 
 constexpr double seconds_a_row = 0.7;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 /// One size: the buffers and the two operations on them.
 class Load {
@@ -75,14 +61,14 @@ using Submit = std::function<std::vector<comm::Event>()>;
 
 double slowest_seconds(comm::World& world, int repeats, bool queued, const Submit& submit) {
   world.barrier();
-  const double start = now();
+  const double start = seconds_now();
   std::vector<comm::Event> last;
   for (int i = 0; i < repeats; ++i) {
     last = submit();
     if (!queued) std::for_each(last.begin(), last.end(), [](const comm::Event& e) { comm::sync(e); });
   }
   std::for_each(last.begin(), last.end(), [](const comm::Event& e) { comm::sync(e); });
-  double seconds = now() - start;
+  double seconds = seconds_now() - start;
   world.all_reduce_max(std::span(&seconds, 1));
   return seconds;
 }

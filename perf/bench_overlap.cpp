@@ -19,19 +19,18 @@
 #include <fmt/core.h>
 #include <mpi.h>
 #include <sched.h>
-#include <sys/resource.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "comm/world.hpp"
+#include "cpu_time.hpp"
 #include "overlap_schemes.hpp"
 
 namespace weft::overlap {
@@ -46,19 +45,6 @@ struct Options {
   std::vector<std::string> schemes;
 };
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double cpu_now() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 /// A fixed number of multiply-adds over an array that stays in the core's caches.
 class Kernel {
  public:
@@ -66,9 +52,9 @@ class Kernel {
     constexpr int trial = 100;
     double fastest = 1;  // other work on the machine only adds to a time
     for (int i = 0; i < 20; ++i) {
-      const double start = now();
+      const double start = seconds_now();
       run(trial);
-      fastest = std::min(fastest, (now() - start) / trial);
+      fastest = std::min(fastest, (seconds_now() - start) / trial);
     }
     MPI_Allreduce(MPI_IN_PLACE, &fastest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     passes_ = std::max(1, static_cast<int>(seconds / fastest));
@@ -137,9 +123,9 @@ class Bench {
 
   static Times time(int rounds, const std::function<void()>& round) {
     MPI_Barrier(MPI_COMM_WORLD);
-    const double start = now(), cpu = cpu_now();
+    const double start = seconds_now(), cpu = cpu_seconds();
     for (int i = 0; i < rounds; ++i) round();
-    std::array<double, 2> slowest{(now() - start) / rounds, (cpu_now() - cpu) / rounds};
+    std::array<double, 2> slowest{(seconds_now() - start) / rounds, (cpu_seconds() - cpu) / rounds};
     MPI_Allreduce(MPI_IN_PLACE, slowest.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return {slowest[0], slowest[1]};
   }

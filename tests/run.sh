@@ -26,7 +26,7 @@ done
 
 logs=build/test_logs
 mkdir -p "$logs"
-summary=() failed=0
+summary=() failed=0 failed_logs=()
 
 # stage NAME FUNCTION: runs it; 0 is good, 77 is "skipped" (its last line says why), anything else has failed.
 stage() {
@@ -40,10 +40,21 @@ stage() {
     *) outcome=FAILED failed=1 ;;
   esac
   summary+=("$(printf '%-34s %-8s %5d s  %s' "$name" "$outcome" $((SECONDS - start)) "$note")")
+  [ "$outcome" != FAILED ] || failed_logs+=("$logs/$2.log")
   [ "$outcome" != FAILED ]
 }
 
+# What failed stands once more at the end: of a long log often only that is kept.
+print_failures() {
+  local log
+  for log in "${failed_logs[@]}"; do
+    printf '\n== failed: %s\n' "$log"
+    grep -nE -A 4 'Failure$|FAILED|\*\*\*|[Ee]rror:|warning:|ERROR: .*Sanitizer|WARNING: ThreadSanitizer' "$log" | cut -c1-240 | tail -n 80
+  done
+}
+
 print_summary() {
+  print_failures
   printf '\n== summary\n'
   printf '%s\n' "${summary[@]}" "$(printf '%-34s %-8s %5d s' all "$([ $failed = 0 ] && echo ok || echo FAILED)" "$SECONDS")"
   exit $failed

@@ -145,9 +145,8 @@ constexpr std::array key_list{
     Key{WEFT_KEY(schedule.disable),
         .doc =
             "Passes to switch off, by name: `head`, `recompute`, `bucket`, `order`, `memory` (every buffer "
-            "then "
-            "has a place of its own), `share` (every rank then has its own copy of gathered parameters, and "
-            "ranks of one host exchange messages)."},
+            "then has a place of its own), `share` (every rank then has its own copy of gathered "
+            "parameters, and ranks of one host exchange messages)."},
     Key{WEFT_KEY(schedule.recompute),
         .doc = "What of the forward is computed again in backward instead of "
                "kept: none; full, all but what goes "

@@ -2,37 +2,39 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "base/align.hpp"
 
 namespace weft::exec {
 
-bool Memory::reserve(std::span<const plan::Plan* const> plans, const Share& share) {
+comm::WindowSizes Memory::sizes(Plans plans) {
   comm::WindowSizes sizes;
-  bool shared = false;
   for (const plan::Plan* plan : plans) {
     sizes.part = std::max(sizes.part, plan->arena_bytes);
     sizes.common = std::max(sizes.common, plan->common_bytes);
-    shared = shared || plan->team > 1;
   }
-  if (shared) {
-    window_ = share(sizes);
-    if (!window_) return false;
-    kernels::Space space;
-    kernels::fill_zero(space, window_->own(), static_cast<std::size_t>(sizes.part));
-    // Each member touches a part of what is in common, so that it lies in the memory of all their sockets.
-    const std::int64_t part = aligned(sizes.common / window_->size() + 1);
-    const std::int64_t begin = std::min(part * window_->member(), sizes.common);
-    kernels::fill_zero(space, window_->common() + begin,
-                       static_cast<std::size_t>(std::min(part, sizes.common - begin)));
-  } else {
-    arena_ = kernels::Buffer(static_cast<std::size_t>(sizes.part), "weft::arena");
-  }
-  reserve_storages(plans);
-  return true;
+  return sizes;
 }
 
-void Memory::reserve_storages(std::span<const plan::Plan* const> plans) {
+void Memory::reserve(Plans plans, std::unique_ptr<comm::Window> window) {
+  window_ = std::move(window);
+  const auto [own, common] = sizes(plans);
+  if (window_) {
+    kernels::Space space;
+    kernels::fill_zero(space, window_->own(), static_cast<std::size_t>(own));
+    // Each member touches a part of what is in common, so that it lies in the memory of all their sockets.
+    const std::int64_t part = aligned(plan::share_of(common, window_->size()));
+    const std::int64_t begin = std::min(part * window_->member(), common);
+    kernels::fill_zero(space, window_->common() + begin,
+                       static_cast<std::size_t>(std::min(part, common - begin)));
+  } else {
+    arena_ = kernels::Buffer(static_cast<std::size_t>(own), "weft::arena");
+  }
+  reserve_storages(plans);
+}
+
+void Memory::reserve_storages(Plans plans) {
   std::size_t all = 0;
   for (const plan::Plan* plan : plans)
     for (std::size_t i = 0; i < plan->graph.storages().size(); ++i) {
@@ -56,7 +58,7 @@ std::byte* Memory::storage(std::string_view name) const {
 
 std::int64_t Memory::window_bytes() const {
   if (!window_) return 0;
-  return window_->sizes().part + (window_->sizes().common + window_->size() - 1) / window_->size();
+  return window_->sizes().part + plan::share_of(window_->sizes().common, window_->size());
 }
 
 std::int64_t Memory::storage_bytes() const {

@@ -1,7 +1,6 @@
 // Device memory of a process: the persistent storages, shared by name between plans, and the one arena.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -17,15 +16,15 @@ namespace weft::exec {
 
 class Memory {
  public:
-  /// Makes a window of the team that the plans are made for; null when the host gives none.
-  using Share = std::function<std::unique_ptr<comm::Window>(const comm::WindowSizes&)>;
+  using Plans = std::span<const plan::Plan* const>;
 
-  /// Allocates the plans' storages, zeroed, and an arena that is the largest plan's; of plans that are made
-  /// for a team, the arena is a part of the team's window. All of it is touched here: on the host a run takes
-  /// its memory before its first step, or not at all. Call it once, before the first Executor is made.
-  /// Returns false and allocates nothing when there is no window. Throws std::logic_error when two plans
-  /// disagree on a storage's size.
-  bool reserve(std::span<const plan::Plan* const> plans, const Share& share = {});
+  /// Of the plans' largest arena, and the most that a team of theirs has in common.
+  static comm::WindowSizes sizes(Plans plans);
+  /// Allocates the plans' storages, zeroed, and an arena that is the largest plan's: a part of `window`, or
+  /// memory of its own without one. All of it is touched here: on the host a run takes its memory before its
+  /// first step, or not at all. Call it once, before the first Executor is made. Throws std::logic_error when
+  /// two plans disagree on a storage's size.
+  void reserve(Plans plans, std::unique_ptr<comm::Window> window);
 
   bool has(std::string_view storage) const { return storages_.find(storage) != storages_.end(); }
   std::byte* storage(std::string_view name) const;
@@ -42,7 +41,7 @@ class Memory {
     std::size_t offset, bytes;  ///< in the block
   };
 
-  void reserve_storages(std::span<const plan::Plan* const> plans);
+  void reserve_storages(Plans plans);
 
   kernels::Buffer block_;  ///< of all storages
   std::map<std::string, Stretch, std::less<>> storages_;

@@ -65,19 +65,17 @@ double middle_mean(std::vector<double> values) {
 
 Step::Step(const Deck& deck, train::Session& session) : session_(session) {
   plan::Plan plan;
-  const auto make_plan = [&] {
-    plan = train::training_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()),
-                                train::pipeline_options(deck));
-  };
-  train::agree(session.world(), make_plan);
-  session.check_same_plan(plan);
-  const train::PlannedMemory memory = train::planned_memory(
-      deck, plan, nullptr, train::memory_usage().rss_bytes, session.world().node_size());
-  train::check_memory(deck, memory, exec::scratch_query(session.matmuls()), session.world());
-  if (!session.reserve({&plan})) {
-    make_plan();
-    session.reserve({&plan});
-  }
+  session.reserve([&] {
+    const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
+    train::agree(session.world(), [&] {
+      plan = train::training_plan(deck, session.mesh(), scratch, train::pipeline_options(deck));
+    });
+    session.check_same_plan(plan);
+    const train::PlannedMemory memory = train::planned_memory(
+        deck, plan, nullptr, train::memory_usage().rss_bytes, session.world().node_size());
+    train::check_memory(deck, memory, scratch, session.world());
+    return std::vector<const plan::Plan*>{&plan};
+  });
   executor_ = session.bind(std::move(plan));
   train::upload_rope_table(session, deck);
   upload_inputs(deck);

@@ -42,6 +42,11 @@ struct Instruction {
   Location scratch;            ///< bytes == 0: none
 };
 
+/// Of bytes that `ranks` have in common, what one of them answers for.
+constexpr std::int64_t share_of(std::int64_t bytes, int ranks) {
+  return (bytes + ranks - 1) / ranks;
+}
+
 /// A stretch of the arena, or of the common stretch, and what it is held for: the memory table's rows.
 struct Buffer {
   Space space = Space::arena;
@@ -54,7 +59,7 @@ struct Buffer {
                last = 0;  ///< instruction places (indices into graph.nodes()) during which it is held
 
   /// Of its bytes, what one rank answers for.
-  std::int64_t on_a_rank() const { return (bytes + shared_by - 1) / shared_by; }
+  std::int64_t on_a_rank() const { return share_of(bytes, shared_by); }
 };
 
 struct Plan {
@@ -70,7 +75,7 @@ struct Plan {
   std::uint64_t hash = 0;          ///< equal on all ranks, or the run stops
 
   /// The planned peak of what is not storage: a rank's arena and its part of what is in common.
-  std::int64_t peak_bytes() const { return arena_bytes + (common_bytes + team - 1) / team; }
+  std::int64_t peak_bytes() const { return arena_bytes + share_of(common_bytes, team); }
 };
 
 /// Bytes of scratch that the kernel or collective bound to a node needs on a rank.

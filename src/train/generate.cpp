@@ -31,7 +31,7 @@ class Generator {
   Generator(comm::World& world, const ckpt::Manifest& manifest, Deck deck)
       : deck_(std::move(deck)), session_(deck_, world), buffers_(1, deck_.data.seq) {
     plan::Plan plan = logits_plan(deck_, exec::scratch_query(session_.matmuls()));
-    session_.reserve({&plan});
+    session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
     executor_ = session_.bind(std::move(plan));
     ModelState state(session_, executor_->plan());
     state.restore([&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });

@@ -29,7 +29,7 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
   m.state = plan::persistent_bytes(train);
   const std::int64_t common = std::max(train.common_bytes, evaluate == nullptr ? 0 : evaluate->common_bytes);
   m.arena = std::max(train.arena_bytes, evaluate == nullptr ? 0 : evaluate->arena_bytes) +
-            (common + train.team - 1) / train.team;
+            plan::share_of(common, train.team);
   if (!kernels::device_is_host()) return m;
   m.baseline = resident + rounding + in_every_run;
   if (train.team == 1) m.baseline += rounding + (ranks > 1 ? ranks * a_rank_of_the_host : 0);

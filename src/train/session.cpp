@@ -1,9 +1,12 @@
 #include "train/session.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
+#include "train/agree.hpp"
 #include "train/programs.hpp"
 
 namespace weft::train {
@@ -38,21 +41,31 @@ void Session::find_team(const Deck& deck) {
   if (wanted && sizes[0] == -sizes[1]) mesh_.set_team(static_cast<int>(team_.size()));
 }
 
-bool Session::reserve(std::initializer_list<const plan::Plan*> plans) {
-  const auto share = [this](const comm::WindowSizes& sizes) {
-    auto window = world_.share(team_, sizes);
-    std::array<double, 1> missing{window ? 0.0 : 1.0};
-    world_.all_reduce_max(missing);
-    if (missing[0] > 0) window.reset();
-    return window;
-  };
-  if (!memory_.reserve({plans.begin(), plans.size()}, share)) {
-    mesh_.set_team(1);
-    return false;
+std::unique_ptr<comm::Window> Session::open_window(exec::Memory::Plans plans) {
+  auto window = world_.share(team_, exec::Memory::sizes(plans));
+  std::array<double, 1> missing{window ? 0.0 : 1.0};
+  world_.all_reduce_max(missing);
+  if (missing[0] > 0) window.reset();
+  return window;
+}
+
+void Session::reserve(const MakePlans& make_plans) {
+  const auto has_team = [](const plan::Plan* plan) { return plan->team > 1; };
+  std::vector<const plan::Plan*> plans = make_plans();
+  std::unique_ptr<comm::Window> window;
+  if (std::any_of(plans.begin(), plans.end(), has_team)) {
+    window = open_window(plans);
+    if (!window) {
+      if (rank() == 0)
+        log::warn(
+            "a host gives its ranks no shared memory (see df /dev/shm): each gathers parameters of its own");
+      mesh_.set_team(1);
+      plans = make_plans();
+    }
   }
+  agree(world_, [&] { memory_.reserve(plans, std::move(window)); });
   if (memory_.window() != nullptr)
     for (comm::Channel* channel : {gather_.get(), reduce_.get()}) channel->share(*memory_.window());
-  return true;
 }
 
 void Session::check_same_plan(const plan::Plan& plan) {

@@ -1,7 +1,7 @@
 // What a run computes on: ranks, channels, device memory, and the plans bound to them.
 #pragma once
 
-#include <initializer_list>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,14 +42,17 @@ class Session {
 
   /// Collective: throws Error(failure) unless all ranks made the same plan.
   void check_same_plan(const plan::Plan& plan);
-  /// Collective: allocates what the plans need. Call it once. Returns false, and makes a team of each rank,
-  /// when a host gives no shared memory: then plan again.
-  bool reserve(std::initializer_list<const plan::Plan*> plans);
+  using MakePlans = std::function<std::vector<const plan::Plan*>()>;
+  /// Collective: makes the plans and allocates what they need. Call it once. When a host gives no shared
+  /// memory, mesh() loses its teams, and the plans are made again for it.
+  void reserve(const MakePlans& make_plans);
   /// Binds a plan whose memory is reserved.
   std::unique_ptr<exec::Executor> bind(plan::Plan plan);
 
  private:
   void find_team(const Deck& deck);
+  /// Null on all ranks when one of them cannot have it.
+  std::unique_ptr<comm::Window> open_window(exec::Memory::Plans plans);
 
   comm::World& world_;
   Mesh mesh_;

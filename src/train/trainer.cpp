@@ -89,23 +89,14 @@ void Trainer::open_data() {
 
 void Trainer::build() {
   const machine::CostModel costs(machine_profile(deck_, session_.world()));
-  RunPlans plans = make_run_plans(deck_, session_, costs, valid_.has_value());
-  const auto reserve = [&] {
-    bool reserved = false;
-    agree(session_.world(), [&] {
-      reserved = plans.evaluate ? session_.reserve({&plans.train, &*plans.evaluate})
-                                : session_.reserve({&plans.train});
-    });
-    return reserved;
-  };
   shared_before_ = memory_usage().shared_bytes;
-  if (!reserve()) {
-    if (session_.rank() == 0)
-      log::warn(
-          "a host gives its ranks no shared memory (see df /dev/shm): each gathers parameters of its own");
+  RunPlans plans;
+  session_.reserve([&] {
     plans = make_run_plans(deck_, session_, costs, valid_.has_value());
-    reserve();
-  }
+    std::vector<const plan::Plan*> all{&plans.train};
+    if (plans.evaluate) all.push_back(&*plans.evaluate);
+    return all;
+  });
   memory_ = plans.memory;
   schedule_ = std::move(plans.schedule);
   about_ = {session_.ranks(), 0, plans.step,

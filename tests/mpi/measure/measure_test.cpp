@@ -66,7 +66,7 @@ TEST(MeasureCollectives, WithoutTimeSmallSizesAreThereAndTheRestIsNoted) {
     EXPECT_NEAR(c.points.back().bytes, 1 << 20, 16);
   }
   ASSERT_EQ(sweep.skipped.size(), 3U);
-  EXPECT_EQ(sweep.skipped[0], "all_gather f32 above 1 MiB: not enough time (--seconds)");
+  EXPECT_EQ(sweep.skipped[0], "all_gather f32 above 1.00 MiB: not enough time (--seconds)");
 }
 
 TEST(MeasureMachine, AllRanksAgree) {

@@ -21,7 +21,7 @@ OneRank::OneRank(const Deck& deck, Program program)
   plan::Plan plan = program == Program::logits ? train::logits_plan(deck_, scratch)
                                                : train::training_plan(deck_, session_.mesh(), scratch,
                                                                       train::pipeline_options(deck_));
-  session_.reserve({&plan});
+  session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
   executor_ = session_.bind(std::move(plan));
   state_ = std::make_unique<train::ModelState>(session_, executor_->plan());
   train::upload_rope_table(session_, deck_);

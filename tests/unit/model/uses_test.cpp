@@ -86,7 +86,7 @@ TEST(Uses, GradientsOfValuesReadSeveralTimesAreTheirSums) {
   ir::Graph graph = passes::shard(passes::autodiff(forward()), {});
   plan::Plan plan = plan::lower(std::move(graph), exec::scratch_query(session.matmuls()));
   plan::verify(plan);
-  session.reserve({&plan});
+  session.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
   const auto upload = [&](const std::string& storage, const void* data, std::size_t bytes) {
     kernels::copy_to_device(session.space(), session.memory().storage(storage), data, bytes);
   };
