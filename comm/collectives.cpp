@@ -31,7 +31,7 @@ std::int64_t slice_elements(std::int64_t count, int size) {
 bool HostChannel::lies_in_window(const Operation& o) const {
   if (window_ == nullptr) return false;
   if (o.record.op == Op::all_gather) return window_->in_common(o.reduce.out);
-  return o.record.op == Op::reduce_scatter && window_->in_own(o.reduce.in);
+  return o.record.op == Op::reduce_scatter && window_->in_shown(o.reduce.in);
 }
 
 /// Tells the team that this rank is there; what the phase exchanges waits until all are.

@@ -4,8 +4,11 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 
 #include "base/align.hpp"
@@ -139,6 +142,28 @@ bool is_one_node(MPI_Comm comm, int ranks) {
   return here == ranks;
 }
 
+void wish_for_huge_pages([[maybe_unused]] std::byte* page, [[maybe_unused]] std::int64_t bytes) {
+#ifdef MADV_HUGEPAGE
+  madvise(page, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // what it returns does not matter
+#endif
+}
+
+/// Puts memory of this process alone over the huge pages of a window that lie between the two, which nobody
+/// has touched: Linux seldom gives huge pages to shared memory (shmem_enabled, mounts of /dev/shm), and
+/// without them kernels are 3 to 4 % slower. The pages below take no memory; the window's release unmaps
+/// both.
+void make_private(std::byte* begin, const std::byte* end) {
+  constexpr std::int64_t huge_page = 2 << 20;
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin));
+  begin += (huge_page - address % huge_page) % huge_page;
+  const std::int64_t bytes = (end - begin) / huge_page * huge_page;
+  if (bytes <= 0) return;
+  void* const there = mmap(begin, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  WEFT_VALIDATE(there != MAP_FAILED, "cannot map {} bytes: {}", bytes, std::strerror(errno));
+  wish_for_huge_pages(begin, bytes);
+}
+
 /// One segment a member: its part; the first one's begins with the signals and the common stretch.
 std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, const WindowSizes& sizes) {
   constexpr int tag = 1;
@@ -173,11 +198,9 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, cons
     parts.push_back(static_cast<std::byte*>(base) + (m == 0 ? head : 0));
   }
   std::byte* const first = parts[0] - head;
-#ifdef MADV_HUGEPAGE
-  // A wish: what it returns does not matter. A segment begins with a page.
-  madvise(me == 0 ? first : parts[static_cast<std::size_t>(me)], static_cast<std::size_t>(bytes),
-          MADV_HUGEPAGE);
-#endif
+  std::byte* const own = parts[static_cast<std::size_t>(me)];
+  wish_for_huge_pages(me == 0 ? first : own, bytes);
+  make_private(own + sizes.shown, own + sizes.part);
   const auto release = [this, win]() mutable {
     if (std::uncaught_exceptions() > 0) return;  // collective: the others may be anywhere
     engine_.run([&win] {

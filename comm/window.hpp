@@ -1,5 +1,5 @@
-// Memory that the ranks of one host see: a team's window. Each member has a part that the others may read,
-// and all have one stretch in common.
+// Memory that the ranks of one host see: a team's window. Each member has a part whose beginning the others
+// may read, and all have one stretch in common.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@ namespace weft::comm {
 
 struct WindowSizes {
   std::int64_t part = 0;    ///< bytes of each member
+  std::int64_t shown = 0;   ///< of these the first, which the others may read; the rest may be private memory
   std::int64_t common = 0;  ///< bytes that exist once
 };
 
@@ -89,7 +90,7 @@ class Window {
   std::byte* own() const { return part(member_); }
   std::byte* common() const { return common_; }
 
-  bool in_own(const void* p) const { return in(p, own(), sizes_.part); }
+  bool in_shown(const void* p) const { return in(p, own(), sizes_.shown); }
   bool in_common(const void* p) const { return in(p, common_, sizes_.common); }
   detail::Signals& signals() { return signals_; }
 

@@ -8,10 +8,11 @@
 
 namespace weft::exec {
 
-comm::WindowSizes Memory::sizes(Plans plans) {
+comm::WindowSizes Memory::window_sizes(Plans plans) {
   comm::WindowSizes sizes;
   for (const plan::Plan* plan : plans) {
     sizes.part = std::max(sizes.part, plan->arena_bytes);
+    sizes.shown = std::max(sizes.shown, plan->shown_bytes);
     sizes.common = std::max(sizes.common, plan->common_bytes);
   }
   return sizes;
@@ -19,19 +20,23 @@ comm::WindowSizes Memory::sizes(Plans plans) {
 
 void Memory::reserve(Plans plans, std::unique_ptr<comm::Window> window) {
   window_ = std::move(window);
-  const auto [own, common] = sizes(plans);
   if (window_) {
-    kernels::Space space;
-    kernels::fill_zero(space, window_->own(), static_cast<std::size_t>(own));
-    // Each member touches a part of what is in common, so that it lies in the memory of all their sockets.
-    const std::int64_t part = aligned(plan::share_of(common, window_->size()));
-    const std::int64_t begin = std::min(part * window_->member(), common);
-    kernels::fill_zero(space, window_->common() + begin,
-                       static_cast<std::size_t>(std::min(part, common - begin)));
+    touch_window();
   } else {
-    arena_ = kernels::Buffer(static_cast<std::size_t>(own), "weft::arena");
+    arena_ = kernels::Buffer(static_cast<std::size_t>(window_sizes(plans).part), "weft::arena");
   }
   reserve_storages(plans);
+}
+
+void Memory::touch_window() {
+  const std::int64_t common = window_->sizes().common;
+  kernels::Space space;
+  kernels::fill_zero(space, window_->own(), static_cast<std::size_t>(window_->sizes().part));
+  // Each member touches a part of what is in common, so that it lies in the memory of all their sockets.
+  const std::int64_t part = aligned(plan::share_of(common, window_->size()));
+  const std::int64_t begin = std::min(part * window_->member(), common);
+  kernels::fill_zero(space, window_->common() + begin,
+                     static_cast<std::size_t>(std::min(part, common - begin)));
 }
 
 void Memory::reserve_storages(Plans plans) {
@@ -58,7 +63,7 @@ std::byte* Memory::storage(std::string_view name) const {
 
 std::int64_t Memory::window_bytes() const {
   if (!window_) return 0;
-  return window_->sizes().part + plan::share_of(window_->sizes().common, window_->size());
+  return window_->sizes().shown + plan::share_of(window_->sizes().common, window_->size());
 }
 
 std::int64_t Memory::storage_bytes() const {

@@ -18,12 +18,12 @@ class Memory {
  public:
   using Plans = std::span<const plan::Plan* const>;
 
-  /// Of the plans' largest arena, and the most that a team of theirs has in common.
-  static comm::WindowSizes sizes(Plans plans);
-  /// Allocates the plans' storages, zeroed, and an arena that is the largest plan's: a part of `window`, or
-  /// memory of its own without one. All of it is touched here: on the host a run takes its memory before its
-  /// first step, or not at all. Call it once, before the first Executor is made. Throws std::logic_error when
-  /// two plans disagree on a storage's size.
+  /// Of the window that the largest plan's team needs.
+  static comm::WindowSizes window_sizes(Plans plans);
+  /// Allocates the plans' storages, zeroed, and an arena that is the largest plan's: a part of `window`,
+  /// which is of window_sizes(), or memory of its own without one. All of it is touched here: on the host a
+  /// run takes its memory before its first step, or not at all. Call it once, before the first Executor is
+  /// made. Throws std::logic_error when two plans disagree on a storage's size.
   void reserve(Plans plans, std::unique_ptr<comm::Window> window);
 
   bool has(std::string_view storage) const { return storages_.find(storage) != storages_.end(); }
@@ -32,7 +32,8 @@ class Memory {
   /// What the team has in common; null without a team.
   std::byte* common() const { return window_ ? window_->common() : nullptr; }
   comm::Window* window() const { return window_.get(); }
-  /// Of the window, this rank's part and its share of what is in common; 0 without one.
+  /// Memory shared with the team that this rank answers for: what it shows, and its share of what is in
+  /// common. 0 without a team.
   std::int64_t window_bytes() const;
   std::int64_t storage_bytes() const;
 
@@ -41,6 +42,7 @@ class Memory {
     std::size_t offset, bytes;  ///< in the block
   };
 
+  void touch_window();
   void reserve_storages(Plans plans);
 
   kernels::Buffer block_;  ///< of all storages

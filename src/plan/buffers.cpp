@@ -41,7 +41,8 @@ class Assigner {
         scratch_(scratch),
         part_of_(graph.values().size()),
         last_use_(graph.values().size(), -1),
-        uses_(graph.values().size(), 0) {
+        uses_(graph.values().size(), 0),
+        shown_(graph.values().size(), 0) {
     table_.buffer_of.assign(graph.values().size(), -1);
     table_.offset_in.assign(graph.values().size(), 0);
     table_.rank_stride.assign(graph.values().size(), 0);
@@ -50,6 +51,7 @@ class Assigner {
 
   BufferTable run() {
     collect_uses();
+    find_shown();
     for (place_ = 0; place_ < static_cast<std::int64_t>(graph_.nodes().size()); ++place_) {
       const Node& node = graph_.nodes()[static_cast<std::size_t>(place_)];
       if (node.op == Op::view || node.op == Op::rank_slice) {
@@ -80,6 +82,18 @@ class Assigner {
         touch(holder(input), release_place(i));
         ++uses_[input.index()];
       }
+  }
+  /// What a reduce-scatter of a team reads on the neighbours: gradients, and what they are added up in.
+  void find_shown() {
+    for (const Node& node : graph_.nodes())
+      if (node.op == Op::reduce_scatter && ops::team_of(node) > 1)
+        for (std::size_t i = 0; i < node.outputs.size(); ++i) shown_[holder(node.inputs[i]).index()] = 1;
+    for (auto node = graph_.nodes().rbegin(); node != graph_.nodes().rend(); ++node)
+      if (must_be_in_place(*node) && shown_[holder(node->outputs[0]).index()] != 0)
+        shown_[holder(node->inputs[operand_in_place(*node)]).index()] = 1;
+  }
+  static std::size_t operand_in_place(const Node& node) {
+    return static_cast<std::size_t>(in_place_choices(node.op).front().second);
   }
   void touch(ValueId id, std::int64_t place) {
     last_use_[id.index()] = std::max(last_use_[id.index()], place);
@@ -150,6 +164,7 @@ class Assigner {
       const std::size_t o = operand.index();
       const int buffer = table_.buffer_of[o];
       if (to != output || buffer < 0 || sharers(holder(operand)) > 1 ||
+          (is_shown(id) && !table_.buffers[static_cast<std::size_t>(buffer)].shown) ||
           graph_.local_bytes(operand) != graph_.local_bytes(id))
         continue;
       if (holder(operand) != operand ||
@@ -182,11 +197,13 @@ class Assigner {
     buffer.bytes = aligned(graph_.local_bytes(id));
     buffer.shared_by = sharers(id);
     if (buffer.shared_by > 1) buffer.space = Space::common;
+    buffer.shown = is_shown(id);
     buffer.first = place_;
     table_.buffers.push_back(buffer);
     return static_cast<int>(table_.buffers.size()) - 1;
   }
 
+  bool is_shown(ValueId id) const { return shown_[holder(id).index()] != 0; }
   /// Ranks that a value exists once for: a gathered unit is the same on all ranks of a team, and none writes
   /// it.
   int sharers(ValueId id) const {
@@ -209,6 +226,7 @@ class Assigner {
   std::vector<ValueId> part_of_;        ///< by value: the join that it is a part of
   std::vector<std::int64_t> last_use_;  ///< by holder
   std::vector<int> uses_;               ///< by value: how often nodes read it, under its own name
+  std::vector<char> shown_;             ///< by holder
   std::int64_t place_ = 0;
   BufferTable table_;
 };

@@ -90,9 +90,8 @@ class Lowering {
   }
 
   Plan& plan_;
-  AddressSpace arena_;
-  AddressSpace
-      common_;  // between ranks, the team's meetings around each gather order what this rank's waits do
+  // Between ranks, the team's meetings around each collective order what this rank's waits do.
+  AddressSpace arena_, common_;
   std::vector<AddressSpace> storages_;
   WaitReducer reducer_;
   std::array<std::uint64_t, lane_count> count_{};
@@ -106,7 +105,7 @@ std::uint64_t hash_of(const Plan& plan) {
                                    l.offset, l.bytes, l.rank_stride};
     hash = hash_bytes(fields, sizeof fields, hash);
   }
-  const std::int64_t sizes[] = {plan.arena_bytes, plan.common_bytes};
+  const std::int64_t sizes[] = {plan.arena_bytes, plan.shown_bytes, plan.common_bytes};
   return hash_bytes(sizes, sizeof sizes, hash);
 }
 
@@ -141,6 +140,8 @@ Plan lower(ir::Graph graph, const ScratchQuery& scratch, MemoryReuse reuse) {
   for (const Node& node : plan.graph.nodes())
     if (ir::is_collective(node.op)) plan.team = std::max(plan.team, ops::team_of(node));
   plan.arena_bytes = assign_offsets_in(Space::arena, table.buffers, reuse);
+  for (const Buffer& b : table.buffers)
+    if (b.shown) plan.shown_bytes = std::max(plan.shown_bytes, b.offset + b.bytes);
   plan.common_bytes = assign_offsets_in(Space::common, table.buffers, reuse);
   plan.live_bytes = live_peak(table.buffers);
   plan.buffers = table.buffers;

@@ -22,9 +22,22 @@ class Search {
         goal_(buffers.size() <= small ? live_ : above_live(1.005)) {}
 
   std::int64_t run() {
+    place_shown();
+    if (!shown_.empty()) {
+      goal_ = above_live(1.015);
+      lay_out();
+      shown_.clear();  // more of the arena is shown, where that takes less memory
+    }
+    lay_out();
+    return best_;
+  }
+
+ private:
+  void lay_out() {
     using Gap = detail::SweepRule::Gap;
     for (const Gap gap : {Gap::tightest, Gap::outermost}) sweep({gap, 0, unlimited});
     sweep_apart(1.005, {60, 10, 250});
+    if (!shown_.empty()) greedy([](const Buffer& b) { return held(b); });
     greedy([](const Buffer& b) { return static_cast<double>(b.bytes); });
     greedy([](const Buffer& b) { return static_cast<double>(b.bytes) * held(b); });
     greedy([](const Buffer& b) { return static_cast<double>(b.bytes) * std::sqrt(held(b)); });
@@ -32,10 +45,8 @@ class Search {
     sweep_apart(1.0, {60, 10, 30, 120, 250});
     sweep_apart(1.01, {60, 10, 30, 120, 250});
     if (buffers_.size() <= small) perturb();
-    return best_;
   }
 
- private:
   static double held(const Buffer& b) { return static_cast<double>(b.last - b.first + 1); }
   std::int64_t above_live(double ratio) const {
     return static_cast<std::int64_t>(ratio * static_cast<double>(live_)) / 256 * 256;
@@ -50,7 +61,24 @@ class Search {
       for (const Gap gap : {Gap::outermost, Gap::tightest}) sweep({gap, places, above_live(room)});
   }
   void sweep(const detail::SweepRule& rule) {
-    if (best_ > goal_) keep(detail::sweep(tried_, rule));
+    if (shown_.empty() && best_ > goal_) keep(detail::sweep(tried_, rule));
+  }
+
+  /// What the team reads takes as little of the arena as it can, by itself; the rest is then laid around it,
+  /// what is held longest first: it is touched least, and shared memory has small pages.
+  void place_shown() {
+    std::vector<Buffer> alone;
+    for (std::size_t i = 0; i < buffers_.size(); ++i)
+      if (buffers_[i].shown) {
+        shown_.push_back(i);
+        alone.push_back(buffers_[i]);
+        alone.back().shown = false;
+      }
+    if (shown_.empty()) return;
+    Search(alone).run();
+    std::vector<std::int64_t> offset(buffers_.size());
+    for (std::size_t i = 0; i < shown_.size(); ++i) offset[shown_[i]] = alone[i].offset;
+    std::stable_sort(shown_.begin(), shown_.end(), [&](auto a, auto b) { return offset[a] < offset[b]; });
   }
 
   /// The buffers by falling key (greedy by size: Pisarchyk & Lee, 2020); in small plans a few times more,
@@ -64,6 +92,11 @@ class Search {
     std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return keys[a] > keys[b]; });
     if (buffers_.size() > small) attempts = 1;
     for (int i = 0; i < attempts && best_ > goal_; ++i) {
+      if (!shown_.empty()) {
+        // Placed by rising offset, as low as they can be, they stand no higher than they did alone.
+        std::stable_partition(order.begin(), order.end(), [&](auto b) { return tried_[b].shown; });
+        std::copy(shown_.begin(), shown_.end(), order.begin());
+      }
       const std::int64_t size = detail::greedy(tried_, order);
       keep(size);
       std::stable_partition(order.begin(), order.end(),
@@ -74,7 +107,7 @@ class Search {
   /// The largest first, but for some luck. The numbers are the same everywhere: mt19937's are in the
   /// standard.
   void perturb() {
-    goal_ = above_live(1.005);
+    goal_ = std::max(goal_, above_live(1.005));
     std::mt19937 random(1);
     const auto key = [&](const Buffer& b) {
       const double luck = 0.5 + static_cast<double>(random()) / 4294967296.0;
@@ -95,6 +128,7 @@ class Search {
 
   std::vector<Buffer>& buffers_;
   std::vector<Buffer> tried_;
+  std::vector<std::size_t> shown_;  ///< by rising offset
   std::int64_t live_;
   std::int64_t goal_;
   std::int64_t best_ = std::numeric_limits<std::int64_t>::max();
@@ -112,10 +146,12 @@ std::size_t places_of(const std::vector<Buffer>& buffers) {
 std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse) {
   if (reuse == MemoryReuse::off) {
     std::int64_t size = 0;
-    for (Buffer& buffer : buffers) {
-      buffer.offset = size;
-      size += buffer.bytes;
-    }
+    for (const bool shown : {true, false})
+      for (Buffer& buffer : buffers) {
+        if (buffer.shown != shown) continue;
+        buffer.offset = size;
+        size += buffer.bytes;
+      }
     return size;
   }
   return Search(buffers).run();

@@ -7,9 +7,10 @@
 
 namespace weft::plan {
 
-/// Sets each buffer's offset so that buffers held at the same time do not overlap; returns the arena's size.
-/// Tries sweeps in program order, then the largest buffers first; stops at half a percent above live_peak(),
-/// and keeps the smallest arena. A pure function: the same on all ranks and machines.
+/// Sets each buffer's offset so that buffers held at the same time do not overlap, and those that the team
+/// reads (Buffer::shown) stand at the beginning; returns the arena's size. Tries sweeps in program order,
+/// then the largest buffers first; stops at half a percent above live_peak(), and keeps the smallest arena. A
+/// pure function: the same on all ranks and machines.
 std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse);
 
 /// Bytes held at each of `places` instruction places.

@@ -53,7 +53,8 @@ struct Buffer {
   ir::ValueId value;      ///< the value that the stretch is named after; invalid for scratch
   ir::NodeId scratch_of;  ///< set for scratch
   std::int64_t bytes = 0;
-  int shared_by = 1;  ///< ranks: the team's, of what is in common
+  int shared_by = 1;   ///< ranks: the team's, of what is in common
+  bool shown = false;  ///< the others of the team read it: it stands at the arena's beginning
   std::int64_t offset = 0;
   std::int64_t first = 0,
                last = 0;  ///< instruction places (indices into graph.nodes()) during which it is held
@@ -70,6 +71,7 @@ struct Plan {
   std::vector<bool> storage_used;  ///< by storage: whether a node reads or writes it
   int team = 1;                    ///< ranks of a host that share memory
   std::int64_t arena_bytes = 0;    ///< of each rank
+  std::int64_t shown_bytes = 0;    ///< of these the first: the others of the team read there
   std::int64_t common_bytes = 0;   ///< of each team: parameters that all its ranks gather
   std::int64_t live_bytes = 0;     ///< the largest sum of live buffers of a rank: no layout can be smaller
   std::uint64_t hash = 0;          ///< equal on all ranks, or the run stops

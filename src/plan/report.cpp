@@ -93,9 +93,11 @@ void print_memory(const Plan& plan, const ReportOptions& options, std::string& t
   text += fmt::format("  {:<36} {:>14} {:>12}{}\n", "arena", plan.arena_bytes, bytes_text(plan.arena_bytes),
                       plan.team == 1 ? live : "");
   if (plan.team > 1) {
-    const std::int64_t part = plan.peak_bytes() - plan.arena_bytes;
+    const std::int64_t common = share_of(plan.common_bytes, plan.team);
+    text += fmt::format("  {:<36} {:>14} {:>12}\n", "  of it read by the team", plan.shown_bytes,
+                        bytes_text(plan.shown_bytes));
     text += fmt::format("  {:<36} {:>14} {:>12}{}\n", fmt::format("1/{} of gathered parameters", plan.team),
-                        part, bytes_text(part), live);
+                        common, bytes_text(common), live);
   }
   const std::int64_t all = persistent_bytes(plan) + plan.peak_bytes();
   text += fmt::format("  {:<36} {:>14} {:>12}\n", "planned", all, bytes_text(all));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/cost.hpp"
 #include "plan/hazards.hpp"
 #include "plan/plan.hpp"
 
@@ -149,9 +150,26 @@ void check_buffers(const Plan& plan, const Order& order) {
     }
 }
 
+/// What a team's collectives share stands in its window: elsewhere each rank would wait for messages that the
+/// others do not send.
+void check_team(const Plan& plan) {
+  for (const Instruction& instruction : plan.instructions) {
+    const ir::Node& node = plan.graph.node(instruction.node);
+    if (!ir::is_collective(node.op) || ops::team_of(node) == 1) continue;
+    const bool gathers = node.op == ir::Op::all_gather;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const Location& l = plan.locations[(gathers ? node.outputs : node.inputs)[i].index()];
+      const bool shown = l.space == Space::arena && l.offset + l.bytes <= plan.shown_bytes;
+      if (gathers ? l.space != Space::common : !shown)
+        fail(plan, instruction.node, instruction.node, "the team does not see all of it");
+    }
+  }
+}
+
 }  // namespace
 
 void verify(const Plan& plan) {
+  check_team(plan);
   const Order order(plan);
   check_dataflow(plan, order);
   check_storages(plan, order);

@@ -27,12 +27,13 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
                              std::int64_t resident, int ranks) {
   PlannedMemory m;
   m.state = plan::persistent_bytes(train);
-  const std::int64_t common = std::max(train.common_bytes, evaluate == nullptr ? 0 : evaluate->common_bytes);
-  m.arena = std::max(train.arena_bytes, evaluate == nullptr ? 0 : evaluate->arena_bytes) +
-            plan::share_of(common, train.team);
+  const auto larger = [&](std::int64_t plan::Plan::*bytes) {
+    return std::max(train.*bytes, evaluate == nullptr ? 0 : evaluate->*bytes);
+  };
+  m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), train.team);
   if (!kernels::device_is_host()) return m;
-  m.baseline = resident + rounding + in_every_run;
-  if (train.team == 1) m.baseline += rounding + (ranks > 1 ? ranks * a_rank_of_the_host : 0);
+  m.baseline = resident + 2 * rounding + in_every_run;
+  if (train.team == 1 && ranks > 1) m.baseline += ranks * a_rank_of_the_host;
   if (deck.log.trace_step > 0)
     m.baseline += static_cast<std::int64_t>(train.instructions.size()) * traced_instruction;
   return m;

@@ -42,7 +42,7 @@ void Session::find_team(const Deck& deck) {
 }
 
 std::unique_ptr<comm::Window> Session::open_window(exec::Memory::Plans plans) {
-  auto window = world_.share(team_, exec::Memory::sizes(plans));
+  auto window = world_.share(team_, exec::Memory::window_sizes(plans));
   std::array<double, 1> missing{window ? 0.0 : 1.0};
   world_.all_reduce_max(missing);
   if (missing[0] > 0) window.reset();

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -208,8 +210,10 @@ void check_window(Channel& c, comm::Window& window, int hosts) {
   constexpr std::int64_t count = 20011;
   const std::int64_t ranks = c.size();
   ASSERT_GE(window.sizes().common, ranks * count * 4);
-  ASSERT_GE(window.sizes().part, ranks * count * 4);
+  ASSERT_GE(window.sizes().shown, ranks * count * 4);
   c.share(window);
+  const std::span<std::byte> unseen(window.own() + window.sizes().shown, window.own() + window.sizes().part);
+  std::fill(unseen.begin(), unseen.end(), std::byte(c.rank() + 1));
   const std::uint64_t sent = c.bytes_sent();
   auto* common = reinterpret_cast<float*>(window.common());
   auto* unit = reinterpret_cast<float*>(window.own());
@@ -252,6 +256,8 @@ void check_window(Channel& c, comm::Window& window, int hosts) {
   for (std::int64_t m = 0; m < 12; ++m)
     for (std::int64_t r = 0; r < ranks; ++r)
       ASSERT_EQ(common[(m * ranks + r) * small + 7], static_cast<float>(1000 * m + 7 + r));
+  const auto is_mine = [&](std::byte b) { return b == std::byte(c.rank() + 1); };
+  EXPECT_TRUE(std::all_of(unseen.begin(), unseen.end(), is_mine));
   // What lies elsewhere goes as before.
   check_reduce_scatter(c);
   check_all_gather(c);

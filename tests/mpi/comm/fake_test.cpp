@@ -65,7 +65,7 @@ TEST_P(FakeWindow, SharesAndCrosses) {
     const std::vector<int> team = world.team(everybody);
     ASSERT_EQ(team.size(), static_cast<std::size_t>(p.ranks_per_host));
     ASSERT_EQ(team.front() / p.ranks_per_host, world.rank() / p.ranks_per_host);
-    const auto window = world.share(team, {1 << 20, 1 << 20});
+    const auto window = world.share(team, {1 << 20, 1 << 20, 1 << 20});
     const auto channel = open(world, Lane::gather, "window", 4096);
     check_window(*channel, *window, p.hosts);
     world.barrier();

@@ -62,7 +62,7 @@ TEST(Mpi, Window) {
   std::vector<int> everybody(static_cast<std::size_t>(world().size()));
   std::iota(everybody.begin(), everybody.end(), 0);
   ASSERT_EQ(world().team(everybody), everybody);
-  const auto window = world().share(everybody, {1 << 20, 1 << 20});
+  const auto window = world().share(everybody, {9 << 20, 1 << 20, 1 << 20});
   ASSERT_NE(window, nullptr);
   check_window(*open(Lane::reduce, "window"), *window, 1);
   world().barrier();

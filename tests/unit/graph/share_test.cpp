@@ -72,6 +72,28 @@ TEST(Share, HoldsGatheredParametersOnce) {
   EXPECT_GE(shared.peak_bytes(), shared.live_bytes);
 }
 
+TEST(Share, ShowsTheTeamGradientsAndLittleElse) {
+  for (const bool reuse : {true, false}) {
+    Sharing m(4, 4, ShardMode::fsdp);
+    if (!reuse) m.options.disable = {"memory"};
+    const plan::Plan plan = m.plan();
+    std::int64_t gradients = 0;
+    for (const ir::Node& node : plan.graph.nodes()) {
+      if (node.op != Op::reduce_scatter) continue;
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+        const plan::Location& l = plan.locations[node.inputs[i].index()];
+        EXPECT_LE(l.offset + l.bytes, plan.shown_bytes) << plan.graph.value(node.inputs[i]).name;
+        gradients += l.bytes;
+      }
+    }
+    EXPECT_GT(plan.shown_bytes, 0);
+    EXPECT_LT(plan.shown_bytes, plan.arena_bytes);
+    if (reuse) {
+      EXPECT_LT(plan.shown_bytes, gradients) << "they are freed as they are reduced";
+    }
+  }
+}
+
 TEST(Share, CanBeSwitchedOff) {
   Sharing m(4, 2, ShardMode::fsdp);
   m.options.disable = {"share"};
