@@ -14,6 +14,7 @@
 #include "base/lane.hpp"
 #include "comm/accumulate.hpp"
 #include "comm/event.hpp"
+#include "comm/rows.hpp"
 #include "comm/window.hpp"
 
 namespace weft::comm {
@@ -48,6 +49,9 @@ struct ReduceScatter {
   DType out_type = DType::f32;  ///< f32 or bf16
   Accumulate accumulate = Accumulate::replace;
   ReduceOrder order = ReduceOrder::canonical;
+  /// `in` is a table, of which each rank's unused rows are zero: they need not be sent. Unchanged until the
+  /// event is done.
+  const UsedRows* rows = nullptr;
 };
 
 /// Bytes of ReduceScatter::scratch for `size` ranks: (size - near) * count elements of `wire`, bounded to
@@ -90,6 +94,12 @@ class Channel {
 
   /// in [count] -> out [size * count]; in may be out + rank * count.
   virtual Event all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) = 0;
+  /// The same for a table: a rank may receive only the rows that it uses, and finds anything in the others.
+  /// `rows` stays unchanged until the event is done.
+  virtual Event all_gather_rows(Deps deps, const void* in, void* out, std::int64_t count, DType dtype,
+                                const UsedRows& /*rows*/) {
+    return all_gather(deps, in, out, count, dtype);
+  }
   virtual Event reduce_scatter(Deps deps, const ReduceScatter& what) = 0;
   /// In place over `buffer` [count], combined in rank order on the host, the same bits on every rank. f32,
   /// f64, i32, i64, u32, u64.

@@ -14,6 +14,8 @@ using Part = Exchange::Part;
 
 /// Up to here one exchange with everybody is faster than two exchanges of slices.
 constexpr std::int64_t small_bytes = 32 << 10;
+/// Rows under way: as much as 10 Gbit/s takes in a millisecond.
+constexpr std::int64_t staging_bytes = 1 << 20;
 
 const std::byte* bytes_of(const void* p) {
   return static_cast<const std::byte*>(p);
@@ -62,6 +64,7 @@ bool HostChannel::start_phase(Operation& o) {
       x.copy_to = x.to + rank() * x.slice;
       x.copy_bytes = x.slice;
       if (o.shared) x.peers = &counterparts_;
+      send_rows(o, Exchange::RowsOf::receiver, x);
       break;
     case Op::all_to_all:
       x.send = x.recv = Part::each;
@@ -91,11 +94,22 @@ bool HostChannel::start_phase(Operation& o) {
   return more;
 }
 
+/// What ranks share they gather for all of them, so no one's rows are left out.
+void HostChannel::send_rows(const Operation& o, Exchange::RowsOf of, Exchange& x) {
+  if (o.rows == nullptr || o.shared) return;
+  x.rows = o.rows;
+  x.rows_of = of;
+  x.row_bytes = o.rows->row_elements * static_cast<std::int64_t>(size_of(o.reduce.wire));
+  staging_.resize(static_cast<std::size_t>(std::max(staging_bytes, 2 * x.piece)));
+  x.staging = staging_;
+}
+
 bool HostChannel::reduce_phase(const Operation& o, Exchange& x) {
   x.send = Part::each;
   x.recv = Part::ring;
   x.to = bytes_of(o.reduce.scratch);
   x.piece = ring_piece_bytes(size(), chunk_bytes_);
+  send_rows(o, Exchange::RowsOf::sender, x);
   if (o.shared) x.peers = &abroad_;
   return o.phase == 0;
 }

@@ -5,9 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "comm/rounds.hpp"
+#include "comm/rows.hpp"
 #include "comm/transport.hpp"
 
 namespace weft::comm::detail {
@@ -39,6 +41,12 @@ struct Exchange {
   int send_peer = -1;      ///< only this one of the peers; -1: all
   int recv_peer = -1;
   const Peers* peers = nullptr;
+  /// The data are a table of rows of row_bytes: of each piece only those travel that the sender or the
+  /// receiver uses. In a ring the others arrive as zeros.
+  const UsedRows* rows = nullptr;
+  enum class RowsOf : std::uint8_t { sender, receiver } rows_of = RowsOf::sender;
+  std::int64_t row_bytes = 0;
+  std::span<std::byte> staging = {};  ///< with rows: where messages are packed; two pieces or more
   const std::byte* copy_from =
       nullptr;  ///< a local copy that belongs to the operation: copy_bytes to copy_to
   std::byte* copy_to = nullptr;
@@ -68,10 +76,33 @@ class ExchangeRun {
   struct Pair {
     Request send;
     Request recv;
+    std::int64_t staged = 0;  ///< bytes that were staged up to here
+  };
+  /// A pair's ranks, and the round that it belongs to.
+  struct Step {
+    int to, from;
+    std::int64_t round;
+  };
+  /// Bytes of the whole data.
+  struct Piece {
+    std::int64_t begin, bytes;
   };
 
   std::int64_t block_bytes(int block) const;
   std::int64_t piece_bytes(std::int64_t block, std::int64_t round) const;
+  Step step(std::int64_t i) const;
+  bool sends(const Step& step) const;
+  bool receives(const Step& step) const;
+  Piece sent_piece(const Step& step) const;
+  Piece received_piece(const Step& step) const;
+  std::byte* received_at(const Step& step) const;  ///< where all of the piece has its place
+  int user(int sender, int receiver) const;
+  template <class Visit>
+  void each_used(const Piece& piece, int user, Visit&& visit) const;
+  std::int64_t used_bytes(const Piece& piece, int user) const;
+  std::int64_t staging_end(std::int64_t bytes) const;
+  const std::byte* stage(const Piece& piece, int user, const std::byte* from, std::int64_t bytes);
+  void spread(const Step& step) const;
   std::byte* ring_slot(std::int64_t round, int peer) const;
   Pair& pair(std::int64_t i) { return pairs_[static_cast<std::size_t>(i % messages_in_flight)]; }
   bool is_with(int rank, int only) const;
@@ -89,6 +120,7 @@ class ExchangeRun {
   std::int64_t retired_ = 0;  ///< of these, in order: complete
   std::int64_t round_ = 0;    ///< the ring's first round that is not yet combined
   std::int64_t copied_ = 0;
+  std::int64_t staged_ = 0, unstaged_ = 0;  ///< bytes ever, with those left out at the staging's end
   std::uint64_t bytes_sent_ = 0;
   std::array<Pair, messages_in_flight> pairs_;  ///< from retired_ to issued_
 };

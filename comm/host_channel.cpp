@@ -97,6 +97,7 @@ Operation& HostChannel::draw(Op op, Deps deps, std::int64_t count, DType dtype) 
   // Every rank draws the same tag for the same collective; sends and receives are matched pair by pair
   // instead.
   o.shared = false;
+  o.rows = nullptr;
   o.meeting = 0;
   if (op != Op::send && op != Op::recv) {
     o.tag = static_cast<int>(collective_tags_++ & tag_mask);
@@ -131,6 +132,15 @@ Event HostChannel::all_gather(Deps deps, const void* in, void* out, std::int64_t
   return submit(o);
 }
 
+Event HostChannel::all_gather_rows(Deps deps, const void* in, void* out, std::int64_t count, DType dtype,
+                                   const UsedRows& rows) {
+  Operation& o = draw(Op::all_gather, deps, count, dtype);
+  o.reduce.in = in;
+  o.reduce.out = out;
+  o.rows = &rows;
+  return submit(o);
+}
+
 Event HostChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
   const auto known = [](DType t) { return t == DType::f32 || t == DType::bf16; };
   WEFT_VALIDATE(known(what.wire) && known(what.out_type) && what.sum == DType::f32,
@@ -138,6 +148,7 @@ Event HostChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
                 weft::name_of(what.wire), weft::name_of(what.sum), weft::name_of(what.out_type));
   Operation& o = draw(Op::reduce_scatter, deps, what.count, what.wire);
   o.reduce = what;
+  o.rows = what.rows;
   return submit(o);
 }
 
@@ -232,6 +243,8 @@ Operation* HostChannel::next_ready() {
   }
   if (head == nullptr || active_.size() == max_active) return nullptr;
   if (!active_.empty() && (head->group == 0 || head->group != active_.front()->group)) return nullptr;
+  const auto sends_rows = [](const auto& o) { return o->rows != nullptr; };
+  if (head->rows != nullptr && std::any_of(active_.begin(), active_.end(), sends_rows)) return nullptr;
   if (!std::all_of(head->deps.begin(), head->deps.end(), [](const Event& e) { return comm::done(e); }))
     return nullptr;
   if (delay_ns_ && head->not_before_ns < 0) head->not_before_ns = now_ns() + delay_ns_();

@@ -20,9 +20,10 @@ struct Operation {
   std::vector<Event> deps;
   ReduceScatter reduce;  ///< reduce_scatter; in, out, count, wire are used by the others, too
   ReduceOp reduce_op = ReduceOp::sum;
-  int peer = -1;            ///< broadcast: the root
-  std::int64_t bytes = 0;   ///< of one rank's block
-  std::uint64_t group = 0;  ///< operations of one group (not 0) run concurrently
+  const UsedRows* rows = nullptr;  ///< all_gather, reduce_scatter: only these are sent
+  int peer = -1;                   ///< broadcast: the root
+  std::int64_t bytes = 0;          ///< of one rank's block
+  std::uint64_t group = 0;         ///< operations of one group (not 0) run concurrently
   int tag = 0;
   std::uint64_t serial = 0;  ///< from one, of the channel's collectives: the same on all ranks
   bool shared = false;       ///< through the team's window
@@ -53,6 +54,8 @@ class HostChannel final : public Channel {
   ~HostChannel() override;
 
   Event all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) override;
+  Event all_gather_rows(Deps deps, const void* in, void* out, std::int64_t count, DType dtype,
+                        const UsedRows& rows) override;
   Event reduce_scatter(Deps deps, const ReduceScatter& what) override;
   Event all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) override;
   Event broadcast(Deps deps, void* buffer, std::int64_t bytes, int root) override;
@@ -92,6 +95,7 @@ class HostChannel final : public Channel {
   bool start_phase(Operation& operation);
   bool lies_in_window(const Operation& operation) const;
   void meet(Operation& operation, int meeting);
+  void send_rows(const Operation& operation, Exchange::RowsOf of, Exchange& x);
   const std::byte* neighbours_vector(const Operation& operation, int rank) const;
   bool reduce_phase(const Operation& op, Exchange& x);
   bool all_reduce_phase(Operation& op, Exchange& x);
@@ -130,6 +134,7 @@ class HostChannel final : public Channel {
 
   // The engine's.
   std::vector<std::unique_ptr<Operation>> active_;
+  std::vector<std::byte> staging_;  ///< of the active operation that sends rows, if there is one
   std::int64_t busy_since_ns_ = 0;
   std::int64_t messages_done_ = 0;
 };

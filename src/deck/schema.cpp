@@ -145,7 +145,8 @@ constexpr std::array key_list{
     Key{WEFT_KEY(schedule.disable),
         .doc =
             "Passes to switch off, by name: `head`, `recompute`, `bucket`, `order`, `memory` (every buffer "
-            "then has a place of its own), `share` (every rank then has its own copy of gathered "
+            "then has a place of its own), `rows` (an embedding's table and gradient are then sent whole), "
+            "`share` (every rank then has its own copy of gathered "
             "parameters, and ranks of one host exchange messages)."},
     Key{WEFT_KEY(schedule.recompute),
         .doc = "What of the forward is computed again in backward instead of "

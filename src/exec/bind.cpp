@@ -178,9 +178,11 @@ class Binding {
   Collective member(comm::Channel& channel, std::size_t i, std::byte* scratch) const {
     const DType t = dtype_of(graph_, node_.inputs[i]);
     const std::int64_t count = elements(node_.inputs[i]);
+    const comm::UsedRows* const rows = used_rows();
     if (node_.op == Op::all_gather)
-      return [&channel, t, count, x = in(i), y = out(i)](auto deps) {
-        return channel.all_gather(deps, x, y, count, t);
+      return [&channel, t, count, rows, x = in(i), y = out(i)](auto deps) {
+        return rows == nullptr ? channel.all_gather(deps, x, y, count, t)
+                               : channel.all_gather_rows(deps, x, y, count, t, *rows);
       };
     if (node_.op == Op::all_reduce)
       return [&channel, t, count, y = out(i)](auto deps) {
@@ -196,7 +198,14 @@ class Binding {
     what.accumulate =
         node_.inputs.size() > node_.outputs.size() ? comm::Accumulate::add : comm::Accumulate::replace;
     what.order = reduce_order(node_);
+    what.rows = rows;
     return [&channel, what](auto deps) { return channel.reduce_scatter(deps, what); };
+  }
+
+  const comm::UsedRows* used_rows() const {
+    if (!node_.attributes.has(Attr::used)) return nullptr;
+    if (device_.rows == nullptr) throw std::logic_error("the plan sends rows, but nobody says which");
+    return &(*device_.rows)[static_cast<std::size_t>(node_.round)];
   }
 
   /// A gradient that dx is added to stands in dx's place already, unless it is still needed elsewhere.

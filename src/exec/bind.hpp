@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "comm/channel.hpp"
 #include "exec/collective_log.hpp"
@@ -23,6 +24,8 @@ struct Device {
   comm::Channel* gather = nullptr;  ///< may be null when the plan has no collectives on that lane
   comm::Channel* reduce = nullptr;
   comm::Channel* replica = nullptr;
+  /// By round, for collectives that send the rows of a table that tokens name; null: the plan has none.
+  const std::vector<comm::UsedRows>* rows = nullptr;
   CollectiveLog* log =
       nullptr;  ///< observes the channels; may be null, then a trace shows the compute lane only
 };

@@ -41,9 +41,9 @@ constexpr std::array<std::string_view, op_count> op_names{"state",
                                                           "reduce_scatter",
                                                           "all_reduce"};
 
-constexpr std::array<std::string_view, 15> attr_names{"axis",   "beta1",  "beta2",   "eps",      "head_dim",
-                                                      "heads",  "hold",   "inverse", "kv_heads", "max_norm",
-                                                      "native", "offset", "rows",    "team",     "vocab"};
+constexpr std::array<std::string_view, 17> attr_names{
+    "axis",     "beta1",  "beta2",  "eps", "head_dim", "heads", "hold", "inverse", "kv_heads",
+    "max_norm", "native", "offset", "row", "rows",     "team",  "used", "vocab"};
 
 }  // namespace
 

@@ -75,8 +75,10 @@ enum class Attr : std::uint8_t {
   max_norm,
   native,
   offset,
+  row,
   rows,
   team,
+  used,
   vocab
 };
 std::string_view name_of(Attr attr);

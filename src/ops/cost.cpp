@@ -57,9 +57,14 @@ std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective) {
   return bytes;
 }
 
+double used_share(const ir::Node& collective) {
+  return collective.attributes.has(ir::Attr::used) ? collective.attributes.real(ir::Attr::used) : 1;
+}
+
 std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective) {
   const std::int64_t ranks = ranks_of(graph, collective), team = team_of(collective);
-  const std::int64_t payload = payload_bytes(graph, collective);
+  const auto payload = static_cast<std::int64_t>(used_share(collective) *
+                                                 static_cast<double>(payload_bytes(graph, collective)));
   switch (collective.op) {
     case Op::all_reduce: return payload * (ranks - 1) / ranks * 2;
     case Op::all_gather: return payload * (ranks / team - 1) / ranks;

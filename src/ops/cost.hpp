@@ -14,7 +14,8 @@ Cost cost(const ir::Graph& graph, const ir::Node& node);
 
 /// Of a collective with all its members: the whole vectors, and what one rank sends (and receives) in
 /// messages: payload * (W - 1) / W, all_reduce twice that. In a team's memory (Attr::team) a gather sends its
-/// shard to each other host once, a reduce-scatter a slice to each rank of other hosts.
+/// shard to each other host once, a reduce-scatter a slice to each rank of other hosts. Of a table whose
+/// unused rows are not sent (Attr::used), an estimate.
 std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective);
 std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective);
 /// What the ranks of a team read and write in each other's memory instead.

@@ -47,7 +47,7 @@ class BucketPass {
   }
 
  private:
-  /// The bucket of a collective over units; nothing for the collectives of the losses and of the norm.
+  /// The bucket of a collective over whole units; nothing for the collectives of the losses and of the norm.
   std::optional<int> bucket_of(const Node& node) const {
     const ir::UnitId unit = before_.value(node.outputs[0]).unit;
     if (!unit.valid()) return std::nullopt;
@@ -63,7 +63,7 @@ class BucketPass {
       const Node& node = before_.nodes()[i];
       if (node.lane != lane) continue;
       const std::optional<int> bucket = bucket_of(node);
-      if (!bucket) {
+      if (!bucket || node.attributes.has(ir::Attr::used)) {
         open.reset();
         continue;
       }

@@ -112,4 +112,9 @@ ir::Graph order(const ir::Graph& graph, const OrderOptions& options);
 /// result then exists once a team, and reduce-scatters that read the neighbours' gradients where they stand.
 ir::Graph share(const ir::Graph& graph, int team);
 
+/// Marks the gathers of an embedding's table, and the reductions of its gradient, that may leave out the rows
+/// that no token of the round names (Attr::used: the share that tokens drawn evenly would name). A table that
+/// the head reads, too, stays as it is.
+ir::Graph rows(const ir::Graph& graph);
+
 }  // namespace weft::passes

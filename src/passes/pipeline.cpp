@@ -40,6 +40,8 @@ void append_sharding(const PipelineOptions& options, std::vector<Pass>& passes) 
     passes.push_back({"share", Bits::exact, [](const ir::Graph& g) {
                         return g.mesh().team() > 1 ? share(g, g.mesh().team()) : g;
                       }});
+  if (options.rows && !disabled(options, "rows"))
+    passes.push_back({"rows", Bits::exact, [](const ir::Graph& g) { return rows(g); }});
 }
 
 void append_order(const PipelineOptions& options, std::vector<Pass>& passes) {
@@ -89,7 +91,7 @@ std::vector<Pass> training_pipeline(const PipelineOptions& options) {
 }
 
 void check_disabled(const PipelineOptions& options, const std::string& place) {
-  static constexpr std::array optional{"head", "recompute", "bucket", "order", "memory", "share"};
+  static constexpr std::array optional{"head", "recompute", "bucket", "order", "memory", "share", "rows"};
   for (const std::string& name : options.disable)
     WEFT_VALIDATE(std::find(optional.begin(), optional.end(), name) != optional.end(),
                   "{}: '{}' cannot be switched off (passes that can: {})", place, name,

@@ -28,6 +28,7 @@ struct PipelineOptions {
   PrecisionOptions precision;
   ShardOptions shard;
   RecomputeOptions recompute;
+  bool rows = false;               ///< of an embedding's table, only the rows that tokens name are sent
   std::optional<Buckets> buckets;  ///< none: a collective a unit
   OrderOptions order;
   std::vector<std::string> disable;  ///< passes switched off by name

@@ -79,7 +79,16 @@ void Session::check_same_plan(const plan::Plan& plan) {
 }
 
 std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
-  const exec::Device device{space_, matmuls_, compute_, gather_.get(), reduce_.get(), replica_channel_.get(),
+  auto rows = TokenRows::make(
+      plan, [this] { return world_.open(mesh_.group(rank(), mesh_.axis(data_axis)), Lane::gather, "rows"); });
+  if (rows) token_rows_ = std::move(rows);
+  const exec::Device device{space_,
+                            matmuls_,
+                            compute_,
+                            gather_.get(),
+                            reduce_.get(),
+                            replica_channel_.get(),
+                            token_rows_ ? &token_rows_->by_round() : nullptr,
                             &log_};
   return std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);
 }

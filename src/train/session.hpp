@@ -9,6 +9,7 @@
 #include "comm/world.hpp"
 #include "deck/deck.hpp"
 #include "exec/executor.hpp"
+#include "train/token_rows.hpp"
 
 namespace weft::train {
 
@@ -46,8 +47,10 @@ class Session {
   /// Collective: makes the plans and allocates what they need. Call it once. When a host gives no shared
   /// memory, mesh() loses its teams, and the plans are made again for it.
   void reserve(const MakePlans& make_plans);
-  /// Binds a plan whose memory is reserved.
+  /// Collective: binds a plan whose memory is reserved.
   std::unique_ptr<exec::Executor> bind(plan::Plan plan);
+  /// To be told the tokens before each step of a plan that sends rows; null when none was bound.
+  TokenRows* token_rows() { return token_rows_.get(); }
 
  private:
   void find_team(const Deck& deck);
@@ -66,6 +69,7 @@ class Session {
   exec::Memory memory_;
   exec::CollectiveLog log_;
   std::unique_ptr<comm::Channel> gather_, reduce_, replica_channel_;
+  std::unique_ptr<TokenRows> token_rows_;
 };
 
 }  // namespace weft::train

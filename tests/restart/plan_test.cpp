@@ -98,7 +98,7 @@ TEST_F(PlanCommand, UnknownPassesAndRanksAreNamed) {
     EXPECT_EQ(
         ended
             .lines("weft: error: no such pass: 'shrad' (this plan runs autodiff, update, head, precision, "
-                   "shard, share, bucket, order, memory)")
+                   "shard, share, rows, bucket, order, memory)")
             .size(),
         1U)
         << ended.err;

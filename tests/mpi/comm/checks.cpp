@@ -206,6 +206,66 @@ void check_reduce_scatter(Channel& c) {
   EXPECT_ANY_THROW(c.reduce_scatter({}, {unit.data(), out, scratch.data(), count, DType::f64}));
 }
 
+void check_rows(Channel& c) {
+  constexpr std::int64_t row = 24, rows = 997;  // slices end within rows, and the last one is padded
+  const std::int64_t ranks = c.size(), count = (rows * row / ranks / 8 + 1) * 8;
+  std::vector<std::vector<std::uint8_t>> bits(static_cast<std::size_t>(ranks));
+  comm::UsedRows used{rows, row, {}};
+  const auto rank_uses = [&](std::int64_t r,
+                             std::int64_t i) {  // rank 1 nothing, rank 2 all, the others a few
+    return r == 2 || (r != 1 && (i * 7919 + r * 31) % 11 < 2);
+  };
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    auto& mine = bits[static_cast<std::size_t>(r)];
+    mine.resize((rows + 7) / 8);
+    for (std::int64_t i = 0; i < rows; ++i)
+      if (rank_uses(r, i)) mine[static_cast<std::size_t>(i / 8)] |= static_cast<std::uint8_t>(1U << (i % 8));
+    used.by_rank.push_back(mine.data());
+  }
+  const auto table = [&](std::int64_t i) { return static_cast<float>(3 * i + 1); };
+  std::vector<float> shard(static_cast<std::size_t>(count)), whole(static_cast<std::size_t>(ranks * count));
+  for (std::int64_t i = 0; i < count; ++i) shard[static_cast<std::size_t>(i)] = table(c.rank() * count + i);
+  std::vector<std::byte> scratch(c.reduce_scatter_scratch_bytes(count, DType::f32, ReduceOrder::canonical));
+  std::uint64_t expected = 0;  // bytes that this rank sends, of one gather and one reduction
+  for (std::int64_t r = 0; r < ranks; ++r)
+    for (std::int64_t i = 0; i < rows * row; ++i) {
+      const std::int64_t owner = i / count;
+      if (r == c.rank() || owner == r) continue;
+      expected += (owner == c.rank() && rank_uses(r, i / row) ? 4 : 0);
+    }
+  for (std::int64_t i = 0; i < rows * row; ++i)
+    expected += (i / count != c.rank() && rank_uses(c.rank(), i / row) ? 4 : 0);
+
+  const std::uint64_t before = c.bytes_sent();
+  constexpr int rounds = 3;
+  for (int round = 0; round < rounds; ++round) {
+    std::fill(whole.begin(), whole.end(), -1.0F);
+    wait(c.all_gather_rows({}, shard.data(), whole.data(), count, DType::f32, used), "all_gather_rows");
+    for (std::int64_t i = 0; i < rows * row; ++i)
+      if (rank_uses(c.rank(), i / row)) {
+        ASSERT_EQ(whole[static_cast<std::size_t>(i)], table(i)) << i;
+      }
+
+    for (std::int64_t i = 0; i < ranks * count; ++i)
+      whole[static_cast<std::size_t>(i)] =
+          i < rows * row && rank_uses(c.rank(), i / row) ? real(c.rank(), i, round) : 0.0F;
+    std::vector<float> sum(static_cast<std::size_t>(count), -1.0F);
+    comm::ReduceScatter what{whole.data(), sum.data(), scratch.data(), count};
+    what.rows = &used;
+    wait(c.reduce_scatter({}, what), "reduce_scatter of rows");
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t at = c.rank() * count + i;
+      const auto term = [&](std::int64_t r) {
+        return at < rows * row && rank_uses(r, at / row) ? real(static_cast<int>(r), at, round) : 0.0F;
+      };
+      float acc = term(0);
+      for (std::int64_t r = 1; r < ranks; ++r) acc += term(r);
+      ASSERT_EQ(sum[static_cast<std::size_t>(i)], acc) << "element " << i;
+    }
+  }
+  EXPECT_EQ(c.bytes_sent() - before, rounds * expected);
+}
+
 void check_window(Channel& c, comm::Window& window, int hosts) {
   constexpr std::int64_t count = 20011;
   const std::int64_t ranks = c.size();
@@ -402,6 +462,7 @@ void check_everything(Channel& channel) {
   check_all_gather(channel);
   check_all_to_all(channel);
   check_reduce_scatter(channel);
+  check_rows(channel);
   check_all_reduce(channel);
   check_broadcast(channel);
   check_send_recv(channel);

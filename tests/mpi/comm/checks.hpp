@@ -29,6 +29,9 @@ void check_independence(comm::Channel& blocked, comm::Channel& free);
 /// `hosts` are those of the channel.
 void check_window(comm::Channel& channel, comm::Window& window, int hosts);
 
+/// Tables of which ranks use some rows: results, bits, and that nothing else is sent.
+void check_rows(comm::Channel& channel);
+
 /// All of the above that need one channel.
 void check_everything(comm::Channel& channel);
 

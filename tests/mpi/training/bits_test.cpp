@@ -66,6 +66,8 @@ TEST(Bits, DoNotDependOnTheSchedule) {
         Sets{"schedule.bucketing=manual"},
         Sets{"schedule.bucketing=manual", "schedule.buckets=[\"layers\"]", "schedule.reduce_delay=0"},
         Sets{"schedule.bucketing=manual", "schedule.recompute=full", "schedule.prefetch=2"},
+        Sets{"schedule.disable=share"}, Sets{"schedule.disable=[\"share\", \"rows\"]"},
+        Sets{"schedule.disable=share", "schedule.bucketing=manual", "schedule.prefetch=2"},
         Sets{"schedule.bucketing=greedy"}, Sets{"schedule.bucketing=auto", "schedule.regather=auto"}}) {
     SCOPED_TRACE(::testing::PrintToString(sets));
     expect_equal(reference, train(sets, test::world()));

@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "ops/cost.hpp"
+#include "passes/collectives.hpp"
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+namespace {
+
+using ir::Attr;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::ValueId;
+
+class RowsPass {
+ public:
+  explicit RowsPass(const ir::Graph& before) : before_(before), users_(before.values().size()) {
+    for (std::size_t i = 0; i < before.nodes().size(); ++i)
+      for (const ValueId input : before.nodes()[i].inputs) users_[input.index()].push_back(NodeId(i));
+  }
+
+  ir::Graph run() const {
+    ir::Graph after = before_.without_nodes();
+    for (Node node : before_.nodes()) {
+      if (const std::optional<Table> table = table_of(node)) {
+        node.attributes.set(Attr::row, static_cast<double>(table->row_elements));
+        node.attributes.set(Attr::used, table->used);
+      }
+      after.add_node(std::move(node));
+    }
+    return after;
+  }
+
+ private:
+  struct Table {
+    std::int64_t row_elements;
+    double used;  ///< of its rows
+  };
+
+  /// Of a collective that could leave rows out.
+  std::optional<Table> table_of(const Node& node) const {
+    if (!ir::is_collective(node.op) || ops::team_of(node) > 1) return std::nullopt;
+    if (is_parameter_gather(node)) return gathered(node);
+    if (node.op == Op::reduce_scatter && node.lane == Lane::reduce) return reduced(node);
+    return std::nullopt;
+  }
+
+  /// All that is read of it is rows, for the tokens of its own round.
+  std::optional<Table> gathered(const Node& gather) const {
+    std::optional<Table> table;
+    for (const NodeId user : users_[gather.outputs[0].index()]) {
+      const Node& view = before_.node(user);
+      if (view.op != Op::view) return std::nullopt;
+      for (const NodeId reader : users_[view.outputs[0].index()]) {
+        const Node& lookup = before_.node(reader);
+        if (lookup.op != Op::embedding || lookup.round != gather.round) return std::nullopt;
+        table = table_of(lookup.inputs[0], view.outputs[0]);
+      }
+    }
+    return table;
+  }
+
+  /// The gradient of an embedding and of nothing else: zero in the rows that its round's tokens do not name.
+  std::optional<Table> reduced(const Node& reduce) const {
+    const Node& join = producer(reduce.inputs[0]);
+    if (join.op != Op::join || join.inputs.size() != 1) return std::nullopt;
+    const Node& gradient = producer(join.inputs[0]);
+    if (gradient.op != Op::embedding_grad || gradient.round != reduce.round) return std::nullopt;
+    return table_of(gradient.inputs[0], gradient.outputs[0]);
+  }
+
+  /// As many rows as tokens name that are drawn evenly: text names fewer.
+  Table table_of(ValueId tokens, ValueId table) const {
+    const std::vector<std::int64_t>& shape = before_.value(table).type.shape;
+    const double drawn = static_cast<double>(before_.local_elements(tokens));
+    const double used = 1 - std::pow(1 - 1 / static_cast<double>(shape[0]), drawn);
+    return {shape[1], std::round(1e4 * used) / 1e4};
+  }
+
+  const Node& producer(ValueId id) const { return before_.node(before_.value(id).producer); }
+
+  const ir::Graph& before_;
+  std::vector<std::vector<NodeId>> users_;  ///< by value
+};
+
+}  // namespace
+
+ir::Graph rows(const ir::Graph& graph) {
+  return RowsPass(graph).run();
+}
+
+}  // namespace weft::passes
