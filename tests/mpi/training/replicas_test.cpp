@@ -83,7 +83,7 @@ TEST(Replicas, ScheduleLeavesTheBitsAlone) {
                       Sets{"schedule.bucketing=manual", "schedule.buckets=[\"layers\"]"},
                       Sets{"schedule.bucketing=greedy"}, Sets{"schedule.bucketing=auto"},
                       Sets{"schedule.prefetch=4", "schedule.reduce_delay=3"},
-                      Sets{"schedule.disable=[\"order\", \"memory\"]"},
+                      Sets{"schedule.disable=[\"order\", \"memory\"]"}, Sets{"schedule.disable=share"},
                       Sets{"schedule.recompute=full", "schedule.regather=never"}}) {
       SCOPED_TRACE(mesh + ::testing::PrintToString(sets));
       sets.push_back(mesh);
