@@ -10,7 +10,6 @@ namespace weft {
 namespace {
 
 using ir::Attr;
-using ir::Op;
 
 struct Rows : test::SmallModel {
   Rows() { options.rows = true; }
