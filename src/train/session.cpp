@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
 #include <utility>
 
 #include "base/check.hpp"
@@ -81,6 +82,7 @@ void Session::check_same_plan(const plan::Plan& plan) {
 std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
   auto rows = TokenRows::make(
       plan, [this] { return world_.open(mesh_.group(rank(), mesh_.axis(data_axis)), Lane::gather, "rows"); });
+  if (rows && token_rows_) throw std::logic_error("a second plan sends rows");
   if (rows) token_rows_ = std::move(rows);
   const exec::Device device{space_,
                             matmuls_,

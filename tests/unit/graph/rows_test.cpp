@@ -40,6 +40,12 @@ TEST(Rows, AreSentOfTheEmbeddingOnly) {
   }
 }
 
+TEST(Rows, AreNotSentInValidation) {
+  const Rows m;
+  const ir::Graph graph = passes::run(passes::forward_pipeline(m.options), m.forward());
+  for (const ir::Node& node : graph.nodes()) EXPECT_FALSE(node.attributes.has(Attr::used)) << node.module;
+}
+
 TEST(Rows, AreAnEstimateOfEvenTokens) {
   const Rows m;
   const ir::Graph graph = m.step();
