@@ -122,6 +122,25 @@ Rows rows_of(const json& trace, double step_us) {
   return rows;
 }
 
+/// A validation between steps gathers whole tables and tells nobody its tokens.
+TEST_F(Record, RowsOfTheEmbeddingAreSentBesideValidations) {
+  std::vector<std::vector<json>> losses;
+  std::vector<std::int64_t> sent;
+  for (const char* disabled : {"[\"share\"]", "[\"share\", \"rows\"]"}) {
+    const std::string name = "run" + std::to_string(losses.size());
+    EXPECT_STATUS(run(weft_on(2, train(name, {"run.steps=6", "debug.hash_every=0", "data.valid_every=2",
+                                              std::string("schedule.disable=") + disabled}))),
+                  0);
+    losses.emplace_back();
+    for (const json& line : metrics(run_dir(name)))
+      if (line.contains("loss")) losses.back().push_back(line.at("loss"));
+    sent.push_back(metrics(run_dir(name)).at(0).at("sent_bytes"));
+  }
+  EXPECT_GE(losses[0].size(), 6U + 3U);
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_LT(sent[0], sent[1]);
+}
+
 TEST_F(Record, TraceHasARowALaneAndASpanAnInstruction) {
   EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=4", "log.trace_step=3", "data.valid_every=3",
                                              "checkpoint.every=3"}))),
