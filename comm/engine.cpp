@@ -13,21 +13,12 @@
 namespace weft::comm::detail {
 namespace {
 
-// A look and a sleep of 50 us cost 15 % of a core that this thread shares with compute. So the sleep grows,
-// slowly, while nothing moves: short operations do not feel it.
-constexpr long shortest_pause_ns = 50'000;
-constexpr long longest_pause_ns = 200'000;
-// While much is in flight the sockets move bytes by themselves, and a look that finds a few messages costs as
-// much as one that finds many: the sleep is as long as it takes for these to pile up.
-constexpr long longest_bulk_pause_ns = 1'500'000;
-constexpr std::int64_t bulk_messages = 32;  // in flight
-constexpr std::int64_t messages_a_look = 8;
 // After the last operation the transport is nudged for a while: a library without asynchronous progress may
 // still hold the tail of a small message that it reported as sent.
 constexpr auto linger = std::chrono::milliseconds(500);
 constexpr auto linger_step = std::chrono::milliseconds(2);
 
-void sleep_between_polls(long ns) {
+void sleep_between_polls(std::int64_t ns) {
   const timespec pause{0, ns};
   nanosleep(&pause, nullptr);
 }
@@ -109,7 +100,6 @@ void Engine::loop() {
   reset_affinity();
   prctl(PR_SET_NAME, "weft-comm");
   prctl(PR_SET_TIMERSLACK, 1000);  // the default slack would double the sleep
-  pause_ns_ = shortest_pause_ns;
   for (;;) {
     if (work_.load() == 0) wait_for_work();
     {
@@ -124,18 +114,11 @@ void Engine::loop() {
 void Engine::pause() {
   std::int64_t in_flight = 0, done = 0;
   for (const HostChannel* channel : channels_) {
-    in_flight += channel->messages_in_flight();
-    done += channel->messages_done();
+    in_flight += channel->bytes_in_flight();
+    done += channel->bytes_done();
   }
-  const std::int64_t moved = done - messages_done_;
-  messages_done_ = done;
-  if (in_flight >= bulk_messages) {
-    if (moved < messages_a_look) pause_ns_ = std::min(longest_bulk_pause_ns, pause_ns_ + pause_ns_ / 8);
-    if (moved > 2 * messages_a_look) pause_ns_ = std::max(shortest_pause_ns, pause_ns_ - pause_ns_ / 4);
-  } else {
-    pause_ns_ = moved > 0 ? shortest_pause_ns : std::min(longest_pause_ns, pause_ns_ + pause_ns_ / 8);
-  }
-  sleep_between_polls(pause_ns_);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  sleep_between_polls(pace_.pause_ns(in_flight, done, std::chrono::nanoseconds(now).count()));
 }
 
 }  // namespace weft::comm::detail

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "comm/pace.hpp"
+
 namespace weft::comm::detail {
 
 class HostChannel;
@@ -57,8 +59,7 @@ class Engine {
   std::vector<HostChannel*> channels_;  // touched by the driving thread only
   std::atomic<int> work_{0};
   bool polling_ = false;
-  long pause_ns_ = 0;
-  std::int64_t messages_done_ = 0;  // by all channels, when the thread slept last
+  Pace pace_;
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -21,6 +21,8 @@ void ExchangeRun::start(const Exchange& exchange, int rank, int size, int tag) {
   round_ = 0;
   copied_ = x_.copy_from == x_.copy_to ? x_.copy_bytes : 0;
   bytes_sent_ = 0;
+  bytes_issued_ = 0;
+  bytes_done_ = 0;
   staged_ = 0;
   unstaged_ = 0;
 }
@@ -60,14 +62,9 @@ bool ExchangeRun::receives(const Step& step) const {
   return x_.recv != Exchange::Part::none && is_with(step.from, x_.recv_peer);
 }
 
-ExchangeRun::Piece ExchangeRun::sent_piece(const Step& step) const {
-  const int block = x_.send == Exchange::Part::each ? step.to : rank_;
-  return {block * x_.slice + step.round * x_.piece, piece_bytes(block_bytes(block), step.round)};
-}
-
-ExchangeRun::Piece ExchangeRun::received_piece(const Step& step) const {
-  const int block = x_.recv == Exchange::Part::each ? step.from : rank_;
-  return {block * x_.slice + step.round * x_.piece, piece_bytes(block_bytes(block), step.round)};
+ExchangeRun::Piece ExchangeRun::piece_of(Exchange::Part part, int peer, std::int64_t round) const {
+  const int block = part == Exchange::Part::each ? peer : rank_;
+  return {block * x_.slice + round * x_.piece, piece_bytes(block_bytes(block), round)};
 }
 
 std::byte* ExchangeRun::received_at(const Step& step) const {
@@ -99,6 +96,7 @@ void ExchangeRun::issue(Transport& transport) {
       data += piece.bytes - bytes;  // spread from there, nothing is overwritten before it is read
     }
     if (bytes > 0) pair.recv = transport.recv(step.from, tag_, data, static_cast<std::size_t>(bytes));
+    pair.bytes = bytes;
   }
   if (sends(step)) {
     const Piece piece = sent_piece(step);
@@ -112,8 +110,10 @@ void ExchangeRun::issue(Transport& transport) {
     }
     if (bytes > 0) pair.send = transport.send(step.to, tag_, data, static_cast<std::size_t>(bytes));
     bytes_sent_ += static_cast<std::uint64_t>(bytes);
+    if (pair.bytes == 0) pair.bytes = bytes;
   }
   pair.staged = staged_;
+  bytes_issued_ += pair.bytes;
 }
 
 int ExchangeRun::user(int sender, int receiver) const {
@@ -196,6 +196,7 @@ bool ExchangeRun::progress(Transport* transport) {
       if (receives(step)) spread(step);
       unstaged_ = oldest.staged;
     }
+    bytes_done_ += oldest.bytes;
     moved = true;
   }
   for (; may_issue(); moved = true) issue(*transport);

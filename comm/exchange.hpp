@@ -59,8 +59,10 @@ class ExchangeRun {
   void start(const Exchange& exchange, int rank, int size, int tag);
   /// Posts, tests and copies what it can; true if anything moved.
   bool progress(Transport* transport);
-  std::int64_t in_flight() const { return issued_ - retired_; }  ///< messages
-  std::int64_t retired() const { return retired_; }              ///< messages done
+  /// Of the messages under way, and of those that ended since start(): received, or sent where none is
+  /// received.
+  std::int64_t bytes_in_flight() const { return bytes_issued_ - bytes_done_; }
+  std::int64_t bytes_done() const { return bytes_done_; }
   bool finished() const;
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
@@ -76,6 +78,7 @@ class ExchangeRun {
   struct Pair {
     Request send;
     Request recv;
+    std::int64_t bytes = 0;   ///< received, or else sent
     std::int64_t staged = 0;  ///< bytes that were staged up to here
   };
   /// A pair's ranks, and the round that it belongs to.
@@ -93,8 +96,9 @@ class ExchangeRun {
   Step step(std::int64_t i) const;
   bool sends(const Step& step) const;
   bool receives(const Step& step) const;
-  Piece sent_piece(const Step& step) const;
-  Piece received_piece(const Step& step) const;
+  Piece piece_of(Exchange::Part part, int peer, std::int64_t round) const;
+  Piece sent_piece(const Step& step) const { return piece_of(x_.send, step.to, step.round); }
+  Piece received_piece(const Step& step) const { return piece_of(x_.recv, step.from, step.round); }
   std::byte* received_at(const Step& step) const;  ///< where all of the piece has its place
   int user(int sender, int receiver) const;
   template <class Visit>
@@ -121,6 +125,7 @@ class ExchangeRun {
   std::int64_t round_ = 0;    ///< the ring's first round that is not yet combined
   std::int64_t copied_ = 0;
   std::int64_t staged_ = 0, unstaged_ = 0;  ///< bytes ever, with those left out at the staging's end
+  std::int64_t bytes_issued_ = 0, bytes_done_ = 0;
   std::uint64_t bytes_sent_ = 0;
   std::array<Pair, messages_in_flight> pairs_;  ///< from retired_ to issued_
 };

@@ -94,11 +94,10 @@ Operation& HostChannel::draw(Op op, Deps deps, std::int64_t count, DType dtype) 
   o.finished = false;
   o.not_before_ns = -1;
   o.not_done_before_ns = 0;
+  o.shared = false;
+  o.meeting = 0;
   // Every rank draws the same tag for the same collective; sends and receives are matched pair by pair
   // instead.
-  o.shared = false;
-  o.rows = nullptr;
-  o.meeting = 0;
   if (op != Op::send && op != Op::recv) {
     o.tag = static_cast<int>(collective_tags_++ & tag_mask);
     o.serial = collective_tags_;
@@ -137,7 +136,7 @@ Event HostChannel::all_gather_rows(Deps deps, const void* in, void* out, std::in
   Operation& o = draw(Op::all_gather, deps, count, dtype);
   o.reduce.in = in;
   o.reduce.out = out;
-  o.rows = &rows;
+  o.reduce.rows = &rows;
   return submit(o);
 }
 
@@ -148,7 +147,6 @@ Event HostChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
                 weft::name_of(what.wire), weft::name_of(what.sum), weft::name_of(what.out_type));
   Operation& o = draw(Op::reduce_scatter, deps, what.count, what.wire);
   o.reduce = what;
-  o.rows = what.rows;
   return submit(o);
 }
 
@@ -243,8 +241,8 @@ Operation* HostChannel::next_ready() {
   }
   if (head == nullptr || active_.size() == max_active) return nullptr;
   if (!active_.empty() && (head->group == 0 || head->group != active_.front()->group)) return nullptr;
-  const auto sends_rows = [](const auto& o) { return o->rows != nullptr; };
-  if (head->rows != nullptr && std::any_of(active_.begin(), active_.end(), sends_rows)) return nullptr;
+  const auto sends_rows = [](const auto& o) { return o->reduce.rows != nullptr; };
+  if (head->reduce.rows != nullptr && std::any_of(active_.begin(), active_.end(), sends_rows)) return nullptr;
   if (!std::all_of(head->deps.begin(), head->deps.end(), [](const Event& e) { return comm::done(e); }))
     return nullptr;
   if (delay_ns_ && head->not_before_ns < 0) head->not_before_ns = now_ns() + delay_ns_();
@@ -273,9 +271,9 @@ bool HostChannel::advance(Operation& o) {
   if (o.finished) return false;
   if (o.meeting != 0 && !window_->signals().all_arrived(lane(), o.serial, o.meeting)) return false;
   o.meeting = 0;
-  const std::int64_t before = o.run.retired();
+  const std::int64_t before = o.run.bytes_done();
   const bool moved = o.run.progress(transport_.get());
-  messages_done_ += o.run.retired() - before;
+  bytes_done_ += o.run.bytes_done() - before;
   combine_rounds(o);
   if (!o.run.finished()) return moved;
   o.record.bytes += o.record.op == Op::barrier ? 0 : o.run.bytes_sent();
@@ -314,9 +312,9 @@ bool HostChannel::retire() {
   return moved;
 }
 
-std::int64_t HostChannel::messages_in_flight() const {
+std::int64_t HostChannel::bytes_in_flight() const {
   std::int64_t sum = 0;
-  for (const auto& o : active_) sum += o->run.in_flight();
+  for (const auto& o : active_) sum += o->run.bytes_in_flight();
   return sum;
 }
 

@@ -18,12 +18,11 @@ namespace weft::comm::detail {
 struct Operation {
   Record record;
   std::vector<Event> deps;
-  ReduceScatter reduce;  ///< reduce_scatter; in, out, count, wire are used by the others, too
+  ReduceScatter reduce;  ///< reduce_scatter; in, out, count, wire are used by the others, rows by all_gather
   ReduceOp reduce_op = ReduceOp::sum;
-  const UsedRows* rows = nullptr;  ///< all_gather, reduce_scatter: only these are sent
-  int peer = -1;                   ///< broadcast: the root
-  std::int64_t bytes = 0;          ///< of one rank's block
-  std::uint64_t group = 0;         ///< operations of one group (not 0) run concurrently
+  int peer = -1;            ///< broadcast: the root
+  std::int64_t bytes = 0;   ///< of one rank's block
+  std::uint64_t group = 0;  ///< operations of one group (not 0) run concurrently
   int tag = 0;
   std::uint64_t serial = 0;  ///< from one, of the channel's collectives: the same on all ranks
   bool shared = false;       ///< through the team's window
@@ -70,8 +69,8 @@ class HostChannel final : public Channel {
   /// One look at everything: admit, advance, retire. The engine's thread only.
   bool progress();
   // The engine's thread: what it paces itself by.
-  std::int64_t messages_in_flight() const;
-  std::int64_t messages_done() const { return messages_done_; }
+  std::int64_t bytes_in_flight() const;
+  std::int64_t bytes_done() const { return bytes_done_; }
 
  private:
   /// Advances with the channel's operations; in the caller-driven engine, polling it is what makes progress.
@@ -85,6 +84,8 @@ class HostChannel final : public Channel {
     Engine& engine_;
   };
 
+  template <class IsPeer>
+  Peers peers(IsPeer&& is_peer) const;
   Operation& draw(Op op, Deps deps, std::int64_t count, DType dtype);
   Event submit(Operation& operation);
   Operation* next_ready();
@@ -112,9 +113,6 @@ class HostChannel final : public Channel {
 
   std::vector<int> host_of_;
   Window* window_ = nullptr;
-  template <class IsPeer>
-  Peers peers(IsPeer&& is_peer) const;
-
   Peers others_;                ///< all ranks but this one
   Peers abroad_;                ///< all ranks of other hosts
   Peers counterparts_;          ///< of other hosts, the rank with this one's place in its team
@@ -136,7 +134,7 @@ class HostChannel final : public Channel {
   std::vector<std::unique_ptr<Operation>> active_;
   std::vector<std::byte> staging_;  ///< of the active operation that sends rows, if there is one
   std::int64_t busy_since_ns_ = 0;
-  std::int64_t messages_done_ = 0;
+  std::int64_t bytes_done_ = 0;
 };
 
 }  // namespace weft::comm::detail

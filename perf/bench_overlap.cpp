@@ -19,6 +19,7 @@
 #include <fmt/core.h>
 #include <mpi.h>
 #include <sched.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
