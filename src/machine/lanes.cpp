@@ -12,7 +12,8 @@ constexpr auto compute = static_cast<std::size_t>(Lane::compute);
 
 class Clock {
  public:
-  Clock(const LaneTasks& tasks, const CostModel& costs) : tasks_(tasks), costs_(costs) {
+  Clock(const LaneTasks& tasks, const CostModel& costs, double late_seconds)
+      : tasks_(tasks), costs_(costs), late_(late_seconds) {
     for (std::size_t lane = 0; lane < lane_count; ++lane) times_.spans[lane].resize(tasks[lane].size());
   }
 
@@ -33,10 +34,20 @@ class Clock {
   std::size_t blocked_by(std::size_t lane) const {
     for (std::size_t other = 0; other < lane_count; ++other)
       if (done_[other] < head(lane).after[other]) return other;
+    if (lane != compute) return lane_count;
+    for (std::size_t other = 0; other < lane_count; ++other)
+      if (there_at(other) > now_) return other;
     return lane_count;
   }
 
-  /// False when nothing runs any more. Tasks without a duration end at once, and may let others start.
+  /// When what the compute lane's next task waits for in another, where it has ended, is there.
+  double there_at(std::size_t other) const {
+    const std::uint32_t after = head(compute).after[other];
+    return other == compute || after == 0 ? 0 : times_.spans[other][after - 1].end + late_;
+  }
+
+  /// False when nothing runs or is late any more. Tasks without a duration end at once, and may let others
+  /// start.
   bool start_what_is_ready() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -49,7 +60,18 @@ class Clock {
         moved = true;
       }
     }
-    return std::any_of(running_.begin(), running_.end(), [](bool r) { return r; });
+    return std::any_of(running_.begin(), running_.end(), [](bool r) { return r; }) || late_until() > now_;
+  }
+
+  /// When the compute lane can go on, if it waits for nothing but what is late; else 0.
+  double late_until() const {
+    if (running_[compute] || ended(compute)) return 0;
+    double until = 0;
+    for (std::size_t other = 0; other < lane_count; ++other) {
+      if (done_[other] < head(compute).after[other]) return 0;
+      until = std::max(until, there_at(other));
+    }
+    return until;
   }
 
   void finish(std::size_t lane) {
@@ -78,8 +100,11 @@ class Clock {
     double dt = std::numeric_limits<double>::infinity();
     for (std::size_t lane = 0; lane < lane_count; ++lane)
       if (running_[lane]) dt = std::min(dt, left_[lane] / speed[lane]);
+    const double until = late_until();
+    const bool waits = until > now_ && until < now_ + dt;
+    if (waits) dt = until - now_;
     account(dt);
-    now_ += dt;
+    now_ = waits ? until : now_ + dt;
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
       if (!running_[lane]) continue;
       const bool ends = left_[lane] / speed[lane] <= dt;
@@ -100,6 +125,7 @@ class Clock {
 
   const LaneTasks& tasks_;
   const CostModel& costs_;
+  const double late_;
   std::array<std::size_t, lane_count> done_{};
   std::array<bool, lane_count> running_{};
   std::array<double, lane_count> left_{};
@@ -109,8 +135,8 @@ class Clock {
 
 }  // namespace
 
-LaneTimes run_lanes(const LaneTasks& tasks, const CostModel& costs) {
-  return Clock(tasks, costs).run();
+LaneTimes run_lanes(const LaneTasks& tasks, const CostModel& costs, double late_seconds) {
+  return Clock(tasks, costs, late_seconds).run();
 }
 
 }  // namespace weft::machine

@@ -30,7 +30,8 @@ struct LaneTimes {
 
 /// Lanes are first in, first out. A collective slows down while another communication lane has one under
 /// way, and kernels while bytes move, as the profile says. Deterministic. Throws std::logic_error when tasks
-/// wait in a circle.
-LaneTimes run_lanes(const LaneTasks& tasks, const CostModel& costs);
+/// wait in a circle. late_seconds: what a collective brought is there so much after its end (its lane is not
+/// held up), as where a rank is late.
+LaneTimes run_lanes(const LaneTasks& tasks, const CostModel& costs, double late_seconds = 0);
 
 }  // namespace weft::machine

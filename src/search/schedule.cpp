@@ -31,7 +31,7 @@ class Estimator {
         extra_(problem.slots.size() + 1, 0),
         reduced_by_(problem.units, 0) {}
 
-  Estimate run() {
+  Estimate run(double late_seconds) {
     collect_gathers();
     collect_reduces();
     collect_sums();
@@ -42,7 +42,7 @@ class Estimator {
     sums(tasks);
     fixed(tasks);
     Estimate e;
-    e.seconds = machine::run_lanes(tasks, costs_).end;
+    e.seconds = machine::run_lanes(tasks, costs_, late_seconds).end;
     e.live_bytes = peak();
     e.collectives = static_cast<int>(gathers_.size() + reduces_.size() + sums_.size());
     return e;
@@ -228,8 +228,9 @@ class Estimator {
 
 }  // namespace
 
-Estimate estimate(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs) {
-  return Estimator(problem, schedule, costs).run();
+Estimate estimate(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs,
+                  double late_seconds) {
+  return Estimator(problem, schedule, costs).run(late_seconds);
 }
 
 }  // namespace weft::search

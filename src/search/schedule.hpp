@@ -24,7 +24,8 @@ struct Estimate {
 
 /// The step under a schedule, on the clock of machine::run_lanes. Differs from the simulated plan in what
 /// only a plan knows: which buffers share memory. A held buffer is assumed to be wanted as soon as it is
-/// released.
-Estimate estimate(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs);
+/// released. late_seconds: as for run_lanes.
+Estimate estimate(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs,
+                  double late_seconds = 0);
 
 }  // namespace weft::search

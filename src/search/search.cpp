@@ -10,6 +10,10 @@ namespace {
 
 /// Twice the memory is worth so much of a step's time.
 constexpr double price_of_memory = 0.02;
+/// How late a collective may come, of the compute between two gathers: ranks are not equally fast all the
+/// time, and what hides a collective exactly lets the slower of two ranks hold up the other, now this one,
+/// now that.
+constexpr double late_share = 0.2;
 
 using Numbers = std::vector<int>;
 /// The three directions that have buckets of their own.
@@ -25,6 +29,8 @@ class Search {
       if (unit_bytes_[r.unit.index()] == 0) unit_bytes_[r.unit.index()] = r.wire_bytes;
     for (const ReplicaSum& s : p_.sums)
       if (unit_bytes_[s.unit.index()] == 0) unit_bytes_[s.unit.index()] = s.wire_bytes;
+    late_ = late_share * std::accumulate(p_.slots.begin(), p_.slots.end(), 0.0) /
+            static_cast<double>(std::max<std::size_t>(p_.gathers.size(), 1));
     // An estimate's time goes by the number of tasks.
     const std::size_t tasks = p_.slots.size() + p_.gathers.size() + p_.reduces.size();
     estimates_left_ =
@@ -33,11 +39,13 @@ class Search {
 
   Schedule from(const std::vector<Schedule>& starts) {
     best_ = starts.front();
-    best_estimate_ = estimate(p_, best_, costs_);
+    best_estimate_ = estimate(p_, best_, costs_, late_);
     first_live_ = static_cast<double>(std::max<std::int64_t>(best_estimate_.live_bytes, 1));
     for (const Schedule& start : starts) try_(start);
-    for (bool better = true; better && estimates_left_ > 0;) better = coarse();
-    for (bool better = true; better && estimates_left_ > 0;) better = borders();
+    do {
+      while (coarse()) {
+      }
+    } while (borders());
     return best_;
   }
 
@@ -58,7 +66,7 @@ class Search {
 
   bool try_(const Schedule& candidate) {
     if (estimates_left_-- <= 0) return false;
-    const Estimate e = estimate(p_, candidate, costs_);
+    const Estimate e = estimate(p_, candidate, costs_, late_);
     if (!is_better(e, best_estimate_)) return false;
     best_ = candidate;
     best_estimate_ = e;
@@ -124,6 +132,7 @@ class Search {
   SearchOptions options_;
   std::vector<double> unit_bytes_;
   int estimates_left_ = 0;
+  double late_ = 0;        ///< seconds
   double first_live_ = 1;  ///< bytes of the first start
   Schedule best_;
   Estimate best_estimate_;

@@ -25,9 +25,10 @@ Schedule unit_schedule(const Problem& problem);
 Schedule greedy(const Problem& problem, const machine::CostModel& costs, std::int64_t live_limit);
 
 /// The best schedule found: coordinate descent from each of `starts` over bucket sizes, prefetch distance,
-/// delay and kept units, then over single bucket borders. Best: within the limit, then the shortest step,
-/// where twice the memory of the first start has to be worth 2 % of its time. Never worse than a start by
-/// that measure. Deterministic, with a bounded number of estimates.
+/// delay and kept units, then over single bucket borders. Best: within the limit, then the shortest step with
+/// collectives that come late by a fifth of the compute between two gathers, where twice the memory of the
+/// first start has to be worth 2 % of its time. Never worse than a start by that measure. Deterministic, with
+/// a bounded number of estimates.
 Schedule search(const Problem& problem, const machine::CostModel& costs, const SearchOptions& options,
                 const std::vector<Schedule>& starts);
 

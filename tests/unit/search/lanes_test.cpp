@@ -73,6 +73,21 @@ TEST(Lanes, AreFirstInFirstOut) {
   EXPECT_DOUBLE_EQ(run_lanes(tasks, costs()).spans[gather][1].end, 4);
 }
 
+TEST(Lanes, LateCollectivesHoldUpComputeOnly) {
+  LaneTasks tasks;
+  tasks[gather] = {task(1), task(1)};
+  tasks[compute] = {task(2, {0, 1, 0}), task(2, {0, 2, 0})};
+  tasks[reduce] = {task(1, {2, 1, 0})};
+  const LaneTimes t = run_lanes(tasks, costs(), 0.5);
+  // The first is there at 1.5, the second at 2.5, while compute is busy until 3.5.
+  EXPECT_DOUBLE_EQ(t.spans[gather][1].start, 1);
+  EXPECT_DOUBLE_EQ(t.spans[compute][0].start, 1.5);
+  EXPECT_DOUBLE_EQ(t.spans[compute][1].start, 3.5);
+  EXPECT_DOUBLE_EQ(t.spans[reduce][0].start, 5.5);
+  EXPECT_DOUBLE_EQ(t.end, 6.5);
+  EXPECT_DOUBLE_EQ(t.exposed[gather], 1.5);
+}
+
 TEST(Lanes, ACircleIsAnError) {
   LaneTasks tasks;
   tasks[compute] = {task(1, {0, 1, 0})};
