@@ -84,16 +84,8 @@ Step::Step(const Deck& deck, train::Session& session) : session_(session) {
 void Step::upload_inputs(const Deck& deck) {
   const auto batches = data::synthetic_batches(static_cast<std::uint64_t>(deck.run.seed), deck.model.vocab,
                                                {deck.data.batch, deck.data.global_batch, deck.data.seq});
-  train::TokenRows* const rows = session_.token_rows();
   train::MicrobatchBuffers buffers(deck.data.batch, deck.data.seq);
-  const std::int64_t rounds = accumulation(deck, session_.ranks());
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    batches->fill(0, round * session_.ranks() + session_.rank(), buffers.tokens.data(),
-                  buffers.targets.data(), buffers.positions.data());
-    buffers.upload(session_, static_cast<int>(round));
-    if (rows != nullptr) rows->add(static_cast<int>(round), buffers.tokens);
-  }
-  if (rows != nullptr) rows->exchange();
+  train::upload_step(session_, *batches, 0, accumulation(deck, session_.ranks()), buffers);
   StepBlock block;
   block.step = 1;
   kernels::copy_to_device(session_.space(), session_.memory().storage(passes::step_name), &block,

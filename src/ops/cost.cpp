@@ -29,6 +29,11 @@ double attention_flops(const ir::Graph& graph, const ir::Node& node) {
   return products * 2.0 * elements(graph, node.inputs[0]) * per_query;
 }
 
+/// What of a collective's payload is sent: rows that tokens name, or everything.
+double used_share(const ir::Node& collective) {
+  return collective.attributes.has(ir::Attr::used) ? collective.attributes.real(ir::Attr::used) : 1;
+}
+
 }  // namespace
 
 Cost cost(const ir::Graph& graph, const ir::Node& node) {
@@ -55,10 +60,6 @@ std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective) {
     bytes += graph.local_bytes(collective.op == Op::all_gather ? collective.outputs[i]
                                                                : ir::member_input(collective, i));
   return bytes;
-}
-
-double used_share(const ir::Node& collective) {
-  return collective.attributes.has(ir::Attr::used) ? collective.attributes.real(ir::Attr::used) : 1;
 }
 
 std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective) {

@@ -4,6 +4,18 @@
 
 namespace weft::train {
 
+void upload_step(Session& session, data::BatchSource& batches, std::int64_t step, std::int64_t rounds,
+                 MicrobatchBuffers& buffers) {
+  TokenRows* const rows = session.token_rows();
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const std::int64_t microbatch = round * session.ranks() + session.rank();
+    batches.fill(step, microbatch, buffers.tokens.data(), buffers.targets.data(), buffers.positions.data());
+    buffers.upload(session, static_cast<int>(round));
+    if (rows != nullptr) rows->add(static_cast<int>(round), buffers.tokens);
+  }
+  if (rows != nullptr) rows->exchange();
+}
+
 void upload_rope_table(Session& session, const Deck& deck) {
   const std::int64_t head_dim = deck.model.dim / deck.model.heads;
   const RopeScalingDeck& s = deck.model.rope_scaling;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "data/batch_source.hpp"
 #include "kernels/memory.hpp"
 #include "model/llama.hpp"
 #include "train/session.hpp"
@@ -28,6 +29,11 @@ class MicrobatchBuffers {
 
   std::vector<std::int32_t> tokens, targets, positions;  ///< [batch, seq]
 };
+
+/// A step's microbatches of this rank, into the inputs of all accumulation rounds. Collective over the data
+/// axis where the plan sends only rows of the embedding that tokens name.
+void upload_step(Session& session, data::BatchSource& batches, std::int64_t step, std::int64_t rounds,
+                 MicrobatchBuffers& buffers);
 
 /// Fills the plan's table of rotary angles.
 void upload_rope_table(Session& session, const Deck& deck);

@@ -169,16 +169,7 @@ void Trainer::upload_step_block() {
 }
 
 void Trainer::upload_inputs() {
-  TokenRows* const rows = session_.token_rows();
-  const std::int64_t rounds = accumulation(deck_, session_.ranks());
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    const std::int64_t microbatch = round * session_.ranks() + session_.rank();
-    batches_->fill(step_, microbatch, buffers_.tokens.data(), buffers_.targets.data(),
-                   buffers_.positions.data());
-    buffers_.upload(session_, static_cast<int>(round));
-    if (rows != nullptr) rows->add(static_cast<int>(round), buffers_.tokens);
-  }
-  if (rows != nullptr) rows->exchange();
+  upload_step(session_, *batches_, step_, accumulation(deck_, session_.ranks()), buffers_);
 }
 
 void Trainer::start_trace() {
