@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "mpi/comm/noise.hpp"
 
 namespace weft::test {
 namespace {
@@ -24,31 +25,6 @@ using comm::ReduceOp;
 using comm::ReduceOrder;
 
 constexpr std::int64_t counts[] = {0, 1, 3, 255, 257, 20011};
-
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-
-std::uint64_t noise(int rank, std::int64_t i, int salt = 0) {
-  return mix(static_cast<std::uint64_t>(i) * 4099 + static_cast<std::uint64_t>(rank) * 31 +
-             static_cast<std::uint64_t>(salt));
-}
-
-/// Floats of mixed sign and magnitude, so that another order of additions gives other bits.
-float real(int rank, std::int64_t i, int salt = 0) {
-  const std::uint64_t n = noise(rank, i, salt);
-  const float x = static_cast<float>(static_cast<std::int64_t>(n >> 32) - (1ll << 31)) * 0x1p-31f;
-  return x * static_cast<float>(1 << (n % 12));
-}
-
-std::vector<std::byte> noisy_bytes(int rank, std::size_t bytes) {
-  std::vector<std::byte> v(bytes);
-  for (std::size_t i = 0; i < bytes; ++i)
-    v[i] = static_cast<std::byte>(noise(rank, static_cast<std::int64_t>(i)));
-  return v;
-}
 
 std::string label(const Channel& c, const char* op, DType t, std::int64_t count) {
   return std::string(op) + " " + std::string(name_of(t)) + " x " + std::to_string(count) + " on " + c.name();
@@ -204,123 +180,6 @@ void check_reduce_scatter(Channel& c) {
     ASSERT_EQ(out[i], acc) << "element " << i;
   }
   EXPECT_ANY_THROW(c.reduce_scatter({}, {unit.data(), out, scratch.data(), count, DType::f64}));
-}
-
-void check_rows(Channel& c) {
-  constexpr std::int64_t row = 24, rows = 997;  // slices end within rows, and the last one is padded
-  const std::int64_t ranks = c.size(), count = (rows * row / ranks / 8 + 1) * 8;
-  std::vector<std::vector<std::uint8_t>> bits(static_cast<std::size_t>(ranks));
-  comm::UsedRows used{rows, row, {}};
-  const auto rank_uses = [&](std::int64_t r,
-                             std::int64_t i) {  // rank 1 nothing, rank 2 all, the others a few
-    return r == 2 || (r != 1 && (i * 7919 + r * 31) % 11 < 2);
-  };
-  for (std::int64_t r = 0; r < ranks; ++r) {
-    auto& mine = bits[static_cast<std::size_t>(r)];
-    mine.resize((rows + 7) / 8);
-    for (std::int64_t i = 0; i < rows; ++i)
-      if (rank_uses(r, i)) mine[static_cast<std::size_t>(i / 8)] |= static_cast<std::uint8_t>(1U << (i % 8));
-    used.by_rank.push_back(mine.data());
-  }
-  const auto table = [&](std::int64_t i) { return static_cast<float>(3 * i + 1); };
-  std::vector<float> shard(static_cast<std::size_t>(count)), whole(static_cast<std::size_t>(ranks * count));
-  for (std::int64_t i = 0; i < count; ++i) shard[static_cast<std::size_t>(i)] = table(c.rank() * count + i);
-  std::vector<std::byte> scratch(c.reduce_scatter_scratch_bytes(count, DType::f32, ReduceOrder::canonical));
-  std::uint64_t expected = 0;  // bytes that this rank sends, of one gather and one reduction
-  for (std::int64_t r = 0; r < ranks; ++r)
-    for (std::int64_t i = 0; i < rows * row; ++i) {
-      const std::int64_t owner = i / count;
-      if (r == c.rank() || owner == r) continue;
-      expected += (owner == c.rank() && rank_uses(r, i / row) ? 4 : 0);
-    }
-  for (std::int64_t i = 0; i < rows * row; ++i)
-    expected += (i / count != c.rank() && rank_uses(c.rank(), i / row) ? 4 : 0);
-
-  const std::uint64_t before = c.bytes_sent();
-  constexpr int rounds = 3;
-  for (int round = 0; round < rounds; ++round) {
-    std::fill(whole.begin(), whole.end(), -1.0F);
-    wait(c.all_gather_rows({}, shard.data(), whole.data(), count, DType::f32, used), "all_gather_rows");
-    for (std::int64_t i = 0; i < rows * row; ++i)
-      if (rank_uses(c.rank(), i / row)) {
-        ASSERT_EQ(whole[static_cast<std::size_t>(i)], table(i)) << i;
-      }
-
-    for (std::int64_t i = 0; i < ranks * count; ++i)
-      whole[static_cast<std::size_t>(i)] =
-          i < rows * row && rank_uses(c.rank(), i / row) ? real(c.rank(), i, round) : 0.0F;
-    std::vector<float> sum(static_cast<std::size_t>(count), -1.0F);
-    comm::ReduceScatter what{whole.data(), sum.data(), scratch.data(), count};
-    what.rows = &used;
-    wait(c.reduce_scatter({}, what), "reduce_scatter of rows");
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t at = c.rank() * count + i;
-      const auto term = [&](std::int64_t r) {
-        return at < rows * row && rank_uses(r, at / row) ? real(static_cast<int>(r), at, round) : 0.0F;
-      };
-      float acc = term(0);
-      for (std::int64_t r = 1; r < ranks; ++r) acc += term(r);
-      ASSERT_EQ(sum[static_cast<std::size_t>(i)], acc) << "element " << i;
-    }
-  }
-  EXPECT_EQ(c.bytes_sent() - before, rounds * expected);
-}
-
-void check_window(Channel& c, comm::Window& window, int hosts) {
-  constexpr std::int64_t count = 20011;
-  const std::int64_t ranks = c.size();
-  ASSERT_GE(window.sizes().common, ranks * count * 4);
-  ASSERT_GE(window.sizes().shown, ranks * count * 4);
-  c.share(window);
-  const std::span<std::byte> unseen(window.own() + window.sizes().shown, window.own() + window.sizes().part);
-  std::fill(unseen.begin(), unseen.end(), std::byte(c.rank() + 1));
-  const std::uint64_t sent = c.bytes_sent();
-  auto* common = reinterpret_cast<float*>(window.common());
-  auto* unit = reinterpret_cast<float*>(window.own());
-  std::vector<float> shard(count), sum(count);
-  const std::int64_t abroad = ranks - window.size();
-  std::vector<std::byte> scratch(
-      comm::reduce_scatter_scratch_bytes(c.size(), count, DType::f32, ReduceOrder::canonical, window.size()));
-  constexpr int rounds = 40;
-  for (int round = 0; round < rounds; ++round) {
-    // The same bytes every round: what a slower neighbour still reads must not change under it.
-    std::iota(shard.begin(), shard.end(), static_cast<float>(100 * c.rank() + round));
-    wait(c.all_gather({}, shard.data(), common, count, DType::f32), "all_gather in a window");
-    for (std::int64_t r = 0; r < ranks; ++r)
-      for (std::int64_t i = 0; i < count; ++i)
-        ASSERT_EQ(common[r * count + i], static_cast<float>(100 * r + round + i)) << r << " " << i;
-    for (std::int64_t i = 0; i < ranks * count; ++i) unit[i] = real(c.rank(), i, round);
-    wait(c.reduce_scatter({}, {unit, sum.data(), scratch.data(), count}), "reduce_scatter in a window");
-    for (std::int64_t i = 0; i < count; ++i) {
-      float expected = real(0, c.rank() * count + i, round);
-      for (int r = 1; r < ranks; ++r) expected += real(r, c.rank() * count + i, round);
-      ASSERT_EQ(sum[static_cast<std::size_t>(i)], expected) << "element " << i;
-    }
-  }
-  // A shard crosses to each other host once; slices cross to every rank of another host.
-  const std::int64_t crossed = (hosts - 1 + abroad) * count * 4 * rounds;
-  EXPECT_EQ(c.bytes_sent() - sent, static_cast<std::uint64_t>(crossed));
-
-  // Several at once, as buckets are; in place, where the shard stands in the common stretch already.
-  constexpr std::int64_t small = 300;
-  c.group_begin();
-  comm::Event last;
-  for (std::int64_t m = 0; m < 12; ++m) {
-    float* whole = common + m * ranks * small;
-    for (std::int64_t i = 0; i < small; ++i)
-      whole[c.rank() * small + i] = static_cast<float>(1000 * m + i + c.rank());
-    last = c.all_gather({}, whole + c.rank() * small, whole, small, DType::f32);
-  }
-  c.group_end();
-  wait(last, "a group in a window");
-  for (std::int64_t m = 0; m < 12; ++m)
-    for (std::int64_t r = 0; r < ranks; ++r)
-      ASSERT_EQ(common[(m * ranks + r) * small + 7], static_cast<float>(1000 * m + 7 + r));
-  const auto is_mine = [&](std::byte b) { return b == std::byte(c.rank() + 1); };
-  EXPECT_TRUE(std::all_of(unseen.begin(), unseen.end(), is_mine));
-  // What lies elsewhere goes as before.
-  check_reduce_scatter(c);
-  check_all_gather(c);
 }
 
 void check_all_reduce(Channel& c) {

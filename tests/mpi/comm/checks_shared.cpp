@@ -1,0 +1,135 @@
+// What a channel sends less of: parameters that a host's ranks share, and rows that nobody uses.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "mpi/comm/checks.hpp"
+#include "mpi/comm/noise.hpp"
+
+namespace weft::test {
+
+using comm::Channel;
+using comm::ReduceOrder;
+
+void check_rows(Channel& c) {
+  constexpr std::int64_t row = 24, rows = 997;  // slices end within rows, and the last one is padded
+  const std::int64_t ranks = c.size(), count = (rows * row / ranks / 8 + 1) * 8;
+  std::vector<std::vector<std::uint8_t>> bits(static_cast<std::size_t>(ranks));
+  comm::UsedRows used{rows, row, {}};
+  const auto rank_uses = [&](std::int64_t r,
+                             std::int64_t i) {  // rank 1 nothing, rank 2 all, the others a few
+    return r == 2 || (r != 1 && (i * 7919 + r * 31) % 11 < 2);
+  };
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    auto& mine = bits[static_cast<std::size_t>(r)];
+    mine.resize((rows + 7) / 8);
+    for (std::int64_t i = 0; i < rows; ++i)
+      if (rank_uses(r, i)) mine[static_cast<std::size_t>(i / 8)] |= static_cast<std::uint8_t>(1U << (i % 8));
+    used.by_rank.push_back(mine.data());
+  }
+  const auto table = [&](std::int64_t i) { return static_cast<float>(3 * i + 1); };
+  std::vector<float> shard(static_cast<std::size_t>(count)), whole(static_cast<std::size_t>(ranks * count));
+  for (std::int64_t i = 0; i < count; ++i) shard[static_cast<std::size_t>(i)] = table(c.rank() * count + i);
+  std::vector<std::byte> scratch(c.reduce_scatter_scratch_bytes(count, DType::f32, ReduceOrder::canonical));
+  std::uint64_t expected = 0;  // bytes that this rank sends, of one gather and one reduction
+  for (std::int64_t r = 0; r < ranks; ++r)
+    for (std::int64_t i = 0; i < rows * row; ++i) {
+      const std::int64_t owner = i / count;
+      if (r == c.rank() || owner == r) continue;
+      expected += (owner == c.rank() && rank_uses(r, i / row) ? 4 : 0);
+    }
+  for (std::int64_t i = 0; i < rows * row; ++i)
+    expected += (i / count != c.rank() && rank_uses(c.rank(), i / row) ? 4 : 0);
+
+  const std::uint64_t before = c.bytes_sent();
+  constexpr int rounds = 3;
+  for (int round = 0; round < rounds; ++round) {
+    std::fill(whole.begin(), whole.end(), -1.0F);
+    wait(c.all_gather_rows({}, shard.data(), whole.data(), count, DType::f32, used), "all_gather_rows");
+    for (std::int64_t i = 0; i < rows * row; ++i)
+      if (rank_uses(c.rank(), i / row)) {
+        ASSERT_EQ(whole[static_cast<std::size_t>(i)], table(i)) << i;
+      }
+
+    for (std::int64_t i = 0; i < ranks * count; ++i)
+      whole[static_cast<std::size_t>(i)] =
+          i < rows * row && rank_uses(c.rank(), i / row) ? real(c.rank(), i, round) : 0.0F;
+    std::vector<float> sum(static_cast<std::size_t>(count), -1.0F);
+    comm::ReduceScatter what{whole.data(), sum.data(), scratch.data(), count};
+    what.rows = &used;
+    wait(c.reduce_scatter({}, what), "reduce_scatter of rows");
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t at = c.rank() * count + i;
+      const auto term = [&](std::int64_t r) {
+        return at < rows * row && rank_uses(r, at / row) ? real(static_cast<int>(r), at, round) : 0.0F;
+      };
+      float acc = term(0);
+      for (std::int64_t r = 1; r < ranks; ++r) acc += term(r);
+      ASSERT_EQ(sum[static_cast<std::size_t>(i)], acc) << "element " << i;
+    }
+  }
+  EXPECT_EQ(c.bytes_sent() - before, rounds * expected);
+}
+
+void check_window(Channel& c, comm::Window& window, int hosts) {
+  constexpr std::int64_t count = 20011;
+  const std::int64_t ranks = c.size();
+  ASSERT_GE(window.sizes().common, ranks * count * 4);
+  ASSERT_GE(window.sizes().shown, ranks * count * 4);
+  c.share(window);
+  const std::span<std::byte> unseen(window.own() + window.sizes().shown, window.own() + window.sizes().part);
+  std::fill(unseen.begin(), unseen.end(), std::byte(c.rank() + 1));
+  const std::uint64_t sent = c.bytes_sent();
+  auto* common = reinterpret_cast<float*>(window.common());
+  auto* unit = reinterpret_cast<float*>(window.own());
+  std::vector<float> shard(count), sum(count);
+  const std::int64_t abroad = ranks - window.size();
+  std::vector<std::byte> scratch(
+      comm::reduce_scatter_scratch_bytes(c.size(), count, DType::f32, ReduceOrder::canonical, window.size()));
+  constexpr int rounds = 40;
+  for (int round = 0; round < rounds; ++round) {
+    // The same bytes every round: what a slower neighbour still reads must not change under it.
+    std::iota(shard.begin(), shard.end(), static_cast<float>(100 * c.rank() + round));
+    wait(c.all_gather({}, shard.data(), common, count, DType::f32), "all_gather in a window");
+    for (std::int64_t r = 0; r < ranks; ++r)
+      for (std::int64_t i = 0; i < count; ++i)
+        ASSERT_EQ(common[r * count + i], static_cast<float>(100 * r + round + i)) << r << " " << i;
+    for (std::int64_t i = 0; i < ranks * count; ++i) unit[i] = real(c.rank(), i, round);
+    wait(c.reduce_scatter({}, {unit, sum.data(), scratch.data(), count}), "reduce_scatter in a window");
+    for (std::int64_t i = 0; i < count; ++i) {
+      float expected = real(0, c.rank() * count + i, round);
+      for (int r = 1; r < ranks; ++r) expected += real(r, c.rank() * count + i, round);
+      ASSERT_EQ(sum[static_cast<std::size_t>(i)], expected) << "element " << i;
+    }
+  }
+  // A shard crosses to each other host once; slices cross to every rank of another host.
+  const std::int64_t crossed = (hosts - 1 + abroad) * count * 4 * rounds;
+  EXPECT_EQ(c.bytes_sent() - sent, static_cast<std::uint64_t>(crossed));
+
+  // Several at once, as buckets are; in place, where the shard stands in the common stretch already.
+  constexpr std::int64_t small = 300;
+  c.group_begin();
+  comm::Event last;
+  for (std::int64_t m = 0; m < 12; ++m) {
+    float* whole = common + m * ranks * small;
+    for (std::int64_t i = 0; i < small; ++i)
+      whole[c.rank() * small + i] = static_cast<float>(1000 * m + i + c.rank());
+    last = c.all_gather({}, whole + c.rank() * small, whole, small, DType::f32);
+  }
+  c.group_end();
+  wait(last, "a group in a window");
+  for (std::int64_t m = 0; m < 12; ++m)
+    for (std::int64_t r = 0; r < ranks; ++r)
+      ASSERT_EQ(common[(m * ranks + r) * small + 7], static_cast<float>(1000 * m + 7 + r));
+  const auto is_mine = [&](std::byte b) { return b == std::byte(c.rank() + 1); };
+  EXPECT_TRUE(std::all_of(unseen.begin(), unseen.end(), is_mine));
+  // What lies elsewhere goes as before.
+  check_reduce_scatter(c);
+  check_all_gather(c);
+}
+
+}  // namespace weft::test
