@@ -7,13 +7,13 @@ namespace weft::comm::detail {
 
 /// Compute has the same core: a sleep that ends takes 25 to 45 us of it (seen on virtual machines: the timer,
 /// two switches, cold caches), whether much has happened or not. Sockets move bytes by themselves, so while
-/// many are under way the sleep lasts until about eight messages have come, and towards an exchange's end
-/// half of what the rest will take.
+/// many are under way the sleep lasts until about eight messages have come, and when few are left of all
+/// exchanges half of what these will take.
 class Pace {
  public:
   static constexpr std::int64_t shortest_ns = 50'000;
   static constexpr std::int64_t longest_idle_ns = 200'000;  ///< while nothing moves, and little is under way
-  static constexpr std::int64_t longest_ns = 4'000'000;
+  static constexpr std::int64_t longest_ns = 3'000'000;     ///< 64 messages last as long at 10 Gbit/s
 
   /// The next sleep's length. in_flight: bytes of the messages under way, one direction; done: bytes of all
   /// that ever ended; now_ns: any steady clock.

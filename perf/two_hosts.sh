@@ -119,7 +119,8 @@ connect_hosts() {
     # Nothing but the command's own bytes is to cross the links.
     ip netns exec "$host" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 2>/dev/null
     # Linux's default, whatever this machine has: bbr paces by timers and empties its link every ten seconds.
-    ip netns exec "$host" sysctl -qw net.ipv4.tcp_congestion_control=cubic 2>/dev/null
+    ip netns exec "$host" sysctl -qw net.ipv4.tcp_congestion_control=cubic ||
+      echo "two_hosts: $host keeps $(cat /proc/sys/net/ipv4/tcp_congestion_control) for its congestion control" >&2
     ip -n "$host" addr add "10.77.0.$i/24" dev eth0 && ip -n "$host" link set lo up && ip -n "$host" link set eth0 up &&
       ip -n "$switch" link set "port$i" master br0 && ip -n "$switch" link set "port$i" up &&
       limit "$host" eth0 && limit "$switch" "port$i" || return 1

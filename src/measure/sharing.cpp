@@ -99,23 +99,22 @@ void measure_beside(Exchanges& x, comm::World& world, double rate, const std::fu
   const int pairs = static_cast<int>(std::ceil(2 * first * rate / (2 * bytes))) + 2;
   const int probe = 2 + pairs / 4;
   const int repeats = static_cast<int>(std::clamp(seconds / (4 * first), 3.0, 9.0));
-  std::vector<double> alone, busy, rates;
+  std::vector<double> busy, speeds;
   Beside best;
   for (int i = 0; i < repeats; ++i) {
     world.barrier();
     busy.push_back(seconds_of(compute));
     world.barrier();
-    alone.push_back(seconds_of([&] {
+    const double alone = seconds_of([&] {
       stream.start(probe);
       stream.finish();
-    }));
+    });
     const Beside b = run_beside(stream, world, pairs, compute);
     if (i == 0 || b.seconds < best.seconds) best = b;
-    rates.push_back(b.sent / b.seconds);
+    speeds.push_back(b.sent / b.seconds * alone / (2 * bytes * probe));
   }
-  const double stolen = best.sent > 0 ? (best.seconds - least(busy)) / best.sent : 0;
-  // Not of the shortest run: that is one in which little was sent.
-  const double speed = median(rates) * least(alone) / (2 * bytes * probe);
+  const double stolen = (best.seconds - least(busy)) / best.sent;
+  const double speed = median(speeds);  // the shortest run is often one in which little was sent
   sharing.stolen_s_per_byte = std::max(0.0, slowest(world, stolen));
   sharing.beside_compute = std::clamp(-slowest(world, -speed), 0.05, 1.0);
 }

@@ -10,9 +10,6 @@ namespace {
 
 /// Twice the memory is worth so much of a step's time.
 constexpr double price_of_memory = 0.02;
-/// How late a collective may come, of the compute between two gathers: ranks are not equally fast all the
-/// time, and what hides a collective exactly lets the slower of two ranks hold up the other, now this one,
-/// now that.
 constexpr double late_share = 0.2;
 
 using Numbers = std::vector<int>;
@@ -29,8 +26,7 @@ class Search {
       if (unit_bytes_[r.unit.index()] == 0) unit_bytes_[r.unit.index()] = r.wire_bytes;
     for (const ReplicaSum& s : p_.sums)
       if (unit_bytes_[s.unit.index()] == 0) unit_bytes_[s.unit.index()] = s.wire_bytes;
-    late_ = late_share * std::accumulate(p_.slots.begin(), p_.slots.end(), 0.0) /
-            static_cast<double>(std::max<std::size_t>(p_.gathers.size(), 1));
+    late_ = lateness(problem);
     // An estimate's time goes by the number of tasks.
     const std::size_t tasks = p_.slots.size() + p_.gathers.size() + p_.reduces.size();
     estimates_left_ =
@@ -139,6 +135,12 @@ class Search {
 };
 
 }  // namespace
+
+double lateness(const Problem& problem) {
+  if (problem.gathers.empty()) return 0;
+  return late_share * std::accumulate(problem.slots.begin(), problem.slots.end(), 0.0) /
+         static_cast<double>(problem.gathers.size());
+}
 
 Schedule unit_schedule(const Problem& problem) {
   Numbers numbers(problem.units);

@@ -16,6 +16,11 @@ struct SearchOptions {
   std::optional<int> prefetch{}, delay{};  ///< given, not searched; the starts have them
 };
 
+/// Seconds that a search lets collectives come late: ranks are not equally fast all the time, and what hides
+/// a collective exactly lets the slower of two hold up the other, now this one, now that. A fifth of the mean
+/// compute between two gathers; 0 where nothing is gathered.
+double lateness(const Problem& problem);
+
 /// A schedule with a collective a unit.
 Schedule unit_schedule(const Problem& problem);
 
@@ -26,7 +31,7 @@ Schedule greedy(const Problem& problem, const machine::CostModel& costs, std::in
 
 /// The best schedule found: coordinate descent from each of `starts` over bucket sizes, prefetch distance,
 /// delay and kept units, then over single bucket borders. Best: within the limit, then the shortest step with
-/// collectives that come late by a fifth of the compute between two gathers, where twice the memory of the
+/// collectives that come late by lateness(), where twice the memory of the
 /// first start has to be worth 2 % of its time. Never worse than a start by that measure. Deterministic, with
 /// a bounded number of estimates.
 Schedule search(const Problem& problem, const machine::CostModel& costs, const SearchOptions& options,

@@ -22,6 +22,9 @@ class Link {
   explicit Link(double bytes_per_ns) : message_ns_(default_chunk_bytes / bytes_per_ns) {}
 
   double message_ns() const { return message_ns_; }
+  void idle(double ns) { now_ns_ += ns; }
+  /// The thread gets its core so much after a sleep's end.
+  void wake_late(double ns) { wake_late_ns_ = ns; }
 
   struct Seen {
     int looks = 0;
@@ -45,6 +48,7 @@ class Link {
       const auto in_flight = static_cast<std::int64_t>(ends.size() - done) * default_chunk_bytes;
       now_ns_ +=
           static_cast<double>(pace_.pause_ns(in_flight, done_bytes_, static_cast<std::int64_t>(now_ns_)));
+      now_ns_ += wake_late_ns_;
       ++seen.looks;
     }
     seen.late_ns = now_ns_ - end;
@@ -54,7 +58,7 @@ class Link {
  private:
   Pace pace_;
   double message_ns_;
-  double now_ns_ = 1e9;
+  double now_ns_ = 1e9, wake_late_ns_ = 0;
   std::int64_t done_bytes_ = 0;
 };
 
@@ -79,6 +83,21 @@ TEST_P(PaceAt, LatePeerIsNoSlowLink) {
     const Link::Seen seen = link.exchange(messages);
     EXPECT_EQ(seen.idle_ns, 0);
     EXPECT_LE(seen.late_ns, 3 * Pace::shortest_ns + link.message_ns() / 2) << messages;
+  }
+}
+
+TEST_P(PaceAt, IdleTimeIsNoSlowLink) {
+  for (const double wake_late : {0.0, 1e6}) {
+    Link link(GetParam());
+    link.wake_late(wake_late);
+    for (const std::size_t messages : {16, 32, 64}) {
+      for (int i = 0; i < 200; ++i) {
+        link.exchange(messages);
+        link.idle(20e6);
+      }
+      EXPECT_LE(link.exchange(messages).late_ns, 3 * Pace::shortest_ns + link.message_ns() / 2 + wake_late)
+          << messages;
+    }
   }
 }
 
