@@ -93,8 +93,8 @@ def peer_rate(h, rate, name, python):
     mode, *keep = name.split("-")
     dtype = "bf16" if "precision.params=bf16" in h.a.set else "fp32"
     reduce = "bf16" if "precision.grad_wire=bf16" in h.a.set else "fp32"
-    command = [python, "perf/peers/torch_llama.py", "--mode", mode, "--dtype", dtype, "--reduce", reduce, "--steps", "10", "--skip", "3",
-               "--reshard", "0" if keep else "1"]
+    command = [python, "perf/peers/torch_llama.py", "--mode", mode, "--dtype", dtype, "--reduce", reduce,
+               "--steps", str(h.a.steps + 1), "--skip", str(SKIP + 1), "--reshard", "0" if keep else "1"]
     for attempt in range(3):  # PyTorch's compiled FSDP2 aborts now and then at its start
         try:
             return json.loads(h.on(rate, ["--torch"], command)[0].strip().splitlines()[-1])["tok_s"]
@@ -147,12 +147,12 @@ def plans(h):
 
 def passes(h):
     """Every pass off, then on one after another."""
-    off = ["head", "order", "memory"]
+    off = ["rows", "head", "order", "memory"]
     unbucketed = ["schedule.bucketing=none"]
     for rate in h.a.names:
         found = automatic(h.profile(rate))
         stages = [("all off", unbucketed)]
-        stages += [("+ " + name, unbucketed) for name in ("memory", "head", "order")]
+        stages += [("+ " + name, unbucketed) for name in ("memory", "rows", "head", "order")]
         stages += [("+ bucket (auto)", found), ("+ regather = auto", [*found, "schedule.regather=auto"]),
                    ("+ recompute = selective", [*found, "schedule.regather=auto", "schedule.recompute=selective"])]
         rows = {}
