@@ -17,8 +17,9 @@ Execution make_execution() {
 
 }  // namespace
 
-void initialize() {
-  if (!Kokkos::is_initialized() && !Kokkos::is_finalized()) Kokkos::initialize();
+void initialize(bool warnings) {
+  if (Kokkos::is_initialized() || Kokkos::is_finalized()) return;
+  Kokkos::initialize(Kokkos::InitializationSettings().set_disable_warnings(!warnings));
 }
 
 void finalize() {

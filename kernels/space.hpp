@@ -6,7 +6,8 @@
 namespace weft::kernels {
 
 /// Starts and ends Kokkos. The number of host threads comes from OMP_NUM_THREADS. Repeated calls do nothing.
-void initialize();
+/// `warnings`: Kokkos's own, of unbound threads and the like.
+void initialize(bool warnings = true);
 void finalize();
 
 /// One in-order queue of kernels. On CUDA it owns a stream; on the host kernels have run when their call

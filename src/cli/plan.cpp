@@ -76,14 +76,20 @@ void write_picture(const std::string& path, const plan::Plan& plan, const machin
   file.commit();
 }
 
-/// An estimate: a rank's process has MPI beside what this one has, and more or fewer neighbours.
-void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments) {
+/// Estimates: a rank's process has MPI beside what this one has, and more or fewer neighbours.
+std::int64_t resident_bytes(const PlanArguments& arguments) {
   constexpr std::int64_t mpi_bytes = 8 << 20;
   train::trim_heap();
-  const std::int64_t resident = train::memory_usage().rss_bytes + (arguments.world > 1 ? mpi_bytes : 0);
+  return train::memory_usage().rss_bytes + (arguments.world > 1 ? mpi_bytes : 0);
+}
+int neighbours(const PlanArguments& arguments) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int neighbours = std::min(arguments.world, std::max(arguments.per_host, cores));
-  const train::PlannedMemory memory = train::planned_memory(deck, plan, nullptr, resident, neighbours);
+  return std::min(arguments.world, std::max(arguments.per_host, cores));
+}
+
+void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments) {
+  const train::PlannedMemory memory =
+      train::planned_memory(deck, plan, nullptr, resident_bytes(arguments), neighbours(arguments));
   fmt::print("\na run of it {}, estimated\n", train::to_text(memory));
 }
 
@@ -104,13 +110,15 @@ int team(const Mesh& mesh, int per_host) {
 void plan(const PlanArguments& arguments) {
   const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
   const machine::CostModel costs(train::machine_profile(deck));
-  kernels::initialize();
+  kernels::initialize(/*warnings=*/false);  // they are of threads that are not used here
   exec::Matmuls matmuls;
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
   if (train::shares_memory(deck)) mesh.set_team(team(mesh, arguments.per_host));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
-  train::Chosen chosen = train::choose_schedule(deck, mesh, scratch, costs);
+  train::Chosen chosen = train::choose_schedule(
+      deck, mesh, scratch, costs,
+      train::least_baseline(resident_bytes(arguments), neighbours(arguments), mesh.team()));
   if (dump.wanted()) chosen.plan.reset();  // the passes have to be seen
   const plan::Plan plan = chosen.plan
                               ? std::move(*chosen.plan)

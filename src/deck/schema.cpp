@@ -34,7 +34,9 @@ constexpr std::array table_list{
         "How ranks share the work. Nothing here changes the losses, but for the number of replicas, which is "
         "another order of the gradients' sum."},
     Table{"precision", "Element types, and the order of sums over ranks. These settings change the losses."},
-    Table{"schedule", "What the compiler's passes do. No setting here changes the losses."},
+    Table{"schedule",
+          "What the compiler's passes do. Only `accumulate` = once, and switching `head` "
+          "off, change the losses, in their last digits."},
     Table{"checkpoint", "When to save, what to keep, where to start from."},
     Table{"log", "What is written while the run goes on."},
     Table{"debug", "Tools for chasing a difference between two runs."},
@@ -152,7 +154,7 @@ constexpr std::array key_list{
         .doc = "What of the forward is computed again in backward instead of "
                "kept: none; full, all but what goes "
                "from module to module; selective, what `recompute_ops` names; "
-               "budget, what costs the least time until the plan fits `memory_limit`."},
+               "budget, what costs the least time until the plan fits the limits (below)."},
     Key{WEFT_KEY(schedule.recompute_ops),
         .doc = "Of selective: operations, modules, or operations in modules, as `swiglu`, `@layers.*.ffn`, "
                "`matmul@layers.0-15.attn`. Modules go by the beginning of their path; `*` is any component, "
@@ -174,10 +176,11 @@ constexpr std::array key_list{
             "`prefetch` and `reduce_delay` where they are -1. The last two go by `profile` and "
             "`memory_limit`."},
     Key{WEFT_KEY(schedule.memory_limit), .range = at_least(0), .form = Form::bytes,
-        .doc = "Bytes of a rank that a plan with anything automatic in it may take, state and arena; 0: no "
-               "limit."},
+        .doc = "Bytes of a rank that a plan with anything automatic in it may take, state and arena; 0: what "
+               "`run.memory_limit` leaves, or else the machine has."},
     Key{WEFT_KEY(schedule.buckets),
-        .doc = "Of manual: beginnings of module paths; units that match the same text share a bucket. "
+        .doc = "Of manual: beginnings of module paths, each of which must match a unit; units that match the "
+               "same text share a bucket. "
                "`layers.*`: "
                "each block one, `layers.0-3`: these four blocks one, `layers.*.ffn`: each feed-forward one."},
     Key{WEFT_KEY(schedule.reduce_delay), .range = between(-1, 1024),

@@ -94,8 +94,10 @@ class Validator {
   void rest() {
     for (const auto& pass : deck_.schedule.disable)
       check(!pass.empty(), "schedule.disable", "an empty name (passes are named as `weft plan` lists them)");
-    check(deck_.schedule.recompute != Recompute::budget || deck_.schedule.memory_limit > 0,
-          "schedule.recompute", "budget needs a limit to fit; set schedule.memory_limit, as \"60GiB\"");
+    check(deck_.schedule.recompute != Recompute::budget || deck_.schedule.memory_limit > 0 ||
+              deck_.run.memory_limit > 0,
+          "schedule.recompute",
+          "budget needs a limit to fit; set schedule.memory_limit or run.memory_limit, as \"60GiB\"");
     check(!deck_.checkpoint.resume.empty(), "checkpoint.resume",
           "empty (auto, never, or a checkpoint's path)");
     check(deck_.log.trace_step <= deck_.run.steps, "log.trace_step",

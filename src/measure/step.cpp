@@ -67,13 +67,25 @@ Step::Step(const Deck& deck, train::Session& session) : session_(session) {
   plan::Plan plan;
   session.reserve([&] {
     const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
-    train::agree(session.world(), [&] {
-      plan = train::training_plan(deck, session.mesh(), scratch, train::pipeline_options(deck));
-    });
+    const auto make = [&](const Deck& of, const Mesh& mesh) {
+      passes::PipelineOptions options = train::pipeline_options(of);
+      // What a budget leads to needs the profile. Computing all again takes the same kernels, and least
+      // memory.
+      if (of.schedule.recompute == Recompute::budget) options.recompute.what = passes::Recompute::full;
+      return train::training_plan(of, mesh, scratch, options);
+    };
+    const auto memory_of = [&](const Deck& of, const plan::Plan& step) {
+      return train::planned_memory(of, step, nullptr, train::memory_usage().rss_bytes,
+                                   session.world().node_size());
+    };
+    train::agree(session.world(), [&] { plan = make(deck, session.mesh()); });
     session.check_same_plan(plan);
-    const train::PlannedMemory memory = train::planned_memory(
-        deck, plan, nullptr, train::memory_usage().rss_bytes, session.world().node_size());
-    train::check_memory(deck, memory, scratch, session.world());
+    const auto replan = [&](const Deck& changed, int ranks) {
+      Mesh mesh = resolve_mesh(changed, ranks);
+      mesh.set_team(session.mesh().team());
+      return memory_of(changed, make(changed, mesh));
+    };
+    train::check_memory(deck, memory_of(deck, plan), replan, session.world());
     return std::vector<const plan::Plan*>{&plan};
   });
   executor_ = session.bind(std::move(plan));

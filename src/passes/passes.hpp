@@ -51,6 +51,7 @@ struct RecomputeRule {
 };
 /// From "swiglu", "matmul@layers.*.ffn" or "@layers.3.attn". Throws Error(bad_input) on an unknown operation.
 RecomputeRule recompute_rule(const std::string& text);
+std::string text_of(const RecomputeRule& rule);
 
 struct RecomputeOptions {
   Recompute what = Recompute::none;
@@ -58,6 +59,7 @@ struct RecomputeOptions {
 };
 /// Lets backward read copies of forward values that are made again just before their first use, from what is
 /// kept. full keeps what goes from module to module only. The copies have the bits of what they stand for.
+/// Throws Error(bad_input) on a rule that names nothing.
 ir::Graph recompute(const ir::Graph& graph, const RecomputeOptions& options);
 
 enum class ShardMode : std::uint8_t { ddp, zero1, zero2, fsdp };

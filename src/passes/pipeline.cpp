@@ -35,7 +35,10 @@ void append_sharding(const PipelineOptions& options, std::vector<Pass>& passes) 
   if (options.recompute.what != Recompute::none && !disabled(options, "recompute"))
     passes.push_back(
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
-  passes.push_back({"shard", Bits::exact, [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
+  const bool exact =
+      options.shard.accumulation == Accumulation::each && options.shard.reduction == Reduction::canonical;
+  passes.push_back({"shard", exact ? Bits::exact : Bits::numerics,
+                    [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
   if (!disabled(options, "share"))
     passes.push_back({"share", Bits::exact, [](const ir::Graph& g) {
                         return g.mesh().team() > 1 ? share(g, g.mesh().team()) : g;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -35,6 +36,7 @@ class RecomputePass {
   }
 
   ir::Graph run() {
+    for (const RecomputeRule& rule : options_.rules) check(rule);
     for (Node node : before_.nodes()) {
       if (node.phase == Phase::backward)
         for (ValueId& input : node.inputs) input = again(input, node);
@@ -50,10 +52,21 @@ class RecomputePass {
     if (producer.valid() && before_.node(producer).module != reader.module) results_.insert(value);
   }
 
+  static bool can_be_recomputed(const Node& node) {
+    return node.phase == Phase::forward && !ir::is_alias(node.op) && node.op != Op::linear_cross_entropy &&
+           node.op != Op::cross_entropy;
+  }
+
+  void check(const RecomputeRule& rule) const {
+    const auto& nodes = before_.nodes();
+    WEFT_VALIDATE(
+        std::any_of(nodes.begin(), nodes.end(),
+                    [&](const Node& node) { return can_be_recomputed(node) && matches(rule, node); }),
+        "schedule.recompute_ops: '{}' names nothing of this model that can be computed again", text_of(rule));
+  }
+
   bool is_recomputed(const Node& node) const {
-    if (node.phase != Phase::forward || ir::is_alias(node.op) || node.op == Op::linear_cross_entropy ||
-        node.op == Op::cross_entropy)
-      return false;
+    if (!can_be_recomputed(node)) return false;
     if (options_.what == Recompute::full) {
       // Backward begins with the head: it would compute again what it has just computed.
       bool kept = !node.module.starts_with("layers.");
@@ -92,6 +105,10 @@ class RecomputePass {
 };
 
 }  // namespace
+
+std::string text_of(const RecomputeRule& rule) {
+  return std::string(rule.op ? name_of(*rule.op) : "") + (rule.module.empty() ? "" : "@" + rule.module);
+}
 
 RecomputeRule recompute_rule(const std::string& text) {
   RecomputeRule rule;

@@ -15,13 +15,18 @@ constexpr std::int64_t mib = 1 << 20;
 constexpr std::int64_t rounding = 2 * mib;
 /// Executor, microbatch buffers, metrics and log; the kernels' first calls.
 constexpr std::int64_t in_every_run = 4 * mib;
-/// Eager messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, 13 on four. A team sends
-/// none.
+/// Eager messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, 13 on four. None are sent
+/// where all ranks of the host are one team.
 constexpr std::int64_t a_rank_of_the_host = 4 * mib;
 /// A span is 80 bytes, an instruction has one on each of three lanes at most.
 constexpr std::int64_t traced_instruction = 3 * 80;
 
 }  // namespace
+
+std::int64_t least_baseline(std::int64_t resident, int ranks, int team) {
+  if (!kernels::device_is_host()) return 0;
+  return resident + 2 * rounding + in_every_run + (team < ranks ? ranks * a_rank_of_the_host : 0);
+}
 
 PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
                              std::int64_t resident, int ranks) {
@@ -31,10 +36,8 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
     return std::max(train.*bytes, evaluate == nullptr ? 0 : evaluate->*bytes);
   };
   m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), train.team);
-  if (!kernels::device_is_host()) return m;
-  m.baseline = resident + 2 * rounding + in_every_run;
-  if (train.team == 1 && ranks > 1) m.baseline += ranks * a_rank_of_the_host;
-  if (deck.log.trace_step > 0)
+  m.baseline = least_baseline(resident, ranks, train.team);
+  if (deck.log.trace_step > 0 && kernels::device_is_host())
     m.baseline += static_cast<std::int64_t>(train.instructions.size()) * traced_instruction;
   return m;
 }

@@ -24,6 +24,10 @@ struct PlannedMemory {
 PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
                              std::int64_t resident, int ranks);
 
+/// Its baseline as far as it is known before there is a plan, of a team of so many. What the log of a traced
+/// step takes is not in it.
+std::int64_t least_baseline(std::int64_t resident, int ranks, int team);
+
 /// "needs 0.92 GiB on a rank (state 0.25, arena 0.57, baseline 0.04)"
 std::string to_text(const PlannedMemory& memory);
 

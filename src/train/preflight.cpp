@@ -7,9 +7,7 @@
 
 #include "base/check.hpp"
 #include "kernels/space.hpp"
-#include "plan/report.hpp"
 #include "train/memory_usage.hpp"
-#include "train/programs.hpp"
 
 namespace weft::train {
 
@@ -59,15 +57,12 @@ std::vector<Change> changes_of(const Deck& deck, int ranks) {
 }
 
 /// The first of the changes, each with those before it, that fits.
-std::string advice(const Deck& deck, const PlannedMemory& memory, const plan::ScratchQuery& scratch,
-                   int ranks) {
+std::string advice(const Deck& deck, const Replan& replan, int ranks) {
   std::string text;
   for (const Change& change : changes_of(deck, ranks)) {
     text += (text.empty() ? "" : " and ") + std::string(change.text);
     try {
-      const plan::Plan plan = training_plan(change.deck, resolve_mesh(change.deck, change.ranks), scratch,
-                                            pipeline_options(change.deck));
-      const std::int64_t needed = plan::persistent_bytes(plan) + plan.peak_bytes() + memory.baseline;
+      const std::int64_t needed = replan(change.deck, change.ranks).peak();
       if (static_cast<double>(needed) <= deck.run.memory_limit)
         return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(needed) / (1 << 30));
     } catch (const Error&) {
@@ -77,24 +72,23 @@ std::string advice(const Deck& deck, const PlannedMemory& memory, const plan::Sc
   return "use more ranks, or a smaller model";
 }
 
-void check_limit(const Deck& deck, const PlannedMemory& memory, const plan::ScratchQuery& scratch,
-                 comm::World& world) {
+void check_limit(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
   std::array<double, 1> most{static_cast<double>(memory.peak())};
   world.all_reduce_max(most);
   if (deck.run.memory_limit <= 0 || most[0] <= deck.run.memory_limit) return;
-  throw Error(ExitCode::bad_input, world.rank() != 0
-                                       ? ""
-                                       : fmt::format("{}: the run {}, the limit is {:.2f} GiB; {}",
-                                                     place_of(deck, "run.memory_limit"), to_text(memory),
-                                                     deck.run.memory_limit / (1 << 30),
-                                                     advice(deck, memory, scratch, world.size())));
+  std::string text;
+  if (world.rank() == 0)
+    text =
+        fmt::format("{}: the run {}, the limit is {:.2f} GiB; {}", place_of(deck, "run.memory_limit"),
+                    to_text(memory), deck.run.memory_limit / (1 << 30), advice(deck, replan, world.size()));
+  world.barrier();  // advice takes some planning, and the rank that throws first ends all others
+  throw Error(ExitCode::bad_input, text);
 }
 
 }  // namespace
 
-void check_memory(const Deck& deck, const PlannedMemory& memory, const plan::ScratchQuery& scratch,
-                  comm::World& world) {
-  check_limit(deck, memory, scratch, world);
+void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
+  check_limit(deck, memory, replan, world);
   if (!kernels::device_is_host()) return;
   // The ranks hold some of it already. Pages of files do not count: they can be read again.
   const auto here = static_cast<double>(world.node_size() * (memory.peak() - memory_usage().own_bytes));

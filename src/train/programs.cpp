@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "kernels/space.hpp"
+#include "passes/module_path.hpp"
 
 namespace weft::train {
 namespace {
@@ -36,12 +37,6 @@ passes::RecomputeOptions recompute_options(const Deck& deck) {
   return options;
 }
 
-passes::Buckets manual_buckets(const Deck& deck) {
-  const std::vector<int> buckets =
-      passes::buckets_by_path(model::units(spec_of(deck)), deck.schedule.buckets);
-  return {buckets, buckets, buckets};
-}
-
 bool is_disabled(const Deck& deck, const char* name) {
   const auto& disabled = deck.schedule.disable;
   return std::find(disabled.begin(), disabled.end(), name) != disabled.end();
@@ -67,6 +62,17 @@ model::Spec spec_of(const Deck& deck) {
   return spec;
 }
 
+std::vector<int> unit_buckets(const Deck& deck) {
+  const std::vector<Unit> units = model::units(spec_of(deck));
+  for (const std::string& pattern : deck.schedule.buckets)
+    WEFT_VALIDATE(
+        std::any_of(units.begin(), units.end(),
+                    [&](const Unit& unit) { return passes::matched_part(pattern, unit.path).has_value(); }),
+        "{}: '{}' matches no unit of this model; they are '{}' to '{}'", place_of(deck, "schedule.buckets"),
+        pattern, units.front().path, units.back().path);
+  return passes::buckets_by_path(units, deck.schedule.buckets);
+}
+
 passes::PipelineOptions pipeline_options(const Deck& deck) {
   passes::PipelineOptions options;
   options.update.beta1 = deck.optimizer.beta1;
@@ -84,7 +90,10 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
                                                                           : passes::Reduction::canonical;
   options.head_rows = deck.precision.head_rows;
   options.recompute = recompute_options(deck);
-  if (deck.schedule.bucketing == Bucketing::manual) options.buckets = manual_buckets(deck);
+  if (deck.schedule.bucketing == Bucketing::manual) {
+    const std::vector<int> buckets = unit_buckets(deck);
+    options.buckets = passes::Buckets{buckets, buckets, buckets};
+  }
   options.order.prefetch = deck.schedule.prefetch < 0 ? 1 : static_cast<int>(deck.schedule.prefetch);
   options.order.prefetch_bytes = static_cast<std::int64_t>(deck.schedule.prefetch_bytes);
   options.order.delay = deck.schedule.reduce_delay < 0 ? 1 : static_cast<int>(deck.schedule.reduce_delay);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/mesh.hpp"
 #include "deck/deck.hpp"
@@ -14,6 +15,8 @@ namespace weft::train {
 /// Whether ranks of one host share memory, where they can.
 bool shares_memory(const Deck& deck);
 model::Spec spec_of(const Deck& deck);
+/// By unit, its bucket as schedule.buckets says. Throws Error(bad_input) on a pattern that matches no unit.
+std::vector<int> unit_buckets(const Deck& deck);
 /// What the deck says; greedy and auto stand for a collective a unit here.
 passes::PipelineOptions pipeline_options(const Deck& deck);
 

@@ -1,5 +1,7 @@
 #include "train/run_plans.hpp"
 
+#include <array>
+#include <cstdint>
 #include <utility>
 
 #include "exec/scratch.hpp"
@@ -13,20 +15,49 @@ namespace weft::train {
 
 RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostModel& costs, bool validates) {
   const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
+  comm::World& world = session.world();
+  const int neighbours = world.node_size();
+  const auto most = [&world](std::int64_t bytes) {
+    std::array<double, 1> value{static_cast<double>(bytes)};
+    world.all_reduce_max(value);
+    return static_cast<std::int64_t>(value[0]);
+  };
+  // All ranks choose by the same baseline. What the plans themselves take shows once they are made: where the
+  // run's limit was missed by so little, they are made once more.
+  std::int64_t baseline = most(least_baseline(memory_usage().rss_bytes, neighbours, session.mesh().team()));
+  const auto choose = [&](const Deck& of, const Mesh& mesh) {
+    return choose_schedule(of, mesh, scratch, costs, baseline);
+  };
   RunPlans plans;
-  agree(session.world(), [&] {
-    Chosen chosen = choose_schedule(deck, session.mesh(), scratch, costs);
-    plans.schedule = schedule_text(chosen.options);
-    plans.train =
-        chosen.plan ? std::move(*chosen.plan) : training_plan(deck, session.mesh(), scratch, chosen.options);
-    if (validates) plans.evaluate = evaluation_plan(deck, session.mesh(), scratch, chosen.options);
-  });
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    plans = {};
+    agree(world, [&] {
+      Chosen chosen = choose(deck, session.mesh());
+      plans.schedule = schedule_text(chosen.options);
+      plans.train = chosen.plan ? std::move(*chosen.plan)
+                                : training_plan(deck, session.mesh(), scratch, chosen.options);
+      if (validates) plans.evaluate = evaluation_plan(deck, session.mesh(), scratch, chosen.options);
+    });
+    trim_heap();
+    plans.memory = planned_memory(deck, plans.train, plans.evaluate ? &*plans.evaluate : nullptr,
+                                  memory_usage().rss_bytes, neighbours);
+    if (deck.run.memory_limit <= 0 || static_cast<double>(most(plans.memory.peak())) <= deck.run.memory_limit)
+      break;
+    baseline = most(plans.memory.baseline);
+  }
   session.check_same_plan(plans.train);
   if (plans.evaluate) session.check_same_plan(*plans.evaluate);
-  trim_heap();
-  plans.memory = planned_memory(deck, plans.train, plans.evaluate ? &*plans.evaluate : nullptr,
-                                memory_usage().rss_bytes, session.world().node_size());
-  check_memory(deck, plans.memory, scratch, session.world());
+  const auto replan = [&](const Deck& changed, int ranks) {
+    Mesh mesh = resolve_mesh(changed, ranks);
+    mesh.set_team(session.mesh().team());
+    Chosen chosen = choose(changed, mesh);
+    const plan::Plan plan =
+        chosen.plan ? std::move(*chosen.plan) : training_plan(changed, mesh, scratch, chosen.options);
+    PlannedMemory memory = planned_memory(changed, plan, nullptr, 0, neighbours);
+    memory.baseline = plans.memory.baseline;
+    return memory;
+  };
+  check_memory(deck, plans.memory, replan, world);
   plans.step = planned_step(plans.train, costs);
   plans.step.memory_bytes = static_cast<double>(plans.memory.peak());
   return plans;

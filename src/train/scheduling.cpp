@@ -1,6 +1,7 @@
 #include "train/scheduling.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -26,11 +27,13 @@ struct Candidate {
 class Chooser {
  public:
   Chooser(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-          const machine::CostModel& costs)
-      : deck_(deck), mesh_(mesh), scratch_(scratch), costs_(costs), given_(pipeline_options(deck)) {
-    limit_ =
-        deck.schedule.memory_limit > 0 ? deck.schedule.memory_limit : costs.profile().compute.memory_bytes;
-  }
+          const machine::CostModel& costs, std::int64_t baseline)
+      : deck_(deck),
+        mesh_(mesh),
+        scratch_(scratch),
+        costs_(costs),
+        given_(pipeline_options(deck)),
+        limit_(limit_of(deck, costs, baseline)) {}
 
   Chosen run() {
     const bool automatic = deck_.schedule.bucketing == Bucketing::automatic;
@@ -41,14 +44,24 @@ class Chooser {
     if (budget) fit_by_recomputing();
     if (!searched) return {given_, std::move(fitted_->plan)};
     const search::Problem problem = read_problem();
-    search::Schedule by_rules = search::greedy(problem, costs_, arena_limit());
-    by_rules.prefetch = given_.order.prefetch;
-    by_rules.delay = given_.order.delay;
-    if (!automatic) return {with(by_rules), std::nullopt};
-    return best_of(problem, by_rules);
+    if (automatic) {
+      consider_all(problem);
+    } else {
+      consider_within_limit([&](std::int64_t limit) { return by_rules(problem, limit); });
+      if (!best_) consider(fitted_ ? std::move(*fitted_) : planned(units(problem)));
+    }
+    return best();
   }
 
  private:
+  static double limit_of(const Deck& deck, const machine::CostModel& costs, std::int64_t baseline) {
+    double limit = std::numeric_limits<double>::infinity();
+    if (deck.schedule.memory_limit > 0) limit = deck.schedule.memory_limit;
+    if (deck.run.memory_limit > 0)
+      limit = std::min(limit, std::max(1.0, deck.run.memory_limit - static_cast<double>(baseline)));
+    return std::isfinite(limit) ? limit : costs.profile().compute.memory_bytes;
+  }
+
   passes::PipelineOptions with(const search::Schedule& schedule) const {
     passes::PipelineOptions options = given_;
     options.buckets = schedule.buckets;
@@ -58,18 +71,23 @@ class Chooser {
     return options;
   }
 
-  /// The first level of recomputation whose plan fits, by bisection: memory falls from level to level.
+  /// The first level of recomputation whose plan fits, by bisection: memory falls from level to level. Where
+  /// none does, distances that the deck leaves open are given up, too.
   void fit_by_recomputing() {
     const search::RecomputeLevels levels(typed_, costs_);
     const auto fits_at = [&](int level) {
       given_.recompute = levels.at(level);
       Candidate candidate = planned(given_, passes::run(passes::sharding(given_), typed_));
       const bool good = fits(candidate);
-      if (good || !fitted_) fitted_ = std::move(candidate);
+      if (good || !fitted_ || candidate.bytes < fitted_->bytes) fitted_ = std::move(candidate);
       return good;
     };
     int low = -1, high = levels.count();  // does not fit; fits
-    if (!fits_at(high)) refuse(fitted_->bytes);
+    if (!fits_at(high)) {
+      if (deck_.schedule.prefetch < 0) given_.order.prefetch = 0;
+      if (deck_.schedule.reduce_delay < 0) given_.order.delay = 0;
+      if (!fits_at(high)) refuse(fitted_->bytes);
+    }
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
       (fits_at(middle) ? high : low) = middle;
@@ -84,12 +102,14 @@ class Chooser {
   }
 
   [[noreturn]] void refuse(std::int64_t least) const {
-    throw Error(
-        ExitCode::bad_input,
-        fmt::format("{}: no plan fits (the smallest found takes {:.2f} GiB on a rank, the limit is {:.2f}); "
-                    "recompute more, use more ranks, or a smaller data.batch",
-                    place_of(deck_, "schedule.memory_limit"), static_cast<double>(least) / (1 << 30),
-                    deck_.schedule.memory_limit / (1 << 30)));
+    const bool by_schedule = deck_.schedule.memory_limit > 0 && limit_ >= deck_.schedule.memory_limit;
+    throw Error(ExitCode::bad_input,
+                fmt::format("{}: no plan fits (the smallest found takes {:.2f} GiB on a rank, the limit "
+                            "{}{:.2f}); {}use more ranks, or a smaller data.batch",
+                            place_of(deck_, by_schedule ? "schedule.memory_limit" : "run.memory_limit"),
+                            static_cast<double>(least) / (1 << 30),
+                            by_schedule ? "is " : "leaves state and arena ", limit_ / (1 << 30),
+                            deck_.schedule.recompute == Recompute::budget ? "" : "recompute more, "));
   }
 
   search::Problem read_problem() {
@@ -123,33 +143,61 @@ class Chooser {
 
   bool fits(const Candidate& c) const { return limit_ <= 0 || static_cast<double>(c.bytes) <= limit_; }
 
-  Chosen best_of(const search::Problem& problem, const search::Schedule& by_rules) {
-    const auto blocks = passes::buckets_by_path(model::units(spec_of(deck_)), deck_.schedule.buckets);
-    search::Schedule units = search::unit_schedule(problem);
-    units.prefetch = by_rules.prefetch;
-    units.delay = by_rules.delay;
-    search::Schedule manual = units;
+  search::Schedule by_rules(const search::Problem& problem, std::int64_t live_limit) const {
+    search::Schedule schedule = search::greedy(problem, costs_, live_limit);
+    schedule.prefetch = given_.order.prefetch;
+    schedule.delay = given_.order.delay;
+    return schedule;
+  }
+
+  search::Schedule units(const search::Problem& problem) const {
+    search::Schedule schedule = search::unit_schedule(problem);
+    schedule.prefetch = given_.order.prefetch;
+    schedule.delay = given_.order.delay;
+    return schedule;
+  }
+
+  void consider_all(const search::Problem& problem) {
+    if (fitted_) {
+      fitted_->seconds = plan::simulate(fitted_->plan, costs_).end;
+      consider(std::move(*fitted_));
+    }
+    const std::vector<int> blocks = unit_buckets(deck_);
+    const search::Schedule greedy = by_rules(problem, arena_limit());
+    search::Schedule manual = units(problem);
     manual.buckets = {blocks, blocks, blocks};
     consider(planned(manual));
-    consider(planned(by_rules));
+    consider(planned(greedy));
     search::SearchOptions options;
     if (deck_.schedule.prefetch >= 0) options.prefetch = given_.order.prefetch;
     if (deck_.schedule.reduce_delay >= 0) options.delay = given_.order.delay;
     if (deck_.schedule.regather == Regather::automatic) options.keep = search::Keep::choose;
-    options.live_limit = arena_limit();
-    // The arena is a little larger than what is live in it: a plan that does not fit is searched again,
-    // tighter.
+    consider_within_limit([&](std::int64_t limit) {
+      options.live_limit = limit;
+      return search::search(problem, costs_, options, {units(problem), manual, greedy});
+    });
+  }
+
+  /// The arena is a little larger than what is live in it: where the plan does not fit, another is made,
+  /// tighter. `make` gets the live bytes that are allowed, 0 for any.
+  template <class Make>
+  void consider_within_limit(Make&& make) {
     constexpr int attempts = 3;
+    std::int64_t live_limit = arena_limit();
     for (int i = 0; i < attempts; ++i) {
-      Candidate found = planned(search::search(problem, costs_, options, {units, manual, by_rules}));
+      Candidate found = planned(make(live_limit));
       const std::int64_t excess = found.bytes - static_cast<std::int64_t>(limit_);
       const bool good = fits(found);
       consider(std::move(found));
-      options.live_limit -= excess;
-      if (good || options.live_limit <= 0) break;
+      live_limit -= excess;
+      if (good || live_limit <= 0) break;
     }
+  }
+
+  Chosen best() {
     if (best_) return {best_->options, std::move(best_->plan)};
-    if (deck_.schedule.memory_limit > 0) refuse(smallest_->bytes);
+    const double limit = deck_.schedule.memory_limit;
+    if (limit > 0 && static_cast<double>(smallest_->bytes) > limit) refuse(smallest_->bytes);
     return {smallest_->options, std::move(smallest_->plan)};
   }
 
@@ -179,8 +227,8 @@ class Chooser {
 }  // namespace
 
 Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                       const machine::CostModel& costs) {
-  return Chooser(deck, mesh, scratch, costs).run();
+                       const machine::CostModel& costs, std::int64_t baseline) {
+  return Chooser(deck, mesh, scratch, costs, baseline).run();
 }
 
 std::string schedule_text(const passes::PipelineOptions& options) {
@@ -200,7 +248,7 @@ std::string schedule_text(const passes::PipelineOptions& options) {
   if (options.recompute.what == passes::Recompute::full) text += ", recompute full";
   const char* separator = ", recompute ";
   for (const passes::RecomputeRule& rule : options.recompute.rules) {
-    text += fmt::format("{}{}@{}", separator, rule.op ? name_of(*rule.op) : "", rule.module);
+    text += separator + passes::text_of(rule);
     separator = " ";
   }
   return text;

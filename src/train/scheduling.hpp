@@ -2,6 +2,7 @@
 // chosen.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,10 +20,12 @@ struct Chosen {
 };
 
 /// A pure function, so that all ranks choose alike. Of automatic bucketing the result is the shortest
-/// simulated step within schedule.memory_limit among the search's, the greedy and the manual plan. Throws
-/// Error(bad_input) when none fits.
+/// simulated step among the search's, the greedy and the manual plan, of those whose state and arena are
+/// within schedule.memory_limit, and within run.memory_limit less `baseline` bytes (without either: within
+/// the machine's memory). Throws Error(bad_input) when none is within schedule.memory_limit, or none that
+/// recompute = budget tries within either.
 Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                       const machine::CostModel& costs);
+                       const machine::CostModel& costs, std::int64_t baseline);
 
 /// One line: buckets, distances, what is kept and what is computed again.
 std::string schedule_text(const passes::PipelineOptions& options);

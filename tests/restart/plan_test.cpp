@@ -69,6 +69,18 @@ TEST_F(PlanCommand, DumpAndDiffShowAPass) {
   EXPECT_NE(diff.out.find("\n+ storage master.embed"), std::string::npos) << diff.out.substr(0, 2000);
 }
 
+TEST_F(PlanCommand, EveryPassChangesThisStep) {
+  for (const char* pass : {"autodiff", "update", "recompute", "head", "precision", "shard", "share", "rows",
+                           "bucket", "order"}) {
+    const Ended diff = plan({"--world", "2", "--ranks-per-host", std::string(pass) == "rows" ? "1" : "2",
+                             std::string("--diff=") + pass, "--set", "schedule.recompute=full", "--set",
+                             "precision.params=bf16", "--set", "schedule.bucketing=manual"});
+    EXPECT_STATUS(diff, 0);
+    EXPECT_NE(diff.out.find(" lines removed, "), std::string::npos) << pass;
+    EXPECT_EQ(diff.out.find("0 lines removed, 0 added"), std::string::npos) << pass;
+  }
+}
+
 TEST_F(PlanCommand, AfterTheMemoryPassAreAddressesAndWaits) {
   const Ended planned = plan({"--world", "2", "--dump-after=memory", "--set", "schedule.bucketing=none"});
   EXPECT_STATUS(planned, 0);

@@ -1,0 +1,32 @@
+// What ranks hold each other to.
+#include "train/session.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/check.hpp"
+#include "exec/scratch.hpp"
+#include "support/kokkos_environment.hpp"
+#include "support/mpi_environment.hpp"
+#include "support/small_deck.hpp"
+#include "train/programs.hpp"
+
+namespace weft::train {
+namespace {
+
+TEST(Session, ARankWithAnotherPlanIsFound) {
+  comm::World& world = test::world();
+  const bool odd = world.rank() > 0 && world.rank() == world.size() - 1;
+  const Deck deck =
+      test::small_deck(odd ? std::vector<std::string>{"schedule.prefetch=2"} : std::vector<std::string>{});
+  Session session(deck, world);
+  const plan::Plan plan =
+      training_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()), pipeline_options(deck));
+  if (odd) {
+    EXPECT_THROW(session.check_same_plan(plan), Error);
+  } else {
+    EXPECT_NO_THROW(session.check_same_plan(plan));
+  }
+}
+
+}  // namespace
+}  // namespace weft::train
