@@ -2,8 +2,12 @@
 
 #include <fmt/core.h>
 
-#include <cmath>
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
 
+#include "kernels/memory.hpp"
 #include "measure/timing.hpp"
 #include "plan/report.hpp"
 
@@ -13,22 +17,17 @@ namespace {
 constexpr double smallest = 1 << 10;
 constexpr double always = 1 << 20;  ///< up to here whatever the time: a plan's small messages need a latency
 constexpr double most_of_all = 256 << 20;
-constexpr double most_all_reduce = 1 << 20;
 
-/// What is swept: an operation and a type on the wire.
-struct Kind {
+/// What is swept: collectives in which a rank sends about `bytes`, among so many ranks.
+struct Swept {
   ir::Op op;
   DType wire;
-  double most;
+  int ranks;
+  double most;                       ///< bytes that there is memory for
+  std::function<void(double)> hold;  ///< makes room for so many
+  std::function<comm::Event(double)> start;
+  std::function<double(double)> sent;  ///< bytes that a rank really sends
 };
-
-comm::Event start(Exchanges& exchanges, const Kind& kind, double bytes) {
-  switch (kind.op) {
-    case ir::Op::all_gather: return exchanges.gather(bytes);
-    case ir::Op::reduce_scatter: return exchanges.reduce(bytes, kind.wire);
-    default: return exchanges.all_reduce(bytes);
-  }
-}
 
 /// As many as fit into `share` seconds, if that is a sensible number.
 int repeats_for(double seconds, double share) {
@@ -37,63 +36,94 @@ int repeats_for(double seconds, double share) {
 
 /// One operation waits for all ranks, so repeats keep them together without barriers, which would show in the
 /// small ones.
-double time_one(Exchanges& exchanges, comm::World& world, const Kind& kind, double bytes, int repeats) {
-  exchanges.hold(bytes);
-  comm::sync(start(exchanges, kind, bytes));
+double time_one(const Swept& what, comm::World& world, double bytes, int repeats) {
+  what.hold(bytes);
+  comm::sync(what.start(bytes));
   std::vector<double> seconds;
-  for (int i = 0; i < repeats; ++i)
-    seconds.push_back(seconds_of([&] { comm::sync(start(exchanges, kind, bytes)); }));
+  for (int i = 0; i < repeats; ++i) seconds.push_back(seconds_of([&] { comm::sync(what.start(bytes)); }));
   return slowest(world, median(std::move(seconds)));
 }
 
-std::string reason(double bytes, const Kind& kind, const char* why) {
-  return fmt::format("{} {} above {}: {}", name_of(kind.op), name_of(kind.wire),
+std::string reason(double bytes, const Swept& what, const char* why) {
+  return fmt::format("{} {} above {}: {}", name_of(what.op), name_of(what.wire),
                      plan::bytes_text(static_cast<std::int64_t>(bytes)), why);
 }
 
-machine::CollectiveCurve sweep(Exchanges& exchanges, comm::World& world, const Kind& kind, double seconds,
-                               std::vector<std::string>& skipped) {
+void sweep(const Swept& what, comm::World& world, int nodes, double seconds, CollectiveSweep& result) {
   machine::CollectiveCurve curve;
-  curve.op = kind.op;
-  curve.wire = kind.wire;
-  curve.ranks = exchanges.ranks();
+  curve.op = what.op;
+  curve.wire = what.wire;
+  curve.ranks = what.ranks;
+  curve.nodes = nodes;
   world.barrier();  // a rank that is late with its memory does not cost time here
   const double start = seconds_now();
   double last = 1e-3;  // seconds; a guess for the first
-  for (double bytes = smallest; bytes <= kind.most; bytes *= 2) {
-    if (bytes > exchanges.most()) {
-      skipped.push_back(reason(bytes / 2, kind, "not enough memory"));
+  for (double bytes = smallest; bytes <= most_of_all; bytes *= 2) {
+    if (bytes > what.most) {
+      result.skipped.push_back(reason(bytes / 2, what, "not enough memory"));
       break;
     }
     const double left = seconds - slowest(world, seconds_now() - start);  // equal on all ranks
     if (bytes > always && 2 * last * (1 + 3) > left) {  // it has twice the bytes, and warms up
-      skipped.push_back(reason(bytes / 2, kind, "not enough time (--seconds)"));
+      result.skipped.push_back(reason(bytes / 2, what, "not enough time (--seconds)"));
       break;
     }
-    last = time_one(exchanges, world, kind, bytes, repeats_for(2 * last, seconds / 40));
-    curve.points.push_back({exchanges.sent(kind.op, bytes, kind.wire), last});
+    last = time_one(what, world, bytes, repeats_for(2 * last, seconds / 40));
+    curve.points.push_back({what.sent(bytes), last});
   }
-  return curve;
-}
-
-/// Sizes in whole elements may meet where a rank sends next to nothing to each of many.
-void drop_equal_sizes(machine::CollectiveCurve& curve) {
+  // Sizes in whole elements may meet where a rank sends next to nothing to each of many.
   const auto same = [](const auto& a, const auto& b) { return a.bytes >= b.bytes; };
   curve.points.erase(std::unique(curve.points.begin(), curve.points.end(), same), curve.points.end());
+  result.curves.push_back(std::move(curve));
+}
+
+Swept swept(Exchanges& x, ir::Op op, DType wire) {
+  std::function<comm::Event(double)> start;
+  switch (op) {
+    case ir::Op::all_gather: start = [&x](double bytes) { return x.gather(bytes); }; break;
+    case ir::Op::reduce_scatter: start = [&x, wire](double bytes) { return x.reduce(bytes, wire); }; break;
+    default: start = [&x](double bytes) { return x.all_reduce(bytes); }; break;
+  }
+  return {op,
+          wire,
+          x.ranks(),
+          x.most(),
+          [&x](double bytes) { x.hold(bytes); },
+          std::move(start),
+          [&x, op, wire](double bytes) { return x.sent(op, bytes, wire); }};
 }
 
 }  // namespace
 
 CollectiveSweep measure_collectives(Exchanges& exchanges, comm::World& world, int nodes, double seconds) {
   CollectiveSweep result;
-  for (const Kind& kind : {Kind{ir::Op::all_gather, DType::f32, most_of_all},
-                           Kind{ir::Op::reduce_scatter, DType::f32, most_of_all},
-                           Kind{ir::Op::reduce_scatter, DType::bf16, most_of_all},
-                           Kind{ir::Op::all_reduce, DType::f32, most_all_reduce}}) {
-    result.curves.push_back(sweep(exchanges, world, kind, seconds / 4, result.skipped));
-    result.curves.back().nodes = nodes;
-    drop_equal_sizes(result.curves.back());
-  }
+  for (const auto& [op, wire] :
+       {std::pair{ir::Op::all_gather, DType::f32}, std::pair{ir::Op::reduce_scatter, DType::f32},
+        std::pair{ir::Op::reduce_scatter, DType::bf16}, std::pair{ir::Op::all_reduce, DType::f32}})
+    sweep(swept(exchanges, op, wire), world, nodes, seconds / 4, result);
+  return result;
+}
+
+CollectiveSweep measure_replicas(train::Session& session, int nodes, double seconds) {
+  const int replicas = session.replicas();
+  // Of n elements a rank sends n / replicas to each of the others, twice.
+  const double sent_of_all = 2.0 * (replicas - 1) / replicas;
+  const auto elements = [=](double bytes) {
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes / sent_of_all / 4));
+  };
+  kernels::Buffer buffer;
+  CollectiveSweep result;
+  sweep({ir::Op::all_reduce, DType::f32, replicas, what_fits(session, most_of_all, 2 / sent_of_all),
+         [&](double bytes) {
+           make_room(buffer, static_cast<double>(elements(bytes)) * 4, "weft::measure::replicas");
+           kernels::fence(session.space());
+         },
+         [&](double bytes) {
+           return session.replica()->all_reduce({}, buffer.data(), elements(bytes), DType::f32,
+                                                comm::ReduceOp::sum);
+         },
+         [&](double bytes) { return static_cast<double>(elements(bytes)) * 4 * sent_of_all; }},
+        session.world(), nodes, seconds, result);
   return result;
 }
 

@@ -11,43 +11,45 @@ namespace {
 
 /// A rank that sends s bytes to R - 1 others holds s / (R - 1) as its part, and R of those as the whole: both
 /// once for gathers, both once for reductions.
-double held(double bytes, int ranks) {
-  return bytes * 2 * (ranks + 1) / (ranks - 1) + (64 << 20);
-}
-
-/// The largest power of two up to `bytes` for which half of the host's memory is enough on every rank.
-double what_fits(train::Session& session, double bytes) {
-  double available = std::numeric_limits<double>::max();
-  if (kernels::device_is_host())
-    if (const auto memory = train::available_memory()) available = static_cast<double>(*memory);
-  available = -slowest(session.world(), -available / session.world().node_size());
-  while (bytes > 1024 && held(bytes, session.shards()) > available / 2) bytes /= 2;
-  return bytes;
-}
-
-void replace(kernels::Buffer& buffer, double bytes, const char* label) {
-  buffer = kernels::Buffer();  // free the smaller one first
-  buffer = kernels::Buffer(static_cast<std::size_t>(bytes) + 256, label);
+double held_a_byte(int ranks) {
+  return 2.0 * (ranks + 1) / (ranks - 1);
 }
 
 }  // namespace
 
+double what_fits(train::Session& session, double bytes, double held_a_byte) {
+  double available = std::numeric_limits<double>::max();
+  if (kernels::device_is_host())
+    if (const auto memory = train::available_memory()) available = static_cast<double>(*memory);
+  available = -slowest(session.world(), -available / session.world().node_size());
+  while (bytes > 1024 && bytes * held_a_byte + (64 << 20) > available / 2) bytes /= 2;
+  return bytes;
+}
+
+void make_room(kernels::Buffer& buffer, double bytes, const char* label) {
+  buffer = kernels::Buffer();  // free the smaller one first
+  buffer = kernels::Buffer(static_cast<std::size_t>(bytes) + 256, label);
+}
+
 Exchanges::Exchanges(train::Session& session, double bytes, comm::ReduceOrder order)
-    : session_(session), ranks_(session.shards()), order_(order), most_(what_fits(session, bytes)) {}
+    : session_(session),
+      ranks_(session.shards()),
+      order_(order),
+      most_(what_fits(session, bytes, held_a_byte(ranks_))) {}
 
 void Exchanges::hold(double bytes) {
   if (bytes <= held_) return;
   held_ = bytes;
   const double part = bytes / (ranks_ - 1);
-  replace(shard_, part, "weft::measure::shard");
-  replace(gathered_, part * ranks_, "weft::measure::gathered");
-  replace(gradient_, part * ranks_, "weft::measure::gradient");
-  replace(sum_, 2 * part, "weft::measure::sum");  // f32, also of bf16 on the wire
+  make_room(shard_, part, "weft::measure::shard");
+  make_room(gathered_, part * ranks_, "weft::measure::gathered");
+  make_room(gradient_, part * ranks_, "weft::measure::gradient");
+  make_room(sum_, 2 * part, "weft::measure::sum");  // f32, also of bf16 on the wire
   std::size_t scratch = 0;
   for (const DType wire : {DType::f32, DType::bf16})
     scratch =
         std::max(scratch, comm::reduce_scatter_scratch_bytes(ranks_, elements(bytes, wire), wire, order_));
-  replace(scratch_, static_cast<double>(scratch), "weft::measure::scratch");
+  make_room(scratch_, static_cast<double>(scratch), "weft::measure::scratch");
   kernels::fence(session_.space());
 }
 

@@ -6,6 +6,12 @@
 
 namespace weft::measure {
 
+/// Collective: the largest power of two up to `bytes` for which half of the host's memory is enough on every
+/// rank, when it holds `held_a_byte` for each.
+double what_fits(train::Session& session, double bytes, double held_a_byte);
+/// Replaces the buffer by one of at least so many bytes.
+void make_room(kernels::Buffer& buffer, double bytes, const char* label);
+
 class Exchanges {
  public:
   /// Collective. For collectives in which a rank sends up to `bytes`, or up to what the host has memory for

@@ -2,10 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "machine/predict.hpp"
 #include "measure/collectives.hpp"
@@ -23,6 +27,14 @@ constexpr double largest_collective = 256 << 20;
 
 int nodes_of(const comm::World& world) {
   return static_cast<int>(std::set<std::string>(world.hosts().begin(), world.hosts().end()).size());
+}
+
+/// Collective: the most that a group of the axis reaches over.
+int nodes_of(train::Session& session, std::string_view axis) {
+  std::set<std::string> hosts;
+  for (const int rank : session.mesh().group(session.rank(), session.mesh().axis(axis)))
+    hosts.insert(session.world().hosts()[static_cast<std::size_t>(rank)]);
+  return static_cast<int>(slowest(session.world(), static_cast<double>(hosts.size())));
 }
 
 std::string name_of_machine(const comm::World& world, const machine::Profile& p) {
@@ -89,13 +101,21 @@ void round_all(machine::Profile& p) {
   for (machine::KernelSample& k : p.kernels) k.seconds = rounded(k.seconds);
 }
 
-/// A machine of one rank has no wire: what would be there is assumed.
+void take(CollectiveSweep sweep, Measured& m) {
+  std::move(sweep.curves.begin(), sweep.curves.end(), std::back_inserter(m.profile.collectives));
+  std::move(sweep.skipped.begin(), sweep.skipped.end(), std::back_inserter(m.notes));
+}
+
+/// Where state is not cut there are no gathers and reductions to measure: what would be there is assumed.
 void assume_collectives(Measured& m) {
   const machine::Profile assumed =
       default_profile(kernels::device_is_host() ? machine::Device::host : machine::Device::h100);
+  const bool sums_measured = !m.profile.collectives.empty();
   m.profile.sharing = assumed.sharing;
-  m.profile.collectives = assumed.collectives;
-  m.notes.push_back(fmt::format("collectives need two ranks or more: those of '{}' stand in", assumed.name));
+  for (const machine::CollectiveCurve& c : assumed.collectives)
+    if (!sums_measured || c.op != ir::Op::all_reduce) m.profile.collectives.push_back(c);
+  m.notes.push_back(fmt::format("collectives need two ranks or more on the data axis: those of '{}' stand in",
+                                assumed.name));
 }
 
 }  // namespace
@@ -111,11 +131,13 @@ Measured measure_machine(const Deck* deck, train::Session& session, const Machin
   std::unique_ptr<Exchanges> exchanges;
   if (session.shards() > 1) {
     exchanges = std::make_unique<Exchanges>(session, largest_collective, order_of(deck));
-    CollectiveSweep sweep = measure_collectives(*exchanges, world, nodes_of(world), 0.5 * options.seconds);
-    p.collectives = std::move(sweep.curves);
-    m.notes = std::move(sweep.skipped);
+    take(measure_collectives(*exchanges, world, nodes_of(session, data_axis),
+                             (session.replicas() > 1 ? 0.3 : 0.5) * options.seconds),
+         m);
     exchanges.reset();  // the step may want the memory
   }
+  if (session.replicas() > 1)
+    take(measure_replicas(session, nodes_of(session, replica_axis), 0.2 * options.seconds), m);
   std::shared_ptr<Step> step;
   if (deck != nullptr) {
     step = std::make_shared<Step>(*deck, session);

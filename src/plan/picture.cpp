@@ -14,17 +14,17 @@ namespace weft::plan {
 namespace {
 
 constexpr double left = 110, width = 1070, right = left + width;
-constexpr double lanes_top = 72, lane_height = 38, lane_pitch = 46, lanes_bottom = lanes_top + 3 * lane_pitch;
-constexpr double memory_top = 262, memory_bottom = 562;
-constexpr double holders_top = 604, holder_pitch = 17;
+constexpr double lanes_top = 72, lane_height = 38, lane_pitch = 46;
+constexpr double memory_below = 52, memory_height = 300;                      ///< below the lanes
+constexpr double holders_below = 42, holder_pitch = 17, holders_height = 96;  ///< below the memory
 constexpr double narrowest = 2.5;  ///< pixels that two rectangles take together, at least
 constexpr std::size_t holders_named = 5;
 
 // Attributes, not a style sheet: small viewers know no CSS.
 constexpr const char* head =
-    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\" height=\"700\" viewBox=\"0 0 1200 700\" "
+    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\" height=\"{0}\" viewBox=\"0 0 1200 {0}\" "
     "font-family=\"sans-serif\" font-size=\"12\">\n"
-    "<rect width=\"1200\" height=\"700\" fill=\"white\"/>\n";
+    "<rect width=\"1200\" height=\"{0}\" fill=\"white\"/>\n";
 constexpr const char *waiting = "#d00", *row = "#f2f2f2", *state = "#d0d0d0", *live = "#9ecae9";
 
 const char* colour_of(ir::Phase phase) {
@@ -69,23 +69,28 @@ class Picture {
         name_(name),
         per_second_(times.end > 0 ? width / times.end : 0),
         state_(persistent_bytes(plan)),
-        highest_(std::max<double>(1, 1.06 * static_cast<double>(state_ + plan.peak_bytes()))) {}
+        highest_(std::max<double>(1, 1.06 * static_cast<double>(state_ + plan.peak_bytes()))),
+        lanes_(plan.graph.mesh().size(replica_axis) > 1 ? 4 : 3),
+        lanes_bottom_(lanes_top + lane_pitch * lanes_),
+        memory_top_(lanes_bottom_ + memory_below),
+        memory_bottom_(memory_top_ + memory_height),
+        holders_top_(memory_bottom_ + holders_below) {}
 
   std::string draw() {
-    text_ = head;
+    add(head, holders_top_ + holders_height);
     draw_title();
     draw_legend();
-    for (const Lane lane : {Lane::compute, Lane::gather, Lane::reduce}) draw_lane(lane);
-    draw_axis(lanes_bottom);
+    for (int lane = 0; lane < lanes_; ++lane) draw_lane(static_cast<Lane>(lane));
+    draw_axis(lanes_bottom_);
     draw_memory();
-    draw_axis(memory_bottom);
+    draw_axis(memory_bottom_);
     draw_holders();
     return text_ + "</svg>\n";
   }
 
  private:
   double x(double seconds) const { return left + per_second_ * seconds; }
-  double y(double bytes) const { return memory_bottom - (memory_bottom - memory_top) * bytes / highest_; }
+  double y(double bytes) const { return memory_bottom_ - (memory_bottom_ - memory_top_) * bytes / highest_; }
   double y(std::int64_t bytes) const { return y(static_cast<double>(bytes)); }
 
   template <class... Args>
@@ -114,11 +119,14 @@ class Picture {
     const auto of = [](const auto& lanes, Lane lane) {
       return time_text(lanes[static_cast<std::size_t>(lane)]);
     };
-    label(left, 46,
-          fmt::format("busy: compute {}, gather {}, reduce {}; exposed: gathers {}, reductions {}",
-                      of(times_.busy, Lane::compute), of(times_.busy, Lane::gather),
-                      of(times_.busy, Lane::reduce), of(times_.exposed, Lane::gather),
-                      of(times_.exposed, Lane::reduce)));
+    std::string text = fmt::format("busy: compute {}, gather {}, reduce {}", of(times_.busy, Lane::compute),
+                                   of(times_.busy, Lane::gather), of(times_.busy, Lane::reduce));
+    const bool replicas = lanes_ > static_cast<int>(Lane::replica);
+    if (replicas) text += ", replica " + of(times_.busy, Lane::replica);
+    text += fmt::format("; exposed: gathers {}, reductions {}", of(times_.exposed, Lane::gather),
+                        of(times_.exposed, Lane::reduce));
+    if (replicas) text += ", sums " + of(times_.exposed, Lane::replica);
+    label(left, 46, text);
   }
 
   void draw_legend() {
@@ -128,8 +136,8 @@ class Picture {
                                                              {colour_of(ir::Phase::backward), "backward"},
                                                              {colour_of(ir::Phase::update), "update"},
                                                              {waiting, "exposed"}}}) {
-      add("<rect fill=\"{}\" x=\"{}\" y=\"37\" width=\"11\" height=\"11\"/>\n", colour, at);
-      label(at + 16, 47, text);
+      add("<rect fill=\"{}\" x=\"{}\" y=\"16\" width=\"11\" height=\"11\"/>\n", colour, at);
+      label(at + 16, 26, text);
       at += 84;
     }
   }
@@ -182,14 +190,14 @@ class Picture {
     text_ += "<g id=\"memory\">\n";
     draw_bytes_axis();
     add("<rect fill=\"{}\" x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\"/>\n", state, left, y(state_),
-        width, memory_bottom - y(state_));
+        width, memory_bottom_ - y(state_));
     constexpr auto columns = static_cast<std::size_t>(width);
     add("<polygon fill=\"{}\" points=\"{},{:.1f}", live, left, y(state_));
     const std::vector<std::int64_t> bytes = live_bytes_over_time(plan_, times_, columns);
     for (std::size_t i = 0; i < columns; ++i)
       add(" {},{:.1f}", left + 0.5 + static_cast<double>(i), y(state_ + bytes[i]));
     add(" {},{:.1f}\"/>\n", right, y(state_));
-    label(left + 6, y(state_) + (y(state_) > memory_bottom - 16 ? -4 : 14),
+    label(left + 6, y(state_) + (y(state_) > memory_bottom_ - 16 ? -4 : 14),
           fmt::format("state {}", bytes_text(state_)));
     const double arena = y(state_ + plan_.peak_bytes());
     line(left, arena, right, arena, dashed);
@@ -202,7 +210,7 @@ class Picture {
   }
 
   void draw_bytes_axis() {
-    label(left, memory_top - 8, "memory of a rank");
+    label(left, memory_top_ - 8, "memory of a rank");
     double step = 1;
     while (highest_ / step > 7) step *= 2;
     for (int i = 0; i * step <= highest_; ++i) {
@@ -216,7 +224,7 @@ class Picture {
     const std::int64_t place = live_peak_place(plan_.buffers);
     const double at = x(times_of_places(plan_, times_)[static_cast<std::size_t>(place)]);
     const double top = y(state_ + plan_.live_bytes);
-    line(at, top, at, memory_bottom, dashed);
+    line(at, top, at, memory_bottom_, dashed);
     add("<circle id=\"peak\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"#b00\"/>\n", at, top);
     const bool is_right = at > left + 0.6 * width;
     label(at + (is_right ? -8 : 8), top + 18,
@@ -228,9 +236,9 @@ class Picture {
     if (plan_.buffers.empty()) return;
     const std::vector<Holder> held = holders_at(plan_, live_peak_place(plan_.buffers));
     text_ += "<g id=\"holders\">\n";
-    label(left, holders_top, fmt::format("largest of {} buffers in the arena at the peak", held.size()));
+    label(left, holders_top_, fmt::format("largest of {} buffers in the arena at the peak", held.size()));
     for (std::size_t i = 0; i < std::min(holders_named, held.size()); ++i) {
-      const double at = holders_top + holder_pitch * static_cast<double>(i + 1);
+      const double at = holders_top_ + holder_pitch * static_cast<double>(i + 1);
       label(left + 10, at, held[i].name);
       label(left + 450, at, bytes_text(held[i].bytes), Anchor::end);
       const double share = static_cast<double>(held[i].bytes) / static_cast<double>(held[0].bytes);
@@ -246,6 +254,8 @@ class Picture {
   double per_second_;   ///< pixels
   std::int64_t state_;  ///< bytes
   double highest_;      ///< bytes at the memory's upper edge
+  int lanes_;           ///< the last of four is the replicas', where there are any
+  double lanes_bottom_, memory_top_, memory_bottom_, holders_top_;
   std::string text_;
 };
 

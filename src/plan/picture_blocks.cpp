@@ -41,8 +41,11 @@ Lane waited_for(const Instruction& instruction, const machine::LaneTimes& times)
 
 /// The lane that ends the step.
 Lane last_lane(const machine::LaneTimes& times) {
-  const auto& reduce = times.spans[static_cast<std::size_t>(Lane::reduce)];
-  return !reduce.empty() && reduce.back().end >= times.end ? Lane::reduce : Lane::gather;
+  for (const Lane lane : {Lane::replica, Lane::reduce}) {
+    const auto& spans = times.spans[static_cast<std::size_t>(lane)];
+    if (!spans.empty() && spans.back().end >= times.end) return lane;
+  }
+  return Lane::gather;
 }
 
 }  // namespace

@@ -29,7 +29,9 @@ struct StepMetrics {
   /// The compute lane, or the step's end, waited for the lane's collectives.
   std::optional<double> exposed_gather_s, exposed_reduce_s;
   std::optional<double> gather_s, reduce_s;  ///< a collective of the lane was under way
-  std::optional<std::int64_t> sent_bytes;    ///< payload that a rank sent to others
+  /// The same two of the lane that sums over replicas; no fields when empty (no replicas).
+  std::optional<double> exposed_replica_s, replica_s;
+  std::optional<std::int64_t> sent_bytes;  ///< payload that a rank sent to others
   std::optional<double> mfu;
   std::int64_t arena_peak_bytes = 0;
   std::int64_t persistent_bytes = 0;

@@ -31,7 +31,7 @@ class Session {
   int shard() const { return shard_; }
   /// Of a unit that is cut over all ranks, this one's part: those of ranks that hold the same shard lie side
   /// by side in it.
-  int own_part() const { return shard_ * (ranks() / shards_) + replica_; }
+  int own_part() const { return shard_ * replicas() + replica_; }
   kernels::Space& space() { return space_; }
   exec::Memory& memory() { return memory_; }
   const exec::Memory& memory() const { return memory_; }
@@ -40,6 +40,9 @@ class Session {
   comm::Channel* gather() { return gather_.get(); }
   /// The channel that gradients are reduced on; null with one shard.
   comm::Channel* reduce() { return reduce_.get(); }
+  /// The channel that gradients are summed over replicas on; null without replicas.
+  comm::Channel* replica() { return replica_channel_.get(); }
+  int replicas() const { return ranks() / shards_; }
 
   /// Collective: throws Error(failure) unless all ranks made the same plan.
   void check_same_plan(const plan::Plan& plan);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +17,7 @@ namespace {
 constexpr std::size_t steps_kept = 10'000;
 constexpr auto gather = static_cast<std::size_t>(Lane::gather);
 constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
+constexpr auto replica = static_cast<std::size_t>(Lane::replica);
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -23,31 +25,52 @@ double median(std::vector<double> values) {
   return 0.5 * (values[(n - 1) / 2] + values[n / 2]);
 }
 
-/// The step cannot be shorter: neither than its compute, nor than what its busier lane is under way.
+double sum(const std::array<double, lane_count>& lanes) {
+  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+}
+/// The step cannot be shorter, however well the one hides under the other.
 double bound(const StepParts& p) {
-  return std::max({p.compute_only, p.under_way[gather], p.under_way[reduce]});
+  return std::max(p.compute_only, p.wire);
 }
 double idle(const StepParts& p) {
-  return std::max(0.0, p.step - p.compute - p.exposed[gather] - p.exposed[reduce]);
+  return std::max(0.0, p.step - p.compute - sum(p.exposed));
 }
 double stolen(const StepParts& p) {
   return std::max(0.0, p.compute - p.compute_only);
 }
 double rate(const StepParts& p) {
-  const double seconds = p.under_way[gather] + p.under_way[reduce];
+  const double seconds = sum(p.under_way);
   return seconds > 0 ? p.sent_bytes / seconds : 0;
 }
 
-StepParts measured(const StepMetrics& m, double compute_only_s) {
+/// Gathers and reductions share a link; sums over replicas may go over another.
+double wire_seconds(const plan::Plan& plan, const machine::CostModel& costs) {
+  double bytes = 0, replicas = 0;
+  for (const ir::Node& node : plan.graph.nodes()) {
+    if (!ir::is_collective(node.op)) continue;
+    if (node.lane == Lane::replica) {
+      replicas += costs.collective_seconds(plan.graph, node);
+    } else {
+      bytes += costs.bytes_sent(plan.graph, node);
+    }
+  }
+  return std::max(bytes / costs.link_bytes_per_s(), replicas);
+}
+
+StepParts measured(const StepMetrics& m, const Summary::About& about) {
   StepParts p;
   p.step = m.step_s;
-  p.compute_only = compute_only_s;
+  p.compute_only = about.compute_only_s;
   p.compute = m.compute_s.value_or(0);
   p.under_way[gather] = m.gather_s.value_or(0);
   p.under_way[reduce] = m.reduce_s.value_or(0);
+  p.under_way[replica] = m.replica_s.value_or(0);
   p.exposed[gather] = m.exposed_gather_s.value_or(0);
   p.exposed[reduce] = m.exposed_reduce_s.value_or(0);
+  p.exposed[replica] = m.exposed_replica_s.value_or(0);
   p.sent_bytes = static_cast<double>(m.sent_bytes.value_or(0));
+  const StepParts& planned = about.planned;
+  p.wire = planned.sent_bytes > 0 ? planned.wire * p.sent_bytes / planned.sent_bytes : 0;
   p.memory_bytes = static_cast<double>(m.rss_bytes);
   return p;
 }
@@ -96,12 +119,13 @@ StepParts planned_step(const plan::Plan& plan, const machine::CostModel& costs) 
   p.step = times.end;
   p.compute_only = machine::predict(plan.graph, costs).compute_s;
   p.compute = times.busy[static_cast<std::size_t>(Lane::compute)];
-  for (const std::size_t lane : {gather, reduce}) {
+  for (const std::size_t lane : {gather, reduce, replica}) {
     p.under_way[lane] = times.busy[lane];
     p.exposed[lane] = times.exposed[lane];
   }
   for (const auto& [name, total] : plan::collective_totals(plan))
     p.sent_bytes += static_cast<double>(total.wire_bytes);
+  p.wire = wire_seconds(plan, costs);
   return p;
 }
 
@@ -109,7 +133,7 @@ void Summary::add(const StepMetrics& metrics) {
   if (first_is_in_ || steps_.size() == steps_kept) steps_.pop_front();
   first_is_in_ = !any_;
   any_ = true;
-  steps_.push_back(measured(metrics, about_.compute_only_s));
+  steps_.push_back(measured(metrics, about_));
   peak_bytes_ = std::max(peak_bytes_, steps_.back().memory_bytes);
   waits_seen_ = metrics.exposed_gather_s.has_value();
 }
@@ -117,6 +141,7 @@ void Summary::add(const StepMetrics& metrics) {
 std::vector<std::string> Summary::lines() const {
   if (steps_.empty()) return {};
   const bool alone = about_.ranks == 1;
+  const bool replicas = about_.planned.under_way[replica] > 0;
   Table table(steps_, about_.planned);
   table.line(fmt::format("median of {} step{}", steps_.size(), steps_.size() == 1 ? "" : "s"), "measured",
              "planned", "ratio");
@@ -127,14 +152,19 @@ std::vector<std::string> Summary::lines() const {
     if (waits_seen_) table.row("    of it stolen by communication", stolen);
     table.row("  gather lane, under way", [](const StepParts& p) { return p.under_way[gather]; });
     table.row("  reduce lane, under way", [](const StepParts& p) { return p.under_way[reduce]; });
+    if (replicas)
+      table.row("  replica lane, under way", [](const StepParts& p) { return p.under_way[replica]; });
     if (waits_seen_) {
       table.row("  exposed gathers", [](const StepParts& p) { return p.exposed[gather]; });
       table.row("  exposed reductions", [](const StepParts& p) { return p.exposed[reduce]; });
+      if (replicas)
+        table.row("  exposed sums over replicas", [](const StepParts& p) { return p.exposed[replica]; });
     }
   }
   if (waits_seen_) table.row("  idle and other", idle);
   if (!alone) {
-    table.row("  bound: max(compute-only, busier lane)", bound);
+    table.row("  wire: bytes sent at the link's rate", [](const StepParts& p) { return p.wire; });
+    table.row("  bound: max(compute-only, wire)", bound);
     table.row(
         "  sent by a rank", [](const StepParts& p) { return p.sent_bytes; }, Unit::bytes);
     table.row("  rate while under way", rate, Unit::bytes_per_s);

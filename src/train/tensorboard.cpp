@@ -152,6 +152,8 @@ void EventWriter::write(const StepMetrics& m) {
     add("comm/exposed_reduce_s", m.exposed_reduce_s);
     add("comm/gather_s", m.gather_s);
     add("comm/reduce_s", m.reduce_s);
+    add("comm/exposed_replica_s", m.exposed_replica_s);
+    add("comm/replica_s", m.replica_s);
     add("comm/sent_bytes", m.sent_bytes);
   } else {
     add("valid/loss", m.loss);

@@ -1,6 +1,7 @@
 // Measuring a machine on several ranks: all agree, and a size is the bytes that travel.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -65,7 +66,7 @@ TEST(MeasureCollectives, WithoutTimeSmallSizesAreThereAndTheRestIsNoted) {
     EXPECT_EQ(c.points.size(), 11U) << "1 KiB to 1 MiB";
     EXPECT_NEAR(c.points.back().bytes, 1 << 20, 16);
   }
-  ASSERT_EQ(sweep.skipped.size(), 3U);
+  ASSERT_EQ(sweep.skipped.size(), 4U);
   EXPECT_EQ(sweep.skipped[0], "all_gather f32 above 1.00 MiB: not enough time (--seconds)");
 }
 
@@ -89,6 +90,25 @@ TEST(MeasureMachine, AllRanksAgree) {
   // Kernels' own time is most of a step's; loosely, because the machine does other things, too.
   EXPECT_GT(m.sum_of_kernels, *m.compute_only / 10);
   EXPECT_LT(m.sum_of_kernels, *m.compute_only * 10);
+}
+
+TEST(MeasureMachine, SumsOverReplicasAreMeasuredOnTheirChannel) {
+  if (world().size() == 1) GTEST_SKIP() << "nothing travels";
+  const Deck deck =
+      small_deck({"parallel.mesh={ replica = " + std::to_string(world().size()) + ", data = 1 }"});
+  train::Session session(deck, world());
+  measure::MachineOptions options;
+  options.seconds = 1;
+  const measure::Measured m = measure_machine(&deck, session, options);
+  expect_same(hash_of(m.profile));
+  EXPECT_EQ(machine::parse_profile(print_profile(m.profile), "m.toml"), m.profile);
+  const auto is_sum = [](const machine::CollectiveCurve& c) { return c.op == Op::all_reduce; };
+  ASSERT_EQ(std::count_if(m.profile.collectives.begin(), m.profile.collectives.end(), is_sum), 1);
+  const auto sum = std::find_if(m.profile.collectives.begin(), m.profile.collectives.end(), is_sum);
+  EXPECT_EQ(sum->ranks, world().size());
+  EXPECT_EQ(sum->nodes, 1);
+  EXPECT_GE(sum->points.back().bytes, 1 << 19);
+  EXPECT_GE(session.replica()->bytes_sent(), (1 << 20) - 64U) << "of its largest size, once at least";
 }
 
 /// The other ranks' nodes may have another file under that name, or none.

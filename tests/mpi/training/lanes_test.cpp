@@ -48,5 +48,25 @@ TEST(Lanes, SendWhatThePlanSaysAndAddUp) {
   }
 }
 
+TEST(Lanes, SumsOverReplicasHaveTheirOwn) {
+  comm::World& world = test::world();
+  for (const int replicas : {1, world.size()}) {
+    SCOPED_TRACE(replicas);
+    Trainer trainer(test::small_deck({fmt::format("parallel.mesh={{ replica = {}, data = {} }}", replicas,
+                                                  world.size() / replicas)}),
+                    world);
+    for (int i = 0; i < 3; ++i) {
+      const StepMetrics m = trainer.train_step();
+      ASSERT_EQ(m.replica_s.has_value(), replicas > 1);
+      ASSERT_EQ(m.exposed_replica_s.has_value(), replicas > 1);
+      EXPECT_EQ(*m.reduce_s > 0, replicas < world.size());
+      if (replicas == 1) continue;
+      EXPECT_GT(*m.replica_s, 0);
+      EXPECT_LE(*m.exposed_replica_s, m.step_s);
+      EXPECT_NEAR(*m.comm_s, *m.replica_s, 1e-9) << "nothing else is under way";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft::train

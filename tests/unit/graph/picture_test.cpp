@@ -103,6 +103,18 @@ TEST(Picture, OfOneRankHasEmptyLanes) {
   EXPECT_EQ(svg.find("waits "), std::string::npos);
 }
 
+TEST(Picture, SumsOverReplicasHaveALane) {
+  SmallModel m;
+  m.replicas = 2;
+  const Plan plan = lower(m.step(), test::test_scratch);
+  const std::string svg = picture(plan, simulate(plan, costs()), "replicas");
+  EXPECT_EQ(xml_error(svg), "");
+  EXPECT_EQ(count(svg, "<g id=\"lane-"), 4U);
+  const auto replica = svg.find("id=\"lane-replica\"");
+  EXPECT_GT(count(svg.substr(replica, svg.find("</g>", replica) - replica), "all_reduce"), 0U);
+  EXPECT_NE(svg.find(", replica "), std::string::npos) << "seconds that it is busy";
+}
+
 TEST(Picture, OfALargePlanStaysSmall) {
   const Plan plan = small_plan(8, 64, 8);
   ASSERT_GT(plan.instructions.size(), 20'000U);

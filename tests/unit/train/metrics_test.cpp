@@ -73,6 +73,16 @@ TEST(Metrics, LineHasTheFieldsOfTheInterface) {
             "\"rss_bytes\": 4, \"planned_bytes\": 5}\n");
 }
 
+TEST(Metrics, ReplicasHaveFieldsWhereThereAreAny) {
+  StepMetrics m = line_of(7);
+  EXPECT_FALSE(json::parse(to_json_line(m)).contains("replica_s"));
+  m.exposed_replica_s = 0.25;
+  m.replica_s = 0.5;
+  const auto line = json::parse(to_json_line(m));
+  EXPECT_EQ(line.at("exposed_replica_s"), 0.25);
+  EXPECT_EQ(line.at("replica_s"), 0.5);
+}
+
 TEST(Metrics, WhatWasNotMeasuredIsNull) {
   const auto line = json::parse(to_json_line(StepMetrics{}));
   for (const char* key : {"grad_norm", "lr", "compute_s", "comm_s", "exposed_comm_s", "exposed_gather_s",

@@ -10,6 +10,7 @@ namespace {
 
 constexpr auto gather = static_cast<std::size_t>(Lane::gather);
 constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
+constexpr auto replica = static_cast<std::size_t>(Lane::replica);
 
 StepMetrics step_of(double seconds) {
   StepMetrics m;
@@ -33,6 +34,7 @@ Summary::About about(int ranks) {
   planned.under_way[reduce] = 1.25;
   planned.exposed[gather] = 0.5 - 1e-15;
   planned.sent_bytes = 3 << 20;
+  planned.wire = 1.5;
   planned.memory_bytes = 50 << 20;
   return {ranks, 1.25, planned, "machine.toml (vm)"};
 }
@@ -67,11 +69,30 @@ TEST(Summary, MediansBesideThePlan) {
   EXPECT_EQ(rows.at("exposed gathers"), "250.000 ms 500.000 ms 0.50");
   EXPECT_EQ(rows.at("exposed reductions"), "125.000 ms 0.000 ms -");
   EXPECT_EQ(rows.at("idle and other"), "125.000 ms 0.000 ms -");
-  EXPECT_EQ(rows.at("bound: max(compute-only, busier lane)"), "1.500 s 1.250 s 1.20");
+  EXPECT_EQ(rows.at("wire: bytes sent at the link's rate"), "1.500 s 1.500 s 1.00");
+  EXPECT_EQ(rows.at("bound: max(compute-only, wire)"), "1.500 s 1.500 s 1.00");
   EXPECT_EQ(rows.at("sent by a rank"), "3.00 MiB 3.00 MiB 1.00");
   EXPECT_EQ(rows.at("rate while under way"), "1.50 MiB/s 1.33 MiB/s 1.12");
   EXPECT_EQ(rows.at("memory of a rank: resident, planned"), "100.00 MiB 50.00 MiB 2.00");
+  EXPECT_FALSE(rows.contains("replica lane, under way"));
   EXPECT_EQ(summary.lines().back(), "  planned with the machine profile: machine.toml (vm)");
+}
+
+TEST(Summary, SumsOverReplicasHaveALane) {
+  Summary::About with_replicas = about(4);
+  with_replicas.planned.under_way[replica] = 0.75;
+  with_replicas.planned.exposed[replica] = 0.125;
+  Summary summary(with_replicas);
+  StepMetrics m = step_of(2);
+  m.replica_s = 1;
+  m.exposed_replica_s = 0.0625;
+  summary.add(m);
+  const auto rows = rows_of(summary);
+  EXPECT_EQ(rows.at("reduce lane, under way"), "1.500 s 1.250 s 1.20");
+  EXPECT_EQ(rows.at("replica lane, under way"), "1.000 s 750.000 ms 1.33");
+  EXPECT_EQ(rows.at("exposed sums over replicas"), "62.500 ms 125.000 ms 0.50");
+  EXPECT_EQ(rows.at("idle and other"), "62.500 ms 0.000 ms -");
+  EXPECT_EQ(rows.at("rate while under way"), "1.00 MiB/s 1.00 MiB/s 1.00");
 }
 
 TEST(Summary, TheMostMemoryOfAllSteps) {
