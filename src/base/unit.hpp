@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "base/inline_vector.hpp"
+
 namespace weft {
 
-using Shape = std::vector<std::int64_t>;
+using Shape = InlineVector<std::int64_t, 4>;
 
 inline std::int64_t element_count(const Shape& shape) {
   std::int64_t n = 1;

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
@@ -63,7 +65,8 @@ RunState run_from(const Json& j) {
 Json to_json(const Unit& unit) {
   Json parameters = Json::array();
   for (const Parameter& p : unit.parameters) {
-    parameters.push_back({{"path", p.path}, {"shape", p.shape}, {"offset", p.offset}});
+    const std::vector<std::int64_t> shape(p.shape.begin(), p.shape.end());
+    parameters.push_back({{"path", p.path}, {"shape", shape}, {"offset", p.offset}});
   }
   return {{"path", unit.path}, {"elements", unit.elements}, {"parameters", std::move(parameters)}};
 }
@@ -73,7 +76,8 @@ Unit unit_from(const Json& j) {
   unit.path = j.at("path");
   unit.elements = j.at("elements");
   for (const Json& p : j.at("parameters")) {
-    unit.parameters.push_back(Parameter{p.at("path"), p.at("shape").get<Shape>(), p.at("offset")});
+    const auto shape = p.at("shape").get<std::vector<std::int64_t>>();
+    unit.parameters.push_back(Parameter{p.at("path"), Shape(shape.begin(), shape.end()), p.at("offset")});
   }
   return unit;
 }
@@ -207,6 +211,8 @@ Manifest manifest_from_text(std::string_view text, const std::string& name) {
     return manifest_from(json);
   } catch (const Json::exception& e) {
     fail(fmt::format("{} cannot be read ({})", name, e.what()));
+  } catch (const std::length_error&) {
+    fail(fmt::format("{} cannot be read (a parameter has more than {} extents)", name, Shape::capacity()));
   }
 }
 

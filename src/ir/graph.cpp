@@ -85,8 +85,7 @@ Graph Graph::without_nodes() const {
   return copy;
 }
 
-std::int64_t Graph::local_elements(const Type& type, const std::vector<Placement>& placement,
-                                   UnitId unit_id) const {
+std::int64_t Graph::local_elements(const Type& type, const Placements& placement, UnitId unit_id) const {
   int cuts = 1;
   for (std::size_t axis = 0; axis < placement.size(); ++axis)
     if (placement[axis].kind == Placement::Kind::shard) cuts *= mesh_.size(static_cast<int>(axis));

@@ -39,6 +39,8 @@ constexpr Placement shard(int dim) {
   return {Placement::Kind::shard, static_cast<std::int8_t>(dim)};
 }
 
+using Placements = InlineVector<Placement, 4>;
+
 struct Type {
   DType dtype = DType::f32;
   Shape shape;  ///< GLOBAL: over all ranks of the mesh
@@ -48,9 +50,9 @@ struct Type {
 struct Value {
   std::string name;  ///< unique, stable from pass to pass: "layers.0.attn.q", "layers.0.attn.q.grad"
   Type type;
-  std::vector<Placement> placement;  ///< one an axis; empty: replicated over all
-  UnitId unit;                       ///< set for flat unit vectors: they are padded to the mesh
-  StorageId home;                    ///< set when the value stands in persistent storage
+  Placements placement;  ///< one an axis; empty: replicated over all
+  UnitId unit;           ///< set for flat unit vectors: they are padded to the mesh
+  StorageId home;        ///< set when the value stands in persistent storage
   NodeId producer;
 };
 
@@ -64,7 +66,7 @@ struct Storage {
   Role role = Role::parameter;
   Type type;
   UnitId unit;
-  std::vector<Placement> placement;
+  Placements placement;
 };
 
 struct Node {
@@ -126,7 +128,7 @@ class Graph {
   Shape local_shape(ValueId id) const;
 
  private:
-  std::int64_t local_elements(const Type&, const std::vector<Placement>&, UnitId) const;
+  std::int64_t local_elements(const Type&, const Placements&, UnitId) const;
 
   std::string name_;
   Mesh mesh_;

@@ -51,6 +51,7 @@ Shape parse_shape(Line& line) {
   line.expect("[");
   if (line.accept("]")) return shape;
   do {
+    if (shape.size() == Shape::capacity()) line.fail("a shape has too many extents");
     shape.push_back(line.number<std::int64_t>(",]"));
     if (shape.back() < 0) line.fail("a shape has a negative extent");
   } while (line.accept(","));
@@ -58,10 +59,11 @@ Shape parse_shape(Line& line) {
   return shape;
 }
 
-std::vector<Placement> parse_placement(Line& line) {
-  std::vector<Placement> placement;
+Placements parse_placement(Line& line) {
+  Placements placement;
   if (!line.accept("{")) return placement;
   do {
+    if (placement.size() == Placements::capacity()) line.fail("a placement has too many axes");
     if (line.accept("R")) {
       placement.push_back(replicate);
     } else if (line.accept("P")) {
@@ -152,7 +154,7 @@ class Parser {
   }
 
   /// dtype[shape]u(unit){placement}
-  void parse_type(Line& line, Type& type, UnitId& unit, std::vector<Placement>& placement) {
+  void parse_type(Line& line, Type& type, UnitId& unit, Placements& placement) {
     type.dtype = dtype_from(line.word("["));
     type.shape = parse_shape(line);
     if (line.accept("u(")) {

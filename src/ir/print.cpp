@@ -11,7 +11,7 @@ void append_number(std::string& text, std::int64_t number) {
   text += fmt::format_int(number).str();
 }
 
-void append_placement(std::string& text, const std::vector<Placement>& placement) {
+void append_placement(std::string& text, const Placements& placement) {
   if (placement.empty()) return;
   char separator = '{';
   for (const Placement& p : placement) {
@@ -30,7 +30,7 @@ void append_placement(std::string& text, const std::vector<Placement>& placement
 }
 
 void append_type(std::string& text, const Graph& graph, const Type& type, UnitId unit,
-                 const std::vector<Placement>& placement) {
+                 const Placements& placement) {
   text.append(name_of(type.dtype)) += '[';
   for (std::size_t i = 0; i < type.shape.size(); ++i) {
     if (i > 0) text += ',';

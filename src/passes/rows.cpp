@@ -75,7 +75,7 @@ class RowsPass {
 
   /// As many rows as tokens name that are drawn evenly: text names fewer.
   Table table_of(ValueId tokens, ValueId table) const {
-    const std::vector<std::int64_t>& shape = before_.value(table).type.shape;
+    const Shape& shape = before_.value(table).type.shape;
     const double drawn = static_cast<double>(before_.local_elements(tokens));
     const double used = 1 - std::pow(1 - 1 / static_cast<double>(shape[0]), drawn);
     return {shape[1], std::round(1e4 * used) / 1e4};

@@ -17,6 +17,7 @@ using ir::Node;
 using ir::Op;
 using ir::Phase;
 using ir::Placement;
+using ir::Placements;
 using ir::Role;
 using ir::ValueId;
 
@@ -47,8 +48,6 @@ class Shard {
  private:
   // --- Placements
   // -------------------------------------------------------------------------------------------------------
-
-  using Placements = std::vector<Placement>;
 
   /// Alike on all ranks that hold the same place of the data axis: state.
   Placements over_axis(Placement p) const {

@@ -30,7 +30,7 @@ Read read_dataset(const std::string& file, const std::string& path) {
   const hid_t s = H5Dget_space(d);
   std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(s))));
   H5Sget_simple_extent_dims(s, dims.data(), nullptr);
-  read.shape.assign(dims.begin(), dims.end());
+  read.shape = Shape(dims.begin(), dims.end());
   read.values.resize(static_cast<std::size_t>(H5Sget_simple_extent_npoints(s)));
   EXPECT_GE(H5Dread(d, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, read.values.data()), 0) << path;
   H5Sclose(s);
