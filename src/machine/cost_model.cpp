@@ -88,6 +88,21 @@ const CostModel::Measured* CostModel::nearest(Op op, Peers peers, DType wire) co
   return it == curves_.end() ? nullptr : &*it;
 }
 
+double CostModel::both_lanes_speed(Lane a, Lane b) const {
+  const Sharing& s = profile_.sharing;
+  return s.replica && (a == Lane::replica || b == Lane::replica) ? s.replica->beside_lanes : s.both_lanes;
+}
+
+double CostModel::beside_compute_speed(Lane lane) const {
+  const Sharing& s = profile_.sharing;
+  return s.replica && lane == Lane::replica ? s.replica->beside_compute : s.beside_compute;
+}
+
+double CostModel::stolen_compute_seconds(Lane lane, double bytes) const {
+  const Sharing& s = profile_.sharing;
+  return bytes * (s.replica && lane == Lane::replica ? s.replica->stolen_s_per_byte : s.stolen_s_per_byte);
+}
+
 double CostModel::collective_seconds(Op op, Peers peers, double bytes_sent, DType wire) const {
   if (peers.ranks < 2 || bytes_sent <= 0) return 0;
   const Measured* const m = nearest(op, peers, wire);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/lane.hpp"
 #include "ir/graph.hpp"
 #include "machine/curves.hpp"
 #include "machine/profile.hpp"
@@ -48,14 +49,14 @@ class CostModel {
 
   /// Bytes a second that one rank sends with both lanes at work.
   double link_bytes_per_s() const { return profile_.sharing.link_bytes_per_s; }
-  /// Speed of a collective while one of the other lane is under way, of its speed alone: (0, 1]. 0.5: the two
-  /// share the link and gain nothing from running at once.
-  double both_lanes_speed() const { return profile_.sharing.both_lanes; }
-  /// Speed of a collective while kernels run, of its speed alone: (0, 1].
-  double beside_compute_speed() const { return profile_.sharing.beside_compute; }
-  /// Seconds that the compute lane loses while its rank sends `bytes` beside it: the communication thread
+  /// Speed of a collective of lane a while one of lane b is under way, of its speed alone: (0, 1]. 0.5: the
+  /// two share the link and gain nothing from running at once.
+  double both_lanes_speed(Lane a, Lane b) const;
+  /// Speed of the lane's collectives while kernels run, of their speed alone: (0, 1].
+  double beside_compute_speed(Lane lane) const;
+  /// Seconds that the compute lane loses while its rank sends `bytes` on `lane`: the communication thread
   /// takes core and bandwidth.
-  double stolen_compute_seconds(double bytes) const { return bytes * profile_.sharing.stolen_s_per_byte; }
+  double stolen_compute_seconds(Lane lane, double bytes) const;
 
  private:
   struct Measured {

@@ -81,16 +81,18 @@ class Clock {
 
   std::array<double, lane_count> speeds() const {
     std::array<double, lane_count> speed{};
-    double bytes_per_s = 0;
+    double lost = 0;  // by the compute lane, a second
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
       if (lane == compute || !running_[lane]) continue;
-      speed[lane] = running_[compute] ? costs_.beside_compute_speed() : 1;
+      const auto mine = static_cast<Lane>(lane);
+      speed[lane] = running_[compute] ? costs_.beside_compute_speed(mine) : 1;
       for (std::size_t other = 0; other < lane_count; ++other)
-        if (other != lane && other != compute && running_[other]) speed[lane] *= costs_.both_lanes_speed();
-      bytes_per_s += head(lane).bytes / head(lane).seconds * speed[lane];
+        if (other != lane && other != compute && running_[other])
+          speed[lane] *= costs_.both_lanes_speed(mine, static_cast<Lane>(other));
+      lost += costs_.stolen_compute_seconds(mine, head(lane).bytes / head(lane).seconds * speed[lane]);
     }
     constexpr double least = 0.1;  // a profile that steals all of a core would stop the clock
-    speed[compute] = std::max(least, 1 - costs_.stolen_compute_seconds(bytes_per_s));
+    speed[compute] = std::max(least, 1 - lost);
     return speed;
   }
 

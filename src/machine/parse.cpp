@@ -65,7 +65,7 @@ class TableReader {
   TableReader table(std::string_view key) {
     const toml::node& n = node(key);
     if (!n.is_table()) fail(n, fmt::format("'{}' is not a table", key));
-    return {*n.as_table(), fmt::format("[{}]", key), source_};
+    return {*n.as_table(), name_.empty() ? std::string(key) : fmt::format("{}.{}", name_, key), source_};
   }
 
   /// After the last key.
@@ -80,7 +80,7 @@ class TableReader {
   bool has(std::string_view key) const { return table_.contains(key); }
 
  private:
-  std::string where() const { return name_.empty() ? "a machine profile" : name_; }
+  std::string where() const { return name_.empty() ? "a machine profile" : '[' + name_ + ']'; }
 
   const toml::table& table_;
   std::string name_;
@@ -118,12 +118,22 @@ double speed(TableReader& t, std::string_view key) {
   return x;
 }
 
+ReplicaSharing read_replica_sharing(TableReader t) {
+  ReplicaSharing s;
+  s.beside_lanes = speed(t, "beside_lanes");
+  s.beside_compute = speed(t, "beside_compute");
+  s.stolen_s_per_byte = t.number("stolen_s_per_byte", 0);
+  t.finish();
+  return s;
+}
+
 Sharing read_sharing(TableReader t) {
   Sharing s;
   s.link_bytes_per_s = t.number("link_bytes_per_s", 0, true);
   s.both_lanes = speed(t, "both_lanes");
   s.beside_compute = speed(t, "beside_compute");
   s.stolen_s_per_byte = t.number("stolen_s_per_byte", 0);
+  if (t.has("replica")) s.replica = read_replica_sharing(t.table("replica"));
   t.finish();
   return s;
 }
@@ -167,7 +177,7 @@ std::vector<CollectiveCurve> read_curves(TableReader& top, const std::string& so
   if (!top.has("collective")) return curves;  // one rank
   for (const toml::node& n : top.array("collective")) {
     if (!n.is_table()) top.fail(n, "'collective' is not a list of tables (write [[collective]])");
-    curves.push_back(read_curve({*n.as_table(), "[[collective]]", source}));
+    curves.push_back(read_curve({*n.as_table(), "[collective]", source}));
   }
   return curves;
 }

@@ -38,6 +38,12 @@ std::string print_profile(const Profile& p) {
   put(text, "both_lanes", p.sharing.both_lanes, "speed of a lane beside the other, alone = 1");
   put(text, "beside_compute", p.sharing.beside_compute, "speed of a lane beside kernels, alone = 1");
   put(text, "stolen_s_per_byte", p.sharing.stolen_s_per_byte, "compute lost a byte sent");
+  if (const auto& replica = p.sharing.replica) {
+    text += "\n[sharing.replica]\n";
+    put(text, "beside_lanes", replica->beside_lanes, "speed of the two at once, alone = 1");
+    put(text, "beside_compute", replica->beside_compute, "speed of sums over replicas beside kernels");
+    put(text, "stolen_s_per_byte", replica->stolen_s_per_byte, "compute lost a byte sent");
+  }
   for (const CollectiveCurve& curve : p.collectives) put(text, curve);
   text += "\n[kernels]  # seconds, FLOP, bytes\n";
   for (const KernelSample& k : p.kernels)

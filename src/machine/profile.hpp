@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,12 +50,22 @@ struct CollectiveCurve {
   bool operator==(const CollectiveCurve&) const = default;
 };
 
+/// What sums over replicas take from the other lanes, and these from them. Their way is often another one:
+/// state is cut inside a host, and replicas are on different hosts.
+struct ReplicaSharing {
+  double beside_lanes = 1;    ///< speed of each of a sum over replicas and a collective over shards at once
+  double beside_compute = 1;  ///< as in Sharing, of the sums
+  double stolen_s_per_byte = 0;
+  bool operator==(const ReplicaSharing&) const = default;
+};
+
 /// What the lanes take from each other.
 struct Sharing {
   double link_bytes_per_s = 0;  ///< a rank's bytes sent, gather and reduce lanes together
   double both_lanes = 1;      ///< speed of a collective while one of the other lane runs, of its speed alone
   double beside_compute = 1;  ///< speed of a collective while kernels run, of its speed alone
   double stolen_s_per_byte = 0;  ///< seconds that the compute lane loses for each byte that its rank sends
+  std::optional<ReplicaSharing> replica{};  ///< none: sums over replicas are as the other collectives
   bool operator==(const Sharing&) const = default;
 };
 

@@ -104,26 +104,11 @@ CollectiveSweep measure_collectives(Exchanges& exchanges, comm::World& world, in
   return result;
 }
 
-CollectiveSweep measure_replicas(train::Session& session, int nodes, double seconds) {
-  const int replicas = session.replicas();
-  // Of n elements a rank sends n / replicas to each of the others, twice.
-  const double sent_of_all = 2.0 * (replicas - 1) / replicas;
-  const auto elements = [=](double bytes) {
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes / sent_of_all / 4));
-  };
-  kernels::Buffer buffer;
+CollectiveSweep measure_replicas(ReplicaSums& sums, comm::World& world, int nodes, double seconds) {
   CollectiveSweep result;
-  sweep({ir::Op::all_reduce, DType::f32, replicas, what_fits(session, most_of_all, 2 / sent_of_all),
-         [&](double bytes) {
-           make_room(buffer, static_cast<double>(elements(bytes)) * 4, "weft::measure::replicas");
-           kernels::fence(session.space());
-         },
-         [&](double bytes) {
-           return session.replica()->all_reduce({}, buffer.data(), elements(bytes), DType::f32,
-                                                comm::ReduceOp::sum);
-         },
-         [&](double bytes) { return static_cast<double>(elements(bytes)) * 4 * sent_of_all; }},
-        session.world(), nodes, seconds, result);
+  sweep({ir::Op::all_reduce, DType::f32, sums.ranks(), sums.most(), [&](double bytes) { sums.hold(bytes); },
+         [&](double bytes) { return sums.start(bytes); }, [&](double bytes) { return sums.sent(bytes); }},
+        world, nodes, seconds, result);
   return result;
 }
 

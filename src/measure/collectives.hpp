@@ -18,7 +18,7 @@ struct CollectiveSweep {
 /// two from 1 KiB to exchanges.most(). Each size is repeated 3 to 41 times; the median of a rank, the slowest
 /// rank. A curve ends, above 1 MiB, where the next size would take more than a quarter of `seconds` in all.
 CollectiveSweep measure_collectives(Exchanges& exchanges, comm::World& world, int nodes, double seconds);
-/// Collective: the same of all_reduce over replicas, of which there are at least two, in `seconds`.
-CollectiveSweep measure_replicas(train::Session& session, int nodes, double seconds);
+/// Collective: the same of all_reduce over replicas, in `seconds`.
+CollectiveSweep measure_replicas(ReplicaSums& sums, comm::World& world, int nodes, double seconds);
 
 }  // namespace weft::measure

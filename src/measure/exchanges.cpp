@@ -15,8 +15,18 @@ double held_a_byte(int ranks) {
   return 2.0 * (ranks + 1) / (ranks - 1);
 }
 
-}  // namespace
+/// Of each byte that is summed: a part goes to each of the other ranks, and its sum comes back to them.
+double sent_of_summed(int ranks) {
+  return 2.0 * (ranks - 1) / ranks;
+}
 
+/// f32 elements of a sum in which a rank sends about `bytes`.
+std::int64_t elements_of_sum(double bytes, int ranks) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes / sent_of_summed(ranks) / 4));
+}
+
+/// Collective: `bytes`, halved until half of the host's memory is enough on every rank, when it holds
+/// `held_a_byte` for each.
 double what_fits(train::Session& session, double bytes, double held_a_byte) {
   double available = std::numeric_limits<double>::max();
   if (kernels::device_is_host())
@@ -26,10 +36,13 @@ double what_fits(train::Session& session, double bytes, double held_a_byte) {
   return bytes;
 }
 
+/// Replaces the buffer by one of at least so many bytes.
 void make_room(kernels::Buffer& buffer, double bytes, const char* label) {
   buffer = kernels::Buffer();  // free the smaller one first
   buffer = kernels::Buffer(static_cast<std::size_t>(bytes) + 256, label);
 }
+
+}  // namespace
 
 Exchanges::Exchanges(train::Session& session, double bytes, comm::ReduceOrder order)
     : session_(session),
@@ -58,13 +71,9 @@ std::int64_t Exchanges::elements(double bytes, DType wire) const {
       1, static_cast<std::int64_t>(bytes / (ranks_ - 1) / static_cast<double>(size_of(wire))));
 }
 
-std::int64_t Exchanges::all_reduce_elements(double bytes) const {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes * ranks_ / (2.0 * (ranks_ - 1)) / 4));
-}
-
 double Exchanges::sent(ir::Op op, double bytes, DType wire) const {
   if (op == ir::Op::all_reduce)
-    return static_cast<double>(all_reduce_elements(bytes)) * 4 * 2 * (ranks_ - 1) / ranks_;
+    return static_cast<double>(elements_of_sum(bytes, ranks_)) * 4 * sent_of_summed(ranks_);
   return static_cast<double>(elements(bytes, wire)) * static_cast<double>(size_of(wire)) * (ranks_ - 1);
 }
 
@@ -86,8 +95,46 @@ comm::Event Exchanges::reduce(double bytes, DType wire) {
 }
 
 comm::Event Exchanges::all_reduce(double bytes) {
-  return session_.reduce()->all_reduce({}, gradient_.data(), all_reduce_elements(bytes), DType::f32,
+  return session_.reduce()->all_reduce({}, gradient_.data(), elements_of_sum(bytes, ranks_), DType::f32,
                                        comm::ReduceOp::sum);
+}
+
+ReplicaSums::ReplicaSums(train::Session& session, double bytes, comm::ReduceOrder order)
+    : session_(session),
+      ranks_(session.replicas()),
+      most_(what_fits(session, bytes, 4 / sent_of_summed(ranks_))),
+      order_(order) {}
+
+void ReplicaSums::hold(double bytes) {
+  if (bytes <= held_) return;
+  held_ = bytes;
+  make_room(sum_, static_cast<double>(elements(bytes)) * 4, "weft::measure::replicas");
+  make_room(scratch_,
+            static_cast<double>(
+                comm::reduce_scatter_scratch_bytes(ranks_, elements(bytes) / ranks_, DType::f32, order_)),
+            "weft::measure::replicas_scratch");
+  kernels::fence(session_.space());
+}
+
+std::int64_t ReplicaSums::elements(double bytes) const {
+  return (elements_of_sum(bytes, ranks_) + ranks_ - 1) / ranks_ * ranks_;  // a part for each rank
+}
+
+double ReplicaSums::sent(double bytes) const {
+  return static_cast<double>(elements(bytes)) * 4 * sent_of_summed(ranks_);
+}
+
+comm::Event ReplicaSums::start(double bytes) {
+  comm::Channel& channel = *session_.replica();
+  if (order_ == comm::ReduceOrder::native)
+    return channel.all_reduce({}, sum_.data(), elements(bytes), DType::f32, comm::ReduceOp::sum);
+  comm::ReduceScatter part;
+  part.in = sum_.data();
+  part.count = elements(bytes) / ranks_;
+  part.out = sum_.data() + channel.rank() * part.count * static_cast<std::int64_t>(sizeof(float));
+  part.scratch = scratch_.data();
+  channel.reduce_scatter({}, part);
+  return channel.all_gather({}, part.out, sum_.data(), part.count, DType::f32);
 }
 
 }  // namespace weft::measure

@@ -6,12 +6,6 @@
 
 namespace weft::measure {
 
-/// Collective: the largest power of two up to `bytes` for which half of the host's memory is enough on every
-/// rank, when it holds `held_a_byte` for each.
-double what_fits(train::Session& session, double bytes, double held_a_byte);
-/// Replaces the buffer by one of at least so many bytes.
-void make_room(kernels::Buffer& buffer, double bytes, const char* label);
-
 class Exchanges {
  public:
   /// Collective. For collectives in which a rank sends up to `bytes`, or up to what the host has memory for
@@ -35,7 +29,6 @@ class Exchanges {
 
  private:
   std::int64_t elements(double bytes, DType wire) const;
-  std::int64_t all_reduce_elements(double bytes) const;
 
   train::Session& session_;
   int ranks_;
@@ -43,6 +36,31 @@ class Exchanges {
   double most_;
   double held_ = 0;  ///< bytes that there is room for
   kernels::Buffer shard_, gathered_, gradient_, sum_, scratch_;
+};
+
+/// f32 sums over the replicas, of which there are at least two, made as a step makes them: canonical ones by
+/// a reduce_scatter and an all_gather.
+class ReplicaSums {
+ public:
+  /// Collective, as Exchanges.
+  ReplicaSums(train::Session& session, double bytes, comm::ReduceOrder order);
+
+  double most() const { return most_; }
+  void hold(double bytes);
+  int ranks() const { return ranks_; }
+  /// Starts one in which this rank sends about `bytes`; `sent` is what it really sends.
+  comm::Event start(double bytes);
+  double sent(double bytes) const;
+
+ private:
+  std::int64_t elements(double bytes) const;
+
+  train::Session& session_;
+  int ranks_;
+  double most_;
+  double held_ = 0;
+  comm::ReduceOrder order_;
+  kernels::Buffer sum_, scratch_;
 };
 
 }  // namespace weft::measure

@@ -96,6 +96,9 @@ void round_all(machine::Profile& p) {
         &p.compute.launch_s, &p.compute.memory_bytes, &p.sharing.link_bytes_per_s, &p.sharing.both_lanes,
         &p.sharing.beside_compute, &p.sharing.stolen_s_per_byte})
     *x = rounded(*x);
+  if (auto& replica = p.sharing.replica)
+    for (double* x : {&replica->beside_lanes, &replica->beside_compute, &replica->stolen_s_per_byte})
+      *x = rounded(*x);
   for (machine::CollectiveCurve& c : p.collectives)
     for (machine::CollectivePoint& point : c.points) point.seconds = rounded(point.seconds);
   for (machine::KernelSample& k : p.kernels) k.seconds = rounded(k.seconds);
@@ -111,7 +114,9 @@ void assume_collectives(Measured& m) {
   const machine::Profile assumed =
       default_profile(kernels::device_is_host() ? machine::Device::host : machine::Device::h100);
   const bool sums_measured = !m.profile.collectives.empty();
+  const auto replica = m.profile.sharing.replica;
   m.profile.sharing = assumed.sharing;
+  m.profile.sharing.replica = replica;
   for (const machine::CollectiveCurve& c : assumed.collectives)
     if (!sums_measured || c.op != ir::Op::all_reduce) m.profile.collectives.push_back(c);
   m.notes.push_back(fmt::format("collectives need two ranks or more on the data axis: those of '{}' stand in",
@@ -136,8 +141,10 @@ Measured measure_machine(const Deck* deck, train::Session& session, const Machin
          m);
     exchanges.reset();  // the step may want the memory
   }
-  if (session.replicas() > 1)
-    take(measure_replicas(session, nodes_of(session, replica_axis), 0.2 * options.seconds), m);
+  if (session.replicas() > 1) {
+    ReplicaSums sums(session, largest_collective, order_of(deck));
+    take(measure_replicas(sums, world, nodes_of(session, replica_axis), 0.2 * options.seconds), m);
+  }
   std::shared_ptr<Step> step;
   if (deck != nullptr) {
     step = std::make_shared<Step>(*deck, session);
@@ -145,13 +152,21 @@ Measured measure_machine(const Deck* deck, train::Session& session, const Machin
     p.kernels = step->kernels(0.15 * options.seconds);
     m.sum_of_kernels = predict(step->plan().graph, machine::CostModel(p)).compute_s;
   }
+  std::function<void()> compute;
+  if (session.shards() > 1 || session.replicas() > 1)
+    compute = compute_of(session, step, m.compute_only.value_or(0));
+  const double bytes = std::min(common_size(p.collectives), 64.0 * (1 << 20));
   if (session.shards() > 1) {
-    const double bytes = std::min(common_size(p.collectives), 64.0 * (1 << 20));
     exchanges = std::make_unique<Exchanges>(session, bytes, order_of(deck));
     exchanges->hold(exchanges->most());
-    p.sharing =
-        measure_sharing(*exchanges, world, exchanges->most(),
-                        compute_of(session, step, m.compute_only.value_or(0)), 0.25 * options.seconds);
+    p.sharing = measure_sharing(*exchanges, world, exchanges->most(), compute,
+                                (session.replicas() > 1 ? 0.15 : 0.25) * options.seconds);
+  }
+  if (session.replicas() > 1) {
+    ReplicaSums sums(session, bytes, order_of(deck));
+    sums.hold(sums.most());
+    p.sharing.replica =
+        measure_replica_sharing(sums, exchanges.get(), world, compute, 0.15 * options.seconds);
   }
   round_all(p);
   if (session.shards() == 1) assume_collectives(m);

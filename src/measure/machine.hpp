@@ -23,8 +23,8 @@ struct Measured {
 };
 
 /// Collective: the rates of a rank; with two ranks or more the collectives, alone, two at once and beside
-/// compute (with one the default's stand in for them); with a deck every kernel of its training step. Equal
-/// on all ranks.
+/// compute (the default's stand in for those of an axis with one rank); with a deck every kernel of its
+/// training step. Equal on all ranks.
 Measured measure_machine(const Deck* deck, train::Session& session, const MachineOptions& options);
 
 /// For people, as rank 0 prints it.

@@ -2,32 +2,52 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "measure/timing.hpp"
 
 namespace weft::measure {
 namespace {
 
+/// Starts a collective of a lane in which this rank sends about so many bytes.
+using Start = std::function<comm::Event(double bytes)>;
+
+Start gathers(Exchanges& x) {
+  return [&x](double bytes) { return x.gather(bytes); };
+}
+
+Start reductions(Exchanges& x) {
+  return [&x](double bytes) { return x.reduce(bytes, DType::f32); };
+}
+
+/// One collective, of one size.
+struct Timed {
+  Start start;
+  double bytes;
+  comm::Event operator()() const { return start(bytes); }
+};
+
 struct Together {
-  double gather = 0, reduce = 0, both = 0;  ///< seconds
+  double first = 0, second = 0, both = 0;  ///< seconds
 };
 
 /// Alone and together in turns: a machine that changes its speed from minute to minute does so for all three.
-Together time_both(Exchanges& x, comm::World& world, double bytes, int repeats) {
-  std::vector<double> gather, reduce, both;
+Together time_both(const Timed& a, const Timed& b, comm::World& world, int repeats) {
+  std::vector<double> first, second, both;
   for (int i = 0; i < repeats; ++i) {
     world.barrier();
-    gather.push_back(seconds_of([&] { comm::sync(x.gather(bytes)); }));
-    reduce.push_back(seconds_of([&] { comm::sync(x.reduce(bytes, DType::f32)); }));
+    first.push_back(seconds_of([&] { comm::sync(a()); }));
+    second.push_back(seconds_of([&] { comm::sync(b()); }));
     both.push_back(seconds_of([&] {
-      const comm::Event first = x.gather(bytes);
-      comm::sync(x.reduce(bytes, DType::f32));
-      comm::sync(first);
+      const comm::Event begun = a();
+      comm::sync(b());
+      comm::sync(begun);
     }));
   }
-  Together t{least(gather), least(reduce), least(both)};
-  t.gather = slowest(world, t.gather);
-  t.reduce = slowest(world, t.reduce);
+  Together t{least(first), least(second), least(both)};
+  t.first = slowest(world, t.first);
+  t.second = slowest(world, t.second);
   t.both = slowest(world, t.both);
   return t;
 }
@@ -35,28 +55,29 @@ Together time_both(Exchanges& x, comm::World& world, double bytes, int repeats) 
 /// Both run at this share of their speed until the shorter one is done; the rest of the longer one runs
 /// alone.
 double speed_of_both(const Together& t) {
-  const double shorter = std::min(t.gather, t.reduce), longer = std::max(t.gather, t.reduce);
+  const double shorter = std::min(t.first, t.second), longer = std::max(t.first, t.second);
   const double overlapped = t.both - (longer - shorter);
   return std::clamp(shorter / std::max(overlapped, 1e-12), 0.05, 1.0);
 }
 
-/// Collectives of both lanes in a row, as many as are asked for.
+/// Collectives of one lane or more in a row, as many as are asked for.
 class Stream {
  public:
-  Stream(Exchanges& x, double bytes) : x_(x), bytes_(bytes) {}
+  Stream(std::vector<Start> lanes, double bytes) : lanes_(std::move(lanes)), bytes_(bytes) {}
 
-  void start(int pairs) {
+  /// One of each lane in a round.
+  void start(int rounds) {
     events_.clear();
-    for (int i = 0; i < pairs; ++i) {
-      events_.push_back(x_.gather(bytes_));
-      events_.push_back(x_.reduce(bytes_, DType::f32));
-    }
+    for (int i = 0; i < rounds; ++i)
+      for (const Start& lane : lanes_) events_.push_back(lane(bytes_));
   }
-  /// Bytes that a rank has sent so far: whole collectives, and half of the two that are under way.
+  /// Bytes of so many rounds.
+  double bytes(int rounds) const { return bytes_ * static_cast<double>(lanes_.size()) * rounds; }
+  /// Bytes that a rank has sent so far: whole collectives, and half of those that are under way.
   double sent() const {
     const auto done =
         std::count_if(events_.begin(), events_.end(), [](const comm::Event& e) { return comm::done(e); });
-    const auto under_way = std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(events_.size()) - done);
+    const auto under_way = std::min(std::ssize(lanes_), static_cast<std::ptrdiff_t>(events_.size()) - done);
     return bytes_ * (static_cast<double>(done) + static_cast<double>(under_way) / 2);
   }
   void finish() {
@@ -64,7 +85,7 @@ class Stream {
   }
 
  private:
-  Exchanges& x_;
+  std::vector<Start> lanes_;
   double bytes_;
   std::vector<comm::Event> events_;
 };
@@ -78,9 +99,9 @@ struct Beside {
   double seconds = 0, sent = 0;
 };
 
-Beside run_beside(Stream& stream, comm::World& world, int pairs, const std::function<void()>& compute) {
+Beside run_beside(Stream& stream, comm::World& world, int rounds, const std::function<void()>& compute) {
   world.barrier();
-  stream.start(pairs);
+  stream.start(rounds);
   Beside b;
   b.seconds = seconds_of(compute);
   b.sent = stream.sent();
@@ -88,43 +109,72 @@ Beside run_beside(Stream& stream, comm::World& world, int pairs, const std::func
   return b;
 }
 
-/// Fills in what is lost when kernels and collectives run side by side. `rate`: bytes a second, about, of
-/// both lanes with nothing beside them.
-void measure_beside(Exchanges& x, comm::World& world, double rate, const std::function<void()>& compute,
-                    double seconds, machine::Sharing& sharing) {
-  const double bytes = std::clamp(rate * piece, 64.0 * (1 << 10), std::min(x.most(), 16.0 * (1 << 20)));
-  Stream stream(x, bytes);
+/// What is lost when kernels and collectives run side by side.
+struct Losses {
+  double speed = 1;              ///< of collectives, of their speed alone
+  double stolen_s_per_byte = 0;  ///< from compute
+};
+
+/// `rate`: bytes a second, about, of all lanes with nothing beside them.
+Losses measure_beside(std::vector<Start> lanes, comm::World& world, double rate, double most,
+                      const std::function<void()>& compute, double seconds) {
+  const double bytes = std::min(std::clamp(rate * piece, 64.0 * (1 << 10), 16.0 * (1 << 20)), most);
+  Stream stream(std::move(lanes), bytes);
   const double first = slowest(world, seconds_of(compute));
   // Enough for the compute to end first although it is slowed down; what is left over runs out behind it.
-  const int pairs = static_cast<int>(std::ceil(2 * first * rate / (2 * bytes))) + 2;
-  const int probe = 2 + pairs / 4;
-  const int repeats = static_cast<int>(std::clamp(seconds / (4 * first), 3.0, 9.0));
-  std::vector<double> busy, speeds;
-  Beside best;
+  const int rounds = static_cast<int>(std::ceil(2 * first * rate / stream.bytes(1))) + 2;
+  const int probe = 2 + rounds / 4;
+  const int repeats = static_cast<int>(std::clamp(seconds / (4 * first), 5.0, 9.0));
+  std::vector<double> lost, sent, speeds;
   for (int i = 0; i < repeats; ++i) {
     world.barrier();
-    busy.push_back(seconds_of(compute));
+    const double busy = seconds_of(compute);
     world.barrier();
     const double alone = seconds_of([&] {
       stream.start(probe);
       stream.finish();
     });
-    const Beside b = run_beside(stream, world, pairs, compute);
-    if (i == 0 || b.seconds < best.seconds) best = b;
-    speeds.push_back(b.sent / b.seconds * alone / (2 * bytes * probe));
+    const Beside b = run_beside(stream, world, rounds, compute);
+    lost.push_back(b.seconds - busy);
+    sent.push_back(b.sent);
+    speeds.push_back(b.sent / b.seconds * alone / stream.bytes(probe));
   }
-  const double stolen = (best.seconds - least(busy)) / best.sent;
-  const double speed = median(speeds);  // the shortest run is often one in which little was sent
-  sharing.stolen_s_per_byte = std::max(0.0, slowest(world, stolen));
-  sharing.beside_compute = std::clamp(-slowest(world, -speed), 0.05, 1.0);
+  // Each beside its neighbour in time. The shortest run would be one in which little was sent.
+  const double stolen = typical(world, median(lost) / median(sent)), speed = typical(world, median(speeds));
+  return {std::clamp(speed, 0.05, 1.0), std::max(0.0, stolen)};
 }
 
 /// Halves `bytes` until a round of the three takes no more than `seconds`, or the size is small.
 double affordable(Exchanges& x, comm::World& world, double bytes, double seconds) {
   for (;; bytes /= 2) {
-    const Together once = time_both(x, world, bytes, 1);
-    if (bytes <= 1 << 20 || once.gather + once.reduce + once.both <= seconds) return bytes;
+    const Together once = time_both({gathers(x), bytes}, {reductions(x), bytes}, world, 1);
+    if (bytes <= 1 << 20 || once.first + once.second + once.both <= seconds) return bytes;
   }
+}
+
+/// Bytes a second of a lane alone, at the size that takes `seconds` or the largest up to `most`.
+double rate_of(const Start& start, comm::World& world, double most, double seconds) {
+  const double smallest = std::min(64.0 * (1 << 10), most);
+  comm::sync(start(smallest));
+  for (double bytes = smallest;; bytes *= 2) {
+    std::vector<double> times;
+    for (int i = 0; i < 3; ++i) {
+      world.barrier();
+      times.push_back(seconds_of([&] { comm::sync(start(bytes)); }));
+    }
+    const double once = slowest(world, least(times));
+    if (once >= seconds || 2 * bytes > most) return bytes / once;
+  }
+}
+
+/// Sizes at which the two take about as long: else most of the longer one runs alone.
+double speed_beside(const Start& a, double rate_a, const Start& b, double rate_b, comm::World& world,
+                    double seconds) {
+  std::vector<double> speeds;
+  for (const double part : {1.0, 0.5, 0.25})
+    speeds.push_back(
+        speed_of_both(time_both({a, rate_a * seconds * part}, {b, rate_b * seconds * part}, world, 5)));
+  return median(speeds);
 }
 
 }  // namespace
@@ -135,13 +185,34 @@ machine::Sharing measure_sharing(Exchanges& x, comm::World& world, double bytes,
   bytes = affordable(x, world, bytes, seconds / 20);
   std::vector<double> speeds, rates;
   for (const double size : {bytes, bytes / 2, bytes / 4}) {
-    const Together t = time_both(x, world, size, 5);
+    const Together t = time_both({gathers(x), size}, {reductions(x), size}, world, 5);
     speeds.push_back(speed_of_both(t));
     rates.push_back(2 * x.sent(ir::Op::all_gather, size, DType::f32) / t.both);
   }
   sharing.both_lanes = median(speeds);
   sharing.link_bytes_per_s = median(rates);
-  measure_beside(x, world, sharing.link_bytes_per_s, compute, seconds / 2, sharing);
+  const Losses losses = measure_beside({gathers(x), reductions(x)}, world, sharing.link_bytes_per_s, x.most(),
+                                       compute, seconds / 2);
+  sharing.beside_compute = losses.speed;
+  sharing.stolen_s_per_byte = losses.stolen_s_per_byte;
+  return sharing;
+}
+
+machine::ReplicaSharing measure_replica_sharing(ReplicaSums& sums, Exchanges* exchanges, comm::World& world,
+                                                const std::function<void()>& compute, double seconds) {
+  const Start sum = [&sums](double bytes) { return sums.start(bytes); };
+  const double rate = rate_of(sum, world, sums.most(), piece);
+  machine::ReplicaSharing sharing;
+  if (exchanges != nullptr) {
+    const Start gather = gathers(*exchanges);
+    const double other = rate_of(gather, world, exchanges->most(), piece);
+    // Fifteen rounds of three times: each as long as both lanes leave it.
+    const double longest = std::min({seconds / 100, sums.most() / rate, exchanges->most() / other});
+    sharing.beside_lanes = speed_beside(sum, rate, gather, other, world, longest);
+  }
+  const Losses losses = measure_beside({sum}, world, rate, sums.most(), compute, seconds / 2);
+  sharing.beside_compute = losses.speed;
+  sharing.stolen_s_per_byte = losses.stolen_s_per_byte;
   return sharing;
 }
 

@@ -13,5 +13,9 @@ namespace weft::measure {
 /// `seconds`, if the link lets it.
 machine::Sharing measure_sharing(Exchanges& exchanges, comm::World& world, double bytes,
                                  const std::function<void()>& compute, double seconds);
+/// Collective: the same of sums over replicas, beside the gathers of `exchanges` (none: state is not cut) and
+/// beside `compute`. Room for sums.most() and exchanges->most() is held.
+machine::ReplicaSharing measure_replica_sharing(ReplicaSums& sums, Exchanges* exchanges, comm::World& world,
+                                                const std::function<void()>& compute, double seconds);
 
 }  // namespace weft::measure

@@ -44,11 +44,18 @@ std::string collectives_text(const machine::Profile& p) {
 }
 
 std::string sharing_text(const machine::Sharing& s) {
-  return fmt::format(
+  std::string text = fmt::format(
       "\nboth lanes at once                 {} sent by a rank; each at {:.2f} of its speed alone\n"
       "beside compute                     collectives at {:.2f} of their speed; compute loses {} a GB sent\n",
       rate_text(s.link_bytes_per_s, "B"), s.both_lanes, s.beside_compute,
       time_text(1e9 * s.stolen_s_per_byte));
+  if (s.replica)
+    text += fmt::format(
+        "sums over replicas                 beside compute at {:.2f} of their speed, beside a gather at "
+        "{:.2f}; "
+        "compute loses {} a GB sent\n",
+        s.replica->beside_compute, s.replica->beside_lanes, time_text(1e9 * s.replica->stolen_s_per_byte));
+  return text;
 }
 
 }  // namespace

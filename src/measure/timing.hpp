@@ -1,8 +1,9 @@
-// How the things of this folder are timed: repeated, the median of a rank, the slowest rank.
+// How the things of this folder are timed: repeated, the median of a rank, the slowest or the median rank.
 #pragma once
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -27,6 +28,16 @@ inline double least(const std::vector<double>& values) {
 inline double slowest(comm::World& world, double value) {
   world.all_reduce_max(std::span(&value, 1));
   return value;
+}
+
+/// Collective: the median of all ranks' values. For what ranks have alike and each measures badly: with fewer
+/// cores than ranks, one computes on a core of its own while others share one.
+inline double typical(comm::World& world, double value) {
+  std::vector<double> values(static_cast<std::size_t>(world.size()));
+  values[static_cast<std::size_t>(world.rank())] = value;
+  world.all_reduce_sum(std::span(values));
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 inline double seconds_of(const std::function<void()>& work) {

@@ -55,8 +55,10 @@ std::string to_json_line(const StepMetrics& m) {
   line.real("exposed_reduce_s", m.exposed_reduce_s);
   line.real("gather_s", m.gather_s);
   line.real("reduce_s", m.reduce_s);
-  if (m.exposed_replica_s) line.real("exposed_replica_s", m.exposed_replica_s);
-  if (m.replica_s) line.real("replica_s", m.replica_s);
+  if (m.replica_s) {
+    line.real("exposed_replica_s", m.exposed_replica_s);
+    line.real("replica_s", m.replica_s);
+  }
   line.integer("sent_bytes", m.sent_bytes);
   line.real("mfu", m.mfu);
   line.integer("arena_peak_bytes", m.arena_peak_bytes);

@@ -21,7 +21,8 @@ struct StepParts {
   double compute = 0;       ///< the compute lane was busy
   std::array<double, lane_count> under_way{}, exposed{};
   double sent_bytes = 0;
-  double wire = 0;  ///< what the links take for sent_bytes at their full rate, the profile's
+  double wire = 0;  ///< what the links take for sent_bytes at their full rate, the profile's; sums over
+                    ///< replicas alone when longer
   double memory_bytes = 0;
 };
 

@@ -2,14 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "base/check.hpp"
 #include "machine/profile.hpp"
 #include "measure/collectives.hpp"
 #include "measure/exchanges.hpp"
 #include "measure/machine.hpp"
+#include "measure/sharing.hpp"
+#include "measure/timing.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/small_deck.hpp"
@@ -56,6 +60,31 @@ TEST(Exchanges, ASizeIsWhatARankSends) {
   }
 }
 
+TEST(ReplicaSums, ASizeIsWhatARankSends) {
+  if (world().size() == 1) GTEST_SKIP() << "nothing travels";
+  const Deck deck =
+      small_deck({"parallel.mesh={ replica = " + std::to_string(world().size()) + ", data = 1 }"});
+  train::Session session(deck, world());
+  for (const auto order : {comm::ReduceOrder::canonical, comm::ReduceOrder::native}) {
+    measure::ReplicaSums sums(session, 1 << 21, order);
+    sums.hold(sums.most());
+    for (const double bytes : {65536.0 * 4, sums.most()}) {
+      const std::uint64_t before = session.replica()->bytes_sent();
+      comm::sync(sums.start(bytes));
+      session.world().barrier();
+      EXPECT_NEAR(static_cast<double>(session.replica()->bytes_sent() - before), sums.sent(bytes), 32);
+      EXPECT_NEAR(sums.sent(bytes), bytes, 8.0 * world().size());
+    }
+  }
+}
+
+TEST(Timing, TheTypicalRankIsTheMiddleOne) {
+  const int ranks = world().size();
+  const double mine = world().rank() == ranks - 1 ? 1e9 : world().rank();
+  const double middle = ranks == 1 ? 1e9 : ranks == 2 ? 5e8 : ranks == 3 ? 1 : 1.5;
+  EXPECT_EQ(measure::typical(world(), mine), middle);
+}
+
 TEST(MeasureCollectives, WithoutTimeSmallSizesAreThereAndTheRestIsNoted) {
   train::Session session(Deck{}, world());
   if (session.ranks() == 1) GTEST_SKIP() << "nothing travels";
@@ -70,14 +99,20 @@ TEST(MeasureCollectives, WithoutTimeSmallSizesAreThereAndTheRestIsNoted) {
   EXPECT_EQ(sweep.skipped[0], "all_gather f32 above 1.00 MiB: not enough time (--seconds)");
 }
 
+/// All ranks agree on what they measured, and a file holds it.
+measure::Measured measured_in_a_second(const Deck& deck, train::Session& session) {
+  measure::MachineOptions options;
+  options.seconds = 1;
+  measure::Measured m = measure_machine(&deck, session, options);
+  expect_same(hash_of(m.profile));
+  EXPECT_EQ(machine::parse_profile(print_profile(m.profile), "m.toml"), m.profile);
+  return m;
+}
+
 TEST(MeasureMachine, AllRanksAgree) {
   const Deck deck = small_deck();
   train::Session session(deck, world());
-  measure::MachineOptions options;
-  options.seconds = 1;
-  const measure::Measured m = measure_machine(&deck, session, options);
-  expect_same(hash_of(m.profile));
-  EXPECT_EQ(machine::parse_profile(print_profile(m.profile), "m.toml"), m.profile);
+  const measure::Measured m = measured_in_a_second(deck, session);
   EXPECT_EQ(m.profile.ranks_per_node, world().size());
   EXPECT_GT(m.profile.kernels.size(), 20U);
   EXPECT_FALSE(summary(m).empty());
@@ -97,18 +132,52 @@ TEST(MeasureMachine, SumsOverReplicasAreMeasuredOnTheirChannel) {
   const Deck deck =
       small_deck({"parallel.mesh={ replica = " + std::to_string(world().size()) + ", data = 1 }"});
   train::Session session(deck, world());
-  measure::MachineOptions options;
-  options.seconds = 1;
-  const measure::Measured m = measure_machine(&deck, session, options);
-  expect_same(hash_of(m.profile));
-  EXPECT_EQ(machine::parse_profile(print_profile(m.profile), "m.toml"), m.profile);
+  const measure::Measured m = measured_in_a_second(deck, session);
   const auto is_sum = [](const machine::CollectiveCurve& c) { return c.op == Op::all_reduce; };
   ASSERT_EQ(std::count_if(m.profile.collectives.begin(), m.profile.collectives.end(), is_sum), 1);
   const auto sum = std::find_if(m.profile.collectives.begin(), m.profile.collectives.end(), is_sum);
   EXPECT_EQ(sum->ranks, world().size());
   EXPECT_EQ(sum->nodes, 1);
   EXPECT_GE(sum->points.back().bytes, 1 << 19);
-  EXPECT_GE(session.replica()->bytes_sent(), (1 << 20) - 64U) << "of its largest size, once at least";
+  ASSERT_TRUE(m.profile.sharing.replica.has_value());
+  EXPECT_EQ(m.profile.sharing.replica->beside_lanes, 1) << "there is no other lane";
+}
+
+TEST(MeasureSharing, SumsOverReplicasRunBesideCompute) {
+  if (world().size() == 1) GTEST_SKIP() << "nothing travels";
+  const Deck deck =
+      small_deck({"parallel.mesh={ replica = " + std::to_string(world().size()) + ", data = 1 }"});
+  train::Session session(deck, world());
+  measure::ReplicaSums sums(session, 1 << 20, comm::ReduceOrder::canonical);
+  sums.hold(sums.most());
+  std::vector<std::uint64_t> sent;  // when compute begins, and when it ends
+  const auto compute = [&] {
+    sent.push_back(session.replica()->bytes_sent());
+    // Asleep, because there may be more ranks than cores, and the sums' threads need their turns.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    sent.push_back(session.replica()->bytes_sent());
+  };
+  const machine::ReplicaSharing found = measure_replica_sharing(sums, nullptr, world(), compute, 0.5);
+  EXPECT_GT(found.beside_compute, 0);
+  EXPECT_LE(found.beside_compute, 1);
+  // Once to know its time, then five times or more by itself and with sums beside it.
+  ASSERT_GE(sent.size(), 22U);
+  std::size_t moved = 0;
+  for (std::size_t i = 0; i < sent.size(); i += 2) moved += sent[i] != sent[i + 1] ? 1 : 0;
+  EXPECT_GE(moved, 2U);
+  EXPECT_LE(moved, sent.size() / 4 + 1);
+}
+
+TEST(MeasureMachine, SumsOverReplicasShareWithGathers) {
+  if (world().size() != 4) GTEST_SKIP() << "two replicas of two ranks";
+  const Deck deck = small_deck({"parallel.mesh={ replica = 2, data = 2 }"});
+  train::Session session(deck, world());
+  const measure::Measured m = measured_in_a_second(deck, session);
+  ASSERT_TRUE(m.profile.sharing.replica.has_value());
+  EXPECT_NE(summary(m).find("sums over replicas"), std::string::npos);
+  std::vector<int> ranks;
+  for (const machine::CollectiveCurve& c : m.profile.collectives) ranks.push_back(c.ranks);
+  EXPECT_EQ(ranks, (std::vector<int>{2, 2, 2, 2, 2}));
 }
 
 /// The other ranks' nodes may have another file under that name, or none.

@@ -64,6 +64,8 @@ TEST(Lanes, SumsOverReplicasHaveTheirOwn) {
       EXPECT_GT(*m.replica_s, 0);
       EXPECT_LE(*m.exposed_replica_s, m.step_s);
       EXPECT_NEAR(*m.comm_s, *m.replica_s, 1e-9) << "nothing else is under way";
+      EXPECT_EQ(*m.exposed_gather_s, 0);
+      EXPECT_EQ(*m.exposed_reduce_s, 0);
     }
   }
 }

@@ -85,9 +85,24 @@ TEST(CollectiveCost, WithoutACurveAnothersOrTheLink) {
 TEST(CollectiveCost, SharingIsTheProfiles) {
   const CostModel model(small_profile());
   EXPECT_EQ(model.link_bytes_per_s(), 1e8);
-  EXPECT_EQ(model.both_lanes_speed(), 0.5);
-  EXPECT_EQ(model.beside_compute_speed(), 0.75);
-  EXPECT_DOUBLE_EQ(model.stolen_compute_seconds(1e9), 2);
+  for (const Lane lane : {Lane::gather, Lane::reduce, Lane::replica}) {
+    EXPECT_EQ(model.both_lanes_speed(lane, Lane::reduce), 0.5);
+    EXPECT_EQ(model.beside_compute_speed(lane), 0.75);
+    EXPECT_DOUBLE_EQ(model.stolen_compute_seconds(lane, 1e9), 2);
+  }
+}
+
+TEST(CollectiveCost, ReplicasShareInTheirOwnWay) {
+  Profile p = small_profile();
+  p.sharing.replica = machine::ReplicaSharing{0.9, 0.8, 1e-9};
+  const CostModel model(p);
+  EXPECT_EQ(model.both_lanes_speed(Lane::gather, Lane::reduce), 0.5);
+  EXPECT_EQ(model.both_lanes_speed(Lane::gather, Lane::replica), 0.9);
+  EXPECT_EQ(model.both_lanes_speed(Lane::replica, Lane::reduce), 0.9);
+  EXPECT_EQ(model.beside_compute_speed(Lane::reduce), 0.75);
+  EXPECT_EQ(model.beside_compute_speed(Lane::replica), 0.8);
+  EXPECT_DOUBLE_EQ(model.stolen_compute_seconds(Lane::gather, 1e9), 2);
+  EXPECT_DOUBLE_EQ(model.stolen_compute_seconds(Lane::replica, 1e9), 1);
 }
 
 /// What is known of the machines behind the defaults.

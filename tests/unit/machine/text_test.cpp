@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "base/check.hpp"
 #include "unit/machine/small_profile.hpp"
@@ -14,7 +15,9 @@ using machine::print_profile;
 using machine::Profile;
 
 TEST(ProfileText, ReadsBack) {
-  for (const Profile& p : {small_profile(), machine::default_profile(machine::Device::host),
+  Profile with_replicas = small_profile();
+  with_replicas.sharing.replica = machine::ReplicaSharing{0.75, 0.5, 3e-10};
+  for (const Profile& p : {small_profile(), with_replicas, machine::default_profile(machine::Device::host),
                            machine::default_profile(machine::Device::h100)}) {
     const Profile again = parse_profile(print_profile(p), "m.toml");
     EXPECT_EQ(p, again) << print_profile(p);
@@ -41,6 +44,16 @@ TEST(ProfileText, HashSeesEveryNumber) {
   p = small_profile();
   p.sharing.both_lanes = 0.6;
   EXPECT_NE(hash_of(p), before);
+  p = small_profile();
+  p.sharing.replica = machine::ReplicaSharing{};
+  const std::uint64_t with_replicas = hash_of(p);
+  EXPECT_NE(with_replicas, before);
+  for (double* x : {&p.sharing.replica->beside_lanes, &p.sharing.replica->beside_compute,
+                    &p.sharing.replica->stolen_s_per_byte}) {
+    const double was = std::exchange(*x, 0.25);
+    EXPECT_NE(hash_of(p), with_replicas);
+    *x = was;
+  }
 }
 
 TEST(ProfileText, AProfileOfOneRankHasNoCollectives) {
@@ -69,6 +82,9 @@ TEST(ProfileText, MistakesAreNamedWithTheirLine) {
       {"launch_s           = 1e-06", "launch_s = 1 us", "not valid TOML"},
       {"matmul_f32         = 1000000000", "matmul_f32 = 0", "'matmul_f32' is 0 (it is above 0)"},
       {"both_lanes         = 0.5", "both_lanes = 1.5", "'both_lanes' is 1.5 (at most 1"},
+      {"\n[kernels]", "\n[sharing.replica]\nbeside_lanes = 2\n[kernels]", "'beside_lanes' is 2 (at most 1"},
+      {"\n[kernels]", "\n[sharing.replica]\nbeside_lanes = 1\n[kernels]",
+       "[sharing.replica] has no key 'beside_compute'"},
       {"op = \"reduce_scatter\"", "op = \"broadcast\"", "'broadcast' is no collective (all_gather"},
       {"wire = \"bf16\"", "wire = \"f64\"", "'f64' does not travel (f32, bf16)"},
       {"[4096, 2e-05]", "[512, 2e-05]", "a point of 512 bytes (bytes are above 0 and ascend)"},

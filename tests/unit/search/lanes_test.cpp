@@ -11,6 +11,7 @@ namespace {
 constexpr auto compute = static_cast<std::size_t>(Lane::compute);
 constexpr auto gather = static_cast<std::size_t>(Lane::gather);
 constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
+constexpr auto replica = static_cast<std::size_t>(Lane::replica);
 
 CostModel costs(double both_lanes = 1, double beside_compute = 1, double stolen = 0) {
   Profile p = default_profile(Device::host);
@@ -64,6 +65,21 @@ TEST(Lanes, TakeFromEachOther) {
   const LaneTimes t = run_lanes(tasks, costs(1, 0.5, 1e-10));
   EXPECT_DOUBLE_EQ(t.spans[gather][0].end, 2);
   EXPECT_NEAR(t.end, 4.1, 1e-12);
+}
+
+TEST(Lanes, ReplicasTakeTheirOwnShare) {
+  LaneTasks tasks;
+  tasks[compute] = {task(10)};
+  tasks[gather] = {task(1, {}, 1e9)};
+  tasks[replica] = {task(2, {}, 1e9)};
+  Profile p = default_profile(Device::host);
+  p.sharing = {1e9, 0.5, 0.25, 1e-10, ReplicaSharing{0.8, 0.5, 2e-10}};
+  const LaneTimes t = run_lanes(tasks, CostModel(p));
+  // The sum at 0.5 x 0.8 of its speed ends at 5, and so does the gather at 0.25 x 0.8. Compute loses 0.1 of
+  // the gather's bytes and 0.2 of the sum's: 0.02 + 0.04 of each of five seconds.
+  EXPECT_DOUBLE_EQ(t.spans[gather][0].end, 5);
+  EXPECT_DOUBLE_EQ(t.spans[replica][0].end, 5);
+  EXPECT_NEAR(t.end, 10.3, 1e-12);
 }
 
 TEST(Lanes, AreFirstInFirstOut) {

@@ -5,6 +5,8 @@
 #include <map>
 #include <sstream>
 
+#include "../graph/small_model.hpp"
+
 namespace weft::train {
 namespace {
 
@@ -86,13 +88,38 @@ TEST(Summary, SumsOverReplicasHaveALane) {
   StepMetrics m = step_of(2);
   m.replica_s = 1;
   m.exposed_replica_s = 0.0625;
+  m.sent_bytes = 6 << 20;  // twice what was planned takes twice as long
   summary.add(m);
   const auto rows = rows_of(summary);
   EXPECT_EQ(rows.at("reduce lane, under way"), "1.500 s 1.250 s 1.20");
   EXPECT_EQ(rows.at("replica lane, under way"), "1.000 s 750.000 ms 1.33");
   EXPECT_EQ(rows.at("exposed sums over replicas"), "62.500 ms 125.000 ms 0.50");
   EXPECT_EQ(rows.at("idle and other"), "62.500 ms 0.000 ms -");
-  EXPECT_EQ(rows.at("rate while under way"), "1.00 MiB/s 1.00 MiB/s 1.00");
+  EXPECT_EQ(rows.at("rate while under way"), "2.00 MiB/s 1.00 MiB/s 2.00");
+  EXPECT_EQ(rows.at("wire: bytes sent at the link's rate"), "3.000 s 1.500 s 2.00");
+}
+
+/// Gathers and reductions by their bytes and the link, or sums over replicas by themselves.
+TEST(Summary, TheLongerOfTwoWaysIsTheWire) {
+  test::SmallModel m;
+  m.replicas = 2;
+  const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
+  machine::Profile profile = default_profile(machine::Device::host);
+  const auto wire = [&](double link) {
+    profile.sharing.link_bytes_per_s = link;
+    return planned_step(plan, machine::CostModel(profile)).wire;
+  };
+  double bytes = 0, sums = 0;
+  const machine::CostModel costs(profile);
+  for (const ir::Node& node : plan.graph.nodes())
+    if (ir::is_collective(node.op) && node.lane == Lane::replica) {
+      sums += costs.collective_seconds(plan.graph, node);
+    } else if (ir::is_collective(node.op)) {
+      bytes += costs.bytes_sent(plan.graph, node);
+    }
+  ASSERT_GT(sums, 0);
+  EXPECT_DOUBLE_EQ(wire(1e15), sums);
+  EXPECT_DOUBLE_EQ(wire(1e3), bytes / 1e3);
 }
 
 TEST(Summary, TheMostMemoryOfAllSteps) {
