@@ -176,8 +176,8 @@ constexpr std::array key_list{
             "`prefetch` and `reduce_delay` where they are -1. The last two go by `profile` and "
             "`memory_limit`."},
     Key{WEFT_KEY(schedule.memory_limit), .range = at_least(0), .form = Form::bytes,
-        .doc = "Bytes of a rank that a plan with anything automatic in it may take, state and arena; 0: what "
-               "`run.memory_limit` leaves, or else the machine has."},
+        .doc = "Bytes of a rank that a plan may take, state and arena; 0: what `run.memory_limit` leaves, "
+               "or else the machine has."},
     Key{WEFT_KEY(schedule.buckets),
         .doc = "Of manual: beginnings of module paths, each of which must match a unit; units that match the "
                "same text share a bucket. "

@@ -28,11 +28,12 @@ passes::RecomputeOptions recompute_options(const Deck& deck) {
     case Recompute::full: options.what = passes::Recompute::full; return options;
     case Recompute::selective: options.what = passes::Recompute::selective; break;
   }
+  options.place = place_of(deck, "schedule.recompute_ops");
   try {
     for (const std::string& rule : deck.schedule.recompute_ops)
       options.rules.push_back(passes::recompute_rule(rule));
   } catch (const Error& e) {
-    throw Error(e.code(), fmt::format("{}: {}", place_of(deck, "schedule.recompute_ops"), e.what()));
+    throw Error(e.code(), fmt::format("{}: {}", options.place, e.what()));
   }
   return options;
 }

@@ -24,15 +24,18 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   };
   // All ranks choose by the same baseline. What the plans themselves take shows once they are made: where the
   // run's limit was missed by so little, they are made once more.
+  trim_heap();
   std::int64_t baseline = most(least_baseline(memory_usage().rss_bytes, neighbours, session.mesh().team()));
   const auto choose = [&](const Deck& of, const Mesh& mesh) {
     return choose_schedule(of, mesh, scratch, costs, baseline);
   };
   RunPlans plans;
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  bool by_limits = true;  // choosing has made the plan, perhaps by a limit
+  for (int attempt = 0; attempt < 2 && by_limits; ++attempt) {
     plans = {};
     agree(world, [&] {
       Chosen chosen = choose(deck, session.mesh());
+      by_limits = chosen.plan.has_value();
       plans.schedule = schedule_text(chosen.options);
       plans.train = chosen.plan ? std::move(*chosen.plan)
                                 : training_plan(deck, session.mesh(), scratch, chosen.options);

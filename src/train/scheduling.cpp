@@ -1,6 +1,7 @@
 #include "train/scheduling.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -24,25 +25,79 @@ struct Candidate {
   std::int64_t bytes = 0;  ///< state and arena
 };
 
+/// The first round of accumulation, two that are like all others but the last, and the last.
+constexpr int distinct_rounds = 4;
+
+/// Bytes of state and arena that a plan may take; 0: any.
+double limit_of(const Deck& deck, const machine::CostModel& costs, std::int64_t baseline) {
+  double limit = std::numeric_limits<double>::infinity();
+  if (deck.schedule.memory_limit > 0) limit = deck.schedule.memory_limit;
+  if (deck.run.memory_limit > 0)
+    limit = std::min(limit, std::max(1.0, deck.run.memory_limit - static_cast<double>(baseline)));
+  return std::isfinite(limit) ? limit : costs.profile().compute.memory_bytes;
+}
+
+/// State and arena.
+std::int64_t bytes_of(const plan::Plan& plan) {
+  return plan::persistent_bytes(plan) + plan.peak_bytes();
+}
+
+/// Within the limit, or there is none.
+bool fits(const plan::Plan& plan, double limit) {
+  return limit <= 0 || static_cast<double>(bytes_of(plan)) <= limit;
+}
+
+/// When the last of each round's instructions ends, reductions behind the compute included.
+std::array<double, distinct_rounds> ends_of_rounds(const plan::Plan& plan, const machine::LaneTimes& times) {
+  std::array<double, distinct_rounds> ends{};
+  for (const plan::Instruction& instruction : plan.instructions) {
+    const ir::Node& node = plan.graph.node(instruction.node);
+    if (node.phase == ir::Phase::update) continue;
+    double& end = ends[static_cast<std::size_t>(node.round)];
+    end =
+        std::max(end, times.spans[static_cast<std::size_t>(instruction.lane)][instruction.sequence - 1].end);
+  }
+  return ends;
+}
+
+bool is_searched(const Deck& deck, const Mesh& mesh) {
+  return mesh.world() > 1 &&
+         (deck.schedule.bucketing == Bucketing::automatic || deck.schedule.bucketing == Bucketing::greedy);
+}
+
+/// Of a deck that leaves nothing open.
+Chosen as_given(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch) {
+  const passes::PipelineOptions options = pipeline_options(deck);
+  const double limit = deck.schedule.memory_limit;
+  if (limit <= 0) return {options, std::nullopt};
+  plan::Plan plan = training_plan(deck, mesh, scratch, options);
+  if (!fits(plan, limit))
+    throw Error(ExitCode::bad_input,
+                fmt::format("{}: the plan takes {:.2f} GiB on a rank, the limit is {:.2f}; recompute = "
+                            "budget looks for one that fits, and among several ranks bucketing = auto does",
+                            place_of(deck, "schedule.memory_limit"),
+                            static_cast<double>(bytes_of(plan)) / (1 << 30), limit / (1 << 30)));
+  return {options, std::move(plan)};
+}
+
 class Chooser {
  public:
+  /// `more_rounds`: the step has so many rounds more than the deck.
   Chooser(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-          const machine::CostModel& costs, std::int64_t baseline)
+          const machine::CostModel& costs, std::int64_t baseline, std::int64_t more_rounds = 0)
       : deck_(deck),
         mesh_(mesh),
         scratch_(scratch),
         costs_(costs),
+        more_rounds_(more_rounds),
         given_(pipeline_options(deck)),
         limit_(limit_of(deck, costs, baseline)) {}
 
   Chosen run() {
     const bool automatic = deck_.schedule.bucketing == Bucketing::automatic;
-    const bool searched = mesh_.world() > 1 && (automatic || deck_.schedule.bucketing == Bucketing::greedy);
-    const bool budget = deck_.schedule.recompute == Recompute::budget;
-    if (!searched && !budget) return {given_, std::nullopt};
     typed_ = passes::run(passes::before_sharding(given_), training_forward(deck_, mesh_));
-    if (budget) fit_by_recomputing();
-    if (!searched) return {given_, std::move(fitted_->plan)};
+    if (deck_.schedule.recompute == Recompute::budget) fit_by_recomputing();
+    if (!is_searched(deck_, mesh_)) return {given_, std::move(fitted_->plan)};
     const search::Problem problem = read_problem();
     if (automatic) {
       consider_all(problem);
@@ -54,14 +109,6 @@ class Chooser {
   }
 
  private:
-  static double limit_of(const Deck& deck, const machine::CostModel& costs, std::int64_t baseline) {
-    double limit = std::numeric_limits<double>::infinity();
-    if (deck.schedule.memory_limit > 0) limit = deck.schedule.memory_limit;
-    if (deck.run.memory_limit > 0)
-      limit = std::min(limit, std::max(1.0, deck.run.memory_limit - static_cast<double>(baseline)));
-    return std::isfinite(limit) ? limit : costs.profile().compute.memory_bytes;
-  }
-
   passes::PipelineOptions with(const search::Schedule& schedule) const {
     passes::PipelineOptions options = given_;
     options.buckets = schedule.buckets;
@@ -78,7 +125,7 @@ class Chooser {
     const auto fits_at = [&](int level) {
       given_.recompute = levels.at(level);
       Candidate candidate = planned(given_, passes::run(passes::sharding(given_), typed_));
-      const bool good = fits(candidate);
+      const bool good = fits(candidate.plan, limit_);
       if (good || !fitted_ || candidate.bytes < fitted_->bytes) fitted_ = std::move(candidate);
       return good;
     };
@@ -97,7 +144,7 @@ class Chooser {
 
   Candidate planned(const passes::PipelineOptions& options, const ir::Graph& sharded) const {
     plan::Plan plan = lowered(passes::run(passes::after_sharding(options), sharded), deck_, scratch_);
-    const std::int64_t bytes = plan::persistent_bytes(plan) + plan.peak_bytes();
+    const std::int64_t bytes = bytes_of(plan);
     return {options, std::move(plan), 0, bytes};
   }
 
@@ -137,11 +184,9 @@ class Chooser {
   Candidate planned(const search::Schedule& schedule) {
     const passes::PipelineOptions options = with(schedule);
     Candidate candidate = planned(options, sharded(options));
-    candidate.seconds = plan::simulate(candidate.plan, costs_).end;
+    candidate.seconds = step_seconds(candidate.plan, costs_, more_rounds_);
     return candidate;
   }
-
-  bool fits(const Candidate& c) const { return limit_ <= 0 || static_cast<double>(c.bytes) <= limit_; }
 
   search::Schedule by_rules(const search::Problem& problem, std::int64_t live_limit) const {
     search::Schedule schedule = search::greedy(problem, costs_, live_limit);
@@ -159,7 +204,7 @@ class Chooser {
 
   void consider_all(const search::Problem& problem) {
     if (fitted_) {
-      fitted_->seconds = plan::simulate(fitted_->plan, costs_).end;
+      fitted_->seconds = step_seconds(fitted_->plan, costs_, more_rounds_);
       consider(std::move(*fitted_));
     }
     const std::vector<int> blocks = unit_buckets(deck_);
@@ -187,7 +232,7 @@ class Chooser {
     for (int i = 0; i < attempts; ++i) {
       Candidate found = planned(make(live_limit));
       const std::int64_t excess = found.bytes - static_cast<std::int64_t>(limit_);
-      const bool good = fits(found);
+      const bool good = fits(found.plan, limit_);
       consider(std::move(found));
       live_limit -= excess;
       if (good || live_limit <= 0) break;
@@ -202,7 +247,7 @@ class Chooser {
   }
 
   void consider(Candidate candidate) {
-    if (fits(candidate) && (!best_ || candidate.seconds < best_->seconds)) {
+    if (fits(candidate.plan, limit_) && (!best_ || candidate.seconds < best_->seconds)) {
       best_ = std::move(candidate);
     } else if (!best_ && (!smallest_ || candidate.bytes < smallest_->bytes)) {
       smallest_ = std::move(candidate);
@@ -213,6 +258,7 @@ class Chooser {
   const Mesh& mesh_;
   const plan::ScratchQuery& scratch_;
   const machine::CostModel& costs_;
+  std::int64_t more_rounds_;
   passes::PipelineOptions given_;
   ir::Graph typed_;  ///< the step before it is sharded: what all candidates begin with
   std::optional<ir::Graph> sharded_;
@@ -226,8 +272,30 @@ class Chooser {
 
 }  // namespace
 
+double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds) {
+  const machine::LaneTimes times = plan::simulate(plan, costs);
+  if (more_rounds == 0) return times.end;
+  const auto ends = ends_of_rounds(plan, times);
+  return times.end + static_cast<double>(more_rounds) * (ends[2] - ends[1]);
+}
+
 Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                        const machine::CostModel& costs, std::int64_t baseline) {
+  if (!is_searched(deck, mesh) && deck.schedule.recompute != Recompute::budget)
+    return as_given(deck, mesh, scratch);
+  const std::int64_t more_rounds = accumulation(deck, mesh.world()) - distinct_rounds;
+  const auto& off = deck.schedule.disable;
+  // Without the memory pass each round takes memory of its own.
+  if (more_rounds > 0 && std::find(off.begin(), off.end(), "memory") == off.end()) {
+    Deck fewer = deck;
+    fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.world();
+    Chosen chosen = Chooser(fewer, mesh, scratch, costs, baseline, more_rounds).run();
+    const double limit = limit_of(deck, costs, baseline);
+    const bool fitted = fits(*chosen.plan, limit);
+    chosen.plan = training_plan(deck, mesh, scratch, chosen.options);
+    if (fits(*chosen.plan, limit)) return chosen;
+    if (!fitted && fits(*chosen.plan, deck.schedule.memory_limit)) return chosen;  // preflight has the rest
+  }
   return Chooser(deck, mesh, scratch, costs, baseline).run();
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "../graph/golden_plan.hpp"
 #include "../graph/small_model.hpp"
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
@@ -42,14 +43,15 @@ struct Model {
     unmoved.options.disable = {"order"};
     return make_problem(unmoved.step(), test::test_scratch, costs);
   }
-  plan::Plan plan(const Schedule& s) const {
+  ir::Graph step(const Schedule& s) const {
     SmallModel moved = small;
     moved.options.buckets = s.buckets;
     moved.options.order.prefetch = s.prefetch;
     moved.options.order.delay = s.delay;
     moved.options.shard.keep_units = s.keep_units;
-    return plan::lower(moved.step(), test::test_scratch);
+    return moved.step();
   }
+  plan::Plan plan(const Schedule& s) const { return plan::lower(step(s), test::test_scratch); }
   Schedule manual(const Problem& problem) const {
     Schedule s = unit_schedule(problem);
     const auto blocks = passes::buckets_by_path(model::units(small.spec), {"embed", "layers.*", "head"});
@@ -184,6 +186,18 @@ TEST(Search, IsDeterministic) {
   const Problem p = m.problem(c);
   const auto hash = [&] { return m.plan(search(p, c, {0, Keep::choose}, {unit_schedule(p)})).hash; };
   EXPECT_EQ(hash(), hash());
+}
+
+/// What the two choose for one machine, to be read beside the manual plan in fsdp_buckets_of_blocks.txt: a
+/// change of cost model or search shows here.
+TEST(Search, GoldenPlans) {
+  Model m;
+  m.small.spec.layers = 2;
+  const auto c = costs(1e9, 1e-4);
+  const Problem p = m.problem(c);
+  const Schedule found = search(p, c, {0, Keep::choose}, {unit_schedule(p), m.manual(p)});
+  test::expect_golden("fsdp_buckets_auto", m.step(found));
+  test::expect_golden("fsdp_buckets_greedy", m.step(greedy(p, c, 0)));
 }
 
 TEST(Greedy, ClosesABucketThatNoLongerHides) {

@@ -51,6 +51,9 @@ std::int64_t bytes_of(const plan::Plan& plan) {
 std::int64_t bytes_of(const std::vector<std::string>& sets) {
   return bytes_of(plan_of(deck_of(sets), costs(1e9)));
 }
+std::string global_batch(int rounds) {
+  return "data.global_batch=" + std::to_string(rounds * ranks * deck_of({}).data.batch);
+}
 std::string limit(const char* key, std::int64_t bytes) {
   return std::string(key) + ".memory_limit=" + std::to_string(bytes);
 }
@@ -69,6 +72,43 @@ TEST(ChooseSchedule, AutomaticIsNeverSlowerThanTheOthers) {
       for (const char* other : {"manual", "greedy"}) EXPECT_LE(automatic, seconds(other)) << other;
     }
   }
+}
+
+TEST(StepSeconds, OfManyRoundsAreThoseOfFourAndTheirPeriod) {
+  for (const double bytes_per_s : {3e7, 3e8, 3e9}) {
+    const machine::CostModel machine = costs(bytes_per_s);
+    for (const char* key : {"schedule.bucketing=none", "schedule.bucketing=manual", "parallel.mode=zero2",
+                            "schedule.accumulate=once", "schedule.reduce_delay=16"}) {
+      const auto given = [&](int rounds) {
+        return plan_of(deck_of({"schedule.bucketing=manual", key, global_batch(rounds)}), machine);
+      };
+      const double all = plan::simulate(given(9), machine).end;
+      EXPECT_NEAR(step_seconds(given(4), machine, 5) / all, 1, 0.002) << key << " at " << bytes_per_s;
+      EXPECT_EQ(step_seconds(given(9), machine, 0), all);
+    }
+  }
+}
+
+/// Plans are compared by four rounds; what is said of the others holds for the whole step.
+TEST(ChooseSchedule, ManyRoundsAreWhatFourSay) {
+  const std::string rounds = global_batch(7);
+  for (const double bytes_per_s : {3e7, 3e8}) {
+    const machine::CostModel machine = costs(bytes_per_s);
+    for (const char* key : {"parallel.mode=fsdp", "parallel.mode=zero2", "schedule.accumulate=once",
+                            "schedule.reduce_delay=16"}) {
+      SCOPED_TRACE(std::string(key) + " at " + std::to_string(bytes_per_s));
+      const auto seconds = [&](const char* bucketing) {
+        const Deck deck = deck_of({std::string("schedule.bucketing=") + bucketing, key, rounds});
+        return plan::simulate(plan_of(deck, machine), machine).end;
+      };
+      const double automatic = seconds("auto");
+      for (const char* other : {"manual", "greedy"}) EXPECT_LE(automatic, 1.001 * seconds(other)) << other;
+    }
+  }
+  const std::int64_t least = bytes_of({rounds, "schedule.bucketing=none"});
+  EXPECT_LE(bytes_of({rounds, "schedule.bucketing=auto", limit("schedule", least)}), least);
+  EXPECT_LE(bytes_of({rounds, "schedule.recompute=budget", limit("schedule", least * 3 / 4)}), least * 3 / 4);
+  EXPECT_THROW(bytes_of({rounds, "schedule.bucketing=auto", limit("schedule", least / 4)}), Error);
 }
 
 TEST(ChooseSchedule, LimitsHold) {
@@ -91,6 +131,17 @@ TEST(ChooseSchedule, LimitsHold) {
                                machine)),
               least);
     EXPECT_THROW(plan_of(deck_of({bucketing, limit("schedule", least / 2)}), machine), Error);
+  }
+}
+
+TEST(ChooseSchedule, APlanThatIsGivenKeepsToTheLimitOrIsRefused) {
+  for (const char* bucketing : {"schedule.bucketing=none", "schedule.bucketing=manual"}) {
+    for (const int rounds : {1, 11}) {
+      const std::string batch = global_batch(rounds);
+      const std::int64_t bytes = bytes_of({bucketing, batch});
+      EXPECT_EQ(bytes_of({bucketing, batch, limit("schedule", bytes)}), bytes);
+      EXPECT_THROW(bytes_of({bucketing, batch, limit("schedule", bytes - 1)}), Error);
+    }
   }
 }
 
