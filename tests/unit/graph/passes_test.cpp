@@ -1,10 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-
 #include "base/check.hpp"
+#include "golden_plan.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "plan/report.hpp"
@@ -16,13 +13,6 @@ namespace {
 using passes::ShardMode;
 using test::SmallModel;
 
-std::string read(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 const char* name_of(ShardMode mode) {
   switch (mode) {
     case ShardMode::ddp: return "ddp";
@@ -33,39 +23,44 @@ const char* name_of(ShardMode mode) {
   return "";
 }
 
-/// The plans that a reader can look up; `WEFT_UPDATE_GOLDEN=1 test_graph` writes them anew.
-void expect_golden(const std::string& name, const std::string& text) {
-  const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/unit/graph/plans/" + name + ".txt";
-  if (std::getenv("WEFT_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
-  EXPECT_EQ(ir::diff(read(path), text), "") << path;
-}
-
 TEST(Passes, GoldenPlans) {
   for (const ShardMode mode : test::all_modes) {
     SmallModel m;
     m.spec.layers = 1;
     m.options.shard.mode = mode;
-    expect_golden(name_of(mode), ir::print(m.step()));
+    test::expect_golden(name_of(mode), m.step());
   }
   SmallModel m;
   m.spec.layers = 1;
   m.rounds = 2;
   m.options.precision = {DType::bf16, DType::bf16};
-  expect_golden("fsdp_bf16_two_rounds", ir::print(m.step()));
+  test::expect_golden("fsdp_bf16_two_rounds", m.step());
   m.options.shard.accumulation = passes::Accumulation::once;
-  expect_golden("fsdp_bf16_two_rounds_reduced_once", ir::print(m.step()));
+  test::expect_golden("fsdp_bf16_two_rounds_reduced_once", m.step());
   m = {};
   m.spec.layers = 1;
   m.options.recompute.what = passes::Recompute::full;
-  expect_golden("fsdp_recompute_full", ir::print(m.step()));
+  test::expect_golden("fsdp_recompute_full", m.step());
   m = {};
   const auto by_block = passes::buckets_by_path(model::units(m.spec), {"embed", "layers.*", "head"});
   m.options.buckets = {by_block, by_block, by_block};
-  expect_golden("fsdp_buckets_of_blocks", ir::print(m.step()));
+  test::expect_golden("fsdp_buckets_of_blocks", m.step());
   m = {};
   m.spec.layers = 1;
   m.replicas = 2;
-  expect_golden("hsdp", ir::print(m.step()));
+  test::expect_golden("hsdp", m.step());
+  m = {};
+  m.spec.layers = 1;
+  m.ranks = 4;
+  m.team = 2;
+  m.options.precision = {DType::bf16, DType::bf16};
+  test::expect_golden("fsdp_bf16_two_hosts_of_two", m.step());
+  m = {};
+  m.spec.layers = 1;
+  m.options.rows = true;
+  m.options.recompute.what = passes::Recompute::selective;
+  m.options.recompute.rules = {passes::recompute_rule("swiglu"), passes::recompute_rule("rms_norm@layers.*")};
+  test::expect_golden("fsdp_rows_recompute_selective", m.step());
 }
 
 TEST(Passes, AreDeterministic) {

@@ -112,7 +112,7 @@ TEST(Replicas, PlaceBatchAndState) {
       if (s.unit.valid()) {
         EXPECT_EQ(s.placement[0], ir::replicate) << s.name;
       } else if (s.role == ir::Role::input && s.type.shape.size() == 2) {
-        EXPECT_EQ(s.placement, (std::vector<Placement>{ir::shard(0), ir::shard(0)})) << s.name;
+        EXPECT_EQ(s.placement, (ir::Placements{ir::shard(0), ir::shard(0)})) << s.name;
       }
     }
     for (const ir::Node& node : graph.nodes()) {
