@@ -19,7 +19,9 @@ Execution make_execution() {
 
 void initialize(bool warnings) {
   if (Kokkos::is_initialized() || Kokkos::is_finalized()) return;
-  Kokkos::initialize(Kokkos::InitializationSettings().set_disable_warnings(!warnings));
+  Kokkos::InitializationSettings settings;
+  if (!warnings) settings.set_disable_warnings(true);  // else as KOKKOS_DISABLE_WARNINGS says
+  Kokkos::initialize(settings);
 }
 
 void finalize() {

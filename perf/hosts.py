@@ -7,8 +7,9 @@
       the plan's prediction.
   perf/hosts.py peers RATE [PEER...] [--set K=V]...
       tokens/s on two hosts beside PyTorch's: ddpc, fsdp2c, fsdp2c-keep (not gathering again), simplefsdp; bench_33m.
-  perf/hosts.py plans RATE... [--hosts N] [--deck D] [--set K=V]...
-      Plan regret: the step of the automatic plan over the best of some twenty others, all measured, the best ones twice.
+  perf/hosts.py plans RATE... [--hosts N] [--ranks-per-host R] [--others "K=V ..."...] [--deck D] [--set K=V]...
+      Plan regret: the step of the automatic plan over the best of others (some twenty, or those named), all measured, the best
+      ones twice; and their predictions.
   perf/hosts.py passes RATE... [--hosts N] [--deck D] [--set K=V]...
       The step and the memory of a rank with every pass off, then with one after another.
   perf/hosts.py modes RATE... [--hosts N] [--ranks-per-host R] [--deck D] [--set K=V]...
@@ -122,6 +123,7 @@ def plans(h):
     others = [f"schedule.bucketing={b} schedule.prefetch={p} schedule.reduce_delay={d}"
               for b, p, d in itertools.product(("none", "manual"), (1, 2, 4), (1, 2, 4))]
     others += ["schedule.bucketing=greedy", "schedule.bucketing=none schedule.prefetch=0", "schedule.bucketing=none schedule.prefetch=8 schedule.reduce_delay=8"]
+    others = h.a.others or others
     chosen = "schedule.bucketing=auto"
 
     def measured(plans, rate, profile, rounds):
@@ -141,7 +143,8 @@ def plans(h):
         print(f"{h.a.hosts} hosts, {rate}: {len(times)} plans, {statistics.median(times[ranked[0]]):.3f} to "
               f"{statistics.median(times[ranked[-1]]):.3f} s; the best once more:")
         for sets, values in final.items():
-            print(f"  {sets:70s} {show(values)}")
+            predicted = h.predicted([*sets.split(), f"schedule.profile={profile}"])
+            print(f"  {sets:70s} {show(values)} predicted {predicted:.3f}")
         print(f"  regret {seconds[chosen] / min(seconds.values()):.3f}", flush=True)
 
 
@@ -194,6 +197,7 @@ parser.add_argument("--ranks-per-host", type=int, default=1)
 parser.add_argument("--deck", default="inputs/bench_33m.toml")
 parser.add_argument("--batch", type=int, default=4, help="sequences a rank (data.batch)")
 parser.add_argument("--set", action="append", default=[], metavar="K=V")
+parser.add_argument("--others", nargs="+", metavar="K=V", help="plans that the automatic one is held against")
 parser.add_argument("--pairs", type=int, default=5)
 parser.add_argument("--steps", type=int, default=6, help=f"of a run; the first {SKIP} do not count")
 parser.add_argument("--profile-seconds", type=int, default=25)

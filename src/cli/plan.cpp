@@ -26,7 +26,7 @@ namespace {
 struct PlanArguments {
   DeckArguments deck;
   int world = 1;
-  int per_host = 1;
+  std::optional<int> per_host;
   int holders = 8;
   std::string dump_after, diff;
   std::string picture;
@@ -82,9 +82,10 @@ std::int64_t resident_bytes(const PlanArguments& arguments) {
   train::trim_heap();
   return train::memory_usage().rss_bytes + (arguments.world > 1 ? mpi_bytes : 0);
 }
+/// Of a rank, on its host.
 int neighbours(const PlanArguments& arguments) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::min(arguments.world, std::max(arguments.per_host, cores));
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::min(arguments.world, arguments.per_host.value_or(cores));
 }
 
 void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments) {
@@ -114,7 +115,7 @@ void plan(const PlanArguments& arguments) {
   exec::Matmuls matmuls;
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
-  if (train::shares_memory(deck)) mesh.set_team(team(mesh, arguments.per_host));
+  if (train::shares_memory(deck)) mesh.set_team(team(mesh, arguments.per_host.value_or(1)));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
   train::Chosen chosen = train::choose_schedule(
       deck, mesh, scratch, costs,
@@ -149,9 +150,9 @@ void add_plan(CLI::App& app) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
-      ->add_option("--ranks-per-host", arguments->per_host, "Ranks of a host: they share gathered parameters")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->add_option("--ranks-per-host", arguments->per_host,
+                   "Ranks of a host, which share gathered parameters; none are shared without it")
+      ->check(CLI::PositiveNumber);
   command->add_option("--holders", arguments->holders, "Rows of the table of the largest holders")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -55,7 +55,8 @@ std::string text_of(const RecomputeRule& rule);
 
 struct RecomputeOptions {
   Recompute what = Recompute::none;
-  std::vector<RecomputeRule> rules;  ///< of selective
+  std::vector<RecomputeRule> rules;              ///< of selective
+  std::string place = "schedule.recompute_ops";  ///< where they stand, for messages
 };
 /// Lets backward read copies of forward values that are made again just before their first use, from what is
 /// kept. full keeps what goes from module to module only. The copies have the bits of what they stand for.

@@ -62,7 +62,7 @@ class RecomputePass {
     WEFT_VALIDATE(
         std::any_of(nodes.begin(), nodes.end(),
                     [&](const Node& node) { return can_be_recomputed(node) && matches(rule, node); }),
-        "schedule.recompute_ops: '{}' names nothing of this model that can be computed again", text_of(rule));
+        "{}: '{}' names nothing of this model that can be computed again", options_.place, text_of(rule));
   }
 
   bool is_recomputed(const Node& node) const {
