@@ -118,12 +118,12 @@ connect_hosts() {
     ip netns add "$host" && ip -n "$host" link add eth0 type veth peer name "port$i" netns "$switch" || return 1
     # Nothing but the command's own bytes is to cross the links.
     ip netns exec "$host" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 2>/dev/null
-    # Linux's default, whatever this machine has: bbr paces by timers and empties its link every ten seconds.
-    ip netns exec "$host" sysctl -qw net.ipv4.tcp_congestion_control=cubic ||
-      echo "two_hosts: $host keeps $(cat /proc/sys/net/ipv4/tcp_congestion_control) for its congestion control" >&2
     ip -n "$host" addr add "10.77.0.$i/24" dev eth0 && ip -n "$host" link set lo up && ip -n "$host" link set eth0 up &&
       ip -n "$switch" link set "port$i" master br0 && ip -n "$switch" link set "port$i" up &&
       limit "$host" eth0 && limit "$switch" "port$i" || return 1
+    # Linux's default, whatever this machine has: bbr paces by timers and empties its link every ten seconds.
+    ip -n "$host" route replace 10.77.0.0/24 dev eth0 src "10.77.0.$i" congctl cubic 2>/dev/null ||
+      echo "two_hosts: $host keeps $(cat /proc/sys/net/ipv4/tcp_congestion_control) for its congestion control" >&2
   done
 }
 
