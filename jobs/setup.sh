@@ -55,6 +55,7 @@ TABLE
   if [ "$tests" = yes ]; then
     cat <<'TABLE'
 clang-format|dpkg|
+libbenchmark-dev|cmake benchmark|benchmark
 git|cmd git|git
 python3-pip|cmd pip3|py-pip
 iproute2|dpkg|

@@ -11,7 +11,7 @@ namespace weft::kernels {
 #ifdef WEFT_CUDA
 namespace backend = team;
 #else
-namespace backend = tiled;
+namespace backend = host;
 #endif
 
 namespace {
@@ -30,13 +30,13 @@ void check(const AttentionShape& s) {
 }  // namespace
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse, void* /*scratch*/) {
+               void* o, float* lse, void* scratch) {
   check(shape);
-  backend::attention(space, shape, t, q, k, v, o, lse);
+  backend::attention(space, shape, t, q, k, v, o, lse, scratch);
 }
 
-std::size_t attention_scratch_bytes(AttentionShape, DType) {
-  return 0;
+std::size_t attention_scratch_bytes(AttentionShape shape, DType t) {
+  return backend::attention_scratch_bytes(shape, t);
 }
 
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad) {
@@ -44,8 +44,8 @@ void attention_grad(Space& space, AttentionShape shape, DType t, const Attention
   backend::attention_grad(space, shape, t, grad);
 }
 
-std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType) {
-  return backend::attention_grad_scratch_bytes(shape);
+std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t) {
+  return backend::attention_grad_scratch_bytes(shape, t);
 }
 
 }  // namespace weft::kernels

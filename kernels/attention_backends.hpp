@@ -1,10 +1,27 @@
-// Internal: the two implementations of attention.hpp. `tiled` is the host's; `team` runs on every Kokkos back
-// end.
+// Internal: the implementations of attention.hpp. `host` takes `bf16_engine` where there is an engine for it
+// (bf16_tiles.hpp), else `tiled`; `team` runs on every Kokkos back end.
 #pragma once
 
 #include "kernels/attention.hpp"
 
 namespace weft::kernels {
+
+namespace host {
+void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
+               void* o, float* lse, void* scratch);
+std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
+void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
+std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
+}  // namespace host
+
+/// All operands are bf16; scratch is 64-byte aligned.
+namespace bf16_engine {
+void attention(Space& space, AttentionShape shape, const void* q, const void* k, const void* v, void* o,
+               float* lse, void* scratch);
+std::size_t attention_scratch_bytes(AttentionShape shape);
+void attention_grad(Space& space, AttentionShape shape, const AttentionGrad& grad);
+std::size_t attention_grad_scratch_bytes(AttentionShape shape);
+}  // namespace bf16_engine
 
 namespace tiled {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
@@ -15,9 +32,10 @@ std::size_t attention_grad_scratch_bytes(AttentionShape shape);
 
 namespace team {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse);
+               void* o, float* lse, void* scratch = nullptr);
+std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
-std::size_t attention_grad_scratch_bytes(AttentionShape shape);
+std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
 }  // namespace team
 
 }  // namespace weft::kernels

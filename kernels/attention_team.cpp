@@ -270,7 +270,7 @@ void launch(Space& space, const char* name, const AttentionShape& shape, std::in
 }  // namespace
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse) {
+               void* o, float* lse, void* /*scratch*/) {
   const Index index{shape};
   with_float_type("attention", t, [&](auto type) {
     using T = decltype(type);
@@ -304,7 +304,11 @@ void attention_grad(Space& space, AttentionShape shape, DType t, const Attention
   });
 }
 
-std::size_t attention_grad_scratch_bytes(AttentionShape s) {
+std::size_t attention_scratch_bytes(AttentionShape, DType) {
+  return 0;
+}
+
+std::size_t attention_grad_scratch_bytes(AttentionShape s, DType) {
   return static_cast<std::size_t>(s.batch * s.heads * s.seq) * sizeof(float);
 }
 

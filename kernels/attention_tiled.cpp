@@ -7,7 +7,7 @@
 
 #include "kernels/attention_backends.hpp"
 #include "kernels/dispatch.hpp"
-#include "kernels/kokkos_space.hpp"
+#include "kernels/items.hpp"
 #include "kernels/math.hpp"
 #include "kernels/tile_gemm.hpp"
 
@@ -262,13 +262,6 @@ struct Backward {
   }
 };
 
-template <class Work>
-void run(Space& space, const char* name, std::int64_t items, const Work& work) {
-  using Policy =
-      Kokkos::RangePolicy<Execution, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<std::int64_t>>;
-  Kokkos::parallel_for(name, Policy(execution_of(space), 0, items, Kokkos::ChunkSize(1)), work);
-}
-
 }  // namespace
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
@@ -276,16 +269,17 @@ void attention(Space& space, AttentionShape shape, DType t, const void* q, const
   const std::int64_t blocks = (shape.seq + side - 1) / side;
   with_float_type("attention", t, [&](auto type) {
     using T = decltype(type);
-    run(space, "weft::attention::forward", shape.batch * shape.heads * blocks,
-        Forward<T>{shape, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
-                   static_cast<T*>(o), lse, blocks});
+    run_items(space, "weft::attention::forward", shape.batch * shape.heads * blocks,
+              Forward<T>{shape, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
+                         static_cast<T*>(o), lse, blocks});
   });
 }
 
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& g) {
   with_float_type("attention_grad", t, [&](auto type) {
     using T = decltype(type);
-    run(space, "weft::attention::backward", shape.batch * shape.kv_heads,
+    run_items(
+        space, "weft::attention::backward", shape.batch * shape.kv_heads,
         Backward<T>{shape, static_cast<const T*>(g.q), static_cast<const T*>(g.k), static_cast<const T*>(g.v),
                     static_cast<const T*>(g.o), g.lse, static_cast<const T*>(g.do_), static_cast<T*>(g.dq),
                     static_cast<T*>(g.dk), static_cast<T*>(g.dv), static_cast<float*>(g.scratch)});

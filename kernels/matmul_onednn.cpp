@@ -1,8 +1,11 @@
-// The host's matmul, on oneDNN.
+// The host's matmul: bf16 on bf16_product.hpp where there is an engine, else oneDNN.
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 
 #include "base/align.hpp"
+#include "kernels/bf16_product.hpp"
+#include "kernels/bf16_tiles.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/matmul_spec.hpp"
@@ -49,10 +52,9 @@ bool has_bf16() {
   return yes;
 }
 
-}  // namespace
-
-struct Matmul::Impl {
-  explicit Impl(const MatmulSpec& matmul)
+class OneDnn {
+ public:
+  explicit OneDnn(const MatmulSpec& matmul)
       : spec(matmul),
         sizes(sizes_of(matmul)),
         widened(matmul.type == DType::bf16 && !has_bf16()),
@@ -69,16 +71,24 @@ struct Matmul::Impl {
                    {DNNL_ARG_DST, c.get()},
                    {DNNL_ARG_SCRATCHPAD, scratchpad.get()}}} {}
 
-  std::size_t pad_bytes() const { return aligned(descriptor.scratchpad_desc().get_size()); }
-  std::size_t wide_bytes(std::int64_t elements) const {
-    return aligned(static_cast<std::size_t>(elements) * sizeof(float));
-  }
-
   std::size_t scratch_bytes() const {
     if (!widened) return pad_bytes();
     const bool narrow_result = spec.result == DType::bf16;
     return pad_bytes() + wide_bytes(sizes.m * sizes.k) + wide_bytes(sizes.k * sizes.n) +
            (narrow_result ? wide_bytes(sizes.m * sizes.n) : 0);
+  }
+
+  void run(Space& space, const void* a_data, const void* b_data, void* c_data, void* scratch) {
+    if (widened)
+      execute_widened(space, a_data, b_data, c_data, static_cast<std::byte*>(scratch));
+    else
+      execute(a_data, b_data, c_data, scratch);
+  }
+
+ private:
+  std::size_t pad_bytes() const { return aligned(descriptor.scratchpad_desc().get_size()); }
+  std::size_t wide_bytes(std::int64_t elements) const {
+    return aligned(static_cast<std::size_t>(elements) * sizeof(float));
   }
 
   void execute(const void* a_data, const void* b_data, void* c_data, void* pad) {
@@ -115,6 +125,20 @@ struct Matmul::Impl {
   std::array<dnnl_exec_arg_t, 4> arguments;
 };
 
+}  // namespace
+
+struct Matmul::Impl {
+  explicit Impl(const MatmulSpec& s) {
+    if (s.type == DType::bf16 && bf16_engine::engine() != bf16_engine::Engine::none)
+      product.emplace(sizes_of(s), s.result, s.add);
+    else
+      library.emplace(s);
+  }
+
+  std::optional<bf16_engine::Product> product;  ///< one of the two
+  std::optional<OneDnn> library;
+};
+
 Matmul::Matmul(const MatmulSpec& spec) {
   check(spec);
   impl_ = std::make_unique<Impl>(spec);
@@ -124,14 +148,14 @@ Matmul::Matmul(Matmul&&) noexcept = default;
 Matmul& Matmul::operator=(Matmul&&) noexcept = default;
 
 std::size_t Matmul::scratch_bytes() const {
-  return impl_->scratch_bytes();
+  return impl_->product ? impl_->product->scratch_bytes() : impl_->library->scratch_bytes();
 }
 
 void Matmul::run(Space& space, const void* a, const void* b, void* c, void* scratch) {
-  if (impl_->widened)
-    impl_->execute_widened(space, a, b, c, static_cast<std::byte*>(scratch));
+  if (impl_->product)
+    impl_->product->run(space, a, b, c, scratch);
   else
-    impl_->execute(a, b, c, scratch);
+    impl_->library->run(space, a, b, c, scratch);
 }
 
 }  // namespace weft::kernels

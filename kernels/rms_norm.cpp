@@ -68,15 +68,17 @@ struct Backward {
     const T* in = x + row * shape.dim;
     const T* grad = dy + row * shape.dim;
     T* out = dx + row * shape.dim;
+    const T* weight = w;  // GCC does not vectorise sums of what it reads through `this`
     const float scale = rstd[row];
-    const float dot = lanes.sum(
-        shape.dim, [&](std::int64_t c) { return to_float(grad[c]) * to_float(w[c]) * to_float(in[c]); });
+    const float dot = lanes.sum(shape.dim, [&](std::int64_t c) {
+      return to_float(grad[c]) * to_float(weight[c]) * to_float(in[c]);
+    });
     const float pull = dot * scale * scale / static_cast<float>(shape.dim);
     const auto gradient = [&](std::int64_t c) {
       const float value = to_float(in[c]);
       const float g = to_float(grad[c]);
       dw[c] += g * (value * scale);
-      return scale * (g * to_float(w[c]) - value * pull);
+      return scale * (g * to_float(weight[c]) - value * pull);
     };
     if (sum == nullptr) {
       lanes.each(shape.dim, [&](std::int64_t c) { out[c] = from_float<T>(gradient(c)); });

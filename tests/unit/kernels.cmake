@@ -6,7 +6,9 @@ weft_test(kernels
           ${kernel_tests}/derivatives.cpp ${kernel_tests}/threads.cpp ${kernel_tests}/value_hash.cpp
   DEPS weft::kernels)
 
-# bf16 where oneDNN has none: fp32 arithmetic from bf16 storage.
-add_test(NAME unit.kernels.matmul_avx2 COMMAND test_kernels --gtest_filter=Matmul.*)
-set_tests_properties(unit.kernels.matmul_avx2 PROPERTIES LABELS unit TIMEOUT 300
-                     ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};ONEDNN_MAX_CPU_ISA=AVX2")
+# Other instruction sets than this machine's best: bf16 by dot products, and fp32 arithmetic from bf16 storage.
+foreach(isa AVX512_CORE_BF16 AVX2)
+  add_test(NAME unit.kernels.${isa} COMMAND test_kernels --gtest_filter=Matmul.*:Attention.*:LinearCrossEntropy.*:Threads.*)
+  set_tests_properties(unit.kernels.${isa} PROPERTIES LABELS unit TIMEOUT 300
+                       ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};ONEDNN_MAX_CPU_ISA=${isa}")
+endforeach()

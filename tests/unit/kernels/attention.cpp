@@ -20,9 +20,23 @@ Tensors tensors(const AttentionShape& s, DType t) {
   return {random(queries, t, 1, 2.0), random(keys, t, 2, 2.0), random(keys, t, 3), random(queries, t, 4)};
 }
 
+/// In bf16 the host's engine rounds probabilities and their gradients, too: a sum of few large terms that
+/// cancel is off by several of its own roundings, the whole by little more than one.
+void expect_close(const char* name, const Array& actual, const Array& expected, DType t, double floor = 0) {
+  EXPECT_TRUE(close(actual, expected, t == DType::f32 ? 3e-5 : 3e-2, floor)) << name;
+  if (expected.size() > 100) {
+    EXPECT_LE(distance(actual, expected), t == DType::f32 ? 1e-5 : 6e-3) << name;
+  }
+}
+
+/// Of one back end, forward and backward.
+struct ScratchBytes {
+  std::size_t forward, backward;
+};
+
 /// Runs one back end forward and backward, and compares both with the reference.
 template <class ForwardCall, class BackwardCall>
-void check(const AttentionShape& s, DType t, std::size_t scratch_bytes, ForwardCall forward,
+void check(const AttentionShape& s, DType t, ScratchBytes scratch_bytes, ForwardCall forward,
            BackwardCall backward) {
   SCOPED_TRACE(testing::Message() << name_of(t) << " B " << s.batch << " T " << s.seq << " H " << s.heads
                                   << " Hkv " << s.kv_heads << " D " << s.head_dim);
@@ -31,31 +45,32 @@ void check(const AttentionShape& s, DType t, std::size_t scratch_bytes, ForwardC
   const auto queries = static_cast<std::int64_t>(x.q.size());
   const auto keys = static_cast<std::int64_t>(x.k.size());
   const Device o(queries, t), lse(s.batch * s.heads * s.seq, DType::f32);
-  forward(q.data(), k.data(), v.data(), o.data(), lse.as<float>());
+  const Buffer forward_work = scratch(scratch_bytes.forward);
+  forward(q.data(), k.data(), v.data(), o.data(), lse.as<float>(), forward_work.data());
   const auto expected = reference::attention(s, x.q, x.k, x.v);
-  EXPECT_TRUE(close(o.read(), expected.o, tolerance(t, 3e-5)));
+  expect_close("o", o.read(), expected.o, t);
   EXPECT_TRUE(close(lse.read(), expected.lse, 2e-6));
 
   const Device dq(queries, t), dk(keys, t), dv(keys, t);
-  const Buffer work = scratch(scratch_bytes);
+  const Buffer work = scratch(scratch_bytes.backward);
   backward(AttentionGrad{q.data(), k.data(), v.data(), o.data(), lse.as<float>(), dout.data(), dq.data(),
                          dk.data(), dv.data(), work.data()});
   const auto grads = reference::attention_grad(s, x.q, x.k, x.v, o.read(), x.dout);
-  EXPECT_TRUE(close(dq.read(), grads.dq, tolerance(t, 3e-5), 1e-6));  // a sequence of one has zeros
-  EXPECT_TRUE(close(dk.read(), grads.dk, tolerance(t, 3e-5), 1e-6));
-  EXPECT_TRUE(close(dv.read(), grads.dv, tolerance(t, 3e-5)));
+  expect_close("dq", dq.read(), grads.dq, t, 1e-6);  // a sequence of one has zeros
+  expect_close("dk", dk.read(), grads.dk, t, 1e-6);
+  expect_close("dv", dv.read(), grads.dv, t);
 }
 
 void check_default(const AttentionShape& s, DType t) {
   check(
-      s, t, attention_grad_scratch_bytes(s, t),
-      [&](auto... tensors) { attention(space(), s, t, tensors..., nullptr); },
+      s, t, {attention_scratch_bytes(s, t), attention_grad_scratch_bytes(s, t)},
+      [&](auto... tensors) { attention(space(), s, t, tensors...); },
       [&](const AttentionGrad& grad) { attention_grad(space(), s, t, grad); });
 }
 
 void check_team(const AttentionShape& s, DType t) {
   check(
-      s, t, team::attention_grad_scratch_bytes(s),
+      s, t, {team::attention_scratch_bytes(s, t), team::attention_grad_scratch_bytes(s, t)},
       [&](auto... tensors) { team::attention(space(), s, t, tensors...); },
       [&](const AttentionGrad& grad) { team::attention_grad(space(), s, t, grad); });
 }
@@ -63,6 +78,11 @@ void check_team(const AttentionShape& s, DType t) {
 TEST(Attention, EverySequenceLength) {
   for (std::int64_t seq = 1; seq <= 150; ++seq)
     check_default({1, seq, 2, 1, 8}, seq % 2 ? DType::f32 : DType::bf16);
+}
+
+TEST(Attention, LongSequences) {
+  for (DType t : float_types)
+    for (std::int64_t seq : {255, 256, 257, 515}) check_default({1, seq, 4, 2, 32}, t);
 }
 
 TEST(Attention, GroupsAndHeadDimensions) {

@@ -1,5 +1,6 @@
 #include "rig.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -121,6 +122,15 @@ testing::AssertionResult close(const Array& actual, const Array& expected, doubl
                                          << expected[i] << " within " << allowed;
   }
   return testing::AssertionSuccess();
+}
+
+double distance(const Array& actual, const Array& expected) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / std::max(norm, 1e-300));
 }
 
 }  // namespace weft::kernels::rig

@@ -66,6 +66,9 @@ Buffer scratch(std::size_t bytes);
 testing::AssertionResult close(const Array& actual, const Array& expected, double tolerance,
                                double floor = 0.0);
 
+/// |actual - expected| / |expected|, of the whole arrays.
+double distance(const Array& actual, const Array& expected);
+
 /// fp32: a few roundings; bf16: one rounding to 8 bits.
 inline double tolerance(DType t, double f32 = 4e-6) {
   return t == DType::f32 ? f32 : 4.5e-3;

@@ -32,7 +32,8 @@ std::uint64_t hash_attention(DType t, std::uint64_t hash) {
   const Device q(random(queries, t, 1), t), k(random(keys, t, 2), t), v(random(keys, t, 3), t);
   const Device dout(random(queries, t, 4), t), o(queries, t), lse(2 * 200 * 4, DType::f32);
   const Device dq(queries, t), dk(keys, t), dv(keys, t);
-  attention(space(), s, t, q.data(), k.data(), v.data(), o.data(), lse.as<float>(), nullptr);
+  const Buffer forward_work = scratch(attention_scratch_bytes(s, t));
+  attention(space(), s, t, q.data(), k.data(), v.data(), o.data(), lse.as<float>(), forward_work.data());
   const Buffer work = scratch(attention_grad_scratch_bytes(s, t));
   attention_grad(space(), s, t,
                  {q.data(), k.data(), v.data(), o.data(), lse.as<float>(), dout.data(), dq.data(), dk.data(),

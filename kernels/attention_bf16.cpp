@@ -1,0 +1,330 @@
+// Attention in bf16 on blocks of 32 by 32 (bf16_tiles.hpp). Scores and softmax are fp32, in powers of two;
+// probabilities and their gradients are rounded to bf16 before they are multiplied, as in FlashAttention.
+// Forward: 32 queries against 128 keys at a time, a query's scores in a row. Backward: transposed, 32 keys
+// against 128 queries, so that what softmax needs of a query lies along a vector, and the sums of dk and dv
+// stay where they are.
+#include "kernels/attention_backends.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/align.hpp"
+#include "kernels/bf16_softmax.hpp"
+#include "kernels/bf16_tiles.hpp"
+#include "kernels/items.hpp"
+
+namespace weft::kernels::bf16_engine {
+namespace {
+
+constexpr std::int64_t most_dim_blocks = 8;  ///< of 256
+constexpr float log2_e = 1.44269504088896341f, ln_2 = 0.69314718055994531f;
+
+/// One head of [B, T, heads, D].
+struct Head {
+  std::int64_t offset, ld, seq, dim;
+  Head(const AttentionShape& s, std::int64_t batch, std::int64_t head, std::int64_t heads)
+      : offset((batch * s.seq * heads + head) * s.head_dim),
+        ld(heads * s.head_dim),
+        seq(s.seq),
+        dim(s.head_dim) {}
+
+  std::int64_t row_blocks() const { return blocks_of(seq); }
+  std::int64_t dim_blocks() const { return blocks_of(dim); }
+  int columns(std::int64_t dim_block) const {
+    return static_cast<int>(std::min<std::int64_t>(side, dim - dim_block * side));
+  }
+  int rows(std::int64_t first, int most) const {
+    return static_cast<int>(std::clamp<std::int64_t>(seq - first, 0, most));
+  }
+
+  // Packed, of a block of 32 rows.
+  /// Left [row, dim]; `to` is the block's.
+  void pack_left(const Bits* x, std::int64_t block, Bits* to) const {
+    for (int h = 0; h < 2; ++h)
+      for (std::int64_t d = 0; d < dim_blocks(); ++d)
+        left_from_rows(tile_rows(x, 2 * block + h, d), to + (h * dim_blocks() + d) * tile_size);
+  }
+  /// Right [dim, row], panels of rows; `to` is the head's.
+  void pack_right_rows(const Bits* x, std::int64_t block, Bits* to) const {
+    for (int h = 0; h < 2; ++h)
+      for (std::int64_t d = 0; d < dim_blocks(); ++d)
+        right_from_rows(tile_rows(x, 2 * block + h, d),
+                        to + ((block * dim_blocks() + d) * 2 + h) * tile_size);
+  }
+  /// Right [row, dim], panels of dim; `to` is the head's.
+  void pack_right_columns(const Bits* x, std::int64_t block, Bits* to) const {
+    for (std::int64_t d = 0; d < dim_blocks(); ++d)
+      for (int h = 0; h < 2; ++h) {
+        const int there = std::clamp(columns(d) - h * half, 0, half);
+        const Source s{x + offset + block * side * ld + d * side + h * half, ld,
+                       there > 0 ? rows(block * side, side) : 0, there};
+        right_from_columns(s, to + ((d * row_blocks() + block) * 2 + h) * tile_size);
+      }
+  }
+  Target target(Bits* x, std::int64_t row, std::int64_t dim_block) const {
+    return {x + offset + row * ld + dim_block * side, ld, DType::bf16, false};
+  }
+
+ private:
+  Source tile_rows(const Bits* x, std::int64_t strip, std::int64_t d) const {
+    return {x + offset + strip * half * ld + d * side, ld, rows(strip * half, half), columns(d)};
+  }
+};
+
+std::int64_t packed_elements(const AttentionShape& s) {
+  return blocks_of(s.seq) * blocks_of(s.head_dim) * step_size;
+}
+
+// --- Forward
+// -------------------------------------------------------------------------------------------------------
+
+struct Forward {
+  AttentionShape shape;
+  const Bits *q, *k, *v;
+  Bits* o;
+  float* lse;
+  Bits* packed;  ///< [B, Hkv][K, V]
+
+  Head mine(std::int64_t batch, std::int64_t head) const { return {shape, batch, head, shape.heads}; }
+  Head theirs(std::int64_t sequence) const {
+    return {shape, sequence / shape.kv_heads, sequence % shape.kv_heads, shape.kv_heads};
+  }
+  Bits* packed_k(std::int64_t sequence) const { return packed + sequence * 2 * packed_elements(shape); }
+  Bits* packed_v(std::int64_t sequence) const { return packed_k(sequence) + packed_elements(shape); }
+
+  void pack(std::int64_t item) const {
+    const std::int64_t blocks = blocks_of(shape.seq), sequence = item / blocks, block = item % blocks;
+    const Head head = theirs(sequence);
+    head.pack_right_rows(k, block, packed_k(sequence));
+    head.pack_right_columns(v, block, packed_v(sequence));
+  }
+
+  /// Head by head, because its keys and values then stay in the cache; the longest first.
+  void queries(std::int64_t item) const {
+    const std::int64_t blocks = blocks_of(shape.seq), head = item / blocks;
+    block_of_queries(head / shape.heads, head % shape.heads, blocks - 1 - item % blocks);
+  }
+
+ private:
+  void block_of_queries(std::int64_t batch, std::int64_t head, std::int64_t block) const {
+    const Head h = mine(batch, head);
+    const std::int64_t sequence = batch * shape.kv_heads + head / (shape.heads / shape.kv_heads);
+    const std::int64_t dims = h.dim_blocks(), first = block * side;
+    const int rows = h.rows(first, side);
+    const float scale = log2_e / std::sqrt(static_cast<float>(shape.head_dim));
+
+    alignas(64) Bits query[most_dim_blocks * step_size];
+    alignas(64) float sums[most_dim_blocks * block_size], scores[chunk_blocks * block_size];
+    alignas(64) Chunk p;
+    Softmax softmax{};
+    std::fill(std::begin(softmax.largest), std::end(softmax.largest), never);
+    h.pack_left(q, block, query);
+    const TileScope scope;
+    for (std::int64_t begin = 0; begin <= block; begin += chunk_blocks) {
+      const std::int64_t blocks = std::min(chunk_blocks, block + 1 - begin);
+      for (std::int64_t j = 0; j < blocks; ++j)
+        multiply(packed_left(query, dims), packed_k(sequence) + (begin + j) * dims * step_size, dims, rows,
+                 scores + j * block_size, false);
+      probabilities(scores, blocks, begin + blocks > block, scale, softmax, p);
+      if (begin > 0) scale_rows(sums, dims, softmax.factor);
+      for (std::int64_t d = 0; d < dims; ++d)
+        multiply(left_of(p), packed_v(sequence) + (d * h.row_blocks() + begin) * step_size, blocks, rows,
+                 sums + d * block_size, begin > 0);
+    }
+    for (int i = 0; i < rows; ++i) {
+      float sum = 0;
+      for (const float part : softmax.parts[i]) sum += part;
+      softmax.factor[i] = 1 / sum;
+      lse[(batch * shape.heads + head) * shape.seq + first + i] =
+          ln_2 * (softmax.largest[i] + std::log2(sum));
+    }
+    scale_rows(sums, dims, softmax.factor);
+    for (std::int64_t d = 0; d < dims; ++d)
+      write_block(sums + d * block_size, rows, h.columns(d), h.target(o, first, d));
+  }
+};
+
+// --- Backward
+// -------------------------------------------------------------------------------------------------------
+
+/// What an item of the backward pass needs beside its operands: of a kv head, and of one of its heads at a
+/// time.
+struct Workspace {
+  Bits *k_left, *v_left, *k_right;
+  Bits *q_rows, *q_columns, *do_rows, *do_columns;  ///< right operands
+  float *dq, *dk, *dv;                              ///< blocks [rows][dim]
+  float *lse, *delta;                               ///< of queries; lse in base 2
+
+  Workspace(const AttentionShape& s, std::byte* memory) {
+    const auto packed = static_cast<std::size_t>(packed_elements(s));
+    for (Bits** part : {&k_left, &v_left, &k_right, &q_rows, &q_columns, &do_rows, &do_columns}) {
+      *part = reinterpret_cast<Bits*>(memory);
+      memory += packed * sizeof(Bits);
+    }
+    for (float** part : {&dq, &dk, &dv}) {
+      *part = reinterpret_cast<float*>(memory);
+      memory += packed * sizeof(float);
+    }
+    for (float** part : {&lse, &delta}) {
+      *part = reinterpret_cast<float*>(memory);
+      memory += static_cast<std::size_t>(blocks_of(s.seq) * side) * sizeof(float);
+    }
+  }
+  static std::size_t bytes(const AttentionShape& s) {
+    return aligned(static_cast<std::size_t>(packed_elements(s)) * (7 * sizeof(Bits) + 3 * sizeof(float)) +
+                   static_cast<std::size_t>(blocks_of(s.seq) * side) * 2 * sizeof(float));
+  }
+};
+
+/// An item is a sequence and a kv head: nobody else adds to its dk and dv.
+struct Backward {
+  AttentionShape shape;
+  const Bits *q, *k, *v, *o;
+  const float* lse;
+  const Bits* dout;
+  Bits *dq, *dk, *dv;
+  std::byte* scratch;
+  ThreadSlots slots;
+
+  float scale() const { return 1 / std::sqrt(static_cast<float>(shape.head_dim)); }
+
+  void operator()(std::int64_t item) const {
+    const auto slot = slots.acquire();
+    Workspace w(shape, scratch + static_cast<std::size_t>(slot) * Workspace::bytes(shape));
+    const std::int64_t batch = item / shape.kv_heads, kv_head = item % shape.kv_heads;
+    const std::int64_t group = shape.heads / shape.kv_heads;
+    const Head theirs(shape, batch, kv_head, shape.kv_heads);
+    for (std::int64_t block = 0; block < theirs.row_blocks(); ++block) {
+      theirs.pack_left(k, block, w.k_left + block * theirs.dim_blocks() * step_size);
+      theirs.pack_left(v, block, w.v_left + block * theirs.dim_blocks() * step_size);
+      theirs.pack_right_columns(k, block, w.k_right);
+    }
+    clear(w.dk);
+    clear(w.dv);
+    {
+      const TileScope scope;
+      for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
+        one_head(batch, head, w);
+    }
+    store(w.dk, theirs, scale(), dk);
+    store(w.dv, theirs, 1, dv);
+    slots.release(slot);
+  }
+
+ private:
+  void clear(float* sums) const {
+    std::memset(sums, 0, static_cast<std::size_t>(packed_elements(shape)) * sizeof(float));
+  }
+
+  void store(float* sums, const Head& head, float factor, Bits* to) const {
+    float factors[side];
+    std::fill(std::begin(factors), std::end(factors), factor);
+    const std::int64_t dims = head.dim_blocks();
+    for (std::int64_t block = 0; block < head.row_blocks(); ++block, sums += dims * block_size) {
+      scale_rows(sums, dims, factors);
+      for (std::int64_t d = 0; d < dims; ++d)
+        write_block(sums + d * block_size, head.rows(block * side, side), head.columns(d),
+                    head.target(to, block * side, d));
+    }
+  }
+
+  void prepare(std::int64_t batch, std::int64_t head, const Head& mine, const Workspace& w) const {
+    for (std::int64_t block = 0; block < mine.row_blocks(); ++block) {
+      mine.pack_right_rows(q, block, w.q_rows);
+      mine.pack_right_columns(q, block, w.q_columns);
+      mine.pack_right_rows(dout, block, w.do_rows);
+      mine.pack_right_columns(dout, block, w.do_columns);
+    }
+    for (std::int64_t i = 0; i < mine.row_blocks() * side; ++i) {
+      const std::int64_t row = mine.offset + i * mine.ld;
+      const bool there = i < shape.seq;
+      w.lse[i] = there ? log2_e * lse[(batch * shape.heads + head) * shape.seq + i] : -never;
+      w.delta[i] = there ? dot(dout + row, o + row, shape.head_dim) : 0;
+    }
+    clear(w.dq);
+  }
+
+  void one_head(std::int64_t batch, std::int64_t head, const Workspace& w) const {
+    const Head mine(shape, batch, head, shape.heads);
+    prepare(batch, head, mine, w);
+    for (std::int64_t keys = 0; keys < mine.row_blocks(); ++keys)
+      for (std::int64_t queries = keys; queries < mine.row_blocks(); queries += chunk_blocks)
+        keys_and_queries(mine, keys, queries, std::min(chunk_blocks, mine.row_blocks() - queries), w);
+    store(w.dq, mine, scale(), dq);
+  }
+
+  /// A block of keys, and up to four of queries.
+  void keys_and_queries(const Head& mine, std::int64_t keys, std::int64_t queries, std::int64_t blocks,
+                        const Workspace& w) const {
+    const std::int64_t dims = mine.dim_blocks(), whole = mine.row_blocks();
+    alignas(64) float scores[chunk_blocks * block_size], dp[chunk_blocks * block_size];
+    alignas(64) Chunk p, ds;
+    const Left key = packed_left(w.k_left + keys * dims * step_size, dims);
+    const Left value = packed_left(w.v_left + keys * dims * step_size, dims);
+    for (std::int64_t j = 0; j < blocks; ++j) {
+      const std::int64_t panel = (queries + j) * dims * step_size;
+      multiply(key, w.q_rows + panel, dims, side, scores + j * block_size, false);
+      multiply(value, w.do_rows + panel, dims, side, dp + j * block_size, false);
+    }
+    score_gradients(scores, dp, blocks, queries == keys, scale() * log2_e, w.lse + queries * side,
+                    w.delta + queries * side, p, ds);
+    for (std::int64_t d = 0; d < dims; ++d) {
+      const std::int64_t panel = (d * whole + queries) * step_size, sums = (keys * dims + d) * block_size;
+      multiply(left_of(p), w.do_columns + panel, blocks, side, w.dv + sums, true);
+      multiply(left_of(ds), w.q_columns + panel, blocks, side, w.dk + sums, true);
+    }
+    for (std::int64_t j = 0; j < blocks; ++j) {
+      alignas(64) Bits turned[step_size];  // ds of 32 queries, by keys
+      for (int strip = 0; strip < 2; ++strip)
+        left_from_columns({ds + j * side + strip * half, chunk, side, half}, turned + strip * tile_size);
+      for (std::int64_t d = 0; d < dims; ++d)
+        multiply(packed_left(turned, 1), w.k_right + (d * whole + keys) * step_size, 1, side,
+                 w.dq + ((queries + j) * dims + d) * block_size, true);
+    }
+  }
+};
+
+}  // namespace
+
+void attention(Space& space, AttentionShape shape, const void* q, const void* k, const void* v, void* o,
+               float* lse, void* scratch) {
+  const Forward forward{shape,
+                        static_cast<const Bits*>(q),
+                        static_cast<const Bits*>(k),
+                        static_cast<const Bits*>(v),
+                        static_cast<Bits*>(o),
+                        lse,
+                        static_cast<Bits*>(scratch)};
+  const std::int64_t blocks = blocks_of(shape.seq);
+  run_items(space, "weft::attention::pack", shape.batch * shape.kv_heads * blocks,
+            [forward](std::int64_t item) { forward.pack(item); });
+  run_items(space, "weft::attention::forward", shape.batch * shape.heads * blocks,
+            [forward](std::int64_t item) { forward.queries(item); });
+}
+
+std::size_t attention_scratch_bytes(AttentionShape s) {
+  return aligned(static_cast<std::size_t>(s.batch * s.kv_heads * 2 * packed_elements(s)) * sizeof(Bits));
+}
+
+void attention_grad(Space& space, AttentionShape shape, const AttentionGrad& g) {
+  run_items(space, "weft::attention::backward", shape.batch * shape.kv_heads,
+            Backward{shape,
+                     static_cast<const Bits*>(g.q),
+                     static_cast<const Bits*>(g.k),
+                     static_cast<const Bits*>(g.v),
+                     static_cast<const Bits*>(g.o),
+                     g.lse,
+                     static_cast<const Bits*>(g.do_),
+                     static_cast<Bits*>(g.dq),
+                     static_cast<Bits*>(g.dk),
+                     static_cast<Bits*>(g.dv),
+                     static_cast<std::byte*>(g.scratch),
+                     {}});
+}
+
+std::size_t attention_grad_scratch_bytes(AttentionShape shape) {
+  return static_cast<std::size_t>(concurrency()) * Workspace::bytes(shape);
+}
+
+}  // namespace weft::kernels::bf16_engine

@@ -1,0 +1,59 @@
+// Of processors without an engine: nobody asks for its parts.
+#include <stdexcept>
+
+#include "kernels/bf16_softmax.hpp"
+#include "kernels/bf16_tiles.hpp"
+
+namespace weft::kernels::bf16_engine {
+namespace {
+
+[[noreturn]] void fail() {
+  throw std::logic_error("this processor has no engine for bf16");
+}
+
+}  // namespace
+
+Engine engine() {
+  return Engine::none;
+}
+TileScope::TileScope() = default;
+TileScope::~TileScope() = default;
+void left_from_rows(const Source& /*s*/, Bits* /*tile*/) {
+  fail();
+}
+void left_from_columns(const Source& /*s*/, Bits* /*tile*/) {
+  fail();
+}
+void right_from_rows(const Source& /*s*/, Bits* /*tile*/) {
+  fail();
+}
+void right_from_columns(const Source& /*s*/, Bits* /*tile*/) {
+  fail();
+}
+void multiply(const Left& /*left*/, const Bits* /*right*/, std::int64_t /*steps*/, std::int64_t /*rows*/,
+              float* /*sums*/, bool /*add*/) {
+  fail();
+}
+void write_block(const float* /*sums*/, int /*rows*/, int /*columns*/, const Target& /*target*/) {
+  fail();
+}
+void transpose_block(const float* /*from*/, float* /*to*/) {
+  fail();
+}
+void probabilities(const float* /*scores*/, std::int64_t /*blocks*/, bool /*diagonal*/, float /*scale*/,
+                   Softmax& /*softmax*/, Chunk& /*p*/) {
+  fail();
+}
+void scale_rows(float* /*sums*/, std::int64_t /*blocks*/, const float* /*factor*/) {
+  fail();
+}
+void score_gradients(const float* /*scores*/, const float* /*dp*/, std::int64_t /*blocks*/, bool /*diagonal*/,
+                     float /*scale*/, const float* /*lse*/, const float* /*delta*/, Chunk& /*p*/,
+                     Chunk& /*ds*/) {
+  fail();
+}
+float dot(const Bits* /*a*/, const Bits* /*b*/, std::int64_t /*n*/) {
+  fail();
+}
+
+}  // namespace weft::kernels::bf16_engine

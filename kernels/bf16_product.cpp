@@ -1,0 +1,220 @@
+#include "kernels/bf16_product.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/align.hpp"
+#include "kernels/bf16_tiles.hpp"
+#include "kernels/items.hpp"
+
+namespace weft::kernels::bf16_engine {
+namespace {
+
+/// Steps of k whose sums are made in one go; longer sums are kept apart between two parts of k.
+constexpr std::int64_t part_steps = 32;
+/// Steps times panels of the right operand that an item packs and reads again for all its rows: as much of
+/// them as stays in the second cache (512 KiB).
+constexpr std::int64_t chunk_steps = 256;
+constexpr std::int64_t most_item_rows = 2048;
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+constexpr int there(std::int64_t n, int most) {
+  return static_cast<int>(std::clamp<std::int64_t>(n, 0, most));
+}
+
+/// An operand as it is stored, of `lines` rows (left) or columns (right).
+struct Stored {
+  const Bits* data;
+  std::int64_t lines, k;
+  bool along_k;  ///< [lines, k], else [k, lines]
+
+  std::int64_t steps() const { return blocks_of(k); }
+  /// A tile of 16 lines and 32 k.
+  Source tile(std::int64_t strip, std::int64_t step) const {
+    const int across = there(lines - strip * half, half), deep = there(k - step * side, side);
+    if (along_k) return {data + strip * half * k + step * side, k, across, deep};
+    return {data + step * side * lines + strip * half, lines, across > 0 ? deep : 0, across};
+  }
+};
+
+/// All of the left operand.
+void pack_left(Space& space, const Stored& x, Bits* packed) {
+  const auto pack = [=](std::int64_t strip, std::int64_t step) {
+    Bits* const to = packed + (strip * x.steps() + step) * tile_size;
+    x.along_k ? left_from_rows(x.tile(strip, step), to) : left_from_columns(x.tile(strip, step), to);
+  };
+  // Memory is read along its rows.
+  if (x.along_k)
+    run_items(space, "weft::matmul::pack", 2 * blocks_of(x.lines), [=](std::int64_t strip) {
+      for (std::int64_t step = 0; step < x.steps(); ++step) pack(strip, step);
+    });
+  else
+    run_items(space, "weft::matmul::pack", x.steps(), [=](std::int64_t step) {
+      for (std::int64_t strip = 0; strip < 2 * blocks_of(x.lines); ++strip) pack(strip, step);
+    });
+}
+
+/// Some panels and steps of the right operand.
+void pack_right(const Stored& x, std::int64_t panel, std::int64_t panels, std::int64_t step,
+                std::int64_t steps, Bits* packed) {
+  const auto pack = [&](std::int64_t p, std::int64_t s) {
+    for (int h = 0; h < 2; ++h) {
+      Bits* const to = packed + ((p * steps + s) * 2 + h) * tile_size;
+      const Source from = x.tile(2 * (panel + p) + h, step + s);
+      x.along_k ? right_from_rows(from, to) : right_from_columns(from, to);
+    }
+  };
+  if (x.along_k) {
+    for (std::int64_t p = 0; p < panels; ++p)
+      for (std::int64_t s = 0; s < steps; ++s) pack(p, s);
+  } else {
+    for (std::int64_t s = 0; s < steps; ++s)
+      for (std::int64_t p = 0; p < panels; ++p) pack(p, s);
+  }
+}
+
+/// How c is cut into items: blocks of 32 rows and panels of 32 columns.
+struct Cut {
+  std::int64_t parts;  ///< of k
+  std::int64_t rows, panels;
+
+  Cut(const MatmulSizes& s, std::int64_t threads) : parts(ceil_div(blocks_of(s.k), part_steps)) {
+    panels = std::min(blocks_of(s.n), chunk_steps / ceil_div(blocks_of(s.k), parts));
+    rows = std::min(blocks_of(s.m), most_item_rows / side);
+    while (items(s) < threads && (rows > 1 || panels > 1)) {
+      std::int64_t& larger =
+          rows > 2 * panels ? rows : panels;  // a right operand's chunk is packed for its rows
+      larger = ceil_div(larger, 2);
+    }
+  }
+  std::int64_t items(const MatmulSizes& s) const {
+    return ceil_div(blocks_of(s.m), rows) * ceil_div(blocks_of(s.n), panels);
+  }
+  std::size_t chunk_bytes() const { return chunk_steps * step_size * sizeof(Bits); }
+  /// Of a thread: a chunk, and where there are parts, its sums.
+  std::size_t slot_bytes() const {
+    const std::int64_t sums = parts > 1 ? rows * panels * block_size : 0;
+    return aligned(chunk_bytes() + static_cast<std::size_t>(sums) * sizeof(float));
+  }
+};
+
+/// The product, an item of c at a time.
+struct Multiplication {
+  MatmulSizes sizes;
+  Cut cut;
+  const Bits* left;
+  bool left_packed;
+  Stored right;
+  Target target;
+  bool transposed;  ///< target is [n, m]
+  std::byte* slots_data;
+  ThreadSlots slots;
+
+  void operator()(std::int64_t item) const {
+    const auto slot = slots.acquire();
+    std::byte* const memory = slots_data + static_cast<std::size_t>(slot) * cut.slot_bytes();
+    const std::int64_t across = ceil_div(blocks_of(sizes.n), cut.panels);
+    const std::int64_t row = item / across * cut.rows, panel = item % across * cut.panels;
+    const std::int64_t rows = std::min(cut.rows, blocks_of(sizes.m) - row);
+    const std::int64_t panels = std::min(cut.panels, blocks_of(sizes.n) - panel);
+    const std::int64_t steps = blocks_of(sizes.k);
+    auto* const chunk = reinterpret_cast<Bits*>(memory);
+    auto* const kept = reinterpret_cast<float*>(memory + cut.chunk_bytes());
+    alignas(64) float sums[block_size];
+    const TileScope scope;
+    for (std::int64_t part = 0; part < cut.parts; ++part) {
+      const std::int64_t first = steps * part / cut.parts, count = steps * (part + 1) / cut.parts - first;
+      pack_right(right, panel, panels, first, count, chunk);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        alignas(64) Bits edge[part_steps * step_size];
+        const Left block = left_block(row + i, first, count, edge);
+        for (std::int64_t j = 0; j < panels; ++j) {
+          float* const to = cut.parts > 1 ? kept + (i * panels + j) * block_size : sums;
+          multiply(block, chunk + j * count * step_size, count, sizes.m - (row + i) * side, to, part > 0);
+          if (part + 1 == cut.parts) finish(row + i, panel + j, to);
+        }
+      }
+    }
+    slots.release(slot);
+  }
+
+  /// `edge`: for rows that are not packed and end within the block, as nothing behind them may be read.
+  Left left_block(std::int64_t row, std::int64_t first, std::int64_t count, Bits* edge) const {
+    if (left_packed) {
+      const std::int64_t steps = blocks_of(sizes.k);
+      Left block = packed_left(left + row * steps * step_size, steps);
+      block.data += first * tile_size;
+      return block;
+    }
+    if ((row + 1) * side <= sizes.m)
+      return {left + row * side * sizes.k + first * side, sizes.k, half * sizes.k, side};
+    const Stored rows{left, sizes.m, sizes.k, true};
+    for (std::int64_t strip = 0; strip < 2; ++strip)
+      for (std::int64_t step = 0; step < count; ++step)
+        left_from_rows(rows.tile(2 * row + strip, first + step), edge + (strip * count + step) * tile_size);
+    return packed_left(edge, count);
+  }
+
+  void finish(std::int64_t row, std::int64_t panel, const float* sums) const {
+    const int rows = there(sizes.m - row * side, side), columns = there(sizes.n - panel * side, side);
+    Target t = target;
+    const std::int64_t at = side * (transposed ? panel * t.ld + row : row * t.ld + panel);
+    t.c = static_cast<std::byte*>(t.c) + at * static_cast<std::int64_t>(size_of(t.type));
+    if (!transposed) return write_block(sums, rows, columns, t);
+    alignas(64) float turned[block_size];
+    transpose_block(sums, turned);
+    write_block(turned, columns, rows, t);
+  }
+};
+
+}  // namespace
+
+Product::Product(const MatmulSizes& sizes, DType result, bool add)
+    : sizes_(sizes), result_(result), add_(add) {
+  // Both are packed: the dearer way, transposing, is for the one whose tiles are fewer.
+  if (sizes.a_transposed && !sizes.b_transposed && sizes.m > sizes.n) {
+    swapped_ = true;
+    std::swap(sizes_.m, sizes_.n);
+  }
+}
+
+bool Product::packs_left() const {
+  return sizes_.a_transposed || sizes_.k % side != 0;
+}
+
+std::size_t Product::left_bytes() const {
+  if (!packs_left()) return 0;
+  return aligned(static_cast<std::size_t>(blocks_of(sizes_.m) * blocks_of(sizes_.k) * step_size) *
+                 sizeof(Bits));
+}
+
+std::size_t Product::scratch_bytes() const {
+  const int threads = concurrency();
+  return left_bytes() + static_cast<std::size_t>(threads) * Cut(sizes_, threads).slot_bytes();
+}
+
+void Product::run(Space& space, const void* a, const void* b, void* c, void* scratch) const {
+  const MatmulSizes& s = sizes_;
+  const auto* left = static_cast<const Bits*>(swapped_ ? b : a);
+  const auto* const right = static_cast<const Bits*>(swapped_ ? a : b);
+  if (packs_left()) {
+    auto* const packed = static_cast<Bits*>(scratch);
+    pack_left(space, {left, s.m, s.k, !s.a_transposed}, packed);
+    left = packed;
+  }
+  const Multiplication product{s,
+                               Cut(s, concurrency()),
+                               left,
+                               packs_left(),
+                               {right, s.n, s.k, s.b_transposed},
+                               {c, swapped_ ? s.m : s.n, result_, add_},
+                               swapped_,
+                               static_cast<std::byte*>(scratch) + left_bytes(),
+                               {}};
+  run_items(space, "weft::matmul::product", product.cut.items(s), product);
+}
+
+}  // namespace weft::kernels::bf16_engine

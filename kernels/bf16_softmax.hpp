@@ -1,0 +1,41 @@
+// Internal, host only: what attention_bf16.cpp does to blocks of scores (bf16_tiles.hpp) between its
+// products. Powers are of two: scores are scaled by log2(e), too.
+#pragma once
+
+#include "kernels/bf16_tiles.hpp"
+
+namespace weft::kernels::bf16_engine {
+
+/// Keys (in backward: queries) at a time.
+inline constexpr std::int64_t chunk_blocks = 4, chunk = chunk_blocks * side;
+inline constexpr float never = -1e30f;  ///< a score whose power is zero
+
+/// Rows of 32 by 128 bf16, as multiply() reads them.
+using Chunk = Bits[side * chunk];
+constexpr Left left_of(const Chunk& rows) {
+  return {rows, chunk, half * chunk, side};
+}
+
+/// Of 32 queries: the largest scaled score so far, and the sum of powers in 16 parts; `factor` is what sums
+/// made with an older `largest` are to be multiplied by.
+struct Softmax {
+  alignas(64) float largest[side], factor[side], parts[side][half];
+};
+
+/// The scores [query, key] of up to four blocks become p = 2^(scale score - largest). `diagonal`: the last
+/// block's keys are the queries.
+void probabilities(const float* scores, std::int64_t blocks, bool diagonal, float scale, Softmax& softmax,
+                   Chunk& p);
+
+/// Row i of each block times factor[i].
+void scale_rows(float* sums, std::int64_t blocks, const float* factor);
+
+/// Of 32 keys (rows) and the queries of up to four blocks: p = 2^(scale score - lse) and ds = p (dp - delta).
+/// `diagonal`: the first block's queries are the keys.
+void score_gradients(const float* scores, const float* dp, std::int64_t blocks, bool diagonal, float scale,
+                     const float* lse, const float* delta, Chunk& p, Chunk& ds);
+
+/// The sum of a[i] b[i].
+float dot(const Bits* a, const Bits* b, std::int64_t n);
+
+}  // namespace weft::kernels::bf16_engine

@@ -1,0 +1,294 @@
+#include "kernels/bf16_tiles.hpp"
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/bf16_isa.hpp"
+
+namespace weft::kernels::bf16_engine {
+namespace {
+
+/// Linux gives the tiles' state to processes that ask for it.
+bool may_use_tiles() {
+  constexpr int request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, request, tile_data) == 0;
+}
+
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {half, half, half, half, half, half, half, half};
+};
+
+WEFT_AMX void configure() {
+  static const TileConfig config;
+  _tile_loadconfig(&config);
+}
+WEFT_AMX void release() {
+  _tile_release();
+}
+
+using Words = __m512i[half];
+
+constexpr std::uint32_t first_bits(int n) {
+  return n >= 32 ? ~0u : n <= 0 ? 0u : (1u << n) - 1;
+}
+
+/// 16 x 16 words of 32 bits.
+WEFT_AVX512 inline void transpose(Words& r) {
+  Words t;
+#pragma GCC unroll 8
+  for (int i = 0; i < half; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < half; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  // Lane l of r[4 i + j] is column 4 l + j of the rows from 4 i.
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const __m512i a = _mm512_shuffle_i32x4(r[j], r[4 + j], 0x44);
+    const __m512i b = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0x44);
+    const __m512i c = _mm512_shuffle_i32x4(r[j], r[4 + j], 0xee);
+    const __m512i d = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0xee);
+    t[j] = _mm512_shuffle_i32x4(a, b, 0x88);
+    t[4 + j] = _mm512_shuffle_i32x4(a, b, 0xdd);
+    t[8 + j] = _mm512_shuffle_i32x4(c, d, 0x88);
+    t[12 + j] = _mm512_shuffle_i32x4(c, d, 0xdd);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < half; ++i) r[i] = t[i];
+}
+
+/// 16 rows of 32.
+WEFT_AVX512 inline void read_rows(const Source& s, Words& r) {
+  const auto mask = first_bits(s.columns);
+#pragma GCC unroll 16
+  for (int i = 0; i < half; ++i)
+    r[i] = i < s.rows ? _mm512_maskz_loadu_epi16(mask, s.data + i * s.ld) : _mm512_setzero_si512();
+}
+
+WEFT_AVX512 inline __m512i widened(const Source& s, int row, __mmask16 mask) {
+  if (row >= s.rows) return _mm512_setzero_si512();
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, s.data + row * s.ld));
+}
+
+/// 32 rows of 16, one interleaved with the next.
+WEFT_AVX512 inline void read_pairs(const Source& s, Words& r) {
+  const auto mask = static_cast<__mmask16>(first_bits(std::min(s.columns, half)));
+#pragma GCC unroll 16
+  for (int i = 0; i < half; ++i)
+    r[i] = _mm512_or_si512(widened(s, 2 * i, mask), _mm512_slli_epi32(widened(s, 2 * i + 1, mask), 16));
+}
+
+WEFT_AVX512 inline void write(const Words& r, Bits* to) {
+#pragma GCC unroll 16
+  for (int i = 0; i < half; ++i) _mm512_store_si512(to + i * side, r[i]);
+}
+
+/// Of 16 M rows.
+template <int M>
+WEFT_AMX void multiply_tiles(const Left& left, const Bits* b, std::int64_t steps, float* sums, bool add) {
+  constexpr int line = side * sizeof(float);
+  if (add) {
+    _tile_loadd(0, sums, line);
+    _tile_loadd(1, sums + half, line);
+    if constexpr (M == 2) {
+      _tile_loadd(2, sums + half * side, line);
+      _tile_loadd(3, sums + half * side + half, line);
+    }
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    if constexpr (M == 2) {
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+  }
+  const Bits* a = left.data;
+  const std::size_t row = static_cast<std::size_t>(left.row) * sizeof(Bits);
+  for (std::int64_t s = 0; s < steps; ++s, a += left.step, b += step_size) {
+    _tile_loadd(4, a, row);
+    _tile_loadd(6, b, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, b + tile_size, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    if constexpr (M == 2) {
+      _tile_loadd(5, a + left.strip, row);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  _tile_stored(0, sums, line);
+  _tile_stored(1, sums + half, line);
+  if constexpr (M == 2) {
+    _tile_stored(2, sums + half * side, line);
+    _tile_stored(3, sums + half * side + half, line);
+  }
+}
+
+constexpr int dot_rows = 8;
+
+/// Of eight rows. The sums are those of the even k and of the odd k in turn, as AMX's are.
+WEFT_AVX512 void multiply_rows(const Bits* a, const Left& left, const Bits* b, std::int64_t steps,
+                               float* sums, bool add) {
+  __m512 sum[dot_rows][2];
+#pragma GCC unroll 8
+  for (int i = 0; i < dot_rows; ++i) {
+    sum[i][0] = add ? _mm512_load_ps(sums + i * side) : _mm512_setzero_ps();
+    sum[i][1] = add ? _mm512_load_ps(sums + i * side + half) : _mm512_setzero_ps();
+  }
+  for (std::int64_t s = 0; s < steps; ++s, a += left.step, b += step_size)
+    for (int pair = 0; pair < half; ++pair) {
+      const auto b0 = reinterpret_cast<__m512bh>(_mm512_load_si512(b + pair * side));
+      const auto b1 = reinterpret_cast<__m512bh>(_mm512_load_si512(b + tile_size + pair * side));
+#pragma GCC unroll 8
+      for (int i = 0; i < dot_rows; ++i) {
+        int both;
+        std::memcpy(&both, a + i * left.row + 2 * pair, sizeof both);
+        const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
+        sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, b0);
+        sum[i][1] = _mm512_dpbf16_ps(sum[i][1], x, b1);
+      }
+    }
+#pragma GCC unroll 8
+  for (int i = 0; i < dot_rows; ++i) {
+    _mm512_store_ps(sums + i * side, sum[i][0]);
+    _mm512_store_ps(sums + i * side + half, sum[i][1]);
+  }
+}
+
+WEFT_AVX512 inline __m512 from_bits(__m256i bits) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+/// A row of 32.
+WEFT_AVX512 inline void write_row(const float* sums, const Target& t, std::int64_t at) {
+  __m512 low = _mm512_load_ps(sums), high = _mm512_load_ps(sums + half);
+  if (t.type == DType::f32) {
+    float* c = static_cast<float*>(t.c) + at;
+    if (t.add) {
+      low = _mm512_add_ps(low, _mm512_loadu_ps(c));
+      high = _mm512_add_ps(high, _mm512_loadu_ps(c + half));
+    }
+    _mm512_storeu_ps(c, low);
+    _mm512_storeu_ps(c + half, high);
+  } else {
+    Bits* c = static_cast<Bits*>(t.c) + at;
+    if (t.add) {
+      const __m512i before = _mm512_loadu_si512(c);
+      low = _mm512_add_ps(low, from_bits(_mm512_castsi512_si256(before)));
+      high = _mm512_add_ps(high, from_bits(_mm512_extracti64x4_epi64(before, 1)));
+    }
+    _mm512_storeu_si512(c, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  }
+}
+
+/// Up to 16 of a row.
+WEFT_AVX512 inline void write_part(const float* sums, __mmask16 mask, const Target& t, std::int64_t at) {
+  __m512 value = _mm512_load_ps(sums);
+  if (t.type == DType::f32) {
+    float* c = static_cast<float*>(t.c) + at;
+    if (t.add) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, c));
+    _mm512_mask_storeu_ps(c, mask, value);
+  } else {
+    Bits* c = static_cast<Bits*>(t.c) + at;
+    if (t.add) value = _mm512_add_ps(value, from_bits(_mm256_maskz_loadu_epi16(mask, c)));
+    _mm256_mask_storeu_epi16(c, mask, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value)));
+  }
+}
+
+}  // namespace
+
+Engine engine() {
+  static const Engine found = [] {
+    const auto most = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    const auto allowed = [most](dnnl::cpu_isa isa) {
+      return (most & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
+    };
+    if (allowed(dnnl::cpu_isa::avx512_core_amx) && may_use_tiles()) return Engine::tiles;
+    return allowed(dnnl::cpu_isa::avx512_core_bf16) ? Engine::dot_products : Engine::none;
+  }();
+  return found;
+}
+
+TileScope::TileScope() {
+  if (engine() == Engine::tiles) configure();
+}
+TileScope::~TileScope() {
+  if (engine() == Engine::tiles) release();
+}
+
+WEFT_AVX512 void left_from_rows(const Source& s, Bits* tile) {
+  Words r;
+  read_rows(s, r);
+  write(r, tile);
+}
+WEFT_AVX512 void left_from_columns(const Source& s, Bits* tile) {
+  Words r;
+  read_pairs(s, r);
+  transpose(r);
+  write(r, tile);
+}
+WEFT_AVX512 void right_from_rows(const Source& s, Bits* tile) {
+  Words r;
+  read_rows(s, r);
+  transpose(r);
+  write(r, tile);
+}
+WEFT_AVX512 void right_from_columns(const Source& s, Bits* tile) {
+  Words r;
+  read_pairs(s, r);
+  write(r, tile);
+}
+
+void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,
+              bool add) {
+  if (engine() == Engine::tiles) {
+    if (rows > half)
+      multiply_tiles<2>(left, right, steps, sums, add);
+    else
+      multiply_tiles<1>(left, right, steps, sums, add);
+    return;
+  }
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(rows, side); i += dot_rows)
+    multiply_rows(left.data + i / half * left.strip + i % half * left.row, left, right, steps,
+                  sums + i * side, add);
+}
+
+WEFT_AVX512 void write_block(const float* sums, int rows, int columns, const Target& t) {
+  const std::uint32_t mask = first_bits(columns);
+  for (int i = 0; i < rows; ++i, sums += side) {
+    if (columns == side) {
+      write_row(sums, t, i * t.ld);
+    } else {
+      write_part(sums, static_cast<__mmask16>(mask), t, i * t.ld);
+      if (columns > half) write_part(sums + half, static_cast<__mmask16>(mask >> half), t, i * t.ld + half);
+    }
+  }
+}
+
+WEFT_AVX512 void transpose_block(const float* from, float* to) {
+  for (int i = 0; i < side; i += half)
+    for (int j = 0; j < side; j += half) {
+      Words r;
+#pragma GCC unroll 16
+      for (int k = 0; k < half; ++k) r[k] = _mm512_load_si512(from + (i + k) * side + j);
+      transpose(r);
+#pragma GCC unroll 16
+      for (int k = 0; k < half; ++k) _mm512_store_si512(to + (j + k) * side + i, r[k]);
+    }
+}
+
+}  // namespace weft::kernels::bf16_engine

@@ -1,0 +1,76 @@
+// Internal, host only: products of bf16 blocks with fp32 sums, by AMX tiles or AVX-512's dot products, and
+// the packed layouts that both read. An element's sum is that of k in order, whoever computes it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.hpp"
+
+namespace weft::kernels::bf16_engine {
+
+enum class Engine { none, dot_products, tiles };
+/// The best that this processor has and that ONEDNN_MAX_CPU_ISA, which limits all matmuls, allows.
+Engine engine();
+
+/// A thread that multiplies holds one meanwhile: the tiles' shape is set, and their state is given back.
+class TileScope {
+ public:
+  TileScope();
+  ~TileScope();
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+};
+
+using Bits = std::uint16_t;  ///< of a bf16
+
+inline constexpr int half = 16;                  ///< rows and columns of a tile
+inline constexpr int side = 2 * half;            ///< rows and columns of a block, and k of a step
+inline constexpr int tile_size = half * side;    ///< elements of a packed tile
+inline constexpr int step_size = 2 * tile_size;  ///< elements of a panel's step: two tiles
+inline constexpr int block_size = side * side;   ///< sums of a block: fp32 [32][32], 64-byte aligned
+
+constexpr std::int64_t blocks_of(std::int64_t n) {
+  return (n + side - 1) / side;
+}
+
+// Packed operands begin at 64 bytes; what is missing of a tile is zero.
+//   left [m, k]:  strips of 16 rows; strip, step of 32 k, row, k
+//   right [k, n]: panels of 32 columns; panel, step of 32 k, half of the columns, pair of k, column, k of the
+//   pair
+
+/// What a packed tile is made of: up to 16 of m or n by 32 of k, as it is stored.
+struct Source {
+  const Bits* data;
+  std::int64_t ld;    ///< elements from row to row
+  int rows, columns;  ///< that are there; nothing is read behind them
+};
+void left_from_rows(const Source& s, Bits* tile);      ///< of [m, k]
+void left_from_columns(const Source& s, Bits* tile);   ///< of [k, m]
+void right_from_rows(const Source& s, Bits* tile);     ///< of [n, k]
+void right_from_columns(const Source& s, Bits* tile);  ///< of [k, n]
+
+/// 32 rows of the left operand from a row and a step on, as they stand or packed.
+struct Left {
+  const Bits* data;
+  std::int64_t row, strip, step;  ///< elements from one to the next; a strip is 16 rows
+};
+constexpr Left packed_left(const Bits* data, std::int64_t steps) {
+  return {data, side, steps * tile_size, tile_size};
+}
+
+/// sums [32, 32] = left [32, 32 steps] right [32 steps, 32], or += it: of the first `rows` rows, at least.
+void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,
+              bool add);
+
+/// Where a block's sums go: rounded once, or added in fp32 to what is there and then rounded.
+struct Target {
+  void* c;
+  std::int64_t ld;  ///< elements
+  DType type;       ///< f32 or bf16
+  bool add;
+};
+void write_block(const float* sums, int rows, int columns, const Target& target);
+/// to [column][row] = from [row][column].
+void transpose_block(const float* from, float* to);
+
+}  // namespace weft::kernels::bf16_engine

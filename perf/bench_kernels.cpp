@@ -1,0 +1,391 @@
+// Each kernel at the shapes of models, beside the limits of this machine, measured in the same process.
+//
+//   OMP_NUM_THREADS=1 build/cpu/perf/bench_kernels [--benchmark_filter=REGEX] [other options of Google
+//   Benchmark]
+//
+// Two limits are measured first: memory bandwidth by a triad (a = b + s c, three arrays of 128 MiB of fp32),
+// and the fastest of several large square matmuls, for each type. A line's "of_limit" is what the kernel
+// reaches of its limit, by its least bytes (each operand once) or its FLOPs (causal attention: half of all
+// pairs). Names: kernel/model/type; 33m: dim 512, ffn 1536, 8 heads, 4 kv heads, vocab 8192, 4 sequences of
+// 512; 8b: dim 4096, ffn 14336, 32 heads, 8 kv heads, vocab 128256, one sequence of 2048; odd: nothing
+// divides anything.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/step_block.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/embedding.hpp"
+#include "kernels/linear_cross_entropy.hpp"
+#include "kernels/matmul.hpp"
+#include "kernels/memory.hpp"
+#include "kernels/rms_norm.hpp"
+#include "kernels/rope.hpp"
+#include "kernels/swiglu.hpp"
+#include "kernels/update.hpp"
+
+namespace weft {
+namespace {
+
+using kernels::Buffer;
+using kernels::Space;
+
+struct Model {
+  std::string name;
+  std::int64_t batch, seq, dim, ffn, heads, kv_heads, head_dim, vocab;
+  std::int64_t rows() const { return batch * seq; }
+};
+const std::vector<Model> models{{"33m", 4, 512, 512, 1536, 8, 4, 64, 8192},
+                                {"8b", 1, 2048, 4096, 14336, 32, 8, 128, 128256},
+                                {"odd", 3, 333, 330, 1001, 6, 3, 55, 4099}};
+
+/// Values that neither overflow nor are all alike; bf16's bits are those of small numbers, too.
+Buffer filled(Space& space, std::int64_t elements, DType t) {
+  Buffer buffer(static_cast<std::size_t>(elements) * size_of(t), "bench");
+  std::vector<std::byte> host(buffer.size());
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const float value = static_cast<float>((i * 7919) % 1999 - 999) / 1000.0F;
+    if (t == DType::bf16) {
+      const bf16 narrow = to_bf16(value);
+      std::memcpy(host.data() + 2 * i, &narrow, 2);
+    } else {
+      std::memcpy(host.data() + 4 * i, &value, 4);
+    }
+  }
+  copy_to_device(space, buffer.data(), host.data(), host.size());
+  fence(space);
+  return buffer;
+}
+
+Buffer integers(Space& space, std::int64_t n, std::int64_t below) {
+  Buffer buffer(static_cast<std::size_t>(n) * sizeof(std::int32_t), "bench");
+  std::vector<std::int32_t> host(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < host.size(); ++i)
+    host[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) * 7919 % below);
+  copy_to_device(space, buffer.data(), host.data(), buffer.size());
+  fence(space);
+  return buffer;
+}
+
+double best_seconds(Space& space, int repeats, const std::function<void()>& run) {
+  double best = 1e30;
+  for (int i = 0; i < repeats; ++i) {
+    const double begin = seconds_now();
+    run();
+    fence(space);
+    best = std::min(best, seconds_now() - begin);
+  }
+  return best;
+}
+
+/// Bytes a second of a triad: `add` reads two arrays and writes the third.
+double triad(Space& space) {
+  constexpr std::int64_t n = 32 << 20;
+  const Buffer a = filled(space, n, DType::f32), b = filled(space, n, DType::f32),
+               c = filled(space, n, DType::f32);
+  return 12.0 * n /
+         best_seconds(space, 10, [&] { kernels::add(space, n, DType::f32, a.data(), b.data(), c.data()); });
+}
+
+double best_matmul(Space& space, DType t) {
+  double best = 0;
+  for (const std::int64_t n : {1024, 2048, 3072}) {
+    const Buffer a = filled(space, n * n, t), b = filled(space, n * n, t), c = filled(space, n * n, t);
+    kernels::Matmul matmul({kernels::MatmulForm::forward, n, n, n, t, t});
+    const Buffer scratch(matmul.scratch_bytes(), "bench");
+    const double seconds =
+        best_seconds(space, 5, [&] { matmul.run(space, a.data(), b.data(), c.data(), scratch.data()); });
+    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
+  }
+  return best;
+}
+
+/// A kernel ready to run, and what it moves or computes.
+struct Load {
+  std::vector<Buffer> buffers;
+  std::function<void()> run;
+  double bytes = 0, flops = 0;  ///< one of the two
+};
+
+class Bench {
+ public:
+  Bench() : bytes_per_s_(triad(space_)) {
+    for (const DType t : {DType::f32, DType::bf16})
+      matmul_flops_[t == DType::bf16 ? 1 : 0] = best_matmul(space_, t);
+    std::printf("%d threads: triad %.1f GB/s, matmul f32 %.0f, bf16 %.0f GFLOP/s\n", kernels::concurrency(),
+                bytes_per_s_ / 1e9, matmul_flops_[0] / 1e9, matmul_flops_[1] / 1e9);
+    for (const Model& m : models)
+      for (const DType t : {DType::f32, DType::bf16}) add_model(m, t);
+  }
+
+ private:
+  using Make = std::function<Load(Space&)>;
+
+  void add(const std::string& kernel, const Model& m, DType t, Make make) {
+    const std::string name = kernel + "/" + m.name + "/" + std::string(name_of(t));
+    benchmark::RegisterBenchmark(
+        name.c_str(),
+        [this, t, make = std::move(make)](benchmark::State& state) {
+          const Load load = make(space_);
+          load.run();
+          fence(space_);
+          for ([[maybe_unused]] auto _ : state) {
+            load.run();
+            fence(space_);
+          }
+          const double work = load.flops > 0 ? load.flops : load.bytes;
+          const double limit = load.flops > 0 ? matmul_flops_[t == DType::bf16 ? 1 : 0] : bytes_per_s_;
+          using benchmark::Counter;
+          const auto rate = Counter::kIsIterationInvariantRate;
+          state.counters[load.flops > 0 ? "GFLOP/s" : "GB/s"] = Counter(work / 1e9, rate);
+          state.counters["of_limit"] = Counter(work / limit, rate);
+        })
+        ->UseRealTime()
+        ->Unit(benchmark::kMillisecond);
+  }
+
+  void add_matmul(const std::string& what, const Model& m, DType t, std::int64_t rows, std::int64_t in,
+                  std::int64_t out) {
+    using kernels::MatmulForm;
+    const std::array<std::pair<const char*, MatmulForm>, 3> forms{
+        {{"", MatmulForm::forward}, {"_dgrad", MatmulForm::dgrad}, {"_wgrad", MatmulForm::wgrad}}};
+    for (const auto& [suffix, form] : forms)
+      add("matmul_" + what + suffix, m, t, [=](Space& space) {
+        Load load;
+        const std::int64_t x = rows * in, w = in * out, y = rows * out;
+        const std::array<std::int64_t, 3> sizes = form == MatmulForm::forward ? std::array{x, w, y}
+                                                  : form == MatmulForm::dgrad ? std::array{y, w, x}
+                                                                              : std::array{y, x, w};
+        for (const std::int64_t n : sizes) load.buffers.push_back(filled(space, n, t));
+        auto matmul = std::make_shared<kernels::Matmul>(kernels::MatmulSpec{form, rows, in, out, t, t});
+        load.buffers.emplace_back(matmul->scratch_bytes(), "bench");
+        load.run = [&space, matmul, a = load.buffers[0].data(), b = load.buffers[1].data(),
+                    c = load.buffers[2].data(),
+                    s = load.buffers[3].data()] { matmul->run(space, a, b, c, s); };
+        load.flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
+        return load;
+      });
+  }
+
+  void add_attention(const Model& m, DType t) {
+    const kernels::AttentionShape s{m.batch, m.seq, m.heads, m.kv_heads, m.head_dim};
+    const std::int64_t queries = m.rows() * m.heads * m.head_dim, keys = m.rows() * m.kv_heads * m.head_dim;
+    const double pairs = 0.5 * static_cast<double>(m.rows()) * static_cast<double>(m.seq) *
+                         static_cast<double>(m.heads * m.head_dim);
+    const auto forward = [=](Space& space) {
+      Load load;
+      for (const std::int64_t n : {queries, keys, keys, queries}) load.buffers.push_back(filled(space, n, t));
+      load.buffers.push_back(filled(space, m.rows() * m.heads, DType::f32));
+      load.buffers.emplace_back(attention_scratch_bytes(s, t), "bench");
+      const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
+      load.run = [&space, s, t, q = p(0), k = p(1), v = p(2), o = p(3), lse = reinterpret_cast<float*>(p(4)),
+                  scratch = p(5)] { kernels::attention(space, s, t, q, k, v, o, lse, scratch); };
+      load.flops = 4 * pairs;
+      return load;
+    };
+    add("attention", m, t, forward);
+    add("attention_grad", m, t, [=](Space& space) {
+      Load load = forward(space);
+      load.run();  // o and lse are of q, k and v
+      for (const std::int64_t n : {queries, queries, keys, keys}) load.buffers.push_back(filled(space, n, t));
+      load.buffers.emplace_back(attention_grad_scratch_bytes(s, t), "bench");
+      const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
+      const kernels::AttentionGrad g{p(0), p(1), p(2), p(3), reinterpret_cast<float*>(p(4)),
+                                     p(6), p(7), p(8), p(9), p(10)};
+      load.run = [&space, s, t, g] { kernels::attention_grad(space, s, t, g); };
+      load.flops = 10 * pairs;
+      return load;
+    });
+  }
+
+  /// Arrays of `n` elements each, passed to `call` as pointers.
+  template <class Call>
+  void add_elementwise(const std::string& kernel, const Model& m, DType t, std::int64_t n, std::size_t arrays,
+                       Call call) {
+    add(kernel, m, t, [=](Space& space) {
+      Load load;
+      std::vector<std::byte*> p;
+      for (std::size_t i = 0; i < arrays; ++i) {
+        load.buffers.push_back(filled(space, n, t));
+        p.push_back(load.buffers.back().data());
+      }
+      load.run = [&space, call, n, t, p] { call(space, n, t, p); };
+      load.bytes = static_cast<double>(arrays * size_of(t)) * static_cast<double>(n);
+      return load;
+    });
+  }
+
+  void add_norms(const Model& m, DType t) {
+    const kernels::RowShape s{m.rows(), m.dim};
+    const auto forward = [=](Space& space) {
+      Load load;
+      for (const std::int64_t n : {s.rows * s.dim, s.dim, s.rows * s.dim})
+        load.buffers.push_back(filled(space, n, t));
+      load.buffers.push_back(filled(space, s.rows, DType::f32));
+      const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
+      load.run = [&space, s, t, x = p(0), w = p(1), y = p(2), rstd = reinterpret_cast<float*>(p(3))] {
+        kernels::rms_norm(space, s, t, x, w, 1e-5F, y, rstd);
+      };
+      load.bytes = 2.0 * static_cast<double>(size_of(t)) * static_cast<double>(s.rows * s.dim);
+      return load;
+    };
+    add("rms_norm", m, t, forward);
+    add("rms_norm_grad", m, t, [=](Space& space) {
+      Load load = forward(space);
+      load.run();
+      for (const std::int64_t n : {s.rows * s.dim, s.rows * s.dim, s.rows * s.dim})
+        load.buffers.push_back(filled(space, n, t));
+      load.buffers.push_back(filled(space, s.dim, DType::f32));
+      load.buffers.emplace_back(rms_norm_grad_scratch_bytes(s), "bench");
+      const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
+      const kernels::RmsNormGrad g{p(0),       p(1), reinterpret_cast<float*>(p(3)), p(4), p(5), p(6), p(7),
+                                   DType::f32, p(8)};
+      load.run = [&space, s, t, g] { kernels::rms_norm_grad(space, s, t, g); };
+      load.bytes = 4.0 * static_cast<double>(size_of(t)) * static_cast<double>(s.rows * s.dim);
+      return load;
+    });
+  }
+
+  void add_embedding(const Model& m, DType t) {
+    const kernels::EmbeddingShape s{m.rows(), m.vocab, m.dim};
+    const auto make = [=](Space& space, bool gradient) {
+      Load load;
+      load.buffers.push_back(integers(space, s.rows, s.vocab));
+      load.buffers.push_back(filled(space, s.vocab * s.dim, t));
+      load.buffers.push_back(filled(space, s.rows * s.dim, t));
+      load.buffers.emplace_back(embedding_grad_scratch_bytes(s), "bench");
+      const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
+      load.run = [&space, s, t, gradient, tokens = reinterpret_cast<const std::int32_t*>(p(0)), table = p(1),
+                  y = p(2), scratch = p(3)] {
+        if (gradient)
+          kernels::embedding_grad(space, s, t, tokens, y, t, table, scratch);
+        else
+          kernels::embedding(space, s, t, tokens, table, y);
+      };
+      const auto size = static_cast<double>(size_of(t));
+      load.bytes = size * static_cast<double>(gradient ? (s.rows + s.vocab) * s.dim : 2 * s.rows * s.dim);
+      return load;
+    };
+    add("embedding", m, t, [make](Space& space) { return make(space, false); });
+    add("embedding_grad", m, t, [make](Space& space) { return make(space, true); });
+  }
+
+  void add_rope(const Model& m, DType t) {
+    const kernels::RopeShape s{m.rows(), m.heads, m.head_dim / 2 * 2};
+    const std::int64_t n = s.rows * s.heads * s.head_dim;
+    add("rope", m, t, [=, seq = m.seq](Space& space) {
+      Load load;
+      load.buffers.push_back(filled(space, n, t));
+      load.buffers.push_back(integers(space, s.rows, seq));
+      load.buffers.push_back(filled(space, seq * s.head_dim, DType::f32));
+      load.buffers.push_back(filled(space, n, t));
+      const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
+      load.run = [&space, s, t, x = p(0), positions = reinterpret_cast<const std::int32_t*>(p(1)),
+                  table = reinterpret_cast<const float*>(p(2)), y = p(3)] {
+        kernels::rope(space, s, t, x, positions, table, y, kernels::RopeDirection::forward);
+      };
+      load.bytes = 2.0 * static_cast<double>(size_of(t)) * static_cast<double>(n);
+      return load;
+    });
+  }
+
+  /// Of a layer's parameters.
+  void add_adamw(const Model& m, DType t) {
+    const std::int64_t n = m.dim * (2 * m.heads * m.head_dim + 2 * m.kv_heads * m.head_dim + 3 * m.ffn);
+    add("adamw", m, t, [=](Space& space) {
+      Load load;
+      for (int i = 0; i < 4; ++i) load.buffers.push_back(filled(space, n, DType::f32));
+      load.buffers.push_back(filled(space, n, t));
+      load.buffers.push_back(filled(space, sizeof(StepBlock), DType::f32));
+      load.buffers.push_back(filled(space, 2, DType::f32));
+      kernels::fill_zero(space, load.buffers[5].data(), load.buffers[5].size());
+      const auto f = [&](std::size_t i) { return reinterpret_cast<float*>(load.buffers[i].data()); };
+      kernels::AdamW adam{};
+      adam.beta1 = 0.9;
+      adam.beta2 = 0.95;
+      adam.eps = 1e-8F;
+      adam.step = reinterpret_cast<const StepBlock*>(load.buffers[5].data());
+      adam.scale = f(6);
+      void* const narrow = t == DType::bf16 ? load.buffers[4].data() : nullptr;
+      load.run = [&space, n, adam, g = f(0), w = f(1), a = f(2), b = f(3), t, narrow] {
+        kernels::adamw(space, n, adam, g, w, a, b, t, narrow);
+      };
+      load.bytes = (t == DType::bf16 ? 30.0 : 28.0) * static_cast<double>(n);
+      return load;
+    });
+  }
+
+  void add_head(const Model& m, DType t) {
+    add("linear_cross_entropy_grad", m, t, [=](Space& space) {
+      Load load;
+      const std::int64_t rows = std::min<std::int64_t>(m.rows(), 512);
+      auto head = std::make_shared<kernels::LinearCrossEntropy>(
+          kernels::LinearCrossEntropySpec{rows, m.dim, m.vocab, 256, t, t});
+      load.buffers.push_back(filled(space, rows * m.dim, t));
+      load.buffers.push_back(filled(space, m.vocab * m.dim, t));
+      load.buffers.push_back(integers(space, rows, m.vocab));
+      load.buffers.emplace_back(2 * sizeof(double), "bench");
+      load.buffers.push_back(filled(space, rows * m.dim, t));
+      load.buffers.push_back(filled(space, m.vocab * m.dim, t));
+      load.buffers.emplace_back(head->gradients_scratch_bytes(), "bench");
+      const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
+      load.run = [&space, head, h = p(0), w = p(1), y = reinterpret_cast<const std::int32_t*>(p(2)),
+                  totals = reinterpret_cast<double*>(p(3)), dh = p(4), dw = p(5),
+                  scratch = p(6)] { head->gradients(space, h, w, y, totals, dh, dw, scratch); };
+      load.flops =
+          6.0 * static_cast<double>(rows) * static_cast<double>(m.dim) * static_cast<double>(m.vocab);
+      return load;
+    });
+  }
+
+  void add_model(const Model& m, DType t) {
+    add_matmul("qo", m, t, m.rows(), m.dim, m.heads * m.head_dim);
+    add_matmul("kv", m, t, m.rows(), m.dim, m.kv_heads * m.head_dim);
+    add_matmul("up", m, t, m.rows(), m.dim, m.ffn);
+    add_matmul("down", m, t, m.rows(), m.ffn, m.dim);
+    add_attention(m, t);
+    add_head(m, t);
+    add_norms(m, t);
+    add_rope(m, t);
+    add_elementwise("swiglu", m, t, m.rows() * m.ffn, 3,
+                    [](Space& space, std::int64_t n, DType type, const auto& p) {
+                      kernels::swiglu(space, n, type, p[0], p[1], p[2]);
+                    });
+    add_elementwise("swiglu_grad", m, t, m.rows() * m.ffn, 5,
+                    [](Space& space, std::int64_t n, DType type, const auto& p) {
+                      kernels::swiglu_grad(space, n, type, p[0], p[1], p[2], p[3], p[4]);
+                    });
+    add_elementwise("add", m, t, m.rows() * m.dim, 3,
+                    [](Space& space, std::int64_t n, DType type, const auto& p) {
+                      kernels::add(space, n, type, p[0], p[1], p[2]);
+                    });
+    add_embedding(m, t);
+    add_adamw(m, t);
+  }
+
+  Space space_;
+  double bytes_per_s_;
+  std::array<double, 2> matmul_flops_{};  ///< f32, bf16
+};
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  weft::kernels::initialize(false);
+  {
+    const weft::Bench bench;
+    benchmark::RunSpecifiedBenchmarks();
+    benchmark::Shutdown();  // the benchmarks hold what must end before Kokkos
+  }
+  weft::kernels::finalize();
+  return 0;
+}
