@@ -70,9 +70,8 @@ struct Backward {
     T* out = dx + row * shape.dim;
     const T* weight = w;  // GCC does not vectorise sums of what it reads through `this`
     const float scale = rstd[row];
-    const float dot = lanes.sum(shape.dim, [&](std::int64_t c) {
-      return to_float(grad[c]) * to_float(weight[c]) * to_float(in[c]);
-    });
+    const float dot = lanes.sum(
+        shape.dim, [&](std::int64_t c) { return to_float(grad[c]) * to_float(weight[c]) * to_float(in[c]); });
     const float pull = dot * scale * scale / static_cast<float>(shape.dim);
     const auto gradient = [&](std::int64_t c) {
       const float value = to_float(in[c]);

@@ -226,8 +226,8 @@ struct Bf16Runs {
 /// As close to PyTorch's fp32 curve as PyTorch's bf16 is. Most of that distance is the rounding of the
 /// weights (variant bf16_weights), and the trajectory amplifies the noise: equally good runs differ by a
 /// factor of two, so that no single one says much. Over twelve draws of tokens, Weft's mean is held against
-/// PyTorch's mean, with a standard error for what is left of the noise, and its farthest run against the
-/// farthest of PyTorch's variants, with a twentieth.
+/// PyTorch's mean, with two standard errors for what is left of the noise, and its farthest run against the
+/// farthest of PyTorch's variants, with a quarter: another width of vectors moves either by a tenth.
 TEST_P(Curve, Bf16) {
   const Bf16Runs runs(GetParam());
   ASSERT_EQ(runs.weft.size(), 12U);
@@ -239,8 +239,8 @@ TEST_P(Curve, Bf16) {
       farthest = std::max(farthest, largest(distances, field));
       usual += mean(distances, field) / static_cast<double>(runs.pytorch.size());
     }
-    EXPECT_LE(mean(runs.weft, field), usual + standard_error_of_mean(runs.weft, field));
-    EXPECT_LE(largest(runs.weft, field), 1.05 * farthest);
+    EXPECT_LE(mean(runs.weft, field), usual + 2 * standard_error_of_mean(runs.weft, field));
+    EXPECT_LE(largest(runs.weft, field), 1.25 * farthest);
     EXPECT_GE(mean(runs.weft, field), 0.5 * usual) << "is this bf16?";
     RecordProperty(name, fmt::format("mean {:.3g} (PyTorch {:.3g}), largest {:.3g} ({:.3g})",
                                      mean(runs.weft, field), usual, largest(runs.weft, field), farthest));
