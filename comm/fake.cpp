@@ -151,9 +151,10 @@ std::unique_ptr<Window> FakeWorld::share(const std::vector<int>& team, const Win
   const auto signals = aligned(detail::Signals::bytes(members)),
              part = aligned(static_cast<std::size_t>(sizes.part)),
              common = aligned(static_cast<std::size_t>(sizes.common));
-  const std::size_t bytes = signals + common + part * team.size();
+  const std::size_t bytes =
+      signals + common + part * team.size() + aligned(1);  // of it the first are skipped
   auto memory = fabric_->memory(fmt::format("{} #{}", fmt::join(team, " "), windows_++), bytes);
-  std::byte* const first = memory->data();
+  std::byte* const first = aligned(memory->data());
   std::vector<std::byte*> parts;
   for (std::size_t m = 0; m < team.size(); ++m) parts.push_back(first + signals + common + m * part);
   return std::make_unique<Window>(static_cast<int>(place), sizes, std::move(parts), first + signals, first,

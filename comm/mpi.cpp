@@ -172,8 +172,10 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, cons
   const auto signal_bytes = static_cast<std::int64_t>(aligned(detail::Signals::bytes(members)));
   const std::int64_t head = signal_bytes + aligned(sizes.common);
   MPI_Comm comm = make_communicator(team, tag);
+  // MPI begins a segment where it likes, by the same bytes behind a page in all processes.
+  constexpr std::int64_t slack = aligned(1);
   // The host's other teams ask at the same time.
-  const std::int64_t on_host = (head + members * aligned(sizes.part)) * (node_size() / members);
+  const std::int64_t on_host = (head + members * (aligned(sizes.part) + slack)) * (node_size() / members);
   int failed = is_one_node(comm, members) && has_shared_memory(on_host) ? 0 : 1;
   CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm));
   if (failed != 0) {
@@ -185,8 +187,8 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, cons
   CHECK_MPI(MPI_Info_set(info, "alloc_shared_noncontig", "true"));  // pages of their own
   MPI_Win win = MPI_WIN_NULL;
   void* base = nullptr;
-  const MPI_Aint bytes = aligned(sizes.part) + (me == 0 ? head : 0);
-  CHECK_MPI(MPI_Win_allocate_shared(bytes, 1, info, comm, &base, &win));
+  const std::int64_t bytes = aligned(sizes.part) + (me == 0 ? head : 0);
+  CHECK_MPI(MPI_Win_allocate_shared(bytes + slack, 1, info, comm, &base, &win));
   MPI_Info_free(&info);
   MPI_Comm_free(&comm);
   CHECK_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, win));
@@ -195,7 +197,7 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, cons
     MPI_Aint size = 0;
     int unit = 0;
     CHECK_MPI(MPI_Win_shared_query(win, m, &size, &unit, &base));
-    parts.push_back(static_cast<std::byte*>(base) + (m == 0 ? head : 0));
+    parts.push_back(aligned(static_cast<std::byte*>(base)) + (m == 0 ? head : 0));
   }
   std::byte* const first = parts[0] - head;
   std::byte* const own = parts[static_cast<std::size_t>(me)];

@@ -65,7 +65,8 @@ class Signals {
 
 }  // namespace detail
 
-/// Made by World::share. Its memory is zeroed, and touched by nobody yet.
+/// Made by World::share. Its memory is zeroed, and touched by nobody yet; parts and the common stretch begin
+/// at multiples of 256 bytes, as a Buffer does.
 class Window {
  public:
   /// The memory of all parts, by member; `release` gives it back.

@@ -84,6 +84,9 @@ void check_window(Channel& c, comm::Window& window, int hosts) {
   const std::span<std::byte> unseen(window.own() + window.sizes().shown, window.own() + window.sizes().part);
   std::fill(unseen.begin(), unseen.end(), std::byte(c.rank() + 1));
   const std::uint64_t sent = c.bytes_sent();
+  const auto begins_right = [](const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p) % 256 == 0; };
+  EXPECT_TRUE(begins_right(window.common()));
+  for (int m = 0; m < window.size(); ++m) EXPECT_TRUE(begins_right(window.part(m))) << m;
   auto* common = reinterpret_cast<float*>(window.common());
   auto* unit = reinterpret_cast<float*>(window.own());
   std::vector<float> shard(count), sum(count);
