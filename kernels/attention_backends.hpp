@@ -1,5 +1,5 @@
 // Internal: the implementations of attention.hpp. `host` takes `bf16_engine` where there is an engine for it
-// (bf16_tiles.hpp), else `tiled`; `team` runs on every Kokkos back end.
+// (bf16_engine/tiles.hpp), else `tiled`; `team` runs on every Kokkos back end.
 #pragma once
 
 #include "kernels/attention.hpp"

@@ -1,11 +1,11 @@
 #include "kernels/attention_backends.hpp"
-#include "kernels/bf16_tiles.hpp"
+#include "kernels/bf16_engine/tiles.hpp"
 
 namespace weft::kernels::host {
 namespace {
 
 bool has_engine(DType t) {
-  return t == DType::bf16 && bf16_engine::engine() != bf16_engine::Engine::none;
+  return t == DType::bf16 && bf16_engine::kind() != bf16_engine::Kind::none;
 }
 
 }  // namespace

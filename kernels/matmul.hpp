@@ -27,10 +27,13 @@ struct MatmulSpec {
   bool add = false;  ///< onto what stands in the result: summed in fp32, rounded once
 };
 
-/// A matmul of one shape, prepared once: oneDNN on the host (for the number of threads at construction),
-/// cuBLASLt on CUDA. Sums are fp32, fp32 operands are never rounded to bf16 or TF32. Where oneDNN has no bf16
-/// (below AVX-512) operands are converted to fp32 in the scratch. Throws std::logic_error for other types or
-/// empty sizes.
+/// Whether sums of this operand type may be split among host threads, so that bits depend on their number.
+bool bits_depend_on_threads(DType type);
+
+/// A matmul of one shape, prepared once for the number of threads at construction: oneDNN on the host, for
+/// bf16 bf16_engine/ where it can run; cuBLASLt on CUDA. Sums are fp32, fp32 operands are never rounded to
+/// bf16 or TF32. Where oneDNN has no bf16 (below AVX-512) operands are converted to fp32 in the scratch.
+/// Throws std::logic_error for other types or empty sizes.
 class Matmul {
  public:
   explicit Matmul(const MatmulSpec& spec);

@@ -1,11 +1,11 @@
-// The host's matmul: bf16 on bf16_product.hpp where there is an engine, else oneDNN.
+// The host's matmul: bf16 on bf16_engine/product.hpp where there is an engine, else oneDNN.
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
 #include "base/align.hpp"
-#include "kernels/bf16_product.hpp"
-#include "kernels/bf16_tiles.hpp"
+#include "kernels/bf16_engine/product.hpp"
+#include "kernels/bf16_engine/tiles.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/matmul_spec.hpp"
@@ -127,9 +127,13 @@ class OneDnn {
 
 }  // namespace
 
+bool bits_depend_on_threads(DType type) {
+  return type != DType::bf16 || bf16_engine::kind() == bf16_engine::Kind::none;
+}
+
 struct Matmul::Impl {
   explicit Impl(const MatmulSpec& s) {
-    if (s.type == DType::bf16 && bf16_engine::engine() != bf16_engine::Engine::none)
+    if (s.type == DType::bf16 && bf16_engine::kind() != bf16_engine::Kind::none)
       product.emplace(sizes_of(s), s.result, s.add);
     else
       library.emplace(s);

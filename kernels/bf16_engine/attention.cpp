@@ -1,8 +1,8 @@
-// Attention in bf16 on blocks of 32 by 32 (bf16_tiles.hpp). Scores and softmax are fp32, in powers of two;
-// probabilities and their gradients are rounded to bf16 before they are multiplied, as in FlashAttention.
-// Forward: 32 queries against 128 keys at a time, a query's scores in a row. Backward: transposed, 32 keys
-// against 128 queries, so that what softmax needs of a query lies along a vector, and the sums of dk and dv
-// stay where they are.
+// Attention in bf16 on blocks of 32 by 32 (bf16_engine/tiles.hpp). Scores and softmax are fp32, in powers of
+// two; probabilities and their gradients are rounded to bf16 before they are multiplied, as in
+// FlashAttention. Forward: 32 queries against 128 keys at a time, a query's scores in a row. Backward:
+// transposed, 32 keys against 128 queries, so that what softmax needs of a query lies along a vector, and the
+// sums of dk and dv stay where they are.
 #include "kernels/attention_backends.hpp"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "base/align.hpp"
-#include "kernels/bf16_softmax.hpp"
-#include "kernels/bf16_tiles.hpp"
+#include "kernels/bf16_engine/softmax.hpp"
+#include "kernels/bf16_engine/tiles.hpp"
 #include "kernels/items.hpp"
 
 namespace weft::kernels::bf16_engine {

@@ -1,8 +1,8 @@
 // Of processors without an engine: nobody asks for its parts.
 #include <stdexcept>
 
-#include "kernels/bf16_softmax.hpp"
-#include "kernels/bf16_tiles.hpp"
+#include "kernels/bf16_engine/softmax.hpp"
+#include "kernels/bf16_engine/tiles.hpp"
 
 namespace weft::kernels::bf16_engine {
 namespace {
@@ -13,8 +13,8 @@ namespace {
 
 }  // namespace
 
-Engine engine() {
-  return Engine::none;
+Kind kind() {
+  return Kind::none;
 }
 TileScope::TileScope() = default;
 TileScope::~TileScope() = default;

@@ -1,10 +1,10 @@
-#include "kernels/bf16_product.hpp"
+#include "kernels/bf16_engine/product.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/align.hpp"
-#include "kernels/bf16_tiles.hpp"
+#include "kernels/bf16_engine/tiles.hpp"
 #include "kernels/items.hpp"
 
 namespace weft::kernels::bf16_engine {
@@ -85,8 +85,8 @@ struct Cut {
     panels = std::min(blocks_of(s.n), chunk_steps / ceil_div(blocks_of(s.k), parts));
     rows = std::min(blocks_of(s.m), most_item_rows / side);
     while (items(s) < threads && (rows > 1 || panels > 1)) {
-      std::int64_t& larger =
-          rows > 2 * panels ? rows : panels;  // a right operand's chunk is packed for its rows
+      // Rather more rows than columns, because a chunk is packed for its rows.
+      std::int64_t& larger = panels == 1 || (rows > 1 && rows > 2 * panels) ? rows : panels;
       larger = ceil_div(larger, 2);
     }
   }

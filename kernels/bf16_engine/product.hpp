@@ -1,4 +1,4 @@
-// Internal, host only: bf16 matrix products with fp32 sums on bf16_tiles.hpp. An element is summed by one
+// Internal, host only: bf16 matrix products with fp32 sums on tiles.hpp. An element is summed by one
 // thread, k in order: its bits depend on no number of threads.
 #pragma once
 

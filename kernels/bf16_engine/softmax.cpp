@@ -1,10 +1,10 @@
-#include "kernels/bf16_softmax.hpp"
+#include "kernels/bf16_engine/softmax.hpp"
 
 #include <immintrin.h>
 
 #include <algorithm>
 
-#include "kernels/bf16_isa.hpp"
+#include "kernels/bf16_engine/isa.hpp"
 
 namespace weft::kernels::bf16_engine {
 namespace {

@@ -1,8 +1,8 @@
-// Internal, host only: what attention_bf16.cpp does to blocks of scores (bf16_tiles.hpp) between its
-// products. Powers are of two: scores are scaled by log2(e), too.
+// Internal, host only: what bf16_engine/attention.cpp does to blocks of scores (bf16_engine/tiles.hpp)
+// between its products. Powers are of two: scores are scaled by log2(e), too.
 #pragma once
 
-#include "kernels/bf16_tiles.hpp"
+#include "kernels/bf16_engine/tiles.hpp"
 
 namespace weft::kernels::bf16_engine {
 

@@ -1,4 +1,4 @@
-#include "kernels/bf16_tiles.hpp"
+#include "kernels/bf16_engine/tiles.hpp"
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/bf16_isa.hpp"
+#include "kernels/bf16_engine/isa.hpp"
 
 namespace weft::kernels::bf16_engine {
 namespace {
@@ -211,23 +211,23 @@ WEFT_AVX512 inline void write_part(const float* sums, __mmask16 mask, const Targ
 
 }  // namespace
 
-Engine engine() {
-  static const Engine found = [] {
+Kind kind() {
+  static const Kind found = [] {
     const auto most = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
     const auto allowed = [most](dnnl::cpu_isa isa) {
       return (most & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
     };
-    if (allowed(dnnl::cpu_isa::avx512_core_amx) && may_use_tiles()) return Engine::tiles;
-    return allowed(dnnl::cpu_isa::avx512_core_bf16) ? Engine::dot_products : Engine::none;
+    if (allowed(dnnl::cpu_isa::avx512_core_amx) && may_use_tiles()) return Kind::tiles;
+    return allowed(dnnl::cpu_isa::avx512_core_bf16) ? Kind::dot_products : Kind::none;
   }();
   return found;
 }
 
 TileScope::TileScope() {
-  if (engine() == Engine::tiles) configure();
+  if (kind() == Kind::tiles) configure();
 }
 TileScope::~TileScope() {
-  if (engine() == Engine::tiles) release();
+  if (kind() == Kind::tiles) release();
 }
 
 WEFT_AVX512 void left_from_rows(const Source& s, Bits* tile) {
@@ -255,7 +255,7 @@ WEFT_AVX512 void right_from_columns(const Source& s, Bits* tile) {
 
 void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,
               bool add) {
-  if (engine() == Engine::tiles) {
+  if (kind() == Kind::tiles) {
     if (rows > half)
       multiply_tiles<2>(left, right, steps, sums, add);
     else

@@ -8,9 +8,9 @@
 
 namespace weft::kernels::bf16_engine {
 
-enum class Engine { none, dot_products, tiles };
+enum class Kind { none, dot_products, tiles };
 /// The best that this processor has and that ONEDNN_MAX_CPU_ISA, which limits all matmuls, allows.
-Engine engine();
+Kind kind();
 
 /// A thread that multiplies holds one meanwhile: the tiles' shape is set, and their state is given back.
 class TileScope {

@@ -2,6 +2,7 @@
 // this program again, with another OMP_NUM_THREADS, and compares the hashes it prints.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include "base/hash.hpp"
 #include "kernels/attention_backends.hpp"
 #include "kernels/cross_entropy.hpp"
+#include "kernels/matmul.hpp"
 #include "kernels/swiglu.hpp"
 #include "kernels/update.hpp"
 #include "rig.hpp"
@@ -39,6 +41,20 @@ std::uint64_t hash_attention(DType t, std::uint64_t hash) {
                  {q.data(), k.data(), v.data(), o.data(), lse.as<float>(), dout.data(), dq.data(), dk.data(),
                   dv.data(), work.data()});
   for (const Device* d : {&o, &lse, &dq, &dk, &dv}) hash = hash_of(*d, hash);
+  return hash;
+}
+
+std::uint64_t hash_matmuls(DType t, std::uint64_t hash) {
+  if (bits_depend_on_threads(t)) return hash;
+  constexpr std::int64_t in = 96, out = 64;
+  for (const std::int64_t rows : {33, 300})
+    for (const auto form : {MatmulForm::forward, MatmulForm::dgrad, MatmulForm::wgrad}) {
+      const Device a(random(rows * in, t, 1), t), b(random(std::max(rows, out) * in, t, 2), t);
+      const Device c(Array(static_cast<std::size_t>(std::max(rows, out) * in), 0), t);
+      Matmul matmul({form, rows, in, out, t, t});
+      matmul.run(space(), a.data(), b.data(), c.data(), scratch(matmul.scratch_bytes()).data());
+      hash = hash_of(c, hash);
+    }
   return hash;
 }
 
@@ -83,7 +99,7 @@ std::uint64_t hash_norm(std::uint64_t hash) {
 
 std::string bits() {
   std::uint64_t hash = 0;
-  for (DType t : float_types) hash = hash_ends(t, hash_rms_norm(t, hash_attention(t, hash)));
+  for (DType t : float_types) hash = hash_ends(t, hash_rms_norm(t, hash_matmuls(t, hash_attention(t, hash))));
   return fmt::format("{:016x}", hash_norm(hash));
 }
 
