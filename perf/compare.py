@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Weft and PyTorch on one machine, in turn: tokens/s and memory of a rank, by shape.
+
+  perf/compare.sh [PEER...] [--shape 33m|long|wide] [--dtype bf16|fp32] [--wire fp32|bf16] [--pairs 5] [--steps 4] [--ranks 2]
+                  [--threads 1] [--set K=V]...
+
+PEER: ddpc, fsdp2c, simplefsdp (all three without a name); single on one rank. A side's step is (wall clock of a run of 3 N steps - wall
+clock of one of N) / 2 N: start, compilation and whatever a program says of itself are left out. Beside it stands the median step that
+it reports. --wire: gradients between ranks. --set changes Weft's deck (inputs/bench_33m.toml) where that is no matter of shape.
+WEFT: the program (default: build/cpu/weft). Other work on the machine spoils the result: ratios are taken within a pair.
+"""
+import argparse, json, os, statistics, subprocess, sys, tempfile, time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+WEFT = os.environ.get("WEFT", "build/cpu/weft")
+SHAPES = {  # the deck's, with as many tokens a rank; long sequences; a wide vocabulary
+    "33m": dict(dim=512, layers=8, heads=8, kv_heads=4, ffn=1536, vocab=8192, seq=512, batch=4),
+    "long": dict(dim=512, layers=8, heads=8, kv_heads=4, ffn=1536, vocab=8192, seq=2048, batch=1),
+    "wide": dict(dim=512, layers=4, heads=8, kv_heads=4, ffn=1536, vocab=65536, seq=512, batch=2),
+}
+
+
+def show(values, digits):
+    return f"{statistics.median(values):8.{digits}f} ({min(values):.{digits}f} .. {max(values):.{digits}f})"
+
+
+def timed(command):
+    environment = {**os.environ, "OMP_NUM_THREADS": str(a.threads), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    for attempt in range(3):  # PyTorch's compiled FSDP2 aborts now and then at its start
+        begin = time.monotonic()
+        done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+        seconds = time.monotonic() - begin
+        if done.returncode == 0:
+            return seconds, done.stdout
+    sys.exit(f"compare.py: {' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def run_weft(steps):
+    with tempfile.TemporaryDirectory() as folder:
+        s = SHAPES[a.shape]
+        sets = [f"model.{k}={s[k]}" for k in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab")]
+        sets += [f"data.seq={s['seq']}", f"data.batch={s['batch']}", f"data.global_batch={s['batch'] * a.ranks}", f"run.steps={steps}",
+                 f"run.dir={folder}/run", f"precision.params={a.dtype.replace('fp32', 'f32')}",
+                 f"precision.grad_wire={a.wire.replace('fp32', 'f32')}", "log.progress=false", *a.set]
+        command = ["mpirun", "-n", str(a.ranks), "--map-by", f"slot:PE={a.threads}", WEFT, "train", "inputs/bench_33m.toml"]
+        seconds, _ = timed(command + [x for k in sets for x in ("--set", k)])
+        with open(f"{folder}/run/metrics.jsonl") as file:
+            lines = [r for r in map(json.loads, file) if r["kind"] == "train"]
+    return seconds, statistics.median(r["step_s"] for r in lines[1:]), max(r["rss_bytes"] for r in lines) / 2**20
+
+
+def run_peer(mode, steps):
+    shape = [x for k, v in SHAPES[a.shape].items() for x in ("--" + k, str(v))]
+    command = [python, "-m", "torch.distributed.run", "--nproc-per-node", str(a.ranks)] if mode != "single" else [python]
+    seconds, out = timed(command + ["perf/peers/torch_llama.py", "--mode", mode, "--dtype", a.dtype, "--reduce", a.wire, "--threads",
+                                    str(a.threads), "--steps", str(steps), "--skip", "2", *shape])
+    report = json.loads(out.strip().splitlines()[-1])
+    return seconds, a.tokens / report["tok_s"], report["rss_mib"]
+
+
+def side(run):
+    """Tokens/s by wall clock and by the side's own report, and memory."""
+    short, _, _ = run(a.steps)
+    long, step, memory = run(3 * a.steps)
+    return a.tokens / ((long - short) / (2 * a.steps)), a.tokens / step, memory
+
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("peers", nargs="*", metavar="PEER", help="ddpc, fsdp2c, simplefsdp; single")
+parser.add_argument("--shape", choices=SHAPES, default="33m")
+parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
+parser.add_argument("--wire", choices=("fp32", "bf16"), default="fp32")
+parser.add_argument("--pairs", type=int, default=5)
+parser.add_argument("--steps", type=int, default=4)
+parser.add_argument("--ranks", type=int, default=2)
+parser.add_argument("--threads", type=int, default=1)
+parser.add_argument("--set", action="append", default=[], metavar="K=V")
+a = parser.parse_args()
+peers = a.peers or ["ddpc", "fsdp2c", "simplefsdp"]
+if unknown := set(peers) - {"ddpc", "fsdp2c", "simplefsdp", "single"}:
+    parser.error(f"no peer {', '.join(sorted(unknown))}")
+if a.steps < 3:
+    parser.error("--steps: the peers' first two do not count; 3 or more")
+a.tokens = SHAPES[a.shape]["seq"] * SHAPES[a.shape]["batch"] * a.ranks
+python = subprocess.run(["perf/peers/setup.sh"], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
+rows = {}
+for _ in range(a.pairs):
+    for peer in peers:
+        rows.setdefault(peer, []).append((side(run_weft), side(lambda steps: run_peer(peer, steps))))
+print(f"{a.shape}, {a.dtype}, gradients on the wire {a.wire}, {a.ranks} ranks of {a.threads}: tokens/s by wall clock [as reported], MiB of a rank")
+for peer, pairs in rows.items():
+    for name, index in (("weft", 0), (peer, 1)):
+        wall, own, memory = zip(*(p[index] for p in pairs))
+        print(f"  {name:11s} {show(wall, 0)}  [{statistics.median(own):.0f}]  {show(memory, 0)}")
+    print(f"  weft / {peer:11s} {show([w[0] / p[0] for w, p in pairs], 2)}   memory {show([w[2] / p[2] for w, p in pairs], 2)}", flush=True)
