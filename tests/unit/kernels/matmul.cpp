@@ -58,6 +58,18 @@ TEST(Matmul, LargerThanABlock) {
       for (bool add : {false, true}) check({form, 257, 300, 129, t, t, add});
 }
 
+TEST(Matmul, LongSumsAndManyRowsAndColumns) {
+  for (const bool add : {false, true}) {
+    const DType t = DType::bf16;
+    check({MatmulForm::forward, 40, 2100, 70, t, t, add});
+    check({MatmulForm::dgrad, 40, 70, 2100, t, t, add});
+    check({MatmulForm::wgrad, 2100, 70, 40, t, DType::f32, add});
+    check({MatmulForm::wgrad, 2100, 40, 70, t, t, add});
+    check({MatmulForm::forward, 70, 1000, 300, t, t, add});
+    check({MatmulForm::forward, 2100, 64, 33, t, DType::f32, add});
+  }
+}
+
 TEST(Matmul, FloatIsNotRoundedToBfloat) {
   // 1 + 2^-12 is no bf16 and no TF32 (10 bits): its square would lose the cross term.
   const MatmulSpec spec{MatmulForm::forward, 32, 64, 32, DType::f32, DType::f32};
