@@ -90,11 +90,15 @@ for hosts in 2 4; do
   echo "$hosts hosts: the curve of one rank; each sends $expected bytes by the plan, ${crossed[0]} crossed the first link"
 done
 
-# The limit holds, both ways at once; the first milliseconds may be faster.
+# The limit holds, both ways at once; the first milliseconds may be faster. Other work on the machine can make a link look slower,
+# never faster.
 if command -v python3 >/dev/null; then
-  start --measure-link --report "$dir/report.json" 100mbit -- true
-  finish 0 "measuring the link"
-  rate=$(sed -n 's/.*"link_bytes_per_s": \([0-9]*\).*/\1/p' "$dir/report.json")
+  for _ in 1 2 3; do
+    start --measure-link --report "$dir/report.json" 100mbit -- true
+    finish 0 "measuring the link"
+    rate=$(sed -n 's/.*"link_bytes_per_s": \([0-9]*\).*/\1/p' "$dir/report.json")
+    [ "${rate:-0}" -le 10000000 ] || break
+  done
   [ "${rate:-0}" -gt 10000000 ] && [ "$rate" -lt 12600000 ] || fail "a link of 100mbit carried ${rate:-nothing} bytes a second"
 fi
 
