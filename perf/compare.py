@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Weft and PyTorch on one machine, in turn: tokens/s and memory of a rank, by shape.
 
-  perf/compare.sh [PEER...] [--shape 33m|long|wide] [--dtype bf16|fp32] [--wire fp32|bf16] [--pairs 5] [--steps 4] [--ranks 2]
+  perf/compare.sh [PEER...] [--shape 33m|long|wide] [--dtype bf16|fp32] [--wire fp32|bf16] [--pairs 5] [--steps 10] [--ranks 2]
                   [--threads 1] [--set K=V]...
 
 PEER: ddpc, fsdp2c, simplefsdp (all three without a name); single on one rank. A side's step is (wall clock of a run of 3 N steps - wall
 clock of one of N) / 2 N: start, compilation and whatever a program says of itself are left out. Beside it stands the median step that
-it reports. --wire: gradients between ranks. --set changes Weft's deck (inputs/bench_33m.toml) where that is no matter of shape.
+it reports. Too few steps, and what starts differ by shows in it. --wire: gradients between ranks. --set changes Weft's deck (inputs/bench_33m.toml) where that is no matter of shape.
 WEFT: the program (default: build/cpu/weft). Other work on the machine spoils the result: ratios are taken within a pair.
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile, time
@@ -71,7 +71,7 @@ parser.add_argument("--shape", choices=SHAPES, default="33m")
 parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
 parser.add_argument("--wire", choices=("fp32", "bf16"), default="fp32")
 parser.add_argument("--pairs", type=int, default=5)
-parser.add_argument("--steps", type=int, default=4)
+parser.add_argument("--steps", type=int, default=10)
 parser.add_argument("--ranks", type=int, default=2)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--set", action="append", default=[], metavar="K=V")
@@ -83,6 +83,8 @@ if a.steps < 3:
     parser.error("--steps: the peers' first two do not count; 3 or more")
 a.tokens = SHAPES[a.shape]["seq"] * SHAPES[a.shape]["batch"] * a.ranks
 python = subprocess.run(["perf/peers/setup.sh"], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
+for peer in peers:  # the first run compiles into a cache that the others find
+    run_peer(peer, 3)
 rows = {}
 for _ in range(a.pairs):
     for peer in peers:
