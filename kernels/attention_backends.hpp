@@ -32,7 +32,7 @@ std::size_t attention_grad_scratch_bytes(AttentionShape shape);
 
 namespace team {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse, void* scratch = nullptr);
+               void* o, float* lse, void* scratch);
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);

@@ -2,32 +2,25 @@
 #include "kernels/bf16_engine/tiles.hpp"
 
 namespace weft::kernels::host {
-namespace {
-
-bool has_engine(DType t) {
-  return t == DType::bf16 && bf16_engine::kind() != bf16_engine::Kind::none;
-}
-
-}  // namespace
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
                void* o, float* lse, void* scratch) {
-  if (has_engine(t)) return bf16_engine::attention(space, shape, q, k, v, o, lse, scratch);
+  if (bf16_engine::serves(t)) return bf16_engine::attention(space, shape, q, k, v, o, lse, scratch);
   tiled::attention(space, shape, t, q, k, v, o, lse);
 }
 
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t) {
-  return has_engine(t) ? bf16_engine::attention_scratch_bytes(shape) : 0;
+  return bf16_engine::serves(t) ? bf16_engine::attention_scratch_bytes(shape) : 0;
 }
 
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad) {
-  if (has_engine(t)) return bf16_engine::attention_grad(space, shape, grad);
+  if (bf16_engine::serves(t)) return bf16_engine::attention_grad(space, shape, grad);
   tiled::attention_grad(space, shape, t, grad);
 }
 
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t) {
-  return has_engine(t) ? bf16_engine::attention_grad_scratch_bytes(shape)
-                       : tiled::attention_grad_scratch_bytes(shape);
+  return bf16_engine::serves(t) ? bf16_engine::attention_grad_scratch_bytes(shape)
+                                : tiled::attention_grad_scratch_bytes(shape);
 }
 
 }  // namespace weft::kernels::host

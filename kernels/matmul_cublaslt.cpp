@@ -86,12 +86,12 @@ bool is_aligned(const void* p) {
 
 }  // namespace
 
-/// c^T = B^T A^T: what is row-major for us is the transpose, column-major, for cuBLASLt, and the operands
-/// change places.
 bool bits_depend_on_threads(DType /*type*/) {
   return false;
 }
 
+/// c^T = B^T A^T: what is row-major for us is the transpose, column-major, for cuBLASLt, and the operands
+/// change places.
 struct Matmul::Impl {
   explicit Impl(const MatmulSpec& spec)
       : sizes(sizes_of(spec)),

@@ -128,12 +128,12 @@ class OneDnn {
 }  // namespace
 
 bool bits_depend_on_threads(DType type) {
-  return type != DType::bf16 || bf16_engine::kind() == bf16_engine::Kind::none;
+  return !bf16_engine::serves(type);
 }
 
 struct Matmul::Impl {
   explicit Impl(const MatmulSpec& s) {
-    if (s.type == DType::bf16 && bf16_engine::kind() != bf16_engine::Kind::none)
+    if (bf16_engine::serves(s.type))
       product.emplace(sizes_of(s), s.result, s.add);
     else
       library.emplace(s);

@@ -113,11 +113,9 @@ WEFT_AVX512 void score_gradients(const float* scores, const float* dp, std::int6
 WEFT_AVX512 float dot(const Bits* a, const Bits* b, std::int64_t n) {
   __m512 sum = _mm512_setzero_ps();
   for (std::int64_t i = 0; i < n; i += half) {
-    const auto mask = static_cast<__mmask16>(n - i >= half ? 0xffffu : (1u << (n - i)) - 1);
-    const __m512i x = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, a + i));
-    const __m512i y = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, b + i));
-    sum = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
-                          _mm512_castsi512_ps(_mm512_slli_epi32(y, 16)), sum);
+    const auto mask = static_cast<__mmask16>(first_bits(static_cast<int>(n - i)));
+    sum = _mm512_fmadd_ps(from_bits(_mm256_maskz_loadu_epi16(mask, a + i)),
+                          from_bits(_mm256_maskz_loadu_epi16(mask, b + i)), sum);
   }
   return _mm512_reduce_add_ps(sum);
 }

@@ -36,10 +36,6 @@ WEFT_AMX void release() {
 
 using Words = __m512i[half];
 
-constexpr std::uint32_t first_bits(int n) {
-  return n >= 32 ? ~0u : n <= 0 ? 0u : (1u << n) - 1;
-}
-
 /// 16 x 16 words of 32 bits.
 WEFT_AVX512 inline void transpose(Words& r) {
   Words t;
@@ -140,7 +136,7 @@ WEFT_AMX void multiply_tiles(const Left& left, const Bits* b, std::int64_t steps
 
 constexpr int dot_rows = 8;
 
-/// Of eight rows. The sums are those of the even k and of the odd k in turn, as AMX's are.
+/// Of eight rows.
 WEFT_AVX512 void multiply_rows(const Bits* a, const Left& left, const Bits* b, std::int64_t steps,
                                float* sums, bool add) {
   __m512 sum[dot_rows][2];
@@ -167,10 +163,6 @@ WEFT_AVX512 void multiply_rows(const Bits* a, const Left& left, const Bits* b, s
     _mm512_store_ps(sums + i * side, sum[i][0]);
     _mm512_store_ps(sums + i * side + half, sum[i][1]);
   }
-}
-
-WEFT_AVX512 inline __m512 from_bits(__m256i bits) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
 /// A row of 32.

@@ -11,6 +11,10 @@ namespace weft::kernels::bf16_engine {
 enum class Kind { none, dot_products, tiles };
 /// The best that this processor has and that ONEDNN_MAX_CPU_ISA, which limits all matmuls, allows.
 Kind kind();
+/// Whether operands of this type are the engine's: bf16, where there is one.
+inline bool serves(DType t) {
+  return t == DType::bf16 && kind() != Kind::none;
+}
 
 /// A thread that multiplies holds one meanwhile: the tiles' shape is set, and their state is given back.
 class TileScope {

@@ -38,12 +38,12 @@ passes::RecomputeOptions recompute_options(const Deck& deck) {
   return options;
 }
 
-bool is_disabled(const Deck& deck, const char* name) {
-  const auto& disabled = deck.schedule.disable;
-  return std::find(disabled.begin(), disabled.end(), name) != disabled.end();
-}
-
 }  // namespace
+
+bool is_disabled(const Deck& deck, std::string_view pass) {
+  const auto& disabled = deck.schedule.disable;
+  return std::find(disabled.begin(), disabled.end(), pass) != disabled.end();
+}
 
 bool shares_memory(const Deck& deck) {
   return kernels::device_is_host() && !is_disabled(deck, "share");

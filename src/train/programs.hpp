@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "base/mesh.hpp"
@@ -12,6 +13,8 @@
 
 namespace weft::train {
 
+/// Whether schedule.disable names the pass.
+bool is_disabled(const Deck& deck, std::string_view pass);
 /// Whether ranks of one host share memory, where they can.
 bool shares_memory(const Deck& deck);
 model::Spec spec_of(const Deck& deck);

@@ -284,9 +284,8 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
   if (!is_searched(deck, mesh) && deck.schedule.recompute != Recompute::budget)
     return as_given(deck, mesh, scratch);
   const std::int64_t more_rounds = accumulation(deck, mesh.world()) - distinct_rounds;
-  const auto& off = deck.schedule.disable;
   // Without the memory pass each round takes memory of its own.
-  if (more_rounds > 0 && std::find(off.begin(), off.end(), "memory") == off.end()) {
+  if (more_rounds > 0 && !is_disabled(deck, "memory")) {
     Deck fewer = deck;
     fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.world();
     Chosen chosen = Chooser(fewer, mesh, scratch, costs, baseline, more_rounds).run();
