@@ -92,6 +92,16 @@ struct OnThread {
 
 inline constexpr std::int64_t host_block = 4096;
 
+/// What f does to an element: f itself, or what it makes of operands that are the same for all of them, which
+/// compilers cannot lift out of a loop that writes floats.
+template <class F>
+KOKKOS_INLINE_FUNCTION auto prepared(const F& f) {
+  if constexpr (requires { f.prepared(); })
+    return f.prepared();
+  else
+    return f;
+}
+
 template <class F>
 struct OnBlock {
   F f;
@@ -99,9 +109,16 @@ struct OnBlock {
   void operator()(std::int64_t block) const {
     const std::int64_t first = block * host_block;
     const std::int64_t last = first + host_block < n ? first + host_block : n;
+    const auto g = prepared(f);
 #pragma omp simd
-    for (std::int64_t i = first; i < last; ++i) f(i);
+    for (std::int64_t i = first; i < last; ++i) g(i);
   }
+};
+
+template <class F>
+struct OnElement {
+  F f;
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const { prepared(f)(i); }
 };
 
 }  // namespace detail
@@ -121,7 +138,7 @@ void for_each_row(Space& space, const char* name, std::int64_t rows, const F& f)
   }
 }
 
-/// f(i) for every i below n; different i must not touch the same element.
+/// f(i), or f.prepared()(i), for every i below n; different i must not touch the same element.
 template <class F>
 void for_each_element(Space& space, const char* name, std::int64_t n, const F& f) {
   if (n == 0) return;
@@ -130,7 +147,7 @@ void for_each_element(Space& space, const char* name, std::int64_t n, const F& f
     const std::int64_t blocks = (n + detail::host_block - 1) / detail::host_block;
     Kokkos::parallel_for(name, Policy(execution_of(space), 0, blocks), detail::OnBlock<F>{f, n});
   } else {
-    Kokkos::parallel_for(name, Policy(execution_of(space), 0, n), f);
+    Kokkos::parallel_for(name, Policy(execution_of(space), 0, n), detail::OnElement<F>{f});
   }
 }
 

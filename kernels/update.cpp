@@ -2,6 +2,8 @@
 // loops and in their remainders alike.
 #include "kernels/update.hpp"
 
+#include <type_traits>
+
 #include "kernels/dispatch.hpp"
 #include "kernels/lanes.hpp"
 
@@ -91,7 +93,31 @@ struct AdamConstants {
   float eps;
 };
 
-template <class P>
+/// One element, with the operands that all share.
+template <class P, bool has_param>
+struct AdamElement {
+  AdamConstants c;
+  float scale, bias2_sqrt, step_size, decay;
+  const float* grad;
+  float* master;
+  float* exp_avg;
+  float* exp_avg_sq;
+  P* param;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
+    const float g = grad[i] * scale;
+    const float m = Kokkos::fma(c.one_minus_beta1, g - exp_avg[i], exp_avg[i]);
+    const float v = Kokkos::fma(c.one_minus_beta2 * g, g, c.beta2 * exp_avg_sq[i]);
+    const float denominator = Kokkos::sqrt(v) / bias2_sqrt + c.eps;
+    const float p = Kokkos::fma(-step_size, m / denominator, master[i] * decay);
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    master[i] = p;
+    if constexpr (has_param) param[i] = from_float<P>(p);
+  }
+};
+
+template <class P, bool has_param>
 struct AdamStep {
   AdamConstants c;
   const StepBlock* step;
@@ -100,29 +126,12 @@ struct AdamStep {
   float* master;
   float* exp_avg;
   float* exp_avg_sq;
-  P* param;  ///< null: the master is the parameter
+  P* param;
 
-  KOKKOS_FUNCTION float update(std::int64_t i) const {
-    const float g = grad[i] * scale[1];
-    const float m = Kokkos::fma(c.one_minus_beta1, g - exp_avg[i], exp_avg[i]);
-    const float v = Kokkos::fma(c.one_minus_beta2 * g, g, c.beta2 * exp_avg_sq[i]);
-    const float denominator = Kokkos::sqrt(v) / step->bias2_sqrt + c.eps;
-    const float p = Kokkos::fma(-step->step_size, m / denominator, master[i] * step->decay);
-    exp_avg[i] = m;
-    exp_avg_sq[i] = v;
-    master[i] = p;
-    return p;
+  KOKKOS_FUNCTION AdamElement<P, has_param> prepared() const {
+    return {c,    scale[1], step->bias2_sqrt, step->step_size, step->decay,
+            grad, master,   exp_avg,          exp_avg_sq,      param};
   }
-};
-
-template <class P>
-struct AdamMasterOnly : AdamStep<P> {
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const { this->update(i); }
-};
-
-template <class P>
-struct AdamWithParam : AdamStep<P> {
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const { this->param[i] = from_float<P>(this->update(i)); }
 };
 
 }  // namespace
@@ -151,12 +160,16 @@ void adamw(Space& space, std::int64_t n, const AdamW& adam, const float* grad, f
                                 static_cast<float>(1.0 - adam.beta2), adam.eps};
   with_float_type("adamw", param_type, [&](auto type) {
     using P = decltype(type);
-    const AdamStep<P> step{constants, adam.step, adam.scale, grad,
-                           master,    exp_avg,   exp_avg_sq, static_cast<P*>(param)};
+    const auto run = [&](auto has_param) {
+      for_each_element(space, "weft::adamw::step", n,
+                       AdamStep<P, decltype(has_param)::value>{constants, adam.step, adam.scale, grad, master,
+                                                               exp_avg, exp_avg_sq, static_cast<P*>(param)});
+    };
+    // The master is the parameter, or stands beside it.
     if (param == nullptr || param == static_cast<void*>(master))
-      for_each_element(space, "weft::adamw::step", n, AdamMasterOnly<P>{step});
+      run(std::false_type{});
     else
-      for_each_element(space, "weft::adamw::step", n, AdamWithParam<P>{step});
+      run(std::true_type{});
   });
 }
 
