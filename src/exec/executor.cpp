@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "exec/shapes.hpp"
 #include "kernels/region.hpp"
+#include "ops/cost.hpp"
 
 namespace weft::exec {
 namespace {
@@ -70,6 +71,9 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
     span.category = name_of(node.phase);
     span.path = node.module;
     span.phase = span.category;
+    const ops::Cost cost = ops::cost(plan_.graph, node);
+    span.bytes = static_cast<std::int64_t>(cost.bytes);
+    if (cost.flops > 0) span.flops = static_cast<std::int64_t>(cost.flops);
     span.start_ns = Trace::now_ns();
   }
   {

@@ -48,6 +48,7 @@ std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t 
   if (!span.phase.empty()) add("phase", quoted(span.phase));
   if (!span.value.empty()) add("value", quoted(span.value));
   if (span.bytes >= 0) add("bytes", fmt::format("{}", span.bytes));
+  if (span.flops >= 0) add("flops", fmt::format("{}", span.flops));
   if (span.bucket >= 0) add("bucket", fmt::format("{}", span.bucket));
   if (step >= 0) add("step", fmt::format("{}", step));
   return fmt::format(

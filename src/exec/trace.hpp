@@ -33,7 +33,8 @@ struct Span {
   std::string_view value = {};     ///< what a collective makes; no argument when empty
   std::int64_t start_ns = 0;       ///< of Trace::now_ns()
   std::int64_t end_ns = 0;
-  std::int64_t bytes = -1;   ///< sent by this rank; no argument when negative
+  std::int64_t bytes = -1;   ///< sent by this rank, or moved at least by a kernel; no argument when negative
+  std::int64_t flops = -1;   ///< of a kernel's products; no argument when negative
   std::int64_t bucket = -1;  ///< the same for collectives that run as one; no argument when negative
 };
 
@@ -43,7 +44,7 @@ struct Span {
 class Trace {
  public:
   Trace() = default;
-  /// `more_rows` names rows after the lanes. Memory: 112 bytes a span.
+  /// `more_rows` names rows after the lanes. Memory: 120 bytes a span.
   explicit Trace(std::size_t spans_per_row, const std::vector<std::string>& more_rows = {});
 
   bool on() const { return !rows_.empty(); }

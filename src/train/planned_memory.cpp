@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/lane.hpp"
+#include "exec/trace.hpp"
 #include "kernels/space.hpp"
 #include "plan/report.hpp"
 
@@ -18,8 +20,8 @@ constexpr std::int64_t in_every_run = 4 * mib;
 /// Eager messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, 13 on four. None are sent
 /// where all ranks of the host are one team.
 constexpr std::int64_t a_rank_of_the_host = 4 * mib;
-/// A span is 80 bytes, an instruction has one on each of three lanes at most.
-constexpr std::int64_t traced_instruction = 3 * 80;
+/// A trace's rows are as long as the plan: those of the lanes, and the host's.
+constexpr std::int64_t traced_instruction = (lane_count + 1) * static_cast<std::int64_t>(sizeof(exec::Span));
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // What a run writes for scripts and viewers: metrics.jsonl and trace.json.
 #include <filesystem>
+#include <regex>
 #include <set>
 
 #include "restart/workspace.hpp"
@@ -108,7 +109,10 @@ Rows rows_of(const json& trace, double step_us) {
     EXPECT_GE(event.at("ts"), 0) << event;
     EXPECT_GE(event.at("dur"), 0) << event;
     EXPECT_EQ(args.at("step"), 3) << event;
-    EXPECT_EQ(args.contains("bytes"), event.at("cat") == "comm") << event;
+    EXPECT_EQ(args.contains("bytes"), row != "host") << event;
+    const bool multiplies =
+        std::regex_search(event.at("name").get<std::string>(), std::regex("matmul|attention|linear"));
+    EXPECT_EQ(args.contains("flops"), multiplies) << event;
     if (event.at("cat") == "comm" && event.at("pid") == 0) {
       ++rows.buckets[row][args.at("bucket").get<int>()];
       rows.sent += args.at("bytes").get<double>();
