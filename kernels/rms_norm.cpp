@@ -27,10 +27,20 @@ struct Forward {
   float eps;
   T* y;
   float* rstd;
+  const T* branch = nullptr;  ///< added to x first, if any
+  T* sum = nullptr;
 
+  /// One code for both, so that a norm has the same bits wherever its operand was added up.
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
     const T* from = x + row * dim;
+    if (branch != nullptr) {
+      const T* other = branch + row * dim;
+      T* total = sum + row * dim;
+      lanes.each(dim,
+                 [=](std::int64_t c) { total[c] = from_float<T>(to_float(from[c]) + to_float(other[c])); });
+      from = total;
+    }
     T* to = y + row * dim;
     const float squares = lanes.sum(dim, [&](std::int64_t c) {
       const float value = to_float(from[c]);
@@ -112,6 +122,16 @@ void rms_norm(Space& space, RowShape shape, DType t, const void* x, const void* 
     for_each_row(space, "weft::rms_norm::forward", shape.rows,
                  Forward<T>{shape.dim, static_cast<const T*>(x), static_cast<const T*>(w), eps,
                             static_cast<T*>(y), rstd});
+  });
+}
+
+void add_rms_norm(Space& space, RowShape shape, DType t, const void* a, const void* b, const void* w,
+                  float eps, void* sum, void* y, float* rstd) {
+  with_float_type("add_rms_norm", t, [&](auto type) {
+    using T = decltype(type);
+    for_each_row(space, "weft::rms_norm::add_forward", shape.rows,
+                 Forward<T>{shape.dim, static_cast<const T*>(a), static_cast<const T*>(w), eps,
+                            static_cast<T*>(y), rstd, static_cast<const T*>(b), static_cast<T*>(sum)});
   });
 }
 

@@ -20,6 +20,11 @@ struct RowShape {
 void rms_norm(Space& space, RowShape shape, DType t, const void* x, const void* w, float eps, void* y,
               float* rstd);
 
+/// sum = a + b, rounded to `t`, and rms_norm of it: the bits of add and rms_norm one after the other. sum may
+/// be a or b.
+void add_rms_norm(Space& space, RowShape shape, DType t, const void* a, const void* b, const void* w,
+                  float eps, void* sum, void* y, float* rstd);
+
 /// Operands of rms_norm_grad. x, dy, dx, sum [rows, dim] and w [dim] of the call's type; dx may be dy or sum.
 struct RmsNormGrad {
   const void* x;

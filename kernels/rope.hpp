@@ -38,4 +38,22 @@ enum class RopeDirection { forward, backward };
 void rope(Space& space, RopeShape shape, DType t, const void* x, const std::int32_t* positions,
           const float* table, void* out, RopeDirection direction);
 
+/// Queries, keys and values of a token next to each other, as one matmul makes them: a row has heads + 2
+/// kv_heads heads.
+struct QkvShape {
+  std::int64_t rows;  ///< B*T
+  std::int64_t heads;
+  std::int64_t kv_heads;
+  std::int64_t head_dim;  ///< D, even
+};
+
+/// qkv [rows, heads + 2 kv_heads, D] into q [rows, heads, D] and k, v [rows, kv_heads, D], q and k rotated as
+/// by rope.
+void rope_split(Space& space, QkvShape shape, DType t, const void* qkv, const std::int32_t* positions,
+                const float* table, void* q, void* k, void* v);
+
+/// The gradient of rope_split: dq and dk rotated back, and dv, next to each other in dqkv.
+void rope_join(Space& space, QkvShape shape, DType t, const void* dq, const void* dk, const void* dv,
+               const std::int32_t* positions, const float* table, void* dqkv);
+
 }  // namespace weft::kernels

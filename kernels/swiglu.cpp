@@ -8,58 +8,73 @@ namespace weft::kernels {
 
 namespace {
 
+/// The exponent is limited so that its result has a reciprocal: below -86 sigmoid is at most 4e-38.
 KOKKOS_INLINE_FUNCTION float sigmoid(float x) {
-  return 1.0f / (1.0f + exp_f32(-x));
+  return reciprocal_f32(1.0f + exp_f32(x > -86.0f ? -x : 86.0f));
 }
 
 template <class T>
 struct Forward {
+  SwigluShape shape;
   const T* gate;
   const T* up;
   T* out;
 
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    const float g = to_float(gate[i]);
-    out[i] = from_float<T>(g * sigmoid(g) * to_float(up[i]));
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
+    const T* g_row = gate + row * shape.stride;
+    const T* u_row = up + row * shape.stride;
+    T* to = out + row * shape.dim;
+    lanes.each(shape.dim, [&](std::int64_t i) {
+      const float g = to_float(g_row[i]);
+      to[i] = from_float<T>(g * sigmoid(g) * to_float(u_row[i]));
+    });
   }
 };
 
 template <class T>
 struct Backward {
+  SwigluShape shape;
   const T* gate;
   const T* up;
   const T* dout;
   T* dgate;
   T* dup;
 
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    const float g = to_float(gate[i]);
-    const float u = to_float(up[i]);
-    const float d = to_float(dout[i]);
-    const float s = sigmoid(g);
-    dgate[i] = from_float<T>(d * u * s * (1.0f + g * (1.0f - s)));
-    dup[i] = from_float<T>(d * g * s);
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
+    const std::int64_t at = row * shape.stride;
+    const T *g_row = gate + at, *u_row = up + at, *d_row = dout + row * shape.dim;
+    T *dg_row = dgate + at, *du_row = dup + at;
+    lanes.each(shape.dim, [&](std::int64_t i) {
+      const float g = to_float(g_row[i]);
+      const float u = to_float(u_row[i]);
+      const float d = to_float(d_row[i]);
+      const float s = sigmoid(g);
+      dg_row[i] = from_float<T>(d * u * s * (1.0f + g * (1.0f - s)));
+      du_row[i] = from_float<T>(d * g * s);
+    });
   }
 };
 
 }  // namespace
 
-void swiglu(Space& space, std::int64_t n, DType t, const void* gate, const void* up, void* out) {
+void swiglu(Space& space, SwigluShape shape, DType t, const void* gate, const void* up, void* out) {
   with_float_type("swiglu", t, [&](auto type) {
     using T = decltype(type);
-    for_each_element(
-        space, "weft::swiglu::forward", n,
-        Forward<T>{static_cast<const T*>(gate), static_cast<const T*>(up), static_cast<T*>(out)});
+    for_each_row(
+        space, "weft::swiglu::forward", shape.rows,
+        Forward<T>{shape, static_cast<const T*>(gate), static_cast<const T*>(up), static_cast<T*>(out)});
   });
 }
 
-void swiglu_grad(Space& space, std::int64_t n, DType t, const void* gate, const void* up, const void* dout,
+void swiglu_grad(Space& space, SwigluShape shape, DType t, const void* gate, const void* up, const void* dout,
                  void* dgate, void* dup) {
   with_float_type("swiglu_grad", t, [&](auto type) {
     using T = decltype(type);
-    for_each_element(space, "weft::swiglu::backward", n,
-                     Backward<T>{static_cast<const T*>(gate), static_cast<const T*>(up),
-                                 static_cast<const T*>(dout), static_cast<T*>(dgate), static_cast<T*>(dup)});
+    for_each_row(space, "weft::swiglu::backward", shape.rows,
+                 Backward<T>{shape, static_cast<const T*>(gate), static_cast<const T*>(up),
+                             static_cast<const T*>(dout), static_cast<T*>(dgate), static_cast<T*>(dup)});
   });
 }
 

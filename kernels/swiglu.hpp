@@ -8,12 +8,20 @@
 
 namespace weft::kernels {
 
-/// out = silu(gate) * up over n elements of type `t` (f32 or bf16; std::logic_error otherwise), in fp32,
-/// rounded once.
-void swiglu(Space& space, std::int64_t n, DType t, const void* gate, const void* up, void* out);
+/// Where rows of gate and up begin: next to each other in one array [rows, 2 dim], or each in its own.
+struct SwigluShape {
+  std::int64_t rows;    ///< B*T
+  std::int64_t dim;     ///< F
+  std::int64_t stride;  ///< elements from a row of gate (and of up) to its next: 2 dim or dim
+};
 
-/// dgate and dup from dout and the forward's inputs. dgate may be gate and dup may be up.
-void swiglu_grad(Space& space, std::int64_t n, DType t, const void* gate, const void* up, const void* dout,
+/// out = silu(gate) * up, out [rows, dim] dense; of type `t` (f32 or bf16; std::logic_error otherwise), in
+/// fp32, rounded once.
+void swiglu(Space& space, SwigluShape shape, DType t, const void* gate, const void* up, void* out);
+
+/// dgate and dup, laid out as gate and up, from dout [rows, dim] and the forward's inputs. dgate may be gate
+/// and dup may be up.
+void swiglu_grad(Space& space, SwigluShape shape, DType t, const void* gate, const void* up, const void* dout,
                  void* dgate, void* dup);
 
 }  // namespace weft::kernels

@@ -236,6 +236,16 @@ class Bench {
       return load;
     };
     add("rms_norm", m, t, forward);
+    add("add_rms_norm", m, t, [=](Space& space) {
+      Load load = forward(space);
+      for (int i = 0; i < 2; ++i) load.buffers.push_back(filled(space, s.rows * s.dim, t));
+      const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
+      load.run = [&space, s, t, x = p(0), w = p(1), y = p(2), rstd = reinterpret_cast<float*>(p(3)),
+                  branch = p(4),
+                  sum = p(5)] { kernels::add_rms_norm(space, s, t, x, branch, w, 1e-5F, sum, y, rstd); };
+      load.bytes = 4.0 * static_cast<double>(size_of(t)) * static_cast<double>(s.rows * s.dim);
+      return load;
+    });
     add("rms_norm_grad", m, t, [=](Space& space) {
       Load load = forward(space);
       load.run();
@@ -277,22 +287,27 @@ class Bench {
   }
 
   void add_rope(const Model& m, DType t) {
-    const kernels::RopeShape s{m.rows(), m.heads, m.head_dim / 2 * 2};
-    const std::int64_t n = s.rows * s.heads * s.head_dim;
-    add("rope", m, t, [=, seq = m.seq](Space& space) {
+    const kernels::QkvShape s{m.rows(), m.heads, m.kv_heads, m.head_dim / 2 * 2};
+    const std::int64_t queries = s.rows * s.heads * s.head_dim, keys = s.rows * s.kv_heads * s.head_dim;
+    const auto make = [=, seq = m.seq](Space& space, bool gradient) {
       Load load;
-      load.buffers.push_back(filled(space, n, t));
+      load.buffers.push_back(filled(space, queries + 2 * keys, t));
       load.buffers.push_back(integers(space, s.rows, seq));
       load.buffers.push_back(filled(space, seq * s.head_dim, DType::f32));
-      load.buffers.push_back(filled(space, n, t));
+      for (const std::int64_t n : {queries, keys, keys}) load.buffers.push_back(filled(space, n, t));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
-      load.run = [&space, s, t, x = p(0), positions = reinterpret_cast<const std::int32_t*>(p(1)),
-                  table = reinterpret_cast<const float*>(p(2)), y = p(3)] {
-        kernels::rope(space, s, t, x, positions, table, y, kernels::RopeDirection::forward);
+      load.run = [&space, s, t, gradient, qkv = p(0), positions = reinterpret_cast<const std::int32_t*>(p(1)),
+                  table = reinterpret_cast<const float*>(p(2)), q = p(3), k = p(4), v = p(5)] {
+        if (gradient)
+          kernels::rope_join(space, s, t, q, k, v, positions, table, qkv);
+        else
+          kernels::rope_split(space, s, t, qkv, positions, table, q, k, v);
       };
-      load.bytes = 2.0 * static_cast<double>(size_of(t)) * static_cast<double>(n);
+      load.bytes = 2.0 * static_cast<double>(size_of(t)) * static_cast<double>(queries + 2 * keys);
       return load;
-    });
+    };
+    add("rope_split", m, t, [make](Space& space) { return make(space, false); });
+    add("rope_join", m, t, [make](Space& space) { return make(space, true); });
   }
 
   /// Of a layer's parameters.
@@ -345,21 +360,21 @@ class Bench {
   }
 
   void add_model(const Model& m, DType t) {
-    add_matmul("qo", m, t, m.rows(), m.dim, m.heads * m.head_dim);
-    add_matmul("kv", m, t, m.rows(), m.dim, m.kv_heads * m.head_dim);
-    add_matmul("up", m, t, m.rows(), m.dim, m.ffn);
+    add_matmul("qkv", m, t, m.rows(), m.dim, (m.heads + 2 * m.kv_heads) * m.head_dim);
+    add_matmul("proj", m, t, m.rows(), m.heads * m.head_dim, m.dim);
+    add_matmul("gate_up", m, t, m.rows(), m.dim, 2 * m.ffn);
     add_matmul("down", m, t, m.rows(), m.ffn, m.dim);
     add_attention(m, t);
     add_head(m, t);
     add_norms(m, t);
     add_rope(m, t);
     add_elementwise("swiglu", m, t, m.rows() * m.ffn, 3,
-                    [](Space& space, std::int64_t n, DType type, const auto& p) {
-                      kernels::swiglu(space, n, type, p[0], p[1], p[2]);
+                    [f = m.ffn](Space& space, std::int64_t n, DType type, const auto& p) {
+                      kernels::swiglu(space, {n / f, f, f}, type, p[0], p[1], p[2]);
                     });
     add_elementwise("swiglu_grad", m, t, m.rows() * m.ffn, 5,
-                    [](Space& space, std::int64_t n, DType type, const auto& p) {
-                      kernels::swiglu_grad(space, n, type, p[0], p[1], p[2], p[3], p[4]);
+                    [f = m.ffn](Space& space, std::int64_t n, DType type, const auto& p) {
+                      kernels::swiglu_grad(space, {n / f, f, f}, type, p[0], p[1], p[2], p[3], p[4]);
                     });
     add_elementwise("add", m, t, m.rows() * m.dim, 3,
                     [](Space& space, std::int64_t n, DType type, const auto& p) {

@@ -144,12 +144,12 @@ constexpr std::array key_list{
         .doc = "Tokens of a microbatch whose logits exist at a time: the head and its loss are computed in "
                "chunks, and the head's gradient is summed over them in f32. 0: all."},
 
-    Key{WEFT_KEY(schedule.disable),
-        .doc =
-            "Passes to switch off, by name: `head`, `recompute`, `bucket`, `order`, `memory` (every buffer "
-            "then has a place of its own), `rows` (an embedding's table and gradient are then sent whole), "
-            "`share` (every rank then has its own copy of gathered "
-            "parameters, and ranks of one host exchange messages)."},
+    Key{WEFT_KEY(schedule.disable), .doc = "Passes to switch off, by name: `fuse`, `head`, `recompute`, "
+                                           "`residual`, `bucket`, `order`, `memory` (every "
+                                           "buffer then has a place of its own), `rows` (an embedding's "
+                                           "table and gradient are then sent whole), "
+                                           "`share` (every rank then has its own copy of gathered "
+                                           "parameters, and ranks of one host exchange messages)."},
     Key{WEFT_KEY(schedule.recompute),
         .doc = "What of the forward is computed again in backward instead of "
                "kept: none; full, all but what goes "

@@ -10,7 +10,6 @@
 #include "exec/shapes.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/memory.hpp"
-#include "kernels/swiglu.hpp"
 #include "kernels/update.hpp"
 #include "ops/cost.hpp"
 
@@ -46,6 +45,11 @@ class Binding {
         return [&space, shape = row_shape(graph_, node_.inputs[0]), t, x = in(0), w = in(1),
                 eps = real(Attr::eps), y = out(0),
                 rstd = out<float>(1)] { kernels::rms_norm(space, shape, t, x, w, eps, y, rstd); };
+      case Op::add_rms_norm:
+        return [&space, shape = row_shape(graph_, node_.inputs[0]), t, x = in(0), branch = in(1), w = in(2),
+                eps = real(Attr::eps), sum = out(0), y = out(1), rstd = out<float>(2)] {
+          kernels::add_rms_norm(space, shape, t, x, branch, w, eps, sum, y, rstd);
+        };
       case Op::rms_norm_grad: return rms_norm_grad(t);
       case Op::matmul_dgrad: return matmul_dgrad();
       case Op::matmul:
@@ -53,18 +57,21 @@ class Binding {
         return [&space, &matmul = device_.matmuls.get(matmul_spec(graph_, node_)), a = in(0), b = in(1),
                 c = out(0), s] { matmul.run(space, a, b, c, s); };
       case Op::rope: return rope(t);
+      case Op::rope_split:
+        return [&space, shape = qkv_shape(graph_, node_), t, qkv = in(0), positions = in<std::int32_t>(1),
+                table = in<float>(2), q = out(0), k = out(1),
+                v = out(2)] { kernels::rope_split(space, shape, t, qkv, positions, table, q, k, v); };
+      case Op::rope_join:
+        return [&space, shape = qkv_shape(graph_, node_), t, dq = in(0), dk = in(1), dv = in(2),
+                positions = in<std::int32_t>(3), table = in<float>(4),
+                dqkv = out(0)] { kernels::rope_join(space, shape, t, dq, dk, dv, positions, table, dqkv); };
       case Op::attention:
         return
             [&space, shape = attention_shape(graph_, node_), t, q = in(0), k = in(1), v = in(2), o = out(0),
              lse = out<float>(1), s] { kernels::attention(space, shape, t, q, k, v, o, lse, s); };
       case Op::attention_grad: return attention_grad(t);
-      case Op::swiglu:
-        return [&space, n = elements(node_.outputs[0]), t, g = in(0), u = in(1), y = out(0)] {
-          kernels::swiglu(space, n, t, g, u, y);
-        };
-      case Op::swiglu_grad:
-        return [&space, n = elements(node_.outputs[0]), t, g = in(0), u = in(1), dy = in(2), dg = out(0),
-                du = out(1)] { kernels::swiglu_grad(space, n, t, g, u, dy, dg, du); };
+      case Op::swiglu: return swiglu(t);
+      case Op::swiglu_grad: return swiglu_grad(t);
       case Op::add:
         return [&space, n = elements(node_.outputs[0]), t, a = in(0), b = in(1), y = out(0)] {
           kernels::add(space, n, t, a, b, y);
@@ -233,6 +240,26 @@ class Binding {
     return [&space = device_.space, shape = rope_shape(graph_, node_), t, x = in(0),
             positions = in<std::int32_t>(1), table = in<float>(2), y = out(0),
             direction] { kernels::rope(space, shape, t, x, positions, table, y, direction); };
+  }
+
+  /// Bytes from gate to up where they stand side by side.
+  static std::int64_t beside(const kernels::SwigluShape& shape, DType t) {
+    return shape.dim * static_cast<std::int64_t>(size_of(t));
+  }
+  Kernel swiglu(DType t) const {
+    const kernels::SwigluShape shape = swiglu_shape(graph_, node_, node_.outputs[0]);
+    const std::byte* const up = node_.inputs.size() > 1 ? in(1) : in(0) + beside(shape, t);
+    return [&space = device_.space, shape, t, gate = in(0), up, y = out(0)] {
+      kernels::swiglu(space, shape, t, gate, up, y);
+    };
+  }
+  Kernel swiglu_grad(DType t) const {
+    const kernels::SwigluShape shape = swiglu_shape(graph_, node_, node_.inputs.back());
+    const bool apart = node_.outputs.size() > 1;
+    const std::byte* const up = apart ? in(1) : in(0) + beside(shape, t);
+    std::byte* const dup = apart ? out(1) : out(0) + beside(shape, t);
+    return [&space = device_.space, shape, t, gate = in(0), up, dy = in(node_.inputs.size() - 1),
+            dgate = out(0), dup] { kernels::swiglu_grad(space, shape, t, gate, up, dy, dgate, dup); };
   }
 
   Kernel attention_grad(DType t) const {

@@ -8,6 +8,7 @@
 #include "kernels/embedding.hpp"
 #include "kernels/rms_norm.hpp"
 #include "kernels/rope.hpp"
+#include "kernels/swiglu.hpp"
 
 namespace weft::exec {
 
@@ -45,6 +46,19 @@ inline kernels::RopeShape rope_shape(const ir::Graph& graph, const ir::Node& nod
   const std::int64_t width = graph.value(node.inputs[0]).type.shape.back();
   const std::int64_t head_dim = node.attributes.integer(ir::Attr::head_dim);
   return {graph.local_elements(node.inputs[0]) / width, width / head_dim, head_dim};
+}
+
+/// Of rope_split and rope_join.
+inline kernels::QkvShape qkv_shape(const ir::Graph& graph, const ir::Node& node) {
+  const std::int64_t width = graph.value(node.inputs[0]).type.shape.back();
+  return {graph.local_elements(node.inputs[0]) / width, node.attributes.integer(ir::Attr::heads),
+          node.attributes.integer(ir::Attr::kv_heads), node.attributes.integer(ir::Attr::head_dim)};
+}
+
+/// Of a swiglu whose result, or whose result's gradient, is `y`.
+inline kernels::SwigluShape swiglu_shape(const ir::Graph& graph, const ir::Node& node, ir::ValueId y) {
+  const std::int64_t dim = graph.value(y).type.shape.back();
+  return {graph.local_elements(y) / dim, dim, graph.value(node.inputs[0]).type.shape.back()};
 }
 
 inline comm::ReduceOrder reduce_order(const ir::Node& node) {

@@ -84,6 +84,13 @@ inline ValueId member_input(const Node& collective, std::size_t member, std::siz
   return collective.inputs[operand * collective.outputs.size() + member];
 }
 
+/// The module that an output belongs to: its node's, but for the sum in add_rms_norm, the result of the
+/// module before.
+inline std::string module_of(const Node& node, const Value& output) {
+  if (node.op != Op::add_rms_norm || output.name.starts_with(node.module + ".")) return node.module;
+  return output.name.substr(0, output.name.rfind('.'));
+}
+
 class Graph {
  public:
   Graph() = default;

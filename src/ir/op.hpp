@@ -19,10 +19,12 @@ enum class Op : std::uint8_t {
   // Forward.
   embedding,
   rms_norm,
+  add_rms_norm,  ///< (x, branch, w) -> sum, y, rstd: an add and the rms_norm of its result
   matmul,
   rope,
+  rope_split,  ///< (qkv, positions, table) -> q, k, v: parts of one matmul's rows, q and k rotated
   attention,
-  swiglu,
+  swiglu,  ///< (gate, up) -> y, or (gate and up side by side) -> y
   add,
   cross_entropy,
   linear_cross_entropy,  ///< (h, w, targets) -> totals: a matmul and the loss of its result, in chunks of
@@ -32,6 +34,7 @@ enum class Op : std::uint8_t {
   rms_norm_grad,
   matmul_dgrad,
   matmul_wgrad,
+  rope_join,  ///< (dq, dk, dv, positions, table) -> dqkv
   attention_grad,
   swiglu_grad,
   cross_entropy_grad,

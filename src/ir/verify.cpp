@@ -67,18 +67,30 @@ class Verifier {
     const Value& whole = graph_.value(node_->outputs[0]);
     if (!whole.unit.valid()) return;
     const Unit& unit = graph_.unit(whole.unit);
-    if (unit.parameters.size() != node_->inputs.size()) fail("does not hold every parameter of its unit");
-    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-      const Value& part = graph_.value(node_->inputs[i]);
-      if (part.type.shape != unit.parameters[i].shape)
-        fail(fmt::format("'{}' has the wrong shape", part.name));
+    std::size_t next = 0;  // of the parameters
+    for (const ValueId input : node_->inputs) {
+      const Value& part = graph_.value(input);
+      next = check_part(part, unit, next);
       if (part.type.dtype != whole.type.dtype)
         fail(fmt::format("'{}' has the wrong element type", part.name));
-      if (uses_[node_->inputs[i].index()] != 1)
-        fail(fmt::format("its part '{}' is used elsewhere, too", part.name));
+      if (uses_[input.index()] != 1) fail(fmt::format("its part '{}' is used elsewhere, too", part.name));
       if (is_alias(graph_.node(part.producer).op))
         fail(fmt::format("its part '{}' stands elsewhere already", part.name));
     }
+    if (next != unit.parameters.size()) fail("does not hold every parameter of its unit");
+  }
+
+  /// A part is a parameter, or several that follow each other, rows below rows. Returns the parameter behind
+  /// them.
+  std::size_t check_part(const Value& part, const Unit& unit, std::size_t next) const {
+    if (next < unit.parameters.size() && part.type.shape == unit.parameters[next].shape) return next + 1;
+    std::int64_t missing = element_count(part.type.shape);
+    while (missing > 0 && next < unit.parameters.size()) {
+      const Shape& shape = unit.parameters[next++].shape;
+      missing = shape.back() == part.type.shape.back() ? missing - element_count(shape) : -1;
+    }
+    if (missing != 0) fail(fmt::format("'{}' has the wrong shape", part.name));
+    return next;
   }
 
   void define_outputs() {

@@ -33,8 +33,8 @@ class Builder {
   ir::ValueId state(ir::StorageId storage);
   /// Parameter `index` of the unit that `whole` holds.
   ir::ValueId view(ir::ValueId whole, std::size_t index, std::string name);
-  /// The unit made of its parameters' values, in the unit's order, with element type and placement of the
-  /// first.
+  /// The unit made of the values of its views, which cover it in order, with element type and placement of
+  /// the first.
   ir::ValueId join(ir::UnitId unit, std::vector<ir::ValueId> parts, std::string name);
 
   /// The suffix that tells a round's values apart: "" in round 0, "#1", "#2", ...

@@ -24,7 +24,11 @@ class Gradients {
  public:
   Gradients(Builder& b, const ir::Node& node, std::span<const ValueId> output_gradients,
             std::span<const ValueId> so_far)
-      : b_(b), node_(node), dy_(output_gradients[0]), so_far_(so_far.begin(), so_far.end()) {}
+      : b_(b),
+        node_(node),
+        dys_(output_gradients.begin(), output_gradients.end()),
+        dy_(dys_[0]),
+        so_far_(so_far.begin(), so_far.end()) {}
 
   std::vector<ValueId> of_inputs() {
     const std::vector<ValueId>& in = node_.inputs;
@@ -34,11 +38,16 @@ class Gradients {
       case Op::rms_norm: return rms_norm();
       case Op::matmul: return matmul();
       case Op::rope: return {added(0, rope()), {}, {}};
+      case Op::rope_split: {
+        const ValueId joined =
+            b_.emit_one(Op::rope_join, node_.module, {dys_[0], dys_[1], dys_[2], in[1], in[2]}, name(0),
+                        node_.attributes);
+        return {added(0, joined), {}, {}};
+      }
       case Op::attention:
         return all_added(b_.emit(Op::attention_grad, node_.module, {in[0], in[1], in[2], out[0], out[1], dy_},
                                  {name(0), name(1), name(2)}, node_.attributes));
-      case Op::swiglu:
-        return all_added(b_.emit(Op::swiglu_grad, node_.module, {in[0], in[1], dy_}, {name(0), name(1)}));
+      case Op::swiglu: return all_added(swiglu());
       case Op::add: return all_added({dy_, dy_});
       case Op::cross_entropy:
         return {added(0, b_.emit_one(Op::cross_entropy_grad, node_.module, {in[0], in[1], out[0]}, name(0))),
@@ -79,6 +88,13 @@ class Gradients {
     const ValueId dx = b_.emit_one(Op::matmul_dgrad, node_.module, with_sum({dy_, w}), name(0));
     return all_added({dx, b_.emit_one(Op::matmul_wgrad, node_.module, {dy_, x}, name(1))});
   }
+  std::vector<ValueId> swiglu() {
+    std::vector<ValueId> operands = node_.inputs;
+    operands.push_back(dy_);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < node_.inputs.size(); ++i) names.push_back(name(i));
+    return b_.emit(Op::swiglu_grad, node_.module, operands, names);
+  }
   ValueId embedding_table() {
     const double vocab = static_cast<double>(b_.graph().value(node_.inputs[1]).type.shape[0]);
     return b_.emit_one(Op::embedding_grad, node_.module, {node_.inputs[0], dy_}, name(1),
@@ -92,7 +108,8 @@ class Gradients {
 
   Builder& b_;
   ir::Node node_;  // a copy: emitting moves the graph's nodes
-  ValueId dy_;
+  std::vector<ValueId> dys_;
+  ValueId dy_;  ///< of the first output
   std::vector<ValueId> so_far_;
 };
 

@@ -24,25 +24,21 @@ class Rule {
       case Op::embedding: return embedding();
       case Op::embedding_grad: return embedding_grad();
       case Op::rms_norm: return rms_norm();
+      case Op::add_rms_norm: return add_rms_norm();
       case Op::rms_norm_grad: return rms_norm_grad();
       case Op::matmul: return matmul();
       case Op::matmul_dgrad: return matmul_dgrad();
       case Op::matmul_wgrad: return matmul_wgrad();
       case Op::rope: count(3); return {in(0)};
+      case Op::rope_split: return rope_split();
+      case Op::rope_join: return rope_join();
       case Op::attention: return attention();
       case Op::attention_grad:
         count(6);
         same(in(5), in(0));
         return {in(0), in(1), in(2)};
-      case Op::swiglu:
-        count(2);
-        same(in(0), in(1));
-        return {in(0)};
-      case Op::swiglu_grad:
-        count(3);
-        same(in(0), in(1));
-        same(in(2), in(0));
-        return {in(0), in(1)};
+      case Op::swiglu: return swiglu();
+      case Op::swiglu_grad: return swiglu_grad();
       case Op::add:
         count(2);
         same(in(0), in(1));
@@ -104,6 +100,14 @@ class Rule {
     equal(in(0).shape[2], in(1).shape[0]);
     return {in(0), {DType::f32, {in(0).shape[0], in(0).shape[1]}}};
   }
+  std::vector<Type> add_rms_norm() const {
+    count(3);
+    same(in(1), in(0));
+    rank(0, 3);
+    rank(2, 1);
+    equal(in(0).shape[2], in(2).shape[0]);
+    return {in(0), in(0), {DType::f32, {in(0).shape[0], in(0).shape[1]}}};
+  }
   std::vector<Type> rms_norm_grad() const {  // x, w, rstd, dy and, optionally, what dx is added to
     if (inputs_.size() != 5) count(4);
     for (std::size_t i = 3; i < inputs_.size(); ++i) same(in(i), in(0));
@@ -132,6 +136,43 @@ class Rule {
     equal(in(0).shape[0], in(1).shape[0]);
     equal(in(0).shape[1], in(1).shape[1]);
     return {{in(0).dtype, {in(0).shape[2], in(1).shape[2]}}};
+  }
+  /// Rows as wide as `width` of those of input 0.
+  Type as_wide_as(std::int64_t width) const { return {in(0).dtype, {in(0).shape[0], in(0).shape[1], width}}; }
+  std::vector<Type> rope_split() const {
+    count(3);
+    rank(0, 3);
+    const std::int64_t d = attributes_.integer(Attr::head_dim),
+                       queries = attributes_.integer(Attr::heads) * d,
+                       keys = attributes_.integer(Attr::kv_heads) * d;
+    equal(in(0).shape[2], queries + 2 * keys);
+    return {as_wide_as(queries), as_wide_as(keys), as_wide_as(keys)};
+  }
+  std::vector<Type> rope_join() const {
+    count(5);
+    rank(0, 3);
+    same(in(1), in(2));
+    return {as_wide_as(in(0).shape[2] + 2 * in(1).shape[2])};
+  }
+  std::vector<Type> swiglu() const {
+    rank(0, 3);
+    if (inputs_.size() == 1) {
+      equal(in(0).shape[2] % 2, 0);
+      return {as_wide_as(in(0).shape[2] / 2)};
+    }
+    count(2);
+    same(in(0), in(1));
+    return {in(0)};
+  }
+  std::vector<Type> swiglu_grad() const {  // what the forward read, and dy
+    if (inputs_.size() == 2) {
+      equal(in(0).shape.back(), 2 * in(1).shape.back());
+      return {in(0)};
+    }
+    count(3);
+    same(in(0), in(1));
+    same(in(2), in(0));
+    return {in(0), in(1)};
   }
   std::vector<Type> attention() const {
     count(3);
@@ -178,8 +219,11 @@ BatchRule batch_rule(Op op, std::size_t output) {
       return output == 1 ? BatchRule::sums : BatchRule::rows;
     case Op::embedding:
     case Op::rms_norm:
+    case Op::add_rms_norm:
     case Op::matmul:
     case Op::rope:
+    case Op::rope_split:
+    case Op::rope_join:
     case Op::attention:
     case Op::swiglu:
     case Op::add:

@@ -67,19 +67,20 @@ class Autodiff {
     return it == gradients_.end() ? ValueId{} : it->second;
   }
 
-  /// The gradients of a unit's parameters are written into one flat unit, which is added onto the unit's
-  /// accumulator.
+  /// The gradients of a unit's views are written into one flat unit, which is added onto the unit's
+  /// accumulator once they are all there.
   void collect_parameter(const Node& view) {
     const ir::UnitId unit_id = after_.value(view.inputs[0]).unit;
     const Unit& unit = after_.unit(unit_id);
     auto& parts = unit_parts_[unit_id];
-    parts.resize(unit.parameters.size());
-    const std::int64_t offset = view.attributes.integer(ir::Attr::offset);
-    std::size_t index = 0, missing = 0;
-    while (unit.parameters[index].offset != offset) ++index;
-    parts[index] = gradients_.at(view.outputs[0]);
-    for (ValueId part : parts) missing += part.valid() ? 0 : 1;
-    if (missing == 0) accumulate(unit_id, builder_.join(unit_id, parts, unit.path + ".grad"));
+    parts[view.attributes.integer(ir::Attr::offset)] = gradients_.at(view.outputs[0]);
+    std::vector<ValueId> in_order;
+    std::int64_t elements = 0;
+    for (const auto& [offset, part] : parts) {
+      in_order.push_back(part);
+      elements += element_count(after_.value(part).type.shape);
+    }
+    if (elements == unit.elements) accumulate(unit_id, builder_.join(unit_id, in_order, unit.path + ".grad"));
   }
 
   void accumulate(ir::UnitId unit_id, ValueId gradient) {
@@ -99,9 +100,9 @@ class Autodiff {
   const ir::Graph& before_;
   ir::Graph after_;
   ops::Builder builder_;
-  std::map<ValueId, ValueId> gradients_;                   ///< of this round
-  std::map<ir::UnitId, std::vector<ValueId>> unit_parts_;  ///< of this round, by parameter
-  std::vector<ValueId> accumulators_;                      ///< by unit, the newest version
+  std::map<ValueId, ValueId> gradients_;                              ///< of this round
+  std::map<ir::UnitId, std::map<std::int64_t, ValueId>> unit_parts_;  ///< of this round, by offset
+  std::vector<ValueId> accumulators_;                                 ///< by unit, the newest version
 };
 
 }  // namespace

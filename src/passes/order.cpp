@@ -52,8 +52,8 @@ class OrderPass {
     order_.push_back(id);
   }
 
-  /// Each collective's inputs and scratch stay until `delay` more of its lane have begun, at most for
-  /// longest_hold.
+  /// Each collective's inputs and scratch stay until the last of `delay` more of its lane begins, at most for
+  /// longest_hold. That one may overwrite them: a lane's collectives run in order.
   ir::Graph emit_held() const {
     ir::Graph after = before_.without_nodes();
     for (std::size_t i = 0; i < order_.size(); ++i) {
@@ -61,8 +61,11 @@ class OrderPass {
       if (ir::is_collective(node.op) && options_.delay > 0) {
         const std::size_t end = std::min(order_.size() - 1, i + longest_hold(options_.delay));
         std::size_t until = i, later = 0;
-        while (until < end && later < static_cast<std::size_t>(options_.delay))
-          later += before_.node(order_[++until]).lane == node.lane ? 1 : 0;
+        while (until < end) {
+          later += before_.node(order_[until + 1]).lane == node.lane ? 1 : 0;
+          if (later == static_cast<std::size_t>(options_.delay)) break;
+          ++until;
+        }
         node.attributes.set(ir::Attr::hold, static_cast<double>(until - i));
       }
       after.add_node(std::move(node));

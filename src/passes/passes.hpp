@@ -11,6 +11,11 @@
 
 namespace weft::passes {
 
+/// One matmul for q, k and v, split while they are rotated (rope_split), and one for gate and up, where the
+/// weights stand one behind the other in their unit and nothing else reads the results. The gradient of their
+/// operand is then one sum in fp32 instead of sums that are rounded in between.
+ir::Graph fuse(const ir::Graph& graph);
+
 /// Appends each round's backward behind its forward, and adds the rounds' unit gradients up in storages
 /// "grad.UNIT" (f32): acc = ((g(0) + g(1)) + g(2)) + ... Reads: forward nodes that end in one cross_entropy a
 /// round. Gradients are of the loss SUM.
@@ -62,6 +67,9 @@ struct RecomputeOptions {
 /// kept. full keeps what goes from module to module only. The copies have the bits of what they stand for.
 /// Throws Error(bad_input) on a rule that names nothing.
 ir::Graph recompute(const ir::Graph& graph, const RecomputeOptions& options);
+
+/// Makes one pass over memory of an add and the norm that reads its result, where they follow each other.
+ir::Graph residual(const ir::Graph& graph);
 
 enum class ShardMode : std::uint8_t { ddp, zero1, zero2, fsdp };
 enum class Reduction : std::uint8_t { canonical, native };

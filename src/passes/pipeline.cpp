@@ -23,6 +23,11 @@ bool disabled(const PipelineOptions& options, std::string_view name) {
   return std::find(options.disable.begin(), options.disable.end(), name) != options.disable.end();
 }
 
+void append_fuse(const PipelineOptions& options, std::vector<Pass>& passes) {
+  if (!disabled(options, "fuse"))
+    passes.push_back({"fuse", Bits::numerics, [](const ir::Graph& g) { return fuse(g); }});
+}
+
 void append_head_and_types(const PipelineOptions& options, std::vector<Pass>& passes) {
   if (options.head_rows > 0 && !disabled(options, "head"))
     passes.push_back(
@@ -35,6 +40,8 @@ void append_sharding(const PipelineOptions& options, std::vector<Pass>& passes) 
   if (options.recompute.what != Recompute::none && !disabled(options, "recompute"))
     passes.push_back(
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
+  if (!disabled(options, "residual"))
+    passes.push_back({"residual", Bits::exact, [](const ir::Graph& g) { return residual(g); }});
   const bool exact =
       options.shard.accumulation == Accumulation::each && options.shard.reduction == Reduction::canonical;
   passes.push_back({"shard", exact ? Bits::exact : Bits::numerics,
@@ -61,6 +68,7 @@ std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
   PipelineOptions whole = options;  // nobody is told the tokens of a validation
   whole.rows = false;
   std::vector<Pass> passes;
+  append_fuse(whole, passes);
   append_head_and_types(whole, passes);
   append_sharding(whole, passes);
   append_order(whole, passes);
@@ -69,6 +77,7 @@ std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
 
 std::vector<Pass> before_sharding(const PipelineOptions& options) {
   std::vector<Pass> passes;
+  append_fuse(options, passes);
   passes.push_back({"autodiff", Bits::exact, [](const ir::Graph& g) { return autodiff(g); }});
   passes.push_back(
       {"update", Bits::exact, [o = options.update](const ir::Graph& g) { return update(g, o); }});
@@ -96,7 +105,8 @@ std::vector<Pass> training_pipeline(const PipelineOptions& options) {
 }
 
 void check_disabled(const PipelineOptions& options, const std::string& place) {
-  static constexpr std::array optional{"head", "recompute", "bucket", "order", "memory", "share", "rows"};
+  static constexpr std::array optional{"fuse",  "residual", "head",  "recompute", "bucket",
+                                       "order", "memory",   "share", "rows"};
   for (const std::string& name : options.disable)
     WEFT_VALIDATE(std::find(optional.begin(), optional.end(), name) != optional.end(),
                   "{}: '{}' cannot be switched off (passes that can: {})", place, name,

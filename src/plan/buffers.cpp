@@ -17,7 +17,8 @@ using ir::ValueId;
 /// Inputs whose buffer the first outputs may take over: {output, input}, in order of preference.
 std::vector<std::pair<int, int>> in_place_choices(Op op) {
   switch (op) {
-    case Op::add: return {{0, 0}, {0, 1}};
+    case Op::add:
+    case Op::add_rms_norm: return {{0, 0}, {0, 1}};
     case Op::rope:
     case Op::cross_entropy_grad:
     case Op::all_reduce: return {{0, 0}};
@@ -149,11 +150,10 @@ class Assigner {
   std::int64_t part_offset(ValueId part, ValueId whole) const {
     const ir::Value& value = graph_.value(whole);
     const Node& join = graph_.node(value.producer);
-    const auto index = static_cast<std::size_t>(std::find(join.inputs.begin(), join.inputs.end(), part) -
-                                                join.inputs.begin());
-    if (!value.unit.valid()) return static_cast<std::int64_t>(index) * graph_.local_bytes(part);
-    return graph_.unit(value.unit).parameters[index].offset *
-           static_cast<std::int64_t>(size_of(value.type.dtype));
+    std::int64_t offset = 0;
+    for (const ValueId* other = join.inputs.data(); *other != part; ++other)
+      offset += graph_.local_bytes(*other);
+    return offset;
   }
 
   bool take_over(const Node& node, int output) {

@@ -51,9 +51,10 @@ class Collector {
     const ir::Value& value = graph_.value(id);
     const bool computed = made_.contains(value.name + ".again");
     if (value.home.valid() || (!computed && !read_.contains(id))) return;
-    KeptKind& kind = this->kind(node.module);
+    const std::string module = ir::module_of(node, value);
+    KeptKind& kind = this->kind(module);
     std::vector<KeptValue>& list = computed ? kind.computed : kind.kept;
-    const std::string name = short_name(value.name, node.module);
+    const std::string name = short_name(value.name, module);
     auto known = std::find_if(list.begin(), list.end(), [&](const KeptValue& v) { return v.name == name; });
     if (known == list.end()) known = list.insert(list.end(), {name, 0});
     known->bytes += graph_.local_bytes(id);

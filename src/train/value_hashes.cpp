@@ -97,7 +97,7 @@ void ValueHashes::add(ir::NodeId id) {
   }
   for (const ir::ValueId output : node.outputs) {
     const std::string name = name_in_all_rounds(plan_.graph.value(output), node, spread);
-    const std::size_t row = row_of(node, name);
+    const std::size_t row = row_of(node, ir::module_of(node, plan_.graph.value(output)), name);
     if (spread == Spread::unfinished) continue;
     Item item = spread == Spread::unit         ? slice_of_unit(output)
                 : spread == Spread::microbatch ? part_of_batch(output, node.round)
@@ -108,10 +108,10 @@ void ValueHashes::add(ir::NodeId id) {
   }
 }
 
-std::size_t ValueHashes::row_of(const ir::Node& node, const std::string& name) {
+std::size_t ValueHashes::row_of(const ir::Node& node, const std::string& module, const std::string& name) {
   const auto [row, is_new] = row_by_name_.emplace(std::pair(node.phase, name), rows_.size());
   if (is_new)
-    rows_.push_back({std::string(name_of(node.phase)), node.module, name, std::string(name_of(node.op)), {}});
+    rows_.push_back({std::string(name_of(node.phase)), module, name, std::string(name_of(node.op)), {}});
   return row->second;
 }
 

@@ -45,7 +45,7 @@ class ValueHashes final : public exec::Tap {
     std::int64_t first = 0;  ///< index of the first one in the whole value
   };
   void add(ir::NodeId node);
-  std::size_t row_of(const ir::Node& node, const std::string& name);
+  std::size_t row_of(const ir::Node& node, const std::string& module, const std::string& name);
   Item slice_of_unit(ir::ValueId id) const;
   Item part_of_batch(ir::ValueId id, int round) const;
   Item whole(ir::ValueId id) const;

@@ -170,12 +170,13 @@ TEST(GoldenOps, attention) {
 TEST(GoldenOps, swiglu) {
   for_each_case("swiglu", [](const OpCase& c) {
     Space space;
-    const std::int64_t n = c.extent("gate", 0) * c.extent("gate", 1);
+    const kernels::SwigluShape shape{c.extent("gate", 0), c.extent("gate", 1), c.extent("gate", 1)};
+    const std::int64_t n = shape.rows * shape.dim;
     const Buffer gate = c.device(space, "gate"), up = c.device(space, "up"), dy = c.device(space, "dy");
     const Buffer y = output(space, c.type(), n), dgate = output(space, c.type(), n),
                  dup = output(space, c.type(), n);
-    kernels::swiglu(space, n, c.type(), gate.data(), up.data(), y.data());
-    kernels::swiglu_grad(space, n, c.type(), gate.data(), up.data(), dy.data(), dgate.data(), dup.data());
+    kernels::swiglu(space, shape, c.type(), gate.data(), up.data(), y.data());
+    kernels::swiglu_grad(space, shape, c.type(), gate.data(), up.data(), dy.data(), dgate.data(), dup.data());
     c.expect("y", to_host(space, y, c.type(), n), c.type());
     c.expect("dgate", to_host(space, dgate, c.type(), n), c.type());
     c.expect("dup", to_host(space, dup, c.type(), n), c.type());

@@ -107,12 +107,12 @@ TEST_F(PlanCommand, UnknownPassesAndRanksAreNamed) {
   for (const char* option : {"--diff=shrad", "--dump-after=shrad"}) {
     const Ended ended = plan({"--world", "2", option});
     EXPECT_STATUS(ended, 2);
-    EXPECT_EQ(
-        ended
-            .lines("weft: error: no such pass: 'shrad' (this plan runs autodiff, update, head, precision, "
-                   "shard, share, rows, bucket, order, memory)")
-            .size(),
-        1U)
+    EXPECT_EQ(ended
+                  .lines("weft: error: no such pass: 'shrad' (this plan runs fuse, autodiff, update, head, "
+                         "precision, residual, "
+                         "shard, share, rows, bucket, order, memory)")
+                  .size(),
+              1U)
         << ended.err;
   }
   const Ended both = plan({"--world", "2", "--dump-after=shard", "--diff=shrad"});

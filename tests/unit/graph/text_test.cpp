@@ -83,7 +83,7 @@ TEST(Verifier, NamesTheNodeThatIsWrong) {
   EXPECT_THROW(ir::verify(wrong_lane), std::logic_error);
 
   ir::Graph wrong_type = good;
-  wrong_type.value(wrong_type.find_value("layers.0.attn.q")).type.shape.back() += 1;
+  wrong_type.value(wrong_type.find_value("layers.0.attn.q_k_v")).type.shape.back() += 1;
   EXPECT_THROW(ops::verify_types(wrong_type), std::logic_error);
 }
 

@@ -30,15 +30,29 @@ TEST(Pointwise, ExponentialIsWithinTwoUlp) {
   EXPECT_TRUE(std::isnan(exp_f32(std::numeric_limits<float>::quiet_NaN())));
 }
 
+TEST(Pointwise, ReciprocalIsAccurate) {
+  double worst = 0;
+  for (double y = 1; y <= 4e37; y *= 1.000123) {
+    const auto single = static_cast<float>(y);
+    worst = std::fmax(
+        worst, std::fabs(static_cast<double>(reciprocal_f32(single)) * static_cast<double>(single) - 1));
+  }
+  EXPECT_LT(worst, 1.3e-7);
+  EXPECT_EQ(reciprocal_f32(1.0f), 1.0f);
+  EXPECT_TRUE(std::isnan(reciprocal_f32(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(Pointwise, SwigluForwardAndBackward) {
   for (DType t : float_types)
     for (std::int64_t n : sizes) {
       SCOPED_TRACE(testing::Message() << name_of(t) << " n " << n);
+      const SwigluShape shape{1, n, n};
       const Array gate = random(n, t, 1, 3.0), up = random(n, t, 2), dout = random(n, t, 3);
       const Device gate_device(gate, t), up_device(up, t), dout_device(dout, t), out(n, t);
-      swiglu(space(), n, t, gate_device.data(), up_device.data(), out.data());
+      swiglu(space(), shape, t, gate_device.data(), up_device.data(), out.data());
       EXPECT_TRUE(close(out.read(), reference::swiglu(gate, up), tolerance(t)));
-      swiglu_grad(space(), n, t, gate_device.data(), up_device.data(), dout_device.data(), gate_device.data(),
+      swiglu_grad(space(), shape, t, gate_device.data(), up_device.data(), dout_device.data(),
+                  gate_device.data(),
                   up_device.data());  // in place
       const auto expected = reference::swiglu_grad(gate, up, dout);
       EXPECT_TRUE(close(gate_device.read(), expected.dgate, tolerance(t)));
@@ -46,10 +60,43 @@ TEST(Pointwise, SwigluForwardAndBackward) {
     }
 }
 
+/// Rows of gate and up in turn, as one matmul makes them.
+TEST(Pointwise, SwigluOfRowsSideBySide) {
+  for (DType t : float_types)
+    for (std::int64_t dim : odd_sizes) {
+      const std::int64_t rows = 5, n = rows * dim;
+      const Array gate = random(n, t, 1, 3.0), up = random(n, t, 2), dout = random(n, t, 3);
+      const auto beside = [&](const Array& left, const Array& right) {
+        Array both;
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (const Array* from : {&left, &right})
+            both.insert(both.end(), from->begin() + r * dim, from->begin() + (r + 1) * dim);
+        return both;
+      };
+      const SwigluShape shape{rows, dim, 2 * dim};
+      const Device both(beside(gate, up), t), out(n, t);
+      void* const up_device = both.as<std::byte>() + static_cast<std::size_t>(dim) * size_of(t);
+      swiglu(space(), shape, t, both.data(), up_device, out.data());
+      EXPECT_TRUE(close(out.read(), reference::swiglu(gate, up), tolerance(t)));
+      swiglu_grad(space(), shape, t, both.data(), up_device, Device(dout, t).data(), both.data(), up_device);
+      const auto expected = reference::swiglu_grad(gate, up, dout);
+      EXPECT_TRUE(close(both.read(), beside(expected.dgate, expected.dup), tolerance(t)));
+    }
+}
+
 TEST(Pointwise, SwigluAtTheEnds) {
-  const Device gate({-1000, -90, 90, 1000}, DType::f32), up({1, 1, 1, 1}, DType::f32), out(4, DType::f32);
-  swiglu(space(), 4, DType::f32, gate.data(), up.data(), out.data());
-  EXPECT_TRUE(close(out.read(), {0, 0, 90, 1000}, 1e-6));
+  const Array ends{-3e38, -1000, -90, -86, 90, 1000, 3e38};
+  const Device gate(ends, DType::f32), up(Array(7, 1.0), DType::f32), out(7, DType::f32), dup(7, DType::f32),
+      dgate(7, DType::f32);
+  swiglu(space(), {1, 7, 7}, DType::f32, gate.data(), up.data(), out.data());
+  const Array read = out.read();
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_NEAR(read[i], 0, 1e-33);
+  for (std::size_t i = 4; i < 7; ++i) EXPECT_EQ(read[i], static_cast<double>(static_cast<float>(ends[i])));
+  EXPECT_FALSE(std::isnan(read[0]));
+  swiglu_grad(space(), {1, 7, 7}, DType::f32, gate.data(), up.data(), up.data(), dgate.data(), dup.data());
+  const Array slope = dgate.read();
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_NEAR(slope[i], 0, 1e-33);
+  for (std::size_t i = 4; i < 6; ++i) EXPECT_NEAR(slope[i], 1, 1e-6);
 }
 
 TEST(Pointwise, AddInPlace) {

@@ -1,5 +1,6 @@
 #include "kernels/rms_norm.hpp"
 
+#include "kernels/elementwise.hpp"
 #include "rig.hpp"
 
 namespace weft::kernels {
@@ -44,6 +45,24 @@ TEST(RmsNorm, ForwardMatchesTheReference) {
     const auto expected = reference::rms_norm(c.shape, x, w, static_cast<double>(eps));
     EXPECT_TRUE(close(y.read(), expected.y, tolerance(c.t)));
     EXPECT_TRUE(close(rstd.read(), expected.rstd, 2e-6));
+  }
+}
+
+TEST(RmsNorm, OfASumHasTheBitsOfBothInTurn) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(name(c));
+    const std::int64_t n = c.shape.rows * c.shape.dim;
+    const Array a = random(n, c.t, 1, c.scale), b = random(n, c.t, 3, c.scale);
+    const Device branch(b, c.t), w(random(c.shape.dim, c.t, 2, 0.3, 1.0), c.t);
+    const Device sum(a, c.t), y(n, c.t), rstd(c.shape.rows, DType::f32);
+    add(space(), n, c.t, sum.data(), branch.data(), sum.data());
+    rms_norm(space(), c.shape, c.t, sum.data(), w.data(), eps, y.data(), rstd.as<float>());
+    const Device inout(a, c.t), y_again(n, c.t), rstd_again(c.shape.rows, DType::f32);
+    add_rms_norm(space(), c.shape, c.t, inout.data(), branch.data(), w.data(), eps, inout.data(),
+                 y_again.data(), rstd_again.as<float>());
+    EXPECT_EQ(inout.bytes(), sum.bytes());
+    EXPECT_EQ(y_again.bytes(), y.bytes());
+    EXPECT_EQ(rstd_again.bytes(), rstd.bytes());
   }
 }
 

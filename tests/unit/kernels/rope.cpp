@@ -1,6 +1,8 @@
 #include "kernels/rope.hpp"
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "rig.hpp"
 
@@ -62,6 +64,52 @@ TEST(Rope, RotatesAndRotatesBack) {
               << name_of(t) << " rows " << rows << " head_dim " << head_dim;
         }
         EXPECT_TRUE(close(inout.read(), x, 2 * tolerance(t)));
+      }
+}
+
+/// The arrays' rows, in turn.
+Array side_by_side(std::int64_t rows, const std::vector<Array>& parts) {
+  Array all;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (const Array& part : parts) {
+      const auto width = static_cast<std::int64_t>(part.size()) / rows;
+      all.insert(all.end(), part.begin() + r * width, part.begin() + (r + 1) * width);
+    }
+  return all;
+}
+
+TEST(Rope, SplitsAndJoins) {
+  for (DType t : float_types)
+    for (std::int64_t rows : odd_sizes)
+      for (const auto& [heads, kv_heads] : {std::pair{3, 3}, std::pair{6, 2}}) {
+        SCOPED_TRACE(testing::Message() << name_of(t) << " rows " << rows << " heads " << heads);
+        constexpr std::int64_t d = 6;
+        const QkvShape shape{rows, heads, kv_heads, d};
+        const RopeShape q_shape{rows, heads, d}, k_shape{rows, kv_heads, d};
+        const Array table = table_of(50, d, 10000.0f, {});
+        const Tokens positions = random_tokens(rows, 50, 1);
+        const Device table_device(table, DType::f32);
+        const DeviceTokens positions_device(positions);
+        const std::int64_t queries = rows * heads * d, keys = rows * kv_heads * d;
+        const Array q = random(queries, t, 2), k = random(keys, t, 3), v = random(keys, t, 4);
+        const auto turned = [&](RopeShape s, const Array& x, RopeDirection direction) {
+          return reference::rope(s, x, positions, table, direction);
+        };
+
+        const Device qkv(side_by_side(rows, {q, k, v}), t), q_out(queries, t), k_out(keys, t), v_out(keys, t);
+        rope_split(space(), shape, t, qkv.data(), positions_device.data(), table_device.as<float>(),
+                   q_out.data(), k_out.data(), v_out.data());
+        EXPECT_TRUE(close(q_out.read(), turned(q_shape, q, RopeDirection::forward), tolerance(t)));
+        EXPECT_TRUE(close(k_out.read(), turned(k_shape, k, RopeDirection::forward), tolerance(t)));
+        EXPECT_EQ(v_out.read(), v);
+
+        const Device joined(queries + 2 * keys, t);
+        rope_join(space(), shape, t, Device(q, t).data(), Device(k, t).data(), Device(v, t).data(),
+                  positions_device.data(), table_device.as<float>(), joined.data());
+        EXPECT_TRUE(close(joined.read(),
+                          side_by_side(rows, {turned(q_shape, q, RopeDirection::backward),
+                                              turned(k_shape, k, RopeDirection::backward), v}),
+                          tolerance(t)));
       }
 }
 

@@ -83,7 +83,7 @@ std::uint64_t hash_ends(DType t, std::uint64_t hash) {
   const Device dtable(77 * 77, DType::f32), product(1000 * 77, t);
   embedding_grad(space(), embed, t, targets.data(), logits.data(), DType::f32, dtable.data(),
                  scratch(embedding_grad_scratch_bytes(embed)).data());
-  swiglu(space(), 1000 * 77, t, logits.data(), logits.data(), product.data());
+  swiglu(space(), {1000, 77, 77}, t, logits.data(), logits.data(), product.data());
   for (const Device* d : {&lse, &totals, &dtable, &product}) hash = hash_of(*d, hash);
   return hash;
 }

@@ -1,0 +1,184 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/builder.hpp"
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+namespace {
+
+using ir::Attr;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::ValueId;
+
+/// Matmuls of one operand by weights that stand one behind the other, and what replaces their readers.
+struct Group {
+  std::vector<NodeId> views, matmuls;
+  std::vector<NodeId> gone;  ///< other nodes that the fused ones replace
+  NodeId reader;             ///< swiglu or attention: where the fused result is taken apart
+};
+
+/// {"layers.0.attn.q#1", "layers.0.attn.k#1"} -> "layers.0.attn.q_k#1"
+std::string joined_name(const std::vector<std::string>& names) {
+  const std::size_t path = names[0].rfind('.') + 1, round = std::min(names[0].find('#'), names[0].size());
+  std::vector<std::string> last;
+  for (const std::string& name : names)
+    last.push_back(name.substr(name.rfind('.') + 1, name.find('#') - name.rfind('.') - 1));
+  return fmt::format("{}{}{}", names[0].substr(0, path), fmt::join(last, "_"), names[0].substr(round));
+}
+
+class FusePass {
+ public:
+  explicit FusePass(const ir::Graph& before)
+      : before_(before), after_(before.without_nodes()), uses_(before.values().size(), 0) {
+    for (const Node& node : before.nodes())
+      for (ValueId input : node.inputs) ++uses_[input.index()];
+  }
+
+  ir::Graph run() {
+    for (std::size_t i = 0; i < before_.nodes().size(); ++i) {
+      const Node& node = before_.nodes()[i];
+      std::optional<Group> group;
+      if (node.op == Op::swiglu && node.inputs.size() == 2) group = gate_and_up(node);
+      if (node.op == Op::attention) group = queries_keys_and_values(node);
+      if (!group) continue;
+      group->reader = NodeId(i);
+      groups_.push_back(*std::move(group));
+    }
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      for (const auto* list : {&groups_[i].views, &groups_[i].matmuls, &groups_[i].gone})
+        for (const NodeId node : *list) group_of_[node] = i;
+      group_of_[groups_[i].reader] = i;
+    }
+    for (std::size_t i = 0; i < before_.nodes().size(); ++i) emit(NodeId(i));
+    return std::move(after_);
+  }
+
+ private:
+  // --- What can be fused
+
+  NodeId producer(ValueId id) const { return before_.value(id).producer; }
+  /// Only one node reads it, and nobody outside the graph.
+  bool is_private(ValueId id) const { return uses_[id.index()] == 1 && !before_.value(id).home.valid(); }
+
+  std::optional<Group> gate_and_up(const Node& swiglu) const {
+    return side_by_side({swiglu.inputs[0], swiglu.inputs[1]});
+  }
+
+  std::optional<Group> queries_keys_and_values(const Node& attention) const {
+    const ValueId q = attention.inputs[0], k = attention.inputs[1], v = attention.inputs[2];
+    const Node &q_rope = before_.node(producer(q)), &k_rope = before_.node(producer(k));
+    if (q_rope.op != Op::rope || k_rope.op != Op::rope || !is_private(q) || !is_private(k))
+      return std::nullopt;
+    const bool alike = q_rope.attributes == k_rope.attributes && q_rope.inputs[1] == k_rope.inputs[1] &&
+                       q_rope.inputs[2] == k_rope.inputs[2];
+    if (!alike) return std::nullopt;
+    std::optional<Group> group = side_by_side({q_rope.inputs[0], k_rope.inputs[0], v});
+    if (group) group->gone = {producer(q), producer(k)};
+    return group;
+  }
+
+  /// The matmuls that make `results`, if one can make them all.
+  std::optional<Group> side_by_side(const std::vector<ValueId>& results) const {
+    Group group;
+    for (const ValueId result : results) {
+      if (!is_private(result) || before_.node(producer(result)).op != Op::matmul) return std::nullopt;
+      const Node& matmul = before_.node(producer(result));
+      if (!is_private(matmul.inputs[1]) || before_.node(producer(matmul.inputs[1])).op != Op::view)
+        return std::nullopt;
+      const Node& view = before_.node(producer(matmul.inputs[1]));
+      if (!group.views.empty()) {
+        const Node& last = before_.node(group.views.back());
+        const bool follows =
+            view.inputs[0] == last.inputs[0] && offset(view) == offset(last) + elements(last);
+        if (!follows || matmul.inputs[0] != before_.node(group.matmuls.back()).inputs[0]) return std::nullopt;
+      }
+      group.matmuls.push_back(producer(result));
+      group.views.push_back(producer(matmul.inputs[1]));
+    }
+    return group;
+  }
+  static std::int64_t offset(const Node& view) { return view.attributes.integer(Attr::offset); }
+  std::int64_t elements(const Node& view) const {
+    return element_count(before_.value(view.outputs[0]).type.shape);
+  }
+
+  // --- What stands in its place
+
+  void emit(NodeId id) {
+    const Node& node = before_.node(id);
+    const auto it = group_of_.find(id);
+    if (it == group_of_.end()) {
+      after_.add_node(node);
+      return;
+    }
+    const Group& group = groups_[it->second];
+    if (id == group.reader)
+      take_apart(node, group);
+    else if (id == *std::min_element(group.views.begin(), group.views.end()))
+      joined_.emplace(before_.node(group.views[0]).outputs[0], emit_joined(group.views));
+    else if (id == *std::min_element(group.matmuls.begin(), group.matmuls.end()))
+      joined_.emplace(before_.node(group.matmuls[0]).outputs[0], emit_joined(group.matmuls));
+  }
+
+  /// One view or matmul for several: their results lie side by side (matmuls) or one below the other
+  /// (weights).
+  ValueId emit_joined(const std::vector<NodeId>& nodes) {
+    Node fused = before_.node(nodes[0]);
+    std::vector<std::string> names;
+    const std::size_t dim = fused.op == Op::view ? 0 : 2;
+    ir::Value value = before_.value(fused.outputs[0]);
+    value.type.shape[dim] = 0;
+    for (const NodeId node : nodes) {
+      const ir::Value& part = before_.value(before_.node(node).outputs[0]);
+      names.push_back(part.name);
+      value.type.shape[dim] += part.type.shape[dim];
+    }
+    value.name = joined_name(names);
+    value.producer = {};
+    if (fused.op == Op::matmul) fused.inputs[1] = joined_.at(fused.inputs[1]);
+    fused.outputs = {after_.add_value(std::move(value))};
+    const ValueId output = fused.outputs[0];
+    after_.add_node(std::move(fused));
+    return output;
+  }
+
+  void take_apart(Node reader, const Group& group) {
+    const ValueId fused = joined_.at(before_.node(group.matmuls[0]).outputs[0]);
+    if (reader.op == Op::swiglu) {
+      reader.inputs = {fused};
+    } else {
+      Node split = before_.node(group.gone[0]);
+      split.op = Op::rope_split;
+      split.inputs[0] = fused;
+      split.outputs = reader.inputs;
+      for (const Attr attr : {Attr::heads, Attr::kv_heads})
+        split.attributes.set(attr, reader.attributes.real(attr));
+      after_.add_node(std::move(split));
+    }
+    after_.add_node(std::move(reader));
+  }
+
+  const ir::Graph& before_;
+  ir::Graph after_;
+  std::vector<int> uses_;  ///< by value
+  std::vector<Group> groups_;
+  std::map<NodeId, std::size_t> group_of_;
+  std::map<ValueId, ValueId> joined_;  ///< by the first of the values that it stands for
+};
+
+}  // namespace
+
+ir::Graph fuse(const ir::Graph& graph) {
+  return FusePass(graph).run();
+}
+
+}  // namespace weft::passes

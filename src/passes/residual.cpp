@@ -1,0 +1,48 @@
+#include <utility>
+
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+namespace {
+
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::ValueId;
+
+/// The add that makes what `norm` reads, if nothing runs between the two.
+NodeId add_before(const ir::Graph& graph, std::size_t norm) {
+  const NodeId producer = graph.value(graph.nodes()[norm].inputs[0]).producer;
+  if (graph.node(producer).op != Op::add) return {};
+  for (std::size_t between = producer.index() + 1; between < norm; ++between)
+    if (!ir::is_alias(graph.nodes()[between].op)) return {};
+  return producer;
+}
+
+}  // namespace
+
+ir::Graph residual(const ir::Graph& graph) {
+  const std::vector<Node>& nodes = graph.nodes();
+  std::vector<NodeId> add_of(nodes.size());
+  std::vector<bool> gone(nodes.size(), false);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].op != Op::rms_norm) continue;
+    add_of[i] = add_before(graph, i);
+    if (add_of[i].valid()) gone[add_of[i].index()] = true;
+  }
+  ir::Graph after = graph.without_nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (gone[i]) continue;
+    Node node = nodes[i];
+    if (add_of[i].valid()) {
+      const Node& add = graph.node(add_of[i]);
+      node.op = Op::add_rms_norm;
+      node.inputs = {add.inputs[0], add.inputs[1], node.inputs[1]};
+      node.outputs.insert(node.outputs.begin(), add.outputs[0]);
+    }
+    after.add_node(std::move(node));
+  }
+  return after;
+}
+
+}  // namespace weft::passes
