@@ -1,5 +1,8 @@
 #include "kernels/cross_entropy.hpp"
 
+#include <type_traits>
+
+#include "kernels/bf16_engine/rows.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/lanes.hpp"
 #include "kernels/math.hpp"
@@ -21,6 +24,7 @@ struct Forward {
   const std::int32_t* targets;
   float* lse;
   float* losses;  ///< [rows]
+  bool by_engine;
 
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
@@ -30,12 +34,23 @@ struct Forward {
       lanes.once([&] { lse[row] = losses[row] = 0; });
       return;
     }
+    if constexpr (runs_on_host && std::is_same_v<T, bf16>)
+      if (by_engine) {
+        const float largest = bf16_engine::largest_of_row(vocab, z);
+        return finish(lanes, row, largest, bf16_engine::powers_of_row(vocab, z, largest));
+      }
     const float largest = lanes.max(vocab, [&](std::int64_t c) { return to_float(z[c]); });
     const float sum = lanes.sum(vocab, [&](std::int64_t c) { return exp_f32(to_float(z[c]) - largest); });
+    finish(lanes, row, largest, sum);
+  }
+
+  template <class Lanes>
+  KOKKOS_FUNCTION void finish(const Lanes& lanes, std::int64_t row, float largest, float sum) const {
     lanes.once([&] {
       const float log_sum = Kokkos::log(sum);
       lse[row] = largest + log_sum;
-      losses[row] = log_sum + (largest - to_float(z[target]));  // the larger terms cancel first
+      // The larger terms cancel first.
+      losses[row] = log_sum + (largest - to_float(logits[row * vocab + targets[row]]));
     });
   }
 };
@@ -83,6 +98,7 @@ struct Backward {
   const std::int32_t* targets;
   const float* lse;
   T* dlogits;
+  bool by_engine;
 
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
@@ -94,6 +110,13 @@ struct Backward {
       return;
     }
     const float shift = lse[row];
+    if constexpr (runs_on_host && std::is_same_v<T, bf16>)
+      if (by_engine) {
+        const float hit = exp_f32(to_float(z[target]) - shift) - 1.0f;
+        bf16_engine::softmax_row(vocab, z, shift, dz);
+        dz[target] = from_float<T>(hit);
+        return;
+      }
     lanes.each(vocab, [&](std::int64_t c) {
       const float p = exp_f32(to_float(z[c]) - shift);
       dz[c] = from_float<T>(c == target ? p - 1.0f : p);
@@ -111,7 +134,8 @@ void cross_entropy(Space& space, LossShape shape, DType t, const void* logits, c
   with_float_type("cross_entropy", t, [&](auto type) {
     using T = decltype(type);
     for_each_row(space, "weft::cross_entropy::forward", shape.rows,
-                 Forward<T>{shape.vocab, static_cast<const T*>(logits), targets, lse, losses});
+                 Forward<T>{shape.vocab, static_cast<const T*>(logits), targets, lse, losses,
+                            bf16_engine::serves_rows(t)});
   });
   using Policy = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
   Kokkos::parallel_for("weft::cross_entropy::sum_rows", Policy(execution_of(space), 0, chunks),
@@ -129,9 +153,9 @@ void cross_entropy_grad(Space& space, LossShape shape, DType t, const void* logi
                         const std::int32_t* targets, const float* lse, void* dlogits) {
   with_float_type("cross_entropy_grad", t, [&](auto type) {
     using T = decltype(type);
-    for_each_row(
-        space, "weft::cross_entropy::backward", shape.rows,
-        Backward<T>{shape.vocab, static_cast<const T*>(logits), targets, lse, static_cast<T*>(dlogits)});
+    for_each_row(space, "weft::cross_entropy::backward", shape.rows,
+                 Backward<T>{shape.vocab, static_cast<const T*>(logits), targets, lse,
+                             static_cast<T*>(dlogits), bf16_engine::serves_rows(t)});
   });
 }
 

@@ -1,5 +1,8 @@
 #include "kernels/swiglu.hpp"
 
+#include <type_traits>
+
+#include "kernels/bf16_engine/rows.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/lanes.hpp"
 #include "kernels/math.hpp"
@@ -19,12 +22,15 @@ struct Forward {
   const T* gate;
   const T* up;
   T* out;
+  bool by_engine;
 
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
     const T* g_row = gate + row * shape.stride;
     const T* u_row = up + row * shape.stride;
     T* to = out + row * shape.dim;
+    if constexpr (runs_on_host && std::is_same_v<T, bf16>)
+      if (by_engine) return bf16_engine::swiglu_row(shape.dim, g_row, u_row, to);
     lanes.each(shape.dim, [&](std::int64_t i) {
       const float g = to_float(g_row[i]);
       to[i] = from_float<T>(g * sigmoid(g) * to_float(u_row[i]));
@@ -40,12 +46,15 @@ struct Backward {
   const T* dout;
   T* dgate;
   T* dup;
+  bool by_engine;
 
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
     const std::int64_t at = row * shape.stride;
     const T *g_row = gate + at, *u_row = up + at, *d_row = dout + row * shape.dim;
     T *dg_row = dgate + at, *du_row = dup + at;
+    if constexpr (runs_on_host && std::is_same_v<T, bf16>)
+      if (by_engine) return bf16_engine::swiglu_grad_row(shape.dim, g_row, u_row, d_row, dg_row, du_row);
     lanes.each(shape.dim, [&](std::int64_t i) {
       const float g = to_float(g_row[i]);
       const float u = to_float(u_row[i]);
@@ -62,9 +71,9 @@ struct Backward {
 void swiglu(Space& space, SwigluShape shape, DType t, const void* gate, const void* up, void* out) {
   with_float_type("swiglu", t, [&](auto type) {
     using T = decltype(type);
-    for_each_row(
-        space, "weft::swiglu::forward", shape.rows,
-        Forward<T>{shape, static_cast<const T*>(gate), static_cast<const T*>(up), static_cast<T*>(out)});
+    for_each_row(space, "weft::swiglu::forward", shape.rows,
+                 Forward<T>{shape, static_cast<const T*>(gate), static_cast<const T*>(up),
+                            static_cast<T*>(out), bf16_engine::serves_rows(t)});
   });
 }
 
@@ -74,7 +83,8 @@ void swiglu_grad(Space& space, SwigluShape shape, DType t, const void* gate, con
     using T = decltype(type);
     for_each_row(space, "weft::swiglu::backward", shape.rows,
                  Backward<T>{shape, static_cast<const T*>(gate), static_cast<const T*>(up),
-                             static_cast<const T*>(dout), static_cast<T*>(dgate), static_cast<T*>(dup)});
+                             static_cast<const T*>(dout), static_cast<T*>(dgate), static_cast<T*>(dup),
+                             bf16_engine::serves_rows(t)});
   });
 }
 

@@ -20,6 +20,7 @@
 #include "base/clock.hpp"
 #include "base/step_block.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/linear_cross_entropy.hpp"
@@ -336,6 +337,34 @@ class Bench {
     });
   }
 
+  /// Of a chunk of the head's rows.
+  void add_loss(const Model& m, DType t) {
+    const kernels::LossShape s{std::min<std::int64_t>(m.rows(), 512), m.vocab};
+    const auto make = [=](Space& space, bool gradient) {
+      Load load;
+      load.buffers.push_back(filled(space, s.rows * s.vocab, t));
+      load.buffers.push_back(integers(space, s.rows, s.vocab));
+      load.buffers.push_back(filled(space, s.rows, DType::f32));
+      load.buffers.emplace_back(2 * sizeof(double), "bench");
+      load.buffers.emplace_back(cross_entropy_scratch_bytes(s), "bench");
+      load.buffers.push_back(filled(space, s.rows * s.vocab, t));
+      const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
+      load.run = [&space, s, t, gradient, z = p(0), targets = reinterpret_cast<const std::int32_t*>(p(1)),
+                  lse = reinterpret_cast<float*>(p(2)), totals = reinterpret_cast<double*>(p(3)),
+                  scratch = p(4), dz = p(5)] {
+        if (gradient)
+          kernels::cross_entropy_grad(space, s, t, z, targets, lse, dz);
+        else
+          kernels::cross_entropy(space, s, t, z, targets, lse, totals, scratch);
+      };
+      load.bytes =
+          (gradient ? 2.0 : 1.0) * static_cast<double>(size_of(t)) * static_cast<double>(s.rows * s.vocab);
+      return load;
+    };
+    add("cross_entropy", m, t, [make](Space& space) { return make(space, false); });
+    add("cross_entropy_grad", m, t, [make](Space& space) { return make(space, true); });
+  }
+
   void add_head(const Model& m, DType t) {
     add("linear_cross_entropy_grad", m, t, [=](Space& space) {
       Load load;
@@ -366,6 +395,7 @@ class Bench {
     add_matmul("down", m, t, m.rows(), m.ffn, m.dim);
     add_attention(m, t);
     add_head(m, t);
+    add_loss(m, t);
     add_norms(m, t);
     add_rope(m, t);
     add_elementwise("swiglu", m, t, m.rows() * m.ffn, 3,

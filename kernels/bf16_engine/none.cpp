@@ -1,6 +1,7 @@
 // Of processors without an engine: nobody asks for its parts.
 #include <stdexcept>
 
+#include "kernels/bf16_engine/rows.hpp"
 #include "kernels/bf16_engine/softmax.hpp"
 #include "kernels/bf16_engine/tiles.hpp"
 
@@ -50,6 +51,22 @@ void scale_rows(float* /*sums*/, std::int64_t /*blocks*/, const float* /*factor*
 void score_gradients(const float* /*scores*/, const float* /*dp*/, std::int64_t /*blocks*/, bool /*diagonal*/,
                      float /*scale*/, const float* /*lse*/, const float* /*delta*/, Chunk& /*p*/,
                      Chunk& /*ds*/) {
+  fail();
+}
+void swiglu_row(std::int64_t /*n*/, const bf16* /*gate*/, const bf16* /*up*/, bf16* /*out*/) {
+  fail();
+}
+void swiglu_grad_row(std::int64_t /*n*/, const bf16* /*gate*/, const bf16* /*up*/, const bf16* /*dout*/,
+                     bf16* /*dgate*/, bf16* /*dup*/) {
+  fail();
+}
+float largest_of_row(std::int64_t /*n*/, const bf16* /*z*/) {
+  fail();
+}
+float powers_of_row(std::int64_t /*n*/, const bf16* /*z*/, float /*shift*/) {
+  fail();
+}
+void softmax_row(std::int64_t /*n*/, const bf16* /*z*/, float /*shift*/, bf16* /*to*/) {
   fail();
 }
 float dot(const Bits* /*a*/, const Bits* /*b*/, std::int64_t /*n*/) {

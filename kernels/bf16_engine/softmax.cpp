@@ -9,19 +9,6 @@
 namespace weft::kernels::bf16_engine {
 namespace {
 
-/// 2^x to 4e-7.
-WEFT_AVX512 inline __m512 exp2_of(__m512 x) {
-  const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 r = _mm512_sub_ps(x, n);  // -1/2 to 1/2: the least largest error of degree five
-  __m512 p = _mm512_set1_ps(1.327647013e-3f);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(9.675540961e-3f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.550713465e-2f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.402212024e-1f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.931469440e-1f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
-  return _mm512_scalef_ps(p, n);
-}
-
 WEFT_AVX512 inline void store_bits(Bits* to, __m512 low, __m512 high) {
   _mm512_store_si512(to, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
 }

@@ -1,0 +1,33 @@
+// Internal, host only: rows of bf16 by AVX-512, with one rounding by its own instruction and powers by its
+// own scaling: the portable loops need three times the instructions and would wait for these, not for memory.
+// Sums and powers are fp32.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.hpp"
+#include "kernels/bf16_engine/tiles.hpp"
+
+namespace weft::kernels::bf16_engine {
+
+/// Whether rows of this type are computed here; never on a device.
+inline bool serves_rows(DType t) {
+#ifdef WEFT_CUDA
+  static_cast<void>(t);
+  return false;
+#else
+  return serves(t);
+#endif
+}
+
+void swiglu_row(std::int64_t n, const bf16* gate, const bf16* up, bf16* out);
+void swiglu_grad_row(std::int64_t n, const bf16* gate, const bf16* up, const bf16* dout, bf16* dgate,
+                     bf16* dup);
+
+float largest_of_row(std::int64_t n, const bf16* z);
+/// The sum of e^(z - shift).
+float powers_of_row(std::int64_t n, const bf16* z, float shift);
+/// to = e^(z - shift); to may be z.
+void softmax_row(std::int64_t n, const bf16* z, float shift, bf16* to);
+
+}  // namespace weft::kernels::bf16_engine
