@@ -30,9 +30,9 @@ void check(const AttentionShape& s) {
 }  // namespace
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse, void* scratch) {
+               void* o, float* lse, void* scratch, const std::int32_t* positions) {
   check(shape);
-  backend::attention(space, shape, t, q, k, v, o, lse, scratch);
+  backend::attention(space, shape, t, q, k, v, o, lse, scratch, positions);
 }
 
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t) {

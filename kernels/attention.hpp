@@ -21,8 +21,10 @@ struct AttentionShape {
 /// bf16; std::logic_error otherwise, and for a head_dim or a head count out of range); head h reads kv head h
 /// / (H / Hkv). lse [B, H, T]: the fp32 log-sum-exp of the scaled scores. Arithmetic is fp32. o must not
 /// overlap the inputs. Bits do not depend on the number of threads.
+/// With `positions` [B, T], those of tokens in their documents, a query sees only its own document: the keys
+/// from query - positions[query] on. Positions begin with 0, and rise by one or begin again with 0.
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse, void* scratch);
+               void* o, float* lse, void* scratch, const std::int32_t* positions = nullptr);
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
 
 /// Operands of attention_grad: the forward's, do_ like o, and the gradients, which are written and overlap
@@ -37,7 +39,8 @@ struct AttentionGrad {
   void* dq;
   void* dk;
   void* dv;
-  void* scratch;  ///< attention_grad_scratch_bytes(shape, t)
+  void* scratch;                            ///< attention_grad_scratch_bytes(shape, t)
+  const std::int32_t* positions = nullptr;  ///< as in the forward
 };
 
 /// Gradients of attention(); probabilities are computed again from lse. dk and dv are summed in fp32, in the

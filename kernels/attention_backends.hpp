@@ -8,7 +8,7 @@ namespace weft::kernels {
 
 namespace host {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse, void* scratch);
+               void* o, float* lse, void* scratch, const std::int32_t* positions);
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
@@ -17,7 +17,7 @@ std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
 /// All operands are bf16; scratch is 64-byte aligned.
 namespace bf16_engine {
 void attention(Space& space, AttentionShape shape, const void* q, const void* k, const void* v, void* o,
-               float* lse, void* scratch);
+               float* lse, void* scratch, const std::int32_t* positions);
 std::size_t attention_scratch_bytes(AttentionShape shape);
 void attention_grad(Space& space, AttentionShape shape, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape);
@@ -25,14 +25,14 @@ std::size_t attention_grad_scratch_bytes(AttentionShape shape);
 
 namespace tiled {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse);
+               void* o, float* lse, const std::int32_t* positions);
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape);
 }  // namespace tiled
 
 namespace team {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse, void* scratch);
+               void* o, float* lse, void* scratch, const std::int32_t* positions);
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);

@@ -4,9 +4,10 @@
 namespace weft::kernels::host {
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse, void* scratch) {
-  if (bf16_engine::serves(t)) return bf16_engine::attention(space, shape, q, k, v, o, lse, scratch);
-  tiled::attention(space, shape, t, q, k, v, o, lse);
+               void* o, float* lse, void* scratch, const std::int32_t* positions) {
+  if (bf16_engine::serves(t))
+    return bf16_engine::attention(space, shape, q, k, v, o, lse, scratch, positions);
+  tiled::attention(space, shape, t, q, k, v, o, lse, positions);
 }
 
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t) {

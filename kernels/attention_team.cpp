@@ -11,9 +11,9 @@ namespace weft::kernels::team {
 
 namespace {
 
-constexpr int rows = 16;     ///< queries or keys that a team owns
-constexpr int columns = 32;  ///< keys or queries that pass by at a time
-constexpr float minus_infinity = -Kokkos::Experimental::infinity_v<float>;
+constexpr int rows = 16;         ///< queries or keys that a team owns
+constexpr int columns = 32;      ///< keys or queries that pass by at a time
+constexpr float never = -1e30f;  ///< a score whose power is zero; finite, as rows may begin with nothing else
 
 KOKKOS_INLINE_FUNCTION std::int64_t least(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
@@ -22,6 +22,7 @@ KOKKOS_INLINE_FUNCTION std::int64_t least(std::int64_t a, std::int64_t b) {
 /// Indices of [B, T, H, D], [B, T, Hkv, D] and [B, H, T].
 struct Index {
   AttentionShape s;
+  const std::int32_t* positions;  ///< or null
   KOKKOS_FUNCTION std::int64_t query(std::int64_t b, std::int64_t t, std::int64_t h) const {
     return ((b * s.seq + t) * s.heads + h) * s.head_dim;
   }
@@ -30,6 +31,10 @@ struct Index {
   }
   KOKKOS_FUNCTION std::int64_t row(std::int64_t b, std::int64_t h, std::int64_t t) const {
     return (b * s.heads + h) * s.seq + t;
+  }
+  /// The first key that a query sees.
+  KOKKOS_FUNCTION std::int64_t first_key(std::int64_t b, std::int64_t query) const {
+    return positions == nullptr ? 0 : query - positions[b * s.seq + query];
   }
   KOKKOS_FUNCTION std::int64_t group() const { return s.heads / s.kv_heads; }
   KOKKOS_FUNCTION std::int64_t blocks() const { return (s.seq + rows - 1) / rows; }
@@ -85,16 +90,16 @@ struct Forward {
 
     each(member, rows * dim, [&](std::int64_t i) { sum[i] = 0; });
     each(member, rows, [&](std::int64_t i) {
-      largest[i] = minus_infinity;
+      largest[i] = never;
       total[i] = 0;
     });
-    for (std::int64_t begin = 0; begin < first + own; begin += columns) {
+    for (std::int64_t begin = index.first_key(b, first); begin < first + own; begin += columns) {
       each(member, rows * columns, [&](std::int64_t i) {
         const std::int64_t query = first + i / columns;
         const std::int64_t key = begin + i % columns;
-        const bool seen = query < s.seq && key <= query;
-        p[i] = seen ? index.scale() * dot(q + index.query(b, query, h), k + index.key(b, key, kv), dim)
-                    : minus_infinity;
+        const bool seen = query < s.seq && key <= query && key >= index.first_key(b, query);
+        p[i] =
+            seen ? index.scale() * dot(q + index.query(b, query, h), k + index.key(b, key, kv), dim) : never;
       });
       each(member, own,
            [&](std::int64_t i) { online_softmax(p + i * columns, largest[i], total[i], rescale[i]); });
@@ -156,7 +161,7 @@ struct BackwardInputs {
   KOKKOS_FUNCTION void scores(std::int64_t b, std::int64_t h, std::int64_t query, std::int64_t key, float& p,
                               float& ds) const {
     p = ds = 0;
-    if (query >= index.s.seq || key > query) return;
+    if (query >= index.s.seq || key > query || key < index.first_key(b, query)) return;
     const std::int64_t at_query = index.query(b, query, h);
     const std::int64_t at_key = index.key(b, key, h / index.group());
     const std::int64_t at_row = index.row(b, h, query);
@@ -188,7 +193,7 @@ struct QueryGrad {
     float* ds = scratch(member, rows * columns);
 
     each(member, rows * dim, [&](std::int64_t i) { sum[i] = 0; });
-    for (std::int64_t begin = 0; begin < first + own; begin += columns) {
+    for (std::int64_t begin = index.first_key(b, first); begin < first + own; begin += columns) {
       each(member, rows * columns, [&](std::int64_t i) {
         float p;
         in.scores(b, h, first + i / columns, begin + i % columns, p, ds[i]);
@@ -270,8 +275,8 @@ void launch(Space& space, const char* name, const AttentionShape& shape, std::in
 }  // namespace
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse, void* /*scratch*/) {
-  const Index index{shape};
+               void* o, float* lse, void* /*scratch*/, const std::int32_t* positions) {
+  const Index index{shape, positions};
   with_float_type("attention", t, [&](auto type) {
     using T = decltype(type);
     launch(space, "weft::attention::forward", shape, shape.batch * shape.heads * index.blocks(),
@@ -281,7 +286,7 @@ void attention(Space& space, AttentionShape shape, DType t, const void* q, const
 }
 
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& g) {
-  const Index index{shape};
+  const Index index{shape, g.positions};
   auto* delta = static_cast<float*>(g.scratch);
   with_float_type("attention_grad", t, [&](auto type) {
     using T = decltype(type);

@@ -22,6 +22,8 @@ using tile::Result;
 constexpr std::int64_t side = 64;       ///< queries and keys of a tile
 constexpr std::int64_t most_dim = 256;  ///< attention.hpp
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+constexpr float never =
+    -1e30f;  ///< of a score that may be a row's first: its power is wiped out by the next one's
 
 using Square = float[side * side];
 using Rows = float[side * most_dim];
@@ -75,6 +77,23 @@ void mask_diagonal(float* scores, std::int64_t keys, float value) {
     for (std::int64_t q = 0; q < k; ++q) scores[k * side + q] = value;
 }
 
+/// Where the documents of a tile's queries begin.
+struct Starts {
+  const std::int32_t* positions;  ///< of the sequence, or null: there is one document
+  std::int64_t first, queries;    ///< of the tile
+
+  std::int64_t of(std::int64_t query) const {
+    return positions == nullptr ? 0 : first + query - positions[first + query];
+  }
+  std::int64_t first_tile() const { return of(0) / side * side; }
+  /// Keys of other documents: scores [key][query] of a tile of keys from `begin` on.
+  void mask(float* scores, std::int64_t begin, std::int64_t keys, float value) const {
+    if (positions == nullptr) return;
+    for (std::int64_t q = 0; q < queries; ++q)
+      for (std::int64_t k = 0; k < keys && begin + k < of(q); ++k) scores[k * side + q] = value;
+  }
+};
+
 /// Tiles for one item of the forward pass.
 struct ForwardTiles {
   alignas(64) Rows q, q_transposed, k, v, o;
@@ -117,7 +136,8 @@ struct Forward {
   const T* v;
   T* o;
   float* lse;
-  std::int64_t blocks;  ///< of queries
+  const std::int32_t* positions;  ///< or null
+  std::int64_t blocks;            ///< of queries
 
   /// Items are ordered longest first: the last block of queries of every head, then the one before it.
   void operator()(std::int64_t item) const {
@@ -142,14 +162,15 @@ struct Forward {
       t.largest[i] = minus_infinity;
       t.sum[i] = 0;
     }
-    for (std::int64_t key_block = 0; key_block <= block; ++key_block) {
-      const std::int64_t begin = key_block * side;
+    const Starts starts{positions == nullptr ? nullptr : positions + batch * shape.seq, first, queries};
+    for (std::int64_t begin = starts.first_tile(); begin <= first; begin += side) {
       const std::int64_t keys = shape.seq - begin < side ? shape.seq - begin : side;
       load(k, theirs, begin, keys, shape.head_dim, 1.0f, t.k, ld, keys);
       load(v, theirs, begin, keys, shape.head_dim, 1.0f, t.v, ld, keys);
       multiply(keys, side, shape.head_dim, Left{t.k, ld, 1}, t.q_transposed, side, t.scores, side,
                Result::replace);
-      if (key_block == block) mask_diagonal(t.scores, keys, minus_infinity);
+      if (begin == first) mask_diagonal(t.scores, keys, minus_infinity);
+      starts.mask(t.scores, begin, keys, never);
       online_softmax(t, keys);
       for (std::int64_t i = 0; i < queries; ++i)
 #pragma omp simd
@@ -188,7 +209,8 @@ struct Backward {
   T* dq;
   T* dk;
   T* dv;
-  float* sums;  ///< [items][2][T][padded D]: dk, dv
+  const std::int32_t* positions;  ///< or null
+  float* sums;                    ///< [items][2][T][padded D]: dk, dv
 
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(shape.head_dim)); }
 
@@ -216,11 +238,12 @@ struct Backward {
     const HeadView mine = head_view(shape, batch, head, shape.heads);
     const HeadView theirs = head_view(shape, batch, head / (shape.heads / shape.kv_heads), shape.kv_heads);
     load_queries(t, ld, mine, first, queries, (batch * shape.heads + head) * shape.seq + first);
-    for (std::int64_t begin = 0; begin <= first; begin += side) {
+    const Starts starts{positions == nullptr ? nullptr : positions + batch * shape.seq, first, queries};
+    for (std::int64_t begin = starts.first_tile(); begin <= first; begin += side) {
       const std::int64_t keys = shape.seq - begin < side ? shape.seq - begin : side;
       load(k, theirs, begin, keys, shape.head_dim, 1.0f, t.k, ld, keys);
       load(v, theirs, begin, keys, shape.head_dim, 1.0f, t.v, ld, keys);
-      score_gradients(t, ld, keys, begin == first);
+      score_gradients(t, ld, keys, begin, starts);
       multiply(keys, ld, queries, Left{t.p, side, 1}, t.dout, ld, sum_v + begin * ld, ld, Result::add);
       multiply(keys, ld, queries, Left{t.ds, side, 1}, t.q, ld, sum_k + begin * ld, ld, Result::add);
       multiply(queries, ld, keys, Left{t.ds, 1, side}, t.k, ld, t.dq, ld, Result::add);
@@ -247,11 +270,13 @@ struct Backward {
   }
 
   /// p = exp(score - lse) and ds = p * (dp - delta), both [key][query].
-  void score_gradients(BackwardTiles& t, std::int64_t ld, std::int64_t keys, bool diagonal) const {
+  void score_gradients(BackwardTiles& t, std::int64_t ld, std::int64_t keys, std::int64_t begin,
+                       const Starts& starts) const {
     multiply(keys, side, shape.head_dim, Left{t.k, ld, 1}, t.q_transposed, side, t.p, side, Result::replace);
     multiply(keys, side, shape.head_dim, Left{t.v, ld, 1}, t.dout_transposed, side, t.ds, side,
              Result::replace);
-    if (diagonal) mask_diagonal(t.p, keys, minus_infinity);
+    if (begin == starts.first) mask_diagonal(t.p, keys, minus_infinity);
+    starts.mask(t.p, begin, keys, minus_infinity);
     for (std::int64_t key = 0; key < keys; ++key)
 #pragma omp simd
       for (std::int64_t i = 0; i < side; ++i) {
@@ -265,24 +290,24 @@ struct Backward {
 }  // namespace
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse) {
+               void* o, float* lse, const std::int32_t* positions) {
   const std::int64_t blocks = (shape.seq + side - 1) / side;
   with_float_type("attention", t, [&](auto type) {
     using T = decltype(type);
     run_items(space, "weft::attention::forward", shape.batch * shape.heads * blocks,
               Forward<T>{shape, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
-                         static_cast<T*>(o), lse, blocks});
+                         static_cast<T*>(o), lse, positions, blocks});
   });
 }
 
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& g) {
   with_float_type("attention_grad", t, [&](auto type) {
     using T = decltype(type);
-    run_items(
-        space, "weft::attention::backward", shape.batch * shape.kv_heads,
-        Backward<T>{shape, static_cast<const T*>(g.q), static_cast<const T*>(g.k), static_cast<const T*>(g.v),
-                    static_cast<const T*>(g.o), g.lse, static_cast<const T*>(g.do_), static_cast<T*>(g.dq),
-                    static_cast<T*>(g.dk), static_cast<T*>(g.dv), static_cast<float*>(g.scratch)});
+    run_items(space, "weft::attention::backward", shape.batch * shape.kv_heads,
+              Backward<T>{shape, static_cast<const T*>(g.q), static_cast<const T*>(g.k),
+                          static_cast<const T*>(g.v), static_cast<const T*>(g.o), g.lse,
+                          static_cast<const T*>(g.do_), static_cast<T*>(g.dq), static_cast<T*>(g.dk),
+                          static_cast<T*>(g.dv), g.positions, static_cast<float*>(g.scratch)});
   });
 }
 

@@ -37,6 +37,7 @@ struct SimdLanes {
   void once(const F& f) const {
     f();
   }
+  void wait() const {}
 };
 
 /// A row's workers on the device: the threads of a team.
@@ -71,6 +72,8 @@ struct TeamLanes {
   KOKKOS_FUNCTION void once(const F& f) const {
     Kokkos::single(Kokkos::PerTeam(member), f);
   }
+  /// Until all have done what stands before: another loop may give an element to another worker.
+  KOKKOS_FUNCTION void wait() const { member.team_barrier(); }
 };
 
 namespace detail {

@@ -39,6 +39,7 @@ struct Forward {
       T* total = sum + row * dim;
       lanes.each(dim,
                  [=](std::int64_t c) { total[c] = from_float<T>(to_float(from[c]) + to_float(other[c])); });
+      lanes.wait();
       from = total;
     }
     T* to = y + row * dim;

@@ -84,7 +84,8 @@ struct Forward {
   const Bits *q, *k, *v;
   Bits* o;
   float* lse;
-  Bits* packed;  ///< [B, Hkv][K, V]
+  Bits* packed;                   ///< [B, Hkv][K, V]
+  const std::int32_t* positions;  ///< or null
 
   Head mine(std::int64_t batch, std::int64_t head) const { return {shape, batch, head, shape.heads}; }
   Head theirs(std::int64_t sequence) const {
@@ -120,17 +121,24 @@ struct Forward {
     Softmax softmax{};
     std::fill(std::begin(softmax.largest), std::end(softmax.largest), never);
     h.pack_left(q, block, query);
+    std::int32_t start[side] = {}, skipped[side];  // of the queries' documents
+    if (positions != nullptr)
+      for (int i = 0; i < rows; ++i)
+        start[i] = static_cast<std::int32_t>(first + i) - positions[batch * shape.seq + first + i];
+    const std::int64_t first_block = start[0] / side;
     const TileScope scope;
-    for (std::int64_t begin = 0; begin <= block; begin += chunk_blocks) {
+    for (std::int64_t begin = first_block; begin <= block; begin += chunk_blocks) {
+      for (int i = 0; i < side; ++i) skipped[i] = start[i] - static_cast<std::int32_t>(begin * side);
+      const bool skips = positions != nullptr && *std::max_element(skipped, skipped + rows) > 0;
       const std::int64_t blocks = std::min(chunk_blocks, block + 1 - begin);
       for (std::int64_t j = 0; j < blocks; ++j)
         multiply(packed_left(query, dims), packed_k(sequence) + (begin + j) * dims * step_size, dims, rows,
                  scores + j * block_size, false);
-      probabilities(scores, blocks, begin + blocks > block, scale, softmax, p);
-      if (begin > 0) scale_rows(sums, dims, softmax.factor);
+      probabilities(scores, blocks, begin + blocks > block, skips ? skipped : nullptr, scale, softmax, p);
+      if (begin > first_block) scale_rows(sums, dims, softmax.factor);
       for (std::int64_t d = 0; d < dims; ++d)
         multiply(left_of(p), packed_v(sequence) + (d * h.row_blocks() + begin) * step_size, blocks, rows,
-                 sums + d * block_size, begin > 0);
+                 sums + d * block_size, begin > first_block);
     }
     for (int i = 0; i < rows; ++i) {
       float sum = 0;
@@ -155,6 +163,7 @@ struct Workspace {
   Bits *q_rows, *q_columns, *do_rows, *do_columns;  ///< right operands
   float *dq, *dk, *dv;                              ///< blocks [rows][dim]
   float *lse, *delta;                               ///< of queries; lse in base 2
+  std::int32_t* first_keys;                         ///< that queries see
 
   Workspace(const AttentionShape& s, std::byte* memory) {
     const auto packed = static_cast<std::size_t>(packed_elements(s));
@@ -170,10 +179,12 @@ struct Workspace {
       *part = reinterpret_cast<float*>(memory);
       memory += static_cast<std::size_t>(blocks_of(s.seq) * side) * sizeof(float);
     }
+    first_keys = reinterpret_cast<std::int32_t*>(memory);
   }
   static std::size_t bytes(const AttentionShape& s) {
     return aligned(static_cast<std::size_t>(packed_elements(s)) * (7 * sizeof(Bits) + 3 * sizeof(float)) +
-                   static_cast<std::size_t>(blocks_of(s.seq) * side) * 2 * sizeof(float));
+                   static_cast<std::size_t>(blocks_of(s.seq) * side) *
+                       (2 * sizeof(float) + sizeof(std::int32_t)));
   }
 };
 
@@ -185,6 +196,7 @@ struct Backward {
   const Bits* dout;
   Bits *dq, *dk, *dv;
   std::byte* scratch;
+  const std::int32_t* positions;  ///< or null
   ThreadSlots slots;
 
   float scale() const { return 1 / std::sqrt(static_cast<float>(shape.head_dim)); }
@@ -200,6 +212,8 @@ struct Backward {
       theirs.pack_left(v, block, w.v_left + block * theirs.dim_blocks() * step_size);
       theirs.pack_right_columns(k, block, w.k_right);
     }
+    for (std::int64_t i = 0; positions != nullptr && i < theirs.row_blocks() * side; ++i)
+      w.first_keys[i] = static_cast<std::int32_t>(i) - (i < shape.seq ? positions[batch * shape.seq + i] : 0);
     clear(w.dk);
     clear(w.dv);
     {
@@ -248,8 +262,13 @@ struct Backward {
   void one_head(std::int64_t batch, std::int64_t head, const Workspace& w) const {
     const Head mine(shape, batch, head, shape.heads);
     prepare(batch, head, mine, w);
+    const auto sees = [&](std::int64_t queries,
+                          std::int64_t keys) {  // or all further ones are of later documents
+      return positions == nullptr || w.first_keys[queries * side] < (keys + 1) * side;
+    };
     for (std::int64_t keys = 0; keys < mine.row_blocks(); ++keys)
-      for (std::int64_t queries = keys; queries < mine.row_blocks(); queries += chunk_blocks)
+      for (std::int64_t queries = keys; queries < mine.row_blocks() && sees(queries, keys);
+           queries += chunk_blocks)
         keys_and_queries(mine, keys, queries, std::min(chunk_blocks, mine.row_blocks() - queries), w);
     store(w.dq, mine, scale(), dq);
   }
@@ -267,8 +286,9 @@ struct Backward {
       multiply(key, w.q_rows + panel, dims, side, scores + j * block_size, false);
       multiply(value, w.do_rows + panel, dims, side, dp + j * block_size, false);
     }
-    score_gradients(scores, dp, blocks, queries == keys, scale() * log2_e, w.lse + queries * side,
-                    w.delta + queries * side, p, ds);
+    score_gradients(scores, dp, blocks, queries == keys,
+                    positions == nullptr ? nullptr : w.first_keys + queries * side, keys * side,
+                    scale() * log2_e, w.lse + queries * side, w.delta + queries * side, p, ds);
     for (std::int64_t d = 0; d < dims; ++d) {
       const std::int64_t panel = (d * whole + queries) * step_size, sums = (keys * dims + d) * block_size;
       multiply(left_of(p), w.do_columns + panel, blocks, side, w.dv + sums, true);
@@ -288,14 +308,15 @@ struct Backward {
 }  // namespace
 
 void attention(Space& space, AttentionShape shape, const void* q, const void* k, const void* v, void* o,
-               float* lse, void* scratch) {
+               float* lse, void* scratch, const std::int32_t* positions) {
   const Forward forward{shape,
                         static_cast<const Bits*>(q),
                         static_cast<const Bits*>(k),
                         static_cast<const Bits*>(v),
                         static_cast<Bits*>(o),
                         lse,
-                        static_cast<Bits*>(scratch)};
+                        static_cast<Bits*>(scratch),
+                        positions};
   const std::int64_t blocks = blocks_of(shape.seq);
   run_items(space, "weft::attention::pack", shape.batch * shape.kv_heads * blocks,
             [forward](std::int64_t item) { forward.pack(item); });
@@ -320,6 +341,7 @@ void attention_grad(Space& space, AttentionShape shape, const AttentionGrad& g) 
                      static_cast<Bits*>(g.dk),
                      static_cast<Bits*>(g.dv),
                      static_cast<std::byte*>(g.scratch),
+                     g.positions,
                      {}});
 }
 

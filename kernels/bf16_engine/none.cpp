@@ -41,16 +41,16 @@ void write_block(const float* /*sums*/, int /*rows*/, int /*columns*/, const Tar
 void transpose_block(const float* /*from*/, float* /*to*/) {
   fail();
 }
-void probabilities(const float* /*scores*/, std::int64_t /*blocks*/, bool /*diagonal*/, float /*scale*/,
-                   Softmax& /*softmax*/, Chunk& /*p*/) {
+void probabilities(const float* /*scores*/, std::int64_t /*blocks*/, bool /*diagonal*/,
+                   const std::int32_t* /*skipped*/, float /*scale*/, Softmax& /*softmax*/, Chunk& /*p*/) {
   fail();
 }
 void scale_rows(float* /*sums*/, std::int64_t /*blocks*/, const float* /*factor*/) {
   fail();
 }
 void score_gradients(const float* /*scores*/, const float* /*dp*/, std::int64_t /*blocks*/, bool /*diagonal*/,
-                     float /*scale*/, const float* /*lse*/, const float* /*delta*/, Chunk& /*p*/,
-                     Chunk& /*ds*/) {
+                     const std::int32_t* /*first_keys*/, std::int64_t /*key*/, float /*scale*/,
+                     const float* /*lse*/, const float* /*delta*/, Chunk& /*p*/, Chunk& /*ds*/) {
   fail();
 }
 void swiglu_row(std::int64_t /*n*/, const bf16* /*gate*/, const bf16* /*up*/, bf16* /*out*/) {

@@ -1,6 +1,6 @@
-// Internal, host only: rows of bf16 by AVX-512, with one rounding by its own instruction and powers by its
-// own scaling: the portable loops need three times the instructions and would wait for these, not for memory.
-// Sums and powers are fp32.
+// Internal, for the host (device sources see declarations): rows of bf16 by AVX-512, with one rounding by its
+// own instruction and powers by its own scaling: the portable loops need three times the instructions and
+// would wait for these, not for memory. Sums and powers are fp32.
 #pragma once
 
 #include <cstdint>

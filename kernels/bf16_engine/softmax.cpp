@@ -14,10 +14,18 @@ WEFT_AVX512 inline void store_bits(Bits* to, __m512 low, __m512 high) {
 }
 
 template <int blocks>
-WEFT_AVX512 void probabilities_of(const float* scores, bool diagonal, float scale, Softmax& m, Chunk& p) {
+WEFT_AVX512 void probabilities_of(const float* scores, bool diagonal, const std::int32_t* skipped,
+                                  float scale, Softmax& m, Chunk& p) {
   constexpr int parts = 2 * blocks;
   const __m512 factor = _mm512_set1_ps(scale);
   for (int i = 0; i < side; ++i) {
+    if (skipped != nullptr && skipped[i] >= blocks * side) {
+      m.factor[i] = 1;
+#pragma GCC unroll 4
+      for (int j = 0; j < blocks; ++j)
+        store_bits(p + i * chunk + j * side, _mm512_setzero_ps(), _mm512_setzero_ps());
+      continue;
+    }
     __m512 t[parts];
 #pragma GCC unroll 8
     for (int j = 0; j < parts; ++j)
@@ -28,6 +36,11 @@ WEFT_AVX512 void probabilities_of(const float* scores, bool diagonal, float scal
       t[parts - 2] = _mm512_mask_mov_ps(masked, static_cast<__mmask16>(past), t[parts - 2]);
       t[parts - 1] = _mm512_mask_mov_ps(masked, static_cast<__mmask16>(past >> half), t[parts - 1]);
     }
+    if (skipped != nullptr && skipped[i] > 0)
+      for (int j = 0; j < parts; ++j) {
+        const auto seen = static_cast<__mmask16>(~first_bits(skipped[i] - j * half));
+        t[j] = _mm512_mask_mov_ps(_mm512_set1_ps(never), seen, t[j]);
+      }
     __m512 most = t[0];
 #pragma GCC unroll 8
     for (int j = 1; j < parts; ++j) most = _mm512_max_ps(most, t[j]);
@@ -54,13 +67,13 @@ WEFT_AVX512 void probabilities_of(const float* scores, bool diagonal, float scal
 
 }  // namespace
 
-void probabilities(const float* scores, std::int64_t blocks, bool diagonal, float scale, Softmax& m,
-                   Chunk& p) {
+void probabilities(const float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* skipped,
+                   float scale, Softmax& m, Chunk& p) {
   switch (blocks) {
-    case 1: return probabilities_of<1>(scores, diagonal, scale, m, p);
-    case 2: return probabilities_of<2>(scores, diagonal, scale, m, p);
-    case 3: return probabilities_of<3>(scores, diagonal, scale, m, p);
-    default: return probabilities_of<4>(scores, diagonal, scale, m, p);
+    case 1: return probabilities_of<1>(scores, diagonal, skipped, scale, m, p);
+    case 2: return probabilities_of<2>(scores, diagonal, skipped, scale, m, p);
+    case 3: return probabilities_of<3>(scores, diagonal, skipped, scale, m, p);
+    default: return probabilities_of<4>(scores, diagonal, skipped, scale, m, p);
   }
 }
 
@@ -75,13 +88,21 @@ WEFT_AVX512 void scale_rows(float* sums, std::int64_t blocks, const float* facto
 }
 
 WEFT_AVX512 void score_gradients(const float* scores, const float* dp, std::int64_t blocks, bool diagonal,
-                                 float scale, const float* lse, const float* delta, Chunk& p, Chunk& ds) {
+                                 const std::int32_t* first_keys, std::int64_t key, float scale,
+                                 const float* lse, const float* delta, Chunk& p, Chunk& ds) {
   const __m512 factor = _mm512_set1_ps(scale);
   for (std::int64_t j = 0; j < blocks; ++j) {
     const __m512 lse_of[2] = {_mm512_load_ps(lse + j * side), _mm512_load_ps(lse + j * side + half)};
     const __m512 delta_of[2] = {_mm512_load_ps(delta + j * side), _mm512_load_ps(delta + j * side + half)};
     for (int i = 0; i < side; ++i) {
-      const std::uint32_t seen = j == 0 && diagonal ? ~0u << i : ~0u;  // by queries not before the key
+      std::uint32_t seen = j == 0 && diagonal ? ~0u << i : ~0u;  // by queries not before the key
+      if (first_keys != nullptr) {
+        const __m512i mine = _mm512_set1_epi32(static_cast<int>(key) + i);
+        for (int h = 0; h < 2; ++h) {
+          const __m512i theirs = _mm512_load_si512(first_keys + j * side + h * half);
+          seen &= ~(static_cast<std::uint32_t>(_mm512_cmpgt_epi32_mask(theirs, mine)) << (h * half));
+        }
+      }
       __m512 power[2], gradient[2];
       for (int h = 0; h < 2; ++h) {
         const std::int64_t at = j * block_size + i * side + h * half;

@@ -23,17 +23,19 @@ struct Softmax {
 };
 
 /// The scores [query, key] of up to four blocks become p = 2^(scale score - largest). `diagonal`: the last
-/// block's keys are the queries.
-void probabilities(const float* scores, std::int64_t blocks, bool diagonal, float scale, Softmax& softmax,
-                   Chunk& p);
+/// block's keys are the queries. `skipped`: by query, so many of the first keys are not seen; or null.
+void probabilities(const float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* skipped,
+                   float scale, Softmax& softmax, Chunk& p);
 
 /// Row i of each block times factor[i].
 void scale_rows(float* sums, std::int64_t blocks, const float* factor);
 
 /// Of 32 keys (rows) and the queries of up to four blocks: p = 2^(scale score - lse) and ds = p (dp - delta).
-/// `diagonal`: the first block's queries are the keys.
-void score_gradients(const float* scores, const float* dp, std::int64_t blocks, bool diagonal, float scale,
-                     const float* lse, const float* delta, Chunk& p, Chunk& ds);
+/// `diagonal`: the first block's queries are the keys. `first_keys`: by query, the first key that it sees,
+/// 64-byte aligned, or null; `key` is the first of the 32.
+void score_gradients(const float* scores, const float* dp, std::int64_t blocks, bool diagonal,
+                     const std::int32_t* first_keys, std::int64_t key, float scale, const float* lse,
+                     const float* delta, Chunk& p, Chunk& ds);
 
 /// The sum of a[i] b[i].
 float dot(const Bits* a, const Bits* b, std::int64_t n);

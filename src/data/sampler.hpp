@@ -18,7 +18,7 @@ class Sampler {
   std::int64_t samples_per_epoch() const { return windows_.count(); }
   std::int64_t seq() const { return windows_.seq(); }
   std::int64_t window(std::int64_t sample) const;
-  /// Writes seq tokens, their targets and positions 0..seq-1.
+  /// Writes seq tokens, their targets and positions.
   void fill(std::int64_t sample, std::int32_t* tokens, std::int32_t* targets, std::int32_t* positions) const;
 
  private:

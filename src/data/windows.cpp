@@ -8,7 +8,8 @@
 
 namespace weft::data {
 
-Windows::Windows(std::vector<TokenFile> files, std::int64_t seq) : files_(std::move(files)), seq_(seq) {
+Windows::Windows(std::vector<TokenFile> files, std::int64_t seq, Positions positions)
+    : files_(std::move(files)), seq_(seq), positions_(positions) {
   WEFT_EXPECT(seq > 0 && !files_.empty());
   std::int64_t end = 0;
   for (const TokenFile& file : files_) {
@@ -18,6 +19,9 @@ Windows::Windows(std::vector<TokenFile> files, std::int64_t seq) : files_(std::m
                   "give more text",
                   file.path(), file.tokens(), seq);
     check_same_tokenizer(file, files_[0]);
+    WEFT_VALIDATE(positions == Positions::of_window || file.end_of_document() >= 0,
+                  "{} has no end-of-document token, by which data.document_mask tells documents apart",
+                  file.path());
     ends_.push_back(end += windows);
   }
 }
@@ -32,7 +36,13 @@ void Windows::copy(std::int64_t w, std::int32_t* tokens, std::int32_t* targets,
   const std::int64_t first = (w - begin_of(file)) * seq_;
   files_[file].read(first, seq_, tokens);
   files_[file].read(first + 1, seq_, targets);
-  std::iota(positions, positions + seq_, 0);
+  if (positions_ == Positions::of_window) return std::iota(positions, positions + seq_, 0);
+  const std::int32_t end = files_[file].end_of_document();
+  std::int32_t position = 0;
+  for (std::int64_t i = 0; i < seq_; ++i) {
+    positions[i] = position++;
+    if (tokens[i] == end) position = 0;
+  }
 }
 
 std::int64_t Windows::target_bytes(std::int64_t begin, std::int64_t end) const {

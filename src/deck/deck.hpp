@@ -70,6 +70,7 @@ struct DataDeck {
   std::vector<std::string> valid;
   bool synthetic = false;  ///< uniform random tokens; train and valid are not opened
   std::int64_t seq = 0;
+  bool document_mask = false;        ///< attention and positions stay within a document
   std::int64_t batch = 1;            ///< sequences a microbatch
   std::int64_t global_batch = 0;     ///< sequences a step, over all ranks
   std::int64_t valid_every = 0;      ///< steps; 0: only at the end

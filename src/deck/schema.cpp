@@ -35,7 +35,7 @@ constexpr std::array table_list{
         "another order of the gradients' sum."},
     Table{"precision", "Element types, and the order of sums over ranks. These settings change the losses."},
     Table{"schedule",
-          "What the compiler's passes do. Only `accumulate` = once, and switching `head` "
+          "What the compiler's passes do. Only `accumulate` = once, and switching `fuse` or `head` "
           "off, change the losses, in their last digits."},
     Table{"checkpoint", "When to save, what to keep, where to start from."},
     Table{"log", "What is written while the run goes on."},
@@ -98,6 +98,10 @@ constexpr std::array key_list{
                                          "and `valid` are then not opened."},
     Key{WEFT_KEY(data.seq), .need = Need::required, .range = between(1, most_sequences),
         .doc = "Tokens a sequence (T)."},
+    Key{WEFT_KEY(data.document_mask),
+        .doc =
+            "Several documents in one sequence do not see each other: attention stays within a document, and "
+            "positions begin again with each. Documents end with the tokenizer's end-of-document token."},
     Key{WEFT_KEY(data.batch), .range = between(1, most_sequences),
         .doc = "Sequences a microbatch (B): what one rank computes at once. Memory grows with it."},
     Key{WEFT_KEY(data.global_batch), .need = Need::required, .range = between(1, most_sequences),
@@ -157,7 +161,7 @@ constexpr std::array key_list{
                "budget, what costs the least time until the plan fits the limits (below)."},
     Key{WEFT_KEY(schedule.recompute_ops),
         .doc = "Of selective: operations, modules, or operations in modules, as `swiglu`, `@layers.*.ffn`, "
-               "`matmul@layers.0-15.attn`. Modules go by the beginning of their path; `*` is any component, "
+               "`matmul@layers.0-15.ffn`. Modules go by the beginning of their path; `*` is any component, "
                "`0-15` any of these numbers."},
     Key{WEFT_KEY(schedule.regather), .doc =
                                          "Whether backward gathers parameters again (always, less "
@@ -184,7 +188,8 @@ constexpr std::array key_list{
                "`layers.*`: "
                "each block one, `layers.0-3`: these four blocks one, `layers.*.ffn`: each feed-forward one."},
     Key{WEFT_KEY(schedule.reduce_delay), .range = between(-1, 1024),
-        .doc = "Collectives of its lane that may begin before the memory that one reads is used again; 0: "
+        .doc = "How many collectives later, of its lane, the memory that one reads is used again; 0: at "
+               "once, so that "
                "compute waits for each; -1: as automatic bucketing finds best, otherwise 1."},
     Key{WEFT_KEY(schedule.accumulate),
         .doc =

@@ -48,6 +48,8 @@ class Validator {
           (d.global_batch / d.batch + 1) * d.batch);
     check(d.synthetic || !d.train.empty(), "data.train",
           "missing (no tokens to train on); name a .bin file, or set data.synthetic = true");
+    check(!d.synthetic || !d.document_mask, "data.document_mask",
+          "synthetic tokens are no documents; leave it out, or name token files in data.train");
     for (const auto& path : d.train)
       check(!path.empty(), "data.train", "an empty path (a token file is named by its path)");
     for (const auto& path : d.valid)

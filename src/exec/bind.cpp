@@ -66,9 +66,9 @@ class Binding {
                 positions = in<std::int32_t>(3), table = in<float>(4),
                 dqkv = out(0)] { kernels::rope_join(space, shape, t, dq, dk, dv, positions, table, dqkv); };
       case Op::attention:
-        return
-            [&space, shape = attention_shape(graph_, node_), t, q = in(0), k = in(1), v = in(2), o = out(0),
-             lse = out<float>(1), s] { kernels::attention(space, shape, t, q, k, v, o, lse, s); };
+        return [&space, shape = attention_shape(graph_, node_), t, q = in(0), k = in(1), v = in(2),
+                o = out(0), lse = out<float>(1), positions = positions(3),
+                s] { kernels::attention(space, shape, t, q, k, v, o, lse, s, positions); };
       case Op::attention_grad: return attention_grad(t);
       case Op::swiglu: return swiglu(t);
       case Op::swiglu_grad: return swiglu_grad(t);
@@ -143,6 +143,10 @@ class Binding {
   template <class T = std::byte>
   const T* in(std::size_t i) const {
     return reinterpret_cast<const T*>(locate_(node_.inputs[i]));
+  }
+  /// Of attention within documents.
+  const std::int32_t* positions(std::size_t i) const {
+    return i < node_.inputs.size() ? in<std::int32_t>(i) : nullptr;
   }
   const std::byte* in_or_null(std::size_t i) const { return i < node_.inputs.size() ? in(i) : nullptr; }
   template <class T = std::byte>
@@ -263,8 +267,8 @@ class Binding {
   }
 
   Kernel attention_grad(DType t) const {
-    const kernels::AttentionGrad g{in(0), in(1),  in(2),  in(3),  in<float>(4),
-                                   in(5), out(0), out(1), out(2), scratch_};
+    const kernels::AttentionGrad g{in(0),  in(1),  in(2),  in(3),    in<float>(4), in(5),
+                                   out(0), out(1), out(2), scratch_, positions(6)};
     return [&space = device_.space, shape = attention_shape(graph_, node_), t, g] {
       kernels::attention_grad(space, shape, t, g);
     };

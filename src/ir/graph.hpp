@@ -88,7 +88,8 @@ inline ValueId member_input(const Node& collective, std::size_t member, std::siz
 /// module before.
 inline std::string module_of(const Node& node, const Value& output) {
   if (node.op != Op::add_rms_norm || output.name.starts_with(node.module + ".")) return node.module;
-  return output.name.substr(0, output.name.rfind('.'));
+  const std::string name = output.name.substr(0, output.name.find(".again"));
+  return name.substr(0, name.rfind('.'));
 }
 
 class Graph {

@@ -23,8 +23,8 @@ enum class Op : std::uint8_t {
   matmul,
   rope,
   rope_split,  ///< (qkv, positions, table) -> q, k, v: parts of one matmul's rows, q and k rotated
-  attention,
-  swiglu,  ///< (gate, up) -> y, or (gate and up side by side) -> y
+  attention,   ///< (q, k, v) or (q, k, v, positions) -> o, lse; with positions, within documents
+  swiglu,      ///< (gate, up) -> y, or (gate and up side by side) -> y
   add,
   cross_entropy,
   linear_cross_entropy,  ///< (h, w, targets) -> totals: a matmul and the loss of its result, in chunks of

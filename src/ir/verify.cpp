@@ -68,8 +68,12 @@ class Verifier {
     if (!whole.unit.valid()) return;
     const Unit& unit = graph_.unit(whole.unit);
     std::size_t next = 0;  // of the parameters
+    std::int64_t offset = 0;
     for (const ValueId input : node_->inputs) {
       const Value& part = graph_.value(input);
+      if (next < unit.parameters.size() && unit.parameters[next].offset != offset)
+        fail(fmt::format("'{}' would not stand at its parameter's place", part.name));
+      offset += element_count(part.type.shape);
       next = check_part(part, unit, next);
       if (part.type.dtype != whole.type.dtype)
         fail(fmt::format("'{}' has the wrong element type", part.name));

@@ -94,8 +94,10 @@ class Llama {
     const ValueId q = rope(m, "q_rope", linear(m, "q", h, w[1]));
     const ValueId k = rope(m, "k_rope", linear(m, "k", h, w[2]));
     const ValueId v = linear(m, "v", h, w[3]);
+    std::vector<ValueId> operands{q, k, v};
+    if (spec_.document_mask) operands.push_back(positions_);
     const ValueId o =
-        b_.emit(Op::attention, m, {q, k, v}, {m + ".o", m + ".lse"},
+        b_.emit(Op::attention, m, operands, {m + ".o", m + ".lse"},
                 {{Attr::heads, double(spec_.heads)}, {Attr::kv_heads, double(spec_.kv_heads)}})[0];
     return b_.emit_one(Op::add, m, {x, linear(m, "proj", o, w[4])}, m + ".out");
   }

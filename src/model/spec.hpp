@@ -14,6 +14,7 @@ struct Spec {
   std::int64_t dim = 0, layers = 0, heads = 0, kv_heads = 0, ffn = 0, vocab = 0;
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
+  bool document_mask = false;  ///< attention stays within a document: positions say where one begins
 
   std::int64_t head_dim() const { return dim / heads; }
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }

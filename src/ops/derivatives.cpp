@@ -44,9 +44,7 @@ class Gradients {
                         node_.attributes);
         return {added(0, joined), {}, {}};
       }
-      case Op::attention:
-        return all_added(b_.emit(Op::attention_grad, node_.module, {in[0], in[1], in[2], out[0], out[1], dy_},
-                                 {name(0), name(1), name(2)}, node_.attributes));
+      case Op::attention: return attention();
       case Op::swiglu: return all_added(swiglu());
       case Op::add: return all_added({dy_, dy_});
       case Op::cross_entropy:
@@ -87,6 +85,15 @@ class Gradients {
     const ValueId x = node_.inputs[0], w = node_.inputs[1];
     const ValueId dx = b_.emit_one(Op::matmul_dgrad, node_.module, with_sum({dy_, w}), name(0));
     return all_added({dx, b_.emit_one(Op::matmul_wgrad, node_.module, {dy_, x}, name(1))});
+  }
+  std::vector<ValueId> attention() {
+    const std::vector<ValueId>&in = node_.inputs, &out = node_.outputs;
+    std::vector<ValueId> operands{in[0], in[1], in[2], out[0], out[1], dy_};
+    if (in.size() > 3) operands.push_back(in[3]);
+    std::vector<ValueId> gradients = all_added(
+        b_.emit(Op::attention_grad, node_.module, operands, {name(0), name(1), name(2)}, node_.attributes));
+    gradients.resize(in.size());
+    return gradients;
   }
   std::vector<ValueId> swiglu() {
     std::vector<ValueId> operands = node_.inputs;

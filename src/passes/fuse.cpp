@@ -159,7 +159,7 @@ class FusePass {
       Node split = before_.node(group.gone[0]);
       split.op = Op::rope_split;
       split.inputs[0] = fused;
-      split.outputs = reader.inputs;
+      split.outputs.assign(reader.inputs.begin(), reader.inputs.begin() + 3);
       for (const Attr attr : {Attr::heads, Attr::kv_heads})
         split.attributes.set(attr, reader.attributes.real(attr));
       after_.add_node(std::move(split));

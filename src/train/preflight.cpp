@@ -18,7 +18,8 @@ data::Windows open_windows(const Deck& deck, const std::vector<std::string>& pat
       files.push_back(data::TokenFile::open(path));
       data::check_vocabulary(files.back(), deck.model.vocab);
     }
-    return {std::move(files), deck.data.seq};
+    return {std::move(files), deck.data.seq,
+            deck.data.document_mask ? data::Positions::of_document : data::Positions::of_window};
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("{}: {}", place_of(deck, key), e.what()));
   }

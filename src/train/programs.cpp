@@ -60,6 +60,7 @@ model::Spec spec_of(const Deck& deck) {
   spec.vocab = m.vocab;
   spec.norm_eps = m.norm_eps;
   spec.tie_embeddings = m.tie_embeddings;
+  spec.document_mask = deck.data.document_mask;
   return spec;
 }
 

@@ -61,8 +61,10 @@ TEST(Bits, DoNotDependOnTheSchedule) {
        {Sets{"schedule.prefetch=0"}, Sets{"schedule.prefetch=4", "schedule.reduce_delay=3"},
         Sets{"schedule.prefetch=4", "schedule.prefetch_bytes=64KiB"}, Sets{"schedule.regather=never"},
         Sets{"schedule.disable=[\"order\", \"memory\"]"}, Sets{"schedule.disable=head"},
-        Sets{"schedule.recompute=full"}, Sets{"schedule.recompute=full", "schedule.regather=never"},
-        Sets{"schedule.recompute=selective", "schedule.recompute_ops=[\"rms_norm\", \"matmul@layers.0.*\"]"},
+        Sets{"schedule.disable=residual"}, Sets{"schedule.recompute=full"},
+        Sets{"schedule.recompute=full", "schedule.regather=never"},
+        Sets{"schedule.recompute=selective",
+             "schedule.recompute_ops=[\"rms_norm\", \"matmul@layers.0.*\", \"rope_split\"]"},
         Sets{"schedule.bucketing=manual"},
         Sets{"schedule.bucketing=manual", "schedule.buckets=[\"layers\"]", "schedule.reduce_delay=0"},
         Sets{"schedule.bucketing=manual", "schedule.recompute=full", "schedule.prefetch=2"},
@@ -84,6 +86,14 @@ TEST(Bits, ReducingOnceChangesTheOrderOfTheSumOnly) {
   }
   expect_equal(once, train({"schedule.accumulate=once", "parallel.mode=zero1", "schedule.bucketing=manual"},
                            test::world()));
+}
+
+TEST(Bits, FusingChangesRoundingOnly) {
+  const Curve fused = alone({}), plain = train({"schedule.disable=fuse"}, test::world());
+  ASSERT_EQ(fused.losses.size(), plain.losses.size());
+  for (std::size_t i = 0; i < fused.losses.size(); ++i) EXPECT_NEAR(fused.losses[i], plain.losses[i], 1e-5);
+  expect_equal(
+      plain, train({"schedule.disable=[\"fuse\", \"residual\"]", "schedule.recompute=full"}, test::world()));
 }
 
 /// Bytes that a plan takes on a rank.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <set>
@@ -40,6 +41,23 @@ TokenFile made_up_tokens(const TemporaryDirectory& dir, std::size_t count, const
   for (std::size_t i = 0; i < count; ++i) ids[i] = static_cast<std::int32_t>(random.bits(i) % 257);
   write_byte_tokens(dir / name, ids);
   return TokenFile::open(dir / name);
+}
+
+TEST(Windows, PositionsBeginAgainWithEachDocument) {
+  const TemporaryDirectory dir;
+  const std::int32_t end = 256;
+  write_byte_tokens(dir / "t.bin", {1, 2, end, 3, 4, 5, end, end, 6, 7, 8});
+  const TokenFile file = TokenFile::open(dir / "t.bin");
+  std::array<std::int32_t, 5> tokens{}, targets{}, positions{};
+  const Windows documents({file}, 5, Positions::of_document), plain({file}, 5);
+  documents.copy(0, tokens.data(), targets.data(), positions.data());
+  EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 2, 0, 1}));
+  documents.copy(1, tokens.data(), targets.data(),
+                 positions.data());  // a window begins with 0, whatever was before
+  EXPECT_EQ(tokens, (std::array<std::int32_t, 5>{5, end, end, 6, 7}));
+  EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 0, 0, 1}));
+  plain.copy(1, tokens.data(), targets.data(), positions.data());
+  EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 2, 3, 4}));
 }
 
 TEST(Permutation, IsABijectionInEveryEpoch) {

@@ -72,7 +72,8 @@ const LineMistake structure[] = {
      "heads, "
      "the width of a head, is even.)"},
     {"missing_table", 13, "",
-     "d.toml:14: data.lr: unknown key (keys of [data]: train, valid, synthetic, seq, batch, global_batch, "
+     "d.toml:14: data.lr: unknown key (keys of [data]: train, valid, synthetic, seq, document_mask, batch, "
+     "global_batch, "
      "valid_every, "
      "valid_sequences); did you mean 'optimizer.lr'?"},
     {"key_twice", 7, "ffn = 96\ndim = 65",
@@ -109,6 +110,9 @@ const LineMistake values[] = {
      "d.toml:14: optimizer.lr: the date 1979-05-27 is not a number (above 0)"},
     {"nan", 14, "lr = nan", "d.toml:14: optimizer.lr: nan is not a finite number"},
     {"infinity", 14, "lr = -inf", "d.toml:14: optimizer.lr: -inf is not a finite number"},
+    {"document_mask_of_synthetic", 10, "synthetic = true\ndocument_mask = true",
+     "d.toml:11: data.document_mask: synthetic tokens are no documents; leave it out, or name token files in "
+     "data.train"},
     {"string_for_boolean", 10, "synthetic = \"yes\"",
      "d.toml:10: data.synthetic: the string \"yes\" is not true or false; did you mean true?"},
     {"integer_for_boolean", 10, "synthetic = 0",

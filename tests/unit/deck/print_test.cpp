@@ -70,6 +70,7 @@ Deck draw_deck(Random& random) {
   d.batch = draw(random, 1, 64);
   d.global_batch = d.batch * draw(random, 1, 64);
   if (d.train.empty()) d.synthetic = true;
+  if (d.synthetic) d.document_mask = false;
   if (d.valid.empty() && !d.synthetic) d.valid_every = d.valid_sequences = 0;
   auto& o = deck.optimizer;
   o.min_lr = o.lr / 3;

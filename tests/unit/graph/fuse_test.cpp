@@ -44,11 +44,16 @@ TEST(Fuse, MakesOneMatmulOfThoseThatReadOneOperand) {
 TEST(Fuse, LeavesGradientsOfEveryParameterInTheirPlace) {
   SmallModel m;
   const ir::Graph graph = m.step();
-  for (const ir::Node& node : graph.nodes()) {
-    if (node.op != Op::join || !graph.value(node.outputs[0]).unit.valid()) continue;
-    std::int64_t elements = 0;
-    for (const ir::ValueId part : node.inputs) elements += element_count(graph.value(part).type.shape);
-    EXPECT_EQ(elements, graph.unit(graph.value(node.outputs[0]).unit).elements);
+  const plan::Plan plan = plan::lower(graph, test::test_scratch);
+  const auto offset = [&](const std::string& name) {
+    return plan.locations[plan.graph.find_value(name).index()].offset;
+  };
+  for (const Unit& unit : graph.units()) {
+    if (!unit.path.starts_with("layers.")) continue;
+    const std::string fused = unit.path + (unit.path.ends_with("attn") ? ".wq_wk_wv.grad" : ".w1_w3.grad");
+    EXPECT_EQ(offset(fused) - offset(unit.path + ".grad"), 4 * unit.parameters[1].offset) << fused;
+    const Parameter& last = unit.parameters.back();
+    EXPECT_EQ(offset(last.path + ".grad") - offset(unit.path + ".grad"), 4 * last.offset) << last.path;
   }
   EXPECT_EQ(count(graph, Op::rope_join), m.spec.layers);
   EXPECT_EQ(count(graph, Op::matmul_wgrad), 4 * m.spec.layers);

@@ -1,6 +1,9 @@
 #include "kernels/attention.hpp"
 
+#include <algorithm>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "kernels/attention_backends.hpp"
 #include "rig.hpp"
@@ -71,7 +74,7 @@ void check_default(const AttentionShape& s, DType t) {
 void check_team(const AttentionShape& s, DType t) {
   check(
       s, t, {team::attention_scratch_bytes(s, t), team::attention_grad_scratch_bytes(s, t)},
-      [&](auto... tensors) { team::attention(space(), s, t, tensors...); },
+      [&](auto... tensors) { team::attention(space(), s, t, tensors..., nullptr); },
       [&](const AttentionGrad& grad) { team::attention_grad(space(), s, t, grad); });
 }
 
@@ -98,6 +101,75 @@ TEST(Attention, TeamBackEnd) {
     for (std::int64_t seq : {1, 3, 15, 16, 17, 31, 33, 64, 97}) check_team({2, seq, 4, 2, 8}, t);
     for (std::int64_t head_dim : {1, 17, 128, 256}) check_team({1, 37, 3, 1, head_dim}, t);
   }
+}
+
+/// The rows of tokens [first, end) of a sequence, of `width` numbers each.
+Array rows_of(const Array& x, std::int64_t width, std::int64_t first, std::int64_t end) {
+  return {x.begin() + first * width, x.begin() + end * width};
+}
+
+/// Documents side by side in a sequence, against each of them by itself.
+template <class Forward, class Backward>
+void check_documents(AttentionShape s, DType t, std::int64_t longest, ScratchBytes bytes, Forward forward,
+                     Backward backward) {
+  SCOPED_TRACE(testing::Message() << name_of(t) << " T " << s.seq << " D " << s.head_dim
+                                  << " documents below " << longest);
+  const Tensors x = tensors(s, t);
+  const Tokens lengths = random_tokens(s.batch * s.seq, longest, 9);  // less one
+  Tokens positions;
+  std::vector<std::pair<std::int64_t, std::int64_t>> documents;  // tokens of all sequences
+  for (std::int64_t first = 0; first < s.batch * s.seq;) {
+    const std::int64_t rest = s.seq - first % s.seq;
+    const std::int64_t length = std::min<std::int64_t>(rest, 1 + lengths[static_cast<std::size_t>(first)]);
+    for (std::int64_t i = 0; i < length; ++i) positions.push_back(static_cast<std::int32_t>(i));
+    documents.emplace_back(first, first + length);
+    first += length;
+  }
+  const DeviceTokens begins(positions);
+  const Device q(x.q, t), k(x.k, t), v(x.v, t), dout(x.dout, t);
+  const auto queries = static_cast<std::int64_t>(x.q.size()), keys = static_cast<std::int64_t>(x.k.size());
+  const Device o(queries, t), lse(s.batch * s.heads * s.seq, DType::f32), dq(queries, t), dk(keys, t),
+      dv(keys, t);
+  const Buffer forward_work = scratch(bytes.forward), work = scratch(bytes.backward);
+  forward(q.data(), k.data(), v.data(), o.data(), lse.as<float>(), forward_work.data(), begins.data());
+  backward(AttentionGrad{q.data(), k.data(), v.data(), o.data(), lse.as<float>(), dout.data(), dq.data(),
+                         dk.data(), dv.data(), work.data(), begins.data()});
+
+  const std::int64_t wide = s.heads * s.head_dim, narrow = s.kv_heads * s.head_dim;
+  Array expected_o, expected_dq, expected_dk, expected_dv;
+  const Array made = o.read();
+  for (const auto& [first, end] : documents) {
+    const AttentionShape one{1, end - first, s.heads, s.kv_heads, s.head_dim};
+    const Array q1 = rows_of(x.q, wide, first, end), k1 = rows_of(x.k, narrow, first, end),
+                v1 = rows_of(x.v, narrow, first, end);
+    const Array o1 = reference::attention(one, q1, k1, v1).o;
+    const auto grads = reference::attention_grad(one, q1, k1, v1, rows_of(made, wide, first, end),
+                                                 rows_of(x.dout, wide, first, end));
+    expected_o.insert(expected_o.end(), o1.begin(), o1.end());
+    expected_dq.insert(expected_dq.end(), grads.dq.begin(), grads.dq.end());
+    expected_dk.insert(expected_dk.end(), grads.dk.begin(), grads.dk.end());
+    expected_dv.insert(expected_dv.end(), grads.dv.begin(), grads.dv.end());
+  }
+  expect_close("o", made, expected_o, t);
+  expect_close("dq", dq.read(), expected_dq, t, 1e-5);  // a document of one has zeros
+  expect_close("dk", dk.read(), expected_dk, t, 1e-5);
+  expect_close("dv", dv.read(), expected_dv, t);
+}
+
+TEST(Attention, DocumentsSideBySideAreApart) {
+  for (DType t : float_types)
+    for (std::int64_t longest : {2, 40, 150, 1000})
+      for (const AttentionShape& s : {AttentionShape{2, 333, 4, 2, 16}, AttentionShape{1, 600, 2, 1, 64}}) {
+        check_documents(
+            s, t, longest, {attention_scratch_bytes(s, t), attention_grad_scratch_bytes(s, t)},
+            [&](auto... arguments) { attention(space(), s, t, arguments...); },
+            [&](const AttentionGrad& grad) { attention_grad(space(), s, t, grad); });
+        if (s.seq < 400)
+          check_documents(
+              s, t, longest, {team::attention_scratch_bytes(s, t), team::attention_grad_scratch_bytes(s, t)},
+              [&](auto... arguments) { team::attention(space(), s, t, arguments...); },
+              [&](const AttentionGrad& grad) { team::attention_grad(space(), s, t, grad); });
+      }
 }
 
 TEST(Attention, LargeScoresDoNotOverflow) {

@@ -1,5 +1,8 @@
 #include "kernels/cross_entropy.hpp"
 
+#include <cmath>
+#include <limits>
+
 #include "rig.hpp"
 
 namespace weft::kernels {
@@ -53,6 +56,21 @@ TEST(CrossEntropy, MatchesTheReferenceAndSkipsIgnoredRows) {
     EXPECT_TRUE(
         close(logits.read(), reference::cross_entropy_grad(c.shape, z, targets), tolerance(c.t), floor));
   }
+}
+
+TEST(CrossEntropy, ANaNIsSeenInTheLoss) {
+  for (DType t : float_types)
+    for (std::size_t place : {0, 40, 66}) {
+      const LossShape shape{2, 67};
+      Array z = random(2 * 67, t, 1);
+      z[place] = std::numeric_limits<double>::quiet_NaN();
+      const DeviceTokens targets(Tokens{1, 2});
+      const Device logits(z, t), lse(2, DType::f32), totals(2, DType::f64);
+      cross_entropy(space(), shape, t, logits.data(), targets.data(), lse.as<float>(), totals.as<double>(),
+                    scratch(cross_entropy_scratch_bytes(shape)).data());
+      EXPECT_TRUE(std::isnan(totals.read()[0])) << name_of(t) << " at " << place;
+      EXPECT_FALSE(std::isnan(lse.read()[1]));
+    }
 }
 
 TEST(CrossEntropy, AllRowsIgnored) {

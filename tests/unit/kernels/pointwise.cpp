@@ -85,18 +85,20 @@ TEST(Pointwise, SwigluOfRowsSideBySide) {
 }
 
 TEST(Pointwise, SwigluAtTheEnds) {
-  const Array ends{-3e38, -1000, -90, -86, 90, 1000, 3e38};
-  const Device gate(ends, DType::f32), up(Array(7, 1.0), DType::f32), out(7, DType::f32), dup(7, DType::f32),
-      dgate(7, DType::f32);
-  swiglu(space(), {1, 7, 7}, DType::f32, gate.data(), up.data(), out.data());
-  const Array read = out.read();
-  for (std::size_t i = 1; i < 4; ++i) EXPECT_NEAR(read[i], 0, 1e-33);
-  for (std::size_t i = 4; i < 7; ++i) EXPECT_EQ(read[i], static_cast<double>(static_cast<float>(ends[i])));
-  EXPECT_FALSE(std::isnan(read[0]));
-  swiglu_grad(space(), {1, 7, 7}, DType::f32, gate.data(), up.data(), up.data(), dgate.data(), dup.data());
-  const Array slope = dgate.read();
-  for (std::size_t i = 1; i < 4; ++i) EXPECT_NEAR(slope[i], 0, 1e-33);
-  for (std::size_t i = 4; i < 6; ++i) EXPECT_NEAR(slope[i], 1, 1e-6);
+  const Array ends{-1000, -90, -86, 90, 1000, 3e38, std::numeric_limits<double>::quiet_NaN()};
+  const SwigluShape shape{1, 7, 7};
+  for (DType t : float_types) {
+    SCOPED_TRACE(name_of(t));
+    const Device gate(ends, t), ones(Array(7, 1.0), t), out(7, t), dup(7, t), dgate(7, t);
+    swiglu(space(), shape, t, gate.data(), ones.data(), out.data());
+    swiglu_grad(space(), shape, t, gate.data(), ones.data(), ones.data(), dgate.data(), dup.data());
+    const Array read = out.read(), slope = dgate.read();
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(read[i], 0, 1e-33);
+    for (std::size_t i = 3; i < 6; ++i) EXPECT_EQ(read[i], gate.read()[i]);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(slope[i], 0, 1e-33);
+    for (std::size_t i = 3; i < 5; ++i) EXPECT_NEAR(slope[i], 1, 1e-6);
+    EXPECT_TRUE(std::isnan(read[6]) && std::isnan(slope[6]));
+  }
 }
 
 TEST(Pointwise, AddInPlace) {

@@ -25,14 +25,17 @@ OneRank::OneRank(const Deck& deck, Program program)
   executor_ = session_.bind(std::move(plan));
   state_ = std::make_unique<train::ModelState>(session_, executor_->plan());
   train::upload_rope_table(session_, deck_);
-  for (std::size_t i = 0; i < buffers_.positions.size(); ++i)
-    buffers_.positions[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(deck_.data.seq));
 }
 
-void OneRank::run(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) {
+void OneRank::run(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
+                  std::span<const std::int32_t> positions) {
   WEFT_EXPECT(tokens.size() == buffers_.tokens.size());
   std::copy(tokens.begin(), tokens.end(), buffers_.tokens.begin());
   std::copy(targets.begin(), targets.end(), buffers_.targets.begin());
+  for (std::size_t i = 0; i < buffers_.positions.size(); ++i)
+    buffers_.positions[i] = positions.empty()
+                                ? static_cast<std::int32_t>(i % static_cast<std::size_t>(deck_.data.seq))
+                                : positions[i];
   buffers_.upload(session_, 0);
   const StepBlock block;
   if (session_.memory().has(passes::step_name))

@@ -26,9 +26,10 @@ class OneRank {
   }
   void publish() { state_->publish(); }
 
-  /// Runs the plan, with a learning rate of zero, on tokens [rows, seq] at positions 0 .. seq - 1. Targets
-  /// are not read by a logits plan.
-  void run(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets = {});
+  /// Runs the plan, with a learning rate of zero, on tokens [rows, seq] at `positions`, or 0 .. seq - 1.
+  /// Targets are not read by a logits plan.
+  void run(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets = {},
+           std::span<const std::int32_t> positions = {});
 
   /// [seq, vocab], of a logits plan.
   std::vector<float> logits();
