@@ -13,7 +13,7 @@ namespace weft::passes {
 
 enum class Bits : std::uint8_t {
   exact,    ///< the loss keeps its bits
-  numerics  ///< a deck key that the user chooses; nothing picks it by itself
+  numerics  ///< it changes their last digits: a deck key says so, and no search picks it
 };
 
 struct Pass {

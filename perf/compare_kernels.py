@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""Weft's kernels beside PyTorch's, in turn: milliseconds and ratios.
+
+  perf/compare_kernels.py [--rounds 3] [--threads 1] [--models 33m odd]
+
+Runs build/cpu/perf/bench_kernels and perf/peers/torch_kernels.py alternately; the median of the rounds, and the ratio PyTorch / Weft with
+its spread. Below 1 Weft is slower: such lines are marked. Other work on the machine spoils the result.
+"""
+import argparse, json, os, statistics, subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--rounds", type=int, default=3)
+parser.add_argument("--threads", type=int, default=1)
+parser.add_argument("--models", nargs="+", default=["33m", "odd"], choices=("33m", "8b", "odd"))
+a = parser.parse_args()
+environment = {**os.environ, "OMP_NUM_THREADS": str(a.threads)}
+
+
+def run(*command):
+    return subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, check=True, stdin=subprocess.DEVNULL).stdout
+
+
+def weft():
+    out = run("build/cpu/perf/bench_kernels", f"--benchmark_filter=/({'|'.join(a.models)})/", "--benchmark_format=json")
+    lines = json.loads(out[out.index("{"):])["benchmarks"]
+    return {line["name"].removesuffix("/real_time"): line["real_time"] for line in lines}
+
+
+python = run("perf/peers/setup.sh").strip()
+rounds = [(weft(), json.loads(run(python, "perf/peers/torch_kernels.py", "--threads", str(a.threads), "--models", *a.models).splitlines()[-1]))
+          for _ in range(a.rounds)]
+print(f"{'':42}{'Weft ms':>10}{'PyTorch ms':>12}   PyTorch / Weft")
+for name in rounds[0][1]:
+    ours, theirs = ([r[side][name] for r in rounds] for side in (0, 1))
+    ratios = [t / w for w, t in zip(ours, theirs)]
+    print(f"{name:42}{statistics.median(ours):10.3f}{statistics.median(theirs):12.3f}   {statistics.median(ratios):.2f} ({min(ratios):.2f} to "
+          f"{max(ratios):.2f}){'   slower' if statistics.median(ratios) < 1 else ''}")

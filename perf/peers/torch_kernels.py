@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""PyTorch's kernels at the shapes of perf/bench_kernels: a line of JSON {"name/model/type": milliseconds}.
+
+  torch_kernels.py [--threads 1] [--models 33m 8b odd]
+
+Pointwise operations and losses are compiled by torch.compile, matmuls and attention are the library's; forward and backward are timed
+apart, as bench_kernels times them. The best of some repetitions.
+"""
+import argparse, json, time
+
+import torch
+import torch.nn.functional as F
+
+MODELS = {  # batch, seq, dim, ffn, heads, kv_heads, head_dim, vocab
+    "33m": (4, 512, 512, 1536, 8, 4, 64, 8192),
+    "8b": (1, 2048, 4096, 14336, 32, 8, 128, 128256),
+    "odd": (3, 333, 330, 1001, 6, 3, 55, 4099),
+}
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--threads", type=int, default=1)
+parser.add_argument("--models", nargs="+", default=["33m", "odd"], choices=MODELS)
+a = parser.parse_args()
+torch.set_num_threads(a.threads)
+result = {}
+
+
+def best(run, seconds=1.0):
+    run(), run()
+    times = []
+    end = time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return 1e3 * min(times)
+
+
+def put(name, run):
+    result[f"{name}/{model}/{kind}"] = best(run)
+
+
+def backward(y, inputs):
+    """Of y, with a gradient like y; the graph is kept."""
+    dy = torch.randn_like(y)
+    return lambda: torch.autograd.grad(y, inputs, dy, retain_graph=True)
+
+
+def rms_norm(x, w):
+    return F.rms_norm(x, (x.shape[-1],), w, 1e-5)
+
+
+def add_rms_norm(x, branch, w):
+    total = x + branch
+    return total, rms_norm(total, w)
+
+
+def swiglu(gate, up):
+    return F.silu(gate) * up
+
+
+def loss(z, targets):
+    return F.cross_entropy(z.float(), targets, reduction="sum")
+
+
+for model in a.models:
+    batch, seq, dim, ffn, heads, kv_heads, d, vocab = MODELS[model]
+    rows = batch * seq
+    for kind, t in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+        new = lambda *shape: torch.randn(*shape, dtype=t)
+        leaf = lambda *shape: new(*shape).requires_grad_()
+        for name, k, n in (("qkv", dim, (heads + 2 * kv_heads) * d), ("proj", heads * d, dim), ("gate_up", dim, 2 * ffn), ("down", ffn, dim)):
+            x, w, y = new(rows, k), new(n, k), new(rows, n)
+            put(f"matmul_{name}", lambda: F.linear(x, w))
+            put(f"matmul_{name}_dgrad", lambda: y @ w)
+            put(f"matmul_{name}_wgrad", lambda: y.t() @ x)
+        q, k, v = (leaf(batch, seq, h, d).transpose(1, 2) for h in (heads, kv_heads, kv_heads))
+        sdpa = lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        put("attention", sdpa)
+        put("attention_grad", backward(sdpa(), (q, k, v)))
+        x, w, branch = leaf(rows, dim), leaf(dim), leaf(rows, dim)
+        norm, add_norm, act = torch.compile(rms_norm), torch.compile(add_rms_norm), torch.compile(swiglu)
+        with torch.no_grad():
+            put("rms_norm", lambda: norm(x, w))
+            put("add_rms_norm", lambda: add_norm(x, branch, w))
+        put("rms_norm_grad", backward(norm(x, w), (x, w)))
+        gate, up = leaf(rows, ffn), leaf(rows, ffn)
+        with torch.no_grad():
+            put("swiglu", lambda: act(gate, up))
+        put("swiglu_grad", backward(act(gate, up), (gate, up)))
+        tokens = torch.randint(vocab, (rows,))
+        table = leaf(vocab, dim)
+        with torch.no_grad():
+            put("embedding", lambda: F.embedding(tokens, table))
+        put("embedding_grad", backward(F.embedding(tokens, table), (table,)))
+        z, targets = leaf(min(rows, 512), vocab), torch.randint(vocab, (min(rows, 512),))
+        criterion = torch.compile(loss)
+        with torch.no_grad():
+            put("cross_entropy", lambda: criterion(z, targets))
+        put("cross_entropy_grad", backward(criterion(z, targets), (z,)))
+        if kind == "f32":  # Weft's bf16 parameters have fp32 masters and moments, which PyTorch's have not
+            p = leaf(dim * (2 * heads * d + 2 * kv_heads * d + 3 * ffn))
+            p.grad = torch.randn_like(p)
+            optimizer = torch.optim.AdamW([p], fused=True)
+            put("adamw", optimizer.step)
+print(json.dumps(result))
