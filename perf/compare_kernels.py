@@ -6,7 +6,7 @@
 Runs build/cpu/perf/bench_kernels and perf/peers/torch_kernels.py alternately; the median of the rounds, and the ratio PyTorch / Weft with
 its spread. Below 1 Weft is slower: such lines are marked. Other work on the machine spoils the result.
 """
-import argparse, json, os, statistics, subprocess
+import argparse, json, os, statistics, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -18,7 +18,10 @@ environment = {**os.environ, "OMP_NUM_THREADS": str(a.threads)}
 
 
 def run(*command):
-    return subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, check=True, stdin=subprocess.DEVNULL).stdout
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        sys.exit(f"compare_kernels.py: {' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def weft():
@@ -27,9 +30,16 @@ def weft():
     return {line["name"].removesuffix("/real_time"): line["real_time"] for line in lines}
 
 
+def torch():
+    result = {}
+    for model in a.models:  # a process each: what is compiled for one shape is not tried on another
+        out = run(python, "perf/peers/torch_kernels.py", "--threads", str(a.threads), "--models", model)
+        result |= json.loads(out.splitlines()[-1])
+    return result
+
+
 python = run("perf/peers/setup.sh").strip()
-rounds = [(weft(), json.loads(run(python, "perf/peers/torch_kernels.py", "--threads", str(a.threads), "--models", *a.models).splitlines()[-1]))
-          for _ in range(a.rounds)]
+rounds = [(weft(), torch()) for _ in range(a.rounds)]
 print(f"{'':42}{'Weft ms':>10}{'PyTorch ms':>12}   PyTorch / Weft")
 for name in rounds[0][1]:
     ours, theirs = ([r[side][name] for r in rounds] for side in (0, 1))

@@ -4,9 +4,9 @@
   torch_kernels.py [--threads 1] [--models 33m 8b odd]
 
 Pointwise operations and losses are compiled by torch.compile, matmuls and attention are the library's; forward and backward are timed
-apart, as bench_kernels times them. The best of some repetitions.
+apart, as bench_kernels times them. The median of a second's repetitions.
 """
-import argparse, json, time
+import argparse, json, statistics, time
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ torch.set_num_threads(a.threads)
 result = {}
 
 
-def best(run, seconds=1.0):
+def milliseconds(run, seconds=1.0):
     run(), run()
     times = []
     end = time.perf_counter() + seconds
@@ -32,11 +32,11 @@ def best(run, seconds=1.0):
         begin = time.perf_counter()
         run()
         times.append(time.perf_counter() - begin)
-    return 1e3 * min(times)
+    return 1e3 * statistics.median(times)
 
 
 def put(name, run):
-    result[f"{name}/{model}/{kind}"] = best(run)
+    result[f"{name}/{model}/{kind}"] = milliseconds(run)
 
 
 def backward(y, inputs):
