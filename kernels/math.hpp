@@ -33,8 +33,9 @@ WEFT_FUNCTION float exp_f32(float x) {
   return x < -87.33f ? 0.0f : (x > 88.37f ? infinity : value);
 }
 
-/// 1 / y for 1 <= y <= 2^125, to a unit in the last place: a guess from the bits (off by an eighth at most)
-/// and two steps of third order. A vector's division takes the whole divider for as long as twenty of these.
+/// 1 / y for 1 <= y <= 2^125, to two units in the last place (one where multiply and add fuse): a guess from
+/// the bits (off by an eighth at most) and two steps of third order. A vector's division takes the whole
+/// divider for as long as twenty of these.
 WEFT_FUNCTION float reciprocal_f32(float y) {
   std::uint32_t bits;
   memcpy(&bits, &y, sizeof bits);
