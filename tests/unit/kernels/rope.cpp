@@ -32,7 +32,7 @@ TEST(Rope, Llama31Scaling) {
   // expected frequencies are those of transformers' `_compute_llama3_parameters`, computed in fp64.
   const RopeScaling scaling{true, 8, 1, 4, 8192};
   const Array table = table_of(2, 128, 500000.0f, scaling);
-  const auto frequency = [&](int i) { return std::asin(table[static_cast<std::size_t>(128 + 2 * i + 1)]); };
+  const auto frequency = [&](std::size_t i) { return std::asin(table[128 + 2 * i + 1]); };
   const auto plain = [](int i) { return std::pow(500000.0, -i / 64.0); };
   EXPECT_NEAR(std::asin(std::sin(1.0)), frequency(0), 1e-6);
   EXPECT_NEAR(frequency(10) / plain(10), 1.0, 1e-6);

@@ -39,8 +39,9 @@ TEST_P(Documents, SideBySideAreWhatTheyAreAlone) {
   std::vector<std::int32_t> tokens, targets, positions;
   const RandomStream stream(9, "tokens");
   for (int i = 0; i < seq; ++i) {
-    tokens.push_back(static_cast<std::int32_t>(stream.bits(static_cast<std::uint64_t>(2 * i)) % 300));
-    targets.push_back(static_cast<std::int32_t>(stream.bits(static_cast<std::uint64_t>(2 * i + 1)) % 300));
+    const auto draw = 2 * static_cast<std::uint64_t>(i);
+    tokens.push_back(static_cast<std::int32_t>(stream.bits(draw) % 300));
+    targets.push_back(static_cast<std::int32_t>(stream.bits(draw + 1) % 300));
     positions.push_back(i < first_length ? i : i - first_length);
   }
   std::vector<std::string> packed{"data.batch=1", "data.global_batch=1", "data.document_mask=true"};
