@@ -121,20 +121,19 @@ struct Forward {
     Softmax softmax{};
     std::fill(std::begin(softmax.largest), std::end(softmax.largest), never);
     h.pack_left(q, block, query);
-    std::int32_t start[side] = {}, skipped[side];  // of the queries' documents
+    std::int32_t first_keys[side] = {};  // that the queries see
     if (positions != nullptr)
       for (int i = 0; i < rows; ++i)
-        start[i] = static_cast<std::int32_t>(first + i) - positions[batch * shape.seq + first + i];
-    const std::int64_t first_block = start[0] / side;
+        first_keys[i] = static_cast<std::int32_t>(first + i) - positions[batch * shape.seq + first + i];
+    const std::int64_t first_block = first_keys[0] / side;
     const TileScope scope;
     for (std::int64_t begin = first_block; begin <= block; begin += chunk_blocks) {
-      for (int i = 0; i < side; ++i) skipped[i] = start[i] - static_cast<std::int32_t>(begin * side);
-      const bool skips = positions != nullptr && *std::max_element(skipped, skipped + rows) > 0;
       const std::int64_t blocks = std::min(chunk_blocks, block + 1 - begin);
       for (std::int64_t j = 0; j < blocks; ++j)
         multiply(packed_left(query, dims), packed_k(sequence) + (begin + j) * dims * step_size, dims, rows,
                  scores + j * block_size, false);
-      probabilities(scores, blocks, begin + blocks > block, skips ? skipped : nullptr, scale, softmax, p);
+      probabilities(scores, blocks, begin + blocks > block, positions == nullptr ? nullptr : first_keys,
+                    begin * side, scale, softmax, p);
       if (begin > first_block) scale_rows(sums, dims, softmax.factor);
       for (std::int64_t d = 0; d < dims; ++d)
         multiply(left_of(p), packed_v(sequence) + (d * h.row_blocks() + begin) * step_size, blocks, rows,

@@ -20,6 +20,10 @@ constexpr std::uint32_t first_bits(int n) {
 WEFT_AVX512 inline __m512 from_bits(__m256i bits) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
+/// Thirty-two, rounded to bf16.
+WEFT_AVX512 inline __m512i to_bits(__m512 low, __m512 high) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+}
 
 /// 2^x to 4e-7; 0 below 2^-126, where a vector with one denormal takes as long as ten without.
 WEFT_AVX512 inline __m512 exp2_of(__m512 x) {

@@ -42,7 +42,8 @@ void transpose_block(const float* /*from*/, float* /*to*/) {
   fail();
 }
 void probabilities(const float* /*scores*/, std::int64_t /*blocks*/, bool /*diagonal*/,
-                   const std::int32_t* /*skipped*/, float /*scale*/, Softmax& /*softmax*/, Chunk& /*p*/) {
+                   const std::int32_t* /*first_keys*/, std::int64_t /*key*/, float /*scale*/,
+                   Softmax& /*softmax*/, Chunk& /*p*/) {
   fail();
 }
 void scale_rows(float* /*sums*/, std::int64_t /*blocks*/, const float* /*factor*/) {

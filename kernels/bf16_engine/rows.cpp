@@ -15,7 +15,7 @@ WEFT_AVX512 inline Wide widened(__m512i bits) {
   return {from_bits(_mm512_castsi512_si256(bits)), from_bits(_mm512_extracti64x4_epi64(bits, 1))};
 }
 WEFT_AVX512 inline __m512i narrowed(const Wide& x) {
-  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(x.high, x.low));
+  return to_bits(x.low, x.high);
 }
 
 /// A whole vector, or the end of a row.

@@ -10,16 +10,17 @@ namespace weft::kernels::bf16_engine {
 namespace {
 
 WEFT_AVX512 inline void store_bits(Bits* to, __m512 low, __m512 high) {
-  _mm512_store_si512(to, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  _mm512_store_si512(to, to_bits(low, high));
 }
 
 template <int blocks>
-WEFT_AVX512 void probabilities_of(const float* scores, bool diagonal, const std::int32_t* skipped,
-                                  float scale, Softmax& m, Chunk& p) {
+WEFT_AVX512 void probabilities_of(const float* scores, bool diagonal, const std::int32_t* first_keys,
+                                  std::int64_t key, float scale, Softmax& m, Chunk& p) {
   constexpr int parts = 2 * blocks;
   const __m512 factor = _mm512_set1_ps(scale);
   for (int i = 0; i < side; ++i) {
-    if (skipped != nullptr && skipped[i] >= blocks * side) {
+    const int skipped = first_keys == nullptr ? 0 : first_keys[i] - static_cast<int>(key);
+    if (skipped >= blocks * side) {
       m.factor[i] = 1;
 #pragma GCC unroll 4
       for (int j = 0; j < blocks; ++j)
@@ -36,9 +37,9 @@ WEFT_AVX512 void probabilities_of(const float* scores, bool diagonal, const std:
       t[parts - 2] = _mm512_mask_mov_ps(masked, static_cast<__mmask16>(past), t[parts - 2]);
       t[parts - 1] = _mm512_mask_mov_ps(masked, static_cast<__mmask16>(past >> half), t[parts - 1]);
     }
-    if (skipped != nullptr && skipped[i] > 0)
+    if (skipped > 0)
       for (int j = 0; j < parts; ++j) {
-        const auto seen = static_cast<__mmask16>(~first_bits(skipped[i] - j * half));
+        const auto seen = static_cast<__mmask16>(~first_bits(skipped - j * half));
         t[j] = _mm512_mask_mov_ps(_mm512_set1_ps(never), seen, t[j]);
       }
     __m512 most = t[0];
@@ -67,13 +68,13 @@ WEFT_AVX512 void probabilities_of(const float* scores, bool diagonal, const std:
 
 }  // namespace
 
-void probabilities(const float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* skipped,
-                   float scale, Softmax& m, Chunk& p) {
+void probabilities(const float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* first_keys,
+                   std::int64_t key, float scale, Softmax& m, Chunk& p) {
   switch (blocks) {
-    case 1: return probabilities_of<1>(scores, diagonal, skipped, scale, m, p);
-    case 2: return probabilities_of<2>(scores, diagonal, skipped, scale, m, p);
-    case 3: return probabilities_of<3>(scores, diagonal, skipped, scale, m, p);
-    default: return probabilities_of<4>(scores, diagonal, skipped, scale, m, p);
+    case 1: return probabilities_of<1>(scores, diagonal, first_keys, key, scale, m, p);
+    case 2: return probabilities_of<2>(scores, diagonal, first_keys, key, scale, m, p);
+    case 3: return probabilities_of<3>(scores, diagonal, first_keys, key, scale, m, p);
+    default: return probabilities_of<4>(scores, diagonal, first_keys, key, scale, m, p);
   }
 }
 

@@ -23,9 +23,10 @@ struct Softmax {
 };
 
 /// The scores [query, key] of up to four blocks become p = 2^(scale score - largest). `diagonal`: the last
-/// block's keys are the queries. `skipped`: by query, so many of the first keys are not seen; or null.
-void probabilities(const float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* skipped,
-                   float scale, Softmax& softmax, Chunk& p);
+/// block's keys are the queries. `first_keys`: by query, the first key that it sees, or null; `key` is the
+/// first of these.
+void probabilities(const float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* first_keys,
+                   std::int64_t key, float scale, Softmax& softmax, Chunk& p);
 
 /// Row i of each block times factor[i].
 void scale_rows(float* sums, std::int64_t blocks, const float* factor);

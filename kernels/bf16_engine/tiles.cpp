@@ -183,7 +183,7 @@ WEFT_AVX512 inline void write_row(const float* sums, const Target& t, std::int64
       low = _mm512_add_ps(low, from_bits(_mm512_castsi512_si256(before)));
       high = _mm512_add_ps(high, from_bits(_mm512_extracti64x4_epi64(before, 1)));
     }
-    _mm512_storeu_si512(c, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+    _mm512_storeu_si512(c, to_bits(low, high));
   }
 }
 

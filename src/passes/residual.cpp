@@ -1,4 +1,5 @@
 #include <utility>
+#include <vector>
 
 #include "passes/passes.hpp"
 
@@ -8,7 +9,6 @@ namespace {
 using ir::Node;
 using ir::NodeId;
 using ir::Op;
-using ir::ValueId;
 
 /// The add that makes what `norm` reads, if nothing runs between the two.
 NodeId add_before(const ir::Graph& graph, std::size_t norm) {

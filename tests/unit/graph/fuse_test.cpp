@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/builder.hpp"
-#include "ops/storages.hpp"
 #include "small_model.hpp"
 
 namespace weft {
