@@ -46,10 +46,15 @@ const std::vector<Model> models{{"33m", 4, 512, 512, 1536, 8, 4, 64, 8192},
                                 {"8b", 1, 2048, 4096, 14336, 32, 8, 128, 128256},
                                 {"odd", 3, 333, 330, 1001, 6, 3, 55, 4099}};
 
+/// As in a plan's arena: in huge pages, however small.
+Buffer room_for(std::size_t bytes) {
+  return {std::max(bytes, std::size_t{2} << 20), "bench"};
+}
+
 /// Values that neither overflow nor are all alike; bf16's bits are those of small numbers, too.
 Buffer filled(Space& space, std::int64_t elements, DType t) {
-  Buffer buffer(static_cast<std::size_t>(elements) * size_of(t), "bench");
-  std::vector<std::byte> host(buffer.size());
+  std::vector<std::byte> host(static_cast<std::size_t>(elements) * size_of(t));
+  Buffer buffer = room_for(host.size());
   for (std::int64_t i = 0; i < elements; ++i) {
     const float value = static_cast<float>((i * 7919) % 1999 - 999) / 1000.0F;
     if (t == DType::bf16) {
@@ -65,11 +70,11 @@ Buffer filled(Space& space, std::int64_t elements, DType t) {
 }
 
 Buffer integers(Space& space, std::int64_t n, std::int64_t below) {
-  Buffer buffer(static_cast<std::size_t>(n) * sizeof(std::int32_t), "bench");
   std::vector<std::int32_t> host(static_cast<std::size_t>(n));
+  Buffer buffer = room_for(host.size() * sizeof host[0]);
   for (std::size_t i = 0; i < host.size(); ++i)
     host[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) * 7919 % below);
-  copy_to_device(space, buffer.data(), host.data(), buffer.size());
+  copy_to_device(space, buffer.data(), host.data(), host.size() * sizeof host[0]);
   fence(space);
   return buffer;
 }
@@ -99,7 +104,7 @@ double best_matmul(Space& space, DType t) {
   for (const std::int64_t n : {1024, 2048, 3072}) {
     const Buffer a = filled(space, n * n, t), b = filled(space, n * n, t), c = filled(space, n * n, t);
     kernels::Matmul matmul({kernels::MatmulForm::forward, n, n, n, t, t});
-    const Buffer scratch(matmul.scratch_bytes(), "bench");
+    const Buffer scratch = room_for(matmul.scratch_bytes());
     const double seconds =
         best_seconds(space, 5, [&] { matmul.run(space, a.data(), b.data(), c.data(), scratch.data()); });
     best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
@@ -165,7 +170,7 @@ class Bench {
                                                                               : std::array{y, x, w};
         for (const std::int64_t n : sizes) load.buffers.push_back(filled(space, n, t));
         auto matmul = std::make_shared<kernels::Matmul>(kernels::MatmulSpec{form, rows, in, out, t, t});
-        load.buffers.emplace_back(matmul->scratch_bytes(), "bench");
+        load.buffers.push_back(room_for(matmul->scratch_bytes()));
         load.run = [&space, matmul, a = load.buffers[0].data(), b = load.buffers[1].data(),
                     c = load.buffers[2].data(),
                     s = load.buffers[3].data()] { matmul->run(space, a, b, c, s); };
@@ -183,7 +188,7 @@ class Bench {
       Load load;
       for (const std::int64_t n : {queries, keys, keys, queries}) load.buffers.push_back(filled(space, n, t));
       load.buffers.push_back(filled(space, m.rows() * m.heads, DType::f32));
-      load.buffers.emplace_back(attention_scratch_bytes(s, t), "bench");
+      load.buffers.push_back(room_for(attention_scratch_bytes(s, t)));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
       load.run = [&space, s, t, q = p(0), k = p(1), v = p(2), o = p(3), lse = reinterpret_cast<float*>(p(4)),
                   scratch = p(5)] { kernels::attention(space, s, t, q, k, v, o, lse, scratch); };
@@ -195,7 +200,7 @@ class Bench {
       Load load = forward(space);
       load.run();  // o and lse are of q, k and v
       for (const std::int64_t n : {queries, queries, keys, keys}) load.buffers.push_back(filled(space, n, t));
-      load.buffers.emplace_back(attention_grad_scratch_bytes(s, t), "bench");
+      load.buffers.push_back(room_for(attention_grad_scratch_bytes(s, t)));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
       const kernels::AttentionGrad g{p(0), p(1), p(2), p(3), reinterpret_cast<float*>(p(4)),
                                      p(6), p(7), p(8), p(9), p(10)};
@@ -253,7 +258,7 @@ class Bench {
       for (const std::int64_t n : {s.rows * s.dim, s.rows * s.dim, s.rows * s.dim})
         load.buffers.push_back(filled(space, n, t));
       load.buffers.push_back(filled(space, s.dim, DType::f32));
-      load.buffers.emplace_back(rms_norm_grad_scratch_bytes(s), "bench");
+      load.buffers.push_back(room_for(rms_norm_grad_scratch_bytes(s)));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
       const kernels::RmsNormGrad g{p(0),       p(1), reinterpret_cast<float*>(p(3)), p(4), p(5), p(6), p(7),
                                    DType::f32, p(8)};
@@ -270,7 +275,7 @@ class Bench {
       load.buffers.push_back(integers(space, s.rows, s.vocab));
       load.buffers.push_back(filled(space, s.vocab * s.dim, t));
       load.buffers.push_back(filled(space, s.rows * s.dim, t));
-      load.buffers.emplace_back(embedding_grad_scratch_bytes(s), "bench");
+      load.buffers.push_back(room_for(embedding_grad_scratch_bytes(s)));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
       load.run = [&space, s, t, gradient, tokens = reinterpret_cast<const std::int32_t*>(p(0)), table = p(1),
                   y = p(2), scratch = p(3)] {
@@ -346,7 +351,7 @@ class Bench {
       load.buffers.push_back(integers(space, s.rows, s.vocab));
       load.buffers.push_back(filled(space, s.rows, DType::f32));
       load.buffers.emplace_back(2 * sizeof(double), "bench");
-      load.buffers.emplace_back(cross_entropy_scratch_bytes(s), "bench");
+      load.buffers.push_back(room_for(cross_entropy_scratch_bytes(s)));
       load.buffers.push_back(filled(space, s.rows * s.vocab, t));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
       load.run = [&space, s, t, gradient, z = p(0), targets = reinterpret_cast<const std::int32_t*>(p(1)),
@@ -377,7 +382,7 @@ class Bench {
       load.buffers.emplace_back(2 * sizeof(double), "bench");
       load.buffers.push_back(filled(space, rows * m.dim, t));
       load.buffers.push_back(filled(space, m.vocab * m.dim, t));
-      load.buffers.emplace_back(head->gradients_scratch_bytes(), "bench");
+      load.buffers.push_back(room_for(head->gradients_scratch_bytes()));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
       load.run = [&space, head, h = p(0), w = p(1), y = reinterpret_cast<const std::int32_t*>(p(2)),
                   totals = reinterpret_cast<double*>(p(3)), dh = p(4), dw = p(5),

@@ -10,11 +10,14 @@
 namespace weft::kernels::bf16_engine {
 namespace {
 
-/// Steps of k whose sums are made in one go; longer sums are kept apart between two parts of k.
-constexpr std::int64_t part_steps = 32;
+/// Steps of k that a block of the left operand is read for all panels: so much of it (32 KiB) stays in the
+/// first cache meanwhile. Longer sums are kept apart between two slabs of k.
+constexpr std::int64_t slab_steps = 16;
 /// Steps times panels of the right operand that an item packs and reads again for all its rows: as much of
-/// them as stays in the second cache (512 KiB).
-constexpr std::int64_t chunk_steps = 256;
+/// them as stays in the second cache (1 MiB).
+constexpr std::int64_t chunk_steps = 512;
+/// Steps that are packed at a time, so that a chunk has panels enough for a slab to be read often.
+constexpr std::int64_t part_steps = 64;
 constexpr std::int64_t most_item_rows = 2048;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
@@ -94,10 +97,14 @@ struct Cut {
     return ceil_div(blocks_of(s.m), rows) * ceil_div(blocks_of(s.n), panels);
   }
   std::size_t chunk_bytes() const { return chunk_steps * step_size * sizeof(Bits); }
-  /// Of a thread: a chunk, and where there are parts, its sums.
-  std::size_t slot_bytes() const {
-    const std::int64_t sums = parts > 1 ? rows * panels * block_size : 0;
-    return aligned(chunk_bytes() + static_cast<std::size_t>(sums) * sizeof(float));
+  /// Blocks of sums that wait for the next slab: a row of them, and all where k has parts.
+  std::int64_t sums(const MatmulSizes& s) const {
+    if (parts > 1) return rows * panels;
+    return blocks_of(s.k) > slab_steps ? panels : 1;
+  }
+  /// Of a thread: a chunk and sums.
+  std::size_t slot_bytes(const MatmulSizes& s) const {
+    return aligned(chunk_bytes() + static_cast<std::size_t>(sums(s) * block_size) * sizeof(float));
   }
 };
 
@@ -115,28 +122,31 @@ struct Multiplication {
 
   void operator()(std::int64_t item) const {
     const auto slot = slots.acquire();
-    std::byte* const memory = slots_data + static_cast<std::size_t>(slot) * cut.slot_bytes();
+    std::byte* const memory = slots_data + static_cast<std::size_t>(slot) * cut.slot_bytes(sizes);
     const std::int64_t across = ceil_div(blocks_of(sizes.n), cut.panels);
     const std::int64_t row = item / across * cut.rows, panel = item % across * cut.panels;
     const std::int64_t rows = std::min(cut.rows, blocks_of(sizes.m) - row);
     const std::int64_t panels = std::min(cut.panels, blocks_of(sizes.n) - panel);
     const std::int64_t steps = blocks_of(sizes.k);
     auto* const chunk = reinterpret_cast<Bits*>(memory);
-    auto* const kept = reinterpret_cast<float*>(memory + cut.chunk_bytes());
-    alignas(64) float sums[block_size];
+    auto* const sums = reinterpret_cast<float*>(memory + cut.chunk_bytes());
+    const bool one_block = cut.sums(sizes) == 1;
     const TileScope scope;
     for (std::int64_t part = 0; part < cut.parts; ++part) {
-      const std::int64_t first = steps * part / cut.parts, count = steps * (part + 1) / cut.parts - first;
-      pack_right(right, panel, panels, first, count, chunk);
-      for (std::int64_t i = 0; i < rows; ++i) {
-        alignas(64) Bits edge[part_steps * step_size];
-        const Left block = left_block(row + i, first, count, edge);
-        for (std::int64_t j = 0; j < panels; ++j) {
-          float* const to = cut.parts > 1 ? kept + (i * panels + j) * block_size : sums;
-          multiply(block, chunk + j * count * step_size, count, sizes.m - (row + i) * side, to, part > 0);
-          if (part + 1 == cut.parts) finish(row + i, panel + j, to);
+      const std::int64_t first = steps * part / cut.parts, last = steps * (part + 1) / cut.parts;
+      pack_right(right, panel, panels, first, last - first, chunk);
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t slab = first; slab < last; slab += slab_steps) {
+          const std::int64_t count = std::min(slab_steps, last - slab);
+          alignas(64) Bits edge[slab_steps * step_size];
+          const Left block = left_block(row + i, slab, count, edge);
+          float* to = sums + (cut.parts > 1 ? i * panels * block_size : 0);
+          for (std::int64_t j = 0; j < panels; ++j, to += one_block ? 0 : block_size) {
+            const Bits* const from = chunk + (j * (last - first) + slab - first) * step_size;
+            multiply(block, from, count, sizes.m - (row + i) * side, to, slab > 0);
+            if (slab + count == steps) finish(row + i, panel + j, to);
+          }
         }
-      }
     }
     slots.release(slot);
   }
@@ -193,7 +203,7 @@ std::size_t Product::left_bytes() const {
 
 std::size_t Product::scratch_bytes() const {
   const int threads = concurrency();
-  return left_bytes() + static_cast<std::size_t>(threads) * Cut(sizes_, threads).slot_bytes();
+  return left_bytes() + static_cast<std::size_t>(threads) * Cut(sizes_, threads).slot_bytes(sizes_);
 }
 
 void Product::run(Space& space, const void* a, const void* b, void* c, void* scratch) const {

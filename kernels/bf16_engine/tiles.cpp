@@ -116,9 +116,9 @@ WEFT_AMX void multiply_tiles(const Left& left, const Bits* b, std::int64_t steps
   const std::size_t row = static_cast<std::size_t>(left.row) * sizeof(Bits);
   for (std::int64_t s = 0; s < steps; ++s, a += left.step, b += step_size) {
     _tile_loadd(4, a, row);
-    _tile_loadd(6, b, 64);
+    _tile_stream_loadd(6, b, 64);  // what is read once must not push the left operand out of the first cache
     _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, b + tile_size, 64);
+    _tile_stream_loadd(7, b + tile_size, 64);
     _tile_dpbf16ps(1, 4, 7);
     if constexpr (M == 2) {
       _tile_loadd(5, a + left.strip, row);
