@@ -14,8 +14,8 @@ namespace {
 /// first cache meanwhile. Longer sums are kept apart between two slabs of k.
 constexpr std::int64_t slab_steps = 16;
 /// Steps times panels of the right operand that an item packs and reads again for all its rows: as much of
-/// them as stays in the second cache (1 MiB).
-constexpr std::int64_t chunk_steps = 512;
+/// them as stays in the second cache (768 KiB).
+constexpr std::int64_t chunk_steps = 384;
 /// Steps that are packed at a time, so that a chunk has panels enough for a slab to be read often.
 constexpr std::int64_t part_steps = 64;
 constexpr std::int64_t most_item_rows = 2048;
@@ -140,10 +140,13 @@ struct Multiplication {
           const std::int64_t count = std::min(slab_steps, last - slab);
           alignas(64) Bits edge[slab_steps * step_size];
           const Left block = left_block(row + i, slab, count, edge);
+          Ahead ahead = after(row + i, slab, first, last, i + 1 < rows);
+          while (ahead.rows > 0 && ahead.rows < half && ahead.rows * panels < side) ahead.rows *= 2;
           float* to = sums + (cut.parts > 1 ? i * panels * block_size : 0);
           for (std::int64_t j = 0; j < panels; ++j, to += one_block ? 0 : block_size) {
             const Bits* const from = chunk + (j * (last - first) + slab - first) * step_size;
-            multiply(block, from, count, sizes.m - (row + i) * side, to, slab > 0);
+            multiply(block, from, count, sizes.m - (row + i) * side, to, slab > 0, ahead);
+            ahead.first += count * ahead.rows;
             if (slab + count == steps) finish(row + i, panel + j, to);
           }
         }
@@ -151,16 +154,25 @@ struct Multiplication {
     slots.release(slot);
   }
 
+  /// 32 rows from a step on, as they lie in memory.
+  Left left_at(std::int64_t row, std::int64_t first) const {
+    const std::int64_t steps = blocks_of(sizes.k);
+    if (!left_packed) return {left + row * side * sizes.k + first * side, sizes.k, half * sizes.k, side};
+    Left block = packed_left(left + row * steps * step_size, steps);
+    block.data += first * tile_size;
+    return block;
+  }
+
+  /// The slab that the one from `slab` on is followed by, in the part from `first` to `last`: of the same
+  /// rows, or the next ones' first.
+  Ahead after(std::int64_t row, std::int64_t slab, std::int64_t first, std::int64_t last, bool more) const {
+    if (slab + slab_steps < last) return {left_at(row, slab + slab_steps), 0, 1};
+    return more ? Ahead{left_at(row + 1, first), 0, 1} : Ahead{};
+  }
+
   /// `edge`: for rows that are not packed and end within the block, as nothing behind them may be read.
   Left left_block(std::int64_t row, std::int64_t first, std::int64_t count, Bits* edge) const {
-    if (left_packed) {
-      const std::int64_t steps = blocks_of(sizes.k);
-      Left block = packed_left(left + row * steps * step_size, steps);
-      block.data += first * tile_size;
-      return block;
-    }
-    if ((row + 1) * side <= sizes.m)
-      return {left + row * side * sizes.k + first * side, sizes.k, half * sizes.k, side};
+    if (left_packed || (row + 1) * side <= sizes.m) return left_at(row, first);
     const Stored rows{left, sizes.m, sizes.k, true};
     for (std::int64_t strip = 0; strip < 2; ++strip)
       for (std::int64_t step = 0; step < count; ++step)

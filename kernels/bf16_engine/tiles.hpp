@@ -62,9 +62,16 @@ constexpr Left packed_left(const Bits* data, std::int64_t steps) {
   return {data, side, steps * tile_size, tile_size};
 }
 
+/// What a product fetches into the second cache meanwhile: `rows` rows of the left block `block` at each of
+/// its steps, from the row `first` on, counted step by step. `rows` divides a tile's 16.
+struct Ahead {
+  Left block{};
+  std::int64_t first = 0, rows = 0;
+};
+
 /// sums [32, 32] = left [32, 32 steps] right [32 steps, 32], or += it: of the first `rows` rows, at least.
 void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,
-              bool add);
+              bool add, const Ahead& ahead = {});
 
 /// Where a block's sums go: rounded once, or added in fp32 to what is there and then rounded.
 struct Target {
