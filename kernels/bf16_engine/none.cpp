@@ -32,7 +32,7 @@ void right_from_columns(const Source& /*s*/, Bits* /*tile*/) {
   fail();
 }
 void multiply(const Left& /*left*/, const Bits* /*right*/, std::int64_t /*steps*/, std::int64_t /*rows*/,
-              float* /*sums*/, bool /*add*/) {
+              float* /*sums*/, bool /*add*/, const Ahead& /*ahead*/) {
   fail();
 }
 void write_block(const float* /*sums*/, int /*rows*/, int /*columns*/, const Target& /*target*/) {
