@@ -3,7 +3,7 @@
 #
 #   jobs/bundle.sh [FILE]
 #
-# In it: Weft's sources and the Kokkos source archive. On the other machine:
+# In it: Weft's sources, the Kokkos source archive, and the headers of cuDNN's front end. On the other machine:
 #   tar xzf weft-bundle.tar.gz && cd weft && jobs/offline_build.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,5 +17,6 @@ git ls-files --cached --others --exclude-standard | while IFS= read -r file; do 
   tar --create --null --files-from=- | tar --extract --directory="$dir/weft"
 git rev-parse --verify --quiet HEAD >"$dir/weft/third_party/weft_commit" || true
 cmake/get_kokkos.sh --fetch "$dir/weft/third_party/kokkos-source.tar.gz"
+cmake/get_cudnn_frontend.sh --fetch "$dir/weft/third_party/cudnn-frontend"
 tar --create --gzip --file="$out" --directory="$dir" --owner=0 --group=0 weft
 echo "bundle: $out ($(du -h "$out" | cut -f1))"

@@ -3,7 +3,7 @@
 #
 #   jobs/setup.sh [--cuda] [--tests] [--quickstart] [--preset NAME]...
 #
-#   --cuda         also a Kokkos with CUDA (needs nvcc); the preset `cuda` implies it
+#   --cuda         also a Kokkos with CUDA (needs nvcc) and cuDNN's front end; the preset `cuda` implies it
 #   --tests        also what tests/run.sh uses (GoogleTest, Slurm, iproute2, clang-format, ...)
 #   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
 #   --preset NAME  configure and build the CMake preset NAME (cpu, cuda, debug, asan, tsan); NAME:TARGET builds only TARGET
@@ -50,7 +50,7 @@ libxxhash-dev|lib xxhash.h xxhash|xxhash
 zlib1g-dev|cmake ZLIB|zlib
 libgtest-dev|cmake GTest|googletest
 TABLE
-  # pip only fetches the Kokkos sources: not needed where Kokkos is installed or its archive is at hand.
+  # pip only fetches sources: not needed where Kokkos is installed or its archive is at hand, and cuDNN's front end is optional.
   if ! kokkos_at_hand; then echo "python3-pip|cmd pip3|py-pip"; fi
   if [ "$tests" = yes ]; then
     cat <<'TABLE'
@@ -168,20 +168,30 @@ if [ -n "$missing" ]; then
   exit 1
 fi
 
+# Optional: CMake says which attention a cuda build gets.
+cudnn_frontend() { cmake/get_cudnn_frontend.sh || echo "setup: going on without cuDNN's front end" >&2; }
+
 [ "$cuda" = no ] || command -v nvcc >/dev/null || PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
 for preset in "${presets[@]}"; do
   target=all
   case $preset in *:*) target=${preset#*:} preset=${preset%%:*} ;; esac
-  if [ "$preset" = cuda ]; then kokkos=$(cmake/get_kokkos.sh --cuda); else kokkos=$(cmake/get_kokkos.sh); fi
+  options=()
+  if [ "$preset" = cuda ]; then
+    kokkos=$(cmake/get_kokkos.sh --cuda)
+    options=(-U cudnn_frontend_INCLUDE_DIR -D cudnn_frontend_ROOT="$(cudnn_frontend)")
+  else
+    kokkos=$(cmake/get_kokkos.sh)
+  fi
   log=build/$preset/configure.log
   mkdir -p "build/$preset"
   echo "setup: configuring build/$preset (Kokkos in $kokkos)"
   # An older Kokkos_DIR in the cache of the build directory would win over Kokkos_ROOT.
-  cmake --preset "$preset" -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" >"$log" 2>&1 </dev/null || { tail -n 40 "$log"; exit 1; }
+  cmake --preset "$preset" -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" "${options[@]}" >"$log" 2>&1 </dev/null || { tail -n 40 "$log"; exit 1; }
+  sed -n 's/^-- Weft: /setup: /p' "$log"
   cmake --build --preset "$preset" --parallel "${WEFT_BUILD_JOBS:-$(nproc)}" --target "$target" </dev/null
 done
 if [ ${#presets[@]} -eq 0 ]; then
   cmake/get_kokkos.sh >/dev/null
-  [ "$cuda" = no ] || cmake/get_kokkos.sh --cuda >/dev/null
+  [ "$cuda" = no ] || { cmake/get_kokkos.sh --cuda; cudnn_frontend; } >/dev/null
 fi
 echo "setup: ready"

@@ -1,0 +1,31 @@
+# Sets WEFT_CUDNN where cuDNN and the headers of its C++ front end are there (cmake/get_cudnn_frontend.sh fetches them), and makes
+# weft::cudnn and weft::cudnn_frontend. Without them attention is Kokkos's, correct but without tensor cores.
+
+# The version that PREFIX_MAJOR... and PREFIX_MINOR... say in a header; 0 where there is no such header.
+function(weft_header_version result header prefix)
+  set(version 0)
+  if(EXISTS "${header}")
+    file(STRINGS "${header}" lines REGEX "^#define ${prefix}_(MAJOR|MINOR)(_VERSION)? ")
+    string(REGEX REPLACE "^.*MAJOR[^ ]* +([0-9]+).*MINOR[^ ]* +([0-9]+).*$" "\\1.\\2" version "${lines}")
+  endif()
+  set(${result} ${version} PARENT_SCOPE)
+endfunction()
+
+weft_find_library(cudnn cudnn.h cudnn OPTIONAL)
+find_path(cudnn_frontend_INCLUDE_DIR cudnn_frontend.h HINTS ${cudnn_frontend_ROOT} $ENV{cudnn_frontend_ROOT} PATH_SUFFIXES include)
+mark_as_advanced(cudnn_frontend_INCLUDE_DIR)
+weft_header_version(cudnn_version "${cudnn_INCLUDE_DIR}/cudnn_version.h" CUDNN)
+weft_header_version(frontend_version "${cudnn_frontend_INCLUDE_DIR}/cudnn_frontend_version.h" CUDNN_FRONTEND)
+
+if(TARGET weft::cudnn AND cudnn_version VERSION_GREATER_EQUAL 9.0 AND frontend_version VERSION_GREATER_EQUAL 1.32)
+  set(WEFT_CUDNN ON)
+  add_library(weft::cudnn_frontend INTERFACE IMPORTED)
+  target_include_directories(weft::cudnn_frontend INTERFACE "${cudnn_frontend_INCLUDE_DIR}")
+  target_compile_definitions(weft::cudnn_frontend INTERFACE CUDNN_FRONTEND_SKIP_JSON_LIB)
+  target_link_libraries(weft::cudnn_frontend INTERFACE weft::cudnn CUDA::cudart CUDA::nvrtc)  # nvrtc: for engines that Weft never asks for
+  message(STATUS "Weft: attention by cuDNN ${cudnn_version}, front end ${frontend_version}")
+else()
+  set(WEFT_CUDNN OFF)
+  message(STATUS "Weft: attention by Kokkos, without tensor cores: it takes cuDNN >= 9.0 (found: ${cudnn_version}) and its front end \
+>= 1.32 (found: ${frontend_version}); set cudnn_ROOT, cudnn_frontend_ROOT")
+endif()
