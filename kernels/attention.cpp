@@ -8,7 +8,9 @@
 
 namespace weft::kernels {
 
-#ifdef WEFT_CUDA
+#if defined(WEFT_CUDNN)
+namespace backend = cuda;
+#elif defined(WEFT_CUDA)
 namespace backend = team;
 #else
 namespace backend = host;

@@ -1,6 +1,7 @@
 // Causal grouped-query attention that never materialises T x T (FlashAttention: Dao et al., 2022; Dao, 2023).
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,16 +16,19 @@ struct AttentionShape {
   std::int64_t heads;     ///< H, a multiple of kv_heads
   std::int64_t kv_heads;  ///< Hkv
   std::int64_t head_dim;  ///< D, at most 256
+  auto operator<=>(const AttentionShape&) const = default;
 };
 
 /// o = softmax(q k^T / sqrt(D), causal) v. q, o [B, T, H, D] and k, v [B, T, Hkv, D] of type `t` (f32 or
-/// bf16; std::logic_error otherwise, and for a head_dim or a head count out of range); head h reads kv head h
-/// / (H / Hkv). lse [B, H, T]: the fp32 log-sum-exp of the scaled scores. Arithmetic is fp32. o must not
-/// overlap the inputs. Bits do not depend on the number of threads.
+/// bf16; std::logic_error otherwise, and for a head_dim or a head count out of range), on CUDA aligned to 16
+/// bytes; head h reads kv head h / (H / Hkv). lse [B, H, T]: the fp32 log-sum-exp of the scaled scores.
+/// Arithmetic is fp32; where AMX or tensor cores multiply bf16, probabilities are rounded to it first. o must
+/// not overlap the inputs. Bits do not depend on the number of threads.
 /// With `positions` [B, T], those of tokens in their documents, a query sees only its own document: the keys
 /// from query - positions[query] on. Positions begin with 0, and rise by one or begin again with 0.
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
                void* o, float* lse, void* scratch, const std::int32_t* positions = nullptr);
+/// Prepares the shape, too, where a library compiles for it (cuDNN: up to seconds, on the device).
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
 
 /// Operands of attention_grad: the forward's, do_ like o, and the gradients, which are written and overlap
@@ -43,8 +47,8 @@ struct AttentionGrad {
   const std::int32_t* positions = nullptr;  ///< as in the forward
 };
 
-/// Gradients of attention(); probabilities are computed again from lse. dk and dv are summed in fp32, in the
-/// order of heads and queries, by one worker for each part: deterministic.
+/// Gradients of attention(); probabilities are computed again from lse. dk and dv are summed in fp32, in an
+/// order that does not change: deterministic. cuDNN rounds to bf16 what each head of a group adds to them.
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
 

@@ -1,5 +1,6 @@
 // Internal: the implementations of attention.hpp. `host` takes `bf16_engine` where there is an engine for it
-// (bf16_engine/tiles.hpp), else `tiled`; `team` runs on every Kokkos back end.
+// (bf16_engine/tiles.hpp), else `tiled`; `cuda`, built where there is cuDNN, takes that
+// (attention_cudnn.hpp), else `team`, which runs on every Kokkos back end.
 #pragma once
 
 #include "kernels/attention.hpp"
@@ -13,6 +14,14 @@ std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
 }  // namespace host
+
+namespace cuda {
+void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
+               void* o, float* lse, void* scratch, const std::int32_t* positions);
+std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
+void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
+std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
+}  // namespace cuda
 
 /// All operands are bf16; scratch is 64-byte aligned.
 namespace bf16_engine {

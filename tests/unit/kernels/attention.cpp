@@ -6,7 +6,12 @@
 #include <vector>
 
 #include "kernels/attention_backends.hpp"
+#include "kernels/attention_parts.hpp"
 #include "rig.hpp"
+
+#ifdef WEFT_CUDNN
+#include "kernels/attention_cudnn.hpp"
+#endif
 
 namespace weft::kernels {
 namespace {
@@ -23,13 +28,19 @@ Tensors tensors(const AttentionShape& s, DType t) {
   return {random(queries, t, 1, 2.0), random(keys, t, 2, 2.0), random(keys, t, 3), random(queries, t, 4)};
 }
 
-/// In bf16 the host's engine rounds probabilities and their gradients, too: a sum of few large terms that
-/// cancel is off by several of its own roundings, the whole by little more than one.
+/// In bf16 the host's engine and cuDNN round probabilities and their gradients, too, and cuDNN the gradients
+/// of keys that each head adds: a sum of few large terms that cancel is off by several of its own roundings,
+/// the whole by little more than one.
 void expect_close(const char* name, const Array& actual, const Array& expected, DType t, double floor = 0) {
   EXPECT_TRUE(close(actual, expected, t == DType::f32 ? 3e-5 : 3e-2, floor)) << name;
   if (expected.size() > 100) {
     EXPECT_LE(distance(actual, expected), t == DType::f32 ? 1e-5 : 6e-3) << name;
   }
+}
+
+/// Scores are fp32 sums everywhere; tensor cores cut off what the host's sums round.
+double lse_tolerance(DType t) {
+  return t == DType::f32 || device_is_host() ? 2e-6 : 1e-5;
 }
 
 /// Of one back end, forward and backward.
@@ -52,7 +63,7 @@ void check(const AttentionShape& s, DType t, ScratchBytes scratch_bytes, Forward
   forward(q.data(), k.data(), v.data(), o.data(), lse.as<float>(), forward_work.data());
   const auto expected = reference::attention(s, x.q, x.k, x.v);
   expect_close("o", o.read(), expected.o, t);
-  EXPECT_TRUE(close(lse.read(), expected.lse, 2e-6));
+  EXPECT_TRUE(close(lse.read(), expected.lse, lse_tolerance(t)));
 
   const Device dq(queries, t), dk(keys, t), dv(keys, t);
   const Buffer work = scratch(scratch_bytes.backward);
@@ -95,6 +106,69 @@ TEST(Attention, GroupsAndHeadDimensions) {
     check_default({1, 300, 2, 2, 32}, t);
   }
 }
+
+/// What training uses: wide heads, and sequences that are, and are not, whole tiles of 64 and 128.
+TEST(Attention, WideHeadsAndTiles) {
+  for (DType t : float_types)
+    for (std::int64_t head_dim : {64, 128})
+      for (std::int64_t seq : {128, 192, 200, 256})
+        check_default({2, seq, 4, head_dim == 64 ? 2 : 4, head_dim}, t);
+}
+
+TEST(Attention, GivesTheSameBitsAgain) {
+  const AttentionShape s{2, 300, 8, 2, 64};
+  const DType t = DType::bf16;
+  const Tensors x = tensors(s, t);
+  const auto queries = static_cast<std::int64_t>(x.q.size()), keys = static_cast<std::int64_t>(x.k.size());
+  const Device q(x.q, t), k(x.k, t), v(x.v, t), dout(x.dout, t);
+  std::vector<std::vector<std::byte>> first;
+  for (int i = 0; i < 3; ++i) {
+    const Device o(queries, t), lse(s.batch * s.heads * s.seq, DType::f32), dq(queries, t), dk(keys, t),
+        dv(keys, t);
+    attention(space(), s, t, q.data(), k.data(), v.data(), o.data(), lse.as<float>(),
+              scratch(attention_scratch_bytes(s, t)).data());
+    attention_grad(space(), s, t,
+                   {q.data(), k.data(), v.data(), o.data(), lse.as<float>(), dout.data(), dq.data(),
+                    dk.data(), dv.data(), scratch(attention_grad_scratch_bytes(s, t)).data()});
+    const std::vector<std::vector<std::byte>> bits{o.bytes(), lse.bytes(), dq.bytes(), dk.bytes(),
+                                                   dv.bytes()};
+    if (i == 0) first = bits;
+    EXPECT_TRUE(bits == first) << "call " << i;
+  }
+}
+
+TEST(Attention, PartsMakeUpTheWhole) {
+  const AttentionShape whole{6, 100, 32, 8, 64};
+  EXPECT_EQ(part_of(whole, 1000), whole);
+  EXPECT_EQ(part_of(whole, 191), (AttentionShape{3, 100, 32, 8, 64}));  // four sequences do not divide six
+  EXPECT_EQ(part_of(whole, 32), (AttentionShape{1, 100, 32, 8, 64}));
+  EXPECT_EQ(part_of(whole, 31), (AttentionShape{1, 100, 16, 4, 64}));
+  EXPECT_EQ(part_of(whole, 8), (AttentionShape{1, 100, 8, 2, 64}));
+  EXPECT_EQ(part_of(whole, 0), (AttentionShape{1, 100, 4, 1, 64}));
+}
+
+#ifdef WEFT_CUDNN
+/// The bounds leave, of three sequences and four heads: one kv head, one sequence, all.
+TEST(Attention, CudnnBackwardInParts) {
+  const AttentionShape s{3, 256, 4, 2, 64};
+  const DType t = DType::bf16;
+  const std::size_t all = cudnn::AttentionBackward(s, SIZE_MAX).scratch_bytes();
+  for (const std::size_t bound : {std::size_t{0}, all / 3, all}) {
+    cudnn::Attention fused(s);
+    cudnn::AttentionBackward backward(s, bound);
+    EXPECT_LE(backward.scratch_bytes(), bound == 0 ? all / 3 : bound);
+    check(
+        s, t, {fused.scratch_bytes(), backward.scratch_bytes()},
+        [&](auto... tensors) { fused.run(space(), tensors...); },
+        [&](const AttentionGrad& grad) { backward.run(space(), grad); });
+  }
+}
+
+TEST(Attention, CudnnRefusesWhatItCannotDo) {
+  EXPECT_THROW(cudnn::Attention({1, 64, 2, 2, 12}), cudnn::NotSupported);
+  EXPECT_THROW(cudnn::AttentionBackward({1, 1, 4, 4, 64}, SIZE_MAX), cudnn::NotSupported);
+}
+#endif
 
 TEST(Attention, TeamBackEnd) {
   for (DType t : float_types) {

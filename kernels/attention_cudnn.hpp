@@ -1,0 +1,57 @@
+// Internal: cuDNN's fused attention, prepared for one shape. Behind pointers: the headers of cuDNN's front
+// end take 20 s to compile.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+
+#include "kernels/attention.hpp"
+
+namespace weft::kernels::cudnn {
+
+/// cuDNN has no kernel for a shape on this device; what() says why.
+struct NotSupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// attention() of bf16 operands, aligned to 16 bytes, without documents. Probabilities are rounded to bf16
+/// before they meet v. Construction needs the device, compiles for it (up to seconds), and throws
+/// NotSupported; run() enqueues, and nothing else, so that a CUDA graph can record it. One thread at a time.
+class Attention {
+ public:
+  explicit Attention(const AttentionShape& shape);
+  ~Attention();
+  Attention(const Attention&) = delete;
+  Attention& operator=(const Attention&) = delete;
+
+  /// Bytes of device memory that run() needs, 256-byte aligned.
+  std::size_t scratch_bytes() const;
+  void run(Space& space, const void* q, const void* k, const void* v, void* o, float* lse, void* scratch);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// attention_grad() under the same conditions, with cuDNN's deterministic algorithm: on Hopper it keeps the
+/// gradients of all scores, B H T T bf16, in the scratch. Where that is more than `most_scratch_bytes`, run()
+/// goes through the heads and sequences part by part.
+class AttentionBackward {
+ public:
+  AttentionBackward(const AttentionShape& shape, std::size_t most_scratch_bytes);
+  ~AttentionBackward();
+  AttentionBackward(const AttentionBackward&) = delete;
+  AttentionBackward& operator=(const AttentionBackward&) = delete;
+
+  /// Bytes of device memory that run() needs, 256-byte aligned; beyond the bound only where one kv head of
+  /// one sequence needs more.
+  std::size_t scratch_bytes() const;
+  void run(Space& space, const AttentionGrad& grad);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft::kernels::cudnn

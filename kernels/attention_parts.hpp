@@ -1,0 +1,30 @@
+// Internal: a large attention in parts, where a library's scratch grows with heads times T x T.
+#pragma once
+
+#include "kernels/attention.hpp"
+
+namespace weft::kernels {
+
+constexpr std::int64_t largest_divisor(std::int64_t n, std::int64_t most) {
+  for (std::int64_t d = most < n ? most : n; d > 1; --d)
+    if (n % d == 0) return d;
+  return 1;
+}
+
+/// The largest part with at most `heads` query heads, of several sequences or of one, that makes up `whole`
+/// when it is repeated: some of the sequences, or some of the kv heads of one, with the heads that read them.
+/// One kv head of one sequence is the least.
+constexpr AttentionShape part_of(const AttentionShape& whole, std::int64_t heads) {
+  AttentionShape part = whole;
+  if (heads >= whole.heads) {
+    part.batch = largest_divisor(whole.batch, heads / whole.heads);
+    return part;
+  }
+  const std::int64_t group = whole.heads / whole.kv_heads;
+  part.batch = 1;
+  part.kv_heads = largest_divisor(whole.kv_heads, heads / group);
+  part.heads = part.kv_heads * group;
+  return part;
+}
+
+}  // namespace weft::kernels
