@@ -28,7 +28,7 @@ struct AttentionShape {
 /// from query - positions[query] on. Positions begin with 0, and rise by one or begin again with 0.
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
                void* o, float* lse, void* scratch, const std::int32_t* positions = nullptr);
-/// Prepares the shape, too, where a library compiles for it (cuDNN: up to seconds, on the device).
+/// Prepares the shape, too, where a library compiles for it (cuDNN: half a second, on the device).
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
 
 /// Operands of attention_grad: the forward's, do_ like o, and the gradients, which are written and overlap

@@ -16,7 +16,7 @@ struct NotSupported : std::runtime_error {
 };
 
 /// attention() of bf16 operands, aligned to 16 bytes, without documents. Probabilities are rounded to bf16
-/// before they meet v. Construction needs the device, compiles for it (up to seconds), and throws
+/// before they meet v. Construction needs the device, compiles for it (half a second), and throws
 /// NotSupported; run() enqueues, and nothing else, so that a CUDA graph can record it. One thread at a time.
 class Attention {
  public:
