@@ -14,8 +14,8 @@ namespace {
 /// first cache meanwhile. Longer sums are kept apart between two slabs of k.
 constexpr std::int64_t slab_steps = 16;
 /// Steps times panels of the right operand that an item packs and reads again for all its rows: as much of
-/// them as stays in the second cache (768 KiB).
-constexpr std::int64_t chunk_steps = 384;
+/// them as stays in the second cache (1 MiB).
+constexpr std::int64_t chunk_steps = 512;
 /// Steps that are packed at a time, so that a chunk has panels enough for a slab to be read often.
 constexpr std::int64_t part_steps = 64;
 constexpr std::int64_t most_item_rows = 2048;
@@ -85,7 +85,9 @@ struct Cut {
   std::int64_t rows, panels;
 
   Cut(const MatmulSizes& s, std::int64_t threads) : parts(ceil_div(blocks_of(s.k), part_steps)) {
-    panels = std::min(blocks_of(s.n), chunk_steps / ceil_div(blocks_of(s.k), parts));
+    // Chunks of like width: a small last one would cost a reading of the left operand, too.
+    const std::int64_t most = chunk_steps / ceil_div(blocks_of(s.k), parts);
+    panels = ceil_div(blocks_of(s.n), ceil_div(blocks_of(s.n), most));
     rows = std::min(blocks_of(s.m), most_item_rows / side);
     while (items(s) < threads && (rows > 1 || panels > 1)) {
       // Rather more rows than columns, because a chunk is packed for its rows.
