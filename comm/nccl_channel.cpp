@@ -85,12 +85,12 @@ Event NcclChannel::end(std::uint64_t sent) {
 }
 
 void NcclChannel::group_begin() {
-  timeline_.begin();
   grouped_ = true;
   CHECK_NCCL(ncclGroupStart());
 }
 
 void NcclChannel::group_end() {
+  timeline_.begin();  // here, behind what the members wait for: their waiting is no work
   CHECK_NCCL(ncclGroupEnd());
   reduce_all(deferred_);
   deferred_.clear();

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "kernels/kokkos_space.hpp"
@@ -118,6 +119,25 @@ void copy_to_device(Space& space, void* device, const void* host, std::size_t by
 void copy_to_host(Space& space, void* host, const void* device, std::size_t bytes) {
   copy_bytes<Kokkos::HostSpace, DeviceMemory>(execution_of(space), host, device, bytes);
   fence(space);
+}
+
+Staging::Staging(std::size_t bytes) : size_(bytes) {
+  if (!runs_on_host && bytes > 0)
+    pinned_ = Kokkos::kokkos_malloc<Kokkos::SharedHostPinnedSpace>("weft::staging", bytes);
+}
+
+Staging::~Staging() {
+  if (pinned_ != nullptr) Kokkos::kokkos_free<Kokkos::SharedHostPinnedSpace>(pinned_);
+}
+
+void Staging::copy_to_device(Space& space, void* device, const void* host, std::size_t bytes) {
+  if (bytes > size_ - used_) throw std::logic_error("more is staged than there is room for");
+  const void* from = host;
+  if constexpr (!runs_on_host) {
+    from = std::memcpy(static_cast<std::byte*>(pinned_) + used_, host, bytes);
+  }
+  used_ += bytes;
+  copy_bytes<DeviceMemory, Kokkos::HostSpace>(execution_of(space), device, from, bytes);
 }
 
 void copy(Space& space, void* to, const void* from, std::size_t bytes) {

@@ -33,6 +33,27 @@ class Buffer {
 void copy_to_device(Space& space, void* device, const void* host, std::size_t bytes);
 void copy_to_host(Space& space, void* host, const void* device, std::size_t bytes);
 
+/// Host to device without a wait, for what a step uploads: through pinned memory of its own on CUDA, at once
+/// where the device is the host.
+class Staging {
+ public:
+  /// For copies of so many bytes between two calls of reuse().
+  explicit Staging(std::size_t bytes);
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  /// In the order of `space`; `host` may change as soon as this returns. Throws std::logic_error when there
+  /// is no room left.
+  void copy_to_device(Space& space, void* device, const void* host, std::size_t bytes);
+  /// To be called when all copies so far have arrived: their room is free again.
+  void reuse() { used_ = 0; }
+
+ private:
+  void* pinned_ = nullptr;
+  std::size_t size_, used_ = 0;
+};
+
 /// Device to device, in the order of `space`. The ranges must not overlap.
 void copy(Space& space, void* to, const void* from, std::size_t bytes);
 void fill_zero(Space& space, void* data, std::size_t bytes);

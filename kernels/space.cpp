@@ -21,6 +21,12 @@ void initialize(bool warnings) {
   if (Kokkos::is_initialized() || Kokkos::is_finalized()) return;
   Kokkos::InitializationSettings settings;
   if (!warnings) settings.set_disable_warnings(true);  // else as KOKKOS_DISABLE_WARNINGS says
+#ifdef KOKKOS_ENABLE_CUDA
+  // The device that comm::bind_device made current: Kokkos would go by those of a launcher's variables that
+  // it knows.
+  int device = 0;
+  if (cudaGetDevice(&device) == cudaSuccess) settings.set_device_id(device);
+#endif
   Kokkos::initialize(settings);
 }
 

@@ -47,6 +47,7 @@ class Generator {
     std::fill(buffers_.tokens.begin(), buffers_.tokens.end(),
               0);  // behind the last token: causal attention does not look there
     std::copy(context.end() - static_cast<std::ptrdiff_t>(n), context.end(), buffers_.tokens.begin());
+    buffers_.begin_step();
     buffers_.upload(session_, 0);
     executor_->run(exec::Run::full);
     copy_row(n - 1);

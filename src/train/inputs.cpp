@@ -7,6 +7,7 @@ namespace weft::train {
 void upload_step(Session& session, data::BatchSource& batches, std::int64_t step, std::int64_t rounds,
                  MicrobatchBuffers& buffers) {
   TokenRows* const rows = session.token_rows();
+  buffers.begin_step(rounds);
   for (std::int64_t round = 0; round < rounds; ++round) {
     const std::int64_t microbatch = round * session.ranks() + session.rank();
     batches.fill(step, microbatch, buffers.tokens.data(), buffers.targets.data(), buffers.positions.data());

@@ -164,8 +164,7 @@ void Trainer::upload_step_block() {
   block.step_size = static_cast<float>(lr / (1 - std::pow(o.beta1, t)));
   block.bias2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, t)));
   block.step = static_cast<std::int32_t>(step_ + 1);
-  kernels::copy_to_device(session_.space(), session_.memory().storage(passes::step_name), &block,
-                          sizeof block);
+  buffers_.upload(session_, block);
 }
 
 void Trainer::upload_inputs() {

@@ -21,6 +21,7 @@ ValidationResult Validation::run() {
   for (std::int64_t first = 0; first < source_.microbatches(); first += session_.ranks()) {
     source_.fill(first + session_.rank(), buffers.tokens.data(), buffers.targets.data(),
                  buffers.positions.data());
+    buffers.begin_step();
     buffers.upload(session_, 0);
     executor_.run(exec::Run::full);
     std::array<double, 2> totals{};

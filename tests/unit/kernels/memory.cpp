@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <utility>
 
 #include "rig.hpp"
@@ -54,6 +55,24 @@ TEST(Copy, ThereAndBackAndAcross) {
   EXPECT_EQ(zeroed.back(), host.back());
   EXPECT_EQ(std::count(zeroed.begin() + 1, zeroed.end() - 1, 0),
             static_cast<std::ptrdiff_t>(host.size()) - 2);
+}
+
+TEST(Staging, TakesWhatMayChangeAtOnce) {
+  Space& space = rig::space();
+  constexpr std::size_t half = 3000;
+  const Buffer a(half, "a"), b(half, "b");
+  Staging staging(2 * half);
+  for (const unsigned char first : {3, 5}) {
+    std::vector<unsigned char> host(half, first);
+    staging.copy_to_device(space, a.data(), host.data(), half);
+    std::fill(host.begin(), host.end(), static_cast<unsigned char>(first + 1));
+    staging.copy_to_device(space, b.data(), host.data(), half);
+    EXPECT_THROW(staging.copy_to_device(space, a.data(), host.data(), 1), std::logic_error);
+    fence(space);
+    EXPECT_EQ(contents(a), std::vector<unsigned char>(half, first));
+    EXPECT_EQ(contents(b), host);
+    staging.reuse();
+  }
 }
 
 TEST(Space, KnowsItsDevice) {

@@ -36,6 +36,7 @@ void OneRank::run(std::span<const std::int32_t> tokens, std::span<const std::int
     buffers_.positions[i] = positions.empty()
                                 ? static_cast<std::int32_t>(i % static_cast<std::size_t>(deck_.data.seq))
                                 : positions[i];
+  buffers_.begin_step();
   buffers_.upload(session_, 0);
   const StepBlock block;
   if (session_.memory().has(passes::step_name))
