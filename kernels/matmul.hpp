@@ -33,6 +33,7 @@ bool bits_depend_on_threads(DType type);
 /// A matmul of one shape, prepared once for the number of threads at construction: oneDNN on the host, for
 /// bf16 bf16_engine/ where it can run; cuBLASLt on CUDA. Sums are fp32, fp32 operands are never rounded to
 /// bf16 or TF32. Where oneDNN has no bf16 (below AVX-512) operands are converted to fp32 in the scratch.
+/// cuBLASLt's algorithms are those of its heuristics, one for each alignment of operands.
 /// Throws std::logic_error for other types or empty sizes.
 class Matmul {
  public:
@@ -44,8 +45,8 @@ class Matmul {
   /// Bytes of device memory that run() needs, 256-byte aligned; may be 0.
   std::size_t scratch_bytes() const;
 
-  /// (a, b, c) = (x, w, y), (dy, w, dx) or (dy, x, dw): dense, row-major. cuBLASLt wants them aligned to 16
-  /// bytes and otherwise throws std::logic_error. Not thread-safe: one call at a time.
+  /// (a, b, c) = (x, w, y), (dy, w, dx) or (dy, x, dw): dense, row-major, aligned to an element; to 16 bytes
+  /// they are faster. Not thread-safe: one call at a time.
   void run(Space& space, const void* a, const void* b, void* c, void* scratch);
 
  private:

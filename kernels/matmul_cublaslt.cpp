@@ -1,6 +1,11 @@
 // The CUDA matmul, on cuBLASLt.
 #include <cublasLt.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
 #include "kernels/matmul.hpp"
 #include "kernels/matmul_spec.hpp"
 
@@ -8,8 +13,10 @@ namespace weft::kernels {
 
 namespace {
 
-constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
-constexpr std::uint32_t operand_alignment = 16;
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
+/// Alignments that algorithms tell apart. Units, activations and most views have the largest; a view at an
+/// odd offset of its unit, or rows of an odd length, may have that of an element only.
+constexpr std::array<std::uint32_t, 4> alignments{16, 8, 4, 2};
 
 void check_status(cublasStatus_t status, const char* expression) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -17,6 +24,7 @@ void check_status(cublasStatus_t status, const char* expression) {
 }
 #define WEFT_CHECK_CUBLASLT(call) check_status((call), #call)
 
+/// One for the process, which has one device.
 cublasLtHandle_t handle() {
   static const cublasLtHandle_t value = [] {
     cublasLtHandle_t h = nullptr;
@@ -44,6 +52,7 @@ struct Layout {
 
 struct Operation {
   Operation(bool first_transposed, bool second_transposed) {
+    // Of fp32 operands this is fp32 arithmetic: TF32 and the bf16 emulation are compute types of their own.
     WEFT_CHECK_CUBLASLT(cublasLtMatmulDescCreate(&value, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     set(CUBLASLT_MATMUL_DESC_TRANSA, first_transposed);
     set(CUBLASLT_MATMUL_DESC_TRANSB, second_transposed);
@@ -59,13 +68,13 @@ struct Operation {
 };
 
 struct Preference {
-  Preference() {
+  explicit Preference(std::uint32_t alignment) {
     WEFT_CHECK_CUBLASLT(cublasLtMatmulPreferenceCreate(&value));
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     for (auto which :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-      set(which, operand_alignment);
+      set(which, alignment);
     // Split sums are added from the workspace in a fixed order; the in-place scheme adds as blocks finish.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -80,8 +89,13 @@ struct Preference {
   cublasLtMatmulPreference_t value = nullptr;
 };
 
-bool is_aligned(const void* p) {
-  return reinterpret_cast<std::uintptr_t>(p) % operand_alignment == 0;
+/// The largest of `alignments` that all three have, as an index.
+std::size_t alignment_of(const void* a, const void* b, const void* c) {
+  const std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
+                              reinterpret_cast<std::uintptr_t>(c);
+  const auto* const found = std::find_if(alignments.begin(), alignments.end() - 1,
+                                         [bits](std::uint32_t alignment) { return bits % alignment == 0; });
+  return static_cast<std::size_t>(found - alignments.begin());
 }
 
 }  // namespace
@@ -94,26 +108,42 @@ bool bits_depend_on_threads(DType /*type*/) {
 /// change places.
 struct Matmul::Impl {
   explicit Impl(const MatmulSpec& spec)
-      : sizes(sizes_of(spec)),
+      : type(spec.type),
+        sizes(sizes_of(spec)),
         operation(sizes.b_transposed, sizes.a_transposed),
         a(spec.type, sizes.a_transposed ? sizes.k : sizes.m, sizes.a_transposed ? sizes.m : sizes.k),
         b(spec.type, sizes.b_transposed ? sizes.n : sizes.k, sizes.b_transposed ? sizes.k : sizes.n),
         c(spec.result, sizes.m, sizes.n),
         beta(spec.add ? 1.0F : 0.0F) {
-    const Preference preference;
-    int found = 0;
-    WEFT_CHECK_CUBLASLT(cublasLtMatmulAlgoGetHeuristic(handle(), operation.value, b.value, a.value, c.value,
-                                                       c.value, preference.value, 1, &choice, &found));
-    if (found == 0)
-      throw std::runtime_error(
-          fmt::format("matmul: cuBLASLt has no algorithm for {} x {} x {}", sizes.m, sizes.n, sizes.k));
+    algorithm(0);
   }
 
+  /// The heuristics' first choice for operands of this alignment: a pure function of shape, type, alignment
+  /// and device, so that all ranks and all runs take the same one.
+  const cublasLtMatmulAlgo_t& algorithm(std::size_t alignment) {
+    auto& choice = choices[alignment];
+    if (!choice) {
+      const Preference preference(alignments[alignment]);
+      cublasLtMatmulHeuristicResult_t result{};
+      int found = 0;
+      WEFT_CHECK_CUBLASLT(cublasLtMatmulAlgoGetHeuristic(handle(), operation.value, b.value, a.value, c.value,
+                                                         c.value, preference.value, 1, &result, &found));
+      if (found == 0)
+        throw std::runtime_error(fmt::format(
+            "matmul: cuBLASLt has no algorithm for {} x {} x {} aligned to {} bytes (operand types {})",
+            sizes.m, sizes.n, sizes.k, alignments[alignment], name_of(type)));
+      choice = result.algo;
+    }
+    return *choice;
+  }
+
+  DType type;
   MatmulSizes sizes;
   Operation operation;
   Layout a, b, c;
   float beta;
-  cublasLtMatmulHeuristicResult_t choice{};
+  /// That of 16 bytes is chosen when the matmul is made, another in the first run that wants it.
+  std::array<std::optional<cublasLtMatmulAlgo_t>, alignments.size()> choices;
 };
 
 Matmul::Matmul(const MatmulSpec& spec) {
@@ -129,13 +159,11 @@ std::size_t Matmul::scratch_bytes() const {
 }
 
 void Matmul::run(Space& space, const void* a, const void* b, void* c, void* scratch) {
-  if (!is_aligned(a) || !is_aligned(b) || !is_aligned(c))
-    throw std::logic_error(
-        "matmul: operand not aligned to 16 bytes (cuBLASLt was asked for such algorithms)");
+  const cublasLtMatmulAlgo_t& algorithm = impl_->algorithm(alignment_of(a, b, c));
   const float one = 1;
   WEFT_CHECK_CUBLASLT(cublasLtMatmul(handle(), impl_->operation.value, &one, b, impl_->b.value, a,
                                      impl_->a.value, &impl_->beta, c, impl_->c.value, c, impl_->c.value,
-                                     &impl_->choice.algo, scratch, workspace_bytes,
+                                     &algorithm, scratch, workspace_bytes,
                                      static_cast<cudaStream_t>(native_stream(space))));
 }
 

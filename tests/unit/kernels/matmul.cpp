@@ -80,6 +80,27 @@ TEST(Matmul, FloatIsNotRoundedToBfloat) {
   EXPECT_TRUE(close(c.read(), Array(32 * 32, 64 * x * x), 1e-6));
 }
 
+TEST(Matmul, OperandsOfAnyAlignment) {
+  const auto behind_one = [](Array values) {
+    values.insert(values.begin(), 1e30);  // read by mistake, it shows
+    return values;
+  };
+  for (const MatmulForm form : forms)
+    for (const DType t : float_types) {
+      const MatmulSpec spec{form, 17, 40, 24, t, t};
+      const Operands n = elements(spec);
+      const Array a = random(n.a, t, 1), b = random(n.b, t, 2);
+      const Device a_device(behind_one(a), t), b_device(behind_one(b), t), c(n.c + 1, t);
+      const auto second = [t](const Device& device) { return device.as<std::byte>() + size_of(t); };
+      Matmul matmul(spec);
+      const Buffer work = scratch(matmul.scratch_bytes());
+      matmul.run(space(), second(a_device), second(b_device), second(c), work.data());
+      Array result = c.read();
+      result.erase(result.begin());
+      EXPECT_TRUE(close(result, reference::matmul(spec, a, b), tolerance(t, 1e-5)));
+    }
+}
+
 TEST(Matmul, RunsAgainWithOtherOperands) {
   Matmul first({MatmulForm::forward, 5, 7, 3, DType::f32, DType::f32});
   Matmul matmul = std::move(first);
