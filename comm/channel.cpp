@@ -1,5 +1,8 @@
 #include "comm/channel.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "comm/rounds.hpp"
 
 namespace weft::comm {
@@ -16,6 +19,14 @@ std::string_view name_of(Op op) {
     case Op::barrier: return "barrier";
   }
   return "?";
+}
+
+void Channel::begin_capture(const Event& /*fork*/) {
+  throw std::logic_error("operations of the channel " + name_ + " cannot be captured");
+}
+
+std::unique_ptr<CapturedOperations> Channel::end_capture() {
+  throw std::logic_error("operations of the channel " + name_ + " are not being captured");
 }
 
 std::size_t reduce_scatter_scratch_bytes(int size, std::int64_t count, DType wire, ReduceOrder order,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,6 +74,15 @@ struct Record {
   std::int64_t end_ns = 0;
 };
 
+/// A channel's operations in a captured CUDA graph. Ends before the channel, and behind the graph.
+class CapturedOperations {
+ public:
+  virtual ~CapturedOperations() = default;
+  /// A run of the graph, the only one since the last call, has ended: the channel's counters go on as if its
+  /// operations had been called.
+  virtual void count_run() = 0;
+};
+
 /// One communicator and one lane, first in, first out. All calls return at once; the operation starts when
 /// the events in `deps` are done and the operations before it on this channel are finished. Buffers stay
 /// valid until the returned event is done. Counts are elements (64-bit). All ranks call the same operations
@@ -127,6 +137,14 @@ class Channel {
   /// pass the same place of their parts. The window belongs to this rank's team (World::team) and outlives
   /// the channel's operations.
   virtual void share(Window& /*window*/) {}
+
+  /// Whether operations can be captured into a CUDA graph, instead of running, between begin_capture() and
+  /// end_capture().
+  virtual bool capturable() const { return false; }
+  /// `fork` is an event of the stream that is being captured. Events of the operations that follow hold
+  /// within the capture, which ends when that stream waits for the last of them.
+  virtual void begin_capture(const Event& fork);
+  virtual std::unique_ptr<CapturedOperations> end_capture();
 
   /// Counters since the channel was opened; any thread may read them. Payload bytes sent to other ranks.
   std::uint64_t bytes_sent() const { return bytes_sent_.load(std::memory_order_relaxed); }

@@ -70,6 +70,39 @@ NcclChannel::~NcclChannel() {
   cudaStreamDestroy(stream_);
 }
 
+class NcclChannel::Captured final : public CapturedOperations {
+ public:
+  Captured(NcclChannel& channel, StreamTimeline::Intervals intervals, std::uint64_t sent,
+           std::uint64_t collectives)
+      : channel_(channel), intervals_(std::move(intervals)), sent_(sent), collectives_(collectives) {}
+
+  void count_run() override {
+    channel_.timeline_.count(intervals_);
+    channel_.bytes_sent_.fetch_add(sent_, std::memory_order_relaxed);
+    channel_.collectives_.fetch_add(collectives_, std::memory_order_relaxed);
+  }
+
+ private:
+  NcclChannel& channel_;
+  StreamTimeline::Intervals intervals_;
+  std::uint64_t sent_, collectives_;
+};
+
+void NcclChannel::begin_capture(const Event& fork) {
+  sent_before_ = bytes_sent();
+  collectives_before_ = collectives();
+  timeline_.begin_capture();
+  timeline_.wait({&fork, 1});
+}
+
+std::unique_ptr<CapturedOperations> NcclChannel::end_capture() {
+  auto captured = std::make_unique<Captured>(*this, timeline_.end_capture(), bytes_sent() - sent_before_,
+                                             collectives() - collectives_before_);
+  bytes_sent_.store(sent_before_, std::memory_order_relaxed);
+  collectives_.store(collectives_before_, std::memory_order_relaxed);
+  return captured;
+}
+
 Event NcclChannel::begin(Op op, Deps deps) {
   if (op != Op::send && op != Op::recv && op != Op::barrier)
     collectives_.fetch_add(1, std::memory_order_relaxed);

@@ -1,6 +1,8 @@
 // A channel that enqueues NCCL on a stream of its own. Includes CUDA and NCCL: for nccl*.cpp only.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -28,7 +30,12 @@ class NcclChannel final : public Channel {
   void group_end() override;
   double busy_seconds() const override { return timeline_.busy_seconds(); }
 
+  bool capturable() const override { return true; }
+  void begin_capture(const Event& fork) override;
+  std::unique_ptr<CapturedOperations> end_capture() override;
+
  private:
+  class Captured;
   Event begin(Op op, Deps deps);
   Event end(std::uint64_t sent);
   void exchange_round(const ReduceScatter& what, std::int64_t first, std::int64_t count);
@@ -40,6 +47,8 @@ class NcclChannel final : public Channel {
   void* token_ = nullptr;  ///< the barrier's
   bool grouped_ = false;
   std::vector<ReduceScatter> deferred_;  ///< reduce-scatters of the open group
+  /// The counters when the capture began: what is captured does not run.
+  std::uint64_t sent_before_ = 0, collectives_before_ = 0;
 };
 
 }  // namespace weft::comm::detail

@@ -1,6 +1,7 @@
 #include "comm/stream_timeline.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/check_cuda.hpp"
 
@@ -12,33 +13,54 @@ constexpr std::size_t ring_size = 1024;
 cudaEvent_t as_event(void* p) {
   return static_cast<cudaEvent_t>(p);
 }
+cudaEvent_t as_event(const StreamEvent& event) {
+  return as_event(event.get());
+}
 cudaStream_t as_stream(void* p) {
   return static_cast<cudaStream_t>(p);
 }
 
-bool query(void* event) {
+bool query(const StreamEvent& event) {
   const cudaError_t code = cudaEventQuery(as_event(event));
   if (code == cudaErrorNotReady) return false;
   CHECK_CUDA(code);
   return true;
 }
 
-}  // namespace
-
-StreamTimeline::StreamTimeline(void* stream) : stream_(stream), ring_(ring_size) {
-  for (Marks& m : ring_) {
-    cudaEvent_t begin, end;
-    CHECK_CUDA(cudaEventCreate(&begin));
-    CHECK_CUDA(cudaEventCreate(&end));
-    m = {begin, end};
-  }
+double milliseconds(const StreamTimeline::Interval& interval) {
+  float ms = 0;
+  CHECK_CUDA(cudaEventElapsedTime(&ms, as_event(interval.begin), as_event(interval.end)));
+  return ms;
 }
 
-StreamTimeline::~StreamTimeline() {
-  for (Marks& m : ring_) {
-    cudaEventDestroy(as_event(m.begin));
-    cudaEventDestroy(as_event(m.end));
-  }
+/// As a node of the graph, so that each of its launches records it.
+void record_in_graph(const StreamEvent& event, void* stream) {
+  CHECK_CUDA(cudaEventRecordWithFlags(as_event(event), as_stream(stream), cudaEventRecordExternal));
+}
+
+}  // namespace
+
+StreamEvent::StreamEvent(Timing timing) {
+  cudaEvent_t event = nullptr;
+  CHECK_CUDA(
+      cudaEventCreateWithFlags(&event, timing == Timing::on ? cudaEventDefault : cudaEventDisableTiming));
+  event_ = event;
+}
+
+StreamEvent::~StreamEvent() {
+  if (event_ != nullptr) cudaEventDestroy(as_event(event_));
+}
+
+StreamEvent::StreamEvent(StreamEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+
+StreamEvent& StreamEvent::operator=(StreamEvent&& other) noexcept {
+  std::swap(event_, other.event_);
+  return *this;
+}
+
+StreamTimeline::StreamTimeline(void* stream, Timing timing) : stream_(stream), timing_(timing) {
+  ring_.reserve(ring_size);
+  for (std::size_t i = 0; i < ring_size; ++i) ring_.push_back({StreamEvent(timing), StreamEvent(timing)});
 }
 
 void StreamTimeline::wait(std::span<const Event> deps) {
@@ -53,6 +75,12 @@ void StreamTimeline::wait(std::span<const Event> deps) {
 }
 
 void StreamTimeline::begin() {
+  if (timing_ == Timing::off) return;
+  if (capturing_) {
+    captured_.push_back({StreamEvent(timing_), StreamEvent(timing_)});
+    record_in_graph(captured_.back().begin, stream_);
+    return;
+  }
   const std::uint64_t value = last_ + 1;
   if (value > ring_.size()) account(value - ring_.size());
   CHECK_CUDA(cudaEventRecord(as_event(marks(value).begin), as_stream(stream_)));
@@ -60,7 +88,13 @@ void StreamTimeline::begin() {
 
 Event StreamTimeline::end() {
   ++last_;
-  CHECK_CUDA(cudaEventRecord(as_event(marks(last_).end), as_stream(stream_)));
+  if (capturing_) {
+    if (timing_ == Timing::on) record_in_graph(captured_.back().end, stream_);
+    captured_ends_.emplace_back(Timing::off);
+    CHECK_CUDA(cudaEventRecord(as_event(captured_ends_.back()), as_stream(stream_)));
+  } else {
+    CHECK_CUDA(cudaEventRecord(as_event(marks(last_).end), as_stream(stream_)));
+  }
   return {this, last_};
 }
 
@@ -74,22 +108,39 @@ void StreamTimeline::sync(std::uint64_t value) {
 }
 
 void* StreamTimeline::native_event(std::uint64_t value) {
-  return value == 0 ? nullptr : marks(value).end;
+  if (value == 0) return nullptr;
+  if (capturing_) {
+    WEFT_EXPECT(value > before_capture_);  // what ran before the graph is no part of it
+    return captured_ends_[value - before_capture_ - 1].get();
+  }
+  return marks(value).end.get();
+}
+
+void StreamTimeline::begin_capture() {
+  capturing_ = true;
+  before_capture_ = last_;
+}
+
+StreamTimeline::Intervals StreamTimeline::end_capture() {
+  capturing_ = false;
+  last_ = before_capture_;
+  captured_ends_.clear();
+  return std::exchange(captured_, {});
+}
+
+void StreamTimeline::count(const Intervals& captured) {
+  for (const Interval& interval : captured) busy_ms_ += milliseconds(interval);
 }
 
 void StreamTimeline::account(std::uint64_t value) {
-  while (accounted_ < std::min(value, last_) && query(marks(accounted_ + 1).end)) {
-    ++accounted_;
-    float ms = 0;
-    CHECK_CUDA(cudaEventElapsedTime(&ms, as_event(marks(accounted_).begin), as_event(marks(accounted_).end)));
-    busy_ms_ += ms;
-  }
+  while (accounted_ < std::min(value, last_) && query(marks(accounted_ + 1).end))
+    busy_ms_ += milliseconds(marks(++accounted_));
   // An interval that is still running when its mark is needed again is left out.
   if (last_ >= ring_.size()) accounted_ = std::max(accounted_, last_ + 1 - ring_.size());
 }
 
 double StreamTimeline::busy_seconds() {
-  account(last_);
+  if (timing_ == Timing::on) account(last_);
   return 1e-3 * busy_ms_;
 }
 

@@ -1,5 +1,5 @@
-// A timeline over a CUDA stream. Includes no CUDA header: streams and events are void* (cudaStream_t,
-// cudaEvent_t).
+// A timeline over a CUDA stream, and what of it becomes part of a captured graph. Includes no CUDA header:
+// streams and events are void* (cudaStream_t, cudaEvent_t).
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,39 @@
 
 namespace weft::comm {
 
+/// Whether a timeline measures how long its operations take.
+enum class Timing : std::uint8_t { off, on };
+
+/// Owns a cudaEvent_t.
+class StreamEvent {
+ public:
+  explicit StreamEvent(Timing timing);
+  ~StreamEvent();
+  StreamEvent(StreamEvent&& other) noexcept;
+  StreamEvent& operator=(StreamEvent&& other) noexcept;
+
+  void* get() const { return event_; }
+
+ private:
+  void* event_ = nullptr;
+};
+
 /// Operations are the intervals between begin() and end(). Marks are kept in a ring: an old event stands for
-/// a later one of the same stream, which is conservative. Used by one thread; allocates at construction only.
+/// a later one of the same stream, which is conservative. Used by one thread; allocates at construction, and
+/// while it captures.
+///
+/// While the stream is captured into a graph, an event is a node of the graph and cannot be asked outside it.
+/// So the operations of a capture have events of their own, which hold until end_capture(), and are numbered
+/// as if they ran; behind it, the numbers go on as before it, because what is captured has not run.
 class StreamTimeline final : public Timeline {
  public:
+  struct Interval {
+    StreamEvent begin, end;
+  };
+  using Intervals = std::vector<Interval>;
+
   /// `stream` belongs to the caller and outlives the timeline.
-  explicit StreamTimeline(void* stream);
-  ~StreamTimeline() override;
+  explicit StreamTimeline(void* stream, Timing timing = Timing::on);
   StreamTimeline(const StreamTimeline&) = delete;
   StreamTimeline& operator=(const StreamTimeline&) = delete;
 
@@ -29,25 +55,34 @@ class StreamTimeline final : public Timeline {
   void sync(std::uint64_t value) override;
   void* native_event(std::uint64_t value) override;
 
+  /// The stream is being captured, or will be with its next wait().
+  void begin_capture();
+  /// Before the capture's end. With Timing::on: events that each launch of the graph records.
+  Intervals end_capture();
+  /// A launch of their graph, the only one since the last call, has ended: its intervals count.
+  void count(const Intervals& captured);
+
   void* stream() const { return stream_; }
   std::uint64_t last() const { return last_; }
-  /// Seconds of device time inside finished intervals.
+  /// Seconds of device time inside finished intervals; 0 with Timing::off.
   double busy_seconds();
 
  private:
-  struct Marks {
-    void* begin = nullptr;
-    void* end = nullptr;
-  };
-  Marks& marks(std::uint64_t value) { return ring_[value % ring_.size()]; }
+  Interval& marks(std::uint64_t value) { return ring_[value % ring_.size()]; }
   /// Adds up intervals until `value`, or to the first unfinished one.
   void account(std::uint64_t value);
 
   void* stream_;
-  std::vector<Marks> ring_;
+  Timing timing_;
+  std::vector<Interval> ring_;
   std::uint64_t last_ = 0;       ///< the newest interval that has ended
   std::uint64_t accounted_ = 0;  ///< intervals up to here are in busy_ms_
   double busy_ms_ = 0;
+
+  bool capturing_ = false;
+  std::uint64_t before_capture_ = 0;        ///< last_ then
+  std::vector<StreamEvent> captured_ends_;  ///< by value: what other streams of the capture wait for
+  Intervals captured_;
 };
 
 }  // namespace weft::comm

@@ -4,7 +4,11 @@
 
 namespace weft::kernels {
 
-Region::Region(const char* name) : open_(Kokkos::Profiling::profileLibraryLoaded()) {
+bool tool_loaded() {
+  return Kokkos::Profiling::profileLibraryLoaded();
+}
+
+Region::Region(const char* name) : open_(tool_loaded()) {
   if (open_) Kokkos::Profiling::pushRegion(name);
 }
 Region::~Region() {

@@ -3,6 +3,10 @@
 
 namespace weft::kernels {
 
+/// Whether a tool of Kokkos is loaded in this process. It is told of launches, so of a CUDA graph's kernels
+/// it sees nothing.
+bool tool_loaded();
+
 /// Opens a region for its lifetime; one branch when no tool is loaded. `name` is not copied.
 class Region {
  public:

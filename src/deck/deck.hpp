@@ -21,6 +21,7 @@ enum class Regather : std::uint8_t { always, never, automatic };
 enum class Recompute : std::uint8_t { none, full, selective, budget };
 enum class Bucketing : std::uint8_t { none, manual, greedy, automatic };
 enum class Accumulation : std::uint8_t { each, once };
+enum class CudaGraph : std::uint8_t { automatic, off };
 
 /// The deck's spelling of a choice: "cosine", "fsdp", ...
 std::string_view name_of(LrDecay decay);
@@ -30,6 +31,7 @@ std::string_view name_of(Regather regather);
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(Bucketing bucketing);
 std::string_view name_of(Accumulation accumulation);
+std::string_view name_of(CudaGraph graph);
 
 struct RunDeck {
   std::string name = "weft";
@@ -119,6 +121,7 @@ struct ScheduleDeck {
   std::int64_t reduce_delay =
       -1;  ///< reductions that may begin before the memory of one is used again; -1: as above
   Accumulation accumulate = Accumulation::each;
+  CudaGraph cuda_graph = CudaGraph::automatic;
   std::string profile;  ///< a machine profile's file, "host" or "h100"; empty: the build's default
   bool operator==(const ScheduleDeck&) const = default;
 };

@@ -195,6 +195,11 @@ constexpr std::array key_list{
         .doc =
             "each: every microbatch's gradients are reduced, and only shards are kept. once: a rank adds up "
             "its microbatches and reduces the sum in f32; changes the order of the sum, and so the losses."},
+    Key{WEFT_KEY(schedule.cuda_graph),
+        .doc = "auto: on a GPU, the second step is captured into a CUDA graph, and it and those after it are "
+               "launches of that graph; steps that `log.trace_step` or `debug.hash_every` look into are not. "
+               "off, or with a tool of Kokkos loaded: "
+               "kernels and collectives are launched one by one."},
     Key{WEFT_KEY(schedule.profile),
         .doc = "Machine profile that plans are timed with: a file of `weft profile`, relative to the working "
                "directory, or a default, `host` or `h100`; empty: this build's default."},
@@ -226,37 +231,6 @@ constexpr std::array key_list{
 
 #undef WEFT_KEY
 
-template <class E>
-using Names = std::pair<E, std::string_view>;
-constexpr std::array dtype_names{Names<DType>{DType::f32, "f32"}, Names<DType>{DType::bf16, "bf16"}};
-constexpr std::array decay_names{
-    Names<LrDecay>{LrDecay::constant, "constant"}, Names<LrDecay>{LrDecay::linear, "linear"},
-    Names<LrDecay>{LrDecay::cosine, "cosine"}, Names<LrDecay>{LrDecay::wsd, "wsd"}};
-constexpr std::array mode_names{
-    Names<ParallelMode>{ParallelMode::ddp, "ddp"}, Names<ParallelMode>{ParallelMode::zero1, "zero1"},
-    Names<ParallelMode>{ParallelMode::zero2, "zero2"}, Names<ParallelMode>{ParallelMode::fsdp, "fsdp"}};
-constexpr std::array reduction_names{Names<Reduction>{Reduction::canonical, "canonical"},
-                                     Names<Reduction>{Reduction::native, "native"}};
-constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
-                                    Names<Regather>{Regather::never, "never"},
-                                    Names<Regather>{Regather::automatic, "auto"}};
-
-constexpr std::array recompute_names{
-    Names<Recompute>{Recompute::none, "none"}, Names<Recompute>{Recompute::full, "full"},
-    Names<Recompute>{Recompute::selective, "selective"}, Names<Recompute>{Recompute::budget, "budget"}};
-constexpr std::array bucketing_names{
-    Names<Bucketing>{Bucketing::none, "none"}, Names<Bucketing>{Bucketing::manual, "manual"},
-    Names<Bucketing>{Bucketing::greedy, "greedy"}, Names<Bucketing>{Bucketing::automatic, "auto"}};
-constexpr std::array accumulation_names{Names<Accumulation>{Accumulation::each, "each"},
-                                        Names<Accumulation>{Accumulation::once, "once"}};
-
-template <class E>
-std::string_view name_in_deck(E e) {
-  for (const auto& [value, name] : choices(e))
-    if (value == e) return name;
-  return "?";
-}
-
 }  // namespace
 
 std::span<const Table> tables() {
@@ -276,31 +250,6 @@ const Table* find_table(std::string_view path) {
   for (const auto& table : table_list)
     if (table.path == path) return &table;
   return nullptr;
-}
-
-Choices<DType> choices(DType) {
-  return dtype_names;
-}
-Choices<LrDecay> choices(LrDecay) {
-  return decay_names;
-}
-Choices<ParallelMode> choices(ParallelMode) {
-  return mode_names;
-}
-Choices<Reduction> choices(Reduction) {
-  return reduction_names;
-}
-Choices<Regather> choices(Regather) {
-  return regather_names;
-}
-Choices<Recompute> choices(Recompute) {
-  return recompute_names;
-}
-Choices<Bucketing> choices(Bucketing) {
-  return bucketing_names;
-}
-Choices<Accumulation> choices(Accumulation) {
-  return accumulation_names;
 }
 
 std::string range_text(const Range& range) {
@@ -340,27 +289,3 @@ std::string type_text(const Key& key) {
 }
 
 }  // namespace weft::deck
-
-namespace weft {
-std::string_view name_of(LrDecay decay) {
-  return deck::name_in_deck(decay);
-}
-std::string_view name_of(ParallelMode mode) {
-  return deck::name_in_deck(mode);
-}
-std::string_view name_of(Reduction reduction) {
-  return deck::name_in_deck(reduction);
-}
-std::string_view name_of(Regather regather) {
-  return deck::name_in_deck(regather);
-}
-std::string_view name_of(Recompute recompute) {
-  return deck::name_in_deck(recompute);
-}
-std::string_view name_of(Bucketing bucketing) {
-  return deck::name_in_deck(bucketing);
-}
-std::string_view name_of(Accumulation accumulation) {
-  return deck::name_in_deck(accumulation);
-}
-}  // namespace weft

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/channel.hpp"
+#include "exec/capture.hpp"
 #include "exec/collective_log.hpp"
 #include "exec/compute_lane.hpp"
 #include "exec/matmuls.hpp"
@@ -28,6 +29,7 @@ struct Device {
   const std::vector<comm::UsedRows>* rows = nullptr;
   CollectiveLog* log =
       nullptr;  ///< observes the channels; may be null, then a trace shows the compute lane only
+  CaptureWish capture = CaptureWish::automatic;
 };
 
 /// The channel of a communication lane; null for the compute lane, too.

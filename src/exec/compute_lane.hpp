@@ -8,6 +8,14 @@
 
 namespace weft::exec {
 
+/// A run of a plan, captured. Ends before the lane.
+class StepGraph {
+ public:
+  virtual ~StepGraph() = default;
+  /// Enqueues it on the lane that captured it.
+  virtual void launch() = 0;
+};
+
 class ComputeLane {
  public:
   explicit ComputeLane(kernels::Space& space);
@@ -21,6 +29,13 @@ class ComputeLane {
   comm::Event mark();
   /// Blocks the host until all that was enqueued is done.
   void finish();
+
+  /// Whether what is enqueued can be captured: a stream's can.
+  static bool capturable();
+  /// What is enqueued between the two becomes a graph, and does not run: marks hold within the capture only.
+  /// Throws std::logic_error where the lane is the host.
+  void begin_capture();
+  std::unique_ptr<StepGraph> end_capture();
 
  private:
   struct Impl;

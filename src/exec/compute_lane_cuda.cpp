@@ -1,7 +1,20 @@
+#include "comm/stream_graph.hpp"
 #include "comm/stream_timeline.hpp"
 #include "exec/compute_lane.hpp"
 
 namespace weft::exec {
+namespace {
+
+class CudaGraph final : public StepGraph {
+ public:
+  explicit CudaGraph(void* stream) : graph_(stream) {}
+  void launch() override { graph_.launch(); }
+
+ private:
+  comm::StreamGraph graph_;
+};
+
+}  // namespace
 
 struct ComputeLane::Impl {
   kernels::Space& space;
@@ -9,7 +22,7 @@ struct ComputeLane::Impl {
 };
 
 ComputeLane::ComputeLane(kernels::Space& space)
-    : impl_(new Impl{space, comm::StreamTimeline(kernels::native_stream(space))}) {}
+    : impl_(new Impl{space, comm::StreamTimeline(kernels::native_stream(space), comm::Timing::off)}) {}
 ComputeLane::~ComputeLane() = default;
 
 void ComputeLane::wait(const comm::Event& event) {
@@ -23,6 +36,20 @@ comm::Event ComputeLane::mark() {
 
 void ComputeLane::finish() {
   kernels::fence(impl_->space);
+}
+
+bool ComputeLane::capturable() {
+  return true;
+}
+
+void ComputeLane::begin_capture() {
+  comm::StreamGraph::begin(impl_->timeline.stream());
+  impl_->timeline.begin_capture();
+}
+
+std::unique_ptr<StepGraph> ComputeLane::end_capture() {
+  impl_->timeline.end_capture();
+  return std::make_unique<CudaGraph>(impl_->timeline.stream());
 }
 
 }  // namespace weft::exec

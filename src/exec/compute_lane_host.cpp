@@ -1,3 +1,5 @@
+#include <stdexcept>
+
 #include "exec/compute_lane.hpp"
 
 namespace weft::exec {
@@ -22,6 +24,18 @@ comm::Event ComputeLane::mark() {
 
 void ComputeLane::finish() {
   kernels::fence(impl_->space);
+}
+
+bool ComputeLane::capturable() {
+  return false;
+}
+
+void ComputeLane::begin_capture() {
+  throw std::logic_error("the host's kernels cannot be captured");
+}
+
+std::unique_ptr<StepGraph> ComputeLane::end_capture() {
+  throw std::logic_error("the host's kernels are not being captured");
 }
 
 }  // namespace weft::exec

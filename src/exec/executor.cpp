@@ -15,10 +15,24 @@ namespace {
 
 constexpr std::array communication_lanes{Lane::gather, Lane::reduce, Lane::replica};
 
+CaptureMeans means_of(const Device& device) {
+  CaptureMeans means;
+  means.on_stream = ComputeLane::capturable();
+  for (const Lane lane : communication_lanes) {
+    const comm::Channel* const channel = channel_of(device, lane);
+    means.channels[static_cast<std::size_t>(lane)] = channel != nullptr && channel->capturable();
+  }
+  return means;
+}
+
 }  // namespace
 
 Executor::Executor(plan::Plan plan, const Device& device, Memory& memory, int rank)
-    : plan_(std::move(plan)), device_(device), memory_(memory), rank_(rank) {
+    : plan_(std::move(plan)),
+      device_(device),
+      memory_(memory),
+      rank_(rank),
+      capture_(capture_of(plan_, means_of(device), device.capture)) {
   locate_ = [this](ir::ValueId v) { return address(plan_.locations[v.index()]); };
   bind();
 }
@@ -154,14 +168,7 @@ void Executor::add_channel(const comm::Channel* channel, int sign) {
   times_.sent[lane] += static_cast<std::uint64_t>(sign) * channel->bytes_sent();
 }
 
-Times Executor::run(Run mode, Trace* trace, Tap* tap) {
-  if (trace != nullptr && !trace->on()) trace = nullptr;
-  if (trace != nullptr && device_.log != nullptr) device_.log->start();
-  const double start = seconds_now();
-  times_ = {};
-  for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), -1);
-  if (mode != Run::full) tap = nullptr;  // the values are wrong then
-  if (tap != nullptr) tap->start(locate_);
+void Executor::walk(Run mode, Trace* trace, Tap* tap) {
   for (const Bound& bound : bound_) {
     if (bound.instruction->lane == Lane::compute) {
       run_kernel(bound, mode, trace);
@@ -170,8 +177,46 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap) {
     }
     if (tap != nullptr) show(bound, *tap);
   }
-  device_.compute.finish();
-  if (mode == Run::full) wait_for_the_lanes();
+}
+
+/// The lanes' streams join the compute lane's capture by waiting for an event at its beginning, and it waits
+/// for the last event of each at its end. All between is a walk like any other, with the plan's waits as
+/// edges.
+void Executor::capture_run(Run mode, Replay& replay) {
+  std::vector<std::pair<comm::Channel*, comm::Event*>> lanes;  // with the lane's last event
+  for (const Lane lane : communication_lanes)
+    if (auto& events = events_[static_cast<std::size_t>(lane)]; mode == Run::full && !events.empty())
+      lanes.emplace_back(channel_of(device_, lane), &events.back());
+  device_.compute.begin_capture();
+  const comm::Event fork = device_.compute.mark();
+  for (const auto& [channel, last] : lanes) channel->begin_capture(fork);
+  walk(mode, nullptr, nullptr);
+  for (const auto& [channel, last] : lanes) device_.compute.wait(*last);
+  for (const auto& [channel, last] : lanes) replay.operations.push_back(channel->end_capture());
+  replay.graph = device_.compute.end_capture();
+}
+
+Times Executor::run(Run mode, Trace* trace, Tap* tap) {
+  if (trace != nullptr && !trace->on()) trace = nullptr;
+  if (trace != nullptr && device_.log != nullptr) device_.log->start();
+  const double start = seconds_now();
+  times_ = {};
+  for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), -1);
+  if (mode != Run::full) tap = nullptr;  // the values are wrong then
+  if (tap != nullptr) tap->start(locate_);
+  Replay& replay = replays_[static_cast<std::size_t>(mode)];
+  const bool replays = capture_ == Capture::captured && replay.warm && trace == nullptr && tap == nullptr;
+  if (replays) {
+    if (!replay.graph) capture_run(mode, replay);
+    replay.graph->launch();
+    device_.compute.finish();
+    for (const auto& operations : replay.operations) operations->count_run();
+  } else {
+    walk(mode, trace, tap);
+    device_.compute.finish();
+    if (mode == Run::full) wait_for_the_lanes();
+    replay.warm = true;
+  }
   times_.step = seconds_now() - start;
   for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), 1);
   if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);

@@ -26,7 +26,7 @@ enum class Run : std::uint8_t {
 struct Times {
   double step = 0;
   /// The compute lane, or the step's end, waited for the lane's collectives (host lanes; on CUDA the host
-  /// does not see what a stream waits for: only the end's wait counts there).
+  /// does not see what a stream waits for: only the end's wait counts there, and of a replay nothing).
   std::array<double, lane_count> exposed{};
   std::array<double, lane_count> under_way{};    ///< a collective of the lane was under way
   std::array<std::uint64_t, lane_count> sent{};  ///< payload to other ranks
@@ -39,9 +39,11 @@ class Executor {
   Executor(plan::Plan plan, const Device& device, Memory& memory, int rank);
 
   /// Runs the plan once and waits for its end. With a trace that is on, records a span an instruction; a tap
-  /// sees the values that it wants.
+  /// sees the values that it wants. A run without both is a replay where capture() says so and another run of
+  /// the same mode was before it; the first replay takes the capture's time, too.
   Times run(Run mode, Trace* trace = nullptr, Tap* tap = nullptr);
   const plan::Plan& plan() const { return plan_; }
+  Capture capture() const { return capture_; }
 
  private:
   struct Bound {
@@ -50,11 +52,19 @@ class Executor {
     Collective collective;  ///< the other lanes
     bool signals = false;   ///< another lane waits for it
   };
+  /// A mode's runs, once captured.
+  struct Replay {
+    bool warm = false;  ///< a run was walked: libraries have set themselves up, which no capture may see
+    std::vector<std::unique_ptr<comm::CapturedOperations>> operations;  ///< of the lanes that the plan uses
+    std::unique_ptr<StepGraph> graph;
+  };
   void bind();
   std::byte* address(const plan::Location& location) const;
   comm::Event& event_of(Lane lane, std::uint64_t sequence) {
     return events_[static_cast<std::size_t>(lane)][sequence - 1];
   }
+  void walk(Run mode, Trace* trace, Tap* tap);
+  void capture_run(Run mode, Replay& replay);
   void run_kernel(const Bound& bound, Run mode, Trace* trace);
   void wait_for_the_lanes();
   void add_channel(const comm::Channel* channel, int sign);
@@ -71,6 +81,8 @@ class Executor {
   std::vector<comm::Event> events_[lane_count];  ///< by lane and sequence - 1; of this run's collectives and
                                                  ///< of kernels that signal
   Times times_;                                  ///< of the run under way
+  Capture capture_;
+  std::array<Replay, 2> replays_;  ///< by Run
 };
 
 }  // namespace weft::exec

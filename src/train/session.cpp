@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "kernels/region.hpp"
 #include "train/agree.hpp"
 #include "train/programs.hpp"
 
@@ -31,6 +32,14 @@ Session::Session(const Deck& deck, comm::World& world)
     replica_channel_ = open(replica_axis, Lane::replica, "replica");
   }
   find_team(deck);
+  decide_capture(deck);
+}
+
+void Session::decide_capture(const Deck& deck) {
+  const bool wanted = deck.schedule.cuda_graph == CudaGraph::automatic && !kernels::tool_loaded();
+  std::array<double, 1> unwanted{wanted ? 0.0 : 1.0};
+  world_.all_reduce_max(unwanted);
+  if (unwanted[0] == 0) capture_ = exec::CaptureWish::automatic;
 }
 
 /// The same size on all ranks, because they make the same plan.
@@ -91,7 +100,8 @@ std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
                             reduce_.get(),
                             replica_channel_.get(),
                             token_rows_ ? &token_rows_->by_round() : nullptr,
-                            &log_};
+                            &log_,
+                            capture_};
   return std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);
 }
 

@@ -57,10 +57,13 @@ class Session {
 
  private:
   void find_team(const Deck& deck);
+  /// Collectives are captured by all ranks or by none.
+  void decide_capture(const Deck& deck);
   /// Null on all ranks when one of them cannot have it.
   std::unique_ptr<comm::Window> open_window(exec::Memory::Plans plans);
 
   comm::World& world_;
+  exec::CaptureWish capture_ = exec::CaptureWish::never;
   Mesh mesh_;
   std::vector<int> team_;  ///< world ranks
   int shards_;

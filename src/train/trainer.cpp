@@ -64,6 +64,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       plan().hash, plan().instructions.size(), mib(memory_.arena), mib(memory_.state), mib(memory_.baseline),
       mib(memory_.peak())));
   report_->note(schedule_);
+  if (!kernels::device_is_host()) report_->note(std::string(exec::text_of(train_->capture())));
   if (step_ > 0) report_->note(fmt::format("continues from step {}", step_));
   if (!note.empty()) report_->note(note);
 }

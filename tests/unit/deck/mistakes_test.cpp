@@ -142,6 +142,8 @@ const LineMistake values[] = {
      "d.toml:16: precision.params: 'bfloat16' is not one of the choices (f32, bf16); did you mean 'bf16'?"},
     {"real_dtype_out_of_place", 15, "[precision]\nparams = \"f64\"",
      "d.toml:16: precision.params: 'f64' is not one of the choices (f32, bf16)"},
+    {"boolean_for_a_graph", 15, "[schedule]\ncuda_graph = true",
+     "d.toml:16: schedule.cuda_graph: the boolean true is not one of the choices (auto, off)"},
     {"boolean_for_choice", 15, "[schedule]\nregather = false",
      "d.toml:16: schedule.regather: the boolean false is not one of the choices (always, never, auto); did "
      "you "

@@ -28,6 +28,12 @@ TEST(Parse, TakesTheFileAndTheDefaults) {
   EXPECT_EQ(deck.source, "d.toml");
 }
 
+TEST(Parse, CudaGraph) {
+  EXPECT_EQ(parse_example().schedule.cuda_graph, CudaGraph::automatic);
+  EXPECT_EQ(parse_example({"schedule.cuda_graph=off"}).schedule.cuda_graph, CudaGraph::off);
+  EXPECT_EQ(parse_example({"schedule.cuda_graph=auto"}).schedule.cuda_graph, CudaGraph::automatic);
+}
+
 TEST(Parse, IntegerForANumber) {
   EXPECT_EQ(parse_deck_text(with_line(14, "lr = 2"), "d.toml").optimizer.lr, 2.0);
 }

@@ -1,0 +1,99 @@
+// How the deck spells the choices of its enums.
+#include <array>
+
+#include "deck/schema.hpp"
+
+namespace weft::deck {
+namespace {
+
+template <class E>
+using Names = std::pair<E, std::string_view>;
+constexpr std::array dtype_names{Names<DType>{DType::f32, "f32"}, Names<DType>{DType::bf16, "bf16"}};
+constexpr std::array decay_names{
+    Names<LrDecay>{LrDecay::constant, "constant"}, Names<LrDecay>{LrDecay::linear, "linear"},
+    Names<LrDecay>{LrDecay::cosine, "cosine"}, Names<LrDecay>{LrDecay::wsd, "wsd"}};
+constexpr std::array mode_names{
+    Names<ParallelMode>{ParallelMode::ddp, "ddp"}, Names<ParallelMode>{ParallelMode::zero1, "zero1"},
+    Names<ParallelMode>{ParallelMode::zero2, "zero2"}, Names<ParallelMode>{ParallelMode::fsdp, "fsdp"}};
+constexpr std::array reduction_names{Names<Reduction>{Reduction::canonical, "canonical"},
+                                     Names<Reduction>{Reduction::native, "native"}};
+constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
+                                    Names<Regather>{Regather::never, "never"},
+                                    Names<Regather>{Regather::automatic, "auto"}};
+
+constexpr std::array recompute_names{
+    Names<Recompute>{Recompute::none, "none"}, Names<Recompute>{Recompute::full, "full"},
+    Names<Recompute>{Recompute::selective, "selective"}, Names<Recompute>{Recompute::budget, "budget"}};
+constexpr std::array bucketing_names{
+    Names<Bucketing>{Bucketing::none, "none"}, Names<Bucketing>{Bucketing::manual, "manual"},
+    Names<Bucketing>{Bucketing::greedy, "greedy"}, Names<Bucketing>{Bucketing::automatic, "auto"}};
+constexpr std::array accumulation_names{Names<Accumulation>{Accumulation::each, "each"},
+                                        Names<Accumulation>{Accumulation::once, "once"}};
+constexpr std::array cuda_graph_names{Names<CudaGraph>{CudaGraph::automatic, "auto"},
+                                      Names<CudaGraph>{CudaGraph::off, "off"}};
+
+template <class E>
+std::string_view name_in_deck(E e) {
+  for (const auto& [value, name] : choices(e))
+    if (value == e) return name;
+  return "?";
+}
+
+}  // namespace
+
+Choices<DType> choices(DType) {
+  return dtype_names;
+}
+Choices<LrDecay> choices(LrDecay) {
+  return decay_names;
+}
+Choices<ParallelMode> choices(ParallelMode) {
+  return mode_names;
+}
+Choices<Reduction> choices(Reduction) {
+  return reduction_names;
+}
+Choices<Regather> choices(Regather) {
+  return regather_names;
+}
+Choices<Recompute> choices(Recompute) {
+  return recompute_names;
+}
+Choices<Bucketing> choices(Bucketing) {
+  return bucketing_names;
+}
+Choices<Accumulation> choices(Accumulation) {
+  return accumulation_names;
+}
+Choices<CudaGraph> choices(CudaGraph) {
+  return cuda_graph_names;
+}
+
+}  // namespace weft::deck
+
+namespace weft {
+std::string_view name_of(LrDecay decay) {
+  return deck::name_in_deck(decay);
+}
+std::string_view name_of(ParallelMode mode) {
+  return deck::name_in_deck(mode);
+}
+std::string_view name_of(Reduction reduction) {
+  return deck::name_in_deck(reduction);
+}
+std::string_view name_of(Regather regather) {
+  return deck::name_in_deck(regather);
+}
+std::string_view name_of(Recompute recompute) {
+  return deck::name_in_deck(recompute);
+}
+std::string_view name_of(Bucketing bucketing) {
+  return deck::name_in_deck(bucketing);
+}
+std::string_view name_of(Accumulation accumulation) {
+  return deck::name_in_deck(accumulation);
+}
+std::string_view name_of(CudaGraph graph) {
+  return deck::name_in_deck(graph);
+}
+}  // namespace weft

@@ -1,0 +1,5 @@
+set(exec_tests unit/exec/capture_test.cpp)
+if(WEFT_CUDA)
+  list(APPEND exec_tests unit/exec/stream_test.cpp)
+endif()
+weft_test(exec SOURCES ${exec_tests} DEPS weft::exec)

@@ -1,0 +1,28 @@
+// Steps that replay a CUDA graph, where there is a GPU, beside steps that launch kernel by kernel. On the
+// host both walk.
+#include <gtest/gtest.h>
+
+#include "support/curve.hpp"
+#include "support/kokkos_environment.hpp"
+#include "support/small_deck.hpp"
+
+namespace weft {
+namespace {
+
+/// Tokens and learning rate are others in each step. In the fourth one a tap looks at the values, so that
+/// walked and replayed steps alternate.
+test::Curve curve_of(const std::string& params, const std::string& cuda_graph) {
+  const auto world = comm::make_self_world();
+  train::Trainer trainer(
+      test::small_deck({"data.global_batch=3", "optimizer.decay=cosine", "debug.hash_every=4",
+                        "precision.params=" + params, "schedule.cuda_graph=" + cuda_graph}),
+      *world);
+  return test::train_steps(trainer, 6);
+}
+
+TEST(Replay, HasTheBitsOfAWalk) {
+  for (const char* params : {"f32", "bf16"}) EXPECT_EQ(curve_of(params, "auto"), curve_of(params, "off"));
+}
+
+}  // namespace
+}  // namespace weft
