@@ -138,6 +138,10 @@ class Channel {
   /// the channel's operations.
   virtual void share(Window& /*window*/) {}
 
+  /// Operands will lie in these bytes, which outlive the channel: a library that can then sends from there
+  /// and receives there, without buffers of its own. Where it cannot, nothing changes.
+  virtual void register_memory(std::byte* /*memory*/, std::size_t /*bytes*/) {}
+
   /// Whether operations can be captured into a CUDA graph, instead of running, between begin_capture() and
   /// end_capture().
   virtual bool capturable() const { return false; }

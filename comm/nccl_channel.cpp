@@ -62,6 +62,7 @@ NcclChannel::NcclChannel(int rank, int size, Lane lane, std::string name, ncclCo
 NcclChannel::~NcclChannel() {
   if (std::uncaught_exceptions() == 0) {
     cudaStreamSynchronize(stream_);
+    for (void* handle : registrations_) ncclCommDeregister(comm_, handle);
     ncclCommDestroy(comm_);
   } else {
     ncclCommAbort(comm_);  // the other ranks may never come
@@ -87,6 +88,17 @@ class NcclChannel::Captured final : public CapturedOperations {
   StreamTimeline::Intervals intervals_;
   std::uint64_t sent_, collectives_;
 };
+
+// NCCL says success without a handle, or an error that leaves the communicator as it was, where registration
+// is not supported.
+void NcclChannel::register_memory(std::byte* memory, std::size_t bytes) {
+  void* handle = nullptr;
+  if (bytes == 0) return;
+  if (ncclCommRegister(comm_, memory, bytes, &handle) != ncclSuccess)
+    cudaGetLastError();
+  else if (handle != nullptr)
+    registrations_.push_back(handle);
+}
 
 void NcclChannel::begin_capture(const Event& fork) {
   sent_before_ = bytes_sent();

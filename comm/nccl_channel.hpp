@@ -30,6 +30,7 @@ class NcclChannel final : public Channel {
   void group_end() override;
   double busy_seconds() const override { return timeline_.busy_seconds(); }
 
+  void register_memory(std::byte* memory, std::size_t bytes) override;
   bool capturable() const override { return true; }
   void begin_capture(const Event& fork) override;
   std::unique_ptr<CapturedOperations> end_capture() override;
@@ -44,7 +45,8 @@ class NcclChannel final : public Channel {
   ncclComm_t comm_;
   cudaStream_t stream_;
   mutable StreamTimeline timeline_;
-  void* token_ = nullptr;  ///< the barrier's
+  void* token_ = nullptr;             ///< the barrier's
+  std::vector<void*> registrations_;  ///< ncclCommRegister's handles
   bool grouped_ = false;
   std::vector<ReduceScatter> deferred_;  ///< reduce-scatters of the open group
   /// The counters when the capture began: what is captured does not run.

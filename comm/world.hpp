@@ -1,6 +1,7 @@
 // The world: all ranks of a run, where they live, and the start-up conveniences that block the host.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -45,6 +46,10 @@ class World {
   /// Collective over the team. Memory that its ranks share, zeroed; null where that cannot be had (the caller
   /// does without). Call it at start-up.
   virtual std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes);
+
+  /// Memory of the device that this world's channels can register; null where there is none better than any
+  /// other. Ends before the world.
+  virtual std::shared_ptr<std::byte> allocate(std::size_t /*bytes*/) { return nullptr; }
 
   // Collective, and the host waits: start-up, logging and tests.
   void barrier();

@@ -86,6 +86,15 @@ Buffer::Buffer(std::size_t bytes, [[maybe_unused]] const std::string& label) : s
     const auto address = reinterpret_cast<std::uintptr_t>(allocation_);
     data_ = static_cast<std::byte*>(allocation_) + (alignment - address % alignment) % alignment;
   }
+  zero_all();
+}
+
+Buffer::Buffer(std::shared_ptr<std::byte> memory, std::size_t bytes)
+    : adopted_(std::move(memory)), data_(adopted_.get()), size_(bytes) {
+  zero_all();
+}
+
+void Buffer::zero_all() {
   const Execution execution;
   zero(execution, data_, size_);
   execution.fence("weft::memory::allocate");
@@ -100,11 +109,13 @@ Buffer::~Buffer() {
 }
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : allocation_(std::exchange(other.allocation_, nullptr)),
+    : adopted_(std::move(other.adopted_)),
+      allocation_(std::exchange(other.allocation_, nullptr)),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(adopted_, other.adopted_);
   std::swap(allocation_, other.allocation_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);

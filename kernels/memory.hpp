@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "kernels/space.hpp"
@@ -15,6 +16,8 @@ class Buffer {
  public:
   Buffer() = default;
   Buffer(std::size_t bytes, const std::string& label);
+  /// Of memory that somebody else allocated, aligned to 256 bytes.
+  Buffer(std::shared_ptr<std::byte> memory, std::size_t bytes);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -23,6 +26,9 @@ class Buffer {
   std::size_t size() const { return size_; }
 
  private:
+  void zero_all();
+
+  std::shared_ptr<std::byte> adopted_;
   void* allocation_ = nullptr;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;

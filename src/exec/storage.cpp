@@ -8,6 +8,15 @@
 
 namespace weft::exec {
 
+namespace {
+
+kernels::Buffer buffer_of(std::size_t bytes, const std::string& label, const Memory::Allocate& allocate) {
+  if (auto memory = allocate(bytes)) return {std::move(memory), bytes};
+  return {bytes, label};
+}
+
+}  // namespace
+
 comm::WindowSizes Memory::window_sizes(Plans plans) {
   comm::WindowSizes sizes;
   for (const plan::Plan* plan : plans) {
@@ -18,14 +27,19 @@ comm::WindowSizes Memory::window_sizes(Plans plans) {
   return sizes;
 }
 
-void Memory::reserve(Plans plans, std::unique_ptr<comm::Window> window) {
+void Memory::reserve(Plans plans, std::unique_ptr<comm::Window> window, const Allocate& allocate) {
   window_ = std::move(window);
   if (window_) {
     touch_window();
   } else {
-    arena_ = kernels::Buffer(static_cast<std::size_t>(window_sizes(plans).part), "weft::arena");
+    arena_ = buffer_of(static_cast<std::size_t>(window_sizes(plans).part), "weft::arena", allocate);
   }
-  reserve_storages(plans);
+  reserve_storages(plans, allocate);
+}
+
+void Memory::register_with(comm::Channel& channel) const {
+  for (const kernels::Buffer* buffer : {&arena_, &block_})
+    channel.register_memory(buffer->data(), buffer->size());
 }
 
 void Memory::touch_window() {
@@ -39,7 +53,7 @@ void Memory::touch_window() {
                      static_cast<std::size_t>(std::min(part, common - begin)));
 }
 
-void Memory::reserve_storages(Plans plans) {
+void Memory::reserve_storages(Plans plans, const Allocate& allocate) {
   std::size_t all = 0;
   for (const plan::Plan* plan : plans)
     for (std::size_t i = 0; i < plan->graph.storages().size(); ++i) {
@@ -52,7 +66,7 @@ void Memory::reserve_storages(Plans plans) {
       if (is_new) all += aligned(bytes);
     }
   // One allocation: a hundred of some megabytes would each round up to huge pages.
-  block_ = kernels::Buffer(all, "weft::storages");
+  block_ = buffer_of(all, "weft::storages", allocate);
 }
 
 std::byte* Memory::storage(std::string_view name) const {

@@ -1,6 +1,7 @@
 // Device memory of a process: the persistent storages, shared by name between plans, and the one arena.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/channel.hpp"
 #include "comm/window.hpp"
 #include "kernels/memory.hpp"
 #include "plan/plan.hpp"
@@ -17,14 +19,19 @@ namespace weft::exec {
 class Memory {
  public:
   using Plans = std::span<const plan::Plan* const>;
+  /// Device memory of so many bytes, or null: comm::World::allocate.
+  using Allocate = std::function<std::shared_ptr<std::byte>(std::size_t)>;
 
   /// Of the window that the largest plan's team needs.
   static comm::WindowSizes window_sizes(Plans plans);
   /// Allocates the plans' storages, zeroed, and an arena that is the largest plan's: a part of `window`,
   /// which is of window_sizes(), or memory of its own without one. All of it is touched here: on the host a
-  /// run takes its memory before its first step, or not at all. Call it once, before the first Executor is
-  /// made. Throws std::logic_error when two plans disagree on a storage's size.
-  void reserve(Plans plans, std::unique_ptr<comm::Window> window);
+  /// run takes its memory before its first step, or not at all. What `allocate` has none for is ordinary
+  /// device memory. Call it once, before the first Executor is made. Throws std::logic_error when two plans
+  /// disagree on a storage's size.
+  void reserve(Plans plans, std::unique_ptr<comm::Window> window, const Allocate& allocate);
+  /// Tells the channel of the memory that its operands lie in.
+  void register_with(comm::Channel& channel) const;
 
   bool has(std::string_view storage) const { return storages_.find(storage) != storages_.end(); }
   std::byte* storage(std::string_view name) const;
@@ -43,7 +50,7 @@ class Memory {
   };
 
   void touch_window();
-  void reserve_storages(Plans plans);
+  void reserve_storages(Plans plans, const Allocate& allocate);
 
   kernels::Buffer block_;  ///< of all storages
   std::map<std::string, Stretch, std::less<>> storages_;

@@ -73,7 +73,11 @@ void Session::reserve(const MakePlans& make_plans) {
       plans = make_plans();
     }
   }
-  agree(world_, [&] { memory_.reserve(plans, std::move(window)); });
+  agree(world_, [&] {
+    memory_.reserve(plans, std::move(window), [this](std::size_t bytes) { return world_.allocate(bytes); });
+  });
+  for (comm::Channel* channel : {gather_.get(), reduce_.get(), replica_channel_.get()})
+    if (channel != nullptr) memory_.register_with(*channel);
   if (memory_.window() != nullptr)
     for (comm::Channel* channel : {gather_.get(), reduce_.get()}) channel->share(*memory_.window());
 }

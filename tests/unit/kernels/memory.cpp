@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -37,6 +38,20 @@ TEST(Buffer, MovesOwnership) {
   third = std::move(second);
   EXPECT_EQ(third.data(), data);
   EXPECT_EQ(third.size(), 100u);
+}
+
+TEST(Buffer, KeepsAndClearsMemoryOfOthers) {
+  auto owner = std::make_shared<Buffer>(1000, "test");
+  const std::weak_ptr<Buffer> alive = owner;
+  const std::vector<unsigned char> ones(1000, 1);
+  copy_to_device(rig::space(), owner->data(), ones.data(), ones.size());
+  Buffer buffer(std::shared_ptr<std::byte>(owner, owner->data()), 1000);
+  owner.reset();
+  const Buffer moved = std::move(buffer);
+  EXPECT_FALSE(alive.expired());
+  EXPECT_EQ(contents(moved), std::vector<unsigned char>(1000, 0));
+  buffer = Buffer(1, "other");
+  EXPECT_FALSE(alive.expired());
 }
 
 TEST(Copy, ThereAndBackAndAcross) {
