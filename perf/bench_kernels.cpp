@@ -3,7 +3,7 @@
 //   OMP_NUM_THREADS=1 build/cpu/perf/bench_kernels [--benchmark_filter=REGEX] [other options of Google
 //   Benchmark]
 //
-// Two limits are measured first: memory bandwidth by a triad (a = b + s c, three arrays of 128 MiB of fp32),
+// Two limits are measured first: memory bandwidth by a triad (a = b + c, three arrays of 128 MiB of fp32),
 // and the fastest of several large square matmuls, for each type. A line's "of_limit" is what the kernel
 // reaches of its limit, by its least bytes (each operand once) or its FLOPs (causal attention: half of all
 // pairs). Names: kernel/model/type; 33m: dim 512, ffn 1536, 8 heads, 4 kv heads, vocab 8192, 4 sequences of
@@ -55,8 +55,9 @@ Buffer room_for(std::size_t bytes) {
 Buffer filled(Space& space, std::int64_t elements, DType t) {
   std::vector<std::byte> host(static_cast<std::size_t>(elements) * size_of(t));
   Buffer buffer = room_for(host.size());
-  for (std::int64_t i = 0; i < elements; ++i) {
-    const float value = static_cast<float>((i * 7919) % 1999 - 999) / 1000.0F;
+  constexpr std::int64_t period = 1999;
+  for (std::int64_t i = 0; i < std::min(period, elements); ++i) {
+    const float value = static_cast<float>((i * 7919) % period - 999) / 1000.0F;
     if (t == DType::bf16) {
       const bf16 narrow = to_bf16(value);
       std::memcpy(host.data() + 2 * i, &narrow, 2);
@@ -64,6 +65,8 @@ Buffer filled(Space& space, std::int64_t elements, DType t) {
       std::memcpy(host.data() + 4 * i, &value, 4);
     }
   }
+  for (std::size_t done = period * size_of(t); done < host.size(); done *= 2)
+    std::memcpy(host.data() + done, host.data(), std::min(done, host.size() - done));
   copy_to_device(space, buffer.data(), host.data(), host.size());
   fence(space);
   return buffer;
@@ -101,7 +104,11 @@ double triad(Space& space) {
 
 double best_matmul(Space& space, DType t) {
   double best = 0;
-  for (const std::int64_t n : {1024, 2048, 3072}) {
+  // What fills a device would take minutes on a host.
+  const std::vector<std::int64_t> sizes = kernels::device_is_host()
+                                              ? std::vector<std::int64_t>{1024, 2048, 3072}
+                                              : std::vector<std::int64_t>{4096, 8192};
+  for (const std::int64_t n : sizes) {
     const Buffer a = filled(space, n * n, t), b = filled(space, n * n, t), c = filled(space, n * n, t);
     kernels::Matmul matmul({kernels::MatmulForm::forward, n, n, n, t, t});
     const Buffer scratch = room_for(matmul.scratch_bytes());

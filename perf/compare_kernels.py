@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Weft's kernels beside PyTorch's, in turn: milliseconds and ratios.
 
-  perf/compare_kernels.py [--rounds 3] [--threads 1] [--models 33m odd]
+  perf/compare_kernels.py [--rounds 3] [--threads 1] [--models 33m odd] [--device cpu|cuda] [--bench PROGRAM] [--python PYTHON]
 
-Runs build/cpu/perf/bench_kernels and perf/peers/torch_kernels.py alternately; the median of the rounds, and the ratio PyTorch / Weft with
-its spread. Below 1 Weft is slower: such lines are marked. Other work on the machine spoils the result.
+Runs bench_kernels (default: build/cpu/perf/bench_kernels) and perf/peers/torch_kernels.py alternately; the median of the rounds, and the
+ratio PyTorch / Weft with its spread. Below 1 Weft is slower: such lines are marked. Other work on the machine spoils the result.
+--device: PyTorch's; it is for --bench to be a program of the same. --python: one with PyTorch (default: that of perf/peers/setup.sh).
+--libraries: folders that the program finds shared libraries in.
 """
 import argparse, json, os, statistics, subprocess, sys
 
@@ -13,19 +15,25 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--models", nargs="+", default=["33m", "odd"], choices=("33m", "8b", "odd"))
+parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+parser.add_argument("--bench", default="build/cpu/perf/bench_kernels")
+parser.add_argument("--python")
+parser.add_argument("--libraries")
+parser.add_argument("--seconds", type=float, default=1.0, help="of PyTorch's repetitions of a kernel")
 a = parser.parse_args()
 environment = {**os.environ, "OMP_NUM_THREADS": str(a.threads)}
 
 
-def run(*command):
-    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+def run(*command, **more):
+    done = subprocess.run(command, cwd=ROOT, env={**environment, **more}, text=True, capture_output=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         sys.exit(f"compare_kernels.py: {' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
 
 
 def weft():
-    out = run("build/cpu/perf/bench_kernels", f"--benchmark_filter=/({'|'.join(a.models)})/", "--benchmark_format=json")
+    libraries = {"LD_LIBRARY_PATH": a.libraries} if a.libraries else {}
+    out = run(a.bench, f"--benchmark_filter=/({'|'.join(a.models)})/", "--benchmark_format=json", **libraries)
     lines = json.loads(out[out.index("{"):])["benchmarks"]
     return {line["name"].removesuffix("/real_time"): line["real_time"] for line in lines}
 
@@ -33,12 +41,13 @@ def weft():
 def torch():
     result = {}
     for model in a.models:  # a process each: what is compiled for one shape is not tried on another
-        out = run(python, "perf/peers/torch_kernels.py", "--threads", str(a.threads), "--models", model)
+        out = run(python, "perf/peers/torch_kernels.py", "--threads", str(a.threads), "--device", a.device,
+                  "--seconds", str(a.seconds), "--models", model)
         result |= json.loads(out.splitlines()[-1])
     return result
 
 
-python = run("perf/peers/setup.sh").strip()
+python = a.python or run("perf/peers/setup.sh").strip()
 rounds = [(weft(), torch()) for _ in range(a.rounds)]
 print(f"{'':42}{'Weft ms':>10}{'PyTorch ms':>12}   PyTorch / Weft")
 for name in rounds[0][1]:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """PyTorch's kernels at the shapes of perf/bench_kernels: a line of JSON {"name/model/type": milliseconds}.
 
-  torch_kernels.py [--threads 1] [--models 33m 8b odd]
+  torch_kernels.py [--threads 1] [--models 33m 8b odd] [--device cpu|cuda] [--seconds 1]
 
 Pointwise operations and losses are compiled by torch.compile, matmuls and attention are the library's; forward and backward are timed
-apart, as bench_kernels times them. The median of a second's repetitions.
+apart, as bench_kernels times them. The median of so many seconds' repetitions, each until the device has ended.
 """
 import argparse, json, statistics, time
 
@@ -19,18 +19,28 @@ MODELS = {  # batch, seq, dim, ffn, heads, kv_heads, head_dim, vocab
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--models", nargs="+", default=["33m", "odd"], choices=MODELS)
+parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+parser.add_argument("--seconds", type=float, default=1.0)
 a = parser.parse_args()
 torch.set_num_threads(a.threads)
+torch.set_default_device(a.device)
 result = {}
 
 
-def milliseconds(run, seconds=1.0):
+def synchronize():
+    if a.device == "cuda":
+        torch.cuda.synchronize()
+
+
+def milliseconds(run):
     run(), run()
     times = []
-    end = time.perf_counter() + seconds
+    synchronize()
+    end = time.perf_counter() + a.seconds
     while len(times) < 3 or time.perf_counter() < end:
         begin = time.perf_counter()
         run()
+        synchronize()
         times.append(time.perf_counter() - begin)
     return 1e3 * statistics.median(times)
 

@@ -1,9 +1,9 @@
-"""Trains a Llama on random tokens with PyTorch on the CPU (gloo), and prints one JSON line: a peer for Weft's bench decks.
+"""Trains a Llama on random tokens with PyTorch on the CPU (gloo) or on one GPU, and prints one JSON line: a peer for Weft's bench decks.
 
     torchrun --nproc-per-node 2 torch_llama.py --mode fsdp2c --dtype bf16
 
 Modes: single; ddp; fsdp2; simplefsdp (torchtitan's, compiled, with its manual bucket plan: a bucket a block). A c at the end
-compiles the blocks. tok_s counts the tokens of all ranks in the median step; a step is the slowest rank's."""
+compiles the blocks. On a GPU: single and singlec; rss_mib is then the device memory that tensors took at most. tok_s counts the tokens of all ranks in the median step; a step is the slowest rank's."""
 import argparse
 import json
 import os
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 from llama import Llama, Shape
 
-MODES = ("single", "ddp", "ddpc", "fsdp2", "fsdp2c", "simplefsdp")
+MODES = ("single", "singlec", "ddp", "ddpc", "fsdp2", "fsdp2c", "simplefsdp")
 
 
 def arguments():
@@ -31,6 +31,7 @@ def arguments():
     p.add_argument("--skip", type=int, default=3, help="first steps that do not count (compilation, caches)")
     p.add_argument("--batch", type=int, default=4, help="sequences a rank")
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     for name in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq"):
         p.add_argument("--" + name, type=int, default=getattr(Shape, name))
     a = p.parse_args()
@@ -70,7 +71,7 @@ def with_simplefsdp(model, low_precision, wire, ranks):
 
 def parallel(model, a, ranks):
     low_precision, wire = a.dtype == "bf16", torch.bfloat16 if a.reduce == "bf16" else torch.float32
-    if a.mode in ("ddpc", "fsdp2c"):
+    if a.mode in ("singlec", "ddpc", "fsdp2c"):
         for layer in model.layers:
             layer.compile()
     if a.mode in ("ddp", "ddpc"):
@@ -85,13 +86,14 @@ def parallel(model, a, ranks):
 def train(model, a, rank):
     """Losses and seconds of each step on this rank."""
     # FSDP casts parameters itself; DDP and a single process take PyTorch's usual way, autocast.
-    cast = torch.autocast("cpu", torch.bfloat16) if a.dtype == "bf16" and "fsdp" not in a.mode else nullcontext()
+    cast = torch.autocast(a.device, torch.bfloat16) if a.dtype == "bf16" and "fsdp" not in a.mode else nullcontext()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     g = torch.Generator().manual_seed(1234 + rank)
     losses, seconds = [], []
     for _ in range(a.steps):
         x = torch.randint(0, a.vocab, (a.batch, a.seq + 1), generator=g)
         start = time.perf_counter()
+        x = x.to(a.device)
         with cast:
             logits = model(x[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1).float(), x[:, 1:].flatten())
@@ -111,12 +113,14 @@ def main():
     ranks, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
     if ranks > 1:
         dist.init_process_group("gloo")
-    elif a.mode != "single":
+    elif not a.mode.startswith("single"):
         raise SystemExit(f"--mode {a.mode} needs torchrun with two ranks or more; alone, use --mode single")
-    model = Llama(Shape(**{k: getattr(a, k) for k in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq")}))
+    with torch.device(a.device):
+        model = Llama(Shape(**{k: getattr(a, k) for k in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq")}))
     parameters = sum(p.numel() for p in model.parameters())
     losses, seconds = train(parallel(model, a, ranks), a, rank)
-    worst = torch.tensor(seconds[a.skip:] + [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024], dtype=torch.float64)
+    memory = torch.cuda.max_memory_allocated() / 2**20 if a.device == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    worst = torch.tensor(seconds[a.skip:] + [memory], dtype=torch.float64)
     if ranks > 1:
         dist.all_reduce(worst, dist.ReduceOp.MAX)
     steps = worst[:-1].tolist()
