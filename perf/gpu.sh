@@ -16,7 +16,7 @@
 # The exit status is 0 when no part failed, and 77 with one line where there is no GPU.
 #
 # A bare machine gets the sources as a copy of the working tree. What is built travels as build/gpu, which git ignores and which has to be
-# named to whatever carries it (64 MiB is the limit of some). It has the programs without symbols; the shared libraries that they need and
+# named to whatever carries it: an archive of some 30 MB. It has the programs without symbols; the shared libraries that they need and
 # the C library has not (Open MPI with its components, HDF5, fmt, ...); and the source folder's path, of which tests know their data.
 # Not in it, because of their size: CUDA's runtime, cuBLASLt, cuDNN and NCCL, which are looked for in CUDA_HOME (default: /usr/local/cuda),
 # in the packages that PyTorch brings, and in the system's folders. A machine with Weft's build tools needs no pack: build/cuda is then run.
@@ -37,21 +37,27 @@ libraries_of() {
 }
 
 pack() {
-  local from=${1:-build/cuda} to=build/gpu program components
+  local from=${1:-build/cuda} to program components
   [ -x "$from/weft" ] || { echo "gpu.sh: no $from/weft; build it first: jobs/setup.sh --preset cuda" >&2; exit 1; }
-  rm -rf "$to"
+  to=$(mktemp -d)
   mkdir -p "$to/lib/openmpi"
   for program in "${programs[@]}"; do
     [ ! -x "$from/$program" ] || { mkdir -p "$to/$(dirname "$program")" && strip -o "$to/$program" "$from/$program"; }
   done
   cp "$(readlink -f "$(command -v mpirun)")" "$to/mpirun"
   components=$(ompi_info --parsable --path pkglibdir | cut -d: -f3)
-  cp -L "$components"/mca_*.so "$to/lib/openmpi/"
+  # One host: without the components of networks and schedulers, and what they load.
+  find "$components" -name 'mca_*.so' | grep -vE 'ucx|ofi|openib|verbs|psm|usnic|portals|slurm|alps|_tm\.|_cm\.|spml|scoll|sshmem|memheap|atomic|monitoring' |
+    xargs cp -L -t "$to/lib/openmpi"
   cp -r "$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)" "$to/share"
   libraries_of "$to/weft" "$to/mpirun" "$to"/tests/* "$to"/perf/* "$to"/lib/openmpi/*.so | xargs cp -L -t "$to/lib"
   strip --strip-unneeded "$to"/lib/*.so* "$to"/lib/openmpi/*.so
   pwd >"$to/source_dir"
-  du -sh "$to"
+  rm -rf build/gpu
+  mkdir -p build/gpu
+  tar -C "$to" -czf build/gpu/pack.tgz .
+  rm -rf "$to"
+  du -h build/gpu/pack.tgz
 }
 
 if [ "${1:-}" = --pack ]; then shift; pack "$@"; exit; fi
@@ -60,6 +66,7 @@ nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || { echo "gpu.sh: no GPU here"; exi
 out=${OUT:-$PWD/perf/gpu_results}
 mkdir -p "$out"
 build=${WEFT_BUILD:-build/gpu}
+[ ! -f "$build/pack.tgz" ] || [ -x "$build/weft" ] || tar -C "$build" -xzf "$build/pack.tgz"
 [ -x "$build/weft" ] || build=build/cuda
 [ -x "$build/weft" ] || { echo "gpu.sh: neither build/gpu/weft nor build/cuda/weft; see the head of perf/gpu.sh" >&2; exit 1; }
 work=$(mktemp -d)
@@ -69,9 +76,9 @@ trap 'rm -rf "$work"' EXIT
 cuda_folders() {
   local name found packages
   packages=$(python3 -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null)
-  for name in libcudart.so libcublasLt.so libcudnn.so libnccl.so; do
+  for name in libcudart.so libcublasLt.so libcudnn.so libnccl.so libcuda.so; do
     # shellcheck disable=SC2086
-    found=$(find -L ${WEFT_NCCL:-} "${CUDA_HOME:-/usr/local/cuda}/lib64" $packages /usr/lib/x86_64-linux-gnu -name "$name.*" -print -quit 2>/dev/null)
+    found=$(find -L ${WEFT_NCCL:-} "${CUDA_HOME:-/usr/local/cuda}/lib64" $packages /usr/lib/x86_64-linux-gnu /usr/local/nvidia -name "$name.*" -print -quit 2>/dev/null)
     [ -z "$found" ] || dirname "$found"
   done
 }
@@ -232,7 +239,7 @@ PY
 run_kernels() {
   [ -x "$build/perf/bench_kernels" ] || { echo "no $build/perf/bench_kernels (Google Benchmark was not found)"; return 77; }
   if has_torch; then
-    within python3 perf/compare_kernels.py --device cuda --python python3 --bench "$build/perf/bench_kernels" --libraries "$libraries" \
+    within python3 perf/compare_kernels.py --device cuda --python python3 --bench "$build/perf/bench_kernels" --libraries "$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
       --models 8b --rounds 1 --seconds 0.3 --threads "$(nproc)"
   else
     here within "$build/perf/bench_kernels" --benchmark_filter=/8b/ --benchmark_min_time=0.1
