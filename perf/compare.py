@@ -6,7 +6,7 @@
 
 PEER: ddpc, fsdp2c, simplefsdp (all three without a name); single on one rank. A side's step is (wall clock of a run of 3 N steps - wall
 clock of one of N) / 2 N: start, compilation and whatever a program says of itself are left out. Beside it stands the median step that
-it reports. Too few steps, and what starts differ by shows in it. --wire: gradients between ranks. --set changes Weft's deck (inputs/bench_33m.toml) where that is no matter of shape.
+it reports, and the seconds from the start to the end of the first step. Too few steps, and what starts differ by shows in the first. --wire: gradients between ranks. --set changes Weft's deck (inputs/bench_33m.toml) where that is no matter of shape.
 WEFT: the program (default: build/cpu/weft). Other work on the machine spoils the result: ratios are taken within a pair.
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile, time
@@ -59,11 +59,12 @@ def run_peer(mode, steps):
 
 
 def side(run):
-    """Tokens/s by wall clock and by the side's own report, and memory."""
+    """Tokens/s by wall clock and by the side's own report, memory, and seconds to the end of the first step."""
     run(3)  # what the other side leaves behind (its memory, its pages) is the first start's to clear away
     short, _, _ = run(a.steps)
     long, step, memory = run(3 * a.steps)
-    return a.tokens / ((long - short) / (2 * a.steps)), a.tokens / step, memory
+    wall = (long - short) / (2 * a.steps)
+    return a.tokens / wall, a.tokens / step, memory, short - (a.steps - 1) * wall
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -89,10 +90,13 @@ for peer in peers:  # the first run compiles into a cache that the others find
 rows = {}
 for _ in range(a.pairs):
     for peer in peers:
-        rows.setdefault(peer, []).append((side(run_weft), side(lambda steps: run_peer(peer, steps))))
-print(f"{a.shape}, {a.dtype}, gradients on the wire {a.wire}, {a.ranks} ranks of {a.threads}: tokens/s by wall clock [as reported], MiB of a rank")
+        pair = side(run_weft), side(lambda steps: run_peer(peer, steps))
+        rows.setdefault(peer, []).append(pair)
+        print(f"weft / {peer}: {pair[0][0] / pair[1][0]:.2f} [{pair[0][1] / pair[1][1]:.2f}]", file=sys.stderr, flush=True)
+print(f"{a.shape}, {a.dtype}, gradients on the wire {a.wire}, {a.ranks} ranks of {a.threads}: tokens/s by wall clock [as reported], MiB of a rank, first step")
 for peer, pairs in rows.items():
     for name, index in (("weft", 0), (peer, 1)):
-        wall, own, memory = zip(*(p[index] for p in pairs))
-        print(f"  {name:11s} {show(wall, 0)}  [{statistics.median(own):.0f}]  {show(memory, 0)}")
-    print(f"  weft / {peer:11s} {show([w[0] / p[0] for w, p in pairs], 2)}   memory {show([w[2] / p[2] for w, p in pairs], 2)}", flush=True)
+        wall, own, memory, first = zip(*(p[index] for p in pairs))
+        print(f"  {name:11s} {show(wall, 0)}  [{statistics.median(own):.0f}]  {show(memory, 0)}  {show(first, 1)} s")
+    print(f"  weft / {peer:11s} {show([w[0] / p[0] for w, p in pairs], 2)}  [{show([w[1] / p[1] for w, p in pairs], 2)}]"
+          f"   memory {show([w[2] / p[2] for w, p in pairs], 2)}", flush=True)

@@ -5,12 +5,12 @@
 #   perf/gpu.sh [PART]...        on the machine with the GPU; ends with a table of verdicts
 #
 # PART, in this order without any:
-#   tests      programs of the cuda build that need a device (70 s)
-#   sanitizer  compute-sanitizer's memcheck and racecheck over the kernel tests at small sizes (90 s)
-#   train      Llama 3 8B's shape with as many layers as fit: tokens/s and MFU, with a CUDA graph and without (160 s)
+#   tests      programs of the cuda build that need a device; cuDNN compiles some 200 shapes for them (120 s)
+#   sanitizer  compute-sanitizer's memcheck and racecheck over the kernel tests at small sizes (80 s)
+#   train      Llama 3 8B's shape with as many layers as fit: tokens/s and MFU, with a CUDA graph and without (150 s)
 #   ranks      two NCCL ranks on the one GPU, which must have the losses of one (60 s)
 #   peer       four such layers, and PyTorch's beside them (90 s)
-#   kernels    bench_kernels at 8B's shapes, and PyTorch's beside it (120 s)
+#   kernels    bench_kernels at 8B's shapes, and PyTorch's beside it (100 s)
 #
 # PyTorch is that of python3, where it sees the GPU. A part that cannot run says why and counts as skipped; each has a time limit (above). Logs go to $OUT (default: perf/gpu_results).
 # The exit status is 0 when no part failed, and 77 with one line where there is no GPU.
@@ -252,12 +252,12 @@ parts=("$@")
 [ $# -gt 0 ] || parts=(tests sanitizer train ranks peer kernels)
 for name in "${parts[@]}"; do
   case $name in
-    tests) part tests 70 run_tests ;;
-    sanitizer) part sanitizer 90 run_sanitizer ;;
-    train) part train 160 run_train ;;
+    tests) part tests 120 run_tests ;;
+    sanitizer) part sanitizer 80 run_sanitizer ;;
+    train) part train 150 run_train ;;
     ranks) part ranks 60 run_ranks ;;
     peer) part peer 90 run_peer ;;
-    kernels) part kernels 120 run_kernels ;;
+    kernels) part kernels 100 run_kernels ;;
     *) echo "gpu.sh: no part '$name'; see the head of perf/gpu.sh" >&2; exit 2 ;;
   esac
 done
