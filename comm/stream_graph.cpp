@@ -29,6 +29,13 @@ StreamGraph::StreamGraph(void* stream) : stream_(stream) {
   CHECK_CUDA(cudaGraphUpload(executable, as_stream(stream)));
 }
 
+void StreamGraph::discard(void* stream) noexcept {
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(as_stream(stream), &graph);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  cudaGetLastError();  // that of the capture, which the caller knows
+}
+
 StreamGraph::~StreamGraph() {
   cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable_));
 }

@@ -11,6 +11,8 @@ class StreamGraph {
   /// Ends the capture. By now `stream` waits for all that was put on the other streams. Throws
   /// Error(comm_failure) when something in it could not be captured.
   explicit StreamGraph(void* stream);
+  /// Ends a capture in which something went wrong, and drops what it has.
+  static void discard(void* stream) noexcept;
   ~StreamGraph();
   StreamGraph(const StreamGraph&) = delete;
   StreamGraph& operator=(const StreamGraph&) = delete;

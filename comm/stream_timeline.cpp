@@ -1,6 +1,7 @@
 #include "comm/stream_timeline.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "comm/check_cuda.hpp"
@@ -110,7 +111,8 @@ void StreamTimeline::sync(std::uint64_t value) {
 void* StreamTimeline::native_event(std::uint64_t value) {
   if (value == 0) return nullptr;
   if (capturing_) {
-    WEFT_EXPECT(value > before_capture_);  // what ran before the graph is no part of it
+    if (value <= before_capture_ || value - before_capture_ > captured_ends_.size())
+      throw std::logic_error("a captured operation waits for one outside its graph, or that has not ended");
     return captured_ends_[value - before_capture_ - 1].get();
   }
   return marks(value).end.get();

@@ -29,7 +29,7 @@ struct Device {
   const std::vector<comm::UsedRows>* rows = nullptr;
   CollectiveLog* log =
       nullptr;  ///< observes the channels; may be null, then a trace shows the compute lane only
-  CaptureWish capture = CaptureWish::automatic;
+  CaptureWish capture = CaptureWish::never;  ///< all ranks must wish the same
 };
 
 /// The channel of a communication lane; null for the compute lane, too.

@@ -36,6 +36,8 @@ class ComputeLane {
   /// Throws std::logic_error where the lane is the host.
   void begin_capture();
   std::unique_ptr<StepGraph> end_capture();
+  /// Instead of end_capture(), when something that should have been captured threw.
+  void discard_capture() noexcept;
 
  private:
   struct Impl;

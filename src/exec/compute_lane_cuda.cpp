@@ -52,4 +52,9 @@ std::unique_ptr<StepGraph> ComputeLane::end_capture() {
   return std::make_unique<CudaGraph>(impl_->timeline.stream());
 }
 
+void ComputeLane::discard_capture() noexcept {
+  impl_->timeline.end_capture();
+  comm::StreamGraph::discard(impl_->timeline.stream());
+}
+
 }  // namespace weft::exec

@@ -38,4 +38,6 @@ std::unique_ptr<StepGraph> ComputeLane::end_capture() {
   throw std::logic_error("the host's kernels are not being captured");
 }
 
+void ComputeLane::discard_capture() noexcept {}
+
 }  // namespace weft::exec

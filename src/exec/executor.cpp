@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/check.hpp"
 #include "base/clock.hpp"
 #include "exec/shapes.hpp"
 #include "kernels/region.hpp"
@@ -187,13 +188,29 @@ void Executor::capture_run(Run mode, Replay& replay) {
   for (const Lane lane : communication_lanes)
     if (auto& events = events_[static_cast<std::size_t>(lane)]; mode == Run::full && !events.empty())
       lanes.emplace_back(channel_of(device_, lane), &events.back());
+  std::vector<comm::Channel*> capturing;
   device_.compute.begin_capture();
-  const comm::Event fork = device_.compute.mark();
-  for (const auto& [channel, last] : lanes) channel->begin_capture(fork);
-  walk(mode, nullptr, nullptr);
-  for (const auto& [channel, last] : lanes) device_.compute.wait(*last);
-  for (const auto& [channel, last] : lanes) replay.operations.push_back(channel->end_capture());
-  replay.graph = device_.compute.end_capture();
+  try {
+    const comm::Event fork = device_.compute.mark();
+    for (const auto& [channel, last] : lanes) {
+      capturing.push_back(channel);
+      channel->begin_capture(fork);
+    }
+    walk(mode, nullptr, nullptr);
+    for (const auto& [channel, last] : lanes) device_.compute.wait(*last);
+    for (; !capturing.empty(); capturing.pop_back())
+      replay.operations.push_back(capturing.back()->end_capture());
+    replay.graph = device_.compute.end_capture();
+  } catch (const std::exception& e) {
+    // A communicator ends only after the graphs that have operations of it.
+    for (comm::Channel* channel : capturing) channel->end_capture();
+    device_.compute.discard_capture();
+    throw Error(
+        ExitCode::comm_failure,
+        fmt::format("the step could not be captured into a CUDA graph ({}); set schedule.cuda_graph = "
+                    "\"off\"",
+                    e.what()));
+  }
 }
 
 Times Executor::run(Run mode, Trace* trace, Tap* tap) {

@@ -1,6 +1,6 @@
 // The executor walks a plan's flat list: it launches kernels on the compute lane and hands collectives to
 // their channels, with the plan's waits as events between them. Nothing is decided, allocated or hashed in a
-// step.
+// step, but for the one that is captured on CUDA (exec/capture.hpp).
 #pragma once
 
 #include <array>

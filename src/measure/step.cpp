@@ -105,6 +105,7 @@ void Step::upload_inputs(const Deck& deck) {
 }
 
 double Step::seconds(double seconds) {
+  run();  // sets libraries up; on GPUs the next one is captured
   const double first = slowest(session_.world(), seconds_of([this] { run(); }));
   return time_together(session_.world(), static_cast<int>(std::clamp(seconds / first, 1.0, 3.0)),
                        [this] { run(); });

@@ -18,7 +18,7 @@ class Step {
   /// The step without its collectives.
   void run() { executor_->run(exec::Run::compute_only); }
   const plan::Plan& plan() const { return executor_->plan(); }
-  /// Collective: seconds of run() after one that warms up, the median of up to three that fit into `seconds`,
+  /// Collective: seconds of run() after two that warm up, the median of up to three that fit into `seconds`,
   /// on the slowest rank.
   double seconds(double seconds);
   /// Collective: every distinct kernel of the plan, from up to five traced runs of the step that fit into

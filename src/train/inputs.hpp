@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,7 @@ class MicrobatchBuffers {
 
  private:
   void upload(Session& session, std::string_view storage, const void* host, std::size_t bytes) {
+    if (!staging_) throw std::logic_error("begin_step() comes before the first upload()");
     staging_->copy_to_device(session.space(), session.memory().storage(storage), host, bytes);
   }
 

@@ -36,6 +36,7 @@ class Trainer {
   // For tests, and as the steps of run().
   ModelState& state() { return *state_; }
   const plan::Plan& plan() const { return train_->plan(); }
+  exec::Capture capture() const { return train_->capture(); }
   std::int64_t step() const { return step_; }
   /// One optimizer step. The metrics are the same on every rank.
   StepMetrics train_step();

@@ -2,6 +2,7 @@
 // host both walk.
 #include <gtest/gtest.h>
 
+#include "exec/compute_lane.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/small_deck.hpp"
@@ -17,6 +18,8 @@ test::Curve curve_of(const std::string& params, const std::string& cuda_graph) {
       test::small_deck({"data.global_batch=3", "optimizer.decay=cosine", "debug.hash_every=4",
                         "precision.params=" + params, "schedule.cuda_graph=" + cuda_graph}),
       *world);
+  const bool replays = cuda_graph == "auto" && exec::ComputeLane::capturable();
+  EXPECT_EQ(trainer.capture() == exec::Capture::captured, replays) << cuda_graph;
   return test::train_steps(trainer, 6);
 }
 
