@@ -8,12 +8,16 @@
 
 namespace weft::kernels {
 
+// cuDNN has no kernel for documents.
 #if defined(WEFT_CUDNN)
 namespace backend = cuda;
+namespace documents_backend = team;
 #elif defined(WEFT_CUDA)
 namespace backend = team;
+namespace documents_backend = team;
 #else
 namespace backend = host;
+namespace documents_backend = host;
 #endif
 
 namespace {
@@ -34,20 +38,24 @@ void check(const AttentionShape& s) {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
                void* o, float* lse, void* scratch, const std::int32_t* positions) {
   check(shape);
-  backend::attention(space, shape, t, q, k, v, o, lse, scratch, positions);
+  const auto run = positions == nullptr ? backend::attention : documents_backend::attention;
+  run(space, shape, t, q, k, v, o, lse, scratch, positions);
 }
 
-std::size_t attention_scratch_bytes(AttentionShape shape, DType t) {
-  return backend::attention_scratch_bytes(shape, t);
+std::size_t attention_scratch_bytes(AttentionShape shape, DType t, bool documents) {
+  return documents ? documents_backend::attention_scratch_bytes(shape, t)
+                   : backend::attention_scratch_bytes(shape, t);
 }
 
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad) {
   check(shape);
-  backend::attention_grad(space, shape, t, grad);
+  const auto run = grad.positions == nullptr ? backend::attention_grad : documents_backend::attention_grad;
+  run(space, shape, t, grad);
 }
 
-std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t) {
-  return backend::attention_grad_scratch_bytes(shape, t);
+std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t, bool documents) {
+  return documents ? documents_backend::attention_grad_scratch_bytes(shape, t)
+                   : backend::attention_grad_scratch_bytes(shape, t);
 }
 
 }  // namespace weft::kernels

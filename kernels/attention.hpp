@@ -29,7 +29,8 @@ struct AttentionShape {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
                void* o, float* lse, void* scratch, const std::int32_t* positions = nullptr);
 /// Prepares the shape, too, where a library compiles for it (cuDNN: half a second, on the device).
-std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
+/// `documents`: attention() will be given positions.
+std::size_t attention_scratch_bytes(AttentionShape shape, DType t, bool documents = false);
 
 /// Operands of attention_grad: the forward's, do_ like o, and the gradients, which are written and overlap
 /// nothing.
@@ -50,6 +51,6 @@ struct AttentionGrad {
 /// Gradients of attention(); probabilities are computed again from lse. dk and dv are summed in fp32, in an
 /// order that does not change: deterministic. cuDNN rounds to bf16 what each head of a group adds to them.
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
-std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
+std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t, bool documents = false);
 
 }  // namespace weft::kernels

@@ -1,6 +1,7 @@
 // Internal: the implementations of attention.hpp. `host` takes `bf16_engine` where there is an engine for it
 // (bf16_engine/tiles.hpp), else `tiled`; `cuda`, built where there is cuDNN, takes that
-// (attention_cudnn.hpp), else `team`, which runs on every Kokkos back end.
+// (attention_cudnn.hpp), else `team`, which runs on every Kokkos back end and serves
+// documents there.
 #pragma once
 
 #include "kernels/attention.hpp"

@@ -17,10 +17,11 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
     case Op::matmul_dgrad:
     case Op::matmul_wgrad: return matmuls.get(matmul_spec(graph, node)).scratch_bytes();
     case Op::attention:
-      return kernels::attention_scratch_bytes(attention_shape(graph, node), dtype_of(graph, node.inputs[0]));
+      return kernels::attention_scratch_bytes(attention_shape(graph, node), dtype_of(graph, node.inputs[0]),
+                                              node.inputs.size() > 3);  // the fourth: positions
     case Op::attention_grad:
       return kernels::attention_grad_scratch_bytes(attention_shape(graph, node),
-                                                   dtype_of(graph, node.inputs[0]));
+                                                   dtype_of(graph, node.inputs[0]), node.inputs.size() > 6);
     case Op::embedding_grad: return kernels::embedding_grad_scratch_bytes(embedding_grad_shape(graph, node));
     case Op::rms_norm_grad: return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.inputs[0]));
     case Op::cross_entropy: return kernels::cross_entropy_scratch_bytes(loss_shape(graph, node));
