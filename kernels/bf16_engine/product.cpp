@@ -12,7 +12,7 @@ namespace {
 
 /// Steps of k that a block of the left operand is read for all panels: so much of it (32 KiB) stays in the
 /// first cache meanwhile. Longer sums are kept apart between two slabs of k.
-constexpr std::int64_t slab_steps = 16;
+constexpr std::int64_t slab_steps = 16;  // Ahead counts as many
 /// Steps times panels of the right operand that an item packs and reads again for all its rows: as much of
 /// them as stays in the second cache (1 MiB).
 constexpr std::int64_t chunk_steps = 512;
@@ -143,12 +143,13 @@ struct Multiplication {
           alignas(64) Bits edge[slab_steps * step_size];
           const Left block = left_block(row + i, slab, count, edge);
           Ahead ahead = after(row + i, slab, first, last, i + 1 < rows);
-          while (ahead.rows > 0 && ahead.rows < half && ahead.rows * panels < side) ahead.rows *= 2;
+          while (ahead.lines > 0 && ahead.lines < half && ahead.lines * count * panels < side * slab_steps)
+            ahead.lines *= 2;
           float* to = sums + (cut.parts > 1 ? i * panels * block_size : 0);
           for (std::int64_t j = 0; j < panels; ++j, to += one_block ? 0 : block_size) {
             const Bits* const from = chunk + (j * (last - first) + slab - first) * step_size;
             multiply(block, from, count, sizes.m - (row + i) * side, to, slab > 0, ahead);
-            ahead.first += count * ahead.rows;
+            ahead.first += count * ahead.lines;
             if (slab + count == steps) finish(row + i, panel + j, to);
           }
         }

@@ -93,9 +93,9 @@ WEFT_AVX512 inline void write(const Words& r, Bits* to) {
   for (int i = 0; i < half; ++i) _mm512_store_si512(to + i * side, r[i]);
 }
 
-/// The first row that a product's step fetches.
-inline const Bits* row_ahead(const Ahead& a, std::int64_t step) {
-  const std::int64_t from = a.first + step * a.rows, row = from / half;
+/// The first line that a product's step fetches.
+inline const Bits* line_ahead(const Ahead& a, std::int64_t step) {
+  const std::int64_t from = a.first + step * a.lines, row = from / half;
   return a.block.data + from % half * a.block.step + row / half * a.block.strip + row % half * a.block.row;
 }
 
@@ -123,8 +123,8 @@ WEFT_AMX void multiply_tiles(const Left& left, const Bits* b, std::int64_t steps
   const std::size_t row = static_cast<std::size_t>(left.row) * sizeof(Bits);
   for (std::int64_t s = 0; s < steps; ++s, a += left.step, b += step_size) {
     // Not in a function of its own: GCC 12 drops calls of functions that do nothing but prefetch.
-    const Bits* next = row_ahead(ahead, s);
-    for (std::int64_t i = 0; i < ahead.rows; ++i, next += ahead.block.step) _mm_prefetch(next, _MM_HINT_T1);
+    const Bits* next = line_ahead(ahead, s);
+    for (std::int64_t i = 0; i < ahead.lines; ++i, next += ahead.block.step) _mm_prefetch(next, _MM_HINT_T1);
     _tile_loadd(4, a, row);
     _tile_stream_loadd(6, b, 64);  // what is read once must not push the left operand out of the first cache
     _tile_dpbf16ps(0, 4, 6);

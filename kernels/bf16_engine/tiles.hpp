@@ -62,11 +62,12 @@ constexpr Left packed_left(const Bits* data, std::int64_t steps) {
   return {data, side, steps * tile_size, tile_size};
 }
 
-/// What a product fetches into the second cache meanwhile: `rows` rows of the left block `block` at each of
-/// its steps, from the row `first` on, counted step by step. `rows` divides a tile's 16.
+/// What a product by AMX tiles fetches into the second cache meanwhile: lines of 64 bytes, of which each row
+/// of the left block `block` counts 16, a slab of as many steps. `lines` at each of the product's steps, a
+/// divisor of 16, from the line `first` on.
 struct Ahead {
   Left block{};
-  std::int64_t first = 0, rows = 0;
+  std::int64_t first = 0, lines = 0;
 };
 
 /// sums [32, 32] = left [32, 32 steps] right [32 steps, 32], or += it: of the first `rows` rows, at least.

@@ -66,6 +66,10 @@ TEST(Matmul, LongSumsAndManyRowsAndColumns) {
     check({MatmulForm::wgrad, 2100, 70, 40, t, DType::f32, add});
     check({MatmulForm::wgrad, 2100, 40, 70, t, t, add});
     check({MatmulForm::forward, 70, 1000, 300, t, t, add});
+    // Rows that are read as they stand, in several slabs and parts of k.
+    check({MatmulForm::forward, 40, 1056, 70, t, t, add});
+    check({MatmulForm::forward, 70, 2080, 300, t, t, add});
+    check({MatmulForm::dgrad, 47, 70, 1056, t, t, add});
     check({MatmulForm::forward, 2100, 64, 33, t, DType::f32, add});
   }
 }
