@@ -46,11 +46,17 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-if [ -z "$fetch_to" ] && [ -n "${cudnn_frontend_ROOT:-}" ]; then
-  echo "$cudnn_frontend_ROOT"
-  exit 0
+if [ -n "${cudnn_frontend_ROOT:-}" ]; then
+  prefix=$cudnn_frontend_ROOT
+else
+  mkdir -p "$cache"
+  exec 9>"$cache/cudnn-frontend.lock"
+  flock 9  # one fetch at a time
 fi
-[ -f "$prefix/include/cudnn_frontend.h" ] || fetch
+if [ ! -f "$prefix/include/cudnn_frontend.h" ]; then
+  [ -z "${cudnn_frontend_ROOT:-}" ] || die "no include/cudnn_frontend.h in $prefix (cudnn_frontend_ROOT)"
+  fetch
+fi
 if [ -n "$fetch_to" ]; then
   mkdir -p "$fetch_to"
   cp -r "$prefix/." "$fetch_to"

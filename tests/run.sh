@@ -102,7 +102,7 @@ test_tsan() {
 
 build_cuda() {
   command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || { echo "no nvcc on this machine"; return 77; }
-  jobs/setup.sh --preset cuda:weft
+  jobs/setup.sh --preset cuda:weft --preset cuda:test_kernels --preset cuda:test_exec
 }
 
 check_format() {
