@@ -38,8 +38,9 @@ void check(const AttentionShape& s) {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
                void* o, float* lse, void* scratch, const std::int32_t* positions) {
   check(shape);
-  const auto run = positions == nullptr ? backend::attention : documents_backend::attention;
-  run(space, shape, t, q, k, v, o, lse, scratch, positions);
+  if (positions != nullptr)
+    return documents_backend::attention(space, shape, t, q, k, v, o, lse, scratch, positions);
+  backend::attention(space, shape, t, q, k, v, o, lse, scratch, positions);
 }
 
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t, bool documents) {
@@ -49,8 +50,8 @@ std::size_t attention_scratch_bytes(AttentionShape shape, DType t, bool document
 
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad) {
   check(shape);
-  const auto run = grad.positions == nullptr ? backend::attention_grad : documents_backend::attention_grad;
-  run(space, shape, t, grad);
+  if (grad.positions != nullptr) return documents_backend::attention_grad(space, shape, t, grad);
+  backend::attention_grad(space, shape, t, grad);
 }
 
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t, bool documents) {
