@@ -89,8 +89,9 @@ int neighbours(const PlanArguments& arguments) {
 }
 
 void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments) {
-  const train::PlannedMemory memory =
+  train::PlannedMemory memory =
       train::planned_memory(deck, plan, nullptr, resident_bytes(arguments), neighbours(arguments));
+  memory.copy = train::state_copy_bytes(deck, plan);
   fmt::print("\na run of it {}, estimated\n", train::to_text(memory));
 }
 

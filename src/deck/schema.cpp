@@ -58,7 +58,8 @@ constexpr std::array key_list{
     Key{WEFT_KEY(run.walltime), .range = between(0, 1e9), .form = Form::duration,
         .doc = "Save and stop in time to end within this; 0: no limit."},
     Key{WEFT_KEY(run.memory_limit), .range = at_least(0), .form = Form::bytes,
-        .doc = "Refuse to start when a rank's planned memory (state, arena and baseline) is more than this; "
+        .doc = "Refuse to start when a rank's planned memory (state, arena and baseline; without the copy of "
+               "`checkpoint.background`) is more than this; "
                "0: no "
                "limit but the host's."},
 
@@ -207,7 +208,19 @@ constexpr std::array key_list{
     Key{WEFT_KEY(checkpoint.every), .range = between(0, most_steps),
         .doc = "Save every so many steps; 0: none on the way."},
     Key{WEFT_KEY(checkpoint.keep), .range = between(1, 1e6),
-        .doc = "Checkpoints kept; older ones are removed once a newer one is complete."},
+        .doc = "Newest checkpoints kept; older ones are removed once a newer one is complete and was read "
+               "back."},
+    Key{WEFT_KEY(checkpoint.keep_every), .range = between(0, most_steps),
+        .doc = "Checkpoints of steps that are multiples of it stay for good; 0: none."},
+    Key{WEFT_KEY(checkpoint.background), .doc = "Saves on the way copy the state during the next step, and "
+                                                "are written while training goes on. Takes "
+                                                "memory for the copy, 12 bytes a parameter over all ranks; "
+                                                "where a rank lacks that, and with false, "
+                                                "training waits for each save."},
+    Key{WEFT_KEY(checkpoint.alignment), .range = between(1, 1 << 30), .form = Form::bytes,
+        .doc = "Datasets of at least so many bytes begin at a multiple of it in their file: the stripe or "
+               "block of the "
+               "file system."},
     Key{WEFT_KEY(checkpoint.initial), .doc = "Save the initial weights as step 0, before the first step."},
     Key{WEFT_KEY(checkpoint.final), .doc = "Save after the last step."},
     Key{WEFT_KEY(checkpoint.resume), .doc = "auto: continue from the newest checkpoint in `run.dir`, if any; "

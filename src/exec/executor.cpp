@@ -169,8 +169,13 @@ void Executor::add_channel(const comm::Channel* channel, int sign) {
   times_.sent[lane] += static_cast<std::uint64_t>(sign) * channel->bytes_sent();
 }
 
-void Executor::walk(Run mode, Trace* trace, Tap* tap) {
+void Executor::walk(Run mode, Trace* trace, Tap* tap, const std::function<void()>& before_update) {
+  bool updates = false;
   for (const Bound& bound : bound_) {
+    if (before_update && !updates && plan_.graph.node(bound.instruction->node).op == ir::Op::adamw) {
+      before_update();
+      updates = true;
+    }
     if (bound.instruction->lane == Lane::compute) {
       run_kernel(bound, mode, trace);
     } else if (mode == Run::full) {
@@ -213,7 +218,7 @@ void Executor::capture_run(Run mode, Replay& replay) {
   }
 }
 
-Times Executor::run(Run mode, Trace* trace, Tap* tap) {
+Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()>& before_update) {
   if (trace != nullptr && !trace->on()) trace = nullptr;
   if (trace != nullptr && device_.log != nullptr) device_.log->start();
   const double start = seconds_now();
@@ -224,12 +229,13 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap) {
   Replay& replay = replays_[static_cast<std::size_t>(mode)];
   const bool replays = capture_ == Capture::captured && replay.warm && trace == nullptr && tap == nullptr;
   if (replays) {
+    if (before_update) before_update();
     if (!replay.graph) capture_run(mode, replay);
     replay.graph->launch();
     device_.compute.finish();
     for (const auto& operations : replay.operations) operations->count_run();
   } else {
-    walk(mode, trace, tap);
+    walk(mode, trace, tap, before_update);
     device_.compute.finish();
     if (mode == Run::full) wait_for_the_lanes();
     replay.warm = true;

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/lane.hpp"
+#include "ckpt/state.hpp"
 #include "exec/trace.hpp"
 #include "kernels/space.hpp"
 #include "plan/report.hpp"
@@ -44,10 +46,19 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
   return m;
 }
 
+std::int64_t state_copy_bytes(const Deck& deck, const plan::Plan& train) {
+  if (!deck.checkpoint.background || deck.checkpoint.every == 0) return 0;
+  constexpr auto bytes_an_element = static_cast<std::int64_t>(std::size(ckpt::all_roles) * sizeof(float));
+  std::int64_t elements = 0;
+  for (const Unit& unit : train.graph.units()) elements += unit.shard_elements(train.graph.mesh().world());
+  return elements * bytes_an_element;
+}
+
 std::string to_text(const PlannedMemory& m) {
   const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
-  return fmt::format("needs {:.2f} GiB on a rank (state {:.2f}, arena {:.2f}, baseline {:.2f})",
-                     gib(m.peak()), gib(m.state), gib(m.arena), gib(m.baseline));
+  return fmt::format("needs {:.2f} GiB on a rank (state {:.2f}, arena {:.2f}, baseline {:.2f}{})",
+                     gib(m.peak()), gib(m.state), gib(m.arena), gib(m.baseline),
+                     m.copy > 0 ? fmt::format(", copy of the state {:.2f}", gib(m.copy)) : "");
 }
 
 }  // namespace weft::train

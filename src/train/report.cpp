@@ -61,6 +61,14 @@ void Report::validation(const StepMetrics& metrics) {
                           metrics.loss, metrics.bits_per_byte.value_or(0)));
 }
 
+void Report::saved(const SaveMetrics& metrics, const std::string& path) {
+  if (!metrics_) return;
+  metrics_->write(metrics);
+  if (!metrics.ok) return;
+  note(fmt::format("saved {} ({:.1f} MiB in {:.2f} s; training waited {:.3f} s)", path,
+                   static_cast<double>(metrics.bytes) / (1 << 20), metrics.seconds, metrics.pause_s));
+}
+
 void Report::hashes(const StepHashes& hashes) {
   if (hashes_) hashes_->write(hashes);
 }

@@ -25,6 +25,7 @@ class Report {
 
   void train(const StepMetrics& metrics);
   void validation(const StepMetrics& metrics);
+  void saved(const SaveMetrics& metrics, const std::string& path);
   void hashes(const StepHashes& hashes);
   void note(const std::string& line);
   /// Ends the progress line and tells the summary.

@@ -56,17 +56,22 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
     if (world.rank() == 0) make_run_directory(deck_);
   });
   report_ = std::make_unique<Report>(deck_, world.rank(), resumed_at_, about_);
+  saver_ = std::make_unique<Saver>(deck_, session_, *state_, *report_, background_);
+  if (step_ > 0) saver_->set_saved(step_);
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   report_->note(fmt::format(
       "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB, "
-      "baseline {:.1f} MiB: {:.1f} MiB a rank",
+      "baseline {:.1f} MiB{}: {:.1f} MiB a rank",
       deck_.run.name, parameter_count(deck_.model), name_of(deck_.parallel.mode), session_.ranks(),
       plan().hash, plan().instructions.size(), mib(memory_.arena), mib(memory_.state), mib(memory_.baseline),
+      memory_.copy > 0 ? fmt::format(", copy of the state {:.1f} MiB", mib(memory_.copy)) : "",
       mib(memory_.peak())));
   report_->note(schedule_);
   if (!kernels::device_is_host()) report_->note(std::string(exec::text_of(train_->capture())));
   if (step_ > 0) report_->note(fmt::format("continues from step {}", step_));
   if (!note.empty()) report_->note(note);
+  if (!background_ && deck_.checkpoint.background && deck_.checkpoint.every > 0)
+    report_->note("there is no memory for a copy of the state: training waits for each checkpoint");
 }
 
 Trainer::~Trainer() = default;
@@ -99,6 +104,7 @@ void Trainer::build() {
     return all;
   });
   memory_ = plans.memory;
+  background_ = plans.background;
   schedule_ = std::move(plans.schedule);
   about_ = {session_.ranks(), 0, plans.step,
             fmt::format("{} ({})", profile_source(deck_), costs.profile().name)};
@@ -131,8 +137,8 @@ void Trainer::measure_compute_only() {
 }
 
 std::string Trainer::initialise_or_resume() {
-  if (const auto checkpoint = find_checkpoint(deck_, session_.world())) {
-    const ckpt::RunState run = load_checkpoint(*checkpoint, deck_, session_.world(), *state_);
+  if (const auto checkpoint = resume(deck_, session_.world(), *state_)) {
+    const ckpt::RunState& run = checkpoint->run;
     agree(session_.world(), [&] {
       WEFT_VALIDATE(run.sample == run.step * deck_.data.global_batch,
                     "{}: the checkpoint stands at sample {}, which is not step {} of a global batch of {}; "
@@ -142,13 +148,12 @@ std::string Trainer::initialise_or_resume() {
                     "{}: {} is not the seed {} of the checkpoint {} (the order of the data would change); "
                     "keep the seed, or set checkpoint.resume = "
                     "\"never\"",
-                    place_of(deck_, "run.seed"), deck_.run.seed, run.seed, *checkpoint);
+                    place_of(deck_, "run.seed"), deck_.run.seed, run.seed, checkpoint->path);
     });
     step_ = run.step;
     tokens_ = run.tokens;
-    saved_step_ = step_;
     // The curve of another run's checkpoint does not belong to this run's files.
-    if (is_own_checkpoint(deck_, *checkpoint)) resumed_at_ = step_;
+    if (is_own_checkpoint(deck_, checkpoint->path)) resumed_at_ = step_;
     return changes_since(run, deck_);
   }
   state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
@@ -196,7 +201,7 @@ StepMetrics Trainer::train_step() {
     upload_step_block();
   }
   ValueHashes* const tap = hashes_after(step_ + 1) ? hashes_.get() : nullptr;
-  const exec::Times times = train_->run(exec::Run::full, &trace_, tap);
+  const exec::Times times = train_->run(exec::Run::full, &trace_, tap, [this] { saver_->before_update(); });
   const double seconds = seconds_now() - start;
   ++step_;
   if (tap != nullptr) report_->hashes(tap->finish(step_));
@@ -255,21 +260,8 @@ std::optional<StepMetrics> Trainer::validate() {
   return m;
 }
 
-bool Trainer::save() {
-  if (saved_step_ == step_) return true;
-  const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
-  const double start = seconds_now();
-  const ckpt::SaveReport report = save_checkpoint(deck_, session_, *state_, step_, tokens_);
-  if (report.ok) {
-    longest_save_ = std::max(longest_save_.value_or(0), seconds_now() - start);
-    saved_step_ = step_;
-    report_->note(fmt::format("saved {} ({:.1f} MiB in {:.2f} s)", report.path,
-                              static_cast<double>(report.bytes) / (1 << 20), report.seconds));
-  }
-  if (!report.reason.empty() && session_.world().rank() == 0)
-    log::warn("checkpoint of step {}: {}{}", step_, report.reason,
-              report.ok ? "" : "; the earlier checkpoints are whole");
-  return report.ok;
+Position Trainer::position() const {
+  return {step_, tokens_, step_ * deck_.data.global_batch};
 }
 
 /// All ranks have the same loss and norm; rank 0 speaks.
@@ -294,7 +286,7 @@ double Trainer::seconds_to_next_save() const {
     const auto step_rounds = static_cast<double>(accumulation(deck_, session_.ranks()));
     seconds += longest_validation_.value_or(longest_step_ * rounds / step_rounds);
   }
-  return seconds + longest_save_.value_or(static_cast<double>(state_->own_bytes()) / 1e8);
+  return seconds + saver_->longest_seconds().value_or(static_cast<double>(state_->own_bytes()) / 1e8);
 }
 
 /// Whether run.walltime is too near for another step. All ranks agree.
@@ -306,14 +298,14 @@ bool Trainer::out_of_time() {
 }
 
 /// A job that starts again from an older checkpoint would come here again: it is not unfinished, but stuck.
-void Trainer::fail_unsaved() const {
+void Trainer::fail_unsaved(const char* why) const {
   if (session_.rank() != 0) throw Error(ExitCode::failure, "");
   throw Error(
       ExitCode::failure,
       fmt::format(
-          "run.walltime is near and step {} could not be saved (see the warning above); make room in {}, "
-          "and start again from the newest checkpoint there",
-          step_, checkpoints_dir(deck_)));
+          "{} and step {} could not be saved (see the warning above); make room in {}, and start again "
+          "from the newest checkpoint there",
+          why, step_, checkpoints_dir(deck_)));
 }
 
 bool Trainer::hashes_after(std::int64_t step) const {
@@ -329,9 +321,23 @@ bool Trainer::saves_after(std::int64_t step) const {
          (deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0);
 }
 
+/// The last step's save is waited for; false when it is not there.
+bool Trainer::save_if_due() {
+  const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
+  const bool last = step_ == deck_.run.steps;
+  if (saves_after(step_) && last) return saver_->save(position());
+  if (saves_after(step_)) saver_->begin(position());
+  if (last)
+    saver_->finish();
+  else
+    saver_->advance();
+  return true;
+}
+
 Outcome Trainer::run() {
-  if (step_ == 0 && deck_.checkpoint.initial) save();
+  if (step_ == 0 && deck_.checkpoint.initial) saver_->begin(position());
   Outcome outcome = Outcome::finished;
+  bool saved = true;
   while (step_ < deck_.run.steps && outcome == Outcome::finished) {
     const StepMetrics metrics = train_step();
     longest_step_ = std::max(longest_step_, metrics.step_s);
@@ -342,10 +348,10 @@ Outcome Trainer::run() {
         longest_validation_ = std::max(longest_validation_.value_or(0), valid->step_s);
         report_->validation(*valid);
       }
-    if (saves_after(step_)) save();
+    saved = save_if_due();
     write_trace();
     if (step_ < deck_.run.steps && out_of_time()) {
-      if (!save()) fail_unsaved();
+      if (!saver_->save(position())) fail_unsaved("run.walltime is near,");
       report_->note(fmt::format(
           "run.walltime is near: stopped after step {} of {}; start again with the same deck to continue",
           step_, deck_.run.steps));
@@ -353,6 +359,7 @@ Outcome Trainer::run() {
     }
   }
   report_->finish();
+  if (!saved) fail_unsaved("all steps are done,");
   return outcome;
 }
 

@@ -13,6 +13,7 @@
 #include "train/model_state.hpp"
 #include "train/planned_memory.hpp"
 #include "train/report.hpp"
+#include "train/saver.hpp"
 #include "train/validation.hpp"
 #include "train/value_hashes.hpp"
 
@@ -56,9 +57,9 @@ class Trainer {
   void start_trace();
   /// Of the step that the deck names, with what follows it; else nothing.
   void write_trace();
-  /// False when the checkpoint is not there; on all ranks alike, and after a warning.
-  bool save();
-  [[noreturn]] void fail_unsaved() const;
+  Position position() const;
+  bool save_if_due();
+  [[noreturn]] void fail_unsaved(const char* why) const;
   void check_finite(const StepMetrics& metrics) const;
   bool hashes_after(std::int64_t step) const;
   bool validates_after(std::int64_t step) const;
@@ -81,16 +82,17 @@ class Trainer {
   std::optional<std::int64_t> resumed_at_;
   std::int64_t step_ = 0;  ///< optimizer steps done
   std::int64_t tokens_ = 0;
-  std::int64_t saved_step_ = -1;
   std::int64_t persistent_bytes_ = 0;
   std::int64_t shared_before_ = 0;  ///< bytes that MPI shares
   Summary::About about_;            ///< what the plan and the compute-only step say of a step
   PlannedMemory memory_;
+  bool background_ = false;  ///< saves on the way are in the background
   double flops_per_token_ = 0;
   double start_ = 0;
   /// Seconds of the longest of each so far, on any rank.
   double longest_step_ = 0;
-  std::optional<double> longest_validation_, longest_save_;
+  std::optional<double> longest_validation_;
+  std::unique_ptr<Saver> saver_;  ///< last: its threads read the state
 };
 
 }  // namespace weft::train
