@@ -12,7 +12,7 @@ bool serves(DType t);
 
 /// c = A B in fp32, or += it; `sizes` says how a and b are stored. Bits depend neither on the number of
 /// threads nor on the operands' alignment: MKL's strict reproducible mode. What MKL packs operands into is
-/// its own memory, about 10 MiB a thread. Where serves() says so.
+/// its own memory, about 10 MiB a thread, beside the plan. Where serves() says so.
 struct Product {
   MatmulSizes sizes;
   bool add;
