@@ -30,6 +30,10 @@ struct MatmulSpec {
 /// Whether sums of this operand type may be split among host threads, so that bits depend on their number.
 bool bits_depend_on_threads(DType type);
 
+/// About what a library's products with operands of this type hold for their own use, beside any scratch; of
+/// the process, once it has computed.
+std::size_t product_buffer_bytes(DType type);
+
 /// A matmul of one shape, prepared once for the number of threads at construction: on the host bf16_engine/
 /// for bf16 where it can run, MKL for fp32 where the build has it (matmul_mkl.hpp), else oneDNN; cuBLASLt on
 /// CUDA. Sums are fp32, fp32 operands are never rounded to bf16 or TF32. Where oneDNN has no bf16 (below

@@ -133,6 +133,12 @@ bool bits_depend_on_threads(DType type) {
   return !bf16_engine::serves(type) && !mkl::serves(type);
 }
 
+std::size_t product_buffer_bytes(DType type) {
+  constexpr std::size_t first = std::size_t{4} << 20,
+                        a_thread = std::size_t{9} << 20;  // seen with MKL 2026.2
+  return mkl::serves(type) ? first + static_cast<std::size_t>(concurrency()) * a_thread : 0;
+}
+
 struct Matmul::Impl {
   explicit Impl(const MatmulSpec& s) {
     if (bf16_engine::serves(s.type))

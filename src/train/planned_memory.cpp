@@ -8,6 +8,7 @@
 #include "base/lane.hpp"
 #include "ckpt/state.hpp"
 #include "exec/trace.hpp"
+#include "kernels/matmul.hpp"
 #include "kernels/space.hpp"
 #include "plan/report.hpp"
 
@@ -27,9 +28,10 @@ constexpr std::int64_t traced_instruction = (lane_count + 1) * static_cast<std::
 
 }  // namespace
 
-std::int64_t least_baseline(std::int64_t resident, int ranks, int team) {
+std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int ranks, int team) {
   if (!kernels::device_is_host()) return 0;
-  return resident + 2 * rounding + in_every_run + (team < ranks ? ranks * a_rank_of_the_host : 0);
+  const auto products = static_cast<std::int64_t>(kernels::product_buffer_bytes(deck.precision.params));
+  return resident + products + 2 * rounding + in_every_run + (team < ranks ? ranks * a_rank_of_the_host : 0);
 }
 
 PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
@@ -40,7 +42,7 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
     return std::max(train.*bytes, evaluate == nullptr ? 0 : evaluate->*bytes);
   };
   m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), train.team);
-  m.baseline = least_baseline(resident, ranks, train.team);
+  m.baseline = least_baseline(deck, resident, ranks, train.team);
   if (deck.log.trace_step > 0 && kernels::device_is_host())
     m.baseline += static_cast<std::int64_t>(train.instructions.size()) * traced_instruction;
   return m;

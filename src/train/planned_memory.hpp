@@ -31,7 +31,7 @@ std::int64_t state_copy_bytes(const Deck& deck, const plan::Plan& train);
 
 /// Its baseline as far as it is known before there is a plan, of a team of so many. What the log of a traced
 /// step takes is not in it.
-std::int64_t least_baseline(std::int64_t resident, int ranks, int team);
+std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int ranks, int team);
 
 /// "needs 0.92 GiB on a rank (state 0.25, arena 0.57, baseline 0.04)"
 std::string to_text(const PlannedMemory& memory);

@@ -43,7 +43,8 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   // All ranks choose by the same baseline. What the plans themselves take shows once they are made: where the
   // run's limit was missed by so little, they are made once more.
   trim_heap();
-  std::int64_t baseline = most(least_baseline(memory_usage().rss_bytes, neighbours, session.mesh().team()));
+  std::int64_t baseline =
+      most(least_baseline(deck, memory_usage().rss_bytes, neighbours, session.mesh().team()));
   const auto choose = [&](const Deck& of, const Mesh& mesh) {
     return choose_schedule(of, mesh, scratch, costs, baseline);
   };
