@@ -56,7 +56,9 @@ TABLE
   if ! kokkos_at_hand || { [ "$mkl" = yes ] && [ -z "${MKL_ROOT:-}${MKLROOT:-}" ]; }; then echo "python3-pip|cmd pip3|py-pip"; fi
   if [ "$tests" = yes ]; then
     cat <<'TABLE'
+clang|dpkg|
 clang-format|dpkg|
+libclang-rt-14-dev|dpkg|
 libbenchmark-dev|cmake benchmark|benchmark
 git|cmd git|git
 python3-pip|cmd pip3|py-pip

@@ -10,6 +10,7 @@ namespace {
 // Upper bounds are there to catch a slip of the pen, and so that no product of sizes leaves 63 bits.
 constexpr double most_steps = 2147483647;  // the step block counts in int32
 constexpr double most_sequences = 1 << 24;
+constexpr double most_bytes = 1e18;
 
 constexpr Range at_least(double low) {
   return {.low = low};
@@ -57,7 +58,7 @@ constexpr std::array key_list{
                "ranks."},
     Key{WEFT_KEY(run.walltime), .range = between(0, 1e9), .form = Form::duration,
         .doc = "Save and stop in time to end within this; 0: no limit."},
-    Key{WEFT_KEY(run.memory_limit), .range = at_least(0), .form = Form::bytes,
+    Key{WEFT_KEY(run.memory_limit), .range = between(0, most_bytes), .form = Form::bytes,
         .doc = "Refuse to start when a rank's planned memory (state, arena and baseline; without the copy of "
                "`checkpoint.background`) is more than this; "
                "0: no "
@@ -172,7 +173,7 @@ constexpr std::array key_list{
         .doc = "Buckets gathered ahead of the one being computed; 0: none; -1: as automatic bucketing finds "
                "best, "
                "otherwise 1."},
-    Key{WEFT_KEY(schedule.prefetch_bytes), .range = at_least(0), .form = Form::bytes,
+    Key{WEFT_KEY(schedule.prefetch_bytes), .range = between(0, most_bytes), .form = Form::bytes,
         .doc = "Bytes of parameters gathered ahead at most; 0: as many as `prefetch` says."},
     Key{WEFT_KEY(schedule.bucketing),
         .doc =
@@ -180,7 +181,7 @@ constexpr std::array key_list{
             "SimpleFSDP's rules; auto, with the shortest step that a search finds, which also chooses "
             "`prefetch` and `reduce_delay` where they are -1. The last two go by `profile` and "
             "`memory_limit`."},
-    Key{WEFT_KEY(schedule.memory_limit), .range = at_least(0), .form = Form::bytes,
+    Key{WEFT_KEY(schedule.memory_limit), .range = between(0, most_bytes), .form = Form::bytes,
         .doc = "Bytes of a rank that a plan may take, state and arena; 0: what `run.memory_limit` leaves, "
                "or else the machine has."},
     Key{WEFT_KEY(schedule.buckets),
