@@ -34,7 +34,7 @@ class Damage:
         print(what, flush=True)
 
     def go(self):
-        saves = ("run.steps=6", "checkpoint.every=2", "checkpoint.keep=0")
+        saves = ("run.steps=6", "checkpoint.every=2", "checkpoint.keep=10")
         self.place.trained("whole", 2, f"run.steps={STEPS}")
         self.curve = runs.curve(self.place.path("whole"))
         self.place.trained("good", 2, *saves)
@@ -157,7 +157,7 @@ class Damage:
         self.reset()
         harm()
         ended = self.place.verify(f"{self.checkpoints}/{NEWEST}")
-        self.found["swap: " + name][self.way(ended)] += 1
+        self.found["swap: " + name][self.way(ended) if ended.status else "NOT FOUND"] += 1
         if ended.status != runs.BAD_CHECKPOINT:
             self.problem(f"{name}: verify ended with {ended.status}")
         self.resume(name, NEWEST if "index" in name else BEFORE)

@@ -142,7 +142,8 @@ class Kills:
             if at[1] != self.curve[at[0]][2]:
                 self.problem(f"off the curve: the state of step {at[0]} is {at[1]} and should be {self.curve[at[0]][2]}")
         new = runs.lines(self.run)
-        if not at and self.before and any(line not in old for line in new):
+        self.stepped = any(line not in old for line in new)
+        if not at and self.before and self.stepped:
             self.problem(f"it began again, though there is a checkpoint of step {self.before}")
         steps = runs.curve(self.run)
         if list(steps) != list(range(1, len(steps) + 1)):
@@ -186,8 +187,7 @@ class Kills:
             return "between rename and latest"
         if len(listed.complete) > KEEP:
             return "latest moved, before the removal"
-        newest = runs.step_of(listed.complete[0]) if listed.complete else 0
-        return "steps" if max(runs.curve(self.run), default=0) > (self.before or 0) or newest > (self.before or 0) else "start-up"
+        return "steps" if self.stepped else "start-up"
 
     def report(self):
         def count(word):

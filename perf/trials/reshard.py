@@ -55,7 +55,7 @@ class Reshard:
         return (r, ranks // r) if r > 1 else (1, 1)
 
     def save(self, ranks, mode):
-        self.place.trained(f"{mode}{ranks}", ranks, f"run.steps={SAVED}", "checkpoint.keep=0", *sets(ranks, mode))
+        self.place.trained(f"{mode}{ranks}", ranks, f"run.steps={SAVED}", *sets(ranks, mode))
         return runs.curve(self.place.path(f"{mode}{ranks}"))[SAVED][2]
 
     def continuation(self, saver, loader):
