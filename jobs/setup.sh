@@ -63,6 +63,7 @@ libbenchmark-dev|cmake benchmark|benchmark
 git|cmd git|git
 python3-pip|cmd pip3|py-pip
 iproute2|dpkg|
+strace|dpkg|
 munge|dpkg|
 slurm-wlm|dpkg|
 TABLE

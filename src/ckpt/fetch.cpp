@@ -126,10 +126,10 @@ class ShardReader {
     if (error)
       fail(fmt::format("{} is missing ({}) restore it, or resume from an older checkpoint", path,
                        error.message()));
-    if (bytes < static_cast<std::uintmax_t>(shard.bytes)) {
-      fail(fmt::format(
-          "{} is truncated ({} bytes instead of {}) restore it, or resume from an older checkpoint", path,
-          bytes, shard.bytes));
+    const auto expected = static_cast<std::uintmax_t>(shard.bytes);
+    if (bytes != expected) {
+      fail(fmt::format("{} is {} ({} bytes instead of {}) restore it, or resume from an older checkpoint",
+                       path, bytes < expected ? "truncated" : "too long", bytes, expected));
     }
     return path;
   }

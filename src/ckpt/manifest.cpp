@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "base/quoted.hpp"
+#include "ckpt/directory.hpp"
 #include "ckpt/file.hpp"
 #include "ckpt/json_fields.hpp"
 
@@ -219,6 +220,13 @@ Manifest read_manifest(const std::string& dir) {
   }
   Manifest manifest = detail::manifest_from_text(detail::read_text(path), path);
   manifest.dir = dir;
+  const std::string name = detail::base_name(dir);
+  if (detail::step_of(name).value_or(manifest.run.step) != manifest.run.step) {
+    fail(fmt::format(
+        "{} is the checkpoint of step {} (the directory was renamed, or the manifest is not its own) "
+        "name it {}",
+        dir, manifest.run.step, detail::step_name(manifest.run.step)));
+  }
   return manifest;
 }
 

@@ -172,7 +172,6 @@ struct Save::Impl {
                   "slabs of {} bytes (they must be of 8 bytes to 64 MiB)", options_.slab_bytes);
     WEFT_VALIDATE(options_.alignment >= 1, "an alignment of {} bytes", options_.alignment);
     fs::create_directories(dir_);
-    detail::sync_directory(fs::absolute(dir_).parent_path());
     detail::remove_unfinished(dir_);
     std::int64_t needed = 0;
     for (const auto& bytes : needs) needed += std::stoll(bytes);
@@ -186,6 +185,7 @@ struct Save::Impl {
     }
     earlier_ = detail::scan(dir_);
     for (const auto& entry : earlier_) manifest_.serial = std::max(manifest_.serial, entry.serial);
+    if (manifest_.serial == 0) detail::sync_ancestors(dir_);  // they may be as new as the run
     ++manifest_.serial;
     fs::create_directory(temporary_);
     stage("prepared");
