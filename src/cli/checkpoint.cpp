@@ -37,7 +37,7 @@ void export_checkpoint(const ExportArguments& arguments) {
                                              : hf::Element::bf16;
   const auto bytes = deck::parse_bytes(arguments.shard_size);
   WEFT_VALIDATE(bytes && *bytes >= 1 && *bytes < 9e18,
-                "--shard-size {}: not a number of bytes; write 4GiB, or 500MB", arguments.shard_size);
+                "--shard-size {}: not a size; write 4GiB, 500MB, or a number of bytes", arguments.shard_size);
   options.file_bytes = static_cast<std::int64_t>(*bytes);
   const hf::ExportReport report = hf::export_weights(arguments.checkpoint, arguments.out, options);
   std::printf("%s: %lld parameters in %s, %.1f MiB in %d file%s\n", arguments.out.c_str(),

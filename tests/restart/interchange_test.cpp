@@ -12,7 +12,7 @@ class Interchange : public Workspace {
     Workspace::SetUp();
     EXPECT_STATUS(run(weft_on(2, train("first", {"run.steps=5"}))), 0);
     EXPECT_STATUS(
-        run(weft({"checkpoint", "export", checkpoint(), hf(), "--dtype", "f32", "--shard-size", "100KB"})),
+        run(weft({"checkpoint", "export", checkpoint(), hf(), "--dtype", "f32", "--shard-size", "100000"})),
         0);
   }
   std::string checkpoint() const { return checkpoints("first") + "/latest"; }
