@@ -10,10 +10,12 @@ class Interchange : public Workspace {
  protected:
   void SetUp() override {
     Workspace::SetUp();
-    EXPECT_STATUS(run(weft_on(2, train("first", {"run.steps=5"}))), 0);
-    EXPECT_STATUS(
-        run(weft({"checkpoint", "export", checkpoint(), hf(), "--dtype", "f32", "--shard-size", "100000"})),
-        0);
+    succeeds(weft_on(2, train("first", {"run.steps=5"})));
+    succeeds(weft({"checkpoint", "export", checkpoint(), hf(), "--dtype", "f32", "--shard-size", "100000"}));
+  }
+  static void succeeds(const std::vector<std::string>& command) {
+    const Ended ended = run(command);
+    EXPECT_STATUS(ended, 0);
   }
   std::string checkpoint() const { return checkpoints("first") + "/latest"; }
   std::string hf() const { return path("hf"); }
@@ -24,7 +26,7 @@ TEST_F(Interchange, ImportedWeightsWriteTheSameText) {
   const Ended imported = run(weft({"checkpoint", "import", hf(), path("imported")}));
   EXPECT_STATUS(imported, 0);
   EXPECT_NE(imported.out.find("[model]\ndim = 64\n"), std::string::npos) << imported.out;
-  EXPECT_STATUS(run(weft({"checkpoint", "verify", path("imported") + "/step-00000000"})), 0);
+  succeeds(weft({"checkpoint", "verify", path("imported") + "/step-00000000"}));
   const auto sample = [&](const std::string& from) {
     return run(weft({"sample", "--checkpoint", from, "--tokenizer", "byte", "--prompt", "the ", "--tokens",
                      "20"}))
@@ -37,8 +39,8 @@ TEST_F(Interchange, ImportedWeightsWriteTheSameText) {
 }
 
 TEST_F(Interchange, RunsStartFromEitherAndThenResumeTheirOwn) {
-  EXPECT_STATUS(run(weft(train("ours", {"run.steps=5", "model.init=" + checkpoint()}))), 0);
-  EXPECT_STATUS(run(weft_on(2, train("theirs", {"run.steps=5", "model.init=" + hf()}))), 0);
+  succeeds(weft(train("ours", {"run.steps=5", "model.init=" + checkpoint()})));
+  succeeds(weft_on(2, train("theirs", {"run.steps=5", "model.init=" + hf()})));
   EXPECT_EQ(curve(run_dir("ours")), curve(run_dir("theirs")));
   EXPECT_NE(curve(run_dir("ours")), curve(run_dir("first")));
   EXPECT_NE(log("theirs").find("starts from the weights of " + hf()), std::string::npos) << log("theirs");
@@ -51,7 +53,7 @@ TEST_F(Interchange, RunsStartFromEitherAndThenResumeTheirOwn) {
 TEST_F(Interchange, RefusesADeckOfAnotherModel) {
   const auto refused = [&](std::vector<std::string> sets, const std::string& message) {
     sets.push_back("run.steps=5");
-    const Ended ended = run(weft_on(2, train("other", sets)));
+    const Ended ended = run(weft(train("other", sets)));
     EXPECT_STATUS(ended, 2);
     EXPECT_EQ(ended.lines("weft: error:").size(), 1U) << ended.err;
     EXPECT_NE(ended.err.find(message), std::string::npos) << ended.err;
@@ -66,14 +68,14 @@ TEST_F(Interchange, RefusesADeckOfAnotherModel) {
   config.replace(config.find(theta), theta.size(), "\"rope_theta\": 10000.0");
   write_file(hf() + "/config.json", config);
   refused({init}, "model.rope_theta is 500000.0 by default, and 10000.0 in " + hf());
-  EXPECT_STATUS(run(weft(train("set", {"run.steps=5", init, "model.rope_theta=500000"}))), 0);
+  succeeds(weft(train("set", {"run.steps=5", init, "model.rope_theta=500000"})));
   EXPECT_NE(log("set").find(", model.rope_theta is 500000.0 instead of 10000.0"), std::string::npos)
       << log("set");
 }
 
 /// Weights alone are no state to continue from: the message says what to do with them.
 TEST_F(Interchange, ImportedWeightsAreNotResumedFrom) {
-  EXPECT_STATUS(run(weft({"checkpoint", "import", hf(), path("imported")})), 0);
+  succeeds(weft({"checkpoint", "import", hf(), path("imported")}));
   const Ended ended =
       run(weft(train("resumed", {"run.steps=5", "run.seed=1234",
                                  "checkpoint.resume=" + path("imported") + "/step-00000000"})));
