@@ -64,6 +64,7 @@ struct ModelDeck {
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double init_std = 0.02;
+  std::string init;  ///< a Hugging Face directory or a checkpoint; empty: drawn
   bool operator==(const ModelDeck&) const = default;
 };
 

@@ -82,6 +82,11 @@ constexpr std::array key_list{
     Key{WEFT_KEY(model.tie_embeddings), .doc = "One matrix for the embedding and the output head."},
     Key{WEFT_KEY(model.init_std), .range = {.low = 0, .high = 1, .low_open = true},
         .doc = "Standard deviation of the initial weights (normal, mean 0); norm weights start at 1."},
+    Key{WEFT_KEY(model.init),
+        .doc =
+            "Where a new run takes its weights from instead of drawing them: a directory of Hugging Face's "
+            "(config.json, safetensors) or a checkpoint of Weft's. A run that has a checkpoint of its own "
+            "continues from that."},
 
     Key{WEFT_KEY(model.rope_scaling.factor), .range = at_least(1),
         .doc = "Low frequencies are divided by this; 1: no scaling."},

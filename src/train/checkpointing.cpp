@@ -19,7 +19,7 @@ namespace {
 /// Whether another value of the key, "table.name", is another curve of training losses.
 bool changes_curve(std::string_view key) {
   constexpr std::array<std::string_view, 4> tables{"model.", "data.", "optimizer.", "precision."};
-  constexpr std::array<std::string_view, 2> without{"model.init_std", "data.valid"};  // and data.valid_...
+  constexpr std::array<std::string_view, 2> without{"model.init", "data.valid"};  // and what begins so
   const auto begins = [key](std::string_view prefix) { return key.starts_with(prefix); };
   return key == "run.steps" || (std::any_of(tables.begin(), tables.end(), begins) &&
                                 std::none_of(without.begin(), without.end(), begins));

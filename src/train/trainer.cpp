@@ -14,6 +14,7 @@
 #include "train/agree.hpp"
 #include "train/checkpointing.hpp"
 #include "train/flops.hpp"
+#include "train/initial_weights.hpp"
 #include "train/learning_rate.hpp"
 #include "train/machine_profile.hpp"
 #include "train/memory_usage.hpp"
@@ -159,6 +160,7 @@ std::string Trainer::initialise_or_resume() {
     if (is_own_checkpoint(deck_, checkpoint->path)) resumed_at_ = step_;
     return changes_since(run, deck_);
   }
+  if (!deck_.model.init.empty()) return start_from(deck_, session_.world(), *state_);
   state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
   return {};
 }

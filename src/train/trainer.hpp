@@ -48,7 +48,7 @@ class Trainer {
   void open_data();
   void build();
   void measure_compute_only();
-  /// Returns a line about a resumed run that its user should see, if any.
+  /// Returns a line about where the state comes from that the user should see, if any.
   std::string initialise_or_resume();
   void upload_step_block();
   void upload_inputs();

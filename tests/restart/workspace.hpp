@@ -16,10 +16,13 @@
 namespace weft::test {
 
 /// The whole stderr of a command that did not end as it should.
-#define EXPECT_STATUS(ended, code)                                                                   \
-  EXPECT_TRUE((ended).in_time && (ended).status == (code))                                           \
-      << "status " << (ended).status << ((ended).in_time ? "" : " (killed at the deadline)") << "\n" \
-      << (ended).err
+#define EXPECT_STATUS(ended, code)                                                         \
+  do {                                                                                     \
+    const ::weft::test::Ended& e = (ended);                                                \
+    EXPECT_TRUE(e.in_time&& e.status == (code))                                            \
+        << "status " << e.status << (e.in_time ? "" : " (killed at the deadline)") << "\n" \
+        << e.err;                                                                          \
+  } while (false)
 
 class Workspace : public testing::Test {
  protected:
