@@ -97,8 +97,8 @@ def digest(state):
 
 
 def choose(replay, states, rng):
-    """({index: variants}, the calls, how many distinct states there are): of all states that a few draws at each call give, more of them
-    beside fsyncs and renames, as many as asked for. One state with another checkpoint saved before it is another case."""
+    """({index: variants}, the calls, how many of these cases are distinct states): of all states that a few draws at each call give, more
+    of them beside fsyncs and renames, as many as asked for. One state with another checkpoint saved before it is another case."""
     points = [what for _, what, _ in replay.points()]
     found, variants, more = {}, [0] * len(points), True
     while more and len({key for key, _ in found}) < states:
@@ -111,9 +111,10 @@ def choose(replay, states, rng):
                 found.setdefault((digest(replay.state(index, variant)), committed), (index, variant))
         more = len(found) > before
     chosen = collections.defaultdict(list)
-    for index, variant in rng.sample(sorted(found.values()), min(states, len(found))):
+    taken = rng.sample(sorted(found.items()), min(states, len(found)))
+    for _, (index, variant) in taken:
         chosen[index].append(variant)
-    return chosen, points, len({key for key, _ in found})
+    return chosen, points, len({key for (key, _), _ in taken})
 
 
 def put(state, root):
@@ -152,7 +153,8 @@ class Power:
             for variant in chosen.get(index, ()):
                 self.check(replay, (index, what, variant), committed, number in resumes)
                 number += 1
-        print(f"{states} of {distinct} states of {len(points)} calls that change the disk ({', '.join(f'{n} {w}' for w, n in collections.Counter(points).most_common())}):")
+        kinds = ", ".join(f"{n} {what}" for what, n in collections.Counter(points).most_common())
+        print(f"{states} cuts, {distinct} distinct states, of {len(points)} calls that change the disk ({kinds}):")
         print(f"  {self.counts['complete']} with a complete checkpoint, not older than the last whose directory was fsynced; "
               f"{self.counts['none yet']} before the first was; {self.counts['resumed']} of them resumed on the curve")
         print(f"  lost {self.counts['lost']}, visible and not complete {self.counts['visible']}, resumes off the curve {self.counts['off']}", flush=True)
@@ -183,7 +185,7 @@ class Power:
             self.resume(at, run, runs.step_of(listed.complete[0]) if newest else 0)
 
     def resume(self, at, run, step):
-        ended = self.place.call(runs.train(run, 1, f"run.steps={step + 1}", "checkpoint.final=false"))
+        ended = self.place.call(runs.train(run, 1, f"run.steps={max(step + 1, 2)}", "checkpoint.final=false"))
         found = runs.continued(ended)
         last = runs.curve(run).get(step + 1)
         if ended.status != 0 or (found or (0, None))[0] != step or (found and found[1] != self.curve[step][2]) or last != self.curve[step + 1]:

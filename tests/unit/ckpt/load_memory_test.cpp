@@ -21,7 +21,7 @@ std::int64_t status_of(const std::string& key) {
 }
 
 std::vector<Unit> large_units() {
-  return {{"layers.0.ffn", {{"layers.0.ffn.w1", {3, mib}, 0}}, 3 * mib}};
+  return {Unit{"layers.0.ffn", {Parameter{"layers.0.ffn.w1", Shape{3, mib}, 0}}, 3 * mib}};
 }
 
 /// The most that was resident while `f` ran, less what was before. A forked process has no past, and so no
