@@ -124,6 +124,10 @@ std::vector<pid_t> Job::ranks() const {
   return pids;
 }
 
+void Job::signal(int number) const {
+  ::kill(launcher_, number);
+}
+
 void Job::kill() {
   for (auto left = descendants(); !left.empty(); left = descendants()) {
     for (const auto& [pid, process] : left) ::kill(pid, SIGKILL);
