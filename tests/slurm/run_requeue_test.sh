@@ -26,7 +26,7 @@ beyond() { [ "$(last_step "$1" || echo 0)" -gt "$2" ] 2>/dev/null; }
 expect_beyond() { until_true 30 beyond "$1" "$2" || fail "$1 did not come beyond step $2"; }
 expect_log() { grep -q "$2" "$dir/$1.log" || fail "no '$2' in the log of $1"; }
 losses() { sed -n 's/^{"kind": "train", \("step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*\),.*/\1/p' "$dir/$1/metrics.jsonl"; }
-# Slurm waits before it starts a requeued job.
+# Slurm waits two minutes before it starts a requeued job again.
 start_now() { scontrol update JobId="$1" StartTime=now "${@:2}" || fail "job $1 cannot be changed"; }
 
 steps=3000
