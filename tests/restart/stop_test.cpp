@@ -130,18 +130,18 @@ void wait_until_caught(const Job& job, int number) {
 /// From the first moment on: while MPI starts, plans are made, steps run, checkpoints are written.
 TEST_F(Stop, AtAnyMoment) {
   const auto training = [&](const std::string& run) {
-    return weft_on(2, train(run, {"run.steps=40", "checkpoint.every=1"}));
+    return weft_on(2, train(run, {"run.steps=20", "checkpoint.every=1"}));
   };
-  EXPECT_STATUS(run(training("whole")), 0);
+  EXPECT_STATUS(run(weft_on(2, train("whole", {"run.steps=20"}))), 0);
   int early = 0;
-  for (const int milliseconds : {0, 100, 250, 350, 450}) {
+  for (const int milliseconds : {0, 150, 300, 400}) {
     SCOPED_TRACE(milliseconds);
     Job job(training("stopped"));
     wait_until_caught(job, SIGUSR1);
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     for (const pid_t rank : job.ranks()) ::kill(rank, SIGUSR1);
     const Ended ended = job.wait();
-    EXPECT_TRUE(ended.in_time && (ended.status == unfinished || last_step(run_dir("stopped")) == 40))
+    EXPECT_TRUE(ended.in_time && (ended.status == unfinished || last_step(run_dir("stopped")) == 20))
         << ended.status << ended.err;
     early += ended.status == unfinished;
   }

@@ -23,13 +23,13 @@ in_state() { [ "$(state "$1")" = "$2" ]; }
 expect_state() { until_true "$3" in_state "$1" "$2" || fail "job $1 is $(state "$1"), not $2"; }
 last_step() { sed -n 's/.*"step": *\([0-9]*\).*/\1/p' "$dir/$1/metrics.jsonl" 2>/dev/null | tail -n 1; }
 beyond() { [ "$(last_step "$1" || echo 0)" -gt "$2" ] 2>/dev/null; }
-expect_beyond() { until_true 30 beyond "$1" "$2" || fail "$1 did not come beyond step $2"; }
+expect_beyond() { until_true 60 beyond "$1" "$2" || fail "$1 did not come beyond step $2"; }
 expect_log() { grep -q "$2" "$dir/$1.log" || fail "no '$2' in the log of $1"; }
 losses() { sed -n 's/^{"kind": "train", \("step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*\),.*/\1/p' "$dir/$1/metrics.jsonl"; }
 # Slurm waits two minutes before it starts a requeued job again.
 start_now() { scontrol update JobId="$1" StartTime=now "${@:2}" || fail "job $1 cannot be changed"; }
 
-steps=3000
+steps=1000
 one=(--nodes=1 --ntasks-per-node=1) two=(--nodes=2 --ntasks-per-node=1)
 
 # At its time limit: Slurm looks every half minute, so this runs beside the others.
@@ -39,16 +39,16 @@ limit=$(WEFT_REQUEUE=no submit limit "${one[@]}" --time=1 --signal=USR1@60 -- --
 job=$(submit parts "${two[@]}" -- --set run.steps=$steps)
 expect_beyond parts 100
 scancel --signal=USR1 "$job"
-expect_state "$job" PENDING 30
+expect_state "$job" PENDING 60
 expect_log parts 'SIGUSR1 on rank 0: stopped after step'
 at=$(last_step parts)
 start_now "$job" NumNodes=1 NumTasks=1
 expect_beyond parts $((at + 100))
 scancel --signal=TERM "$job"
-expect_state "$job" PENDING 30
+expect_state "$job" PENDING 60
 expect_log parts 'SIGTERM on rank 0: stopped after step'
 start_now "$job" NumNodes=2 NumTasks=2
-expect_state "$job" COMPLETED 60
+expect_state "$job" COMPLETED 90
 submit whole "${two[@]}" --wait -- --set run.steps=$steps >/dev/null || fail "the whole run ended with status $?"
 [ "$(losses whole | wc -l)" = $steps ] || fail "metrics.jsonl has $(losses whole | wc -l) of $steps steps"
 [ "$(losses parts)" = "$(losses whole)" ] || fail "the loss curves differ"
@@ -92,7 +92,7 @@ printf '[run]\ndir = "%s"\n\n' "$(dirname "$0")/stuck.run"
 SH
 chmod +x "$dir/stuck" && mkdir "$dir/stuck.run"
 job=$(WEFT=$dir/stuck WEFT_STARTS=2 submit stuck "${one[@]}" --)
-expect_state "$job" PENDING 30
+expect_state "$job" PENDING 60
 start_now "$job"
 expect_state "$job" FAILED 30
 expect_log stuck '2 starts in a row brought no new checkpoint (the newest: none)'
