@@ -26,8 +26,8 @@ beyond() { [ "$(last_step "$1" || echo 0)" -gt "$2" ] 2>/dev/null; }
 expect_beyond() { until_true 60 beyond "$1" "$2" || fail "$1 did not come beyond step $2"; }
 expect_log() { grep -q "$2" "$dir/$1.log" || fail "no '$2' in the log of $1"; }
 losses() { sed -n 's/^{"kind": "train", \("step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*\),.*/\1/p' "$dir/$1/metrics.jsonl"; }
-# Slurm waits two minutes before it starts a requeued job again.
-start_now() { scontrol update JobId="$1" StartTime=now "${@:2}" || fail "job $1 cannot be changed"; }
+# Slurm waits two minutes before it starts a requeued job again; with no wait its steps would meet what is left of the first start.
+start_now() { sleep 4; scontrol update JobId="$1" StartTime=now "${@:2}" || fail "job $1 cannot be changed"; }
 
 steps=1000
 one=(--nodes=1 --ntasks-per-node=1) two=(--nodes=2 --ntasks-per-node=1)
