@@ -1,26 +1,11 @@
 #include "train/report.hpp"
 
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
-#include "base/check.hpp"
 #include "base/log.hpp"
 #include "train/step_lines.hpp"
 
 namespace weft::train {
-
-void make_run_directory(const Deck& deck) {
-  std::error_code error;
-  std::filesystem::create_directories(deck.run.dir, error);
-  WEFT_VALIDATE(!error, "cannot make the run directory {} ({}); choose a writable run.dir", deck.run.dir,
-                error.message());
-  const std::string path = deck.run.dir + "/deck.toml";
-  std::ofstream file(path);
-  file << print_deck(deck);
-  file.close();
-  WEFT_VALIDATE(file.good(), "cannot write {} (is the disk full?)", path);
-}
 
 Report::Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at, Summary::About about)
     : every_(deck.log.every), summary_(std::move(about)) {

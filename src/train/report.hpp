@@ -1,5 +1,5 @@
-// What a run writes beside checkpoints: the resolved deck, metrics.jsonl, hashes.jsonl, TensorBoard events,
-// the log, the progress line. Rank 0 writes; on other ranks the calls do nothing.
+// What a run writes beside checkpoints and the resolved deck: metrics.jsonl, hashes.jsonl, TensorBoard
+// events, the log, the progress line. Rank 0 writes; on other ranks the calls do nothing.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,6 @@
 #include "train/tensorboard.hpp"
 
 namespace weft::train {
-
-/// Makes run.dir and writes the resolved deck there. Throws Error(bad_input) when that fails.
-void make_run_directory(const Deck& deck);
 
 class Report {
  public:

@@ -45,16 +45,24 @@ Schedule schedule_of(const Deck& deck) {
 Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches)
     : deck_(deck),
       session_(deck, world),
+      stop_(deck.run.dir, world.rank()),
       buffers_(deck.data.batch, deck.data.seq),
       batches_(std::move(batches)) {
   start_ = seconds_now();
+  agree(world, [&] {  // before a second job takes cores and memory of the first
+    if (world.rank() == 0)
+      directory_.emplace(deck.run.dir, [&world](const std::string& why) {
+        log::write_error(why);
+        world.abort(static_cast<int>(ExitCode::failure));
+      });
+  });
   flops_per_token_ = flops_per_token(model_size(deck));
   agree(world, [&] { open_data(); });
   build();
   measure_compute_only();
   const std::string note = initialise_or_resume();
   agree(world, [&] {  // not before all that may refuse the deck: the directory may be another run's
-    if (world.rank() == 0) make_run_directory(deck_);
+    if (directory_) directory_->write(print_deck(deck_));
   });
   report_ = std::make_unique<Report>(deck_, world.rank(), resumed_at_, about_);
   saver_ = std::make_unique<Saver>(deck_, session_, *state_, *report_, background_);
@@ -76,6 +84,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   if (!note.empty()) report_->note(note);
   if (!background_ && deck_.checkpoint.background && deck_.checkpoint.every > 0)
     report_->note("there is no memory for a copy of the state: training waits for each checkpoint");
+  if (directory_ && !directory_->note().empty()) report_->note(directory_->note());
 }
 
 Trainer::~Trainer() = default;
@@ -220,8 +229,9 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<double, 2> totals{};  // sum of the losses, token count
   kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
-  StepMetrics m =
-      slowest_rank(session_, times, step_seconds, about_.compute_only_s, {resident_bytes(), memory_.peak()});
+  stop_request_ = stop_.seen();
+  StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s,
+                               {resident_bytes(), memory_.peak()}, stop_request_);
   m.step = step_;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
@@ -281,38 +291,6 @@ void Trainer::check_finite(const StepMetrics& metrics) const {
           metrics.step, metrics.loss, *metrics.grad_norm, checkpoints_dir(deck_)));
 }
 
-/// Seconds from now until another step, its validation if one is due, and a save would be done, on this rank.
-/// Each may take as long as the longest so far, the step twice. What has not been timed yet is guessed: a
-/// validation's round as a training step's, a save as 100 MB/s.
-double Trainer::seconds_to_next_save() const {
-  double seconds = 2 * longest_step_;
-  if (validation_ && validates_after(step_ + 1)) {
-    const double rounds = std::ceil(static_cast<double>(valid_->microbatches()) / session_.ranks());
-    const auto step_rounds = static_cast<double>(accumulation(deck_, session_.ranks()));
-    seconds += longest_validation_.value_or(longest_step_ * rounds / step_rounds);
-  }
-  return seconds + saver_->longest_seconds().value_or(static_cast<double>(state_->own_bytes()) / 1e8);
-}
-
-/// Whether run.walltime is too near for another step. All ranks agree.
-bool Trainer::out_of_time() {
-  if (deck_.run.walltime <= 0) return false;
-  double until = seconds_now() - start_ + seconds_to_next_save();
-  session_.world().all_reduce_max(std::span(&until, 1));
-  return until > deck_.run.walltime;
-}
-
-/// A job that starts again from an older checkpoint would come here again: it is not unfinished, but stuck.
-void Trainer::fail_unsaved(const char* why) const {
-  if (session_.rank() != 0) throw Error(ExitCode::failure, "");
-  throw Error(
-      ExitCode::failure,
-      fmt::format(
-          "{} and step {} could not be saved (see the warning above); make room in {}, and start again "
-          "from the newest checkpoint there",
-          why, step_, checkpoints_dir(deck_)));
-}
-
 bool Trainer::hashes_after(std::int64_t step) const {
   return deck_.debug.hash_every > 0 && step % deck_.debug.hash_every == 0;
 }
@@ -341,9 +319,11 @@ bool Trainer::save_if_due() {
 
 Outcome Trainer::run() {
   if (step_ == 0 && deck_.checkpoint.initial) saver_->begin(position());
-  Outcome outcome = Outcome::finished;
+  stop_request_ = stop_.seen();  // start-up may have taken long
+  session_.world().all_reduce_max(std::span(&stop_request_, 1));
   bool saved = true;
-  while (step_ < deck_.run.steps && outcome == Outcome::finished) {
+  std::string stop = stop_.text(stop_request_);
+  while (step_ < deck_.run.steps && stop.empty()) {
     const StepMetrics metrics = train_step();
     longest_step_ = std::max(longest_step_, metrics.step_s);
     report_->train(metrics);
@@ -355,16 +335,12 @@ Outcome Trainer::run() {
       }
     saved = save_if_due();
     write_trace();
-    if (step_ < deck_.run.steps && out_of_time()) {
-      if (!saver_->save(position())) fail_unsaved("run.walltime is near,");
-      report_->note(fmt::format(
-          "run.walltime is near: stopped after step {} of {}; start again with the same deck to continue",
-          step_, deck_.run.steps));
-      outcome = Outcome::out_of_time;
-    }
+    if (step_ < deck_.run.steps) stop = reason_to_stop();
   }
+  const Outcome outcome = step_ < deck_.run.steps ? end_early(stop) : Outcome::finished;
+  if (outcome != Outcome::unfinished) stop_.remove_file();
   report_->finish();
-  if (!saved) fail_unsaved("all steps are done,");
+  if (!saved) fail_unsaved("all steps are done");
   return outcome;
 }
 

@@ -13,13 +13,16 @@
 #include "train/model_state.hpp"
 #include "train/planned_memory.hpp"
 #include "train/report.hpp"
+#include "train/run_directory.hpp"
 #include "train/saver.hpp"
+#include "train/stop_request.hpp"
 #include "train/validation.hpp"
 #include "train/value_hashes.hpp"
 
 namespace weft::train {
 
-enum class Outcome : std::uint8_t { finished, out_of_time };
+/// finished: all of run.steps; unfinished: start it again to go on; stopped: so, but only by hand.
+enum class Outcome : std::uint8_t { finished, unfinished, stopped };
 
 class Trainer {
  public:
@@ -30,8 +33,8 @@ class Trainer {
   Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches = nullptr);
   ~Trainer();
 
-  /// Runs until run.steps, or until run.walltime leaves no time for what comes next; validates, saves and
-  /// reports as the deck says.
+  /// Runs until run.steps, until run.walltime leaves no time for what comes next, or until a rank is asked to
+  /// stop; validates, saves and reports as the deck says.
   Outcome run();
 
   // For tests, and as the steps of run().
@@ -59,16 +62,23 @@ class Trainer {
   void write_trace();
   Position position() const;
   bool save_if_due();
-  [[noreturn]] void fail_unsaved(const char* why) const;
+  /// Before run.steps: saves, and tells why.
+  Outcome end_early(const std::string& why);
+  [[noreturn]] void fail_unsaved(const std::string& why) const;
   void check_finite(const StepMetrics& metrics) const;
   bool hashes_after(std::int64_t step) const;
   bool validates_after(std::int64_t step) const;
   bool saves_after(std::int64_t step) const;
   double seconds_to_next_save() const;
   bool out_of_time();
+  /// Why to end before the next step; empty when nothing asks for it. All ranks agree.
+  std::string reason_to_stop();
 
   Deck deck_;
   Session session_;
+  std::optional<RunDirectory> directory_;  ///< rank 0's
+  StopRequest stop_;
+  double stop_request_ = 0;  ///< of all ranks, at the end of the last step
   MicrobatchBuffers buffers_;
   std::unique_ptr<data::BatchSource> batches_;
   std::optional<data::ValidationSource> valid_;

@@ -63,7 +63,7 @@ TEST_F(FullDisk, NoRoomForTheLastCheckpointIsAFailure) {
   EXPECT_STATUS(ended, 1);
   const auto errors = ended.lines("weft: error:");
   ASSERT_EQ(errors.size(), 1U) << ended.err;
-  EXPECT_NE(errors[0].find("all steps are done, and step 120 could not be saved"), std::string::npos)
+  EXPECT_NE(errors[0].find("all steps are done, but step 120 could not be saved"), std::string::npos)
       << errors[0];
   const auto warnings = ended.lines("weft: warning:");
   ASSERT_EQ(warnings.size(), 1U) << ended.err;

@@ -16,13 +16,13 @@
 namespace weft::test {
 
 /// The whole stderr of a command that did not end as it should.
-#define EXPECT_STATUS(ended, code)                                                         \
-  do {                                                                                     \
-    const ::weft::test::Ended& e = (ended);                                                \
-    EXPECT_TRUE(e.in_time&& e.status == (code))                                            \
-        << "status " << e.status << (e.in_time ? "" : " (killed at the deadline)") << "\n" \
-        << e.err;                                                                          \
-  } while (false)
+#define EXPECT_STATUS(ended, code) EXPECT_TRUE(::weft::test::ended_with((ended), (code)))
+inline testing::AssertionResult ended_with(const Ended& ended, int code) {
+  if (ended.in_time && ended.status == code) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "status " << ended.status
+                                     << (ended.in_time ? "" : " (killed at the deadline)") << "\n"
+                                     << ended.err;
+}
 
 class Workspace : public testing::Test {
  protected:
