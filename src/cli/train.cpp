@@ -3,6 +3,7 @@
 #include "cli/world.hpp"
 #include "train/agree.hpp"
 #include "train/trainer.hpp"
+#include "watch/watchdog.hpp"
 
 namespace weft::cli {
 namespace {
@@ -14,6 +15,7 @@ void train(const DeckArguments& arguments, Context& context) {
     deck = parse_deck(arguments.file, arguments.sets);
     resolve_mesh(deck, world->size());
   });
+  const watch::Watchdog watchdog(*world, {deck.run.dir, deck.run.collective_timeout, nullptr});
   const KernelsScope kernels;
   train::Trainer trainer(deck, *world);
   if (trainer.run() == train::Outcome::out_of_time)
