@@ -63,7 +63,7 @@ class Recorder {
     std::int64_t bytes = 0;
     int peer = -1;
     bool collective = true;
-    std::string_view label;
+    std::string_view label = {};
   };
   /// Stands for an operation that was enqueued.
   struct Ticket {

@@ -23,8 +23,8 @@ std::string label_of(const ir::Graph& graph, const ir::Node& node) {
     return value.unit.valid() ? graph.unit(value.unit).path : value.name;
   };
   std::string label(name_of(node.phase));
-  if (!node.outputs.empty()) label += " " + path(node.outputs.front());
-  if (node.outputs.size() > 1) label += ".." + path(node.outputs.back());
+  if (!node.outputs.empty()) label.append(" ").append(path(node.outputs.front()));
+  if (node.outputs.size() > 1) label.append("..").append(path(node.outputs.back()));
   return label;
 }
 
