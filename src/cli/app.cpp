@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   add_checkpoint(app);
   add_sample(app);
   add_compare(app, context);
+  add_hang(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version

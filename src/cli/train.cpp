@@ -6,6 +6,7 @@
 #include "train/agree.hpp"
 #include "train/stop_request.hpp"
 #include "train/trainer.hpp"
+#include "watch/watchdog.hpp"
 
 namespace weft::cli {
 namespace {
@@ -29,6 +30,7 @@ void train(const DeckArguments& arguments, Context& context) {
     deck = parse_deck(arguments.file, arguments.sets);
     resolve_mesh(deck, world->size());
   });
+  const watch::Watchdog watchdog(*world, {deck.run.dir, deck.run.collective_timeout, nullptr});
   const KernelsScope kernels;
   train::Trainer trainer(deck, *world);
   switch (trainer.run()) {

@@ -38,8 +38,9 @@ struct RunDeck {
   std::string dir;  ///< runs/<name> unless given; never empty after parsing
   std::int64_t steps = 0;
   std::int64_t seed = 1234;
-  double walltime = 0;      ///< seconds; 0: none
-  double memory_limit = 0;  ///< bytes that a rank may take; 0: none
+  double walltime = 0;              ///< seconds; 0: none
+  double memory_limit = 0;          ///< bytes that a rank may take; 0: none
+  double collective_timeout = 600;  ///< seconds; 0: none
   bool operator==(const RunDeck&) const = default;
 };
 

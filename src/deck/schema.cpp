@@ -63,6 +63,10 @@ constexpr std::array key_list{
                "`checkpoint.background`) is more than this; "
                "0: no "
                "limit but the host's."},
+    Key{WEFT_KEY(run.collective_timeout), .range = between(0, 1e9), .form = Form::duration,
+        .doc = "End the run with exit code 76, and name the rank that is missing, when a collective or a "
+               "message has been under way for longer than this; 0: wait forever. Longer than what the "
+               "slowest rank may need for a checkpoint beyond the others."},
 
     Key{WEFT_KEY(model.dim), .need = Need::required, .range = between(2, 1 << 20),
         .doc = "Width of the residual stream (C). A multiple of `heads`; dim / heads, the width of a head, "

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "exec/bind.hpp"
@@ -55,6 +56,7 @@ class Executor {
     Kernel kernel;          ///< compute lane
     Collective collective;  ///< the other lanes
     bool signals = false;   ///< another lane waits for it
+    std::string label;      ///< of a collective, for records: "forward layers.3.attn"
   };
   /// A mode's runs, once captured.
   struct Replay {

@@ -7,7 +7,8 @@
 
 namespace weft::train {
 
-Report::Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at, Summary::About about)
+Report::Report(const Deck& deck, int rank, const std::vector<std::string>& hosts,
+               std::optional<std::int64_t> resumed_at, Summary::About about)
     : every_(deck.log.every), summary_(std::move(about)) {
   if (rank != 0) return;
   log::add_file(deck.run.dir + "/log.txt");
@@ -17,6 +18,12 @@ Report::Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_a
     hashes_ = std::make_unique<HashWriter>(hashes, resumed_at);
   } else {
     prepare_step_lines(hashes, resumed_at);  // an earlier run's are not this one's
+  }
+  const std::string ranks = deck.run.dir + "/ranks.jsonl";
+  if (hosts.size() > 1) {
+    ranks_ = std::make_unique<SlowRanks>(ranks, resumed_at, hosts);
+  } else {
+    prepare_step_lines(ranks, resumed_at);
   }
   if (deck.log.tensorboard)
     events_ = std::make_unique<EventWriter>(deck.run.dir + "/tensorboard", resumed_at);
@@ -58,6 +65,11 @@ void Report::hashes(const StepHashes& hashes) {
   if (hashes_) hashes_->write(hashes);
 }
 
+void Report::ranks(std::int64_t step, const OwnSeconds& own) {
+  if (!ranks_) return;
+  if (const std::string line = ranks_->add(step, own); !line.empty()) log::record(line);
+}
+
 void Report::note(const std::string& line) {
   if (!progress_) return;
   log::record(line);
@@ -68,6 +80,8 @@ void Report::finish() {
   if (!progress_) return;
   progress_->finish();
   for (const std::string& line : summary_.lines()) note(line);
+  if (!ranks_) return;
+  for (const std::string& line : ranks_->lines()) note(line);
 }
 
 }  // namespace weft::train

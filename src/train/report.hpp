@@ -10,6 +10,7 @@
 #include "train/hash_file.hpp"
 #include "train/metrics.hpp"
 #include "train/progress.hpp"
+#include "train/rank_times.hpp"
 #include "train/summary.hpp"
 #include "train/tensorboard.hpp"
 
@@ -17,13 +18,15 @@ namespace weft::train {
 
 class Report {
  public:
-  /// Opens the files in run.dir. Throws Error(bad_input) when they cannot be written.
-  Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at, Summary::About about);
+  /// Opens the files in run.dir; `hosts` by rank. Throws Error(bad_input) when they cannot be written.
+  Report(const Deck& deck, int rank, const std::vector<std::string>& hosts,
+         std::optional<std::int64_t> resumed_at, Summary::About about);
 
   void train(const StepMetrics& metrics);
   void validation(const StepMetrics& metrics);
   void saved(const SaveMetrics& metrics, const std::string& path);
   void hashes(const StepHashes& hashes);
+  void ranks(std::int64_t step, const OwnSeconds& own);
   void note(const std::string& line);
   /// Ends the progress line and tells the summary.
   void finish();
@@ -33,6 +36,7 @@ class Report {
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<HashWriter> hashes_;  ///< with debug.hash_every
   std::unique_ptr<EventWriter> events_;
+  std::unique_ptr<SlowRanks> ranks_;  ///< with more than one
   std::unique_ptr<Progress> progress_;
   Summary summary_;
 };

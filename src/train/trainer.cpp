@@ -64,7 +64,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   agree(world, [&] {  // not before all that may refuse the deck: the directory may be another run's
     if (directory_) directory_->write(print_deck(deck_));
   });
-  report_ = std::make_unique<Report>(deck_, world.rank(), resumed_at_, about_);
+  report_ = std::make_unique<Report>(deck_, world.rank(), world.hosts(), resumed_at_, about_);
   saver_ = std::make_unique<Saver>(deck_, session_, *state_, *report_, background_);
   if (step_ > 0) saver_->set_saved(step_);
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
@@ -207,6 +207,7 @@ void Trainer::write_trace() {
 }
 
 StepMetrics Trainer::train_step() {
+  session_.world().recorder().set_activity("step", step_ + 1);
   if (step_ + 1 == deck_.log.trace_step) start_trace();
   const double start = seconds_now();
   {
@@ -243,6 +244,7 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   m.persistent_bytes = persistent_bytes_;
   if (hashes_after(step_)) m.state_hash = state_->hash();
   tokens_ += m.tokens;
+  rank_times_.add(times, step_seconds);
   return m;
 }
 
@@ -253,8 +255,13 @@ std::int64_t Trainer::resident_bytes() const {
   return window == 0 ? usage.rss_bytes : usage.rss_bytes - usage.shared_bytes + shared_before_ + window;
 }
 
+void Trainer::tell_ranks() {
+  if (session_.ranks() > 1) report_->ranks(step_, rank_times_.collect());
+}
+
 std::optional<StepMetrics> Trainer::validate() {
   if (!validation_) return std::nullopt;
+  session_.world().recorder().set_activity("validation", step_);
   const exec::TraceScope scope(trace_, host_row, {.name = "validation", .category = "host"});
   const ValidationResult result = validation_->run();
   std::array<double, 3> largest{result.seconds, static_cast<double>(resident_bytes()),
@@ -308,6 +315,7 @@ bool Trainer::saves_after(std::int64_t step) const {
 bool Trainer::save_if_due() {
   const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
   const bool last = step_ == deck_.run.steps;
+  if (saves_after(step_)) session_.world().recorder().set_activity("checkpoint", step_);
   if (saves_after(step_) && last) return saver_->save(position());
   if (saves_after(step_)) saver_->begin(position());
   if (last)
@@ -328,6 +336,7 @@ Outcome Trainer::run() {
     longest_step_ = std::max(longest_step_, metrics.step_s);
     report_->train(metrics);
     check_finite(metrics);
+    if (step_ % deck_.log.every == 0 || step_ == deck_.run.steps) tell_ranks();
     if (validates_after(step_))
       if (const auto valid = validate()) {
         longest_validation_ = std::max(longest_validation_.value_or(0), valid->step_s);

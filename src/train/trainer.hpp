@@ -60,6 +60,8 @@ class Trainer {
   void start_trace();
   /// Of the step that the deck names, with what follows it; else nothing.
   void write_trace();
+  /// Collective: how long each rank has taken since the last call.
+  void tell_ranks();
   Position position() const;
   bool save_if_due();
   /// Before run.steps: saves, and tells why.
@@ -87,6 +89,7 @@ class Trainer {
   std::unique_ptr<Validation> validation_;
   std::unique_ptr<ValueHashes> hashes_;  ///< with debug.hash_every
   std::unique_ptr<Report> report_;
+  RankTimes rank_times_{session_};
   std::string schedule_;  ///< in words
   exec::Trace trace_;     ///< on in the step that the deck names, until it is written
   std::optional<std::int64_t> resumed_at_;

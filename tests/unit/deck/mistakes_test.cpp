@@ -50,11 +50,13 @@ const LineMistake structure[] = {
      "weight_decay, clip, "
      "warmup, decay, decay_steps); did you mean 'optimizer.lr'?"},
     {"key_of_another_table", 2, "steps = 10\nvocab_size = 3",
-     "d.toml:3: run.vocab_size: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit); "
+     "d.toml:3: run.vocab_size: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit, "
+     "collective_timeout); "
      "did you mean "
      "'model.vocab'?"},
     {"nothing_near", 2, "steps = 10\nzzzzzzz = 3",
-     "d.toml:3: run.zzzzzzz: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit)"},
+     "d.toml:3: run.zzzzzzz: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit, "
+     "collective_timeout)"},
     {"key_without_a_table", 1, "lr = 3\n[run]",
      "d.toml:1: lr: unknown key (a key stands in a table: run, model, model.rope_scaling, data, optimizer, "
      "parallel, precision, "
@@ -254,7 +256,7 @@ TEST(Mistakes, AtMostTwentyLines) {
 TEST(Mistakes, StayOnOneLine) {
   EXPECT_EQ(mistake(with_line(2, "steps = 10\n\"a\\nb\\u0007\" = 1")),
             "d.toml:3: run.a\\nb\\x07: unknown key (keys of [run]: name, dir, steps, seed, walltime, "
-            "memory_limit)");
+            "memory_limit, collective_timeout)");
 }
 
 // A megabyte of dots would be half a million tables, one in the other.
