@@ -138,7 +138,7 @@ void Watchdog::tell() noexcept {
   sleep(1);  // for the others to speak: the first to end the run ends them all
 }
 
-/// Says what this rank does, and returns what it waits for; empty: nothing.
+/// Says and records what this rank does, and returns what it waits for; empty: nothing.
 std::string Watchdog::leave_records() {
   const RankRecords mine = records_of(world_.recorder(), world_.rank(), world_.size(), world_.host());
   const Operation* const operation = waits_for(mine);
@@ -151,6 +151,9 @@ std::string Watchdog::leave_records() {
     log::error("hang: on {}, in {}: waits for {} for {:.1f} s", mine.host, doing, what,
                mine.written - operation->started);
   }
+  // A rank that was stopped, and is woken because the others end the run, comes after the verdict: what it
+  // does now is not what it did when they waited for it.
+  if (exists(verdict_path(dir_))) return what;
   try {
     fs::create_directories(dir_);
     write_records(dir_, mine);

@@ -1,8 +1,16 @@
-# Real `weft` processes under a real mpirun: interrupted, starved and fed nonsense.
-weft_test(program LABEL restart TIMEOUT 900
-  SOURCES restart/job.cpp restart/workspace.cpp restart/continue_test.cpp restart/resume_test.cpp restart/background_test.cpp restart/disk_test.cpp
-          restart/failure_test.cpp restart/hang_test.cpp restart/bad_input_test.cpp restart/workflow_test.cpp restart/plan_test.cpp restart/record_test.cpp restart/profile_test.cpp restart/compare_test.cpp restart/interchange_test.cpp restart/memory_test.cpp restart/stop_test.cpp restart/lock_test.cpp
-  DEPS weft::deck weft::machine nlohmann_json::nlohmann_json)
-target_compile_definitions(test_program PRIVATE WEFT_MPIRUN="${WEFT_MPIRUN}")
-add_dependencies(test_program weft)
-set_tests_properties(restart.program PROPERTIES PROCESSORS 2)
+# Real `weft` processes under a real mpirun: the commands, and runs that are interrupted, starved and started again.
+add_library(weft_test_jobs STATIC restart/job.cpp restart/workspace.cpp)
+target_link_libraries(weft_test_jobs PUBLIC weft_options weft::test_support weft::deck weft::machine nlohmann_json::nlohmann_json)
+target_compile_definitions(weft_test_jobs PUBLIC WEFT_MPIRUN="${WEFT_MPIRUN}" PRIVATE WEFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                          WEFT_PROGRAM="${PROJECT_BINARY_DIR}/weft")
+weft_test(commands LABEL restart TIMEOUT 600
+  SOURCES restart/bad_input_test.cpp restart/compare_test.cpp restart/interchange_test.cpp restart/memory_test.cpp restart/plan_test.cpp
+          restart/profile_test.cpp restart/record_test.cpp restart/workflow_test.cpp
+  DEPS weft_test_jobs)
+weft_test(survival LABEL restart TIMEOUT 600
+  SOURCES restart/background_test.cpp restart/continue_test.cpp restart/disk_test.cpp restart/failure_test.cpp restart/hang_test.cpp
+          restart/lock_test.cpp restart/resume_test.cpp restart/stop_test.cpp
+  DEPS weft_test_jobs)
+add_dependencies(test_commands weft)
+add_dependencies(test_survival weft)
+set_tests_properties(restart.commands restart.survival PROPERTIES PROCESSORS 2)

@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -52,7 +54,8 @@ class Watched {
   watch::Diagnosis diagnosis() const {
     return watch::diagnose(watch::read_records(watch::newest_records(dir_)), world().hosts());
   }
-  std::string verdict() const { return read_file(watchdog_.dir() + "/verdict.txt"); }
+  const std::string& records() const { return watchdog_.dir(); }
+  std::string verdict() const { return read_file(records() + "/verdict.txt"); }
 
  private:
   TemporaryDirectory directory_;
@@ -99,6 +102,19 @@ TEST(Watchdog, FindsRanksThatWaitForEachOther) {
   const comm::Event b = second.barrier({});
   comm::sync(a);
   comm::sync(b);
+}
+
+// As when a stopped rank is woken by the end of the others: what it does now would hide what it did then.
+TEST(Watchdog, LeavesAVerdictAndItsRecordsAlone) {
+  const auto channel = open("late");
+  Watched watched(0.5);
+  if (world().rank() == 0) {
+    std::filesystem::create_directories(watched.records());
+    std::ofstream(watched.records() + "/verdict.txt") << "rank 1";
+  }
+  EXPECT_EQ(watched.code(20), static_cast<int>(ExitCode::hang));
+  EXPECT_TRUE(watch::read_records(watched.records()).empty());
+  EXPECT_EQ(watched.verdict(), "rank 1");
 }
 
 // Nothing waits for a slow rank longer than the timeout; and what nobody waits for may take as long as it
