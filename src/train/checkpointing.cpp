@@ -91,11 +91,11 @@ ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::W
 }
 
 ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState& state, std::int64_t step,
-                                 std::int64_t tokens) {
+                                 std::int64_t tokens, std::int64_t sample) {
   ckpt::RunState run;
   run.step = step;
   run.tokens = tokens;
-  run.sample = step * deck.data.global_batch;
+  run.sample = sample;
   run.seed = static_cast<std::uint64_t>(deck.run.seed);
   run.deck = print_deck(deck);
   run.model_key = model_key(deck);

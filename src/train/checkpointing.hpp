@@ -30,8 +30,8 @@ std::string changes_since(const ckpt::RunState& saved, const Deck& deck);
 ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
                                ModelState& state);
 
-/// Collective. `step` optimizer steps and `tokens` tokens are done.
+/// Collective. `step` optimizer steps and `tokens` tokens are done; `sample` is the next.
 ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState& state, std::int64_t step,
-                                 std::int64_t tokens);
+                                 std::int64_t tokens, std::int64_t sample);
 
 }  // namespace weft::train

@@ -8,11 +8,12 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "base/step_block.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
 #include "train/agree.hpp"
 #include "train/checkpointing.hpp"
+#include "train/continuation.hpp"
+#include "train/first_nonfinite.hpp"
 #include "train/flops.hpp"
 #include "train/learning_rate.hpp"
 #include "train/machine_profile.hpp"
@@ -27,25 +28,14 @@ namespace {
 /// Of the trace: what is done beside the plan's instructions.
 constexpr exec::TraceRow host_row(lane_count);
 
-Schedule schedule_of(const Deck& deck) {
-  const OptimizerDeck& o = deck.optimizer;
-  Schedule s;
-  s.lr = o.lr;
-  s.min_lr = o.min_lr;
-  s.warmup = o.warmup;
-  s.steps = deck.run.steps;
-  s.decay_steps = o.decay_steps;
-  s.decay = o.decay;
-  return s;
-}
-
 }  // namespace
 
 Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches)
     : deck_(deck),
       session_(deck, world),
       buffers_(deck.data.batch, deck.data.seq),
-      batches_(std::move(batches)) {
+      batches_(std::move(batches)),
+      bad_steps_(deck) {
   start_ = seconds_now();
   flops_per_token_ = flops_per_token(model_size(deck));
   agree(world, [&] { open_data(); });
@@ -119,7 +109,6 @@ void Trainer::build() {
 void Trainer::measure_compute_only() {
   if (session_.ranks() == 1) return;  // no communication to expose: every step is such a step
   upload_inputs();
-  upload_step_block();
   train_->run(exec::Run::compute_only);
   std::array<double, 3> seconds{};
   for (double& s : seconds) {
@@ -131,45 +120,34 @@ void Trainer::measure_compute_only() {
 }
 
 std::string Trainer::initialise_or_resume() {
-  if (const auto checkpoint = find_checkpoint(deck_, session_.world())) {
-    const ckpt::RunState run = load_checkpoint(*checkpoint, deck_, session_.world(), *state_);
-    agree(session_.world(), [&] {
-      WEFT_VALIDATE(run.sample == run.step * deck_.data.global_batch,
-                    "{}: the checkpoint stands at sample {}, which is not step {} of a global batch of {}; "
-                    "keep the deck's global batch",
-                    place_of(deck_, "data.global_batch"), run.sample, run.step, deck_.data.global_batch);
-      WEFT_VALIDATE(run.seed == static_cast<std::uint64_t>(deck_.run.seed),
-                    "{}: {} is not the seed {} of the checkpoint {} (the order of the data would change); "
-                    "keep the seed, or set checkpoint.resume = "
-                    "\"never\"",
-                    place_of(deck_, "run.seed"), deck_.run.seed, run.seed, *checkpoint);
-    });
-    step_ = run.step;
-    tokens_ = run.tokens;
-    saved_step_ = step_;
-    // The curve of another run's checkpoint does not belong to this run's files.
-    if (is_own_checkpoint(deck_, *checkpoint)) resumed_at_ = step_;
-    return changes_since(run, deck_);
-  }
-  state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
-  return {};
+  const auto checkpoint = find_checkpoint(deck_, session_.world());
+  const ckpt::RunState run = start_from(checkpoint);
+  if (!checkpoint) return {};
+  // The curve of another run's checkpoint does not belong to this run's files.
+  if (is_own_checkpoint(deck_, *checkpoint)) resumed_at_ = step_;
+  return changes_since(run, deck_);
 }
 
-void Trainer::upload_step_block() {
-  const OptimizerDeck& o = deck_.optimizer;
-  const double lr = learning_rate(schedule_of(deck_), step_);
-  const auto t = static_cast<double>(step_ + 1);
-  StepBlock block;
-  block.lr = static_cast<float>(lr);
-  block.decay = static_cast<float>(1 - lr * o.weight_decay);
-  block.step_size = static_cast<float>(lr / (1 - std::pow(o.beta1, t)));
-  block.bias2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, t)));
-  block.step = static_cast<std::int32_t>(step_ + 1);
-  buffers_.upload(session_, block);
+ckpt::RunState Trainer::start_from(const std::optional<std::string>& checkpoint) {
+  ckpt::RunState run;
+  if (checkpoint) {
+    run = load_checkpoint(*checkpoint, deck_, session_.world(), *state_);
+    agree(session_.world(), [&] { check_continues(run, deck_, *checkpoint); });
+  } else {
+    state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
+  }
+  step_ = run.step;
+  tokens_ = run.tokens;
+  sample_ = run.sample;
+  saved_step_ = checkpoint ? step_ : -1;
+  last_checkpoint_ = checkpoint;
+  return run;
 }
 
 void Trainer::upload_inputs() {
-  upload_step(session_, *batches_, step_, accumulation(deck_, session_.ranks()), buffers_);
+  upload_step(session_, *batches_, sample_ / deck_.data.global_batch, accumulation(deck_, session_.ranks()),
+              buffers_);
+  buffers_.upload(session_, step_block(deck_, step_));
 }
 
 void Trainer::start_trace() {
@@ -193,18 +171,18 @@ StepMetrics Trainer::train_step() {
   {
     const exec::TraceScope scope(trace_, host_row, {.name = "inputs", .category = "host"});
     upload_inputs();
-    upload_step_block();
   }
   ValueHashes* const tap = hashes_after(step_ + 1) ? hashes_.get() : nullptr;
   const exec::Times times = train_->run(exec::Run::full, &trace_, tap);
   const double seconds = seconds_now() - start;
   ++step_;
+  sample_ += deck_.data.global_batch;
   if (tap != nullptr) report_->hashes(tap->finish(step_));
   return collect(times, seconds);
 }
 
 StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
-  std::array<float, 4> report{};  // gradient norm, scale, mean loss, token count
+  std::array<float, 4> report{};  // gradient norm, scale (NaN: no update), mean loss, token count
   kernels::copy_to_host(session_.space(), report.data(), session_.memory().storage(passes::report_name),
                         sizeof report);
   std::array<double, 2> totals{};  // sum of the losses, token count
@@ -215,6 +193,7 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   m.step = step_;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
+  m.updated = std::isfinite(report[1]);
   m.lr = learning_rate(schedule_of(deck_), step_ - 1);
   m.tokens = static_cast<std::int64_t>(totals[1]);
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
@@ -259,10 +238,11 @@ bool Trainer::save() {
   if (saved_step_ == step_) return true;
   const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
   const double start = seconds_now();
-  const ckpt::SaveReport report = save_checkpoint(deck_, session_, *state_, step_, tokens_);
+  const ckpt::SaveReport report = save_checkpoint(deck_, session_, *state_, step_, tokens_, sample_);
   if (report.ok) {
     longest_save_ = std::max(longest_save_.value_or(0), seconds_now() - start);
     saved_step_ = step_;
+    last_checkpoint_ = report.path;
     report_->note(fmt::format("saved {} ({:.1f} MiB in {:.2f} s)", report.path,
                               static_cast<double>(report.bytes) / (1 << 20), report.seconds));
   }
@@ -273,15 +253,43 @@ bool Trainer::save() {
 }
 
 /// All ranks have the same loss and norm; rank 0 speaks.
-void Trainer::check_finite(const StepMetrics& metrics) const {
-  if (std::isfinite(metrics.loss) && std::isfinite(*metrics.grad_norm)) return;
-  if (session_.rank() != 0) throw Error(ExitCode::failure, "");
-  throw Error(
-      ExitCode::failure,
-      fmt::format(
-          "step {}: the loss is {} and the gradient norm {} (the run has diverged); lower optimizer.lr or "
-          "set optimizer.clip, and resume from {}",
-          metrics.step, metrics.loss, *metrics.grad_norm, checkpoints_dir(deck_)));
+bool Trainer::goes_on_after(const StepMetrics& metrics) {
+  const std::optional<Nonfinite> what = bad_steps_.after(metrics);
+  if (!what) return true;
+  if (deck_.debug.nan == NanSearch::locate) locate_nonfinite(metrics);
+  const bool speaks = session_.rank() == 0;
+  const std::string bad = bad_steps_.describe(metrics);
+  switch (*what) {
+    case Nonfinite::stop:
+      throw Error(ExitCode::failure, speaks ? fmt::format("{} (the run has diverged); {}", bad,
+                                                          bad_steps_.advice(last_checkpoint_))
+                                            : "");
+    case Nonfinite::skip:
+      if (speaks) log::warn("{}; its update is left out", bad);
+      return true;
+    case Nonfinite::rollback: break;
+  }
+  roll_back();
+  if (speaks)
+    log::warn("{}; back to step {}, {}; it goes on with sample {}", bad, step_,
+              last_checkpoint_.value_or("the initial weights"), sample_);
+  return false;
+}
+
+/// The state is as before the step, and the inputs are still there: it runs with the same bits.
+void Trainer::locate_nonfinite(const StepMetrics& metrics) {
+  FirstNonfinite first(session_, plan());
+  train_->run(exec::Run::full, nullptr, &first);
+  const std::string found = first.finish();
+  if (session_.rank() == 0) log::warn("step {}: {}", metrics.step, found);
+}
+
+/// The data that led here are left out, because they would lead here again.
+void Trainer::roll_back() {
+  const std::int64_t next = sample_;
+  start_from(last_checkpoint_);
+  sample_ = next;
+  agree(session_.world(), [&] { report_->go_back(step_); });
 }
 
 /// Seconds from now until another step, its validation if one is due, and a save would be done, on this rank.
@@ -336,13 +344,13 @@ Outcome Trainer::run() {
     const StepMetrics metrics = train_step();
     longest_step_ = std::max(longest_step_, metrics.step_s);
     report_->train(metrics);
-    check_finite(metrics);
-    if (validates_after(step_))
+    const bool goes_on = goes_on_after(metrics);
+    if (goes_on && validates_after(step_))
       if (const auto valid = validate()) {
         longest_validation_ = std::max(longest_validation_.value_or(0), valid->step_s);
         report_->validation(*valid);
       }
-    if (saves_after(step_)) save();
+    if (goes_on && saves_after(step_)) save();
     write_trace();
     if (step_ < deck_.run.steps && out_of_time()) {
       if (!save()) fail_unsaved();

@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 
+#include "ckpt/state.hpp"
 #include "data/batch_source.hpp"
 #include "deck/deck.hpp"
 #include "exec/trace.hpp"
+#include "train/bad_steps.hpp"
 #include "train/inputs.hpp"
 #include "train/metrics.hpp"
 #include "train/model_state.hpp"
@@ -49,7 +51,9 @@ class Trainer {
   void measure_compute_only();
   /// Returns a line about a resumed run that its user should see, if any.
   std::string initialise_or_resume();
-  void upload_step_block();
+  /// Collective: from the checkpoint, or else from the initial weights.
+  ckpt::RunState start_from(const std::optional<std::string>& checkpoint);
+  /// Tokens, targets and positions, and the step block.
   void upload_inputs();
   StepMetrics collect(const exec::Times& times, double step_seconds);
   std::int64_t resident_bytes() const;
@@ -59,7 +63,11 @@ class Trainer {
   /// False when the checkpoint is not there; on all ranks alike, and after a warning.
   bool save();
   [[noreturn]] void fail_unsaved() const;
-  void check_finite(const StepMetrics& metrics) const;
+  /// Whether the run goes on behind the step; false when it has gone back to an earlier one. Throws when it
+  /// stops here.
+  bool goes_on_after(const StepMetrics& metrics);
+  void locate_nonfinite(const StepMetrics& metrics);
+  void roll_back();
   bool hashes_after(std::int64_t step) const;
   bool validates_after(std::int64_t step) const;
   bool saves_after(std::int64_t step) const;
@@ -79,9 +87,12 @@ class Trainer {
   std::string schedule_;  ///< in words
   exec::Trace trace_;     ///< on in the step that the deck names, until it is written
   std::optional<std::int64_t> resumed_at_;
+  BadSteps bad_steps_;
   std::int64_t step_ = 0;  ///< optimizer steps done
   std::int64_t tokens_ = 0;
+  std::int64_t sample_ = 0;  ///< the next step's first
   std::int64_t saved_step_ = -1;
+  std::optional<std::string> last_checkpoint_;  ///< that was saved, or that the run started from
   std::int64_t persistent_bytes_ = 0;
   std::int64_t shared_before_ = 0;  ///< bytes that MPI shares
   Summary::About about_;            ///< what the plan and the compute-only step say of a step
