@@ -9,13 +9,13 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <string_view>
 
 #include "base/check.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/small_deck.hpp"
-#include "train/step_lines.hpp"
 
 namespace weft {
 namespace {
@@ -164,10 +164,12 @@ TEST(Skip, ARunThatIsResumedBehindItHasTheSameBits) {
 
 /// The steps that metrics.jsonl has, in order.
 std::vector<std::int64_t> steps_of(const Deck& deck) {
+  constexpr std::string_view key = "\"step\": ";
   std::vector<std::int64_t> steps;
-  for (const auto& line : train::read_step_lines(deck.run.dir + "/metrics.jsonl")) {
-    steps.push_back(line.at("step"));
-    EXPECT_FALSE(line.contains("nan")) << line.dump();
+  std::ifstream in(deck.run.dir + "/metrics.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    steps.push_back(std::stol(line.substr(line.find(key) + key.size())));
+    EXPECT_EQ(line.find("\"nan\""), std::string::npos) << line;
   }
   return steps;
 }
@@ -228,7 +230,8 @@ TEST(BadNumbers, MoreThanTheLimitInARowStop) {
 void expect_located(const std::vector<std::string>& sets, const std::string& text,
                     const std::function<void(train::Trainer&)>& change) {
   SCOPED_TRACE(testing::PrintToString(sets));
-  std::vector<std::string> all{"debug.nan=locate", "run.steps=1", "optimizer.nonfinite=skip"};
+  std::vector<std::string> all{"debug.nan=locate", "optimizer.warmup=0", "run.steps=1",
+                               "optimizer.nonfinite=skip"};
   all.insert(all.end(), sets.begin(), sets.end());
   const Deck deck = deck_with(all, test::world());
   train::Trainer trainer(deck, test::world(), std::make_unique<Batches>(deck, std::set<std::int64_t>{0}));
