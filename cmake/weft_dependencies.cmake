@@ -9,20 +9,6 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-find_package(Threads REQUIRED)
-find_package(MPI 3.0 REQUIRED COMPONENTS CXX)
-find_package(Kokkos 4.7 REQUIRED)
-find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(tomlplusplus REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(ZLIB REQUIRED)
-
-# Serial HDF5 is what the checkpoint writer needs: it makes no MPI call. A parallel build of HDF5 works, too.
-set(HDF5_PREFER_PARALLEL OFF)
-find_package(HDF5 REQUIRED COMPONENTS C)
-
 # weft_find_library(NAME HEADER LIBRARY [OPTIONAL]): weft::NAME, a library without a CMake package of its own; NAME_ROOT or
 # CMAKE_PREFIX_PATH finds it. An optional one that is missing makes no target.
 function(weft_find_library target header library)
@@ -40,9 +26,28 @@ function(weft_find_library target header library)
   target_include_directories(weft::${target} INTERFACE "${${target}_INCLUDE_DIR}")
   target_link_libraries(weft::${target} INTERFACE "${${target}_LIBRARY}")
 endfunction()
+
+find_package(fmt REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(nlohmann_json REQUIRED)
+weft_find_library(xxhash xxhash.h xxhash)
+if(WEFT_FUZZ)
+  return()  # the parsers need no more
+endif()
+
+find_package(Threads REQUIRED)
+find_package(MPI 3.0 REQUIRED COMPONENTS CXX)
+find_package(Kokkos 4.7 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
+
+# Serial HDF5 is what the checkpoint writer needs: it makes no MPI call. A parallel build of HDF5 works, too.
+set(HDF5_PREFER_PARALLEL OFF)
+find_package(HDF5 REQUIRED COMPONENTS C)
+
 # Not find_package(dnnl): Debian's package file insists on OpenCL headers, which Weft does not need.
 weft_find_library(dnnl oneapi/dnnl/dnnl.hpp dnnl)
-weft_find_library(xxhash xxhash.h xxhash)
 weft_find_library(sentencepiece sentencepiece_processor.h sentencepiece)
 weft_find_library(sentencepiece_train sentencepiece_trainer.h sentencepiece_train)
 
@@ -53,4 +58,6 @@ if(WEFT_CUDA)
   find_package(CUDAToolkit 12.0 REQUIRED)
   weft_find_library(nccl nccl.h nccl)
   include(weft_cudnn)
+else()
+  include(weft_mkl)
 endif()

@@ -15,6 +15,7 @@
 #include "base/lane.hpp"
 #include "comm/accumulate.hpp"
 #include "comm/event.hpp"
+#include "comm/recorder.hpp"
 #include "comm/rows.hpp"
 #include "comm/window.hpp"
 
@@ -163,7 +164,21 @@ class Channel {
   /// its tools). Set it before the first operation.
   void set_observer(std::function<void(const Record&)> observer) { observer_ = std::move(observer); }
 
+  /// Operations are recorded there, under the label that was set last: what they are for, copied when they
+  /// are called. World::open sets the record, before the first operation.
+  void record_in(std::unique_ptr<ChannelRecord> record) { record_ = std::move(record); }
+  void set_label(std::string_view label) { label_ = label; }
+  /// False: the host does not learn when an operation ends, unless it asks its event.
+  virtual bool ends_seen() const { return true; }
+
  protected:
+  /// Null: nothing is recorded.
+  ChannelRecord* record() const { return record_.get(); }
+  Recorder::Ticket record_enqueued(Op op, std::int64_t bytes, int peer = -1) const {
+    if (!record_) return {};
+    return record_->enqueued({name_of(op), bytes, peer, op != Op::send && op != Op::recv, label_});
+  }
+
   std::atomic<std::uint64_t> bytes_sent_{0};
   std::atomic<std::uint64_t> collectives_{0};
   std::atomic<std::uint64_t> busy_ns_{0};
@@ -174,6 +189,8 @@ class Channel {
   int size_;
   Lane lane_;
   std::string name_;
+  std::unique_ptr<ChannelRecord> record_;
+  std::string_view label_;
 };
 
 }  // namespace weft::comm

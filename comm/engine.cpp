@@ -7,7 +7,7 @@
 #include <ctime>
 #include <utility>
 
-#include "comm/affinity.hpp"
+#include "base/affinity.hpp"
 #include "comm/host_channel.hpp"
 
 namespace weft::comm::detail {

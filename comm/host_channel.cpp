@@ -107,6 +107,7 @@ Operation& HostChannel::draw(Op op, Deps deps, std::int64_t count, DType dtype) 
 
 Event HostChannel::submit(Operation& operation) {
   const Event event{&timeline_, operation.record.sequence};
+  operation.ticket = record_enqueued(operation.record.op, operation.bytes, operation.peer);
   {
     std::lock_guard lock(mutex_);
     if (pending_count_ == pending_.size()) {
@@ -253,6 +254,7 @@ bool HostChannel::admit() {
   bool moved = false;
   while (Operation* o = next_ready()) {
     o->record.start_ns = now_ns();
+    if (record() != nullptr) record()->started(o->ticket);
     o->shared = lies_in_window(*o);
     if (active_.empty()) busy_since_ns_ = o->record.start_ns;
     {
@@ -300,6 +302,7 @@ bool HostChannel::retire() {
                          std::memory_order_relaxed);
     }
     if (observer_) observer_(o->record);
+    if (record() != nullptr) record()->done(o->ticket);
     const std::uint64_t sequence = o->record.sequence;
     {
       std::lock_guard lock(mutex_);

@@ -17,6 +17,7 @@ namespace weft::comm::detail {
 /// One submitted operation. Kept in a pool: a steady step allocates nothing.
 struct Operation {
   Record record;
+  Recorder::Ticket ticket;
   std::vector<Event> deps;
   ReduceScatter reduce;  ///< reduce_scatter; in, out, count, wire are used by the others, rows by all_gather
   ReduceOp reduce_op = ReduceOp::sum;

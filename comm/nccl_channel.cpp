@@ -115,10 +115,12 @@ std::unique_ptr<CapturedOperations> NcclChannel::end_capture() {
   return captured;
 }
 
-Event NcclChannel::begin(Op op, Deps deps) {
+Event NcclChannel::begin(Op op, Deps deps, std::size_t bytes, int peer) {
   if (op != Op::send && op != Op::recv && op != Op::barrier)
     collectives_.fetch_add(1, std::memory_order_relaxed);
+  const Recorder::Ticket ticket = record_enqueued(op, static_cast<std::int64_t>(bytes), peer);
   timeline_.wait(deps);
+  if (record() != nullptr) record()->started(ticket);
   if (!grouped_) timeline_.begin();
   return {&timeline_, timeline_.last() + 1};
 }
@@ -144,14 +146,14 @@ void NcclChannel::group_end() {
 }
 
 Event NcclChannel::all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) {
-  begin(Op::all_gather, deps);
+  begin(Op::all_gather, deps, bytes_of(count, dtype));
   const std::size_t bytes = bytes_of(count, dtype);
   CHECK_NCCL(ncclAllGather(in, out, bytes, ncclUint8, comm_, stream_));
   return end(bytes * static_cast<std::size_t>(size() - 1));
 }
 
 Event NcclChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
-  begin(Op::reduce_scatter, deps);
+  begin(Op::reduce_scatter, deps, bytes_of(what.count, what.wire));
   if (grouped_) {
     deferred_.push_back(what);
   } else {
@@ -161,7 +163,7 @@ Event NcclChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
 }
 
 Event NcclChannel::all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) {
-  begin(Op::all_reduce, deps);
+  begin(Op::all_reduce, deps, bytes_of(count, dtype));
   CHECK_NCCL(ncclAllReduce(buffer, buffer, static_cast<std::size_t>(count), nccl_type(dtype), nccl_op(op),
                            comm_, stream_));
   const auto ranks = static_cast<std::size_t>(size());
@@ -169,13 +171,13 @@ Event NcclChannel::all_reduce(Deps deps, void* buffer, std::int64_t count, DType
 }
 
 Event NcclChannel::broadcast(Deps deps, void* buffer, std::int64_t bytes, int root) {
-  begin(Op::broadcast, deps);
+  begin(Op::broadcast, deps, static_cast<std::size_t>(bytes), root);
   CHECK_NCCL(ncclBroadcast(buffer, buffer, static_cast<std::size_t>(bytes), ncclUint8, root, comm_, stream_));
   return end(rank() == root ? static_cast<std::uint64_t>(bytes) : 0);
 }
 
 Event NcclChannel::all_to_all(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) {
-  begin(Op::all_to_all, deps);
+  begin(Op::all_to_all, deps, bytes_of(count, dtype));
   const std::size_t bytes = bytes_of(count, dtype);
   CHECK_NCCL(ncclGroupStart());
   for (int r = 0; r < size(); ++r) {
@@ -187,19 +189,19 @@ Event NcclChannel::all_to_all(Deps deps, const void* in, void* out, std::int64_t
 }
 
 Event NcclChannel::send(Deps deps, const void* buffer, std::int64_t bytes, int peer) {
-  begin(Op::send, deps);
+  begin(Op::send, deps, static_cast<std::size_t>(bytes), peer);
   CHECK_NCCL(ncclSend(buffer, static_cast<std::size_t>(bytes), ncclUint8, peer, comm_, stream_));
   return end(static_cast<std::uint64_t>(bytes));
 }
 
 Event NcclChannel::recv(Deps deps, void* buffer, std::int64_t bytes, int peer) {
-  begin(Op::recv, deps);
+  begin(Op::recv, deps, static_cast<std::size_t>(bytes), peer);
   CHECK_NCCL(ncclRecv(buffer, static_cast<std::size_t>(bytes), ncclUint8, peer, comm_, stream_));
   return end(0);
 }
 
 Event NcclChannel::barrier(Deps deps) {
-  begin(Op::barrier, deps);
+  begin(Op::barrier, deps, 0);
   CHECK_NCCL(ncclAllReduce(token_, token_, 1, ncclFloat32, ncclSum, comm_, stream_));
   return end(0);
 }

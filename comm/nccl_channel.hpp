@@ -29,6 +29,7 @@ class NcclChannel final : public Channel {
   void group_begin() override;
   void group_end() override;
   double busy_seconds() const override { return timeline_.busy_seconds(); }
+  bool ends_seen() const override { return false; }
 
   void register_memory(std::byte* memory, std::size_t bytes) override;
   bool capturable() const override { return true; }
@@ -37,7 +38,7 @@ class NcclChannel final : public Channel {
 
  private:
   class Captured;
-  Event begin(Op op, Deps deps);
+  Event begin(Op op, Deps deps, std::size_t bytes, int peer = -1);
   Event end(std::uint64_t sent);
   void exchange_round(const ReduceScatter& what, std::int64_t first, std::int64_t count);
   void reduce_all(std::span<const ReduceScatter> ops);

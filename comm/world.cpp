@@ -30,7 +30,21 @@ std::unique_ptr<Channel> World::open(std::vector<int> ranks, Lane lane, std::str
                 rank(), name, size() - 1);
   WEFT_VALIDATE(options.chunk_bytes > 0 && options.chunk_bytes <= (1 << 30),
                 "channel {} with chunks of {} bytes", name, options.chunk_bytes);
-  return open_channel(ranks, lane, std::move(name), options);
+  const RecordedBlock block(openings_.get(), {.op = "open", .label = name});
+  auto channel = open_channel(ranks, lane, std::move(name), options);
+  channel->record_in(
+      std::make_unique<ChannelRecord>(recorder_, channel->name(), std::move(ranks), channel->ends_seen()));
+  return channel;
+}
+
+std::unique_ptr<ChannelRecord> World::open_record(std::string name) const {
+  return std::make_unique<ChannelRecord>(recorder_, std::move(name), everybody(), /*ends_seen=*/true);
+}
+
+std::vector<int> World::everybody() const {
+  std::vector<int> ranks(static_cast<std::size_t>(size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
 std::string World::host_name() const {
@@ -63,22 +77,23 @@ std::unique_ptr<Window> World::share(const std::vector<int>& /*team*/, const Win
 }
 
 void World::connect() {
-  std::vector<int> everybody(static_cast<std::size_t>(size()));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  control_ = open(everybody, Lane::compute, "world");
+  openings_ = open_record("channels");
+  control_ = open(everybody(), Lane::compute, "world");
 
   constexpr std::size_t width = 256;
   const std::string mine = host_name();
-  std::vector<char> names(width * everybody.size());
+  std::vector<char> names(width * static_cast<std::size_t>(size()));
   mine.copy(names.data() + width * static_cast<std::size_t>(rank()), width - 1);
   sync(control_->all_gather({}, names.data() + width * static_cast<std::size_t>(rank()), names.data(), width,
                             DType::u8));
-  for (std::size_t r = 0; r < everybody.size(); ++r) hosts_.emplace_back(names.data() + width * r);
+  for (std::size_t r = 0; r < names.size() / width; ++r) hosts_.emplace_back(names.data() + width * r);
   node_size_ = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), mine));
   node_rank_ = static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + rank(), mine));
 }
 
 void World::connect_through(const World& other) {
+  recorder_ = other.recorder_;
+  openings_ = open_record("device channels");
   control_ = other.control_;
   hosts_ = other.hosts_;
   node_rank_ = other.node_rank_;

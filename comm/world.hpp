@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/channel.hpp"
+#include "comm/recorder.hpp"
 #include "comm/window.hpp"
 
 namespace weft::comm {
@@ -62,6 +63,11 @@ class World {
   /// On rank 0 everybody's text by rank, elsewhere nothing.
   std::vector<std::string> gather_strings(const std::string& text);
 
+  /// Of this rank's operations, on all channels and in the blocking calls.
+  Recorder& recorder() const { return *recorder_; }
+  /// For operations that are not a channel's, over all ranks.
+  std::unique_ptr<ChannelRecord> open_record(std::string name) const;
+
   /// Ends all ranks with this exit code, at once. Any thread.
   [[noreturn]] virtual void abort(int code) = 0;
 
@@ -81,6 +87,10 @@ class World {
   void disconnect() { control_.reset(); }
 
  private:
+  std::vector<int> everybody() const;
+
+  std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
+  std::unique_ptr<ChannelRecord> openings_;  ///< calls of open()
   std::shared_ptr<Channel> control_;
   std::vector<std::string> hosts_;
   int node_rank_ = 0;

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Makes this machine ready to build Weft, and builds it:
 #
-#   jobs/setup.sh [--cuda] [--tests] [--quickstart] [--preset NAME]...
+#   jobs/setup.sh [--cuda] [--mkl] [--tests] [--quickstart] [--preset NAME]...
 #
 #   --cuda         also a Kokkos with CUDA (needs nvcc) and cuDNN's front end; the preset `cuda` implies it
+#   --mkl          MKL for fp32 products on Intel processors: MKLROOT's, else PyPI's (a download of 221 MB); of host presets
 #   --tests        also what tests/run.sh uses (GoogleTest, Slurm, iproute2, clang-format, ...)
 #   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
 #   --preset NAME  configure and build the CMake preset NAME (cpu, cuda, debug, asan, tsan); NAME:TARGET builds only TARGET
@@ -13,10 +14,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-tests=no quickstart=no cuda=no presets=()
+tests=no quickstart=no cuda=no mkl=no presets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --cuda) cuda=yes ;;
+    --mkl) mkl=yes ;;
     --tests) tests=yes ;;
     --quickstart) quickstart=yes ;;
     --preset) [ $# -ge 2 ] || { echo "setup: --preset needs a name" >&2; exit 2; }; presets+=("$2"); shift ;;
@@ -51,14 +53,17 @@ zlib1g-dev|cmake ZLIB|zlib
 libgtest-dev|cmake GTest|googletest
 TABLE
   # pip only fetches sources: not needed where Kokkos is installed or its archive is at hand, and cuDNN's front end is optional.
-  if ! kokkos_at_hand; then echo "python3-pip|cmd pip3|py-pip"; fi
+  if ! kokkos_at_hand || { [ "$mkl" = yes ] && [ -z "${MKL_ROOT:-}${MKLROOT:-}" ]; }; then echo "python3-pip|cmd pip3|py-pip"; fi
   if [ "$tests" = yes ]; then
     cat <<'TABLE'
+clang|dpkg|
 clang-format|dpkg|
+libclang-rt-14-dev|dpkg|
 libbenchmark-dev|cmake benchmark|benchmark
 git|cmd git|git
 python3-pip|cmd pip3|py-pip
 iproute2|dpkg|
+strace|dpkg|
 munge|dpkg|
 slurm-wlm|dpkg|
 TABLE
@@ -181,6 +186,10 @@ for preset in "${presets[@]}"; do
     options=(-U cudnn_frontend_INCLUDE_DIR -D cudnn_frontend_ROOT="$(cudnn_frontend)")
   else
     kokkos=$(cmake/get_kokkos.sh)
+    if [ "$mkl" = yes ]; then
+      mkl_root=$(cmake/get_mkl.sh)
+      options=(-U "mkl_*" -D WEFT_MKL=ON -D MKL_ROOT="$mkl_root")
+    fi
   fi
   log=build/$preset/configure.log
   mkdir -p "build/$preset"
@@ -193,5 +202,6 @@ done
 if [ ${#presets[@]} -eq 0 ]; then
   cmake/get_kokkos.sh >/dev/null
   [ "$cuda" = no ] || { cmake/get_kokkos.sh --cuda; cudnn_frontend; } >/dev/null
+  [ "$mkl" = no ] || cmake/get_mkl.sh >/dev/null
 fi
 echo "setup: ready"

@@ -30,11 +30,15 @@ struct MatmulSpec {
 /// Whether sums of this operand type may be split among host threads, so that bits depend on their number.
 bool bits_depend_on_threads(DType type);
 
-/// A matmul of one shape, prepared once for the number of threads at construction: oneDNN on the host, for
-/// bf16 bf16_engine/ where it can run; cuBLASLt on CUDA. Sums are fp32, fp32 operands are never rounded to
-/// bf16 or TF32. Where oneDNN has no bf16 (below AVX-512) operands are converted to fp32 in the scratch.
-/// cuBLASLt's algorithms are those of its heuristics, one for each alignment of operands.
-/// Throws std::logic_error for other types or empty sizes.
+/// About what a library's products with operands of this type hold for their own use, beside any scratch; of
+/// the process, once it has computed.
+std::size_t product_buffer_bytes(DType type);
+
+/// A matmul of one shape, prepared once for the number of threads at construction: on the host bf16_engine/
+/// for bf16 where it can run, MKL for fp32 where the build has it (matmul_mkl.hpp), else oneDNN; cuBLASLt on
+/// CUDA. Sums are fp32, fp32 operands are never rounded to bf16 or TF32. Where oneDNN has no bf16 (below
+/// AVX-512) operands are converted to fp32 in the scratch. cuBLASLt's algorithms are those of its heuristics,
+/// one for each alignment of operands. Throws std::logic_error for other types or empty sizes.
 class Matmul {
  public:
   explicit Matmul(const MatmulSpec& spec);

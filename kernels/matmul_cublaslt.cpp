@@ -106,6 +106,10 @@ bool bits_depend_on_threads(DType /*type*/) {
 
 /// c^T = B^T A^T: what is row-major for us is the transpose, column-major, for cuBLASLt, and the operands
 /// change places.
+std::size_t product_buffer_bytes(DType /*type*/) {
+  return 0;  // the device's memory is asked for as scratch
+}
+
 struct Matmul::Impl {
   explicit Impl(const MatmulSpec& spec)
       : type(spec.type),

@@ -1,4 +1,5 @@
-// The host's matmul: bf16 on bf16_engine/product.hpp where there is an engine, else oneDNN.
+// The host's matmul: bf16 on bf16_engine/product.hpp where there is an engine, fp32 on MKL where the build
+// has it and the processor is one for it, else oneDNN.
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "kernels/bf16_engine/tiles.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/matmul.hpp"
+#include "kernels/matmul_mkl.hpp"
 #include "kernels/matmul_spec.hpp"
 
 namespace weft::kernels {
@@ -128,19 +130,28 @@ class OneDnn {
 }  // namespace
 
 bool bits_depend_on_threads(DType type) {
-  return !bf16_engine::serves(type);
+  return !bf16_engine::serves(type) && !mkl::serves(type);
+}
+
+std::size_t product_buffer_bytes(DType type) {
+  constexpr std::size_t first = std::size_t{4} << 20,
+                        a_thread = std::size_t{9} << 20;  // seen with MKL 2026.2
+  return mkl::serves(type) ? first + static_cast<std::size_t>(concurrency()) * a_thread : 0;
 }
 
 struct Matmul::Impl {
   explicit Impl(const MatmulSpec& s) {
     if (bf16_engine::serves(s.type))
-      product.emplace(sizes_of(s), s.result, s.add);
+      by_engine.emplace(sizes_of(s), s.result, s.add);
+    else if (mkl::serves(s.type))
+      by_mkl = mkl::Product{sizes_of(s), s.add, concurrency()};
     else
-      library.emplace(s);
+      by_onednn.emplace(s);
   }
 
-  std::optional<bf16_engine::Product> product;  ///< one of the two
-  std::optional<OneDnn> library;
+  std::optional<bf16_engine::Product> by_engine;  ///< one of the three
+  std::optional<mkl::Product> by_mkl;
+  std::optional<OneDnn> by_onednn;
 };
 
 Matmul::Matmul(const MatmulSpec& spec) {
@@ -152,14 +163,17 @@ Matmul::Matmul(Matmul&&) noexcept = default;
 Matmul& Matmul::operator=(Matmul&&) noexcept = default;
 
 std::size_t Matmul::scratch_bytes() const {
-  return impl_->product ? impl_->product->scratch_bytes() : impl_->library->scratch_bytes();
+  if (impl_->by_engine) return impl_->by_engine->scratch_bytes();
+  return impl_->by_onednn ? impl_->by_onednn->scratch_bytes() : 0;
 }
 
 void Matmul::run(Space& space, const void* a, const void* b, void* c, void* scratch) {
-  if (impl_->product)
-    impl_->product->run(space, a, b, c, scratch);
+  if (impl_->by_engine)
+    impl_->by_engine->run(space, a, b, c, scratch);
+  else if (impl_->by_mkl)
+    impl_->by_mkl->run(a, b, c);
   else
-    impl_->library->run(space, a, b, c, scratch);
+    impl_->by_onednn->run(space, a, b, c, scratch);
 }
 
 }  // namespace weft::kernels

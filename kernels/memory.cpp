@@ -151,6 +151,31 @@ void Staging::copy_to_device(Space& space, void* device, const void* host, std::
   copy_bytes<DeviceMemory, Kokkos::HostSpace>(execution_of(space), device, from, bytes);
 }
 
+HostBuffer::HostBuffer(std::size_t bytes) {
+  if (bytes == 0) return;
+  if constexpr (runs_on_host) {
+    data_ = static_cast<std::byte*>(allocate_on_host(bytes));
+    zero(Execution(), data_, bytes);
+  } else {
+    data_ = static_cast<std::byte*>(
+        Kokkos::kokkos_malloc<Kokkos::SharedHostPinnedSpace>("weft::host_buffer", bytes));
+  }
+}
+
+HostBuffer::~HostBuffer() {
+  if constexpr (runs_on_host)
+    std::free(data_);
+  else if (data_ != nullptr)
+    Kokkos::kokkos_free<Kokkos::SharedHostPinnedSpace>(data_);
+}
+
+void HostBuffer::fetch(Space& space, std::byte* to, const void* device, std::size_t bytes) {
+  if constexpr (runs_on_host)
+    std::memcpy(to, device, bytes);
+  else
+    copy_to_host(space, to, device, bytes);
+}
+
 void copy(Space& space, void* to, const void* from, std::size_t bytes) {
   copy_bytes<DeviceMemory, DeviceMemory>(execution_of(space), to, from, bytes);
 }

@@ -60,6 +60,23 @@ class Staging {
   std::size_t size_, used_ = 0;
 };
 
+/// Host memory that the device copies to at its full rate (pinned on CUDA), touched when it is made.
+class HostBuffer {
+ public:
+  explicit HostBuffer(std::size_t bytes);
+  ~HostBuffer();
+  HostBuffer(const HostBuffer&) = delete;
+  HostBuffer& operator=(const HostBuffer&) = delete;
+
+  std::byte* data() const { return data_; }
+  /// Copies from the device to `to`, inside the buffer; the bytes are there when it returns. For a thread
+  /// beside the one that launches kernels, with a `space` of its own: it takes no part in the host's.
+  static void fetch(Space& space, std::byte* to, const void* device, std::size_t bytes);
+
+ private:
+  std::byte* data_ = nullptr;
+};
+
 /// Device to device, in the order of `space`. The ranges must not overlap.
 void copy(Space& space, void* to, const void* from, std::size_t bytes);
 void fill_zero(Space& space, void* data, std::size_t bytes);

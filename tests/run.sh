@@ -3,9 +3,9 @@
 #
 #   tests/run.sh [--quick] [--label LABEL]...
 #
-# Stages: set-up; preset cpu, all tests; asan and tsan builds of the tests that can run under them; the cuda preset compiled for sm_90
-# (where nvcc is); clang-format; clang-tidy on changed files. Ends with a table of stages and their times; the exit status is 0 if
-# none failed. Needs no terminal.
+# Stages: set-up; preset cpu, all tests; asan and tsan builds of the tests that can run under them; the fuzz targets, briefly (where
+# clang is); the cuda preset compiled for sm_90 (where nvcc is); clang-format; clang-tidy on changed files. Ends with a table of stages
+# and their times; the exit status is 0 if none failed. Needs no terminal.
 #   --quick        only set-up and the cpu tests
 #   --label LABEL  of these only the tests with that label (unit, mpi, golden, restart, slurm, net); implies --quick
 # WEFT_BASE names the commit that "changed files" are compared with (default: the merge base with origin/main, else HEAD~1).
@@ -100,6 +100,13 @@ test_tsan() {
     OMP_NUM_THREADS=1 ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$(nproc)" --tests-regex '^mpi\.(comm|training\.np2)'
 }
 
+# The corpus, then changes of it that are the same each time. tests/fuzz/run.sh is for longer.
+test_fuzz() {
+  clang++ -fsanitize=fuzzer -x c++ -o /dev/null - <<<'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' 2>/dev/null ||
+    { echo "no clang++ with libFuzzer on this machine"; return 77; }
+  jobs/setup.sh --preset fuzz && run_ctest fuzz
+}
+
 build_cuda() {
   command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || { echo "no nvcc on this machine"; return 77; }
   jobs/setup.sh --preset cuda:weft --preset cuda:test_kernels --preset cuda:test_exec
@@ -154,6 +161,7 @@ stage "tests (cpu)" test_cpu
 if [ $quick = no ]; then
   stage "tests under asan and ubsan" test_asan
   stage "tests under tsan" test_tsan
+  stage "fuzz targets" test_fuzz
   stage "build (cuda, sm_90)" build_cuda
   stage "clang-format" check_format
   stage "clang-tidy on changed files" check_tidy

@@ -16,7 +16,9 @@ enum class ExitCode : int {
   bad_input = 2,
   comm_failure = 3,
   bad_checkpoint = 4,
-  unfinished = 75  ///< EX_TEMPFAIL of sysexits.h: nothing is wrong, start again to go on
+  stopped = 5,      ///< as the file STOP asked: saved, and not to be started again by a script
+  unfinished = 75,  ///< EX_TEMPFAIL of sysexits.h: nothing is wrong, start again to go on
+  hang = 76         ///< a collective did not end in time
 };
 
 /// The one exception type of Weft: a single line for the user, and the exit code that main() ends with.

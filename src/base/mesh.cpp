@@ -1,5 +1,6 @@
 #include "base/mesh.hpp"
 
+#include <limits>
 #include <utility>
 
 #include "base/check.hpp"
@@ -12,6 +13,8 @@ Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
                   axes_[i].name, axes_[i].size);
     for (std::size_t j = 0; j < i; ++j)
       WEFT_VALIDATE(axes_[i].name != axes_[j].name, "mesh axis '{}' appears twice", axes_[i].name);
+    WEFT_VALIDATE(axes_[i].size <= std::numeric_limits<int>::max() / world_,
+                  "mesh axis '{}' has size {} (more ranks than there can be)", axes_[i].name, axes_[i].size);
     world_ *= axes_[i].size;
   }
 }

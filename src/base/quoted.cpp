@@ -18,4 +18,18 @@ std::string quoted(std::string_view text) {
   return result + '"';
 }
 
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\n')
+      line += "\\n";
+    else if (code < 0x20 || code == 0x7f)
+      line += fmt::format("\\x{:02x}", code);
+    else
+      line += c;
+  }
+  return line;
+}
+
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Text as a TOML string.
+// Text that came from elsewhere, inside text of ours.
 #pragma once
 
 #include <string>
@@ -6,7 +6,10 @@
 
 namespace weft {
 
-/// In double quotes, with quotes, backslashes and control characters escaped.
+/// A TOML string: in double quotes, with quotes, backslashes and control characters escaped.
 std::string quoted(std::string_view text);
+
+/// `text` with control characters escaped, so that a message with it stays on one line.
+std::string one_line(std::string_view text);
 
 }  // namespace weft

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 
 #include "base/check.hpp"
 #include "ckpt/file.hpp"
@@ -21,16 +20,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view step_prefix = "step-";
-
-/// The N of "step-N".
-std::optional<std::int64_t> step_of(std::string_view name) {
-  if (!name.starts_with(step_prefix)) return std::nullopt;
-  name.remove_prefix(step_prefix.size());
-  std::int64_t step = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return step;
-}
 
 Entry read_entry(const std::string& checkpoints_dir, std::string name, std::int64_t step) {
   Entry entry;
@@ -74,6 +63,28 @@ bool exchange(const std::string& a, const std::string& b) {
 
 std::string step_name(std::int64_t step) {
   return fmt::format("{}{:08}", step_prefix, step);
+}
+
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(step_prefix)) return std::nullopt;
+  name.remove_prefix(step_prefix.size());
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return step;
+}
+
+void sync_ancestors(const std::string& dir) {
+  fs::path path = fs::canonical(dir).parent_path();
+  sync_directory(path);
+  while (path.has_relative_path()) {
+    path = path.parent_path();
+    try {
+      sync_directory(path);
+    } catch (const Error&) {
+      return;  // not ours: it was there before
+    }
+  }
 }
 
 std::vector<Entry> scan(const std::string& checkpoints_dir) {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ckpt/state.hpp"
@@ -25,6 +27,10 @@ inline constexpr const char* latest_name = "latest";
 inline constexpr const char* unfinished_suffix = ".tmp";
 
 std::string step_name(std::int64_t step);
+/// The N of "step-N".
+std::optional<std::int64_t> step_of(std::string_view name);
+/// Makes the entry of a directory durable, and those of all above it that may be opened.
+void sync_ancestors(const std::string& dir);
 /// All step-N of the directory, newest first: by serial, then by step; those that are not whole come after
 /// them. Whole means that the manifest's checksum is right, and each shard file is there with its size. Empty
 /// when there is no directory.

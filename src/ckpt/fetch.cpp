@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/check.hpp"
@@ -33,16 +34,18 @@ struct Place {
   int slice;
 };
 
-/// The datasets of each state vector, by their first element.
+/// The datasets of each state vector that is asked for, by their first element.
 using Places = std::map<std::pair<Role, int>, std::vector<Place>>;
 
-Places collect(const Manifest& manifest) {
+Places collect(const Manifest& manifest, const std::vector<Request>& requests) {
+  std::set<std::pair<Role, int>> wanted;
+  for (const Request& request : requests) wanted.emplace(request.role, request.unit);
   Places places;
   for (int r = 0; r < static_cast<int>(manifest.shards.size()); ++r) {
     const auto& slices = manifest.shards[static_cast<std::size_t>(r)].slices;
     for (int i = 0; i < static_cast<int>(slices.size()); ++i) {
       const ShardSlice& s = slices[static_cast<std::size_t>(i)];
-      places[{s.role, s.unit}].push_back({s.begin, r, i});
+      if (wanted.contains({s.role, s.unit})) places[{s.role, s.unit}].push_back({s.begin, r, i});
     }
   }
   for (auto& [key, list] : places) {
@@ -59,7 +62,8 @@ void split(const Manifest& manifest, const Places& places, const Request& reques
   const std::string& unit = manifest.units.at(static_cast<std::size_t>(request.unit)).path;
   const auto found = places.find({request.role, request.unit});
   if (found == places.end())
-    fail(fmt::format("{} holds no {} of unit {}", manifest.dir, name_of(request.role), unit));
+    fail(fmt::format("{} holds no {} of unit {} (weights alone start a new run: model.init)", manifest.dir,
+                     name_of(request.role), unit));
   const auto& list = found->second;
   std::int64_t at = request.begin;
   const std::int64_t end = request.begin + request.count;
@@ -126,10 +130,10 @@ class ShardReader {
     if (error)
       fail(fmt::format("{} is missing ({}) restore it, or resume from an older checkpoint", path,
                        error.message()));
-    if (bytes < static_cast<std::uintmax_t>(shard.bytes)) {
-      fail(fmt::format(
-          "{} is truncated ({} bytes instead of {}) restore it, or resume from an older checkpoint", path,
-          bytes, shard.bytes));
+    const auto expected = static_cast<std::uintmax_t>(shard.bytes);
+    if (bytes != expected) {
+      fail(fmt::format("{} is {} ({} bytes instead of {}) restore it, or resume from an older checkpoint",
+                       path, bytes < expected ? "truncated" : "too long", bytes, expected));
     }
     return path;
   }
@@ -168,7 +172,7 @@ class ShardReader {
 }  // namespace
 
 void fetch(const Manifest& manifest, const std::vector<Request>& requests) {
-  const Places places = collect(manifest);
+  const Places places = collect(manifest, requests);
   std::vector<Read> reads;
   for (const Request& request : requests) {
     if (request.count > 0) split(manifest, places, request, reads);

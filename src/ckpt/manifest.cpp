@@ -2,21 +2,29 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "base/quoted.hpp"
+#include "ckpt/directory.hpp"
 #include "ckpt/file.hpp"
+#include "ckpt/json_fields.hpp"
 
 namespace weft::ckpt {
 
-using Json = nlohmann::ordered_json;
-
 namespace {
+
+using detail::from_hex;
+using detail::hex;
+using detail::integer;
+using detail::Json;
+using detail::name_from;
+using detail::small_integer;
 
 // The text's start. The checksum is that of the whole text with zeros in its own place.
 constexpr std::string_view prefix = "{\n\"checksum\":\"";
@@ -25,13 +33,6 @@ constexpr std::string_view format_name = "weft-checkpoint";
 
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ExitCode::bad_checkpoint, message);
-}
-
-std::string hex(std::uint64_t value) {
-  return fmt::format("{:016x}", value);
-}
-std::uint64_t from_hex(const std::string& text) {
-  return std::stoull(text, nullptr, 16);
 }
 
 Json to_json(const RunState& run) {
@@ -49,14 +50,14 @@ Json to_json(const RunState& run) {
 
 RunState run_from(const Json& j) {
   RunState run;
-  run.step = j.at("step");
-  run.tokens = j.at("tokens");
-  run.sample = j.at("sample");
-  run.seed = j.at("seed");
-  run.world = j.at("world");
-  run.mode = j.at("mode");
-  run.weft_version = j.at("weft_version");
-  run.git_hash = j.at("git_hash");
+  run.step = integer<std::int64_t>(j.at("step"));
+  run.tokens = integer<std::int64_t>(j.at("tokens"));
+  run.sample = integer<std::int64_t>(j.at("sample"));
+  run.seed = integer<std::uint64_t>(j.at("seed"), std::numeric_limits<std::uint64_t>::max());
+  run.world = small_integer(j.at("world"));
+  run.mode = name_from(j.at("mode"));
+  run.weft_version = name_from(j.at("weft_version"));
+  run.git_hash = name_from(j.at("git_hash"));
   run.model_key = j.at("model_key");
   run.deck = j.at("deck");
   return run;
@@ -71,14 +72,25 @@ Json to_json(const Unit& unit) {
   return {{"path", unit.path}, {"elements", unit.elements}, {"parameters", std::move(parameters)}};
 }
 
+Parameter parameter_from(const Json& j, std::int64_t unit_elements) {
+  Parameter p{name_from(j.at("path")), {}, integer<std::int64_t>(j.at("offset"))};
+  std::int64_t room = unit_elements - p.offset;
+  for (const Json& extent : j.at("shape")) {
+    if (p.shape.size() == Shape::capacity())
+      fail(fmt::format("a parameter has more than {} extents", Shape::capacity()));
+    p.shape.push_back(integer<std::int64_t>(extent));
+    if (p.shape.back() == 0) fail(fmt::format("parameter {} is empty", p.path));
+    room /= p.shape.back();
+  }
+  if (room < 1) fail(fmt::format("parameter {} leaves its unit", p.path));
+  return p;
+}
+
 Unit unit_from(const Json& j) {
   Unit unit;
-  unit.path = j.at("path");
-  unit.elements = j.at("elements");
-  for (const Json& p : j.at("parameters")) {
-    const auto shape = p.at("shape").get<std::vector<std::int64_t>>();
-    unit.parameters.push_back(Parameter{p.at("path"), Shape(shape.begin(), shape.end()), p.at("offset")});
-  }
+  unit.path = name_from(j.at("path"));
+  unit.elements = integer<std::int64_t>(j.at("elements"));
+  for (const Json& p : j.at("parameters")) unit.parameters.push_back(parameter_from(p, unit.elements));
   return unit;
 }
 
@@ -96,15 +108,15 @@ Json to_json(const Shard& shard) {
 
 Shard shard_from(const Json& j) {
   Shard shard;
-  shard.file = j.at("file");
-  shard.bytes = j.at("bytes");
+  shard.file = name_from(j.at("file"));
+  shard.bytes = integer<std::int64_t>(j.at("bytes"));
   for (const Json& s : j.at("slices")) {
     ShardSlice slice;
     slice.role = role_from(s.at(0).get<std::string>());
-    slice.unit = s.at(1);
+    slice.unit = small_integer(s.at(1));
     slice.dtype = dtype_from(s.at(2).get<std::string>());
-    slice.begin = s.at(3);
-    slice.count = s.at(4);
+    slice.begin = integer<std::int64_t>(s.at(3));
+    slice.count = integer<std::int64_t>(s.at(4));
     for (const Json& c : s.at(5)) slice.checksums.push_back(from_hex(c));
     shard.slices.push_back(std::move(slice));
   }
@@ -120,37 +132,63 @@ Json to_json(const Manifest& manifest) {
   j["slab_bytes"] = manifest.slab_bytes;
   j["run"] = to_json(manifest.run);
   j["index"] = {{"bytes", manifest.index_bytes}, {"checksum", hex(manifest.index_checksum)}};
+  j["units"] = Json::array();
   for (const Unit& unit : manifest.units) j["units"].push_back(to_json(unit));
+  j["shards"] = Json::array();
   for (const Shard& shard : manifest.shards) j["shards"].push_back(to_json(shard));
   return j;
 }
 
-/// What the loader relies on to index safely.
-void check_slices(const Manifest& m) {
-  bool sane = m.slab_bytes >= 8;
+/// All files together have a size that can be, and bytes for all elements.
+bool files_hold_units(const Manifest& m) {
+  auto room = static_cast<std::uint64_t>(m.index_bytes);
   for (const Shard& shard : m.shards) {
-    for (const ShardSlice& s : shard.slices) {
-      sane = sane && s.unit >= 0 && static_cast<std::size_t>(s.unit) < m.units.size() && s.begin >= 0 &&
-             s.count > 0;
-      if (!sane) break;
-      const std::int64_t slab = m.slab_bytes / static_cast<std::int64_t>(size_of(s.dtype));
-      sane = static_cast<std::int64_t>(s.checksums.size()) == (s.count + slab - 1) / slab;
-    }
+    room += static_cast<std::uint64_t>(shard.bytes);
+    if (room > detail::most) return false;
   }
-  if (!sane) fail("a manifest's slices contradict themselves");
+  for (const Unit& unit : m.units) {
+    if (static_cast<std::uint64_t>(unit.elements) > room) return false;
+    room -= static_cast<std::uint64_t>(unit.elements);
+  }
+  return true;
+}
+
+/// The shard is a file of the directory, and none elsewhere; its slices are within their units and fit into
+/// it.
+bool holds_slices(const Shard& shard, const Manifest& m) {
+  if (shard.file.empty() || shard.file[0] == '.' || shard.file.find('/') != std::string::npos) return false;
+  std::int64_t room = shard.bytes;
+  for (const ShardSlice& s : shard.slices) {
+    if (static_cast<std::size_t>(s.unit) >= m.units.size() || s.count == 0) return false;
+    if (s.begin + s.count > m.units[static_cast<std::size_t>(s.unit)].elements) return false;
+    const auto size = static_cast<std::int64_t>(size_of(s.dtype));
+    const std::int64_t slab = m.slab_bytes / size;
+    if (static_cast<std::int64_t>(s.checksums.size()) != (s.count + slab - 1) / slab) return false;
+    room -= s.count * size;
+    if (room < 0) return false;
+  }
+  return true;
+}
+
+/// What the loader relies on to index and allocate safely.
+void check_sizes(const Manifest& m) {
+  const bool sane = m.slab_bytes >= 8 && files_hold_units(m) &&
+                    std::all_of(m.shards.begin(), m.shards.end(),
+                                [&m](const Shard& shard) { return holds_slices(shard, m); });
+  if (!sane) fail("its slices contradict themselves, or the sizes of files");
 }
 
 Manifest manifest_from(const Json& j) {
   Manifest m;
-  m.serial = j.at("serial");
-  m.saved_at = j.at("saved_at");
-  m.slab_bytes = j.at("slab_bytes");
+  m.serial = integer<std::int64_t>(j.at("serial"));
+  m.saved_at = name_from(j.at("saved_at"));
+  m.slab_bytes = integer<std::int64_t>(j.at("slab_bytes"));
   m.run = run_from(j.at("run"));
-  m.index_bytes = j.at("index").at("bytes");
+  m.index_bytes = integer<std::int64_t>(j.at("index").at("bytes"));
   m.index_checksum = from_hex(j.at("index").at("checksum"));
   for (const Json& unit : j.at("units")) m.units.push_back(unit_from(unit));
   for (const Json& shard : j.at("shards")) m.shards.push_back(shard_from(shard));
-  check_slices(m);
+  check_sizes(m);
   return m;
 }
 
@@ -182,6 +220,13 @@ Manifest read_manifest(const std::string& dir) {
   }
   Manifest manifest = detail::manifest_from_text(detail::read_text(path), path);
   manifest.dir = dir;
+  const std::string name = detail::base_name(dir);
+  if (detail::step_of(name).value_or(manifest.run.step) != manifest.run.step) {
+    fail(fmt::format(
+        "{} is the checkpoint of step {} (the directory was renamed, or the manifest is not its own) "
+        "name it {}",
+        dir, manifest.run.step, detail::step_name(manifest.run.step)));
+  }
   return manifest;
 }
 
@@ -200,20 +245,23 @@ Manifest manifest_from_text(std::string_view text, const std::string& name) {
   const auto [zeroed, checksum] = split_checksum(text, name);
   if (hex(hash_text(zeroed)) != checksum)
     fail(fmt::format("{} is damaged (its checksum does not match)", name));
+  const auto fail_to_read = [&name](const std::exception& e) {
+    fail(one_line(fmt::format("{} cannot be read ({})", name, e.what())));
+  };
+  int version = 0;
   try {
+    if (nests_deeply(zeroed)) fail("it nests too deeply");
     const Json json = Json::parse(zeroed);
-    if (json.at("format") != format_name) fail(fmt::format("{} is not a checkpoint's manifest", name));
-    const int version = json.at("version");
-    if (version > format_version) {
-      fail(fmt::format("{} is of a newer format ({}; this Weft reads up to {}) use a newer Weft", name,
-                       version, format_version));
-    }
-    return manifest_from(json);
+    if (json.at("format") != format_name) fail("it is not a checkpoint's manifest");
+    version = small_integer(json.at("version"));
+    if (version <= format_version) return manifest_from(json);
   } catch (const Json::exception& e) {
-    fail(fmt::format("{} cannot be read ({})", name, e.what()));
-  } catch (const std::length_error&) {
-    fail(fmt::format("{} cannot be read (a parameter has more than {} extents)", name, Shape::capacity()));
+    fail_to_read(e);
+  } catch (const Error& e) {
+    fail_to_read(e);
   }
+  fail(fmt::format("{} is of a newer format ({}; this Weft reads up to {}) use a newer Weft", name, version,
+                   format_version));
 }
 
 std::string to_text(const Shard& shard) {

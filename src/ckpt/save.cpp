@@ -1,10 +1,17 @@
 #include "ckpt/save.hpp"
 
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <future>
+#include <utility>
 
+#include "base/affinity.hpp"
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "ckpt/directory.hpp"
@@ -47,46 +54,99 @@ std::string attempt(Part&& part) {
   }
 }
 
-/// One save: the phases in the order of their execution.
-class Save {
- public:
-  Save(const std::string& dir, const RunState& run, const std::vector<Unit>& units,
-       std::span<const StateSlice> slices, const Hooks& hooks, const SaveOptions& options)
+/// Of this thread alone: checksums and copies of a save should not take the compute threads' time slices.
+void give_way() {
+  reset_affinity();
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 10);
+}
+
+}  // namespace
+
+/// The parts of a save. Each runs on a thread of its own on the ranks that have something to do, and ranks
+/// agree in between.
+struct Save::Impl {
+  Impl(const std::string& dir, const RunState& run, const std::vector<Unit>& units,
+       std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options, bool low_priority)
       : dir_(dir),
         name_(detail::step_name(run.step)),
         temporary_(dir + "/" + name_ + detail::unfinished_suffix),
-        slices_(slices),
-        hooks_(hooks),
-        options_(options) {
+        slices_(std::move(slices)),
+        hooks_(std::move(hooks)),
+        options_(options),
+        low_priority_(low_priority) {
     manifest_.dir = temporary_;
     manifest_.run = run;
     manifest_.units = units;
     manifest_.slab_bytes = options.slab_bytes;
     report_.path = dir + "/" + name_;
+    const auto needs = hooks_.gather(std::to_string(bytes_needed()));
+    begin(Part::prepare, is_root(), [this, needs] { prepare(needs); });
   }
 
-  SaveReport operator()() {
-    const auto start = Clock::now();
-    const auto needs = hooks_.gather(std::to_string(bytes_needed()));
-    if (agree(on_root([&] { prepare(needs); })) && write_shards() && agree(on_root([&] { commit(); }))) {
-      report_.ok = true;
-      report_.reason = on_root([&] { tidy(); });
-      hooks_.barrier();  // nobody starts the next save while rank 0 removes leftovers
-    } else {
-      const std::string untidy = on_root([&] { fs::remove_all(temporary_); });
-      if (!untidy.empty()) report_.reason += fmt::format("; and cannot remove {} ({})", temporary_, untidy);
-      hooks_.barrier();
+  bool advance(Wait wait) {
+    while (part_ != Part::ended) {
+      if (wait == Wait::no &&
+          !hooks_.all_true(job_.wait_for(std::chrono::seconds(0)) == std::future_status::ready))
+        return false;
+      go_on(job_.get());
     }
-    report_.seconds = seconds_since(start);
-    return report_;
+    return true;
   }
+
+  const SaveReport& report() const { return report_; }
 
  private:
+  enum class Part : std::uint8_t { prepare, write, commit, tidy, clean, ended };
+
   bool is_root() const { return hooks_.rank == 0; }
 
-  template <class Part>
-  std::string on_root(Part&& part) {
-    return is_root() ? attempt(part) : std::string();
+  /// Starts a part; `mine`: this rank has something to do.
+  template <class Work>
+  void begin(Part part, bool mine, Work work) {
+    part_ = part;
+    if (!mine) {
+      std::promise<std::string> nothing;
+      nothing.set_value({});
+      job_ = nothing.get_future();
+      return;
+    }
+    job_ = std::async(std::launch::async, [work = std::move(work), low = low_priority_] {
+      if (low) give_way();
+      return attempt(work);
+    });
+  }
+
+  /// Collective: the part is over on all ranks, on this one with `problem` or without.
+  void go_on(const std::string& problem) {
+    switch (part_) {
+      case Part::prepare:
+        if (!agree(problem)) return clean();
+        return begin(Part::write, true, [this] { shard_ = write_own_shard(); });
+      case Part::write:
+        if (!collect_shards(problem)) return clean();
+        return begin(Part::commit, is_root(), [this] { commit(); });
+      case Part::commit:
+        if (!agree(problem)) return clean();
+        report_.ok = true;
+        return begin(Part::tidy, is_root(), [this] { tidy(); });
+      case Part::tidy: report_.reason = problem; return end();
+      case Part::clean:
+        if (!problem.empty())
+          report_.reason += fmt::format("; and cannot remove {} ({})", temporary_, problem);
+        return end();
+      case Part::ended: return;
+    }
+  }
+
+  void clean() {
+    begin(Part::clean, is_root(), [this] { fs::remove_all(temporary_); });
+  }
+
+  /// Nobody starts the next save while rank 0 removes leftovers.
+  void end() {
+    hooks_.barrier();
+    report_.seconds = seconds_since(start_);
+    part_ = Part::ended;
   }
 
   /// True when no rank has a problem; a barrier.
@@ -112,7 +172,6 @@ class Save {
                   "slabs of {} bytes (they must be of 8 bytes to 64 MiB)", options_.slab_bytes);
     WEFT_VALIDATE(options_.alignment >= 1, "an alignment of {} bytes", options_.alignment);
     fs::create_directories(dir_);
-    detail::sync_directory(fs::absolute(dir_).parent_path());
     detail::remove_unfinished(dir_);
     std::int64_t needed = 0;
     for (const auto& bytes : needs) needed += std::stoll(bytes);
@@ -126,17 +185,16 @@ class Save {
     }
     earlier_ = detail::scan(dir_);
     for (const auto& entry : earlier_) manifest_.serial = std::max(manifest_.serial, entry.serial);
+    if (manifest_.serial == 0) detail::sync_ancestors(dir_);  // they may be as new as the run
     ++manifest_.serial;
     fs::create_directory(temporary_);
     stage("prepared");
   }
 
-  /// Every rank writes its file, and rank 0 learns what they hold, or who failed and why.
-  bool write_shards() {
-    std::string message;
-    const std::string problem = attempt([&] { message = detail::to_text(write_own_shard()); });
+  /// Rank 0 learns what all hold, or who failed and why.
+  bool collect_shards(const std::string& problem) {
     const bool ok = agree(problem);
-    const auto messages = hooks_.gather(ok ? message : problem);
+    const auto messages = hooks_.gather(ok ? detail::to_text(shard_) : problem);
     if (!is_root()) return ok;
     for (std::size_t rank = 0; rank < messages.size(); ++rank) {
       if (ok) {
@@ -150,10 +208,12 @@ class Save {
   }
 
   Shard write_own_shard() {
+    const auto start = Clock::now();
     const std::string path = temporary_ + "/" + detail::shard_name(hooks_.rank);
     Shard shard =
         detail::write_shard(path, slices_, manifest_.units, {options_.slab_bytes, options_.alignment});
     detail::sync_directory(temporary_);
+    report_.write_seconds = seconds_since(start);
     stage("shard_written");
     if (options_.read_back == ReadBack::yes) read_back(shard);
     report_.bytes = shard.bytes;
@@ -195,7 +255,8 @@ class Save {
     std::int64_t kept = 1;
     for (const auto& entry : earlier_) {
       if (!entry.problem.empty() || entry.name == name_) continue;
-      if (options_.keep > 0 && ++kept > options_.keep) detail::remove_checkpoint(dir_, entry.name);
+      const bool stays = options_.keep_every > 0 && entry.step % options_.keep_every == 0;
+      if (options_.keep > 0 && !stays && ++kept > options_.keep) detail::remove_checkpoint(dir_, entry.name);
     }
     stage("old_removed");
   }
@@ -203,24 +264,43 @@ class Save {
   std::string dir_;
   std::string name_;
   std::string temporary_;
-  std::span<const StateSlice> slices_;
-  const Hooks& hooks_;
-  const SaveOptions& options_;
+  std::vector<StateSlice> slices_;
+  Hooks hooks_;
+  SaveOptions options_;
+  bool low_priority_;
+  Clock::time_point start_ = Clock::now();
   Manifest manifest_;
+  Shard shard_;  ///< this rank's
   std::vector<detail::Entry> earlier_;
   SaveReport report_;
+  Part part_ = Part::prepare;
+  std::future<std::string> job_;  ///< this rank's problem; last: its thread uses all of the above
 };
-
-}  // namespace
 
 Hooks single_rank() {
   return Hooks{0, 1, [] {}, [](const std::string& text) { return std::vector{text}; },
                [](bool ok) { return ok; }};
 }
 
+Save::Save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,
+           std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options, bool low_priority)
+    : impl_(std::make_unique<Impl>(checkpoints_dir, run, units, std::move(slices), std::move(hooks), options,
+                                   low_priority)) {}
+Save::~Save() = default;
+
+bool Save::advance(Wait wait) {
+  return impl_->advance(wait);
+}
+
+const SaveReport& Save::report() const {
+  return impl_->report();
+}
+
 SaveReport save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,
                 std::span<const StateSlice> slices, const Hooks& hooks, const SaveOptions& options) {
-  return Save(checkpoints_dir, run, units, slices, hooks, options)();
+  Save whole(checkpoints_dir, run, units, {slices.begin(), slices.end()}, hooks, options);
+  whole.advance(Wait::yes);
+  return whole.report();
 }
 
 }  // namespace weft::ckpt

@@ -1,10 +1,11 @@
 // Saving. A visible checkpoint is complete and durable: everything is written and fsynced under step-N.tmp/,
 // and takes its name last. A save that fails leaves the earlier checkpoints as they were, and the run goes
-// on.
+// on. What touches the disk runs on a thread of the save's own; ranks meet on the caller's.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@
 namespace weft::ckpt {
 
 /// How ranks meet, so that this folder needs no MPI. All three are collective, and called in the same order
-/// by every rank, on the thread that called save().
+/// by every rank, on the thread that calls save() or Save::advance().
 struct Hooks {
   int rank = 0;
   int size = 1;
@@ -34,11 +35,13 @@ enum class ReadBack { no, yes };
 
 struct SaveOptions {
   std::int64_t keep = 2;                             ///< newest checkpoints that stay; 0 keeps all
+  std::int64_t keep_every = 0;                       ///< and those of its multiples, of steps; 0: none
   std::int64_t slab_bytes = std::int64_t{64} << 20;  ///< a checksum each; at most 64 MiB
   std::int64_t alignment = std::int64_t{4} << 20;    ///< of datasets at least that large, in the file
   ReadBack read_back = ReadBack::yes;
-  /// Called as a stage ends, on the ranks that take part: prepared, shard_written, index_written,
-  /// manifest_written, renamed, latest_moved, old_removed. Tests fail or kill the process there.
+  /// Called as a stage ends, on the ranks that take part and the save's thread: prepared, shard_written,
+  /// index_written, manifest_written, renamed, latest_moved, old_removed. Tests fail or kill the process
+  /// there.
   std::function<void(const char* stage)> on_stage;
 };
 
@@ -47,14 +50,40 @@ struct SaveReport {
   std::string reason;  ///< one line: why not; with ok, what could not be tidied up. Rank 0 knows the failing
                        ///< rank's reason
   std::string path;    ///< CHECKPOINTS_DIR/step-N
-  std::int64_t bytes = 0;  ///< rank 0: of all ranks; others: their own
-  double seconds = 0;      ///< of the whole call
+  std::int64_t bytes = 0;    ///< rank 0: of all ranks; others: their own
+  double seconds = 0;        ///< from its begin to its end
+  double write_seconds = 0;  ///< of this rank's file: checksums, writes, fsync
   double read_back_seconds = 0;
 };
 
-/// Saves the state as CHECKPOINTS_DIR/step-N. Collective over the hooks; blocks; the slices of all ranks must
-/// cover every unit once for each role (a role that nobody holds is left out). Never throws for a failing
-/// disk: see SaveReport.
+enum class Wait : std::uint8_t { no, yes };
+
+/// A save under way: CHECKPOINTS_DIR/step-N. It never throws for a failing disk: see SaveReport.
+class Save {
+ public:
+  /// Collective over the hooks; begins at once. The slices of all ranks must cover every unit once for each
+  /// role (a role that nobody holds is left out). Their memory is read from the first advance() on, and stays
+  /// as it is to the end. With `low_priority` the thread gives way to others.
+  Save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,
+       std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options = {},
+       bool low_priority = false);
+  /// Waits for what its thread is at; a save that is not at its end leaves a *.tmp behind.
+  ~Save();
+  Save(const Save&) = delete;
+  Save& operator=(const Save&) = delete;
+
+  /// Collective, with the same `wait` on all ranks. Whether the save is at its end: no looks whether all
+  /// ranks are done with what they are at, and lets them begin the next part, yes waits for the end.
+  bool advance(Wait wait);
+  /// Of a save at its end.
+  const SaveReport& report() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A save from begin to end. Collective over the hooks.
 SaveReport save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,
                 std::span<const StateSlice> slices, const Hooks& hooks, const SaveOptions& options = {});
 

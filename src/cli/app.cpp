@@ -39,8 +39,10 @@ std::string problem_of(const CLI::App& app, const CLI::ParseError& error, int ar
 }  // namespace
 
 int run(int argc, char** argv) {
+  const std::string_view mkl = weft_mkl_version();
   CLI::App app{"Weft: fully sharded training of Llama-class transformers from an input deck.", "weft"};
-  app.set_version_flag("--version", fmt::format("weft {} ({})", weft_version(), weft_git_hash()));
+  app.set_version_flag("--version", fmt::format("weft {} ({}){}{}", weft_version(), weft_git_hash(),
+                                                mkl.empty() ? "" : " with MKL ", mkl));
   app.require_subcommand(1);
   Context context{argc, argv, 0};
   add_train(app, context);
@@ -51,6 +53,7 @@ int run(int argc, char** argv) {
   add_checkpoint(app);
   add_sample(app);
   add_compare(app, context);
+  add_hang(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version

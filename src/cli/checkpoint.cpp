@@ -1,9 +1,16 @@
 #include <cstdio>
+#include <memory>
 
 #include "base/check.hpp"
+#include "base/version.hpp"
 #include "ckpt/list.hpp"
 #include "ckpt/verify.hpp"
 #include "cli/commands.hpp"
+#include "deck/bytes.hpp"
+#include "hf/export.hpp"
+#include "hf/import.hpp"
+#include "train/checkpointing.hpp"
+#include "train/programs.hpp"
 
 namespace weft::cli {
 namespace {
@@ -19,10 +26,77 @@ void verify(const std::string& dir) {
   throw Error(ExitCode::bad_checkpoint, text);
 }
 
+struct ExportArguments {
+  std::string checkpoint, out, dtype = "bf16", shard_size = "4GiB";
+};
+
+void export_checkpoint(const ExportArguments& arguments) {
+  hf::ExportOptions options;
+  options.dtype = arguments.dtype == "f32"   ? hf::Element::f32
+                  : arguments.dtype == "f16" ? hf::Element::f16
+                                             : hf::Element::bf16;
+  const auto bytes = deck::parse_bytes(arguments.shard_size);
+  WEFT_VALIDATE(bytes && *bytes >= 1 && *bytes < 9e18,
+                "--shard-size {}: not a size; write 4GiB, 500MB, or a number of bytes", arguments.shard_size);
+  options.file_bytes = static_cast<std::int64_t>(*bytes);
+  const hf::ExportReport report = hf::export_weights(arguments.checkpoint, arguments.out, options);
+  std::printf("%s: %lld parameters in %s, %.1f MiB in %d file%s\n", arguments.out.c_str(),
+              static_cast<long long>(report.parameters), arguments.dtype.c_str(),
+              static_cast<double>(report.bytes) / (1 << 20), report.files, report.files == 1 ? "" : "s");
+}
+
+struct ImportArguments {
+  std::string model, out;
+};
+
+void import_model(const ImportArguments& arguments) {
+  const hf::Weights weights(arguments.model);
+  const Deck deck = hf::deck_of(weights);
+  const std::vector<Unit> units = model::units(train::spec_of(deck));
+  weights.check(units);
+  if (!arguments.out.empty()) {
+    ckpt::RunState run;
+    run.seed = static_cast<std::uint64_t>(deck.run.seed);
+    run.deck = print_deck(deck);
+    run.model_key = train::model_key(deck);
+    run.weft_version = weft_version();
+    run.git_hash = weft_git_hash();
+    run.mode = name_of(deck.parallel.mode);
+    const ckpt::SaveReport report = hf::import_weights(weights, run, units, arguments.out);
+    std::printf("# %s: %.1f MiB. A deck that starts from it:\n", report.path.c_str(),
+                static_cast<double>(report.bytes) / (1 << 20));
+  }
+  std::fputs(hf::model_tables(weights.config().model).c_str(), stdout);
+}
+
+void add_export(CLI::App& command) {
+  auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* to =
+      command.add_subcommand("export", "Write a checkpoint's weights for Hugging Face's transformers");
+  to->add_option("DIR", arguments->checkpoint, "A checkpoint: .../step-N")->required();
+  to->add_option("OUT_DIR", arguments->out, "A new directory, for config.json and safetensors")->required();
+  to->add_option("--dtype", arguments->dtype, "Type of the weights")
+      ->check(CLI::IsMember({"bf16", "f16", "f32"}))
+      ->capture_default_str();
+  to->add_option("--shard-size", arguments->shard_size, "Weights in a file, at most")->capture_default_str();
+  to->callback([arguments] { export_checkpoint(*arguments); });
+}
+
+void add_import(CLI::App& command) {
+  auto arguments = std::make_shared<ImportArguments>();
+  CLI::App* from = command.add_subcommand(
+      "import", "Make a checkpoint from a Hugging Face model, and print the deck's [model] for it");
+  from->add_option("MODEL_DIR", arguments->model,
+                   "config.json and safetensors, as save_pretrained writes them")
+      ->required();
+  from->add_option("OUT_DIR", arguments->out, "Gets step-00000000; without it, only [model] is printed");
+  from->callback([arguments] { import_model(*arguments); });
+}
+
 }  // namespace
 
 void add_checkpoint(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("checkpoint", "Look at checkpoints");
+  CLI::App* command = app.add_subcommand("checkpoint", "Look at checkpoints, export and import them");
   command->require_subcommand(1);
   auto dir = std::make_shared<std::string>();
   CLI::App* ls = command->add_subcommand("ls", "List the checkpoints of a run");
@@ -32,6 +106,8 @@ void add_checkpoint(CLI::App& app) {
       "verify", "Read every byte of one checkpoint and hold it against its checksums");
   check->add_option("DIR", *dir, "A checkpoint: .../step-N")->required();
   check->callback([dir] { verify(*dir); });
+  add_export(*command);
+  add_import(*command);
 }
 
 }  // namespace weft::cli

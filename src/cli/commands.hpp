@@ -30,5 +30,6 @@ void add_data(CLI::App& app);
 void add_checkpoint(CLI::App& app);
 void add_sample(CLI::App& app);
 void add_compare(CLI::App& app, Context& context);
+void add_hang(CLI::App& app);
 
 }  // namespace weft::cli

@@ -89,8 +89,9 @@ int neighbours(const PlanArguments& arguments) {
 }
 
 void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments) {
-  const train::PlannedMemory memory =
+  train::PlannedMemory memory =
       train::planned_memory(deck, plan, nullptr, resident_bytes(arguments), neighbours(arguments));
+  memory.copy = train::state_copy_bytes(deck, plan);
   fmt::print("\na run of it {}, estimated\n", train::to_text(memory));
 }
 
@@ -119,7 +120,7 @@ void plan(const PlanArguments& arguments) {
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
   train::Chosen chosen = train::choose_schedule(
       deck, mesh, scratch, costs,
-      train::least_baseline(resident_bytes(arguments), neighbours(arguments), mesh.team()));
+      train::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.team()));
   if (dump.wanted()) chosen.plan.reset();  // the passes have to be seen
   const plan::Plan plan = chosen.plan
                               ? std::move(*chosen.plan)

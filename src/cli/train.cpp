@@ -1,23 +1,43 @@
+#include <exception>
+
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
 #include "train/agree.hpp"
+#include "train/stop_request.hpp"
 #include "train/trainer.hpp"
+#include "watch/watchdog.hpp"
 
 namespace weft::cli {
 namespace {
 
+/// A run that ends by an error no longer listens.
+struct StopSignals {
+  StopSignals() { train::catch_stop_signals(); }
+  ~StopSignals() {
+    if (std::uncaught_exceptions() > 0) train::release_stop_signals();
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+};
+
 void train(const DeckArguments& arguments, Context& context) {
+  const StopSignals signals;
   const auto world = make_training_world(context);
+  train::catch_stop_signals();
   Deck deck;
   train::agree(*world, [&] {
     deck = parse_deck(arguments.file, arguments.sets);
     resolve_mesh(deck, world->size());
   });
+  const watch::Watchdog watchdog(*world, {deck.run.dir, deck.run.collective_timeout, nullptr});
   const KernelsScope kernels;
   train::Trainer trainer(deck, *world);
-  if (trainer.run() == train::Outcome::out_of_time)
-    context.exit_code = static_cast<int>(ExitCode::unfinished);
+  switch (trainer.run()) {
+    case train::Outcome::finished: break;
+    case train::Outcome::unfinished: context.exit_code = static_cast<int>(ExitCode::unfinished); break;
+    case train::Outcome::stopped: context.exit_code = static_cast<int>(ExitCode::stopped); break;
+  }
   world->barrier();
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
@@ -16,69 +17,98 @@
 
 namespace weft::data {
 
-struct TokenFile::Mapping {
+namespace {
+
+/// A file in memory.
+struct Bytes {
+  std::shared_ptr<const std::byte> data;
+  std::size_t size = 0;
+};
+
+Bytes map(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  WEFT_VALIDATE(fd >= 0, "cannot open the token file {} ({}); make it with `weft data tokenize`", path,
+                std::strerror(errno));
+  struct stat status {};
+  const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  const std::size_t size = regular ? static_cast<std::size_t>(status.st_size) : 0;
+  void* mapped = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0) : nullptr;
+  const int reason = errno;
+  ::close(fd);
+  WEFT_VALIDATE(size > 0, "{} is not a token file (it is {}); make one with `weft data tokenize`", path,
+                regular ? "empty" : "not a regular file");
+  WEFT_VALIDATE(mapped != MAP_FAILED,
+                "cannot map the token file {} ({}); copy it to a file system that supports mmap", path,
+                std::strerror(reason));
+  const auto unmap = [size](const std::byte* data) { ::munmap(const_cast<std::byte*>(data), size); };
+  return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), unmap), size};
+}
+
+/// The sections fill the file in their order. Offsets are read as they stand, so that each must be right,
+/// whatever the header's checksum says: it is no secret.
+bool sections_fit(const TokenHeader& header) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 56;  // no sum below leaves 64 bits
+  const bool counts = header.tokens <= most && header.documents <= most && header.vocab <= most;
+  const std::uint64_t tokens_end = sizeof header + header.tokens * header.token_size;
+  return counts && header.tokens_offset == sizeof header &&
+         header.documents_offset == (tokens_end + 7) / 8 * 8 &&
+         header.token_bytes_offset == header.documents_offset + 8 * header.documents &&
+         header.file_bytes == header.token_bytes_offset + 2 * header.vocab;
+}
+
+}  // namespace
+
+struct TokenFile::Contents {
   std::string path;
-  const std::byte* base = nullptr;
-  std::size_t bytes = 0;
+  Bytes bytes;
   TokenHeader header;
 
-  explicit Mapping(std::string file);
-  ~Mapping() {
-    if (base) ::munmap(const_cast<std::byte*>(base), bytes);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
+  Contents(std::string file, Bytes contents);
 
-  void check_header() const;
+  const std::byte* base() const { return bytes.data.get(); }
   const std::uint16_t* tokens16() const { return at<std::uint16_t>(header.tokens_offset); }
   const std::uint32_t* tokens32() const { return at<std::uint32_t>(header.tokens_offset); }
   const std::uint64_t* starts() const { return at<std::uint64_t>(header.documents_offset); }
   const std::uint16_t* token_bytes() const { return at<std::uint16_t>(header.token_bytes_offset); }
 
  private:
+  void check_header() const;
   template <class T>
   const T* at(std::uint64_t offset) const {
-    return reinterpret_cast<const T*>(base + offset);
+    return reinterpret_cast<const T*>(base() + offset);
   }
 };
 
-TokenFile::Mapping::Mapping(std::string file) : path(std::move(file)) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  WEFT_VALIDATE(fd >= 0, "cannot open the token file {} ({}); make it with `weft data tokenize`", path,
-                std::strerror(errno));
-  struct stat status {};
-  const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-  bytes = regular ? static_cast<std::size_t>(status.st_size) : 0;
-  void* mapped = bytes > 0 ? ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0) : nullptr;
-  const int reason = errno;
-  ::close(fd);
-  WEFT_VALIDATE(bytes > 0, "{} is not a token file (it is {}); make one with `weft data tokenize`", path,
-                regular ? "empty" : "not a regular file");
-  WEFT_VALIDATE(mapped != MAP_FAILED,
-                "cannot map the token file {} ({}); copy it to a file system that supports mmap", path,
-                std::strerror(reason));
-  base = static_cast<const std::byte*>(mapped);
-  std::memcpy(&header, base, std::min(bytes, sizeof header));
+TokenFile::Contents::Contents(std::string file, Bytes contents)
+    : path(std::move(file)), bytes(std::move(contents)) {
+  std::copy_n(base(), std::min(bytes.size, sizeof header), reinterpret_cast<std::byte*>(&header));
+  check_header();
 }
 
-void TokenFile::Mapping::check_header() const {
-  WEFT_VALIDATE(bytes >= sizeof header.magic && header.magic == token_magic,
+void TokenFile::Contents::check_header() const {
+  WEFT_VALIDATE(bytes.size >= sizeof header.magic && header.magic == token_magic,
                 "{} is not a token file (it does not start with WEFTTOK); make one with `weft data tokenize`",
                 path);
-  WEFT_VALIDATE(bytes >= sizeof header,
+  WEFT_VALIDATE(bytes.size >= sizeof header,
                 "the token file {} is truncated ({} bytes, the header alone has {}); copy it again", path,
-                bytes, sizeof header);
+                bytes.size, sizeof header);
   WEFT_VALIDATE(
       header.version == token_version,
       "the token file {} has format version {} (this Weft reads {}); make it again with `weft data tokenize`",
       path, header.version, token_version);
-  const bool sound = header.header_hash == hash_bytes(base, offsetof(TokenHeader, header_hash)) &&
-                     (header.token_size == 2 || header.token_size == 4);
-  WEFT_VALIDATE(sound, "the header of the token file {} is corrupt (its checksum is wrong); copy it again",
-                path);
-  WEFT_VALIDATE(bytes == header.file_bytes,
+  WEFT_VALIDATE(header.header_hash == hash_bytes(base(), offsetof(TokenHeader, header_hash)),
+                "the header of the token file {} is corrupt (its checksum is wrong); copy it again", path);
+  WEFT_VALIDATE(bytes.size == header.file_bytes,
                 "the token file {} is {} ({} bytes, its header says {}); copy it again", path,
-                bytes < header.file_bytes ? "truncated" : "too long", bytes, header.file_bytes);
+                bytes.size < header.file_bytes ? "truncated" : "too long", bytes.size, header.file_bytes);
+  constexpr std::uint64_t most_ids = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t end = header.end_of_document;
+  const bool sound = (header.token_size == 2 || header.token_size == 4) && sections_fit(header) &&
+                     header.vocab <= most_ids && end >= -1 && end < static_cast<std::int64_t>(header.vocab);
+  WEFT_VALIDATE(sound,
+                "the header of the token file {} contradicts itself (sizes of sections, or the vocabulary); "
+                "make it again with `weft data tokenize`",
+                path);
 }
 
 std::string_view name_of(TokenizerKind kind) {
@@ -91,42 +121,45 @@ std::string_view name_of(TokenizerKind kind) {
 }
 
 TokenFile TokenFile::open(const std::string& path) {
-  auto mapping = std::make_shared<Mapping>(path);
-  mapping->check_header();
-  return TokenFile(std::move(mapping));
+  return TokenFile(std::make_shared<Contents>(path, map(path)));
+}
+
+TokenFile TokenFile::in_memory(const std::string& name, std::span<const std::byte> bytes) {
+  const std::shared_ptr<const std::byte> borrowed(std::shared_ptr<void>(), bytes.data());
+  return TokenFile(std::make_shared<Contents>(name, Bytes{borrowed, bytes.size()}));
 }
 
 const std::string& TokenFile::path() const {
-  return mapping_->path;
+  return contents_->path;
 }
 std::int64_t TokenFile::tokens() const {
-  return static_cast<std::int64_t>(mapping_->header.tokens);
+  return static_cast<std::int64_t>(contents_->header.tokens);
 }
 std::int64_t TokenFile::vocab() const {
-  return static_cast<std::int64_t>(mapping_->header.vocab);
+  return static_cast<std::int64_t>(contents_->header.vocab);
 }
 std::int64_t TokenFile::documents() const {
-  return static_cast<std::int64_t>(mapping_->header.documents);
+  return static_cast<std::int64_t>(contents_->header.documents);
 }
 std::int64_t TokenFile::text_bytes() const {
-  return static_cast<std::int64_t>(mapping_->header.text_bytes);
+  return static_cast<std::int64_t>(contents_->header.text_bytes);
 }
 int TokenFile::token_size() const {
-  return static_cast<int>(mapping_->header.token_size);
+  return static_cast<int>(contents_->header.token_size);
 }
 TokenizerKind TokenFile::tokenizer() const {
-  return static_cast<TokenizerKind>(mapping_->header.tokenizer);
+  return static_cast<TokenizerKind>(contents_->header.tokenizer);
 }
 std::uint64_t TokenFile::tokenizer_hash() const {
-  return mapping_->header.tokenizer_hash;
+  return contents_->header.tokenizer_hash;
 }
 std::int32_t TokenFile::end_of_document() const {
-  return mapping_->header.end_of_document;
+  return contents_->header.end_of_document;
 }
 
 void TokenFile::read(std::int64_t begin, std::int64_t count, std::int32_t* out) const {
-  WEFT_VALIDATE(begin >= 0 && count >= 0 && begin + count <= tokens(),
-                "{}: tokens {} to {} asked for (the file has {})", path(), begin, begin + count, tokens());
+  WEFT_VALIDATE(begin >= 0 && count >= 0 && begin <= tokens() && count <= tokens() - begin,
+                "{}: {} tokens from {} on asked for (the file has {})", path(), count, begin, tokens());
   std::uint32_t largest = 0;
   const auto copy = [&](const auto* from) {
     for (std::int64_t i = 0; i < count; ++i) {
@@ -135,7 +168,7 @@ void TokenFile::read(std::int64_t begin, std::int64_t count, std::int32_t* out) 
       out[i] = static_cast<std::int32_t>(id);
     }
   };
-  token_size() == 2 ? copy(mapping_->tokens16()) : copy(mapping_->tokens32());
+  token_size() == 2 ? copy(contents_->tokens16()) : copy(contents_->tokens32());
   WEFT_VALIDATE(count == 0 || largest < vocab(),
                 "the token file {} is corrupt (token {} in {} to {}, the vocabulary has {}); copy it again",
                 path(), largest, begin, begin + count, vocab());
@@ -147,7 +180,7 @@ std::int64_t TokenFile::bytes_of(std::int64_t begin, std::int64_t count) const {
   for (std::int64_t at = begin; at < begin + count;) {
     const std::int64_t n = std::min<std::int64_t>(begin + count - at, std::size(ids));
     read(at, n, ids);
-    for (std::int64_t i = 0; i < n; ++i) bytes += mapping_->token_bytes()[ids[i]];
+    for (std::int64_t i = 0; i < n; ++i) bytes += contents_->token_bytes()[ids[i]];
     at += n;
   }
   return bytes;
@@ -156,21 +189,21 @@ std::int64_t TokenFile::bytes_of(std::int64_t begin, std::int64_t count) const {
 std::int64_t TokenFile::token_bytes(std::int32_t id) const {
   WEFT_VALIDATE(id >= 0 && id < vocab(), "{}: token id {} asked for (the vocabulary has {})", path(), id,
                 vocab());
-  return mapping_->token_bytes()[id];
+  return contents_->token_bytes()[id];
 }
 
 std::int64_t TokenFile::document_start(std::int64_t i) const {
   WEFT_VALIDATE(i >= 0 && i <= documents(), "{}: document {} asked for (the file has {})", path(), i,
                 documents());
-  return i == documents() ? tokens() : static_cast<std::int64_t>(mapping_->starts()[i]);
+  return i == documents() ? tokens() : static_cast<std::int64_t>(contents_->starts()[i]);
 }
 
 void TokenFile::verify() const {
-  const std::size_t end = mapping_->bytes;
+  const std::size_t end = contents_->bytes.size;
   std::uint64_t hash = 0;
   for (std::size_t at = sizeof(TokenHeader); at < end; at += hash_piece)
-    hash = hash_bytes(mapping_->base + at, std::min(hash_piece, end - at), hash);
-  WEFT_VALIDATE(hash == mapping_->header.body_hash,
+    hash = hash_bytes(contents_->base() + at, std::min(hash_piece, end - at), hash);
+  WEFT_VALIDATE(hash == contents_->header.body_hash,
                 "the token file {} is corrupt (the checksum of its body is wrong); copy it again", path());
   bool ordered = documents() == 0 || document_start(0) == 0;
   for (std::int64_t i = 0; i < documents(); ++i)

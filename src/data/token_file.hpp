@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,10 +16,13 @@ std::string_view name_of(TokenizerKind kind);
 /// An open token file; cheap to copy, safe to read from several threads.
 class TokenFile {
  public:
-  /// Maps `path` and checks magic, version, header checksum and size; the body is not read.
-  /// Throws Error(bad_input), one line, when the file is missing, foreign, of another version, corrupt or
-  /// truncated.
+  /// Maps `path` and checks magic, version, header checksum, sizes of sections and file; the body is not
+  /// read. Throws Error(bad_input), one line, when the file is missing, foreign, of another version, corrupt
+  /// or truncated.
   static TokenFile open(const std::string& path);
+  /// The same for a file that stands in memory, aligned to 8 bytes; `bytes` outlive the TokenFile and its
+  /// copies. `name` stands for the path.
+  static TokenFile in_memory(const std::string& name, std::span<const std::byte> bytes);
 
   const std::string& path() const;
   std::int64_t tokens() const;
@@ -42,9 +46,9 @@ class TokenFile {
   void verify() const;
 
  private:
-  struct Mapping;
-  explicit TokenFile(std::shared_ptr<const Mapping> mapping) : mapping_(std::move(mapping)) {}
-  std::shared_ptr<const Mapping> mapping_;
+  struct Contents;
+  explicit TokenFile(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
+  std::shared_ptr<const Contents> contents_;
 };
 
 /// Throws Error(bad_input) unless a model with `model_vocab` embeddings has one for each token of the file.

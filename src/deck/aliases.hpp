@@ -54,6 +54,9 @@ inline constexpr std::array key_aliases{
     Alias{"time_limit", "run.walltime"},
     Alias{"exit_duration_in_mins", "run.walltime"},
     Alias{"rng_seed", "run.seed"},
+    Alias{"ddp_timeout", "run.collective_timeout"},
+    Alias{"train_timeout_seconds", "run.collective_timeout"},
+    Alias{"distributed_timeout_minutes", "run.collective_timeout"},
     // model
     Alias{"hidden_size", "model.dim"},
     Alias{"d_model", "model.dim"},

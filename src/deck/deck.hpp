@@ -43,8 +43,9 @@ struct RunDeck {
   std::string dir;  ///< runs/<name> unless given; never empty after parsing
   std::int64_t steps = 0;
   std::int64_t seed = 1234;
-  double walltime = 0;      ///< seconds; 0: none
-  double memory_limit = 0;  ///< bytes that a rank may take; 0: none
+  double walltime = 0;              ///< seconds; 0: none
+  double memory_limit = 0;          ///< bytes that a rank may take; 0: none
+  double collective_timeout = 600;  ///< seconds; 0: none
   bool operator==(const RunDeck&) const = default;
 };
 
@@ -69,6 +70,7 @@ struct ModelDeck {
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double init_std = 0.02;
+  std::string init;  ///< a Hugging Face directory or a checkpoint; empty: drawn
   bool operator==(const ModelDeck&) const = default;
 };
 
@@ -136,6 +138,9 @@ struct ScheduleDeck {
 struct CheckpointDeck {
   std::int64_t every = 0;  ///< steps; 0: none on the way
   std::int64_t keep = 2;
+  std::int64_t keep_every = 0;  ///< steps; 0: none beside the newest
+  bool background = true;       ///< saves on the way are written while training goes on
+  double alignment = 4 << 20;   ///< bytes: where large datasets begin in a shard's file
   bool initial = false;         ///< one of the initial weights, step 0
   bool final = true;            ///< one at the end
   std::string resume = "auto";  ///< "auto", "never", or a checkpoint's path

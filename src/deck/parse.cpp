@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/check.hpp"
+#include "base/quoted.hpp"
 #include "deck/assign.hpp"
 #include "deck/deck.hpp"
 #include "deck/problems.hpp"
@@ -149,21 +150,20 @@ std::string read_file(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   WEFT_VALIDATE(!std::filesystem::is_directory(status),
-                "{}: cannot read the deck (a directory); name a .toml file in it", deck::one_line(path));
+                "{}: cannot read the deck (a directory); name a .toml file in it", one_line(path));
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     const char* why = errno == 0 ? "cannot be opened" : std::strerror(errno);
     const auto nearest = std::filesystem::exists(status) ? std::string{} : nearest_deck(path);
-    WEFT_VALIDATE(false, "{}: cannot read the deck ({}){}", deck::one_line(path), why,
-                  deck::did_you_mean(nearest));
+    WEFT_VALIDATE(false, "{}: cannot read the deck ({}){}", one_line(path), why, deck::did_you_mean(nearest));
   }
   std::string text(most_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  WEFT_VALIDATE(!file.bad(), "{}: cannot read the deck ({})", deck::one_line(path), std::strerror(errno));
+  WEFT_VALIDATE(!file.bad(), "{}: cannot read the deck ({})", one_line(path), std::strerror(errno));
   text.resize(static_cast<std::size_t>(file.gcount()));
   WEFT_VALIDATE(text.size() <= most_bytes, "{}: not a deck (larger than {} bytes); decks are TOML text",
-                deck::one_line(path), most_bytes);
+                one_line(path), most_bytes);
   return text;
 }
 

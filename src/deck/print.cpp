@@ -67,8 +67,8 @@ std::string value_text(const Key& key, const Deck& deck) {
 namespace weft {
 
 std::string print_deck(const Deck& deck) {
-  std::string text = fmt::format("# Resolved from {}\n",
-                                 deck::ascii(deck::one_line(deck.source.empty() ? "code" : deck.source)));
+  std::string text =
+      fmt::format("# Resolved from {}\n", deck::ascii(one_line(deck.source.empty() ? "code" : deck.source)));
   std::string_view table;
   for (const auto& key : deck::keys()) {
     if (key.table() != table) {

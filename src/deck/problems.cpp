@@ -3,25 +3,12 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "base/quoted.hpp"
 
 namespace weft::deck {
 namespace {
 constexpr std::size_t most_lines = 20;
 }  // namespace
-
-std::string one_line(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '\n')
-      line += "\\n";
-    else if (code < 0x20 || code == 0x7f)
-      line += fmt::format("\\x{:02x}", code);
-    else
-      line += c;
-  }
-  return line;
-}
 
 void Problems::add(std::string_view place, std::string_view key, std::string_view text) {
   std::string line =

@@ -7,9 +7,6 @@
 
 namespace weft::deck {
 
-/// `text` with control characters escaped, so that it stays on one line.
-std::string one_line(std::string_view text);
-
 class Problems {
  public:
   /// Adds "PLACE: KEY: TEXT" (without "KEY: " when `key` is empty).

@@ -10,6 +10,7 @@ namespace {
 // Upper bounds are there to catch a slip of the pen, and so that no product of sizes leaves 63 bits.
 constexpr double most_steps = 2147483647;  // the step block counts in int32
 constexpr double most_sequences = 1 << 24;
+constexpr double most_bytes = 1e18;
 
 constexpr Range at_least(double low) {
   return {.low = low};
@@ -57,10 +58,15 @@ constexpr std::array key_list{
                "ranks."},
     Key{WEFT_KEY(run.walltime), .range = between(0, 1e9), .form = Form::duration,
         .doc = "Save and stop in time to end within this; 0: no limit."},
-    Key{WEFT_KEY(run.memory_limit), .range = at_least(0), .form = Form::bytes,
-        .doc = "Refuse to start when a rank's planned memory (state, arena and baseline) is more than this; "
+    Key{WEFT_KEY(run.memory_limit), .range = between(0, most_bytes), .form = Form::bytes,
+        .doc = "Refuse to start when a rank's planned memory (state, arena and baseline; without the copy of "
+               "`checkpoint.background`) is more than this; "
                "0: no "
                "limit but the host's."},
+    Key{WEFT_KEY(run.collective_timeout), .range = between(0, 1e9), .form = Form::duration,
+        .doc = "End the run with exit code 76, and name the rank that is missing, when a collective or a "
+               "message has been under way for longer than this; 0: wait forever. Longer than what the "
+               "slowest rank may need for a checkpoint beyond the others."},
 
     Key{WEFT_KEY(model.dim), .need = Need::required, .range = between(2, 1 << 20),
         .doc = "Width of the residual stream (C). A multiple of `heads`; dim / heads, the width of a head, "
@@ -80,6 +86,11 @@ constexpr std::array key_list{
     Key{WEFT_KEY(model.tie_embeddings), .doc = "One matrix for the embedding and the output head."},
     Key{WEFT_KEY(model.init_std), .range = {.low = 0, .high = 1, .low_open = true},
         .doc = "Standard deviation of the initial weights (normal, mean 0); norm weights start at 1."},
+    Key{WEFT_KEY(model.init),
+        .doc =
+            "Where a new run takes its weights from instead of drawing them: a directory of Hugging Face's "
+            "(config.json, safetensors) or a checkpoint of Weft's. A run that has a checkpoint of its own "
+            "continues from that."},
 
     Key{WEFT_KEY(model.rope_scaling.factor), .range = at_least(1),
         .doc = "Low frequencies are divided by this; 1: no scaling."},
@@ -178,7 +189,7 @@ constexpr std::array key_list{
         .doc = "Buckets gathered ahead of the one being computed; 0: none; -1: as automatic bucketing finds "
                "best, "
                "otherwise 1."},
-    Key{WEFT_KEY(schedule.prefetch_bytes), .range = at_least(0), .form = Form::bytes,
+    Key{WEFT_KEY(schedule.prefetch_bytes), .range = between(0, most_bytes), .form = Form::bytes,
         .doc = "Bytes of parameters gathered ahead at most; 0: as many as `prefetch` says."},
     Key{WEFT_KEY(schedule.bucketing),
         .doc =
@@ -186,7 +197,7 @@ constexpr std::array key_list{
             "SimpleFSDP's rules; auto, with the shortest step that a search finds, which also chooses "
             "`prefetch` and `reduce_delay` where they are -1. The last two go by `profile` and "
             "`memory_limit`."},
-    Key{WEFT_KEY(schedule.memory_limit), .range = at_least(0), .form = Form::bytes,
+    Key{WEFT_KEY(schedule.memory_limit), .range = between(0, most_bytes), .form = Form::bytes,
         .doc = "Bytes of a rank that a plan may take, state and arena; 0: what `run.memory_limit` leaves, "
                "or else the machine has."},
     Key{WEFT_KEY(schedule.buckets),
@@ -214,7 +225,19 @@ constexpr std::array key_list{
     Key{WEFT_KEY(checkpoint.every), .range = between(0, most_steps),
         .doc = "Save every so many steps; 0: none on the way."},
     Key{WEFT_KEY(checkpoint.keep), .range = between(1, 1e6),
-        .doc = "Checkpoints kept; older ones are removed once a newer one is complete."},
+        .doc = "Newest checkpoints kept; older ones are removed once a newer one is complete and was read "
+               "back."},
+    Key{WEFT_KEY(checkpoint.keep_every), .range = between(0, most_steps),
+        .doc = "Checkpoints of steps that are multiples of it stay for good; 0: none."},
+    Key{WEFT_KEY(checkpoint.background), .doc = "Saves on the way copy the state during the next step, and "
+                                                "are written while training goes on. Takes "
+                                                "memory for the copy, 12 bytes a parameter over all ranks; "
+                                                "where a rank lacks that, and with false, "
+                                                "training waits for each save."},
+    Key{WEFT_KEY(checkpoint.alignment), .range = between(1, 1 << 30), .form = Form::bytes,
+        .doc = "Datasets of at least so many bytes begin at a multiple of it in their file: the stripe or "
+               "block of the "
+               "file system."},
     Key{WEFT_KEY(checkpoint.initial), .doc = "Save the initial weights as step 0, before the first step."},
     Key{WEFT_KEY(checkpoint.final), .doc = "Save after the last step."},
     Key{WEFT_KEY(checkpoint.resume), .doc = "auto: continue from the newest checkpoint in `run.dir`, if any; "

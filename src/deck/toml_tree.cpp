@@ -7,6 +7,8 @@
 #include <sstream>
 #include <utility>
 
+#include "deck/nesting.hpp"
+
 namespace weft::deck {
 namespace {
 
@@ -81,14 +83,16 @@ std::string_view trimmed(std::string_view text) {
                             : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-/// The path of the last [header] above `line`, or empty.
+/// The path of the last [header] down to `line`, or empty.
 std::string header_above(std::string_view text, std::size_t line) {
-  for (; line > 0; --line) {
-    const auto row = trimmed(line_of(text, line));
-    if (row.starts_with('[') && row.find(']') != row.npos)
-      return std::string(trimmed(row.substr(1, row.find(']') - 1)));
+  std::string_view header;
+  for (; line > 0 && !text.empty(); --line) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto row = trimmed(text.substr(0, end));
+    if (row.starts_with('[') && row.find(']') != row.npos) header = trimmed(row.substr(1, row.find(']') - 1));
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
-  return {};
+  return std::string(header);
 }
 
 /// For the error "cannot redefine": which key it is, and the line where it stood first.
@@ -157,6 +161,11 @@ Value* find(Value& table, std::string_view name) {
 }
 
 Value read_toml(std::string_view text, const std::string& source, Problems& problems) {
+  if (const auto line = too_deep_at(text); line > 0) {
+    problems.add(fmt::format("{}:{}", source, line), "",
+                 "nested too deeply (keys stand below [table], one a line)");
+    return {};
+  }
   try {
     return convert_table(toml::parse(text, std::string_view(source)), source);
   } catch (const toml::parse_error& error) {
@@ -170,7 +179,7 @@ Value read_toml(std::string_view text, const std::string& source, Problems& prob
 }
 
 bool read_toml_value(std::string_view text, const std::string& place, Value& value) {
-  if (text.find_first_of("\r\n") != text.npos) return false;
+  if (text.find_first_of("\r\n") != text.npos || too_deep_at(text) > 0) return false;
   try {
     const auto table = toml::parse(std::string("v = ").append(text));
     value = convert(*table.get("v"), place);

@@ -30,6 +30,8 @@ struct Device {
   CollectiveLog* log =
       nullptr;  ///< observes the channels; may be null, then a trace shows the compute lane only
   CaptureWish capture = CaptureWish::never;  ///< all ranks must wish the same
+  /// For whole runs, where the ends of operations are not seen (NCCL); may be null.
+  comm::ChannelRecord* runs = nullptr;
 };
 
 /// The channel of a communication lane; null for the compute lane, too.

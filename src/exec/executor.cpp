@@ -16,6 +16,18 @@ namespace {
 
 constexpr std::array communication_lanes{Lane::gather, Lane::reduce, Lane::replica};
 
+/// What a collective is for: "backward head", of a bucket "forward layers.3.attn..layers.4.ffn".
+std::string label_of(const ir::Graph& graph, const ir::Node& node) {
+  const auto path = [&](ir::ValueId v) {
+    const ir::Value& value = graph.value(v);
+    return value.unit.valid() ? graph.unit(value.unit).path : value.name;
+  };
+  std::string label(name_of(node.phase));
+  if (!node.outputs.empty()) label.append(" ").append(path(node.outputs.front()));
+  if (node.outputs.size() > 1) label.append("..").append(path(node.outputs.back()));
+  return label;
+}
+
 CaptureMeans means_of(const Device& device) {
   CaptureMeans means;
   means.on_stream = ComputeLane::capturable();
@@ -62,6 +74,7 @@ void Executor::bind() {
       bound.kernel = bind_kernel(plan_.graph, node, device_, locate_, scratch);
     } else {
       bound.collective = bind_collective(plan_.graph, node, device_, locate_, scratch);
+      bound.label = label_of(plan_.graph, node);
     }
     events_[static_cast<std::size_t>(instruction.lane)].resize(instruction.sequence);
     bound_.push_back(std::move(bound));
@@ -108,7 +121,10 @@ void Executor::start_collective(const Bound& bound) {
   std::array<comm::Event, lane_count> deps;
   std::size_t n = 0;
   for (const plan::Wait& wait : instruction.waits) deps[n++] = event_of(wait.lane, wait.sequence);
+  comm::Channel* const channel = channel_of(device_, instruction.lane);
+  channel->set_label(bound.label);
   event_of(instruction.lane, instruction.sequence) = bound.collective(std::span(deps.data(), n));
+  channel->set_label({});
 }
 
 void Executor::show(const Bound& bound, Tap& tap) {
@@ -169,8 +185,13 @@ void Executor::add_channel(const comm::Channel* channel, int sign) {
   times_.sent[lane] += static_cast<std::uint64_t>(sign) * channel->bytes_sent();
 }
 
-void Executor::walk(Run mode, Trace* trace, Tap* tap) {
+void Executor::walk(Run mode, Trace* trace, Tap* tap, const std::function<void()>& before_update) {
+  bool updates = false;
   for (const Bound& bound : bound_) {
+    if (before_update && !updates && plan_.graph.node(bound.instruction->node).op == ir::Op::adamw) {
+      before_update();
+      updates = true;
+    }
     if (bound.instruction->lane == Lane::compute) {
       run_kernel(bound, mode, trace);
     } else if (mode == Run::full) {
@@ -213,9 +234,10 @@ void Executor::capture_run(Run mode, Replay& replay) {
   }
 }
 
-Times Executor::run(Run mode, Trace* trace, Tap* tap) {
+Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()>& before_update) {
   if (trace != nullptr && !trace->on()) trace = nullptr;
   if (trace != nullptr && device_.log != nullptr) device_.log->start();
+  const comm::RecordedBlock block(device_.runs, {.op = "run", .label = plan_.graph.name()});
   const double start = seconds_now();
   times_ = {};
   for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), -1);
@@ -224,12 +246,13 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap) {
   Replay& replay = replays_[static_cast<std::size_t>(mode)];
   const bool replays = capture_ == Capture::captured && replay.warm && trace == nullptr && tap == nullptr;
   if (replays) {
+    if (before_update) before_update();
     if (!replay.graph) capture_run(mode, replay);
     replay.graph->launch();
     device_.compute.finish();
     for (const auto& operations : replay.operations) operations->count_run();
   } else {
-    walk(mode, trace, tap);
+    walk(mode, trace, tap, before_update);
     device_.compute.finish();
     if (mode == Run::full) wait_for_the_lanes();
     replay.warm = true;

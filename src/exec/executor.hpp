@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "exec/bind.hpp"
@@ -41,7 +43,10 @@ class Executor {
   /// Runs the plan once and waits for its end. With a trace that is on, records a span an instruction; a tap
   /// sees the values that it wants. A run without both is a replay where capture() says so and another run of
   /// the same mode was before it; the first replay takes the capture's time, too.
-  Times run(Run mode, Trace* trace = nullptr, Tap* tap = nullptr);
+  /// `before_update` is called on the host's thread before anything is enqueued that may change the
+  /// persistent state: between the backward pass and the updates, or before a replay.
+  Times run(Run mode, Trace* trace = nullptr, Tap* tap = nullptr,
+            const std::function<void()>& before_update = {});
   const plan::Plan& plan() const { return plan_; }
   Capture capture() const { return capture_; }
 
@@ -51,6 +56,7 @@ class Executor {
     Kernel kernel;          ///< compute lane
     Collective collective;  ///< the other lanes
     bool signals = false;   ///< another lane waits for it
+    std::string label;      ///< of a collective, for records: "forward layers.3.attn"
   };
   /// A mode's runs, once captured.
   struct Replay {
@@ -63,7 +69,7 @@ class Executor {
   comm::Event& event_of(Lane lane, std::uint64_t sequence) {
     return events_[static_cast<std::size_t>(lane)][sequence - 1];
   }
-  void walk(Run mode, Trace* trace, Tap* tap);
+  void walk(Run mode, Trace* trace, Tap* tap, const std::function<void()>& before_update = {});
   void capture_run(Run mode, Replay& replay);
   void run_kernel(const Bound& bound, Run mode, Trace* trace);
   void wait_for_the_lanes();

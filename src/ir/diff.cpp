@@ -52,6 +52,7 @@ std::vector<int> matches(const Lines& before, const Lines& after) {
 }  // namespace
 
 std::string diff(const std::string& before, const std::string& after) {
+  if (before == after) return {};
   const Lines a = split(before), b = split(after);
   const std::vector<int> kept = matches(a, b);
   std::string text;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -82,6 +83,13 @@ double Attributes::real(Attr attr) const {
   for (const auto& [key, value] : list_)
     if (key == attr) return value;
   throw std::logic_error("the node has no attribute " + std::string(name_of(attr)));
+}
+
+std::int64_t Attributes::integer(Attr attr) const {
+  const double value = real(attr);
+  if (!(std::abs(value) <= 0x1p53))
+    throw std::logic_error("the node's attribute " + std::string(name_of(attr)) + " is no integer");
+  return static_cast<std::int64_t>(value);
 }
 
 void Attributes::set(Attr attr, double value) {

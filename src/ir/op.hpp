@@ -93,8 +93,8 @@ class Attributes {
   Attributes() = default;
   Attributes(std::initializer_list<std::pair<Attr, double>> list);
   bool has(Attr attr) const;
-  double real(Attr attr) const;  ///< throws std::logic_error when absent
-  std::int64_t integer(Attr attr) const { return static_cast<std::int64_t>(real(attr)); }
+  double real(Attr attr) const;           ///< throws std::logic_error when absent
+  std::int64_t integer(Attr attr) const;  ///< the same, and when it is beyond 2^53
   void set(Attr attr, double value);
   const std::vector<std::pair<Attr, double>>& list() const { return list_; }
   bool operator==(const Attributes&) const = default;

@@ -39,6 +39,7 @@ class Verifier {
   }
 
   void check_inputs() const {
+    if (is_alias(node_->op) && node_->op != Op::state && node_->inputs.empty()) fail("has no input");
     for (ValueId input : node_->inputs) {
       if (!input.valid()) fail("an input is missing");
       if (!defined_[input.index()])
@@ -57,8 +58,8 @@ class Verifier {
     const Value& whole = graph_.value(node_->inputs[0]);
     const Value& part = graph_.value(node_->outputs[0]);
     if (!whole.unit.valid()) fail("is not a view of a unit");
-    if (node_->attributes.integer(Attr::offset) + element_count(part.type.shape) >
-        graph_.unit(whole.unit).elements)
+    const std::int64_t offset = node_->attributes.integer(Attr::offset);
+    if (offset < 0 || offset + element_count(part.type.shape) > graph_.unit(whole.unit).elements)
       fail("leaves its unit");
     if (part.type.dtype != whole.type.dtype) fail("changes the element type");
   }
@@ -91,7 +92,8 @@ class Verifier {
     std::int64_t missing = element_count(part.type.shape);
     while (missing > 0 && next < unit.parameters.size()) {
       const Shape& shape = unit.parameters[next++].shape;
-      missing = shape.back() == part.type.shape.back() ? missing - element_count(shape) : -1;
+      const bool below = !shape.empty() && !part.type.shape.empty() && shape.back() == part.type.shape.back();
+      missing = below ? missing - element_count(shape) : -1;
     }
     if (missing != 0) fail(fmt::format("'{}' has the wrong shape", part.name));
     return next;

@@ -4,8 +4,10 @@
 #include <array>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "base/version.hpp"
 #include "ckpt/load.hpp"
 #include "train/agree.hpp"
@@ -17,7 +19,7 @@ namespace {
 /// Whether another value of the key, "table.name", is another curve of training losses.
 bool changes_curve(std::string_view key) {
   constexpr std::array<std::string_view, 4> tables{"model.", "data.", "optimizer.", "precision."};
-  constexpr std::array<std::string_view, 2> without{"model.init_std", "data.valid"};  // and data.valid_...
+  constexpr std::array<std::string_view, 2> without{"model.init", "data.valid"};  // and what begins so
   const auto begins = [key](std::string_view prefix) { return key.starts_with(prefix); };
   return key == "run.steps" || (std::any_of(tables.begin(), tables.end(), begins) &&
                                 std::none_of(without.begin(), without.end(), begins));
@@ -47,18 +49,6 @@ std::string checkpoints_dir(const Deck& deck) {
   return deck.run.dir + "/checkpoints";
 }
 
-std::optional<std::string> find_checkpoint(const Deck& deck, comm::World& world) {
-  const std::string& resume = deck.checkpoint.resume;
-  if (resume == "never") return std::nullopt;
-  std::string found;
-  agree(world, [&] {
-    if (world.rank() == 0)
-      found = resume == "auto" ? ckpt::find_latest(checkpoints_dir(deck)).value_or("") : resume;
-  });
-  found = world.broadcast(found, 0);
-  return found.empty() ? std::nullopt : std::optional(found);
-}
-
 bool is_own_checkpoint(const Deck& deck, const std::string& dir) {
   std::error_code ignored;
   std::filesystem::path path = std::filesystem::absolute(dir).lexically_normal();
@@ -78,24 +68,74 @@ std::string changes_since(const ckpt::RunState& saved, const Deck& deck) {
   return line.empty() ? line : "settings changed since the checkpoint: " + line;
 }
 
-ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
-                               ModelState& state) {
+namespace {
+
+/// Where the run may go on from, the first choice first; on all ranks.
+std::vector<std::string> candidates(const Deck& deck, comm::World& world) {
+  const std::string& resume = deck.checkpoint.resume;
+  if (resume == "never") return {};
+  if (resume != "auto") return {resume};
+  std::string lines;
+  agree(world, [&] {
+    if (world.rank() == 0)
+      for (const std::string& path : ckpt::find_complete(checkpoints_dir(deck))) lines += path + '\n';
+  });
+  lines = world.broadcast(lines, 0);
+  std::vector<std::string> paths;
+  for (std::size_t begin = 0, end; (end = lines.find('\n', begin)) != std::string::npos; begin = end + 1)
+    paths.push_back(lines.substr(begin, end - begin));
+  return paths;
+}
+
+ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world) {
   ckpt::Manifest manifest;
   agree(world, [&] {
     manifest = ckpt::read_manifest(dir);
     ckpt::check_model(manifest, model_key(deck));
+  });
+  return manifest;
+}
+
+void fill(const ckpt::Manifest& manifest, comm::World& world, ModelState& state) {
+  agree(world, [&] {
     state.restore([&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
   });
   state.publish();
+}
+
+}  // namespace
+
+ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
+                               ModelState& state) {
+  const ckpt::Manifest manifest = open(dir, deck, world);
+  fill(manifest, world, state);
   return manifest.run;
 }
 
-ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState& state, std::int64_t step,
-                                 std::int64_t tokens, std::int64_t sample) {
+std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& state) {
+  const std::vector<std::string> paths = candidates(deck, world);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const ckpt::Manifest manifest = open(paths[i], deck, world);
+    try {
+      fill(manifest, world, state);
+    } catch (const Error& e) {  // on all ranks
+      if (i + 1 == paths.size()) throw;
+      const std::string_view what = e.what();
+      if (world.rank() == 0) log::warn("{}; going back to {}", what.substr(0, what.find('\n')), paths[i + 1]);
+      continue;
+    }
+    return Resumed{paths[i], manifest.run};
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, const std::vector<Unit>& units,
+                                       std::vector<ckpt::StateSlice> slices, const Position& at,
+                                       bool low_priority) {
   ckpt::RunState run;
-  run.step = step;
-  run.tokens = tokens;
-  run.sample = sample;
+  run.step = at.step;
+  run.tokens = at.tokens;
+  run.sample = at.sample;
   run.seed = static_cast<std::uint64_t>(deck.run.seed);
   run.deck = print_deck(deck);
   run.model_key = model_key(deck);
@@ -103,11 +143,12 @@ ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState&
   run.git_hash = weft_git_hash();
   run.world = session.world().size();
   run.mode = name_of(deck.parallel.mode);
-  const ModelState::Snapshot snapshot = state.snapshot();
   ckpt::SaveOptions options;
   options.keep = deck.checkpoint.keep;
-  return ckpt::save(checkpoints_dir(deck), run, state.units(), snapshot.slices, hooks(session.world()),
-                    options);
+  options.keep_every = deck.checkpoint.keep_every;
+  options.alignment = static_cast<std::int64_t>(deck.checkpoint.alignment);
+  return std::make_unique<ckpt::Save>(checkpoints_dir(deck), run, units, std::move(slices),
+                                      hooks(session.world()), options, low_priority);
 }
 
 }  // namespace weft::train

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ckpt/save.hpp"
 #include "deck/deck.hpp"
@@ -14,9 +16,6 @@ namespace weft::train {
 /// What ckpt compares before it loads: one "key = value" a line.
 std::string model_key(const Deck& deck);
 std::string checkpoints_dir(const Deck& deck);
-
-/// The checkpoint that the deck's checkpoint.resume names, if any. Collective; rank 0 looks.
-std::optional<std::string> find_checkpoint(const Deck& deck, comm::World& world);
 
 /// Whether `dir` is in the checkpoints directory of this deck's run.
 bool is_own_checkpoint(const Deck& deck, const std::string& dir);
@@ -30,8 +29,26 @@ std::string changes_since(const ckpt::RunState& saved, const Deck& deck);
 ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
                                ModelState& state);
 
-/// Collective. `step` optimizer steps and `tokens` tokens are done; `sample` is the next.
-ckpt::SaveReport save_checkpoint(const Deck& deck, Session& session, ModelState& state, std::int64_t step,
-                                 std::int64_t tokens, std::int64_t sample);
+struct Resumed {
+  std::string path;
+  ckpt::RunState run;
+};
+/// Collective. Loads the checkpoint that the deck's checkpoint.resume names, if any: of "auto" the newest
+/// that can be read; those that turn out to be damaged on the way are passed over with a warning. Throws
+/// Error(bad_checkpoint) on all ranks when the one that is named, or the last that is left, cannot be read,
+/// or is of another model.
+std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& state);
+
+/// How far a run is.
+struct Position {
+  std::int64_t step = 0;  ///< optimizer steps done
+  std::int64_t tokens = 0;
+  std::int64_t sample = 0;  ///< global index of the next
+};
+
+/// Collective: begins to save the slices, which are this rank's own part of the state, as ckpt::Save says.
+std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, const std::vector<Unit>& units,
+                                       std::vector<ckpt::StateSlice> slices, const Position& at,
+                                       bool low_priority);
 
 }  // namespace weft::train

@@ -14,6 +14,7 @@ namespace {
 class LineBuilder {
  public:
   void text(std::string_view key, std::string_view value) { field(key, fmt::format("\"{}\"", value)); }
+  void boolean(std::string_view key, bool value) { field(key, value ? "true" : "false"); }
   void integer(std::string_view key, std::optional<std::int64_t> value) {
     field(key, value ? fmt::format("{}", *value) : "null");
   }
@@ -69,6 +70,19 @@ std::string to_json_line(const StepMetrics& m) {
   if (m.state_hash) line.text("state_hash", fmt::format("{:016x}", *m.state_hash));
   if (m.bits_per_byte) line.real("bits_per_byte", m.bits_per_byte);
   if (m.spike) line.flag("spike");
+  return line.finish();
+}
+
+std::string to_json_line(const SaveMetrics& m) {
+  LineBuilder line;
+  line.text("kind", "save");
+  line.integer("step", m.step);
+  line.boolean("ok", m.ok);
+  line.integer("bytes", m.bytes);
+  line.real("seconds", m.seconds);
+  line.real("pause_s", m.pause_s);
+  line.real("write_s", m.write_s);
+  line.real("verify_s", m.verify_s);
   return line.finish();
 }
 

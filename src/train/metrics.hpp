@@ -44,9 +44,21 @@ struct StepMetrics {
   std::optional<double> bits_per_byte;      ///< no field when empty
 };
 
+/// A save that is over. Seconds are the maximum over ranks.
+struct SaveMetrics {
+  std::int64_t step = 0;
+  bool ok = false;
+  std::int64_t bytes = 0;  ///< of all ranks
+  double seconds = 0;      ///< from begin to end, steps in between included
+  double pause_s = 0;      ///< that training waited for it
+  double write_s = 0;      ///< a rank's file: checksums, writes, fsync
+  double verify_s = 0;     ///< reading it back
+};
+
 /// The object as one line with '\n'. Reals carry 9 significant digits, enough for every fp32. JSON has no
 /// NaN: a real that is not finite is null, and the line then ends with "nan": true.
 std::string to_json_line(const StepMetrics& metrics);
+std::string to_json_line(const SaveMetrics& metrics);
 
 /// Appends lines to a metrics.jsonl; each is in the kernel's hands when write() returns. Rank 0 only.
 class MetricsWriter {
@@ -57,6 +69,7 @@ class MetricsWriter {
 
   /// A full disk costs lines and one warning, not the run.
   void write(const StepMetrics& metrics) { file_.append(to_json_line(metrics)); }
+  void write(const SaveMetrics& metrics) { file_.append(to_json_line(metrics)); }
   const std::string& path() const { return file_.path(); }
 
  private:

@@ -168,11 +168,6 @@ ckpt::StateSlice ModelState::slice_of(const Vector& v, std::int64_t begin, std::
   return slice;
 }
 
-ckpt::StateSlice ModelState::own_slice(const Vector& v, std::byte* host) const {
-  const auto [begin, end] = own_range(units_[v.unit]);
-  return slice_of(v, begin, end - begin, host);
-}
-
 /// Host fp32 to what the device holds.
 void ModelState::copy_to_device(const Vector& v, const std::vector<std::byte>& host) {
   if (v.dtype == DType::f32) {
@@ -185,26 +180,32 @@ void ModelState::copy_to_device(const Vector& v, const std::vector<std::byte>& h
   kernels::copy_to_device(session_.space(), v.device, rounded.data(), rounded.size() * sizeof(bf16));
 }
 
-ModelState::Snapshot ModelState::snapshot() {
-  Snapshot snapshot;
+std::vector<ckpt::StateSlice> ModelState::own_slices() const {
+  std::vector<ckpt::StateSlice> slices;
   for (const Vector& v : vectors_) {
-    ckpt::StateSlice slice = own_slice(v, nullptr);
-    slice.data = v.device + (slice.begin - v.begin) * 4;
-    if (!kernels::device_is_host()) {
-      std::vector<std::byte> host(static_cast<std::size_t>(slice.count) * sizeof(float));
-      kernels::copy_to_host(session_.space(), host.data(), slice.data, host.size());
-      slice.data = host.data();
-      snapshot.bytes.push_back(std::move(host));
-    }
-    snapshot.slices.push_back(slice);
+    const auto [begin, end] = own_range(units_[v.unit]);
+    slices.push_back(slice_of(v, begin, end - begin,
+                              v.device + (begin - v.begin) * static_cast<std::int64_t>(sizeof(float))));
+  }
+  return slices;
+}
+
+ModelState::Snapshot ModelState::snapshot() {
+  Snapshot snapshot{{}, own_slices()};
+  if (kernels::device_is_host()) return snapshot;
+  for (ckpt::StateSlice& slice : snapshot.slices) {
+    std::vector<std::byte> host(static_cast<std::size_t>(slice.count) * sizeof(float));
+    kernels::copy_to_host(session_.space(), host.data(), slice.data, host.size());
+    slice.data = host.data();
+    snapshot.bytes.push_back(std::move(host));
   }
   return snapshot;
 }
 
 std::int64_t ModelState::own_bytes() const {
   std::int64_t bytes = 0;
-  for (const Vector& v : vectors_)
-    bytes += own_slice(v, nullptr).count * static_cast<std::int64_t>(sizeof(float));
+  for (const ckpt::StateSlice& slice : own_slices())
+    bytes += slice.count * static_cast<std::int64_t>(sizeof(float));
   return bytes;
 }
 

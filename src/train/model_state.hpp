@@ -31,14 +31,16 @@ class ModelState {
   /// Collective: brings the copies that the forward reads (bf16, or gathered) up to date with the masters.
   void publish();
 
-  /// This rank's own 1/W of every vector, for save(): the state itself where the device is the host, else
-  /// host copies. Valid until the next step.
+  /// This rank's own 1/W of every vector, on the device.
+  std::vector<ckpt::StateSlice> own_slices() const;
+  std::int64_t own_bytes() const;  ///< of these
+  /// The same for the host to read: the state itself where the device is the host, else copies. Valid until
+  /// the next step.
   struct Snapshot {
     std::vector<std::vector<std::byte>> bytes;
     std::vector<ckpt::StateSlice> slices;
   };
   Snapshot snapshot();
-  std::int64_t own_bytes() const;  ///< of a snapshot
   /// Calls `fill` with slices for everything that this rank holds, then copies them to the device; publish()
   /// follows.
   void restore(const std::function<void(std::span<ckpt::StateSlice>)>& fill);
@@ -61,7 +63,6 @@ class ModelState {
   std::pair<std::int64_t, std::int64_t> shard_range(const Unit& unit) const;
   ckpt::StateSlice slice_of(const Vector& vector, std::int64_t begin, std::int64_t count,
                             std::byte* host) const;
-  ckpt::StateSlice own_slice(const Vector& vector, std::byte* host) const;
 
   Session& session_;
   const plan::Plan& plan_;

@@ -3,9 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/lane.hpp"
+#include "ckpt/state.hpp"
 #include "exec/trace.hpp"
+#include "kernels/matmul.hpp"
 #include "kernels/space.hpp"
 #include "plan/report.hpp"
 
@@ -25,9 +28,10 @@ constexpr std::int64_t traced_instruction = (lane_count + 1) * static_cast<std::
 
 }  // namespace
 
-std::int64_t least_baseline(std::int64_t resident, int ranks, int team) {
+std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int ranks, int team) {
   if (!kernels::device_is_host()) return 0;
-  return resident + 2 * rounding + in_every_run + (team < ranks ? ranks * a_rank_of_the_host : 0);
+  const auto products = static_cast<std::int64_t>(kernels::product_buffer_bytes(deck.precision.params));
+  return resident + products + 2 * rounding + in_every_run + (team < ranks ? ranks * a_rank_of_the_host : 0);
 }
 
 PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
@@ -38,16 +42,25 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
     return std::max(train.*bytes, evaluate == nullptr ? 0 : evaluate->*bytes);
   };
   m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), train.team);
-  m.baseline = least_baseline(resident, ranks, train.team);
+  m.baseline = least_baseline(deck, resident, ranks, train.team);
   if (deck.log.trace_step > 0 && kernels::device_is_host())
     m.baseline += static_cast<std::int64_t>(train.instructions.size()) * traced_instruction;
   return m;
 }
 
+std::int64_t state_copy_bytes(const Deck& deck, const plan::Plan& train) {
+  if (!deck.checkpoint.background || deck.checkpoint.every == 0) return 0;
+  constexpr auto bytes_an_element = static_cast<std::int64_t>(std::size(ckpt::all_roles) * sizeof(float));
+  std::int64_t elements = 0;
+  for (const Unit& unit : train.graph.units()) elements += unit.shard_elements(train.graph.mesh().world());
+  return elements * bytes_an_element;
+}
+
 std::string to_text(const PlannedMemory& m) {
   const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
-  return fmt::format("needs {:.2f} GiB on a rank (state {:.2f}, arena {:.2f}, baseline {:.2f})",
-                     gib(m.peak()), gib(m.state), gib(m.arena), gib(m.baseline));
+  return fmt::format("needs {:.2f} GiB on a rank (state {:.2f}, arena {:.2f}, baseline {:.2f}{})",
+                     gib(m.peak()), gib(m.state), gib(m.arena), gib(m.baseline),
+                     m.copy > 0 ? fmt::format(", copy of the state {:.2f}", gib(m.copy)) : "");
 }
 
 }  // namespace weft::train

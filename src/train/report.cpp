@@ -1,31 +1,18 @@
 #include "train/report.hpp"
 
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
-#include "base/check.hpp"
 #include "base/log.hpp"
 #include "train/step_lines.hpp"
 
 namespace weft::train {
 
-void make_run_directory(const Deck& deck) {
-  std::error_code error;
-  std::filesystem::create_directories(deck.run.dir, error);
-  WEFT_VALIDATE(!error, "cannot make the run directory {} ({}); choose a writable run.dir", deck.run.dir,
-                error.message());
-  const std::string path = deck.run.dir + "/deck.toml";
-  std::ofstream file(path);
-  file << print_deck(deck);
-  file.close();
-  WEFT_VALIDATE(file.good(), "cannot write {} (is the disk full?)", path);
-}
-
-Report::Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at, Summary::About about)
+Report::Report(const Deck& deck, int rank, const std::vector<std::string>& hosts,
+               std::optional<std::int64_t> resumed_at, Summary::About about)
     : dir_(deck.run.dir),
       log_(deck.log),
       hashed_(deck.debug.hash_every > 0),
+      hosts_(hosts),
       spikes_(deck.log.spike),
       summary_(std::move(about)) {
   if (rank != 0) return;
@@ -44,6 +31,12 @@ void Report::open(std::optional<std::int64_t> resumed_at) {
     hashes_ = std::make_unique<HashWriter>(hashes, resumed_at);
   } else {
     prepare_step_lines(hashes, resumed_at);  // an earlier run's are not this one's
+  }
+  const std::string ranks = dir_ + "/ranks.jsonl";
+  if (hosts_.size() > 1) {
+    ranks_ = std::make_unique<SlowRanks>(ranks, resumed_at, hosts_);
+  } else {
+    prepare_step_lines(ranks, resumed_at);
   }
   if (log_.tensorboard) events_ = std::make_unique<EventWriter>(dir_ + "/tensorboard", resumed_at);
 }
@@ -79,8 +72,21 @@ void Report::validation(const StepMetrics& metrics) {
                           metrics.loss, metrics.bits_per_byte.value_or(0)));
 }
 
+void Report::saved(const SaveMetrics& metrics, const std::string& path) {
+  if (!metrics_) return;
+  metrics_->write(metrics);
+  if (!metrics.ok) return;
+  note(fmt::format("saved {} ({:.1f} MiB in {:.2f} s; training waited {:.3f} s)", path,
+                   static_cast<double>(metrics.bytes) / (1 << 20), metrics.seconds, metrics.pause_s));
+}
+
 void Report::hashes(const StepHashes& hashes) {
   if (hashes_) hashes_->write(hashes);
+}
+
+void Report::ranks(std::int64_t step, const OwnSeconds& own) {
+  if (!ranks_) return;
+  if (const std::string line = ranks_->add(step, own); !line.empty()) log::record(line);
 }
 
 void Report::note(const std::string& line) {
@@ -93,6 +99,8 @@ void Report::finish() {
   if (!progress_) return;
   progress_->finish();
   for (const std::string& line : summary_.lines()) note(line);
+  if (!ranks_) return;
+  for (const std::string& line : ranks_->lines()) note(line);
 }
 
 }  // namespace weft::train

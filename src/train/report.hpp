@@ -1,5 +1,5 @@
-// What a run writes beside checkpoints: the resolved deck, metrics.jsonl, hashes.jsonl, TensorBoard events,
-// the log, the progress line. Rank 0 writes; on other ranks the calls do nothing.
+// What a run writes beside checkpoints and the resolved deck: metrics.jsonl, hashes.jsonl, TensorBoard
+// events, the log, the progress line. Rank 0 writes; on other ranks the calls do nothing.
 #pragma once
 
 #include <memory>
@@ -10,24 +10,25 @@
 #include "train/hash_file.hpp"
 #include "train/metrics.hpp"
 #include "train/progress.hpp"
+#include "train/rank_times.hpp"
 #include "train/spikes.hpp"
 #include "train/summary.hpp"
 #include "train/tensorboard.hpp"
 
 namespace weft::train {
 
-/// Makes run.dir and writes the resolved deck there. Throws Error(bad_input) when that fails.
-void make_run_directory(const Deck& deck);
-
 class Report {
  public:
-  /// Opens the files in run.dir. Throws Error(bad_input) when they cannot be written.
-  Report(const Deck& deck, int rank, std::optional<std::int64_t> resumed_at, Summary::About about);
+  /// Opens the files in run.dir; `hosts` by rank. Throws Error(bad_input) when they cannot be written.
+  Report(const Deck& deck, int rank, const std::vector<std::string>& hosts,
+         std::optional<std::int64_t> resumed_at, Summary::About about);
 
   /// Looks for a spike first.
   void train(StepMetrics metrics);
   void validation(const StepMetrics& metrics);
+  void saved(const SaveMetrics& metrics, const std::string& path);
   void hashes(const StepHashes& hashes);
+  void ranks(std::int64_t step, const OwnSeconds& own);
   void note(const std::string& line);
   /// The run goes on from `step` once more: what the files hold of later steps is dropped, as by a resumed
   /// run.
@@ -41,10 +42,12 @@ class Report {
   std::string dir_;
   LogDeck log_;
   bool hashed_;
+  std::vector<std::string> hosts_;
   Spikes spikes_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<HashWriter> hashes_;  ///< with debug.hash_every
   std::unique_ptr<EventWriter> events_;
+  std::unique_ptr<SlowRanks> ranks_;  ///< with more than one
   std::unique_ptr<Progress> progress_;
   Summary summary_;
 };

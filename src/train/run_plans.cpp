@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "exec/scratch.hpp"
+#include "kernels/space.hpp"
 #include "train/agree.hpp"
 #include "train/memory_usage.hpp"
 #include "train/preflight.hpp"
@@ -12,6 +14,22 @@
 #include "train/scheduling.hpp"
 
 namespace weft::train {
+
+namespace {
+
+/// A rank that has no room for the copy saves otherwise, and with it all others.
+bool copy_fits(const Deck& deck, const PlannedMemory& memory, comm::World& world) {
+  const double here = static_cast<double>(world.node_size() * (memory.peak() - memory_usage().own_bytes));
+  const auto available =
+      static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
+  const bool limited = kernels::device_is_host() && deck.run.memory_limit > 0 &&
+                       static_cast<double>(memory.peak()) > deck.run.memory_limit;
+  std::array<double, 1> lack{limited || here > available ? 1.0 : 0.0};
+  world.all_reduce_max(lack);
+  return lack[0] == 0;
+}
+
+}  // namespace
 
 RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostModel& costs, bool validates) {
   const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
@@ -25,7 +43,8 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   // All ranks choose by the same baseline. What the plans themselves take shows once they are made: where the
   // run's limit was missed by so little, they are made once more.
   trim_heap();
-  std::int64_t baseline = most(least_baseline(memory_usage().rss_bytes, neighbours, session.mesh().team()));
+  std::int64_t baseline =
+      most(least_baseline(deck, memory_usage().rss_bytes, neighbours, session.mesh().team()));
   const auto choose = [&](const Deck& of, const Mesh& mesh) {
     return choose_schedule(of, mesh, scratch, costs, baseline);
   };
@@ -48,6 +67,9 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
       break;
     baseline = most(plans.memory.baseline);
   }
+  plans.memory.copy = state_copy_bytes(deck, plans.train);
+  plans.background = plans.memory.copy > 0 && copy_fits(deck, plans.memory, world);
+  if (!plans.background || !kernels::device_is_host()) plans.memory.copy = 0;
   session.check_same_plan(plans.train);
   if (plans.evaluate) session.check_same_plan(*plans.evaluate);
   const auto replan = [&](const Deck& changed, int ranks) {

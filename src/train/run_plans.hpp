@@ -17,6 +17,7 @@ struct RunPlans {
   std::optional<plan::Plan> evaluate;
   std::string schedule;  ///< in words
   PlannedMemory memory;
+  bool background = false;  ///< there is room for saves in the background
   StepParts step;
 };
 

@@ -31,6 +31,8 @@ Session::Session(const Deck& deck, comm::World& world)
     replica_ = mesh_.coordinate(world.rank(), mesh_.axis(replica_axis));
     replica_channel_ = open(replica_axis, Lane::replica, "replica");
   }
+  const comm::Channel* const any = gather_ ? gather_.get() : replica_channel_.get();
+  if (any != nullptr && !any->ends_seen()) runs_ = world.open_record("plans");
   find_team(deck);
   decide_capture(deck);
 }
@@ -105,7 +107,8 @@ std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
                             replica_channel_.get(),
                             token_rows_ ? &token_rows_->by_round() : nullptr,
                             &log_,
-                            capture_};
+                            capture_,
+                            runs_.get()};
   return std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);
 }
 

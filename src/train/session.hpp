@@ -75,6 +75,7 @@ class Session {
   exec::Memory memory_;
   exec::CollectiveLog log_;
   std::unique_ptr<comm::Channel> gather_, reduce_, replica_channel_;
+  std::unique_ptr<comm::ChannelRecord> runs_;  ///< where a device's collectives end unseen
   std::unique_ptr<TokenRows> token_rows_;
 };
 

@@ -12,8 +12,9 @@ struct MemoryBytes {
 };
 
 /// Collective. A line with its seconds, bytes sent and memory: each the maximum over ranks. `step_seconds` is
-/// the plan with the copying of inputs, `compute_only_s` what the plan took without collectives.
+/// the plan with the copying of inputs, `compute_only_s` what the plan took without collectives. A request to
+/// stop travels along, as one more maximum.
 StepMetrics slowest_rank(Session& session, const exec::Times& times, double step_seconds,
-                         double compute_only_s, const MemoryBytes& memory);
+                         double compute_only_s, const MemoryBytes& memory, double& stop_request);
 
 }  // namespace weft::train

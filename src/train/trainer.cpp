@@ -15,6 +15,7 @@
 #include "train/continuation.hpp"
 #include "train/first_nonfinite.hpp"
 #include "train/flops.hpp"
+#include "train/initial_weights.hpp"
 #include "train/learning_rate.hpp"
 #include "train/machine_profile.hpp"
 #include "train/memory_usage.hpp"
@@ -33,30 +34,47 @@ constexpr exec::TraceRow host_row(lane_count);
 Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches)
     : deck_(deck),
       session_(deck, world),
+      stop_(deck.run.dir, world.rank()),
       buffers_(deck.data.batch, deck.data.seq),
       batches_(std::move(batches)),
       bad_steps_(deck) {
   start_ = seconds_now();
+  agree(world, [&] {  // before a second job takes cores and memory of the first
+    if (world.rank() == 0)
+      directory_.emplace(deck.run.dir, [&world](const std::string& why) {
+        log::write_error(why);
+        world.abort(static_cast<int>(ExitCode::failure));
+      });
+  });
   flops_per_token_ = flops_per_token(model_size(deck));
   agree(world, [&] { open_data(); });
   build();
   measure_compute_only();
   const std::string note = initialise_or_resume();
   agree(world, [&] {  // not before all that may refuse the deck: the directory may be another run's
-    if (world.rank() == 0) make_run_directory(deck_);
+    if (directory_) directory_->write(print_deck(deck_));
   });
-  report_ = std::make_unique<Report>(deck_, world.rank(), resumed_at_, about_);
+  report_ = std::make_unique<Report>(deck_, world.rank(), world.hosts(), resumed_at_, about_);
+  saver_ = std::make_unique<Saver>(deck_, session_, *state_, *report_, background_);
+  if (resumed_from_) saver_->set_saved(step_, *resumed_from_);
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   report_->note(fmt::format(
       "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB, "
-      "baseline {:.1f} MiB: {:.1f} MiB a rank",
+      "baseline {:.1f} MiB{}: {:.1f} MiB a rank",
       deck_.run.name, parameter_count(deck_.model), name_of(deck_.parallel.mode), session_.ranks(),
       plan().hash, plan().instructions.size(), mib(memory_.arena), mib(memory_.state), mib(memory_.baseline),
+      memory_.copy > 0 ? fmt::format(", copy of the state {:.1f} MiB", mib(memory_.copy)) : "",
       mib(memory_.peak())));
   report_->note(schedule_);
   if (!kernels::device_is_host()) report_->note(std::string(exec::text_of(train_->capture())));
-  if (step_ > 0) report_->note(fmt::format("continues from step {}", step_));
+  if (step_ > 0)
+    report_->note(
+        fmt::format("continues from step {}{}", step_,
+                    deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state_->hash()) : ""));
   if (!note.empty()) report_->note(note);
+  if (!background_ && deck_.checkpoint.background && deck_.checkpoint.every > 0)
+    report_->note("there is no memory for a copy of the state: training waits for each checkpoint");
+  if (directory_ && !directory_->note().empty()) report_->note(directory_->note());
 }
 
 Trainer::~Trainer() = default;
@@ -89,6 +107,7 @@ void Trainer::build() {
     return all;
   });
   memory_ = plans.memory;
+  background_ = plans.background;
   schedule_ = std::move(plans.schedule);
   about_ = {session_.ranks(), 0, plans.step,
             fmt::format("{} ({})", profile_source(deck_), costs.profile().name)};
@@ -120,28 +139,24 @@ void Trainer::measure_compute_only() {
 }
 
 std::string Trainer::initialise_or_resume() {
-  const auto checkpoint = find_checkpoint(deck_, session_.world());
-  const ckpt::RunState run = start_from(checkpoint);
-  if (!checkpoint) return {};
-  // The curve of another run's checkpoint does not belong to this run's files.
-  if (is_own_checkpoint(deck_, *checkpoint)) resumed_at_ = step_;
-  return changes_since(run, deck_);
-}
-
-ckpt::RunState Trainer::start_from(const std::optional<std::string>& checkpoint) {
-  ckpt::RunState run;
-  if (checkpoint) {
-    run = load_checkpoint(*checkpoint, deck_, session_.world(), *state_);
-    agree(session_.world(), [&] { check_continues(run, deck_, *checkpoint); });
-  } else {
-    state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
-  }
+  const auto checkpoint = resume(deck_, session_.world(), *state_);
+  if (!checkpoint) return initialise();
+  const ckpt::RunState& run = checkpoint->run;
+  agree(session_.world(), [&] { check_continues(run, deck_, checkpoint->path); });
   step_ = run.step;
   tokens_ = run.tokens;
   sample_ = run.sample;
-  saved_step_ = checkpoint ? step_ : -1;
-  last_checkpoint_ = checkpoint;
-  return run;
+  resumed_from_ = checkpoint->path;
+  // The curve of another run's checkpoint does not belong to this run's files.
+  if (is_own_checkpoint(deck_, checkpoint->path)) resumed_at_ = step_;
+  return changes_since(run, deck_);
+}
+
+/// At step 0.
+std::string Trainer::initialise() {
+  if (!deck_.model.init.empty()) return start_from(deck_, session_.world(), *state_);
+  state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
+  return {};
 }
 
 void Trainer::upload_inputs() {
@@ -166,6 +181,7 @@ void Trainer::write_trace() {
 }
 
 StepMetrics Trainer::train_step() {
+  session_.world().recorder().set_activity("step", step_ + 1);
   if (step_ + 1 == deck_.log.trace_step) start_trace();
   const double start = seconds_now();
   {
@@ -173,7 +189,7 @@ StepMetrics Trainer::train_step() {
     upload_inputs();
   }
   ValueHashes* const tap = hashes_after(step_ + 1) ? hashes_.get() : nullptr;
-  const exec::Times times = train_->run(exec::Run::full, &trace_, tap);
+  const exec::Times times = train_->run(exec::Run::full, &trace_, tap, [this] { saver_->before_update(); });
   const double seconds = seconds_now() - start;
   ++step_;
   sample_ += deck_.data.global_batch;
@@ -188,8 +204,9 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<double, 2> totals{};  // sum of the losses, token count
   kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
-  StepMetrics m =
-      slowest_rank(session_, times, step_seconds, about_.compute_only_s, {resident_bytes(), memory_.peak()});
+  stop_request_ = stop_.seen();
+  StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s,
+                               {resident_bytes(), memory_.peak()}, stop_request_);
   m.step = step_;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
@@ -202,6 +219,7 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   m.persistent_bytes = persistent_bytes_;
   if (hashes_after(step_)) m.state_hash = state_->hash();
   tokens_ += m.tokens;
+  rank_times_.add(times, step_seconds);
   return m;
 }
 
@@ -212,8 +230,13 @@ std::int64_t Trainer::resident_bytes() const {
   return window == 0 ? usage.rss_bytes : usage.rss_bytes - usage.shared_bytes + shared_before_ + window;
 }
 
+void Trainer::tell_ranks() {
+  if (session_.ranks() > 1) report_->ranks(step_, rank_times_.collect());
+}
+
 std::optional<StepMetrics> Trainer::validate() {
   if (!validation_) return std::nullopt;
+  session_.world().recorder().set_activity("validation", step_);
   const exec::TraceScope scope(trace_, host_row, {.name = "validation", .category = "host"});
   const ValidationResult result = validation_->run();
   std::array<double, 3> largest{result.seconds, static_cast<double>(resident_bytes()),
@@ -234,94 +257,8 @@ std::optional<StepMetrics> Trainer::validate() {
   return m;
 }
 
-bool Trainer::save() {
-  if (saved_step_ == step_) return true;
-  const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
-  const double start = seconds_now();
-  const ckpt::SaveReport report = save_checkpoint(deck_, session_, *state_, step_, tokens_, sample_);
-  if (report.ok) {
-    longest_save_ = std::max(longest_save_.value_or(0), seconds_now() - start);
-    saved_step_ = step_;
-    last_checkpoint_ = report.path;
-    report_->note(fmt::format("saved {} ({:.1f} MiB in {:.2f} s)", report.path,
-                              static_cast<double>(report.bytes) / (1 << 20), report.seconds));
-  }
-  if (!report.reason.empty() && session_.world().rank() == 0)
-    log::warn("checkpoint of step {}: {}{}", step_, report.reason,
-              report.ok ? "" : "; the earlier checkpoints are whole");
-  return report.ok;
-}
-
-/// All ranks have the same loss and norm; rank 0 speaks.
-bool Trainer::goes_on_after(const StepMetrics& metrics) {
-  const std::optional<Nonfinite> what = bad_steps_.after(metrics);
-  if (!what) return true;
-  if (deck_.debug.nan == NanSearch::locate) locate_nonfinite(metrics);
-  const bool speaks = session_.rank() == 0;
-  const std::string bad = bad_steps_.describe(metrics);
-  switch (*what) {
-    case Nonfinite::stop:
-      throw Error(ExitCode::failure, speaks ? fmt::format("{} (the run has diverged); {}", bad,
-                                                          bad_steps_.advice(last_checkpoint_))
-                                            : "");
-    case Nonfinite::skip:
-      if (speaks) log::warn("{}; its update is left out", bad);
-      return true;
-    case Nonfinite::rollback: break;
-  }
-  roll_back();
-  if (speaks)
-    log::warn("{}; back to step {}, {}; it goes on with sample {}", bad, step_,
-              last_checkpoint_.value_or("the initial weights"), sample_);
-  return false;
-}
-
-/// The state is as before the step, and the inputs are still there: it runs with the same bits.
-void Trainer::locate_nonfinite(const StepMetrics& metrics) {
-  FirstNonfinite first(session_, plan());
-  train_->run(exec::Run::full, nullptr, &first);
-  const std::string found = first.finish();
-  if (session_.rank() == 0) log::warn("step {}: {}", metrics.step, found);
-}
-
-/// The data that led here are left out, because they would lead here again.
-void Trainer::roll_back() {
-  const std::int64_t next = sample_;
-  start_from(last_checkpoint_);
-  sample_ = next;
-  agree(session_.world(), [&] { report_->go_back(step_); });
-}
-
-/// Seconds from now until another step, its validation if one is due, and a save would be done, on this rank.
-/// Each may take as long as the longest so far, the step twice. What has not been timed yet is guessed: a
-/// validation's round as a training step's, a save as 100 MB/s.
-double Trainer::seconds_to_next_save() const {
-  double seconds = 2 * longest_step_;
-  if (validation_ && validates_after(step_ + 1)) {
-    const double rounds = std::ceil(static_cast<double>(valid_->microbatches()) / session_.ranks());
-    const auto step_rounds = static_cast<double>(accumulation(deck_, session_.ranks()));
-    seconds += longest_validation_.value_or(longest_step_ * rounds / step_rounds);
-  }
-  return seconds + longest_save_.value_or(static_cast<double>(state_->own_bytes()) / 1e8);
-}
-
-/// Whether run.walltime is too near for another step. All ranks agree.
-bool Trainer::out_of_time() {
-  if (deck_.run.walltime <= 0) return false;
-  double until = seconds_now() - start_ + seconds_to_next_save();
-  session_.world().all_reduce_max(std::span(&until, 1));
-  return until > deck_.run.walltime;
-}
-
-/// A job that starts again from an older checkpoint would come here again: it is not unfinished, but stuck.
-void Trainer::fail_unsaved() const {
-  if (session_.rank() != 0) throw Error(ExitCode::failure, "");
-  throw Error(
-      ExitCode::failure,
-      fmt::format(
-          "run.walltime is near and step {} could not be saved (see the warning above); make room in {}, "
-          "and start again from the newest checkpoint there",
-          step_, checkpoints_dir(deck_)));
+Position Trainer::position() const {
+  return {step_, tokens_, sample_};
 }
 
 bool Trainer::hashes_after(std::int64_t step) const {
@@ -337,30 +274,45 @@ bool Trainer::saves_after(std::int64_t step) const {
          (deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0);
 }
 
+/// The last step's save is waited for; false when it is not there.
+bool Trainer::save_if_due() {
+  const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
+  const bool last = step_ == deck_.run.steps;
+  if (saves_after(step_)) session_.world().recorder().set_activity("checkpoint", step_);
+  if (saves_after(step_) && last) return saver_->save(position());
+  if (saves_after(step_)) saver_->begin(position());
+  if (last)
+    saver_->finish();
+  else
+    saver_->advance();
+  return true;
+}
+
 Outcome Trainer::run() {
-  if (step_ == 0 && deck_.checkpoint.initial) save();
-  Outcome outcome = Outcome::finished;
-  while (step_ < deck_.run.steps && outcome == Outcome::finished) {
+  if (step_ == 0 && deck_.checkpoint.initial) saver_->begin(position());
+  stop_request_ = stop_.seen();  // start-up may have taken long
+  session_.world().all_reduce_max(std::span(&stop_request_, 1));
+  bool saved = true;
+  std::string stop = stop_.text(stop_request_);
+  while (step_ < deck_.run.steps && stop.empty()) {
     const StepMetrics metrics = train_step();
     longest_step_ = std::max(longest_step_, metrics.step_s);
     report_->train(metrics);
     const bool goes_on = goes_on_after(metrics);
+    if (goes_on && (step_ % deck_.log.every == 0 || step_ == deck_.run.steps)) tell_ranks();
     if (goes_on && validates_after(step_))
       if (const auto valid = validate()) {
         longest_validation_ = std::max(longest_validation_.value_or(0), valid->step_s);
         report_->validation(*valid);
       }
-    if (goes_on && saves_after(step_)) save();
+    if (goes_on) saved = save_if_due();
     write_trace();
-    if (step_ < deck_.run.steps && out_of_time()) {
-      if (!save()) fail_unsaved();
-      report_->note(fmt::format(
-          "run.walltime is near: stopped after step {} of {}; start again with the same deck to continue",
-          step_, deck_.run.steps));
-      outcome = Outcome::out_of_time;
-    }
+    if (step_ < deck_.run.steps) stop = reason_to_stop();
   }
+  const Outcome outcome = step_ < deck_.run.steps ? end_early(stop) : Outcome::finished;
+  if (outcome != Outcome::unfinished) stop_.remove_file();
   report_->finish();
+  if (!saved) fail_unsaved("all steps are done");
   return outcome;
 }
 

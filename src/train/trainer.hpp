@@ -15,12 +15,16 @@
 #include "train/model_state.hpp"
 #include "train/planned_memory.hpp"
 #include "train/report.hpp"
+#include "train/run_directory.hpp"
+#include "train/saver.hpp"
+#include "train/stop_request.hpp"
 #include "train/validation.hpp"
 #include "train/value_hashes.hpp"
 
 namespace weft::train {
 
-enum class Outcome : std::uint8_t { finished, out_of_time };
+/// finished: all of run.steps; unfinished: start it again to go on; stopped: so, but only by hand.
+enum class Outcome : std::uint8_t { finished, unfinished, stopped };
 
 class Trainer {
  public:
@@ -31,8 +35,8 @@ class Trainer {
   Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches = nullptr);
   ~Trainer();
 
-  /// Runs until run.steps, or until run.walltime leaves no time for what comes next; validates, saves and
-  /// reports as the deck says.
+  /// Runs until run.steps, until run.walltime leaves no time for what comes next, or until a rank is asked to
+  /// stop; validates, saves and reports as the deck says.
   Outcome run();
 
   // For tests, and as the steps of run().
@@ -49,10 +53,9 @@ class Trainer {
   void open_data();
   void build();
   void measure_compute_only();
-  /// Returns a line about a resumed run that its user should see, if any.
+  /// Returns a line about where the state comes from that the user should see, if any.
   std::string initialise_or_resume();
-  /// Collective: from the checkpoint, or else from the initial weights.
-  ckpt::RunState start_from(const std::optional<std::string>& checkpoint);
+  std::string initialise();
   /// Tokens, targets and positions, and the step block.
   void upload_inputs();
   StepMetrics collect(const exec::Times& times, double step_seconds);
@@ -60,9 +63,13 @@ class Trainer {
   void start_trace();
   /// Of the step that the deck names, with what follows it; else nothing.
   void write_trace();
-  /// False when the checkpoint is not there; on all ranks alike, and after a warning.
-  bool save();
-  [[noreturn]] void fail_unsaved() const;
+  /// Collective: how long each rank has taken since the last call.
+  void tell_ranks();
+  Position position() const;
+  bool save_if_due();
+  /// Before run.steps: saves, and tells why.
+  Outcome end_early(const std::string& why);
+  [[noreturn]] void fail_unsaved(const std::string& why) const;
   /// Whether the run goes on behind the step; false when it has gone back to an earlier one. Throws when it
   /// stops here.
   bool goes_on_after(const StepMetrics& metrics);
@@ -73,9 +80,14 @@ class Trainer {
   bool saves_after(std::int64_t step) const;
   double seconds_to_next_save() const;
   bool out_of_time();
+  /// Why to end before the next step; empty when nothing asks for it. All ranks agree.
+  std::string reason_to_stop();
 
   Deck deck_;
   Session session_;
+  std::optional<RunDirectory> directory_;  ///< rank 0's
+  StopRequest stop_;
+  double stop_request_ = 0;  ///< of all ranks, at the end of the last step
   MicrobatchBuffers buffers_;
   std::unique_ptr<data::BatchSource> batches_;
   std::optional<data::ValidationSource> valid_;
@@ -84,24 +96,26 @@ class Trainer {
   std::unique_ptr<Validation> validation_;
   std::unique_ptr<ValueHashes> hashes_;  ///< with debug.hash_every
   std::unique_ptr<Report> report_;
+  RankTimes rank_times_{session_};
   std::string schedule_;  ///< in words
   exec::Trace trace_;     ///< on in the step that the deck names, until it is written
   std::optional<std::int64_t> resumed_at_;
   BadSteps bad_steps_;
   std::int64_t step_ = 0;  ///< optimizer steps done
   std::int64_t tokens_ = 0;
-  std::int64_t sample_ = 0;  ///< the next step's first
-  std::int64_t saved_step_ = -1;
-  std::optional<std::string> last_checkpoint_;  ///< that was saved, or that the run started from
+  std::int64_t sample_ = 0;                  ///< the next step's first
+  std::optional<std::string> resumed_from_;  ///< the checkpoint
   std::int64_t persistent_bytes_ = 0;
   std::int64_t shared_before_ = 0;  ///< bytes that MPI shares
   Summary::About about_;            ///< what the plan and the compute-only step say of a step
   PlannedMemory memory_;
+  bool background_ = false;  ///< saves on the way are in the background
   double flops_per_token_ = 0;
   double start_ = 0;
   /// Seconds of the longest of each so far, on any rank.
   double longest_step_ = 0;
-  std::optional<double> longest_validation_, longest_save_;
+  std::optional<double> longest_validation_;
+  std::unique_ptr<Saver> saver_;  ///< last: its threads read the state
 };
 
 }  // namespace weft::train

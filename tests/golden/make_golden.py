@@ -1,4 +1,4 @@
-"""Makes the golden files next to it, by hand: python make_golden.py [ops curve transformers]. Needs the packages of perf/peers/setup.sh.
+"""Makes the golden files next to it, by hand: python make_golden.py [ops curve transformers hugging_face]. Needs the packages of perf/peers/setup.sh.
 The files are committed; the values come from PyTorch and transformers, the versions stand in the file's attributes."""
 import importlib
 import pathlib
@@ -13,7 +13,7 @@ from golden_file import create
 
 def main():
     torch.use_deterministic_algorithms(True)
-    for name in sys.argv[1:] or ("ops", "curve", "transformers"):
+    for name in sys.argv[1:] or ("ops", "curve", "transformers", "hugging_face"):
         path = pathlib.Path(__file__).with_name(name + ".h5")
         with create(path) as f:
             for module in (torch, transformers, h5py):

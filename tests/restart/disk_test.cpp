@@ -32,7 +32,7 @@ class FullDisk : public Workspace {
   void TearDown() override { ::umount2(run_dir("run").c_str(), MNT_DETACH); }
 
   std::vector<std::string> training(const std::string& run) const {
-    return weft_on(2, train(run, {"run.steps=60", "checkpoint.every=20", "checkpoint.final=false",
+    return weft_on(2, train(run, {"run.steps=300", "checkpoint.every=100", "checkpoint.final=false",
                                   "log.tensorboard=true"}));
   }
   void fill() const {
@@ -40,44 +40,49 @@ class FullDisk : public Workspace {
     const std::string block(1024, 'x');
     while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) continue;
   }
-  /// The checkpoint of step 20 is whole; with space again, the run goes on from it to the end that it would
+  /// The checkpoint of step 100 is whole; with space again, the run goes on from it to the end that it would
   /// have had.
   void expect_whole_and_going_on() const {
-    const Ended verified = run(weft({"checkpoint", "verify", checkpoints("run") + "/step-00000020"}));
+    const Ended verified = run(weft({"checkpoint", "verify", checkpoints("run") + "/step-00000100"}));
     EXPECT_STATUS(verified, 0);
     for (const auto& entry : fs::directory_iterator(checkpoints("run")))
       EXPECT_NE(entry.path().extension(), ".tmp");
     ASSERT_EQ(::mount(nullptr, run_dir("run").c_str(), nullptr, MS_REMOUNT, "size=64m"), 0);
     const Ended again = run(training("run"));
     EXPECT_STATUS(again, 0);
-    EXPECT_EQ(again.lines("continues from step 20").size(), 1U) << again.err;
+    EXPECT_EQ(again.lines("continues from step 100").size(), 1U) << again.err;
     EXPECT_STATUS(run(training("whole")), 0);
-    EXPECT_EQ(curve(run_dir("run"), 20), curve(run_dir("whole"), 20));
+    EXPECT_EQ(curve(run_dir("run"), 100), curve(run_dir("whole"), 100));
   }
 };
 
-TEST_F(FullDisk, NoRoomForASecondCheckpointIsAWarning) {
+/// On the way it would cost the checkpoint alone; the last one is what the run was for.
+TEST_F(FullDisk, NoRoomForTheLastCheckpointIsAFailure) {
   const Ended ended =
-      run(weft_on(2, train("run", {"run.steps=30", "checkpoint.every=20", "checkpoint.final=true"})));
-  EXPECT_STATUS(ended, 0);
+      run(weft_on(2, train("run", {"run.steps=120", "checkpoint.every=100", "checkpoint.final=true"})));
+  EXPECT_STATUS(ended, 1);
+  const auto errors = ended.lines("weft: error:");
+  ASSERT_EQ(errors.size(), 1U) << ended.err;
+  EXPECT_NE(errors[0].find("all steps are done, but step 120 could not be saved"), std::string::npos)
+      << errors[0];
   const auto warnings = ended.lines("weft: warning:");
   ASSERT_EQ(warnings.size(), 1U) << ended.err;
-  EXPECT_NE(warnings[0].find("checkpoint of step 30: not enough space"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("checkpoint of step 120: not enough space"), std::string::npos) << warnings[0];
   EXPECT_NE(warnings[0].find("the earlier checkpoints are whole"), std::string::npos) << warnings[0];
-  EXPECT_EQ(steps(run_dir("run")), steps_to(30));
+  EXPECT_EQ(steps(run_dir("run")), steps_to(120));
   expect_whole_and_going_on();
 }
 
 TEST_F(FullDisk, NotAByteLeftCostsLinesNotTheRun) {
   Job job(training("run"));
-  ASSERT_TRUE(wait_for_step(run_dir("run"), 22)) << job.wait(0).err;
+  ASSERT_TRUE(wait_for_save(run_dir("run"), 100)) << job.wait(0).err;
   for (const pid_t rank : job.ranks()) ::kill(rank, SIGSTOP);
   fill();
   for (const pid_t rank : job.ranks()) ::kill(rank, SIGCONT);
   const Ended ended = job.wait();
-  EXPECT_STATUS(ended, 0);
-  EXPECT_EQ(ended.lines("step 60/60").size(), 1U) << ended.err;
-  for (const char* what : {"checkpoint of step 40", "checkpoint of step 60", "metrics.jsonl"}) {
+  EXPECT_STATUS(ended, 1);  // the last step's checkpoint is missing
+  EXPECT_EQ(ended.lines("step 300/300").size(), 1U) << ended.err;
+  for (const char* what : {"checkpoint of step 200", "checkpoint of step 300", "metrics.jsonl"}) {
     int told = 0;
     for (const auto& line : ended.lines("weft: warning:")) told += line.find(what) != std::string::npos;
     EXPECT_EQ(told, 1) << what << "\n" << ended.err;

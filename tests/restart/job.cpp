@@ -29,7 +29,9 @@ struct Process {
 
 std::string read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream text;
+  text << in.rdbuf();  // a process that ends meanwhile is an empty file, not an exception
+  return text.str();
 }
 
 /// All living processes. /proc/PID/stat reads "PID (NAME) STATE PARENT ...".
@@ -122,6 +124,10 @@ std::vector<pid_t> Job::ranks() const {
   for (const auto& [pid, process] : descendants())
     if (process.name == "weft") pids.push_back(pid);
   return pids;
+}
+
+void Job::signal(int number) const {
+  ::kill(launcher_, number);
 }
 
 void Job::kill() {

@@ -31,6 +31,8 @@ class Job {
 
   /// Processes called "weft".
   std::vector<pid_t> ranks() const;
+  /// A signal to the launcher alone.
+  void signal(int number) const;
   /// SIGKILL to the launcher and all its descendants at once: the node is gone.
   void kill();
   Ended wait(double deadline_s = 60);

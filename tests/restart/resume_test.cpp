@@ -83,6 +83,23 @@ TEST_F(Resume, PassesOverADamagedCheckpoint) {
   EXPECT_EQ(curve(run_dir("first")), whole);
 }
 
+/// A flipped bit shows when the bytes are read, on the rank that reads them.
+TEST_F(Resume, GoesBackWhenAShardIsDamagedInside) {
+  flip_bit(checkpoints("first") + "/step-00000010/shard-00001.h5", 0.5);
+  const auto whole = curve(run_dir("first"));
+  const Ended ended = run(weft_on(3, train("first")));
+  EXPECT_STATUS(ended, 0);
+  const auto warnings = ended.lines("weft: warning:");
+  ASSERT_EQ(warnings.size(), 1U) << ended.err;
+  EXPECT_NE(warnings[0].find("shard-00001.h5 is damaged"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("going back to " + step_5()), std::string::npos) << warnings[0];
+  EXPECT_EQ(ended.lines("continues from step 5").size(), 1U) << ended.err;
+  EXPECT_EQ(curve(run_dir("first")), whole);
+  // By name it is refused, and so is the last that is left.
+  flip_bit(step_5() + "/shard-00000.h5", 0.7);
+  expect_refused({"checkpoint.resume=" + step_5()}, 4, "shard-00000.h5 is damaged");
+}
+
 /// From five steps of two copies of a state that two ranks share, by four ranks.
 TEST_F(Resume, OfReplicasOnAnyMesh) {
   const std::string mesh = "parallel.mesh={ replica = 2, data = 2 }";

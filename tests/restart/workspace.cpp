@@ -69,11 +69,35 @@ void write_file(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
 }
 
-std::vector<nlohmann::json> metrics(const std::string& run_dir) {
+namespace {
+
+std::vector<nlohmann::json> lines_of(const std::string& run_dir, bool saves) {
   std::vector<nlohmann::json> lines;
   std::ifstream in(run_dir + "/metrics.jsonl");
-  for (std::string line; std::getline(in, line) && !in.eof();) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(in, line) && !in.eof();) {
+    lines.push_back(nlohmann::json::parse(line));
+    if ((lines.back().at("kind") == "save") != saves) lines.pop_back();
+  }
   return lines;
+}
+
+template <class Reached>
+bool wait_until(double seconds, Reached reached) {
+  for (const double start = seconds_now(); seconds_now() - start < seconds;) {
+    if (reached()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<nlohmann::json> metrics(const std::string& run_dir) {
+  return lines_of(run_dir, false);
+}
+
+std::vector<nlohmann::json> saves(const std::string& run_dir) {
+  return lines_of(run_dir, true);
 }
 
 std::vector<std::string> curve(const std::string& run_dir, std::int64_t after) {
@@ -117,12 +141,25 @@ std::map<std::string, std::string> contents(const std::string& dir) {
   return files;
 }
 
+void flip_bit(const std::string& path, double place) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  const auto at = static_cast<std::streamoff>(place * static_cast<double>(fs::file_size(path)));
+  file.seekg(at);
+  const int byte = file.get();
+  file.seekp(at);
+  file.put(static_cast<char>(byte ^ 4));
+  ASSERT_TRUE(file.good()) << path;
+}
+
 bool wait_for_step(const std::string& run_dir, std::int64_t step, double seconds) {
-  for (const double start = seconds_now(); seconds_now() - start < seconds;) {
-    if (last_step(run_dir) >= step) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
+  return wait_until(seconds, [&] { return last_step(run_dir) >= step; });
+}
+
+bool wait_for_save(const std::string& run_dir, std::int64_t step, double seconds) {
+  return wait_until(seconds, [&] {
+    const auto lines = saves(run_dir);
+    return !lines.empty() && lines.back().at("step") >= step;
+  });
 }
 
 }  // namespace weft::test

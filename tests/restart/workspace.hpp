@@ -16,10 +16,13 @@
 namespace weft::test {
 
 /// The whole stderr of a command that did not end as it should.
-#define EXPECT_STATUS(ended, code)                                                                   \
-  EXPECT_TRUE((ended).in_time && (ended).status == (code))                                           \
-      << "status " << (ended).status << ((ended).in_time ? "" : " (killed at the deadline)") << "\n" \
-      << (ended).err
+#define EXPECT_STATUS(ended, code) EXPECT_TRUE(::weft::test::ended_with((ended), (code)))
+inline testing::AssertionResult ended_with(const Ended& ended, int code) {
+  if (ended.in_time && ended.status == code) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "status " << ended.status
+                                     << (ended.in_time ? "" : " (killed at the deadline)") << "\n"
+                                     << ended.err;
+}
 
 class Workspace : public testing::Test {
  protected:
@@ -41,8 +44,9 @@ class Workspace : public testing::Test {
 };
 
 void write_file(const std::string& path, const std::string& content);
-/// The lines of a metrics.jsonl. A torn last line is left out.
+/// The lines of a metrics.jsonl but those of saves; and those. A torn last line is left out.
 std::vector<nlohmann::json> metrics(const std::string& run_dir);
+std::vector<nlohmann::json> saves(const std::string& run_dir);
 /// What must not depend on interruptions or the number of ranks: a string a line with kind, step, loss,
 /// gradient norm, rate, tokens, state hash and bits per byte, for steps after `after`.
 std::vector<std::string> curve(const std::string& run_dir, std::int64_t after = 0);
@@ -53,7 +57,10 @@ std::vector<std::int64_t> steps_to(std::int64_t n);
 std::int64_t last_step(const std::string& run_dir);
 /// Content of every file below `dir` by its path.
 std::map<std::string, std::string> contents(const std::string& dir);
-/// Waits until the run's metrics have the step; false when the seconds are over.
+/// Flips a bit of the byte at this share of the file.
+void flip_bit(const std::string& path, double place);
+/// Waits until the run's metrics have the step, or the end of its save; false when the seconds are over.
 bool wait_for_step(const std::string& run_dir, std::int64_t step, double seconds = 30);
+bool wait_for_save(const std::string& run_dir, std::int64_t step, double seconds = 30);
 
 }  // namespace weft::test

@@ -1,8 +1,33 @@
 # A real Slurm of two nodes on this one machine, for tests. To be sourced, as root:
-#   cluster_start DIR   daemons with all their files under DIR; exports SLURM_CONF
-#   cluster_stop        ends them
+#   cluster_open        skips the test (77) where there can be no Slurm; else starts it in $dir, a folder that goes with the script
+#   fail MESSAGE        shows the ends of all logs in $dir, and exits
+#   until_true SECONDS COMMAND...
 # shellcheck shell=bash
 cluster_pids=()
+
+skip() { echo "skipped: $*"; exit 77; }
+
+fail() {
+  echo "FAILED: $*"
+  for log in "$dir"/*.log "$dir"/*.out; do
+    [ ! -s "$log" ] || { echo "--- end of $log"; tail -n 15 "$log"; }
+  done
+  exit 1
+}
+
+cluster_open() {
+  local program
+  [ "$(id -u)" = 0 ] || skip "only root can start Slurm's daemons"
+  for program in slurmctld slurmd munged sbatch; do
+    command -v $program >/dev/null || skip "$program is not installed (Debian: slurm-wlm, munge)"
+  done
+  dir=$(mktemp -d /tmp/weft-slurm.XXXXXX)
+  trap 'cluster_stop; rm -rf "$dir"' EXIT
+  trap 'exit 130' INT TERM HUP
+  cluster_start "$dir" || fail "Slurm did not start"
+}
+
+# Daemons with all their files under the folder; exports SLURM_CONF.
 
 cluster_start() {
   local dir=$1 host port
@@ -33,6 +58,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 ReturnToService=2
 KillWait=5

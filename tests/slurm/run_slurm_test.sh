@@ -5,27 +5,10 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 export WEFT=${WEFT:-$PWD/build/cpu/weft}
 
-skip() { echo "skipped: $*"; exit 77; }
-[ "$(id -u)" = 0 ] || skip "only root can start Slurm's daemons"
-for program in slurmctld slurmd munged sbatch; do
-  command -v $program >/dev/null || skip "$program is not installed (Debian: slurm-wlm, munge)"
-done
-
 # shellcheck source=tests/slurm/cluster.sh
 . tests/slurm/cluster.sh
-dir=$(mktemp -d /tmp/weft-slurm.XXXXXX)
-trap 'cluster_stop; rm -rf "$dir"' EXIT
-trap 'exit 130' INT TERM HUP
+cluster_open
 
-fail() {
-  echo "FAILED: $*"
-  for log in "$dir"/job.log "$dir"/*.out "$dir"/slurmctld.log "$dir"/slurmd.*.log; do
-    [ ! -s "$log" ] || { echo "--- end of $log"; tail -n 15 "$log"; }
-  done
-  exit 1
-}
-
-cluster_start "$dir" || fail "Slurm did not start"
 steps=$(sed -n 's/^steps = //p' tests/slurm/tiny.toml)
 timeout 150 sbatch --wait --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 --output="$dir/job.log" \
   jobs/train.sbatch tests/slurm/tiny.toml --set run.dir="$dir/run" ||

@@ -12,3 +12,9 @@ foreach(isa AVX512_CORE_BF16 AVX2)
   set_tests_properties(unit.kernels.${isa} PROPERTIES LABELS unit TIMEOUT 300
                        ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};ONEDNN_MAX_CPU_ISA=${isa}")
 endforeach()
+
+# What the libraries' own environment could make of fp32 and of its bits.
+add_test(NAME unit.kernels.fp32 COMMAND test_kernels --gtest_filter=Matmul.FloatIsNotRoundedToBfloat:Threads.*)
+set_tests_properties(unit.kernels.fp32 PROPERTIES LABELS unit TIMEOUT 300
+                     ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};ONEDNN_DEFAULT_FPMATH_MODE=BF16;MKL_BLAS_COMPUTE_MODE=FLOAT_TO_BF16;\
+DAL_BLAS_COMPUTE_MODE=FLOAT_TO_BF16;MKL_CBWR=AVX512;MKL_DYNAMIC=TRUE;MKL_NUM_THREADS=2")

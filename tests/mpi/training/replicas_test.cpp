@@ -125,9 +125,12 @@ TEST(Replicas, CheckpointsLoadOnAnyMesh) {
       const std::string dir = world().broadcast(test::small_deck().run.dir, 0);
       const Deck deck = test::small_deck({"run.dir=" + dir, saved_on, std::string("parallel.mode=") + mode,
                                           "run.steps=2", "checkpoint.final=true"});
-      train::Trainer trainer(deck, world());
-      trainer.run();
-      const std::uint64_t hash = trainer.state().hash();
+      std::uint64_t hash = 0;
+      {
+        train::Trainer trainer(deck, world());
+        trainer.run();
+        hash = trainer.state().hash();
+      }
       const std::string resume = "checkpoint.resume=" + dir + "/checkpoints/step-00000002";
       for (const std::string& layout : layouts)
         EXPECT_EQ(train::Trainer(test::small_deck({resume, layout}), world()).state().hash(), hash) << layout;

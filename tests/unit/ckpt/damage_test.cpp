@@ -160,6 +160,17 @@ TEST_F(Damage, AShardOfAnotherCheckpointIsFound) {
   EXPECT_TRUE(contains(load_error(), "checksum mismatch in master of unit embed"));
 }
 
+TEST_F(Damage, ACheckpointUnderTheNameOfAnotherStepIsFound) {
+  fs::remove_all(checkpoint);
+  fs::copy(dir.path() + "/step-00000001", checkpoint);
+  EXPECT_TRUE(contains(load_error(), "step-00000002 is the checkpoint of step 1"));
+  EXPECT_EQ(verify(checkpoint).size(), 1U);
+  EXPECT_EQ(find_latest(dir.path()), dir.path() + "/step-00000001");
+  fs::rename(checkpoint, dir.path() + "/best");
+  checkpoint = dir.path() + "/best";
+  EXPECT_TRUE(loads_as(checkpoint, 1, 1)) << "names that are none of a step are free";
+}
+
 TEST_F(Damage, TheIndexIsVerified) {
   flip_bit(checkpoint + "/" + index_name, 1000);
   ASSERT_EQ(verify(checkpoint).size(), 1U);

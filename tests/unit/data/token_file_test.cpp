@@ -158,7 +158,46 @@ TEST(TokenFile, FindsDamageInItsBody) {
   file.read(0, 500, ids);
   expect_error([&] { file.read(400, 200, ids); }, {path, "578", "257"});
   expect_error([&] { (void)file.bytes_of(0, 1000); }, {path, "578"});
-  expect_error([&] { file.read(990, 11, ids); }, {"1001", "1000"});
+  expect_error([&] { file.read(990, 11, ids); }, {"11 tokens from 990", "1000"});
+}
+
+// The checksum is no secret: what it covers may be wrong all the same.
+TEST(TokenFile, RefusesAHeaderThatLies) {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "a.bin";
+  write_byte_tokens(path, std::vector<std::int32_t>(1000, 65));
+  const std::string good = read_file(path);
+  for (const auto& [field, value] : {std::pair<std::size_t, std::uint64_t>{24, 1001},
+                                     {24, std::uint64_t{1} << 63},
+                                     {24, ~std::uint64_t{0}},
+                                     {32, 1000},
+                                     {32, (std::uint64_t{1} << 61) + 1},
+                                     {16, 258},
+                                     {16, std::uint64_t{1} << 31},
+                                     {64, 128},
+                                     {72, 1 << 20},
+                                     {80, std::uint64_t{1} << 40},
+                                     {8, 1 | std::uint64_t{3} << 32},        // version 1, tokens of 3 bytes
+                                     {48, 1 | std::uint64_t{300} << 32}}) {  // the end of document is 300
+    std::string bad = good;
+    std::memcpy(bad.data() + field, &value, sizeof value);
+    const std::uint64_t hash = hash_bytes(bad.data(), 248);
+    std::memcpy(bad.data() + 248, &hash, sizeof hash);
+    write_file(path, bad);
+    expect_error([&] { TokenFile::open(path); }, {path, "header", "contradicts itself"});
+  }
+}
+
+TEST(TokenFile, MayStandInMemory) {
+  const TemporaryDirectory dir;
+  write_byte_tokens(dir / "a.bin", {1, 2, 3});
+  const std::string bytes = read_file(dir / "a.bin");
+  const TokenFile file = TokenFile::in_memory("a", std::as_bytes(std::span(bytes)));
+  file.verify();
+  std::int32_t ids[3];
+  file.read(0, 3, ids);
+  EXPECT_EQ(ids[2], 3);
+  expect_error([&] { TokenFile::in_memory("b", {}); }, {"b is not a token file"});
 }
 
 TEST(TokenFile, SaysWhenItDoesNotFitTheModel) {

@@ -50,11 +50,13 @@ const LineMistake structure[] = {
      "weight_decay, clip, "
      "warmup, decay, decay_steps); did you mean 'optimizer.lr'?"},
     {"key_of_another_table", 2, "steps = 10\nvocab_size = 3",
-     "d.toml:3: run.vocab_size: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit); "
+     "d.toml:3: run.vocab_size: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit, "
+     "collective_timeout); "
      "did you mean "
      "'model.vocab'?"},
     {"nothing_near", 2, "steps = 10\nzzzzzzz = 3",
-     "d.toml:3: run.zzzzzzz: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit)"},
+     "d.toml:3: run.zzzzzzz: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit, "
+     "collective_timeout)"},
     {"key_without_a_table", 1, "lr = 3\n[run]",
      "d.toml:1: lr: unknown key (a key stands in a table: run, model, model.rope_scaling, data, optimizer, "
      "parallel, precision, "
@@ -89,6 +91,8 @@ const LineMistake structure[] = {
     {"no_quotes", 15, "[parallel]\nmode = zero1",
      "d.toml:16: not valid TOML: could not determine value type (column 8, while reading: value); text needs "
      "quotes: \"...\""},
+    {"nested_arrays", 15, "[data]\ntrain = [[[[[[[[[[[[[[[[[[",
+     "d.toml:16: nested too deeply (keys stand below [table], one a line)"},
     {"not_utf8", 4, "dim = \xff",
      "d.toml:4: not valid TOML: Encountered invalid utf-8 sequence (column 6, while reading: TOML)"},
 };
@@ -131,6 +135,8 @@ const LineMistake values[] = {
     {"negative_duration", 1, "[run]\nwalltime = -1",
      "d.toml:2: run.walltime: -1 is out of range (0 to 1000000000)"},
     {"zero", 5, "layers = 0", "d.toml:5: model.layers: 0 is out of range (1 to 65536)"},
+    {"too_many_bytes", 2, "steps = 10\nmemory_limit = 1e30",
+     "d.toml:3: run.memory_limit: 1e+30 is out of range (0 to 1e+18)"},
     {"too_large", 5, "layers = 65537", "d.toml:5: model.layers: 65537 is out of range (1 to 65536)"},
     {"negative", 14, "lr = -1e-3", "d.toml:14: optimizer.lr: -0.001 is out of range (above 0)"},
     {"open_end", 14, "lr = 1e-3\nbeta2 = 1.0",
@@ -250,7 +256,34 @@ TEST(Mistakes, AtMostTwentyLines) {
 TEST(Mistakes, StayOnOneLine) {
   EXPECT_EQ(mistake(with_line(2, "steps = 10\n\"a\\nb\\u0007\" = 1")),
             "d.toml:3: run.a\\nb\\x07: unknown key (keys of [run]: name, dir, steps, seed, walltime, "
-            "memory_limit)");
+            "memory_limit, collective_timeout)");
+}
+
+// A megabyte of dots would be half a million tables, one in the other.
+TEST(Mistakes, OfDepthEndBeforeTheStackDoes) {
+  const auto deep = [](std::size_t keys) {
+    std::string dots;
+    for (std::size_t i = 1; i < keys; ++i) dots += "a.";
+    return dots + "a";
+  };
+  const std::string said = "d.toml:1: nested too deeply (keys stand below [table], one a line)";
+  EXPECT_EQ(mistake(deep(500000) + " = 1"), said);
+  EXPECT_EQ(mistake("[" + deep(500000) + "]"), said);
+  EXPECT_EQ(mistake("x = { a = 'it''s', " + deep(500000) + " = 1 }"), said);
+  EXPECT_EQ(mistake("x = \"\"\"\\\"\"\"\"\"\", " + deep(100) + " = 1"), said);
+  EXPECT_EQ(mistake(std::string(example), {"model.dim={" + deep(500000) + "=1}"}).substr(0, 17),
+            "--set: model.dim:");
+  const std::string twice = with_line(4, "dim = \"{" + deep(500000) + " = 1}\"");
+  EXPECT_EQ(mistake(twice).substr(0, 29), "d.toml:4: model.dim: the stri");
+  const std::string dots(1000, '.');
+  const std::string in_text =
+      "# " + dots + "\ntrain = [\"" + dots + "\", '" + dots + "', \"\"\"" + dots + "\"\"\"]";
+  EXPECT_EQ(mistake(with_line(10, in_text)), "no error");
+}
+
+TEST(Mistakes, OfManyLinesAreFoundSoon) {
+  EXPECT_EQ(mistake("[run]\nsteps = 1" + std::string(500000, '\n') + "steps = 2"),
+            "d.toml:500002: run.steps: given twice (this key already stands on line 2); keep one");
 }
 
 TEST(Mistakes, InSettingsNameTheOption) {

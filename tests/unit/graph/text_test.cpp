@@ -44,6 +44,49 @@ TEST(GraphText, EveryBrokenLineIsOneLine) {
   }
 }
 
+TEST(GraphText, ANodeMayHaveNoModule) {
+  const std::string text = "graph g\nmesh data=1\nforward r0 compute | x:f32[2] = zeros()\n";
+  EXPECT_EQ(ir::print(ir::parse(text)), text);
+}
+
+std::string said_of(const std::string& text) {
+  try {
+    ir::verify(ir::parse("graph g\nmesh data=2\nunit u 8\n  u.a [8] 0\n" + text));
+  } catch (const Error& e) {
+    return e.what();
+  } catch (const std::logic_error& e) {
+    return std::string("verifier: ") + e.what();
+  }
+  return "nothing";
+}
+
+TEST(GraphText, NumbersThatCannotBeAreRefused) {
+  EXPECT_EQ(said_of("storage s master f32[4294967296,4294967296]\n"),
+            "graph text:5: a shape has too many elements");
+  EXPECT_EQ(said_of("storage s master f32[9223372036854775807]\n"),
+            "graph text:5: 9223372036854775807 is no number of elements");
+  EXPECT_EQ(said_of("storage s master f32[4]{S1}\n"), "graph text:5: a cut along dimension 1 of 1");
+  EXPECT_EQ(said_of("storage s master f32[4] x\n"),
+            "graph text:5: text is left over at the line's end: ' x'");
+  EXPECT_EQ(said_of("storage s master f32[4]\nstorage s master f32[4]\n"),
+            "graph text:6: the graph has two storages named 's'");
+  EXPECT_EQ(said_of("forward r0 compute m | x:f32[2] = zeros() eps=inf\n"),
+            "graph text:5: inf is no attribute's value");
+  const std::string unit = "forward r0 compute m | x:f32[8]u(u) = zeros()\n";
+  EXPECT_EQ(said_of(unit + "forward r0 compute m | v:f32[2] = view() offset=0\n"),
+            "verifier: graph g: node v = view: has no input");
+  EXPECT_EQ(said_of(unit + "forward r0 compute m | v:f32[2] = view(x) offset=-1\n"),
+            "verifier: graph g: node v = view: leaves its unit");
+  EXPECT_EQ(said_of(unit + "forward r0 compute m | v:f32[2] = view(x) offset=1e300\n"),
+            "verifier: the node's attribute offset is no integer");
+  EXPECT_EQ(
+      said_of("forward r0 compute m | y:f32[] = zeros()\nforward r0 compute m | j:f32[8]u(u) = join(y)\n"),
+      "verifier: graph g: node j = join: 'y' has the wrong shape");
+  EXPECT_THROW(ir::parse("graph g\nmesh data=65536 replica=65536\n"), Error);
+  EXPECT_THROW(ir::parse("graph g\nmeshdata=1\n"), Error);
+  EXPECT_THROW(ir::parse("graph g\nmesh data=1\nunit u 0\nunit u 0\n"), Error);
+}
+
 TEST(GraphText, TruncationNeverCrashes) {
   const std::string text = ir::print(test::SmallModel{}.step());
   for (std::size_t n = 0; n < text.size(); n += 97) {
@@ -65,6 +108,7 @@ TEST(GraphText, DiffShowsWhatAPassMoves) {
   EXPECT_EQ(difference.find("= matmul("), std::string::npos) << "the order pass moves gathers only:\n"
                                                              << difference;
   EXPECT_EQ(ir::diff("a\nb\n", "a\nb\n"), "");
+  EXPECT_EQ(ir::diff("a\na\n", "a\na\n"), "");
   EXPECT_EQ(ir::diff("a\nb\nc\n", "a\nd\nc\n"), "- b\n+ d\n1 lines removed, 1 added\n");
 }
 

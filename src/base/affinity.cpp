@@ -1,4 +1,4 @@
-#include "comm/affinity.hpp"
+#include "base/affinity.hpp"
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-namespace weft::comm::detail {
+namespace weft {
 namespace {
 
 cpu_set_t g_cpus_at_start;
@@ -28,4 +28,4 @@ void reset_affinity() {
     sched_setaffinity(0, static_cast<std::size_t>(g_bytes_at_start), &g_cpus_at_start);
 }
 
-}  // namespace weft::comm::detail
+}  // namespace weft

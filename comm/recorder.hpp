@@ -1,0 +1,155 @@
+// The recorder: the last operations of a rank over all its channels, for the day on which one of them hangs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft::comm {
+
+/// An operation as it is kept. Times are steady_clock nanoseconds; 0: not yet.
+struct RecordedOperation {
+  std::uint64_t number = 0;  ///< from 1, of this rank's operations; 0: none
+  std::size_t channel = 0;   ///< place in RecordedOperations::channels
+  std::string_view op;       ///< "all_gather"; of static storage
+  std::int64_t bytes = 0;    ///< of one rank's block
+  int peer = -1;             ///< in the channel: a broadcast's root; of send and recv the other rank
+  bool collective = true;    ///< not send or recv
+  /// From 1, of the channel's collectives: the same on all its ranks. Of send and recv, the collective's
+  /// before them.
+  std::uint64_t sequence = 0;
+  std::int64_t step = 0;         ///< of the activity in which it was enqueued
+  std::array<char, 56> label{};  ///< what it is for, cut to this length: "forward layers.3.attn"
+  std::int64_t enqueued_ns = 0, started_ns = 0, done_ns = 0;
+};
+
+/// Where a channel stands: sequence numbers of its newest collective that was enqueued, has started (its
+/// dependencies were done), is done.
+struct RecordedChannel {
+  std::string name;
+  std::vector<int> ranks;  ///< world ranks
+  int opened = 0;          ///< channels of the same name and ranks that were opened before it
+  bool ends_seen = true;   ///< false: operations are enqueued on a device, and their ends are not recorded
+  bool open = true;
+  std::uint64_t enqueued = 0, started = 0, done = 0;
+};
+
+/// What the recorder holds at one moment.
+struct RecordedOperations {
+  std::vector<RecordedChannel> channels;
+  std::vector<RecordedOperation> operations;  ///< the last ones, and older ones that are not done; by number
+  std::string activity;                       ///< what the rank does: "step", "validation"
+  std::int64_t step = 0;
+  std::int64_t activity_ns = 0;  ///< since when
+  std::int64_t last_ns = 0;      ///< when anything was recorded last
+  std::int64_t now_ns = 0;
+};
+
+/// Of one rank. Thread-safe; recording takes a lock for about a hundred nanoseconds and allocates nothing.
+class Recorder {
+ public:
+  static constexpr std::size_t capacity = 256;
+
+  /// What is known of an operation when it is enqueued.
+  struct Operation {
+    std::string_view op;
+    std::int64_t bytes = 0;
+    int peer = -1;
+    bool collective = true;
+    std::string_view label = {};
+  };
+  /// Stands for an operation that was enqueued.
+  struct Ticket {
+    std::uint64_t number = 0;
+    std::uint64_t sequence = 0;
+    bool collective = true;
+  };
+
+  /// Returns the channel's place. All ranks of a channel open those of one name in the same order.
+  std::size_t open(std::string name, std::vector<int> ranks, bool ends_seen);
+  void close(std::size_t channel);
+
+  Ticket enqueued(std::size_t channel, const Operation& operation);
+  void started(std::size_t channel, const Ticket& ticket);
+  void done(std::size_t channel, const Ticket& ticket);
+
+  /// What the rank does from here on; `activity` is of static storage.
+  void set_activity(std::string_view activity, std::int64_t step);
+
+  RecordedOperations read() const;
+  /// The started operation that has waited longest for its end; those of channels whose ends are not seen do
+  /// not count. Nothing when there is none.
+  std::optional<RecordedOperation> oldest_waiting() const;
+  /// When anything was recorded last.
+  std::int64_t last_ns() const;
+
+  static std::int64_t now_ns();
+
+ private:
+  struct Channel {
+    RecordedChannel state;
+    RecordedOperation kept;  ///< not done yet when newer operations took its place; number 0: none
+  };
+  /// Null when it is no longer there.
+  RecordedOperation* find(std::size_t channel, std::uint64_t number);
+  bool waits(const RecordedOperation& operation) const;
+
+  mutable std::mutex mutex_;
+  std::vector<Channel> channels_;
+  std::array<RecordedOperation, capacity> ring_;
+  std::uint64_t numbers_ = 0;
+  std::string_view activity_ = "start-up";
+  std::int64_t step_ = 0;
+  std::int64_t activity_ns_ = now_ns();
+  std::int64_t last_ns_ = now_ns();
+};
+
+/// A channel's place in a recorder, open as long as this lives.
+class ChannelRecord {
+ public:
+  ChannelRecord(std::shared_ptr<Recorder> recorder, std::string name, std::vector<int> ranks, bool ends_seen)
+      : recorder_(std::move(recorder)),
+        channel_(recorder_->open(std::move(name), std::move(ranks), ends_seen)) {}
+  ~ChannelRecord() { recorder_->close(channel_); }
+  ChannelRecord(const ChannelRecord&) = delete;
+  ChannelRecord& operator=(const ChannelRecord&) = delete;
+
+  Recorder::Ticket enqueued(const Recorder::Operation& operation) {
+    return recorder_->enqueued(channel_, operation);
+  }
+  void started(const Recorder::Ticket& ticket) { recorder_->started(channel_, ticket); }
+  void done(const Recorder::Ticket& ticket) { recorder_->done(channel_, ticket); }
+
+ private:
+  std::shared_ptr<Recorder> recorder_;
+  std::size_t channel_;
+};
+
+/// Records what runs in a block of the host as one operation.
+class RecordedBlock {
+ public:
+  /// `record` may be null: then nothing is recorded.
+  RecordedBlock(ChannelRecord* record, const Recorder::Operation& operation) : record_(record) {
+    if (record_ == nullptr) return;
+    ticket_ = record_->enqueued(operation);
+    record_->started(ticket_);
+  }
+  ~RecordedBlock() {
+    if (record_ != nullptr) record_->done(ticket_);
+  }
+  RecordedBlock(const RecordedBlock&) = delete;
+  RecordedBlock& operator=(const RecordedBlock&) = delete;
+
+ private:
+  ChannelRecord* record_;
+  Recorder::Ticket ticket_;
+};
+
+}  // namespace weft::comm

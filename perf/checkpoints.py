@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Checkpoints under kills, power cuts, damage and other layouts, with the real program on perf/trials/tiny.toml.
+
+  perf/checkpoints.py kills    [--kills 200] [--steps 40]       kill -9 of a rank or of all at random moments, then a start on 1 to 4 ranks
+  perf/checkpoints.py power    [--states 1000] [--resumes 40]   what a disk may hold after a power cut, from a trace of the system calls
+  perf/checkpoints.py damage   [--flips 1500] [--cuts 300]      flipped bits, truncated and swapped files: how each is found
+  perf/checkpoints.py reshard  [--ranks 1 2 3 4 6 8] [--sample N] [--losses 40]   all pairs of ranks and modes, N of them
+  perf/checkpoints.py memory   [--ranks 2]                      memory that loading takes beside the state
+
+Each prints a line for each thing that went wrong, then its figures; the exit status is 1 when a checkpoint was lost, a state was off the
+curve, or a damage was not found. 77: it cannot run here. --seed repeats the choices (of kills: not the moments). --keep DIR keeps what
+failed. WEFT: the program (default: build/cpu/weft), MPIRUN: its launcher.
+"""
+import argparse, sys
+
+from trials import damage, kills, memory, power, reshard, runs
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--seed", type=int, default=1)
+parser.add_argument("--dir", help="where runs are written (default: the temporary directory)")
+parser.add_argument("--keep", metavar="DIR")
+trials = parser.add_subparsers(dest="trial", required=True)
+
+one = trials.add_parser("kills")
+one.add_argument("--kills", type=int, default=200)
+one.add_argument("--steps", type=int, default=40)
+one = trials.add_parser("power")
+one.add_argument("--states", type=int, default=1000)
+one.add_argument("--resumes", type=int, default=40, help="of the states: those from which a run goes on")
+one.add_argument("--ignore-syncs", nargs="+", choices=("file", "directory"), default=(),
+                 help="as if these fsyncs did nothing: the trial must then find losses")
+one = trials.add_parser("damage")
+one.add_argument("--flips", type=int, default=1500)
+one.add_argument("--cuts", type=int, default=300)
+one.add_argument("--resumes", type=int, default=100, help="of these: those that a run is resumed with")
+one = trials.add_parser("reshard")
+one.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8])
+one.add_argument("--sample", type=int, help="of the pairs; all without it")
+one.add_argument("--losses", type=int, default=40, help="of the pairs: those that go on for 5 steps")
+one = trials.add_parser("memory")
+one.add_argument("--ranks", type=int, default=2)
+arguments = parser.parse_args()
+
+if arguments.trial == "power" and not power.can_trace():
+    print("skipped: there is no strace here, or it may not trace")
+    sys.exit(77)
+TRIALS = {"kills": kills.Kills, "power": power.Power, "damage": damage.Damage, "reshard": reshard.Reshard, "memory": memory.Memory}
+with runs.Place(arguments.dir) as place:
+    sys.exit(0 if TRIALS[arguments.trial](place, arguments).go() else 1)

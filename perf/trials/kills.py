@@ -1,0 +1,198 @@
+"""Kills at random moments: no checkpoint may be lost, and every resume goes on on the curve of a run that nobody killed."""
+import collections, os, random, shutil, statistics, subprocess, time
+
+from . import runs
+from .watch import MOMENTS, Watch, wait_until
+
+DEADLINE = 300  # seconds for what is left of a run to end
+KEEP = 2
+
+
+class Job:
+    """A run beside this process, with all that descends from it."""
+
+    def __init__(self, place, command):
+        self.err = place.path("err")
+        with open(self.err, "wb") as err:
+            self.launcher = subprocess.Popen(command, cwd=runs.ROOT, env=place.environment, stdin=subprocess.DEVNULL,
+                                             stdout=subprocess.DEVNULL, stderr=err)
+        self.status = None
+
+    def alive(self):
+        try:
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                if found[0] == self.launcher.pid:
+                    self.status = self.launcher.returncode = os.waitstatus_to_exitcode(found[1])
+        except ChildProcessError:
+            pass
+        return self.status is None
+
+    def kill(self, which, rng):
+        left = runs.descendants(os.getpid())
+        ranks = [pid for pid, name in left.items() if name == "weft"]
+        runs.kill([rng.choice(ranks)] if which == "one" and ranks else left)
+
+    def end(self):
+        """Waits for all of it; False when it has to be killed."""
+        until = time.monotonic() + DEADLINE
+        while self.alive() or runs.descendants(os.getpid()):
+            if time.monotonic() > until:
+                runs.kill(runs.descendants(os.getpid()))
+                until, self.status = until + DEADLINE, self.status or -9
+                return False
+            time.sleep(0.002)
+        return True
+
+    def said(self):
+        with open(self.err, encoding="utf-8", errors="replace") as file:
+            return runs.Ended(self.status, "", file.read(), 0)
+
+
+class Kills:
+    def __init__(self, place, arguments):
+        self.place, self.a, self.rng = place, arguments, random.Random(arguments.seed)
+        self.under_way, self.problems = collections.Counter(), []
+        self.kills = self.resumes = self.attempts = self.finished = self.trajectories = 0
+        self.startups = []
+        runs.adopt_orphans()
+
+    def problem(self, what):
+        self.problems.append(what)
+        print(f"attempt {self.attempts} of run {self.trajectories}: {what}", flush=True)
+        if self.a.keep:
+            shutil.copytree(self.run, f"{self.a.keep}/{len(self.problems)}", symlinks=True, dirs_exist_ok=True)
+
+    def reference(self):
+        ended = self.place.trained("whole", 2, f"run.steps={self.a.steps}")
+        self.curve = runs.curve(self.place.path("whole"))
+        self.stepping = 2 * sum(r["step_s"] for r in runs.lines(self.place.path("whole")) if r["kind"] == "train")
+        self.startups = [ended.seconds - self.stepping / 2]
+        if list(self.curve) != list(range(1, self.a.steps + 1)):
+            raise SystemExit("checkpoints.py: the run that nobody kills lacks steps")
+
+    def go(self):
+        self.reference()
+        while self.kills < self.a.kills:
+            self.run, self.before = self.place.path(f"run{self.trajectories}"), None
+            self.trajectories += 1
+            done = False
+            while not done:
+                done = self.attempt()
+            shutil.rmtree(self.run)
+        self.report()
+        return not self.problems
+
+    def wait_for_moment(self, job):
+        """True when there is something to kill; what a save does is watched for in half of the attempts."""
+        checkpoints, kind = os.path.join(self.run, "checkpoints"), self.rng.random()
+        if kind < 0.2:
+            time.sleep(self.rng.random() * statistics.median(self.startups))
+            return job.alive()
+        if kind < 0.5:
+            known, begin = self.last_step(), time.monotonic()
+            if not wait_until(lambda: self.last_step() != known, job.alive):
+                return False
+            self.startups.append(time.monotonic() - begin)
+            time.sleep(self.rng.random() * self.stepping)
+            return job.alive()
+        if not wait_until(lambda: os.path.isdir(checkpoints), job.alive):
+            return False
+        with Watch(checkpoints) as watch:
+            found = watch.wait_for(self.rng.choice(list(MOMENTS)), self.rng.randint(1, 3), job.alive)
+        time.sleep(self.rng.choice((0, self.rng.random() * 0.005)))
+        return found and job.alive()
+
+    def last_step(self):
+        """Cheap: of a file that grows."""
+        try:
+            return os.stat(os.path.join(self.run, "metrics.jsonl")).st_size
+        except FileNotFoundError:
+            return 0
+
+    def attempt(self):
+        """One start; True when it was the run's last."""
+        self.attempts += 1
+        ranks, every = self.rng.randint(1, 4), self.rng.choice((1, 2, 3, 5))
+        old = runs.lines(self.run)
+        job = Job(self.place, runs.train(self.run, ranks, f"run.steps={self.a.steps}", f"checkpoint.every={every}",
+                                         f"checkpoint.keep={KEEP}", f"checkpoint.background={self.rng.choice(('true', 'true', 'false'))}"))
+        killed = self.kills < self.a.kills and self.wait_for_moment(job)
+        if killed:
+            job.kill(self.rng.choice(("one", "all")), self.rng)
+            self.kills += 1
+        if not job.end():
+            self.problem("what was left of a run did not end" if killed else "a run did not end")
+        if not killed and job.status != 0:
+            self.problem(f"a run that nobody killed ended with {job.status}: {job.said().err[-500:]}")
+        self.check_curve(job.said(), old)
+        self.check_checkpoints(killed)
+        if killed:
+            return False
+        self.finished += 1
+        if list(runs.curve(self.run)) != list(self.curve):
+            self.problem("a run that ended lacks steps")
+        return True
+
+    def check_curve(self, said, old):
+        at = runs.continued(said)
+        if at:
+            self.resumes += 1
+            if at[0] != self.before:
+                self.problem(f"it went on from step {at[0]}, the newest checkpoint is of step {self.before}")
+            if at[1] != self.curve[at[0]][2]:
+                self.problem(f"off the curve: the state of step {at[0]} is {at[1]} and should be {self.curve[at[0]][2]}")
+        new = runs.lines(self.run)
+        self.stepped = any(line not in old for line in new)
+        if not at and self.before and self.stepped:
+            self.problem(f"it began again, though there is a checkpoint of step {self.before}")
+        steps = runs.curve(self.run)
+        if list(steps) != list(range(1, len(steps) + 1)):
+            self.problem(f"metrics.jsonl has the steps {list(steps)}")
+        for step, values in steps.items():
+            if values != self.curve[step]:
+                self.problem(f"off the curve: step {step} is {values} and should be {self.curve[step]}")
+
+    def check_checkpoints(self, killed):
+        checkpoints = os.path.join(self.run, "checkpoints")
+        listed = runs.Listed(self.place, checkpoints)
+        said_to_be_there = [r["step"] for r in runs.lines(self.run) if r["kind"] == "save" and r["ok"]]
+        known = max([self.before or 0, *said_to_be_there])
+        newest = runs.step_of(listed.complete[0]) if listed.complete else 0
+        if newest < known:
+            self.problem(f"lost: the newest checkpoint is of step {newest}, there was one of step {known}")
+        if listed.damaged or listed.status != 0:
+            self.problem(f"visible and not complete: {listed.damaged}, status {listed.status}")
+        for name in listed.complete:
+            if (ended := self.place.verify(f"{checkpoints}/{name}")).status != 0:
+                self.problem(f"{name} is listed as complete: {ended.err.strip()}")
+        latest = os.path.join(checkpoints, "latest")
+        if said_to_be_there and os.path.basename(os.path.realpath(latest)) not in listed.complete:
+            self.problem(f"latest is {os.path.realpath(latest)}; complete are {listed.complete}")
+        if killed:
+            self.under_way[self.phase(checkpoints, listed, latest)] += 1
+        self.before = newest or None
+
+    def phase(self, checkpoints, listed, latest):
+        """What the kill interrupted, by what it left."""
+        left = sorted(os.listdir(checkpoints)) if os.path.isdir(checkpoints) else []
+        unfinished = [n for n in left if n.endswith(".tmp") and n.startswith("step-")]
+        if any(".removed" in n for n in unfinished):
+            return "removing an old one"
+        for name in unfinished:
+            inside = os.listdir(os.path.join(checkpoints, name))
+            if "manifest.json" in inside:
+                return "save: manifest, before the rename"
+            return "save: index" if "index.h5" in inside else "save: shards" if inside else "save: begun"
+        if "latest.tmp" in left or (listed.complete and os.path.basename(os.path.realpath(latest)) != listed.complete[0]):
+            return "between rename and latest"
+        if len(listed.complete) > KEEP:
+            return "latest moved, before the removal"
+        return "steps" if self.stepped else "start-up"
+
+    def report(self):
+        def count(word):
+            return sum(p.startswith(word) for p in self.problems)
+        print(f"{self.kills} kills in {self.trajectories} runs of {self.a.steps} steps on 1 to 4 ranks: "
+              + ", ".join(f"{n} {phase}" for phase, n in sorted(self.under_way.items(), key=lambda p: -p[1])))
+        print(f"  {self.resumes} resumes, {self.finished} runs to their end: checkpoints lost {count('lost')}, resumes off the curve "
+              f"{count('off')}, other problems {len(self.problems) - count('lost') - count('off')}", flush=True)

@@ -1,0 +1,138 @@
+"""Runs of the real program on trials/tiny.toml, their curves and their checkpoints."""
+import collections, ctypes, json, os, re, shutil, signal, subprocess, tempfile, time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WEFT = os.path.abspath(os.environ.get("WEFT") or os.path.join(ROOT, "build/cpu/weft"))
+DECK = os.path.join(ROOT, "perf/trials/tiny.toml")
+MPIRUN = os.environ.get("MPIRUN", "mpirun")
+BAD_CHECKPOINT = 4
+
+Ended = collections.namedtuple("Ended", "status out err seconds")
+
+
+class Place:
+    """A directory of the trials' own, and the environment that keeps what killed runs leave inside it."""
+
+    def __init__(self, where=None):
+        self.dir = tempfile.mkdtemp(prefix="weft-trials-", dir=where)
+        self.memory = tempfile.mkdtemp(prefix="weft-trials-", dir="/dev/shm")
+        self.environment = {"OMP_NUM_THREADS": "1", "OMP_PROC_BIND": "false", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                            "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+                            **os.environ, "TMPDIR": self.memory, "OMPI_MCA_btl_vader_backing_directory": self.memory,
+                            "OMPI_MCA_osc_sm_backing_directory": self.memory}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for path in (self.dir, self.memory):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def call(self, command, seconds=120):
+        begin = time.monotonic()
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, text=True, errors="replace", capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=seconds)
+        return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - begin)
+
+    def train(self, run, ranks, *sets):
+        return self.call(train(self.path(run), ranks, *sets))
+
+    def trained(self, run, ranks, *sets):
+        """The same, of a run that has no reason to fail."""
+        ended = self.train(run, ranks, *sets)
+        if ended.status != 0:
+            raise SystemExit(f"checkpoints.py: a run without any damage ended with {ended.status}:\n{ended.err[-2000:]}")
+        return ended
+
+    def verify(self, checkpoint):
+        return self.call([WEFT, "checkpoint", "verify", checkpoint])
+
+
+def train(run_dir, ranks, *sets):
+    command = [MPIRUN, "-n", str(ranks)] if ranks > 1 else []
+    return command + [WEFT, "train", DECK] + [x for s in (f"run.dir={run_dir}", *sets) for x in ("--set", s)]
+
+
+def errors(ended):
+    return [line for line in ended.err.splitlines() if line.startswith("weft: error:")]
+
+
+def lines(run_dir):
+    """Of metrics.jsonl; a last line that a killed run left torn is no line."""
+    try:
+        with open(os.path.join(run_dir, "metrics.jsonl"), encoding="utf-8", errors="replace") as file:
+            return [json.loads(line) for line in file.read().split("\n")[:-1]]
+    except FileNotFoundError:
+        return []
+
+
+def curve(run_dir):
+    """What must not depend on interruptions or ranks: by step."""
+    return {r["step"]: (r["loss"], r["grad_norm"], r["state_hash"]) for r in lines(run_dir) if r["kind"] == "train"}
+
+
+def continued(ended):
+    """(step, hash of the loaded state) of a run that went on from a checkpoint, else None."""
+    found = re.search(r"continues from step (\d+), state ([0-9a-f]{16})", ended.err)
+    return (int(found[1]), found[2]) if found else None
+
+
+class Listed:
+    """`weft checkpoint ls`: names of the complete ones, newest first, and of those that it calls damaged."""
+
+    def __init__(self, place, checkpoints):
+        ended = place.call([WEFT, "checkpoint", "ls", checkpoints])
+        rows = [line.split() for line in ended.out.splitlines() if line.startswith("step-") and "unfinished" not in line]
+        self.status = ended.status
+        self.damaged = [r[0] for r in rows if r[2] == "damaged:"]
+        self.complete = [r[0] for r in rows if r[2] != "damaged:"]
+
+
+def manifest(checkpoint):
+    with open(os.path.join(checkpoint, "manifest.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def step_of(name):
+    return int(name.removeprefix("step-"))
+
+
+def adopt_orphans():
+    """What outlives its launcher becomes a child of this process, and is found."""
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def descendants(of):
+    """Living processes that descend from `of`: {pid: name}."""
+    parents, names = {}, {}
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except (OSError, ValueError):
+            continue
+        if not entry.isdigit():
+            continue
+        name, rest = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()
+        if rest[0] != "Z":
+            parents[int(entry)], names[int(entry)] = int(rest[1]), name
+    found = {}
+    for pid in parents:
+        ancestor = parents[pid]
+        while ancestor != of and ancestor in parents:
+            ancestor = parents[ancestor]
+        if ancestor == of:
+            found[pid] = names[pid]
+    return found
+
+
+def kill(pids):
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass

@@ -1,0 +1,220 @@
+#include "hf/export.hpp"
+
+#include <stdio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "ckpt/fetch.hpp"
+#include "ckpt/file.hpp"
+#include "ckpt/manifest.hpp"
+#include "hf/config.hpp"
+#include "hf/files.hpp"
+#include "hf/names.hpp"
+
+namespace weft::hf {
+namespace {
+
+namespace fs = std::filesystem;
+using ckpt::detail::File;
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ExitCode::bad_checkpoint, message);
+}
+
+/// A directory that gets its name when it is complete, and is removed when that fails.
+class NewDirectory {
+ public:
+  explicit NewDirectory(std::string path) : path_(std::move(path)) {
+    while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
+    temporary_ = path_ + ".weft.tmp";
+    if (fs::exists(fs::symlink_status(path_)))
+      fail(fmt::format("{} is there already; name a new directory", path_));
+    std::error_code error;
+    fs::remove_all(temporary_, error);  // an interrupted export's
+    if (!error) fs::create_directories(temporary_, error);
+    if (error) ckpt::detail::fail_errno("create", temporary_, error.value());
+  }
+  ~NewDirectory() {
+    std::error_code ignored;
+    if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  }
+  NewDirectory(const NewDirectory&) = delete;
+  NewDirectory& operator=(const NewDirectory&) = delete;
+
+  std::string file(const std::string& name) const { return temporary_ + "/" + name; }
+  const std::string& temporary() const { return temporary_; }
+  void publish() {
+    ckpt::detail::sync_directory(temporary_);
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) ckpt::detail::fail_errno("rename to", path_, errno);
+    temporary_.clear();
+    ckpt::detail::sync_directory(parent().empty() ? "." : parent().string());
+  }
+
+ private:
+  fs::path parent() const { return fs::path(path_).parent_path(); }
+
+  std::string path_, temporary_;
+};
+
+/// A parameter in the checkpoint.
+struct Source {
+  int unit = 0;
+  const Parameter* parameter = nullptr;
+};
+
+/// Writes tensors one after another through one buffer, which several small ones share, so that a slab of the
+/// checkpoint is not read once for each of them.
+class Stream {
+ public:
+  Stream(const ckpt::Manifest& manifest, std::int64_t head_dim, const ExportOptions& options)
+      : manifest_(manifest),
+        head_dim_(head_dim),
+        type_(options.dtype),
+        values_(static_cast<std::size_t>(
+            std::max<std::int64_t>(1, options.buffer_bytes / static_cast<std::int64_t>(sizeof(float))))) {}
+
+  void begin(File& file, std::int64_t offset) {
+    file_ = &file;
+    offset_ = offset;
+  }
+  void add(const Source& source) {
+    const std::int64_t elements = element_count(source.parameter->shape);
+    for (std::int64_t at = 0; at < elements;) {
+      const std::int64_t n = std::min(elements - at, capacity() - used_);
+      request(source, at, n);
+      at += n;
+      used_ += n;
+      if (used_ == capacity()) flush();
+    }
+  }
+  void flush() {
+    if (used_ == 0) return;
+    ckpt::detail::fetch(manifest_, requests_);
+    bytes_.resize(static_cast<std::size_t>(used_ * size_of(type_)));
+    if (!from_f32(type_, values_.data(), used_, bytes_.data())) fail_range();
+    requests_.clear();
+    file_->write_at(bytes_.data(), bytes_.size(), offset_);
+    offset_ += static_cast<std::int64_t>(bytes_.size());
+    used_ = 0;
+  }
+
+ private:
+  std::int64_t capacity() const { return static_cast<std::int64_t>(values_.size()); }
+
+  /// Elements [begin, begin + count) of the tensor, behind those that are in the buffer.
+  void request(const Source& source, std::int64_t begin, std::int64_t count) {
+    const Parameter& p = *source.parameter;
+    std::vector<Run> runs{{begin, 0, count}};
+    if (is_rotated(p.path)) runs = rotated_runs(RowOrder::transformers, head_dim_, p.shape[1], begin, count);
+    for (const Run& run : runs)
+      requests_.push_back({ckpt::Role::master, source.unit, DType::f32, p.offset + run.from, run.count,
+                           reinterpret_cast<std::byte*>(values_.data() + used_ + run.at)});
+  }
+
+  /// Names the first unit that has a weight out of the type's range.
+  [[noreturn]] void fail_range() const {
+    for (const ckpt::detail::Request& r : requests_) {
+      const auto* values = reinterpret_cast<const float*>(r.out);
+      std::uint32_t ignored = 0;
+      for (std::int64_t i = 0; i < r.count; ++i)
+        if (!from_f32(type_, values + i, 1, reinterpret_cast<std::byte*>(&ignored)))
+          fail(fmt::format("{}: a weight of {} in unit {} is out of the range of {}; use --dtype {}",
+                           manifest_.dir, values[i], manifest_.units[static_cast<std::size_t>(r.unit)].path,
+                           name_of(type_), type_ == Element::f16 ? "bf16" : "f32"));
+    }
+    throw std::logic_error("all weights are in range");
+  }
+
+  const ckpt::Manifest& manifest_;
+  std::int64_t head_dim_;
+  Element type_;
+  std::vector<float> values_;
+  std::vector<std::byte> bytes_;
+  std::vector<ckpt::detail::Request> requests_;
+  std::int64_t used_ = 0;
+  File* file_ = nullptr;
+  std::int64_t offset_ = 0;
+};
+
+class Export {
+ public:
+  Export(const std::string& checkpoint, const ExportOptions& options)
+      : options_(options),
+        manifest_(ckpt::read_manifest(checkpoint)),
+        deck_(parse_deck_text(manifest_.run.deck, checkpoint + "/" + ckpt::manifest_name)) {
+    for (std::size_t u = 0; u < manifest_.units.size(); ++u)
+      for (const Parameter& p : manifest_.units[u].parameters) {
+        const Tensor tensor{tensor_name(p.path),
+                            std::string(name_of(options.dtype)),
+                            {p.shape.begin(), p.shape.end()},
+                            0,
+                            element_count(p.shape) * size_of(options.dtype)};
+        sources_[tensor.name] = {static_cast<int>(u), &p};
+        tensors_.push_back(tensor);
+        report_.bytes += tensor.bytes;
+        report_.parameters += element_count(p.shape);
+      }
+  }
+
+  ExportReport write(const std::string& out_dir) {
+    NewDirectory out(out_dir);
+    const std::int64_t free = ckpt::detail::free_bytes(out.temporary());
+    if (report_.bytes > free)
+      fail(fmt::format("not enough space for {} ({} bytes are free, the weights need {}) free some", out_dir,
+                       free, report_.bytes));
+    const auto files = split_into_files(tensors_, options_.file_bytes);
+    Stream stream(manifest_, deck_.model.dim / deck_.model.heads, options_);
+    for (const ModelFile& file : files) write_file(out.file(file.name), file, stream);
+    if (files.size() > 1) ckpt::detail::write_text_durably(out.file(index_name), index_text(files));
+    ckpt::detail::write_text_durably(out.file(config_name), config_text(config(), options_.dtype));
+    out.publish();
+    report_.files = static_cast<int>(files.size());
+    return report_;
+  }
+
+ private:
+  void write_file(const std::string& path, const ModelFile& model, Stream& stream) const {
+    File file(path, File::Open::create);
+    const std::string header = header_text(model.tensors);
+    file.write_at(header.data(), header.size(), 0);
+    stream.begin(file, static_cast<std::int64_t>(header.size()));
+    for (const Tensor& tensor : model.tensors) stream.add(sources_.at(tensor.name));
+    stream.flush();
+    file.sync();
+    file.drop_cache();
+    file.close();
+  }
+
+  /// The longest context that the model was made for.
+  Config config() const {
+    const RopeScalingDeck& scaling = deck_.model.rope_scaling;
+    const std::int64_t stretched =
+        scaling.factor == 1
+            ? 0
+            : static_cast<std::int64_t>(scaling.factor * static_cast<double>(scaling.original_max_position));
+    return {deck_.model, std::max(deck_.data.seq, stretched)};
+  }
+
+  ExportOptions options_;
+  ckpt::Manifest manifest_;
+  Deck deck_;
+  std::vector<Tensor> tensors_;  ///< in the model's order
+  std::map<std::string, Source> sources_;
+  ExportReport report_;
+};
+
+}  // namespace
+
+ExportReport export_weights(const std::string& checkpoint, const std::string& out_dir,
+                            const ExportOptions& options) {
+  return Export(checkpoint, options).write(out_dir);
+}
+
+}  // namespace weft::hf

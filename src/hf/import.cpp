@@ -1,0 +1,122 @@
+#include "hf/import.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "base/check.hpp"
+
+namespace weft::hf {
+namespace {
+
+namespace fs = std::filesystem;
+using ckpt::detail::File;
+
+/// Elements that are converted at a time.
+constexpr std::int64_t block_elements = std::int64_t{8} << 20;
+/// Tokens of a sequence in the deck of imported weights, at most: `weft sample` computes as many for each.
+constexpr std::int64_t longest_context = 2048;
+
+/// fp32 state on storage, as memory that may be read. The file loses its name at once, so that nothing is
+/// left of it however the program ends.
+class Scratch {
+ public:
+  Scratch(const std::string& path, std::int64_t bytes)
+      : bytes_(static_cast<std::size_t>(bytes)), file_(path, File::Open::create) {
+    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int error = errno;
+    ::unlink(path.c_str());
+    if (fd_ < 0) ckpt::detail::fail_errno("open", path, error);
+  }
+  ~Scratch() {
+    if (memory_ != MAP_FAILED) ::munmap(memory_, bytes_);
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  void write(const std::vector<float>& values, std::int64_t offset) {
+    file_.write_at(values.data(), values.size() * sizeof(float), offset);
+  }
+  /// Once all is written: a page of a file that is too short would be a signal, not an error.
+  std::byte* map() {
+    memory_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, fd_, 0);
+    if (memory_ == MAP_FAILED) ckpt::detail::fail_errno("map", "the weights", errno);
+    return static_cast<std::byte*>(memory_);
+  }
+
+ private:
+  std::size_t bytes_;
+  File file_;
+  int fd_ = -1;
+  void* memory_ = MAP_FAILED;
+};
+
+std::int64_t bytes_of(const Unit& unit) {
+  return unit.elements * static_cast<std::int64_t>(sizeof(float));
+}
+
+void write_masters(const Weights& weights, const std::vector<Unit>& units, Scratch& scratch) {
+  std::vector<float> block;
+  std::int64_t offset = 0;
+  for (const Unit& unit : units) {
+    for (const Parameter& p : unit.parameters) {
+      const std::int64_t elements = element_count(p.shape);
+      for (std::int64_t at = 0; at < elements; at += block_elements) {
+        block.resize(static_cast<std::size_t>(std::min(block_elements, elements - at)));
+        weights.read(p, at, static_cast<std::int64_t>(block.size()), block.data());
+        scratch.write(block, offset + (p.offset + at) * static_cast<std::int64_t>(sizeof(float)));
+      }
+    }
+    offset += bytes_of(unit);
+  }
+}
+
+}  // namespace
+
+Deck deck_of(const Weights& weights) {
+  const std::string rest = fmt::format(
+      "[run]\nname = \"imported\"\nsteps = 1\n[data]\nsynthetic = true\nseq = {}\nglobal_batch = 1\n"
+      "[optimizer]\nlr = 1e-4\n",
+      std::min(weights.config().max_position, longest_context));
+  return parse_deck_text(model_tables(weights.config().model) + rest, weights.dir() + " as a deck");
+}
+
+ckpt::SaveReport import_weights(const Weights& weights, const ckpt::RunState& run,
+                                const std::vector<Unit>& units, const std::string& checkpoints_dir) {
+  weights.check(units);
+  const std::string step = checkpoints_dir + "/step-00000000";
+  if (fs::exists(fs::symlink_status(step)))
+    throw Error(ExitCode::bad_checkpoint, step + " is there already; name another directory");
+  std::error_code error;
+  fs::create_directories(checkpoints_dir, error);
+  if (error) ckpt::detail::fail_errno("create", checkpoints_dir, error.value());
+  std::int64_t bytes = 0;
+  for (const Unit& unit : units) bytes += bytes_of(unit);
+  if (const std::int64_t free = ckpt::detail::free_bytes(checkpoints_dir); 2 * bytes > free)
+    throw Error(
+        ExitCode::bad_checkpoint,
+        fmt::format("not enough space in {} ({} bytes are free, the import needs {}, half of them for a "
+                    "while) free some",
+                    checkpoints_dir, free, 2 * bytes));
+  Scratch scratch(checkpoints_dir + "/weights.tmp", bytes);
+  write_masters(weights, units, scratch);
+  std::byte* memory = scratch.map();
+  std::vector<ckpt::StateSlice> slices;
+  for (const Unit& unit : units) {
+    slices.push_back({unit.path, ckpt::Role::master, DType::f32, unit.elements, 0, unit.elements, memory});
+    memory += bytes_of(unit);
+  }
+  ckpt::SaveOptions options;
+  options.keep = 0;
+  const ckpt::SaveReport report =
+      ckpt::save(checkpoints_dir, run, units, slices, ckpt::single_rank(), options);
+  if (!report.ok) throw Error(ExitCode::bad_checkpoint, report.reason);
+  return report;
+}
+
+}  // namespace weft::hf

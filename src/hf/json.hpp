@@ -1,0 +1,13 @@
+// Small JSON files of a Hugging Face directory.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace weft::hf::detail {
+
+/// An object. Throws Error(bad_checkpoint) with the file's name when the text is none.
+nlohmann::json parse_object(std::string_view text, const std::string& name);
+
+}  // namespace weft::hf::detail

@@ -1,0 +1,157 @@
+#include "hf/weights.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "base/check.hpp"
+#include "hf/files.hpp"
+#include "hf/names.hpp"
+
+namespace weft::hf {
+namespace {
+
+namespace fs = std::filesystem;
+using ckpt::detail::File;
+
+/// Read and converted at a time.
+constexpr std::int64_t block_bytes = 1 << 20;
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ExitCode::bad_checkpoint, message);
+}
+
+std::string read_small(const std::string& path) {
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
+  if (!error && bytes > static_cast<std::uintmax_t>(max_header_bytes))
+    fail(fmt::format("{}: {} bytes (at most {} are read)", path, bytes, max_header_bytes));
+  return ckpt::detail::read_text(path);
+}
+
+/// What some files hold beside the weights: a table that follows from the configuration.
+bool is_table(const std::string& tensor) {
+  return tensor.ends_with(".rotary_emb.inv_freq");
+}
+
+}  // namespace
+
+bool is_model(const std::string& dir) {
+  return fs::exists(dir + "/" + config_name);
+}
+
+Weights::Weights(const std::string& dir) : dir_(dir) {
+  const std::string config = dir + "/" + config_name;
+  if (!fs::exists(config))
+    fail(
+        fmt::format("{} is not a Hugging Face model (it has no {}) name a directory that `save_pretrained` "
+                    "made",
+                    dir, config_name));
+  config_ = parse_config(read_small(config), config);
+  if (fs::exists(dir + "/" + single_name)) {
+    open(single_name);
+    return;
+  }
+  const std::string index = dir + "/" + index_name;
+  if (!fs::exists(index))
+    fail(
+        fmt::format("{} has neither {} nor {} (pickled weights are not read); save it again with "
+                    "`save_pretrained`",
+                    dir, single_name, index_name));
+  const auto files = parse_index(read_small(index), index);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : files)
+    if (names.insert(file).second) open(file);
+  for (const auto& [tensor, file] : files)
+    if (place(tensor).file_name != file)
+      fail(fmt::format("{}: tensor {} is in {}, not in {}", index, shown(tensor), place(tensor).file_name,
+                       file));
+}
+
+void Weights::open(const std::string& name) {
+  const std::string path = dir_ + "/" + name;
+  files_.push_back(std::make_unique<File>(path, File::Open::read));
+  const File& file = *files_.back();
+  const auto bytes = static_cast<std::uint64_t>(file.size());
+  std::string begin(std::min<std::uint64_t>(length_bytes, bytes), '\0');
+  file.read_at(begin.data(), begin.size(), 0);
+  const std::size_t length = begin.size() + static_cast<std::size_t>(header_length(begin, bytes, path));
+  begin.resize(length);
+  file.read_at(begin.data(), begin.size(), 0);
+  Header header = parse_header(begin, bytes, path);
+  for (Tensor& tensor : header.tensors) {
+    const std::string key = tensor.name;
+    if (!places_.emplace(key, Place{std::move(tensor), &file, name, header.data_begin}).second)
+      fail(fmt::format("{}: tensor {} is in {}, too", path, shown(key), place(key).file_name));
+  }
+}
+
+const Weights::Place& Weights::place(const std::string& tensor) const {
+  const auto found = places_.find(tensor);
+  if (found == places_.end()) fail(fmt::format("{} has no tensor {}", dir_, shown(tensor)));
+  return found->second;
+}
+
+void Weights::check(const std::vector<Unit>& units) const {
+  for (const Unit& unit : units)
+    for (const Parameter& p : unit.parameters) {
+      const Place& at = place(tensor_name(p.path));
+      const std::vector<std::int64_t> shape(p.shape.begin(), p.shape.end());
+      if (at.tensor.shape != shape)
+        fail(fmt::format("{}/{}: tensor {} is {} (config.json makes it {})", dir_, at.file_name,
+                         shown(at.tensor.name), shown(at.tensor.shape), shown(shape)));
+      if (!element_from(at.tensor.dtype))
+        fail(fmt::format("{}/{}: tensor {} is {} (F32, BF16 and F16 are read)", dir_, at.file_name,
+                         shown(at.tensor.name), at.tensor.dtype));
+    }
+  check_known(units);
+}
+
+/// A tensor that has no place in Weft's model would change what the others mean.
+void Weights::check_known(const std::vector<Unit>& units) const {
+  std::set<std::string> known;
+  for (const Unit& unit : units)
+    for (const Parameter& p : unit.parameters) known.insert(tensor_name(p.path));
+  if (config_.model.tie_embeddings) known.insert(tensor_name("head.weight"));  // the embedding once more
+  for (const auto& [name, at] : places_)
+    if (!known.contains(name) && !is_table(name))
+      fail(fmt::format("{}/{}: tensor {} is none of Weft's Llama of {} layers", dir_, at.file_name,
+                       shown(name), config_.model.layers));
+}
+
+void Weights::read(const Parameter& parameter, std::int64_t begin, std::int64_t count, float* out) const {
+  const Place& at = place(tensor_name(parameter.path));
+  const Element type = *element_from(at.tensor.dtype);
+  std::vector<Run> runs{{begin, 0, count}};
+  if (is_rotated(parameter.path))
+    runs = rotated_runs(RowOrder::weft, config_.model.dim / config_.model.heads, parameter.shape[1], begin,
+                        count);
+  std::vector<std::byte> block;
+  for (const Run& run : runs)
+    for (std::int64_t done = 0; done < run.count;) {
+      const std::int64_t n = std::min(run.count - done, block_bytes / size_of(type));
+      block.resize(static_cast<std::size_t>(n * size_of(type)));
+      at.file->read_at(block.data(), block.size(),
+                       at.data_begin + at.tensor.begin + (run.from + done) * size_of(type));
+      to_f32(type, block.data(), n, out + run.at + done);
+      done += n;
+    }
+}
+
+void Weights::load(const std::vector<Unit>& units, std::span<const ckpt::StateSlice> slices) const {
+  for (const ckpt::StateSlice& slice : slices) {
+    WEFT_EXPECT(slice.role == ckpt::Role::master && slice.dtype == DType::f32);
+    const auto unit =
+        std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.path == slice.unit; });
+    WEFT_EXPECT(unit != units.end());
+    for (const Parameter& p : unit->parameters) {
+      const std::int64_t begin = std::max(slice.begin, p.offset);
+      const std::int64_t end = std::min(slice.begin + slice.count, p.offset + element_count(p.shape));
+      if (begin < end)
+        read(p, begin - p.offset, end - begin, reinterpret_cast<float*>(slice.data) + (begin - slice.begin));
+    }
+  }
+}
+
+}  // namespace weft::hf

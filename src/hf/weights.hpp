@@ -1,0 +1,59 @@
+// The weights of a Llama in a Hugging Face directory: config.json beside safetensors files.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/unit.hpp"
+#include "ckpt/file.hpp"
+#include "ckpt/state.hpp"
+#include "hf/config.hpp"
+#include "hf/element.hpp"
+#include "hf/safetensors.hpp"
+
+namespace weft::hf {
+
+/// Whether a directory holds such a model, or means to.
+bool is_model(const std::string& dir);
+
+/// Host memory only; reads block. Errors are Error(bad_checkpoint), one line with file and tensor.
+class Weights {
+ public:
+  /// Reads config.json and every file's header.
+  explicit Weights(const std::string& dir);
+
+  const std::string& dir() const { return dir_; }
+  const Config& config() const { return config_; }
+
+  /// Throws unless the tensors are those of a model of these units, no more and no less, and each has its
+  /// shape and is f32, bf16 or f16.
+  void check(const std::vector<Unit>& units) const;
+
+  /// Elements [begin, begin + count) of a parameter, in Weft's order of rows, as fp32. Needs 1 MiB besides.
+  void read(const Parameter& parameter, std::int64_t begin, std::int64_t count, float* out) const;
+
+  /// Fills fp32 slices of masters: the counterpart of ckpt::load.
+  void load(const std::vector<Unit>& units, std::span<const ckpt::StateSlice> slices) const;
+
+ private:
+  struct Place {
+    Tensor tensor;
+    const ckpt::detail::File* file;
+    std::string file_name;
+    std::int64_t data_begin;
+  };
+  void open(const std::string& name);
+  const Place& place(const std::string& tensor) const;
+  void check_known(const std::vector<Unit>& units) const;
+
+  std::string dir_;
+  Config config_;
+  std::vector<std::unique_ptr<ckpt::detail::File>> files_;
+  std::map<std::string, Place> places_;
+};
+
+}  // namespace weft::hf

@@ -1,0 +1,18 @@
+// model.init: a new run that starts from weights that are there already.
+#pragma once
+
+#include <string>
+
+#include "deck/deck.hpp"
+#include "train/model_state.hpp"
+
+namespace weft::train {
+
+/// Collective. Fills the masters with the weights that model.init names, the moments with zeros, and
+/// publishes them; each rank reads what it holds. Returns a line for the log. Throws on all ranks:
+/// Error(bad_input) when the deck's model is another one than the weights', naming the first key that
+/// differs; Error(bad_checkpoint) when they cannot be used. Keys that are no sizes (rope_theta, norm_eps,
+/// rope_scaling) may differ where the deck sets them itself.
+std::string start_from(const Deck& deck, comm::World& world, ModelState& state);
+
+}  // namespace weft::train

@@ -1,0 +1,32 @@
+// A run's directory: held by one run, and never half made.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "train/run_lock.hpp"
+
+namespace weft::train {
+
+/// Rank 0's. Removes the lock when it ends.
+class RunDirectory {
+ public:
+  /// Locks `dir` if it exists, and changes nothing else there: what is wrong with the deck may show later,
+  /// and the directory may be another run's. Throws Error(bad_input) when a living run has it.
+  RunDirectory(const std::string& dir, RunLock::Lost lost);
+
+  /// Writes the resolved deck. Where there was no directory it appears with deck and lock in it, by one
+  /// rename. Throws Error(bad_input) when that fails, or another run was quicker.
+  void write(const std::string& deck);
+  /// RunLock's.
+  std::string note() const { return lock_ ? lock_->note() : std::string(); }
+
+ private:
+  void make(const std::string& deck);
+
+  std::string dir_;
+  RunLock::Lost lost_;
+  std::optional<RunLock> lock_;
+};
+
+}  // namespace weft::train

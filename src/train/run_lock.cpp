@@ -1,0 +1,202 @@
+#include "train/run_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "train/run_owner.hpp"
+
+namespace weft::train {
+namespace {
+
+using std::chrono::milliseconds;
+
+class Descriptor {
+ public:
+  explicit Descriptor(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+enum class KernelLock { taken, held, unsupported };
+
+/// Of the open file, so that it ends with the last descriptor, however the process ends.
+KernelLock take_kernel_lock(int fd) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (::fcntl(fd, F_OFD_SETLK, &whole) == 0) return KernelLock::taken;
+  return errno == EAGAIN || errno == EACCES ? KernelLock::held : KernelLock::unsupported;
+}
+
+std::optional<std::string> content(const std::string& path) {
+  const Descriptor file(path);
+  if (file.get() < 0) return std::nullopt;
+  std::string text(1024, '\0');
+  const ssize_t n = ::read(file.get(), text.data(), text.size());
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
+milliseconds changed_at(int fd) {
+  struct stat s {};
+  ::fstat(fd, &s);
+  return milliseconds(std::int64_t{s.st_mtim.tv_sec} * 1000 + s.st_mtim.tv_nsec / 1'000'000);
+}
+
+/// Gives `from` the name `to` unless that exists (EEXIST). NFS cannot rename so, but link; and it may link
+/// and say that it did not.
+bool rename_to_free(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS) return false;
+  const int linked = ::link(from.c_str(), to.c_str());
+  const int error = errno;
+  struct stat s {};
+  const bool done = linked == 0 || (::stat(from.c_str(), &s) == 0 && s.st_nlink == 2);
+  if (done) ::unlink(from.c_str());
+  errno = error;
+  return done;
+}
+
+[[noreturn]] void refuse(const std::string& dir, const std::string& who, const std::string& more = {}) {
+  throw Error(ExitCode::bad_input,
+              fmt::format("{}: another run writes here ({}); wait for its end or choose another run.dir{}",
+                          dir, who, more));
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::string& dir, Lost lost, Timing timing)
+    : dir_(dir), path_(dir + "/lock"), lost_(std::move(lost)), timing_(timing) {
+  const RunOwner me = this_process();
+  text_ = to_text(me);
+  own_ = fmt::format("{}.{}.{}", path_, me.host, me.pid);
+  try {
+    write_own();
+    while (!place()) settle();
+  } catch (...) {
+    if (fd_ >= 0) ::close(fd_);
+    ::unlink(own_.c_str());
+    throw;
+  }
+  thread_ = std::thread([this] { beat(); });
+}
+
+RunLock::~RunLock() {
+  {
+    const std::lock_guard guard(mutex_);
+    ended_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+  if (content(path_) == text_) ::unlink(path_.c_str());
+  ::close(fd_);  // not before: a file without a lock on it is a dead run's
+}
+
+/// Under its own name; locked before anyone sees it as DIR/lock.
+void RunLock::write_own() {
+  ::unlink(own_.c_str());  // of a dead process with this number
+  fd_ = ::open(own_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  WEFT_VALIDATE(fd_ >= 0, "cannot write {} ({}); choose a writable run.dir", own_, std::strerror(errno));
+  take_kernel_lock(fd_);
+  const ssize_t n = ::write(fd_, text_.data(), text_.size());
+  WEFT_VALIDATE(n == static_cast<ssize_t>(text_.size()), "cannot write {} ({}) (is the disk full?)", own_,
+                n < 0 ? std::strerror(errno) : "no space");
+}
+
+bool RunLock::place() {
+  if (rename_to_free(own_, path_)) return true;
+  WEFT_VALIDATE(errno == EEXIST, "cannot make {} ({}); choose a run.dir on another file system", path_,
+                std::strerror(errno));
+  return false;
+}
+
+/// Looks at the lock that is there: returns when it is gone, throws when its owner lives.
+void RunLock::settle() {
+  const Descriptor file(path_);
+  if (file.get() < 0 && errno == ENOENT) return;
+  WEFT_VALIDATE(file.get() >= 0, "cannot open {} ({}); choose another run.dir", path_, std::strerror(errno));
+  const KernelLock kernel = take_kernel_lock(file.get());
+  const std::string text = content(path_).value_or("");
+  const std::optional<RunOwner> owner = owner_from(text);
+  const std::string who = owner ? in_words(*owner) : "its lock says nothing";
+  if (kernel == KernelLock::held) refuse(dir_, who);
+  struct stat locked {
+  }, named{};
+  ::fstat(file.get(), &locked);
+  if (::stat(path_.c_str(), &named) != 0 || locked.st_ino != named.st_ino) return;  // changed hands meanwhile
+  const bool here = owner && is_of_this_kernel(*owner);
+  if (here ? kernel == KernelLock::unsupported && is_running(*owner) : shows_life(text, who))
+    refuse(dir_, who, here ? "" : fmt::format("; if it is dead, remove {}", path_));
+  remove(text);
+  note_ = fmt::format("took over the run directory of a run that is dead ({})", who);
+}
+
+/// Of an owner on another host: whether its file is refreshed, or goes, before it is too old.
+bool RunLock::shows_life(const std::string& text, const std::string& who) const {
+  const milliseconds first = silence();
+  if (first >= timing_.stale) return false;
+  log::info("{} is locked from another host ({}): waiting up to {} s for a sign that this run lives", dir_,
+            who, (timing_.stale - first).count() / 1000 + 1);
+  for (milliseconds last = first;;) {
+    std::this_thread::sleep_for(std::min(timing_.beat, milliseconds(1000)));
+    if (content(path_) != text) return false;  // gone or another's: remove() will see
+    const milliseconds now = silence();
+    if (now < last) return true;
+    if (now >= timing_.stale) return false;
+    last = now;
+  }
+}
+
+/// Since the lock that is there was refreshed, by the clock of the file system.
+milliseconds RunLock::silence() const {
+  ::futimens(fd_, nullptr);
+  const Descriptor file(path_);  // opening it asks the server, where attributes are cached
+  return file.get() < 0 ? milliseconds(0) : changed_at(fd_) - changed_at(file.get());
+}
+
+/// Removes the lock with this content, and no other.
+void RunLock::remove(const std::string& text) const {
+  const std::string aside = own_ + ".old";
+  if (::rename(path_.c_str(), aside.c_str()) != 0) return;  // somebody else did
+  if (content(aside) != text) rename_to_free(aside, path_);
+  ::unlink(aside.c_str());
+}
+
+void RunLock::moved_to(const std::string& dir) {
+  const std::lock_guard guard(mutex_);
+  dir_ = dir;
+  path_ = dir + "/lock";
+}
+
+void RunLock::beat() {
+  std::unique_lock guard(mutex_);
+  while (!wake_.wait_for(guard, timing_.beat, [this] { return ended_; })) {
+    ::futimens(fd_, nullptr);
+    const auto now = content(path_);
+    if (!now || *now == text_) continue;
+    const auto owner = owner_from(*now);
+    lost_(fmt::format("{} is another run's now ({}): this one ends, so that the two do not mix", dir_,
+                      owner ? in_words(*owner) : "its lock says nothing"));
+    return;
+  }
+}
+
+}  // namespace weft::train

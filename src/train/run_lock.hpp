@@ -1,0 +1,66 @@
+// Who writes to a run directory: one run at a time, and none that is dead.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace weft::train {
+
+/// The file DIR/lock, for as long as this object lives. It names the process, and three things tell a living
+/// owner from one that was killed:
+/// - the kernel's lock on the file, which ends with the process. On file systems that share it between hosts
+///   it is all that is needed; a process of this host is judged by it alone (or by its number and start time
+///   where the file system knows no locks).
+/// - for owners on other hosts, the file's time, which a thread refreshes.
+/// The file appears with its content, by a rename or link that fails when there is one already. A dead run's
+/// is moved aside first, and moved back when it turns out to be another one: somebody was quicker.
+class RunLock {
+ public:
+  struct Timing {
+    std::chrono::milliseconds beat{15'000};    ///< between two refreshes
+    std::chrono::milliseconds stale{120'000};  ///< without one: an owner on another host is dead
+  };
+  /// Called by the thread, once, when the file has become another run's: this one was taken for dead (its
+  /// host stood still), or its user removed the file. It must no longer write.
+  using Lost = std::function<void(const std::string& why)>;
+
+  /// Throws Error(bad_input) with one line about the owner when there is one alive, or when DIR is not
+  /// writable. Waits up to Timing::stale for a sign of life from another host.
+  RunLock(const std::string& dir, Lost lost, Timing timing);
+  RunLock(const std::string& dir, Lost lost) : RunLock(dir, std::move(lost), Timing{}) {}
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+  /// The directory was renamed.
+  void moved_to(const std::string& dir);
+  /// Of the dead run whose lock was taken over, for the log; empty when there was none.
+  const std::string& note() const { return note_; }
+
+ private:
+  void write_own();
+  bool place();
+  void settle();
+  bool shows_life(const std::string& text, const std::string& who) const;
+  std::chrono::milliseconds silence() const;
+  void remove(const std::string& text) const;
+  void beat();
+
+  std::string dir_, path_, own_;  ///< own_: the name under which the file is written
+  std::string text_;              ///< its content
+  std::string note_;
+  Lost lost_;
+  Timing timing_;
+  int fd_ = -1;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace weft::train

@@ -1,0 +1,103 @@
+#include "train/run_owner.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace weft::train {
+namespace {
+
+std::string boot_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+/// 0 when there is no such process. /proc/PID/stat reads "PID (NAME) STATE ..."; the start is field 22.
+std::int64_t start_of(std::int64_t pid) {
+  std::ifstream in(fmt::format("/proc/{}/stat", pid));
+  const std::string stat{std::istreambuf_iterator<char>(in), {}};
+  const auto name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  return std::strtoll(field.c_str(), nullptr, 10);
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+}  // namespace
+
+RunOwner this_process() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const char* const job = std::getenv("SLURM_JOB_ID");
+  RunOwner me;
+  me.host = host.data();
+  me.kernel = boot_id();
+  me.pid = ::getpid();
+  me.started = start_of(me.pid);
+  me.job = job == nullptr ? "" : job;
+  me.since = utc_now();
+  return me;
+}
+
+std::string to_text(const RunOwner& owner) {
+  nlohmann::ordered_json line;
+  line["host"] = owner.host;
+  line["pid"] = owner.pid;
+  line["job"] = owner.job;
+  line["since"] = owner.since;
+  line["kernel"] = owner.kernel;
+  line["started"] = owner.started;
+  return line.dump() + "\n";
+}
+
+std::optional<RunOwner> owner_from(const std::string& text) {
+  const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!line.is_object()) return std::nullopt;
+  try {
+    RunOwner owner;
+    owner.host = line.at("host");
+    owner.pid = line.at("pid");
+    owner.job = line.at("job");
+    owner.since = line.at("since");
+    owner.kernel = line.at("kernel");
+    owner.started = line.at("started");
+    return owner;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string in_words(const RunOwner& owner) {
+  return fmt::format("process {} on {}{}, since {}", owner.pid, owner.host,
+                     owner.job.empty() ? "" : ", Slurm job " + owner.job, owner.since);
+}
+
+bool is_of_this_kernel(const RunOwner& owner) {
+  const std::string id = boot_id();
+  return !id.empty() && owner.kernel == id;
+}
+
+bool is_running(const RunOwner& owner) {
+  const std::int64_t start = start_of(owner.pid);
+  return start != 0 && start == owner.started;
+}
+
+}  // namespace weft::train

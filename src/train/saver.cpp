@@ -1,0 +1,95 @@
+#include "train/saver.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+
+namespace weft::train {
+
+Saver::Saver(const Deck& deck, Session& session, ModelState& state, Report& report, bool background)
+    : deck_(deck), session_(session), state_(state), report_(report) {
+  if (background) copy_ = std::make_unique<StateCopy>(state);
+}
+
+void Saver::begin(const Position& at) {
+  if (!copy_) {
+    save(at);
+    return;
+  }
+  if (saved_ == at.step || (under_way_ && step_ == at.step)) return;
+  finish();
+  const double begin = seconds_now();
+  copy_->start();
+  start(at, copy_->slices(), /*low_priority=*/true);
+  pause_ = seconds_now() - begin;
+}
+
+bool Saver::save(const Position& at) {
+  finish();
+  if (saved_ == at.step) return true;
+  const double begin = seconds_now();
+  const ModelState::Snapshot snapshot = state_.snapshot();
+  start(at, snapshot.slices, /*low_priority=*/false);
+  pause_ = seconds_now() - begin;
+  advance(ckpt::Wait::yes);
+  return saved_ == at.step;
+}
+
+void Saver::start(const Position& at, std::vector<ckpt::StateSlice> slices, bool low_priority) {
+  step_ = at.step;
+  under_way_ = begin_save(deck_, session_, state_.units(), std::move(slices), at, low_priority);
+}
+
+void Saver::before_update() {
+  if (!under_way_ || !copy_) return;
+  const double begin = seconds_now();
+  copy_->wait();
+  pause_ += seconds_now() - begin;
+}
+
+void Saver::advance() {
+  if (under_way_) advance(ckpt::Wait::no);
+}
+
+void Saver::finish() {
+  if (!under_way_) return;
+  before_update();
+  advance(ckpt::Wait::yes);
+}
+
+void Saver::advance(ckpt::Wait wait) {
+  const double begin = seconds_now();
+  const bool over = under_way_->advance(wait);
+  pause_ += seconds_now() - begin;
+  if (!over) return;
+  const ckpt::SaveReport report = under_way_->report();
+  under_way_.reset();
+  tell(report);
+}
+
+void Saver::tell(const ckpt::SaveReport& report) {
+  std::array<double, 4> most{report.seconds, pause_, report.write_seconds, report.read_back_seconds};
+  session_.world().all_reduce_max(most);
+  if (report.ok) {
+    saved_ = step_;
+    newest_ = report.path;
+    longest_ = std::max(longest_.value_or(0), most[0]);
+  }
+  SaveMetrics m;
+  m.step = step_;
+  m.ok = report.ok;
+  m.bytes = report.bytes;
+  m.seconds = most[0];
+  m.pause_s = most[1];
+  m.write_s = most[2];
+  m.verify_s = most[3];
+  report_.saved(m, report.path);
+  if (!report.reason.empty() && session_.world().rank() == 0)
+    log::warn("checkpoint of step {}: {}{}", step_, report.reason,
+              report.ok ? "" : "; the earlier checkpoints are whole");
+}
+
+}  // namespace weft::train

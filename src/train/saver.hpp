@@ -1,0 +1,65 @@
+// The run's checkpoints: one save at a time, in the background where there is room for a copy of the state.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ckpt/save.hpp"
+#include "deck/deck.hpp"
+#include "train/checkpointing.hpp"
+#include "train/report.hpp"
+#include "train/state_copy.hpp"
+
+namespace weft::train {
+
+/// All calls are collective but before_update(). A save that fails costs a warning and that checkpoint. All
+/// that is passed in lives as long as this.
+class Saver {
+ public:
+  /// `background`: takes the copy's memory now.
+  Saver(const Deck& deck, Session& session, ModelState& state, Report& report, bool background);
+
+  /// Saves the state as it is, unless that was done. In the background: begins, after the end of the save
+  /// that is under way, if one is.
+  void begin(const Position& at);
+  /// The same, and waits for the end. False when the checkpoint is not there, on all ranks alike.
+  bool save(const Position& at);
+  /// Before the state changes: waits until it is copied.
+  void before_update();
+  /// After a step: takes a save that is under way further, without waiting for it.
+  void advance();
+  /// Waits for the end of what is under way.
+  void finish();
+  /// There is no need to save this state again: it was loaded from a checkpoint.
+  void set_saved(std::int64_t step, const std::string& path) {
+    saved_ = step;
+    newest_ = path;
+  }
+  /// The path of the last checkpoint that was saved or loaded; empty before there is one.
+  const std::optional<std::string>& newest() const { return newest_; }
+  /// The run has gone back to newest(), with other data ahead: what it comes to is no state that was saved.
+  void gone_back() { saved_ = -1; }
+  /// Seconds from begin to end of the longest save so far, on any rank.
+  std::optional<double> longest_seconds() const { return longest_; }
+
+ private:
+  void start(const Position& at, std::vector<ckpt::StateSlice> slices, bool low_priority);
+  void advance(ckpt::Wait wait);
+  void tell(const ckpt::SaveReport& report);
+
+  const Deck& deck_;
+  Session& session_;
+  ModelState& state_;
+  Report& report_;
+  std::unique_ptr<StateCopy> copy_;
+  std::unique_ptr<ckpt::Save> under_way_;
+  std::int64_t step_ = -1;   ///< of the save that is under way, or the last
+  std::int64_t saved_ = -1;  ///< the step of the newest that is there
+  std::optional<std::string> newest_;
+  double pause_ = 0;  ///< seconds that training has waited for the save under way
+  std::optional<double> longest_;
+};
+
+}  // namespace weft::train

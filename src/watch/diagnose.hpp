@@ -1,0 +1,52 @@
+// Who is missing from what, and which rank diverged first: from the records of the ranks that left some.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "watch/records.hpp"
+
+namespace weft::watch {
+
+/// Ranks that wait for one operation. Of send and recv there is one a rank.
+struct Wait {
+  std::string what;  ///< as describe()
+  double since = 0;  ///< the first of them began
+  std::vector<int> waiting;
+  std::vector<int> missing;  ///< members that have not started it; empty: all have
+};
+
+/// Ranks of a channel that stand at the same place.
+struct Standing {
+  std::string channel;
+  std::vector<int> ranks;
+  std::uint64_t started = 0, done = 0;
+  bool ends_seen = true;
+};
+
+struct Diagnosis {
+  int ranks = 0;
+  std::vector<int> silent;  ///< left no records
+  std::vector<Wait> waits;  ///< the oldest first
+  std::vector<Standing> standings;
+  std::vector<int> first;  ///< the ranks that diverged first; empty when none did
+  std::string verdict;     ///< one line: who, where, and why
+};
+
+/// `hosts` by rank; may be empty, then those of silent ranks are not known. The first rank that diverged is,
+/// in this order: the one whose operation differs from the others' with the same number in its channel; one
+/// that left no records; one that others wait for and that waits for nobody; of ranks that wait for each
+/// other, the one that has waited longest.
+Diagnosis diagnose(const std::vector<RankRecords>& records, const std::vector<std::string>& hosts);
+
+/// "gather.data #57 (all_gather, forward layers.3.attn, 4.0 MiB)", "world, after #12 (recv from rank 2, 8 B)"
+std::string describe(const RankRecords& records, const Operation& operation);
+/// "rank 3", "ranks 0-6, 8"
+std::string list_of(const std::vector<int>& ranks);
+/// "gather.data #57 (all_gather, forward layers.3.attn, 4.0 MiB): missing rank 2; ranks 0, 1 wait"
+std::string text_of(const Wait& wait);
+/// The whole diagnosis, several lines.
+std::string text_of(const Diagnosis& diagnosis);
+
+}  // namespace weft::watch

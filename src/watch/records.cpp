@@ -1,0 +1,188 @@
+#include "watch/records.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/check.hpp"
+
+namespace weft::watch {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+json header(const RankRecords& r) {
+  return {{"rank", r.rank},         {"ranks", r.ranks}, {"host", r.host},   {"written", r.written},
+          {"activity", r.activity}, {"step", r.step},   {"since", r.since}, {"last", r.last}};
+}
+
+json line_of(const comm::RecordedChannel& c) {
+  return {{"channel", c.name}, {"members", c.ranks},     {"opened", c.opened},   {"ends_seen", c.ends_seen},
+          {"open", c.open},    {"enqueued", c.enqueued}, {"started", c.started}, {"done", c.done}};
+}
+
+json line_of(const Operation& o) {
+  const auto time = [](double t) { return t == 0 ? json() : json(t); };
+  return {{"number", o.number},
+          {"on", o.channel},
+          {"op", o.op},
+          {"sequence", o.sequence},
+          {"label", o.label},
+          {"bytes", o.bytes},
+          {"peer", o.peer},
+          {"collective", o.collective},
+          {"step", o.step},
+          {"enqueued", time(o.enqueued)},
+          {"started", time(o.started)},
+          {"done", time(o.done)}};
+}
+
+comm::RecordedChannel channel_of(const json& j) {
+  comm::RecordedChannel c;
+  c.name = j.at("channel");
+  c.ranks = j.at("members").get<std::vector<int>>();
+  c.opened = j.at("opened");
+  c.ends_seen = j.at("ends_seen");
+  c.open = j.at("open");
+  c.enqueued = j.at("enqueued");
+  c.started = j.at("started");
+  c.done = j.at("done");
+  return c;
+}
+
+Operation operation_of(const json& j, std::size_t channels) {
+  const auto time = [&](const char* key) { return j.at(key).is_null() ? 0.0 : j.at(key).get<double>(); };
+  Operation o;
+  o.number = j.at("number");
+  o.channel = j.at("on");
+  WEFT_VALIDATE(o.channel < channels, "there is no channel {}", o.channel);
+  o.op = j.at("op");
+  o.sequence = j.at("sequence");
+  o.label = j.at("label");
+  o.bytes = j.at("bytes");
+  o.peer = j.at("peer");
+  o.collective = j.at("collective");
+  o.step = j.at("step");
+  o.enqueued = time("enqueued");
+  o.started = time("started");
+  o.done = time("done");
+  return o;
+}
+
+void read_line(const json& j, bool first, RankRecords& r) {
+  if (first) {
+    r.rank = j.at("rank");
+    r.ranks = j.at("ranks");
+    r.host = j.at("host");
+    r.written = j.at("written");
+    r.activity = j.at("activity");
+    r.step = j.at("step");
+    r.since = j.at("since");
+    r.last = j.at("last");
+  } else if (j.contains("channel")) {
+    r.channels.push_back(channel_of(j));
+  } else {
+    r.operations.push_back(operation_of(j, r.channels.size()));
+  }
+}
+
+RankRecords read_file(const std::string& path) {
+  RankRecords r;
+  std::ifstream in(path);
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    try {
+      read_line(json::parse(line), ++number == 1, r);
+    } catch (const std::exception& e) {
+      WEFT_VALIDATE(false, "{}:{}: not a line of records ({})", path, number, e.what());
+    }
+  }
+  WEFT_VALIDATE(number > 0, "{}: no records (the file is empty)", path);
+  return r;
+}
+
+}  // namespace
+
+void write_text(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp";
+  std::ofstream file(temporary);
+  file << text;
+  file.close();
+  std::error_code error;
+  if (file.good()) fs::rename(temporary, path, error);
+  if (!file.good() || error) throw Error(ExitCode::failure, fmt::format("cannot write {}", path));
+}
+
+RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host) {
+  comm::RecordedOperations all = recorder.read();
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto time = [&](std::int64_t ns) {
+    return ns == 0 ? 0.0 : now - 1e-9 * static_cast<double>(all.now_ns - ns);
+  };
+  RankRecords r{rank,
+                ranks,
+                host,
+                now,
+                all.activity,
+                all.step,
+                time(all.activity_ns),
+                time(all.last_ns),
+                std::move(all.channels),
+                {}};
+  for (const comm::RecordedOperation& o : all.operations)
+    r.operations.push_back({o.number, o.channel, std::string(o.op), o.bytes, o.peer, o.collective, o.sequence,
+                            o.step, o.label.data(), time(o.enqueued_ns), time(o.started_ns),
+                            time(o.done_ns)});
+  return r;
+}
+
+const Operation* waits_for(const RankRecords& records) {
+  const Operation* oldest = nullptr;
+  for (const Operation& o : records.operations) {
+    const comm::RecordedChannel& channel = records.channels[o.channel];
+    const bool waits = o.started > 0 && o.done == 0 && channel.open && channel.ends_seen;
+    if (waits && (oldest == nullptr || o.started < oldest->started)) oldest = &o;
+  }
+  return oldest;
+}
+
+std::string records_path(const std::string& dir, int rank) {
+  return fmt::format("{}/rank-{:05}.jsonl", dir, rank);
+}
+
+void write_records(const std::string& dir, const RankRecords& records) {
+  std::string text = header(records).dump() + "\n";
+  for (const comm::RecordedChannel& c : records.channels) text += line_of(c).dump() + "\n";
+  for (const Operation& o : records.operations) text += line_of(o).dump() + "\n";
+  write_text(records_path(dir, records.rank), text);
+}
+
+std::vector<RankRecords> read_records(const std::string& dir) {
+  std::vector<RankRecords> all;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("rank-") && name.ends_with(".jsonl")) all.push_back(read_file(entry.path()));
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return all;
+}
+
+void write_hosts(const std::string& dir, const std::vector<std::string>& hosts) {
+  write_text(dir + "/hosts.txt", fmt::format("{}\n", fmt::join(hosts, "\n")));
+}
+
+std::vector<std::string> read_hosts(const std::string& dir) {
+  std::vector<std::string> hosts;
+  std::ifstream in(dir + "/hosts.txt");
+  for (std::string line; std::getline(in, line);) hosts.push_back(line);
+  return hosts;
+}
+
+}  // namespace weft::watch

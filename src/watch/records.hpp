@@ -1,0 +1,67 @@
+// What a rank leaves when a run hangs: the recorder's operations as a file of JSON lines.
+//   {"rank": 1, "ranks": 3, "host": "n1", "written": 1790000012.5, "activity": "step", "step": 118, "since":
+//   ..., "last": ...}
+//   {"channel": "gather.data", "members": [0, 1, 2], "opened": 0, ..., "enqueued": 57, "started": 57, "done":
+//   56}
+//   {"number": 901, "on": 2, "op": "all_gather", "sequence": 57, "label": "forward layers.3.attn", ...,
+//   "done": null}
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/recorder.hpp"
+
+namespace weft::watch {
+
+/// As comm::RecordedOperation, with times that ranks have in common: seconds since 1970, 0: not yet.
+struct Operation {
+  std::uint64_t number = 0;
+  std::size_t channel = 0;  ///< place in RankRecords::channels
+  std::string op;
+  std::int64_t bytes = 0;
+  int peer = -1;
+  bool collective = true;
+  std::uint64_t sequence = 0;
+  std::int64_t step = 0;
+  std::string label;
+  double enqueued = 0, started = 0, done = 0;
+};
+
+struct RankRecords {
+  int rank = 0;
+  int ranks = 1;  ///< of the run
+  std::string host;
+  double written = 0;  ///< when; this and the next ones are seconds since 1970
+  std::string activity;
+  std::int64_t step = 0;
+  double since = 0;  ///< the activity began
+  double last = 0;   ///< anything was recorded last
+  std::vector<comm::RecordedChannel> channels;
+  std::vector<Operation> operations;  ///< by number
+};
+
+/// Reads the recorder and the clocks.
+RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host);
+
+/// Of the started operations that are not done, the one that has waited longest; null when there is none, or
+/// when ends are not seen.
+const Operation* waits_for(const RankRecords& records);
+
+/// Writes the file under another name and renames it. Throws Error(failure) when that fails.
+void write_text(const std::string& path, const std::string& text);
+
+/// "DIR/rank-00003.jsonl"
+std::string records_path(const std::string& dir, int rank);
+/// As write_text().
+void write_records(const std::string& dir, const RankRecords& records);
+/// All ranks' records in `dir`, by rank. Throws Error(bad_input) "FILE:LINE: ..." when a file is damaged.
+std::vector<RankRecords> read_records(const std::string& dir);
+
+/// The hosts of all ranks, one a line: those of ranks that leave nothing are known from there.
+void write_hosts(const std::string& dir, const std::vector<std::string>& hosts);
+/// Empty where there is no such file.
+std::vector<std::string> read_hosts(const std::string& dir);
+
+}  // namespace weft::watch

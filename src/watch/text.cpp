@@ -1,0 +1,63 @@
+#include <fmt/core.h>
+
+#include <array>
+
+#include "watch/diagnose.hpp"
+
+namespace weft::watch {
+namespace {
+
+std::string human_bytes(std::int64_t bytes) {
+  static constexpr std::array units{"KiB", "MiB", "GiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+}  // namespace
+
+std::string describe(const RankRecords& records, const Operation& o) {
+  const comm::RecordedChannel& channel = records.channels[o.channel];
+  if (!o.collective)
+    return fmt::format("{}, after #{} ({} {} rank {}, {})", channel.name, o.sequence, o.op,
+                       o.op == "send" ? "to" : "from", channel.ranks[static_cast<std::size_t>(o.peer)],
+                       human_bytes(o.bytes));
+  std::string what = o.op;
+  if (!o.label.empty()) what += ", " + o.label;
+  if (o.bytes > 0) what += ", " + human_bytes(o.bytes);
+  return fmt::format("{} #{} ({})", channel.name, o.sequence, what);
+}
+
+std::string list_of(const std::vector<int>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(ranks[i]);
+    if (end - i > 1) text += (end - i > 2 ? "-" : ", ") + std::to_string(ranks[end - 1]);
+    i = end;
+  }
+  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
+}
+
+std::string text_of(const Wait& w) {
+  return fmt::format("{}: {}; {} {}", w.what,
+                     w.missing.empty() ? "all ranks are in it" : "missing " + list_of(w.missing),
+                     list_of(w.waiting), w.waiting.size() == 1 ? "waits" : "wait");
+}
+
+std::string text_of(const Diagnosis& d) {
+  std::string text = fmt::format("first to diverge: {}\n", d.verdict);
+  if (!d.silent.empty()) text += fmt::format("without records: {}\n", list_of(d.silent));
+  for (const Wait& w : d.waits) text += text_of(w) + "\n";
+  text += fmt::format("\n{:<24} {:>9} {:>9}  {}\n", "collectives of", "started", "done", "by");
+  for (const Standing& s : d.standings)
+    text += fmt::format("{:<24} {:>9} {:>9}  {}\n", s.channel, s.started,
+                        s.ends_seen ? std::to_string(s.done) : "-", list_of(s.ranks));
+  return text;
+}
+
+}  // namespace weft::watch

@@ -1,0 +1,205 @@
+#include "watch/watchdog.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "base/check.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "watch/diagnose.hpp"
+#include "watch/records.hpp"
+
+namespace weft::watch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int exit_code = static_cast<int>(ExitCode::hang);
+constexpr double patience_s = 10;  ///< with a file system, or an abort, that may hang, too
+
+void sleep(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+std::string now_as_name() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &parts);
+  return text;
+}
+
+std::string verdict_path(const std::string& dir) {
+  return dir + "/verdict.txt";
+}
+
+void end_all(comm::World& world) {
+  std::thread([] {  // MPI may be what hangs
+    sleep(patience_s);
+    std::_Exit(exit_code);
+  })
+      .detach();
+  world.abort(exit_code);
+}
+
+}  // namespace
+
+Watchdog::Watchdog(comm::World& world, WatchdogOptions options)
+    : world_(world),
+      options_(std::move(options)),
+      look_s_(std::min(2.0, options_.timeout_s / 4)),
+      grace_s_(2 * look_s_ + 1) {
+  if (world_.size() == 1 || options_.timeout_s <= 0) return;
+  dir_ = options_.run_dir + "/hang/" + world_.broadcast(now_as_name(), 0);
+  thread_ = std::thread([this] { loop(); });
+}
+
+Watchdog::~Watchdog() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Watchdog::loop() {
+  const double period_s = std::clamp(options_.timeout_s / 20, 0.01, 1.0);
+  double before = seconds_now();
+  double awake_since = before;
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, std::chrono::duration<double>(period_s), [this] { return stop_; })) {
+    const double now = seconds_now();
+    // Somebody has stopped this process, with the others or alone: from here on all have their time again.
+    if (now - before > period_s + 2) {
+      awake_since = now;
+      looked_s_ = 0;
+    }
+    before = now;
+    if (hangs(now - awake_since)) return end();
+  }
+}
+
+/// Whether an operation is overdue here, or another rank has found one. This process has run for so long
+/// without having been stopped.
+bool Watchdog::hangs(double awake_s) {
+  const comm::Recorder& recorder = world_.recorder();
+  const auto seconds_since = [&](std::int64_t ns) {
+    return std::min(awake_s, 1e-9 * static_cast<double>(comm::Recorder::now_ns() - ns));
+  };
+  const auto waiting = recorder.oldest_waiting();
+  if (waiting && seconds_since(waiting->started_ns) > options_.timeout_s) return true;
+  const bool idle = seconds_since(recorder.last_ns()) > std::min(10.0, options_.timeout_s / 2);
+  if (!idle || awake_s - looked_s_ < look_s_) return false;
+  looked_s_ = awake_s;
+  return exists(dir_);
+}
+
+void Watchdog::end() {
+  // On a thread of its own: files may hang, and the run has to end all the same.
+  std::packaged_task<void()> task([this] { tell(); });
+  const std::future<void> told = task.get_future();
+  std::thread(std::move(task)).detach();
+  told.wait_for(std::chrono::duration<double>(2 * grace_s_ + patience_s));
+  if (options_.end) return options_.end(exit_code);
+  end_all(world_);
+}
+
+void Watchdog::tell() noexcept {
+  // What cannot be done is told, and the rest is done.
+  const auto attempt = [](const auto& part) {
+    try {
+      part();
+    } catch (const std::exception& e) {
+      log::error("hang: {}", e.what());
+    }
+  };
+  std::string waits_for;
+  attempt([&] { waits_for = leave_records(); });
+  attempt([&] {
+    if (verdict_within(grace_s_) || !speaks_for_all()) {
+      tell_missing(waits_for);
+    } else {
+      tell_verdict();
+    }
+  });
+  sleep(1);  // for the others to speak: the first to end the run ends them all
+}
+
+/// Says what this rank does, and returns what it waits for; empty: nothing.
+std::string Watchdog::leave_records() {
+  const RankRecords mine = records_of(world_.recorder(), world_.rank(), world_.size(), world_.host());
+  const Operation* const operation = waits_for(mine);
+  const std::string what = operation == nullptr ? std::string() : describe(mine, *operation);
+  const std::string doing = mine.step > 0 ? fmt::format("{} {}", mine.activity, mine.step) : mine.activity;
+  if (operation == nullptr) {
+    log::error("hang: on {}, in {} for {:.1f} s; waits for no rank", mine.host, doing,
+               mine.written - mine.since);
+  } else {
+    log::error("hang: on {}, in {}: waits for {} for {:.1f} s", mine.host, doing, what,
+               mine.written - operation->started);
+  }
+  try {
+    fs::create_directories(dir_);
+    write_records(dir_, mine);
+  } catch (const std::exception& e) {
+    log::error("hang: this rank's records are lost: {}", e.what());
+  }
+  return what;
+}
+
+bool Watchdog::speaks_for_all() const {
+  for (int rank = 0; rank < world_.rank(); ++rank)
+    if (exists(records_path(dir_, rank))) return false;
+  return true;
+}
+
+void Watchdog::tell_verdict() const {
+  write_hosts(dir_, world_.hosts());
+  const Diagnosis d = diagnose(read_records(dir_), world_.hosts());
+  const std::string text = text_of(d);
+  for (const Wait& wait : d.waits) log::error("hang: {}", text_of(wait));
+  log::error("hang: first to diverge: {}; records in {}", d.verdict, dir_);
+  write_text(verdict_path(dir_), text);
+}
+
+bool Watchdog::verdict_within(double seconds) const {
+  const double start = seconds_now();
+  bool is_there = false;
+  while (!(is_there = exists(verdict_path(dir_))) && seconds_now() - start < seconds) sleep(0.05);
+  return is_there;
+}
+
+/// Waits for the verdict, and repeats what it says of the operation that this rank waits for.
+void Watchdog::tell_missing(const std::string& waits_for) const {
+  verdict_within(grace_s_ + 5);
+  std::ifstream file(verdict_path(dir_));
+  for (std::string line; !waits_for.empty() && std::getline(file, line);)
+    if (line.starts_with(waits_for)) log::error("hang: {}", line);
+}
+
+std::string newest_records(const std::string& run_dir) {
+  std::string newest;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run_dir + "/hang", error))
+    if (entry.is_directory()) newest = std::max(newest, entry.path().string());
+  WEFT_VALIDATE(!newest.empty(),
+                "{}/hang: no records (no run has hung there, or none of its ranks could write); give a run's "
+                "directory",
+                run_dir);
+  return newest;
+}
+
+}  // namespace weft::watch

@@ -1,0 +1,66 @@
+// The watchdog: ends a run in which a collective does not end, and says who was missing from it.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "comm/world.hpp"
+
+namespace weft::watch {
+
+struct WatchdogOptions {
+  std::string run_dir;     ///< of all ranks: records go to RUN_DIR/hang/ID/
+  double timeout_s = 600;  ///< a started operation may take so long; 0: forever
+  /// Called at the end with the exit code; empty: ends all ranks.
+  std::function<void(int)> end;
+};
+
+/// A thread that looks at the recorder. When an operation has been under way for longer than the timeout,
+/// this rank says what it waits for, leaves its records, and gives the others a few seconds to do the same:
+/// those that do nothing look out for the directory. The lowest rank that left records reads them all, names
+/// the rank that diverged first, and all end with ExitCode::hang. Ranks talk through files alone, because
+/// what hangs may be MPI or NCCL itself. Time in which this process was stopped does not count.
+class Watchdog {
+ public:
+  /// Collective: agrees on the directory. Nothing is watched on one rank, or without a timeout.
+  Watchdog(comm::World& world, WatchdogOptions options);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// Where this run's records would be.
+  const std::string& dir() const { return dir_; }
+
+ private:
+  void loop();
+  bool hangs(double awake_s);
+  void end();
+  void tell() noexcept;
+  std::string leave_records();
+  bool verdict_within(double seconds) const;
+  bool speaks_for_all() const;
+  void tell_verdict() const;
+  void tell_missing(const std::string& waits_for) const;
+
+  comm::World& world_;
+  WatchdogOptions options_;
+  std::string dir_;
+  double look_s_;   ///< between two looks for the directory
+  double grace_s_;  ///< from the first records to the verdict
+
+  double looked_s_ = 0;  ///< when the thread looked for the directory last, as hangs() counts
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+/// The newest of a run's directories of records: RUN_DIR/hang/ID. Throws Error(bad_input) when there is none.
+std::string newest_records(const std::string& run_dir);
+
+}  // namespace weft::watch

@@ -1,0 +1,75 @@
+// model.init: whatever the mode and the number of ranks, a run starts from the weights that it names.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ckpt/load.hpp"
+#include "hf/export.hpp"
+#include "support/curve.hpp"
+#include "support/kokkos_environment.hpp"
+#include "support/mpi_environment.hpp"
+#include "support/small_deck.hpp"
+#include "train/checkpointing.hpp"
+#include "unit/train/temporary_directory.hpp"
+
+namespace weft {
+namespace {
+
+using test::Curve;
+
+/// A checkpoint of three steps and its export, made by rank 0 alone.
+class Init : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (test::world().rank() == 0) {
+      directory_.emplace();
+      const auto self = comm::make_self_world();
+      const Deck deck =
+          test::small_deck({"run.dir=" + *directory_ / "run", "run.steps=3", "checkpoint.final=true"});
+      train::Trainer(deck, *self).run();
+      hf::export_weights(*directory_ / checkpoint_name, *directory_ / "hf",
+                         {hf::Element::f32, 50'000, 9'000});
+    }
+    const std::string mine = directory_ ? directory_->path() : std::string();
+    path_ = test::world().broadcast(mine, 0);
+  }
+  void TearDown() override { test::world().barrier(); }  // nobody reads any more
+
+  Curve curve(const std::string& name, const std::string& mode, comm::World& world) const {
+    train::Trainer trainer(test::small_deck({"model.init=" + path_ + "/" + name, "parallel.mode=" + mode}),
+                           world);
+    return test::train_steps(trainer, 2);
+  }
+
+  static constexpr const char* checkpoint_name = "run/checkpoints/step-00000003";
+  std::optional<test::TemporaryDirectory> directory_;
+  std::string path_;
+};
+
+TEST_F(Init, IsTheSameFromEitherFormatOnAnyNumberOfRanks) {
+  const auto self = comm::make_self_world();
+  const Curve alone = curve(checkpoint_name, "ddp", *self);
+  EXPECT_NE(alone.losses[0], alone.losses[1]);
+  for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"})
+    for (const char* name : {checkpoint_name, "hf"})
+      EXPECT_EQ(curve(name, mode, test::world()), alone) << mode << " from " << name;
+}
+
+TEST_F(Init, TakesMastersAndNoMoments) {
+  const auto self = comm::make_self_world();
+  const std::string checkpoint = path_ + "/" + checkpoint_name;
+  train::Trainer trainer(test::small_deck({"model.init=" + path_ + "/hf"}), *self);
+  EXPECT_EQ(trainer.step(), 0);
+  for (const Unit& unit : trainer.state().units())
+    for (const Parameter& p : unit.parameters)
+      EXPECT_EQ(trainer.state().parameter(p.path), ckpt::load_parameter(checkpoint, p.path)) << p.path;
+  for (const ckpt::StateSlice& slice : trainer.state().snapshot().slices) {
+    if (slice.role == ckpt::Role::master) continue;
+    const auto* moments = reinterpret_cast<const float*>(slice.data);
+    EXPECT_TRUE(std::all_of(moments, moments + slice.count, [](float x) { return x == 0; })) << slice.unit;
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,118 @@
+// Ranks that wait for one another in vain, until the watchdog says so; then they go on, so that the program
+// ends.
+#include "watch/watchdog.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "base/check.hpp"
+#include "support/mpi_environment.hpp"
+#include "unit/train/temporary_directory.hpp"
+#include "watch/diagnose.hpp"
+
+namespace weft::test {
+namespace {
+
+using comm::Channel;
+using watch::Watchdog;
+
+std::unique_ptr<Channel> open(const char* name) {
+  std::vector<int> ranks(static_cast<std::size_t>(world().size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return world().open(ranks, Lane::gather, name);
+}
+
+int last() {
+  return world().size() - 1;
+}
+
+/// A watchdog that does not end the run, in a directory of all ranks.
+class Watched {
+ public:
+  explicit Watched(double timeout_s)
+      : dir_(world().broadcast(directory_.path(), 0)),
+        watchdog_(world(), {dir_, timeout_s, [this](int code) { code_ = code; }}) {}
+
+  /// The directory is in use until all ranks come here.
+  ~Watched() { world().barrier(); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+  /// Waits for the watchdog's end of the run; returns its exit code, 0 when it has not come.
+  int code(double seconds) {
+    for (int i = 0; code_ == 0 && i < 100 * seconds; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return code_;
+  }
+  watch::Diagnosis diagnosis() const {
+    return watch::diagnose(watch::read_records(watch::newest_records(dir_)), world().hosts());
+  }
+  std::string verdict() const { return read_file(watchdog_.dir() + "/verdict.txt"); }
+
+ private:
+  TemporaryDirectory directory_;
+  std::string dir_;
+  std::atomic<int> code_{0};
+  Watchdog watchdog_;
+};
+
+TEST(Watchdog, NamesTheRankThatLeftACollectiveOut) {
+  const auto channel = open("gather.data");
+  Watched watched(0.5);
+  const auto size = static_cast<std::size_t>(world().size());
+  std::vector<float> mine(1000), all(1000 * size);
+  const auto gather = [&] { return channel->all_gather({}, mine.data(), all.data(), 1000, DType::f32); };
+  comm::sync(gather());
+  world().recorder().set_activity("step", 12);
+  channel->set_label("forward head");
+  comm::Event event;
+  if (world().rank() != last()) event = gather();
+  EXPECT_EQ(watched.code(20), static_cast<int>(ExitCode::hang));
+  const watch::Diagnosis d = watched.diagnosis();
+  EXPECT_EQ(d.first, std::vector{last()});
+  ASSERT_EQ(d.waits.size(), 1U);
+  EXPECT_EQ(d.waits[0].what, "gather.data #2 (all_gather, forward head, 3.9 KiB)");
+  EXPECT_EQ(d.waits[0].missing, std::vector{last()});
+  EXPECT_TRUE(d.silent.empty());
+  EXPECT_NE(watched.verdict().find("gather.data #2"), std::string::npos) << watched.verdict();
+  if (world().rank() == last()) event = gather();
+  comm::sync(event);
+}
+
+// The last rank waits in one channel, the others in another.
+TEST(Watchdog, FindsRanksThatWaitForEachOther) {
+  const auto one = open("one"), two = open("two");
+  Watched watched(0.5);
+  Channel& first = world().rank() == last() ? *one : *two;
+  Channel& second = world().rank() == last() ? *two : *one;
+  const comm::Event a = first.barrier({});
+  EXPECT_EQ(watched.code(20), static_cast<int>(ExitCode::hang));
+  const watch::Diagnosis d = watched.diagnosis();
+  EXPECT_EQ(d.waits.size(), 2U);
+  EXPECT_EQ(d.first.size(), 1U);
+  EXPECT_NE(d.verdict.find("others wait for it, and it waits for"), std::string::npos) << d.verdict;
+  const comm::Event b = second.barrier({});
+  comm::sync(a);
+  comm::sync(b);
+}
+
+// Nothing waits for a slow rank longer than the timeout; and what nobody waits for may take as long as it
+// likes.
+TEST(Watchdog, LeavesSlowRanksAlone) {
+  const auto channel = open("slow");
+  Watched watched(1.5);
+  for (int i = 0; i < 3; ++i) {
+    if (world().rank() == last()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    comm::sync(channel->barrier({}));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(1800));
+  EXPECT_EQ(watched.code(0), 0);
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,72 @@
+// Saves that are written while training goes on.
+#include <filesystem>
+#include <set>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Background : public Workspace {};
+
+/// A checkpoint of step N is the state after step N, whatever the steps after it do meanwhile: a run that
+/// goes on from each of them has the curve of the run that wrote them, as has one that waits for its saves.
+TEST_F(Background, TheStateOfTheStepIsSaved) {
+  const std::vector<std::string> often{"checkpoint.every=2", "checkpoint.keep=100", "debug.hash_every=1"};
+  ASSERT_EQ(run(weft_on(2, train("first", often))).status, 0);
+  const auto whole = curve(run_dir("first"));
+  ASSERT_EQ(saves(run_dir("first")).size(), 5U);
+  std::int64_t step = 2;
+  for (const auto& line : saves(run_dir("first"))) {
+    EXPECT_EQ(line.at("step"), step);
+    EXPECT_EQ(line.at("ok"), true);
+    EXPECT_GT(line.at("bytes"), 1000000);
+    EXPECT_GT(line.at("write_s"), 0);
+    EXPECT_LE(line.at("pause_s"), line.at("seconds").get<double>() + 0.05);
+    const std::string from =
+        "checkpoint.resume=" + checkpoints("first") + "/step-0000000" + std::to_string(step);
+    if (step < 10) {
+      const std::string name = "from" + std::to_string(step);
+      EXPECT_STATUS(run(weft_on(2, train(name, {"debug.hash_every=1", from}))), 0);
+      EXPECT_EQ(curve(run_dir(name)), curve(run_dir("first"), step));
+    }
+    step += 2;
+  }
+  auto waiting = often;
+  waiting.emplace_back("checkpoint.background=false");
+  ASSERT_EQ(run(weft_on(2, train("waiting", waiting))).status, 0);
+  EXPECT_EQ(curve(run_dir("waiting")), whole);
+}
+
+TEST_F(Background, MultiplesStay) {
+  ASSERT_EQ(
+      run(weft_on(2, train("first", {"checkpoint.every=1", "checkpoint.keep=2", "checkpoint.keep_every=4"})))
+          .status,
+      0);
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(checkpoints("first")))
+    names.insert(entry.path().filename());
+  EXPECT_EQ(names, (std::set<std::string>{"latest", "step-00000004", "step-00000008", "step-00000009",
+                                          "step-00000010"}));
+}
+
+/// With room for the run, but not for the copy. The schedule is fixed: else the plan makes room.
+TEST_F(Background, WithoutMemoryForTheCopyTrainingWaits) {
+  std::vector<std::string> sets{"checkpoint.every=5", "schedule.bucketing=none", "schedule.prefetch=0",
+                                "schedule.reduce_delay=0"};
+  const Ended with = run(weft(train("with", sets)));
+  ASSERT_EQ(with.status, 0);
+  EXPECT_TRUE(with.lines("there is no memory").empty()) << with.err;
+  const auto planned = metrics(run_dir("with")).front().at("planned_bytes").get<std::int64_t>();
+  constexpr std::int64_t half_of_the_copy = 750 << 10;
+  sets.push_back("run.memory_limit=" + std::to_string(planned - half_of_the_copy));
+  const Ended without = run(weft(train("without", sets)));
+  EXPECT_STATUS(without, 0);
+  EXPECT_EQ(without.lines("there is no memory for a copy of the state").size(), 1U) << without.err;
+  EXPECT_EQ(curve(run_dir("without")), curve(run_dir("with")));
+}
+
+}  // namespace
+}  // namespace weft::test

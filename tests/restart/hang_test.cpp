@@ -1,0 +1,92 @@
+// One rank stops in the middle of a run: the others say so, and the job ends.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+class Hang : public Workspace {};
+
+/// The process of a rank, by the launcher's variables.
+pid_t process_of(const Job& job, int rank) {
+  for (const pid_t pid : job.ranks()) {
+    std::ifstream in("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
+    const std::string environment{std::istreambuf_iterator<char>(in), {}};
+    for (const char* name : {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="})
+      if (environment.find(name + std::to_string(rank) + '\0') != std::string::npos) return pid;
+  }
+  return -1;
+}
+
+std::vector<std::string> files_of_ranks(const std::string& run_dir) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(run_dir + "/hang"))
+    if (const std::string name = entry.path().filename(); name.starts_with("rank-")) names.push_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST_F(Hang, AStoppedRankIsNamedAndTheJobEnds) {
+  for (const int stopped : {1, 0}) {
+    SCOPED_TRACE(stopped);
+    const std::string name = "run" + std::to_string(stopped);
+    Job job(weft_on(3, train(name, {"run.steps=1000000", "run.collective_timeout=3"})));
+    ASSERT_TRUE(wait_for_step(run_dir(name), 3)) << job.wait(0).err;
+    const double stopped_at = seconds_now();
+    const pid_t process = process_of(job, stopped);
+    ASSERT_GT(process, 0);
+    ASSERT_EQ(::kill(process, SIGSTOP), 0);
+    const Ended ended = job.wait(90);
+    EXPECT_STATUS(ended, 76);
+    EXPECT_LT(seconds_now() - stopped_at, 3 + 20);
+    const std::string rank = std::to_string(stopped);
+    for (const int other : {0, 1, 2}) {
+      if (other == stopped) continue;
+      const auto lines = ended.lines("weft: error: rank " + std::to_string(other) + ": hang: ");
+      ASSERT_GE(lines.size(), 2U) << ended.err;
+      EXPECT_NE(lines[0].find(": waits for "), std::string::npos) << lines[0];
+      EXPECT_NE(lines[1].find("): missing rank"), std::string::npos) << lines[1];
+    }
+    EXPECT_NE(ended.err.find("hang: first to diverge: rank " + rank + " on "), std::string::npos)
+        << ended.err;
+    EXPECT_EQ(files_of_ranks(run_dir(name)),
+              stopped == 0 ? (std::vector<std::string>{"rank-00001.jsonl", "rank-00002.jsonl"})
+                           : (std::vector<std::string>{"rank-00000.jsonl", "rank-00002.jsonl"}));
+    const Ended told = run(weft({"hang", run_dir(name)}));
+    EXPECT_STATUS(told, 0);
+    EXPECT_NE(told.out.find("records of 2 of 3 ranks"), std::string::npos) << told.out;
+    EXPECT_NE(told.out.find("first to diverge: rank " + rank + " on "), std::string::npos) << told.out;
+    EXPECT_NE(told.out.find(": left no records"), std::string::npos) << told.out;
+  }
+}
+
+TEST_F(Hang, ARunThatHasNotHungHasNothingToTell) {
+  const Ended told = run(weft({"hang", run_dir("none")}));
+  EXPECT_STATUS(told, 2);
+  EXPECT_EQ(told.lines("weft: error:").size(), 1U) << told.err;
+}
+
+TEST_F(Hang, EachRanksSecondsAreTold) {
+  const Ended ended = run(weft_on(2, train("run", {"log.every=4"})));
+  EXPECT_STATUS(ended, 0);
+  std::ifstream in(run_dir("run") + "/ranks.jsonl");
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(lines.size(), 3U);         // after steps 4, 8 and 10
+  EXPECT_EQ(lines[0].at("steps"), 3);  // without the first
+  EXPECT_EQ(lines[2].at("step"), 10);
+  EXPECT_EQ(lines[2].at("steps"), 2);
+  for (const auto& line : lines) {
+    ASSERT_EQ(line.at("own_s").size(), 2U);
+    for (const double seconds : line.at("own_s")) EXPECT_GT(seconds, 0);
+  }
+  EXPECT_NE(ended.err.find("slowest: rank "), std::string::npos) << ended.err;
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,87 @@
+// Weights that go out to Hugging Face's format, come back, and start new runs, by the commands of a user.
+#include <filesystem>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+class Interchange : public Workspace {
+ protected:
+  void SetUp() override {
+    Workspace::SetUp();
+    succeeds(weft_on(2, train("first", {"run.steps=5"})));
+    succeeds(weft({"checkpoint", "export", checkpoint(), hf(), "--dtype", "f32", "--shard-size", "100000"}));
+  }
+  static void succeeds(const std::vector<std::string>& command) {
+    const Ended ended = run(command);
+    EXPECT_STATUS(ended, 0);
+  }
+  std::string checkpoint() const { return checkpoints("first") + "/latest"; }
+  std::string hf() const { return path("hf"); }
+  std::string log(const std::string& name) const { return read_file(run_dir(name) + "/log.txt"); }
+};
+
+TEST_F(Interchange, ImportedWeightsWriteTheSameText) {
+  const Ended imported = run(weft({"checkpoint", "import", hf(), path("imported")}));
+  EXPECT_STATUS(imported, 0);
+  EXPECT_NE(imported.out.find("[model]\ndim = 64\n"), std::string::npos) << imported.out;
+  succeeds(weft({"checkpoint", "verify", path("imported") + "/step-00000000"}));
+  const auto sample = [&](const std::string& from) {
+    return run(weft({"sample", "--checkpoint", from, "--tokenizer", "byte", "--prompt", "the ", "--tokens",
+                     "20"}))
+        .out;
+  };
+  EXPECT_EQ(sample(path("imported")), sample(checkpoints("first")));
+  const Ended shown = run(weft({"checkpoint", "import", hf()}));
+  EXPECT_STATUS(shown, 0);
+  EXPECT_EQ(shown.out.substr(0, 8), "[model]\n");
+}
+
+TEST_F(Interchange, RunsStartFromEitherAndThenResumeTheirOwn) {
+  succeeds(weft(train("ours", {"run.steps=5", "model.init=" + checkpoint()})));
+  succeeds(weft_on(2, train("theirs", {"run.steps=5", "model.init=" + hf()})));
+  EXPECT_EQ(curve(run_dir("ours")), curve(run_dir("theirs")));
+  EXPECT_NE(curve(run_dir("ours")), curve(run_dir("first")));
+  EXPECT_NE(log("theirs").find("starts from the weights of " + hf()), std::string::npos) << log("theirs");
+  const Ended resumed = run(weft(train("theirs", {"run.steps=8", "model.init=" + hf()})));
+  EXPECT_STATUS(resumed, 0);
+  EXPECT_NE(log("theirs").find("continues from step 5"), std::string::npos);
+  EXPECT_EQ(last_step(run_dir("theirs")), 8);
+}
+
+TEST_F(Interchange, RefusesADeckOfAnotherModel) {
+  const auto refused = [&](std::vector<std::string> sets, const std::string& message) {
+    sets.push_back("run.steps=5");
+    const Ended ended = run(weft(train("other", sets)));
+    EXPECT_STATUS(ended, 2);
+    EXPECT_EQ(ended.lines("weft: error:").size(), 1U) << ended.err;
+    EXPECT_NE(ended.err.find(message), std::string::npos) << ended.err;
+  };
+  const std::string init = "model.init=" + hf();
+  refused({init, "model.layers=1"}, "--set: model.layers is 1, and 2 in " + hf());
+  refused({"model.init=" + checkpoint(), "model.tie_embeddings=true"},
+          "model.tie_embeddings is true, and false in");
+  refused({"model.init=" + path("nowhere")}, path("nowhere") + " holds no weights");
+  std::string config = read_file(hf() + "/config.json");
+  const std::string theta = "\"rope_theta\": 500000.0";
+  config.replace(config.find(theta), theta.size(), "\"rope_theta\": 10000.0");
+  write_file(hf() + "/config.json", config);
+  refused({init}, "model.rope_theta is 500000.0 by default, and 10000.0 in " + hf());
+  succeeds(weft(train("set", {"run.steps=5", init, "model.rope_theta=500000"})));
+  EXPECT_NE(log("set").find(", model.rope_theta is 500000.0 instead of 10000.0"), std::string::npos)
+      << log("set");
+}
+
+/// Weights alone are no state to continue from: the message says what to do with them.
+TEST_F(Interchange, ImportedWeightsAreNotResumedFrom) {
+  succeeds(weft({"checkpoint", "import", hf(), path("imported")}));
+  const Ended ended =
+      run(weft(train("resumed", {"run.steps=5", "run.seed=1234",
+                                 "checkpoint.resume=" + path("imported") + "/step-00000000"})));
+  EXPECT_STATUS(ended, 4);
+  EXPECT_NE(ended.err.find("model.init"), std::string::npos) << ended.err;
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,154 @@
+// A run that is asked to stop, by a signal or by the file STOP: it finishes the step, saves, says why, and
+// ends with a code that tells scripts whether to start it again. Nothing of the curve is lost.
+#include <signal.h>
+#include <stdlib.h>
+
+#include <cctype>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int unfinished = 75, stopped = 5;
+
+class Stop : public Workspace {
+ protected:
+  std::vector<std::string> endless(const std::string& run) const {
+    return weft_on(2, train(run, {"run.steps=1000000"}));
+  }
+  /// A line WHY, and a checkpoint of the last step that the metrics have.
+  void expect_saved(const Ended& ended, const std::string& why, const std::string& run) const {
+    const std::string step = std::to_string(last_step(run_dir(run)));
+    EXPECT_EQ(ended.lines(why + ": stopped after step " + step + " of 1000000").size(), 1U) << ended.err;
+    EXPECT_EQ(fs::read_symlink(checkpoints(run) + "/latest").string(),
+              "step-" + std::string(8 - step.size(), '0') + step);
+  }
+  /// Goes on for three steps, to the curve of a run that nobody stopped.
+  void expect_to_continue(const std::string& run) const {
+    const std::string steps = "run.steps=" + std::to_string(last_step(run_dir(run)) + 3);
+    EXPECT_STATUS(weft::test::run(weft_on(2, train(run, {steps}))), 0);
+    EXPECT_STATUS(weft::test::run(weft_on(2, train("whole", {steps}))), 0);
+    EXPECT_EQ(curve(run_dir(run)), curve(run_dir("whole")));
+  }
+};
+
+TEST_F(Stop, AnySignalToAnyRankSavesAndEnds) {
+  const std::vector<std::pair<int, std::string>> signals{
+      {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}};
+  for (std::size_t i = 0; i < signals.size(); ++i) {
+    const auto& [number, name] = signals[i];
+    SCOPED_TRACE(name);
+    Job job(endless(name));
+    ASSERT_TRUE(wait_for_step(run_dir(name), 3)) << job.wait(0).err;
+    const auto ranks = job.ranks();
+    ASSERT_EQ(ranks.size(), 2U);
+    ::kill(ranks[i % 2], number);
+    const Ended ended = job.wait();
+    EXPECT_STATUS(ended, unfinished);
+    const auto lines = ended.lines(name + " on rank ");
+    ASSERT_EQ(lines.size(), 1U) << ended.err;
+    expect_saved(ended, lines[0].substr(0, name.size() + 10), name);
+    EXPECT_FALSE(fs::exists(run_dir(name) + "/lock"));
+  }
+  expect_to_continue("SIGUSR2");
+}
+
+TEST_F(Stop, TheLauncherForwardsUserSignals) {
+  for (const int number : {SIGUSR1, SIGUSR2}) {
+    const std::string name = number == SIGUSR1 ? "SIGUSR1" : "SIGUSR2";
+    Job job(endless(name));
+    ASSERT_TRUE(wait_for_step(run_dir(name), 3)) << job.wait(0).err;
+    job.signal(number);
+    const Ended ended = job.wait();
+    EXPECT_STATUS(ended, unfinished);
+    expect_saved(ended, name + " on rank 0", name);
+  }
+}
+
+/// Open MPI's mpirun: SIGTERM to the ranks after the time-out, SIGKILL after another, and 1 in any case.
+TEST_F(Stop, ATerminatedLauncherLeavesTimeToSave) {
+  ::setenv("OMPI_MCA_odls_base_sigkill_timeout", "3", 1);
+  Job job(endless("run"));
+  ::unsetenv("OMPI_MCA_odls_base_sigkill_timeout");
+  ASSERT_TRUE(wait_for_step(run_dir("run"), 3)) << job.wait(0).err;
+  job.signal(SIGTERM);
+  const Ended ended = job.wait();
+  EXPECT_STATUS(ended, 1);
+  expect_saved(ended, "SIGTERM on rank 0", "run");
+}
+
+TEST_F(Stop, TheFileEndsTheRunForGood) {
+  Job job(endless("run"));
+  ASSERT_TRUE(wait_for_step(run_dir("run"), 3)) << job.wait(0).err;
+  std::ofstream{run_dir("run") + "/STOP"};
+  const Ended ended = job.wait();
+  EXPECT_STATUS(ended, stopped);
+  expect_saved(ended, "the file " + run_dir("run") + "/STOP", "run");
+  EXPECT_FALSE(fs::exists(run_dir("run") + "/STOP")) << "the next start would stop, too";
+  expect_to_continue("run");
+}
+
+TEST_F(Stop, AFileThatIsThereAtTheStart) {
+  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=4"}))), 0);
+  const auto before = curve(run_dir("run"));
+  std::ofstream{run_dir("run") + "/STOP"};
+  const Ended ended = run(weft_on(2, train("run", {"run.steps=8"})));
+  EXPECT_STATUS(ended, stopped);
+  EXPECT_EQ(ended.lines("the file " + run_dir("run") + "/STOP: stopped after step 4 of 8").size(), 1U)
+      << ended.err;
+  EXPECT_EQ(curve(run_dir("run")), before);
+  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=8"}))), 0);
+  EXPECT_EQ(steps(run_dir("run")), steps_to(8));
+}
+
+/// The mask of caught signals in /proc/PID/status.
+bool catches(pid_t pid, int number) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("SigCgt:")) return (std::stoull(line.substr(7), nullptr, 16) >> (number - 1)) & 1;
+  return false;
+}
+
+void wait_until_caught(const Job& job, int number) {
+  for (const double start = seconds_now(); seconds_now() - start < 30;) {
+    const auto ranks = job.ranks();
+    int ready = 0;
+    for (const pid_t rank : ranks) ready += catches(rank, number);
+    if (ready == 2) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  FAIL() << "no ranks";
+}
+
+/// From the first moment on: while MPI starts, plans are made, steps run, checkpoints are written.
+TEST_F(Stop, AtAnyMoment) {
+  const auto training = [&](const std::string& run) {
+    return weft_on(2, train(run, {"run.steps=20", "checkpoint.every=1"}));
+  };
+  EXPECT_STATUS(run(weft_on(2, train("whole", {"run.steps=20"}))), 0);
+  int early = 0;
+  for (const int milliseconds : {0, 150, 300, 400}) {
+    SCOPED_TRACE(milliseconds);
+    Job job(training("stopped"));
+    wait_until_caught(job, SIGUSR1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    for (const pid_t rank : job.ranks()) ::kill(rank, SIGUSR1);
+    const Ended ended = job.wait();
+    EXPECT_TRUE(ended.in_time && (ended.status == unfinished || last_step(run_dir("stopped")) == 20))
+        << ended.status << ended.err;
+    early += ended.status == unfinished;
+  }
+  EXPECT_GE(early, 1);
+  EXPECT_STATUS(run(training("stopped")), 0);
+  EXPECT_EQ(curve(run_dir("stopped")), curve(run_dir("whole")));
+}
+
+}  // namespace
+}  // namespace weft::test

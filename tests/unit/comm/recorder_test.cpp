@@ -1,0 +1,113 @@
+#include "comm/recorder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace weft::test {
+namespace {
+
+using comm::ChannelRecord;
+using comm::RecordedOperation;
+using comm::Recorder;
+
+std::shared_ptr<Recorder> recorder() {
+  return std::make_shared<Recorder>();
+}
+
+void whole(ChannelRecord& channel, const Recorder::Operation& operation) {
+  const auto ticket = channel.enqueued(operation);
+  channel.started(ticket);
+  channel.done(ticket);
+}
+
+TEST(Recorder, NumbersTheCollectivesOfEachChannel) {
+  const auto r = recorder();
+  ChannelRecord gather(r, "gather", {0, 2}, true), world(r, "world", {0, 1, 2}, true);
+  r->set_activity("step", 7);
+  whole(gather, {.op = "all_gather", .bytes = 64, .label = "forward embed"});
+  whole(world, {.op = "send", .bytes = 8, .peer = 2, .collective = false});
+  whole(world, {.op = "barrier"});
+  whole(gather, {.op = "all_gather", .bytes = 32});
+  const auto all = r->read();
+  ASSERT_EQ(all.operations.size(), 4U);
+  const auto sequence = [&](std::size_t i) { return all.operations[i].sequence; };
+  EXPECT_EQ(std::vector({sequence(0), sequence(1), sequence(2), sequence(3)}),
+            (std::vector<std::uint64_t>{1, 0, 1, 2}));
+  const RecordedOperation& first = all.operations[0];
+  EXPECT_EQ(first.op, "all_gather");
+  EXPECT_STREQ(first.label.data(), "forward embed");
+  EXPECT_EQ(first.bytes, 64);
+  EXPECT_EQ(first.step, 7);
+  EXPECT_LE(first.enqueued_ns, first.started_ns);
+  EXPECT_LE(first.started_ns, first.done_ns);
+  EXPECT_EQ(all.channels[0].ranks, (std::vector{0, 2}));
+  EXPECT_EQ(all.channels[0].done, 2U);
+  EXPECT_EQ(all.channels[1].enqueued, 1U);
+  EXPECT_EQ(all.activity, "step");
+}
+
+TEST(Recorder, KeepsTheLastOnesAndAnOlderOneThatIsNotDone) {
+  const auto r = recorder();
+  ChannelRecord slow(r, "slow", {0, 1}, true), busy(r, "busy", {0, 1}, true);
+  const auto stuck = slow.enqueued({.op = "all_gather", .label = std::string(100, 'x')});
+  slow.started(stuck);
+  for (std::size_t i = 0; i < 2 * Recorder::capacity; ++i) whole(busy, {.op = "all_reduce"});
+  auto all = r->read();
+  ASSERT_EQ(all.operations.size(), Recorder::capacity + 1);
+  EXPECT_EQ(all.operations[0].op, "all_gather");
+  EXPECT_EQ(std::string(all.operations[0].label.data()).size(), all.operations[0].label.size() - 1);
+  EXPECT_EQ(all.operations[1].sequence, Recorder::capacity + 1);
+  ASSERT_TRUE(r->oldest_waiting());
+  EXPECT_EQ(r->oldest_waiting()->number, stuck.number);
+  slow.done(stuck);
+  EXPECT_FALSE(r->oldest_waiting());
+  EXPECT_EQ(r->read().operations.size(), Recorder::capacity);
+}
+
+TEST(Recorder, WaitsForStartedOperationsOfOpenChannelsWhoseEndsAreSeen) {
+  const auto r = recorder();
+  ChannelRecord host(r, "host", {0, 1}, true), device(r, "device", {0, 1}, false);
+  const auto queued = host.enqueued({.op = "all_gather"});
+  EXPECT_FALSE(r->oldest_waiting());  // its dependencies are not done
+  device.started(device.enqueued({.op = "all_gather"}));
+  EXPECT_FALSE(r->oldest_waiting());
+  {
+    ChannelRecord closed(r, "closed", {0, 1}, true);
+    closed.started(closed.enqueued({.op = "barrier"}));
+    EXPECT_EQ(r->oldest_waiting()->op, "barrier");
+  }
+  EXPECT_FALSE(r->oldest_waiting());
+  host.started(queued);
+  EXPECT_EQ(r->oldest_waiting()->number, queued.number);
+}
+
+TEST(Recorder, TellsChannelsOfOneNameApart) {
+  const auto r = recorder();
+  ChannelRecord first(r, "rows", {0, 1}, true), other(r, "rows", {0, 2}, true),
+      second(r, "rows", {0, 1}, true);
+  const auto all = r->read();
+  EXPECT_EQ(all.channels[0].opened, 0);
+  EXPECT_EQ(all.channels[1].opened, 0);
+  EXPECT_EQ(all.channels[2].opened, 1);
+}
+
+// An operation from call to end. About 300 ns on an idle machine; the bound leaves room for a busy one.
+TEST(Recorder, TakesLittleTime) {
+  const auto r = recorder();
+  ChannelRecord channel(r, "gather.data", {0, 1}, true);
+  constexpr int operations = 200000;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < operations; ++i)
+    whole(channel, {.op = "all_gather", .label = "forward layers.17.attn"});
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+  const double ns = took.count() / operations;
+  RecordProperty("nanoseconds_an_operation", std::to_string(ns));
+  EXPECT_LT(ns, 20000) << "an operation";
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,36 @@
+// A small model as a checkpoint and as a Hugging Face directory, and tests' helpers.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/check.hpp"
+#include "ckpt/state.hpp"
+#include "deck/deck.hpp"
+#include "hf/export.hpp"
+#include "model/spec.hpp"
+#include "unit/train/temporary_directory.hpp"
+
+namespace weft::hf::test {
+
+/// Grouped-query attention; no size is a power of two.
+Deck small_model(const std::vector<std::string>& sets = {});
+model::Spec spec_of(const Deck& deck);
+ckpt::RunState run_of(const Deck& deck);
+
+/// Saves masters, different in each element and type, and moments. Returns the checkpoint's directory.
+std::string save_model(const Deck& deck, const std::string& checkpoints_dir, std::int64_t slab_bytes = 1000);
+
+/// Every parameter's masters.
+std::map<std::string, std::vector<float>> masters(const Deck& deck, const std::string& checkpoint);
+/// `weft checkpoint import`. Returns the checkpoint's directory.
+std::string import_model(const std::string& model_dir, const std::string& checkpoints_dir);
+/// Contents of all files in a directory by name.
+std::map<std::string, std::string> files_in(const std::string& dir);
+
+/// The message that `f` throws as Error(bad_checkpoint); fails the test otherwise, or when it isn't one line.
+std::string error_of(const std::function<void()>& f);
+
+}  // namespace weft::hf::test

@@ -1,0 +1,196 @@
+// Records made by hand: who is missing, and which rank diverged first.
+#include "watch/diagnose.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/check.hpp"
+#include "unit/train/temporary_directory.hpp"
+
+namespace weft::watch {
+namespace {
+
+using test::TemporaryDirectory;
+
+constexpr double now = 1'790'000'000;
+
+/// Records of a rank of three, on channels gather.data (0) and reduce.data (1), at second 100 of `now`.
+class Rank {
+ public:
+  explicit Rank(int rank) {
+    r_.rank = rank;
+    r_.ranks = 3;
+    r_.host = "n" + std::to_string(rank);
+    r_.written = now + 100;
+    r_.activity = "step";
+    r_.step = 118;
+    r_.since = now + 80;
+    for (const char* name : {"gather.data", "reduce.data"}) {
+      comm::RecordedChannel channel;
+      channel.name = name;
+      channel.ranks = {0, 1, 2};
+      r_.channels.push_back(channel);
+    }
+  }
+  Rank& done(std::size_t channel, const std::string& label, std::int64_t bytes = 4 << 20,
+             const std::string& op = "all_gather") {
+    add(channel, label, bytes, op).done = ++clock_;
+    ++r_.channels[channel].done;
+    return *this;
+  }
+  Rank& waits(std::size_t channel, const std::string& label, double since = 88) {
+    Operation& o = add(channel, label, 4 << 20, "all_gather");
+    o.started = now + since;
+    return *this;
+  }
+  operator RankRecords() const { return r_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  Operation& add(std::size_t channel, const std::string& label, std::int64_t bytes, const std::string& op) {
+    comm::RecordedChannel& c = r_.channels[channel];
+    c.started = ++c.enqueued;
+    Operation o;
+    o.number = r_.operations.size() + 1;
+    o.channel = channel;
+    o.op = op;
+    o.bytes = bytes;
+    o.sequence = c.enqueued;
+    o.step = r_.step;
+    o.label = label;
+    o.enqueued = o.started = r_.last = ++clock_;
+    r_.operations.push_back(o);
+    return r_.operations.back();
+  }
+
+  RankRecords r_;
+  double clock_ = now + 10;
+};
+
+std::vector<int> first_of(const std::vector<RankRecords>& records) {
+  return diagnose(records, {"n0", "n1", "n2"}).first;
+}
+
+TEST(Diagnose, ARankThatHasNotCome) {
+  const Diagnosis d = diagnose({Rank(0).done(0, "embed").waits(0, "layers.0"), Rank(1).done(0, "embed"),
+                                Rank(2).done(0, "embed").waits(0, "layers.0", 90)},
+                               {});
+  EXPECT_EQ(d.first, std::vector{1});
+  ASSERT_EQ(d.waits.size(), 1U);
+  EXPECT_EQ(text_of(d.waits[0]),
+            "gather.data #2 (all_gather, layers.0, 4.0 MiB): missing rank 1; ranks 0, 2 wait");
+  EXPECT_EQ(d.verdict,
+            "rank 1 on n1: waits for no rank; in step 118 for 20.0 s, 88.0 s after gather.data #1 "
+            "(all_gather, embed, 4.0 MiB)");
+}
+
+TEST(Diagnose, ARankWithoutRecords) {
+  const Diagnosis d = diagnose({Rank(0).waits(0, "embed"), Rank(1).waits(0, "embed")}, {"n0", "n1", "n2"});
+  EXPECT_EQ(d.silent, std::vector{2});
+  EXPECT_EQ(d.first, std::vector{2});
+  EXPECT_EQ(d.waits[0].missing, std::vector{2});
+  EXPECT_EQ(d.verdict, "rank 2 on n2: left no records; stopped, dead, or cut off from the run's directory");
+}
+
+TEST(Diagnose, AnotherOperation) {
+  const Diagnosis d = diagnose({Rank(0).done(0, "embed").waits(0, "layers.0"),
+                                Rank(1).done(0, "embed").done(0, "layers.0", 4 << 20, "broadcast"),
+                                Rank(2).done(0, "embed").waits(0, "layers.0")},
+                               {});
+  EXPECT_EQ(d.first, std::vector{1});
+  EXPECT_EQ(
+      d.verdict,
+      "rank 1 on n1 at gather.data #2: broadcast of 4194304 bytes, layers.0 on rank 1, where ranks 0, 2 "
+      "called all_gather of 4194304 bytes, layers.0");
+}
+
+TEST(Diagnose, AnotherSize) {
+  EXPECT_EQ(
+      first_of({Rank(0).done(0, "embed", 64), Rank(1).done(0, "embed", 64), Rank(2).done(0, "embed", 32)}),
+      std::vector{2});
+}
+
+// Rank 0 left one out: what is its second is the others' third, and sizes are equal.
+TEST(Diagnose, ASkippedOperation) {
+  EXPECT_EQ(first_of({Rank(0).done(0, "embed").waits(0, "layers.1"),
+                      Rank(1).done(0, "embed").done(0, "layers.0").waits(0, "layers.1"),
+                      Rank(2).done(0, "embed").done(0, "layers.0").waits(0, "layers.1")}),
+            std::vector{0});
+}
+
+// The earliest counts: what follows a difference differs, too.
+TEST(Diagnose, TheFirstOfTwoDifferences) {
+  const Diagnosis d = diagnose({Rank(0).done(1, "a").done(0, "x"), Rank(1).done(1, "a").done(0, "x"),
+                                Rank(2).done(1, "b").done(0, "y")},
+                               {});
+  EXPECT_NE(d.verdict.find("reduce.data #1"), std::string::npos) << d.verdict;
+}
+
+// Rank 0 waits for rank 1, which waits for rank 2, which waits for nobody.
+TEST(Diagnose, TheEndOfAChain) {
+  EXPECT_EQ(first_of({Rank(0).waits(1, "head"), Rank(1).waits(0, "embed"), Rank(2).done(1, "head")}),
+            std::vector{2});
+}
+
+TEST(Diagnose, ACircle) {
+  const Diagnosis d = diagnose({Rank(0).done(0, "embed").waits(1, "head", 90), Rank(1).waits(0, "embed", 80),
+                                Rank(2).done(0, "embed").waits(1, "head", 91)},
+                               {});
+  EXPECT_EQ(d.first, std::vector{1});
+  EXPECT_NE(d.verdict.find("others wait for it, and it waits for gather.data #1"), std::string::npos)
+      << d.verdict;
+}
+
+TEST(Diagnose, AllAreInIt) {
+  const Diagnosis d =
+      diagnose({Rank(0).waits(0, "embed"), Rank(1).waits(0, "embed"), Rank(2).waits(0, "embed")}, {});
+  EXPECT_TRUE(d.first.empty());
+  EXPECT_EQ(d.verdict,
+            "no rank: all have started gather.data #1 (all_gather, embed, 4.0 MiB), and it does not end (the "
+            "network, or the library that sends)");
+}
+
+TEST(Diagnose, NobodyWaits) {
+  EXPECT_EQ(
+      diagnose({Rank(0).done(0, "embed"), Rank(1).done(0, "embed"), Rank(2).done(0, "embed")}, {}).verdict,
+      "no rank: none waits for another");
+}
+
+TEST(Diagnose, RanksInShort) {
+  EXPECT_EQ(list_of({3}), "rank 3");
+  EXPECT_EQ(list_of({0, 1, 2, 3, 5, 6, 9}), "ranks 0-3, 5, 6, 9");
+}
+
+TEST(Records, SurviveTheFile) {
+  const TemporaryDirectory directory;
+  const RankRecords one = Rank(1).done(0, "embed").waits(1, "quote \" and \\");
+  write_records(directory.path(), one);
+  write_records(directory.path(), Rank(0));
+  const auto read = read_records(directory.path());
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_EQ(read[0].rank, 0);
+  EXPECT_EQ(read[1].host, "n1");
+  EXPECT_EQ(read[1].channels[1].ranks, (std::vector{0, 1, 2}));
+  ASSERT_EQ(read[1].operations.size(), 2U);
+  EXPECT_EQ(read[1].operations[1].label, "quote \" and \\");
+  EXPECT_EQ(read[1].operations[1].done, 0);
+  EXPECT_DOUBLE_EQ(read[1].operations[0].done, one.operations[0].done);
+  ASSERT_NE(waits_for(read[1]), nullptr);
+  EXPECT_EQ(waits_for(read[1])->channel, 1U);
+}
+
+TEST(Records, ADamagedFileIsNamed) {
+  const TemporaryDirectory directory;
+  write_records(directory.path(), Rank(0).done(0, "embed"));
+  const std::string path = records_path(directory.path(), 0);
+  std::ofstream(path, std::ios::app) << "{\"number\": 1";
+  try {
+    read_records(directory.path());
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(path + ":5: not a line of records"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace weft::watch
