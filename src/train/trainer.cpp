@@ -79,7 +79,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   if (!kernels::device_is_host()) report_->note(std::string(exec::text_of(train_->capture())));
   if (step_ > 0)
     report_->note(
-        fmt::format("continues from step {}{}", step_,
+        fmt::format("continues from step {}, read in {:.3f} s{}", step_, resume_seconds_,
                     deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state_->hash()) : ""));
   if (!note.empty()) report_->note(note);
   if (!background_ && deck_.checkpoint.background && deck_.checkpoint.every > 0)
@@ -150,7 +150,9 @@ void Trainer::measure_compute_only() {
 }
 
 std::string Trainer::initialise_or_resume() {
+  const double start = seconds_now();
   if (const auto checkpoint = resume(deck_, session_.world(), *state_)) {
+    resume_seconds_ = seconds_now() - start;
     const ckpt::RunState& run = checkpoint->run;
     agree(session_.world(), [&] {
       WEFT_VALIDATE(run.sample == run.step * deck_.data.global_batch,

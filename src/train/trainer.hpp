@@ -93,6 +93,7 @@ class Trainer {
   std::string schedule_;  ///< in words
   exec::Trace trace_;     ///< on in the step that the deck names, until it is written
   std::optional<std::int64_t> resumed_at_;
+  double resume_seconds_ = 0;  ///< that reading the checkpoint took
   std::int64_t step_ = 0;  ///< optimizer steps done
   std::int64_t tokens_ = 0;
   std::int64_t persistent_bytes_ = 0;
