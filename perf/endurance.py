@@ -2,8 +2,8 @@
 """Long runs of a tiny model on two ranks: whether memory grows, and whether a run that was started a hundred times is one run.
 
   perf/endurance.py steps [--steps 10000] [--every 500]
-      The slope of resident memory (rss_bytes of metrics.jsonl, least squares, without the first 500 steps) over a run that saves, validates
-      and writes TensorBoard's files now and then; MiB over the whole run. Above 1 MiB it ends with 1.
+      The slope of resident memory (rss_bytes of metrics.jsonl, least squares, without the first 500 steps) over a run that saves now and
+      then, at step 0 for the first time; MiB over the run. From 1 MiB on it ends with 1.
   perf/endurance.py restarts [--restarts 100]
       Each start resumes, does two steps and saves. Losses, gradient norms and state hashes are those of a run without interruption; the
       run directory has no more files than after the third start (but TensorBoard's, one a start), and /dev/shm none that was not there.
@@ -44,7 +44,7 @@ def slope(points):
 
 
 def steps(folder):
-    lines = train(folder, f"run.steps={a.steps}", f"checkpoint.every={a.every}", "checkpoint.final=true")
+    lines = train(folder, f"run.steps={a.steps}", f"checkpoint.every={a.every}", "checkpoint.initial=true", "checkpoint.final=true")
     points = [(r["step"], r["rss_bytes"] / 2**20) for r in lines if r["step"] > WARM]
     growth = slope(points) * (points[-1][0] - points[0][0])
     memory = [y for _, y in points]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Saving and loading beside PyTorch Distributed Checkpoint and dd, in turn, on one disk: the same model and state, two ranks that train.
 
-  perf/save_speed.py [33m|large ...] [--pairs 5] [--saves 1] [--dir DIR] [--ways sync default cached overlapped process] [--threads 1]
+  perf/save_speed.py [33m|large ...] [--pairs 5] [--saves 1] [--dir DIR] [--ways sync default cached overlapped process] [--batch B]
+                    [--apart STEPS] [--threads 1]
 
 DIR (default: runs) is on the disk to measure. 33m is inputs/bench_33m.toml (403 MB of masters and moments in fp32), large a state of 1.3 GB
 under steps of few tokens. Each pair: Weft with saves in the background; Weft with checkpoint.background = false; Weft that starts again
@@ -20,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WEFT = os.environ.get("WEFT", "build/cpu/weft")
 RANKS = 2
 SHAPES = {  # and the steps from one save to the next, in the background and not
-    "33m": (dict(dim=512, layers=8, heads=8, kv_heads=4, ffn=1536, vocab=8192, seq=512, batch=4), 7, 4),
+    "33m": (dict(dim=512, layers=8, heads=8, kv_heads=4, ffn=1536, vocab=8192, seq=512, batch=4), 9, 4),
     "large": (dict(dim=1024, layers=8, heads=16, kv_heads=8, ffn=2816, vocab=8192, seq=128, batch=1), 16, 6),
 }
 SKIP = 2  # first steps that do not count
@@ -43,7 +44,7 @@ def weft_command(shape, run, steps, sets):
 
 
 def lines_as_they_come(command, path):
-    """[(seconds, line of metrics.jsonl)] of a run, and what it said."""
+    """[(seconds, line of metrics.jsonl)] of a run."""
     process = subprocess.Popen(command, cwd=ROOT, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                stdin=subprocess.DEVNULL)
     rows, text, at, over = [], "", 0, False
@@ -60,14 +61,14 @@ def lines_as_they_come(command, path):
     said = process.stdout.read()
     if process.returncode != 0:
         sys.exit(f"save_speed.py: {' '.join(command)} ended with {process.returncode}:\n{said[-4000:]}")
-    return rows, said
+    return rows
 
 
 def run_weft(shape, run, every, background):
     """A row of seconds and bytes for each save; and the median quiet step."""
     steps = every * (a.saves + 1) - 1
     sets = [f"checkpoint.every={every}", f"checkpoint.background={'true' if background else 'false'}"]
-    rows, _ = lines_as_they_come(weft_command(shape, run, steps, sets), f"{run}/metrics.jsonl")
+    rows = lines_as_they_come(weft_command(shape, run, steps, sets), f"{run}/metrics.jsonl")
     at = {r["step"]: t for t, r in rows if r["kind"] == "train"}
     saves = [(t, r) for t, r in rows if r["kind"] == "save"]
     under, windows = set(), []
@@ -98,11 +99,9 @@ def load_weft(shape, run):
     newest = os.path.realpath(f"{run}/checkpoints/latest")
     drop_from_cache(newest)
     step = int(newest.rsplit("-", 1)[1])
-    _, said = lines_as_they_come(weft_command(shape, run, step + 1, ["checkpoint.resume=auto", "checkpoint.final=false"]), f"{run}/none")
-    found = re.search(rf"continues from step {step}, read in ([0-9.]+) s", said)
-    if not found:
-        sys.exit(f"save_speed.py: no word of the checkpoint in:\n{said}")
-    return float(found[1])
+    lines_as_they_come(weft_command(shape, run, step + 1, ["checkpoint.resume=auto", "checkpoint.final=false"]), f"{run}/none")
+    with open(f"{run}/log.txt") as file:
+        return float(re.findall(rf"continues from step {step}, read in ([0-9.]+) s", file.read())[-1])
 
 
 def run_dcp(shape, folder):
@@ -142,8 +141,13 @@ def median(rows, name):
     return statistics.median(r[name] for r in rows)
 
 
-def side_of_weft(rows, step):
-    size = rows[0]["bytes"]
+def state_bytes(run):
+    """Of the newest checkpoint, without the holes that align datasets."""
+    with open(f"{run}/checkpoints/latest/manifest.json") as file:
+        return sum(4 * count for shard in json.load(file)["shards"] for _, _, _, _, count, _ in shard["slices"])
+
+
+def side_of_weft(rows, step, size):
     return {"pause_s": median(rows, "pause_s"), "share": median(rows, "pause_s") / step, "extra_s": median(rows, "extra_s"),
             "slow": median(rows, "slow"), "write": size / 1e6 / median(rows, "write_s"), "whole": size / 1e6 / median(rows, "seconds"),
             "verify_s": median(rows, "verify_s")}
@@ -158,15 +162,17 @@ def side_of_dcp(rows, step, size):
 def pair(name):
     """{side: {measure: value}} of one turn."""
     shape, apart, near = SHAPES[name]
+    shape, apart = shape | ({"batch": a.batch} if a.batch else {}), a.apart or apart
     folder = os.path.join(a.dir, f"save_speed-{os.getpid()}")
     out = {}
     try:
         settle()
         rows, step = run_weft(shape, f"{folder}/weft", apart, True)
-        out["weft"], size = side_of_weft(rows, step) | {"step_s": step}, rows[0]["bytes"]
+        size = state_bytes(f"{folder}/weft")
+        out["weft"] = side_of_weft(rows, step, size) | {"step_s": step}
         settle()
         rows, step = run_weft(shape, f"{folder}/weft_sync", near, False)
-        out["weft sync"] = side_of_weft(rows, step)
+        out["weft sync"] = side_of_weft(rows, step, size)
         settle()
         out["weft"]["load_s"] = load_weft(shape, f"{folder}/weft_sync")
         shutil.rmtree(f"{folder}/weft")
@@ -219,7 +225,9 @@ parser.add_argument("shapes", nargs="*", metavar="SHAPE", help="33m, large (both
 parser.add_argument("--pairs", type=int, default=5)
 parser.add_argument("--saves", type=int, default=1, help="of each kind in a pair")
 parser.add_argument("--dir", default=os.path.join(ROOT, "runs"))
-parser.add_argument("--ways", nargs="+", default=["sync", "default", "cached", "overlapped", "process"])
+parser.add_argument("--ways", nargs="+", default=["sync", "default", "cached", "overlapped"])
+parser.add_argument("--batch", type=int, help="sequences a rank, instead of the shape's")
+parser.add_argument("--apart", type=int, help="steps from one save to the next in the background, instead of the shape's")
 parser.add_argument("--threads", type=int, default=1)
 a = parser.parse_args()
 if unknown := set(a.shapes) - set(SHAPES):

@@ -39,7 +39,7 @@ def arguments():
     p.add_argument("--dir", required=True, help="on the disk that is to be measured")
     p.add_argument("--ways", nargs="+", default=["sync", "default", *STAGING], choices=("sync", "default", *STAGING))
     p.add_argument("--saves", type=int, default=1, help="measured, of each way")
-    p.add_argument("--quiet", type=int, default=4, help="steps without a save, after two that do not count")
+    p.add_argument("--quiet", type=int, default=3, help="steps without a save, after two that do not count")
     p.add_argument("--batch", type=int, default=4, help="sequences a rank")
     p.add_argument("--threads", type=int, default=1)
     for name in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq"):
