@@ -153,10 +153,10 @@ def side_of_weft(rows, step, size):
             "verify_s": median(rows, "verify_s")}
 
 
-def side_of_dcp(rows, step, size):
+def side_of_dcp(way, rows, step, size):
     return {"pause_s": median(rows, "stage_s"), "share": median(rows, "stage_s") / step, "extra_s": median(rows, "extra_s"),
             "slow": median(rows, "slow"), "write": size / 1e6 / median(rows, "write_s"),
-            "whole": size / 1e6 / statistics.median(r["stage_s"] + r["write_s"] for r in rows), "state_s": median(rows, "state_s")}
+            "whole": size / 1e6 / statistics.median(r["write_s"] + (r["stage_s"] if way != "sync" else 0) for r in rows), "state_s": median(rows, "state_s")}
 
 
 def pair(name):
@@ -180,7 +180,7 @@ def pair(name):
         settle()
         report = run_dcp(shape, f"{folder}/dcp")
         for way, rows in report["ways"].items():
-            out[f"dcp {way}"] = side_of_dcp(rows, report["step_s"], report["bytes"])
+            out[f"dcp {way}"] = side_of_dcp(way, rows, report["step_s"], report["bytes"])
         out[f"dcp {a.ways[0]}"] |= {"step_s": report["step_s"], "load_s": report["load_s"]}
         settle()
         out["dd"] = {"write": run_dd(size, f"{folder}/dd")}
