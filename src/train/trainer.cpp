@@ -68,9 +68,9 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   report_->note(schedule_);
   if (!kernels::device_is_host()) report_->note(std::string(exec::text_of(train_->capture())));
   if (step_ > 0)
-    report_->note(
-        fmt::format("continues from step {}{}", step_,
-                    deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state_->hash()) : ""));
+    report_->note(fmt::format(
+        "continues from step {}{}, read in {:.3f} s", step_,
+        deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state_->hash()) : "", resume_seconds_));
   if (!note.empty()) report_->note(note);
   if (!background_ && deck_.checkpoint.background && deck_.checkpoint.every > 0)
     report_->note("there is no memory for a copy of the state: training waits for each checkpoint");
@@ -139,8 +139,10 @@ void Trainer::measure_compute_only() {
 }
 
 std::string Trainer::initialise_or_resume() {
+  const double start = seconds_now();
   const auto checkpoint = resume(deck_, session_.world(), *state_);
   if (!checkpoint) return initialise();
+  resume_seconds_ = seconds_now() - start;
   const ckpt::RunState& run = checkpoint->run;
   agree(session_.world(), [&] { check_continues(run, deck_, checkpoint->path); });
   step_ = run.step;

@@ -101,7 +101,8 @@ class Trainer {
   exec::Trace trace_;     ///< on in the step that the deck names, until it is written
   std::optional<std::int64_t> resumed_at_;
   BadSteps bad_steps_;
-  std::int64_t step_ = 0;  ///< optimizer steps done
+  double resume_seconds_ = 0;  ///< that reading the checkpoint took
+  std::int64_t step_ = 0;      ///< optimizer steps done
   std::int64_t tokens_ = 0;
   std::int64_t sample_ = 0;                  ///< the next step's first
   std::optional<std::string> resumed_from_;  ///< the checkpoint
