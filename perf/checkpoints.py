@@ -3,7 +3,7 @@
 
   perf/checkpoints.py kills    [--kills 200] [--steps 40]       kill -9 of a rank or of all at random moments, then a start on 1 to 4 ranks
   perf/checkpoints.py power    [--states 1000] [--resumes 40]   what a disk may hold after a power cut, from a trace of the system calls
-  perf/checkpoints.py damage   [--flips 1500] [--cuts 300]      flipped bits, truncated and swapped files: how each is found
+  perf/checkpoints.py damage   [--flips 1700] [--cuts 350]      flipped bits, truncated and swapped files: how each is found
   perf/checkpoints.py reshard  [--ranks 1 2 3 4 6 8] [--sample N] [--losses 40]   all pairs of ranks and modes, N of them
   perf/checkpoints.py memory   [--ranks 2]                      memory that loading takes beside the state
 
@@ -30,8 +30,8 @@ one.add_argument("--resumes", type=int, default=40, help="of the states: those f
 one.add_argument("--ignore-syncs", nargs="+", choices=("file", "directory"), default=(),
                  help="as if these fsyncs did nothing: the trial must then find losses")
 one = trials.add_parser("damage")
-one.add_argument("--flips", type=int, default=1500)
-one.add_argument("--cuts", type=int, default=300)
+one.add_argument("--flips", type=int, default=1700)
+one.add_argument("--cuts", type=int, default=350)
 one.add_argument("--resumes", type=int, default=100, help="of these: those that a run is resumed with")
 one = trials.add_parser("reshard")
 one.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8])

@@ -29,8 +29,10 @@ class Job:
 
     def kill(self, which, rng):
         left = runs.descendants(os.getpid())
-        ranks = [pid for pid, name in left.items() if name == "weft"]
-        runs.kill([rng.choice(ranks)] if which == "one" and ranks else left)
+        ranks = [pid for pid, name in left.items() if name == runs.NAME]
+        one = which == "one" and len(ranks) > 1
+        runs.kill([rng.choice(ranks)] if one else left)
+        return one
 
     def end(self):
         """Waits for all of it; False when it has to be killed."""
@@ -52,7 +54,7 @@ class Kills:
     def __init__(self, place, arguments):
         self.place, self.a, self.rng = place, arguments, random.Random(arguments.seed)
         self.under_way, self.problems = collections.Counter(), []
-        self.kills = self.resumes = self.attempts = self.finished = self.trajectories = 0
+        self.kills = self.of_one = self.resumes = self.attempts = self.finished = self.trajectories = 0
         self.startups = []
         runs.adopt_orphans()
 
@@ -118,7 +120,7 @@ class Kills:
                                          f"checkpoint.keep={KEEP}", f"checkpoint.background={self.rng.choice(('true', 'true', 'false'))}"))
         killed = self.kills < self.a.kills and self.wait_for_moment(job)
         if killed:
-            job.kill(self.rng.choice(("one", "all")), self.rng)
+            self.of_one += job.kill(self.rng.choice(("one", "all")), self.rng)
             self.kills += 1
         if not job.end():
             self.problem("what was left of a run did not end" if killed else "a run did not end")
@@ -192,7 +194,7 @@ class Kills:
     def report(self):
         def count(word):
             return sum(p.startswith(word) for p in self.problems)
-        print(f"{self.kills} kills in {self.trajectories} runs of {self.a.steps} steps on 1 to 4 ranks: "
+        print(f"{self.kills} kills ({self.of_one} of one rank) in {self.trajectories} runs of {self.a.steps} steps on 1 to 4 ranks: "
               + ", ".join(f"{n} {phase}" for phase, n in sorted(self.under_way.items(), key=lambda p: -p[1])))
         print(f"  {self.resumes} resumes, {self.finished} runs to their end: checkpoints lost {count('lost')}, resumes off the curve "
               f"{count('off')}, other problems {len(self.problems) - count('lost') - count('off')}", flush=True)

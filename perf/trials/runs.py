@@ -5,6 +5,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WEFT = os.path.abspath(os.environ.get("WEFT") or os.path.join(ROOT, "build/cpu/weft"))
 DECK = os.path.join(ROOT, "perf/trials/tiny.toml")
 MPIRUN = os.environ.get("MPIRUN", "mpirun")
+NAME = os.path.basename(WEFT)[:15]  # of its processes
 BAD_CHECKPOINT = 4
 
 Ended = collections.namedtuple("Ended", "status out err seconds")

@@ -1,7 +1,7 @@
 # A few of what perf/checkpoints.py does by the hundred.
 find_program(WEFT_PYTHON python3)
 if(WEFT_PYTHON)
-  foreach(trial "kills;--kills;8" "power;--states;80;--resumes;6" "damage;--flips;120;--cuts;24;--resumes;6" "reshard;--sample;10;--losses;3")
+  foreach(trial "kills;--kills;6" "power;--states;80;--resumes;4" "damage;--flips;90;--cuts;20;--resumes;0" "reshard;--sample;6;--losses;2")
     list(POP_FRONT trial name)
     add_test(NAME restart.trial_${name} COMMAND ${WEFT_PYTHON} ${CMAKE_SOURCE_DIR}/perf/checkpoints.py ${name} ${trial})
     set_tests_properties(restart.trial_${name} PROPERTIES LABELS restart TIMEOUT 300 PROCESSORS 2 SKIP_RETURN_CODE 77
