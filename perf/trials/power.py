@@ -185,6 +185,10 @@ class Power:
             self.resume(at, run, runs.step_of(listed.complete[0]) if newest else 0)
 
     def resume(self, at, run, step):
+        # A cut may leave a lock without its owner's name. The next run then waits two minutes for a sign of life, which is no matter here.
+        lock = os.path.join(run, "lock")
+        if os.path.exists(lock):
+            os.remove(lock)
         ended = self.place.call(runs.train(run, 1, f"run.steps={max(step + 1, 2)}", "checkpoint.final=false"))
         found = runs.continued(ended)
         last = runs.curve(run).get(step + 1)
