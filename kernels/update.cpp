@@ -58,17 +58,19 @@ struct ClipScale {
 
   KOKKOS_FUNCTION void operator()(std::int64_t) const {
     const double count = totals[1];
+    const float no_step = Kokkos::Experimental::quiet_NaN_v<float>;
     if (!(count > 0)) {
-      for (int i = 0; i < 4; ++i) out[i] = 0;
+      for (int i = 0; i < 4; ++i) out[i] = i == 1 ? no_step : 0.0F;
       return;
     }
     const double norm = Kokkos::sqrt(sum()) / count;
     const double factor = static_cast<double>(max_norm) / (norm + 1e-6);
-    const bool clips = max_norm > 0 && !(factor >= 1.0);  // a NaN stays a NaN
+    const bool clips = max_norm > 0 && factor < 1.0;
     out[0] = static_cast<float>(norm);
-    out[1] = static_cast<float>((clips ? factor : 1.0) / count);
     out[2] = static_cast<float>(totals[0] / count);
     out[3] = static_cast<float>(count);
+    const bool finite = Kokkos::isfinite(out[0]) && Kokkos::isfinite(out[2]);
+    out[1] = finite ? static_cast<float>((clips ? factor : 1.0) / count) : no_step;
   }
 };
 
@@ -98,6 +100,7 @@ template <class P, bool has_param>
 struct AdamElement {
   AdamConstants c;
   float scale, bias2_sqrt, step_size, decay;
+  bool keep;  ///< everything as it is; chosen at the end, so that such a step takes as long as any other
   const float* grad;
   float* master;
   float* exp_avg;
@@ -105,15 +108,17 @@ struct AdamElement {
   P* param;
 
   KOKKOS_FUNCTION void operator()(std::int64_t i) const {
+    const float old_m = exp_avg[i], old_v = exp_avg_sq[i], old_p = master[i];
     const float g = grad[i] * scale;
-    const float m = Kokkos::fma(c.one_minus_beta1, g - exp_avg[i], exp_avg[i]);
-    const float v = Kokkos::fma(c.one_minus_beta2 * g, g, c.beta2 * exp_avg_sq[i]);
+    const float m = Kokkos::fma(c.one_minus_beta1, g - old_m, old_m);
+    const float v = Kokkos::fma(c.one_minus_beta2 * g, g, c.beta2 * old_v);
     const float denominator = Kokkos::sqrt(v) / bias2_sqrt + c.eps;
-    const float p = Kokkos::fma(-step_size, m / denominator, master[i] * decay);
-    exp_avg[i] = m;
-    exp_avg_sq[i] = v;
-    master[i] = p;
-    if constexpr (has_param) param[i] = from_float<P>(p);
+    const float p = Kokkos::fma(-step_size, m / denominator, old_p * decay);
+    const float new_p = keep ? old_p : p;
+    exp_avg[i] = keep ? old_m : m;
+    exp_avg_sq[i] = keep ? old_v : v;
+    master[i] = new_p;
+    if constexpr (has_param) param[i] = from_float<P>(new_p);
   }
 };
 
@@ -129,8 +134,9 @@ struct AdamStep {
   P* param;
 
   KOKKOS_FUNCTION AdamElement<P, has_param> prepared() const {
-    return {c,    scale[1], step->bias2_sqrt, step->step_size, step->decay,
-            grad, master,   exp_avg,          exp_avg_sq,      param};
+    const float factor = scale[1];
+    return {c,    factor, step->bias2_sqrt, step->step_size, step->decay, !Kokkos::isfinite(factor),
+            grad, master, exp_avg,          exp_avg_sq,      param};
   }
 };
 

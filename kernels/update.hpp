@@ -30,8 +30,8 @@ void reduce_totals(Space& space, std::int64_t ranks, std::int64_t rounds, const 
 /// From the register of the summed gradient and totals [2] (loss sum, token count) to out [4]: the norm of
 /// the mean gradient, sqrt(sum of squares) / count; the factor for the summed gradient, min(1, max_norm /
 /// (norm + 1e-6)) / count as in torch.nn.utils.clip_grad_norm_ (max_norm <= 0: no clipping); the mean loss;
-/// the count. Count 0 gives zeros; a NaN or an infinity in the gradient gives a NaN norm, and a NaN factor
-/// when clipping.
+/// the count. A NaN or an infinity in the gradient gives a NaN norm, count 0 zeros. The factor is NaN, and
+/// adamw then keeps its state, when the norm or the loss is not finite as an fp32, and with count 0.
 void clip_scale(Space& space, const std::int64_t* limbs, const double* totals, float max_norm, float* out);
 
 /// Constants of adamw. The betas are double because 1 - beta is taken in double, as PyTorch does.
@@ -45,7 +45,7 @@ struct AdamW {
 
 /// One step of AdamW (Loshchilov & Hutter, 2019) in the order of torch.optim.AdamW. grad, master, exp_avg,
 /// exp_avg_sq [n] fp32; `param` [n] of `param_type` (f32 or bf16) receives the rounded master; it may be
-/// null, or `master` itself.
+/// null, or `master` itself. With a factor that is not finite, master and moments keep their bits.
 void adamw(Space& space, std::int64_t n, const AdamW& adam, const float* grad, float* master, float* exp_avg,
            float* exp_avg_sq, DType param_type, void* param);
 

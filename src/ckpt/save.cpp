@@ -57,7 +57,8 @@ std::string attempt(Part&& part) {
 /// Of this thread alone: checksums and copies of a save should not take the compute threads' time slices.
 void give_way() {
   reset_affinity();
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 10);
+  const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
+  ::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + 10);  // 19 at most
 }
 
 }  // namespace

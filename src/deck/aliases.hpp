@@ -165,6 +165,7 @@ inline constexpr std::array key_aliases{
     Alias{"decay_ratio", "optimizer.decay_steps"},
     Alias{"lr_decay_iters", "optimizer.decay_steps"},
     Alias{"cooldown", "optimizer.decay_steps"},
+    Alias{"check_for_nan_in_loss_and_grad", "optimizer.nonfinite"},
     // parallel, precision, schedule
     Alias{"strategy", "parallel.mode"},
     Alias{"sharding_strategy", "parallel.mode"},
@@ -185,7 +186,7 @@ inline constexpr std::array key_aliases{
     Alias{"fsdp_reshard_after_forward", "schedule.regather"},
     Alias{"forward_prefetch", "schedule.prefetch"},
     Alias{"disable_passes", "schedule.disable"},
-    // checkpoint, log
+    // checkpoint, log, debug
     Alias{"save_steps", "checkpoint.every"},
     Alias{"save_interval", "checkpoint.every"},
     Alias{"interval", "checkpoint.every"},
@@ -205,6 +206,8 @@ inline constexpr std::array key_aliases{
     Alias{"profile_freq", "log.trace_step"},
     Alias{"profile_step", "log.trace_step"},
     Alias{"disable_tqdm", "log.progress"},
+    Alias{"check_for_spiky_loss", "log.spike"},
+    Alias{"detect_anomaly", "debug.nan"},
 };
 
 /// Values: of optimizer.decay, parallel.mode, precision.*, schedule.regather, and axes of the mesh.

@@ -31,6 +31,11 @@ constexpr std::array accumulation_names{Names<Accumulation>{Accumulation::each, 
                                         Names<Accumulation>{Accumulation::once, "once"}};
 constexpr std::array cuda_graph_names{Names<CudaGraph>{CudaGraph::automatic, "auto"},
                                       Names<CudaGraph>{CudaGraph::off, "off"}};
+constexpr std::array nonfinite_names{Names<Nonfinite>{Nonfinite::stop, "stop"},
+                                     Names<Nonfinite>{Nonfinite::skip, "skip"},
+                                     Names<Nonfinite>{Nonfinite::rollback, "rollback"}};
+constexpr std::array nan_search_names{Names<NanSearch>{NanSearch::off, "off"},
+                                      Names<NanSearch>{NanSearch::locate, "locate"}};
 
 template <class E>
 std::string_view name_in_deck(E e) {
@@ -68,6 +73,12 @@ Choices<Accumulation> choices(Accumulation) {
 Choices<CudaGraph> choices(CudaGraph) {
   return cuda_graph_names;
 }
+Choices<Nonfinite> choices(Nonfinite) {
+  return nonfinite_names;
+}
+Choices<NanSearch> choices(NanSearch) {
+  return nan_search_names;
+}
 
 }  // namespace weft::deck
 
@@ -95,5 +106,11 @@ std::string_view name_of(Accumulation accumulation) {
 }
 std::string_view name_of(CudaGraph graph) {
   return deck::name_in_deck(graph);
+}
+std::string_view name_of(Nonfinite nonfinite) {
+  return deck::name_in_deck(nonfinite);
+}
+std::string_view name_of(NanSearch search) {
+  return deck::name_in_deck(search);
 }
 }  // namespace weft

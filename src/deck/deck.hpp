@@ -22,6 +22,9 @@ enum class Recompute : std::uint8_t { none, full, selective, budget };
 enum class Bucketing : std::uint8_t { none, manual, greedy, automatic };
 enum class Accumulation : std::uint8_t { each, once };
 enum class CudaGraph : std::uint8_t { automatic, off };
+/// What follows a step whose loss or gradient norm is not finite.
+enum class Nonfinite : std::uint8_t { stop, skip, rollback };
+enum class NanSearch : std::uint8_t { off, locate };
 
 /// The deck's spelling of a choice: "cosine", "fsdp", ...
 std::string_view name_of(LrDecay decay);
@@ -32,6 +35,8 @@ std::string_view name_of(Recompute recompute);
 std::string_view name_of(Bucketing bucketing);
 std::string_view name_of(Accumulation accumulation);
 std::string_view name_of(CudaGraph graph);
+std::string_view name_of(Nonfinite nonfinite);
+std::string_view name_of(NanSearch search);
 
 struct RunDeck {
   std::string name = "weft";
@@ -93,6 +98,8 @@ struct OptimizerDeck {
   std::int64_t warmup = 0;
   LrDecay decay = LrDecay::cosine;
   std::int64_t decay_steps = 0;  ///< wsd only, and never 0 then after parsing
+  Nonfinite nonfinite = Nonfinite::stop;
+  std::int64_t nonfinite_limit = 10;  ///< such steps in a row that skip and rollback put up with
   bool operator==(const OptimizerDeck&) const = default;
 };
 
@@ -146,11 +153,13 @@ struct LogDeck {
   std::int64_t trace_step = 0;  ///< the step whose timeline goes to trace.json; 0: none
   bool progress = true;
   double peak_tflops = 0;  ///< of a rank; 0: no MFU
+  double spike = 8;        ///< deviations above the median loss; 0: spikes are not looked for
   bool operator==(const LogDeck&) const = default;
 };
 
 struct DebugDeck {
   std::int64_t hash_every = 0;  ///< steps; 0: no state hashes
+  NanSearch nan = NanSearch::off;
   bool operator==(const DebugDeck&) const = default;
 };
 

@@ -140,6 +140,13 @@ constexpr std::array key_list{
         .doc = "Shape after the warm-up. wsd: constant, then a linear fall over the last `decay_steps`."},
     Key{WEFT_KEY(optimizer.decay_steps), .range = between(0, most_steps),
         .doc = "wsd only: steps of the final fall; 0: a tenth of `run.steps`."},
+    Key{WEFT_KEY(optimizer.nonfinite),
+        .doc = "What follows a step whose loss or gradient norm is NaN or infinite; it changes neither "
+               "parameters nor moments. stop: the run ends. skip: it goes on with the next step. rollback: "
+               "it goes back to the last checkpoint, and leaves out the data up to this step."},
+    Key{WEFT_KEY(optimizer.nonfinite_limit), .range = between(1, most_steps),
+        .doc = "Of skip and rollback: such steps in a row that are put up with; one more ends the run. Of "
+               "rollback they are in a row until the run is past the last of them."},
 
     Key{WEFT_KEY(parallel.mode), .doc = "What is cut over the ranks: nothing (ddp), optimizer state (zero1), "
                                         "gradients too (zero2), parameters too (fsdp)."},
@@ -246,10 +253,17 @@ constexpr std::array key_list{
     Key{WEFT_KEY(log.peak_tflops), .range = at_least(0),
         .doc =
             "Peak TFLOP/s of one rank's device in `precision.params`, which MFU is a share of; 0: no MFU."},
+    Key{WEFT_KEY(log.spike), .range = at_least(0),
+        .doc = "Say so when a loss is above the median of the last 50 by more than so many of their standard "
+               "deviations (estimated from the median deviation, and at least 0.5 % of the median); 0: "
+               "never."},
 
     Key{WEFT_KEY(debug.hash_every), .range = between(0, most_steps),
         .doc = "Every so many steps, hash the state into `metrics.jsonl` and every value of the step into "
                "`hashes.jsonl`, for `weft compare`; 0: never."},
+    Key{WEFT_KEY(debug.nan),
+        .doc = "locate: run a step whose loss or gradient norm is not finite once more, and name the first "
+               "value in it that is not: rank, module and operation."},
 };
 
 #undef WEFT_KEY

@@ -17,7 +17,7 @@ namespace weft::deck {
 /// The member of a Deck that a key is bound to; its type is the key's type.
 using Slot = std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*,
                           std::vector<MeshAxis>*, DType*, LrDecay*, ParallelMode*, Reduction*, Regather*,
-                          Recompute*, Bucketing*, Accumulation*, CudaGraph*>;
+                          Recompute*, Bucketing*, Accumulation*, CudaGraph*, Nonfinite*, NanSearch*>;
 
 enum class Need : std::uint8_t { optional, required };
 /// A double that may be written with units: seconds as "2h30m", bytes as "4GiB".
@@ -68,6 +68,8 @@ Choices<Recompute> choices(Recompute);
 Choices<Bucketing> choices(Bucketing);
 Choices<Accumulation> choices(Accumulation);
 Choices<CudaGraph> choices(CudaGraph);
+Choices<Nonfinite> choices(Nonfinite);
+Choices<NanSearch> choices(NanSearch);
 
 template <class E>
 std::string choice_list(E e) {

@@ -87,28 +87,43 @@ std::vector<std::string> candidates(const Deck& deck, comm::World& world) {
   return paths;
 }
 
+ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world) {
+  ckpt::Manifest manifest;
+  agree(world, [&] {
+    manifest = ckpt::read_manifest(dir);
+    ckpt::check_model(manifest, model_key(deck));
+  });
+  return manifest;
+}
+
+void fill(const ckpt::Manifest& manifest, comm::World& world, ModelState& state) {
+  agree(world, [&] {
+    state.restore([&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
+  });
+  state.publish();
+}
+
 }  // namespace
+
+ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
+                               ModelState& state) {
+  const ckpt::Manifest manifest = open(dir, deck, world);
+  fill(manifest, world, state);
+  return manifest.run;
+}
 
 std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& state) {
   const std::vector<std::string> paths = candidates(deck, world);
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    ckpt::Manifest manifest;
-    agree(world, [&] {
-      manifest = ckpt::read_manifest(paths[i]);
-      ckpt::check_model(manifest, model_key(deck));
-    });
+    const ckpt::Manifest manifest = open(paths[i], deck, world);
     try {
-      agree(world, [&] {
-        state.restore(
-            [&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
-      });
+      fill(manifest, world, state);
     } catch (const Error& e) {  // on all ranks
       if (i + 1 == paths.size()) throw;
       const std::string_view what = e.what();
       if (world.rank() == 0) log::warn("{}; going back to {}", what.substr(0, what.find('\n')), paths[i + 1]);
       continue;
     }
-    state.publish();
     return Resumed{paths[i], manifest.run};
   }
   return std::nullopt;

@@ -24,6 +24,11 @@ bool is_own_checkpoint(const Deck& deck, const std::string& dir);
 /// empty when nothing does.
 std::string changes_since(const ckpt::RunState& saved, const Deck& deck);
 
+/// Collective. Reads this rank's part of `dir` and publishes it. Returns the run's scalars. Throws
+/// Error(bad_checkpoint) on all ranks when `dir` is no whole checkpoint, or one of another model.
+ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
+                               ModelState& state);
+
 struct Resumed {
   std::string path;
   ckpt::RunState run;

@@ -35,4 +35,29 @@ double learning_rate(const Schedule& schedule, std::int64_t step) {
   return lr;
 }
 
+Schedule schedule_of(const Deck& deck) {
+  const OptimizerDeck& o = deck.optimizer;
+  Schedule s;
+  s.lr = o.lr;
+  s.min_lr = o.min_lr;
+  s.warmup = o.warmup;
+  s.steps = deck.run.steps;
+  s.decay_steps = o.decay_steps;
+  s.decay = o.decay;
+  return s;
+}
+
+StepBlock step_block(const Deck& deck, std::int64_t step) {
+  const OptimizerDeck& o = deck.optimizer;
+  const double lr = learning_rate(schedule_of(deck), step);
+  const auto t = static_cast<double>(step + 1);
+  StepBlock block;
+  block.lr = static_cast<float>(lr);
+  block.decay = static_cast<float>(1 - lr * o.weight_decay);
+  block.step_size = static_cast<float>(lr / (1 - std::pow(o.beta1, t)));
+  block.bias2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, t)));
+  block.step = static_cast<std::int32_t>(step + 1);
+  return block;
+}
+
 }  // namespace weft::train

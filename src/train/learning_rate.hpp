@@ -1,8 +1,9 @@
-// The learning rate as a function of the step: linear warm-up, then one of four decays.
+// The learning rate as a function of the step: linear warm-up, then one of four decays. And the step block.
 #pragma once
 
 #include <cstdint>
 
+#include "base/step_block.hpp"
 #include "deck/deck.hpp"
 
 namespace weft::train {
@@ -23,5 +24,12 @@ struct Schedule {
 /// cos(pi p)) / 2 (Loshchilov & Hutter, 2017); wsd stays at lr until steps - decay_steps, then falls linearly
 /// (Hu et al., 2024). Steps past the end keep the rate of step = steps, which is min_lr (constant: lr).
 double learning_rate(const Schedule& schedule, std::int64_t step);
+
+Schedule schedule_of(const Deck& deck);
+
+/// What the update of `step`, counted from 0, needs beside gradients and state. Adam's t is step + 1, whether
+/// or not the steps before it have changed the state (bad_steps.hpp): a checkpoint's step is all that a
+/// resumed run needs.
+StepBlock step_block(const Deck& deck, std::int64_t step);
 
 }  // namespace weft::train

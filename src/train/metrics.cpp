@@ -23,8 +23,9 @@ class LineBuilder {
     nan_ = nan_ || value.has_value();
     field(key, "null");
   }
+  void flag(std::string_view key) { field(key, "true"); }
   std::string finish() {
-    if (nan_) field("nan", "true");
+    if (nan_) flag("nan");
     return line_ + "}\n";
   }
 
@@ -68,6 +69,7 @@ std::string to_json_line(const StepMetrics& m) {
   line.integer("planned_bytes", m.planned_bytes);
   if (m.state_hash) line.text("state_hash", fmt::format("{:016x}", *m.state_hash));
   if (m.bits_per_byte) line.real("bits_per_byte", m.bits_per_byte);
+  if (m.spike) line.flag("spike");
   return line.finish();
 }
 

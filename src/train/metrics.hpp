@@ -19,6 +19,9 @@ struct StepMetrics {
       0;  ///< optimizer steps done: the first line of a run is 1; a validation carries the step it follows
   double loss = 0;                  ///< nats a token, mean over the tokens of the line
   std::optional<double> grad_norm;  ///< before clipping
+  /// Training: the step has changed parameters and moments, because loss and gradient norm are finite.
+  bool updated = true;
+  bool spike = false;  ///< the loss is one (spikes.hpp); no field when it is not
   std::optional<double> lr;
   std::int64_t tokens = 0;  ///< of this line's step (or validation), not since the start
   double tokens_per_s = 0;

@@ -9,35 +9,54 @@ namespace weft::train {
 
 Report::Report(const Deck& deck, int rank, const std::vector<std::string>& hosts,
                std::optional<std::int64_t> resumed_at, Summary::About about)
-    : every_(deck.log.every), summary_(std::move(about)) {
+    : dir_(deck.run.dir),
+      log_(deck.log),
+      hashed_(deck.debug.hash_every > 0),
+      hosts_(hosts),
+      spikes_(deck.log.spike),
+      summary_(std::move(about)) {
   if (rank != 0) return;
-  log::add_file(deck.run.dir + "/log.txt");
-  metrics_ = std::make_unique<MetricsWriter>(deck.run.dir + "/metrics.jsonl", resumed_at);
-  const std::string hashes = deck.run.dir + "/hashes.jsonl";
-  if (deck.debug.hash_every > 0) {
-    hashes_ = std::make_unique<HashWriter>(hashes, resumed_at);
-  } else {
-    prepare_step_lines(hashes, resumed_at);  // an earlier run's are not this one's
-  }
-  const std::string ranks = deck.run.dir + "/ranks.jsonl";
-  if (hosts.size() > 1) {
-    ranks_ = std::make_unique<SlowRanks>(ranks, resumed_at, hosts);
-  } else {
-    prepare_step_lines(ranks, resumed_at);
-  }
-  if (deck.log.tensorboard)
-    events_ = std::make_unique<EventWriter>(deck.run.dir + "/tensorboard", resumed_at);
+  log::add_file(dir_ + "/log.txt");
+  open(resumed_at);
   ProgressOptions options;
   options.out = deck.log.progress ? stderr : nullptr;
   options.total_steps = deck.run.steps;
   progress_ = std::make_unique<Progress>(options);
 }
 
-void Report::train(const StepMetrics& metrics) {
+void Report::open(std::optional<std::int64_t> resumed_at) {
+  metrics_ = std::make_unique<MetricsWriter>(dir_ + "/metrics.jsonl", resumed_at);
+  const std::string hashes = dir_ + "/hashes.jsonl";
+  if (hashed_) {
+    hashes_ = std::make_unique<HashWriter>(hashes, resumed_at);
+  } else {
+    prepare_step_lines(hashes, resumed_at);  // an earlier run's are not this one's
+  }
+  const std::string ranks = dir_ + "/ranks.jsonl";
+  if (hosts_.size() > 1) {
+    ranks_ = std::make_unique<SlowRanks>(ranks, resumed_at, hosts_);
+  } else {
+    prepare_step_lines(ranks, resumed_at);
+  }
+  if (log_.tensorboard) events_ = std::make_unique<EventWriter>(dir_ + "/tensorboard", resumed_at);
+}
+
+void Report::go_back(std::int64_t step) {
+  if (metrics_) open(step);
+}
+
+void Report::train(StepMetrics metrics) {
   if (!metrics_) return;
+  if (const auto spike = spikes_.add(metrics.loss)) {
+    metrics.spike = true;
+    log::warn(
+        "step {}: the loss {:.6f} is a spike: the median of the {} before it is {:.6f}, their deviation "
+        "{:.2g}",
+        metrics.step, metrics.loss, Spikes::window, spike->median, spike->deviation);
+  }
   metrics_->write(metrics);
   if (events_) events_->write(metrics);
-  if (metrics.step % every_ == 0)
+  if (metrics.step % log_.every == 0)
     log::record(fmt::format("step {}: loss {:.6f}, gradient norm {:.4g}, {:.0f} tokens/s", metrics.step,
                             metrics.loss, metrics.grad_norm.value_or(0), metrics.tokens_per_s));
   progress_->step(metrics);

@@ -11,6 +11,7 @@
 #include "train/metrics.hpp"
 #include "train/progress.hpp"
 #include "train/rank_times.hpp"
+#include "train/spikes.hpp"
 #include "train/summary.hpp"
 #include "train/tensorboard.hpp"
 
@@ -22,17 +23,27 @@ class Report {
   Report(const Deck& deck, int rank, const std::vector<std::string>& hosts,
          std::optional<std::int64_t> resumed_at, Summary::About about);
 
-  void train(const StepMetrics& metrics);
+  /// Looks for a spike first.
+  void train(StepMetrics metrics);
   void validation(const StepMetrics& metrics);
   void saved(const SaveMetrics& metrics, const std::string& path);
   void hashes(const StepHashes& hashes);
   void ranks(std::int64_t step, const OwnSeconds& own);
   void note(const std::string& line);
+  /// The run goes on from `step` once more: what the files hold of later steps is dropped, as by a resumed
+  /// run.
+  void go_back(std::int64_t step);
   /// Ends the progress line and tells the summary.
   void finish();
 
  private:
-  std::int64_t every_;
+  void open(std::optional<std::int64_t> resumed_at);
+
+  std::string dir_;
+  LogDeck log_;
+  bool hashed_;
+  std::vector<std::string> hosts_;
+  Spikes spikes_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<HashWriter> hashes_;  ///< with debug.hash_every
   std::unique_ptr<EventWriter> events_;

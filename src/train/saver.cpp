@@ -75,6 +75,7 @@ void Saver::tell(const ckpt::SaveReport& report) {
   session_.world().all_reduce_max(most);
   if (report.ok) {
     saved_ = step_;
+    newest_ = report.path;
     longest_ = std::max(longest_.value_or(0), most[0]);
   }
   SaveMetrics m;

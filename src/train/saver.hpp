@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "ckpt/save.hpp"
 #include "deck/deck.hpp"
@@ -32,7 +33,14 @@ class Saver {
   /// Waits for the end of what is under way.
   void finish();
   /// There is no need to save this state again: it was loaded from a checkpoint.
-  void set_saved(std::int64_t step) { saved_ = step; }
+  void set_saved(std::int64_t step, const std::string& path) {
+    saved_ = step;
+    newest_ = path;
+  }
+  /// The path of the last checkpoint that was saved or loaded; empty before there is one.
+  const std::optional<std::string>& newest() const { return newest_; }
+  /// The run has gone back to newest(), with other data ahead: what it comes to is no state that was saved.
+  void gone_back() { saved_ = -1; }
   /// Seconds from begin to end of the longest save so far, on any rank.
   std::optional<double> longest_seconds() const { return longest_; }
 
@@ -49,7 +57,8 @@ class Saver {
   std::unique_ptr<ckpt::Save> under_way_;
   std::int64_t step_ = -1;   ///< of the save that is under way, or the last
   std::int64_t saved_ = -1;  ///< the step of the newest that is there
-  double pause_ = 0;         ///< seconds that training has waited for the save under way
+  std::optional<std::string> newest_;
+  double pause_ = 0;  ///< seconds that training has waited for the save under way
   std::optional<double> longest_;
 };
 

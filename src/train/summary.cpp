@@ -14,7 +14,7 @@
 namespace weft::train {
 namespace {
 
-constexpr std::size_t steps_kept = 10'000;
+constexpr std::size_t steps_kept = 1'000;
 constexpr auto gather = static_cast<std::size_t>(Lane::gather);
 constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
 constexpr auto replica = static_cast<std::size_t>(Lane::replica);

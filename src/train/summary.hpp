@@ -29,7 +29,7 @@ struct StepParts {
 /// What the plan says: simulated, on the machine of the cost model. Its memory is for the caller to fill in.
 StepParts planned_step(const plan::Plan& plan, const machine::CostModel& costs);
 
-/// Collects the training steps of a run; the last 10,000 count, without the run's first.
+/// Collects the training steps of a run; the last 1,000 count, without the run's first.
 class Summary {
  public:
   struct About {

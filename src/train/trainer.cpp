@@ -8,11 +8,12 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "base/step_block.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
 #include "train/agree.hpp"
 #include "train/checkpointing.hpp"
+#include "train/continuation.hpp"
+#include "train/first_nonfinite.hpp"
 #include "train/flops.hpp"
 #include "train/initial_weights.hpp"
 #include "train/learning_rate.hpp"
@@ -28,18 +29,6 @@ namespace {
 /// Of the trace: what is done beside the plan's instructions.
 constexpr exec::TraceRow host_row(lane_count);
 
-Schedule schedule_of(const Deck& deck) {
-  const OptimizerDeck& o = deck.optimizer;
-  Schedule s;
-  s.lr = o.lr;
-  s.min_lr = o.min_lr;
-  s.warmup = o.warmup;
-  s.steps = deck.run.steps;
-  s.decay_steps = o.decay_steps;
-  s.decay = o.decay;
-  return s;
-}
-
 }  // namespace
 
 Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches)
@@ -47,7 +36,8 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       session_(deck, world),
       stop_(deck.run.dir, world.rank()),
       buffers_(deck.data.batch, deck.data.seq),
-      batches_(std::move(batches)) {
+      batches_(std::move(batches)),
+      bad_steps_(deck) {
   start_ = seconds_now();
   agree(world, [&] {  // before a second job takes cores and memory of the first
     if (world.rank() == 0)
@@ -66,7 +56,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   });
   report_ = std::make_unique<Report>(deck_, world.rank(), world.hosts(), resumed_at_, about_);
   saver_ = std::make_unique<Saver>(deck_, session_, *state_, *report_, background_);
-  if (step_ > 0) saver_->set_saved(step_);
+  if (resumed_from_) saver_->set_saved(step_, *resumed_from_);
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   report_->note(fmt::format(
       "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB, "
@@ -78,9 +68,9 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   report_->note(schedule_);
   if (!kernels::device_is_host()) report_->note(std::string(exec::text_of(train_->capture())));
   if (step_ > 0)
-    report_->note(
-        fmt::format("continues from step {}{}", step_,
-                    deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state_->hash()) : ""));
+    report_->note(fmt::format(
+        "continues from step {}{}, read in {:.3f} s", step_,
+        deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state_->hash()) : "", resume_seconds_));
   if (!note.empty()) report_->note(note);
   if (!background_ && deck_.checkpoint.background && deck_.checkpoint.every > 0)
     report_->note("there is no memory for a copy of the state: training waits for each checkpoint");
@@ -138,7 +128,6 @@ void Trainer::build() {
 void Trainer::measure_compute_only() {
   if (session_.ranks() == 1) return;  // no communication to expose: every step is such a step
   upload_inputs();
-  upload_step_block();
   train_->run(exec::Run::compute_only);
   std::array<double, 3> seconds{};
   for (double& s : seconds) {
@@ -150,45 +139,32 @@ void Trainer::measure_compute_only() {
 }
 
 std::string Trainer::initialise_or_resume() {
-  if (const auto checkpoint = resume(deck_, session_.world(), *state_)) {
-    const ckpt::RunState& run = checkpoint->run;
-    agree(session_.world(), [&] {
-      WEFT_VALIDATE(run.sample == run.step * deck_.data.global_batch,
-                    "{}: the checkpoint stands at sample {}, which is not step {} of a global batch of {}; "
-                    "keep the deck's global batch",
-                    place_of(deck_, "data.global_batch"), run.sample, run.step, deck_.data.global_batch);
-      WEFT_VALIDATE(run.seed == static_cast<std::uint64_t>(deck_.run.seed),
-                    "{}: {} is not the seed {} of the checkpoint {} (the order of the data would change); "
-                    "keep the seed, or set checkpoint.resume = "
-                    "\"never\"",
-                    place_of(deck_, "run.seed"), deck_.run.seed, run.seed, checkpoint->path);
-    });
-    step_ = run.step;
-    tokens_ = run.tokens;
-    // The curve of another run's checkpoint does not belong to this run's files.
-    if (is_own_checkpoint(deck_, checkpoint->path)) resumed_at_ = step_;
-    return changes_since(run, deck_);
-  }
+  const double start = seconds_now();
+  const auto checkpoint = resume(deck_, session_.world(), *state_);
+  if (!checkpoint) return initialise();
+  resume_seconds_ = seconds_now() - start;
+  const ckpt::RunState& run = checkpoint->run;
+  agree(session_.world(), [&] { check_continues(run, deck_, checkpoint->path); });
+  step_ = run.step;
+  tokens_ = run.tokens;
+  sample_ = run.sample;
+  resumed_from_ = checkpoint->path;
+  // The curve of another run's checkpoint does not belong to this run's files.
+  if (is_own_checkpoint(deck_, checkpoint->path)) resumed_at_ = step_;
+  return changes_since(run, deck_);
+}
+
+/// At step 0.
+std::string Trainer::initialise() {
   if (!deck_.model.init.empty()) return start_from(deck_, session_.world(), *state_);
   state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
   return {};
 }
 
-void Trainer::upload_step_block() {
-  const OptimizerDeck& o = deck_.optimizer;
-  const double lr = learning_rate(schedule_of(deck_), step_);
-  const auto t = static_cast<double>(step_ + 1);
-  StepBlock block;
-  block.lr = static_cast<float>(lr);
-  block.decay = static_cast<float>(1 - lr * o.weight_decay);
-  block.step_size = static_cast<float>(lr / (1 - std::pow(o.beta1, t)));
-  block.bias2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, t)));
-  block.step = static_cast<std::int32_t>(step_ + 1);
-  buffers_.upload(session_, block);
-}
-
 void Trainer::upload_inputs() {
-  upload_step(session_, *batches_, step_, accumulation(deck_, session_.ranks()), buffers_);
+  upload_step(session_, *batches_, sample_ / deck_.data.global_batch, accumulation(deck_, session_.ranks()),
+              buffers_);
+  buffers_.upload(session_, step_block(deck_, step_));
 }
 
 void Trainer::start_trace() {
@@ -213,18 +189,18 @@ StepMetrics Trainer::train_step() {
   {
     const exec::TraceScope scope(trace_, host_row, {.name = "inputs", .category = "host"});
     upload_inputs();
-    upload_step_block();
   }
   ValueHashes* const tap = hashes_after(step_ + 1) ? hashes_.get() : nullptr;
   const exec::Times times = train_->run(exec::Run::full, &trace_, tap, [this] { saver_->before_update(); });
   const double seconds = seconds_now() - start;
   ++step_;
+  sample_ += deck_.data.global_batch;
   if (tap != nullptr) report_->hashes(tap->finish(step_));
   return collect(times, seconds);
 }
 
 StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
-  std::array<float, 4> report{};  // gradient norm, scale, mean loss, token count
+  std::array<float, 4> report{};  // gradient norm, scale (NaN: no update), mean loss, token count
   kernels::copy_to_host(session_.space(), report.data(), session_.memory().storage(passes::report_name),
                         sizeof report);
   std::array<double, 2> totals{};  // sum of the losses, token count
@@ -236,6 +212,7 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   m.step = step_;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
+  m.updated = std::isfinite(report[1]);
   m.lr = learning_rate(schedule_of(deck_), step_ - 1);
   m.tokens = static_cast<std::int64_t>(totals[1]);
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
@@ -283,19 +260,7 @@ std::optional<StepMetrics> Trainer::validate() {
 }
 
 Position Trainer::position() const {
-  return {step_, tokens_, step_ * deck_.data.global_batch};
-}
-
-/// All ranks have the same loss and norm; rank 0 speaks.
-void Trainer::check_finite(const StepMetrics& metrics) const {
-  if (std::isfinite(metrics.loss) && std::isfinite(*metrics.grad_norm)) return;
-  if (session_.rank() != 0) throw Error(ExitCode::failure, "");
-  throw Error(
-      ExitCode::failure,
-      fmt::format(
-          "step {}: the loss is {} and the gradient norm {} (the run has diverged); lower optimizer.lr or "
-          "set optimizer.clip, and resume from {}",
-          metrics.step, metrics.loss, *metrics.grad_norm, checkpoints_dir(deck_)));
+  return {step_, tokens_, sample_};
 }
 
 bool Trainer::hashes_after(std::int64_t step) const {
@@ -335,14 +300,14 @@ Outcome Trainer::run() {
     const StepMetrics metrics = train_step();
     longest_step_ = std::max(longest_step_, metrics.step_s);
     report_->train(metrics);
-    check_finite(metrics);
-    if (step_ % deck_.log.every == 0 || step_ == deck_.run.steps) tell_ranks();
-    if (validates_after(step_))
+    const bool goes_on = goes_on_after(metrics);
+    if (goes_on && (step_ % deck_.log.every == 0 || step_ == deck_.run.steps)) tell_ranks();
+    if (goes_on && validates_after(step_))
       if (const auto valid = validate()) {
         longest_validation_ = std::max(longest_validation_.value_or(0), valid->step_s);
         report_->validation(*valid);
       }
-    saved = save_if_due();
+    if (goes_on) saved = save_if_due();
     write_trace();
     if (step_ < deck_.run.steps) stop = reason_to_stop();
   }

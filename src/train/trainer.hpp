@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 
+#include "ckpt/state.hpp"
 #include "data/batch_source.hpp"
 #include "deck/deck.hpp"
 #include "exec/trace.hpp"
+#include "train/bad_steps.hpp"
 #include "train/inputs.hpp"
 #include "train/metrics.hpp"
 #include "train/model_state.hpp"
@@ -53,7 +55,8 @@ class Trainer {
   void measure_compute_only();
   /// Returns a line about where the state comes from that the user should see, if any.
   std::string initialise_or_resume();
-  void upload_step_block();
+  std::string initialise();
+  /// Tokens, targets and positions, and the step block.
   void upload_inputs();
   StepMetrics collect(const exec::Times& times, double step_seconds);
   std::int64_t resident_bytes() const;
@@ -67,7 +70,11 @@ class Trainer {
   /// Before run.steps: saves, and tells why.
   Outcome end_early(const std::string& why);
   [[noreturn]] void fail_unsaved(const std::string& why) const;
-  void check_finite(const StepMetrics& metrics) const;
+  /// Whether the run goes on behind the step; false when it has gone back to an earlier one. Throws when it
+  /// stops here.
+  bool goes_on_after(const StepMetrics& metrics);
+  void locate_nonfinite(const StepMetrics& metrics);
+  void roll_back();
   bool hashes_after(std::int64_t step) const;
   bool validates_after(std::int64_t step) const;
   bool saves_after(std::int64_t step) const;
@@ -93,8 +100,12 @@ class Trainer {
   std::string schedule_;  ///< in words
   exec::Trace trace_;     ///< on in the step that the deck names, until it is written
   std::optional<std::int64_t> resumed_at_;
-  std::int64_t step_ = 0;  ///< optimizer steps done
+  BadSteps bad_steps_;
+  double resume_seconds_ = 0;  ///< that reading the checkpoint took
+  std::int64_t step_ = 0;      ///< optimizer steps done
   std::int64_t tokens_ = 0;
+  std::int64_t sample_ = 0;                  ///< the next step's first
+  std::optional<std::string> resumed_from_;  ///< the checkpoint
   std::int64_t persistent_bytes_ = 0;
   std::int64_t shared_before_ = 0;  ///< bytes that MPI shares
   Summary::About about_;            ///< what the plan and the compute-only step say of a step

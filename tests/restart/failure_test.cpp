@@ -33,6 +33,7 @@ TEST_F(Failure, ADivergedRunEndsWithOneLineAndIsNotSaved) {
   const auto errors = ended.lines("weft: error:");
   ASSERT_EQ(errors.size(), 1U) << ended.err;
   EXPECT_NE(errors[0].find("the run has diverged"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[0].find("resume from " + checkpoints("run") + "/step-"), std::string::npos) << errors[0];
   const auto lines = metrics(run_dir("run"));
   ASSERT_FALSE(lines.empty());
   const auto& line = lines.back();

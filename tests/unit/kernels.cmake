@@ -3,7 +3,7 @@ weft_test(kernels
   SOURCES ${kernel_tests}/rig.cpp ${kernel_tests}/embedding.cpp ${kernel_tests}/rms_norm.cpp ${kernel_tests}/rope.cpp
           ${kernel_tests}/attention.cpp ${kernel_tests}/pointwise.cpp ${kernel_tests}/cross_entropy.cpp ${kernel_tests}/linear_cross_entropy.cpp
           ${kernel_tests}/update.cpp ${kernel_tests}/exact_norm.cpp ${kernel_tests}/matmul.cpp ${kernel_tests}/memory.cpp
-          ${kernel_tests}/derivatives.cpp ${kernel_tests}/threads.cpp ${kernel_tests}/value_hash.cpp
+          ${kernel_tests}/derivatives.cpp ${kernel_tests}/threads.cpp ${kernel_tests}/value_hash.cpp ${kernel_tests}/nonfinite.cpp
   DEPS weft::kernels)
 
 # Other instruction sets than this machine's best: bf16 by dot products, and fp32 arithmetic from bf16 storage.

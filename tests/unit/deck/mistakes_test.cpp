@@ -44,11 +44,11 @@ const LineMistake structure[] = {
     {"unknown_key", 14, "lr = 1e-3\nwarmpu = 3",
      "d.toml:15: optimizer.warmpu: unknown key (keys of [optimizer]: lr, min_lr, beta1, beta2, eps, "
      "weight_decay, clip, warmup, "
-     "decay, decay_steps); did you mean 'optimizer.warmup'?"},
+     "decay, decay_steps, nonfinite, nonfinite_limit); did you mean 'optimizer.warmup'?"},
     {"alias_stands_for_the_missing_key", 14, "learning_rate = 1e-3",
      "d.toml:14: optimizer.learning_rate: unknown key (keys of [optimizer]: lr, min_lr, beta1, beta2, eps, "
      "weight_decay, clip, "
-     "warmup, decay, decay_steps); did you mean 'optimizer.lr'?"},
+     "warmup, decay, decay_steps, nonfinite, nonfinite_limit); did you mean 'optimizer.lr'?"},
     {"key_of_another_table", 2, "steps = 10\nvocab_size = 3",
      "d.toml:3: run.vocab_size: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit, "
      "collective_timeout); "
@@ -233,7 +233,7 @@ TEST(Mistakes, AllAreShownInTheOrderOfTheFile) {
   EXPECT_EQ(mistake("[run]\nsteps = 0\n[log]\nevry = 1\n[model]\ndim = 64\nlayers = 2\nffn = 3\nvocab = 4\n"),
             "d.toml:2: run.steps: 0 is out of range (1 to 2147483647)\n"
             "d.toml:4: log.evry: unknown key (keys of [log]: every, tensorboard, trace_step, progress, "
-            "peak_tflops); did "
+            "peak_tflops, spike); did "
             "you mean 'log.every'?\n"
             "d.toml:5: model.heads: missing (required: Query heads (H).)\n"
             "d.toml:1: data: missing table (required in it: seq, global_batch)\n"

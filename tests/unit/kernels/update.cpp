@@ -1,7 +1,9 @@
 #include "kernels/update.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/state_hash.hpp"
 #include "rig.hpp"
@@ -36,8 +38,8 @@ State state_of(const Array& initial, DType param_type) {
 
 /// One adamw call on elements [begin, begin + n).
 void step_slice(const State& s, const Array& grad, std::int64_t begin, std::int64_t n, int t,
-                DType param_type) {
-  const Device g(grad, DType::f32), scale({0, 0.5, 0, 0}, DType::f32);
+                DType param_type, double factor = 0.5) {
+  const Device g(grad, DType::f32), scale({0, factor, 0, 0}, DType::f32);
   const StepBlock host = step_block(t, settings);
   Buffer block(sizeof host, "test");
   copy_to_device(space(), block.data(), &host, sizeof host);
@@ -109,6 +111,28 @@ TEST(AdamW, FloatParameterIsTheMasterOrACopy) {
   const State state = state_of(initial, DType::f32);
   step_slice(state, grad, 0, 300, 1, DType::f32);
   EXPECT_EQ(state.param.bytes(), state.master.bytes());
+}
+
+TEST(AdamW, AFactorThatIsNotFiniteKeepsEveryBit) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(),
+                   infinity = std::numeric_limits<double>::infinity();
+  for (const DType t : float_types)
+    for (const std::int64_t n : {1, 257, 4096 + 19}) {
+      const State state = state_of(random(n, DType::f32, 1), t);
+      for (int step = 1; step <= 2; ++step) step_slice(state, random(n, DType::f32, step), 0, n, step, t);
+      const auto bits = [&] {
+        return std::array{state.master.bytes(), state.exp_avg.bytes(), state.exp_avg_sq.bytes(),
+                          state.param.bytes()};
+      };
+      const auto before = bits();
+      for (const double factor : {nan, infinity, -infinity})
+        for (const double g : {1.0, nan, infinity}) {
+          step_slice(state, Array(static_cast<std::size_t>(n), g), 0, n, 3, t, factor);
+          EXPECT_TRUE(bits() == before) << name_of(t) << ' ' << n << ' ' << factor << ' ' << g;
+        }
+      step_slice(state, Array(static_cast<std::size_t>(n), 1.0), 0, n, 3, t);
+      EXPECT_FALSE(bits() == before);
+    }
 }
 
 TEST(Accumulate, ReplacesAndAdds) {

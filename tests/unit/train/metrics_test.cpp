@@ -73,6 +73,13 @@ TEST(Metrics, LineHasTheFieldsOfTheInterface) {
             "\"rss_bytes\": 4, \"planned_bytes\": 5}\n");
 }
 
+TEST(Metrics, ASpikeIsMarked) {
+  StepMetrics m = line_of(7);
+  EXPECT_FALSE(json::parse(to_json_line(m)).contains("spike"));
+  m.spike = true;
+  EXPECT_EQ(json::parse(to_json_line(m)).at("spike"), true);
+}
+
 TEST(Metrics, ReplicasHaveFieldsWhereThereAreAny) {
   StepMetrics m = line_of(7);
   EXPECT_FALSE(json::parse(to_json_line(m)).contains("replica_s"));

@@ -1,0 +1,21 @@
+// How much of a value is NaN or infinite.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.hpp"
+#include "kernels/space.hpp"
+
+namespace weft::kernels {
+
+struct Nonfinite {
+  std::int64_t nans = 0;
+  std::int64_t infinities = 0;
+  bool any() const { return nans + infinities > 0; }
+};
+
+/// Of `data` [n] on the device, which is f32, bf16 or f64; integers have none. Runs on `space` after what is
+/// enqueued there; the host waits for it. For debugging.
+Nonfinite count_nonfinite(Space& space, std::int64_t n, const void* data, DType t);
+
+}  // namespace weft::kernels

@@ -1,0 +1,100 @@
+#include "train/first_nonfinite.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace weft::train {
+namespace {
+
+constexpr double nowhere = -std::numeric_limits<double>::infinity();
+
+/// Moments are left out: a step's loss and gradient do not depend on them.
+bool is_read_first(ir::Role role) {
+  return role == ir::Role::master || role == ir::Role::parameter || role == ir::Role::constant;
+}
+
+std::string in_words(const kernels::Nonfinite& found, std::int64_t elements, int rank) {
+  return fmt::format("{} NaN and {} Inf in {} elements of rank {}", found.nans, found.infinities, elements,
+                     rank);
+}
+
+}  // namespace
+
+kernels::Nonfinite FirstNonfinite::count(const std::byte* data, DType t, std::int64_t n) {
+  return kernels::count_nonfinite(session_.space(), n, data, t);
+}
+
+/// Parameter by parameter, of a shard the part that this rank holds.
+void FirstNonfinite::look_at_state(const ir::Storage& storage, const std::byte* data, std::int64_t& place) {
+  const ir::Graph& graph = plan_.graph;
+  const std::int64_t held = graph.local_elements(storage);
+  std::vector<Parameter> parts{{storage.name, {held}, 0}};
+  std::int64_t begin = 0;
+  if (storage.unit.valid()) {
+    const Unit& unit = graph.unit(storage.unit);
+    parts = unit.parameters;
+    if (held < unit.padded_elements(session_.ranks())) begin = session_.shard() * held;
+  }
+  for (const Parameter& part : parts) {
+    ++place;
+    const std::int64_t from = std::max(part.offset, begin);
+    const std::int64_t n = std::min(part.offset + element_count(part.shape), begin + held) - from;
+    if (n <= 0 || found_) continue;
+    const DType t = storage.type.dtype;
+    const kernels::Nonfinite bad = count(data + (from - begin) * static_cast<std::int64_t>(size_of(t)), t, n);
+    if (bad.any())
+      found_ = {place, fmt::format("the step starts from {} ({}) with {}", part.path, name_of(storage.role),
+                                   in_words(bad, n, session_.rank()))};
+  }
+}
+
+void FirstNonfinite::start(const exec::Locate& locate) {
+  found_.reset();
+  std::int64_t place = 0;
+  std::vector<bool> seen(plan_.graph.storages().size());
+  for (const ir::Node& node : plan_.graph.nodes()) {
+    if (node.op != ir::Op::state) continue;
+    const ir::StorageId home = plan_.graph.value(node.outputs[0]).home;
+    if (!plan_.storage_used[home.index()] || seen[home.index()]) continue;
+    seen[home.index()] = true;
+    const ir::Storage& storage = plan_.graph.storage(home);
+    if (is_read_first(storage.role)) look_at_state(storage, locate(node.outputs[0]), place);
+  }
+  state_places_ = place + 1;
+}
+
+bool FirstNonfinite::wants(ir::NodeId id) const {
+  const ir::Node& node = plan_.graph.node(id);
+  return !found_ && !(node.op == ir::Op::all_gather && node.attributes.has(ir::Attr::used));
+}
+
+void FirstNonfinite::made(ir::NodeId id, const exec::Locate& locate) {
+  const ir::Node& node = plan_.graph.node(id);
+  for (const ir::ValueId output : node.outputs) {
+    const ir::Value& value = plan_.graph.value(output);
+    const std::int64_t n = plan_.graph.local_elements(output);
+    const kernels::Nonfinite bad = count(locate(output), value.type.dtype, n);
+    if (!bad.any()) continue;
+    found_ = {state_places_ + static_cast<std::int64_t>(id.index()),
+              fmt::format("the first value that is not finite is {}, made by {} in {} of {} (round {}), with "
+                          "{}; the parameters before the step are finite",
+                          value.name, name_of(node.op), name_of(node.phase), ir::module_of(node, value),
+                          node.round, in_words(bad, n, session_.rank()))};
+    return;
+  }
+}
+
+std::string FirstNonfinite::finish() {
+  std::array<double, 1> first{found_ ? -static_cast<double>(found_->place) : nowhere};
+  const double own = first[0];
+  session_.world().all_reduce_max(first);
+  const bool is_first = found_ && own == first[0];
+  for (std::string& text : session_.world().gather_strings(is_first ? found_->text : ""))
+    if (!text.empty()) return std::move(text);
+  return session_.rank() == 0 ? "all values of the step are finite when it runs again" : "";
+}
+
+}  // namespace weft::train

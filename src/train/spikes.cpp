@@ -1,0 +1,39 @@
+#include "train/spikes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace weft::train {
+namespace {
+
+constexpr double normal_deviations = 1.4826;  // of a normal distribution, in median deviations
+constexpr double least_deviation = 0.005;     // of the median: what a smooth curve has always
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::optional<Spikes::Spike> Spikes::add(double loss) {
+  if (threshold_ <= 0 || !std::isfinite(loss)) return std::nullopt;
+  std::optional<Spike> spike;
+  if (losses_.size() == window) {
+    Spike at{median({losses_.begin(), losses_.end()}), 0};
+    std::vector<double> distances;
+    for (const double l : losses_) distances.push_back(std::abs(l - at.median));
+    at.deviation =
+        std::max(normal_deviations * median(std::move(distances)), least_deviation * std::abs(at.median));
+    const bool above = loss > at.median + threshold_ * at.deviation;
+    if (above && !above_) spike = at;
+    above_ = above;
+    losses_.pop_front();
+  }
+  losses_.push_back(loss);
+  return spike;
+}
+
+}  // namespace weft::train

@@ -1,0 +1,296 @@
+// Steps whose loss is not finite: they change nothing, the run goes on as the deck says, and the first bad
+// value is named. The trigger is real: the embedding of one token is infinite, and few batches have it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <string_view>
+
+#include "base/check.hpp"
+#include "support/curve.hpp"
+#include "support/kokkos_environment.hpp"
+#include "support/mpi_environment.hpp"
+#include "support/small_deck.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::int32_t rare = 299;
+const char* const all_modes[] = {"ddp", "zero1", "zero2", "fsdp"};
+
+/// Synthetic tokens without the rare one, which one microbatch of each of the bad steps has. Step s of a run
+/// gets the data of step order[s].
+class Batches final : public data::BatchSource {
+ public:
+  Batches(const Deck& deck, std::set<std::int64_t> bad, std::vector<std::int64_t> order = {})
+      : base_(data::synthetic_batches(3, rare, {deck.data.batch, deck.data.global_batch, deck.data.seq})),
+        elements_(deck.data.batch * deck.data.seq),
+        bad_(std::move(bad)),
+        order_(std::move(order)) {}
+
+  void fill(std::int64_t step, std::int64_t microbatch, std::int32_t* tokens, std::int32_t* targets,
+            std::int32_t* positions) const override {
+    if (!order_.empty()) step = order_[static_cast<std::size_t>(step)];
+    base_->fill(step, microbatch, tokens, targets, positions);
+    if (bad_.contains(step) && microbatch == 7) tokens[elements_ / 2] = rare;
+  }
+
+ private:
+  std::unique_ptr<data::BatchSource> base_;
+  std::int64_t elements_;
+  std::set<std::int64_t> bad_;
+  std::vector<std::int64_t> order_;
+};
+
+/// Batches in which no target counts.
+class NoTargets final : public data::BatchSource {
+ public:
+  explicit NoTargets(const Deck& deck) : batches_(deck, {}), elements_(deck.data.batch * deck.data.seq) {}
+  void fill(std::int64_t step, std::int64_t microbatch, std::int32_t* tokens, std::int32_t* targets,
+            std::int32_t* positions) const override {
+    batches_.fill(step, microbatch, tokens, targets, positions);
+    std::fill_n(targets, elements_, -1);
+  }
+
+ private:
+  Batches batches_;
+  std::int64_t elements_;
+};
+
+/// A small deck with a run directory of its own, the same on all ranks.
+Deck deck_with(const std::vector<std::string>& sets, comm::World& world) {
+  static int runs = 0;
+  Deck deck = test::small_deck(sets);
+  deck.run.dir = world.broadcast(deck.run.dir + "-" + std::to_string(++runs), 0);
+  if (world.rank() == 0) std::filesystem::remove_all(deck.run.dir);  // of another process with this number
+  world.barrier();
+  return deck;
+}
+
+std::vector<float> embedding_with(float of_rare) {
+  std::vector<float> table(std::size_t{300} * 64);
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = 0.02F * std::sin(static_cast<float>(i));
+  for (std::size_t i = 0; i < 64; ++i) table[std::size_t{rare} * 64 + i] = of_rare;
+  return table;
+}
+
+void make_rare_token_infinite(train::Trainer& trainer) {
+  trainer.state().set_parameter("embed.table", embedding_with(std::numeric_limits<float>::infinity()));
+  trainer.state().publish();
+}
+
+std::unique_ptr<train::Trainer> trainer_of(const Deck& deck, comm::World& world, std::set<std::int64_t> bad,
+                                           std::vector<std::int64_t> order = {}) {
+  auto trainer = std::make_unique<train::Trainer>(
+      deck, world, std::make_unique<Batches>(deck, std::move(bad), std::move(order)));
+  if (trainer->step() == 0) make_rare_token_infinite(*trainer);
+  return trainer;
+}
+
+/// What rank 0 of the run has told; empty on other ranks.
+std::string log_of(const Deck& deck) {
+  if (test::world().rank() != 0) return {};
+  std::ifstream in(deck.run.dir + "/log.txt");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void expect_in_log(const Deck& deck, const std::string& text) {
+  if (test::world().rank() != 0) return;
+  EXPECT_NE(log_of(deck).find(text), std::string::npos) << text << " is not in\n" << log_of(deck);
+}
+
+/// Losses of the good steps, and the state after them. The third is bad.
+test::Curve around_a_bad_step(const std::vector<std::string>& sets, comm::World& world) {
+  const auto trainer = trainer_of(deck_with(sets, world), world, {2});
+  test::Curve curve = test::train_steps(*trainer, 2);
+  const std::uint64_t before = curve.hash;
+  const train::StepMetrics bad = trainer->train_step();
+  EXPECT_FALSE(bad.updated);
+  EXPECT_FALSE(std::isfinite(bad.loss));
+  EXPECT_EQ(trainer->state().hash(), before);
+  EXPECT_EQ(trainer->step(), 3);
+  const test::Curve after = test::train_steps(*trainer, 3);
+  curve.losses.insert(curve.losses.end(), after.losses.begin(), after.losses.end());
+  for (const double loss : curve.losses) EXPECT_TRUE(std::isfinite(loss));
+  curve.hash = after.hash;
+  EXPECT_NE(curve.hash, before);
+  return curve;
+}
+
+class BadStep : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(BadStep, ChangesNothingOnAnyRanksInAnyMode) {
+  const auto self = comm::make_self_world();
+  const test::Curve alone = around_a_bad_step(GetParam(), *self);
+  for (const char* mode : all_modes) {
+    SCOPED_TRACE(mode);
+    std::vector<std::string> sets = GetParam();
+    sets.push_back(std::string("parallel.mode=") + mode);
+    const test::Curve curve = around_a_bad_step(sets, test::world());
+    EXPECT_EQ(curve.losses, alone.losses);
+    EXPECT_EQ(curve.hash, alone.hash);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Precisions, BadStep,
+    testing::Values(std::vector<std::string>{}, std::vector<std::string>{"precision.params=bf16"},
+                    std::vector<std::string>{"optimizer.clip=0.0", "schedule.disable=share"}));
+
+TEST(BadNumbers, AStepWithoutTargetsChangesNothing) {
+  const Deck deck = deck_with({}, test::world());
+  train::Trainer trainer(deck, test::world(), std::make_unique<NoTargets>(deck));
+  const std::uint64_t before = trainer.state().hash();
+  EXPECT_FALSE(trainer.train_step().updated);
+  EXPECT_EQ(trainer.state().hash(), before);
+}
+
+TEST(Skip, ARunThatIsResumedBehindItHasTheSameBits) {
+  const std::vector<std::string> sets{"optimizer.nonfinite=skip", "run.steps=6", "checkpoint.every=4",
+                                      "checkpoint.resume=auto"};
+  const Deck deck = deck_with(sets, test::world());
+  auto whole = trainer_of(deck, test::world(), {2});
+  EXPECT_EQ(whole->run(), train::Outcome::finished);
+  const std::uint64_t expected = whole->state().hash();
+  whole.reset();  // one run has the directory
+  if (test::world().rank() == 0) std::filesystem::remove_all(deck.run.dir + "/checkpoints/step-00000006");
+  test::world().barrier();
+  const auto resumed = trainer_of(deck, test::world(), {2});
+  EXPECT_EQ(resumed->step(), 4);
+  EXPECT_EQ(resumed->run(), train::Outcome::finished);
+  EXPECT_EQ(resumed->state().hash(), expected);
+}
+
+/// The training steps that metrics.jsonl has, in order.
+std::vector<std::int64_t> steps_of(const Deck& deck) {
+  constexpr std::string_view key = "\"step\": ";
+  std::vector<std::int64_t> steps;
+  std::ifstream in(deck.run.dir + "/metrics.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("\"kind\": \"train\"") == std::string::npos) continue;
+    steps.push_back(std::stol(line.substr(line.find(key) + key.size())));
+    EXPECT_EQ(line.find("\"nan\""), std::string::npos) << line;
+  }
+  return steps;
+}
+
+TEST(RollBack, IsARunWithoutTheDataThatWentWrong) {
+  // Steps 1 to 4 see 0 to 3; back to 2. They see 4 and 5, steps 5 and 6 see 6 and 7; back to 4.
+  const std::vector<std::int64_t> good{0, 1, 4, 5, 8, 9, 10, 11};
+  for (const char* mode : {"ddp", "fsdp"}) {
+    SCOPED_TRACE(mode);
+    const std::string set = std::string("parallel.mode=") + mode;
+    const Deck deck = deck_with({set, "optimizer.nonfinite=rollback", "optimizer.nonfinite_limit=1",
+                                 "run.steps=8", "checkpoint.every=2", "checkpoint.keep=9"},
+                                test::world());
+    auto rolled = trainer_of(deck, test::world(), {3, 7});
+    EXPECT_EQ(rolled->run(), train::Outcome::finished);
+    const std::uint64_t expected = rolled->state().hash();
+    rolled.reset();  // one run has the directory
+    const auto direct = trainer_of(deck_with({set, "run.steps=8"}, test::world()), test::world(), {}, good);
+    EXPECT_EQ(direct->run(), train::Outcome::finished);
+    EXPECT_EQ(direct->state().hash(), expected);
+    if (test::world().rank() == 0) {
+      EXPECT_EQ(steps_of(deck), (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+    }
+    // A checkpoint says where its data go on.
+    Deck again = deck;
+    again.checkpoint.resume = deck.run.dir + "/checkpoints/step-00000006";
+    const auto resumed = trainer_of(again, test::world(), {3, 7});
+    EXPECT_EQ(resumed->run(), train::Outcome::finished);
+    EXPECT_EQ(resumed->state().hash(), expected);
+  }
+}
+
+TEST(RollBack, WithoutACheckpointStartsOver) {
+  const Deck deck = deck_with({"optimizer.nonfinite=rollback", "run.steps=4"}, test::world());
+  const auto rolled = trainer_of(deck, test::world(), {1});  // the initial weights are all finite
+  EXPECT_EQ(rolled->run(), train::Outcome::finished);
+  expect_in_log(deck, "back to step 0, the initial weights; it goes on with sample 24");
+  const Deck plain = deck_with({"run.steps=4"}, test::world());
+  train::Trainer direct(
+      plain, test::world(),
+      std::make_unique<Batches>(plain, std::set<std::int64_t>{}, std::vector<std::int64_t>{2, 3, 4, 5}));
+  EXPECT_EQ(direct.run(), train::Outcome::finished);
+  EXPECT_EQ(rolled->state().hash(), direct.state().hash());
+}
+
+TEST(BadNumbers, MoreThanTheLimitInARowStop) {
+  for (const char* policy : {"skip", "rollback"}) {
+    SCOPED_TRACE(policy);
+    const Deck deck = deck_with(
+        {std::string("optimizer.nonfinite=") + policy, "optimizer.nonfinite_limit=2", "checkpoint.every=2"},
+        test::world());
+    const auto trainer = trainer_of(deck, test::world(), {0, 2, 3, 4, 5, 6});
+    if (policy == std::string("rollback")) trainer->train_step();  // nothing to go back to
+    EXPECT_THROW(trainer->run(), Error);
+    EXPECT_EQ(trainer->step(), policy == std::string("skip") ? 5 : 3);
+  }
+}
+
+/// Runs one step that is bad, and returns what is said about it.
+void expect_located(const std::vector<std::string>& sets, const std::string& text,
+                    const std::function<void(train::Trainer&)>& change) {
+  SCOPED_TRACE(testing::PrintToString(sets));
+  std::vector<std::string> all{"debug.nan=locate", "optimizer.warmup=0", "run.steps=1",
+                               "optimizer.nonfinite=skip"};
+  all.insert(all.end(), sets.begin(), sets.end());
+  const Deck deck = deck_with(all, test::world());
+  train::Trainer trainer(deck, test::world(), std::make_unique<Batches>(deck, std::set<std::int64_t>{0}));
+  change(trainer);
+  trainer.state().publish();
+  const std::uint64_t before = trainer.state().hash();
+  EXPECT_EQ(trainer.run(), train::Outcome::finished);
+  EXPECT_EQ(trainer.state().hash(), before);
+  expect_in_log(deck, text);
+}
+
+TEST(Locate, NamesAParameter) {
+  const auto change = [](train::Trainer& trainer) {
+    std::vector<float> weights(std::size_t{176} * 64, 0.01F);
+    weights[5000] = std::numeric_limits<float>::quiet_NaN();
+    trainer.state().set_parameter("layers.1.ffn.w1", weights);
+  };
+  for (const char* mode : all_modes)
+    expect_located({std::string("parallel.mode=") + mode},
+                   "step 1: the step starts from layers.1.ffn.w1 (master) with 1 NaN and 0 Inf in ", change);
+  expect_located({"precision.params=bf16", "log.trace_step=1"}, "from layers.1.ffn.w1 (", change);
+}
+
+TEST(Locate, NamesTheModuleThatOverflows) {
+  const auto change = [](train::Trainer& trainer) {
+    const std::vector<float> weights(std::size_t{176} * 64, 1e25F);
+    trainer.state().set_parameter("layers.1.ffn.w1", weights);
+    trainer.state().set_parameter("layers.1.ffn.w3", weights);
+  };
+  for (const char* mode : all_modes)
+    expect_located(
+        {std::string("parallel.mode=") + mode},
+        "is layers.1.ffn.act, made by swiglu in forward of layers.1.ffn (round 0), with 0 NaN and ", change);
+}
+
+/// Nothing else is bad in such a step: in no layout is there a value that only looks so.
+TEST(Locate, SeesNothingInValuesThatAreFine) {
+  using Sets = std::vector<std::string>;
+  for (const Sets& sets :
+       {Sets{"parallel.mode=ddp"}, Sets{"parallel.mode=zero1", "precision.params=bf16"},
+        Sets{"parallel.mode=zero2", "schedule.disable=share"}, Sets{"schedule.recompute=full"},
+        Sets{"precision.params=bf16", "precision.grad_wire=bf16", "schedule.disable=share"},
+        Sets{"model.tie_embeddings=true", "schedule.bucketing=manual"}, Sets{"schedule.accumulate=once"}}) {
+    SCOPED_TRACE(testing::PrintToString(sets));
+    Sets all{"debug.nan=locate", "run.steps=2", "optimizer.nonfinite=skip"};
+    all.insert(all.end(), sets.begin(), sets.end());
+    const Deck deck = deck_with(all, test::world());
+    train::Trainer trainer(deck, test::world(), std::make_unique<NoTargets>(deck));
+    EXPECT_EQ(trainer.run(), train::Outcome::finished);
+    expect_in_log(deck, "step 2: the first value that is not finite is clip.scale, made by clip_scale");
+  }
+}
+
+}  // namespace
+}  // namespace weft
