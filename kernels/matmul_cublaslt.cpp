@@ -100,13 +100,17 @@ std::size_t alignment_of(const void* a, const void* b, const void* c) {
 
 }  // namespace
 
-bool bits_depend_on_threads(DType /*type*/) {
+bool bits_depend_on_threads(DType /*type*/, F32Products /*f32*/) {
   return false;
+}
+
+std::string_view product_method(DType /*type*/, F32Products /*f32*/) {
+  return "cuBLASLt";
 }
 
 /// c^T = B^T A^T: what is row-major for us is the transpose, column-major, for cuBLASLt, and the operands
 /// change places.
-std::size_t product_buffer_bytes(DType /*type*/) {
+std::size_t product_buffer_bytes(DType /*type*/, F32Products /*f32*/) {
   return 0;  // the device's memory is asked for as scratch
 }
 

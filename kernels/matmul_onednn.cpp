@@ -1,11 +1,12 @@
-// The host's matmul: bf16 on bf16_engine/product.hpp where there is an engine, fp32 on MKL where the build
-// has it and the processor is one for it, else oneDNN.
+// The host's matmul: bf16 on bf16_engine/product.hpp where there is an engine, fp32 on split_product.hpp
+// where there is AMX, or on MKL where the build has it and the processor is one for it, else oneDNN.
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
 #include "base/align.hpp"
 #include "kernels/bf16_engine/product.hpp"
+#include "kernels/bf16_engine/split_product.hpp"
 #include "kernels/bf16_engine/tiles.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/matmul.hpp"
@@ -129,27 +130,38 @@ class OneDnn {
 
 }  // namespace
 
-bool bits_depend_on_threads(DType type) {
-  return !bf16_engine::serves(type) && !mkl::serves(type);
+bool bits_depend_on_threads(DType type, F32Products f32) {
+  const bool ours = bf16_engine::serves(type) || (type == DType::f32 && bf16_engine::splits(f32));
+  return !ours && !mkl::serves(type);
 }
 
-std::size_t product_buffer_bytes(DType type) {
+std::string_view product_method(DType type, F32Products f32) {
+  if (bf16_engine::serves(type)) return bf16_engine::kind() == bf16_engine::Kind::tiles ? "AMX" : "AVX-512";
+  if (type == DType::f32 && bf16_engine::splits(f32)) return "AMX, in three bf16 pieces";
+  return mkl::serves(type) ? "MKL" : "oneDNN";
+}
+
+std::size_t product_buffer_bytes(DType type, F32Products f32) {
   constexpr std::size_t first = std::size_t{4} << 20,
                         a_thread = std::size_t{9} << 20;  // seen with MKL 2026.2
-  return mkl::serves(type) ? first + static_cast<std::size_t>(concurrency()) * a_thread : 0;
+  if (!mkl::serves(type) || bf16_engine::splits(f32)) return 0;
+  return first + static_cast<std::size_t>(concurrency()) * a_thread;
 }
 
 struct Matmul::Impl {
   explicit Impl(const MatmulSpec& s) {
     if (bf16_engine::serves(s.type))
       by_engine.emplace(sizes_of(s), s.result, s.add);
+    else if (s.type == DType::f32 && bf16_engine::splits(s.f32))
+      by_split.emplace(sizes_of(s), s.add);
     else if (mkl::serves(s.type))
       by_mkl = mkl::Product{sizes_of(s), s.add, concurrency()};
     else
       by_onednn.emplace(s);
   }
 
-  std::optional<bf16_engine::Product> by_engine;  ///< one of the three
+  std::optional<bf16_engine::Product> by_engine;  ///< one of the four
+  std::optional<bf16_engine::SplitProduct> by_split;
   std::optional<mkl::Product> by_mkl;
   std::optional<OneDnn> by_onednn;
 };
@@ -164,12 +176,16 @@ Matmul& Matmul::operator=(Matmul&&) noexcept = default;
 
 std::size_t Matmul::scratch_bytes() const {
   if (impl_->by_engine) return impl_->by_engine->scratch_bytes();
+  if (impl_->by_split) return impl_->by_split->scratch_bytes();
   return impl_->by_onednn ? impl_->by_onednn->scratch_bytes() : 0;
 }
 
 void Matmul::run(Space& space, const void* a, const void* b, void* c, void* scratch) {
   if (impl_->by_engine)
     impl_->by_engine->run(space, a, b, c, scratch);
+  else if (impl_->by_split)
+    impl_->by_split->run(space, static_cast<const float*>(a), static_cast<const float*>(b),
+                         static_cast<float*>(c), scratch);
   else if (impl_->by_mkl)
     impl_->by_mkl->run(a, b, c);
   else

@@ -168,22 +168,28 @@ class Bench {
     using kernels::MatmulForm;
     const std::array<std::pair<const char*, MatmulForm>, 3> forms{
         {{"", MatmulForm::forward}, {"_dgrad", MatmulForm::dgrad}, {"_wgrad", MatmulForm::wgrad}}};
-    for (const auto& [suffix, form] : forms)
-      add("matmul_" + what + suffix, m, t, [=](Space& space) {
+    for (const auto& [suffix, form] : forms) {
+      const auto make = [=](Space& space, F32Products f32) {
         Load load;
         const std::int64_t x = rows * in, w = in * out, y = rows * out;
         const std::array<std::int64_t, 3> sizes = form == MatmulForm::forward ? std::array{x, w, y}
                                                   : form == MatmulForm::dgrad ? std::array{y, w, x}
                                                                               : std::array{y, x, w};
         for (const std::int64_t n : sizes) load.buffers.push_back(filled(space, n, t));
-        auto matmul = std::make_shared<kernels::Matmul>(kernels::MatmulSpec{form, rows, in, out, t, t});
+        auto matmul =
+            std::make_shared<kernels::Matmul>(kernels::MatmulSpec{form, rows, in, out, t, t, false, f32});
         load.buffers.push_back(room_for(matmul->scratch_bytes()));
         load.run = [&space, matmul, a = load.buffers[0].data(), b = load.buffers[1].data(),
                     c = load.buffers[2].data(),
                     s = load.buffers[3].data()] { matmul->run(space, a, b, c, s); };
         load.flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
         return load;
-      });
+      };
+      add("matmul_" + what + suffix, m, t, [=](Space& space) { return make(space, F32Products::split); });
+      if (t == DType::f32)
+        add("plain_matmul_" + what + suffix, m, t,
+            [=](Space& space) { return make(space, F32Products::plain); });
+    }
   }
 
   void add_attention(const Model& m, DType t) {

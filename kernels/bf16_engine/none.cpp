@@ -31,6 +31,22 @@ void right_from_rows(const Source& /*s*/, Bits* /*tile*/) {
 void right_from_columns(const Source& /*s*/, Bits* /*tile*/) {
   fail();
 }
+void left_from_rows(const WideSource& /*s*/, Bits* /*tiles*/) {
+  fail();
+}
+void left_from_columns(const WideSource& /*s*/, Bits* /*tiles*/) {
+  fail();
+}
+void right_from_rows(const WideSource& /*s*/, Bits* /*tiles*/) {
+  fail();
+}
+void right_from_columns(const WideSource& /*s*/, Bits* /*tiles*/) {
+  fail();
+}
+void multiply_pieces(const Left& /*left*/, const Bits* /*right*/, std::int64_t /*steps*/,
+                     std::int64_t /*rows*/, float* /*sums*/) {
+  fail();
+}
 void multiply(const Left& /*left*/, const Bits* /*right*/, std::int64_t /*steps*/, std::int64_t /*rows*/,
               float* /*sums*/, bool /*add*/, const Ahead& /*ahead*/) {
   fail();

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/align.hpp"
-#include "kernels/bf16_engine/tiles.hpp"
+#include "kernels/bf16_engine/stored.hpp"
 #include "kernels/items.hpp"
 
 namespace weft::kernels::bf16_engine {
@@ -20,34 +20,10 @@ constexpr std::int64_t chunk_steps = 512;
 constexpr std::int64_t part_steps = 64;
 constexpr std::int64_t most_item_rows = 2048;
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
-constexpr int there(std::int64_t n, int most) {
-  return static_cast<int>(std::clamp<std::int64_t>(n, 0, most));
-}
-
-/// An operand as it is stored, of `lines` rows (left) or columns (right).
-struct Stored {
-  const Bits* data;
-  std::int64_t lines, k;
-  bool along_k;  ///< [lines, k], else [k, lines]
-
-  std::int64_t steps() const { return blocks_of(k); }
-  /// A tile of 16 lines and 32 k.
-  Source tile(std::int64_t strip, std::int64_t step) const {
-    const int across = there(lines - strip * half, half), deep = there(k - step * side, side);
-    if (along_k) return {data + strip * half * k + step * side, k, across, deep};
-    return {data + step * side * lines + strip * half, lines, across > 0 ? deep : 0, across};
-  }
-};
-
 /// All of the left operand.
-void pack_left(Space& space, const Stored& x, Bits* packed) {
+void pack_left(Space& space, const Stored<Bits>& x, Bits* packed) {
   const auto pack = [=](std::int64_t strip, std::int64_t step) {
-    Bits* const to = packed + (strip * x.steps() + step) * tile_size;
-    x.along_k ? left_from_rows(x.tile(strip, step), to) : left_from_columns(x.tile(strip, step), to);
+    x.pack_left(strip, step, packed + (strip * x.steps() + step) * tile_size);
   };
   // Memory is read along its rows.
   if (x.along_k)
@@ -61,22 +37,12 @@ void pack_left(Space& space, const Stored& x, Bits* packed) {
 }
 
 /// Some panels and steps of the right operand.
-void pack_right(const Stored& x, std::int64_t panel, std::int64_t panels, std::int64_t step,
+void pack_right(const Stored<Bits>& x, std::int64_t panel, std::int64_t panels, std::int64_t step,
                 std::int64_t steps, Bits* packed) {
-  const auto pack = [&](std::int64_t p, std::int64_t s) {
-    for (int h = 0; h < 2; ++h) {
-      Bits* const to = packed + ((p * steps + s) * 2 + h) * tile_size;
-      const Source from = x.tile(2 * (panel + p) + h, step + s);
-      x.along_k ? right_from_rows(from, to) : right_from_columns(from, to);
-    }
-  };
-  if (x.along_k) {
-    for (std::int64_t p = 0; p < panels; ++p)
-      for (std::int64_t s = 0; s < steps; ++s) pack(p, s);
-  } else {
-    for (std::int64_t s = 0; s < steps; ++s)
-      for (std::int64_t p = 0; p < panels; ++p) pack(p, s);
-  }
+  x.walk(panels, steps, [&](std::int64_t p, std::int64_t s) {
+    for (int h = 0; h < 2; ++h)
+      x.pack_right(2 * (panel + p) + h, step + s, packed + ((p * steps + s) * 2 + h) * tile_size);
+  });
 }
 
 /// How c is cut into items: blocks of 32 rows and panels of 32 columns.
@@ -116,7 +82,7 @@ struct Multiplication {
   Cut cut;
   const Bits* left;
   bool left_packed;
-  Stored right;
+  Stored<Bits> right;
   Target target;
   bool transposed;  ///< target is [n, m]
   std::byte* slots_data;
@@ -176,10 +142,10 @@ struct Multiplication {
   /// `edge`: for rows that are not packed and end within the block, as nothing behind them may be read.
   Left left_block(std::int64_t row, std::int64_t first, std::int64_t count, Bits* edge) const {
     if (left_packed || (row + 1) * side <= sizes.m) return left_at(row, first);
-    const Stored rows{left, sizes.m, sizes.k, true};
+    const Stored<Bits> rows{left, sizes.m, sizes.k, true};
     for (std::int64_t strip = 0; strip < 2; ++strip)
       for (std::int64_t step = 0; step < count; ++step)
-        left_from_rows(rows.tile(2 * row + strip, first + step), edge + (strip * count + step) * tile_size);
+        rows.pack_left(2 * row + strip, first + step, edge + (strip * count + step) * tile_size);
     return packed_left(edge, count);
   }
 

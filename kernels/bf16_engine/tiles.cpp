@@ -88,6 +88,38 @@ WEFT_AVX512 inline void read_pairs(const Source& s, Words& r) {
     r[i] = _mm512_or_si512(widened(s, 2 * i, mask), _mm512_slli_epi32(widened(s, 2 * i + 1, mask), 16));
 }
 
+WEFT_AVX512 inline __m512i lane_numbers() {
+  return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+}
+
+/// x and y rounded to bf16, as the low and high halves of words; x and y become what that leaves of them.
+WEFT_AVX512 inline __m512i take_piece(__m512& x, __m512& y) {
+  const __m512i order = _mm512_add_epi32(_mm512_mullo_epi32(_mm512_set1_epi32(0x10001), lane_numbers()),
+                                         _mm512_set1_epi32(half << 16));
+  const __m512i words = _mm512_permutexvar_epi16(order, to_bits(x, y));
+  x = _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(words, 16)));
+  y = _mm512_sub_ps(y, _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(~0xffff))));
+  return words;
+}
+
+/// A row of each piece's tile: x and y are the first and second of its words.
+WEFT_AVX512 inline void write_pieces(__m512 x, __m512 y, Bits* to, int piece) {
+#pragma GCC unroll 3
+  for (int p = 0; p < pieces; ++p) _mm512_store_si512(to + p * piece, take_piece(x, y));
+}
+
+/// Sixteen of a row; zero behind the last row.
+WEFT_AVX512 inline __m512 read_floats(const WideSource& s, int row, int column, __mmask16 mask) {
+  return row < s.rows ? _mm512_maskz_loadu_ps(mask, s.data + row * s.ld + column) : _mm512_setzero_ps();
+}
+
+/// Sixteen columns of up to 16 rows.
+WEFT_AVX512 inline void read_floats(const WideSource& s, int column, Words& r) {
+  const auto mask = static_cast<__mmask16>(first_bits(std::min(s.columns - column, half)));
+#pragma GCC unroll 16
+  for (int i = 0; i < half; ++i) r[i] = _mm512_castps_si512(read_floats(s, i, column, mask));
+}
+
 WEFT_AVX512 inline void write(const Words& r, Bits* to) {
 #pragma GCC unroll 16
   for (int i = 0; i < half; ++i) _mm512_store_si512(to + i * side, r[i]);
@@ -97,6 +129,29 @@ WEFT_AVX512 inline void write(const Words& r, Bits* to) {
 inline const Bits* line_ahead(const Ahead& a, std::int64_t step) {
   const std::int64_t from = a.first + step * a.lines, row = from / half;
   return a.block.data + from % half * a.block.step + row / half * a.block.strip + row % half * a.block.row;
+}
+
+// Tiles 0 to 3 are sums, 4 and 5 of the left operand, 6 and 7 of the right one; of 16 M rows.
+
+template <int M>
+WEFT_AMX inline void zero_sums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  if constexpr (M == 2) {
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+}
+
+template <int M>
+WEFT_AMX inline void store_sums(float* sums) {
+  constexpr int line = side * sizeof(float);
+  _tile_stored(0, sums, line);
+  _tile_stored(1, sums + half, line);
+  if constexpr (M == 2) {
+    _tile_stored(2, sums + half * side, line);
+    _tile_stored(3, sums + half * side + half, line);
+  }
 }
 
 /// Of 16 M rows.
@@ -112,12 +167,7 @@ WEFT_AMX void multiply_tiles(const Left& left, const Bits* b, std::int64_t steps
       _tile_loadd(3, sums + half * side + half, line);
     }
   } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    if constexpr (M == 2) {
-      _tile_zero(2);
-      _tile_zero(3);
-    }
+    zero_sums<M>();
   }
   const Bits* a = left.data;
   const std::size_t row = static_cast<std::size_t>(left.row) * sizeof(Bits);
@@ -136,12 +186,59 @@ WEFT_AMX void multiply_tiles(const Left& left, const Bits* b, std::int64_t steps
       _tile_dpbf16ps(3, 5, 7);
     }
   }
-  _tile_stored(0, sums, line);
-  _tile_stored(1, sums + half, line);
-  if constexpr (M == 2) {
-    _tile_stored(2, sums + half * side, line);
-    _tile_stored(3, sums + half * side + half, line);
+  store_sums<M>(sums);
+}
+
+/// Adds the products of two tiles by two, and loads what follows as soon as a tile is free: of the left
+/// operand, of the right one, or both (null: stays).
+template <int M>
+WEFT_AMX inline void add_products(const Bits* next_left, std::int64_t strip, const Bits* next_right) {
+  _tile_dpbf16ps(0, 4, 6);
+  if (next_right == nullptr) {
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(4, next_left, 64);
+    if constexpr (M == 2) {
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+      _tile_loadd(5, next_left + strip, 64);
+    }
+    return;
   }
+  if constexpr (M == 2) _tile_dpbf16ps(2, 5, 6);
+  _tile_loadd(6, next_right, 64);
+  _tile_dpbf16ps(1, 4, 7);
+  if (next_left != nullptr) _tile_loadd(4, next_left, 64);
+  if constexpr (M == 2) {
+    _tile_dpbf16ps(3, 5, 7);
+    if (next_left != nullptr) _tile_loadd(5, next_left + strip, 64);
+  }
+  _tile_loadd(7, next_right + tile_size, 64);
+}
+
+/// The products of pieces in an order in which each has an operand in common with the one before. After the
+/// last step tiles are loaded from its own place.
+template <int M>
+WEFT_AMX void multiply_piece_tiles(const Left& left, const Bits* b, std::int64_t steps, float* sums) {
+  constexpr int right_step = pieces * step_size;
+  const Bits* a = left.data;
+  zero_sums<M>();
+  _tile_loadd(4, a, 64);
+  _tile_loadd(6, b + 2 * step_size, 64);
+  if constexpr (M == 2) _tile_loadd(5, a + left.strip, 64);
+  _tile_loadd(7, b + 2 * step_size + tile_size, 64);
+  for (std::int64_t s = steps; s > 0; --s) {
+    const Bits* const next_a = s > 1 ? a + left.step : a;
+    const Bits* const next_b = s > 1 ? b + right_step : b;
+    add_products<M>(nullptr, left.strip, b + step_size);
+    add_products<M>(a + tile_size, left.strip, nullptr);
+    add_products<M>(nullptr, left.strip, b);
+    add_products<M>(a + 2 * tile_size, left.strip, nullptr);
+    add_products<M>(a, left.strip, nullptr);
+    add_products<M>(next_a, left.strip, next_b + 2 * step_size);
+    a = next_a;
+    b = next_b;
+  }
+  store_sums<M>(sums);
 }
 
 constexpr int dot_rows = 8;
@@ -253,6 +350,50 @@ WEFT_AVX512 void right_from_columns(const Source& s, Bits* tile) {
   Words r;
   read_pairs(s, r);
   write(r, tile);
+}
+
+WEFT_AVX512 void left_from_rows(const WideSource& s, Bits* tiles) {
+  const __m512i even = _mm512_slli_epi32(lane_numbers(), 1),
+                odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+  const std::uint32_t mask = first_bits(s.columns);
+  const auto low = static_cast<__mmask16>(mask), high = static_cast<__mmask16>(mask >> half);
+  for (int i = 0; i < half; ++i, tiles += side) {
+    const __m512 first = read_floats(s, i, 0, low), second = read_floats(s, i, half, high);
+    write_pieces(_mm512_permutex2var_ps(first, even, second), _mm512_permutex2var_ps(first, odd, second),
+                 tiles, tile_size);
+  }
+}
+WEFT_AVX512 void left_from_columns(const WideSource& s, Bits* tiles) {
+  // Rows 2 i of k and then rows 2 i + 1: transposed, what the words of a row of m are made of.
+  Words even, odd;
+  read_floats({s.data, 2 * s.ld, (s.rows + 1) / 2, s.columns}, 0, even);
+  read_floats({s.data + s.ld, 2 * s.ld, s.rows / 2, s.columns}, 0, odd);
+  transpose(even);
+  transpose(odd);
+  for (int i = 0; i < half; ++i)
+    write_pieces(_mm512_castsi512_ps(even[i]), _mm512_castsi512_ps(odd[i]), tiles + i * side, tile_size);
+}
+WEFT_AVX512 void right_from_rows(const WideSource& s, Bits* tiles) {
+  for (int h = 0; h < side; h += half) {
+    Words r;
+    read_floats(s, h, r);
+    transpose(r);
+    for (int i = 0; i < half; i += 2, tiles += side)
+      write_pieces(_mm512_castsi512_ps(r[i]), _mm512_castsi512_ps(r[i + 1]), tiles, step_size);
+  }
+}
+WEFT_AVX512 void right_from_columns(const WideSource& s, Bits* tiles) {
+  const auto mask = static_cast<__mmask16>(first_bits(s.columns));
+  for (int i = 0; i < side; i += 2, tiles += side)
+    write_pieces(read_floats(s, i, 0, mask), read_floats(s, i + 1, 0, mask), tiles, step_size);
+}
+
+void multiply_pieces(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows,
+                     float* sums) {
+  if (rows > half)
+    multiply_piece_tiles<2>(left, right, steps, sums);
+  else
+    multiply_piece_tiles<1>(left, right, steps, sums);
 }
 
 void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,

@@ -16,6 +16,12 @@ inline bool serves(DType t) {
   return t == DType::bf16 && kind() != Kind::none;
 }
 
+/// Whether f32 operands are multiplied in pieces here: by tiles, as dot products take longer than f32
+/// arithmetic.
+inline bool splits(F32Products products) {
+  return products == F32Products::split && kind() == Kind::tiles;
+}
+
 /// A thread that multiplies holds one meanwhile: the tiles' shape is set, and their state is given back.
 class TileScope {
  public:
@@ -53,6 +59,22 @@ void left_from_columns(const Source& s, Bits* tile);   ///< of [k, m]
 void right_from_rows(const Source& s, Bits* tile);     ///< of [n, k]
 void right_from_columns(const Source& s, Bits* tile);  ///< of [k, n]
 
+// An fp32 value is taken as the sum of `pieces` of bf16, each the rounding of what those before it leave: all
+// but 2^-26 of it, if it is not below 2^-108. A packed tile then is one of each piece, the first first.
+inline constexpr int pieces = 3;
+
+/// As Source, of fp32.
+struct WideSource {
+  const float* data;
+  std::int64_t ld;
+  int rows, columns;
+};
+void left_from_rows(const WideSource& s, Bits* tiles);
+void left_from_columns(const WideSource& s, Bits* tiles);
+/// Half a panel's step: its tiles are step_size apart, as those of the other half stand between.
+void right_from_rows(const WideSource& s, Bits* tiles);
+void right_from_columns(const WideSource& s, Bits* tiles);
+
 /// 32 rows of the left operand from a row and a step on, as they stand or packed.
 struct Left {
   const Bits* data;
@@ -73,6 +95,10 @@ struct Ahead {
 /// sums [32, 32] = left [32, 32 steps] right [32 steps, 32], or += it: of the first `rows` rows, at least.
 void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,
               bool add, const Ahead& ahead = {});
+
+/// sums = left right of packed operands in pieces, by tiles alone: the six products of pieces that count, of
+/// nine. right's step is `pieces` of step_size.
+void multiply_pieces(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums);
 
 /// Where a block's sums go: rounded once, or added in fp32 to what is there and then rounded.
 struct Target {

@@ -33,6 +33,10 @@ constexpr std::size_t size_of(DType t) {
   return 0;
 }
 
+/// How products of f32 operands are computed where there is a choice: `split`, from three bf16 pieces of each
+/// (kernels/bf16_engine/split_product.hpp), or `plain`, by f32 arithmetic.
+enum class F32Products : std::uint8_t { split, plain };
+
 /// "f32", "bf16", ...: the names used in decks, graph text and checkpoints.
 std::string_view name_of(DType t);
 /// The inverse of name_of; throws Error(bad_input) that lists the names.

@@ -113,7 +113,7 @@ void plan(const PlanArguments& arguments) {
   const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
   const machine::CostModel costs(train::machine_profile(deck));
   kernels::initialize(/*warnings=*/false);  // they are of threads that are not used here
-  exec::Matmuls matmuls;
+  exec::Matmuls matmuls(deck.precision.f32_products);
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
   if (train::shares_memory(deck)) mesh.set_team(team(mesh, arguments.per_host.value_or(1)));

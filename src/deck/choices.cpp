@@ -17,6 +17,8 @@ constexpr std::array mode_names{
     Names<ParallelMode>{ParallelMode::zero2, "zero2"}, Names<ParallelMode>{ParallelMode::fsdp, "fsdp"}};
 constexpr std::array reduction_names{Names<Reduction>{Reduction::canonical, "canonical"},
                                      Names<Reduction>{Reduction::native, "native"}};
+constexpr std::array f32_products_names{Names<F32Products>{F32Products::split, "split"},
+                                        Names<F32Products>{F32Products::plain, "plain"}};
 constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
                                     Names<Regather>{Regather::never, "never"},
                                     Names<Regather>{Regather::automatic, "auto"}};
@@ -58,6 +60,9 @@ Choices<ParallelMode> choices(ParallelMode) {
 Choices<Reduction> choices(Reduction) {
   return reduction_names;
 }
+Choices<F32Products> choices(F32Products) {
+  return f32_products_names;
+}
 Choices<Regather> choices(Regather) {
   return regather_names;
 }
@@ -91,6 +96,9 @@ std::string_view name_of(ParallelMode mode) {
 }
 std::string_view name_of(Reduction reduction) {
   return deck::name_in_deck(reduction);
+}
+std::string_view name_of(F32Products products) {
+  return deck::name_in_deck(products);
 }
 std::string_view name_of(Regather regather) {
   return deck::name_in_deck(regather);

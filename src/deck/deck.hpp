@@ -30,6 +30,7 @@ enum class NanSearch : std::uint8_t { off, locate };
 std::string_view name_of(LrDecay decay);
 std::string_view name_of(ParallelMode mode);
 std::string_view name_of(Reduction reduction);
+std::string_view name_of(F32Products products);
 std::string_view name_of(Regather regather);
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(Bucketing bucketing);
@@ -113,6 +114,7 @@ struct PrecisionDeck {
   DType params = DType::f32;     ///< f32 or bf16
   DType grad_wire = DType::f32;  ///< f32 or bf16
   Reduction reduction = Reduction::canonical;
+  F32Products f32_products = F32Products::split;
   std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   bool operator==(const PrecisionDeck&) const = default;
 };

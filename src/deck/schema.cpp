@@ -161,6 +161,10 @@ constexpr std::array key_list{
     Key{WEFT_KEY(precision.reduction),
         .doc = "canonical: gradients are added in the order of the microbatches, so losses do not depend on "
                "the number of ranks. native: the library's own reduce-scatter."},
+    Key{WEFT_KEY(precision.f32_products),
+        .doc = "Products of f32 operands on processors with AMX. split: each operand is taken as three bf16 "
+               "values that hold all its 24 bits, as accurate as f32 arithmetic and faster. plain: by f32 "
+               "arithmetic, as everywhere else."},
 
     Key{WEFT_KEY(precision.head_rows), .range = between(0, 1 << 20),
         .doc = "Tokens of a microbatch whose logits exist at a time: the head and its loss are computed in "

@@ -15,9 +15,10 @@
 namespace weft::deck {
 
 /// The member of a Deck that a key is bound to; its type is the key's type.
-using Slot = std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*,
-                          std::vector<MeshAxis>*, DType*, LrDecay*, ParallelMode*, Reduction*, Regather*,
-                          Recompute*, Bucketing*, Accumulation*, CudaGraph*, Nonfinite*, NanSearch*>;
+using Slot =
+    std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*,
+                 std::vector<MeshAxis>*, DType*, LrDecay*, ParallelMode*, Reduction*, F32Products*, Regather*,
+                 Recompute*, Bucketing*, Accumulation*, CudaGraph*, Nonfinite*, NanSearch*>;
 
 enum class Need : std::uint8_t { optional, required };
 /// A double that may be written with units: seconds as "2h30m", bytes as "4GiB".
@@ -63,6 +64,7 @@ Choices<DType> choices(DType);
 Choices<LrDecay> choices(LrDecay);
 Choices<ParallelMode> choices(ParallelMode);
 Choices<Reduction> choices(Reduction);
+Choices<F32Products> choices(F32Products);
 Choices<Regather> choices(Regather);
 Choices<Recompute> choices(Recompute);
 Choices<Bucketing> choices(Bucketing);

@@ -17,10 +17,14 @@ kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const i
 
 class Matmuls {
  public:
-  kernels::Matmul& get(const kernels::MatmulSpec& spec);
-  kernels::LinearCrossEntropy& get(const kernels::LinearCrossEntropySpec& spec);
+  explicit Matmuls(F32Products f32 = F32Products::split) : f32_(f32) {}
+
+  /// With this process's way of f32 products.
+  kernels::Matmul& get(kernels::MatmulSpec spec);
+  kernels::LinearCrossEntropy& get(kernels::LinearCrossEntropySpec spec);
 
  private:
+  F32Products f32_;
   using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, DType, DType, bool>;
   std::map<Key, std::unique_ptr<kernels::Matmul>> by_spec_;
   std::map<kernels::LinearCrossEntropySpec, std::unique_ptr<kernels::LinearCrossEntropy>> losses_;

@@ -40,7 +40,7 @@ double time_kernel(train::Session& session, const std::function<void()>& kernel)
 
 double product_rate(train::Session& session, DType type) {
   const std::int64_t n = product_size();
-  kernels::Matmul matmul(product(type));
+  kernels::Matmul& matmul = session.matmuls().get(product(type));
   const kernels::Buffer a = buffer(n * n, type), b = buffer(n * n, type), c = buffer(n * n, type);
   const kernels::Buffer scratch(matmul.scratch_bytes(), "weft::measure::rates");
   const double seconds = time_kernel(

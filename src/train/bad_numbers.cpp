@@ -17,6 +17,7 @@ bool Trainer::goes_on_after(const StepMetrics& metrics) {
   const std::string bad = bad_steps_.describe(metrics);
   switch (*what) {
     case Nonfinite::stop:
+      saver_->finish();  // of a state that was good
       throw Error(ExitCode::failure, speaks ? fmt::format("{} (the run has diverged); {}", bad,
                                                           bad_steps_.advice(saver_->newest()))
                                             : "");

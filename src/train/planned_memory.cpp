@@ -30,7 +30,8 @@ constexpr std::int64_t traced_instruction = (lane_count + 1) * static_cast<std::
 
 std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int ranks, int team) {
   if (!kernels::device_is_host()) return 0;
-  const auto products = static_cast<std::int64_t>(kernels::product_buffer_bytes(deck.precision.params));
+  const auto products = static_cast<std::int64_t>(
+      kernels::product_buffer_bytes(deck.precision.params, deck.precision.f32_products));
   return resident + products + 2 * rounding + in_every_run + (team < ranks ? ranks * a_rank_of_the_host : 0);
 }
 

@@ -17,7 +17,8 @@ Session::Session(const Deck& deck, comm::World& world)
     : world_(world),
       mesh_(resolve_mesh(deck, world.size())),
       shards_(mesh_.size(data_axis)),
-      shard_(mesh_.coordinate(world.rank(), mesh_.axis(data_axis))) {
+      shard_(mesh_.coordinate(world.rank(), mesh_.axis(data_axis))),
+      matmuls_(deck.precision.f32_products) {
   const auto open = [&](std::string_view axis, Lane lane, const char* name) {
     auto channel = world.open(mesh_.group(world.rank(), mesh_.axis(axis)), lane, name);
     log_.observe(*channel);

@@ -66,6 +66,8 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       memory_.copy > 0 ? fmt::format(", copy of the state {:.1f} MiB", mib(memory_.copy)) : "",
       mib(memory_.peak())));
   report_->note(schedule_);
+  report_->note(fmt::format("products of {} by {}", name_of(deck_.precision.params),
+                            kernels::product_method(deck_.precision.params, deck_.precision.f32_products)));
   if (!kernels::device_is_host()) report_->note(std::string(exec::text_of(train_->capture())));
   if (step_ > 0)
     report_->note(fmt::format(

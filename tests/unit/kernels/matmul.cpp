@@ -1,5 +1,9 @@
 #include "kernels/matmul.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
 #include <stdexcept>
 
 #include "rig.hpp"
@@ -20,10 +24,16 @@ Operands elements(const MatmulSpec& s) {
   return {y, x, w};
 }
 
-void check(const MatmulSpec& spec) {
+/// By both ways of f32 products.
+void check(MatmulSpec spec) {
+  if (spec.type == DType::f32 && spec.f32 == F32Products::split) {
+    spec.f32 = F32Products::plain;
+    check(spec);
+    spec.f32 = F32Products::split;
+  }
   SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(spec.form) << ' ' << name_of(spec.type)
                                   << " to " << name_of(spec.result) << " rows " << spec.rows << " in "
-                                  << spec.in << " out " << spec.out);
+                                  << spec.in << " out " << spec.out << " way " << static_cast<int>(spec.f32));
   const Operands n = elements(spec);
   const Array a = random(n.a, spec.type, 1), b = random(n.b, spec.type, 2);
   const Array before = random(n.c, spec.result, 3);
@@ -60,6 +70,11 @@ TEST(Matmul, LargerThanABlock) {
 
 TEST(Matmul, LongSumsAndManyRowsAndColumns) {
   for (const bool add : {false, true}) {
+    check({MatmulForm::forward, 40, 2100, 70, DType::f32, DType::f32, add});
+    check({MatmulForm::dgrad, 40, 70, 2100, DType::f32, DType::f32, add});
+    check({MatmulForm::wgrad, 2100, 70, 40, DType::f32, DType::f32, add});
+    check({MatmulForm::wgrad, 2100, 40, 70, DType::f32, DType::f32, add});
+    check({MatmulForm::forward, 2100, 64, 530, DType::f32, DType::f32, add});
     const DType t = DType::bf16;
     check({MatmulForm::forward, 40, 2100, 70, t, t, add});
     check({MatmulForm::dgrad, 40, 70, 2100, t, t, add});
@@ -83,6 +98,79 @@ TEST(Matmul, FloatIsNotRoundedToBfloat) {
     matmul.run(space(), a.data(), b.data(), c.data(), scratch(matmul.scratch_bytes()).data());
     EXPECT_TRUE(close(c.read(), Array(n * n, n * x * x), 2e-6));
   }
+}
+
+/// Normal numbers, each times a power of two from 2^-spread to 2^spread.
+Array spread_out(std::int64_t n, int spread, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  std::uniform_int_distribution<int> power(-spread, spread);
+  Array values(static_cast<std::size_t>(n));
+  for (double& x : values) x = std::ldexp(normal(engine), power(engine));
+  return values;
+}
+
+/// Root mean square and largest error of c = A B, beside the sums of |a b|.
+struct Errors {
+  double mean = 0, largest = 0;
+};
+Errors errors(const MatmulSpec& spec, const Array& a, const Array& b) {
+  const auto magnitudes = [](Array values) {
+    for (double& x : values) x = std::abs(x);
+    return values;
+  };
+  const Array exact = reference::matmul(spec, a, b);
+  const Array size = reference::matmul(spec, magnitudes(a), magnitudes(b));
+  const Device a_device(a, DType::f32), b_device(b, DType::f32), c(elements(spec).c, DType::f32);
+  Matmul matmul(spec);
+  matmul.run(space(), a_device.data(), b_device.data(), c.data(), scratch(matmul.scratch_bytes()).data());
+  const Array result = c.read();
+  Errors e;
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const double error = std::abs(result[i] - exact[i]) / size[i];
+    e.mean += error * error / static_cast<double>(result.size());
+    e.largest = std::max(e.largest, error);
+  }
+  e.mean = std::sqrt(e.mean);
+  return e;
+}
+
+// The claim on which `split` is the default: beside the exact product it is no farther off than arithmetic in
+// fp32 is. Where there is no AMX both are the same.
+TEST(Matmul, SplitIsAsAccurateAsPlain) {
+  struct Sizes {
+    std::int64_t rows, in, out;
+  };
+  for (const Sizes& s : {Sizes{64, 64, 64}, Sizes{96, 512, 80}, Sizes{48, 3000, 64}, Sizes{2100, 70, 40}})
+    for (const MatmulForm form : forms)
+      for (const int spread : {0, 4, 20}) {
+        MatmulSpec spec{form, s.rows, s.in, s.out, DType::f32, DType::f32};
+        const Operands n = elements(spec);
+        const Array a = spread_out(n.a, spread, 1), b = spread_out(n.b, spread, 2);
+        const Errors split = errors(spec, a, b);
+        spec.f32 = F32Products::plain;
+        const Errors plain = errors(spec, a, b);
+        SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(form) << " rows " << s.rows << " in "
+                                        << s.in << " out " << s.out << " spread " << spread);
+        EXPECT_LE(split.mean, plain.mean);
+        EXPECT_LE(split.largest, 1.2 * plain.largest);
+      }
+}
+
+TEST(Matmul, WhatIsNotFiniteIsNotFiniteInAllThatItMeets) {
+  constexpr std::int64_t n = 40;
+  for (const F32Products f32 : {F32Products::split, F32Products::plain})
+    for (const double bad :
+         {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+      Array a = random(n * n, DType::f32, 1);
+      a[3 * n + 5] = bad;
+      const Device a_device(a, DType::f32), b(random(n * n, DType::f32, 2), DType::f32), c(n * n, DType::f32);
+      Matmul matmul({MatmulForm::forward, n, n, n, DType::f32, DType::f32, false, f32});
+      matmul.run(space(), a_device.data(), b.data(), c.data(), scratch(matmul.scratch_bytes()).data());
+      const Array result = c.read();
+      for (std::int64_t i = 0; i < n * n; ++i)
+        EXPECT_EQ(std::isfinite(result[static_cast<std::size_t>(i)]), i / n != 3) << i;
+    }
 }
 
 TEST(Matmul, OperandsOfAnyAlignment) {
