@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "kernels/matmul.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
 #include "train/agree.hpp"
