@@ -1,4 +1,4 @@
-# WEFT_MKL: fp32 products on Intel processors by MKL, where it is there (a module's MKLROOT, Spack, jobs/setup.sh --mkl); they are
+# WEFT_MKL: fp32 products on Intel processors (with AMX: of precision.f32_products = "plain") by MKL, where it is there (a module's MKLROOT, Spack, jobs/setup.sh --mkl); they are
 # oneDNN's otherwise. Makes weft::mkl and sets WEFT_MKL_VERSION; without MKL it is empty.
 set(WEFT_MKL AUTO CACHE STRING "fp32 matrix products by MKL: AUTO (where it is found), ON or OFF")
 set_property(CACHE WEFT_MKL PROPERTY STRINGS AUTO ON OFF)

@@ -4,7 +4,7 @@
 #   jobs/setup.sh [--cuda] [--mkl] [--tests] [--quickstart] [--preset NAME]...
 #
 #   --cuda         also a Kokkos with CUDA (needs nvcc) and cuDNN's front end; the preset `cuda` implies it
-#   --mkl          MKL for fp32 products on Intel processors: MKLROOT's, else PyPI's (a download of 221 MB); of host presets
+#   --mkl          MKL for fp32 products on Intel processors without AMX: MKLROOT's, else PyPI's (a download of 221 MB); of host presets
 #   --tests        also what tests/run.sh uses (GoogleTest, Slurm, iproute2, clang-format, ...)
 #   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
 #   --preset NAME  configure and build the CMake preset NAME (cpu, cuda, debug, asan, tsan); NAME:TARGET builds only TARGET

@@ -21,10 +21,10 @@ std::int64_t chunk_count(const LinearCrossEntropySpec& s) {
 struct Products {
   Products(const LinearCrossEntropySpec& s, std::int64_t chunk_rows, DType sum)
       : rows(chunk_rows),
-        forward({MatmulForm::forward, rows, s.in, s.vocab, s.type, s.type, false, s.f32}),
-        dgrad({MatmulForm::dgrad, rows, s.in, s.vocab, s.type, s.type, false, s.f32}),
-        wgrad({MatmulForm::wgrad, rows, s.in, s.vocab, s.type, sum, false, s.f32}),
-        wgrad_add({MatmulForm::wgrad, rows, s.in, s.vocab, s.type, sum, true, s.f32}) {}
+        forward({MatmulForm::forward, rows, s.in, s.vocab, s.type, s.type, false, s.f32_products}),
+        dgrad({MatmulForm::dgrad, rows, s.in, s.vocab, s.type, s.type, false, s.f32_products}),
+        wgrad({MatmulForm::wgrad, rows, s.in, s.vocab, s.type, sum, false, s.f32_products}),
+        wgrad_add({MatmulForm::wgrad, rows, s.in, s.vocab, s.type, sum, true, s.f32_products}) {}
   std::size_t scratch_bytes() const {
     return std::max(
         {forward.scratch_bytes(), dgrad.scratch_bytes(), wgrad.scratch_bytes(), wgrad_add.scratch_bytes()});

@@ -19,7 +19,7 @@ struct LinearCrossEntropySpec {
       chunk;      ///< rows of logits that exist at a time; rows are cut into equal chunks of at most this
   DType type;     ///< of hidden states, weight, logits and their gradients: f32 or bf16
   DType dw_type;  ///< of the weight's gradient: f32 or bf16
-  F32Products f32 = F32Products::split;
+  F32Products f32_products = F32Products::split;  ///< of the matmuls, where the type is f32
   bool operator==(const LinearCrossEntropySpec&) const = default;
   auto operator<=>(const LinearCrossEntropySpec&) const = default;
 };

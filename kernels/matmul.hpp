@@ -26,11 +26,11 @@ struct MatmulSpec {
   DType type;        ///< of both operands: f32 or bf16
   DType result;      ///< f32 or bf16; f32 when type is f32
   bool add = false;  ///< onto what stands in the result: summed in fp32, rounded once
-  F32Products f32 = F32Products::split;
+  F32Products f32_products = F32Products::split;  ///< where the type is f32
 };
 
 /// Whether sums of this operand type may be split among host threads, so that bits depend on their number.
-bool bits_depend_on_threads(DType type, F32Products f32 = F32Products::split);
+bool bits_depend_on_threads(DType type, F32Products f32_products);
 
 /// Who computes products of this operand type in this process, for logs: "oneDNN", "MKL", "AMX, in three bf16
 /// pieces", ...
@@ -42,10 +42,10 @@ std::size_t product_buffer_bytes(DType type, F32Products f32);
 
 /// A matmul of one shape, prepared once for the number of threads at construction: on the host bf16_engine/
 /// for bf16 where it can run, and for fp32 in pieces where there is AMX; MKL for fp32 where the build has it
-/// (matmul_mkl.hpp), else oneDNN; cuBLASLt on CUDA. Sums are fp32; no bits of fp32 operands are dropped.
-/// Where oneDNN has no bf16 (below AVX-512) operands are converted to fp32 in the scratch. cuBLASLt's
-/// algorithms are those of its heuristics, one for each alignment of operands. Throws std::logic_error for
-/// other types or empty sizes.
+/// (matmul_mkl.hpp), else oneDNN; cuBLASLt on CUDA. Sums are fp32; fp32 operands count with all their bits
+/// (but for values near the ends of the range, bf16_engine/split_product.hpp). Where oneDNN has no bf16
+/// (below AVX-512) operands are converted to fp32 in the scratch. cuBLASLt's algorithms are those of its
+/// heuristics, one for each alignment of operands. Throws std::logic_error for other types or empty sizes.
 class Matmul {
  public:
   explicit Matmul(const MatmulSpec& spec);

@@ -108,12 +108,12 @@ std::string_view product_method(DType /*type*/, F32Products /*f32*/) {
   return "cuBLASLt";
 }
 
-/// c^T = B^T A^T: what is row-major for us is the transpose, column-major, for cuBLASLt, and the operands
-/// change places.
 std::size_t product_buffer_bytes(DType /*type*/, F32Products /*f32*/) {
   return 0;  // the device's memory is asked for as scratch
 }
 
+/// c^T = B^T A^T: what is row-major for us is the transpose, column-major, for cuBLASLt, and the operands
+/// change places.
 struct Matmul::Impl {
   explicit Impl(const MatmulSpec& spec)
       : type(spec.type),

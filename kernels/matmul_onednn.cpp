@@ -152,7 +152,7 @@ struct Matmul::Impl {
   explicit Impl(const MatmulSpec& s) {
     if (bf16_engine::serves(s.type))
       by_engine.emplace(sizes_of(s), s.result, s.add);
-    else if (s.type == DType::f32 && bf16_engine::splits(s.f32))
+    else if (s.type == DType::f32 && bf16_engine::splits(s.f32_products))
       by_split.emplace(sizes_of(s), s.add);
     else if (mkl::serves(s.type))
       by_mkl = mkl::Product{sizes_of(s), s.add, concurrency()};

@@ -102,6 +102,7 @@ double triad(Space& space) {
          best_seconds(space, 10, [&] { kernels::add(space, n, DType::f32, a.data(), b.data(), c.data()); });
 }
 
+/// Of f32 products the way that is faster here, so a limit of both.
 double best_matmul(Space& space, DType t) {
   double best = 0;
   // What fills a device would take minutes on a host.

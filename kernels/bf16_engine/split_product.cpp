@@ -10,16 +10,16 @@
 namespace weft::kernels::bf16_engine {
 namespace {
 
-/// Steps of k whose sums are made at a time, and panels of the right operand that are read for all of an
-/// item's rows: together what stays in the second cache (1.2 MiB).
+/// Steps of k whose sums are made at a time, and panels of the right operand that are then read for all of an
+/// item's rows: 1.1 MiB, which stay in the second cache.
 constexpr std::int64_t part_steps = 16, most_chunk_panels = 12;
 /// Of an item: so many that splitting the right operand for each costs little.
 constexpr std::int64_t most_item_rows = 2048;
 constexpr std::int64_t left_step = pieces * tile_size,
                        right_step = pieces * step_size;  ///< of a strip, a panel
 
-/// How c is cut into items: blocks of 32 rows and panels of 32 columns. The left operand is split for each
-/// item.
+/// How c is cut into items: blocks of 32 rows and panels of 32 columns. An item splits its rows of the left
+/// operand and its panels of the right one, a part of k at a time.
 struct Cut {
   std::int64_t steps;  ///< of a part of k, at most
   std::int64_t rows, panels;
@@ -111,7 +111,7 @@ struct Multiplication {
 }  // namespace
 
 SplitProduct::SplitProduct(const MatmulSizes& sizes, bool add) : sizes_(sizes), add_(add) {
-  // The left operand is the one that is split once: the dearer way, transposing, is for the smaller.
+  // Splitting is dearer where it transposes: that is for the smaller operand.
   if (sizes.a_transposed && !sizes.b_transposed && sizes.m > sizes.n) {
     swapped_ = true;
     std::swap(sizes_.m, sizes_.n);

@@ -191,8 +191,7 @@ WEFT_AMX inline void add_products() {
   }
 }
 
-// The same, and each tile is loaded with what follows as soon as it is free: a fifth faster than loading just
-// before the products.
+// The same, and each tile is loaded with what follows as soon as it is free (docs/kernels.md).
 
 template <int M>
 WEFT_AMX inline void add_products_then_left(const Bits* a, std::size_t row, std::int64_t strip) {

@@ -59,8 +59,8 @@ void left_from_columns(const Source& s, Bits* tile);   ///< of [k, m]
 void right_from_rows(const Source& s, Bits* tile);     ///< of [n, k]
 void right_from_columns(const Source& s, Bits* tile);  ///< of [k, n]
 
-// An fp32 value is taken as the sum of `pieces` of bf16, each the rounding of what those before it leave: all
-// but 2^-26 of it, if it is not below 2^-108. A packed tile then is one of each piece, the first first.
+// An fp32 value from 2^-103 on is the sum of `pieces` of bf16, each the rounding of what those before it
+// leave. A packed tile then is one of each piece, the first first.
 inline constexpr int pieces = 3;
 
 /// As Source, of fp32.
@@ -92,7 +92,8 @@ struct Ahead {
   std::int64_t first = 0, lines = 0;
 };
 
-/// sums [32, 32] = left [32, 32 steps] right [32 steps, 32], or += it: of the first `rows` rows, at least.
+/// steps >= 1. sums [32, 32] = left [32, 32 steps] right [32 steps, 32], or += it: of the first `rows` rows,
+/// at least.
 void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,
               bool add, const Ahead& ahead = {});
 

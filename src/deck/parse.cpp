@@ -186,6 +186,12 @@ Deck parse_deck_text(std::string_view text, const std::string& source_name,
   return deck;
 }
 
+Deck parse_saved_deck(std::string_view text, const std::string& source_name) {
+  std::vector<std::string> then;
+  if (text.find("f32_products") == std::string_view::npos) then.emplace_back("precision.f32_products=plain");
+  return parse_deck_text(text, source_name, then);
+}
+
 Deck parse_deck(const std::string& path, std::span<const std::string> sets) {
   return parse_deck_text(read_file(path), path, sets);
 }

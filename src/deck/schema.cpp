@@ -162,7 +162,7 @@ constexpr std::array key_list{
         .doc = "canonical: gradients are added in the order of the microbatches, so losses do not depend on "
                "the number of ranks. native: the library's own reduce-scatter."},
     Key{WEFT_KEY(precision.f32_products),
-        .doc = "Products of f32 operands on processors with AMX. split: each operand is taken as three bf16 "
+        .doc = "Matmuls of f32 operands on processors with AMX. split: each operand is taken as three bf16 "
                "values that hold all its 24 bits, as accurate as f32 arithmetic and faster. plain: by f32 "
                "arithmetic, as everywhere else."},
 
@@ -255,8 +255,9 @@ constexpr std::array key_list{
     Key{WEFT_KEY(log.progress),
         .doc = "A progress line with loss, tokens/s and time left; plain lines when not on a terminal."},
     Key{WEFT_KEY(log.peak_tflops), .range = at_least(0),
-        .doc =
-            "Peak TFLOP/s of one rank's device in `precision.params`, which MFU is a share of; 0: no MFU."},
+        .doc = "Peak TFLOP/s of one rank's device in `precision.params`, which MFU is a share of; 0: no MFU. "
+               "Of f32 on AMX: a "
+               "sixth of bf16's peak."},
     Key{WEFT_KEY(log.spike), .range = at_least(0),
         .doc = "Say so when a loss is above the median of the last 50 by more than so many of their standard "
                "deviations (estimated from the median deviation, and at least 0.5 % of the median); 0: "

@@ -44,14 +44,14 @@ kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const i
 }
 
 kernels::LinearCrossEntropy& Matmuls::get(kernels::LinearCrossEntropySpec spec) {
-  spec.f32 = f32_;
+  spec.f32_products = f32_products_;
   auto& loss = losses_[spec];
   if (!loss) loss = std::make_unique<kernels::LinearCrossEntropy>(spec);
   return *loss;
 }
 
 kernels::Matmul& Matmuls::get(kernels::MatmulSpec s) {
-  s.f32 = f32_;
+  s.f32_products = f32_products_;
   auto& matmul = by_spec_[Key{static_cast<int>(s.form), s.rows, s.in, s.out, s.type, s.result, s.add}];
   if (!matmul) matmul = std::make_unique<kernels::Matmul>(s);
   return *matmul;

@@ -17,14 +17,14 @@ kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const i
 
 class Matmuls {
  public:
-  explicit Matmuls(F32Products f32 = F32Products::split) : f32_(f32) {}
+  explicit Matmuls(F32Products products = F32Products::split) : f32_products_(products) {}
 
-  /// With this process's way of f32 products.
+  /// With this object's way of f32 products, whatever the spec says.
   kernels::Matmul& get(kernels::MatmulSpec spec);
   kernels::LinearCrossEntropy& get(kernels::LinearCrossEntropySpec spec);
 
  private:
-  F32Products f32_;
+  F32Products f32_products_;
   using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, DType, DType, bool>;
   std::map<Key, std::unique_ptr<kernels::Matmul>> by_spec_;
   std::map<kernels::LinearCrossEntropySpec, std::unique_ptr<kernels::LinearCrossEntropy>> losses_;

@@ -59,7 +59,7 @@ bool is_own_checkpoint(const Deck& deck, const std::string& dir) {
 std::string changes_since(const ckpt::RunState& saved, const Deck& deck) {
   std::string line;
   try {
-    for (const KeyChange& c : changes(parse_deck_text(saved.deck, "the checkpoint's deck"), deck))
+    for (const KeyChange& c : changes(parse_saved_deck(saved.deck, "the checkpoint's deck"), deck))
       if (changes_curve(c.key))
         line += fmt::format("{}{} {} -> {}", line.empty() ? "" : ", ", c.key, c.from, c.to);
   } catch (const Error&) {

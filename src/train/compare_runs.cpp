@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -18,9 +19,15 @@ bool both_have(const std::string& a, const std::string& b, const char* file) {
   return std::filesystem::exists(a + file) && std::filesystem::exists(b + file);
 }
 
+Deck deck_of(const std::string& dir) {
+  const std::string path = dir + "/deck.toml";
+  std::ifstream file(path);
+  return parse_saved_deck(std::string(std::istreambuf_iterator<char>(file), {}), path);
+}
+
 std::string deck_text(const std::string& a, const std::string& b) {
   std::string text;
-  for (const KeyChange& c : changes(parse_deck(a + "/deck.toml"), parse_deck(b + "/deck.toml")))
+  for (const KeyChange& c : changes(deck_of(a), deck_of(b)))
     if (c.key != "run.name" && c.key != "run.dir")
       text += fmt::format("  {}: {} and {}\n", c.key, c.from, c.to);
   return text.empty() ? "decks: equal\n" : "decks differ:\n" + text;

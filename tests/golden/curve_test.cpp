@@ -163,6 +163,13 @@ TEST_P(Curve, Fp32) {
   expect_pytorchs_curve(group, extra(group));
 }
 
+TEST_P(Curve, Fp32ByPlainProducts) {
+  const std::string group = GetParam();
+  std::vector<std::string> sets = extra(group);
+  sets.emplace_back("precision.f32_products=plain");
+  expect_pytorchs_curve(group, sets);
+}
+
 TEST_P(Curve, Fp32InMicrobatches) {
   const std::string group = GetParam();
   std::vector<std::string> sets = extra(group);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/check.hpp"
+#include "kernels/matmul.hpp"
 #include "plan/report.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
@@ -46,13 +47,21 @@ TEST_P(Bits, DoNotDependOnRanksOrMode) {
 
 INSTANTIATE_TEST_SUITE_P(
     Precisions, Bits,
-    ::testing::Values(std::vector<std::string>{}, std::vector<std::string>{"precision.params=bf16"},
+    ::testing::Values(std::vector<std::string>{}, std::vector<std::string>{"precision.f32_products=plain"},
+                      std::vector<std::string>{"precision.params=bf16"},
                       std::vector<std::string>{"precision.params=bf16", "precision.grad_wire=bf16"},
                       std::vector<std::string>{"model.tie_embeddings=true"},
                       std::vector<std::string>{"schedule.disable=share"},
                       std::vector<std::string>{"schedule.disable=share", "precision.params=bf16",
                                                "precision.grad_wire=bf16"},
                       std::vector<std::string>{"precision.head_rows=3", "precision.params=bf16"}));
+
+TEST(Bits, ProductsOfF32AreMadeAsTheDeckSays) {
+  const bool two_ways = kernels::product_method(DType::f32, F32Products::split) !=
+                        kernels::product_method(DType::f32, F32Products::plain);
+  for (const char* head : {"schedule.disable=[]", "schedule.disable=[\"head\"]"})
+    EXPECT_EQ(alone({head}).hash != alone({head, "precision.f32_products=plain"}).hash, two_ways);
+}
 
 TEST(Bits, DoNotDependOnTheSchedule) {
   const Curve reference = alone({});

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+
 #include "unit/deck/example.hpp"
 
 namespace weft::test {
@@ -32,6 +35,17 @@ TEST(Parse, CudaGraph) {
   EXPECT_EQ(parse_example().schedule.cuda_graph, CudaGraph::automatic);
   EXPECT_EQ(parse_example({"schedule.cuda_graph=off"}).schedule.cuda_graph, CudaGraph::off);
   EXPECT_EQ(parse_example({"schedule.cuda_graph=auto"}).schedule.cuda_graph, CudaGraph::automatic);
+}
+
+TEST(Parse, ASavedDeckWithoutAKeyIsOfThen) {
+  Deck deck = parse_example();
+  EXPECT_EQ(parse_saved_deck(print_deck(deck), "saved").precision.f32_products, F32Products::split);
+  std::string then;
+  std::istringstream lines(print_deck(deck));
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("f32_products") == std::string::npos) then += line + '\n';
+  deck.precision.f32_products = F32Products::plain;
+  EXPECT_TRUE(parse_saved_deck(then, "saved") == deck);
 }
 
 TEST(Parse, IntegerForANumber) {

@@ -45,16 +45,18 @@ std::uint64_t hash_attention(DType t, std::uint64_t hash) {
 }
 
 std::uint64_t hash_matmuls(DType t, std::uint64_t hash) {
-  if (bits_depend_on_threads(t)) return hash;
   constexpr std::int64_t in = 96, out = 64;
-  for (const std::int64_t rows : {33, 300, 5000})
-    for (const auto form : {MatmulForm::forward, MatmulForm::dgrad, MatmulForm::wgrad}) {
-      const Device a(random(rows * in, t, 1), t), b(random(std::max(rows, out) * in, t, 2), t);
-      const Device c(Array(static_cast<std::size_t>(std::max(rows, out) * in), 0), t);
-      Matmul matmul({form, rows, in, out, t, t});
-      matmul.run(space(), a.data(), b.data(), c.data(), scratch(matmul.scratch_bytes()).data());
-      hash = hash_of(c, hash);
-    }
+  for (const F32Products way : {F32Products::split, F32Products::plain}) {
+    if (bits_depend_on_threads(t, way)) continue;
+    for (const std::int64_t rows : {33, 300, 5000})
+      for (const auto form : {MatmulForm::forward, MatmulForm::dgrad, MatmulForm::wgrad}) {
+        const Device a(random(rows * in, t, 1), t), b(random(std::max(rows, out) * in, t, 2), t);
+        const Device c(Array(static_cast<std::size_t>(std::max(rows, out) * in), 0), t);
+        Matmul matmul({form, rows, in, out, t, t, false, way});
+        matmul.run(space(), a.data(), b.data(), c.data(), scratch(matmul.scratch_bytes()).data());
+        hash = hash_of(c, hash);
+      }
+  }
   return hash;
 }
 
