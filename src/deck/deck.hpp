@@ -205,6 +205,7 @@ Deck parse_deck_text(std::string_view text, const std::string& source_name,
 /// The deck that a run printed (print_deck), maybe of an earlier version: keys that it lacks are as runs were
 /// then.
 Deck parse_saved_deck(std::string_view text, const std::string& source_name);
+Deck read_saved_deck(const std::string& path);
 
 /// Checks what one key alone cannot show: sizes that must divide, keys that need or exclude each other. The
 /// parsers call it; call it again after changing a deck in code. Throws Error(bad_input), one line a mistake.

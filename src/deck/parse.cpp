@@ -192,6 +192,10 @@ Deck parse_saved_deck(std::string_view text, const std::string& source_name) {
   return parse_deck_text(text, source_name, then);
 }
 
+Deck read_saved_deck(const std::string& path) {
+  return parse_saved_deck(read_file(path), path);
+}
+
 Deck parse_deck(const std::string& path, std::span<const std::string> sets) {
   return parse_deck_text(read_file(path), path, sets);
 }

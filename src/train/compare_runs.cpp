@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -19,15 +18,9 @@ bool both_have(const std::string& a, const std::string& b, const char* file) {
   return std::filesystem::exists(a + file) && std::filesystem::exists(b + file);
 }
 
-Deck deck_of(const std::string& dir) {
-  const std::string path = dir + "/deck.toml";
-  std::ifstream file(path);
-  return parse_saved_deck(std::string(std::istreambuf_iterator<char>(file), {}), path);
-}
-
 std::string deck_text(const std::string& a, const std::string& b) {
   std::string text;
-  for (const KeyChange& c : changes(deck_of(a), deck_of(b)))
+  for (const KeyChange& c : changes(read_saved_deck(a + "/deck.toml"), read_saved_deck(b + "/deck.toml")))
     if (c.key != "run.name" && c.key != "run.dir")
       text += fmt::format("  {}: {} and {}\n", c.key, c.from, c.to);
   return text.empty() ? "decks: equal\n" : "decks differ:\n" + text;
