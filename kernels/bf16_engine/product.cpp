@@ -1,9 +1,9 @@
 #include "kernels/bf16_engine/product.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/align.hpp"
+#include "kernels/bf16_engine/result.hpp"
 #include "kernels/bf16_engine/stored.hpp"
 #include "kernels/items.hpp"
 
@@ -46,9 +46,8 @@ void pack_right(const Stored<Bits>& x, std::int64_t panel, std::int64_t panels, 
 }
 
 /// How c is cut into items: blocks of 32 rows and panels of 32 columns.
-struct Cut {
+struct Cut : Grid {
   std::int64_t parts;  ///< of k
-  std::int64_t rows, panels;
 
   Cut(const MatmulSizes& s, std::int64_t threads) : parts(ceil_div(blocks_of(s.k), part_steps)) {
     // Chunks of like width: a small last one would cost a reading of the left operand, too.
@@ -60,9 +59,6 @@ struct Cut {
       std::int64_t& larger = panels == 1 || (rows > 1 && rows > 2 * panels) ? rows : panels;
       larger = ceil_div(larger, 2);
     }
-  }
-  std::int64_t items(const MatmulSizes& s) const {
-    return ceil_div(blocks_of(s.m), rows) * ceil_div(blocks_of(s.n), panels);
   }
   std::size_t chunk_bytes() const { return chunk_steps * step_size * sizeof(Bits); }
   /// Blocks of sums that wait for the next slab: a row of them, and all where k has parts.
@@ -91,10 +87,8 @@ struct Multiplication {
   void operator()(std::int64_t item) const {
     const auto slot = slots.acquire();
     std::byte* const memory = slots_data + static_cast<std::size_t>(slot) * cut.slot_bytes(sizes);
-    const std::int64_t across = ceil_div(blocks_of(sizes.n), cut.panels);
-    const std::int64_t row = item / across * cut.rows, panel = item % across * cut.panels;
-    const std::int64_t rows = std::min(cut.rows, blocks_of(sizes.m) - row);
-    const std::int64_t panels = std::min(cut.panels, blocks_of(sizes.n) - panel);
+    const Region region = cut.region(sizes, item);
+    const std::int64_t row = region.row, panel = region.panel, rows = region.rows, panels = region.panels;
     const std::int64_t steps = blocks_of(sizes.k);
     auto* const chunk = reinterpret_cast<Bits*>(memory);
     auto* const sums = reinterpret_cast<float*>(memory + cut.chunk_bytes());
@@ -116,7 +110,7 @@ struct Multiplication {
             const Bits* const from = chunk + (j * (last - first) + slab - first) * step_size;
             multiply(block, from, count, sizes.m - (row + i) * side, to, slab > 0, ahead);
             ahead.first += count * ahead.lines;
-            if (slab + count == steps) finish(row + i, panel + j, to);
+            if (slab + count == steps) write_result(sizes, row + i, panel + j, to, target, transposed);
           }
         }
     }
@@ -148,29 +142,12 @@ struct Multiplication {
         rows.pack_left(2 * row + strip, first + step, edge + (strip * count + step) * tile_size);
     return packed_left(edge, count);
   }
-
-  void finish(std::int64_t row, std::int64_t panel, const float* sums) const {
-    const int rows = there(sizes.m - row * side, side), columns = there(sizes.n - panel * side, side);
-    Target t = target;
-    const std::int64_t at = side * (transposed ? panel * t.ld + row : row * t.ld + panel);
-    t.c = static_cast<std::byte*>(t.c) + at * static_cast<std::int64_t>(size_of(t.type));
-    if (!transposed) return write_block(sums, rows, columns, t);
-    alignas(64) float turned[block_size];
-    transpose_block(sums, turned);
-    write_block(turned, columns, rows, t);
-  }
 };
 
 }  // namespace
 
 Product::Product(const MatmulSizes& sizes, DType result, bool add)
-    : sizes_(sizes), result_(result), add_(add) {
-  // Both are packed: the dearer way, transposing, is for the one whose tiles are fewer.
-  if (sizes.a_transposed && !sizes.b_transposed && sizes.m > sizes.n) {
-    swapped_ = true;
-    std::swap(sizes_.m, sizes_.n);
-  }
-}
+    : sizes_(sizes), result_(result), add_(add), swapped_(swap_operands(sizes_)) {}
 
 bool Product::packs_left() const {
   return sizes_.a_transposed || sizes_.k % side != 0;

@@ -29,7 +29,7 @@ class Product {
   MatmulSizes sizes_;  ///< of the product that is made: the given one, or B' A'
   DType result_;
   bool add_;
-  bool swapped_ = false;  ///< it is B' A', and c is written transposed
+  bool swapped_;  ///< it is B' A', and c is written transposed
 };
 
 }  // namespace weft::kernels::bf16_engine

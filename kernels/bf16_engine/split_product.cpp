@@ -1,9 +1,9 @@
 #include "kernels/bf16_engine/split_product.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/align.hpp"
+#include "kernels/bf16_engine/result.hpp"
 #include "kernels/bf16_engine/stored.hpp"
 #include "kernels/items.hpp"
 
@@ -20,12 +20,11 @@ constexpr std::int64_t left_step = pieces * tile_size,
 
 /// How c is cut into items: blocks of 32 rows and panels of 32 columns. An item splits its rows of the left
 /// operand and its panels of the right one, a part of k at a time.
-struct Cut {
+struct Cut : Grid {
   std::int64_t steps;  ///< of a part of k, at most
-  std::int64_t rows, panels;
 
   Cut(const MatmulSizes& s, std::int64_t threads)
-      : steps(ceil_div(blocks_of(s.k), parts(s))), rows(blocks_of(s.m)), panels(blocks_of(s.n)) {
+      : Grid{blocks_of(s.m), blocks_of(s.n)}, steps(ceil_div(blocks_of(s.k), parts(s))) {
     rows = ceil_div(rows, ceil_div(rows * side, most_item_rows));
     while (items(s) < threads && (rows > 1 || panels > 1)) {
       std::int64_t& larger = panels == 1 || (rows > 1 && rows > panels) ? rows : panels;
@@ -33,9 +32,6 @@ struct Cut {
     }
   }
   static std::int64_t parts(const MatmulSizes& s) { return ceil_div(blocks_of(s.k), part_steps); }
-  std::int64_t items(const MatmulSizes& s) const {
-    return ceil_div(blocks_of(s.m), rows) * ceil_div(blocks_of(s.n), panels);
-  }
   std::int64_t left_size() const { return rows * 2 * steps * left_step; }
   /// Panels of a chunk, at most: all of like width.
   std::int64_t chunk_panels() const { return ceil_div(panels, ceil_div(panels, most_chunk_panels)); }
@@ -51,9 +47,8 @@ struct Multiplication {
   MatmulSizes sizes;
   Cut cut;
   Stored<float> left, right;
-  float* c;
-  bool add;
-  bool transposed;  ///< c is [n, m]
+  Target target;
+  bool transposed;  ///< target is [n, m]
   std::byte* slots_data;
   ThreadSlots slots;
 
@@ -62,61 +57,46 @@ struct Multiplication {
     auto* const rows_packed =
         reinterpret_cast<Bits*>(slots_data + static_cast<std::size_t>(slot) * cut.slot_bytes());
     Bits* const chunk = rows_packed + cut.left_size();
-    const std::int64_t across = ceil_div(blocks_of(sizes.n), cut.panels);
-    const std::int64_t row = item / across * cut.rows, first_panel = item % across * cut.panels;
-    const std::int64_t rows = std::min(cut.rows, blocks_of(sizes.m) - row);
-    const std::int64_t last_panel = std::min(first_panel + cut.panels, blocks_of(sizes.n));
+    const Region region = cut.region(sizes, item);
+    const std::int64_t last_panel = region.panel + region.panels;
     const std::int64_t parts = Cut::parts(sizes), steps = blocks_of(sizes.k);
     const std::int64_t chunk_panels = cut.chunk_panels();
     const TileScope scope;
     for (std::int64_t part = 0; part < parts; ++part) {
       const std::int64_t first = steps * part / parts, count = steps * (part + 1) / parts - first;
-      for (std::int64_t panel = first_panel; panel < last_panel; panel += chunk_panels) {
+      Target to = target;
+      to.add = target.add || part > 0;
+      for (std::int64_t panel = region.panel; panel < last_panel; panel += chunk_panels) {
         const std::int64_t panels = std::min(chunk_panels, last_panel - panel);
         right.walk(panels, count, [&](std::int64_t p, std::int64_t s) {
           for (int h = 0; h < 2; ++h)
             right.pack_right(2 * (panel + p) + h, first + s,
                              chunk + (p * count + s) * right_step + h * tile_size);
         });
-        for (std::int64_t i = 0; i < rows; ++i) {
-          if (panel == first_panel)
+        for (std::int64_t i = 0; i < region.rows; ++i) {
+          if (panel == region.panel)
             left.walk(2, count, [&](std::int64_t strip, std::int64_t s) {
-              left.pack_left(2 * (row + i) + strip, first + s,
+              left.pack_left(2 * (region.row + i) + strip, first + s,
                              rows_packed + ((2 * i + strip) * count + s) * left_step);
             });
           const Left block{rows_packed + 2 * i * count * left_step, side, count * left_step, left_step};
           for (std::int64_t j = 0; j < panels; ++j) {
             alignas(64) float sums[block_size];
-            multiply_pieces(block, chunk + j * count * right_step, count, sizes.m - (row + i) * side, sums);
-            finish(row + i, panel + j, part > 0, sums);
+            multiply_pieces(block, chunk + j * count * right_step, count, sizes.m - (region.row + i) * side,
+                            sums);
+            write_result(sizes, region.row + i, panel + j, sums, to, transposed);
           }
         }
       }
     }
     slots.release(slot);
   }
-
-  void finish(std::int64_t row, std::int64_t panel, bool more, const float* sums) const {
-    const int rows = there(sizes.m - row * side, side), columns = there(sizes.n - panel * side, side);
-    const std::int64_t ld = transposed ? sizes.m : sizes.n;
-    const Target target{c + side * (transposed ? panel * ld + row : row * ld + panel), ld, DType::f32,
-                        add || more};
-    if (!transposed) return write_block(sums, rows, columns, target);
-    alignas(64) float turned[block_size];
-    transpose_block(sums, turned);
-    write_block(turned, columns, rows, target);
-  }
 };
 
 }  // namespace
 
-SplitProduct::SplitProduct(const MatmulSizes& sizes, bool add) : sizes_(sizes), add_(add) {
-  // Splitting is dearer where it transposes: that is for the smaller operand.
-  if (sizes.a_transposed && !sizes.b_transposed && sizes.m > sizes.n) {
-    swapped_ = true;
-    std::swap(sizes_.m, sizes_.n);
-  }
-}
+SplitProduct::SplitProduct(const MatmulSizes& sizes, bool add)
+    : sizes_(sizes), add_(add), swapped_(swap_operands(sizes_)) {}
 
 std::size_t SplitProduct::scratch_bytes() const {
   const int threads = concurrency();
@@ -129,8 +109,7 @@ void SplitProduct::run(Space& space, const float* a, const float* b, float* c, v
                                Cut(s, concurrency()),
                                {swapped_ ? b : a, s.m, s.k, !s.a_transposed},
                                {swapped_ ? a : b, s.n, s.k, s.b_transposed},
-                               c,
-                               add_,
+                               {c, swapped_ ? s.m : s.n, DType::f32, add_},
                                swapped_,
                                static_cast<std::byte*>(scratch),
                                {}};

@@ -256,8 +256,7 @@ constexpr std::array key_list{
         .doc = "A progress line with loss, tokens/s and time left; plain lines when not on a terminal."},
     Key{WEFT_KEY(log.peak_tflops), .range = at_least(0),
         .doc = "Peak TFLOP/s of one rank's device in `precision.params`, which MFU is a share of; 0: no MFU. "
-               "Of f32 on AMX: a "
-               "sixth of bf16's peak."},
+               "Of f32 on AMX: a sixth of bf16's peak."},
     Key{WEFT_KEY(log.spike), .range = at_least(0),
         .doc = "Say so when a loss is above the median of the last 50 by more than so many of their standard "
                "deviations (estimated from the median deviation, and at least 0.5 % of the median); 0: "

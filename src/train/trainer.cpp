@@ -14,7 +14,6 @@
 #include "train/agree.hpp"
 #include "train/checkpointing.hpp"
 #include "train/continuation.hpp"
-#include "train/first_nonfinite.hpp"
 #include "train/flops.hpp"
 #include "train/initial_weights.hpp"
 #include "train/learning_rate.hpp"
