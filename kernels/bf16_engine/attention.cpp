@@ -18,7 +18,7 @@ namespace weft::kernels::bf16_engine {
 namespace {
 
 constexpr std::int64_t most_dim_blocks = 8;  ///< of 256
-constexpr float log2_e = 1.44269504088896341f, ln_2 = 0.69314718055994531f;
+constexpr float log2_e = 1.44269504088896341f;
 
 /// One head of [B, T, heads, D].
 struct Head {
@@ -61,6 +61,10 @@ struct Head {
                        there > 0 ? rows(block * side, side) : 0, there};
         right_from_columns(s, to + ((d * row_blocks() + block) * 2 + h) * tile_size);
       }
+  }
+  /// Begins to read a block of 32 rows, whose lines lie too far apart for the processor to foresee.
+  void fetch(const Bits* x, std::int64_t block) const {
+    fetch_rows(x + offset + block * side * ld, ld, rows(block * side, side), dim);
   }
   Target target(Bits* x, std::int64_t row, std::int64_t dim_block) const {
     return {x + offset + row * ld + dim_block * side, ld, DType::bf16, false};
@@ -121,6 +125,8 @@ struct Forward {
     Softmax softmax{};
     std::fill(std::begin(softmax.largest), std::end(softmax.largest), never);
     h.pack_left(q, block, query);
+    h.fetch(o, block);
+    if (block > 0) h.fetch(q, block - 1);
     std::int32_t first_keys[side] = {};  // that the queries see
     if (positions != nullptr)
       for (int i = 0; i < rows; ++i)
@@ -129,23 +135,16 @@ struct Forward {
     const TileScope scope;
     for (std::int64_t begin = first_block; begin <= block; begin += chunk_blocks) {
       const std::int64_t blocks = std::min(chunk_blocks, block + 1 - begin);
-      for (std::int64_t j = 0; j < blocks; ++j)
-        multiply(packed_left(query, dims), packed_k(sequence) + (begin + j) * dims * step_size, dims, rows,
-                 scores + j * block_size, false);
-      probabilities(scores, blocks, begin + blocks > block, positions == nullptr ? nullptr : first_keys,
-                    begin * side, scale, softmax, p);
-      if (begin > first_block) scale_rows(sums, dims, softmax.factor);
-      for (std::int64_t d = 0; d < dims; ++d)
-        multiply(left_of(p), packed_v(sequence) + (d * h.row_blocks() + begin) * step_size, blocks, rows,
-                 sums + d * block_size, begin > first_block);
+      multiply_panels(packed_left(query, dims), packed_k(sequence) + begin * dims * step_size,
+                      dims * step_size, dims, blocks, scores, false);
+      const bool changed =
+          probabilities(scores, blocks, begin + blocks > block, positions == nullptr ? nullptr : first_keys,
+                        begin * side, scale, softmax, p);
+      if (begin > first_block && changed) scale_rows(sums, dims, softmax.factor);
+      multiply_panels(left_of(p), packed_v(sequence) + begin * step_size, h.row_blocks() * step_size, blocks,
+                      dims, sums, begin > first_block);
     }
-    for (int i = 0; i < rows; ++i) {
-      float sum = 0;
-      for (const float part : softmax.parts[i]) sum += part;
-      softmax.factor[i] = 1 / sum;
-      lse[(batch * shape.heads + head) * shape.seq + first + i] =
-          ln_2 * (softmax.largest[i] + std::log2(sum));
-    }
+    finish(softmax, rows, lse + (batch * shape.heads + head) * shape.seq + first);
     scale_rows(sums, dims, softmax.factor);
     for (std::int64_t d = 0; d < dims; ++d)
       write_block(sums + d * block_size, rows, h.columns(d), h.target(o, first, d));
@@ -280,26 +279,21 @@ struct Backward {
     alignas(64) Chunk p, ds;
     const Left key = packed_left(w.k_left + keys * dims * step_size, dims);
     const Left value = packed_left(w.v_left + keys * dims * step_size, dims);
-    for (std::int64_t j = 0; j < blocks; ++j) {
-      const std::int64_t panel = (queries + j) * dims * step_size;
-      multiply(key, w.q_rows + panel, dims, side, scores + j * block_size, false);
-      multiply(value, w.do_rows + panel, dims, side, dp + j * block_size, false);
-    }
+    const std::int64_t across = dims * step_size, down = whole * step_size;  // from panel to panel
+    multiply_panels(key, w.q_rows + queries * across, across, dims, blocks, scores, false);
+    multiply_panels(value, w.do_rows + queries * across, across, dims, blocks, dp, false);
     score_gradients(scores, dp, blocks, queries == keys,
                     positions == nullptr ? nullptr : w.first_keys + queries * side, keys * side,
                     scale() * log2_e, w.lse + queries * side, w.delta + queries * side, p, ds);
-    for (std::int64_t d = 0; d < dims; ++d) {
-      const std::int64_t panel = (d * whole + queries) * step_size, sums = (keys * dims + d) * block_size;
-      multiply(left_of(p), w.do_columns + panel, blocks, side, w.dv + sums, true);
-      multiply(left_of(ds), w.q_columns + panel, blocks, side, w.dk + sums, true);
-    }
+    const std::int64_t sums = keys * dims * block_size;
+    multiply_panels(left_of(p), w.do_columns + queries * step_size, down, blocks, dims, w.dv + sums, true);
+    multiply_panels(left_of(ds), w.q_columns + queries * step_size, down, blocks, dims, w.dk + sums, true);
     for (std::int64_t j = 0; j < blocks; ++j) {
       alignas(64) Bits turned[step_size];  // ds of 32 queries, by keys
       for (int strip = 0; strip < 2; ++strip)
         left_from_columns({ds + j * side + strip * half, chunk, side, half}, turned + strip * tile_size);
-      for (std::int64_t d = 0; d < dims; ++d)
-        multiply(packed_left(turned, 1), w.k_right + (d * whole + keys) * step_size, 1, side,
-                 w.dq + ((queries + j) * dims + d) * block_size, true);
+      multiply_panels(packed_left(turned, 1), w.k_right + keys * step_size, down, 1, dims,
+                      w.dq + (queries + j) * dims * block_size, true);
     }
   }
 };

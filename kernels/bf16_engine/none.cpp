@@ -43,6 +43,13 @@ void right_from_rows(const WideSource& /*s*/, Bits* /*tiles*/) {
 void right_from_columns(const WideSource& /*s*/, Bits* /*tiles*/) {
   fail();
 }
+void multiply_panels(const Left& /*left*/, const Bits* /*right*/, std::int64_t /*panel*/,
+                     std::int64_t /*steps*/, std::int64_t /*panels*/, float* /*sums*/, bool /*add*/) {
+  fail();
+}
+void fetch_rows(const Bits* /*x*/, std::int64_t /*ld*/, int /*rows*/, std::int64_t /*columns*/) {
+  fail();
+}
 void multiply_pieces(const Left& /*left*/, const Bits* /*right*/, std::int64_t /*steps*/,
                      std::int64_t /*rows*/, float* /*sums*/) {
   fail();
@@ -57,9 +64,12 @@ void write_block(const float* /*sums*/, int /*rows*/, int /*columns*/, const Tar
 void transpose_block(const float* /*from*/, float* /*to*/) {
   fail();
 }
-void probabilities(const float* /*scores*/, std::int64_t /*blocks*/, bool /*diagonal*/,
+bool probabilities(float* /*scores*/, std::int64_t /*blocks*/, bool /*diagonal*/,
                    const std::int32_t* /*first_keys*/, std::int64_t /*key*/, float /*scale*/,
                    Softmax& /*softmax*/, Chunk& /*p*/) {
+  fail();
+}
+void finish(Softmax& /*softmax*/, int /*queries*/, float* /*lse*/) {
   fail();
 }
 void scale_rows(float* /*sums*/, std::int64_t /*blocks*/, const float* /*factor*/) {

@@ -2,7 +2,7 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
+#include <cmath>
 
 #include "kernels/bf16_engine/isa.hpp"
 
@@ -13,74 +13,139 @@ WEFT_AVX512 inline void store_bits(Bits* to, __m512 low, __m512 high) {
   _mm512_store_si512(to, to_bits(low, high));
 }
 
+enum class Fold : std::uint8_t { sum, largest };
+template <Fold F>
+WEFT_AVX512 inline __m512 fold(__m512 a, __m512 b) {
+  return F == Fold::sum ? _mm512_add_ps(a, b) : _mm512_max_ps(a, b);
+}
+
+/// Of the four parts of 128 bits of a, then of b, each even one and the next folded.
+template <Fold F>
+WEFT_AVX512 inline __m512 fold_lanes(__m512 a, __m512 b) {
+  return fold<F>(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+
+/// Lane i: r[i]'s lanes folded.
+template <Fold F>
+WEFT_AVX512 inline __m512 fold_rows(__m512 (&r)[half]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i)
+    r[i] = fold<F>(_mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]), _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]));
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512d a = _mm512_castps_pd(r[2 * i]), b = _mm512_castps_pd(r[2 * i + 1]);
+    r[i] = fold<F>(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+  return fold_lanes<F>(fold_lanes<F>(r[0], r[1]), fold_lanes<F>(r[2], r[3]));
+}
+
+/// log2 to 2e-7 of 1 or of itself, of finite x > 0.
+WEFT_AVX512 inline __m512 log2_of(__m512 x) {
+  const __m512 one = _mm512_set1_ps(1);
+  const __m512 m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);
+  __m512 exponent = _mm512_getexp_ps(x);
+  exponent = _mm512_mask_add_ps(exponent, _mm512_cmp_ps_mask(m, one, _CMP_LT_OQ), exponent, one);
+  // 2 / ln 2 (s + s^3 / 3 + ...), |s| <= 1/5
+  const __m512 s = _mm512_div_ps(_mm512_sub_ps(m, one), _mm512_add_ps(m, one)), square = _mm512_mul_ps(s, s);
+  __m512 p = _mm512_set1_ps(2.885390082f / 9);
+  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(2.885390082f / 7));
+  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(2.885390082f / 5));
+  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(2.885390082f / 3));
+  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(2.885390082f));
+  return _mm512_fmadd_ps(p, s, exponent);
+}
+
+/// A query's scores that it does not see: those from `past` on, and those before `skipped`.
+WEFT_AVX512 inline void hide(float* scores, std::int64_t blocks, int past, int skipped) {
+  const __m512 nothing = _mm512_set1_ps(-INFINITY);
+  for (std::int64_t j = 0; j < blocks; ++j)
+    for (int h = 0; h < 2; ++h) {
+      const int key = static_cast<int>(j * side) + h * half;
+      const std::uint32_t seen = first_bits(past - key) & ~first_bits(skipped - key);
+      _mm512_mask_store_ps(scores + j * block_size + h * half, static_cast<__mmask16>(~seen), nothing);
+    }
+}
+
+/// What is known of 32 queries once more scores are seen; whether that changed what is the largest.
 template <int blocks>
-WEFT_AVX512 void probabilities_of(const float* scores, bool diagonal, const std::int32_t* first_keys,
-                                  std::int64_t key, float scale, Softmax& m, Chunk& p) {
+WEFT_AVX512 inline bool see(const float* scores, float scale, Softmax& m) {
+  bool changed = false;
+  for (int h = 0; h < side; h += half) {
+    __m512 most[half];
+#pragma GCC unroll 16
+    for (int i = 0; i < half; ++i) {
+      const float* row = scores + (h + i) * side;
+      most[i] = _mm512_max_ps(_mm512_load_ps(row), _mm512_load_ps(row + half));
+#pragma GCC unroll 3
+      for (int j = 1; j < blocks; ++j) {
+        row += block_size;
+        most[i] = _mm512_max_ps(most[i], _mm512_max_ps(_mm512_load_ps(row), _mm512_load_ps(row + half)));
+      }
+    }
+    const __m512 before = _mm512_load_ps(m.largest + h);
+    const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(scale), fold_rows<Fold::largest>(most));
+    const __m512 largest = _mm512_max_ps(before, scaled);
+    _mm512_store_ps(m.largest + h, largest);
+    _mm512_store_ps(m.factor + h, exp2_of(_mm512_sub_ps(before, largest)));
+    changed = changed || _mm512_cmp_ps_mask(before, largest, _CMP_NEQ_UQ) != 0;
+  }
+  return changed;
+}
+
+template <int blocks>
+WEFT_AVX512 bool probabilities_of(const float* scores, float scale, Softmax& m, Chunk& p) {
   constexpr int parts = 2 * blocks;
+  const bool changed = see<blocks>(scores, scale, m);
   const __m512 factor = _mm512_set1_ps(scale);
   for (int i = 0; i < side; ++i) {
-    const int skipped = first_keys == nullptr ? 0 : first_keys[i] - static_cast<int>(key);
-    if (skipped >= blocks * side) {
-      m.factor[i] = 1;
-#pragma GCC unroll 4
-      for (int j = 0; j < blocks; ++j)
-        store_bits(p + i * chunk + j * side, _mm512_setzero_ps(), _mm512_setzero_ps());
-      continue;
-    }
+    const __m512 shift = _mm512_set1_ps(m.largest[i]);
     __m512 t[parts];
 #pragma GCC unroll 8
-    for (int j = 0; j < parts; ++j)
-      t[j] = _mm512_load_ps(scores + j / 2 * block_size + i * side + j % 2 * half);
-    if (diagonal) {
-      const std::uint32_t past = i == side - 1 ? ~0u : (2u << i) - 1;
-      const __m512 masked = _mm512_set1_ps(never);
-      t[parts - 2] = _mm512_mask_mov_ps(masked, static_cast<__mmask16>(past), t[parts - 2]);
-      t[parts - 1] = _mm512_mask_mov_ps(masked, static_cast<__mmask16>(past >> half), t[parts - 1]);
-    }
-    if (skipped > 0)
-      for (int j = 0; j < parts; ++j) {
-        const auto seen = static_cast<__mmask16>(~first_bits(skipped - j * half));
-        t[j] = _mm512_mask_mov_ps(_mm512_set1_ps(never), seen, t[j]);
-      }
-    __m512 most = t[0];
-#pragma GCC unroll 8
-    for (int j = 1; j < parts; ++j) most = _mm512_max_ps(most, t[j]);
-    const float before = m.largest[i], largest = std::max(before, scale * _mm512_reduce_max_ps(most));
-    const __m512 shift = _mm512_set1_ps(largest);
-    m.factor[i] = 1;
-    __m512 sum = _mm512_load_ps(m.parts[i]);
-    if (largest > before) {
-      const __m512 older = exp2_of(_mm512_set1_ps(before - largest));
-      sum = _mm512_mul_ps(sum, older);
-      m.factor[i] = _mm512_cvtss_f32(older);
-      m.largest[i] = largest;
-    }
-#pragma GCC unroll 8
     for (int j = 0; j < parts; ++j) {
-      t[j] = exp2_of(_mm512_fmsub_ps(t[j], factor, shift));
-      sum = _mm512_add_ps(sum, t[j]);
+      const __m512 score = _mm512_load_ps(scores + j / 2 * block_size + i * side + j % 2 * half);
+      t[j] = exp2_of(_mm512_fmsub_ps(score, factor, shift));
     }
 #pragma GCC unroll 4
     for (int j = 0; j < blocks; ++j) store_bits(p + i * chunk + j * side, t[2 * j], t[2 * j + 1]);
+    __m512 sum = _mm512_mul_ps(_mm512_load_ps(m.parts[i]), _mm512_set1_ps(m.factor[i]));
+#pragma GCC unroll 8
+    for (int j = 0; j < parts; ++j) sum = _mm512_add_ps(sum, t[j]);
     _mm512_store_ps(m.parts[i], sum);
   }
+  return changed;
 }
 
 }  // namespace
 
-void probabilities(const float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* first_keys,
+bool probabilities(float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* first_keys,
                    std::int64_t key, float scale, Softmax& m, Chunk& p) {
+  if (diagonal || first_keys != nullptr)
+    for (int i = 0; i < side; ++i)
+      hide(scores + i * side, blocks, static_cast<int>(blocks - 1) * side + (diagonal ? i + 1 : side),
+           first_keys == nullptr ? 0 : first_keys[i] - static_cast<int>(key));
   switch (blocks) {
-    case 1: return probabilities_of<1>(scores, diagonal, first_keys, key, scale, m, p);
-    case 2: return probabilities_of<2>(scores, diagonal, first_keys, key, scale, m, p);
-    case 3: return probabilities_of<3>(scores, diagonal, first_keys, key, scale, m, p);
-    default: return probabilities_of<4>(scores, diagonal, first_keys, key, scale, m, p);
+    case 1: return probabilities_of<1>(scores, scale, m, p);
+    case 2: return probabilities_of<2>(scores, scale, m, p);
+    case 3: return probabilities_of<3>(scores, scale, m, p);
+    default: return probabilities_of<4>(scores, scale, m, p);
+  }
+}
+
+WEFT_AVX512 void finish(Softmax& m, int queries, float* lse) {
+  for (int h = 0; h < side; h += half) {
+    __m512 parts[half];
+#pragma GCC unroll 16
+    for (int i = 0; i < half; ++i) parts[i] = _mm512_load_ps(m.parts[h + i]);
+    const __m512 sum = fold_rows<Fold::sum>(parts);
+    _mm512_store_ps(m.factor + h, _mm512_div_ps(_mm512_set1_ps(1), sum));
+    const __m512 powers = _mm512_add_ps(_mm512_load_ps(m.largest + h), log2_of(sum));
+    _mm512_mask_storeu_ps(lse + h, static_cast<__mmask16>(first_bits(queries - h)),
+                          _mm512_mul_ps(powers, _mm512_set1_ps(ln_2)));
   }
 }
 
 WEFT_AVX512 void scale_rows(float* sums, std::int64_t blocks, const float* factor) {
   for (int i = 0; i < side; ++i) {
-    if (factor[i] == 1) continue;
     const __m512 f = _mm512_set1_ps(factor[i]);
     for (std::int64_t d = 0; d < blocks; ++d)
       for (float* x : {sums + d * block_size + i * side, sums + d * block_size + i * side + half})

@@ -9,6 +9,7 @@ namespace weft::kernels::bf16_engine {
 /// Keys (in backward: queries) at a time.
 inline constexpr std::int64_t chunk_blocks = 4, chunk = chunk_blocks * side;
 inline constexpr float never = -1e30f;  ///< a score whose power is zero
+inline constexpr float ln_2 = 0.69314718055994531f;
 
 /// Rows of 32 by 128 bf16, as multiply() reads them.
 using Chunk = Bits[side * chunk];
@@ -22,11 +23,16 @@ struct Softmax {
   alignas(64) float largest[side], factor[side], parts[side][half];
 };
 
-/// The scores [query, key] of up to four blocks become p = 2^(scale score - largest). `diagonal`: the last
-/// block's keys are the queries. `first_keys`: by query, the first key that it sees, or null; `key` is the
-/// first of these.
-void probabilities(const float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* first_keys,
+/// The scores [query, key] of up to four blocks, of which those that a query does not see become minus
+/// infinity, give p = 2^(scale score - largest). `diagonal`: the last block's keys are the queries.
+/// `first_keys`: by query, the first key that it sees, or null; `key` is the first of these. True if some
+/// factor is not one.
+bool probabilities(float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* first_keys,
                    std::int64_t key, float scale, Softmax& softmax, Chunk& p);
+
+/// `factor` becomes what the sums that p was multiplied into are to be multiplied by; the first `queries`
+/// natural logarithms of the sums of powers go to lse.
+void finish(Softmax& softmax, int queries, float* lse);
 
 /// Row i of each block times factor[i].
 void scale_rows(float* sums, std::int64_t blocks, const float* factor);

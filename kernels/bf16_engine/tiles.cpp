@@ -170,6 +170,79 @@ WEFT_AMX void multiply_tiles(const Left& left, const Bits* b, std::int64_t steps
   store_sums<M>(sums);
 }
 
+/// Sixteen columns of a block: their sums are in tiles 0 and 2, or 1 and 3 of the block's other half.
+enum class Columns : std::uint8_t { first, second };
+
+template <Columns C>
+WEFT_AMX inline void begin_columns(const float* sums, bool add) {
+  constexpr int line = side * sizeof(float);
+  if constexpr (C == Columns::first) {
+    if (!add) {
+      _tile_zero(0);
+      _tile_zero(2);
+    } else {
+      _tile_loadd(0, sums, line);
+      _tile_loadd(2, sums + half * side, line);
+    }
+  } else {
+    if (!add) {
+      _tile_zero(1);
+      _tile_zero(3);
+    } else {
+      _tile_loadd(1, sums + half, line);
+      _tile_loadd(3, sums + half * side + half, line);
+    }
+  }
+}
+
+template <Columns C>
+WEFT_AMX inline void store_columns(float* sums) {
+  constexpr int line = side * sizeof(float);
+  if constexpr (C == Columns::first) {
+    _tile_stored(0, sums, line);
+    _tile_stored(2, sums + half * side, line);
+  } else {
+    _tile_stored(1, sums + half, line);
+    _tile_stored(3, sums + half * side + half, line);
+  }
+}
+
+template <Columns C>
+WEFT_AMX inline void add_columns(const Left& left, const Bits* b, std::int64_t steps) {
+  const Bits* a = left.data;
+  const std::size_t row = static_cast<std::size_t>(left.row) * sizeof(Bits);
+  for (std::int64_t s = 0; s < steps; ++s, a += left.step, b += step_size) {
+    if constexpr (C == Columns::first)
+      _tile_loadd(6, b, 64);
+    else
+      _tile_loadd(7, b + tile_size, 64);
+    _tile_loadd(4, a, row);
+    _tile_loadd(5, a + left.strip, row);
+    if constexpr (C == Columns::first) {
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(2, 5, 6);
+    } else {
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+}
+
+/// Sixteen columns at a time, whose sums are stored while the next are made: of few steps, what begins and
+/// ends a block takes as long as its products.
+WEFT_AMX void multiply_columns(const Left& left, const Bits* b, std::int64_t panel, std::int64_t steps,
+                               std::int64_t panels, float* sums, bool add) {
+  for (std::int64_t j = 0; j < panels; ++j, b += panel, sums += block_size) {
+    begin_columns<Columns::first>(sums, add);
+    add_columns<Columns::first>(left, b, steps);
+    if (j > 0) store_columns<Columns::second>(sums - block_size);
+    begin_columns<Columns::second>(sums, add);
+    add_columns<Columns::second>(left, b, steps);
+    store_columns<Columns::first>(sums);
+  }
+  store_columns<Columns::second>(sums - block_size);
+}
+
 /// The products of pieces in an order in which each has an operand in common with the one before.
 template <int M>
 WEFT_AMX void multiply_piece_tiles(const Left& left, const Bits* b, std::int64_t steps, float* sums) {
@@ -301,6 +374,18 @@ void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int6
   for (std::int64_t i = 0; i < std::min<std::int64_t>(rows, side); i += dot_rows)
     multiply_rows(left.data + i / half * left.strip + i % half * left.row, left, right, steps,
                   sums + i * side, add);
+}
+
+void multiply_panels(const Left& left, const Bits* right, std::int64_t panel, std::int64_t steps,
+                     std::int64_t panels, float* sums, bool add) {
+  if (kind() == Kind::tiles) return multiply_columns(left, right, panel, steps, panels, sums, add);
+  for (std::int64_t j = 0; j < panels; ++j)
+    multiply(left, right + j * panel, steps, side, sums + j * block_size, add);
+}
+
+void fetch_rows(const Bits* x, std::int64_t ld, int rows, std::int64_t columns) {
+  for (int i = 0; i < rows; ++i, x += ld)
+    for (std::int64_t j = 0; j < columns; j += side) _mm_prefetch(x + j, _MM_HINT_T1);
 }
 
 WEFT_AVX512 void write_block(const float* sums, int rows, int columns, const Target& t) {

@@ -97,9 +97,17 @@ struct Ahead {
 void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,
               bool add, const Ahead& ahead = {});
 
+/// The same of all 32 rows and `panels` panels of the right operand, `panel` elements from one to the next,
+/// faster where steps are few: a block of sums each.
+void multiply_panels(const Left& left, const Bits* right, std::int64_t panel, std::int64_t steps,
+                     std::int64_t panels, float* sums, bool add);
+
 /// sums = left right of packed operands in pieces, by tiles alone: the six products of pieces that count, of
 /// nine. right's step is `pieces` of step_size.
 void multiply_pieces(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums);
+
+/// Fetches rows of `columns` elements, `ld` from one to the next, into the second cache.
+void fetch_rows(const Bits* x, std::int64_t ld, int rows, std::int64_t columns);
 
 /// Where a block's sums go: rounded once, or added in fp32 to what is there and then rounded.
 struct Target {
