@@ -62,12 +62,12 @@ struct Head {
         right_from_columns(s, to + ((d * row_blocks() + block) * 2 + h) * tile_size);
       }
   }
-  /// Begins to read a block of 32 rows, whose lines lie too far apart for the processor to foresee.
-  void fetch(const Bits* x, std::int64_t block) const {
-    fetch_rows(x + offset + block * side * ld, ld, rows(block * side, side), dim);
-  }
   Target target(Bits* x, std::int64_t row, std::int64_t dim_block) const {
     return {x + offset + row * ld + dim_block * side, ld, DType::bf16, false};
+  }
+  /// Fetches a block of 32 rows, whose lines lie too far apart for the processor to foresee.
+  void fetch(const Bits* x, std::int64_t block) const {
+    fetch_rows(x + offset + block * side * ld, ld, rows(block * side, side), dim);
   }
 
  private:
@@ -126,8 +126,8 @@ struct Forward {
     std::fill(std::begin(softmax.largest), std::end(softmax.largest), never);
     h.pack_left(q, block, query);
     h.fetch(o, block);
-    if (block > 0) h.fetch(q, block - 1);
-    std::int32_t first_keys[side] = {};  // that the queries see
+    if (block > 0) h.fetch(q, block - 1);  // this thread's next, if it is the only one
+    std::int32_t first_keys[side] = {};    // that the queries see
     if (positions != nullptr)
       for (int i = 0; i < rows; ++i)
         first_keys[i] = static_cast<std::int32_t>(first + i) - positions[batch * shape.seq + first + i];
@@ -232,9 +232,10 @@ struct Backward {
   void store(float* sums, const Head& head, float factor, Bits* to) const {
     float factors[side];
     std::fill(std::begin(factors), std::end(factors), factor);
+    const bool scales = factor != 1;
     const std::int64_t dims = head.dim_blocks();
     for (std::int64_t block = 0; block < head.row_blocks(); ++block, sums += dims * block_size) {
-      scale_rows(sums, dims, factors);
+      if (scales) scale_rows(sums, dims, factors);
       for (std::int64_t d = 0; d < dims; ++d)
         write_block(sums + d * block_size, head.rows(block * side, side), head.columns(d),
                     head.target(to, block * side, d));

@@ -25,7 +25,7 @@ WEFT_AVX512 inline __m512 fold_lanes(__m512 a, __m512 b) {
   return fold<F>(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }
 
-/// Lane i: r[i]'s lanes folded.
+/// Lane i: r[i]'s lanes folded. r is used up.
 template <Fold F>
 WEFT_AVX512 inline __m512 fold_rows(__m512 (&r)[half]) {
 #pragma GCC unroll 8
@@ -39,23 +39,26 @@ WEFT_AVX512 inline __m512 fold_rows(__m512 (&r)[half]) {
   return fold_lanes<F>(fold_lanes<F>(r[0], r[1]), fold_lanes<F>(r[2], r[3]));
 }
 
-/// log2 to 2e-7 of 1 or of itself, of finite x > 0.
+constexpr float ln_2 = 0.69314718055994531f;
+
+/// log2 to 2e-7 of 1 or of itself; of a NaN a NaN.
 WEFT_AVX512 inline __m512 log2_of(__m512 x) {
   const __m512 one = _mm512_set1_ps(1);
   const __m512 m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);
   __m512 exponent = _mm512_getexp_ps(x);
   exponent = _mm512_mask_add_ps(exponent, _mm512_cmp_ps_mask(m, one, _CMP_LT_OQ), exponent, one);
-  // 2 / ln 2 (s + s^3 / 3 + ...), |s| <= 1/5
+  constexpr float c = 2 / ln_2;  // c (s + s^3 / 3 + ...), |s| <= 1/5
   const __m512 s = _mm512_div_ps(_mm512_sub_ps(m, one), _mm512_add_ps(m, one)), square = _mm512_mul_ps(s, s);
-  __m512 p = _mm512_set1_ps(2.885390082f / 9);
-  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(2.885390082f / 7));
-  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(2.885390082f / 5));
-  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(2.885390082f / 3));
-  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(2.885390082f));
+  __m512 p = _mm512_set1_ps(c / 9);
+  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(c / 7));
+  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(c / 5));
+  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(c / 3));
+  p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(c));
   return _mm512_fmadd_ps(p, s, exponent);
 }
 
-/// A query's scores that it does not see: those from `past` on, and those before `skipped`.
+/// A query's scores that it does not see become minus infinity: those from `past` on, and those before
+/// `skipped`.
 WEFT_AVX512 inline void hide(float* scores, std::int64_t blocks, int past, int skipped) {
   const __m512 nothing = _mm512_set1_ps(-INFINITY);
   for (std::int64_t j = 0; j < blocks; ++j)
@@ -119,10 +122,12 @@ WEFT_AVX512 bool probabilities_of(const float* scores, float scale, Softmax& m, 
 
 bool probabilities(float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* first_keys,
                    std::int64_t key, float scale, Softmax& m, Chunk& p) {
-  if (diagonal || first_keys != nullptr)
-    for (int i = 0; i < side; ++i)
-      hide(scores + i * side, blocks, static_cast<int>(blocks - 1) * side + (diagonal ? i + 1 : side),
-           first_keys == nullptr ? 0 : first_keys[i] - static_cast<int>(key));
+  const int whole = static_cast<int>(blocks) * side;
+  for (int i = 0; i < side; ++i) {
+    const int past = diagonal ? whole - side + i + 1 : whole;
+    const int skipped = first_keys == nullptr ? 0 : first_keys[i] - static_cast<int>(key);
+    if (past < whole || skipped > 0) hide(scores + i * side, blocks, past, skipped);
+  }
   switch (blocks) {
     case 1: return probabilities_of<1>(scores, scale, m, p);
     case 2: return probabilities_of<2>(scores, scale, m, p);

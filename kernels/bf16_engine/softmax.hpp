@@ -8,8 +8,8 @@ namespace weft::kernels::bf16_engine {
 
 /// Keys (in backward: queries) at a time.
 inline constexpr std::int64_t chunk_blocks = 4, chunk = chunk_blocks * side;
-inline constexpr float never = -1e30f;  ///< a score whose power is zero
-inline constexpr float ln_2 = 0.69314718055994531f;
+/// Less than any score, and finite: of what nobody has seen yet, the difference from it is a number.
+inline constexpr float never = -1e30f;
 
 /// Rows of 32 by 128 bf16, as multiply() reads them.
 using Chunk = Bits[side * chunk];
@@ -26,7 +26,7 @@ struct Softmax {
 /// The scores [query, key] of up to four blocks, of which those that a query does not see become minus
 /// infinity, give p = 2^(scale score - largest). `diagonal`: the last block's keys are the queries.
 /// `first_keys`: by query, the first key that it sees, or null; `key` is the first of these. True if some
-/// factor is not one.
+/// query's largest has changed.
 bool probabilities(float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* first_keys,
                    std::int64_t key, float scale, Softmax& softmax, Chunk& p);
 

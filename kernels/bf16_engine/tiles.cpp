@@ -383,6 +383,7 @@ void multiply_panels(const Left& left, const Bits* right, std::int64_t panel, st
     multiply(left, right + j * panel, steps, side, sums + j * block_size, add);
 }
 
+// In a source of its callers', GCC 12 would drop it (docs/kernels.md).
 void fetch_rows(const Bits* x, std::int64_t ld, int rows, std::int64_t columns) {
   for (int i = 0; i < rows; ++i, x += ld)
     for (std::int64_t j = 0; j < columns; j += side) _mm_prefetch(x + j, _MM_HINT_T1);

@@ -97,8 +97,8 @@ struct Ahead {
 void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,
               bool add, const Ahead& ahead = {});
 
-/// The same of all 32 rows and `panels` panels of the right operand, `panel` elements from one to the next,
-/// faster where steps are few: a block of sums each.
+/// The same of all 32 rows and `panels` >= 1 panels of the right operand, `panel` elements from one to the
+/// next, faster where steps are few: a block of sums each.
 void multiply_panels(const Left& left, const Bits* right, std::int64_t panel, std::int64_t steps,
                      std::int64_t panels, float* sums, bool add);
 

@@ -1,6 +1,7 @@
 #include "kernels/attention.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -211,12 +212,17 @@ void check_documents(AttentionShape s, DType t, std::int64_t longest, ScratchByt
 
   const std::int64_t wide = s.heads * s.head_dim, narrow = s.kv_heads * s.head_dim;
   Array expected_o, expected_dq, expected_dk, expected_dv;
-  const Array made = o.read();
+  const Array made = o.read(), sums = lse.read();
   for (const auto& [first, end] : documents) {
     const AttentionShape one{1, end - first, s.heads, s.kv_heads, s.head_dim};
     const Array q1 = rows_of(x.q, wide, first, end), k1 = rows_of(x.k, narrow, first, end),
                 v1 = rows_of(x.v, narrow, first, end);
-    const Array o1 = reference::attention(one, q1, k1, v1).o;
+    const auto [o1, lse1] = reference::attention(one, q1, k1, v1);
+    for (std::int64_t h = 0; h < s.heads; ++h) {
+      const std::int64_t at = (first / s.seq * s.heads + h) * s.seq + first % s.seq;
+      EXPECT_TRUE(close(rows_of(sums, 1, at, at + one.seq), rows_of(lse1, 1, h * one.seq, (h + 1) * one.seq),
+                        lse_tolerance(t), 1));
+    }
     const auto grads = reference::attention_grad(one, q1, k1, v1, rows_of(made, wide, first, end),
                                                  rows_of(x.dout, wide, first, end));
     expected_o.insert(expected_o.end(), o1.begin(), o1.end());
@@ -247,13 +253,39 @@ TEST(Attention, DocumentsSideBySideAreApart) {
 }
 
 TEST(Attention, LargeScoresDoNotOverflow) {
-  const AttentionShape s{1, 80, 1, 1, 8};
-  Tensors x = tensors(s, DType::f32);
-  for (double& value : x.q) value *= 100;
-  const Device o(80 * 8, DType::f32), lse(80, DType::f32);
-  attention(space(), s, DType::f32, Device(x.q, DType::f32).data(), Device(x.k, DType::f32).data(),
-            Device(x.v, DType::f32).data(), o.data(), lse.as<float>(), nullptr);
-  EXPECT_TRUE(close(o.read(), reference::attention(s, x.q, x.k, x.v).o, 1e-3));
+  for (DType t : float_types) {
+    const AttentionShape s{1, 300, 1, 1, 8};
+    Tensors x = tensors(s, t);
+    for (double& value : x.q) value *= 128;
+    const Device o(300 * 8, t), lse(300, DType::f32);
+    attention(space(), s, t, Device(x.q, t).data(), Device(x.k, t).data(), Device(x.v, t).data(), o.data(),
+              lse.as<float>(), scratch(attention_scratch_bytes(s, t)).data());
+    const auto expected = reference::attention(s, x.q, x.k, x.v);
+    EXPECT_TRUE(close(o.read(), expected.o, t == DType::f32 ? 1e-3 : 1e-2)) << name_of(t);
+    EXPECT_TRUE(close(lse.read(), expected.lse, 1e-5)) << name_of(t);
+  }
+}
+
+/// A NaN of a query is its output's; one of a key is that of all queries that see it; and of no other's.
+TEST(Attention, ShowsNaN) {
+  const AttentionShape s{1, 300, 1, 1, 32};
+  for (DType t : float_types)
+    for (const bool of_query : {true, false})
+      for (const std::int64_t token : {0, 15, 16, 31, 140, 299}) {
+        Tensors x = tensors(s, t);
+        (of_query ? x.q : x.k)[static_cast<std::size_t>(token * 32 + 5)] = NAN;
+        const Device o(300 * 32, t), lse(300, DType::f32);
+        attention(space(), s, t, Device(x.q, t).data(), Device(x.k, t).data(), Device(x.v, t).data(),
+                  o.data(), lse.as<float>(), scratch(attention_scratch_bytes(s, t)).data());
+        const Array made = o.read(), sums = lse.read();
+        for (std::int64_t i = 0; i < s.seq; ++i) {
+          const bool expected = of_query ? i == token : i >= token;
+          ASSERT_EQ(std::isnan(made[static_cast<std::size_t>(i * 32)]), expected)
+              << name_of(t) << (of_query ? " query " : " key ") << token << ", of " << i;
+          ASSERT_EQ(std::isnan(sums[static_cast<std::size_t>(i)]), expected)
+              << name_of(t) << (of_query ? " query " : " key ") << token << ", sum of " << i;
+        }
+      }
 }
 
 TEST(Attention, RefusesShapesItCannotDo) {
