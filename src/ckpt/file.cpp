@@ -54,6 +54,10 @@ void File::write_at(const void* data, std::size_t bytes, std::int64_t offset) {
   }
 }
 
+void File::begin_sync(std::int64_t offset, std::size_t bytes) const {
+  ::sync_file_range(fd_, offset, static_cast<off64_t>(bytes), SYNC_FILE_RANGE_WRITE);
+}
+
 void File::read_at(void* data, std::size_t bytes, std::int64_t offset) const {
   char* to = static_cast<char*>(data);
   while (bytes > 0) {

@@ -20,6 +20,8 @@ class File {
   File& operator=(const File&) = delete;
 
   void write_at(const void* data, std::size_t bytes, std::int64_t offset);
+  /// Has the system begin to write these bytes to storage, so that sync() finds less left; a hint.
+  void begin_sync(std::int64_t offset, std::size_t bytes) const;
   /// Throws when the file ends before `offset + bytes`.
   void read_at(void* data, std::size_t bytes, std::int64_t offset) const;
   std::int64_t size() const;

@@ -1,9 +1,5 @@
 #include "ckpt/save.hpp"
 
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -54,27 +50,19 @@ std::string attempt(Part&& part) {
   }
 }
 
-/// Of this thread alone: checksums and copies of a save should not take the compute threads' time slices.
-void give_way() {
-  reset_affinity();
-  const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
-  ::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + 10);  // 19 at most
-}
-
 }  // namespace
 
 /// The parts of a save. Each runs on a thread of its own on the ranks that have something to do, and ranks
 /// agree in between.
 struct Save::Impl {
   Impl(const std::string& dir, const RunState& run, const std::vector<Unit>& units,
-       std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options, bool low_priority)
+       std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options)
       : dir_(dir),
         name_(detail::step_name(run.step)),
         temporary_(dir + "/" + name_ + detail::unfinished_suffix),
         slices_(std::move(slices)),
         hooks_(std::move(hooks)),
-        options_(options),
-        low_priority_(low_priority) {
+        options_(options) {
     manifest_.dir = temporary_;
     manifest_.run = run;
     manifest_.units = units;
@@ -111,8 +99,8 @@ struct Save::Impl {
       job_ = nothing.get_future();
       return;
     }
-    job_ = std::async(std::launch::async, [work = std::move(work), low = low_priority_] {
-      if (low) give_way();
+    job_ = std::async(std::launch::async, [work = std::move(work)] {
+      reset_affinity();  // a compute thread's core is not for checksums and copies
       return attempt(work);
     });
   }
@@ -268,7 +256,6 @@ struct Save::Impl {
   std::vector<StateSlice> slices_;
   Hooks hooks_;
   SaveOptions options_;
-  bool low_priority_;
   Clock::time_point start_ = Clock::now();
   Manifest manifest_;
   Shard shard_;  ///< this rank's
@@ -284,9 +271,9 @@ Hooks single_rank() {
 }
 
 Save::Save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,
-           std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options, bool low_priority)
-    : impl_(std::make_unique<Impl>(checkpoints_dir, run, units, std::move(slices), std::move(hooks), options,
-                                   low_priority)) {}
+           std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options)
+    : impl_(std::make_unique<Impl>(checkpoints_dir, run, units, std::move(slices), std::move(hooks),
+                                   options)) {}
 Save::~Save() = default;
 
 bool Save::advance(Wait wait) {

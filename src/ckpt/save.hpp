@@ -63,10 +63,9 @@ class Save {
  public:
   /// Collective over the hooks; begins at once. The slices of all ranks must cover every unit once for each
   /// role (a role that nobody holds is left out). Their memory is read from the first advance() on, and stays
-  /// as it is to the end. With `low_priority` the thread gives way to others.
+  /// as it is to the end.
   Save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,
-       std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options = {},
-       bool low_priority = false);
+       std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options = {});
   /// Waits for what its thread is at; a save that is not at its end leaves a *.tmp behind.
   ~Save();
   Save(const Save&) = delete;

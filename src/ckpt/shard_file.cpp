@@ -75,6 +75,7 @@ std::vector<std::uint64_t> write_slabs(File& out, const StateSlice& s, std::int6
     const auto n = static_cast<std::size_t>(std::min(slab_bytes, bytes - at));
     checksums.push_back(hash_bytes(s.data + at, n));
     out.write_at(s.data + at, n, offset + at);
+    out.begin_sync(offset + at, n);
   }
   return checksums;
 }

@@ -130,8 +130,7 @@ std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& 
 }
 
 std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, const std::vector<Unit>& units,
-                                       std::vector<ckpt::StateSlice> slices, const Position& at,
-                                       bool low_priority) {
+                                       std::vector<ckpt::StateSlice> slices, const Position& at) {
   ckpt::RunState run;
   run.step = at.step;
   run.tokens = at.tokens;
@@ -148,7 +147,7 @@ std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, const
   options.keep_every = deck.checkpoint.keep_every;
   options.alignment = static_cast<std::int64_t>(deck.checkpoint.alignment);
   return std::make_unique<ckpt::Save>(checkpoints_dir(deck), run, units, std::move(slices),
-                                      hooks(session.world()), options, low_priority);
+                                      hooks(session.world()), options);
 }
 
 }  // namespace weft::train

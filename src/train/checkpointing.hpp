@@ -48,7 +48,6 @@ struct Position {
 
 /// Collective: begins to save the slices, which are this rank's own part of the state, as ckpt::Save says.
 std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, const std::vector<Unit>& units,
-                                       std::vector<ckpt::StateSlice> slices, const Position& at,
-                                       bool low_priority);
+                                       std::vector<ckpt::StateSlice> slices, const Position& at);
 
 }  // namespace weft::train

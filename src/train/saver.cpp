@@ -23,7 +23,7 @@ void Saver::begin(const Position& at) {
   finish();
   const double begin = seconds_now();
   copy_->start();
-  start(at, copy_->slices(), /*low_priority=*/true);
+  start(at, copy_->slices());
   pause_ = seconds_now() - begin;
 }
 
@@ -32,15 +32,15 @@ bool Saver::save(const Position& at) {
   if (saved_ == at.step) return true;
   const double begin = seconds_now();
   const ModelState::Snapshot snapshot = state_.snapshot();
-  start(at, snapshot.slices, /*low_priority=*/false);
+  start(at, snapshot.slices);
   pause_ = seconds_now() - begin;
   advance(ckpt::Wait::yes);
   return saved_ == at.step;
 }
 
-void Saver::start(const Position& at, std::vector<ckpt::StateSlice> slices, bool low_priority) {
+void Saver::start(const Position& at, std::vector<ckpt::StateSlice> slices) {
   step_ = at.step;
-  under_way_ = begin_save(deck_, session_, state_.units(), std::move(slices), at, low_priority);
+  under_way_ = begin_save(deck_, session_, state_.units(), std::move(slices), at);
 }
 
 void Saver::before_update() {

@@ -45,7 +45,7 @@ class Saver {
   std::optional<double> longest_seconds() const { return longest_; }
 
  private:
-  void start(const Position& at, std::vector<ckpt::StateSlice> slices, bool low_priority);
+  void start(const Position& at, std::vector<ckpt::StateSlice> slices);
   void advance(ckpt::Wait wait);
   void tell(const ckpt::SaveReport& report);
 
