@@ -3,8 +3,8 @@
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
+#include "job/stop_request.hpp"
 #include "train/agree.hpp"
-#include "train/stop_request.hpp"
 #include "train/trainer.hpp"
 #include "watch/watchdog.hpp"
 
@@ -13,9 +13,9 @@ namespace {
 
 /// A run that ends by an error no longer listens.
 struct StopSignals {
-  StopSignals() { train::catch_stop_signals(); }
+  StopSignals() { job::catch_stop_signals(); }
   ~StopSignals() {
-    if (std::uncaught_exceptions() > 0) train::release_stop_signals();
+    if (std::uncaught_exceptions() > 0) job::release_stop_signals();
   }
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -24,7 +24,7 @@ struct StopSignals {
 void train(const DeckArguments& arguments, Context& context) {
   const StopSignals signals;
   const auto world = make_training_world(context);
-  train::catch_stop_signals();
+  job::catch_stop_signals();
   Deck deck;
   train::agree(*world, [&] {
     deck = parse_deck(arguments.file, arguments.sets);

@@ -52,7 +52,7 @@ Outcome Trainer::end_early(const std::string& why) {
   saver_->finish();
   report_->note(fmt::format("{}: stopped after step {} of {}; start again with the same deck to continue",
                             why, step_, deck_.run.steps));
-  return StopRequest::by_file(stop_request_) ? Outcome::stopped : Outcome::unfinished;
+  return job::StopRequest::by_file(stop_request_) ? Outcome::stopped : Outcome::unfinished;
 }
 
 }  // namespace weft::train

@@ -9,15 +9,15 @@
 #include "data/batch_source.hpp"
 #include "deck/deck.hpp"
 #include "exec/trace.hpp"
+#include "job/run_directory.hpp"
+#include "job/stop_request.hpp"
 #include "train/bad_steps.hpp"
 #include "train/inputs.hpp"
 #include "train/metrics.hpp"
 #include "train/model_state.hpp"
 #include "train/planned_memory.hpp"
 #include "train/report.hpp"
-#include "train/run_directory.hpp"
 #include "train/saver.hpp"
-#include "train/stop_request.hpp"
 #include "train/validation.hpp"
 #include "train/value_hashes.hpp"
 
@@ -85,8 +85,8 @@ class Trainer {
 
   Deck deck_;
   Session session_;
-  std::optional<RunDirectory> directory_;  ///< rank 0's
-  StopRequest stop_;
+  std::optional<job::RunDirectory> directory_;  ///< rank 0's
+  job::StopRequest stop_;
   double stop_request_ = 0;  ///< of all ranks, at the end of the last step
   MicrobatchBuffers buffers_;
   std::unique_ptr<data::BatchSource> batches_;

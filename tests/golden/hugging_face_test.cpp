@@ -14,10 +14,10 @@
 #include "hf/safetensors.hpp"
 #include "support/golden.hpp"
 #include "support/kokkos_environment.hpp"
+#include "support/temporary_directory.hpp"
 #include "train/checkpointing.hpp"
 #include "train/programs.hpp"
 #include "unit/model/one_rank.hpp"
-#include "unit/train/temporary_directory.hpp"
 
 namespace weft {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "restart/job.hpp"
-#include "unit/train/temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace weft::test {
 

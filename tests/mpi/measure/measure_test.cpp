@@ -17,8 +17,8 @@
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/small_deck.hpp"
+#include "support/temporary_directory.hpp"
 #include "train/machine_profile.hpp"
-#include "unit/train/temporary_directory.hpp"
 
 namespace weft::test {
 namespace {

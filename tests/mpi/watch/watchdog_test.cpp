@@ -14,7 +14,7 @@
 
 #include "base/check.hpp"
 #include "support/mpi_environment.hpp"
-#include "unit/train/temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 #include "watch/diagnose.hpp"
 
 namespace weft::test {

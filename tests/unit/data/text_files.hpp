@@ -13,7 +13,7 @@
 #include "base/rng.hpp"
 #include "data/token_file_writer.hpp"
 #include "data/tokenizer.hpp"
-#include "unit/train/temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace weft::test {
 

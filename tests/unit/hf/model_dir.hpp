@@ -11,7 +11,7 @@
 #include "deck/deck.hpp"
 #include "hf/export.hpp"
 #include "model/spec.hpp"
-#include "unit/train/temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace weft::hf::test {
 

@@ -8,8 +8,8 @@
 
 #include "base/check.hpp"
 #include "support/small_deck.hpp"
+#include "support/temporary_directory.hpp"
 #include "train/compare_runs.hpp"
-#include "unit/train/temporary_directory.hpp"
 
 namespace weft::train {
 namespace {

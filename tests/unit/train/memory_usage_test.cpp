@@ -8,7 +8,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "unit/train/temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace weft::train {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace weft::train {
 namespace {

@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace weft::train {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace weft::exec {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/check.hpp"
-#include "unit/train/temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace weft::watch {
 namespace {

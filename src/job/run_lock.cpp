@@ -1,4 +1,4 @@
-#include "train/run_lock.hpp"
+#include "job/run_lock.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,9 +14,9 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "train/run_owner.hpp"
+#include "job/run_owner.hpp"
 
-namespace weft::train {
+namespace weft::job {
 namespace {
 
 using std::chrono::milliseconds;
@@ -199,4 +199,4 @@ void RunLock::beat() {
   }
 }
 
-}  // namespace weft::train
+}  // namespace weft::job

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-namespace weft::train {
+namespace weft::job {
 
 /// The file DIR/lock, for as long as this object lives. It names the process, and three things tell a living
 /// owner from one that was killed:
@@ -63,4 +63,4 @@ class RunLock {
   std::thread thread_;
 };
 
-}  // namespace weft::train
+}  // namespace weft::job

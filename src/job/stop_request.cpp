@@ -1,4 +1,4 @@
-#include "train/stop_request.hpp"
+#include "job/stop_request.hpp"
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 
-namespace weft::train {
+namespace weft::job {
 namespace {
 
 // What the handler touches. The atomics are free of locks, or it could not.
@@ -116,4 +116,4 @@ void StopRequest::remove_file() const {
     log::warn("cannot remove {} ({}): the next start will stop, too", file_, std::strerror(errno));
 }
 
-}  // namespace weft::train
+}  // namespace weft::job

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "train/run_lock.hpp"
+#include "job/run_lock.hpp"
 
-namespace weft::train {
+namespace weft::job {
 
 /// Rank 0's. Removes the lock when it ends.
 class RunDirectory {
@@ -29,4 +29,4 @@ class RunDirectory {
   std::optional<RunLock> lock_;
 };
 
-}  // namespace weft::train
+}  // namespace weft::job

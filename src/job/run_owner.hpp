@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace weft::train {
+namespace weft::job {
 
 struct RunOwner {
   std::string host, kernel;  ///< kernel: the id of the boot, a name for the kernel that runs the process
@@ -25,4 +25,4 @@ bool is_of_this_kernel(const RunOwner& owner);
 /// Of an owner of this kernel, whether its process is there.
 bool is_running(const RunOwner& owner);
 
-}  // namespace weft::train
+}  // namespace weft::job

@@ -1,4 +1,4 @@
-#include "train/run_owner.hpp"
+#include "job/run_owner.hpp"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-namespace weft::train {
+namespace weft::job {
 namespace {
 
 std::string boot_id() {
@@ -100,4 +100,4 @@ bool is_running(const RunOwner& owner) {
   return start != 0 && start == owner.started;
 }
 
-}  // namespace weft::train
+}  // namespace weft::job

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace weft::train {
+namespace weft::job {
 
 /// From now on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 no longer end this process: StopRequest tells of the
 /// first. A SIGTERM that comes a second or more after another ends the process as ever. A SIGHUP that is
@@ -35,4 +35,4 @@ class StopRequest {
   double looked_;
 };
 
-}  // namespace weft::train
+}  // namespace weft::job

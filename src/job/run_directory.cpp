@@ -1,4 +1,4 @@
-#include "train/run_directory.hpp"
+#include "job/run_directory.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "train/run_owner.hpp"
+#include "job/run_owner.hpp"
 
-namespace weft::train {
+namespace weft::job {
 namespace {
 
 namespace fs = std::filesystem;
@@ -67,4 +67,4 @@ void RunDirectory::make(const std::string& deck) {
   }
 }
 
-}  // namespace weft::train
+}  // namespace weft::job

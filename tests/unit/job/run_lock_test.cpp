@@ -1,5 +1,5 @@
 // One run in a run directory: who is refused, and whose lock is not in the way.
-#include "train/run_lock.hpp"
+#include "job/run_lock.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "train/run_directory.hpp"
-#include "train/run_owner.hpp"
-#include "unit/train/temporary_directory.hpp"
+#include "job/run_directory.hpp"
+#include "job/run_owner.hpp"
+#include "support/temporary_directory.hpp"
 
-namespace weft::train {
+namespace weft::job {
 namespace {
 
 using std::chrono::milliseconds;
@@ -223,4 +223,4 @@ TEST_F(RunLockTest, ADirectoryAppearsWithDeckAndLock) {
 }
 
 }  // namespace
-}  // namespace weft::train
+}  // namespace weft::job

@@ -1,5 +1,5 @@
 // Requests to stop. Signals in processes of their own: handlers are the process's.
-#include "train/stop_request.hpp"
+#include "job/stop_request.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,9 +12,9 @@
 #include <fstream>
 #include <thread>
 
-#include "unit/train/temporary_directory.hpp"
+#include "support/temporary_directory.hpp"
 
-namespace weft::train {
+namespace weft::job {
 namespace {
 
 TEST(StopRequestTest, TheFileIsSeenByRankZeroAndCountsMost) {
@@ -87,4 +87,4 @@ TEST(StopRequestDeathTest, AnIgnoredHangupStaysIgnored) {
 }
 
 }  // namespace
-}  // namespace weft::train
+}  // namespace weft::job
