@@ -134,7 +134,7 @@ TEST_F(RunLockTest, OfAnotherHostThatIsSilentIsTakenOver) {
 }
 
 TEST_F(RunLockTest, ThatIsEmptyIsSilent) {
-  std::ofstream{lock()};
+  std::ofstream(lock()).close();
   make_old();
   const RunLock next(dir_.path(), not_lost, quick);
   EXPECT_NE(next.note().find("says nothing"), std::string::npos) << next.note();

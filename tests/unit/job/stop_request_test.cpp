@@ -20,7 +20,7 @@ namespace {
 TEST(StopRequestTest, TheFileIsSeenByRankZeroAndCountsMost) {
   const test::TemporaryDirectory dir;
   EXPECT_EQ(StopRequest(dir.path(), 0).seen(), 0);
-  std::ofstream{dir / "STOP"};
+  std::ofstream(dir / "STOP").close();
   StopRequest first(dir.path(), 0);
   const double request = first.seen();
   EXPECT_EQ(first.text(request), "the file " + (dir / "STOP"));
