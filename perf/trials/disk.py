@@ -2,10 +2,11 @@
 
 A byte that was written is on the disk for certain once its file was fsynced; an entry that was made, renamed or removed, once its
 directory was. Before that it may be there or not: of a file's writes any part, or a file of the right size with zeros in it; of a
-directory's changes the first few, or (`strict`) any that do not need one that is missing. A rename is there or not, never half."""
+directory's changes the first few, or (`strict`) any that do not need one that is missing. A rename is there or not, never half. sync_file_range
+begins to write and promises nothing, so it changes none of this."""
 import os, re
 
-CALLS = ("openat,open,creat,write,pwrite64,writev,pwritev,pwritev2,copy_file_range,sendfile,fallocate,fsync,fdatasync,sync_file_range,ftruncate,"
+CALLS = ("openat,open,creat,write,pwrite64,writev,pwritev,pwritev2,copy_file_range,sendfile,fallocate,fsync,fdatasync,ftruncate,"
          "truncate,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,rmdir")
 KNOWN = re.compile(r"(\w+)\((.*)\)\s+= (\d+)(?:<([^>]*)>)?", re.S)
 
@@ -99,7 +100,7 @@ class Disk:
             return self.open(process, name, arguments, result, found[4])
         if name in ("write", "writev", "pwrite64", "ftruncate", "fsync", "fdatasync"):
             return self.on_descriptor(process, name, arguments, result)
-        if name in ("pwritev", "pwritev2", "copy_file_range", "sendfile", "fallocate", "sync_file_range"):
+        if name in ("pwritev", "pwritev2", "copy_file_range", "sendfile", "fallocate"):
             if any(self.below(unhex(x)) for x in re.findall(r"<([^>]*)>", found[2]) if x.startswith("\\x")):
                 raise SystemExit(f"checkpoints.py power: {name} is not modelled")
             return None
