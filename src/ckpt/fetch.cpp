@@ -92,7 +92,7 @@ class ShardReader {
   ShardReader(const Manifest& manifest, const Shard& shard)
       : manifest_(manifest), path_(check(manifest, shard)), file_(path_, File::Open::read) {}
 
-  const File& file() const { return file_; }
+  File& file() { return file_; }
 
   void find(const std::vector<const ShardSlice*>& slices) {
     const auto offsets = locate(path_, slices, manifest_.units);
@@ -207,11 +207,12 @@ DType dtype_of(const Manifest& manifest, Role role, int unit) {
   return DType::f32;
 }
 
-std::vector<std::string> find_damage(const Manifest& manifest, const Shard& shard, Source source) {
+std::vector<std::string> find_damage(const Manifest& manifest, const Shard& shard, bool direct_io) {
   std::vector<std::string> problems;
   try {
     ShardReader reader(manifest, shard);
-    if (source == Source::storage) reader.file().drop_cache();
+    reader.file().drop_cache();
+    if (direct_io) reader.file().avoid_cache();
     std::vector<const ShardSlice*> all;
     for (const ShardSlice& slice : shard.slices) all.push_back(&slice);
     reader.find(all);

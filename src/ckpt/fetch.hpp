@@ -30,9 +30,8 @@ void fetch(const Manifest& manifest, const std::vector<Request>& requests);
 /// so).
 DType dtype_of(const Manifest& manifest, Role role, int unit);
 
-/// Every problem of one shard: missing, truncated, header damaged, slabs whose checksum does not match.
-/// `source` says whether pages may come from memory, or should be read from storage again.
-enum class Source { cache, storage };
-std::vector<std::string> find_damage(const Manifest& manifest, const Shard& shard, Source source);
+/// Every problem of one shard: missing, truncated, header damaged, slabs whose checksum does not match. Its
+/// pages are dropped from the page cache first, and with `direct_io` slabs are read without it.
+std::vector<std::string> find_damage(const Manifest& manifest, const Shard& shard, bool direct_io);
 
 }  // namespace weft::ckpt::detail

@@ -23,6 +23,20 @@ namespace {
 // Linux moves at most this many bytes in one call; asking for more is not an error, but not portable either.
 constexpr std::size_t max_transfer = std::size_t{1} << 30;
 
+// Below, a transfer through the cache takes less time than one that waits for storage.
+constexpr std::size_t least_direct_bytes = std::size_t{256} << 10;
+
+/// The whole blocks of a transfer by `direct(begin, bytes)`, which returns how many bytes it could move; the
+/// rest by `cached(begin, bytes)`.
+template <class DirectPart, class CachedPart>
+void move_in_parts(std::size_t bytes, std::int64_t offset, DirectPart&& direct, CachedPart&& cached) {
+  constexpr std::size_t block = DirectIo::block_bytes;
+  const std::size_t head = (block - static_cast<std::size_t>(offset) % block) % block;
+  cached(0, head);
+  const std::size_t done = head + direct(head, (bytes - head) / block * block);
+  cached(done, bytes - done);
+}
+
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -32,7 +46,7 @@ struct Descriptor {
 
 }  // namespace
 
-File::File(std::string path, Open open) : path_(std::move(path)) {
+File::File(std::string path, Open open) : path_(std::move(path)), open_(open) {
   const int flags = open == Open::create ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
   fd_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
   if (fd_ < 0) fail_errno(open == Open::create ? "create" : "open", path_, errno);
@@ -42,8 +56,37 @@ File::~File() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+void File::avoid_cache() {
+  direct_ = DirectIo::open(path_, open_ == Open::create ? DirectIo::For::writing : DirectIo::For::reading);
+}
+
 void File::write_at(const void* data, std::size_t bytes, std::int64_t offset) {
   const char* from = static_cast<const char*>(data);
+  if (!direct_ || bytes < least_direct_bytes) return write_cached(from, bytes, offset);
+  move_in_parts(
+      bytes, offset,
+      [&](std::size_t begin, std::size_t n) {
+        return direct_->write(from + begin, n, offset + static_cast<std::int64_t>(begin));
+      },
+      [&](std::size_t begin, std::size_t n) {
+        write_cached(from + begin, n, offset + static_cast<std::int64_t>(begin));
+      });
+}
+
+void File::read_at(void* data, std::size_t bytes, std::int64_t offset) const {
+  char* to = static_cast<char*>(data);
+  if (!direct_ || bytes < least_direct_bytes) return read_cached(to, bytes, offset);
+  move_in_parts(
+      bytes, offset,
+      [&](std::size_t begin, std::size_t n) {
+        return direct_->read(to + begin, n, offset + static_cast<std::int64_t>(begin));
+      },
+      [&](std::size_t begin, std::size_t n) {
+        read_cached(to + begin, n, offset + static_cast<std::int64_t>(begin));
+      });
+}
+
+void File::write_cached(const char* from, std::size_t bytes, std::int64_t offset) {
   while (bytes > 0) {
     const ssize_t n = ::pwrite(fd_, from, std::min(bytes, max_transfer), offset);
     if (n < 0 && errno == EINTR) continue;
@@ -58,8 +101,7 @@ void File::begin_sync(std::int64_t offset, std::size_t bytes) const {
   ::sync_file_range(fd_, offset, static_cast<off64_t>(bytes), SYNC_FILE_RANGE_WRITE);
 }
 
-void File::read_at(void* data, std::size_t bytes, std::int64_t offset) const {
-  char* to = static_cast<char*>(data);
+void File::read_cached(char* to, std::size_t bytes, std::int64_t offset) const {
   while (bytes > 0) {
     const ssize_t n = ::pread(fd_, to, std::min(bytes, max_transfer), offset);
     if (n < 0 && errno == EINTR) continue;

@@ -4,8 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+
+#include "ckpt/direct_io.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -19,6 +22,8 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
+  /// From here on the whole blocks of large transfers leave out the page cache, if the file system has that.
+  void avoid_cache();
   void write_at(const void* data, std::size_t bytes, std::int64_t offset);
   /// Has the system begin to write these bytes to storage, so that sync() finds less left; a hint.
   void begin_sync(std::int64_t offset, std::size_t bytes) const;
@@ -31,8 +36,13 @@ class File {
   void close();             ///< network file systems may report a failed write only here
 
  private:
+  void write_cached(const char* from, std::size_t bytes, std::int64_t offset);
+  void read_cached(char* to, std::size_t bytes, std::int64_t offset) const;
+
   std::string path_;
+  Open open_;
   int fd_;
+  std::unique_ptr<DirectIo> direct_;
 };
 
 [[noreturn]] void fail_errno(std::string_view what, std::string_view path, int error);

@@ -206,9 +206,15 @@ std::pair<std::string, std::string> split_checksum(std::string_view text, const 
 
 }  // namespace
 
+std::int64_t Shard::state_bytes() const {
+  std::int64_t sum = 0;
+  for (const ShardSlice& s : slices) sum += s.count * static_cast<std::int64_t>(size_of(s.dtype));
+  return sum;
+}
+
 std::int64_t Manifest::bytes() const {
-  std::int64_t sum = index_bytes;
-  for (const Shard& shard : shards) sum += shard.bytes;
+  std::int64_t sum = 0;
+  for (const Shard& shard : shards) sum += shard.state_bytes();
   return sum;
 }
 

@@ -28,9 +28,11 @@ struct ShardSlice {
 };
 
 struct Shard {
-  std::string file;  ///< name inside the checkpoint's directory
-  std::int64_t bytes = 0;
+  std::string file;        ///< name inside the checkpoint's directory
+  std::int64_t bytes = 0;  ///< of the file
   std::vector<ShardSlice> slices;
+
+  std::int64_t state_bytes() const;
 };
 
 struct Manifest {
@@ -45,7 +47,7 @@ struct Manifest {
   std::uint64_t index_checksum = 0;
   std::vector<Shard> shards;
 
-  std::int64_t bytes() const;  ///< of all shards and the index
+  std::int64_t bytes() const;  ///< of state; files have headers beside it, and holes that alignment leaves
 };
 
 /// Reads and checks DIR/manifest.json. Throws Error(bad_checkpoint), one line: not a checkpoint, damaged,

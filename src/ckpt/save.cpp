@@ -199,19 +199,19 @@ struct Save::Impl {
   Shard write_own_shard() {
     const auto start = Clock::now();
     const std::string path = temporary_ + "/" + detail::shard_name(hooks_.rank);
-    Shard shard =
-        detail::write_shard(path, slices_, manifest_.units, {options_.slab_bytes, options_.alignment});
+    Shard shard = detail::write_shard(path, slices_, manifest_.units,
+                                      {options_.slab_bytes, options_.alignment, options_.direct_io});
     detail::sync_directory(temporary_);
     report_.write_seconds = seconds_since(start);
     stage("shard_written");
     if (options_.read_back == ReadBack::yes) read_back(shard);
-    report_.bytes = shard.bytes;
+    report_.bytes = shard.state_bytes();
     return shard;
   }
 
   void read_back(const Shard& shard) {
     const auto start = Clock::now();
-    const auto problems = detail::find_damage(manifest_, shard, detail::Source::storage);
+    const auto problems = detail::find_damage(manifest_, shard, options_.direct_io);
     if (!problems.empty()) throw Error(ExitCode::bad_checkpoint, problems.front());
     report_.read_back_seconds = seconds_since(start);
   }

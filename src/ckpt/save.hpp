@@ -38,6 +38,7 @@ struct SaveOptions {
   std::int64_t keep_every = 0;                       ///< and those of its multiples, of steps; 0: none
   std::int64_t slab_bytes = std::int64_t{64} << 20;  ///< a checksum each; at most 64 MiB
   std::int64_t alignment = std::int64_t{4} << 20;    ///< of datasets at least that large, in the file
+  bool direct_io = true;                             ///< leaves out the page cache, where that can be
   ReadBack read_back = ReadBack::yes;
   /// Called as a stage ends, on the ranks that take part and the save's thread: prepared, shard_written,
   /// index_written, manifest_written, renamed, latest_moved, old_removed. Tests fail or kill the process
@@ -50,7 +51,7 @@ struct SaveReport {
   std::string reason;  ///< one line: why not; with ok, what could not be tidied up. Rank 0 knows the failing
                        ///< rank's reason
   std::string path;    ///< CHECKPOINTS_DIR/step-N
-  std::int64_t bytes = 0;    ///< rank 0: of all ranks; others: their own
+  std::int64_t bytes = 0;    ///< of state; rank 0: of all ranks; others: their own
   double seconds = 0;        ///< from its begin to its end
   double write_seconds = 0;  ///< of this rank's file: checksums, writes, fsync
   double read_back_seconds = 0;

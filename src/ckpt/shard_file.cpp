@@ -96,6 +96,7 @@ Shard write_shard(const std::string& path, std::span<const StateSlice> slices, c
   const auto held = non_empty(slices);
   File out(path, File::Open::create);
   const auto offsets = write_header(out, held, options.alignment);
+  if (options.direct_io) out.avoid_cache();
   Shard shard{base_name(path), 0, {}};
   for (std::size_t i = 0; i < held.size(); ++i) {
     const StateSlice& s = *held[i];

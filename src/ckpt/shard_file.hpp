@@ -19,6 +19,7 @@ std::string dataset_name(Role role, const std::string& unit);
 struct ShardOptions {
   std::int64_t slab_bytes;
   std::int64_t alignment;
+  bool direct_io;
 };
 
 /// Writes the non-empty slices to PATH, fsyncs it, and returns its description; checksums are taken from

@@ -24,8 +24,7 @@ std::vector<std::string> verify(const std::string& dir) {
     const Manifest manifest = read_manifest(dir);
     detail::check_coverage(manifest);
     for (const Shard& shard : manifest.shards) {
-      for (auto& problem : detail::find_damage(manifest, shard, detail::Source::storage))
-        problems.push_back(std::move(problem));
+      for (auto& problem : detail::find_damage(manifest, shard, true)) problems.push_back(std::move(problem));
     }
     verify_index(manifest);
   } catch (const std::exception& e) {

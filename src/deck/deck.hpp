@@ -143,6 +143,7 @@ struct CheckpointDeck {
   std::int64_t keep_every = 0;  ///< steps; 0: none beside the newest
   bool background = true;       ///< saves on the way are written while training goes on
   double alignment = 4 << 20;   ///< bytes: where large datasets begin in a shard's file
+  bool direct_io = true;        ///< leaves out the page cache, where the file system allows it
   bool initial = false;         ///< one of the initial weights, step 0
   bool final = true;            ///< one at the end
   std::string resume = "auto";  ///< "auto", "never", or a checkpoint's path

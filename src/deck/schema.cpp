@@ -242,6 +242,10 @@ constexpr std::array key_list{
         .doc = "Datasets of at least so many bytes begin at a multiple of it in their file: the stripe or "
                "block of the "
                "file system."},
+    Key{WEFT_KEY(checkpoint.direct_io),
+        .doc = "Write and read back without the page cache (O_DIRECT), where the "
+               "file system can: training keeps the core that copies to the "
+               "cache would take, and what is checked comes from storage."},
     Key{WEFT_KEY(checkpoint.initial), .doc = "Save the initial weights as step 0, before the first step."},
     Key{WEFT_KEY(checkpoint.final), .doc = "Save after the last step."},
     Key{WEFT_KEY(checkpoint.resume), .doc = "auto: continue from the newest checkpoint in `run.dir`, if any; "

@@ -146,6 +146,7 @@ std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, const
   options.keep = deck.checkpoint.keep;
   options.keep_every = deck.checkpoint.keep_every;
   options.alignment = static_cast<std::int64_t>(deck.checkpoint.alignment);
+  options.direct_io = deck.checkpoint.direct_io;
   return std::make_unique<ckpt::Save>(checkpoints_dir(deck), run, units, std::move(slices),
                                       hooks(session.world()), options);
 }

@@ -13,8 +13,8 @@ namespace weft::test {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    path_ = (std::filesystem::temp_directory_path() / "weft_test_XXXXXX").string();
+  explicit TemporaryDirectory(const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+    path_ = (in / "weft_test_XXXXXX").string();
     if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("cannot make " + path_);
   }
   ~TemporaryDirectory() {
