@@ -35,7 +35,8 @@ std::size_t attention_grad_scratch_bytes(AttentionShape shape);
 
 namespace tiled {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse, const std::int32_t* positions);
+               void* o, float* lse, void* scratch, const std::int32_t* positions);
+std::size_t attention_scratch_bytes(AttentionShape shape);
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape);
 }  // namespace tiled

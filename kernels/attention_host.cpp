@@ -7,11 +7,12 @@ void attention(Space& space, AttentionShape shape, DType t, const void* q, const
                void* o, float* lse, void* scratch, const std::int32_t* positions) {
   if (bf16_engine::serves(t))
     return bf16_engine::attention(space, shape, q, k, v, o, lse, scratch, positions);
-  tiled::attention(space, shape, t, q, k, v, o, lse, positions);
+  tiled::attention(space, shape, t, q, k, v, o, lse, scratch, positions);
 }
 
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t) {
-  return bf16_engine::serves(t) ? bf16_engine::attention_scratch_bytes(shape) : 0;
+  return bf16_engine::serves(t) ? bf16_engine::attention_scratch_bytes(shape)
+                                : tiled::attention_scratch_bytes(shape);
 }
 
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad) {

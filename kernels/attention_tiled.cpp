@@ -1,6 +1,9 @@
 // Attention on the host: fp32 tiles of 64 queries by 64 keys. Scores are held transposed, [key][query], so
 // that the softmax over keys is elementwise in a vector of queries, and every product has the form of
-// tile_gemm.hpp without a horizontal sum.
+// tile_gemm.hpp without a horizontal sum. A head's keys and values are copied once to where they lie
+// together: in [B, T, heads, D] their rows are so far apart that a tile of them does not fit into the first
+// cache's sets.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,7 +22,8 @@ using tile::Left;
 using tile::multiply;
 using tile::Result;
 
-constexpr std::int64_t side = 64;       ///< queries and keys of a tile
+constexpr std::int64_t side = 64;  ///< queries and keys of a tile
+constexpr std::int64_t half = side / 2;
 constexpr std::int64_t most_dim = 256;  ///< attention.hpp
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 constexpr float never =
@@ -77,6 +81,43 @@ void mask_diagonal(float* scores, std::int64_t keys, float value) {
     for (std::int64_t q = 0; q < k; ++q) scores[k * side + q] = value;
 }
 
+// The products of a tile. On the diagonal no query of its first half sees a key of its second: that quarter
+// is left out of them all. There the numbers of keys and queries are equal.
+
+std::int64_t first_half(std::int64_t rows) {
+  return std::min(rows, half);
+}
+
+/// to [key][query] = keys [keys][dim] times queries [dim][side]; of the quarter that nobody sees, zeros.
+void multiply_keys(bool diagonal, std::int64_t keys, std::int64_t dim, const float* k, std::int64_t ld,
+                   const float* q_transposed, float* to) {
+  const std::int64_t early = diagonal ? first_half(keys) : keys;
+  multiply(early, side, dim, Left{k, ld, 1}, q_transposed, side, to, side, Result::replace);
+  if (early == keys) return;
+  multiply(keys - half, half, dim, Left{k + half * ld, ld, 1}, q_transposed + half, side,
+           to + half * side + half, side, Result::replace);
+  for (std::int64_t i = half; i < keys; ++i) std::memset(to + i * side, 0, half * sizeof(float));
+}
+
+/// sum [keys][ld] += p [key][query] times rows [query][ld].
+void add_over_queries(bool diagonal, std::int64_t keys, std::int64_t queries, const float* p,
+                      const float* rows, std::int64_t ld, float* sum) {
+  const std::int64_t early = diagonal ? first_half(keys) : keys;
+  multiply(early, ld, queries, Left{p, side, 1}, rows, ld, sum, ld, Result::add);
+  if (early < keys)
+    multiply(keys - half, ld, queries - half, Left{p + half * side + half, side, 1}, rows + half * ld, ld,
+             sum + half * ld, ld, Result::add);
+}
+
+/// sum [queries][ld] += p [key][query], transposed, times rows [key][ld].
+void add_over_keys(bool diagonal, std::int64_t queries, std::int64_t keys, const float* p, const float* rows,
+                   std::int64_t ld, float* sum) {
+  const std::int64_t early = diagonal ? first_half(queries) : queries;
+  multiply(early, ld, diagonal ? first_half(keys) : keys, Left{p, 1, side}, rows, ld, sum, ld, Result::add);
+  if (early < queries)
+    multiply(queries - half, ld, keys, Left{p + half, 1, side}, rows, ld, sum + half * ld, ld, Result::add);
+}
+
 /// Where the documents of a tile's queries begin.
 struct Starts {
   const std::int32_t* positions;  ///< of the sequence, or null: there is one document
@@ -96,7 +137,7 @@ struct Starts {
 
 /// Tiles for one item of the forward pass.
 struct ForwardTiles {
-  alignas(64) Rows q, q_transposed, k, v, o;
+  alignas(64) Rows q, q_transposed, o;
   alignas(64) Square scores;
   alignas(64) float largest[side], sum[side], rescale[side];
 };
@@ -136,8 +177,24 @@ struct Forward {
   const T* v;
   T* o;
   float* lse;
+  float* packed;                  ///< [B][Hkv][K, V][T][padded D]
   const std::int32_t* positions;  ///< or null
   std::int64_t blocks;            ///< of queries
+
+  float* packed_of(std::int64_t sequence) const {
+    return packed + sequence * 2 * shape.seq * tile::padded(shape.head_dim);
+  }
+
+  /// A tile of a kv head's keys and values.
+  void pack(std::int64_t item) const {
+    const std::int64_t sequence = item / blocks, first = item % blocks * side;
+    const std::int64_t ld = tile::padded(shape.head_dim), rows = std::min(side, shape.seq - first);
+    const HeadView theirs =
+        head_view(shape, sequence / shape.kv_heads, sequence % shape.kv_heads, shape.kv_heads);
+    float* to = packed_of(sequence) + first * ld;
+    load(k, theirs, first, rows, shape.head_dim, 1.0f, to, ld, rows);
+    load(v, theirs, first, rows, shape.head_dim, 1.0f, to + shape.seq * ld, ld, rows);
+  }
 
   /// Items are ordered longest first: the last block of queries of every head, then the one before it.
   void operator()(std::int64_t item) const {
@@ -152,7 +209,8 @@ struct Forward {
     const std::int64_t first = block * side;
     const std::int64_t queries = shape.seq - first < side ? shape.seq - first : side;
     const HeadView mine = head_view(shape, batch, head, shape.heads);
-    const HeadView theirs = head_view(shape, batch, head / (shape.heads / shape.kv_heads), shape.kv_heads);
+    const float* keys_of_head = packed_of(batch * shape.kv_heads + head / (shape.heads / shape.kv_heads));
+    const float* values_of_head = keys_of_head + shape.seq * ld;
 
     load(q, mine, first, queries, shape.head_dim, 1.0f / std::sqrt(static_cast<float>(shape.head_dim)), t.q,
          ld, side);
@@ -165,17 +223,15 @@ struct Forward {
     const Starts starts{positions == nullptr ? nullptr : positions + batch * shape.seq, first, queries};
     for (std::int64_t begin = starts.first_tile(); begin <= first; begin += side) {
       const std::int64_t keys = shape.seq - begin < side ? shape.seq - begin : side;
-      load(k, theirs, begin, keys, shape.head_dim, 1.0f, t.k, ld, keys);
-      load(v, theirs, begin, keys, shape.head_dim, 1.0f, t.v, ld, keys);
-      multiply(keys, side, shape.head_dim, Left{t.k, ld, 1}, t.q_transposed, side, t.scores, side,
-               Result::replace);
-      if (begin == first) mask_diagonal(t.scores, keys, minus_infinity);
+      const bool diagonal = begin == first;
+      multiply_keys(diagonal, keys, shape.head_dim, keys_of_head + begin * ld, ld, t.q_transposed, t.scores);
+      if (diagonal) mask_diagonal(t.scores, keys, minus_infinity);
       starts.mask(t.scores, begin, keys, never);
       online_softmax(t, keys);
       for (std::int64_t i = 0; i < queries; ++i)
 #pragma omp simd
         for (std::int64_t d = 0; d < ld; ++d) t.o[i * ld + d] *= t.rescale[i];
-      multiply(queries, ld, keys, Left{t.scores, 1, side}, t.v, ld, t.o, ld, Result::add);
+      add_over_keys(diagonal, queries, keys, t.scores, values_of_head + begin * ld, ld, t.o);
     }
     finish(t, ld, mine, first, queries, (batch * shape.heads + head) * shape.seq + first);
   }
@@ -189,9 +245,25 @@ struct Forward {
   }
 };
 
-/// Tiles for one item of the backward pass.
+/// Rows [T][padded D] of a kv head that the backward pass needs beside a tile's.
+struct HeadRows {
+  std::int64_t ld, count;
+  float *k, *v, *dk, *dv;
+
+  HeadRows(const AttentionShape& s, float* memory)
+      : ld(tile::padded(s.head_dim)),
+        count(s.seq * ld),
+        k(memory),
+        v(memory + count),
+        dk(memory + 2 * count),
+        dv(memory + 3 * count) {}
+  static std::int64_t floats(const AttentionShape& s) { return 4 * s.seq * tile::padded(s.head_dim); }
+  void clear_sums() const { std::memset(dk, 0, static_cast<std::size_t>(2 * count) * sizeof(float)); }
+};
+
+/// Tiles for one block of queries of the backward pass.
 struct BackwardTiles {
-  alignas(64) Rows q, q_transposed, dout, dout_transposed, k, v, dq;
+  alignas(64) Rows q, q_transposed, dout, dout_transposed, dq;
   alignas(64) Square p, ds;
   alignas(64) float lse[side], delta[side];
 };
@@ -210,7 +282,8 @@ struct Backward {
   T* dk;
   T* dv;
   const std::int32_t* positions;  ///< or null
-  float* sums;                    ///< [items][2][T][padded D]: dk, dv
+  float* scratch;                 ///< [threads] HeadRows
+  ThreadSlots slots;
 
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(shape.head_dim)); }
 
@@ -218,35 +291,33 @@ struct Backward {
     const std::int64_t batch = item / shape.kv_heads;
     const std::int64_t kv_head = item % shape.kv_heads;
     const std::int64_t group = shape.heads / shape.kv_heads;
-    const std::int64_t ld = tile::padded(shape.head_dim);
-    float* sum_k = sums + item * 2 * shape.seq * ld;
-    float* sum_v = sum_k + shape.seq * ld;
-    std::memset(sum_k, 0, static_cast<std::size_t>(2 * shape.seq * ld) * sizeof(float));
-    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
-      for (std::int64_t first = 0; first < shape.seq; first += side)
-        query_block(batch, head, first, sum_k, sum_v);
     const HeadView theirs = head_view(shape, batch, kv_head, shape.kv_heads);
-    store(sum_k, ld, shape.seq, shape.head_dim, 1.0f, dk, theirs, 0);
-    store(sum_v, ld, shape.seq, shape.head_dim, 1.0f, dv, theirs, 0);
+    const auto slot = slots.acquire();
+    const HeadRows rows(shape, scratch + slot * HeadRows::floats(shape));
+    load(k, theirs, 0, shape.seq, shape.head_dim, 1.0f, rows.k, rows.ld, shape.seq);
+    load(v, theirs, 0, shape.seq, shape.head_dim, 1.0f, rows.v, rows.ld, shape.seq);
+    rows.clear_sums();
+    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
+      for (std::int64_t first = 0; first < shape.seq; first += side) query_block(batch, head, first, rows);
+    store(rows.dk, rows.ld, shape.seq, shape.head_dim, 1.0f, dk, theirs, 0);
+    store(rows.dv, rows.ld, shape.seq, shape.head_dim, 1.0f, dv, theirs, 0);
+    slots.release(slot);
   }
 
-  void query_block(std::int64_t batch, std::int64_t head, std::int64_t first, float* sum_k,
-                   float* sum_v) const {
+  void query_block(std::int64_t batch, std::int64_t head, std::int64_t first, const HeadRows& rows) const {
     BackwardTiles t;
-    const std::int64_t ld = tile::padded(shape.head_dim);
-    const std::int64_t queries = shape.seq - first < side ? shape.seq - first : side;
+    const std::int64_t ld = rows.ld;
+    const std::int64_t queries = std::min(side, shape.seq - first);
     const HeadView mine = head_view(shape, batch, head, shape.heads);
-    const HeadView theirs = head_view(shape, batch, head / (shape.heads / shape.kv_heads), shape.kv_heads);
     load_queries(t, ld, mine, first, queries, (batch * shape.heads + head) * shape.seq + first);
     const Starts starts{positions == nullptr ? nullptr : positions + batch * shape.seq, first, queries};
     for (std::int64_t begin = starts.first_tile(); begin <= first; begin += side) {
-      const std::int64_t keys = shape.seq - begin < side ? shape.seq - begin : side;
-      load(k, theirs, begin, keys, shape.head_dim, 1.0f, t.k, ld, keys);
-      load(v, theirs, begin, keys, shape.head_dim, 1.0f, t.v, ld, keys);
-      score_gradients(t, ld, keys, begin, starts);
-      multiply(keys, ld, queries, Left{t.p, side, 1}, t.dout, ld, sum_v + begin * ld, ld, Result::add);
-      multiply(keys, ld, queries, Left{t.ds, side, 1}, t.q, ld, sum_k + begin * ld, ld, Result::add);
-      multiply(queries, ld, keys, Left{t.ds, 1, side}, t.k, ld, t.dq, ld, Result::add);
+      const std::int64_t keys = std::min(side, shape.seq - begin), at = begin * ld;
+      const bool diagonal = begin == first;
+      score_gradients(t, ld, keys, begin, rows, starts);
+      add_over_queries(diagonal, keys, queries, t.p, t.dout, ld, rows.dv + at);
+      add_over_queries(diagonal, keys, queries, t.ds, t.q, ld, rows.dk + at);
+      add_over_keys(diagonal, queries, keys, t.ds, rows.k + at, ld, t.dq);
     }
     store(t.dq, ld, queries, shape.head_dim, scale(), dq, mine, first);
   }
@@ -271,11 +342,11 @@ struct Backward {
 
   /// p = exp(score - lse) and ds = p * (dp - delta), both [key][query].
   void score_gradients(BackwardTiles& t, std::int64_t ld, std::int64_t keys, std::int64_t begin,
-                       const Starts& starts) const {
-    multiply(keys, side, shape.head_dim, Left{t.k, ld, 1}, t.q_transposed, side, t.p, side, Result::replace);
-    multiply(keys, side, shape.head_dim, Left{t.v, ld, 1}, t.dout_transposed, side, t.ds, side,
-             Result::replace);
-    if (begin == starts.first) mask_diagonal(t.p, keys, minus_infinity);
+                       const HeadRows& rows, const Starts& starts) const {
+    const bool diagonal = begin == starts.first;
+    multiply_keys(diagonal, keys, shape.head_dim, rows.k + begin * ld, ld, t.q_transposed, t.p);
+    multiply_keys(diagonal, keys, shape.head_dim, rows.v + begin * ld, ld, t.dout_transposed, t.ds);
+    if (diagonal) mask_diagonal(t.p, keys, minus_infinity);
     starts.mask(t.p, begin, keys, minus_infinity);
     for (std::int64_t key = 0; key < keys; ++key)
 #pragma omp simd
@@ -290,30 +361,52 @@ struct Backward {
 }  // namespace
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
-               void* o, float* lse, const std::int32_t* positions) {
+               void* o, float* lse, void* scratch, const std::int32_t* positions) {
   const std::int64_t blocks = (shape.seq + side - 1) / side;
   with_float_type("attention", t, [&](auto type) {
     using T = decltype(type);
-    run_items(space, "weft::attention::forward", shape.batch * shape.heads * blocks,
-              Forward<T>{shape, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
-                         static_cast<T*>(o), lse, positions, blocks});
+    const Forward<T> forward{shape,
+                             static_cast<const T*>(q),
+                             static_cast<const T*>(k),
+                             static_cast<const T*>(v),
+                             static_cast<T*>(o),
+                             lse,
+                             static_cast<float*>(scratch),
+                             positions,
+                             blocks};
+    run_items(space, "weft::attention::pack", shape.batch * shape.kv_heads * blocks,
+              [forward](std::int64_t item) { forward.pack(item); });
+    run_items(space, "weft::attention::forward", shape.batch * shape.heads * blocks, forward);
   });
+}
+
+std::size_t attention_scratch_bytes(AttentionShape s) {
+  return static_cast<std::size_t>(s.batch * s.kv_heads * 2 * s.seq * tile::padded(s.head_dim)) *
+         sizeof(float);
 }
 
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& g) {
   with_float_type("attention_grad", t, [&](auto type) {
     using T = decltype(type);
     run_items(space, "weft::attention::backward", shape.batch * shape.kv_heads,
-              Backward<T>{shape, static_cast<const T*>(g.q), static_cast<const T*>(g.k),
-                          static_cast<const T*>(g.v), static_cast<const T*>(g.o), g.lse,
-                          static_cast<const T*>(g.do_), static_cast<T*>(g.dq), static_cast<T*>(g.dk),
-                          static_cast<T*>(g.dv), g.positions, static_cast<float*>(g.scratch)});
+              Backward<T>{shape,
+                          static_cast<const T*>(g.q),
+                          static_cast<const T*>(g.k),
+                          static_cast<const T*>(g.v),
+                          static_cast<const T*>(g.o),
+                          g.lse,
+                          static_cast<const T*>(g.do_),
+                          static_cast<T*>(g.dq),
+                          static_cast<T*>(g.dk),
+                          static_cast<T*>(g.dv),
+                          g.positions,
+                          static_cast<float*>(g.scratch),
+                          {}});
   });
 }
 
 std::size_t attention_grad_scratch_bytes(AttentionShape s) {
-  return static_cast<std::size_t>(s.batch * s.kv_heads * 2 * s.seq * tile::padded(s.head_dim)) *
-         sizeof(float);
+  return static_cast<std::size_t>(concurrency() * HeadRows::floats(s)) * sizeof(float);
 }
 
 }  // namespace weft::kernels::tiled

@@ -39,9 +39,10 @@ enum class Result { replace, add };
 
 namespace detail {
 
+// Inlined by force, so that strides that a caller knows are constants: a tenth of attention.
 template <int Rows, int Vectors>
-inline void micro(std::int64_t depth, Left a, const float* b, std::int64_t ldb, float* c, std::int64_t ldc,
-                  Result result) {
+[[gnu::always_inline]] inline void micro(std::int64_t depth, Left a, const float* b, std::int64_t ldb,
+                                         float* c, std::int64_t ldc, Result result) {
   Vector sum[Rows][Vectors] = {};
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector right[Vectors];
@@ -64,8 +65,8 @@ inline void micro(std::int64_t depth, Left a, const float* b, std::int64_t ldb, 
 }
 
 template <int Vectors>
-inline void column(std::int64_t m, std::int64_t depth, Left a, const float* b, std::int64_t ldb, float* c,
-                   std::int64_t ldc, Result result) {
+[[gnu::always_inline]] inline void column(std::int64_t m, std::int64_t depth, Left a, const float* b,
+                                          std::int64_t ldb, float* c, std::int64_t ldc, Result result) {
   std::int64_t i = 0;
   const auto from = [&](std::int64_t row) {
     return Left{a.data + row * a.row_stride, a.row_stride, a.k_stride};
@@ -80,12 +81,15 @@ inline void column(std::int64_t m, std::int64_t depth, Left a, const float* b, s
 
 /// c [m, n] = a [m, depth] b [depth, n], or += it. b and c are row-major; n is a multiple of `width`. The
 /// order of a sum is that of k, whatever the sizes.
-inline void multiply(std::int64_t m, std::int64_t n, std::int64_t depth, Left a, const float* b,
-                     std::int64_t ldb, float* c, std::int64_t ldc, Result result) {
+[[gnu::always_inline]] inline void multiply(std::int64_t m, std::int64_t n, std::int64_t depth, Left a,
+                                            const float* b, std::int64_t ldb, float* c, std::int64_t ldc,
+                                            Result result) {
   constexpr int block = micro_vectors * width;
   std::int64_t j = 0;
   for (; j + block <= n; j += block)
     detail::column<micro_vectors>(m, depth, a, b + j, ldb, c + j, ldc, result);
+  if constexpr (micro_vectors > 2)
+    for (; j + 2 * width <= n; j += 2 * width) detail::column<2>(m, depth, a, b + j, ldb, c + j, ldc, result);
   for (; j < n; j += width) detail::column<1>(m, depth, a, b + j, ldb, c + j, ldc, result);
 }
 
