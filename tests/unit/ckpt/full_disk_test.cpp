@@ -6,6 +6,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/check.hpp"
+#include "ckpt/file.hpp"
 #include "sample_state.hpp"
 
 namespace weft::ckpt::test {
@@ -76,6 +78,19 @@ TEST_F(FullDisk, AWriteThatFailsIsReportedByAllRanks) {
   }
   if (fs::exists(checkpoints() + "/step-00000001") && !fs::exists(checkpoints() + "/step-00000002"))
     expect_previous_is_whole();
+}
+
+/// A transfer without the page cache that fails is tried again through it, and the error is that one's.
+TEST_F(FullDisk, ALargeWriteThatFailsSaysWhy) {
+  detail::File out(dir.path() + "/large", detail::File::Open::create);
+  out.avoid_cache();
+  const std::string data(std::size_t{2} << 20, 'x');
+  try {
+    out.write_at(data.data(), data.size(), 0);
+    FAIL() << "2 MiB on a disk of 1 MiB";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("No space left on device"), std::string::npos) << e.what();
+  }
 }
 
 TEST(CheckpointPlace, ADirectoryThatCannotBeMadeIsReported) {
