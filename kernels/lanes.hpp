@@ -38,6 +38,22 @@ struct SimdLanes {
     f();
   }
   void wait() const {}
+  /// Fetches elements [n, 2n) behind x, the next row's while this one is worked on: rows are too short for
+  /// processors to foresee (docs/kernels.md). There need not be any.
+  template <class T>
+  void fetch_next(const T* x, std::int64_t n) const {
+    for (std::int64_t i = 0; i < n; i += line_bytes / static_cast<std::int64_t>(sizeof(T)))
+      __builtin_prefetch(x + n + i);
+  }
+  /// The same of what is written.
+  template <class T>
+  void fetch_next_to_write(const T* x, std::int64_t n) const {
+    for (std::int64_t i = 0; i < n; i += line_bytes / static_cast<std::int64_t>(sizeof(T)))
+      __builtin_prefetch(x + n + i, 1);
+  }
+
+ private:
+  static constexpr std::int64_t line_bytes = 64;
 };
 
 /// A row's workers on the device: the threads of a team.
@@ -74,6 +90,10 @@ struct TeamLanes {
   }
   /// Until all have done what stands before: another loop may give an element to another worker.
   KOKKOS_FUNCTION void wait() const { member.team_barrier(); }
+  template <class T>
+  KOKKOS_FUNCTION void fetch_next(const T*, std::int64_t) const {}
+  template <class T>
+  KOKKOS_FUNCTION void fetch_next_to_write(const T*, std::int64_t) const {}
 };
 
 namespace detail {

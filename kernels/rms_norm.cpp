@@ -79,6 +79,9 @@ struct Backward {
     const T* in = x + row * shape.dim;
     const T* grad = dy + row * shape.dim;
     T* out = dx + row * shape.dim;
+    lanes.fetch_next(in, shape.dim);
+    lanes.fetch_next(grad, shape.dim);
+    lanes.fetch_next_to_write(out, shape.dim);
     const T* weight = w;  // GCC does not vectorise sums of what it reads through `this`
     const float scale = rstd[row];
     const float dot = lanes.sum(
@@ -94,6 +97,7 @@ struct Backward {
       lanes.each(shape.dim, [&](std::int64_t c) { out[c] = from_float<T>(gradient(c)); });
     } else {
       const T* before = sum + row * shape.dim;
+      lanes.fetch_next(before, shape.dim);
       lanes.each(shape.dim,
                  [&](std::int64_t c) { out[c] = from_float<T>(to_float(before[c]) + gradient(c)); });
     }

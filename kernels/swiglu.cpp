@@ -30,7 +30,7 @@ struct Forward {
     const T* u_row = up + row * shape.stride;
     T* to = out + row * shape.dim;
     if constexpr (runs_on_host && std::is_same_v<T, bf16>)
-      if (by_engine) return bf16_engine::swiglu_row(shape.dim, g_row, u_row, to);
+      if (by_engine) return bf16_engine::swiglu_row(shape.dim, shape.stride, g_row, u_row, to);
     lanes.each(shape.dim, [&](std::int64_t i) {
       const float g = to_float(g_row[i]);
       to[i] = from_float<T>(g * sigmoid(g) * to_float(u_row[i]));
@@ -54,7 +54,8 @@ struct Backward {
     const T *g_row = gate + at, *u_row = up + at, *d_row = dout + row * shape.dim;
     T *dg_row = dgate + at, *du_row = dup + at;
     if constexpr (runs_on_host && std::is_same_v<T, bf16>)
-      if (by_engine) return bf16_engine::swiglu_grad_row(shape.dim, g_row, u_row, d_row, dg_row, du_row);
+      if (by_engine)
+        return bf16_engine::swiglu_grad_row(shape.dim, shape.stride, g_row, u_row, d_row, dg_row, du_row);
     lanes.each(shape.dim, [&](std::int64_t i) {
       const float g = to_float(g_row[i]);
       const float u = to_float(u_row[i]);

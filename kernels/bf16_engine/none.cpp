@@ -80,11 +80,12 @@ void score_gradients(const float* /*scores*/, const float* /*dp*/, std::int64_t 
                      const float* /*lse*/, const float* /*delta*/, Chunk& /*p*/, Chunk& /*ds*/) {
   fail();
 }
-void swiglu_row(std::int64_t /*n*/, const bf16* /*gate*/, const bf16* /*up*/, bf16* /*out*/) {
+void swiglu_row(std::int64_t /*n*/, std::int64_t /*stride*/, const bf16* /*gate*/, const bf16* /*up*/,
+                bf16* /*out*/) {
   fail();
 }
-void swiglu_grad_row(std::int64_t /*n*/, const bf16* /*gate*/, const bf16* /*up*/, const bf16* /*dout*/,
-                     bf16* /*dgate*/, bf16* /*dup*/) {
+void swiglu_grad_row(std::int64_t /*n*/, std::int64_t /*stride*/, const bf16* /*gate*/, const bf16* /*up*/,
+                     const bf16* /*dout*/, bf16* /*dgate*/, bf16* /*dup*/) {
   fail();
 }
 float largest_of_row(std::int64_t /*n*/, const bf16* /*z*/) {

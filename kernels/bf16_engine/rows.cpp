@@ -44,13 +44,25 @@ WEFT_AVX512 inline __m512 sigmoid(__m512 x) {
   return _mm512_mul_ps(r, _mm512_fnmadd_ps(y, r, _mm512_set1_ps(2)));
 }
 
+/// One pass over a row fetches the next one.
+inline void fetch(const bf16* x) {
+  __builtin_prefetch(x);
+}
+inline void fetch_to_write(const bf16* x) {
+  __builtin_prefetch(x, 1);
+}
+
 struct Swiglu {
   const bf16 *gate, *up;
   bf16* out;
+  std::int64_t row, out_row;  ///< from a row to the next
 
   WEFT_AVX512 static __m512 of(__m512 g, __m512 u) { return _mm512_mul_ps(_mm512_mul_ps(g, sigmoid(g)), u); }
   template <class Access>
   WEFT_AVX512 void at(std::int64_t i, const Access& access) const {
+    fetch(gate + i + row);
+    fetch(up + i + row);
+    fetch_to_write(out + i + out_row);
     const Wide g = access.load(gate + i), u = access.load(up + i);
     access.store(out + i, {of(g.low, u.low), of(g.high, u.high)});
   }
@@ -59,6 +71,7 @@ struct Swiglu {
 struct SwigluGrad {
   const bf16 *gate, *up, *dout;
   bf16 *dgate, *dup;
+  std::int64_t row, dout_row;
 
   struct Grads {
     __m512 gate, up;
@@ -70,6 +83,11 @@ struct SwigluGrad {
   }
   template <class Access>
   WEFT_AVX512 void at(std::int64_t i, const Access& access) const {
+    fetch(gate + i + row);
+    fetch(up + i + row);
+    fetch(dout + i + dout_row);
+    fetch_to_write(dgate + i + row);
+    fetch_to_write(dup + i + row);
     const Wide g = access.load(gate + i), u = access.load(up + i), d = access.load(dout + i);
     const Grads low = of(g.low, u.low, d.low), high = of(g.high, u.high, d.high);
     access.store(dgate + i, {low.gate, high.gate});
@@ -102,13 +120,14 @@ struct Softmax {
 
 }  // namespace
 
-WEFT_AVX512 void swiglu_row(std::int64_t n, const bf16* gate, const bf16* up, bf16* out) {
-  along(n, Swiglu{gate, up, out});
+WEFT_AVX512 void swiglu_row(std::int64_t n, std::int64_t stride, const bf16* gate, const bf16* up,
+                            bf16* out) {
+  along(n, Swiglu{gate, up, out, stride, n});
 }
 
-WEFT_AVX512 void swiglu_grad_row(std::int64_t n, const bf16* gate, const bf16* up, const bf16* dout,
-                                 bf16* dgate, bf16* dup) {
-  along(n, SwigluGrad{gate, up, dout, dgate, dup});
+WEFT_AVX512 void swiglu_grad_row(std::int64_t n, std::int64_t stride, const bf16* gate, const bf16* up,
+                                 const bf16* dout, bf16* dgate, bf16* dup) {
+  along(n, SwigluGrad{gate, up, dout, dgate, dup, stride, n});
 }
 
 WEFT_AVX512 float largest_of_row(std::int64_t n, const bf16* z) {

@@ -20,9 +20,10 @@ inline bool serves_rows(DType t) {
 #endif
 }
 
-void swiglu_row(std::int64_t n, const bf16* gate, const bf16* up, bf16* out);
-void swiglu_grad_row(std::int64_t n, const bf16* gate, const bf16* up, const bf16* dout, bf16* dgate,
-                     bf16* dup);
+/// A row of n elements; `stride` is from a gate to the next row's, which is fetched.
+void swiglu_row(std::int64_t n, std::int64_t stride, const bf16* gate, const bf16* up, bf16* out);
+void swiglu_grad_row(std::int64_t n, std::int64_t stride, const bf16* gate, const bf16* up, const bf16* dout,
+                     bf16* dgate, bf16* dup);
 
 float largest_of_row(std::int64_t n, const bf16* z);
 /// The sum of e^(z - shift).
