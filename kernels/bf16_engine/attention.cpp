@@ -101,6 +101,8 @@ struct Forward {
   void pack(std::int64_t item) const {
     const std::int64_t blocks = blocks_of(shape.seq), sequence = item / blocks, block = item % blocks;
     const Head head = theirs(sequence);
+    head.fetch(k, block + 1);
+    head.fetch(v, block + 1);
     head.pack_right_rows(k, block, packed_k(sequence));
     head.pack_right_columns(v, block, packed_v(sequence));
   }
@@ -206,6 +208,8 @@ struct Backward {
     const std::int64_t group = shape.heads / shape.kv_heads;
     const Head theirs(shape, batch, kv_head, shape.kv_heads);
     for (std::int64_t block = 0; block < theirs.row_blocks(); ++block) {
+      theirs.fetch(k, block + 1);
+      theirs.fetch(v, block + 1);
       theirs.pack_left(k, block, w.k_left + block * theirs.dim_blocks() * step_size);
       theirs.pack_left(v, block, w.v_left + block * theirs.dim_blocks() * step_size);
       theirs.pack_right_columns(k, block, w.k_right);
@@ -235,6 +239,7 @@ struct Backward {
     const bool scales = factor != 1;
     const std::int64_t dims = head.dim_blocks();
     for (std::int64_t block = 0; block < head.row_blocks(); ++block, sums += dims * block_size) {
+      head.fetch(to, block + 1);
       if (scales) scale_rows(sums, dims, factors);
       for (std::int64_t d = 0; d < dims; ++d)
         write_block(sums + d * block_size, head.rows(block * side, side), head.columns(d),
@@ -244,16 +249,17 @@ struct Backward {
 
   void prepare(std::int64_t batch, std::int64_t head, const Head& mine, const Workspace& w) const {
     for (std::int64_t block = 0; block < mine.row_blocks(); ++block) {
+      for (const Bits* x : {q, dout, o}) mine.fetch(x, block + 1);
       mine.pack_right_rows(q, block, w.q_rows);
       mine.pack_right_columns(q, block, w.q_columns);
       mine.pack_right_rows(dout, block, w.do_rows);
       mine.pack_right_columns(dout, block, w.do_columns);
-    }
-    for (std::int64_t i = 0; i < mine.row_blocks() * side; ++i) {
-      const std::int64_t row = mine.offset + i * mine.ld;
-      const bool there = i < shape.seq;
-      w.lse[i] = there ? log2_e * lse[(batch * shape.heads + head) * shape.seq + i] : -never;
-      w.delta[i] = there ? dot(dout + row, o + row, shape.head_dim) : 0;
+      for (std::int64_t i = block * side; i < (block + 1) * side; ++i) {
+        const std::int64_t row = mine.offset + i * mine.ld;
+        const bool there = i < shape.seq;
+        w.lse[i] = there ? log2_e * lse[(batch * shape.heads + head) * shape.seq + i] : -never;
+        w.delta[i] = there ? dot(dout + row, o + row, shape.head_dim) : 0;
+      }
     }
     clear(w.dq);
   }
