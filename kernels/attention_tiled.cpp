@@ -282,8 +282,8 @@ struct Backward {
   T* dk;
   T* dv;
   const std::int32_t* positions;  ///< or null
-  float* scratch;                 ///< [threads] HeadRows
-  ThreadSlots slots;
+  float* scratch;                 ///< [slots] HeadRows
+  ItemSlots slots;
 
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(shape.head_dim)); }
 
@@ -292,7 +292,7 @@ struct Backward {
     const std::int64_t kv_head = item % shape.kv_heads;
     const std::int64_t group = shape.heads / shape.kv_heads;
     const HeadView theirs = head_view(shape, batch, kv_head, shape.kv_heads);
-    const auto slot = slots.acquire();
+    const auto slot = slots.acquire(item);
     const HeadRows rows(shape, scratch + slot * HeadRows::floats(shape));
     load(k, theirs, 0, shape.seq, shape.head_dim, 1.0f, rows.k, rows.ld, shape.seq);
     load(v, theirs, 0, shape.seq, shape.head_dim, 1.0f, rows.v, rows.ld, shape.seq);
@@ -388,25 +388,18 @@ std::size_t attention_scratch_bytes(AttentionShape s) {
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& g) {
   with_float_type("attention_grad", t, [&](auto type) {
     using T = decltype(type);
-    run_items(space, "weft::attention::backward", shape.batch * shape.kv_heads,
-              Backward<T>{shape,
-                          static_cast<const T*>(g.q),
-                          static_cast<const T*>(g.k),
-                          static_cast<const T*>(g.v),
-                          static_cast<const T*>(g.o),
-                          g.lse,
-                          static_cast<const T*>(g.do_),
-                          static_cast<T*>(g.dq),
-                          static_cast<T*>(g.dk),
-                          static_cast<T*>(g.dv),
-                          g.positions,
-                          static_cast<float*>(g.scratch),
-                          {}});
+    run_items(
+        space, "weft::attention::backward", shape.batch * shape.kv_heads,
+        Backward<T>{shape, static_cast<const T*>(g.q), static_cast<const T*>(g.k), static_cast<const T*>(g.v),
+                    static_cast<const T*>(g.o), g.lse, static_cast<const T*>(g.do_), static_cast<T*>(g.dq),
+                    static_cast<T*>(g.dk), static_cast<T*>(g.dv), g.positions, static_cast<float*>(g.scratch),
+                    ItemSlots(shape.batch * shape.kv_heads)});
   });
 }
 
 std::size_t attention_grad_scratch_bytes(AttentionShape s) {
-  return static_cast<std::size_t>(concurrency() * HeadRows::floats(s)) * sizeof(float);
+  return static_cast<std::size_t>(ItemSlots::count(s.batch * s.kv_heads) * HeadRows::floats(s)) *
+         sizeof(float);
 }
 
 }  // namespace weft::kernels::tiled

@@ -197,12 +197,12 @@ struct Backward {
   Bits *dq, *dk, *dv;
   std::byte* scratch;
   const std::int32_t* positions;  ///< or null
-  ThreadSlots slots;
+  ItemSlots slots;
 
   float scale() const { return 1 / std::sqrt(static_cast<float>(shape.head_dim)); }
 
   void operator()(std::int64_t item) const {
-    const auto slot = slots.acquire();
+    const auto slot = slots.acquire(item);
     Workspace w(shape, scratch + static_cast<std::size_t>(slot) * Workspace::bytes(shape));
     const std::int64_t batch = item / shape.kv_heads, kv_head = item % shape.kv_heads;
     const std::int64_t group = shape.heads / shape.kv_heads;
@@ -330,23 +330,15 @@ std::size_t attention_scratch_bytes(AttentionShape s) {
 
 void attention_grad(Space& space, AttentionShape shape, const AttentionGrad& g) {
   run_items(space, "weft::attention::backward", shape.batch * shape.kv_heads,
-            Backward{shape,
-                     static_cast<const Bits*>(g.q),
-                     static_cast<const Bits*>(g.k),
-                     static_cast<const Bits*>(g.v),
-                     static_cast<const Bits*>(g.o),
-                     g.lse,
-                     static_cast<const Bits*>(g.do_),
-                     static_cast<Bits*>(g.dq),
-                     static_cast<Bits*>(g.dk),
-                     static_cast<Bits*>(g.dv),
-                     static_cast<std::byte*>(g.scratch),
-                     g.positions,
-                     {}});
+            Backward{shape, static_cast<const Bits*>(g.q), static_cast<const Bits*>(g.k),
+                     static_cast<const Bits*>(g.v), static_cast<const Bits*>(g.o), g.lse,
+                     static_cast<const Bits*>(g.do_), static_cast<Bits*>(g.dq), static_cast<Bits*>(g.dk),
+                     static_cast<Bits*>(g.dv), static_cast<std::byte*>(g.scratch), g.positions,
+                     ItemSlots(shape.batch * shape.kv_heads)});
 }
 
 std::size_t attention_grad_scratch_bytes(AttentionShape shape) {
-  return static_cast<std::size_t>(concurrency()) * Workspace::bytes(shape);
+  return static_cast<std::size_t>(ItemSlots::count(shape.batch * shape.kv_heads)) * Workspace::bytes(shape);
 }
 
 }  // namespace weft::kernels::bf16_engine

@@ -1,11 +1,11 @@
 #include "ckpt/direct_io.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 namespace weft::ckpt::detail {
@@ -33,17 +33,18 @@ std::size_t by_pieces(std::size_t bytes, Move&& move) {
 std::unique_ptr<DirectIo> DirectIo::open(const std::string& path, For use) {
   const int fd = ::open(path.c_str(), (use == For::writing ? O_WRONLY : O_RDONLY) | O_DIRECT | O_CLOEXEC);
   if (fd < 0) return nullptr;
-  auto* memory = static_cast<char*>(std::aligned_alloc(block_bytes, piece_bytes));
-  if (memory == nullptr) {
+  // Not by malloc: what it gave back of that size would let it keep other large blocks.
+  void* memory = mmap(nullptr, piece_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
     ::close(fd);
     return nullptr;
   }
-  return std::unique_ptr<DirectIo>(new DirectIo(fd, memory));
+  return std::unique_ptr<DirectIo>(new DirectIo(fd, static_cast<char*>(memory)));
 }
 
 DirectIo::~DirectIo() {
   ::close(fd_);
-  std::free(memory_);
+  munmap(memory_, piece_bytes);
 }
 
 std::size_t DirectIo::write(const char* from, std::size_t bytes, std::int64_t offset) {

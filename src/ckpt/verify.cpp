@@ -18,13 +18,14 @@ void verify_index(const Manifest& manifest) {
 
 }  // namespace
 
-std::vector<std::string> verify(const std::string& dir) {
+std::vector<std::string> verify(const std::string& dir, bool direct_io) {
   std::vector<std::string> problems;
   try {
     const Manifest manifest = read_manifest(dir);
     detail::check_coverage(manifest);
     for (const Shard& shard : manifest.shards) {
-      for (auto& problem : detail::find_damage(manifest, shard, true)) problems.push_back(std::move(problem));
+      for (auto& problem : detail::find_damage(manifest, shard, direct_io))
+        problems.push_back(std::move(problem));
     }
     verify_index(manifest);
   } catch (const std::exception& e) {

@@ -7,7 +7,7 @@
 namespace weft::ckpt {
 
 /// Reads a whole checkpoint, and returns a line for each thing that is damaged or missing; empty when it is
-/// whole.
-std::vector<std::string> verify(const std::string& dir);
+/// whole. With `direct_io` it reads without the page cache, where the file system can.
+std::vector<std::string> verify(const std::string& dir, bool direct_io = true);
 
 }  // namespace weft::ckpt

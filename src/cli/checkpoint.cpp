@@ -15,8 +15,8 @@
 namespace weft::cli {
 namespace {
 
-void verify(const std::string& dir) {
-  const std::vector<std::string> problems = ckpt::verify(dir);
+void verify(const std::string& dir, bool cached) {
+  const std::vector<std::string> problems = ckpt::verify(dir, !cached);
   if (problems.empty()) {
     std::printf("%s: whole\n", dir.c_str());
     return;
@@ -105,7 +105,9 @@ void add_checkpoint(CLI::App& app) {
   CLI::App* check = command->add_subcommand(
       "verify", "Read every byte of one checkpoint and hold it against its checksums");
   check->add_option("DIR", *dir, "A checkpoint: .../step-N")->required();
-  check->callback([dir] { verify(*dir); });
+  auto cached = std::make_shared<bool>(false);
+  check->add_flag("--cached", *cached, "Read through the page cache, as with checkpoint.direct_io = false");
+  check->callback([dir, cached] { verify(*dir, *cached); });
   add_export(*command);
   add_import(*command);
 }

@@ -22,7 +22,7 @@ if [ ${#targets[@]} -eq 0 ]; then mapfile -t targets < <(basename -s .options -a
 elsewhere='(/usr/|/tests/|/src/base/|/build/)'
 for target in "${targets[@]}"; do
   program=$build/tests/fuzz/fuzz_$target
-  IFS=, read -ra seeds <"$build/tests/fuzz/$target.seeds"
+  IFS=, read -ra seeds <<<"$(<"$build/tests/fuzz/$target.seeds")"
   inputs=("$build/seeds/$target")
   mkdir -p "${inputs[0]}"
   cp "${seeds[@]}" "${inputs[0]}"
@@ -33,7 +33,7 @@ for target in "${targets[@]}"; do
   llvm-profdata merge -o "$build/$target.profdata" "$build/$target.profraw"
   printf '\n%s: %s inputs\n' "$target" "$(sed -n 's/^#\([0-9]*\).*INITED.*/\1/p' "$build/$target.log" | tail -n 1)"
   if [ $lines = yes ]; then
-    llvm-cov show "$program" -instr-profile="$build/$target.profdata" -ignore-filename-regex="$elsewhere" | grep -E '^/|\|  *0\|'
+    llvm-cov show "$program" -instr-profile="$build/$target.profdata" -ignore-filename-regex="$elsewhere" | { grep -E '^/|\|  *0\|' || true; }
   else
     llvm-cov report "$program" -instr-profile="$build/$target.profdata" -ignore-filename-regex="$elsewhere" |
       awk '/^(Filename|TOTAL)/ || /pp/' | cut -c1-160

@@ -66,11 +66,16 @@ TEST_F(Workflow, VerifyNamesWhatIsDamaged) {
   std::string bytes = read_file(shard);
   bytes[bytes.size() / 2] ^= 1;
   write_file(shard, bytes);
-  const Ended verified = run(weft({"checkpoint", "verify", checkpoints("run") + "/latest"}));
-  EXPECT_STATUS(verified, 4);
-  const auto errors = verified.lines("weft: error:");
-  ASSERT_EQ(errors.size(), 1U) << verified.err;
-  EXPECT_NE(errors[0].find("shard-00000.h5"), std::string::npos) << errors[0];
+  std::vector<std::string> verify{"checkpoint", "verify", checkpoints("run") + "/latest"};
+  for (const char* way : {"direct", "cached"}) {
+    SCOPED_TRACE(way);
+    const Ended verified = run(weft(verify));
+    EXPECT_STATUS(verified, 4);
+    const auto errors = verified.lines("weft: error:");
+    ASSERT_EQ(errors.size(), 1U) << verified.err;
+    EXPECT_NE(errors[0].find("shard-00000.h5"), std::string::npos) << errors[0];
+    verify.emplace_back("--cached");
+  }
 }
 
 TEST_F(Workflow, DeckPrintsWhatItReads) {

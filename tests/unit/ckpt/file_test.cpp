@@ -67,6 +67,24 @@ TEST_P(AvoidCache, SaysWhereAFileEnds) {
   }
 }
 
+/// Otherwise the tests above may all have gone through the cache.
+TEST(DirectIo, MovesWholeBlocksWhereTheFileSystemCan) {
+  constexpr std::size_t blocks = std::size_t{9} << 20;
+  const TemporaryDirectory dir(".");
+  const std::string path = dir.path() + "/file";
+  write_text_durably(path, std::string(blocks, 'x'));
+  const auto out = DirectIo::open(path, DirectIo::For::writing);
+  if (!out) GTEST_SKIP() << "no direct I/O here";
+  const std::string other = noise(blocks);
+  EXPECT_EQ(out->write(other.data(), blocks, 0), blocks);
+  EXPECT_TRUE(read_text(path) == other);
+  const auto in = DirectIo::open(path, DirectIo::For::reading);
+  ASSERT_TRUE(in);
+  std::string read(blocks, '\0');
+  EXPECT_EQ(in->read(read.data(), blocks, 0), blocks);
+  EXPECT_TRUE(read == other);
+}
+
 INSTANTIATE_TEST_SUITE_P(On, AvoidCache, ::testing::Values(".", "/dev/shm"),
                          [](const auto& info) { return std::string(info.index == 0 ? "disk" : "memory"); });
 
