@@ -29,11 +29,13 @@ class Best {
   explicit Best(std::string_view word) : word_(plain(word)) {}
 
   void offer(std::string_view spelling, std::string_view answer, std::size_t penalty) {
-    std::size_t distance = edit_distance(word_, spelling);
-    const auto shorter = std::min(word_.size(), spelling.size());
-    if (shorter >= 3 && word_.substr(0, shorter) == spelling.substr(0, shorter))
-      distance = std::min<std::size_t>(distance, 1);
-    if (distance > std::max<std::size_t>(1, word_.size() / 3) || distance >= spelling.size()) return;
+    const std::size_t shorter = std::min(word_.size(), spelling.size());
+    const std::size_t longer = std::max(word_.size(), spelling.size());
+    const bool begins = shorter >= 3 && word_.substr(0, shorter) == spelling.substr(0, shorter);
+    const std::size_t most = std::max<std::size_t>(1, word_.size() / 3);
+    if (!begins && longer - shorter > most) return;  // the distance is no less
+    const std::size_t distance = begins ? longer != shorter : edit_distance(word_, spelling);
+    if (distance > most || distance >= spelling.size()) return;
     const std::size_t score = 2 * distance + penalty;
     if (score < score_) {
       score_ = score;
@@ -60,7 +62,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   for (std::size_t i = 1; i <= a.size(); ++i) {
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      row[j] = std::min(std::min(last[j], row[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         row[j] = std::min(row[j], before[j - 2] + 1);
     }
