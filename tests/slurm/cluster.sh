@@ -1,4 +1,5 @@
-# A real Slurm of two nodes on this one machine, for tests. To be sourced, as root:
+# A real Slurm of two nodes on this one machine, for tests: jobs of the partition `urgent` take the place of those of `test`, which have
+# 20 s to end. To be sourced, as root:
 #   cluster_open        skips the test (77) where there can be no Slurm; else starts it in $dir, a folder that goes with the script
 #   fail MESSAGE        shows the ends of all logs in $dir, and exits
 #   until_true SECONDS COMMAND...
@@ -64,7 +65,10 @@ ReturnToService=2
 KillWait=5
 NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=2
 NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 2)) CPUs=2
-PartitionName=test Nodes=n1,n2 Default=YES MaxTime=10:00 DefaultTime=5:00 State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=test Nodes=n1,n2 Default=YES MaxTime=10:00 DefaultTime=5:00 GraceTime=20 State=UP
+PartitionName=urgent Nodes=n1,n2 PriorityTier=10 MaxTime=10:00 DefaultTime=5:00 State=UP
 CONF
   export SLURM_CONF=$dir/slurm.conf
   munged --foreground --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/munged.pid" \
@@ -80,7 +84,7 @@ CONF
   until_true 30 both_idle
 }
 
-both_idle() { [ "$(sinfo --noheader --Node --format %t 2>/dev/null | grep -c '^idle$')" = 2 ]; }
+both_idle() { [ "$(sinfo --noheader --partition=test --Node --format %t 2>/dev/null | grep -c '^idle$')" = 2 ]; }
 
 # until_true SECONDS COMMAND...: waits for the command to succeed.
 until_true() {

@@ -101,4 +101,15 @@ expect_log stuck '2 starts in a row brought no new checkpoint (the newest: none)
 expect_state "$limit" FAILED 60
 expect_log limit 'SIGUSR1 on rank 0: stopped after step'
 
-echo "ok: $steps steps in three parts on 2, 1 and 2 ranks have the losses of one part"
+# 6. Preempted by a job of a partition with priority, which needs both nodes; goes on on one of them.
+job=$(submit preempted "${two[@]}" -- --set run.steps=$steps)
+expect_beyond preempted 100
+urgent=$(sbatch --parsable --partition=urgent "${two[@]}" --exclusive --output="$dir/urgent.log" --wrap 'sleep 2')
+expect_state "$job" PENDING 60
+expect_log preempted 'SIGTERM on rank [01]: stopped after step'  # Slurm's
+expect_state "$urgent" COMPLETED 60
+start_now "$job" NumNodes=1 NumTasks=1
+expect_state "$job" COMPLETED 90
+[ "$(losses preempted)" = "$(losses whole)" ] || fail "the loss curve of the preempted run differs"
+
+echo "ok: $steps steps in three parts on 2, 1 and 2 ranks, and in two with a preemption between, have the losses of one part"
