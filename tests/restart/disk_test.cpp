@@ -1,5 +1,5 @@
-// A disk that fills up while a run is saving. The disk is a small tmpfs in a mount namespace of this
-// process's own, which needs root.
+// A disk that fills up or fails while a run is saving. The full one is a small tmpfs in a mount namespace of
+// this process's own, which needs root; the failing one is a system call that strace answers.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -91,6 +91,37 @@ TEST_F(FullDisk, NotAByteLeftCostsLinesNotTheRun) {
   fs::remove(run_dir("run") + "/filler");
   expect_whole_and_going_on();
 }
+
+/// The system call that fails for one rank's file of one save.
+class BrokenDisk : public Workspace, public testing::WithParamInterface<const char*> {};
+
+TEST_P(BrokenDisk, CostsThatSave) {
+  if (run({"strace", "-qq", "-o", "/dev/null", "true"}).status != 0)
+    GTEST_SKIP() << "strace cannot trace here";
+  const std::string call = GetParam();
+  std::vector<std::string> command{"strace", "--seccomp-bpf",
+                                   "-f",     "-qq",
+                                   "-o",     "/dev/null",
+                                   "-e",     "trace=" + call,
+                                   "-e",     "inject=" + call + ":error=EIO",
+                                   "-P",     checkpoints("run") + "/step-00000004.tmp/shard-00001.h5"};
+  const auto training = weft_on(2, train("run", {"run.steps=6", "checkpoint.every=2"}));
+  command.insert(command.end(), training.begin(), training.end());
+  const Ended ended = run(command);
+  EXPECT_STATUS(ended, 0);
+  const auto warnings = ended.lines("weft: warning:");
+  ASSERT_EQ(warnings.size(), 1U) << ended.err;
+  for (const char* part : {"checkpoint of step 4", "rank 1", "shard-00001.h5", "Input/output error"})
+    EXPECT_NE(warnings[0].find(part), std::string::npos) << warnings[0];
+  for (const char* step : {"2", "6"})
+    EXPECT_STATUS(run(weft({"checkpoint", "verify", checkpoints("run") + "/step-0000000" + step})), 0);
+  for (const auto& entry : fs::directory_iterator(checkpoints("run")))
+    EXPECT_EQ(entry.path().string().find("step-00000004"), std::string::npos) << entry.path();
+  EXPECT_EQ(steps(run_dir("run")), steps_to(6));
+}
+
+INSTANTIATE_TEST_SUITE_P(At, BrokenDisk, testing::Values("pwrite64", "fsync"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace weft::test
