@@ -92,7 +92,7 @@ TEST_F(Stop, ATerminatedLauncherLeavesTimeToSave) {
 TEST_F(Stop, TheFileEndsTheRunForGood) {
   Job job(endless("run"));
   ASSERT_TRUE(wait_for_step(run_dir("run"), 3)) << job.wait(0).err;
-  std::ofstream{run_dir("run") + "/STOP"};
+  write_file(run_dir("run") + "/STOP", "");
   const Ended ended = job.wait();
   EXPECT_STATUS(ended, stopped);
   expect_saved(ended, "the file " + run_dir("run") + "/STOP", "run");
@@ -103,7 +103,7 @@ TEST_F(Stop, TheFileEndsTheRunForGood) {
 TEST_F(Stop, AFileThatIsThereAtTheStart) {
   EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=4"}))), 0);
   const auto before = curve(run_dir("run"));
-  std::ofstream{run_dir("run") + "/STOP"};
+  write_file(run_dir("run") + "/STOP", "");
   const Ended ended = run(weft_on(2, train("run", {"run.steps=8"})));
   EXPECT_STATUS(ended, stopped);
   EXPECT_EQ(ended.lines("the file " + run_dir("run") + "/STOP: stopped after step 4 of 8").size(), 1U)
