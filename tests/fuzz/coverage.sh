@@ -28,7 +28,7 @@ for target in "${targets[@]}"; do
   cp "${seeds[@]}" "${inputs[0]}"
   if [ -d "build/fuzz/corpus/$target" ]; then inputs+=("build/fuzz/corpus/$target"); fi
   # -runs=0 executes what the folders hold, and no more.
-  LLVM_PROFILE_FILE=$build/$target.profraw "$program" -runs=0 -timeout=60 "${inputs[@]}" >"$build/$target.log" 2>&1 </dev/null ||
+  LLVM_PROFILE_FILE=$build/$target.profraw "$program" -runs=0 -timeout=60 -artifact_prefix="$build/" "${inputs[@]}" >"$build/$target.log" 2>&1 </dev/null ||
     { tail -n 20 "$build/$target.log"; exit 1; }
   llvm-profdata merge -o "$build/$target.profdata" "$build/$target.profraw"
   printf '\n%s: %s inputs\n' "$target" "$(sed -n 's/^#\([0-9]*\).*INITED.*/\1/p' "$build/$target.log" | tail -n 1)"
