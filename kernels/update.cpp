@@ -135,7 +135,8 @@ struct AdamStep {
 
   KOKKOS_FUNCTION AdamElement<P, has_param> prepared() const {
     const float factor = scale[1];
-    return {c,    factor, step->bias2_sqrt, step->step_size, step->decay, !Kokkos::isfinite(factor),
+    const bool keep = !Kokkos::isfinite(factor) || step->hold != 0;
+    return {c,    factor, step->bias2_sqrt, step->step_size, step->decay, keep,
             grad, master, exp_avg,          exp_avg_sq,      param};
   }
 };

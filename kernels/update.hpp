@@ -39,13 +39,14 @@ struct AdamW {
   double beta1;
   double beta2;
   float eps;
-  const StepBlock* step;  ///< device memory: decay, step_size, bias2_sqrt
+  const StepBlock* step;  ///< device memory: decay, step_size, bias2_sqrt, hold
   const float* scale;     ///< device memory: clip_scale's out; scale[1] multiplies the gradient
 };
 
 /// One step of AdamW (Loshchilov & Hutter, 2019) in the order of torch.optim.AdamW. grad, master, exp_avg,
 /// exp_avg_sq [n] fp32; `param` [n] of `param_type` (f32 or bf16) receives the rounded master; it may be
-/// null, or `master` itself. With a factor that is not finite, master and moments keep their bits.
+/// null, or `master` itself. With a factor that is not finite, or a step that holds, master and moments keep
+/// their bits.
 void adamw(Space& space, std::int64_t n, const AdamW& adam, const float* grad, float* master, float* exp_avg,
            float* exp_avg_sq, DType param_type, void* param);
 

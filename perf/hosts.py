@@ -67,7 +67,7 @@ class Hosts:
         report["step"] = statistics.median(r["step_s"] for r in lines)
         report["tokens_per_s"] = statistics.median(r["tokens_per_s"] for r in lines)
         report["rss"] = max(r["rss_bytes"] for r in lines)
-        report["sent"] = max(h["tx_bytes"] for h in report["hosts"]) / self.a.steps
+        report["sent"] = max(h["tx_bytes"] for h in report["hosts"]) / (self.a.steps + 1)  # with the rehearsal at start-up
         return report
 
     def predicted(self, sets):

@@ -20,7 +20,9 @@ namespace weft::exec {
 
 enum class Run : std::uint8_t {
   full,
-  compute_only  ///< collectives are left out: results are wrong, the time is that of the compute alone
+  /// Collectives are left out: results are wrong, the time is that of the compute alone. The step block says
+  /// hold, or AdamW would write nonsense, and beside neighbours that read it.
+  compute_only
 };
 
 /// One run of a plan on this rank: seconds, and bytes sent. By lane; what concerns collectives is 0 for the

@@ -13,6 +13,7 @@
 #include "train/agree.hpp"
 #include "train/inputs.hpp"
 #include "train/memory_usage.hpp"
+#include "train/model_state.hpp"
 #include "train/preflight.hpp"
 #include "train/programs.hpp"
 
@@ -91,6 +92,11 @@ Step::Step(const Deck& deck, train::Session& session) : session_(session) {
   executor_ = session.bind(std::move(plan));
   train::upload_rope_table(session, deck);
   upload_inputs(deck);
+  // Numbers as in training, because products by AMX take less time for zeros; a whole step brings what is
+  // gathered in place.
+  train::ModelState(session, this->plan())
+      .initialize(static_cast<std::uint64_t>(deck.run.seed), deck.model.init_std);
+  executor_->run(exec::Run::full);
 }
 
 void Step::upload_inputs(const Deck& deck) {
@@ -100,6 +106,7 @@ void Step::upload_inputs(const Deck& deck) {
   train::upload_step(session_, *batches, 0, accumulation(deck, session_.ranks()), buffers);
   StepBlock block;
   block.step = 1;
+  block.hold = 1;
   kernels::copy_to_device(session_.space(), session_.memory().storage(passes::step_name), &block,
                           sizeof block);
 }

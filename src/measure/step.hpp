@@ -12,7 +12,8 @@ namespace weft::measure {
 class Step {
  public:
   /// Collective: plans the deck's step, checks that all ranks made the same plan and that memory is enough,
-  /// and binds it. Parameters are zero, tokens random. Throws Error(bad_input) as training would.
+  /// and binds it. Parameters are a run's first, tokens random, and stay so. Throws Error(bad_input) as
+  /// training would.
   Step(const Deck& deck, train::Session& session);
 
   /// The step without its collectives.

@@ -57,7 +57,7 @@ class Trainer {
   std::string initialise_or_resume();
   std::string initialise();
   /// Tokens, targets and positions, and the step block.
-  void upload_inputs();
+  void upload_inputs(const StepBlock& block);
   StepMetrics collect(const exec::Times& times, double step_seconds);
   std::int64_t resident_bytes() const;
   void start_trace();

@@ -38,9 +38,10 @@ State state_of(const Array& initial, DType param_type) {
 
 /// One adamw call on elements [begin, begin + n).
 void step_slice(const State& s, const Array& grad, std::int64_t begin, std::int64_t n, int t,
-                DType param_type, double factor = 0.5) {
+                DType param_type, double factor = 0.5, int hold = 0) {
   const Device g(grad, DType::f32), scale({0, factor, 0, 0}, DType::f32);
-  const StepBlock host = step_block(t, settings);
+  StepBlock host = step_block(t, settings);
+  host.hold = hold;
   Buffer block(sizeof host, "test");
   copy_to_device(space(), block.data(), &host, sizeof host);
   const AdamW adam{settings.beta1, settings.beta2, static_cast<float>(settings.eps),
@@ -113,7 +114,7 @@ TEST(AdamW, FloatParameterIsTheMasterOrACopy) {
   EXPECT_EQ(state.param.bytes(), state.master.bytes());
 }
 
-TEST(AdamW, AFactorThatIsNotFiniteKeepsEveryBit) {
+TEST(AdamW, AFactorThatIsNotFiniteOrARehearsalKeepsEveryBit) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(),
                    infinity = std::numeric_limits<double>::infinity();
   for (const DType t : float_types)
@@ -130,6 +131,8 @@ TEST(AdamW, AFactorThatIsNotFiniteKeepsEveryBit) {
           step_slice(state, Array(static_cast<std::size_t>(n), g), 0, n, 3, t, factor);
           EXPECT_TRUE(bits() == before) << name_of(t) << ' ' << n << ' ' << factor << ' ' << g;
         }
+      step_slice(state, Array(static_cast<std::size_t>(n), 1.0), 0, n, 3, t, 0.5, /*hold=*/1);
+      EXPECT_TRUE(bits() == before) << "a rehearsal";
       step_slice(state, Array(static_cast<std::size_t>(n), 1.0), 0, n, 3, t);
       EXPECT_FALSE(bits() == before);
     }
