@@ -46,7 +46,8 @@ void HostChannel::meet(Operation& o, int meeting) {
 //
 // In a window the team meets before it: then nobody reads any more what a gather overwrites, and what a
 // reduce-scatter reads is complete. And after it: then the gathered is complete, and nobody reads a slice any
-// more.
+// more. Where all slices stand in place nothing is overwritten, and what the team brings to its one meeting
+// is complete.
 bool HostChannel::start_phase(Operation& o) {
   Exchange x;
   x.piece = chunk_bytes_;
@@ -86,7 +87,9 @@ bool HostChannel::start_phase(Operation& o) {
     case Op::barrier: more = barrier_phase(o, x); break;
   }
   if (o.shared) {
-    more = o.phase < 2;
+    const bool in_place =
+        o.record.op == Op::all_gather && x.copy_from == x.copy_to && counterparts_.count == 0;
+    more = o.phase < (in_place ? 1 : 2);
     if (o.phase == 1) x = Exchange{.piece = chunk_bytes_, .peers = &others_};
     if (more) meet(o, o.phase + 1);
   }

@@ -188,7 +188,9 @@ constexpr std::array key_list{
     Key{WEFT_KEY(schedule.regather), .doc =
                                          "Whether backward gathers parameters again (always, less "
                                          "memory) or keeps them from forward (never, less traffic). auto, "
-                                         "with `bucketing` = auto: keeps those of the last layers that fit."},
+                                         "with `bucketing` = auto: keeps those of the last layers that fit. "
+                                         "No matter where one host has all ranks of the data axis: they are "
+                                         "read in place."},
     Key{WEFT_KEY(schedule.prefetch), .range = between(-1, 1024),
         .doc = "Buckets gathered ahead of the one being computed; 0: none; -1: as automatic bucketing finds "
                "best, "

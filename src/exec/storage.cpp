@@ -15,6 +15,33 @@ kernels::Buffer buffer_of(std::size_t bytes, const std::string& label, const Mem
   return {bytes, label};
 }
 
+struct SizeOfStorage {
+  std::int64_t bytes;  ///< of a rank
+  int team;            ///< ranks whose slices stand side by side
+};
+
+/// What the plans use, by name.
+std::map<std::string, SizeOfStorage> storages_of(Memory::Plans plans) {
+  std::map<std::string, SizeOfStorage> sizes;
+  for (const plan::Plan* plan : plans)
+    for (std::size_t i = 0; i < plan->graph.storages().size(); ++i) {
+      if (!plan->storage_used[i]) continue;
+      const ir::Storage& s = plan->graph.storages()[i];
+      const std::int64_t bytes = plan->graph.local_bytes(s);
+      SizeOfStorage& size = sizes.try_emplace(s.name, SizeOfStorage{bytes, 1}).first->second;
+      if (size.bytes != bytes) throw std::logic_error("plans disagree on the size of storage " + s.name);
+      if (plan->storage_common[i]) size.team = plan->team;
+    }
+  return sizes;
+}
+
+/// The largest plan's.
+std::int64_t copies_bytes(Memory::Plans plans) {
+  std::int64_t bytes = 0;
+  for (const plan::Plan* plan : plans) bytes = std::max(bytes, plan->common_bytes);
+  return bytes;
+}
+
 }  // namespace
 
 comm::WindowSizes Memory::window_sizes(Plans plans) {
@@ -22,15 +49,17 @@ comm::WindowSizes Memory::window_sizes(Plans plans) {
   for (const plan::Plan* plan : plans) {
     sizes.part = std::max(sizes.part, plan->arena_bytes);
     sizes.shown = std::max(sizes.shown, plan->shown_bytes);
-    sizes.common = std::max(sizes.common, plan->common_bytes);
   }
+  sizes.common = copies_bytes(plans);
+  for (const auto& [name, s] : storages_of(plans))
+    if (s.team > 1) sizes.common += aligned(s.team * s.bytes);
   return sizes;
 }
 
 void Memory::reserve(Plans plans, std::unique_ptr<comm::Window> window, const Allocate& allocate) {
   window_ = std::move(window);
   if (window_) {
-    touch_window();
+    touch_window(copies_bytes(plans));
   } else {
     arena_ = buffer_of(static_cast<std::size_t>(window_sizes(plans).part), "weft::arena", allocate);
   }
@@ -42,37 +71,44 @@ void Memory::register_with(comm::Channel& channel) const {
     channel.register_memory(buffer->data(), buffer->size());
 }
 
-void Memory::touch_window() {
-  const std::int64_t common = window_->sizes().common;
+void Memory::touch_window(std::int64_t copies) {
   kernels::Space space;
   kernels::fill_zero(space, window_->own(), static_cast<std::size_t>(window_->sizes().part));
-  // Each member touches a part of what is in common, so that it lies in the memory of all their sockets.
-  const std::int64_t part = aligned(plan::share_of(common, window_->size()));
-  const std::int64_t begin = std::min(part * window_->member(), common);
+  // Each member touches a part of the copies, so that they lie in the memory of all their sockets.
+  const std::int64_t part = aligned(plan::share_of(copies, window_->size()));
+  const std::int64_t begin = std::min(part * window_->member(), copies);
   kernels::fill_zero(space, window_->common() + begin,
-                     static_cast<std::size_t>(std::min(part, common - begin)));
+                     static_cast<std::size_t>(std::min(part, copies - begin)));
 }
 
 void Memory::reserve_storages(Plans plans, const Allocate& allocate) {
-  std::size_t all = 0;
-  for (const plan::Plan* plan : plans)
-    for (std::size_t i = 0; i < plan->graph.storages().size(); ++i) {
-      const ir::Storage& s = plan->graph.storages()[i];
-      const auto bytes = static_cast<std::size_t>(plan->graph.local_bytes(s));
-      if (!plan->storage_used[i]) continue;
-      const auto [it, is_new] = storages_.try_emplace(s.name, Stretch{all, bytes});
-      if (it->second.bytes != bytes)
-        throw std::logic_error("plans disagree on the size of storage " + s.name);
-      if (is_new) all += aligned(bytes);
-    }
+  const std::map<std::string, SizeOfStorage> sizes = storages_of(plans);
+  std::int64_t all = 0;
+  for (const auto& [name, s] : sizes)
+    if (s.team == 1) all += aligned(s.bytes);
   // One allocation: a hundred of some megabytes would each round up to huge pages.
-  block_ = buffer_of(all, "weft::storages", allocate);
+  block_ = buffer_of(static_cast<std::size_t>(all), "weft::storages", allocate);
+  std::byte* next = block_.data();
+  std::byte* next_common = window_ ? window_->common() + copies_bytes(plans) : nullptr;
+  kernels::Space space;
+  for (const auto& [name, s] : sizes) {
+    const auto bytes = static_cast<std::size_t>(s.bytes);
+    if (s.team == 1) {
+      storages_.emplace(name, Stretch{next, bytes});
+      next += aligned(s.bytes);
+    } else {
+      std::byte* const mine = next_common + window_->member() * s.bytes;
+      kernels::fill_zero(space, mine, bytes);  // touched by the rank whose slice it is
+      storages_.emplace(name, Stretch{mine, bytes});
+      next_common += aligned(s.team * s.bytes);
+    }
+  }
 }
 
 std::byte* Memory::storage(std::string_view name) const {
   const auto it = storages_.find(name);
   if (it == storages_.end()) throw std::logic_error("no plan has a storage " + std::string(name));
-  return block_.data() + it->second.offset;
+  return it->second.begin;
 }
 
 std::int64_t Memory::window_bytes() const {

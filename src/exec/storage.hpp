@@ -22,7 +22,8 @@ class Memory {
   /// Device memory of so many bytes, or null: comm::World::allocate.
   using Allocate = std::function<std::shared_ptr<std::byte>(std::size_t)>;
 
-  /// Of the window that the largest plan's team needs.
+  /// Of the window that the largest plan's team needs: common to it are copies of what it gathers, and behind
+  /// them the storages that it sees.
   static comm::WindowSizes window_sizes(Plans plans);
   /// Allocates the plans' storages, zeroed, and an arena that is the largest plan's: a part of `window`,
   /// which is of window_sizes(), or memory of its own without one. All of it is touched here: on the host a
@@ -34,6 +35,8 @@ class Memory {
   void register_with(comm::Channel& channel) const;
 
   bool has(std::string_view storage) const { return storages_.find(storage) != storages_.end(); }
+  /// This rank's part of it. The slices of the others of the team lie before and behind it where plans say
+  /// so (Plan::storage_common).
   std::byte* storage(std::string_view name) const;
   std::byte* arena() const { return window_ ? window_->own() : arena_.data(); }
   /// What the team has in common; null without a team.
@@ -46,13 +49,14 @@ class Memory {
 
  private:
   struct Stretch {
-    std::size_t offset, bytes;  ///< in the block
+    std::byte* begin;
+    std::size_t bytes;
   };
 
-  void touch_window();
+  void touch_window(std::int64_t copies);
   void reserve_storages(Plans plans, const Allocate& allocate);
 
-  kernels::Buffer block_;  ///< of all storages
+  kernels::Buffer block_;  ///< of the storages that only this rank sees
   std::map<std::string, Stretch, std::less<>> storages_;
   kernels::Buffer arena_;
   std::unique_ptr<comm::Window> window_;  ///< with a team: the arena and what is in common

@@ -76,8 +76,23 @@ std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective) {
 std::int64_t local_bytes(const ir::Graph& graph, const ir::Node& collective) {
   const std::int64_t ranks = ranks_of(graph, collective), team = team_of(collective);
   if (team == 1) return 0;
-  const std::int64_t slice = payload_bytes(graph, collective) / ranks;
-  return collective.op == Op::all_gather ? 2 * slice : (team - 1) * slice;
+  if (collective.op != Op::all_gather) return payload_bytes(graph, collective) / ranks * (team - 1);
+  std::int64_t copied = 0;
+  for (std::size_t i = 0; i < collective.outputs.size(); ++i)
+    if (!gathered_in_place(graph, collective, i).valid())
+      copied += graph.local_bytes(collective.outputs[i]) / ranks;
+  return 2 * copied;
+}
+
+ir::StorageId gathered_in_place(const ir::Graph& graph, const ir::Node& gather, std::size_t member) {
+  if (gather.op != Op::all_gather || team_of(gather) == 1 || team_of(gather) != ranks_of(graph, gather))
+    return {};
+  const ir::ValueId slice = gather.inputs[member];
+  const ir::StorageId home = graph.value(slice).home;
+  const bool whole_slice =
+      home.valid() && graph.local_bytes(graph.storage(home)) == graph.local_bytes(slice) &&
+      graph.local_bytes(gather.outputs[member]) == team_of(gather) * graph.local_bytes(slice);
+  return whole_slice ? home : ir::StorageId();
 }
 
 int team_of(const ir::Node& collective) {

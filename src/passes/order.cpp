@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/cost.hpp"
 #include "passes/collectives.hpp"
 #include "passes/passes.hpp"
 
@@ -40,9 +41,11 @@ class OrderPass {
       emit(gathers_[g]);
     }
   }
+  /// That it takes.
   std::int64_t bytes(const Node& gather) const {
     std::int64_t sum = 0;
-    for (ir::ValueId output : gather.outputs) sum += before_.local_bytes(output);
+    for (std::size_t i = 0; i < gather.outputs.size(); ++i)
+      if (!ops::gathered_in_place(before_, gather, i).valid()) sum += before_.local_bytes(gather.outputs[i]);
     return sum;
   }
 

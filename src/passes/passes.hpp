@@ -121,6 +121,7 @@ ir::Graph order(const ir::Graph& graph, const OrderOptions& options);
 
 /// Marks the collectives that ranks of one host make in memory that they share, `team` of them: gathers whose
 /// result then exists once a team, and reduce-scatters that read the neighbours' gradients where they stand.
+/// Where a team has all slices (ops::gathered_in_place) a unit is gathered once a step.
 ir::Graph share(const ir::Graph& graph, int team);
 
 /// Marks the gathers of an embedding's table, and the reductions of its gradient, that may leave out the rows

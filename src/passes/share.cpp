@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <map>
 
+#include "ops/cost.hpp"
 #include "passes/passes.hpp"
 
 namespace weft::passes {
@@ -28,8 +30,19 @@ bool can_share(const ir::Graph& graph, const Node& node) {
 
 ir::Graph share(const ir::Graph& graph, int team) {
   ir::Graph after = graph.without_nodes();
+  std::map<ValueId, ValueId> whole_of;  // by a slice that is gathered in place: its first gather's result
+  std::map<ValueId, ValueId> instead_of;
   for (Node node : graph.nodes()) {
+    for (ValueId& input : node.inputs)
+      if (const auto other = instead_of.find(input); other != instead_of.end()) input = other->second;
     if (can_share(graph, node)) node.attributes.set(ir::Attr::team, team);
+    if (ops::gathered_in_place(graph, node, 0).valid()) {
+      const auto [first, is_new] = whole_of.emplace(node.inputs[0], node.outputs[0]);
+      if (!is_new) {  // it stands there still
+        instead_of[node.outputs[0]] = first->second;
+        continue;
+      }
+    }
     after.add_node(std::move(node));
   }
   return after;

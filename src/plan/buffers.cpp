@@ -45,6 +45,7 @@ class Assigner {
         uses_(graph.values().size(), 0),
         shown_(graph.values().size(), 0) {
     table_.buffer_of.assign(graph.values().size(), -1);
+    table_.storage_of.resize(graph.values().size());
     table_.offset_in.assign(graph.values().size(), 0);
     table_.rank_stride.assign(graph.values().size(), 0);
     table_.scratch_of.assign(graph.nodes().size(), -1);
@@ -111,22 +112,31 @@ class Assigner {
     const std::size_t from = node.inputs[0].index(), to = node.outputs[0].index();
     const ir::Value& value = graph_.value(node.outputs[0]);
     table_.buffer_of[to] = table_.buffer_of[from];
+    table_.storage_of[to] = table_.storage_of[from];
+    table_.rank_stride[to] = table_.rank_stride[from];
     if (node.op == Op::view) {
       table_.offset_in[to] =
           table_.offset_in[from] +
           node.attributes.integer(ir::Attr::offset) * static_cast<std::int64_t>(size_of(value.type.dtype));
     } else {
-      table_.rank_stride[to] = graph_.local_bytes(node.outputs[0]);
+      table_.rank_stride[to] += graph_.local_bytes(node.outputs[0]);
     }
   }
 
   void define(const Node& node, std::size_t output) {
     const ValueId id = node.outputs[output];
     const ir::Value& value = graph_.value(id);
+    table_.storage_of[id.index()] = value.home;
     if (value.home.valid()) {
       // A cut value in a storage that is held whole stands at its rank's slice.
       if (graph_.local_bytes(id) < graph_.local_bytes(graph_.storage(value.home)))
         table_.rank_stride[id.index()] = graph_.local_bytes(id);
+      return;
+    }
+    if (const ir::StorageId slices = ops::gathered_in_place(graph_, node, output); slices.valid()) {
+      // The address of a cut storage is that of the rank's own slice: the first one's lies before it.
+      table_.storage_of[id.index()] = slices;
+      table_.rank_stride[id.index()] = -graph_.local_bytes(node.inputs[output]);
       return;
     }
     const ValueId whole = part_of_[id.index()];

@@ -10,6 +10,7 @@ namespace weft::plan {
 struct BufferTable {
   std::vector<Buffer> buffers;
   std::vector<int> buffer_of;  ///< by value: index into buffers, or -1 (stands in a storage, or unused)
+  std::vector<ir::StorageId> storage_of;  ///< by value: where it stands if in no buffer
   std::vector<std::int64_t> offset_in;    ///< by value: bytes from its buffer's (or storage's) start
   std::vector<std::int64_t> rank_stride;  ///< by value, see Location
   std::vector<int> scratch_of;            ///< by node: index into buffers, or -1

@@ -18,6 +18,7 @@ using ir::ValueId;
 void set_locations(Plan& plan, const BufferTable& table) {
   const ir::Graph& graph = plan.graph;
   plan.storage_used.assign(graph.storages().size(), false);
+  plan.storage_common.assign(graph.storages().size(), false);
   plan.locations.resize(graph.values().size());
   for (std::size_t v = 0; v < graph.values().size(); ++v) {
     const ValueId id(v);
@@ -32,7 +33,8 @@ void set_locations(Plan& plan, const BufferTable& table) {
       location.space = buffer.space;
     } else {
       location.space = Space::storage;
-      location.storage = graph.value(graph.alias_root(id)).home;
+      location.storage = table.storage_of[v];
+      if (location.rank_stride < 0) plan.storage_common[location.storage.index()] = true;
     }
   }
 }
@@ -82,7 +84,7 @@ class Lowering {
     plan_.storage_used[location.storage.index()] = true;
     AddressSpace& space = storages_[location.storage.index()];
     const std::int64_t whole = plan_.graph.local_bytes(plan_.graph.storage(location.storage));
-    if (location.rank_stride > 0) {
+    if (location.rank_stride != 0) {
       space.access(0, whole, i.lane, i.sequence, kind, waits);
     } else {
       space.access(location.offset, location.offset + location.bytes, i.lane, i.sequence, kind, waits);

@@ -18,7 +18,8 @@ enum class Space : std::uint8_t { arena, common, storage };
 std::string_view name_of(Space space);
 
 /// Where a value stands on a rank. The address is base(space) + offset + rank_stride * (the rank's coordinate
-/// on the data axis): a slice of a unit that is held whole has rank_stride > 0.
+/// on the data axis): a slice of a unit that is held whole has rank_stride > 0, a unit that is gathered where
+/// its slices stand rank_stride < 0.
 struct Location {
   Space space = Space::arena;
   ir::StorageId storage;
@@ -68,13 +69,14 @@ struct Plan {
   std::vector<Instruction> instructions;  ///< in program order; nothing for nodes that only name bytes
   std::vector<Location> locations;        ///< by value
   std::vector<Buffer> buffers;
-  std::vector<bool> storage_used;  ///< by storage: whether a node reads or writes it
-  int team = 1;                    ///< ranks of a host that share memory
-  std::int64_t arena_bytes = 0;    ///< of each rank
-  std::int64_t shown_bytes = 0;    ///< of these the first: the others of the team read there
-  std::int64_t common_bytes = 0;   ///< of each team: parameters that all its ranks gather
-  std::int64_t live_bytes = 0;     ///< the largest sum of live buffers of a rank: no layout can be smaller
-  std::uint64_t hash = 0;          ///< equal on all ranks, or the run stops
+  std::vector<bool> storage_used;    ///< by storage: whether a node reads or writes it
+  std::vector<bool> storage_common;  ///< by storage: the team sees it, its ranks' slices side by side
+  int team = 1;                      ///< ranks of a host that share memory
+  std::int64_t arena_bytes = 0;      ///< of each rank
+  std::int64_t shown_bytes = 0;      ///< of these the first: the others of the team read there
+  std::int64_t common_bytes = 0;     ///< of each team: copies of parameters that all its ranks gather
+  std::int64_t live_bytes = 0;       ///< the largest sum of live buffers of a rank: no layout can be smaller
+  std::uint64_t hash = 0;            ///< equal on all ranks, or the run stops
 
   /// The planned peak of what is not storage: a rank's arena and its part of what is in common.
   std::int64_t peak_bytes() const { return arena_bytes + share_of(common_bytes, team); }
@@ -92,8 +94,9 @@ enum class MemoryReuse : std::uint8_t {
 Plan lower(ir::Graph graph, const ScratchQuery& scratch, MemoryReuse reuse = MemoryReuse::on);
 
 /// Proves that every two buffers that share bytes, and every read and write of a storage, are ordered across
-/// lanes by the plan's waits, and that each input is produced before it is read. Throws std::logic_error that
-/// names the two nodes.
+/// lanes by the plan's waits, and that each input is produced before it is read; of a storage that a team
+/// sees, that no rank writes its slice while another may read it. Throws std::logic_error that names the two
+/// nodes.
 void verify(const Plan& plan);
 
 }  // namespace weft::plan

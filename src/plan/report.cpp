@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "ops/cost.hpp"
 #include "plan/kept.hpp"
@@ -82,25 +83,27 @@ void print_collectives(const Plan& plan, std::string& text) {
 
 void print_memory(const Plan& plan, const ReportOptions& options, std::string& text) {
   text += fmt::format("\n{:<38} {:>22}\n", "memory of a rank", "bytes");
-  std::map<std::string, std::int64_t> roles;
+  const auto row = [&](const std::string& name, std::int64_t bytes, const std::string& remark = "") {
+    text += fmt::format("  {:<36} {:>14} {:>12}{}\n", name, bytes, bytes_text(bytes), remark);
+  };
+  std::map<std::string, std::array<std::int64_t, 2>> roles;  // bytes, and those of them that the team sees
   for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
     const ir::Storage& s = plan.graph.storages()[i];
-    if (plan.storage_used[i]) roles[std::string(name_of(s.role))] += plan.graph.local_bytes(s);
+    if (!plan.storage_used[i]) continue;
+    auto& [bytes, seen] = roles[std::string(name_of(s.role))];
+    bytes += plan.graph.local_bytes(s);
+    if (plan.storage_common[i]) seen += plan.graph.local_bytes(s);
   }
-  for (const auto& [role, bytes] : roles)
-    text += fmt::format("  {:<36} {:>14} {:>12}\n", role, bytes, bytes_text(bytes));
+  for (const auto& [role, bytes] : roles) {
+    row(role, bytes[0]);
+    if (bytes[1] > 0) row("  of it read by the team", bytes[1]);
+  }
   const std::string live = fmt::format("   (live at the peak: {})", bytes_text(plan.live_bytes));
-  text += fmt::format("  {:<36} {:>14} {:>12}{}\n", "arena", plan.arena_bytes, bytes_text(plan.arena_bytes),
-                      plan.team == 1 ? live : "");
-  if (plan.team > 1) {
-    const std::int64_t common = share_of(plan.common_bytes, plan.team);
-    text += fmt::format("  {:<36} {:>14} {:>12}\n", "  of it read by the team", plan.shown_bytes,
-                        bytes_text(plan.shown_bytes));
-    text += fmt::format("  {:<36} {:>14} {:>12}{}\n", fmt::format("1/{} of gathered parameters", plan.team),
-                        common, bytes_text(common), live);
-  }
-  const std::int64_t all = persistent_bytes(plan) + plan.peak_bytes();
-  text += fmt::format("  {:<36} {:>14} {:>12}\n", "planned", all, bytes_text(all));
+  row("arena", plan.arena_bytes, plan.common_bytes == 0 ? live : "");
+  if (plan.team > 1) row("  of it read by the team", plan.shown_bytes);
+  if (plan.common_bytes > 0)
+    row(fmt::format("1/{} of gathered parameters", plan.team), share_of(plan.common_bytes, plan.team), live);
+  row("planned", persistent_bytes(plan) + plan.peak_bytes());
 
   const std::int64_t place = live_peak_place(plan.buffers);
   const std::vector<Holder> held = holders_at(plan, place);
@@ -138,7 +141,9 @@ void print_kept(const Plan& plan, std::string& text) {
 std::string location_text(const Plan& plan, const Location& location) {
   const std::string space = location.space == Space::storage ? plan.graph.storage(location.storage).name
                                                              : std::string(name_of(location.space));
-  const std::string rank = location.rank_stride > 0 ? fmt::format(" + rank * {}", location.rank_stride) : "";
+  const std::int64_t stride = location.rank_stride;
+  const std::string rank =
+      stride == 0 ? "" : fmt::format(" {} rank * {}", stride > 0 ? '+' : '-', std::abs(stride));
   return fmt::format("[{} {}..{}{}]", space, location.offset, location.offset + location.bytes, rank);
 }
 

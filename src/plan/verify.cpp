@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <string>
@@ -160,11 +161,63 @@ void check_team(const Plan& plan) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Location& l = plan.locations[(gathers ? node.outputs : node.inputs)[i].index()];
       const bool shown = l.space == Space::arena && l.offset + l.bytes <= plan.shown_bytes;
-      if (gathers ? l.space != Space::common : !shown)
+      const bool seen =
+          l.space == Space::common || (l.space == Space::storage && plan.storage_common[l.storage.index()]);
+      if (gathers ? !seen : !shown)
         fail(plan, instruction.node, instruction.node, "the team does not see all of it");
     }
   }
 }
+
+/// A storage that a team sees is read by all its ranks and written by each in its own slice, which no wait of
+/// one rank orders. A collective does: it ends on a rank when all have begun it, after what it waits for.
+class TeamOrder {
+ public:
+  TeamOrder(const Plan& plan, const Order& order) : plan_(plan), order_(order) {
+    const int axis = plan.graph.mesh().axis(data_axis);
+    for (const Instruction& i : plan.instructions)
+      if (ir::is_collective(node(i.node).op) && node(i.node).attributes.integer(ir::Attr::axis) == axis)
+        collectives_.push_back(i.node);
+  }
+
+  void check() const {
+    for (const Instruction& write : plan_.instructions)
+      for (const ir::ValueId output : node(write.node).outputs) {
+        const Location& l = plan_.locations[output.index()];
+        const bool own = l.storage.valid() && plan_.storage_common[l.storage.index()] && l.rank_stride == 0;
+        if (own) check_write(write.node, l.storage);
+      }
+  }
+
+ private:
+  const ir::Node& node(ir::NodeId id) const { return plan_.graph.node(id); }
+
+  /// Against each read of the whole storage: by this run of the plan, or by the one before, as any plan's
+  /// reads may be.
+  void check_write(ir::NodeId write, ir::StorageId storage) const {
+    for (const Instruction& read : plan_.instructions)
+      for (const ir::ValueId input : node(read.node).inputs) {
+        const Location& l = plan_.locations[input.index()];
+        if (l.storage != storage || l.rank_stride == 0) continue;
+        const ir::NodeId gather = plan_.graph.value(plan_.graph.alias_root(input)).producer;
+        const bool earlier = read.node.index() <= write.index();
+        if (!earlier && gather.index() < write.index())
+          fail(plan_, read.node, write, "it reads in place what is overwritten by then");
+        if (!all_met(earlier ? read.node : ir::NodeId(), write))
+          fail(plan_, read.node, write, "another rank of the team may read what it overwrites");
+      }
+  }
+  /// Whether all ranks are past `read` (or past the run before) when one begins `write`.
+  bool all_met(ir::NodeId read, ir::NodeId write) const {
+    return std::any_of(collectives_.begin(), collectives_.end(), [&](ir::NodeId c) {
+      return (c == write || order_.ordered(c, write)) && (!read.valid() || order_.ordered(read, c));
+    });
+  }
+
+  const Plan& plan_;
+  const Order& order_;
+  std::vector<ir::NodeId> collectives_;  ///< over the axis that teams are on
+};
 
 }  // namespace
 
@@ -174,6 +227,7 @@ void verify(const Plan& plan) {
   check_dataflow(plan, order);
   check_storages(plan, order);
   check_buffers(plan, order);
+  if (plan.team > 1) TeamOrder(plan, order).check();
 }
 
 }  // namespace weft::plan

@@ -55,6 +55,8 @@ class Greedy {
   }
 
   void add(const Reduce& r) {
+    // Where backward gathers nothing, no gather closes the bucket.
+    if (limit_ > 0 && reduced_ > 0 && p_.live[r.ready] + gathered_ + reduced_ + r.bytes > limit_) flush();
     reduce_wire_ += r.wire_bytes;
     reduced_ += r.bytes;
     schedule_.buckets.reduce[r.unit.index()] = reduce_bucket_;

@@ -137,9 +137,11 @@ class Search {
 }  // namespace
 
 double lateness(const Problem& problem) {
-  if (problem.gathers.empty()) return 0;
+  // Gathers in place are one a unit and step.
+  const std::size_t collectives = std::max(problem.gathers.size(), problem.reduces.size());
+  if (collectives == 0) return 0;
   return late_share * std::accumulate(problem.slots.begin(), problem.slots.end(), 0.0) /
-         static_cast<double>(problem.gathers.size());
+         static_cast<double>(collectives);
 }
 
 Schedule unit_schedule(const Problem& problem) {

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
+#include <string>
 
+#include "ir/text.hpp"
 #include "ops/cost.hpp"
+#include "plan/kept.hpp"
 #include "plan/report.hpp"
 #include "small_model.hpp"
 
@@ -34,7 +38,9 @@ TEST(Share, CrossesHostsOnceAHost) {
       SCOPED_TRACE(fmt::format("mode {}, {} ranks, {} a host", static_cast<int>(mode), ranks, team));
       const auto alone = plan::collective_totals(Sharing(ranks, 1, mode).plan());
       const auto shared = plan::collective_totals(Sharing(ranks, team, mode).plan());
-      ASSERT_EQ(alone.size(), shared.size());
+      // A unit whose slices all stand on one host is gathered once a step.
+      const bool in_place = mode == ShardMode::fsdp && team == ranks;
+      ASSERT_EQ(alone.size(), shared.size() + (in_place ? 1 : 0));
       for (const auto& [name, total] : shared) {
         const std::int64_t payload = total.payload_bytes;
         EXPECT_EQ(payload, alone.at(name).payload_bytes) << name;
@@ -53,10 +59,10 @@ TEST(Share, CrossesHostsOnceAHost) {
 
 TEST(Share, HoldsGatheredParametersOnce) {
   const plan::Plan alone = Sharing(4, 1, ShardMode::fsdp).plan(),
-                   shared = Sharing(4, 4, ShardMode::fsdp).plan();
+                   shared = Sharing(4, 2, ShardMode::fsdp).plan();
   EXPECT_EQ(alone.common_bytes, 0);
   EXPECT_EQ(alone.team, 1);
-  EXPECT_EQ(shared.team, 4);
+  EXPECT_EQ(shared.team, 2);
   std::int64_t largest = 0;
   for (std::size_t v = 0; v < shared.graph.values().size(); ++v) {
     const ir::Value& value = shared.graph.values()[v];
@@ -70,6 +76,97 @@ TEST(Share, HoldsGatheredParametersOnce) {
   EXPECT_LT(shared.peak_bytes(), alone.peak_bytes());
   EXPECT_NE(shared.hash, alone.hash);
   EXPECT_GE(shared.peak_bytes(), shared.live_bytes);
+}
+
+/// A team that is the whole axis reads each unit where its ranks' slices stand, also in another round and in
+/// backward.
+TEST(Share, GathersInPlaceWhereATeamIsTheWholeAxis) {
+  for (const DType params : {DType::f32, DType::bf16}) {
+    Sharing m(4, 4, ShardMode::fsdp);
+    m.rounds = 2;
+    m.options.precision.params = params;
+    const plan::Plan plan = m.plan();
+    EXPECT_EQ(plan.common_bytes, 0) << "copies";
+    std::size_t gathers = 0;
+    for (const ir::Node& node : plan.graph.nodes()) {
+      if (node.op != Op::all_gather || node.lane != Lane::gather) continue;
+      ++gathers;
+      const plan::Location &slice = plan.locations[node.inputs[0].index()],
+                           &whole = plan.locations[node.outputs[0].index()];
+      EXPECT_EQ(whole.space, plan::Space::storage);
+      EXPECT_EQ(whole.storage, slice.storage);
+      EXPECT_EQ(whole.bytes, 4 * slice.bytes);
+      EXPECT_EQ(whole.offset, slice.offset);
+      EXPECT_EQ(whole.rank_stride, -slice.bytes) << "rank 1's slice begins a slice behind the whole";
+      EXPECT_TRUE(plan.storage_common[whole.storage.index()]);
+      EXPECT_EQ(ops::local_bytes(plan.graph, node), 0);
+    }
+    EXPECT_EQ(gathers, plan.graph.units().size());
+    std::size_t views = 0;
+    for (const ir::Node& node : plan.graph.nodes()) {
+      if (node.op != Op::view) continue;
+      const plan::Location &whole = plan.locations[node.inputs[0].index()],
+                           &part = plan.locations[node.outputs[0].index()];
+      EXPECT_EQ(part.storage, whole.storage);
+      EXPECT_EQ(part.rank_stride, whole.rank_stride);
+      views += part.offset > whole.offset ? 1 : 0;
+    }
+    EXPECT_GT(views, 0U);
+  }
+}
+
+/// No rank's waits order what it writes behind what its neighbours read; a collective between the two does.
+TEST(Share, WritesNoSliceThatATeamMayRead) {
+  const std::string text =
+      "graph g\nmesh data=2\nunit u 512\n  u.a [512] 0\n"
+      "storage master.u master f32[512]u(u){S0}\n"
+      "forward r0 compute u | w:f32[512]u(u){S0}@master.u = state()\n"
+      "forward r0 gather u | u.full:f32[512]u(u){R} = all_gather(w) axis=0 team=2\n"
+      "forward r0 compute u | a:f32[512]{R} = view(u.full) offset=0\n"
+      "forward r0 compute u | y:f32[512]{P} = add(a, a)\n"
+      "forward r0 compute u | z:f32[512]{P} = add(a, a)\n";
+  const std::string sum = "update r0 reduce u | s:f32[512]{R} = all_reduce(z) axis=0\n";
+  const auto write = [](const std::string& gradient) {
+    return "update r0 compute u | w.new:f32[512]u(u){S0}@master.u = adamw(" + gradient + ", w)\n";
+  };
+  const auto verify = [](const std::string& whole) {
+    plan::verify(plan::lower(ir::parse(whole), test::test_scratch));
+  };
+  EXPECT_NO_THROW(verify(text + sum + write("s")));
+  EXPECT_THROW(verify(text + write("y")), std::logic_error) << "nothing makes the ranks meet";
+  EXPECT_THROW(verify(text + sum + write("y")), std::logic_error) << "it does not wait for the sum";
+
+  // A slice that is written first, which a neighbour may still read in its last run.
+  const auto first = [](const std::string& meeting, const std::string& gradient) {
+    return "graph g\nmesh data=2\nunit u 512\n  u.a [512] 0\n"
+           "storage master.u master f32[512]u(u){S0}\n"
+           "forward r0 compute u | x:f32[512]{P} = zeros()\n" +
+           meeting + "forward r0 compute u | w:f32[512]u(u){S0}@master.u = adamw(" + gradient +
+           ")\n"
+           "forward r0 gather u | u.full:f32[512]u(u){R} = all_gather(w) axis=0 team=2\n"
+           "forward r0 compute u | a:f32[512]{R} = view(u.full) offset=0\n"
+           "forward r0 compute u | y:f32[512]{R} = add(a, a)\n";
+  };
+  EXPECT_NO_THROW(verify(first("forward r0 reduce u | s:f32[512]{R} = all_reduce(x) axis=0\n", "s")));
+  EXPECT_THROW(verify(first("", "x")), std::logic_error);
+  EXPECT_THROW(verify(text + sum + write("s") + "update r0 compute u | late:f32[512]{R} = add(a, a)\n"),
+               std::logic_error)
+      << "what was gathered is gone";
+}
+
+/// ddp gathers the sums of gradients: each rank's stands in the storage that its reduce-scatter writes, which
+/// is a meeting itself.
+TEST(Share, GathersSumsOfGradientsInPlace) {
+  const plan::Plan plan = Sharing(4, 4, ShardMode::ddp).plan();
+  EXPECT_EQ(plan.common_bytes, 0);
+  for (std::size_t s = 0; s < plan.graph.storages().size(); ++s)
+    EXPECT_EQ(plan.storage_common[s], plan.graph.storages()[s].role == ir::Role::gradient)
+        << plan.graph.storages()[s].name;
+}
+
+TEST(Share, WhatIsReadInPlaceIsNotKept) {
+  for (const plan::KeptKind& kind : plan::kept_for_backward(Sharing(4, 4, ShardMode::fsdp).plan().graph))
+    for (const plan::KeptValue& value : kind.kept) EXPECT_EQ(value.name.find("full"), std::string::npos);
 }
 
 TEST(Share, ShowsTheTeamGradientsAndLittleElse) {
