@@ -77,11 +77,14 @@ std::int64_t local_bytes(const ir::Graph& graph, const ir::Node& collective) {
   const std::int64_t ranks = ranks_of(graph, collective), team = team_of(collective);
   if (team == 1) return 0;
   if (collective.op != Op::all_gather) return payload_bytes(graph, collective) / ranks * (team - 1);
-  std::int64_t copied = 0;
-  for (std::size_t i = 0; i < collective.outputs.size(); ++i)
-    if (!gathered_in_place(graph, collective, i).valid())
-      copied += graph.local_bytes(collective.outputs[i]) / ranks;
-  return 2 * copied;
+  return 2 * copied_bytes(graph, collective) / ranks;
+}
+
+std::int64_t copied_bytes(const ir::Graph& graph, const ir::Node& gather) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < gather.outputs.size(); ++i)
+    if (!gathered_in_place(graph, gather, i).valid()) bytes += graph.local_bytes(gather.outputs[i]);
+  return bytes;
 }
 
 ir::StorageId gathered_in_place(const ir::Graph& graph, const ir::Node& gather, std::size_t member) {

@@ -24,6 +24,8 @@ int team_of(const ir::Node& collective);  ///< 1: it is not shared
 /// The storage of which a gather's member finds all slices where it wants them: a team that is the whole axis
 /// keeps what it gathers in memory that all its ranks see, slice beside slice. Invalid: slices are copied.
 ir::StorageId gathered_in_place(const ir::Graph& graph, const ir::Node& gather, std::size_t member);
+/// Of the members that are not gathered in place, the whole vectors: what a gather takes memory for.
+std::int64_t copied_bytes(const ir::Graph& graph, const ir::Node& gather);
 /// Ranks of the axis that it runs over.
 int ranks_of(const ir::Graph& graph, const ir::Node& collective);
 /// World ranks from the first of these to the last: ranks that stand apart are on different nodes.

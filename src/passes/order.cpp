@@ -35,18 +35,11 @@ class OrderPass {
     std::int64_t ahead = 0;
     for (std::size_t g = first;
          g < gathers_.size() && g <= first + static_cast<std::size_t>(options_.prefetch); ++g) {
-      if (g > first) ahead += bytes(before_.node(gathers_[g]));
+      if (g > first) ahead += ops::copied_bytes(before_, before_.node(gathers_[g]));
       if (options_.prefetch_bytes > 0 && ahead > options_.prefetch_bytes) return;
       for (ir::ValueId shard : before_.node(gathers_[g]).inputs) emit(before_.value(shard).producer);
       emit(gathers_[g]);
     }
-  }
-  /// That it takes.
-  std::int64_t bytes(const Node& gather) const {
-    std::int64_t sum = 0;
-    for (std::size_t i = 0; i < gather.outputs.size(); ++i)
-      if (!ops::gathered_in_place(before_, gather, i).valid()) sum += before_.local_bytes(gather.outputs[i]);
-    return sum;
   }
 
   void emit(NodeId id) {

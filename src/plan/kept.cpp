@@ -43,11 +43,9 @@ class Collector {
         for (ir::ValueId output : node.outputs) made_.insert(graph_.value(output).name);
       }
     for (const Node& node : graph_.nodes())
-      for (std::size_t i = 0; i < node.outputs.size(); ++i)
-        if (ops::gathered_in_place(graph_, node, i).valid()) in_place_.insert(node.outputs[i]);
-    for (const Node& node : graph_.nodes())
       if (node.phase == Phase::forward && node.round == 0 && !ir::is_alias(node.op))
-        for (ir::ValueId output : node.outputs) add(node, output);
+        for (std::size_t i = 0; i < node.outputs.size(); ++i)
+          if (!ops::gathered_in_place(graph_, node, i).valid()) add(node, node.outputs[i]);
     return std::move(kinds_);
   }
 
@@ -55,7 +53,7 @@ class Collector {
   void add(const Node& node, ir::ValueId id) {
     const ir::Value& value = graph_.value(id);
     const bool computed = made_.contains(value.name + ".again");
-    if (value.home.valid() || in_place_.contains(id) || (!computed && !read_.contains(id))) return;
+    if (value.home.valid() || (!computed && !read_.contains(id))) return;
     const std::string module = ir::module_of(node, value);
     KeptKind& kind = this->kind(module);
     std::vector<KeptValue>& list = computed ? kind.computed : kind.kept;
@@ -75,8 +73,7 @@ class Collector {
   }
 
   const ir::Graph& graph_;
-  std::set<ir::ValueId> read_;      ///< by backward
-  std::set<ir::ValueId> in_place_;  ///< gathered, but no copies
+  std::set<ir::ValueId> read_;  ///< by backward
   std::set<std::string> made_;  ///< by backward; a pass that computes a value again adds ".again" to its name
   std::set<std::string> modules_;
   std::vector<KeptKind> kinds_;

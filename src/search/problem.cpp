@@ -63,9 +63,8 @@ class Reader {
     if (passes::is_parameter_gather(node)) {
       gather_of_[node.outputs[0].index()] = static_cast<int>(problem_.gathers.size());
       problem_.gather_type = value.type.dtype;
-      const bool in_place = ops::gathered_in_place(graph_, node, 0).valid();
-      const std::int64_t bytes = in_place ? 0 : graph_.local_bytes(node.outputs[0]) / ops::team_of(node);
-      problem_.gathers.push_back({value.unit, node.phase, node.round, next, next, wire, bytes});
+      problem_.gathers.push_back({value.unit, node.phase, node.round, next, next, wire,
+                                  ops::copied_bytes(graph_, node) / ops::team_of(node)});
     } else if (node.op == Op::reduce_scatter && next > 0) {
       const ir::ValueId gradient = node.inputs[0];
       problem_.reduce_type = graph_.value(gradient).type.dtype;
