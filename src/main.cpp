@@ -29,9 +29,7 @@ namespace {
 int main(int argc, char** argv) {
   try {
     return weft::cli::run(argc, argv);
-  } catch (const weft::Error& e) {
-    fail(e.what(), static_cast<int>(e.code()));
   } catch (const std::exception& e) {
-    fail(e.what(), static_cast<int>(weft::ExitCode::failure));
+    fail(weft::message_of(e), static_cast<int>(weft::exit_code_of(e)));
   }
 }

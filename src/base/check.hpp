@@ -1,9 +1,11 @@
-// Errors. WEFT_VALIDATE guards the user's input and always runs; WEFT_EXPECT guards our own logic and runs in
-// debug builds. Messages read "PROBLEM (WHY) SUGGESTION". Only main() catches.
+// Errors, by whose fault they are; docs/errors.md has the rule. WEFT_VALIDATE guards what the user gave,
+// WEFT_SYSTEM what the machine and its storage do, and a std::logic_error is our own fault (WEFT_EXPECT
+// throws one in debug builds). Messages read "PROBLEM (WHY); WHAT TO DO".
 #pragma once
 
 #include <fmt/core.h>
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -17,6 +19,8 @@ enum class ExitCode : int {
   comm_failure = 3,
   bad_checkpoint = 4,
   stopped = 5,      ///< as the file STOP asked: saved, and not to be started again by a script
+  environment = 6,  ///< the machine or its storage refuses what a good input asks for
+  internal = 70,    ///< EX_SOFTWARE of sysexits.h: a bug in Weft
   unfinished = 75,  ///< EX_TEMPFAIL of sysexits.h: nothing is wrong, start again to go on
   hang = 76         ///< a collective did not end in time
 };
@@ -31,8 +35,15 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
+/// The exit code of any exception: Error's own; environment for what the system or an allocation refused;
+/// internal for everything else, which only a bug throws.
+ExitCode exit_code_of(const std::exception& e);
+/// What the user reads of any exception: one line or, of an Error, more; never empty unless an Error's is.
+std::string message_of(const std::exception& e);
+
 namespace detail {
 [[noreturn]] void fail_validate(const std::string& message);
+[[noreturn]] void fail_system(const std::string& message);
 [[noreturn]] void fail_expect(const char* expression, const char* file, int line, const std::string& message);
 }  // namespace detail
 
@@ -42,6 +53,12 @@ namespace detail {
 #define WEFT_VALIDATE(condition, ...)                                            \
   do {                                                                           \
     if (!(condition)) ::weft::detail::fail_validate(::fmt::format(__VA_ARGS__)); \
+  } while (false)
+
+/// Throws Error(environment) with the formatted message unless `condition` holds.
+#define WEFT_SYSTEM(condition, ...)                                            \
+  do {                                                                         \
+    if (!(condition)) ::weft::detail::fail_system(::fmt::format(__VA_ARGS__)); \
   } while (false)
 
 /// Throws std::logic_error with expression and place unless `condition` holds; compiled out in release

@@ -266,8 +266,10 @@ struct Save::Impl {
 };
 
 Hooks single_rank() {
-  return Hooks{0, 1, [] {}, [](const std::string& text) { return std::vector{text}; },
-               [](bool ok) { return ok; }};
+  return Hooks{.barrier = [] {},
+               .broadcast = [](std::string text) { return text; },
+               .gather = [](const std::string& text) { return std::vector{text}; },
+               .all_true = [](bool ok) { return ok; }};
 }
 
 Save::Save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,

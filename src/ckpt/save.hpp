@@ -15,12 +15,13 @@
 
 namespace weft::ckpt {
 
-/// How ranks meet, so that this folder needs no MPI. All three are collective, and called in the same order
-/// by every rank, on the thread that calls save() or Save::advance().
+/// How ranks meet, so that this folder needs no MPI. All are collective, and called in the same order by every
+/// rank, on the thread that calls save() or Save::advance().
 struct Hooks {
   int rank = 0;
   int size = 1;
   std::function<void()> barrier;
+  std::function<std::string(std::string)> broadcast;  ///< rank 0's string, on every rank
   std::function<std::vector<std::string>(const std::string&)>
       gather;                          ///< everybody's string, in rank order, on rank 0
   std::function<bool(bool)> all_true;  ///< on every rank

@@ -36,9 +36,9 @@ void agree(comm::World& world, const std::function<void()>& stage) {
   double code = 0;
   try {
     stage();
-  } catch (const Error& e) {
-    message = e.what();
-    code = static_cast<double>(e.code());
+  } catch (const std::exception& e) {
+    message = message_of(e);
+    code = static_cast<double>(exit_code_of(e));
   }
   world.all_reduce_max(std::span(&code, 1));
   if (code == 0) return;

@@ -30,6 +30,7 @@ ckpt::Hooks hooks(comm::World& world) {
   h.rank = world.rank();
   h.size = world.size();
   h.barrier = [&world] { world.barrier(); };
+  h.broadcast = [&world](std::string text) { return world.broadcast(std::move(text), 0); };
   h.gather = [&world](const std::string& text) { return world.gather_strings(text); };
   h.all_true = [&world](bool mine) {
     std::int64_t failures = mine ? 0 : 1;

@@ -135,6 +135,13 @@ std::vector<SaveReport> save_with(int ranks, const std::string& dir, std::int64_
     hooks.rank = rank;
     hooks.size = ranks;
     hooks.barrier = [&] { meet.arrive_and_wait(); };
+    hooks.broadcast = [&, self](std::string text) {
+      if (self == 0) texts[0] = std::move(text);
+      meet.arrive_and_wait();
+      std::string mine = texts[0];
+      meet.arrive_and_wait();
+      return mine;
+    };
     hooks.gather = [&, self](const std::string& text) {
       texts[self] = text;
       meet.arrive_and_wait();
