@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <tuple>
@@ -125,15 +124,11 @@ class ShardReader {
  private:
   static std::string check(const Manifest& manifest, const Shard& shard) {
     std::string path = manifest.dir + "/" + shard.file;
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(path, error);
-    if (error)
-      fail(fmt::format("{} is missing ({}) restore it, or resume from an older checkpoint", path,
-                       error.message()));
-    const auto expected = static_cast<std::uintmax_t>(shard.bytes);
-    if (bytes != expected) {
-      fail(fmt::format("{} is {} ({} bytes instead of {}) restore it, or resume from an older checkpoint",
-                       path, bytes < expected ? "truncated" : "too long", bytes, expected));
+    const auto bytes = file_bytes(path);
+    if (!bytes) fail(fmt::format("{} is missing; restore it, or resume from an older checkpoint", path));
+    if (*bytes != shard.bytes) {
+      fail(fmt::format("{} is {} ({} bytes instead of {}); restore it, or resume from an older checkpoint",
+                       path, *bytes < shard.bytes ? "truncated" : "too long", *bytes, shard.bytes));
     }
     return path;
   }

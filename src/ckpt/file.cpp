@@ -20,6 +20,10 @@ void fail_errno(std::string_view what, std::string_view path, int error) {
 
 namespace {
 
+bool is_missing(int error) {
+  return error == ENOENT || error == ENOTDIR;
+}
+
 // Linux moves at most this many bytes in one call; asking for more is not an error, but not portable either.
 constexpr std::size_t max_transfer = std::size_t{1} << 30;
 
@@ -46,10 +50,27 @@ struct Descriptor {
 
 }  // namespace
 
+void fail_reading(std::string_view what, std::string_view path, int error) {
+  if (is_missing(error)) fail_errno(what, path, error);
+  throw Unreadable(fmt::format("cannot {} {} ({})", what, path, std::strerror(error)));
+}
+
+std::optional<std::int64_t> file_bytes(const std::string& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISREG(status.st_mode)) return status.st_size;
+    return std::nullopt;
+  }
+  if (!is_missing(errno)) fail_reading("stat", path, errno);
+  return std::nullopt;
+}
+
 File::File(std::string path, Open open) : path_(std::move(path)), open_(open) {
   const int flags = open == Open::create ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
   fd_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail_errno(open == Open::create ? "create" : "open", path_, errno);
+  if (fd_ >= 0) return;
+  if (open == Open::create) fail_errno("create", path_, errno);
+  fail_reading("open", path_, errno);
 }
 
 File::~File() {
@@ -105,7 +126,7 @@ void File::read_cached(char* to, std::size_t bytes, std::int64_t offset) const {
   while (bytes > 0) {
     const ssize_t n = ::pread(fd_, to, std::min(bytes, max_transfer), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_errno("read", path_, errno);
+    if (n < 0) fail_reading("read", path_, errno);
     if (n == 0) {
       throw Error(
           ExitCode::bad_checkpoint,
@@ -119,7 +140,7 @@ void File::read_cached(char* to, std::size_t bytes, std::int64_t offset) const {
 
 std::int64_t File::size() const {
   struct stat status;
-  if (::fstat(fd_, &status) != 0) fail_errno("stat", path_, errno);
+  if (::fstat(fd_, &status) != 0) fail_reading("stat", path_, errno);
   return status.st_size;
 }
 

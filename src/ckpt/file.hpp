@@ -1,14 +1,28 @@
 // Plain files, and the fsyncs that make them durable. All errors are Error(bad_checkpoint) with the path and
-// errno's text.
+// errno's text; storage that does not answer is told from bytes that are not there (Unreadable).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/check.hpp"
 #include "ckpt/direct_io.hpp"
+
+namespace weft::ckpt {
+
+/// The system refused to open, read or look at a file that is there: an I/O error, no permission, too many
+/// open files. It says nothing about the checkpoint's bytes, so that nobody may take it for damage, remove
+/// the checkpoint for it, or go back to an older one.
+class Unreadable : public Error {
+ public:
+  explicit Unreadable(const std::string& message) : Error(ExitCode::bad_checkpoint, message) {}
+};
+
+}  // namespace weft::ckpt
 
 namespace weft::ckpt::detail {
 
@@ -46,6 +60,10 @@ class File {
 };
 
 [[noreturn]] void fail_errno(std::string_view what, std::string_view path, int error);
+/// For what only reads: Error(bad_checkpoint) when there is no such file, else Unreadable.
+[[noreturn]] void fail_reading(std::string_view what, std::string_view path, int error);
+/// The bytes of a regular file; nothing when there is none of this name. Throws Unreadable.
+std::optional<std::int64_t> file_bytes(const std::string& path);
 /// Makes entries that were created, renamed or removed in a directory durable.
 void sync_directory(const std::string& path);
 /// Bytes that an unprivileged user may still write on the file system of `path`.

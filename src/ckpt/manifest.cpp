@@ -1,7 +1,6 @@
 #include "ckpt/manifest.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -220,7 +219,7 @@ std::int64_t Manifest::bytes() const {
 
 Manifest read_manifest(const std::string& dir) {
   const std::string path = dir + "/" + manifest_name;
-  if (!std::filesystem::exists(path)) {
+  if (!detail::file_bytes(path)) {
     fail(fmt::format("{} is not a checkpoint (it has no {}) name a directory step-N of a run", dir,
                      manifest_name));
   }
@@ -307,12 +306,11 @@ void check_coverage(const Manifest& manifest) {
 
 void check_files(const Manifest& manifest) {
   const auto check = [&](const std::string& file, std::int64_t bytes) {
-    std::error_code error;
-    const auto size = std::filesystem::file_size(manifest.dir + "/" + file, error);
-    if (error) fail(fmt::format("{} of {} is missing ({})", file, base_name(manifest.dir), error.message()));
-    if (size != static_cast<std::uintmax_t>(bytes)) {
+    const auto size = file_bytes(manifest.dir + "/" + file);
+    if (!size) fail(fmt::format("{} of {} is missing", file, base_name(manifest.dir)));
+    if (*size != bytes) {
       fail(fmt::format("{} of {} is {} ({} bytes instead of {})", file, base_name(manifest.dir),
-                       size < static_cast<std::uintmax_t>(bytes) ? "truncated" : "too long", size, bytes));
+                       *size < bytes ? "truncated" : "too long", *size, bytes));
     }
   };
   for (const Shard& shard : manifest.shards) check(shard.file, shard.bytes);

@@ -85,6 +85,28 @@ TEST(DirectIo, MovesWholeBlocksWhereTheFileSystemCan) {
   EXPECT_TRUE(read == other);
 }
 
+TEST(File, TellsAnErrorOfTheStorageFromAFileThatIsNotThere) {
+  const TemporaryDirectory dir(".");
+  const std::string path = dir.path() + "/file";
+  write_text_durably(path, "text");
+  EXPECT_THROW(read_text(dir.path()), Unreadable) << "a directory cannot be read";
+  EXPECT_EQ(file_bytes(path), 4);
+  EXPECT_EQ(file_bytes(dir.path()), std::nullopt);
+  const std::string too_long(300, 'x');
+  EXPECT_THROW(file_bytes(dir.path() + "/" + too_long), Unreadable);
+  for (const std::string& missing : {dir.path() + "/other", path + "/below"}) {
+    EXPECT_EQ(file_bytes(missing), std::nullopt);
+    try {
+      read_text(missing);
+      ADD_FAILURE() << missing;
+    } catch (const Unreadable& e) {
+      ADD_FAILURE() << e.what();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::bad_checkpoint);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(On, AvoidCache, ::testing::Values(".", "/dev/shm"),
                          [](const auto& info) { return std::string(info.index == 0 ? "disk" : "memory"); });
 
