@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/storage_wait.hpp"
+
 namespace weft::ckpt::detail {
 
 namespace {
@@ -39,7 +41,7 @@ std::unique_ptr<DirectIo> DirectIo::open(const std::string& path, For use) {
     ::close(fd);
     return nullptr;
   }
-  return std::unique_ptr<DirectIo>(new DirectIo(fd, static_cast<char*>(memory)));
+  return std::unique_ptr<DirectIo>(new DirectIo(path, fd, static_cast<char*>(memory)));
 }
 
 DirectIo::~DirectIo() {
@@ -50,12 +52,14 @@ DirectIo::~DirectIo() {
 std::size_t DirectIo::write(const char* from, std::size_t bytes, std::int64_t offset) {
   return by_pieces(bytes, [&](std::size_t done, std::size_t n) {
     std::memcpy(memory_, from + done, n);
+    const StorageWait wait("write", path_);
     return ::pwrite(fd_, memory_, n, offset + static_cast<std::int64_t>(done));
   });
 }
 
 std::size_t DirectIo::read(char* to, std::size_t bytes, std::int64_t offset) {
   return by_pieces(bytes, [&](std::size_t done, std::size_t n) {
+    const StorageWait wait("read", path_);
     const ssize_t got = ::pread(fd_, memory_, n, offset + static_cast<std::int64_t>(done));
     if (got > 0) std::memcpy(to + done, memory_, static_cast<std::size_t>(got));
     return got;

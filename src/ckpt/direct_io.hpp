@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace weft::ckpt::detail {
 
@@ -28,8 +29,9 @@ class DirectIo {
   std::size_t read(char* to, std::size_t bytes, std::int64_t offset);
 
  private:
-  DirectIo(int fd, char* memory) : fd_(fd), memory_(memory) {}
+  DirectIo(std::string path, int fd, char* memory) : path_(std::move(path)), fd_(fd), memory_(memory) {}
 
+  std::string path_;
   int fd_;
   char* memory_;
 };

@@ -1,15 +1,12 @@
 #include "ckpt/directory.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "base/check.hpp"
+#include "base/storage_wait.hpp"
 #include "ckpt/file.hpp"
 #include "ckpt/manifest.hpp"
 
@@ -21,42 +18,68 @@ namespace {
 
 constexpr std::string_view step_prefix = "step-";
 
-Entry read_entry(const std::string& checkpoints_dir, std::string name, std::int64_t step) {
-  Entry entry;
-  entry.name = std::move(name);
-  entry.step = step;
+void read_into(Entry& entry, const std::string& path) {
   try {
-    Manifest manifest = read_manifest(checkpoints_dir + "/" + entry.name);
+    Manifest manifest = read_manifest(path);
     check_files(manifest);
     entry.serial = manifest.serial;
     entry.bytes = manifest.bytes();
     entry.saved_at = std::move(manifest.saved_at);
     entry.run = std::move(manifest.run);
-  } catch (const std::exception& e) {
+  } catch (const Unreadable& e) {
+    entry.condition = Condition::unreadable;
+    entry.problem = e.what();
+  } catch (const Error& e) {
+    entry.condition = Condition::damaged;
     entry.problem = e.what();
   }
-  return entry;
 }
 
+/// The names of one directory; none when it does not exist.
 std::vector<std::string> names_in(const std::string& dir) {
+  const StorageWait wait("list", dir);
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(dir, error))
-    names.push_back(entry.path().filename().string());
+  fs::directory_iterator at(dir, error);
+  if (error == std::errc::no_such_file_or_directory) return names;
+  while (!error && at != fs::directory_iterator()) {
+    names.push_back(at->path().filename().string());
+    at.increment(error);
+  }
+  if (error) fail_reading("list", dir, error.value());
   std::sort(names.begin(), names.end());
   return names;
 }
 
-void rename_or_throw(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) fail_errno("rename to", to, errno);
+/// "step-00000100" of "step-00000100.damaged-2".
+std::string_view without_suffix(std::string_view name) {
+  return name.substr(0, name.find('.'));
 }
 
-bool exchange(const std::string& a, const std::string& b) {
-#ifdef RENAME_EXCHANGE
-  return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
-#else
-  return false;
-#endif
+std::string_view suffix_of(std::string_view name) {
+  return name.substr(without_suffix(name).size());
+}
+
+bool is_set_aside(std::string_view name) {
+  return suffix_of(name).starts_with(damaged_suffix);
+}
+
+bool is_checkpoint(std::string_view name) {
+  const std::string_view suffix = suffix_of(name);
+  return step_of(without_suffix(name)) && (suffix.empty() || suffix == replaced_suffix || is_set_aside(name));
+}
+
+Entry entry_of(const std::string& checkpoints_dir, const std::string& name) {
+  Entry entry;
+  entry.name = name;
+  entry.step = step_of(without_suffix(name)).value();
+  if (is_set_aside(name)) {
+    entry.condition = Condition::damaged;
+    entry.problem = fmt::format("{} was set aside as damaged", name);
+  } else {
+    read_into(entry, checkpoints_dir + "/" + name);
+  }
+  return entry;
 }
 
 }  // namespace
@@ -74,28 +97,19 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   return step;
 }
 
-void sync_ancestors(const std::string& dir) {
-  fs::path path = fs::canonical(dir).parent_path();
-  sync_directory(path);
-  while (path.has_relative_path()) {
-    path = path.parent_path();
-    try {
-      sync_directory(path);
-    } catch (const Error&) {
-      return;  // not ours: it was there before
-    }
-  }
+std::vector<std::string> checkpoint_names(const std::string& checkpoints_dir) {
+  auto names = names_in(checkpoints_dir);
+  std::erase_if(names, [](const std::string& name) { return !is_checkpoint(name); });
+  return names;
 }
 
 std::vector<Entry> scan(const std::string& checkpoints_dir) {
   std::vector<Entry> entries;
-  for (std::string& name : names_in(checkpoints_dir)) {
-    if (const auto step = step_of(name))
-      entries.push_back(read_entry(checkpoints_dir, std::move(name), *step));
-  }
+  for (const std::string& name : checkpoint_names(checkpoints_dir))
+    entries.push_back(entry_of(checkpoints_dir, name));
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    const bool a_whole = a.problem.empty();
-    const bool b_whole = b.problem.empty();
+    const bool a_whole = a.condition == Condition::whole;
+    const bool b_whole = b.condition == Condition::whole;
     if (a_whole != b_whole) return a_whole;
     return a.serial != b.serial ? a.serial > b.serial : a.step > b.step;
   });
@@ -110,49 +124,13 @@ std::vector<std::string> unfinished(const std::string& checkpoints_dir) {
   return names;
 }
 
-void remove_unfinished(const std::string& checkpoints_dir) {
-  for (const auto& name : unfinished(checkpoints_dir)) fs::remove_all(checkpoints_dir + "/" + name);
-}
-
 std::string read_latest(const std::string& checkpoints_dir) {
-  std::error_code error;
-  const fs::path target = fs::read_symlink(checkpoints_dir + "/" + latest_name, error);
-  return error ? std::string() : target.string();
-}
-
-void move_latest(const std::string& checkpoints_dir, const std::string& name) {
   const std::string link = checkpoints_dir + "/" + latest_name;
-  const std::string next = link + unfinished_suffix;
-  ::unlink(next.c_str());
-  if (::symlink(name.c_str(), next.c_str()) != 0) fail_errno("link", next, errno);
-  rename_or_throw(next, link);
-  sync_directory(checkpoints_dir);
-}
-
-void publish(const std::string& checkpoints_dir, const std::string& name) {
-  const std::string to = checkpoints_dir + "/" + name;
-  const std::string from = to + unfinished_suffix;
-  if (!fs::exists(to)) {
-    rename_or_throw(from, to);
-  } else if (!exchange(from, to)) {
-    // Not atomic: a crash between the two renames leaves the older checkpoints only.
-    const std::string replaced = to + ".replaced" + unfinished_suffix;
-    rename_or_throw(to, replaced);
-    if (::rename(from.c_str(), to.c_str()) != 0) {
-      const int error = errno;
-      ::rename(replaced.c_str(), to.c_str());
-      fail_errno("rename to", to, error);
-    }
-  }
-  sync_directory(checkpoints_dir);
-}
-
-void remove_checkpoint(const std::string& checkpoints_dir, const std::string& name) {
-  const std::string path = checkpoints_dir + "/" + name;
-  const std::string hidden = path + ".removed" + unfinished_suffix;
-  rename_or_throw(path, hidden);
-  sync_directory(checkpoints_dir);
-  fs::remove_all(hidden);
+  std::error_code error;
+  const fs::path target = fs::read_symlink(link, error);
+  const bool none = error == std::errc::no_such_file_or_directory || error == std::errc::invalid_argument;
+  if (error && !none) fail_reading("read", link, error.value());
+  return none ? std::string() : target.string();
 }
 
 }  // namespace weft::ckpt::detail

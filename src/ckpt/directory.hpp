@@ -1,6 +1,6 @@
-// The directory of a run's checkpoints: step-00000100/ ..., `latest`, and what an interrupted save left
-// behind (*.tmp). A name without .tmp is only ever given to a whole checkpoint, and taken away before its
-// files are removed.
+// The directory of a run's checkpoints, as it is: step-00000100/ ..., `latest`, what an interrupted save left
+// behind (*.tmp), and what was damaged and set aside (*.damaged). publish.hpp changes it. A name without a
+// suffix is only ever given to a whole checkpoint, and taken away before its files are removed.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,14 @@
 
 namespace weft::ckpt::detail {
 
+/// unreadable: storage did not answer when it was asked, so that nobody knows; such a checkpoint may be
+/// whole, and is neither used nor touched.
+enum class Condition : std::uint8_t { whole, damaged, unreadable };
+
 struct Entry {
   std::string name;  ///< "step-00000100"
   std::int64_t step = 0;
+  Condition condition = Condition::whole;
   std::string problem;  ///< one line when it is not whole, else empty, and what follows is set
   std::int64_t serial = 0;
   std::int64_t bytes = 0;
@@ -25,27 +30,26 @@ struct Entry {
 
 inline constexpr const char* latest_name = "latest";
 inline constexpr const char* unfinished_suffix = ".tmp";
+/// What was damaged and stood where a checkpoint had to go, or proved damaged when a run read it: evidence,
+/// which Weft never removes. Further ones of the same step are NAME.damaged-2 and so on.
+inline constexpr const char* damaged_suffix = ".damaged";
+/// The earlier checkpoint of a step while a newer one takes its name, where the file system cannot exchange
+/// two names at once. It is as good as any other.
+inline constexpr const char* replaced_suffix = ".replaced";
 
 std::string step_name(std::int64_t step);
 /// The N of "step-N".
 std::optional<std::int64_t> step_of(std::string_view name);
-/// Makes the entry of a directory durable, and those of all above it that may be opened.
-void sync_ancestors(const std::string& dir);
-/// All step-N of the directory, newest first: by serial, then by step; those that are not whole come after
-/// them. Whole means that the manifest's checksum is right, and each shard file is there with its size. Empty
-/// when there is no directory.
+/// Names of all checkpoints, in whatever condition, and of those that were set aside. Throws as scan().
+std::vector<std::string> checkpoint_names(const std::string& checkpoints_dir);
+/// All checkpoints of the directory, newest first: by serial, then by step; those that are not whole, and
+/// those that were set aside, come after them. Whole means that the manifest's checksum is right, and each
+/// shard file is there with its size. Empty when there is no directory. Throws Unreadable when the directory
+/// itself cannot be listed.
 std::vector<Entry> scan(const std::string& checkpoints_dir);
-/// Names of leftovers of interrupted saves.
+/// Names of leftovers of interrupted saves. Throws as scan().
 std::vector<std::string> unfinished(const std::string& checkpoints_dir);
-void remove_unfinished(const std::string& checkpoints_dir);
 /// What `latest` points to; empty when there is none.
 std::string read_latest(const std::string& checkpoints_dir);
-/// Points the symbolic link `latest` to a checkpoint, atomically.
-void move_latest(const std::string& checkpoints_dir, const std::string& name);
-/// Gives DIR/NAME.tmp its name, durably; a checkpoint of the same step that stands there is replaced in one
-/// atomic exchange where the file system can do that.
-void publish(const std::string& checkpoints_dir, const std::string& name);
-/// Hides a checkpoint, then removes its files.
-void remove_checkpoint(const std::string& checkpoints_dir, const std::string& name);
 
 }  // namespace weft::ckpt::detail

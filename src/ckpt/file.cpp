@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "base/check.hpp"
+#include "base/storage_wait.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -56,6 +57,7 @@ void fail_reading(std::string_view what, std::string_view path, int error) {
 }
 
 std::optional<std::int64_t> file_bytes(const std::string& path) {
+  const StorageWait wait("stat", path);
   struct stat status;
   if (::stat(path.c_str(), &status) == 0) {
     if (S_ISREG(status.st_mode)) return status.st_size;
@@ -66,6 +68,7 @@ std::optional<std::int64_t> file_bytes(const std::string& path) {
 }
 
 File::File(std::string path, Open open) : path_(std::move(path)), open_(open) {
+  const StorageWait wait("open", path_);
   const int flags = open == Open::create ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
   fd_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
   if (fd_ >= 0) return;
@@ -108,6 +111,7 @@ void File::read_at(void* data, std::size_t bytes, std::int64_t offset) const {
 }
 
 void File::write_cached(const char* from, std::size_t bytes, std::int64_t offset) {
+  const StorageWait wait("write", path_);
   while (bytes > 0) {
     const ssize_t n = ::pwrite(fd_, from, std::min(bytes, max_transfer), offset);
     if (n < 0 && errno == EINTR) continue;
@@ -119,10 +123,12 @@ void File::write_cached(const char* from, std::size_t bytes, std::int64_t offset
 }
 
 void File::begin_sync(std::int64_t offset, std::size_t bytes) const {
+  const StorageWait wait("write", path_);
   ::sync_file_range(fd_, offset, static_cast<off64_t>(bytes), SYNC_FILE_RANGE_WRITE);
 }
 
 void File::read_cached(char* to, std::size_t bytes, std::int64_t offset) const {
+  const StorageWait wait("read", path_);
   while (bytes > 0) {
     const ssize_t n = ::pread(fd_, to, std::min(bytes, max_transfer), offset);
     if (n < 0 && errno == EINTR) continue;
@@ -149,6 +155,7 @@ void File::resize(std::int64_t bytes) {
 }
 
 void File::sync() {
+  const StorageWait wait("fsync", path_);
   if (::fsync(fd_) != 0) fail_errno("fsync", path_, errno);
 }
 
@@ -157,18 +164,21 @@ void File::drop_cache() const {
 }
 
 void File::close() {
+  const StorageWait wait("close", path_);
   const int fd = fd_;
   fd_ = -1;
   if (::close(fd) != 0) fail_errno("close", path_, errno);
 }
 
 void sync_directory(const std::string& path) {
+  const StorageWait wait("fsync", path);
   const Descriptor directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (directory.fd < 0) fail_errno("open", path, errno);
   if (::fsync(directory.fd) != 0) fail_errno("fsync", path, errno);
 }
 
 std::int64_t free_bytes(const std::string& path) {
+  const StorageWait wait("statvfs", path);
   struct statvfs status;
   if (::statvfs(path.c_str(), &status) != 0) fail_errno("statvfs", path, errno);
   return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);

@@ -1,10 +1,10 @@
 #include "ckpt/hdf5.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <vector>
 
 #include "base/check.hpp"
@@ -49,16 +49,6 @@ void write_attribute(hid_t object, const char* name, hid_t file_type, hid_t memo
   const Hid attribute(
       CHECK_HDF5(name, H5Acreate2(object, name, file_type, scalar, H5P_DEFAULT, H5P_DEFAULT)));
   CHECK_HDF5(name, H5Awrite(attribute, memory_type, value));
-}
-
-/// A directory with room, node memory first.
-std::string scratch_directory(std::int64_t bytes) {
-  const char* chosen = std::getenv("TMPDIR");
-  for (const char* path : {"/dev/shm", chosen}) {
-    if (path == nullptr || ::access(path, W_OK | X_OK) != 0) continue;
-    if (free_bytes(path) > 2 * bytes) return path;
-  }
-  return "/tmp";
 }
 
 }  // namespace
@@ -108,24 +98,24 @@ void write_attribute(hid_t object, const char* name, const std::string& value) {
   write_attribute(object, name, type, type, &text);
 }
 
-ScratchFile::ScratchFile(std::int64_t metadata_bytes, std::int64_t alignment) {
-  std::string path = scratch_directory(metadata_bytes) + "/weft-checkpoint-XXXXXX";
-  fd_ = ::mkstemp(path.data());
-  if (fd_ < 0) fail_errno("create", path, errno);
+ScratchFile::ScratchFile(std::int64_t metadata_bytes, std::int64_t alignment)
+    : fd_(::memfd_create("weft-checkpoint", MFD_CLOEXEC)) {
+  if (fd_ < 0) fail_errno("create", "a file in memory", errno);
   try {
+    const std::string path = fmt::format("/proc/self/fd/{}", fd_);
     const Hid access(CHECK_HDF5(path, H5Pcreate(H5P_FILE_ACCESS)));
     // The 1.10 format checksums its metadata, so that a damaged header is found, not misread.
     CHECK_HDF5(path, H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110));
     CHECK_HDF5(path, H5Pset_meta_block_size(access, static_cast<hsize_t>(metadata_bytes)));
     const auto align = static_cast<hsize_t>(alignment);
     CHECK_HDF5(path, H5Pset_alignment(access, align, align));
+    // The default driver asks for the real path, which a file in memory has not.
+    CHECK_HDF5(path, H5Pset_fapl_stdio(access));
     file_ = CHECK_HDF5(path, H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access));
   } catch (...) {
-    ::unlink(path.c_str());
     ::close(fd_);
     throw;
   }
-  ::unlink(path.c_str());
 }
 
 ScratchFile::~ScratchFile() {

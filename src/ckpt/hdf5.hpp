@@ -47,10 +47,11 @@ void write_attribute(hid_t object, const char* name, std::int64_t value);
 void write_attribute(hid_t object, const char* name, std::uint64_t value);
 void write_attribute(hid_t object, const char* name, const std::string& value);  ///< variable-length UTF-8
 
-/// An HDF5 file that is formatted in node memory (/dev/shm; else $TMPDIR, /tmp), then copied to its place:
-/// storage that may be full or failing is only ever written by File, where an error is an errno, because HDF5
-/// cannot close a file that it cannot flush. Raw data may be allocated in it, but not written: what HDF5
-/// didn't touch stays a hole, and costs nothing.
+/// An HDF5 file that is formatted in memory (memfd, which no other process and no quota can fill), then
+/// copied to its place. HDF5 cannot close a file that it cannot flush: it keeps it, and dies of it at the end
+/// of the process. So storage that may be full or failing is only ever written by File, where an error is an
+/// errno. Raw data may be allocated in it, but not written: what HDF5 didn't touch stays a hole, and costs
+/// nothing.
 class ScratchFile {
  public:
   /// `metadata_bytes`: about how much HDF5 will write; `alignment`: objects of at least so many bytes start

@@ -28,8 +28,9 @@ std::string list(const std::string& checkpoints_dir) {
   std::string table = fmt::format("{:<14} {:>10} {:>15} {:>10} {:>6} {:<6} {:<20} {}\n", "checkpoint", "step",
                                   "tokens", "size", "ranks", "mode", "saved (UTC)", "state");
   for (const auto& e : entries) {
-    if (!e.problem.empty()) {
-      table += fmt::format("{:<14} {:>10} damaged: {}\n", e.name, e.step, e.problem);
+    if (e.condition != detail::Condition::whole) {
+      const char* what = e.condition == detail::Condition::damaged ? "damaged" : "cannot be read";
+      table += fmt::format("{:<14} {:>10} {}: {}\n", e.name, e.step, what, e.problem);
       continue;
     }
     table += fmt::format("{:<14} {:>10} {:>15} {:>10} {:>6} {:<6} {:<20} {}\n", e.name, e.run.step,

@@ -1,6 +1,7 @@
 #include "ckpt/load.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "base/check.hpp"
@@ -8,6 +9,7 @@
 #include "ckpt/directory.hpp"
 #include "ckpt/fetch.hpp"
 #include "ckpt/file.hpp"
+#include "ckpt/publish.hpp"
 
 namespace weft::ckpt {
 
@@ -115,22 +117,34 @@ void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath&
 
 }  // namespace
 
-std::vector<std::string> find_complete(const std::string& checkpoints_dir) {
-  std::vector<std::string> paths;
+Found find_checkpoints(const std::string& checkpoints_dir) {
+  Found found;
   for (const auto& entry : detail::scan(checkpoints_dir)) {
-    if (entry.problem.empty()) {
-      paths.push_back(checkpoints_dir + "/" + entry.name);
-    } else {
-      log::warn("checkpoint {} is passed over: {}", entry.name, entry.problem);
+    switch (entry.condition) {
+      case detail::Condition::whole:
+        found.whole.push_back({checkpoints_dir + "/" + entry.name, entry.run.origin});
+        break;
+      case detail::Condition::damaged: found.damaged.push_back(entry.problem); break;
+      case detail::Condition::unreadable: throw Unreadable(entry.problem);
     }
   }
-  return paths;
+  return found;
 }
 
 std::optional<std::string> find_latest(const std::string& checkpoints_dir) {
-  const auto complete = find_complete(checkpoints_dir);
-  if (complete.empty()) return std::nullopt;
-  return complete.front();
+  const Found found = find_checkpoints(checkpoints_dir);
+  for (const std::string& problem : found.damaged) log::warn("a checkpoint is passed over: {}", problem);
+  if (found.whole.empty()) return std::nullopt;
+  return found.whole.front().path;
+}
+
+bool holds_checkpoints(const std::string& checkpoints_dir) {
+  return !detail::checkpoint_names(checkpoints_dir).empty();
+}
+
+std::string set_aside(const std::string& dir) {
+  const std::filesystem::path path(dir);
+  return path.parent_path() / detail::set_aside(path.parent_path(), path.filename());
 }
 
 RunState load_run_state(const std::string& dir) {

@@ -14,11 +14,27 @@
 
 namespace weft::ckpt {
 
-/// Paths of the whole checkpoints, newest first. Whole: the manifest's checksum is right, and each shard has
-/// its size; what is damaged is passed over with a warning in the log, *.tmp silently. Touches every shard's
-/// metadata: call it on one rank.
-std::vector<std::string> find_complete(const std::string& checkpoints_dir);
-/// The newest of these.
+/// What a directory of checkpoints holds. Whole: the manifest's checksum is right, and each shard has its
+/// size.
+struct Found {
+  struct Whole {
+    std::string path;
+    std::string origin;  ///< RunState::origin
+  };
+  std::vector<Whole> whole;  ///< newest first
+  /// A line for each of the others, those that were set aside too. What interrupted saves left counts
+  /// nowhere.
+  std::vector<std::string> damaged;
+};
+/// Touches every shard's metadata: call it on one rank. Throws Unreadable when storage does not answer for
+/// the directory or for a checkpoint in it: a read error is not a missing checkpoint.
+Found find_checkpoints(const std::string& checkpoints_dir);
+/// Whether there is any, in whatever condition. Throws as find_checkpoints(), but looks at names alone.
+bool holds_checkpoints(const std::string& checkpoints_dir);
+/// Renames a checkpoint that proved damaged, durably, so that it is not taken for a whole one, and returns
+/// its new path. It is never removed.
+std::string set_aside(const std::string& dir);
+/// The newest whole one; the others are passed over with a warning in the log.
 std::optional<std::string> find_latest(const std::string& checkpoints_dir);
 
 RunState load_run_state(const std::string& dir);

@@ -34,17 +34,38 @@ constexpr std::string_view format_name = "weft-checkpoint";
   throw Error(ExitCode::bad_checkpoint, message);
 }
 
+Json to_json(const DataFile& file) {
+  return {{"key", file.key},
+          {"path", file.path},
+          {"tokens", file.tokens},
+          {"fingerprint", hex(file.fingerprint)},
+          {"verified", file.verified}};
+}
+
+DataFile data_file_from(const Json& j) {
+  DataFile file;
+  file.key = name_from(j.at("key"));
+  file.path = name_from(j.at("path"));
+  file.tokens = integer<std::int64_t>(j.at("tokens"));
+  file.fingerprint = from_hex(j.at("fingerprint"));
+  file.verified = name_from(j.at("verified"));
+  return file;
+}
+
 Json to_json(const RunState& run) {
-  return {{"step", run.step},
-          {"tokens", run.tokens},
-          {"sample", run.sample},
-          {"seed", run.seed},
-          {"world", run.world},
-          {"mode", run.mode},
-          {"weft_version", run.weft_version},
-          {"git_hash", run.git_hash},
-          {"model_key", run.model_key},
-          {"deck", run.deck}};
+  Json j = {{"step", run.step},
+            {"tokens", run.tokens},
+            {"sample", run.sample},
+            {"seed", run.seed},
+            {"world", run.world},
+            {"mode", run.mode},
+            {"weft_version", run.weft_version},
+            {"git_hash", run.git_hash},
+            {"model_key", run.model_key},
+            {"deck", run.deck}};
+  if (!run.origin.empty()) j["origin"] = run.origin;
+  for (const DataFile& file : run.data) j["data"].push_back(to_json(file));
+  return j;
 }
 
 RunState run_from(const Json& j) {
@@ -55,6 +76,9 @@ RunState run_from(const Json& j) {
   run.seed = integer<std::uint64_t>(j.at("seed"), std::numeric_limits<std::uint64_t>::max());
   run.world = small_integer(j.at("world"));
   run.mode = name_from(j.at("mode"));
+  if (j.contains("origin")) run.origin = name_from(j.at("origin"));
+  if (j.contains("data"))
+    for (const Json& file : j.at("data")) run.data.push_back(data_file_from(file));
   run.weft_version = name_from(j.at("weft_version"));
   run.git_hash = name_from(j.at("git_hash"));
   run.model_key = j.at("model_key");

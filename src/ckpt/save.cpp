@@ -15,6 +15,7 @@
 #include "ckpt/file.hpp"
 #include "ckpt/index_file.hpp"
 #include "ckpt/manifest.hpp"
+#include "ckpt/publish.hpp"
 #include "ckpt/shard_file.hpp"
 
 namespace weft::ckpt {
@@ -59,11 +60,9 @@ struct Save::Impl {
        std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options)
       : dir_(dir),
         name_(detail::step_name(run.step)),
-        temporary_(dir + "/" + name_ + detail::unfinished_suffix),
         slices_(std::move(slices)),
         hooks_(std::move(hooks)),
         options_(options) {
-    manifest_.dir = temporary_;
     manifest_.run = run;
     manifest_.units = units;
     manifest_.slab_bytes = options.slab_bytes;
@@ -110,6 +109,8 @@ struct Save::Impl {
     switch (part_) {
       case Part::prepare:
         if (!agree(problem)) return clean();
+        temporary_ = hooks_.broadcast(temporary_);
+        manifest_.dir = temporary_;
         return begin(Part::write, true, [this] { shard_ = write_own_shard(); });
       case Part::write:
         if (!collect_shards(problem)) return clean();
@@ -118,22 +119,26 @@ struct Save::Impl {
         if (!agree(problem)) return clean();
         report_.ok = true;
         return begin(Part::tidy, is_root(), [this] { tidy(); });
-      case Part::tidy: report_.reason = problem; return end();
+      case Part::tidy:
+        if (!problem.empty()) remarks_.push_back(problem);
+        return end();
       case Part::clean:
-        if (!problem.empty())
-          report_.reason += fmt::format("; and cannot remove {} ({})", temporary_, problem);
+        if (!problem.empty()) remarks_.push_back(problem);
         return end();
       case Part::ended: return;
     }
   }
 
+  /// What this save began goes; the leftovers of others were looked at when it began.
   void clean() {
-    begin(Part::clean, is_root(), [this] { fs::remove_all(temporary_); });
+    begin(Part::clean, is_root() && !temporary_.empty(), [this] { fs::remove_all(temporary_); });
   }
 
   /// Nobody starts the next save while rank 0 removes leftovers.
   void end() {
     hooks_.barrier();
+    for (const std::string& remark : remarks_)
+      report_.reason += (report_.reason.empty() ? "" : "; ") + remark;
     report_.seconds = seconds_since(start_);
     part_ = Part::ended;
   }
@@ -155,13 +160,18 @@ struct Save::Impl {
     return bytes;
   }
 
-  /// Rank 0: clears what an interrupted save left, checks the space, makes the directory.
+  void remark(std::vector<std::string> lines) {
+    for (std::string& line : lines) remarks_.push_back(std::move(line));
+  }
+
+  /// Rank 0: clears what an interrupted save left, checks the space, makes the directory. What cannot be
+  /// cleared, or read, stays where it is, and is no reason not to save.
   void prepare(const std::vector<std::string>& needs) {
     WEFT_VALIDATE(options_.slab_bytes >= 8 && options_.slab_bytes <= max_slab_bytes,
                   "slabs of {} bytes (they must be of 8 bytes to 64 MiB)", options_.slab_bytes);
     WEFT_VALIDATE(options_.alignment >= 1, "an alignment of {} bytes", options_.alignment);
     fs::create_directories(dir_);
-    detail::remove_unfinished(dir_);
+    remark(detail::remove_unfinished(dir_));
     std::int64_t needed = 0;
     for (const auto& bytes : needs) needed += std::stoll(bytes);
     const std::int64_t free = detail::free_bytes(dir_);
@@ -173,11 +183,25 @@ struct Save::Impl {
                       dir_, free, needed));
     }
     earlier_ = detail::scan(dir_);
-    for (const auto& entry : earlier_) manifest_.serial = std::max(manifest_.serial, entry.serial);
-    if (manifest_.serial == 0) detail::sync_ancestors(dir_);  // they may be as new as the run
-    ++manifest_.serial;
-    fs::create_directory(temporary_);
+    remark(detail::settle_replaced(dir_, earlier_));
+    if (earlier_.empty()) detail::sync_ancestors(dir_);  // they may be as new as the run
+    manifest_.serial = next_serial();
+    temporary_ = detail::make_unfinished(dir_, name_);
     stage("prepared");
+  }
+
+  /// Higher than that of every checkpoint that is there. The clock stands in for those that storage does not
+  /// let us read just now: they were saved before.
+  std::int64_t next_serial() {
+    std::int64_t serial = std::chrono::duration_cast<std::chrono::milliseconds>(
+                              std::chrono::system_clock::now().time_since_epoch())
+                              .count();
+    for (const auto& entry : earlier_) {
+      serial = std::max(serial, entry.serial + 1);
+      if (entry.condition == detail::Condition::unreadable)
+        remarks_.push_back(fmt::format("{}/{} is left alone: {}", dir_, entry.name, entry.problem));
+    }
+    return serial;
   }
 
   /// Rank 0 learns what all hold, or who failed and why.
@@ -230,8 +254,17 @@ struct Save::Impl {
     detail::write_text_durably(temporary_ + "/" + manifest_name, detail::to_text(manifest_));
     detail::sync_directory(temporary_);
     stage("manifest_written");
-    detail::publish(dir_, name_);
+    make_place();
+    detail::publish(dir_, temporary_, name_);
     report_.bytes = manifest_.bytes();
+  }
+
+  /// A checkpoint of this step that is not known to be whole is evidence: the new one goes beside it.
+  void make_place() {
+    for (const auto& entry : earlier_)
+      if (entry.name == name_ && entry.condition != detail::Condition::whole)
+        remarks_.push_back(fmt::format("what stood at {}/{} is now {} ({})", dir_, name_,
+                                       detail::set_aside(dir_, name_), entry.problem));
   }
 
   /// Rank 0: `latest`, and the checkpoints that are older than those to keep. The new one is never among
@@ -240,13 +273,16 @@ struct Save::Impl {
     stage("renamed");
     detail::move_latest(dir_, name_);
     stage("latest_moved");
-    detail::remove_unfinished(dir_);
+    remark(detail::remove_unfinished(dir_));
     std::int64_t kept = 1;
     for (const auto& entry : earlier_) {
-      if (!entry.problem.empty() || entry.name == name_) continue;
+      if (entry.condition != detail::Condition::whole || entry.step == manifest_.run.step) continue;
       const bool stays = options_.keep_every > 0 && entry.step % options_.keep_every == 0;
-      if (options_.keep > 0 && !stays && ++kept > options_.keep) detail::remove_checkpoint(dir_, entry.name);
+      if (options_.keep > 0 && !stays && ++kept > options_.keep)
+        if (std::string problem = detail::remove_checkpoint(dir_, entry.name); !problem.empty())
+          remarks_.push_back(std::move(problem));
     }
+    remark(detail::settle_replaced(dir_, detail::scan(dir_)));
     stage("old_removed");
   }
 
@@ -260,6 +296,7 @@ struct Save::Impl {
   Manifest manifest_;
   Shard shard_;  ///< this rank's
   std::vector<detail::Entry> earlier_;
+  std::vector<std::string> remarks_;  ///< lines about what could not be tidied up
   SaveReport report_;
   Part part_ = Part::prepare;
   std::future<std::string> job_;  ///< this rank's problem; last: its thread uses all of the above

@@ -15,8 +15,8 @@
 
 namespace weft::ckpt {
 
-/// How ranks meet, so that this folder needs no MPI. All are collective, and called in the same order by every
-/// rank, on the thread that calls save() or Save::advance().
+/// How ranks meet, so that this folder needs no MPI. All are collective, and called in the same order by
+/// every rank, on the thread that calls save() or Save::advance().
 struct Hooks {
   int rank = 0;
   int size = 1;
@@ -48,12 +48,12 @@ struct SaveOptions {
 };
 
 struct SaveReport {
-  bool ok = false;     ///< the same on every rank: the checkpoint is complete, durable, and has its name
-  std::string reason;  ///< one line: why not; with ok, what could not be tidied up. Rank 0 knows the failing
-                       ///< rank's reason
-  std::string path;    ///< CHECKPOINTS_DIR/step-N
-  std::int64_t bytes = 0;    ///< of state; rank 0: of all ranks; others: their own
-  double seconds = 0;        ///< from its begin to its end
+  bool ok = false;         ///< the same on every rank: the checkpoint is complete, durable, and has its name
+  std::string reason;      ///< one line: why not, and what could not be tidied up. Rank 0 knows the failing
+                           ///< rank's reason
+  std::string path;        ///< CHECKPOINTS_DIR/step-N
+  std::int64_t bytes = 0;  ///< of state; rank 0: of all ranks; others: their own
+  double seconds = 0;      ///< from its begin to its end
   double write_seconds = 0;  ///< of this rank's file: checksums, writes, fsync
   double read_back_seconds = 0;
 };

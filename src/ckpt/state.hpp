@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/dtype.hpp"
 
@@ -31,6 +32,17 @@ struct StateSlice {
   std::byte* data = nullptr;
 };
 
+/// A token file of the run.
+struct DataFile {
+  std::string key;   ///< "data.train" or "data.valid"
+  std::string path;  ///< as the deck named it; the same file may have another path on a later start
+  std::int64_t tokens = 0;
+  std::uint64_t fingerprint = 0;  ///< data::TokenFile::fingerprint()
+  /// The file on storage (its inode, time and size) whose body was read whole and had its checksum; empty
+  /// where that was not done.
+  std::string verified;
+};
+
 /// The run's scalars. Random numbers are counter-based, keyed by (seed, step, sample): these three are the
 /// generator's whole state.
 struct RunState {
@@ -44,6 +56,9 @@ struct RunState {
   std::string git_hash;
   int world = 1;     ///< ranks that saved
   std::string mode;  ///< parallel.mode that saved
+  /// The checkpoint that checkpoint.resume named when this run was started from it; empty when it named none.
+  std::string origin;
+  std::vector<DataFile> data;  ///< what it was trained on; empty of formats and runs that do not say
 };
 
 }  // namespace weft::ckpt

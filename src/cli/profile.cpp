@@ -7,6 +7,7 @@
 #include "data/atomic_file.hpp"
 #include "measure/machine.hpp"
 #include "train/agree.hpp"
+#include "train/same.hpp"
 
 namespace weft::cli {
 namespace {
@@ -28,6 +29,7 @@ void profile(const ProfileArguments& arguments, Context& context) {
     resolve_mesh(deck, world->size());
     if (world->rank() == 0) file.emplace(arguments.out);
   });
+  train::check_same_deck(*world, deck);
   const KernelsScope kernels;
   train::Session session(deck, *world);
   const measure::Measured measured = measure_machine(with_deck ? &deck : nullptr, session, arguments.options);

@@ -5,6 +5,7 @@
 #include "cli/world.hpp"
 #include "job/stop_request.hpp"
 #include "train/agree.hpp"
+#include "train/same.hpp"
 #include "train/trainer.hpp"
 #include "watch/watchdog.hpp"
 
@@ -30,7 +31,8 @@ void train(const DeckArguments& arguments, Context& context) {
     deck = parse_deck(arguments.file, arguments.sets);
     resolve_mesh(deck, world->size());
   });
-  const watch::Watchdog watchdog(*world, {deck.run.dir, deck.run.collective_timeout, nullptr});
+  train::check_same_deck(*world, deck);
+  const watch::Watchdog watchdog(*world, {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});
   const KernelsScope kernels;
   train::Trainer trainer(deck, *world);
   switch (trainer.run()) {

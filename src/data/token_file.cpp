@@ -23,6 +23,7 @@ namespace {
 struct Bytes {
   std::shared_ptr<const std::byte> data;
   std::size_t size = 0;
+  std::string identity;  ///< storage_identity(); empty for what is no file
 };
 
 Bytes map(const std::string& path) {
@@ -32,6 +33,7 @@ Bytes map(const std::string& path) {
   struct stat status {};
   const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
   const std::size_t size = regular ? static_cast<std::size_t>(status.st_size) : 0;
+  const std::string identity = regular ? storage_identity(fd) : std::string();
   void* mapped = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0) : nullptr;
   const int reason = errno;
   ::close(fd);
@@ -41,7 +43,7 @@ Bytes map(const std::string& path) {
                 "cannot map the token file {} ({}); copy it to a file system that supports mmap", path,
                 std::strerror(reason));
   const auto unmap = [size](const std::byte* data) { ::munmap(const_cast<std::byte*>(data), size); };
-  return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), unmap), size};
+  return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), unmap), size, identity};
 }
 
 /// The sections fill the file in their order. Offsets are read as they stand, so that each must be right,
@@ -126,7 +128,7 @@ TokenFile TokenFile::open(const std::string& path) {
 
 TokenFile TokenFile::in_memory(const std::string& name, std::span<const std::byte> bytes) {
   const std::shared_ptr<const std::byte> borrowed(std::shared_ptr<void>(), bytes.data());
-  return TokenFile(std::make_shared<Contents>(name, Bytes{borrowed, bytes.size()}));
+  return TokenFile(std::make_shared<Contents>(name, Bytes{borrowed, bytes.size(), {}}));
 }
 
 const std::string& TokenFile::path() const {
@@ -155,6 +157,18 @@ std::uint64_t TokenFile::tokenizer_hash() const {
 }
 std::int32_t TokenFile::end_of_document() const {
   return contents_->header.end_of_document;
+}
+std::int64_t TokenFile::bytes() const {
+  return static_cast<std::int64_t>(contents_->bytes.size);
+}
+std::uint64_t TokenFile::body_hash() const {
+  return contents_->header.body_hash;
+}
+std::uint64_t TokenFile::fingerprint() const {
+  return contents_->header.header_hash;
+}
+const std::string& TokenFile::identity() const {
+  return contents_->bytes.identity;
 }
 
 void TokenFile::read(std::int64_t begin, std::int64_t count, std::int32_t* out) const {
@@ -212,6 +226,13 @@ void TokenFile::verify() const {
                 "the token file {} contradicts itself (document starts or text bytes); make it again with "
                 "`weft data tokenize`",
                 path());
+}
+
+std::string storage_identity(int fd) {
+  struct stat status {};
+  WEFT_SYSTEM(::fstat(fd, &status) == 0, "cannot look at an open file ({})", std::strerror(errno));
+  return fmt::format("{}-{}-{}.{:09}", status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec);
 }
 
 void check_vocabulary(const TokenFile& file, std::int64_t model_vocab) {

@@ -33,6 +33,13 @@ class TokenFile {
   TokenizerKind tokenizer() const;
   std::uint64_t tokenizer_hash() const;  ///< Tokenizer::hash() of the tokenizer that wrote the file
   std::int32_t end_of_document() const;  ///< its token id, or -1
+  std::int64_t bytes() const;            ///< of the file
+  std::uint64_t body_hash() const;       ///< of all after the header, as the header has it
+  /// Differs between files of different content: the checksum of the header, which has sizes, tokenizer and
+  /// the body's checksum.
+  std::uint64_t fingerprint() const;
+  /// storage_identity() of what was opened; empty for a file in memory.
+  const std::string& identity() const;
 
   /// Copies tokens [begin, begin + count) to `out`. Throws Error(bad_input) when an id is not below vocab().
   void read(std::int64_t begin, std::int64_t count, std::int32_t* out) const;
@@ -50,6 +57,10 @@ class TokenFile {
   explicit TokenFile(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
   std::shared_ptr<const Contents> contents_;
 };
+
+/// What tells an open file from another one, and from itself once it was written to: inode, size and time of
+/// the last change. Equal on all hosts that share the file system. Throws Error(environment).
+std::string storage_identity(int fd);
 
 /// Throws Error(bad_input) unless a model with `model_vocab` embeddings has one for each token of the file.
 void check_vocabulary(const TokenFile& file, std::int64_t model_vocab);

@@ -47,6 +47,7 @@ struct RunDeck {
   double walltime = 0;              ///< seconds; 0: none
   double memory_limit = 0;          ///< bytes that a rank may take; 0: none
   double collective_timeout = 600;  ///< seconds; 0: none
+  double storage_timeout = 1800;    ///< seconds; 0: none
   bool operator==(const RunDeck&) const = default;
 };
 
@@ -85,6 +86,7 @@ struct DataDeck {
   std::int64_t global_batch = 0;     ///< sequences a step, over all ranks
   std::int64_t valid_every = 0;      ///< steps; 0: only at the end
   std::int64_t valid_sequences = 0;  ///< 0: all
+  bool allow_change = false;         ///< a continued run may have other token files than its checkpoint
   bool operator==(const DataDeck&) const = default;
 };
 

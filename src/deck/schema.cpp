@@ -67,6 +67,9 @@ constexpr std::array key_list{
         .doc = "End the run with exit code 76, and name the rank that is missing, when a collective or a "
                "message has been under way for longer than this; 0: wait forever. Longer than what the "
                "slowest rank may need for a checkpoint beyond the others."},
+    Key{WEFT_KEY(run.storage_timeout), .range = between(0, 1e9), .form = Form::duration,
+        .doc = "End the run with exit code 76, and name the file, when a single system call of a checkpoint "
+               "(an fsync, a read) has not come back from storage for longer than this; 0: wait forever."},
 
     Key{WEFT_KEY(model.dim), .need = Need::required, .range = between(2, 1 << 20),
         .doc = "Width of the residual stream (C). A multiple of `heads`; dim / heads, the width of a head, "
@@ -122,6 +125,10 @@ constexpr std::array key_list{
         .doc = "Validate every so many steps; 0: only at the end."},
     Key{WEFT_KEY(data.valid_sequences), .range = at_least(0),
         .doc = "Sequences in a validation; 0: all there are."},
+    Key{WEFT_KEY(data.allow_change),
+        .doc =
+            "Set it when token files were changed on purpose between a checkpoint and the run that goes on "
+            "from it. Otherwise such a run is refused: its curve would belong to no data."},
 
     Key{WEFT_KEY(optimizer.lr), .need = Need::required, .range = above(0),
         .doc = "Peak learning rate, reached at the end of the warm-up."},
@@ -250,8 +257,11 @@ constexpr std::array key_list{
                "cache would take, and what is checked comes from storage."},
     Key{WEFT_KEY(checkpoint.initial), .doc = "Save the initial weights as step 0, before the first step."},
     Key{WEFT_KEY(checkpoint.final), .doc = "Save after the last step."},
-    Key{WEFT_KEY(checkpoint.resume), .doc = "auto: continue from the newest checkpoint in `run.dir`, if any; "
-                                            "never: start afresh; otherwise a checkpoint's path."},
+    Key{WEFT_KEY(checkpoint.resume),
+        .doc =
+            "auto: continue from the newest checkpoint in `run.dir`, if any. never: start over; what "
+            "`checkpoints` holds moves to `checkpoints.old`. Otherwise the path of a checkpoint that the run "
+            "starts from; once it has saved, a job that is started again continues from its own newest."},
 
     Key{WEFT_KEY(log.every), .range = between(1, most_steps),
         .doc = "Steps between the lines of `log.txt`. `metrics.jsonl` and TensorBoard have every step."},

@@ -18,6 +18,8 @@ class RunDirectory {
   /// Writes the resolved deck. Where there was no directory it appears with deck and lock in it, by one
   /// rename. Throws Error(bad_input) when that fails, or another run was quicker.
   void write(const std::string& deck);
+  /// What DIR/lock holds, so that other ranks can see that they look at the same directory.
+  std::string mark() const { return lock_ ? lock_->text() : std::string(); }
   /// RunLock's.
   std::string note() const { return lock_ ? lock_->note() : std::string(); }
 

@@ -39,6 +39,8 @@ class RunLock {
 
   /// The directory was renamed.
   void moved_to(const std::string& dir);
+  /// What the file holds.
+  const std::string& text() const { return text_; }
   /// Of the dead run whose lock was taken over, for the log; empty when there was none.
   const std::string& note() const { return note_; }
 

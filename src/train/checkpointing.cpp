@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "ckpt/file.hpp"
 #include "ckpt/load.hpp"
 #include "train/agree.hpp"
 #include "train/programs.hpp"
+#include "train/starting_point.hpp"
 
 namespace weft::train {
 namespace {
@@ -19,7 +20,8 @@ namespace {
 /// Whether another value of the key, "table.name", is another curve of training losses.
 bool changes_curve(std::string_view key) {
   constexpr std::array<std::string_view, 4> tables{"model.", "data.", "optimizer.", "precision."};
-  constexpr std::array<std::string_view, 2> without{"model.init", "data.valid"};  // and what begins so
+  constexpr std::array<std::string_view, 3> without{"model.init", "data.valid",
+                                                    "data.allow_change"};  // and what begins so
   const auto begins = [key](std::string_view prefix) { return key.starts_with(prefix); };
   return key == "run.steps" || (std::any_of(tables.begin(), tables.end(), begins) &&
                                 std::none_of(without.begin(), without.end(), begins));
@@ -46,17 +48,6 @@ std::string model_key(const Deck& deck) {
   return model::key(spec_of(deck));
 }
 
-std::string checkpoints_dir(const Deck& deck) {
-  return deck.run.dir + "/checkpoints";
-}
-
-bool is_own_checkpoint(const Deck& deck, const std::string& dir) {
-  std::error_code ignored;
-  std::filesystem::path path = std::filesystem::absolute(dir).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();  // "step-00000005/"
-  return std::filesystem::equivalent(path.parent_path(), checkpoints_dir(deck), ignored);
-}
-
 std::string changes_since(const ckpt::RunState& saved, const Deck& deck) {
   std::string line;
   try {
@@ -71,23 +62,6 @@ std::string changes_since(const ckpt::RunState& saved, const Deck& deck) {
 
 namespace {
 
-/// Where the run may go on from, the first choice first; on all ranks.
-std::vector<std::string> candidates(const Deck& deck, comm::World& world) {
-  const std::string& resume = deck.checkpoint.resume;
-  if (resume == "never") return {};
-  if (resume != "auto") return {resume};
-  std::string lines;
-  agree(world, [&] {
-    if (world.rank() == 0)
-      for (const std::string& path : ckpt::find_complete(checkpoints_dir(deck))) lines += path + '\n';
-  });
-  lines = world.broadcast(lines, 0);
-  std::vector<std::string> paths;
-  for (std::size_t begin = 0, end; (end = lines.find('\n', begin)) != std::string::npos; begin = end + 1)
-    paths.push_back(lines.substr(begin, end - begin));
-  return paths;
-}
-
 ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world) {
   ckpt::Manifest manifest;
   agree(world, [&] {
@@ -97,11 +71,31 @@ ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world
   return manifest;
 }
 
+/// Throws on all ranks: Error(environment) where storage did not answer on one of them, which outranks
+/// Error(bad_checkpoint), because it says nothing of the checkpoint.
 void fill(const ckpt::Manifest& manifest, comm::World& world, ModelState& state) {
   agree(world, [&] {
-    state.restore([&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
+    try {
+      state.restore([&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
+    } catch (const ckpt::Unreadable& e) {
+      throw Error(ExitCode::environment, e.what());
+    }
   });
   state.publish();
+}
+
+/// The run's own checkpoints that proved damaged go out of the way of later saves and starts.
+void set_aside(const std::vector<std::string>& damaged, const Deck& deck, comm::World& world) {
+  agree(world, [&] {
+    if (world.rank() != 0) return;
+    for (const std::string& path : damaged)
+      if (is_own_checkpoint(deck, path)) log::warn("{} is now {}", path, ckpt::set_aside(path));
+  });
+}
+
+std::string first_line(const Error& e) {
+  const std::string what = e.what();
+  return what.substr(0, what.find('\n'));
 }
 
 }  // namespace
@@ -115,34 +109,42 @@ ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::W
 
 std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& state) {
   const std::vector<std::string> paths = candidates(deck, world);
+  std::vector<std::string> damaged;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const ckpt::Manifest manifest = open(paths[i], deck, world);
     try {
       fill(manifest, world, state);
     } catch (const Error& e) {  // on all ranks
+      if (e.code() != ExitCode::bad_checkpoint) throw Error(ExitCode::bad_checkpoint, e.what());
       if (i + 1 == paths.size()) throw;
-      const std::string_view what = e.what();
-      if (world.rank() == 0) log::warn("{}; going back to {}", what.substr(0, what.find('\n')), paths[i + 1]);
+      if (world.rank() == 0) log::warn("{}; going back to {}", first_line(e), paths[i + 1]);
+      damaged.push_back(paths[i]);
       continue;
     }
+    set_aside(damaged, deck, world);
     return Resumed{paths[i], manifest.run};
   }
   return std::nullopt;
 }
 
-std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, const std::vector<Unit>& units,
-                                       std::vector<ckpt::StateSlice> slices, const Position& at) {
+ckpt::RunState describe_run(const Deck& deck, const comm::World& world) {
   ckpt::RunState run;
-  run.step = at.step;
-  run.tokens = at.tokens;
-  run.sample = at.sample;
   run.seed = static_cast<std::uint64_t>(deck.run.seed);
   run.deck = print_deck(deck);
   run.model_key = model_key(deck);
   run.weft_version = weft_version();
   run.git_hash = weft_git_hash();
-  run.world = session.world().size();
+  run.world = world.size();
   run.mode = name_of(deck.parallel.mode);
+  return run;
+}
+
+std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, ckpt::RunState run,
+                                       const std::vector<Unit>& units, std::vector<ckpt::StateSlice> slices,
+                                       const Position& at) {
+  run.step = at.step;
+  run.tokens = at.tokens;
+  run.sample = at.sample;
   ckpt::SaveOptions options;
   options.keep = deck.checkpoint.keep;
   options.keep_every = deck.checkpoint.keep_every;

@@ -15,10 +15,6 @@ namespace weft::train {
 
 /// What ckpt compares before it loads: one "key = value" a line.
 std::string model_key(const Deck& deck);
-std::string checkpoints_dir(const Deck& deck);
-
-/// Whether `dir` is in the checkpoints directory of this deck's run.
-bool is_own_checkpoint(const Deck& deck, const std::string& dir);
 
 /// What of `deck` makes the training curve go on otherwise than the saved run's would have, in one line;
 /// empty when nothing does.
@@ -33,10 +29,10 @@ struct Resumed {
   std::string path;
   ckpt::RunState run;
 };
-/// Collective. Loads the checkpoint that the deck's checkpoint.resume names, if any: of "auto" the newest
-/// that can be read; those that turn out to be damaged on the way are passed over with a warning. Throws
-/// Error(bad_checkpoint) on all ranks when the one that is named, or the last that is left, cannot be read,
-/// or is of another model.
+/// Collective. Loads the first of candidates() (starting_point.hpp) that is good to the last byte. Those of
+/// the run's own that prove damaged on the way are set aside, with a warning. Throws Error(bad_checkpoint) on
+/// all ranks when storage does not answer, when the last that is left is damaged (then nothing is set aside),
+/// and for a checkpoint of another model.
 std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& state);
 
 /// How far a run is.
@@ -46,8 +42,12 @@ struct Position {
   std::int64_t sample = 0;  ///< global index of the next
 };
 
+/// What all checkpoints of this process say of the run: everything but the position.
+ckpt::RunState describe_run(const Deck& deck, const comm::World& world);
+
 /// Collective: begins to save the slices, which are this rank's own part of the state, as ckpt::Save says.
-std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, const std::vector<Unit>& units,
-                                       std::vector<ckpt::StateSlice> slices, const Position& at);
+std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, ckpt::RunState run,
+                                       const std::vector<Unit>& units, std::vector<ckpt::StateSlice> slices,
+                                       const Position& at);
 
 }  // namespace weft::train

@@ -1,6 +1,7 @@
 #include "train/continuation.hpp"
 
 #include "base/check.hpp"
+#include "train/data_files.hpp"
 
 namespace weft::train {
 namespace {
@@ -16,7 +17,8 @@ std::int64_t saved_global_batch(const ckpt::RunState& run, const Deck& deck) {
 
 }  // namespace
 
-void check_continues(const ckpt::RunState& run, const Deck& deck, const std::string& checkpoint) {
+void check_continues(const ckpt::RunState& run, const Deck& deck, const std::vector<ckpt::DataFile>& files,
+                     const std::string& checkpoint) {
   const std::int64_t batch = deck.data.global_batch;
   WEFT_VALIDATE(
       saved_global_batch(run, deck) == batch && run.sample % batch == 0 && run.sample >= run.step * batch,
@@ -27,6 +29,7 @@ void check_continues(const ckpt::RunState& run, const Deck& deck, const std::str
                 "{}: {} is not the seed {} of the checkpoint {} (the order of the data would change); "
                 "keep the seed, or set checkpoint.resume = \"never\"",
                 place_of(deck, "run.seed"), deck.run.seed, run.seed, checkpoint);
+  check_continued_files(run.data, files, deck, checkpoint);
 }
 
 }  // namespace weft::train

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ckpt/state.hpp"
 #include "deck/deck.hpp"
@@ -9,8 +10,9 @@
 namespace weft::train {
 
 /// Throws Error(bad_input) unless the deck's data go on where those of `checkpoint` stood: the same seed and
-/// global batch, and a sample that a step begins with. It may be later than the steps done would bring it:
-/// rollbacks leave out data (docs/running.md).
-void check_continues(const ckpt::RunState& run, const Deck& deck, const std::string& checkpoint);
+/// global batch, the same token files (data_files.hpp), and a sample that a step begins with. It may be later
+/// than the steps done would bring it: rollbacks leave out data (docs/running.md).
+void check_continues(const ckpt::RunState& run, const Deck& deck, const std::vector<ckpt::DataFile>& files,
+                     const std::string& checkpoint);
 
 }  // namespace weft::train

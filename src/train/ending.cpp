@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
-#include "train/checkpointing.hpp"
+#include "train/starting_point.hpp"
 #include "train/trainer.hpp"
 
 namespace weft::train {
@@ -43,7 +43,7 @@ void Trainer::fail_unsaved(const std::string& why) const {
 }
 
 std::string Trainer::reason_to_stop() {
-  if (stop_request_ > 0) return stop_.text(stop_request_);
+  if (news_.stop_request > 0) return stop_.text(news_.stop_request);
   return out_of_time() ? "run.walltime is near" : "";
 }
 
@@ -52,7 +52,7 @@ Outcome Trainer::end_early(const std::string& why) {
   saver_->finish();
   report_->note(fmt::format("{}: stopped after step {} of {}; start again with the same deck to continue",
                             why, step_, deck_.run.steps));
-  return job::StopRequest::by_file(stop_request_) ? Outcome::stopped : Outcome::unfinished;
+  return job::StopRequest::by_file(news_.stop_request) ? Outcome::stopped : Outcome::unfinished;
 }
 
 }  // namespace weft::train

@@ -9,8 +9,9 @@
 
 namespace weft::train {
 
-Saver::Saver(const Deck& deck, Session& session, ModelState& state, Report& report, bool background)
-    : deck_(deck), session_(session), state_(state), report_(report) {
+Saver::Saver(const Deck& deck, Session& session, ModelState& state, Report& report, ckpt::RunState run,
+             bool background)
+    : deck_(deck), session_(session), state_(state), report_(report), run_(std::move(run)) {
   if (background) copy_ = std::make_unique<StateCopy>(state);
 }
 
@@ -40,7 +41,7 @@ bool Saver::save(const Position& at) {
 
 void Saver::start(const Position& at, std::vector<ckpt::StateSlice> slices) {
   step_ = at.step;
-  under_way_ = begin_save(deck_, session_, state_.units(), std::move(slices), at);
+  under_way_ = begin_save(deck_, session_, run_, state_.units(), std::move(slices), at);
 }
 
 void Saver::before_update() {
@@ -70,6 +71,12 @@ void Saver::advance(ckpt::Wait wait) {
   tell(report);
 }
 
+/// After a save that failed.
+std::string Saver::what_is_left() const {
+  return newest_ ? fmt::format("the newest checkpoint is still {}", *newest_)
+                 : std::string("this run has no checkpoint yet");
+}
+
 void Saver::tell(const ckpt::SaveReport& report) {
   std::array<double, 4> most{report.seconds, pause_, report.write_seconds, report.read_back_seconds};
   session_.world().all_reduce_max(most);
@@ -88,8 +95,7 @@ void Saver::tell(const ckpt::SaveReport& report) {
   m.verify_s = most[3];
   report_.saved(m, report.path);
   if (!report.reason.empty() && session_.world().rank() == 0)
-    log::warn("checkpoint of step {}: {}{}", step_, report.reason,
-              report.ok ? "" : "; the earlier checkpoints are whole");
+    log::warn("checkpoint of step {}: {}{}", step_, report.reason, report.ok ? "" : "; " + what_is_left());
 }
 
 }  // namespace weft::train

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ckpt/save.hpp"
 #include "deck/deck.hpp"
@@ -18,8 +20,10 @@ namespace weft::train {
 /// that is passed in lives as long as this.
 class Saver {
  public:
-  /// `background`: takes the copy's memory now.
-  Saver(const Deck& deck, Session& session, ModelState& state, Report& report, bool background);
+  /// `run` is what each checkpoint says of the run, but for the position. `background`: takes the copy's
+  /// memory now.
+  Saver(const Deck& deck, Session& session, ModelState& state, Report& report, ckpt::RunState run,
+        bool background);
 
   /// Saves the state as it is, unless that was done. In the background: begins, after the end of the save
   /// that is under way, if one is.
@@ -32,11 +36,15 @@ class Saver {
   void advance();
   /// Waits for the end of what is under way.
   void finish();
-  /// There is no need to save this state again: it was loaded from a checkpoint.
+  /// What later checkpoints say of the run's data.
+  void set_data(std::vector<ckpt::DataFile> data) { run_.data = std::move(data); }
+  /// There is no need to save this state again: it was loaded from a checkpoint of the run's own.
   void set_saved(std::int64_t step, const std::string& path) {
     saved_ = step;
     newest_ = path;
   }
+  /// The state was loaded from this checkpoint of another run: where to go back to, and no more.
+  void set_start(const std::string& path) { newest_ = path; }
   /// The path of the last checkpoint that was saved or loaded; empty before there is one.
   const std::optional<std::string>& newest() const { return newest_; }
   /// The run has gone back to newest(), with other data ahead: what it comes to is no state that was saved.
@@ -48,11 +56,13 @@ class Saver {
   void start(const Position& at, std::vector<ckpt::StateSlice> slices);
   void advance(ckpt::Wait wait);
   void tell(const ckpt::SaveReport& report);
+  std::string what_is_left() const;
 
   const Deck& deck_;
   Session& session_;
   ModelState& state_;
   Report& report_;
+  ckpt::RunState run_;
   std::unique_ptr<StateCopy> copy_;
   std::unique_ptr<ckpt::Save> under_way_;
   std::int64_t step_ = -1;   ///< of the save that is under way, or the last

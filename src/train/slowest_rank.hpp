@@ -11,10 +11,16 @@ struct MemoryBytes {
   std::int64_t resident = 0, planned = 0;
 };
 
+/// What ranks tell each other at the end of a step, beside its times: this rank's before, the largest of all
+/// ranks' after.
+struct StepNews {
+  double stop_request = 0;  ///< job::StopRequest's
+  double data_check = 0;    ///< DataCheck::State
+};
+
 /// Collective. A line with its seconds, bytes sent and memory: each the maximum over ranks. `step_seconds` is
-/// the plan with the copying of inputs, `compute_only_s` what the plan took without collectives. A request to
-/// stop travels along, as one more maximum.
+/// the plan with the copying of inputs, `compute_only_s` what the plan took without collectives.
 StepMetrics slowest_rank(Session& session, const exec::Times& times, double step_seconds,
-                         double compute_only_s, const MemoryBytes& memory, double& stop_request);
+                         double compute_only_s, const MemoryBytes& memory, StepNews& news);
 
 }  // namespace weft::train

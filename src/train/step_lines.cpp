@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "train/free_name.hpp"
 
 namespace weft::train {
 namespace {
@@ -58,24 +59,31 @@ void replace_file(const std::string& path, std::string_view text) {
   good = good && ::fsync(fd) == 0;
   const int error = errno;  // close may change it
   if (fd >= 0) ::close(fd);
-  WEFT_VALIDATE(good, "cannot write {} ({}) free space or choose another run.dir", temporary,
-                std::strerror(error));
-  WEFT_VALIDATE(std::rename(temporary.c_str(), path.c_str()) == 0,
-                "cannot replace {} ({}) choose a writable run.dir", path, std::strerror(errno));
+  WEFT_SYSTEM(good, "cannot write {} ({}); free space or choose another run.dir", temporary,
+              std::strerror(error));
+  WEFT_SYSTEM(std::rename(temporary.c_str(), path.c_str()) == 0,
+              "cannot replace {} ({}); choose a writable run.dir", path, std::strerror(errno));
 }
 
 }  // namespace
 
 const std::string& prepare_step_lines(const std::string& path, std::optional<std::int64_t> resumed_at) {
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (!in) return path;
+  if (!in) {
+    WEFT_SYSTEM(errno == ENOENT, "cannot open {} ({}); start again when the storage answers", path,
+                std::strerror(errno));
+    return path;
+  }
   if (!resumed_at) {
-    const std::string old = path + ".old";
-    WEFT_VALIDATE(std::rename(path.c_str(), old.c_str()) == 0,
-                  "cannot set {} aside ({}) choose a writable run.dir", path, std::strerror(errno));
+    const std::string old = free_name(path + ".old");
+    WEFT_SYSTEM(std::rename(path.c_str(), old.c_str()) == 0,
+                "cannot set {} aside ({}); choose a writable run.dir", path, std::strerror(errno));
     return path;
   }
   const std::string text{std::istreambuf_iterator<char>(in), {}};
+  WEFT_SYSTEM(!in.bad(), "cannot read {} ({}); start again when the storage answers", path,
+              std::strerror(errno));
   const std::string kept = lines_up_to(text, *resumed_at);
   if (kept.size() != text.size()) replace_file(path, kept);
   return path;

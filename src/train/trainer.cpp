@@ -14,6 +14,7 @@
 #include "train/agree.hpp"
 #include "train/checkpointing.hpp"
 #include "train/continuation.hpp"
+#include "train/data_files.hpp"
 #include "train/flops.hpp"
 #include "train/initial_weights.hpp"
 #include "train/learning_rate.hpp"
@@ -21,7 +22,8 @@
 #include "train/memory_usage.hpp"
 #include "train/preflight.hpp"
 #include "train/run_plans.hpp"
-#include "train/slowest_rank.hpp"
+#include "train/same.hpp"
+#include "train/starting_point.hpp"
 
 namespace weft::train {
 namespace {
@@ -46,17 +48,21 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
         world.abort(static_cast<int>(ExitCode::failure));
       });
   });
+  check_same_program(world, deck);
   flops_per_token_ = flops_per_token(model_size(deck));
   agree(world, [&] { open_data(); });
+  check_same_files(world, data_);
   build();
   const std::string note = initialise_or_resume();
+  start_data_check();
   measure_compute_only();
-  agree(world, [&] {  // not before all that may refuse the deck: the directory may be another run's
-    if (directory_) directory_->write(print_deck(deck_));
-  });
+  make_directory();  // not before all that may refuse the deck: the directory may be another run's
   report_ = std::make_unique<Report>(deck_, world.rank(), world.hosts(), resumed_at_, about_);
-  saver_ = std::make_unique<Saver>(deck_, session_, *state_, *report_, background_);
-  if (resumed_from_) saver_->set_saved(step_, *resumed_from_);
+  saver_ = std::make_unique<Saver>(deck_, session_, *state_, *report_, description(), background_);
+  if (resumed_at_)
+    saver_->set_saved(step_, *resumed_from_);
+  else if (resumed_from_)
+    saver_->set_start(*resumed_from_);
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   report_->note(fmt::format(
       "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB, "
@@ -74,6 +80,8 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
         "continues from step {}{}, read in {:.3f} s", step_,
         deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state_->hash()) : "", resume_seconds_));
   if (!note.empty()) report_->note(note);
+  if (!set_aside_.empty())
+    report_->note(fmt::format("the checkpoints of an earlier run are in {} now", set_aside_));
   if (!background_ && deck_.checkpoint.background && deck_.checkpoint.every > 0)
     report_->note("there is no memory for a copy of the state: training waits for each checkpoint");
   if (directory_ && !directory_->note().empty()) report_->note(directory_->note());
@@ -89,10 +97,16 @@ void Trainer::open_data() {
     batches_ = data::synthetic_batches(seed, deck_.model.vocab, shape);
     return;
   }
+  const auto keep = [this](const std::string& key, const std::vector<data::TokenFile>& files) {
+    for (ckpt::DataFile& file : describe_files(key, files)) data_.push_back(std::move(file));
+    files_.insert(files_.end(), files.begin(), files.end());
+  };
   data::Windows train = open_windows(deck_, deck_.data.train, "data.train");
+  keep("data.train", train.files());
   if (!deck_.data.valid.empty()) {
     data::Windows valid = open_windows(deck_, deck_.data.valid, "data.valid");
     data::check_same_tokenizer(valid.files()[0], train.files()[0]);  // else bits per byte mean nothing
+    keep("data.valid", valid.files());
     valid_.emplace(std::move(valid), deck_.data.batch, deck_.data.valid_sequences);
   }
   batches_ = data::file_batches(data::Sampler(std::move(train), seed), shape);
@@ -157,13 +171,15 @@ std::string Trainer::initialise_or_resume() {
   if (!checkpoint) return initialise();
   resume_seconds_ = seconds_now() - start;
   const ckpt::RunState& run = checkpoint->run;
-  agree(session_.world(), [&] { check_continues(run, deck_, checkpoint->path); });
+  agree(session_.world(), [&] { check_continues(run, deck_, data_, checkpoint->path); });
   step_ = run.step;
   tokens_ = run.tokens;
   sample_ = run.sample;
   resumed_from_ = checkpoint->path;
+  saved_data_ = run.data;
   // The curve of another run's checkpoint does not belong to this run's files.
   if (is_own_checkpoint(deck_, checkpoint->path)) resumed_at_ = step_;
+  origin_ = named_origin(deck_).empty() ? run.origin : named_origin(deck_);
   return changes_since(run, deck_);
 }
 
@@ -219,9 +235,9 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<double, 2> totals{};  // sum of the losses, token count
   kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
-  stop_request_ = stop_.seen();
+  news_ = {stop_.seen(), data_check_ ? static_cast<double>(data_check_->state()) : 0};
   StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s,
-                               {resident_bytes(), memory_.peak()}, stop_request_);
+                               {resident_bytes(), memory_.peak()}, news_);
   m.step = step_;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
@@ -305,10 +321,10 @@ bool Trainer::save_if_due() {
 
 Outcome Trainer::run() {
   if (step_ == 0 && deck_.checkpoint.initial) saver_->begin(position());
-  stop_request_ = stop_.seen();  // start-up may have taken long
-  session_.world().all_reduce_max(std::span(&stop_request_, 1));
+  news_.stop_request = stop_.seen();  // start-up may have taken long
+  session_.world().all_reduce_max(std::span(&news_.stop_request, 1));
   bool saved = true;
-  std::string stop = stop_.text(stop_request_);
+  std::string stop = stop_.text(news_.stop_request);
   while (step_ < deck_.run.steps && stop.empty()) {
     const StepMetrics metrics = train_step();
     longest_step_ = std::max(longest_step_, metrics.step_s);
@@ -320,6 +336,10 @@ Outcome Trainer::run() {
         longest_validation_ = std::max(longest_validation_.value_or(0), valid->step_s);
         report_->validation(*valid);
       }
+    if (step_ == deck_.run.steps)
+      finish_data_check();
+    else
+      look_at_data_check();
     if (goes_on) saved = save_if_due();
     write_trace();
     if (step_ < deck_.run.steps) stop = reason_to_stop();

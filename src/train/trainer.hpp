@@ -12,12 +12,14 @@
 #include "job/run_directory.hpp"
 #include "job/stop_request.hpp"
 #include "train/bad_steps.hpp"
+#include "train/data_check.hpp"
 #include "train/inputs.hpp"
 #include "train/metrics.hpp"
 #include "train/model_state.hpp"
 #include "train/planned_memory.hpp"
 #include "train/report.hpp"
 #include "train/saver.hpp"
+#include "train/slowest_rank.hpp"
 #include "train/validation.hpp"
 #include "train/value_hashes.hpp"
 
@@ -56,6 +58,13 @@ class Trainer {
   /// Returns a line about where the state comes from that the user should see, if any.
   std::string initialise_or_resume();
   std::string initialise();
+  /// What checkpoints say of this run.
+  ckpt::RunState description();
+  void make_directory();
+  void start_data_check();
+  /// Of the state that all ranks are in: throws what was found, or notes that all is well.
+  void look_at_data_check();
+  void finish_data_check();
   /// Tokens, targets and positions, and the step block.
   void upload_inputs(const StepBlock& block);
   StepMetrics collect(const exec::Times& times, double step_seconds);
@@ -87,10 +96,13 @@ class Trainer {
   Session session_;
   std::optional<job::RunDirectory> directory_;  ///< rank 0's
   job::StopRequest stop_;
-  double stop_request_ = 0;  ///< of all ranks, at the end of the last step
+  StepNews news_;  ///< of all ranks, at the end of the last step
   MicrobatchBuffers buffers_;
   std::unique_ptr<data::BatchSource> batches_;
   std::optional<data::ValidationSource> valid_;
+  std::vector<data::TokenFile> files_;     ///< of data.train, then of data.valid
+  std::vector<ckpt::DataFile> data_;       ///< what checkpoints say of them
+  std::unique_ptr<DataCheck> data_check_;  ///< while it is under way; null without files
   std::unique_ptr<exec::Executor> train_, evaluate_;
   std::unique_ptr<ModelState> state_;
   std::unique_ptr<Validation> validation_;
@@ -106,6 +118,9 @@ class Trainer {
   std::int64_t tokens_ = 0;
   std::int64_t sample_ = 0;                  ///< the next step's first
   std::optional<std::string> resumed_from_;  ///< the checkpoint
+  std::string set_aside_;                    ///< where an earlier run's checkpoints are now
+  std::string origin_;                       ///< RunState::origin
+  std::vector<ckpt::DataFile> saved_data_;   ///< what that checkpoint says
   std::int64_t persistent_bytes_ = 0;
   std::int64_t shared_before_ = 0;  ///< bytes that MPI shares
   Summary::About about_;            ///< what the plan and the compute-only step say of a step

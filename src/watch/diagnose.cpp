@@ -18,6 +18,9 @@ Key key_of(const comm::RecordedChannel& c) {
   return {c.name, c.ranks, c.opened};
 }
 
+/// A shorter wait for storage is no reason for a hang.
+constexpr double long_wait_s = 1;
+
 class Analysis {
  public:
   Analysis(const std::vector<RankRecords>& records, const std::vector<std::string>& hosts)
@@ -34,7 +37,8 @@ class Analysis {
       if (!of_rank_.contains(rank)) result_.silent.push_back(rank);
     find_standings();
     find_waits();
-    if (!find_difference() && !find_silent() && !find_absent() && !find_circle()) find_stuck();
+    if (!find_difference() && !find_storage() && !find_silent() && !find_absent() && !find_circle())
+      find_stuck();
     return std::move(result_);
   }
 
@@ -49,6 +53,7 @@ class Analysis {
   void find_standings();
   void find_waits();
   bool find_difference();
+  bool find_storage();
   bool find_silent();
   bool find_absent();
   bool find_circle();
@@ -183,6 +188,22 @@ bool Analysis::find_difference() {
   result_.verdict = fmt::format("{} at {} #{}: {}, where {} called {}", name(result_.first[0]),
                                 std::get<0>(earliest->channel), earliest->sequence, others,
                                 list_of(right->second), right->first);
+  return true;
+}
+
+/// Ranks that have waited for storage for long: the one whose wait is the oldest.
+bool Analysis::find_storage() {
+  const RankRecords* oldest = nullptr;
+  for (const RankRecords& r : records_) {
+    if (r.storage.empty() || r.written - r.storage_since < long_wait_s) continue;
+    result_.first.push_back(r.rank);
+    if (oldest == nullptr || r.storage_since < oldest->storage_since) oldest = &r;
+  }
+  if (oldest == nullptr) return false;
+  result_.verdict = fmt::format("{}: its storage does not answer, {} for {:.1f} s", name(oldest->rank),
+                                oldest->storage, oldest->written - oldest->storage_since);
+  if (result_.first.size() > 1)
+    result_.verdict += fmt::format(" (of {}, which wait for storage)", list_of(result_.first));
   return true;
 }
 

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
+#include "base/storage_wait.hpp"
 
 namespace weft::watch {
 namespace {
@@ -17,8 +19,11 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 json header(const RankRecords& r) {
-  return {{"rank", r.rank},         {"ranks", r.ranks}, {"host", r.host},   {"written", r.written},
-          {"activity", r.activity}, {"step", r.step},   {"since", r.since}, {"last", r.last}};
+  return {{"rank", r.rank},       {"ranks", r.ranks},
+          {"host", r.host},       {"written", r.written},
+          {"step", r.step},       {"activity", r.activity},
+          {"since", r.since},     {"last", r.last},
+          {"storage", r.storage}, {"storage_since", r.storage_since}};
 }
 
 json line_of(const comm::RecordedChannel& c) {
@@ -84,6 +89,8 @@ void read_line(const json& j, bool first, RankRecords& r) {
     r.step = j.at("step");
     r.since = j.at("since");
     r.last = j.at("last");
+    r.storage = j.value("storage", "");
+    r.storage_since = j.value("storage_since", 0.0);
   } else if (j.contains("channel")) {
     r.channels.push_back(channel_of(j));
   } else {
@@ -133,8 +140,14 @@ RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, cons
                 all.step,
                 time(all.activity_ns),
                 time(all.last_ns),
+                {},
+                0,
                 std::move(all.channels),
                 {}};
+  if (const auto storage = oldest_storage_wait()) {
+    r.storage = fmt::format("{} of {}", storage->what, storage->path);
+    r.storage_since = now - (seconds_now() - storage->since);
+  }
   for (const comm::RecordedOperation& o : all.operations)
     r.operations.push_back({o.number, o.channel, std::string(o.op), o.bytes, o.peer, o.collective, o.sequence,
                             o.step, o.label.data(), time(o.enqueued_ns), time(o.started_ns),

@@ -36,13 +36,15 @@ struct RankRecords {
   double written = 0;  ///< when; this and the next ones are seconds since 1970
   std::string activity;
   std::int64_t step = 0;
-  double since = 0;  ///< the activity began
-  double last = 0;   ///< anything was recorded last
+  double since = 0;          ///< the activity began
+  double last = 0;           ///< anything was recorded last
+  std::string storage;       ///< "fsync of PATH": the system call that waits for storage; empty: none does
+  double storage_since = 0;  ///< it began
   std::vector<comm::RecordedChannel> channels;
   std::vector<Operation> operations;  ///< by number
 };
 
-/// Reads the recorder and the clocks.
+/// Reads the recorder, what waits for storage, and the clocks.
 RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host);
 
 /// Of the started operations that are not done, the one that has waited longest; null when there is none, or

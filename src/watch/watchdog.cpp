@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/storage_wait.hpp"
 #include "watch/diagnose.hpp"
 #include "watch/records.hpp"
 
@@ -40,6 +41,12 @@ std::string now_as_name() {
   return text;
 }
 
+/// 0 where there is none.
+double least_timeout(const WatchdogOptions& options) {
+  const double a = options.timeout_s, b = options.storage_timeout_s;
+  return a > 0 && b > 0 ? std::min(a, b) : std::max({a, b, 0.0});
+}
+
 std::string verdict_path(const std::string& dir) {
   return dir + "/verdict.txt";
 }
@@ -58,9 +65,10 @@ void end_all(comm::World& world) {
 Watchdog::Watchdog(comm::World& world, WatchdogOptions options)
     : world_(world),
       options_(std::move(options)),
-      look_s_(std::min(2.0, options_.timeout_s / 4)),
+      least_timeout_s_(least_timeout(options_)),
+      look_s_(std::min(2.0, least_timeout_s_ / 4)),
       grace_s_(2 * look_s_ + 1) {
-  if (world_.size() == 1 || options_.timeout_s <= 0) return;
+  if (least_timeout_s_ <= 0) return;
   dir_ = options_.run_dir + "/hang/" + world_.broadcast(now_as_name(), 0);
   thread_ = std::thread([this] { loop(); });
 }
@@ -76,7 +84,7 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::loop() {
-  const double period_s = std::clamp(options_.timeout_s / 20, 0.01, 1.0);
+  const double period_s = std::clamp(least_timeout_s_ / 20, 0.01, 1.0);
   double before = seconds_now();
   double awake_since = before;
   std::unique_lock lock(mutex_);
@@ -92,16 +100,22 @@ void Watchdog::loop() {
   }
 }
 
-/// Whether an operation is overdue here, or another rank has found one. This process has run for so long
-/// without having been stopped.
+/// Whether an operation or storage is overdue here, or another rank has found one. This process has run for
+/// so long without having been stopped.
 bool Watchdog::hangs(double awake_s) {
   const comm::Recorder& recorder = world_.recorder();
   const auto seconds_since = [&](std::int64_t ns) {
     return std::min(awake_s, 1e-9 * static_cast<double>(comm::Recorder::now_ns() - ns));
   };
+  const auto storage = oldest_storage_wait();
+  if (storage && options_.storage_timeout_s > 0 &&
+      std::min(awake_s, seconds_now() - storage->since) > options_.storage_timeout_s)
+    return true;
   const auto waiting = recorder.oldest_waiting();
-  if (waiting && seconds_since(waiting->started_ns) > options_.timeout_s) return true;
-  const bool idle = seconds_since(recorder.last_ns()) > std::min(10.0, options_.timeout_s / 2);
+  if (waiting && options_.timeout_s > 0 && seconds_since(waiting->started_ns) > options_.timeout_s)
+    return true;
+  if (world_.size() == 1) return false;
+  const bool idle = seconds_since(recorder.last_ns()) > std::min(10.0, least_timeout_s_ / 2);
   if (!idle || awake_s - looked_s_ < look_s_) return false;
   looked_s_ = awake_s;
   return exists(dir_);
@@ -144,7 +158,10 @@ std::string Watchdog::leave_records() {
   const Operation* const operation = waits_for(mine);
   const std::string what = operation == nullptr ? std::string() : describe(mine, *operation);
   const std::string doing = mine.step > 0 ? fmt::format("{} {}", mine.activity, mine.step) : mine.activity;
-  if (operation == nullptr) {
+  if (!mine.storage.empty()) {
+    log::error("hang: on {}, in {}: waits for storage, {} for {:.1f} s", mine.host, doing, mine.storage,
+               mine.written - mine.storage_since);
+  } else if (operation == nullptr) {
     log::error("hang: on {}, in {} for {:.1f} s; waits for no rank", mine.host, doing,
                mine.written - mine.since);
   } else {

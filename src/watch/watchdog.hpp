@@ -1,4 +1,5 @@
-// The watchdog: ends a run in which a collective does not end, and says who was missing from it.
+// The watchdog: ends a run in which a collective does not end, and says who was missing from it, or in which
+// storage does not answer, and says which file.
 #pragma once
 
 #include <condition_variable>
@@ -13,20 +14,22 @@
 namespace weft::watch {
 
 struct WatchdogOptions {
-  std::string run_dir;     ///< of all ranks: records go to RUN_DIR/hang/ID/
-  double timeout_s = 600;  ///< a started operation may take so long; 0: forever
+  std::string run_dir;              ///< of all ranks: records go to RUN_DIR/hang/ID/
+  double timeout_s = 600;           ///< a started operation may take so long; 0: forever
+  double storage_timeout_s = 1800;  ///< so may one system call on storage (base/storage_wait.hpp); 0: forever
   /// Called at the end with the exit code; empty: ends all ranks.
   std::function<void(int)> end;
 };
 
-/// A thread that looks at the recorder. When an operation has been under way for longer than the timeout,
-/// this rank says what it waits for, leaves its records, and gives the others a few seconds to do the same:
-/// those that do nothing look out for the directory. The lowest rank that left records reads them all, names
-/// the rank that diverged first, and all end with ExitCode::hang. Ranks talk through files alone, because
-/// what hangs may be MPI or NCCL itself. Time in which this process was stopped does not count.
+/// A thread that looks at the recorder, and at what other threads wait for from storage. When an operation,
+/// or a wait for storage, has been under way for longer than its timeout, this rank says what it waits for,
+/// leaves its records, and gives the others a few seconds to do the same: those that do nothing look out for
+/// the directory. The lowest rank that left records reads them all, names the rank that diverged first, and
+/// all end with ExitCode::hang. Ranks talk through files alone, because what hangs may be MPI or NCCL itself.
+/// Time in which this process was stopped does not count.
 class Watchdog {
  public:
-  /// Collective: agrees on the directory. Nothing is watched on one rank, or without a timeout.
+  /// Collective: agrees on the directory. Nothing is watched without a timeout; on one rank only storage.
   Watchdog(comm::World& world, WatchdogOptions options);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -49,6 +52,7 @@ class Watchdog {
   comm::World& world_;
   WatchdogOptions options_;
   std::string dir_;
+  double least_timeout_s_;
   double look_s_;   ///< between two looks for the directory
   double grace_s_;  ///< from the first records to the verdict
 

@@ -170,4 +170,14 @@ std::vector<std::string> weft_on(int ranks, const std::vector<std::string>& argu
   return command;
 }
 
+std::vector<std::string> weft_each(const std::vector<std::vector<std::string>>& arguments_by_rank) {
+  std::vector<std::string> command{WEFT_MPIRUN};
+  for (const auto& arguments : arguments_by_rank) {
+    if (command.size() > 1) command.emplace_back(":");
+    command.insert(command.end(), {"-n", "1"});
+    std::ranges::copy(weft(arguments), std::back_inserter(command));
+  }
+  return command;
+}
+
 }  // namespace weft::test

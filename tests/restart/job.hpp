@@ -52,6 +52,8 @@ Ended run(const std::vector<std::string>& command, double deadline_s = 60);
 std::vector<std::string> weft(std::vector<std::string> arguments);
 /// `weft` under mpirun.
 std::vector<std::string> weft_on(int ranks, const std::vector<std::string>& arguments);
+/// The same with other arguments for each rank.
+std::vector<std::string> weft_each(const std::vector<std::vector<std::string>>& arguments_by_rank);
 double seconds_now();
 
 }  // namespace weft::test

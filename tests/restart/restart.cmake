@@ -8,7 +8,7 @@ weft_test(commands LABEL restart TIMEOUT 600
           restart/profile_test.cpp restart/record_test.cpp restart/workflow_test.cpp
   DEPS weft_test_jobs)
 weft_test(survival LABEL restart TIMEOUT 600
-  SOURCES restart/background_test.cpp restart/continue_test.cpp restart/disk_test.cpp restart/failure_test.cpp restart/hang_test.cpp
+  SOURCES restart/background_test.cpp restart/continue_test.cpp restart/differ_test.cpp restart/disk_test.cpp restart/failure_test.cpp restart/hang_test.cpp
           restart/lock_test.cpp restart/resume_test.cpp restart/stop_test.cpp
   DEPS weft_test_jobs)
 add_dependencies(test_commands weft)

@@ -18,6 +18,7 @@ class Resume : public Workspace {
   }
   std::string step_5() const { return checkpoints("first") + "/step-00000005"; }
   /// Exit status `status`, one line that contains `text`, and not a byte changed or written.
+  void expect_stopped(const std::string& text) const { expect_refused({}, 4, text); }
   void expect_refused(const std::vector<std::string>& sets, int status, const std::string& text) const {
     SCOPED_TRACE(text);
     const auto before = contents(run_dir("first"));
@@ -77,10 +78,62 @@ TEST_F(Resume, PassesOverADamagedCheckpoint) {
   const Ended ended = run(weft_on(2, train("first")));
   EXPECT_STATUS(ended, 0);
   const auto warnings = ended.lines("weft: warning:");
-  ASSERT_EQ(warnings.size(), 1U) << ended.err;
-  EXPECT_NE(warnings[0].find("step-00000010 is passed over"), std::string::npos) << warnings[0];
+  ASSERT_EQ(warnings.size(), 2U) << ended.err;
+  EXPECT_NE(warnings[0].find("a checkpoint is passed over: shard-00000.h5 of step-00000010 is truncated"),
+            std::string::npos)
+      << warnings[0];
+  EXPECT_NE(warnings[1].find("is now step-00000010.damaged"), std::string::npos) << warnings[1];
   EXPECT_EQ(ended.lines("continues from step 5").size(), 1U) << ended.err;
   EXPECT_EQ(curve(run_dir("first")), whole);
+  // What was damaged is evidence: it stands beside the checkpoint that took its name, and stays.
+  EXPECT_EQ(fs::file_size(checkpoints("first") + "/step-00000010.damaged/shard-00000.h5"), 1000U);
+  EXPECT_STATUS(run(weft({"checkpoint", "verify", checkpoints("first") + "/step-00000010"})), 0);
+  EXPECT_STATUS(run(weft_on(2, train("first", {"run.steps=30", "checkpoint.every=2", "checkpoint.keep=1"}))),
+                0);
+  EXPECT_EQ(fs::file_size(checkpoints("first") + "/step-00000010.damaged/shard-00000.h5"), 1000U);
+}
+
+/// Beginning again would replace, in time, what somebody may still rescue.
+TEST_F(Resume, StopsWhenNoCheckpointCanBeUsed) {
+  for (const char* step : {"/step-00000005", "/step-00000010"}) {
+    const std::string shard = checkpoints("first") + step + "/shard-00001.h5";
+    fs::resize_file(shard, fs::file_size(shard) - 1);
+  }
+  const std::string none = "/checkpoints holds checkpoints, and none of them can be used (shard-00001.h5";
+  expect_stopped(none);
+  fs::rename(step_5(), step_5() + ".damaged");
+  expect_stopped(none);
+  fs::rename(checkpoints("first") + "/step-00000010", checkpoints("first") + "/step-00000010.damaged");
+  expect_stopped("none of them can be used (step-000000");
+}
+
+/// On purpose it begins again, and what was there is kept, however often.
+TEST_F(Resume, NeverStartsOverBesideWhatIsThere) {
+  const auto whole = curve(run_dir("first"));
+  const std::string shard = "/step-00000010/shard-00001.h5";
+  const std::string kept = contents(checkpoints("first"))[checkpoints("first") + shard];
+  ASSERT_FALSE(kept.empty());
+  for (const char* old : {".old", ".old-2"}) {
+    const Ended ended = run(weft_on(2, train("first", {"checkpoint.resume=never", "checkpoint.every=5"})));
+    EXPECT_STATUS(ended, 0);
+    EXPECT_TRUE(ended.lines("continues from").empty()) << ended.err;
+    EXPECT_EQ(
+        ended.lines("the checkpoints of an earlier run are in " + checkpoints("first") + old + " now").size(),
+        1U)
+        << ended.err;
+    EXPECT_EQ(curve(run_dir("first")), whole);
+    EXPECT_TRUE(fs::exists(checkpoints("first") + old + "/step-00000010/manifest.json"));
+    EXPECT_TRUE(fs::exists(run_dir("first") + "/metrics.jsonl" + old));
+  }
+  const std::string old = checkpoints("first") + ".old";
+  EXPECT_TRUE(contents(old)[old + shard] == kept) << "the first run's checkpoints have changed";
+}
+
+/// A directory that cannot be listed is not one without checkpoints.
+TEST_F(Resume, OfADirectoryThatCannotBeListedIsRefused) {
+  fs::rename(checkpoints("first"), path("elsewhere"));
+  write_file(checkpoints("first"), "not a directory");
+  expect_stopped("cannot list " + checkpoints("first"));
 }
 
 /// A flipped bit shows when the bytes are read, on the rank that reads them.
@@ -90,14 +143,52 @@ TEST_F(Resume, GoesBackWhenAShardIsDamagedInside) {
   const Ended ended = run(weft_on(3, train("first")));
   EXPECT_STATUS(ended, 0);
   const auto warnings = ended.lines("weft: warning:");
-  ASSERT_EQ(warnings.size(), 1U) << ended.err;
+  ASSERT_EQ(warnings.size(), 2U) << ended.err;
   EXPECT_NE(warnings[0].find("shard-00001.h5 is damaged"), std::string::npos) << warnings[0];
   EXPECT_NE(warnings[0].find("going back to " + step_5()), std::string::npos) << warnings[0];
   EXPECT_EQ(ended.lines("continues from step 5").size(), 1U) << ended.err;
+  EXPECT_NE(warnings[1].find("is now " + checkpoints("first") + "/step-00000010.damaged"), std::string::npos)
+      << warnings[1];
   EXPECT_EQ(curve(run_dir("first")), whole);
   // By name it is refused, and so is the last that is left.
   flip_bit(step_5() + "/shard-00000.h5", 0.7);
   expect_refused({"checkpoint.resume=" + step_5()}, 4, "shard-00000.h5 is damaged");
+  // Nothing is set aside where nothing is left to go on from.
+  flip_bit(checkpoints("first") + "/step-00000010/shard-00000.h5", 0.7);
+  expect_stopped("shard-00000.h5 is damaged");
+  EXPECT_TRUE(fs::exists(checkpoints("first") + "/step-00000010"));
+}
+
+/// checkpoint.resume = PATH says where a run starts. What it has made since is not thrown away.
+TEST_F(Resume, ByPathStartsARunAndDoesNotRestartIt) {
+  const std::string from = "checkpoint.resume=" + step_5();
+  ASSERT_EQ(run(weft_on(2, train("second", {from, "run.steps=7"}))).status, 0);
+  const Ended again = run(weft_on(2, train("second", {from, "run.steps=9"})));
+  EXPECT_STATUS(again, 0);
+  EXPECT_EQ(again.lines("continues from step 7").size(), 1U) << again.err;
+  // Continued without the path, its checkpoints are still those of a run that started there.
+  ASSERT_EQ(run(weft_on(2, train("second", {"run.steps=11"}))).status, 0);
+  const Ended third = run(weft_on(2, train("second", {from, "run.steps=12"})));
+  EXPECT_EQ(third.lines("continues from step 11").size(), 1U) << third.err;
+  // Another path is another start: what is there is kept beside it.
+  const Ended other = run(weft_on(
+      2, train("second", {"checkpoint.resume=" + checkpoints("first") + "/step-00000010", "run.steps=11"})));
+  EXPECT_STATUS(other, 0);
+  EXPECT_EQ(other.lines("continues from step 10").size(), 1U) << other.err;
+  EXPECT_TRUE(fs::exists(checkpoints("second") + ".old/step-00000012/manifest.json"));
+}
+
+/// A job whose time is up before its first save leaves what the next one goes on from in its own directory.
+TEST_F(Resume, ByPathStoppedBeforeTheFirstSaveCanGoOn) {
+  const std::string from = "checkpoint.resume=" + step_5();
+  fs::create_directory(run_dir("second"));
+  write_file(run_dir("second") + "/STOP", "");
+  EXPECT_STATUS(run(weft_on(2, train("second", {from}))), 5);
+  EXPECT_TRUE(fs::exists(checkpoints("second") + "/step-00000005/manifest.json"));
+  fs::remove_all(run_dir("first"));
+  const Ended again = run(weft_on(2, train("second", {from})));
+  EXPECT_STATUS(again, 0);
+  EXPECT_EQ(again.lines("continues from step 5").size(), 1U) << again.err;
 }
 
 /// From five steps of two copies of a state that two ranks share, by four ranks.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/storage_wait.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/temporary_directory.hpp"
 #include "watch/diagnose.hpp"
@@ -38,7 +39,7 @@ class Watched {
  public:
   explicit Watched(double timeout_s)
       : dir_(world().broadcast(directory_.path(), 0)),
-        watchdog_(world(), {dir_, timeout_s, [this](int code) { code_ = code; }}) {}
+        watchdog_(world(), {dir_, timeout_s, timeout_s, [this](int code) { code_ = code; }}) {}
 
   /// The directory is in use until all ranks come here.
   ~Watched() { world().barrier(); }
@@ -119,6 +120,30 @@ TEST(Watchdog, LeavesAVerdictAndItsRecordsAlone) {
 
 // Nothing waits for a slow rank longer than the timeout; and what nobody waits for may take as long as it
 // likes.
+/// All ranks are in an fsync, and nobody in a collective: on one rank, too.
+TEST(Watchdog, NamesTheFileOnStorageThatDoesNotAnswer) {
+  Watched watched(2);
+  {
+    const StorageWait oldest("read", "somewhere");
+    const StorageWait wait("fsync", "checkpoints/step-00000040.tmp/shard-00003.h5");
+    ASSERT_EQ(watched.code(10), 76);
+  }
+  world().barrier();
+  const watch::Diagnosis d = watched.diagnosis();
+  EXPECT_EQ(d.first.size(), static_cast<std::size_t>(world().size())) << d.verdict;
+  EXPECT_NE(d.verdict.find("its storage does not answer, read of somewhere for"), std::string::npos)
+      << d.verdict;
+}
+
+TEST(Watchdog, ShortWaitsForStorageAreNoHang) {
+  Watched watched(0.4);
+  for (int i = 0; i < 40; ++i) {
+    const StorageWait wait("fsync", "shard");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(watched.code(0.1), 0);
+}
+
 TEST(Watchdog, LeavesSlowRanksAlone) {
   const auto channel = open("slow");
   Watched watched(1.5);

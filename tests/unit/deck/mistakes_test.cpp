@@ -256,7 +256,7 @@ TEST(Mistakes, AtMostTwentyLines) {
 TEST(Mistakes, StayOnOneLine) {
   EXPECT_EQ(mistake(with_line(2, "steps = 10\n\"a\\nb\\u0007\" = 1")),
             "d.toml:3: run.a\\nb\\x07: unknown key (keys of [run]: name, dir, steps, seed, walltime, "
-            "memory_limit, collective_timeout)");
+            "memory_limit, collective_timeout, storage_timeout)");
 }
 
 // A megabyte of dots would be half a million tables, one in the other.

@@ -110,7 +110,8 @@ TEST(Print, HasEveryTableAndReadsWell) {
   const auto text = print_deck(parse_example({"run.walltime=9000", "data.train=a.bin"}));
   EXPECT_EQ(text.substr(0, text.find("\n\n[model]")),
             "# Resolved from d.toml\n\n[run]\nname = \"weft\"\ndir = \"runs/weft\"\nsteps = 10\nseed = "
-            "1234\nwalltime = \"2h30m\"\nmemory_limit = \"0B\"\ncollective_timeout = \"10m\"");
+            "1234\nwalltime = \"2h30m\"\nmemory_limit = \"0B\"\ncollective_timeout = "
+            "\"10m\"\nstorage_timeout = \"30m\"");
   for (const char* line : {"\nrope_theta = 500000.0\n", "\nnorm_eps = 1e-05\n",
                            "\n[model.rope_scaling]\nfactor = 1.0\n", "\ntrain = \"a.bin\"\nvalid = []\n",
                            "\nmesh = { data = 0 }\n", "\ndecay = \"cosine\"\n", "\n[debug]\n"})

@@ -1,0 +1,39 @@
+// Changes of the directory of checkpoints: each a rename, so that at any moment all names without a suffix
+// are whole checkpoints. Errors are Error(bad_checkpoint) with the path and the system's reason.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ckpt/directory.hpp"
+
+namespace weft::ckpt::detail {
+
+/// Makes the entry of a directory durable, and those of all above it that may be opened.
+void sync_ancestors(const std::string& dir);
+
+/// Makes CHECKPOINTS_DIR/NAME.tmp, or NAME.2.tmp and so on where leftovers that cannot be removed have these
+/// names. Returns its path.
+std::string make_unfinished(const std::string& checkpoints_dir, const std::string& name);
+/// Removes what interrupted saves left. Returns a line for each leftover that stays: it is in nobody's way.
+std::vector<std::string> remove_unfinished(const std::string& checkpoints_dir);
+
+/// Ends replacements that were interrupted: NAME.replaced is removed where NAME is whole, and gets its name
+/// back where there is none. `entries` are those of scan(). Returns a line for each that stays.
+std::vector<std::string> settle_replaced(const std::string& checkpoints_dir,
+                                         const std::vector<Entry>& entries);
+
+/// Renames a damaged checkpoint to NAME.damaged, durably, so that its place is free and it is not taken for a
+/// whole one. Returns the new name.
+std::string set_aside(const std::string& checkpoints_dir, const std::string& name);
+/// Gives `temporary`, a path from make_unfinished(), its name, durably. A whole checkpoint of the same step
+/// that stands there is replaced: in one atomic exchange where the file system can do that, else by way of
+/// NAME.replaced, which settle_replaced() deals with if the process ends in between.
+void publish(const std::string& checkpoints_dir, const std::string& temporary, const std::string& name);
+/// Points the symbolic link `latest` to a checkpoint, atomically.
+void move_latest(const std::string& checkpoints_dir, const std::string& name);
+/// Hides a checkpoint, then removes its files. Returns a line when files stay, hidden as *.tmp; else nothing.
+std::string remove_checkpoint(const std::string& checkpoints_dir, const std::string& name);
+
+}  // namespace weft::ckpt::detail

@@ -1,0 +1,40 @@
+#include "train/shared_directory.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "base/check.hpp"
+#include "base/clock.hpp"
+#include "train/agree.hpp"
+
+namespace weft::train {
+namespace {
+
+constexpr double patience_s = 10;
+
+std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+void check_shared_directory(comm::World& world, const std::string& dir, const std::string& mark) {
+  const std::string expected = world.broadcast(mark, 0);
+  agree(world, [&] {
+    const double start = seconds_now();
+    bool found = false;
+    while (!(found = content(dir + "/lock") == expected) && seconds_now() - start < patience_s)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    WEFT_VALIDATE(
+        found,
+        "{} on {} is not the run directory of rank 0 (its file lock is another one, or missing); choose a "
+        "run.dir that all hosts share, by its whole path",
+        std::filesystem::absolute(dir).lexically_normal().string(), world.host());
+  });
+}
+
+}  // namespace weft::train

@@ -1,0 +1,125 @@
+// Ranks that were given different things, and data that change: refused, with the name of what differs.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Differ : public Workspace {
+ protected:
+  /// Two ranks, the second with `sets` besides, end with status 2 and one line that has each of `texts`, and
+  /// leave no checkpoint.
+  void expect_refused(const std::vector<std::string>& sets, const std::vector<std::string>& texts) const {
+    const Ended ended = run(weft_each({train("run"), train("run", sets)}));
+    expect_one_line(ended, texts);
+    EXPECT_FALSE(fs::exists(checkpoints("run"))) << "something was saved";
+  }
+  static void expect_one_line(const Ended& ended, const std::vector<std::string>& texts) {
+    EXPECT_STATUS(ended, 2);
+    const auto errors = ended.lines("weft: error:");
+    ASSERT_EQ(errors.size(), 1U) << ended.err;
+    for (const std::string& text : texts)
+      EXPECT_NE(errors[0].find(text), std::string::npos) << text << "\n" << errors[0];
+  }
+  /// Flips a bit of a token, so that the file is as long as before and its header is whole.
+  void damage_body(const std::string& file) const { flip_bit(file, 0.5); }
+  /// Other text, and fewer tokens.
+  void make_other_data() const {
+    write_file(path("other.txt"), "the sea is grey. " + std::string(3000, 'x') + "\n\nrain falls.\n");
+    const Ended tokenized = run(weft({"data", "tokenize", path("other.txt"), "--train", path("other.bin")}));
+    ASSERT_EQ(tokenized.status, 0) << tokenized.err;
+  }
+};
+
+TEST_F(Differ, DecksAreRefusedByKeyAndRank) {
+  expect_refused({"optimizer.lr=0.002"}, {"rank 1: optimizer.lr is 0.002", "on rank 0", "different decks"});
+  expect_refused({"run.seed=77"}, {"rank 1: run.seed is 77"});
+  expect_refused({"checkpoint.every=3"}, {"rank 1: checkpoint.every is 3, and "});
+  expect_refused({"run.steps=8", "model.norm_eps=1e-6"}, {"run.steps is 8", "model.norm_eps is 1e-06"});
+  expect_refused({"run.dir=" + run_dir("elsewhere")}, {"rank 1: run.dir is "});
+}
+
+TEST_F(Differ, ThreadsAreRefused) {
+  std::vector<std::string> command = weft_each({train("run"), train("run")});
+  const auto colon = std::find(command.begin(), command.end(), ":");
+  command.insert(colon + 3, {"-x", "OMP_NUM_THREADS=2"});
+  const Ended ended = run(command);
+  expect_one_line(ended, {"rank 1: the number of threads (OMP_NUM_THREADS) is 2, and 1 on rank 0"});
+}
+
+TEST_F(Differ, TokenFilesAreComparedByContent) {
+  make_other_data();
+  expect_refused({"data.train=" + path("other.bin")}, {"rank 1: data.train is " + path("other.bin"),
+                                                       "tokens with fingerprint", path("train.bin")});
+  // The same content under another path is the same data.
+  fs::copy_file(path("train.bin"), path("copy.bin"));
+  const Ended ended = run(weft_each({train("run"), train("run", {"data.train=" + path("copy.bin")})}));
+  EXPECT_STATUS(ended, 0);
+}
+
+TEST_F(Differ, ARunDirectoryThatIsNotSharedIsRefused) {
+  fs::create_directory(path("here"));
+  fs::create_directory(path("there"));
+  std::vector<std::string> arguments = train("run");
+  for (std::string& argument : arguments)
+    if (argument.starts_with("run.dir=")) argument = "run.dir=relative";
+  std::vector<std::string> command = weft_each({arguments, arguments});
+  const auto colon = std::find(command.begin(), command.end(), ":");
+  command.insert(colon + 3, {"-wdir", path("there")});
+  command.insert(command.begin() + 3, {"-wdir", path("here")});
+  expect_one_line(run(command),
+                  {"rank 1: ", path("there") + "/relative", "is not the run directory of rank 0"});
+}
+
+TEST_F(Differ, DataThatChangedSinceTheCheckpointAreRefused) {
+  ASSERT_EQ(run(weft_on(2, train("run"))).status, 0);
+  make_other_data();
+  fs::rename(path("train.bin"), path("original.bin"));
+  fs::copy_file(path("other.bin"), path("train.bin"));
+  const auto before = contents(run_dir("run"));
+  expect_one_line(
+      run(weft_on(2, train("run", {"run.steps=12"}))),
+      {"data.train: " + path("train.bin") + " has ", "was trained on", "data.allow_change = true"});
+  EXPECT_TRUE(contents(run_dir("run")) == before) << "the run directory has changed";
+  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=12", "data.allow_change=true"}))), 0);
+  // One more file, and none: the order of the data would be another.
+  fs::rename(path("train.bin"), path("second.bin"));
+  const std::string more = "data.train=[\"" + path("second.bin") + "\", \"" + path("original.bin") + "\"]";
+  expect_one_line(run(weft_on(2, train("run", {"run.steps=14", more}))),
+                  {"names 2 files", "was trained on 1"});
+}
+
+/// A body that is not what was written is found while the run trains.
+TEST_F(Differ, ADamagedBodyEndsTheRun) {
+  damage_body(path("train.bin"));
+  for (const int ranks : {1, 2}) {
+    const Ended ended = run(ranks == 1 ? weft(train("run")) : weft_on(ranks, train("run")));
+    expect_one_line(
+        ended, {"the token file " + path("train.bin") + " is corrupt (the checksum of its body is wrong)"});
+  }
+}
+
+TEST_F(Differ, ADamagedBodyOfOneRanksCopyEndsTheRun) {
+  fs::copy_file(path("train.bin"), path("copy.bin"));
+  damage_body(path("copy.bin"));
+  expect_refused({"data.train=" + path("copy.bin")}, {"the token file " + path("copy.bin") + " is corrupt"});
+}
+
+/// What was read whole once is not read again, unless the file has changed.
+TEST_F(Differ, BodiesAreVerifiedOnceARun) {
+  ASSERT_EQ(run(weft(train("run"))).status, 0);
+  const std::string latest = checkpoints("run") + "/step-00000010";
+  const std::string manifest = contents(latest)[latest + "/manifest.json"];
+  EXPECT_NE(manifest.find("\"verified\":\""), std::string::npos) << manifest;
+  EXPECT_EQ(manifest.find("\"verified\":\"\""), std::string::npos) << manifest;
+  damage_body(path("train.bin"));
+  expect_one_line(run(weft(train("run", {"run.steps=12"}))), {"train.bin is corrupt"});
+}
+
+}  // namespace
+}  // namespace weft::test
