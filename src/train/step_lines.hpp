@@ -13,7 +13,7 @@ namespace weft::train {
 /// Makes `path` ready to be appended to, and returns it. `resumed_at` is the step of the checkpoint the run
 /// continues from: lines of later steps, and a line that a killed run left torn, are dropped (a new file is
 /// written and renamed over the old), so that no step stands there twice. Empty for a run from the start: an
-/// existing file is kept as `path`.old. Throws Error(bad_input) when files cannot be written.
+/// existing file is kept as `path`.old. Throws Error(environment) when files cannot be read or written.
 const std::string& prepare_step_lines(const std::string& path, std::optional<std::int64_t> resumed_at);
 
 /// The objects of a file, in its order; a torn last line (its run was killed, or still writes) is left out.
