@@ -3,12 +3,10 @@ import collections, os, re, shutil, subprocess, tomllib
 
 from . import runs
 
-BAD_INPUT = 2
 STEPS = 4
 
 # Settings of both ranks, chosen so that as many keys as can be have an effect.
-SETS = ("model.vocab=260", "model.rope_scaling.factor=8", "data.synthetic=false", "data.valid_every=2", "data.valid_sequences=4",
-        "data.global_batch=4", f"run.steps={STEPS}", "run.collective_timeout=8s", "optimizer.decay=wsd", "optimizer.decay_steps=2",
+SETS = ("model.vocab=260", "model.rope_scaling.factor=8", "data.synthetic=false", "data.valid_every=2", "data.global_batch=4", f"run.steps={STEPS}", "run.collective_timeout=8s", "optimizer.decay=wsd", "optimizer.decay_steps=2",
         "optimizer.min_lr=1e-4", "optimizer.warmup=1", "checkpoint.every=2", "log.every=2")
 
 # Values of rank 1 where the next number, the other word or twice the value would not do; the settings behind them are of both ranks.
@@ -30,6 +28,9 @@ OTHERS = {
 # Values that only a rank's own host sees: other names for what is the same.
 COPIES = {"data.train": "{dir}/copies/train.bin", "data.valid": "{dir}/copies/valid.bin", "model.init": "{dir}/copies/init",
           "checkpoint.resume": "{dir}/copies/init", "schedule.profile": "{dir}/copies/profile.toml"}
+
+# What must come of a row.
+REFUSED, HARMLESS, EITHER = "refused", "harmless", "either"
 
 Said = collections.namedtuple("Said", "verdict text good")
 
@@ -55,8 +56,8 @@ class Disagree:
         rows = [*self.keys(), *self.copies(), *self.files(), *self.others()]
         wanted = [row for row in rows if not self.a.only or any(word in row[0] for word in self.a.only)]
         counts = collections.Counter()
-        for name, word, first, second, harmless in wanted:
-            said = self.compare(name, word, first, second, harmless)
+        for name, word, first, second, must in wanted:
+            said = self.compare(name, word, first, second, must)
             counts[said.verdict] += 1
             if not said.good:
                 self.problems.append(name)
@@ -68,22 +69,24 @@ class Disagree:
     # What the ranks are given.
 
     def prepare(self):
-        for name in ("copies", "relative"):
+        for name in ("alike", "copies", "relative", "train", "valid"):
             os.mkdir(f"{self.dir}/{name}")
-        runs.write_tokens(self.place, self.dir, 1)
-        os.rename(f"{self.dir}/train.bin", f"{self.dir}/data.bin"), os.rename(f"{self.dir}/valid.bin", f"{self.dir}/held.bin")
+        runs.write_tokens(self.place, f"{self.dir}/copies", 1)
+        self.data = {"data.train": f"{self.dir}/train/train.bin", "data.valid": f"{self.dir}/valid/valid.bin"}
+        for path in self.data.values():
+            shutil.copy(f"{self.dir}/copies/{os.path.basename(path)}", path)
         runs.write_tokens(self.place, f"{self.dir}/relative", 2)
+        runs.write_tokens(self.place, f"{self.dir}/alike", 1, str.maketrans("ae", "ea"))
         shutil.copy(f"{self.dir}/relative/train.bin", f"{self.dir}/other.bin")
-        self.base = ("data.train=" + f"{self.dir}/data.bin", "data.valid=" + f"{self.dir}/held.bin", *SETS)
+        self.base = (*(f"{key}={path}" for key, path in self.data.items()), *SETS)
         self.curve, self.valid = self.reference("whole")
         self.initial = f"{self.dir}/whole/checkpoints/step-{STEPS:08}"
         shutil.copytree(self.initial, f"{self.dir}/init")
         shutil.copytree(self.initial, f"{self.dir}/copies/init")
         profile = self.place.call([*self.launcher(), runs.WEFT, "profile", "-o", f"{self.dir}/profile.toml", "--seconds", "1"])
         self.has_profile = profile.status == 0
-        for name, copy in (("data.bin", "train.bin"), ("held.bin", "valid.bin"), ("profile.toml", "profile.toml")):
-            if os.path.exists(f"{self.dir}/{name}"):
-                shutil.copy(f"{self.dir}/{name}", f"{self.dir}/copies/{copy}")
+        if self.has_profile:
+            shutil.copy(f"{self.dir}/profile.toml", f"{self.dir}/copies/profile.toml")
 
     def launcher(self):
         return [runs.MPIRUN, "-n", "2"]
@@ -99,7 +102,7 @@ class Disagree:
     def both(self, *sets):
         return [runs.WEFT, "train", runs.DECK] + [x for s in (*self.base, *sets) for x in ("--set", s)]
 
-    # Rows: (name, word that the refusal must hold, command of rank 0, of rank 1, whether it may go on).
+    # Rows: (name, word that the refusal must hold, command of rank 0, of rank 1, what must come of it).
 
     def keys(self):
         schema = self.place.call([runs.WEFT, "deck", "--schema"]).out
@@ -109,7 +112,7 @@ class Disagree:
             other = self.both(*common, f"{key}={value}")
             if (alone := self.place.call([runs.WEFT, "deck", *other[2:]])).status != 0:
                 raise SystemExit(f"checkpoints.py disagree: {key} = {value} is no valid deck:\n{alone.err}")
-            yield key, key, self.both(*common), other, False
+            yield key, key, self.both(*common), other, REFUSED
 
     def other(self, key, kind, resolved):
         """Another valid value, from the type."""
@@ -127,47 +130,51 @@ class Disagree:
         raise SystemExit(f"checkpoints.py disagree: {key} is {kind}: give it another value in OTHERS")
 
     def copies(self):
-        same = {"data.train": "data.bin", "data.valid": "held.bin", "model.init": "init", "checkpoint.resume": "init", "schedule.profile": "profile.toml"}
+        same = {**self.data, "model.init": f"{self.dir}/init", "checkpoint.resume": f"{self.dir}/init", "schedule.profile": f"{self.dir}/profile.toml"}
         for key, copy in COPIES.items():
-            if key == "schedule.profile" and not self.has_profile:
-                continue
-            yield (f"{key}: a copy of the same", key, self.both(f"{key}={self.dir}/{same[key]}"), self.both(f"{key}=" + copy.format(dir=self.dir)), True)
+            if key != "schedule.profile" or self.has_profile:
+                common = f"run.steps={STEPS + 2}"  # more than the checkpoint has
+                yield (f"{key}: a copy of the same", key, self.both(common, f"{key}={same[key]}"),
+                       self.both(common, f"{key}=" + copy.format(dir=self.dir)), HARMLESS)
 
     def files(self):
         """Other bytes under the same name, which rank 1 sees by a mount of its own."""
         if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:
             print("no mounts of its own for a rank (it needs root): other bytes under one name are left out")
             return
-        for key, name in (("data.train", "data.bin"), ("data.valid", "held.bin")):
-            for what, path in self.harmed(name):
-                yield f"{key}: {what}", key, self.both(), self.mounted({f"{self.dir}/{name}": path}, self.both()), False
+        for key, path in self.data.items():
+            for what, other in self.harmed(path):
+                yield f"{key}: {what}", f"{key}|{path}", self.both(), self.mounted({path: other}, self.both()), REFUSED
         for key, name in (("model.init", "init"), ("checkpoint.resume", "init")):
             other = f"{self.dir}/whole/checkpoints/step-{STEPS - 2:08}"
             path = f"{self.dir}/{name}"
             sets = (f"{key}={path}", f"run.steps={STEPS + 2}")
-            yield f"{key}: another checkpoint", key, self.both(*sets), self.mounted({path: other}, self.both(*sets)), False
+            yield f"{key}: another checkpoint", key, self.both(*sets), self.mounted({path: other}, self.both(*sets)), REFUSED
         if self.has_profile:
             path, other = f"{self.dir}/profile.toml", f"{self.dir}/slower.toml"
             with open(path, encoding="utf-8") as file, open(other, "w", encoding="utf-8") as out:
                 out.write(re.sub(r"(?m)^(\w*flops\w* = )([\d.e+]+)", lambda m: f"{m[1]}{float(m[2]) / 3:.6g}", file.read()))
             yield ("schedule.profile: other rates", "schedule.profile", self.both(f"schedule.profile={path}"),
-                   self.mounted({path: other}, self.both(f"schedule.profile={path}")), False)
-        yield ("run.dir: a directory of its own", "run.dir", self.both(), self.mounted({"RUN": None}, self.both()), False)
+                   self.mounted({path: other}, self.both(f"schedule.profile={path}")), EITHER)
+        yield ("run.dir: a directory of its own", "run.dir", self.both(), self.mounted({"RUN": None}, self.both()), REFUSED)
 
-    def harmed(self, name):
-        with open(f"{self.dir}/{name}", "rb") as file:
+    def harmed(self, data):
+        with open(data, "rb") as file:
             whole = file.read()
         swapped, large = bytearray(whole), bytearray(whole)
-        for at in range(512, len(whole) * 3 // 4, 16):  # behind the header, and before the tables at the end
+        for at in range(256, len(whole) * 3 // 4, 16):  # behind the header, and before the tables at the end
             swapped[at:at + 4] = whole[at + 2:at + 4] + whole[at:at + 2]
             large[at:at + 2] = b"\xff\xff"
-        for what, content in (("tokens in another order", bytes(swapped)), ("tokens that the vocabulary lacks", bytes(large)), ("truncated", whole[:-8]),
+        with open(f"{self.dir}/alike/{os.path.basename(data)}", "rb") as file:
+            alike = file.read()
+        for what, content in (("another text of the same length", alike), ("a damaged body, tokens in another order", bytes(swapped)),
+                              ("a damaged body, tokens that the vocabulary lacks", bytes(large)), ("truncated", whole[:-8]),
                               ("a byte more", whole + b"\0"), ("empty", b"")):
-            path = f"{self.dir}/{name}.{what.replace(' ', '-')}"
+            path = f"{self.dir}/{os.path.basename(data)}.{what.replace(' ', '-')}"
             with open(path, "wb") as file:
                 file.write(content)
             yield what, path
-        yield "of another text", f"{self.dir}/other.bin"
+        yield "another text", f"{self.dir}/other.bin"
         yield "missing", f"{self.dir}/none"
 
     def mounted(self, mounts, command):
@@ -185,14 +192,13 @@ class Disagree:
     def others(self):
         """What is in no deck."""
         if patched := self.another_build():
-            yield "another build of the program", r"build|version|git", self.both(), [patched, *self.both()[1:]], False
-        yield "OMP_NUM_THREADS", r"thread|OMP_NUM_THREADS", self.both(), ["env", "OMP_NUM_THREADS=2", *self.both()], False
-        yield "ONEDNN_MAX_CPU_ISA", r"processor|instruction", self.both(), ["env", "ONEDNN_MAX_CPU_ISA=AVX2", *self.both()], False
-        yield "another working directory", "", self.both(), ["env", "-C", "/", *self.both()], True
+            yield "another build of the program", r"build|version|git", self.both(), [patched, *self.both()[1:]], REFUSED
+        yield "OMP_NUM_THREADS", r"thread|OMP_NUM_THREADS", self.both(), ["env", "OMP_NUM_THREADS=2", *self.both()], REFUSED
+        yield "ONEDNN_MAX_CPU_ISA", r"processor|instruction", self.both(), ["env", "ONEDNN_MAX_CPU_ISA=AVX2", *self.both()], REFUSED
+        yield "another working directory", "", self.both(), ["env", "-C", "/", *self.both()], HARMLESS
         sets = ("data.train=train.bin", "data.valid=valid.bin")
         yield ("data.train: relative, another working directory", "data.train", ["env", "-C", f"{self.dir}/copies", *self.both(*sets)],
-               ["env", "-C", f"{self.dir}/relative", *self.both(*sets)], False)
-        yield "the launcher's other ranks run another command", r"", self.both(), [runs.WEFT, "deck", runs.DECK], False
+               ["env", "-C", f"{self.dir}/relative", *self.both(*sets)], REFUSED)
 
     def another_build(self):
         """The program with another hash of its commit."""
@@ -211,13 +217,13 @@ class Disagree:
 
     # What came of it.
 
-    def compare(self, name, word, first, second, harmless):
+    def compare(self, name, word, first, second, must):
         self.number += 1
         run = f"{self.dir}/runs/{self.number}"
         sets = ["--set", f"run.dir={run}"]
         commands = [self.with_run(command, sets, run) for command in (first, second)]
         ended = self.call([runs.MPIRUN, "-n", "1", *commands[0], ":", "-n", "1", *commands[1]])
-        said = self.judge(ended, word, run, harmless, commands)
+        said = self.judge(ended, word, run, must, commands)
         shutil.rmtree(run, ignore_errors=True)
         return said
 
@@ -232,20 +238,20 @@ class Disagree:
         except subprocess.TimeoutExpired:
             return runs.Ended(-1, "", "", 90)
 
-    def judge(self, ended, word, run, harmless, commands):
+    def judge(self, ended, word, run, must, commands):
         lines, saved = runs.errors(ended), os.path.isdir(f"{run}/checkpoints")
         if ended.status == -1:
             return Said("does not end", "", False)
         if ended.status == 0:
-            return self.judge_curve(run, harmless, commands)
+            return self.judge_curve(run, must, commands)
         text = " | ".join(line.removeprefix("weft: error: ") for line in lines) or ended.err.strip()[-300:]
         named = len(lines) == 1 and re.search(word, lines[0]) is not None and "rank" in lines[0]
-        good = ended.status == BAD_INPUT and named and not saved and not harmless
+        good = ended.status == runs.BAD_INPUT and named and not saved and must != HARMLESS
         verdict = "refused" if good else f"refused with {ended.status}" + ("" if len(lines) == 1 else f", {len(lines)} lines") + (
             "" if named else ", not by its name") + (", after it has saved" if saved else "")
         return Said(verdict, text[:400], good)
 
-    def judge_curve(self, run, harmless, commands):
+    def judge_curve(self, run, must, commands):
         """Of a run that went on: against ranks that agree."""
         reference = (self.curve, self.valid)
         again = f"{run}-again"
@@ -259,4 +265,4 @@ class Disagree:
         newest = sorted(os.listdir(f"{run}/checkpoints"))[-1] if os.path.isdir(f"{run}/checkpoints") else None
         if newest is None or self.place.verify(f"{run}/checkpoints/{newest}").status != 0:
             return Said("goes on, and its checkpoint is not whole", str(newest), False)
-        return Said("harmless" if harmless else "goes on, on the curve", "", harmless)
+        return Said("goes on, on the curve" if must == REFUSED else "harmless", "", must != REFUSED)
