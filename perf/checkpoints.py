@@ -6,14 +6,16 @@
   perf/checkpoints.py damage   [--flips 1700] [--cuts 350]      flipped bits, truncated and swapped files: how each is found
   perf/checkpoints.py reshard  [--ranks 1 2 3 4 6 8] [--sample N] [--losses 40]   all pairs of ranks and modes, N of them
   perf/checkpoints.py memory   [--ranks 2]                      memory that loading takes beside the state
+  perf/checkpoints.py faults   [--ranks 1 2] [--sample N] [--phase save ...] [--errors EIO ...]   each system call on a file fails once
+  perf/checkpoints.py disagree [--only WORD ...]                two ranks that were given different things: each key, file and program
 
 Each prints a line for each thing that went wrong, then its figures; the exit status is 1 when a checkpoint was lost, a state was off the
 curve, or a damage was not found. 77: it cannot run here. --seed repeats the choices (of kills: not the moments). --keep DIR keeps what
-failed. WEFT: the program (default: build/cpu/weft), MPIRUN: its launcher.
+failed. WEFT: the program (default: build/cpu/weft), MPIRUN: its launcher, WEFT_FAULTS: tests/faults as it was built.
 """
 import argparse, sys
 
-from trials import damage, kills, memory, power, reshard, runs
+from trials import damage, disagree, faults, kills, memory, power, reshard, runs
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--seed", type=int, default=1)
@@ -39,11 +41,22 @@ one.add_argument("--sample", type=int, help="of the pairs; all without it")
 one.add_argument("--losses", type=int, default=40, help="of the pairs: those that go on for 5 steps")
 one = trials.add_parser("memory")
 one.add_argument("--ranks", type=int, default=2)
+one = trials.add_parser("faults")
+one.add_argument("--ranks", type=int, nargs="+", default=[1])
+one.add_argument("--sample", type=int, help="of the cases; all without it")
+one.add_argument("--phase", nargs="+", choices=faults.PHASES, default=faults.PHASES)
+one.add_argument("--errors", nargs="+", choices=faults.ERRORS, default=faults.ERRORS)
+one.add_argument("--jobs", type=int, default=2, help="cases at a time")
+one = trials.add_parser("disagree")
+one.add_argument("--only", nargs="+", metavar="WORD", help="rows whose names hold one of these")
 arguments = parser.parse_args()
 
 if arguments.trial == "power" and not power.can_trace():
     print("skipped: there is no strace here, or it may not trace")
     sys.exit(77)
-TRIALS = {"kills": kills.Kills, "power": power.Power, "damage": damage.Damage, "reshard": reshard.Reshard, "memory": memory.Memory}
+if arguments.trial == "faults" and not faults.can_inject():
+    print(f"skipped: there is no {faults.LIBRARY} (build weft_faults)")
+    sys.exit(77)
+TRIALS = {"kills": kills.Kills, "power": power.Power, "damage": damage.Damage, "disagree": disagree.Disagree, "faults": faults.Faults, "reshard": reshard.Reshard, "memory": memory.Memory}
 with runs.Place(arguments.dir) as place:
     sys.exit(0 if TRIALS[arguments.trial](place, arguments).go() else 1)

@@ -1,12 +1,12 @@
 """Runs of the real program on trials/tiny.toml, their curves and their checkpoints."""
-import collections, ctypes, json, os, re, shutil, signal, subprocess, tempfile, time
+import collections, ctypes, json, os, random, re, shutil, signal, subprocess, tempfile, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WEFT = os.path.abspath(os.environ.get("WEFT") or os.path.join(ROOT, "build/cpu/weft"))
 DECK = os.path.join(ROOT, "perf/trials/tiny.toml")
 MPIRUN = os.environ.get("MPIRUN", "mpirun")
 NAME = os.path.basename(WEFT)[:15]  # of its processes
-BAD_CHECKPOINT = 4
+BAD_INPUT, BAD_CHECKPOINT = 2, 4
 
 Ended = collections.namedtuple("Ended", "status out err seconds")
 
@@ -56,6 +56,20 @@ class Place:
 def train(run_dir, ranks, *sets):
     command = [MPIRUN, "-n", str(ranks)] if ranks > 1 else []
     return command + [WEFT, "train", DECK] + [x for s in (f"run.dir={run_dir}", *sets) for x in ("--set", s)]
+
+
+def write_tokens(place, directory, seed, letters=None):
+    """Makes train.bin and valid.bin, of 257 tokens: bytes, and the end of a document. `letters`: what stands for others."""
+    rng, text = random.Random(seed), os.path.join(directory, "text.txt")
+    words = ("the ", "ship ", "sails ", "slowly ", "over ", "a ", "grey ", "sea, ", "while ", "rain ", "falls. ")
+    with open(text, "w", encoding="ascii") as file:
+        for _ in range(40):
+            file.write("".join(rng.choice(words) for _ in range(rng.randint(12, 40))).translate(letters or {}) + "\n\n")
+    ended = place.call([WEFT, "data", "tokenize", text, "--train", f"{directory}/train.bin", "--valid", f"{directory}/valid.bin",
+                        "--valid-fraction", "0.2"])
+    if ended.status != 0:
+        raise SystemExit(f"checkpoints.py: cannot make token files:\n{ended.err[-2000:]}")
+    os.remove(text)
 
 
 def errors(ended):

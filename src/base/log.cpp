@@ -44,7 +44,7 @@ void add_file(const std::string& path) {
     logger().sinks().push_back(sink);
     g_file = sink;
   } catch (const spdlog::spdlog_ex& e) {
-    WEFT_VALIDATE(false, "cannot open the log {} ({}); choose a writable run.dir", path, e.what());
+    WEFT_SYSTEM(false, "cannot open the log {} ({}); choose a writable run.dir", path, e.what());
   }
 }
 

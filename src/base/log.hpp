@@ -9,7 +9,7 @@ namespace weft::log {
 
 /// Call once after MPI is up. Ranks other than 0 drop `info` lines; warnings and errors carry the rank.
 void set_rank(int rank);
-/// Also write every line of this rank to `path` (appending). Throws Error(bad_input) when it cannot be
+/// Also write every line of this rank to `path` (appending). Throws Error(environment) when it cannot be
 /// opened; what cannot be written later costs one warning.
 void add_file(const std::string& path);
 

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/small_file.hpp"
 #include "job/run_owner.hpp"
 
 namespace weft::job {
@@ -15,22 +15,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The old deck stays until the new one is whole.
 void write_deck(const std::string& dir, const std::string& deck) {
-  const std::string path = dir + "/deck.toml", temporary = path + ".tmp";
-  std::ofstream file(temporary);
-  file << deck;
-  file.close();
-  WEFT_VALIDATE(file.good() && std::rename(temporary.c_str(), path.c_str()) == 0,
-                "cannot write {} (is the disk full?)", path);
+  replace_file(dir + "/deck.toml", deck);
 }
 
 }  // namespace
 
 RunDirectory::RunDirectory(const std::string& dir, RunLock::Lost lost) : dir_(dir), lost_(std::move(lost)) {
   while (dir_.size() > 1 && dir_.ends_with('/')) dir_.pop_back();
-  std::error_code ignored;
-  if (fs::exists(dir_, ignored)) lock_.emplace(dir_, lost_);
+  std::error_code error;
+  const bool there = fs::exists(dir_, error);
+  WEFT_SYSTEM(!error, "cannot look for the run directory {} ({}); see to its file system, then start again",
+              dir_, error.message());
+  if (there) lock_.emplace(dir_, lost_);
 }
 
 void RunDirectory::write(const std::string& deck) {
@@ -46,23 +43,21 @@ void RunDirectory::make(const std::string& deck) {
   const RunOwner me = this_process();
   const fs::path temporary =
       dir.parent_path() / fmt::format(".{}.{}.{}.tmp", dir.filename().string(), me.host, me.pid);
-  std::error_code error;
-  fs::create_directories(temporary, error);
-  WEFT_VALIDATE(!error, "cannot make the run directory {} ({}); choose a writable run.dir", dir_,
-                error.message());
+  make_directories(temporary.string());
   try {
     lock_.emplace(temporary.string(), lost_);
     write_deck(temporary.string(), deck);
     if (std::rename(temporary.c_str(), dir.c_str()) == 0) return lock_->moved_to(dir_);
     const int why = errno;
-    WEFT_VALIDATE(why == EEXIST || why == ENOTEMPTY,
-                  "cannot make the run directory {} ({}); choose another run.dir", dir_, std::strerror(why));
+    WEFT_SYSTEM(why == EEXIST || why == ENOTEMPTY,
+                "cannot make the run directory {} ({}); choose another run.dir", dir_, std::strerror(why));
     lock_.reset();
     const RunLock other(dir_, lost_);  // says who has it
     WEFT_VALIDATE(false, "{}: another run made it meanwhile, and has ended; start again", dir_);
   } catch (...) {
     lock_.reset();
-    fs::remove_all(temporary, error);
+    std::error_code ignored;  // what went wrong before is what counts
+    fs::remove_all(temporary, ignored);
     throw;
   }
 }

@@ -12,11 +12,12 @@ namespace weft::job {
 class RunDirectory {
  public:
   /// Locks `dir` if it exists, and changes nothing else there: what is wrong with the deck may show later,
-  /// and the directory may be another run's. Throws Error(bad_input) when a living run has it.
+  /// and the directory may be another run's. Throws Error(bad_input) when a living run has it, and
+  /// Error(environment) when storage does not say whether it exists.
   RunDirectory(const std::string& dir, RunLock::Lost lost);
 
   /// Writes the resolved deck. Where there was no directory it appears with deck and lock in it, by one
-  /// rename. Throws Error(bad_input) when that fails, or another run was quicker.
+  /// rename. Throws Error(environment) when that fails, and Error(bad_input) when another run was quicker.
   void write(const std::string& deck);
   /// What DIR/lock holds, so that other ranks can see that they look at the same directory.
   std::string mark() const { return lock_ ? lock_->text() : std::string(); }

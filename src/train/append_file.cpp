@@ -14,7 +14,7 @@ namespace weft::train {
 
 AppendFile::AppendFile(const std::string& path) : path_(path) {
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  WEFT_VALIDATE(fd_ >= 0, "cannot open {} ({}) choose a writable run.dir", path, std::strerror(errno));
+  WEFT_SYSTEM(fd_ >= 0, "cannot open {} ({}); choose a writable run.dir", path, std::strerror(errno));
 }
 
 AppendFile::AppendFile(AppendFile&& other) noexcept

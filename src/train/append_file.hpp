@@ -13,7 +13,7 @@ namespace weft::train {
 /// are tried again.
 class AppendFile {
  public:
-  /// Opens `path` for appending, creating it. Throws Error(bad_input) when that fails.
+  /// Opens `path` for appending, creating it. Throws Error(environment) when that fails.
   explicit AppendFile(const std::string& path);
   ~AppendFile();
   AppendFile(AppendFile&& other) noexcept;

@@ -1,17 +1,14 @@
 #include "train/step_lines.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/check.hpp"
+#include "base/small_file.hpp"
 #include "train/free_name.hpp"
 
 namespace weft::train {
@@ -45,47 +42,19 @@ std::string lines_up_to(std::string_view text, std::int64_t step) {
   return kept;
 }
 
-/// Puts `text` in the place of `path`: the old file stays whole until the new one is on the disk.
-void replace_file(const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".tmp";
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  bool good = fd >= 0;
-  while (good && !text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    good = n > 0;
-    if (good) text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  good = good && ::fsync(fd) == 0;
-  const int error = errno;  // close may change it
-  if (fd >= 0) ::close(fd);
-  WEFT_SYSTEM(good, "cannot write {} ({}); free space or choose another run.dir", temporary,
-              std::strerror(error));
-  WEFT_SYSTEM(std::rename(temporary.c_str(), path.c_str()) == 0,
-              "cannot replace {} ({}); choose a writable run.dir", path, std::strerror(errno));
-}
-
 }  // namespace
 
 const std::string& prepare_step_lines(const std::string& path, std::optional<std::int64_t> resumed_at) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    WEFT_SYSTEM(errno == ENOENT, "cannot open {} ({}); start again when the storage answers", path,
-                std::strerror(errno));
-    return path;
-  }
   if (!resumed_at) {
     const std::string old = free_name(path + ".old");
-    WEFT_SYSTEM(std::rename(path.c_str(), old.c_str()) == 0,
+    WEFT_SYSTEM(std::rename(path.c_str(), old.c_str()) == 0 || errno == ENOENT,
                 "cannot set {} aside ({}); choose a writable run.dir", path, std::strerror(errno));
     return path;
   }
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  WEFT_SYSTEM(!in.bad(), "cannot read {} ({}); start again when the storage answers", path,
-              std::strerror(errno));
-  const std::string kept = lines_up_to(text, *resumed_at);
-  if (kept.size() != text.size()) replace_file(path, kept);
+  const auto text = read_if_there(path);
+  if (!text) return path;
+  const std::string kept = lines_up_to(*text, *resumed_at);
+  if (kept.size() != text->size()) replace_file(path, kept);
   return path;
 }
 

@@ -7,11 +7,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/small_file.hpp"
 
 namespace weft::train {
 namespace {
@@ -93,9 +92,7 @@ std::string framed(const std::string& data) {
 }
 
 std::string new_path(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  WEFT_VALIDATE(!error, "cannot make {} ({}) choose a writable run.dir", directory, error.message());
+  make_directories(directory);
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   // TensorBoard reads a directory's files in the order of their names: the time keeps that of the runs, to

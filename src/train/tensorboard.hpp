@@ -28,7 +28,7 @@ class EventWriter {
  public:
   /// Creates events.out.tfevents.<time>.<host>.<pid> in `directory`, which is made when missing. Points of
   /// steps after `resumed_at` (of all steps when empty) that earlier files in the directory hold are declared
-  /// void. Throws Error(bad_input) when the file cannot be made.
+  /// void. Throws Error(environment) when the file cannot be made.
   explicit EventWriter(const std::string& directory, std::optional<std::int64_t> resumed_at = std::nullopt);
 
   /// One point in each of the scalars' curves.

@@ -180,12 +180,12 @@ TEST(Metrics, StartingAgainKeepsTheOldCurveAside) {
   EXPECT_EQ(steps_of(path + ".old"), (std::vector<std::int64_t>{1}));
 }
 
-TEST(Metrics, UnwritablePlaceIsOneLineForTheUser) {
+TEST(Metrics, UnwritablePlaceIsOneLine) {
   try {
     MetricsWriter writer("/nowhere/metrics.jsonl");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::bad_input);
+    EXPECT_EQ(e.code(), ExitCode::environment);
     EXPECT_NE(std::string(e.what()).find("/nowhere/metrics.jsonl (No such file or directory)"),
               std::string::npos);
   }
@@ -222,6 +222,13 @@ TEST(Metrics, FullDiskCostsWholeLinesOnly) {
   }
   writer.write(line_of(3));
   EXPECT_EQ(steps_of(writer.path()), (std::vector<std::int64_t>{1, 3}));
+}
+
+/// Else a resumed run would append to lines of steps that are lost.
+TEST(Metrics, WhatCannotBeReadAtResumeIsNotTakenForMissing) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory / "metrics.jsonl");
+  EXPECT_THROW(MetricsWriter(directory / "metrics.jsonl", 5), Error);
 }
 
 TEST(Metrics, FullDiskAtResumeLeavesTheOldFile) {

@@ -1,0 +1,56 @@
+"""System calls on the files of a directory, as strace counts them, beside what tests/faults counted."""
+import collections, re
+
+SCRATCH = "/dev/shm/weft-checkpoint-"
+BY_THE_CLOCK = {("access", "STOP"), ("faccessat2", "STOP")}  # rank 0 looks once a second
+
+
+def calls_of_strace(trace, directory):
+    """Lines of `strace -f -y -s 0`: {(name as tests/faults has it, last component of the file): how often}."""
+    found, begun = collections.Counter(), {}
+    with open(trace, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            process, call = line.rstrip("\n").split(None, 1)
+            if call.endswith("<unfinished ...>"):
+                begun[process] = call.removesuffix("<unfinished ...>")
+                continue
+            if resumed := re.match(r"<\.\.\. \w+ resumed>", call):
+                call = begun.pop(process, "") + call[resumed.end():]
+            parts = re.match(r"(\w+)\((.*)\)\s+= ", call)
+            if parts and (name := name_of(parts[1], parts[2])) and (directory in parts[2] or SCRATCH in parts[2]):
+                found[name, file_of(parts[2], directory)] += 1
+    return found
+
+
+def name_of(name, arguments):
+    """None: no call that is counted."""
+    if name in ("execve", "getcwd", "rt_sigprocmask", "ioctl") or (name == "fcntl" and "SETLK" not in arguments):
+        return None
+    return "open+create" if name in ("open", "openat") and "O_CREAT" in arguments else name
+
+
+def file_of(arguments, directory):
+    """The last component of the first file that counts."""
+    arguments = re.sub(r"AT_FDCWD<[^>]*>", "", arguments)
+    at = re.match(r'\d+<([^>]*)>, "([^"/]+)"', arguments)
+    paths = [f"{at[1]}/{at[2]}"] if at else [p.removesuffix(" (deleted)") for p in re.findall(r'["<](/[^">]*)', arguments)]
+    path = next(p for p in paths if directory in p or p.startswith(SCRATCH))
+    return "." if path == directory else without_chance(path)
+
+
+def without_chance(path):
+    name = path.rstrip("/").rsplit("/", 1)[-1]
+    return re.sub(r"(weft-checkpoint-|events\.out\.tfevents\.).*", r"\1", re.sub(r"(?<=\.)\d+(?=$|\.tmp)|(?<=\.)PID", "", name))
+
+
+def calls_of_library(log):
+    """The same of the library's lines."""
+    with open(log, encoding="utf-8") as file:
+        lines = [line.rstrip("\n").split("\t") for line in file]
+    return collections.Counter((call, without_chance(path)) for call, _, path in lines)
+
+
+def differences(strace, library):
+    return [f"{call} of {file}: {strace[call, file]} by strace, {library[call, file]} by the library"
+            for call, file in sorted(set(strace) | set(library))
+            if strace[call, file] != library[call, file] and (call, file) not in BY_THE_CLOCK]

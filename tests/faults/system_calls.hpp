@@ -1,0 +1,48 @@
+// The system calls on files, and what each of them is about.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace weft::faults {
+
+using Arguments = std::array<long, 6>;
+
+/// A file that a call is about: by the descriptor in argument `directory`, or by the path in argument `path`,
+/// which is relative to the descriptor in `directory` or, without one, to the working directory.
+struct Operand {
+  int directory = -1;
+  int path = -1;
+};
+
+/// What a call does with bytes. Only these can be short.
+enum class Transfer : unsigned char { none, read, write };
+
+struct SystemCall {
+  long number;
+  const char* name;
+  Operand first, second;  ///< the second of calls with two files
+  Transfer transfer = Transfer::none;
+};
+
+/// Those that tests count and let fail.
+const SystemCall* begin_of_system_calls();
+const SystemCall* end_of_system_calls();
+/// Null for all others.
+const SystemCall* find_system_call(long number);
+
+/// The call itself, which no trap catches. Returns what the kernel does: -errno for an error.
+long call_kernel(long number, const Arguments& arguments);
+
+inline long to_argument(const void* value) {
+  return reinterpret_cast<long>(value);
+}
+inline long to_argument(auto value) {
+  return static_cast<long>(value);
+}
+
+long call_kernel_with(long number, auto... values) {
+  return call_kernel(number, Arguments{to_argument(values)...});
+}
+
+}  // namespace weft::faults

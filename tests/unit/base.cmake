@@ -1,0 +1,1 @@
+weft_test(base SOURCES unit/base/small_file_test.cpp DEPS weft::base)
