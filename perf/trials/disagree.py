@@ -6,8 +6,9 @@ from . import runs
 STEPS = 4
 
 # Settings of both ranks, chosen so that as many keys as can be have an effect.
-SETS = ("model.vocab=260", "model.rope_scaling.factor=8", "data.synthetic=false", "data.valid_every=2", "data.global_batch=4", f"run.steps={STEPS}", "run.collective_timeout=8s", "optimizer.decay=wsd", "optimizer.decay_steps=2",
-        "optimizer.min_lr=1e-4", "optimizer.warmup=1", "checkpoint.every=2", "log.every=2")
+SETS = ("model.vocab=260", "model.rope_scaling.factor=8", "data.synthetic=false", "data.valid_every=2", "data.global_batch=4",
+        f"run.steps={STEPS}", "run.collective_timeout=8s", "optimizer.decay=wsd", "optimizer.decay_steps=2", "optimizer.min_lr=1e-4",
+        "optimizer.warmup=1", "checkpoint.every=2", "log.every=2")
 
 # Values of rank 1 where the next number, the other word or twice the value would not do; the settings behind them are of both ranks.
 OTHERS = {
@@ -130,7 +131,8 @@ class Disagree:
         raise SystemExit(f"checkpoints.py disagree: {key} is {kind}: give it another value in OTHERS")
 
     def copies(self):
-        same = {**self.data, "model.init": f"{self.dir}/init", "checkpoint.resume": f"{self.dir}/init", "schedule.profile": f"{self.dir}/profile.toml"}
+        same = {**self.data, "model.init": f"{self.dir}/init", "checkpoint.resume": f"{self.dir}/init",
+                "schedule.profile": f"{self.dir}/profile.toml"}
         for key, copy in COPIES.items():
             if key != "schedule.profile" or self.has_profile:
                 common = f"run.steps={STEPS + 2}"  # more than the checkpoint has

@@ -1,13 +1,13 @@
 """Each system call on files of a run fails, one call a run: what becomes of the run and of its checkpoints."""
-import collections, concurrent.futures, errno, json, os, random, re, shutil, signal, socket, subprocess, threading
+import collections, concurrent.futures, errno, json, os, random, re, shutil, signal, socket, subprocess, threading, time
 
 from . import counted, power, runs
+from .judge import Judge
 
 LIBRARY = os.path.abspath(os.environ.get("WEFT_FAULTS") or os.path.join(os.path.dirname(runs.WEFT), "tests/libweft_faults.so"))
 PHASES = ("start", "save", "resume", "retention", "steps")
 ERRORS = ("EIO", "ESTALE", "EACCES", "ENOSPC", "ENOLCK", "short")
 SECONDS = 60  # a run that takes longer hangs
-CODES = (1, 2, 4, 6)
 
 # Calls by what they can fail with, beside EIO and ESTALE.
 TRANSFERS = ("read", "pread64", "readv", "write", "pwrite64", "writev")
@@ -103,8 +103,13 @@ class Faults:
         chosen = cases if self.a.sample is None else self.rng.sample(cases, min(self.a.sample, len(cases)))
         print(f"{len(points)} calls, {len(cases)} cases of a call and an error, {len(chosen)} of them tried", flush=True)
         with concurrent.futures.ThreadPoolExecutor(self.a.jobs) as pool:
-            for _ in pool.map(self.try_case, chosen):
-                pass
+            try:
+                for _ in pool.map(self.try_case, chosen):
+                    pass
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        self.sweep()
         self.report(points, chosen)
         return not self.problems and self.reached > 0
 
@@ -117,7 +122,8 @@ class Faults:
         whole = Files(os.path.join(self.place.memory, "whole"))
         shutil.copytree(self.template.path, whole.path)
         self.expect_good(self.run(whole.command(1, LAST + 1)))
-        self.curve = runs.curve(whole.run)
+        self.judge = Judge(self.place, self.run, runs.curve(whole.run),
+                           lambda case: None if case.error == "short" else os.strerror(getattr(errno, case.error)))
         self.interrupted = Files(os.path.join(self.place.memory, "interrupted"))
         shutil.copytree(self.template.path, self.interrupted.path)
         self.expect_good(self.run(self.interrupted.command(1, 6)))
@@ -211,7 +217,7 @@ class Faults:
         ended = self.run(scenario.command(files, case.point.ranks, self.variables(files, case.point.rank, log, f"WEFT_FAULTS_AT={at}",
                                                                                   f"WEFT_FAULTS_ERROR={error}")))
         struck = os.path.exists(log) and os.path.getsize(log) > 0
-        problems, outcome = self.judge(case, scenario, files, ended)
+        problems, outcome = self.judge.judge(case, scenario, files, ended)
         if not problems or self.a.keep is None:
             shutil.rmtree(files.path)
         else:
@@ -230,82 +236,12 @@ class Faults:
         p = case.point
         return f"{p.phase} ({p.scenario}{f', rank {p.rank} of {p.ranks}' if p.ranks > 1 else ''}): {p.call} #{p.number} of {p.file}: {case.error}"
 
-    def judge(self, case, scenario, files, ended):
-        """([what is wrong], what the run did)."""
-        problems, said = [], runs.errors(ended)
-        warned = [line for line in ended.err.splitlines() if line.startswith("weft: warning:")]
-        if ended.status == -1:
-            problems.append(f"it did not end in {SECONDS} s: {ended.err[-300:]!r}")
-        elif ended.status == 0:
-            problems += [f"it ended with 0 and an error: {said}"] if said else []
-        elif ended.status not in CODES:
-            problems.append(f"it ended with {ended.status}: {ended.err[-400:]!r}")
-        elif ended.status == runs.BAD_INPUT and case.error not in ("EACCES", "short"):
-            problems.append(f"it ended with {ended.status}, as if the user had to change something: {said}")
-        elif len(said) != 1:
-            problems.append(f"it ended with {ended.status} and {len(said)} lines: {said}")
-        elif not self.is_clear(case, said + warned):
-            problems.append(f"it ended with {ended.status}, and nothing says why: {said[0]}")
-        problems += self.check_began(scenario, files, ended)
-        problems += self.check_curve(scenario, files, warned, "the run")
-        problems += self.check_after(scenario, files, ended, warned)
-        went_back = "; went back to an older checkpoint" if re.search(r"passed over|going back to", ended.err) else ""
-        outcome = (f"refused with one line, code {ended.status}" if ended.status in CODES else
-                   f"ended with {ended.status}" if ended.status else
-                   "went on with a warning" + went_back if warned else "went on")
-        return problems, outcome
-
-    def is_clear(self, case, lines):
-        return case.error == "short" or any(os.strerror(getattr(errno, case.error)) in line for line in lines)
-
-    def check_began(self, scenario, files, ended):
-        """A run that has checkpoints goes on from one of them, or does nothing."""
-        at = runs.continued(ended)
-        if at and (at[0] not in scenario.before or at[1] != self.curve[at[0]][2]):
-            return [f"it went on from {at}"]
-        if scenario.before and not at and (ended.status == 0 or re.search(r"^step 1/", ended.err, re.M)):
-            return ["it trained from step 0, though there are checkpoints"]
-        return []
-
-    def check_curve(self, scenario, files, warned, what):
-        try:
-            lines = [line for line in runs.lines(files.run) if line["kind"] == "train"]
-        except (ValueError, KeyError) as e:
-            return [f"{what}: metrics.jsonl has a line that is none ({e})"]
-        problems, found = [], [line["step"] for line in lines]
-        if what != "the run" and found != sorted(set(found)):
-            problems.append(f"{what}: metrics.jsonl has the steps {found}")
-        lost = any("metrics.jsonl" in w for w in warned)
-        # Of a run that goes back by name, lines are dropped before its first save, and the next run may go on from a later checkpoint.
-        missing = set(range(1, max(found, default=0) + 1)) - set(found) - (set(range(5, 7)) if scenario.name == "replaced" else set())
-        if what != "the run" and not lost and missing:
-            problems.append(f"{what}: metrics.jsonl lacks steps, and nothing said so: {found}")
-        for line in lines:
-            if line["state_hash"] != "lost" and (line["loss"], line["grad_norm"], line["state_hash"]) != self.curve[line["step"]]:
-                problems.append(f"{what}: off the curve at step {line['step']}")
-            elif line["state_hash"] == "lost" and what != "the run":
-                problems.append(f"{what}: a line of a lost step is still in metrics.jsonl")
-        return problems
-
-    def check_after(self, scenario, files, ended, warned):
-        """The checkpoints that are there now, and a start without faults."""
-        there, problems = files.steps(), []
-        newest = there[-1] if there else 0
-        least = scenario.steps if ended.status == 0 else max(scenario.before, default=0)
-        if newest < least:
-            problems.append(f"the newest checkpoint is of step {newest}, and should be of step {least} or later")
-        for step in there:
-            if (verified := self.place.verify(files.checkpoint(step))).status != 0:
-                problems.append(f"checkpoint of step {step}: {verified.err.strip()}")
-        again = self.run(files.command(1, max(newest + 1, 2), "checkpoint.final=false"))
-        at = runs.continued(again)
-        if again.status != 0:
-            problems.append(f"the start after it ended with {again.status}: {runs.errors(again)}")
-        elif (at or (0, None)) != ((newest, self.curve[newest][2]) if newest else (0, None)):
-            problems.append(f"the start after it went on from {at}, the newest checkpoint is of step {newest}")
-        elif again.status == 0:
-            problems += self.check_curve(scenario, files, warned, "the start after it")
-        return problems
+    def sweep(self):
+        """Removes what runs left beside their directories, because they could not unlink it; not what another run has just made."""
+        for name in os.listdir("/dev/shm"):
+            path = os.path.join("/dev/shm", name)
+            if name.startswith("weft-checkpoint-") and time.time() - os.path.getmtime(path) > SECONDS:
+                os.remove(path)
 
     def report(self, points, chosen):
         print(f"{'':10s} {'calls':>6s} {'cases':>6s}")
@@ -315,4 +251,5 @@ class Faults:
                 print(f"{phase:10s} {sum(p.phase == phase for p in points):6d} {sum(outcomes.values()):6d}  "
                       + ", ".join(f"{n} {what}" for what, n in outcomes.most_common()))
         cases = {case for case, _ in self.problems if case}
-        print(f"{len(points)} calls, {len(chosen)} cases, {self.reached} in which the call came and failed: {len(cases)} with something wrong", flush=True)
+        print(f"{len(points)} calls, {len(chosen)} cases, {self.reached} in which the call came and failed: {len(cases)} with something wrong",
+              flush=True)

@@ -1,0 +1,92 @@
+"""What may become of a run of which one system call failed, and of its checkpoints."""
+import os, re
+
+from . import runs
+
+CODES = (1, 2, 4, 6)
+
+
+class Judge:
+    """`run`: runs a command; `curve`: of a run that nothing happens to; `error_text`: what the system says of a case's error, if anything."""
+
+    def __init__(self, place, run, curve, error_text):
+        self.place, self.run, self.curve, self.error_text = place, run, curve, error_text
+
+    def judge(self, case, scenario, files, ended):
+        """([what is wrong], what the run did). `ended`: how the run ended of which a call failed, in `files`."""
+        problems, said = [], runs.errors(ended)
+        warned = [line for line in ended.err.splitlines() if line.startswith("weft: warning:")]
+        if ended.status == -1:
+            problems.append(f"it did not end in {ended.seconds} s: {ended.err[-300:]!r}")
+        elif ended.status == 0:
+            problems += [f"it ended with 0 and an error: {said}"] if said else []
+        elif ended.status not in CODES:
+            problems.append(f"it ended with {ended.status}: {ended.err[-400:]!r}")
+        elif ended.status == runs.BAD_INPUT and case.error not in ("EACCES", "short"):
+            problems.append(f"it ended with {ended.status}, as if the user had to change something: {said}")
+        elif len(said) != 1:
+            problems.append(f"it ended with {ended.status} and {len(said)} lines: {said}")
+        elif not self.is_clear(case, said + warned):
+            problems.append(f"it ended with {ended.status}, and nothing says why: {said[0]}")
+        problems += self.check_began(scenario, files, ended)
+        problems += self.check_curve(scenario, files, warned, "the run")
+        problems += self.check_after(scenario, files, ended, warned)
+        went_back = "; went back to an older checkpoint" if re.search(r"passed over|going back to", ended.err) else ""
+        outcome = (f"refused with one line, code {ended.status}" if ended.status in CODES else
+                   f"ended with {ended.status}" if ended.status else
+                   "went on with a warning" + went_back if warned else "went on")
+        return problems, outcome
+
+    def is_clear(self, case, lines):
+        """The reason that the system gives is told. Who comes short reads or writes the rest, and has none to give."""
+        text = self.error_text(case)
+        return text is None or any(text in line for line in lines)
+
+    def check_began(self, scenario, files, ended):
+        """A run that has checkpoints goes on from one of them, or does nothing."""
+        at = runs.continued(ended)
+        if at and (at[0] not in scenario.before or at[1] != self.curve[at[0]][2]):
+            return [f"it went on from {at}"]
+        if scenario.before and not at and (ended.status == 0 or re.search(r"^step 1/", ended.err, re.M)):
+            return ["it trained from step 0, though there are checkpoints"]
+        return []
+
+    def check_curve(self, scenario, files, warned, what):
+        try:
+            lines = [line for line in runs.lines(files.run) if line["kind"] == "train"]
+        except (ValueError, KeyError) as e:
+            return [f"{what}: metrics.jsonl has a line that is none ({e})"]
+        problems, found = [], [line["step"] for line in lines]
+        if what != "the run" and found != sorted(set(found)):
+            problems.append(f"{what}: metrics.jsonl has the steps {found}")
+        lost = any("metrics.jsonl" in w for w in warned)
+        # Of a run that goes back by name, lines are dropped before its first save, and the next run may go on from a later checkpoint.
+        missing = set(range(1, max(found, default=0) + 1)) - set(found) - (set(range(5, 7)) if scenario.name == "replaced" else set())
+        if what != "the run" and not lost and missing:
+            problems.append(f"{what}: metrics.jsonl lacks steps, and nothing said so: {found}")
+        for line in lines:
+            if line["state_hash"] != "lost" and (line["loss"], line["grad_norm"], line["state_hash"]) != self.curve[line["step"]]:
+                problems.append(f"{what}: off the curve at step {line['step']}")
+            elif line["state_hash"] == "lost" and what != "the run":
+                problems.append(f"{what}: a line of a lost step is still in metrics.jsonl")
+        return problems
+
+    def check_after(self, scenario, files, ended, warned):
+        """The checkpoints that are there now, and a start without faults."""
+        there, problems = files.steps(), []
+        newest = there[-1] if there else 0
+        least = scenario.steps if ended.status == 0 else max(scenario.before, default=0)
+        if newest < least:
+            problems.append(f"the newest checkpoint is of step {newest}, and should be of step {least} or later")
+        for step in there:
+            if (verified := self.place.verify(files.checkpoint(step))).status != 0:
+                problems.append(f"checkpoint of step {step}: {verified.err.strip()}")
+        again = self.run(files.command(1, max(newest + 1, 2), "checkpoint.final=false"))
+        at = runs.continued(again)
+        if again.status != 0:
+            problems.append(f"the start after it ended with {again.status}: {runs.errors(again)}")
+        elif (at or (0, None)) != ((newest, self.curve[newest][2]) if newest else (0, None)):
+            problems.append(f"the start after it went on from {at}, the newest checkpoint is of step {newest}")
+        elif again.status == 0:
+            problems += self.check_curve(scenario, files, warned, "the start after it")
+        return problems
