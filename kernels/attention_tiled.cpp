@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/limits.hpp"
 #include "kernels/attention_backends.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/items.hpp"
@@ -24,7 +25,7 @@ using tile::Result;
 
 constexpr std::int64_t side = 64;  ///< queries and keys of a tile
 constexpr std::int64_t half = side / 2;
-constexpr std::int64_t most_dim = 256;  ///< attention.hpp
+constexpr std::int64_t most_dim = limits::most_head_dim;
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 constexpr float never =
     -1e30f;  ///< of a score that may be a row's first: its power is wiped out by the next one's
