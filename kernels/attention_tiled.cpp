@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/limits.hpp"
+#include "base/portable_math.hpp"
 #include "kernels/attention_backends.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/items.hpp"
@@ -241,7 +242,7 @@ struct Forward {
               std::int64_t lse_offset) const {
     for (std::int64_t i = 0; i < queries; ++i) {
       store(t.o + i * ld, ld, 1, shape.head_dim, 1.0f / t.sum[i], o, mine, first + i);
-      lse[lse_offset + i] = t.largest[i] + std::log(t.sum[i]);
+      lse[lse_offset + i] = t.largest[i] + static_cast<float>(portable::log(static_cast<double>(t.sum[i])));
     }
   }
 };

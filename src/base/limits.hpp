@@ -26,8 +26,8 @@ inline constexpr std::int64_t most_unit_elements = exact_additions * shard_granu
 /// has fewer than 256.
 inline constexpr std::int64_t most_layer_rounds = most_indices / 256;
 
-/// Bytes are counted in 63 bits. The values of one microbatch are counted generously (deck/limits.cpp), and
-/// leave room for those that a plan adds up.
-inline constexpr double most_microbatch_bytes = 0x1p60;
+/// Bytes, and elements over all ranks, are counted in 63 bits. The values of one rank's microbatch are
+/// counted generously (deck/limits.cpp), and leave room for 2^17 ranks and for what a plan adds up.
+inline constexpr double most_microbatch_bytes = 0x1p52;
 
 }  // namespace weft::limits

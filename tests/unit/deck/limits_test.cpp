@@ -49,11 +49,10 @@ const TooLarge cases[] = {
      "attention takes at most 2147483647); use at most 1023",
      "data.batch=89"},
     {"bytes",
-     {"data.seq=1048576", "data.batch=1024", "data.global_batch=1024", "model.ffn=16384",
-      "model.layers=1024"},
-     "--set: data.batch: 1024 sequences of data.seq = 1048576 are up to 4.6e+18 bytes (a plan counts at "
-     "most 1.2e+18); use at most 255",
-     "data.batch=128"},
+     {"data.seq=1048576", "data.batch=1024", "data.global_batch=1024", "model.ffn=16384", "model.layers=64"},
+     "--set: data.batch: 1024 sequences of data.seq = 1048576 are up to 2.9e+17 bytes (a plan counts at "
+     "most 4.5e+15); use at most 15",
+     "data.batch=8"},
     {"attention_unit",
      {"model.dim=1048576", "model.heads=4096"},
      "--set: model.dim: 1048576 gives a block's attention 4398047559680 parameters (their gradient's norm is "
