@@ -67,7 +67,7 @@ TEST_F(BadInput, SizesThatNoKernelHolds) {
       {{"data.seq=16777216", "data.batch=256", "data.global_batch=512"}, "data.batch: 256 sequences of"},
       {{"data.seq=16777216", "model.heads=2048", "model.kv_heads=2", "model.dim=4096"}, "data.seq: 1 seq"},
       {{"data.seq=1048576", "data.batch=1024", "data.global_batch=2048", "model.ffn=16384",
-        "model.layers=1024"},
+        "model.layers=64"},
        "data.batch: 1024 sequences of data.seq = 1048576 are up to"},
       {{"model.dim=1048576", "model.heads=4096"}, "model.dim: 1048576 gives a block's attention"},
       {{"model.ffn=16777216", "model.dim=8192", "model.heads=64"}, "model.ffn: 16777216 gives a block's"},
