@@ -102,7 +102,7 @@ void HostChannel::send_rows(const Operation& o, Exchange::RowsOf of, Exchange& x
   if (o.reduce.rows == nullptr || o.shared) return;
   x.rows = o.reduce.rows;
   x.rows_of = of;
-  x.row_bytes = x.rows->row_elements * static_cast<std::int64_t>(size_of(o.reduce.wire));
+  x.row_bytes = x.rows->slices.row_elements * static_cast<std::int64_t>(size_of(o.reduce.wire));
   staging_.resize(static_cast<std::size_t>(std::max(staging_bytes, 2 * x.piece)));
   x.staging = staging_;
 }

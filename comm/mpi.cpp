@@ -1,23 +1,19 @@
 // The MPI world. The main thread initialises and finalises MPI; in between one thread makes all MPI calls.
 #include <mpi.h>
-#include <sys/mman.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 
-#include "base/align.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "comm/check_mpi.hpp"
 #include "comm/host_channel.hpp"
 #include "comm/launch.hpp"
 #include "comm/mpi_transport.hpp"
+#include "comm/team_memory.hpp"
 #include "comm/world.hpp"
 
 namespace weft::comm {
@@ -124,14 +120,6 @@ class MpiWorld final : public World {
   detail::Engine engine_;
 };
 
-/// Whether the host has so much shared memory left. Asked first, because Open MPI's allocation hangs on some
-/// ranks when it fails on others.
-bool has_shared_memory(std::int64_t bytes) {
-  struct statvfs fs {};
-  if (statvfs("/dev/shm", &fs) != 0) return true;  // not where this system keeps it
-  return static_cast<double>(fs.f_bavail) * static_cast<double>(fs.f_frsize) > static_cast<double>(bytes);
-}
-
 /// Whether all ranks of the communicator can share memory: hosts are told apart by name, and names may lie.
 bool is_one_node(MPI_Comm comm, int ranks) {
   MPI_Comm node = MPI_COMM_NULL;
@@ -142,75 +130,26 @@ bool is_one_node(MPI_Comm comm, int ranks) {
   return here == ranks;
 }
 
-void wish_for_huge_pages([[maybe_unused]] std::byte* page, [[maybe_unused]] std::int64_t bytes) {
-#ifdef MADV_HUGEPAGE
-  madvise(page, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // what it returns does not matter
-#endif
-}
-
-/// Puts memory of this process alone over the huge pages of a window that lie between the two, which nobody
-/// has touched: Linux seldom gives huge pages to shared memory (shmem_enabled, mounts of /dev/shm), and
-/// without them kernels are 3 to 4 % slower. The pages below take no memory; the window's release unmaps
-/// both.
-void make_private(std::byte* begin, const std::byte* end) {
-  constexpr std::int64_t huge_page = 2 << 20;
-  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin));
-  begin += (huge_page - address % huge_page) % huge_page;
-  const std::int64_t bytes = (end - begin) / huge_page * huge_page;
-  if (bytes <= 0) return;
-  void* const there = mmap(begin, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  WEFT_VALIDATE(there != MAP_FAILED, "cannot map {} bytes: {}", bytes, std::strerror(errno));
-  wish_for_huge_pages(begin, bytes);
-}
-
-/// One segment a member: its part; the first one's begins with the signals and the common stretch.
 std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, const WindowSizes& sizes) {
   constexpr int tag = 1;
   const auto members = static_cast<int>(team.size());
   const auto me = static_cast<int>(std::lower_bound(team.begin(), team.end(), rank()) - team.begin());
-  const auto signal_bytes = static_cast<std::int64_t>(aligned(detail::Signals::bytes(members)));
-  const std::int64_t head = signal_bytes + aligned(sizes.common);
   MPI_Comm comm = make_communicator(team, tag);
-  // MPI begins a segment where it likes, by the same bytes behind a page in all processes.
-  constexpr std::int64_t slack = aligned(1);
-  // The host's other teams ask at the same time.
-  const std::int64_t on_host = (head + members * (aligned(sizes.part) + slack)) * (node_size() / members);
-  int failed = is_one_node(comm, members) && has_shared_memory(on_host) ? 0 : 1;
-  CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm));
-  if (failed != 0) {
-    MPI_Comm_free(&comm);
-    return nullptr;
-  }
-  MPI_Info info = MPI_INFO_NULL;
-  CHECK_MPI(MPI_Info_create(&info));
-  CHECK_MPI(MPI_Info_set(info, "alloc_shared_noncontig", "true"));  // pages of their own
-  MPI_Win win = MPI_WIN_NULL;
-  void* base = nullptr;
-  const std::int64_t bytes = aligned(sizes.part) + (me == 0 ? head : 0);
-  CHECK_MPI(MPI_Win_allocate_shared(bytes + slack, 1, info, comm, &base, &win));
-  MPI_Info_free(&info);
-  MPI_Comm_free(&comm);
-  CHECK_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, win));
-  std::vector<std::byte*> parts;
-  for (int m = 0; m < members; ++m) {
-    MPI_Aint size = 0;
-    int unit = 0;
-    CHECK_MPI(MPI_Win_shared_query(win, m, &size, &unit, &base));
-    parts.push_back(aligned(static_cast<std::byte*>(base)) + (m == 0 ? head : 0));
-  }
-  std::byte* const first = parts[0] - head;
-  std::byte* const own = parts[static_cast<std::size_t>(me)];
-  wish_for_huge_pages(me == 0 ? first : own, bytes);
-  make_private(own + sizes.shown, own + sizes.part);
-  const auto release = [this, win]() mutable {
-    if (std::uncaught_exceptions() > 0) return;  // collective: the others may be anywhere
-    engine_.run([&win] {
-      MPI_Win_unlock_all(win);
-      MPI_Win_free(&win);
-    });
+  detail::TeamTalk talk;
+  talk.from_first = [comm](std::string text) {
+    text.resize(256);
+    CHECK_MPI(MPI_Bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, comm));
+    return std::string(text.c_str());
   };
-  return std::make_unique<Window>(me, sizes, std::move(parts), first + signal_bytes, first, release);
+  talk.all = [comm](bool good) {
+    int all = good ? 1 : 0;
+    CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm));
+    return all != 0;
+  };
+  std::unique_ptr<Window> window;
+  if (is_one_node(comm, members)) window = detail::make_team_window(me, members, sizes, talk);
+  MPI_Comm_free(&comm);
+  return window;
 }
 
 }  // namespace

@@ -1,20 +1,55 @@
 // Rows of a table that ranks use: of an embedding, those of a microbatch's tokens. Only these need be sent.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "base/check.hpp"
 
 namespace weft::comm {
 
-struct UsedRows {
-  std::int64_t rows = 0;  ///< of the table; what it is padded with behind them nobody uses
+/// A table that is cut over the ranks of a channel into slices of so many elements, which may end within
+/// rows. What a padded table has behind its rows nobody uses.
+struct RowSlices {
+  std::int64_t rows = 0;
   std::int64_t row_elements = 0;
-  std::vector<const std::uint8_t*> by_rank;  ///< of the channel: a bit a row, the lowest of each byte first
+  std::int64_t slice_elements = 0;
+  int ranks = 1;
 
-  bool uses(int rank, std::int64_t row) const {
-    return row < rows && (by_rank[static_cast<std::size_t>(rank)][row / 8] >> (row % 8) & 1U) != 0;
+  /// Bytes of a bit a row of the table, the lowest of each byte first.
+  std::int64_t table_bytes() const { return (rows + 7) / 8; }
+  /// The first row, a multiple of eight, of the bits that stand for the slice of a rank.
+  std::int64_t first_row(int rank) const {
+    return std::min(rank * slice_elements / row_elements, rows) / 8 * 8;
   }
+  /// Bytes of the bits of any slice: its rows, parts of rows at its two ends, and what aligns the first.
+  std::int64_t slice_bytes() const {
+    const std::int64_t touched = (slice_elements + row_elements - 2) / row_elements + 1;
+    return (touched + 7 + 7) / 8;
+  }
+};
+
+/// What a rank knows of the rows that are used: all of its own, and the others' in its own slice. An exchange
+/// asks for no more, because rows are sent from a slice to those who use them, and back to it.
+struct UsedRows {
+  RowSlices slices;
+  int rank = 0;                        ///< of the channel, who knows
+  const std::uint8_t* own = nullptr;   ///< [table_bytes]
+  const std::uint8_t* seen = nullptr;  ///< of each rank: slice_bytes from first_row(rank) on
+  std::int64_t seen_stride = 0;        ///< bytes from a rank's to the next one's
+
+  bool uses(int user, std::int64_t row) const {
+    if (row >= slices.rows) return false;
+    if (user == rank) return bit(own, row);
+    const std::int64_t place = row - slices.first_row(rank);
+    WEFT_EXPECT(place >= 0 && place < 8 * slices.slice_bytes(), "row {} is not in rank {}'s slice", row,
+                rank);
+    return bit(seen + user * seen_stride, place);
+  }
+
+ private:
+  static bool bit(const std::uint8_t* bits, std::int64_t i) { return (bits[i / 8] >> (i % 8) & 1U) != 0; }
 };
 
 }  // namespace weft::comm

@@ -64,6 +64,7 @@ git|cmd git|git
 python3-pip|cmd pip3|py-pip
 iproute2|dpkg|
 strace|dpkg|
+qemu-user|dpkg|
 munge|dpkg|
 slurm-wlm|dpkg|
 TABLE

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "base/limits.hpp"
 #include "kernels/attention_backends.hpp"
 
 namespace weft::kernels {
@@ -22,10 +23,8 @@ namespace documents_backend = host;
 
 namespace {
 
-constexpr std::int64_t most_head_dim = 256;
-
 void check(const AttentionShape& s) {
-  const bool sizes = s.batch > 0 && s.seq > 0 && s.head_dim > 0 && s.head_dim <= most_head_dim;
+  const bool sizes = s.batch > 0 && s.seq > 0 && s.head_dim > 0 && s.head_dim <= limits::most_head_dim;
   const bool groups = s.kv_heads > 0 && s.heads > 0 && s.heads % s.kv_heads == 0;
   if (!sizes || !groups)
     throw std::logic_error(

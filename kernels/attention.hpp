@@ -15,7 +15,7 @@ struct AttentionShape {
   std::int64_t seq;       ///< T
   std::int64_t heads;     ///< H, a multiple of kv_heads
   std::int64_t kv_heads;  ///< Hkv
-  std::int64_t head_dim;  ///< D, at most 256
+  std::int64_t head_dim;  ///< D, at most limits::most_head_dim
   auto operator<=>(const AttentionShape&) const = default;
 };
 

@@ -2,6 +2,11 @@
 // head, with its sums in team scratch of at most 35 KB. No two teams add to the same element, so the result
 // is deterministic. Two backward kernels compute the probabilities twice; that buys parallelism over key
 // blocks without atomics.
+#include <fmt/core.h>
+
+#include <stdexcept>
+
+#include "base/limits.hpp"
 #include "kernels/attention_backends.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/kokkos_space.hpp"
@@ -11,8 +16,8 @@ namespace weft::kernels::team {
 
 namespace {
 
-constexpr int rows = 16;         ///< queries or keys that a team owns
-constexpr int columns = 32;      ///< keys or queries that pass by at a time
+constexpr int rows = static_cast<int>(limits::attention_queries);  ///< queries or keys that a team owns
+constexpr int columns = 32;                                        ///< keys or queries that pass by at a time
 constexpr float never = -1e30f;  ///< a score whose power is zero; finite, as rows may begin with nothing else
 
 KOKKOS_INLINE_FUNCTION std::int64_t least(std::int64_t a, std::int64_t b) {
@@ -265,6 +270,8 @@ struct KeyValueGrad {
 template <class Functor>
 void launch(Space& space, const char* name, const AttentionShape& shape, std::int64_t teams,
             const Functor& functor) {
+  if (teams > limits::most_indices)
+    throw std::logic_error(fmt::format("attention: {} teams are more than a launch has", teams));
   constexpr int team_size = runs_on_host ? 1 : 128;
   auto policy = Kokkos::TeamPolicy<Execution>(execution_of(space), static_cast<int>(teams), team_size);
   // A little more than asked for: each piece may be padded to its alignment.

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/limits.hpp"
+#include "base/portable_math.hpp"
 #include "kernels/attention_backends.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/items.hpp"
@@ -24,7 +26,7 @@ using tile::Result;
 
 constexpr std::int64_t side = 64;  ///< queries and keys of a tile
 constexpr std::int64_t half = side / 2;
-constexpr std::int64_t most_dim = 256;  ///< attention.hpp
+constexpr std::int64_t most_dim = limits::most_head_dim;
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 constexpr float never =
     -1e30f;  ///< of a score that may be a row's first: its power is wiped out by the next one's
@@ -240,7 +242,7 @@ struct Forward {
               std::int64_t lse_offset) const {
     for (std::int64_t i = 0; i < queries; ++i) {
       store(t.o + i * ld, ld, 1, shape.head_dim, 1.0f / t.sum[i], o, mine, first + i);
-      lse[lse_offset + i] = t.largest[i] + std::log(t.sum[i]);
+      lse[lse_offset + i] = t.largest[i] + static_cast<float>(portable::log(static_cast<double>(t.sum[i])));
     }
   }
 };

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "base/portable_math.hpp"
 #include "kernels/bf16_engine/rows.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/lanes.hpp"
@@ -15,6 +16,15 @@ constexpr std::int64_t chunk_rows = 256;
 
 std::int64_t chunk_count(std::int64_t rows) {
   return (rows + chunk_rows - 1) / chunk_rows;
+}
+
+/// The host's has the same bits on every host.
+template <class T>
+KOKKOS_INLINE_FUNCTION float log_of(T x) {
+  if constexpr (runs_on_host)
+    return static_cast<float>(portable::log(static_cast<double>(x)));
+  else
+    return Kokkos::log(x);
 }
 
 template <class T>
@@ -47,7 +57,7 @@ struct Forward {
   template <class Lanes>
   KOKKOS_FUNCTION void finish(const Lanes& lanes, std::int64_t row, float largest, float sum) const {
     lanes.once([&] {
-      const float log_sum = Kokkos::log(sum);
+      const float log_sum = log_of(sum);
       lse[row] = largest + log_sum;
       // The larger terms cancel first.
       losses[row] = log_sum + (largest - to_float(logits[row * vocab + targets[row]]));

@@ -1,5 +1,10 @@
 #include "kernels/embedding.hpp"
 
+#include <fmt/core.h>
+
+#include <stdexcept>
+
+#include "base/limits.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/lanes.hpp"
 
@@ -95,6 +100,8 @@ void embedding(Space& space, EmbeddingShape shape, DType t, const std::int32_t* 
 
 void embedding_grad(Space& space, EmbeddingShape shape, DType t, const std::int32_t* tokens, const void* dout,
                     DType grad_type, void* dtable, void* scratch) {
+  if (shape.rows > limits::most_indices)
+    throw std::logic_error(fmt::format("embedding_grad: {} rows are more than the lists hold", shape.rows));
   auto* first = static_cast<std::int32_t*>(scratch);
   auto* next = first + shape.vocab;
   const std::int64_t wanted = runs_on_host ? execution_of(space).concurrency() : 4096;

@@ -3,8 +3,9 @@
 #include <mkl_cblas.h>
 #include <mkl_service.h>
 
-#include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
+
+#include "base/limits.hpp"
 
 namespace weft::kernels::mkl {
 
@@ -23,7 +24,7 @@ bool prepare() {
 }
 
 MKL_INT narrow(std::int64_t size) {
-  if (size > std::numeric_limits<MKL_INT>::max())
+  if (size > limits::most_indices)
     throw std::logic_error(fmt::format("matmul: MKL takes sizes below 2^31, not {}", size));
   return static_cast<MKL_INT>(size);
 }

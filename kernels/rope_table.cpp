@@ -1,6 +1,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/portable_math.hpp"
 #include "kernels/rope.hpp"
 
 namespace weft::kernels {
@@ -26,10 +27,9 @@ void fill_rope_table(float* table, std::int64_t max_pos, std::int64_t head_dim, 
   std::vector<float> frequencies(static_cast<std::size_t>(pairs));
   for (std::int64_t i = 0; i < pairs; ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
-    // The power is taken in double and rounded, which is what a correctly rounded powf returns on every
-    // machine.
+    // The power is taken in double and rounded, which is what a correctly rounded powf returns.
     const float frequency =
-        1.0f / static_cast<float>(std::pow(static_cast<double>(theta), static_cast<double>(exponent)));
+        1.0f / static_cast<float>(portable::pow(static_cast<double>(theta), static_cast<double>(exponent)));
     frequencies[static_cast<std::size_t>(i)] =
         scaling.enabled ? scaled_frequency(frequency, scaling) : frequency;
   }
@@ -37,8 +37,9 @@ void fill_rope_table(float* table, std::int64_t max_pos, std::int64_t head_dim, 
     float* row = table + position * head_dim;
     for (std::int64_t i = 0; i < pairs; ++i) {
       const float angle = static_cast<float>(position) * frequencies[static_cast<std::size_t>(i)];
-      row[2 * i] = static_cast<float>(std::cos(static_cast<double>(angle)));
-      row[2 * i + 1] = static_cast<float>(std::sin(static_cast<double>(angle)));
+      const auto [cosine, sine] = portable::of_radians(static_cast<double>(angle));
+      row[2 * i] = static_cast<float>(cosine);
+      row[2 * i + 1] = static_cast<float>(sine);
     }
   }
 }

@@ -1,3 +1,8 @@
+#include <fmt/core.h>
+
+#include <stdexcept>
+
+#include "base/limits.hpp"
 #include "kernels/kokkos_space.hpp"
 #include "kernels/update.hpp"
 
@@ -5,7 +10,7 @@ namespace weft::kernels {
 
 namespace {
 
-constexpr std::int64_t chunk = 256;
+constexpr std::int64_t chunk = shard_granularity;
 constexpr std::int64_t chunks_per_team = 256;
 constexpr int lane_sums = 16;
 
@@ -73,6 +78,8 @@ struct Carry {
 }  // namespace
 
 void sum_squares(Space& space, std::int64_t n, const float* g, std::int64_t* limbs) {
+  if (n > limits::most_unit_elements)
+    throw std::logic_error(fmt::format("sum_squares: {} elements are more than the exact sum holds", n));
   const std::int64_t per_team = chunk * chunks_per_team;
   const auto teams = static_cast<int>((n + per_team - 1) / per_team);
   if (teams == 0) return;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/align.hpp"
+#include "base/limits.hpp"
 #include "kernels/bf16_engine/softmax.hpp"
 #include "kernels/bf16_engine/tiles.hpp"
 #include "kernels/items.hpp"
@@ -17,7 +18,7 @@
 namespace weft::kernels::bf16_engine {
 namespace {
 
-constexpr std::int64_t most_dim_blocks = 8;  ///< of 256
+constexpr std::int64_t most_dim_blocks = limits::most_head_dim / side;
 constexpr float log2_e = 1.44269504088896341f;
 
 /// One head of [B, T, heads, D].

@@ -1,7 +1,7 @@
 // An exact accumulator for doubles: the result does not depend on the order of the additions, so partial sums
 // may be combined over blocks, units and ranks in any order (design: Bits). Kulisch's fixed-point register
-// (Kulisch & Miranker, 1986) in signed 64-bit limbs that hold 32 bits each; the spare bits make 2^30
-// additions safe between carries.
+// (Kulisch & Miranker, 1986) in signed 64-bit limbs that hold 32 bits each; the spare bits make
+// exact_additions safe between carries.
 #pragma once
 
 #include <array>
@@ -15,6 +15,7 @@ namespace weft {
 
 /// Limbs cover 2^-1074 .. 2^1024, the whole range of double, and one more for carries.
 inline constexpr int exact_limbs = 68;
+inline constexpr std::int64_t exact_additions = std::int64_t{1} << 30;
 
 /// Adds the finite double `x` to the register. `add(limb, value)` does the integer addition (plain or
 /// atomic). A NaN or an infinity is recorded in the last limb, which no finite value reaches.

@@ -1,9 +1,9 @@
 #include "base/rng.hpp"
 
 #include <cmath>
-#include <numbers>
 
 #include "base/hash.hpp"
+#include "base/portable_math.hpp"
 
 namespace weft {
 
@@ -41,7 +41,7 @@ double RandomStream::normal(std::uint64_t i) const {
   const double u =
       (static_cast<double>(((std::uint64_t{r[0]} << 32) | r[1]) >> 11) + 1.0) * 0x1p-53;  // in (0, 1]
   const double v = static_cast<double>(((std::uint64_t{r[2]} << 32) | r[3]) >> 11) * 0x1p-53;
-  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+  return std::sqrt(-2.0 * portable::log(u)) * portable::of_turns(v).cos;
 }
 
 }  // namespace weft

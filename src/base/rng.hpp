@@ -18,7 +18,8 @@ class RandomStream {
   /// `name` is a module path or a purpose ("data.shuffle"); streams of different names are independent.
   RandomStream(std::uint64_t seed, std::string_view name);
   double uniform(std::uint64_t i) const;  ///< in [0, 1), 53 bits
-  double normal(std::uint64_t i) const;   ///< mean 0, variance 1 (Box-Muller, in double)
+  double normal(
+      std::uint64_t i) const;  ///< mean 0, variance 1 (Box-Muller, in double); the same bits on every host
   std::uint64_t bits(std::uint64_t i) const;
 
  private:

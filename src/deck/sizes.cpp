@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "deck/deck.hpp"
+#include "deck/limits.hpp"
 
 namespace weft {
 
@@ -20,7 +21,10 @@ std::int64_t parameter_count(const ModelDeck& model) {
 std::int64_t accumulation(const Deck& deck, int data_ranks) {
   const auto& data = deck.data;
   const std::int64_t round = data.batch * data_ranks;
-  if (data.global_batch % round == 0) return data.global_batch / round;
+  if (data.global_batch % round == 0) {
+    deck::check_rounds(deck, data.global_batch / round, round);
+    return data.global_batch / round;
+  }
 
   // The nearest rank counts that work, and the nearest global batches that this rank count works with.
   const std::int64_t microbatches = data.global_batch / data.batch;

@@ -4,6 +4,7 @@
 
 #include "deck/assign.hpp"
 #include "deck/deck.hpp"
+#include "deck/limits.hpp"
 #include "deck/problems.hpp"
 #include "deck/schema.hpp"
 
@@ -26,11 +27,11 @@ class Validator {
     const auto& m = deck_.model;
     const bool whole = m.dim % m.heads == 0;
     check(whole, "model.heads", "{} heads do not divide model.dim = {} (a head is dim / heads wide){}",
-          m.heads, m.dim, instead(nearest_heads()));
+          m.heads, m.dim, instead(deck::nearest_heads(m)));
     if (whole)
       check(m.dim / m.heads % 2 == 0, "model.heads",
             "{} heads of model.dim = {} are {} wide (rotary positions turn pairs, so the width is even){}",
-            m.heads, m.dim, m.dim / m.heads, instead(nearest_heads()));
+            m.heads, m.dim, m.dim / m.heads, instead(deck::nearest_heads(m)));
     check(m.heads % m.kv_heads == 0, "model.kv_heads",
           "{} does not divide model.heads = {} (each serves a group of query heads){}", m.kv_heads, m.heads,
           instead(nearest_divisor(m.heads, m.kv_heads)));
@@ -126,11 +127,6 @@ class Validator {
     return 1;
   }
 
-  /// Head counts are right when they divide dim / 2. None for an odd dim.
-  std::int64_t nearest_heads() const {
-    return deck_.model.dim % 2 == 0 ? nearest_divisor(deck_.model.dim / 2, deck_.model.heads) : 0;
-  }
-
   const Deck& deck_;
   deck::Problems& problems_;
 };
@@ -151,6 +147,8 @@ void validate(const Deck& deck) {
   validator.optimizer();
   validator.parallel();
   validator.rest();
+  problems.throw_if_any();  // the limits are of heads that divide
+  deck::check_limits(deck, problems);
   problems.throw_if_any();
 }
 

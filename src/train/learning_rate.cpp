@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
+
+#include "base/portable_math.hpp"
 
 namespace weft::train {
 namespace {
@@ -24,7 +25,7 @@ double learning_rate(const Schedule& schedule, std::int64_t step) {
     case Decay::linear: return std::lerp(lr, min_lr, progress(step, warmup, steps));
     case Decay::cosine: {
       const double p = progress(step, warmup, steps);
-      return min_lr + 0.5 * (lr - min_lr) * (1.0 + std::cos(std::numbers::pi * p));
+      return min_lr + 0.5 * (lr - min_lr) * (1.0 + portable::of_turns(p / 2).cos);
     }
     case Decay::wsd: {
       // A decay longer than what the warm-up leaves starts right after it.
@@ -54,8 +55,8 @@ StepBlock step_block(const Deck& deck, std::int64_t step) {
   StepBlock block;
   block.lr = static_cast<float>(lr);
   block.decay = static_cast<float>(1 - lr * o.weight_decay);
-  block.step_size = static_cast<float>(lr / (1 - std::pow(o.beta1, t)));
-  block.bias2_sqrt = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, t)));
+  block.step_size = static_cast<float>(lr / (1 - portable::pow(o.beta1, t)));
+  block.bias2_sqrt = static_cast<float>(std::sqrt(1 - portable::pow(o.beta2, t)));
   block.step = static_cast<std::int32_t>(step + 1);
   return block;
 }

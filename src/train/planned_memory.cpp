@@ -11,6 +11,7 @@
 #include "kernels/matmul.hpp"
 #include "kernels/space.hpp"
 #include "plan/report.hpp"
+#include "train/token_rows.hpp"
 
 namespace weft::train {
 namespace {
@@ -43,7 +44,7 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
     return std::max(train.*bytes, evaluate == nullptr ? 0 : evaluate->*bytes);
   };
   m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), train.team);
-  m.baseline = least_baseline(deck, resident, ranks, train.team);
+  m.baseline = least_baseline(deck, resident, ranks, train.team) + TokenRows::planned_bytes(train);
   if (deck.log.trace_step > 0 && kernels::device_is_host())
     m.baseline += static_cast<std::int64_t>(train.instructions.size()) * traced_instruction;
   return m;

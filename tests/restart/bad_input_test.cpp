@@ -60,6 +60,29 @@ TEST_F(BadInput, MoreThanTheMemoryOfTheHost) {
       "not enough memory: the run needs ");
 }
 
+/// The numbers at which each limit stands are in tests/unit/deck/limits_test.cpp.
+TEST_F(BadInput, SizesThatNoKernelHolds) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> decks{
+      {{"model.dim=2048"}, "model.heads: 4 heads of model.dim = 2048 are 512 wide"},
+      {{"data.seq=16777216", "data.batch=256", "data.global_batch=512"}, "data.batch: 256 sequences of"},
+      {{"data.seq=16777216", "model.heads=2048", "model.kv_heads=2", "model.dim=4096"}, "data.seq: 1 seq"},
+      {{"data.seq=1048576", "data.batch=1024", "data.global_batch=2048", "model.ffn=16384",
+        "model.layers=64"},
+       "data.batch: 1024 sequences of data.seq = 1048576 are up to"},
+      {{"model.dim=1048576", "model.heads=4096"}, "model.dim: 1048576 gives a block's attention"},
+      {{"model.ffn=16777216", "model.dim=8192", "model.heads=64"}, "model.ffn: 16777216 gives a block's"},
+      {{"model.vocab=1000000000", "model.dim=512"}, "model.vocab: 1000000000 gives an embedding"},
+      {{"model.layers=65536", "data.global_batch=2048"}, "sequences are 1024 rounds of 65536 layers"}};
+  for (const auto& [sets, text] : decks)
+    for (const int ranks : {1, 2}) {
+      if (ranks == 1 && text.find("1024 rounds") != text.npos) continue;  // one rank has 2048
+      expect_refused(sets, text, ranks);
+      std::vector<std::string> plan{"plan", deck(), "--world", std::to_string(ranks)};
+      for (const std::string& set : sets) plan.insert(plan.end(), {"--set", set});
+      expect_one_line(run(weft(plan)), text);
+    }
+}
+
 TEST_F(BadInput, Decks) {
   expect_refused({"data.sec=3"}, "did you mean 'data.seq'");
   expect_refused({"model.kv_heads=3"}, "3 does not divide model.heads = 4");

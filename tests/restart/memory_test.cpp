@@ -2,6 +2,7 @@
 // start.
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -76,16 +77,24 @@ TEST_F(MemoryContract, ResidentMemoryIsWhatWasPlannedFromTheFirstStepOn) {
   }
 }
 
+/// The command where /dev/shm is another one, of so many MiB.
+std::vector<std::string> with_shared_memory(int mib, const std::vector<std::string>& command) {
+  std::vector<std::string> all{
+      "unshare",
+      "--mount",
+      "sh",
+      "-c",
+      "mount -t tmpfs -o size=" + std::to_string(mib) + "m tmpfs /dev/shm && exec \"$@\"",
+      "sh"};
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
 /// Containers often have little of it.
 TEST_F(MemoryContract, DoesWithoutSharedMemoryWhereThereIsNone) {
-  const auto small = [](const std::vector<std::string>& command) {
-    std::vector<std::string> all{
-        "unshare", "--mount", "sh", "-c", "mount -t tmpfs -o size=16m tmpfs /dev/shm && exec \"$@\"", "sh"};
-    all.insert(all.end(), command.begin(), command.end());
-    return all;
-  };
-  if (run(small({"true"})).status != 0) GTEST_SKIP() << "not allowed to mount";
-  const Ended shared = run(weft_on(2, large("shared"))), apart = run(small(weft_on(2, large("apart"))));
+  if (run(with_shared_memory(16, {"true"})).status != 0) GTEST_SKIP() << "not allowed to mount";
+  const Ended shared = run(weft_on(2, large("shared"))),
+              apart = run(with_shared_memory(16, weft_on(2, large("apart"))));
   EXPECT_STATUS(shared, 0);
   EXPECT_STATUS(apart, 0);
   EXPECT_EQ(shared.err.find("no shared memory"), std::string::npos) << shared.err;
@@ -94,6 +103,25 @@ TEST_F(MemoryContract, DoesWithoutSharedMemoryWhereThereIsNone) {
   EXPECT_LT(here.back().at("sent_bytes"), 10000);
   EXPECT_GT(there.back().at("sent_bytes"), 1000000);
   EXPECT_EQ(here.back().at("loss"), there.back().at("loss"));
+}
+
+/// There is room for one of two jobs that begin at once, and neither may die of it: pages that nobody has
+/// reserved would be a SIGBUS. While both reserve, each may find too few left.
+TEST_F(MemoryContract, TwoJobsShareWhatSharedMemoryThereIs) {
+  if (run(with_shared_memory(16, {"true"})).status != 0) GTEST_SKIP() << "not allowed to mount";
+  const std::vector<std::string> job = weft_on(2, large("one"));
+  std::vector<std::string> both{"sh", "-c",
+                                R"sh("$@" & first=$!; "$@" --set run.dir="$0"; second=$?; wait $first &&
+                                   [ $second = 0 ] && [ -z "$(find /dev/shm -name 'weft-*')" ])sh",
+                                run_dir("two")};
+  both.insert(both.end(), job.begin(), job.end());
+  EXPECT_STATUS(run(with_shared_memory(500, both), 120), 0);
+  const auto sent = [&](const char* name) {
+    return metrics(run_dir(name)).back().at("sent_bytes").get<std::int64_t>();
+  };
+  EXPECT_GT(std::max(sent("one"), sent("two")), 1000000) << "both had room";
+  const auto loss = [&](const char* name) { return metrics(run_dir(name)).back().at("loss"); };
+  EXPECT_EQ(loss("one"), loss("two"));
 }
 
 TEST_F(MemoryContract, FinishesInFivePercentMoreAndIsRefusedInFivePercentLess) {

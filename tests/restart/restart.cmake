@@ -3,8 +3,13 @@ add_library(weft_test_jobs STATIC restart/job.cpp restart/workspace.cpp)
 target_link_libraries(weft_test_jobs PUBLIC weft_options weft::test_support weft::deck weft::machine nlohmann_json::nlohmann_json)
 target_compile_definitions(weft_test_jobs PUBLIC WEFT_MPIRUN="${WEFT_MPIRUN}" PRIVATE WEFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                           WEFT_PROGRAM="${PROJECT_BINARY_DIR}/weft")
+set(processor "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set(processor restart/processor_test.cpp)
+endif()
 weft_test(commands LABEL restart TIMEOUT 600
   SOURCES restart/bad_input_test.cpp restart/compare_test.cpp restart/interchange_test.cpp restart/memory_test.cpp restart/plan_test.cpp
+          ${processor}
           restart/profile_test.cpp restart/record_test.cpp restart/workflow_test.cpp
   DEPS weft_test_jobs)
 weft_test(survival LABEL restart TIMEOUT 600

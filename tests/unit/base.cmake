@@ -1,1 +1,7 @@
-weft_test(base SOURCES unit/base/small_file_test.cpp DEPS weft::base)
+set(processor "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set(processor unit/base/processor_test.cpp)
+endif()
+weft_test(base
+  SOURCES unit/base/portable_math_test.cpp ${processor} unit/base/rng_test.cpp unit/base/small_file_test.cpp
+  DEPS weft::base weft::kernels)

@@ -18,19 +18,25 @@ using comm::ReduceOrder;
 void check_rows(Channel& c) {
   constexpr std::int64_t row = 24, rows = 997;  // slices end within rows, and the last one is padded
   const std::int64_t ranks = c.size(), count = (rows * row / ranks / 8 + 1) * 8;
-  std::vector<std::vector<std::uint8_t>> bits(static_cast<std::size_t>(ranks));
-  comm::UsedRows used{rows, row, {}};
+  const comm::RowSlices slices{rows, row, count, c.size()};
   const auto rank_uses = [&](std::int64_t r,
                              std::int64_t i) {  // rank 1 nothing, rank 2 all, the others a few
     return r == 2 || (r != 1 && (i * 7919 + r * 31) % 11 < 2);
   };
-  for (std::int64_t r = 0; r < ranks; ++r) {
-    auto& mine = bits[static_cast<std::size_t>(r)];
-    mine.resize((rows + 7) / 8);
-    for (std::int64_t i = 0; i < rows; ++i)
-      if (rank_uses(r, i)) mine[static_cast<std::size_t>(i / 8)] |= static_cast<std::uint8_t>(1U << (i % 8));
-    used.by_rank.push_back(mine.data());
-  }
+  const auto set = [](std::vector<std::uint8_t>& bits, std::int64_t i) {
+    bits[static_cast<std::size_t>(i / 8)] |= static_cast<std::uint8_t>(1U << (i % 8));
+  };
+  std::vector<std::uint8_t> own(static_cast<std::size_t>(slices.table_bytes()));
+  std::vector<std::uint8_t> seen(static_cast<std::size_t>(ranks * slices.slice_bytes()));
+  for (std::int64_t i = 0; i < rows; ++i)
+    if (rank_uses(c.rank(), i)) set(own, i);
+  // A rank knows of the others what they use of the rows that begin, end or stand in its slice.
+  const std::int64_t first = slices.first_row(c.rank());
+  const std::int64_t end = std::min(rows, ((c.rank() + 1) * count + row - 1) / row);
+  for (std::int64_t r = 0; r < ranks; ++r)
+    for (std::int64_t i = first; i < end; ++i)
+      if (rank_uses(r, i)) set(seen, 8 * r * slices.slice_bytes() + i - first);
+  const comm::UsedRows used{slices, c.rank(), own.data(), seen.data(), slices.slice_bytes()};
   const auto table = [&](std::int64_t i) { return static_cast<float>(3 * i + 1); };
   std::vector<float> shard(static_cast<std::size_t>(count)), whole(static_cast<std::size_t>(ranks * count));
   for (std::int64_t i = 0; i < count; ++i) shard[static_cast<std::size_t>(i)] = table(c.rank() * count + i);

@@ -234,6 +234,34 @@ int in_child(Body&& body) {
   return status;
 }
 
+/// Its pages are gone, and to touch one is a signal.
+TEST(TokenFileDeathTest, AFileThatIsCutWhileItIsReadIsNamed) {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "cut.bin";
+  write_byte_tokens(path, std::vector<std::int32_t>(500000, 65));
+  const auto read_the_end = [&] {
+    const TokenFile file = TokenFile::open(path);
+    std::filesystem::resize_file(path, 4096);
+    std::int32_t token = 0;
+    file.read(file.tokens() - 1, 1, &token);
+  };
+  EXPECT_EXIT(read_the_end(), testing::ExitedWithCode(6),
+              "weft: error: .*cut.bin: a part of the file cannot be read any more .*start again");
+}
+
+/// It is another's, who had listened before.
+TEST(TokenFileDeathTest, ASignalElsewhereIsNotTaken) {
+  const TemporaryDirectory dir;
+  write_byte_tokens(dir / "a.bin", {1, 2, 3});
+  const auto raise_it = [&] {
+    ::signal(SIGBUS, [](int) { ::_exit(9); });
+    const TokenFile file = TokenFile::open(dir / "a.bin");
+    ::raise(SIGBUS);
+    ::raise(SIGBUS);
+  };
+  EXPECT_EXIT(raise_it(), testing::ExitedWithCode(9), "");
+}
+
 TEST(TokenFileWriter, LeavesTheOldFileWhenItIsKilled) {
   const TemporaryDirectory dir;
   const std::string path = dir / "a.bin";

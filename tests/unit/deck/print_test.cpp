@@ -65,8 +65,12 @@ Deck draw_deck(Random& random) {
   m.kv_heads = draw(random, 1, 16);
   m.heads = m.kv_heads * draw(random, 1, 8);
   m.dim = m.heads * 2 * draw(random, 1, 64);
+  m.layers = draw(random, 1, 128);
+  m.ffn = draw(random, 1, 1 << 22);
+  m.vocab = draw(random, 2, 1 << 24);
   m.rope_scaling.high_freq_factor = m.rope_scaling.low_freq_factor * 2;
   auto& d = deck.data;
+  d.seq = draw(random, 1, 1 << 16);
   d.batch = draw(random, 1, 64);
   d.global_batch = d.batch * draw(random, 1, 64);
   if (d.train.empty()) d.synthetic = true;

@@ -1,0 +1,23 @@
+// Elementary functions with the same bits on every host. The C library's choose their code by the processor,
+// with or without fused multiply and add, and so do their last digits; what becomes part of a run's bits goes
+// through these. Within two units in the last place; built without contraction (CMakeLists.txt).
+#pragma once
+
+namespace weft::portable {
+
+/// The natural logarithm of a normal x above 0; -infinity of 0, NaN below, and x itself of infinity and NaN.
+double log(double x);
+/// e^x; 0 below -708, infinity above 709.
+double exp(double x);
+/// x^y of a positive x. The error grows with |y log x|, as half a unit for each 1 of it.
+double pow(double x, double y);
+
+struct CosSin {
+  double cos, sin;
+};
+/// Of the angle of `turns` full turns, 0 <= turns < 2^50.
+CosSin of_turns(double turns);
+/// Of an angle in radians, 0 <= angle < 2^24.
+CosSin of_radians(double angle);
+
+}  // namespace weft::portable

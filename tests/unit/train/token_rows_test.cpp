@@ -1,0 +1,44 @@
+// Memory of the rows that ranks tell each other: planned, and the same for a few ranks and for many.
+#include "train/token_rows.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/kokkos_environment.hpp"
+#include "support/small_deck.hpp"
+#include "train/planned_memory.hpp"
+#include "train/programs.hpp"
+
+namespace weft::train {
+namespace {
+
+constexpr std::int64_t vocab = 128256, rounds = 3;
+
+plan::Plan plan_on(int ranks, const std::string& disable) {
+  const Deck deck = test::small_deck({"model.vocab=" + std::to_string(vocab), "model.dim=256",
+                                      "data.global_batch=" + std::to_string(rounds * ranks),
+                                      "schedule.disable=" + disable});
+  return training_plan(
+      deck, resolve_mesh(deck, ranks), [](const ir::Graph&, const ir::Node&) { return 0; },
+      pipeline_options(deck));
+}
+
+TEST(TokenRows, MemoryDoesNotGrowWithTheRanks) {
+  for (const int ranks : {2, 3, 64, 1024, 16384}) {
+    const std::int64_t bytes = TokenRows::planned_bytes(plan_on(ranks, "[]"));
+    // This rank's bits, and those told and heard, of which each rank's end in two bytes that are begun.
+    EXPECT_GE(bytes, 3 * rounds * vocab / 8) << ranks;
+    EXPECT_LE(bytes, 3 * rounds * (vocab / 8 + 2) + 2 * rounds * (2 * ranks + 256)) << ranks;
+  }
+}
+
+TEST(TokenRows, MemoryIsInTheBaselineOfThePlan) {
+  const Deck deck = test::small_deck();
+  const plan::Plan with = plan_on(64, "[]"), without = plan_on(64, "[\"rows\"]");
+  ASSERT_EQ(TokenRows::planned_bytes(without), 0);
+  EXPECT_EQ(planned_memory(deck, with, nullptr, 0, 1).baseline -
+                planned_memory(deck, without, nullptr, 0, 1).baseline,
+            TokenRows::planned_bytes(with));
+}
+
+}  // namespace
+}  // namespace weft::train
