@@ -74,9 +74,9 @@ class FakeFabric {
     while (!mailbox.sends.empty() && !mailbox.receives.empty()) {
       const Message from = mailbox.sends.front();
       const Message to = mailbox.receives.front();
-      WEFT_VALIDATE(from.bytes == to.bytes,
-                    "{} bytes were sent and {} are expected (the ranks call different operations)",
-                    from.bytes, to.bytes);
+      WEFT_REQUIRE(from.bytes == to.bytes,
+                   "{} bytes were sent and {} are expected (the ranks call different operations)", from.bytes,
+                   to.bytes);
       std::memcpy(to.data, from.data, to.bytes);
       open_[from.id] = open_[to.id] = true;
       mailbox.sends.pop_front();
@@ -127,9 +127,9 @@ FakeWorld::FakeWorld(const FakeOptions& options, int rank, std::shared_ptr<detai
 
 FakeWorld::FakeWorld(const FakeOptions& options)
     : FakeWorld(options, 0, std::make_shared<detail::FakeFabric>()) {
-  WEFT_VALIDATE(options.size == 1,
-                "a FakeWorld of {} ranks (one constructor makes one rank); use make_fake_worlds",
-                options.size);
+  WEFT_REQUIRE(options.size == 1,
+               "a FakeWorld of {} ranks (one constructor makes one rank); use make_fake_worlds",
+               options.size);
   connect();
 }
 

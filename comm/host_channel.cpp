@@ -72,7 +72,7 @@ HostChannel::~HostChannel() {
 }
 
 Operation& HostChannel::draw(Op op, Deps deps, std::int64_t count, DType dtype) {
-  WEFT_VALIDATE(count >= 0, "{} on channel {} with a count of {}", name_of(op), name(), count);
+  WEFT_REQUIRE(count >= 0, "{} on channel {} with a count of {}", name_of(op), name(), count);
   {
     std::lock_guard lock(mutex_);
     if (!free_.empty()) {
@@ -143,9 +143,9 @@ Event HostChannel::all_gather_rows(Deps deps, const void* in, void* out, std::in
 
 Event HostChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
   const auto known = [](DType t) { return t == DType::f32 || t == DType::bf16; };
-  WEFT_VALIDATE(known(what.wire) && known(what.out_type) && what.sum == DType::f32,
-                "cannot reduce-scatter {} in {} into {} (sums are f32, of f32 or bf16)",
-                weft::name_of(what.wire), weft::name_of(what.sum), weft::name_of(what.out_type));
+  WEFT_REQUIRE(known(what.wire) && known(what.out_type) && what.sum == DType::f32,
+               "cannot reduce-scatter {} in {} into {} (sums are f32, of f32 or bf16)",
+               weft::name_of(what.wire), weft::name_of(what.sum), weft::name_of(what.out_type));
   Operation& o = draw(Op::reduce_scatter, deps, what.count, what.wire);
   o.reduce = what;
   return submit(o);
@@ -153,7 +153,7 @@ Event HostChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
 
 Event HostChannel::all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) {
   const bool known = dtype != DType::bf16 && dtype != DType::u16 && dtype != DType::u8;
-  WEFT_VALIDATE(known, "cannot all-reduce {} (f32, f64, i32, i64, u32, u64 only)", weft::name_of(dtype));
+  WEFT_REQUIRE(known, "cannot all-reduce {} (f32, f64, i32, i64, u32, u64 only)", weft::name_of(dtype));
   Operation& o = draw(Op::all_reduce, deps, count, dtype);
   o.reduce.out = buffer;
   o.reduce_op = op;
@@ -175,8 +175,8 @@ Event HostChannel::all_to_all(Deps deps, const void* in, void* out, std::int64_t
 }
 
 Event HostChannel::send(Deps deps, const void* buffer, std::int64_t bytes, int peer) {
-  WEFT_VALIDATE(peer >= 0 && peer < size() && peer != rank(), "rank {} cannot send to rank {} of {}", rank(),
-                peer, size());
+  WEFT_REQUIRE(peer >= 0 && peer < size() && peer != rank(), "rank {} cannot send to rank {} of {}", rank(),
+               peer, size());
   Operation& o = draw(Op::send, deps, bytes, DType::u8);
   o.reduce.in = buffer;
   o.peer = peer;
@@ -185,8 +185,8 @@ Event HostChannel::send(Deps deps, const void* buffer, std::int64_t bytes, int p
 }
 
 Event HostChannel::recv(Deps deps, void* buffer, std::int64_t bytes, int peer) {
-  WEFT_VALIDATE(peer >= 0 && peer < size() && peer != rank(), "rank {} cannot receive from rank {} of {}",
-                rank(), peer, size());
+  WEFT_REQUIRE(peer >= 0 && peer < size() && peer != rank(), "rank {} cannot receive from rank {} of {}",
+               rank(), peer, size());
   Operation& o = draw(Op::recv, deps, bytes, DType::u8);
   o.reduce.out = buffer;
   o.peer = peer;
@@ -218,7 +218,7 @@ Peers HostChannel::peers(IsPeer&& is_peer) const {
 
 void HostChannel::share(Window& window) {
   const auto ranks = static_cast<std::size_t>(size());
-  WEFT_VALIDATE(host_of_.size() == ranks && size() > 1, "channel {} does not know its hosts", name());
+  WEFT_REQUIRE(host_of_.size() == ranks && size() > 1, "channel {} does not know its hosts", name());
   const auto host = [&](int r) { return host_of_[static_cast<std::size_t>(r)]; };
   const auto place = [&](int r) {  // in its team
     return static_cast<int>(std::count(host_of_.begin(), host_of_.begin() + r, host(r)));
@@ -228,8 +228,8 @@ void HostChannel::share(Window& window) {
   counterparts_ = peers([&](int r) { return host(r) != host(rank()) && place(r) == mine; });
   member_of_.clear();
   for (int r = 0; r < size(); ++r) member_of_.push_back(host(r) == host(rank()) ? place(r) : -1);
-  WEFT_VALIDATE(size() - abroad_.count == window.size() && mine == window.member(),
-                "the window of {} ranks is not that of channel {}'s team", window.size(), name());
+  WEFT_REQUIRE(size() - abroad_.count == window.size() && mine == window.member(),
+               "the window of {} ranks is not that of channel {}'s team", window.size(), name());
   window_ = &window;
 }
 

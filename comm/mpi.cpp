@@ -33,11 +33,11 @@ class MpiSession {
     } else {
       CHECK_MPI(MPI_Query_thread(&provided));
     }
-    WEFT_VALIDATE(provided >= MPI_THREAD_SERIALIZED,
-                  "the MPI library gives thread level {} (Weft talks to MPI from a thread of its own); use "
-                  "one built with "
-                  "thread support",
-                  provided);
+    WEFT_SYSTEM(provided >= MPI_THREAD_SERIALIZED,
+                "the MPI library gives thread level {} (Weft talks to MPI from a thread of its own); use "
+                "one built with "
+                "thread support",
+                provided);
     CHECK_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     CHECK_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     CHECK_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));

@@ -72,9 +72,9 @@ class NcclWorld final : public World {
 int bind_device(const World& world) {
   int devices = 0;
   const cudaError_t code = cudaGetDeviceCount(&devices);
-  WEFT_VALIDATE(code == cudaSuccess && devices > 0,
-                "no CUDA device on {} ({}); run where there is one, or use the cpu preset's program",
-                world.host(), cudaGetErrorString(code));
+  WEFT_SYSTEM(code == cudaSuccess && devices > 0,
+              "no CUDA device on {} ({}); run where there is one, or use the cpu preset's program",
+              world.host(), cudaGetErrorString(code));
   const int device = world.node_rank() % devices;
   CHECK_CUDA(cudaSetDevice(device));
   return device;

@@ -22,7 +22,7 @@ ncclDataType_t nccl_type(DType t) {
     case DType::u16:
     case DType::u8: break;
   }
-  WEFT_VALIDATE(false, "NCCL cannot reduce {}", weft::name_of(t));
+  WEFT_REQUIRE(false, "NCCL cannot reduce {}", weft::name_of(t));
   return ncclUint8;
 }
 

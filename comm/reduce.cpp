@@ -83,8 +83,8 @@ void ordered_sum(std::span<const void* const> sources, void* out, std::int64_t c
     return sum_blocks<float, bf16>(sources, out, count, accumulate);
   if (wire == DType::bf16 && out_type == DType::bf16)
     return sum_blocks<bf16, bf16>(sources, out, count, accumulate);
-  WEFT_VALIDATE(false, "cannot sum {} into {} (reduce-scatter knows f32 and bf16)", name_of(wire),
-                name_of(out_type));
+  WEFT_REQUIRE(false, "cannot sum {} into {} (reduce-scatter knows f32 and bf16)", name_of(wire),
+               name_of(out_type));
 }
 
 void ordered_reduce(std::span<const void* const> sources, void* out, std::int64_t count, DType dtype,
@@ -96,7 +96,7 @@ void ordered_reduce(std::span<const void* const> sources, void* out, std::int64_
     case DType::i64: return reduce_blocks<std::int64_t>(sources, out, count, op);
     case DType::u32: return reduce_blocks<std::uint32_t>(sources, out, count, op);
     case DType::u64: return reduce_blocks<std::uint64_t>(sources, out, count, op);
-    default: WEFT_VALIDATE(false, "cannot all-reduce {} (f32, f64, i32, i64, u32, u64 only)", name_of(dtype));
+    default: WEFT_REQUIRE(false, "cannot all-reduce {} (f32, f64, i32, i64, u32, u64 only)", name_of(dtype));
   }
 }
 

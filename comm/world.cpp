@@ -25,11 +25,11 @@ std::unique_ptr<Channel> World::open(std::vector<int> ranks, Lane lane, std::str
                                      ChannelOptions options) {
   const bool ascending = std::is_sorted(ranks.begin(), ranks.end(), std::less_equal<>());
   const bool valid = !ranks.empty() && ascending && ranks.front() >= 0 && ranks.back() < size();
-  WEFT_VALIDATE(valid && std::binary_search(ranks.begin(), ranks.end(), rank()),
-                "rank {} cannot open channel {} (its ranks must ascend within 0..{} and include this one)",
-                rank(), name, size() - 1);
-  WEFT_VALIDATE(options.chunk_bytes > 0 && options.chunk_bytes <= (1 << 30),
-                "channel {} with chunks of {} bytes", name, options.chunk_bytes);
+  WEFT_REQUIRE(valid && std::binary_search(ranks.begin(), ranks.end(), rank()),
+               "rank {} cannot open channel {} (its ranks must ascend within 0..{} and include this one)",
+               rank(), name, size() - 1);
+  WEFT_REQUIRE(options.chunk_bytes > 0 && options.chunk_bytes <= (1 << 30),
+               "channel {} with chunks of {} bytes", name, options.chunk_bytes);
   const RecordedBlock block(openings_.get(), {.op = "open", .label = name});
   auto channel = open_channel(ranks, lane, std::move(name), options);
   channel->record_in(

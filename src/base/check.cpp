@@ -1,5 +1,6 @@
 #include "base/check.hpp"
 
+#include <cerrno>
 #include <new>
 #include <system_error>
 
@@ -12,6 +13,19 @@ ExitCode exit_code_of(const std::exception& e) {
   const bool of_system = dynamic_cast<const std::bad_alloc*>(&e) != nullptr ||
                          dynamic_cast<const std::system_error*>(&e) != nullptr;
   return of_system ? ExitCode::environment : ExitCode::internal;
+}
+
+ExitCode exit_code_of_named_file(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EACCES:
+    case EPERM: return ExitCode::bad_input;
+    default: return ExitCode::environment;
+  }
 }
 
 std::string message_of(const std::exception& e) {

@@ -38,6 +38,9 @@ class Error : public std::runtime_error {
 /// The exit code of any exception: Error's own; environment for what the system or an allocation refused;
 /// internal for everything else, which only a bug throws.
 ExitCode exit_code_of(const std::exception& e);
+/// Whose mistake it is that a file which the user named cannot be opened or read, by errno: the user's where
+/// it is not there, is no file, or must not be read; else the machine's.
+ExitCode exit_code_of_named_file(int error);
 /// What the user reads of any exception: one line or, of an Error, more; never empty unless an Error's is.
 std::string message_of(const std::exception& e);
 
@@ -59,6 +62,13 @@ namespace detail {
 #define WEFT_SYSTEM(condition, ...)                                            \
   do {                                                                         \
     if (!(condition)) ::weft::detail::fail_system(::fmt::format(__VA_ARGS__)); \
+  } while (false)
+
+/// Throws std::logic_error with the formatted message unless `condition` holds: a mistake of ours that is
+/// looked for in every build.
+#define WEFT_REQUIRE(condition, ...)                                      \
+  do {                                                                    \
+    if (!(condition)) throw std::logic_error(::fmt::format(__VA_ARGS__)); \
   } while (false)
 
 /// Throws std::logic_error with expression and place unless `condition` holds; compiled out in release

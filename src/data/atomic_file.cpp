@@ -63,7 +63,7 @@ void AtomicFile::commit() {
 }
 
 void AtomicFile::fail(const char* what) const {
-  throw Error(ExitCode::failure,
+  throw Error(ExitCode::environment,
               fmt::format("cannot {} {} ({}); check the directory, its permissions and its free space", what,
                           path_, std::strerror(errno)));
 }

@@ -85,8 +85,9 @@ PrepareReport prepare(const PrepareOptions& options) {
   if (valid) report.valid = report_of(options.valid, *valid);
   const std::int64_t kept = report.train.text_bytes + report.valid.text_bytes;
   if (kept != bytes)
-    throw Error(ExitCode::failure,
-                fmt::format("the tokenizer {} kept {} of {} bytes of text", options.tokenizer, kept, bytes));
+    throw Error(ExitCode::bad_input, fmt::format("the tokenizer {} kept {} of {} bytes of text (it cannot "
+                                                 "spell them all); use one that falls back to bytes",
+                                                 options.tokenizer, kept, bytes));
   train.finish();
   if (valid) valid->finish();
   return report;

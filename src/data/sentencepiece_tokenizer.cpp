@@ -26,13 +26,20 @@ struct TextHash {
 
 std::string read_file(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "rb");
-  WEFT_VALIDATE(file,
-                "cannot open the tokenizer model {} ({}); give \"byte\" or the path of a SentencePiece model",
-                path, std::strerror(errno));
+  if (file == nullptr)
+    throw Error(
+        exit_code_of_named_file(errno),
+        fmt::format(
+            "cannot open the tokenizer model {} ({}); give \"byte\" or the path of a SentencePiece model",
+            path, std::strerror(errno)));
   std::string bytes;
   std::array<char, 65536> block;
   while (const std::size_t n = std::fread(block.data(), 1, block.size(), file)) bytes.append(block.data(), n);
+  const bool whole = std::ferror(file) == 0;
+  const int error = errno;
   std::fclose(file);
+  WEFT_SYSTEM(whole, "cannot read the tokenizer model {} ({}); try again when the storage answers", path,
+              std::strerror(error));
   return bytes;
 }
 
@@ -196,8 +203,10 @@ void SentencePieceTokenizer::encode_with_library(std::string_view text,
                                                  std::vector<std::int32_t>& ids) const {
   const auto status = model_.Encode(text, &scratch_);
   if (!status.ok())
-    throw Error(ExitCode::failure,
-                fmt::format("SentencePiece cannot encode the text ({})", status.error_message()));
+    throw Error(
+        ExitCode::bad_input,
+        fmt::format("SentencePiece cannot encode the text ({}); look at the text, or use another model",
+                    status.error_message()));
   ids.insert(ids.end(), scratch_.begin(), scratch_.end());
 }
 

@@ -47,7 +47,9 @@ class ByteStream {
   explicit ByteStream(const std::string& path) : path_(path) {
     errno = 0;
     file_ = path == "-" ? gzdopen(::dup(STDIN_FILENO), "rb") : gzopen(path.c_str(), "rb");
-    WEFT_VALIDATE(file_, "cannot open the text {} ({}); check the path", path, std::strerror(errno));
+    if (file_ == nullptr)
+      throw Error(exit_code_of_named_file(errno),
+                  fmt::format("cannot open the text {} ({}); check the path", path, std::strerror(errno)));
   }
   ~ByteStream() { gzclose(file_); }
   ByteStream(const ByteStream&) = delete;
@@ -61,9 +63,10 @@ class ByteStream {
     out.resize(before + static_cast<std::size_t>(std::max(n, 0)));
     int code = Z_OK;
     const char* reason = gzerror(file_, &code);
+    WEFT_SYSTEM(code != Z_ERRNO, "cannot read the text {} ({}); try again when the storage answers", path_,
+                std::strerror(errno));
     WEFT_VALIDATE(n >= 0 && (code == Z_OK || code == Z_STREAM_END),
-                  "cannot read the text {} ({}); is the file damaged?", path_,
-                  code == Z_ERRNO ? std::strerror(errno) : reason);
+                  "cannot read the text {} ({}); is the file damaged?", path_, reason);
     return n > 0;
   }
 

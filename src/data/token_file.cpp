@@ -29,20 +29,25 @@ struct Bytes {
 
 Bytes map(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  WEFT_VALIDATE(fd >= 0, "cannot open the token file {} ({}); make it with `weft data tokenize`", path,
-                std::strerror(errno));
+  if (fd < 0)
+    throw Error(exit_code_of_named_file(errno),
+                fmt::format("cannot open the token file {} ({}); make it with `weft data tokenize`", path,
+                            std::strerror(errno)));
   struct stat status {};
-  const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  const int unknown = ::fstat(fd, &status) == 0 ? 0 : errno;
+  const bool regular = S_ISREG(status.st_mode);
   const std::size_t size = regular ? static_cast<std::size_t>(status.st_size) : 0;
   const std::string identity = regular ? storage_identity(fd) : std::string();
   void* mapped = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0) : nullptr;
   const int reason = errno;
   ::close(fd);
+  WEFT_SYSTEM(unknown == 0, "cannot look at the token file {} ({}); start again when the storage answers",
+              path, std::strerror(unknown));
   WEFT_VALIDATE(size > 0, "{} is not a token file (it is {}); make one with `weft data tokenize`", path,
                 regular ? "empty" : "not a regular file");
-  WEFT_VALIDATE(mapped != MAP_FAILED,
-                "cannot map the token file {} ({}); copy it to a file system that supports mmap", path,
-                std::strerror(reason));
+  WEFT_SYSTEM(mapped != MAP_FAILED,
+              "cannot map the token file {} ({}); copy it to a file system that supports mmap", path,
+              std::strerror(reason));
   const auto watch = std::make_shared<MappedFileWatch>(mapped, size, path);
   const auto unmap = [size, watch](const std::byte* data) { ::munmap(const_cast<std::byte*>(data), size); };
   return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), unmap), size, identity};

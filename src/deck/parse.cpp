@@ -154,13 +154,16 @@ std::string read_file(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    const char* why = errno == 0 ? "cannot be opened" : std::strerror(errno);
+    const int why = errno;
     const auto nearest = std::filesystem::exists(status) ? std::string{} : nearest_deck(path);
-    WEFT_VALIDATE(false, "{}: cannot read the deck ({}){}", one_line(path), why, deck::did_you_mean(nearest));
+    throw Error(exit_code_of_named_file(why),
+                fmt::format("{}: cannot read the deck ({}){}", one_line(path),
+                            why == 0 ? "cannot be opened" : std::strerror(why), deck::did_you_mean(nearest)));
   }
   std::string text(most_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  WEFT_VALIDATE(!file.bad(), "{}: cannot read the deck ({})", one_line(path), std::strerror(errno));
+  WEFT_SYSTEM(!file.bad(), "{}: cannot read the deck ({}); try again when the storage answers",
+              one_line(path), std::strerror(errno));
   text.resize(static_cast<std::size_t>(file.gcount()));
   WEFT_VALIDATE(text.size() <= most_bytes, "{}: not a deck (larger than {} bytes); decks are TOML text",
                 one_line(path), most_bytes);

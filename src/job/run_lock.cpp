@@ -114,17 +114,18 @@ RunLock::~RunLock() {
 void RunLock::write_own() {
   ::unlink(own_.c_str());  // of a dead process with this number
   fd_ = ::open(own_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  WEFT_VALIDATE(fd_ >= 0, "cannot write {} ({}); choose a writable run.dir", own_, std::strerror(errno));
+  WEFT_SYSTEM(fd_ >= 0, "cannot write {} ({}); choose a writable run.dir", own_, std::strerror(errno));
   take_kernel_lock(fd_);
   const ssize_t n = ::write(fd_, text_.data(), text_.size());
-  WEFT_VALIDATE(n == static_cast<ssize_t>(text_.size()), "cannot write {} ({}) (is the disk full?)", own_,
-                n < 0 ? std::strerror(errno) : "no space");
+  WEFT_SYSTEM(n == static_cast<ssize_t>(text_.size()),
+              "cannot write {} ({}); free space or choose another run.dir", own_,
+              std::strerror(n < 0 ? errno : ENOSPC));
 }
 
 bool RunLock::place() {
   if (rename_to_free(own_, path_)) return true;
-  WEFT_VALIDATE(errno == EEXIST, "cannot make {} ({}); choose a run.dir on another file system", path_,
-                std::strerror(errno));
+  WEFT_SYSTEM(errno == EEXIST, "cannot make {} ({}); choose a run.dir on another file system", path_,
+              std::strerror(errno));
   return false;
 }
 
@@ -132,7 +133,7 @@ bool RunLock::place() {
 void RunLock::settle() {
   const Descriptor file(path_);
   if (file.get() < 0 && errno == ENOENT) return;
-  WEFT_VALIDATE(file.get() >= 0, "cannot open {} ({}); choose another run.dir", path_, std::strerror(errno));
+  WEFT_SYSTEM(file.get() >= 0, "cannot open {} ({}); choose another run.dir", path_, std::strerror(errno));
   const KernelLock kernel = take_kernel_lock(file.get());
   const std::string text = content(path_).value_or("");
   const std::optional<RunOwner> owner = owner_from(text);

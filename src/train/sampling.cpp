@@ -17,14 +17,14 @@ std::size_t largest(std::span<const float> logits) {
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<float>::infinity())
       throw Error(ExitCode::failure,
-                  fmt::format("logit {} is {} (the model's state is not finite) sample an earlier "
+                  fmt::format("logit {} is {} (the model's state is not finite); sample an earlier "
                               "checkpoint",
                               i, logits[i]));
     if (logits[i] > logits[best]) best = i;
   }
   if (logits.empty() || std::isinf(logits[best]))
     throw Error(ExitCode::failure,
-                "no token can be sampled (every logit is -inf, or there is none) check the model");
+                "no token can be sampled (every logit is -inf, or there is none); check the model");
   return best;
 }
 

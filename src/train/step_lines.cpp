@@ -60,7 +60,9 @@ const std::string& prepare_step_lines(const std::string& path, std::optional<std
 
 std::vector<json> read_step_lines(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  WEFT_VALIDATE(in.good(), "cannot open {} ({}) name a run directory", path, std::strerror(errno));
+  if (!in.good())
+    throw Error(exit_code_of_named_file(errno),
+                fmt::format("cannot open {} ({}); name a run directory", path, std::strerror(errno)));
   std::vector<json> lines;
   for (std::string line; std::getline(in, line) && !in.eof();) {
     lines.push_back(parse(line));

@@ -122,7 +122,8 @@ void write_text(const std::string& path, const std::string& text) {
   file.close();
   std::error_code error;
   if (file.good()) fs::rename(temporary, path, error);
-  if (!file.good() || error) throw Error(ExitCode::failure, fmt::format("cannot write {}", path));
+  WEFT_SYSTEM(file.good() && !error,
+              "cannot write {} (the file system refuses it); look at its space and permissions", path);
 }
 
 RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host) {
@@ -178,8 +179,7 @@ void write_records(const std::string& dir, const RankRecords& records) {
 
 std::vector<RankRecords> read_records(const std::string& dir) {
   std::vector<RankRecords> all;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(dir, error)) {
+  for (const auto& entry : fs::directory_iterator(dir)) {
     const std::string name = entry.path().filename();
     if (name.starts_with("rank-") && name.ends_with(".jsonl")) all.push_back(read_file(entry.path()));
   }

@@ -27,9 +27,10 @@ void sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
+/// A file system that does not answer shows nothing, and the next look may tell.
 bool exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error);
+  std::error_code unknown;
+  return fs::exists(path, unknown);
 }
 
 std::string now_as_name() {
@@ -212,9 +213,10 @@ void Watchdog::tell_missing(const std::string& waits_for) const {
 
 std::string newest_records(const std::string& run_dir) {
   std::string newest;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(run_dir + "/hang", error))
-    if (entry.is_directory()) newest = std::max(newest, entry.path().string());
+  const std::string dir = run_dir + "/hang";
+  if (fs::exists(dir))
+    for (const auto& entry : fs::directory_iterator(dir))
+      if (entry.is_directory()) newest = std::max(newest, entry.path().string());
   WEFT_VALIDATE(!newest.empty(),
                 "{}/hang: no records (no run has hung there, or none of its ranks could write); give a run's "
                 "directory",
