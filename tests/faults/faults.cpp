@@ -99,8 +99,8 @@ long read_half(const SystemCall& call, const Arguments& a) {
 long write_half(const SystemCall& call, Arguments a) {
   std::array<iovec, 16> half;
   if (has_vectors(call)) {
-    a[2] = halve(reinterpret_cast<const iovec*>(a[1]), a[2], half);
-    a[1] = reinterpret_cast<long>(half.data());
+    a[2] = halve(to_pointer<const iovec>(a[1]), a[2], half);
+    a[1] = to_argument(half.data());
   } else {
     a[2] = std::max(a[2] / 2, 1L);
   }
@@ -115,7 +115,7 @@ long fail(const SystemCall& call, const Arguments& arguments) {
 }
 
 void write_log(std::string_view line) {
-  if (g_log >= 0) call_kernel_with(SYS_write, g_log, static_cast<const void*>(line.data()), line.size());
+  if (g_log >= 0) call_kernel_with(SYS_write, g_log, line.data(), line.size());
 }
 
 /// "CALL NUMBER FILE", with room for more.

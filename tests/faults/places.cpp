@@ -38,8 +38,7 @@ class Line {
 /// Where a link of /proc points to.
 void add_target(const char* link, Line& line) {
   Text target;
-  const long n = call_kernel_with(SYS_readlinkat, AT_FDCWD, static_cast<const void*>(link),
-                                  static_cast<const void*>(target.data()), target.size());
+  const long n = call_kernel_with(SYS_readlinkat, AT_FDCWD, link, target.data(), target.size());
   if (n > 0) line.add({target.data(), static_cast<std::size_t>(n)});
 }
 
@@ -72,7 +71,7 @@ void add_components(std::string_view path, Line& line) {
 /// An absolute path; empty when the operand has none.
 void find_path(const Operand& operand, const Arguments& arguments, Line& line) {
   const auto argument = [&](int n) { return arguments.at(static_cast<std::size_t>(n)); };
-  const char* const path = operand.path < 0 ? "" : reinterpret_cast<const char*>(argument(operand.path));
+  const char* const path = operand.path < 0 ? "" : to_pointer<const char>(argument(operand.path));
   if (path == nullptr) return;
   if (path[0] != '/') {
     const bool here = operand.directory < 0 || static_cast<int>(argument(operand.directory)) == AT_FDCWD;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
+#include <concepts>
 
 namespace weft::faults {
 
@@ -34,10 +34,15 @@ const SystemCall* find_system_call(long number);
 /// The call itself, which no trap catches. Returns what the kernel does: -errno for an error.
 long call_kernel(long number, const Arguments& arguments);
 
+/// The kernel takes numbers and addresses in the same registers.
+template <class T>
+T* to_pointer(long argument) {
+  return reinterpret_cast<T*>(argument);  // NOLINT(performance-no-int-to-ptr)
+}
 inline long to_argument(const void* value) {
   return reinterpret_cast<long>(value);
 }
-inline long to_argument(auto value) {
+inline long to_argument(std::integral auto value) {
   return static_cast<long>(value);
 }
 

@@ -11,6 +11,7 @@
 #include <ucontext.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -29,9 +30,9 @@ constexpr std::uint64_t sigsys_bit = std::uint64_t{1} << (SIGSYS - 1);
 long change_mask(const Arguments& a, sigset_t& mask) {
   std::uint64_t now = 0, change = 0;
   std::memcpy(&now, &mask, sizeof now);
-  if (a[2] != 0) std::memcpy(reinterpret_cast<void*>(a[2]), &now, sizeof now);
+  if (a[2] != 0) std::memcpy(to_pointer<void>(a[2]), &now, sizeof now);
   if (a[1] == 0) return 0;
-  std::memcpy(&change, reinterpret_cast<const void*>(a[1]), sizeof change);
+  std::memcpy(&change, to_pointer<const void>(a[1]), sizeof change);
   if (a[0] == SIG_BLOCK) now |= change;
   if (a[0] == SIG_UNBLOCK) now &= ~change;
   if (a[0] == SIG_SETMASK) now = change;
