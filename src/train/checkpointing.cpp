@@ -25,7 +25,9 @@ bool changes_curve(std::string_view key) {
                                 std::none_of(without.begin(), without.end(), begins));
 }
 
-ckpt::Hooks hooks(comm::World& world) {
+}  // namespace
+
+ckpt::Hooks hooks_of(comm::World& world) {
   ckpt::Hooks h;
   h.rank = world.rank();
   h.size = world.size();
@@ -39,8 +41,6 @@ ckpt::Hooks hooks(comm::World& world) {
   };
   return h;
 }
-
-}  // namespace
 
 std::string model_key(const Deck& deck) {
   return model::key(spec_of(deck));
@@ -91,7 +91,7 @@ std::vector<std::string> candidates(const Deck& deck, comm::World& world) {
 ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world) {
   ckpt::Manifest manifest;
   agree(world, [&] {
-    manifest = ckpt::read_manifest(dir);
+    manifest = ckpt::read_manifest(dir, hooks_of(world));
     ckpt::check_model(manifest, model_key(deck));
   });
   return manifest;
@@ -99,7 +99,9 @@ ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world
 
 void fill(const ckpt::Manifest& manifest, comm::World& world, ModelState& state) {
   agree(world, [&] {
-    state.restore([&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
+    state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
+      ckpt::load(manifest, state.units(), slices, hooks_of(world), put);
+    });
   });
   state.publish();
 }
@@ -149,7 +151,7 @@ std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, const
   options.alignment = static_cast<std::int64_t>(deck.checkpoint.alignment);
   options.direct_io = deck.checkpoint.direct_io;
   return std::make_unique<ckpt::Save>(checkpoints_dir(deck), run, units, std::move(slices),
-                                      hooks(session.world()), options);
+                                      hooks_of(session.world()), options);
 }
 
 }  // namespace weft::train

@@ -17,6 +17,9 @@ namespace weft::train {
 std::string model_key(const Deck& deck);
 std::string checkpoints_dir(const Deck& deck);
 
+/// How the world's ranks meet for ckpt.
+ckpt::Hooks hooks_of(comm::World& world);
+
 /// Whether `dir` is in the checkpoints directory of this deck's run.
 bool is_own_checkpoint(const Deck& deck, const std::string& dir);
 
