@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <map>
 
 #include "base/check.hpp"
@@ -9,6 +10,7 @@
 #include "ckpt/directory.hpp"
 #include "ckpt/fetch.hpp"
 #include "ckpt/file.hpp"
+#include "ckpt/shard_reader.hpp"
 #include "ckpt/slices_file.hpp"
 
 namespace weft::ckpt {
@@ -202,6 +204,24 @@ void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<co
 
 void load(const std::string& dir, const std::vector<Unit>& units, std::span<const StateSlice> slices) {
   load(read_manifest(dir), units, slices);
+}
+
+std::int64_t loading_bytes(const std::vector<Unit>& units, int ranks) {
+  // As text: a slice with its first checksum, a further checksum, a file of the manifest with its tree of
+  // JSON.
+  constexpr std::int64_t slice_bytes = 96, checksum_bytes = 20, file_bytes = 512;
+  // The text is in memory several times while rank 0 cuts it into blocks and sends them.
+  constexpr std::int64_t copies = 6;
+  constexpr std::int64_t slab_bytes = std::int64_t{64} << 20;
+  std::int64_t line = 0, largest = 0;
+  for (const Unit& unit : units) {
+    const std::int64_t bytes = unit.shard_elements(ranks) * static_cast<std::int64_t>(sizeof(float));
+    line +=
+        static_cast<std::int64_t>(std::size(all_roles)) * (slice_bytes + bytes / slab_bytes * checksum_bytes);
+    largest = std::max(largest, bytes);
+  }
+  const std::int64_t block = std::min(static_cast<std::int64_t>(detail::block_bytes) + line, ranks * line);
+  return std::min(detail::part_bytes, largest) + copies * block + ranks * file_bytes;
 }
 
 std::vector<float> load_parameter(const Manifest& manifest, const std::string& path, Role role) {

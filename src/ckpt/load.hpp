@@ -48,6 +48,10 @@ void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<co
           const Put& put = {});
 void load(const std::string& dir, const std::vector<Unit>& units, std::span<const StateSlice> slices);
 
+/// Upper bound of what load() takes on a rank beside the slices, where as many ranks saved: the manifest,
+/// blocks of descriptions, and a part of a slab. 64 MiB are enough for 16,384 ranks and 254 units.
+std::int64_t loading_bytes(const std::vector<Unit>& units, int ranks);
+
 /// One parameter, whole, row-major, as fp32 (f32 and bf16 checkpoints).
 std::vector<float> load_parameter(const Manifest& manifest, const std::string& path,
                                   Role role = Role::master);

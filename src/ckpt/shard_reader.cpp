@@ -13,9 +13,6 @@ namespace weft::ckpt::detail {
 
 namespace {
 
-// Of a multiple of all element sizes; as large as one transfer without the page cache.
-constexpr std::int64_t part_bytes = std::int64_t{8} << 20;
-
 std::string path_of(const Manifest& manifest, const Shard& shard) {
   std::string path = manifest.dir + "/" + shard.file;
   const auto refuse = [&path](const std::string& what) {

@@ -15,6 +15,10 @@
 
 namespace weft::ckpt::detail {
 
+/// What is read of a slab at a time: a multiple of all elements' sizes, and as large as one transfer without
+/// the page cache.
+inline constexpr std::int64_t part_bytes = std::int64_t{8} << 20;
+
 /// Elements [begin, begin + count) of a slice that somebody wants: in `out`, or in parts by `put`, which is
 /// given how many elements of the piece come before the part, and how many are in it.
 struct Piece {
