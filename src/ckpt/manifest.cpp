@@ -275,7 +275,7 @@ Manifest manifest_from_text(std::string_view text, const std::string& name) {
   if (hex(hash_text(zeroed)) != checksum)
     fail(fmt::format("{} is damaged (its checksum does not match)", name));
   int version = 0;
-  Manifest manifest = reading(name, [&] {
+  Manifest manifest = reading(name, [&, &zeroed = zeroed] {
     if (nests_deeply(zeroed)) fail("it nests too deeply");
     const Json json = Json::parse(zeroed);
     if (json.at("format") != format_name) fail("it is not a checkpoint's manifest");
