@@ -179,23 +179,16 @@ Manifest reading(const std::string& name, Read&& read) {
 /// The shards are looked at one by one, and only the sizes of their files are kept.
 Manifest read_format_1(const detail::TextSource& source, const std::string& name) {
   detail::Format1Text text(source, name);
-  if (detail::nests_deeply(text.head())) fail(fmt::format("{} cannot be read (it nests too deeply)", name));
   Manifest m = reading(name, [&] {
-    const Json head = Json::parse(text.head());
-    return manifest_from(head);
+    if (detail::nests_deeply(text.head())) fail("it nests too deeply");
+    return manifest_from(Json::parse(text.head()));
   });
-  while (const auto shard = text.next()) {
+  for (std::optional<Shard> shard; (shard = text.next());) {
     m.files.push_back({shard->file, shard->bytes});
-    reading(name, [&] {
-      detail::check_shard(*shard, m, m.files.size() - 1);
-      return Manifest();
-    });
     m.state_bytes += shard->state_bytes();
+    reading(name, [&] { return detail::check_shard(*shard, m, m.files.size() - 1), Manifest(); });
   }
-  reading(name, [&] {
-    check_sizes(m);
-    return Manifest();
-  });
+  reading(name, [&] { return check_sizes(m), Manifest(); });
   return m;
 }
 

@@ -53,8 +53,8 @@ class Cursor {
   /// Text in quotes, of printable characters that JSON writes as they are.
   std::string_view word() {
     expect("\"");
-    const auto end =
-        std::find_if(left_.begin(), left_.end(), [](char c) { return c == '"' || c == '\\' || c < ' '; });
+    const auto end = std::find_if(left_.begin(), left_.end(),
+                                  [](char c) { return c == '"' || c == '\\' || c < ' ' || c == '\x7f'; });
     const std::string_view text(left_.data(), static_cast<std::size_t>(end - left_.begin()));
     left_.remove_prefix(text.size());
     expect("\"");
@@ -154,21 +154,19 @@ bool stands_apart(const Shard& shard) {
 }  // namespace
 
 std::string to_line(const Shard& shard) {
-  std::string line;
-  auto out = std::back_inserter(line);
-  fmt::format_to(out, R"({{"file":"{}","bytes":{},"header":[)", shard.file, shard.bytes);
+  std::string line = fmt::format(R"({{"file":"{}","bytes":{},"header":[)", shard.file, shard.bytes);
   const char* separator = "";
   for (const HeaderPart& p : shard.header) {
-    fmt::format_to(out, R"({}[{},{},"{:016x}"])", separator, p.offset, p.bytes, p.checksum);
+    line += fmt::format(R"({}[{},{},"{:016x}"])", separator, p.offset, p.bytes, p.checksum);
     separator = ",";
   }
   line += R"(],"slices":[)";
   separator = "";
   for (const ShardSlice& s : shard.slices) {
-    fmt::format_to(out, R"({}["{}",{},"{}",{},{},{},[)", separator, name_of(s.role), s.unit,
-                   weft::name_of(s.dtype), s.begin, s.count, s.offset);
+    line += fmt::format(R"({}["{}",{},"{}",{},{},{},[)", separator, name_of(s.role), s.unit,
+                        weft::name_of(s.dtype), s.begin, s.count, s.offset);
     for (std::size_t i = 0; i < s.checksums.size(); ++i)
-      fmt::format_to(out, R"({}"{:016x}")", i == 0 ? "" : ",", s.checksums[i]);
+      line += fmt::format(R"({}"{:016x}")", i == 0 ? "" : ",", s.checksums[i]);
     line += "]]";
     separator = ",";
   }

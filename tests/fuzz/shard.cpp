@@ -2,6 +2,7 @@
 // is not asked: its `locate` is this file's, and ends the process.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "base/hash.hpp"
 #include "ckpt/fetch.hpp"
+#include "ckpt/file.hpp"
 #include "ckpt/shard_file.hpp"
 #include "fuzz.hpp"
 

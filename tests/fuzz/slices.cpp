@@ -1,6 +1,8 @@
 // A block of slices.jsonl: descriptions of shards, each held against a manifest. Its checksum is no barrier
 // to what somebody made up.
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ckpt/coverage.hpp"
 #include "ckpt/slices_file.hpp"
