@@ -1,27 +1,16 @@
 """Damaged, truncated and swapped files of a checkpoint: how each is found, and that a run goes on from the checkpoint before it."""
-import collections, os, random, re, shutil, struct
+import collections, os, random, re, shutil
 
 from . import runs
 
 NEWEST, BEFORE, STEPS = "step-00000006", "step-00000004", 9
 
 # What `weft checkpoint verify` says, and what that was.
-WAYS = [("checksum of a slab, tensor named", r"checksum mismatch in \w+ of unit \S+, elements"), ("HDF5's checksums of its header", r"cannot use .*\.h5"),
-        ("place or size of a dataset", r"shard-\d+\.h5/\S+ is damaged \(\d+ bytes instead"), ("end of the file", r"ends at byte|is truncated"),
-        ("size of the file", r"is too long"), ("checksum of the manifest", r"manifest\.json is damaged"), ("checksum of the index", r"index\.h5 is damaged"),
+WAYS = [("checksum of a slab, tensor named", r"checksum mismatch in \w+ of unit \S+, elements"), ("checksum of the headers", r"checksum mismatch in HDF5's headers"),
+        ("zeros between the datasets", r"between the datasets are not 0"), ("end of the file", r"ends at byte|is truncated"),
+        ("size of the file", r"is too long"), ("checksum of the manifest", r"manifest\.json is damaged"),
+        ("checksum of the descriptions", r"slices\.jsonl is damaged"), ("checksum of the index", r"index\.h5 is damaged"),
         ("no such file", r"is missing|cannot open|is not a checkpoint"), ("name of the directory", r"is the checkpoint of step \d+")]
-
-
-def data_ranges(path, sizes):
-    """Where the datasets of a shard lie, from the layout messages (contiguous: version 3 or 4, class 1, address, size) in its headers."""
-    with open(path, "rb") as file:
-        text = file.read()
-    ranges = []
-    for found in re.finditer(rb"[\x03\x04]\x01(?=(.{16}))", text, re.S):
-        address, size = struct.unpack("<QQ", found[1])
-        if size in sizes and 0 < address <= len(text) - size:
-            ranges.append((address, address + size))
-    return ranges
 
 
 class Damage:
@@ -55,12 +44,8 @@ class Damage:
         return not self.problems
 
     def find_data(self):
-        self.data = {}
-        for shard in runs.manifest(f"{self.good}/{NEWEST}")["shards"]:
-            sizes = [s[4] * 4 for s in shard["slices"]]
-            self.data[shard["file"]] = data_ranges(f"{self.good}/{NEWEST}/{shard['file']}", sizes)
-            if sorted(e - b for b, e in self.data[shard["file"]]) != sorted(sizes):
-                raise SystemExit(f"checkpoints.py damage: {shard['file']} has not the datasets that the manifest lists")
+        """Where the datasets of each shard lie, all fp32, by the offsets in slices.jsonl."""
+        self.data = {shard["file"]: [(s[5], s[5] + 4 * s[4]) for s in shard["slices"]] for shard in runs.shards(f"{self.good}/{NEWEST}")}
 
     def size(self, file):
         return os.path.getsize(f"{self.good}/{NEWEST}/{file}")
@@ -89,14 +74,13 @@ class Damage:
             file = self.rng.choice(shards)
             while self.is_data(file, byte := self.rng.randrange(self.size(file))):
                 pass
-            yield flip("bit of a shard's headers", file, byte)
-        for file, share in (("manifest.json", 8), ("index.h5", n // (n - n // 2 - n // 4 - n // 8) if n else 1)):
-            count = n // 8 if file == "manifest.json" else n - n // 2 - n // 4 - n // 8
+            yield flip("bit beside a shard's data", file, byte)
+        for file, count in (("manifest.json", n // 16), ("slices.jsonl", n // 16), ("index.h5", n - n // 2 - n // 4 - 2 * (n // 16))):
             for _ in range(count):
                 yield flip("bit of " + file, file, self.rng.randrange(self.size(file)))
 
     def cuts(self):
-        files = [*sorted(self.data), "manifest.json", "index.h5"]
+        files = [*sorted(self.data), "manifest.json", "slices.jsonl", "index.h5"]
         for _ in range(self.a.cuts):
             file = self.rng.choice(files)
             length = self.rng.choice((0, self.size(file) - 1, self.rng.randrange(self.size(file)), self.rng.randrange(self.size(file))))
@@ -117,7 +101,7 @@ class Damage:
             yield f"{shard} of another run, same step", copy(f"{self.other}/{NEWEST}/{shard}", f"{new}/{shard}")
             yield f"{shard} missing", lambda shard=shard: os.remove(f"{new}/{shard}")
         yield "two shards exchanged", exchange
-        for file in ("manifest.json", "index.h5"):
+        for file in ("manifest.json", "slices.jsonl", "index.h5"):
             yield f"{file} of an earlier step", copy(f"{old}/{file}", f"{new}/{file}")
             yield f"{file} of another run, same step", copy(f"{self.other}/{NEWEST}/{file}", f"{new}/{file}")
             yield f"{file} missing", lambda file=file: os.remove(f"{new}/{file}")
@@ -139,9 +123,8 @@ class Damage:
         harm(path)
         ended = self.place.verify(f"{self.checkpoints}/{NEWEST}")
         if ended.status == 0:
-            self.found[row]["no byte of state is concerned"] += 1
-            if row != "bit of a shard's headers":
-                self.problem(f"{row}: verify says that {file} is whole")
+            self.found[row]["NOT FOUND"] += 1
+            self.problem(f"{row}: verify says that {file} is whole")
         elif ended.status != runs.BAD_CHECKPOINT or len(runs.errors(ended)) != 1:
             self.problem(f"{row}: {file}: verify ended with {ended.status} and {len(runs.errors(ended))} lines: {ended.err[-500:]}")
         else:
@@ -149,8 +132,9 @@ class Damage:
             if row == "bit of a shard's data" and not self.way(ended).startswith("checksum of a slab"):
                 self.problem(f"{row}: {ended.err.strip()}")
         if resume:
-            # The loader goes by manifest and shards: the index is for people.
-            self.resume(f"{row}: {file}", BEFORE if ended.status != 0 and file != "index.h5" else NEWEST)
+            # The loader goes by manifest, descriptions and slabs: headers and index are for others' tools.
+            harmless = file == "index.h5" or row == "bit beside a shard's data"
+            self.resume(f"{row}: {file}", NEWEST if harmless else BEFORE)
         shutil.copy(f"{self.good}/{NEWEST}/{file}", path)
 
     def swap(self, name, harm):
@@ -206,7 +190,8 @@ class Damage:
         for row, ways in self.found.items():
             if row.startswith("swap"):
                 print(f"{row}: {', '.join(ways)}")
-        harmless, total = sum(w["no byte of state is concerned"] for w in rows.values()), sum(sum(w.values()) for w in rows.values())
-        print(f"{total} bits and truncations, {len(self.found) - len(rows)} swaps: {total - harmless} found ({100 * (total - harmless) / max(1, total):.2f} %), {harmless} "
-              f"touch no byte of state; {self.resumes[False]} runs went back to the checkpoint before, {self.resumes[True]} went on from the one with the "
-              f"harmless damage; not found or not survived: {len(self.problems)}", flush=True)
+        total = sum(sum(w.values()) for w in rows.values())
+        missed = sum(w["NOT FOUND"] for w in self.found.values())
+        print(f"{total} bits and truncations, {len(self.found) - len(rows)} swaps, {missed} of all not found; {self.resumes[False]} runs went back to the "
+              f"checkpoint before, {self.resumes[True]} went on from the one with damage that no load reads; not found or not survived: {len(self.problems)}",
+              flush=True)

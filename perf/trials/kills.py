@@ -184,7 +184,9 @@ class Kills:
             inside = os.listdir(os.path.join(checkpoints, name))
             if "manifest.json" in inside:
                 return "save: manifest, before the rename"
-            return "save: index" if "index.h5" in inside else "save: shards" if inside else "save: begun"
+            if "slices.jsonl" in inside:
+                return "save: index" if "index.h5" in inside else "save: descriptions"
+            return "save: shards" if inside else "save: begun"
         if "latest.tmp" in left or (listed.complete and os.path.basename(os.path.realpath(latest)) != listed.complete[0]):
             return "between rename and latest"
         if len(listed.complete) > KEEP:

@@ -1,4 +1,4 @@
-"""Memory that loading takes beside the run's own: its peak is held against a rank's part of the state and a slab."""
+"""Memory that loading takes beside the run's own: its peak is held against a rank's part of the state and 64 MiB."""
 import os, statistics, subprocess, time
 
 from . import runs
@@ -7,7 +7,7 @@ from . import runs
 # need the most that any need.
 SETS = ("model.dim=512", "model.layers=4", "model.heads=8", "model.ffn=1024", "model.vocab=36864", "data.seq=16", "data.global_batch=8",
         "debug.hash_every=0", "run.steps=2")
-SLAB = 64 << 20
+BESIDE = 64 << 20
 
 
 def resident(pid):
@@ -47,10 +47,10 @@ class Memory:
                 elif pid not in most:
                     before[pid] = now[0]
             time.sleep(0.0005)
-        part = sum(s["bytes"] for s in runs.manifest(checkpoint)["shards"]) // self.a.ranks
+        part = runs.manifest(checkpoint)["state_bytes"] // self.a.ranks
         extra = [most[pid] - before[pid] for pid in most]
         if process.returncode != 0 or len(extra) != self.a.ranks:
             raise SystemExit(f"checkpoints.py memory: the run ended with {process.returncode}, {len(extra)} ranks were seen to load")
         print(f"{self.a.ranks} ranks, a part of {part / 2**20:.0f} MiB each: loading takes {max(extra) / 2**20:.0f} MiB at most (median of ranks "
-              f"{statistics.median(extra) / 2**20:.0f}); a part and a slab are {(part + SLAB) / 2**20:.0f} MiB", flush=True)
-        return max(extra) <= part + SLAB
+              f"{statistics.median(extra) / 2**20:.0f}); a part and 64 MiB are {(part + BESIDE) / 2**20:.0f} MiB", flush=True)
+        return max(extra) <= part + BESIDE

@@ -112,6 +112,12 @@ def manifest(checkpoint):
         return json.load(file)
 
 
+def shards(checkpoint):
+    """What slices.jsonl says of each shard file."""
+    with open(os.path.join(checkpoint, "slices.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
 def step_of(name):
     return int(name.removeprefix("step-"))
 

@@ -6,7 +6,7 @@ CLOSE_WRITE, MOVED_TO, CREATE, DELETE, IS_DIRECTORY = 0x8, 0x80, 0x100, 0x200, 0
 # The moments of a save, by what is seen of them.
 MOMENTS = {
     "begun": (CREATE, r"step-\d+\.tmp"), "shard opened": (CREATE, r"shard-.*"), "shard written": (CLOSE_WRITE, r"shard-.*"),
-    "index opened": (CREATE, r"index\.h5"), "manifest opened": (CREATE, r"manifest\.json"),
+    "descriptions opened": (CREATE, r"slices\.jsonl"), "index opened": (CREATE, r"index\.h5"), "manifest opened": (CREATE, r"manifest\.json"),
     "manifest written": (CLOSE_WRITE, r"manifest\.json"), "renamed": (MOVED_TO, r"step-\d+"), "link made": (CREATE, r"latest\.tmp"),
     "link moved": (MOVED_TO, r"latest"), "old one hidden": (MOVED_TO, r"step-\d+\.removed\.tmp"), "old one removed": (DELETE, r"shard-.*"),
 }

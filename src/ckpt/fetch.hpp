@@ -1,37 +1,64 @@
 // Reads any elements of a checkpoint's state vectors from whatever shards hold them, and checks every slab it
-// touches.
+// touches. Shards come one after the other: no more than one is known at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "ckpt/coverage.hpp"
 #include "ckpt/manifest.hpp"
+#include "ckpt/shard.hpp"
 
 namespace weft::ckpt::detail {
 
-/// Elements [begin, begin + count) of a state vector of manifest.units[unit], to be written to `out`.
+/// Elements [begin, begin + count) of a state vector of manifest.units[unit].
 struct Request {
   Role role = Role::master;
   int unit = 0;
   DType dtype = DType::f32;
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  std::byte* out = nullptr;
+  std::byte* out = nullptr;  ///< where they go; without it, `put` takes them
+  /// Takes `count` elements, before which are `at` others of the request. Called with each element once.
+  std::function<void(std::int64_t at, std::int64_t count, const std::byte* data)> put;
 };
 
-/// Fulfils all requests; reads each slab that overlaps them, and opens only the shards that hold these. Holds
-/// at most one slab besides the requests' own memory. Throws Error(bad_checkpoint) that names file, state and
-/// unit.
+class Fetcher {
+ public:
+  /// `manifest` outlives it.
+  Fetcher(const Manifest& manifest, std::vector<Request> requests);
+
+  /// Reads what the shard holds of the requests; opens it only where it holds any, and has up to 8 MiB of
+  /// memory then. Throws Error(bad_checkpoint) that names file, state and unit, or Unreadable.
+  void take(const Shard& shard);
+  /// After the last shard: throws Error(bad_checkpoint) unless every element has been read once.
+  void finish() const;
+
+ private:
+  struct Wanted {
+    Request request;
+    std::int64_t reach = 0;  ///< where this request, and all before it of the same vector, end
+    Intervals seen;
+  };
+  std::size_t vector_of(Role role, int unit) const;
+
+  const Manifest& manifest_;
+  std::vector<Wanted> wanted_;      ///< by state vector, then by their first element
+  std::vector<std::size_t> first_;  ///< of each state vector: its first in wanted_; one more at the end
+  std::vector<char> held_;          ///< of each state vector: whether the checkpoint has any of it
+};
+
+/// Fulfils all requests, in one process.
 void fetch(const Manifest& manifest, const std::vector<Request>& requests);
 
 /// The element type a state vector is stored in; f32 when the checkpoint doesn't hold it (fetch then says
 /// so).
 DType dtype_of(const Manifest& manifest, Role role, int unit);
 
-/// Every problem of one shard: missing, truncated, header damaged, slabs whose checksum does not match. Its
-/// pages are dropped from the page cache first, and with `direct_io` slabs are read without it.
+/// Every problem of one shard: missing, truncated, headers damaged, slabs whose checksum does not match.
 std::vector<std::string> find_damage(const Manifest& manifest, const Shard& shard, bool direct_io);
 
 }  // namespace weft::ckpt::detail

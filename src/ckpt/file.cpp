@@ -144,6 +144,12 @@ void File::read_cached(char* to, std::size_t bytes, std::int64_t offset) const {
   }
 }
 
+std::int64_t File::next_data(std::int64_t offset) const {
+  const off_t next = ::lseek(fd_, offset, SEEK_DATA);
+  if (next >= 0) return next;
+  return errno == ENXIO ? size() : offset;  // not every file system tells
+}
+
 std::int64_t File::size() const {
   struct stat status;
   if (::fstat(fd_, &status) != 0) fail_reading("stat", path_, errno);

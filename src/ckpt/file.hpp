@@ -43,6 +43,8 @@ class File {
   void begin_sync(std::int64_t offset, std::size_t bytes) const;
   /// Throws when the file ends before `offset + bytes`.
   void read_at(void* data, std::size_t bytes, std::int64_t offset) const;
+  /// The first byte from `offset` on that is in no hole of the file; its size when there is none.
+  std::int64_t next_data(std::int64_t offset) const;
   std::int64_t size() const;
   void resize(std::int64_t bytes);
   void sync();              ///< fsync: the bytes are on storage when it returns

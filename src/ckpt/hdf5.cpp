@@ -123,7 +123,7 @@ ScratchFile::~ScratchFile() {
   ::close(fd_);
 }
 
-void ScratchFile::finish(File& out) {
+void ScratchFile::finish(File& out, const Written& written) {
   const hid_t file = file_;
   file_ = H5I_INVALID_HID;
   CHECK_HDF5("a scratch file", H5Fclose(file));
@@ -136,6 +136,7 @@ void ScratchFile::finish(File& out) {
       const auto n = ::pread(fd_, buffer.data(), std::min<std::size_t>(buffer.size(), end - at), at);
       if (n <= 0) fail_errno("read", "a scratch file", errno);
       out.write_at(buffer.data(), static_cast<std::size_t>(n), at);
+      if (written) written(at, {buffer.data(), static_cast<std::size_t>(n)});
       at += n;
     }
     at = ::lseek(fd_, at, SEEK_DATA);  // fails with ENXIO after the last extent

@@ -4,7 +4,9 @@
 #include <hdf5.h>
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -62,8 +64,10 @@ class ScratchFile {
   ScratchFile& operator=(const ScratchFile&) = delete;
 
   hid_t id() const { return file_; }
-  /// Closes the HDF5 file, and copies what was written in it to `out`, which gets the same size.
-  void finish(File& out);
+  using Written = std::function<void(std::int64_t offset, std::span<const char> bytes)>;
+  /// Closes the HDF5 file, and copies what was written in it to `out`, which gets the same size. `written` is
+  /// told every byte that is copied.
+  void finish(File& out, const Written& written = {});
 
  private:
   int fd_ = -1;

@@ -19,9 +19,9 @@ struct Source {
 /// sources[role][unit]: the slices of a state vector, by their first element.
 using Sources = std::vector<std::vector<std::vector<Source>>>;
 
-Sources collect(const Manifest& manifest) {
+Sources collect(const Manifest& manifest, const std::vector<Shard>& shards) {
   Sources sources(std::size(all_roles), std::vector<std::vector<Source>>(manifest.units.size()));
-  for (const Shard& shard : manifest.shards) {
+  for (const Shard& shard : shards) {
     for (const ShardSlice& slice : shard.slices) {
       sources[static_cast<std::size_t>(slice.role)][static_cast<std::size_t>(slice.unit)].push_back(
           {&shard, &slice});
@@ -95,12 +95,12 @@ void write_group(hid_t file, Role role, const std::vector<Unit>& units,
 
 /// About what the index will take: a header for each dataset, up to three mappings for each slice that it
 /// touches.
-std::int64_t metadata_bytes(const Manifest& manifest) {
+std::int64_t metadata_bytes(const Manifest& manifest, const std::vector<Shard>& shards) {
   std::int64_t datasets = 0;
   std::int64_t mappings = 0;
   for (const Unit& unit : manifest.units)
     datasets += static_cast<std::int64_t>(std::size(all_roles) * unit.parameters.size());
-  for (const Shard& shard : manifest.shards) mappings += 3 * static_cast<std::int64_t>(shard.slices.size());
+  for (const Shard& shard : shards) mappings += 3 * static_cast<std::int64_t>(shard.slices.size());
   return 4096 + 512 * datasets + 160 * (datasets + mappings);
 }
 
@@ -124,12 +124,12 @@ void write_attributes(hid_t root, const Manifest& manifest) {
 
 }  // namespace
 
-void write_index(const std::string& path, const Manifest& manifest) {
-  const Sources sources = collect(manifest);
+void write_index(const std::string& path, const Manifest& manifest, const std::vector<Shard>& shards) {
+  const Sources sources = collect(manifest, shards);
   File out(path, File::Open::create);
   {
     const auto lock = lock_hdf5();
-    ScratchFile scratch(metadata_bytes(manifest), 1);
+    ScratchFile scratch(metadata_bytes(manifest, shards), 1);
     for (Role role : all_roles) {
       const auto& of_role = sources[static_cast<std::size_t>(role)];
       const bool present =

@@ -3,14 +3,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ckpt/manifest.hpp"
+#include "ckpt/shard.hpp"
 
 namespace weft::ckpt::detail {
 
 /// Writes PATH and fsyncs it: /model/<parameter> for the master values, /optimizer/exp_avg/<parameter> and
 /// /optimizer/exp_avg_sq/<parameter>, mapped onto the shards beside it; the run's scalars as attributes of
-/// the root.
-void write_index(const std::string& path, const Manifest& manifest);
+/// the root. The shards' checksums are not looked at.
+void write_index(const std::string& path, const Manifest& manifest, const std::vector<Shard>& shards);
 
 }  // namespace weft::ckpt::detail

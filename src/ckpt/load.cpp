@@ -1,7 +1,9 @@
 #include "ckpt/load.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
+#include <iterator>
 #include <map>
 
 #include "base/check.hpp"
@@ -10,6 +12,8 @@
 #include "ckpt/fetch.hpp"
 #include "ckpt/file.hpp"
 #include "ckpt/publish.hpp"
+#include "ckpt/shard_reader.hpp"
+#include "ckpt/slices_file.hpp"
 
 namespace weft::ckpt {
 
@@ -91,28 +95,53 @@ const Unit& unit_named(const std::vector<Unit>& units, const std::string& path) 
 
 /// Adds what fills the slice: a request for each parameter that it touches, joined where both sides go on
 /// without a gap.
-void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath& stored,
+void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath& stored, const Put& put,
                   std::vector<detail::Request>& requests) {
   const std::int64_t end = slice.begin + slice.count;
   const auto size = static_cast<std::int64_t>(size_of(slice.dtype));
   const std::size_t first_of_slice = requests.size();
+  std::int64_t reached = 0;  // of the slice
   for (const Parameter& p : unit.parameters) {
     const std::int64_t from = std::max(slice.begin, p.offset);
     const std::int64_t to = std::min(end, p.offset + element_count(p.shape));
     if (from >= to) continue;
     const Stored& source = stored.at(p.path);
     const std::int64_t begin = source.parameter->offset + from - p.offset;
-    std::byte* out = slice.data + (from - slice.begin) * size;
-    if (requests.size() > first_of_slice) {
+    const std::int64_t at = from - slice.begin;
+    if (requests.size() > first_of_slice && at == reached) {
       detail::Request& last = requests.back();
-      if (last.unit == source.unit && last.begin + last.count == begin &&
-          last.out + last.count * size == out) {
+      if (last.unit == source.unit && last.begin + last.count == begin) {
         last.count += to - from;
+        reached += to - from;
         continue;
       }
     }
-    requests.push_back({slice.role, source.unit, slice.dtype, begin, to - from, out});
+    detail::Request request{slice.role, source.unit, slice.dtype, begin, to - from, nullptr, {}};
+    if (slice.data != nullptr)
+      request.out = slice.data + at * size;
+    else
+      request.put = [&slice, &put, at](std::int64_t part, std::int64_t count, const std::byte* data) {
+        put(slice, at + part, count, data);
+      };
+    requests.push_back(std::move(request));
+    reached = at + to - from;
   }
+}
+
+std::vector<detail::Request> requests_of(const Manifest& manifest, const std::vector<Unit>& units,
+                                         std::span<const StateSlice> slices, const Put& put) {
+  const StoredByPath stored = stored_parameters(manifest);
+  check_parameters(manifest, stored, units);
+  std::vector<detail::Request> requests;
+  for (const StateSlice& slice : slices) {
+    if (slice.count == 0) continue;
+    const Unit& unit = unit_named(units, slice.unit);
+    WEFT_VALIDATE(slice.begin >= 0 && slice.begin + slice.count <= unit.elements,
+                  "a slice [{}, {}) of unit {} is outside of its {} elements", slice.begin,
+                  slice.begin + slice.count, unit.path, unit.elements);
+    add_requests(slice, unit, stored, put, requests);
+  }
+  return requests;
 }
 
 }  // namespace
@@ -168,23 +197,45 @@ void check_model(const Manifest& manifest, std::string_view model_key) {
   }
 }
 
-void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<StateSlice> slices) {
-  const StoredByPath stored = stored_parameters(manifest);
-  check_parameters(manifest, stored, units);
-  std::vector<detail::Request> requests;
-  for (const StateSlice& slice : slices) {
-    if (slice.count == 0) continue;
-    const Unit& unit = unit_named(units, slice.unit);
-    WEFT_VALIDATE(slice.begin >= 0 && slice.begin + slice.count <= unit.elements,
-                  "a slice [{}, {}) of unit {} is outside of its {} elements", slice.begin,
-                  slice.begin + slice.count, unit.path, unit.elements);
-    add_requests(slice, unit, stored, requests);
+void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<const StateSlice> slices,
+          const Hooks& hooks, const Put& put) {
+  std::optional<detail::Fetcher> fetcher;
+  std::exception_ptr problem;
+  try {
+    fetcher.emplace(manifest, requests_of(manifest, units, slices, put));
+  } catch (const std::exception&) {
+    problem = std::current_exception();
   }
-  detail::fetch(manifest, requests);
+  detail::leave_together(hooks, problem);
+  detail::for_each_shard(manifest, hooks, [&](const Shard& shard) { fetcher->take(shard); });
+  fetcher->finish();
 }
 
-void load(const std::string& dir, const std::vector<Unit>& units, std::span<StateSlice> slices) {
+void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<const StateSlice> slices,
+          const Put& put) {
+  load(manifest, units, slices, single_rank(), put);
+}
+
+void load(const std::string& dir, const std::vector<Unit>& units, std::span<const StateSlice> slices) {
   load(read_manifest(dir), units, slices);
+}
+
+std::int64_t loading_bytes(const std::vector<Unit>& units, int ranks) {
+  // As text: a slice with its first checksum, a further checksum, a file of the manifest with its tree of
+  // JSON.
+  constexpr std::int64_t slice_bytes = 96, checksum_bytes = 20, file_bytes = 512;
+  // The text is in memory several times while rank 0 cuts it into blocks and sends them.
+  constexpr std::int64_t copies = 6;
+  constexpr std::int64_t slab_bytes = std::int64_t{64} << 20;
+  std::int64_t line = 0, largest = 0;
+  for (const Unit& unit : units) {
+    const std::int64_t bytes = unit.shard_elements(ranks) * static_cast<std::int64_t>(sizeof(float));
+    line +=
+        static_cast<std::int64_t>(std::size(all_roles)) * (slice_bytes + bytes / slab_bytes * checksum_bytes);
+    largest = std::max(largest, bytes);
+  }
+  const std::int64_t block = std::min(static_cast<std::int64_t>(detail::block_bytes) + line, ranks * line);
+  return std::min(detail::part_bytes, largest) + copies * block + ranks * file_bytes;
 }
 
 std::vector<float> load_parameter(const Manifest& manifest, const std::string& path, Role role) {
@@ -195,7 +246,7 @@ std::vector<float> load_parameter(const Manifest& manifest, const std::string& p
   const std::int64_t count = element_count(p.shape);
   std::vector<float> values(static_cast<std::size_t>(count));
   detail::Request request{
-      role, found->second.unit, DType::f32, p.offset, count, reinterpret_cast<std::byte*>(values.data())};
+      role, found->second.unit, DType::f32, p.offset, count, reinterpret_cast<std::byte*>(values.data()), {}};
   if (detail::dtype_of(manifest, role, found->second.unit) == DType::f32) {
     detail::fetch(manifest, {request});
     return values;

@@ -1,7 +1,9 @@
-// Loading: any number of ranks in any mode reads a checkpoint of any other. Nothing here is collective: each
-// rank calls for what it holds. Host memory only; blocks. Errors are Error(bad_checkpoint), one line.
+// Loading: any number of ranks in any mode reads a checkpoint of any other. Host memory only; blocks. Errors
+// are Error(bad_checkpoint), one line.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "base/unit.hpp"
+#include "ckpt/hooks.hpp"
 #include "ckpt/manifest.hpp"
 #include "ckpt/state.hpp"
 
@@ -43,12 +46,27 @@ RunState load_run_state(const std::string& dir);
 /// differs, with both values. Keys are "key = value" lines.
 void check_model(const Manifest& manifest, std::string_view model_key);
 
-/// Fills the slices. Elements are matched by parameter path, so `units` may group the parameters in another
-/// way than the checkpoint does. Reads and checks only slabs that overlap a slice; holds at most one more
-/// slab of 64 MiB. Throws for another model (a parameter is missing, or has another shape), another dtype,
-/// and damage.
-void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<StateSlice> slices);
-void load(const std::string& dir, const std::vector<Unit>& units, std::span<StateSlice> slices);
+/// Takes elements [at, at + count) of a slice that has no memory.
+using Put =
+    std::function<void(const StateSlice& slice, std::int64_t at, std::int64_t count, const std::byte* data)>;
+
+/// Collective: fills the slices, or gives the elements of those that have no memory to `put`, in parts.
+/// Elements are matched by parameter path, so `units` may group the parameters in another way than the
+/// checkpoint does. Rank 0 reads the descriptions of all shards and sends them on in blocks; each rank reads
+/// and checks the slabs that overlap its slices. Beside these it has two or three blocks and a part of a
+/// slab, of up to 8 MiB each, in memory. Throws for another model (a parameter is missing, or has another
+/// shape), another dtype, and damage; then all ranks end, but some without an error: call it through
+/// train::agree.
+void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<const StateSlice> slices,
+          const Hooks& hooks, const Put& put = {});
+/// The same in one process.
+void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<const StateSlice> slices,
+          const Put& put = {});
+void load(const std::string& dir, const std::vector<Unit>& units, std::span<const StateSlice> slices);
+
+/// Upper bound of what load() takes on a rank beside the slices, where as many ranks saved: the manifest,
+/// blocks of descriptions, and a part of a slab. 64 MiB are enough for 16,384 ranks and 254 units.
+std::int64_t loading_bytes(const std::vector<Unit>& units, int ranks);
 
 /// One parameter, whole, row-major, as fp32 (f32 and bf16 checkpoints).
 std::vector<float> load_parameter(const Manifest& manifest, const std::string& path,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -12,7 +11,9 @@
 #include "base/quoted.hpp"
 #include "ckpt/directory.hpp"
 #include "ckpt/file.hpp"
+#include "ckpt/format_1.hpp"
 #include "ckpt/json_fields.hpp"
+#include "ckpt/shard.hpp"
 
 namespace weft::ckpt {
 
@@ -29,6 +30,8 @@ using detail::small_integer;
 constexpr std::string_view prefix = "{\n\"checksum\":\"";
 constexpr std::size_t checksum_digits = 16;
 constexpr std::string_view format_name = "weft-checkpoint";
+// It has room for a million ranks.
+constexpr std::int64_t most_manifest_bytes = std::int64_t{64} << 20;
 
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ExitCode::bad_checkpoint, message);
@@ -117,33 +120,12 @@ Unit unit_from(const Json& j) {
   return unit;
 }
 
-// A slice is an array, not an object: a checkpoint of a thousand ranks has a million of them.
-Json to_json(const Shard& shard) {
-  Json slices = Json::array();
-  for (const ShardSlice& s : shard.slices) {
-    Json checksums = Json::array();
-    for (std::uint64_t c : s.checksums) checksums.push_back(hex(c));
-    slices.push_back(Json::array(
-        {name_of(s.role), s.unit, weft::name_of(s.dtype), s.begin, s.count, std::move(checksums)}));
-  }
-  return {{"file", shard.file}, {"bytes", shard.bytes}, {"slices", std::move(slices)}};
+Json to_json(const char* name, const Digest& digest) {
+  return {{"file", name}, {"bytes", digest.bytes}, {"checksum", hex(digest.checksum)}};
 }
 
-Shard shard_from(const Json& j) {
-  Shard shard;
-  shard.file = name_from(j.at("file"));
-  shard.bytes = integer<std::int64_t>(j.at("bytes"));
-  for (const Json& s : j.at("slices")) {
-    ShardSlice slice;
-    slice.role = role_from(s.at(0).get<std::string>());
-    slice.unit = small_integer(s.at(1));
-    slice.dtype = dtype_from(s.at(2).get<std::string>());
-    slice.begin = integer<std::int64_t>(s.at(3));
-    slice.count = integer<std::int64_t>(s.at(4));
-    for (const Json& c : s.at(5)) slice.checksums.push_back(from_hex(c));
-    shard.slices.push_back(std::move(slice));
-  }
-  return shard;
+Digest digest_from(const Json& j) {
+  return {integer<std::int64_t>(j.at("bytes")), from_hex(j.at("checksum"))};
 }
 
 Json to_json(const Manifest& manifest) {
@@ -154,65 +136,98 @@ Json to_json(const Manifest& manifest) {
   j["saved_at"] = manifest.saved_at;
   j["slab_bytes"] = manifest.slab_bytes;
   j["run"] = to_json(manifest.run);
-  j["index"] = {{"bytes", manifest.index_bytes}, {"checksum", hex(manifest.index_checksum)}};
+  j["state_bytes"] = manifest.state_bytes;
+  j["slices"] = to_json(slices_name, manifest.slices);
+  j["index"] = manifest.index ? to_json(index_name, *manifest.index) : Json();
   j["units"] = Json::array();
   for (const Unit& unit : manifest.units) j["units"].push_back(to_json(unit));
-  j["shards"] = Json::array();
-  for (const Shard& shard : manifest.shards) j["shards"].push_back(to_json(shard));
+  j["files"] = Json::array();
+  for (const StoredFile& file : manifest.files) j["files"].push_back(Json::array({file.name, file.bytes}));
   return j;
 }
 
-/// All files together have a size that can be, and bytes for all elements.
-bool files_hold_units(const Manifest& m) {
-  auto room = static_cast<std::uint64_t>(m.index_bytes);
-  for (const Shard& shard : m.shards) {
-    room += static_cast<std::uint64_t>(shard.bytes);
-    if (room > detail::most) return false;
-  }
-  for (const Unit& unit : m.units) {
-    if (static_cast<std::uint64_t>(unit.elements) > room) return false;
-    room -= static_cast<std::uint64_t>(unit.elements);
-  }
-  return true;
-}
-
-/// The shard is a file of the directory, and none elsewhere; its slices are within their units and fit into
-/// it.
-bool holds_slices(const Shard& shard, const Manifest& m) {
-  if (shard.file.empty() || shard.file[0] == '.' || shard.file.find('/') != std::string::npos) return false;
-  std::int64_t room = shard.bytes;
-  for (const ShardSlice& s : shard.slices) {
-    if (static_cast<std::size_t>(s.unit) >= m.units.size() || s.count == 0) return false;
-    if (s.begin + s.count > m.units[static_cast<std::size_t>(s.unit)].elements) return false;
-    const auto size = static_cast<std::int64_t>(size_of(s.dtype));
-    const std::int64_t slab = m.slab_bytes / size;
-    if (static_cast<std::int64_t>(s.checksums.size()) != (s.count + slab - 1) / slab) return false;
-    room -= s.count * size;
-    if (room < 0) return false;
-  }
-  return true;
-}
-
-/// What the loader relies on to index and allocate safely.
+/// What the loader relies on: all files are of this directory and together have a size that can be, and bytes
+/// for all elements.
 void check_sizes(const Manifest& m) {
-  const bool sane = m.slab_bytes >= 8 && files_hold_units(m) &&
-                    std::all_of(m.shards.begin(), m.shards.end(),
-                                [&m](const Shard& shard) { return holds_slices(shard, m); });
-  if (!sane) fail("its slices contradict themselves, or the sizes of files");
+  std::uint64_t room = 0;
+  for (const StoredFile& file : m.files) {
+    if (!detail::is_plain_name(file.name)) fail(fmt::format("{} is no file of a checkpoint", file.name));
+    room += static_cast<std::uint64_t>(file.bytes);
+    if (room > detail::most) break;
+  }
+  bool sane = m.slab_bytes >= 8 && room <= detail::most && static_cast<std::uint64_t>(m.state_bytes) <= room;
+  for (const Unit& unit : m.units) {
+    sane = sane && static_cast<std::uint64_t>(unit.elements) <= room;
+    room -= sane ? static_cast<std::uint64_t>(unit.elements) : 0;
+  }
+  if (!sane) fail("its units contradict the sizes of its files");
 }
 
+/// What formats 1 and 2 have in common.
 Manifest manifest_from(const Json& j) {
   Manifest m;
+  m.version = small_integer(j.at("version"));
   m.serial = integer<std::int64_t>(j.at("serial"));
   m.saved_at = name_from(j.at("saved_at"));
   m.slab_bytes = integer<std::int64_t>(j.at("slab_bytes"));
   m.run = run_from(j.at("run"));
-  m.index_bytes = integer<std::int64_t>(j.at("index").at("bytes"));
-  m.index_checksum = from_hex(j.at("index").at("checksum"));
+  if (!j.at("index").is_null()) m.index = digest_from(j.at("index"));
   for (const Json& unit : j.at("units")) m.units.push_back(unit_from(unit));
-  for (const Json& shard : j.at("shards")) m.shards.push_back(shard_from(shard));
+  return m;
+}
+
+Manifest format_2_from(const Json& j) {
+  Manifest m = manifest_from(j);
+  m.state_bytes = integer<std::int64_t>(j.at("state_bytes"));
+  m.slices = digest_from(j.at("slices"));
+  for (const Json& file : j.at("files"))
+    m.files.push_back({name_from(file.at(0)), integer<std::int64_t>(file.at(1))});
   check_sizes(m);
   return m;
+}
+
+/// Throws what `read` throws as "NAME cannot be read (WHY)".
+template <class Read>
+Manifest reading(const std::string& name, Read&& read) {
+  std::string reason;
+  try {
+    return read();
+  } catch (const Json::exception& e) {
+    reason = e.what();
+  } catch (const Error& e) {
+    reason = e.what();
+  }
+  fail(one_line(fmt::format("{} cannot be read ({})", name, reason)));
+}
+
+/// The shards are looked at one by one, and only the sizes of their files are kept.
+Manifest read_format_1(const detail::TextSource& source, const std::string& name) {
+  detail::Format1Text text(source, name);
+  Manifest m = reading(name, [&] {
+    if (detail::nests_deeply(text.head())) fail("it nests too deeply");
+    return manifest_from(Json::parse(text.head()));
+  });
+  for (std::optional<Shard> shard; (shard = text.next());) {
+    m.files.push_back({shard->file, shard->bytes});
+    m.state_bytes += shard->state_bytes();
+    reading(name, [&] { return detail::check_shard(*shard, m, m.files.size() - 1), Manifest(); });
+  }
+  reading(name, [&] { return check_sizes(m), Manifest(); });
+  return m;
+}
+
+Manifest read_file(const std::string& path) {
+  const detail::File file(path, detail::File::Open::read);
+  const detail::TextSource source = detail::source_of(file);
+  std::string text(static_cast<std::size_t>(std::min<std::int64_t>(source.bytes, 256)), '\0');
+  source.read(text.data(), text.size(), 0);
+  if (detail::Format1Text::begins(text)) return read_format_1(source, path);
+  if (source.bytes > most_manifest_bytes)
+    fail(fmt::format("{} is damaged ({} bytes, at most {} are expected)", path, source.bytes,
+                     most_manifest_bytes));
+  text.resize(static_cast<std::size_t>(source.bytes));
+  source.read(text.data(), text.size(), 0);
+  return detail::manifest_from_text(text, path);
 }
 
 /// The text with zeros for its checksum, and the checksum; throws when the text doesn't start as a manifest
@@ -229,25 +244,13 @@ std::pair<std::string, std::string> split_checksum(std::string_view text, const 
 
 }  // namespace
 
-std::int64_t Shard::state_bytes() const {
-  std::int64_t sum = 0;
-  for (const ShardSlice& s : slices) sum += s.count * static_cast<std::int64_t>(size_of(s.dtype));
-  return sum;
-}
-
-std::int64_t Manifest::bytes() const {
-  std::int64_t sum = 0;
-  for (const Shard& shard : shards) sum += shard.state_bytes();
-  return sum;
-}
-
 Manifest read_manifest(const std::string& dir) {
   const std::string path = dir + "/" + manifest_name;
   if (!detail::file_bytes(path)) {
     fail(fmt::format("{} is not a checkpoint (it has no {}) name a directory step-N of a run", dir,
                      manifest_name));
   }
-  Manifest manifest = detail::manifest_from_text(detail::read_text(path), path);
+  Manifest manifest = read_file(path);
   manifest.dir = dir;
   const std::string name = detail::base_name(dir);
   if (detail::step_of(name).value_or(manifest.run.step) != manifest.run.step) {
@@ -256,6 +259,19 @@ Manifest read_manifest(const std::string& dir) {
         "name it {}",
         dir, manifest.run.step, detail::step_name(manifest.run.step)));
   }
+  return manifest;
+}
+
+Manifest read_manifest(const std::string& dir, const Hooks& hooks) {
+  // Rank 0 sends format 1 as if it were 2, with its number in front.
+  const std::string told = detail::from_root(hooks, [&] {
+    const Manifest manifest = read_manifest(dir);
+    return fmt::format("{} {}", manifest.version, detail::to_text(manifest));
+  });
+  const std::size_t space = told.find(' ');
+  Manifest manifest = detail::manifest_from_text(std::string_view(told).substr(space + 1), dir);
+  manifest.version = std::stoi(told.substr(0, space));
+  manifest.dir = dir;
   return manifest;
 }
 
@@ -271,61 +287,23 @@ std::string to_text(const Manifest& manifest) {
 }
 
 Manifest manifest_from_text(std::string_view text, const std::string& name) {
+  if (Format1Text::begins(text)) return read_format_1(source_of(text), name);
   const auto [zeroed, checksum] = split_checksum(text, name);
   if (hex(hash_text(zeroed)) != checksum)
     fail(fmt::format("{} is damaged (its checksum does not match)", name));
-  const auto fail_to_read = [&name](const std::exception& e) {
-    fail(one_line(fmt::format("{} cannot be read ({})", name, e.what())));
-  };
   int version = 0;
-  try {
+  Manifest manifest = reading(name, [&, &zeroed = zeroed] {
     if (nests_deeply(zeroed)) fail("it nests too deeply");
     const Json json = Json::parse(zeroed);
     if (json.at("format") != format_name) fail("it is not a checkpoint's manifest");
     version = small_integer(json.at("version"));
-    if (version <= format_version) return manifest_from(json);
-  } catch (const Json::exception& e) {
-    fail_to_read(e);
-  } catch (const Error& e) {
-    fail_to_read(e);
-  }
-  fail(fmt::format("{} is of a newer format ({}; this Weft reads up to {}) use a newer Weft", name, version,
-                   format_version));
-}
-
-std::string to_text(const Shard& shard) {
-  return to_json(shard).dump();
-}
-Shard shard_from_text(std::string_view text) {
-  return shard_from(Json::parse(text));
-}
-
-void check_coverage(const Manifest& manifest) {
-  std::map<std::pair<Role, int>, std::vector<std::pair<std::int64_t, std::int64_t>>> runs;
-  bool has_role[std::size(all_roles)] = {};
-  for (const Shard& shard : manifest.shards) {
-    for (const ShardSlice& s : shard.slices) {
-      runs[{s.role, s.unit}].emplace_back(s.begin, s.begin + s.count);
-      has_role[static_cast<int>(s.role)] = true;
-    }
-  }
-  for (Role role : all_roles) {
-    if (!has_role[static_cast<int>(role)]) continue;
-    for (int u = 0; u < static_cast<int>(manifest.units.size()); ++u) {
-      const Unit& unit = manifest.units[static_cast<std::size_t>(u)];
-      auto& cover = runs[{role, u}];
-      std::sort(cover.begin(), cover.end());
-      std::int64_t end = 0;
-      const auto torn = std::find_if(cover.begin(), cover.end(), [&](const auto& run) {
-        return run.first != std::exchange(end, run.second);
-      });
-      if (torn != cover.end() || end != unit.elements) {
-        fail(fmt::format(
-            "the ranks' slices do not cover {} of unit {} once (gap or overlap near element {} of {})",
-            name_of(role), unit.path, torn != cover.end() ? torn->first : end, unit.elements));
-      }
-    }
-  }
+    if (version < 2) fail("it is not as format 1 was written");
+    return version == format_version ? format_2_from(json) : Manifest();
+  });
+  if (version > format_version)
+    fail(fmt::format("{} is of a newer format ({}; this Weft reads up to {}) use a newer Weft", name, version,
+                     format_version));
+  return manifest;
 }
 
 void check_files(const Manifest& manifest) {
@@ -337,7 +315,8 @@ void check_files(const Manifest& manifest) {
                        *size < bytes ? "truncated" : "too long", *size, bytes));
     }
   };
-  for (const Shard& shard : manifest.shards) check(shard.file, shard.bytes);
+  for (const StoredFile& file : manifest.files) check(file.name, file.bytes);
+  if (manifest.version > 1) check(slices_name, manifest.slices.bytes);
 }
 
 }  // namespace detail

@@ -5,11 +5,13 @@
 #include <ctime>
 #include <filesystem>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "base/affinity.hpp"
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "ckpt/description.hpp"
 #include "ckpt/directory.hpp"
 #include "ckpt/fetch.hpp"
 #include "ckpt/file.hpp"
@@ -84,7 +86,7 @@ struct Save::Impl {
   const SaveReport& report() const { return report_; }
 
  private:
-  enum class Part : std::uint8_t { prepare, write, commit, tidy, clean, ended };
+  enum class Part : std::uint8_t { prepare, write, describe, commit, tidy, clean, ended };
 
   bool is_root() const { return hooks_.rank == 0; }
 
@@ -111,10 +113,13 @@ struct Save::Impl {
         if (!agree(problem)) return clean();
         temporary_ = hooks_.broadcast(temporary_);
         manifest_.dir = temporary_;
-        return begin(Part::write, true, [this] { shard_ = write_own_shard(); });
+        return begin(Part::write, true, [this] { line_ = detail::to_line(write_own_shard()); });
       case Part::write:
-        if (!collect_shards(problem)) return clean();
-        return begin(Part::commit, is_root(), [this] { commit(); });
+        if (!all_wrote(problem)) return clean();
+        return collect_shards();
+      case Part::describe:
+        if (!agree(problem)) return clean();
+        return collect_shards();
       case Part::commit:
         if (!agree(problem)) return clean();
         report_.ok = true;
@@ -204,20 +209,34 @@ struct Save::Impl {
     return serial;
   }
 
-  /// Rank 0 learns what all hold, or who failed and why.
-  bool collect_shards(const std::string& problem) {
+  /// Rank 0 learns who failed and why; all learn how many ranks' lines it takes at a time.
+  bool all_wrote(const std::string& problem) {
     const bool ok = agree(problem);
-    const auto messages = hooks_.gather(ok ? detail::to_text(shard_) : problem);
-    if (!is_root()) return ok;
-    for (std::size_t rank = 0; rank < messages.size(); ++rank) {
-      if (ok) {
-        manifest_.shards.push_back(detail::shard_from_text(messages[rank]));
-      } else if (!messages[rank].empty()) {
-        report_.reason = fmt::format("rank {}: {}", rank, messages[rank]);
-        break;
-      }
+    const auto told = hooks_.gather(ok ? std::to_string(line_.size()) : problem);
+    if (!ok) {
+      const auto failed = std::find_if(told.begin(), told.end(), [](const auto& p) { return !p.empty(); });
+      if (failed != told.end()) report_.reason = fmt::format("rank {}: {}", failed - told.begin(), *failed);
+      return false;
     }
-    return ok;
+    std::size_t longest = 0;
+    for (const auto& bytes : told) longest = std::max<std::size_t>(longest, std::stoull(bytes));
+    at_once_ = std::stoi(hooks_.broadcast(std::to_string(detail::ranks_at_once(longest))));
+    return true;
+  }
+
+  /// The next ranks send their lines to rank 0, whose thread writes them; after the last ones it commits.
+  void collect_shards() {
+    const int first = collected_;
+    collected_ = std::min(hooks_.size, first + std::min(at_once_, hooks_.size));
+    const bool mine = first <= hooks_.rank && hooks_.rank < collected_;
+    auto lines = hooks_.gather(mine ? std::exchange(line_, {}) : std::string());
+    if (is_root()) lines = {lines.begin() + first, lines.begin() + collected_};
+    const bool last = collected_ == hooks_.size;
+    begin(last ? Part::commit : Part::describe, is_root(), [this, last, lines = std::move(lines)] {
+      if (!description_) description_.emplace(temporary_, manifest_);
+      description_->add(lines);
+      if (last) commit();
+    });
   }
 
   Shard write_own_shard() {
@@ -240,17 +259,20 @@ struct Save::Impl {
     report_.read_back_seconds = seconds_since(start);
   }
 
-  /// Rank 0: index and manifest, then the name.
+  void write_index() {
+    const std::string index = temporary_ + "/" + index_name;
+    detail::write_index(index, manifest_, description_->indexed());
+    const std::string text = detail::read_text(index);
+    manifest_.index = Digest{static_cast<std::int64_t>(text.size()), hash_text(text)};
+  }
+
+  /// Rank 0: descriptions, index and manifest, then the name.
   void commit() {
-    detail::check_coverage(manifest_);
+    description_->finish(manifest_);
     detail::check_files(manifest_);
     manifest_.saved_at = utc_now();
-    const std::string index = temporary_ + "/" + index_name;
-    detail::write_index(index, manifest_);
+    if (!description_->indexed().empty()) write_index();
     stage("index_written");
-    const std::string text = detail::read_text(index);
-    manifest_.index_bytes = static_cast<std::int64_t>(text.size());
-    manifest_.index_checksum = hash_text(text);
     detail::write_text_durably(temporary_ + "/" + manifest_name, detail::to_text(manifest_));
     detail::sync_directory(temporary_);
     stage("manifest_written");
@@ -294,20 +316,16 @@ struct Save::Impl {
   SaveOptions options_;
   Clock::time_point start_ = Clock::now();
   Manifest manifest_;
-  Shard shard_;  ///< this rank's
+  std::string line_;   ///< describes this rank's shard, until rank 0 has it
+  int at_once_ = 1;    ///< ranks whose lines are gathered together
+  int collected_ = 0;  ///< ranks whose lines rank 0 has
+  std::optional<detail::Description> description_;
   std::vector<detail::Entry> earlier_;
   std::vector<std::string> remarks_;  ///< lines about what could not be tidied up
   SaveReport report_;
   Part part_ = Part::prepare;
   std::future<std::string> job_;  ///< this rank's problem; last: its thread uses all of the above
 };
-
-Hooks single_rank() {
-  return Hooks{.barrier = [] {},
-               .broadcast = [](std::string text) { return text; },
-               .gather = [](const std::string& text) { return std::vector{text}; },
-               .all_true = [](bool ok) { return ok; }};
-}
 
 Save::Save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,
            std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options)

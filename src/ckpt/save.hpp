@@ -11,24 +11,10 @@
 #include <vector>
 
 #include "base/unit.hpp"
+#include "ckpt/hooks.hpp"
 #include "ckpt/state.hpp"
 
 namespace weft::ckpt {
-
-/// How ranks meet, so that this folder needs no MPI. All are collective, and called in the same order by
-/// every rank, on the thread that calls save() or Save::advance().
-struct Hooks {
-  int rank = 0;
-  int size = 1;
-  std::function<void()> barrier;
-  std::function<std::string(std::string)> broadcast;  ///< rank 0's string, on every rank
-  std::function<std::vector<std::string>(const std::string&)>
-      gather;                          ///< everybody's string, in rank order, on rank 0
-  std::function<bool(bool)> all_true;  ///< on every rank
-};
-
-/// Hooks of a run of one rank.
-Hooks single_rank();
 
 /// Whether each rank reads its file back from storage, and checks it, before the checkpoint counts (and an
 /// older one goes).

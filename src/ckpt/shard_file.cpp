@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
@@ -54,17 +55,49 @@ std::int64_t create_dataset(hid_t file, const StateSlice& s) {
   return static_cast<std::int64_t>(H5Dget_offset(dataset));
 }
 
-/// Lays the file out: everything but the datasets' bytes. Returns where these begin.
-std::vector<std::int64_t> write_header(File& out, const std::vector<const StateSlice*>& slices,
-                                       std::int64_t alignment) {
+/// Bytes [begin, end) of the file that a dataset will fill.
+using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+/// Adds what of `bytes` at `offset` is in no dataset. HDF5's pages may have bytes of both.
+void add_header(const Ranges& datasets, std::int64_t offset, std::span<const char> bytes,
+                std::vector<HeaderPart>& parts) {
+  const std::int64_t last = offset + static_cast<std::int64_t>(bytes.size());
+  const auto add = [&](std::int64_t begin, std::int64_t end) {
+    if (begin < end)
+      parts.push_back({begin, end - begin,
+                       hash_bytes(bytes.data() + (begin - offset), static_cast<std::size_t>(end - begin))});
+  };
+  std::int64_t at = offset;
+  for (const auto& [begin, end] : datasets) {
+    if (begin >= last) break;
+    add(at, begin);
+    at = std::max(at, std::min(end, last));
+  }
+  add(at, last);
+}
+
+struct Layout {
+  std::vector<std::int64_t> offsets;  ///< of the datasets
+  std::vector<HeaderPart> header;
+};
+
+/// Lays the file out, and writes everything but the datasets' bytes.
+Layout write_header(File& out, const std::vector<const StateSlice*>& slices, std::int64_t alignment) {
   const auto lock = lock_hdf5();
   const auto datasets = static_cast<std::int64_t>(slices.size());
   ScratchFile scratch(header_bytes_a_file + datasets * header_bytes_a_dataset, alignment);
-  std::vector<std::int64_t> offsets;
-  offsets.reserve(slices.size());
-  for (const StateSlice* s : slices) offsets.push_back(create_dataset(scratch.id(), *s));
-  scratch.finish(out);
-  return offsets;
+  Layout layout;
+  Ranges ranges;
+  for (const StateSlice* s : slices) {
+    layout.offsets.push_back(create_dataset(scratch.id(), *s));
+    const std::int64_t bytes = s->count * static_cast<std::int64_t>(size_of(s->dtype));
+    ranges.emplace_back(layout.offsets.back(), layout.offsets.back() + bytes);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  scratch.finish(out, [&](std::int64_t offset, std::span<const char> bytes) {
+    add_header(ranges, offset, bytes, layout.header);
+  });
+  return layout;
 }
 
 std::vector<std::uint64_t> write_slabs(File& out, const StateSlice& s, std::int64_t offset,
@@ -95,17 +128,17 @@ Shard write_shard(const std::string& path, std::span<const StateSlice> slices, c
   const auto unit_index = index_of(units);
   const auto held = non_empty(slices);
   File out(path, File::Open::create);
-  const auto offsets = write_header(out, held, options.alignment);
+  Layout layout = write_header(out, held, options.alignment);
   if (options.direct_io) out.avoid_cache();
-  Shard shard{base_name(path), 0, {}};
+  Shard shard{base_name(path), 0, std::move(layout.header), {}};
   for (std::size_t i = 0; i < held.size(); ++i) {
     const StateSlice& s = *held[i];
     const auto unit = unit_index.find(s.unit);
     WEFT_VALIDATE(unit != unit_index.end(), "a slice is of unit {}, which the model does not have", s.unit);
     const std::int64_t slab_bytes = options.slab_bytes / static_cast<std::int64_t>(size_of(s.dtype)) *
                                     static_cast<std::int64_t>(size_of(s.dtype));
-    shard.slices.push_back(ShardSlice{s.role, unit->second, s.dtype, s.begin, s.count,
-                                      write_slabs(out, s, offsets[i], slab_bytes)});
+    shard.slices.push_back(ShardSlice{s.role, unit->second, s.dtype, s.begin, s.count, layout.offsets[i],
+                                      write_slabs(out, s, layout.offsets[i], slab_bytes)});
   }
   shard.bytes = out.size();
   out.sync();
@@ -133,21 +166,6 @@ std::vector<std::int64_t> locate(const std::string& path, const std::vector<cons
     offsets.push_back(static_cast<std::int64_t>(offset));
   }
   return offsets;
-}
-
-void check_slab(const ShardSlice& slice, std::int64_t slab_elements, std::int64_t slab, const void* data,
-                const std::string& unit, const std::string& name) {
-  const std::int64_t first = slab * slab_elements;
-  const std::int64_t n = std::min(slab_elements, slice.count - first);
-  const std::uint64_t found = hash_bytes(data, static_cast<std::size_t>(n) * size_of(slice.dtype));
-  const std::uint64_t stored = slice.checksums.at(static_cast<std::size_t>(slab));
-  if (found == stored) return;
-  throw Error(
-      ExitCode::bad_checkpoint,
-      fmt::format("{} is damaged (checksum mismatch in {} of unit {}, elements [{}, {}): {:016x} instead of "
-                  "{:016x}) restore the file, or resume from an older checkpoint",
-                  name, name_of(slice.role), unit, slice.begin + first, slice.begin + first + n, found,
-                  stored));
 }
 
 }  // namespace weft::ckpt::detail

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "ckpt/manifest.hpp"
+#include "base/unit.hpp"
+#include "ckpt/shard.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -27,15 +28,10 @@ struct ShardOptions {
 Shard write_shard(const std::string& path, std::span<const StateSlice> slices, const std::vector<Unit>& units,
                   const ShardOptions& options);
 
-/// Where each of the slices of a shard file begins, in bytes. Opening checks HDF5's own metadata checksums.
-/// Throws Error(bad_checkpoint) for a damaged header, or when a dataset is missing or of another size than
-/// the manifest says.
+/// Where each of the slices of a shard file of format 1 begins, in bytes; later formats store it. Opening
+/// checks HDF5's own metadata checksums. Throws Error(bad_checkpoint) for a damaged header, or when a dataset
+/// is missing or of another size than the manifest says.
 std::vector<std::int64_t> locate(const std::string& path, const std::vector<const ShardSlice*>& slices,
                                  const std::vector<Unit>& units);
-
-/// Throws Error(bad_checkpoint) that names tensor and elements unless the slab's bytes have the manifest's
-/// checksum. `name` is the shard file, for the message.
-void check_slab(const ShardSlice& slice, std::int64_t slab_elements, std::int64_t slab, const void* data,
-                const std::string& unit, const std::string& name);
 
 }  // namespace weft::ckpt::detail

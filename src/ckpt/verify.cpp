@@ -2,16 +2,19 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "ckpt/coverage.hpp"
 #include "ckpt/fetch.hpp"
 #include "ckpt/file.hpp"
+#include "ckpt/slices_file.hpp"
 
 namespace weft::ckpt {
 
 namespace {
 
 void verify_index(const Manifest& manifest) {
+  if (!manifest.index) return;
   const std::string path = manifest.dir + "/" + index_name;
-  if (weft::hash_text(detail::read_text(path)) != manifest.index_checksum) {
+  if (weft::hash_text(detail::read_text(path)) != manifest.index->checksum) {
     throw Error(ExitCode::bad_checkpoint, fmt::format("{} is damaged (checksum mismatch)", path));
   }
 }
@@ -22,11 +25,13 @@ std::vector<std::string> verify(const std::string& dir, bool direct_io) {
   std::vector<std::string> problems;
   try {
     const Manifest manifest = read_manifest(dir);
-    detail::check_coverage(manifest);
-    for (const Shard& shard : manifest.shards) {
+    detail::Coverage coverage(manifest.units);
+    detail::for_each_shard(manifest, [&](const Shard& shard) {
+      coverage.add(shard);
       for (auto& problem : detail::find_damage(manifest, shard, direct_io))
         problems.push_back(std::move(problem));
-    }
+    });
+    coverage.check();
     verify_index(manifest);
   } catch (const std::exception& e) {
     problems.emplace_back(e.what());

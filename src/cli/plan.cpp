@@ -120,7 +120,8 @@ void plan(const PlanArguments& arguments) {
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
   train::Chosen chosen = train::choose_schedule(
       deck, mesh, scratch, costs,
-      train::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.team()));
+      train::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.team()) +
+          train::loading_bytes(deck, mesh.world()));
   if (dump.wanted()) chosen.plan.reset();  // the passes have to be seen
   const plan::Plan plan = chosen.plan
                               ? std::move(*chosen.plan)

@@ -27,7 +27,9 @@ bool changes_curve(std::string_view key) {
                                 std::none_of(without.begin(), without.end(), begins));
 }
 
-ckpt::Hooks hooks(comm::World& world) {
+}  // namespace
+
+ckpt::Hooks hooks_of(comm::World& world) {
   ckpt::Hooks h;
   h.rank = world.rank();
   h.size = world.size();
@@ -41,8 +43,6 @@ ckpt::Hooks hooks(comm::World& world) {
   };
   return h;
 }
-
-}  // namespace
 
 std::string model_key(const Deck& deck) {
   return model::key(spec_of(deck));
@@ -65,7 +65,7 @@ namespace {
 ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world) {
   ckpt::Manifest manifest;
   agree(world, [&] {
-    manifest = ckpt::read_manifest(dir);
+    manifest = ckpt::read_manifest(dir, hooks_of(world));
     ckpt::check_model(manifest, model_key(deck));
   });
   return manifest;
@@ -76,7 +76,9 @@ ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world
 void fill(const ckpt::Manifest& manifest, comm::World& world, ModelState& state) {
   agree(world, [&] {
     try {
-      state.restore([&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
+      state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
+        ckpt::load(manifest, state.units(), slices, hooks_of(world), put);
+      });
     } catch (const ckpt::Unreadable& e) {
       throw Error(ExitCode::environment, e.what());
     }
@@ -151,7 +153,7 @@ std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, ckpt:
   options.alignment = static_cast<std::int64_t>(deck.checkpoint.alignment);
   options.direct_io = deck.checkpoint.direct_io;
   return std::make_unique<ckpt::Save>(checkpoints_dir(deck), run, units, std::move(slices),
-                                      hooks(session.world()), options);
+                                      hooks_of(session.world()), options);
 }
 
 }  // namespace weft::train

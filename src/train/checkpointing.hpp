@@ -15,6 +15,8 @@ namespace weft::train {
 
 /// What ckpt compares before it loads: one "key = value" a line.
 std::string model_key(const Deck& deck);
+/// How the world's ranks meet for ckpt.
+ckpt::Hooks hooks_of(comm::World& world);
 
 /// What of `deck` makes the training curve go on otherwise than the saved run's would have, in one line;
 /// empty when nothing does.

@@ -34,7 +34,9 @@ class Generator {
     session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
     executor_ = session_.bind(std::move(plan));
     ModelState state(session_, executor_->plan());
-    state.restore([&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
+    state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
+      ckpt::load(manifest, state.units(), slices, put);
+    });
     state.publish();
     upload_rope_table(session_, deck_);
     for (std::size_t i = 0; i < buffers_.positions.size(); ++i)

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -12,11 +13,12 @@
 #include "ckpt/load.hpp"
 #include "hf/weights.hpp"
 #include "train/agree.hpp"
+#include "train/checkpointing.hpp"
 
 namespace weft::train {
 namespace {
 
-using Fill = std::function<void(std::span<ckpt::StateSlice>)>;
+using FillMaster = std::function<void(const ckpt::StateSlice&)>;
 
 /// Keys without which no weight has a place.
 bool is_size(std::string_view key) {
@@ -54,31 +56,57 @@ std::string compare_models(const ModelDeck& theirs, const Deck& deck) {
   return note;
 }
 
-/// Moments of a new run are zero.
-void fill_state(ModelState& state, const Fill& fill_masters) {
-  state.restore([&](std::span<ckpt::StateSlice> slices) {
-    for (ckpt::StateSlice& slice : slices) {
+/// Moments of a new run are zero. `fill_master` gets memory for one vector at a time.
+void fill_state(ModelState& state, const FillMaster& fill_master) {
+  state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
+    std::vector<std::byte> host;
+    for (const ckpt::StateSlice& slice : slices) {
+      const std::size_t bytes = static_cast<std::size_t>(slice.count) * size_of(slice.dtype);
+      ckpt::StateSlice filled = slice;
+      if (slice.data == nullptr) {
+        host.assign(bytes, std::byte{});
+        filled.data = host.data();
+      }
       if (slice.role == ckpt::Role::master)
-        fill_masters({&slice, 1});
+        fill_master(filled);
       else
-        std::memset(slice.data, 0, static_cast<std::size_t>(slice.count) * size_of(slice.dtype));
+        std::memset(filled.data, 0, bytes);
+      if (slice.data == nullptr) put(slice, 0, slice.count, filled.data);
     }
   });
 }
 
-std::string fill_from_checkpoint(const Deck& deck, ModelState& state) {
-  const ckpt::Manifest manifest = ckpt::read_manifest(deck.model.init);
-  const std::string note = compare_models(
-      parse_deck_text(manifest.run.deck, manifest.dir + "/" + ckpt::manifest_name).model, deck);
-  fill_state(state, [&](std::span<ckpt::StateSlice> slices) { ckpt::load(manifest, state.units(), slices); });
+/// Collective.
+std::string fill_from_checkpoint(const Deck& deck, comm::World& world, ModelState& state) {
+  const ckpt::Hooks hooks = hooks_of(world);
+  ckpt::Manifest manifest;
+  std::string note;
+  agree(world, [&] {
+    manifest = ckpt::read_manifest(deck.model.init, hooks);
+    note = compare_models(parse_deck_text(manifest.run.deck, manifest.dir + "/" + ckpt::manifest_name).model,
+                          deck);
+  });
+  fill_state(state, [](const ckpt::StateSlice&) {});
+  agree(world, [&] {
+    state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
+      std::vector<ckpt::StateSlice> masters;
+      std::copy_if(slices.begin(), slices.end(), std::back_inserter(masters),
+                   [](const ckpt::StateSlice& s) { return s.role == ckpt::Role::master; });
+      ckpt::load(manifest, state.units(), masters, hooks, put);
+    });
+  });
   return note;
 }
 
-std::string fill_from_hugging_face(const Deck& deck, ModelState& state) {
-  const hf::Weights weights(deck.model.init);
-  const std::string note = compare_models(weights.config().model, deck);
-  weights.check(state.units());
-  fill_state(state, [&](std::span<ckpt::StateSlice> slices) { weights.load(state.units(), slices); });
+/// Collective.
+std::string fill_from_hugging_face(const Deck& deck, comm::World& world, ModelState& state) {
+  std::string note;
+  agree(world, [&] {
+    const hf::Weights weights(deck.model.init);
+    note = compare_models(weights.config().model, deck);
+    weights.check(state.units());
+    fill_state(state, [&](const ckpt::StateSlice& slice) { weights.load(state.units(), {&slice, 1}); });
+  });
   return note;
 }
 
@@ -86,16 +114,18 @@ std::string fill_from_hugging_face(const Deck& deck, ModelState& state) {
 
 std::string start_from(const Deck& deck, comm::World& world, ModelState& state) {
   const std::string& init = deck.model.init;
-  std::string note;
+  bool ours = false;
   agree(world, [&] {
-    const bool ours = std::filesystem::exists(init + "/" + ckpt::manifest_name);
+    ours = std::filesystem::exists(init + "/" + ckpt::manifest_name);
     WEFT_VALIDATE(
         ours || hf::is_model(init),
         "{}: {} holds no weights (neither {} nor config.json is in it); name a checkpoint, step-N, or a "
         "directory of Hugging Face's",
         place_of(deck, "model.init"), init, ckpt::manifest_name);
-    note = ours ? fill_from_checkpoint(deck, state) : fill_from_hugging_face(deck, state);
   });
+  ours = !world.broadcast(ours ? "ours" : "", 0).empty();  // file systems may show it late to some
+  const std::string note =
+      ours ? fill_from_checkpoint(deck, world, state) : fill_from_hugging_face(deck, world, state);
   state.publish();
   return fmt::format("starts from the weights of {}{}", init, note);
 }

@@ -168,16 +168,17 @@ ckpt::StateSlice ModelState::slice_of(const Vector& v, std::int64_t begin, std::
   return slice;
 }
 
-/// Host fp32 to what the device holds.
-void ModelState::copy_to_device(const Vector& v, const std::vector<std::byte>& host) {
+void ModelState::copy_to_device(const Vector& v, std::int64_t at, std::int64_t count, const std::byte* host) {
+  const auto n = static_cast<std::size_t>(count);
+  std::byte* to = v.device + at * static_cast<std::int64_t>(size_of(v.dtype));
   if (v.dtype == DType::f32) {
-    kernels::copy_to_device(session_.space(), v.device, host.data(), host.size());
+    kernels::copy_to_device(session_.space(), to, host, n * sizeof(float));
     return;
   }
-  const auto* from = reinterpret_cast<const float*>(host.data());
-  std::vector<bf16> rounded(static_cast<std::size_t>(v.count));
-  for (std::size_t i = 0; i < rounded.size(); ++i) rounded[i] = to_bf16(from[i]);
-  kernels::copy_to_device(session_.space(), v.device, rounded.data(), rounded.size() * sizeof(bf16));
+  const auto* from = reinterpret_cast<const float*>(host);
+  std::vector<bf16> rounded(n);
+  for (std::size_t i = 0; i < n; ++i) rounded[i] = to_bf16(from[i]);
+  kernels::copy_to_device(session_.space(), to, rounded.data(), n * sizeof(bf16));
 }
 
 std::vector<ckpt::StateSlice> ModelState::own_slices() const {
@@ -209,19 +210,17 @@ std::int64_t ModelState::own_bytes() const {
   return bytes;
 }
 
-void ModelState::restore(const std::function<void(std::span<ckpt::StateSlice>)>& fill) {
+void ModelState::restore(const Fill& fill) {
+  std::vector<ckpt::StateSlice> slices;
   for (const Vector& v : vectors_) {
-    if (kernels::device_is_host() && v.dtype == DType::f32) {
-      ckpt::StateSlice slice = slice_of(v, v.begin, v.count, v.device);
-      fill({&slice, 1});
-      continue;
-    }
-    // One vector at a time: the extra host memory is one unit's.
-    std::vector<std::byte> host(static_cast<std::size_t>(v.count) * sizeof(float));
-    ckpt::StateSlice slice = slice_of(v, v.begin, v.count, host.data());
-    fill({&slice, 1});
-    copy_to_device(v, host);
+    const bool in_place = kernels::device_is_host() && v.dtype == DType::f32;
+    slices.push_back(slice_of(v, v.begin, v.count, in_place ? v.device : nullptr));
   }
+  fill(slices,
+       [this](const ckpt::StateSlice& slice, std::int64_t at, std::int64_t count, const std::byte* data) {
+         for (const Vector& v : vectors_)
+           if (v.role == slice.role && units_[v.unit].path == slice.unit) copy_to_device(v, at, count, data);
+       });
 }
 
 std::uint64_t ModelState::hash() {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ckpt/load.hpp"
 #include "ckpt/state.hpp"
 #include "train/session.hpp"
 
@@ -41,9 +42,11 @@ class ModelState {
     std::vector<ckpt::StateSlice> slices;
   };
   Snapshot snapshot();
-  /// Calls `fill` with slices for everything that this rank holds, then copies them to the device; publish()
-  /// follows.
-  void restore(const std::function<void(std::span<ckpt::StateSlice>)>& fill);
+  /// Calls `fill` once, with slices for everything that this rank holds, all fp32. It fills those that have
+  /// memory, which are the state itself, and gives the elements of the others to `put`, in parts of any size;
+  /// publish() follows.
+  using Fill = std::function<void(std::span<const ckpt::StateSlice> slices, const ckpt::Put& put)>;
+  void restore(const Fill& fill);
   /// Collective: a hash of masters and moments that is equal for every layout and every number of ranks.
   std::uint64_t hash();
 
@@ -56,7 +59,8 @@ class ModelState {
     std::int64_t begin;  ///< elements of the unit, without padding
     std::int64_t count;
   };
-  void copy_to_device(const Vector& vector, const std::vector<std::byte>& host);
+  /// Host fp32 to elements [at, at + count) of what the device holds.
+  void copy_to_device(const Vector& vector, std::int64_t at, std::int64_t count, const std::byte* host);
   /// This rank's 1/W of a unit, of all W ranks: what it saves and hashes. Elements [begin, end).
   std::pair<std::int64_t, std::int64_t> own_range(const Unit& unit) const;
   /// What this rank holds of a unit that is cut: the own ranges of all ranks that hold the same.

@@ -6,11 +6,13 @@
 #include <iterator>
 
 #include "base/lane.hpp"
+#include "ckpt/load.hpp"
 #include "ckpt/state.hpp"
 #include "exec/trace.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/space.hpp"
 #include "plan/report.hpp"
+#include "train/programs.hpp"
 #include "train/token_rows.hpp"
 
 namespace weft::train {
@@ -47,7 +49,13 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
   m.baseline = least_baseline(deck, resident, ranks, train.team) + TokenRows::planned_bytes(train);
   if (deck.log.trace_step > 0 && kernels::device_is_host())
     m.baseline += static_cast<std::int64_t>(train.instructions.size()) * traced_instruction;
+  m.loading = loading_bytes(deck, train.graph.mesh().world());
   return m;
+}
+
+std::int64_t loading_bytes(const Deck& deck, int world) {
+  if (!kernels::device_is_host() || (deck.checkpoint.resume == "never" && deck.model.init.empty())) return 0;
+  return ckpt::loading_bytes(model::units(spec_of(deck)), world);
 }
 
 std::int64_t state_copy_bytes(const Deck& deck, const plan::Plan& train) {
@@ -60,9 +68,11 @@ std::int64_t state_copy_bytes(const Deck& deck, const plan::Plan& train) {
 
 std::string to_text(const PlannedMemory& m) {
   const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  std::string more;
+  if (m.copy > 0) more = fmt::format(", copy of the state {:.2f}", gib(m.copy));
+  if (m.loading > m.copy) more = fmt::format(", loading a checkpoint {:.2f}", gib(m.loading));
   return fmt::format("needs {:.2f} GiB on a rank (state {:.2f}, arena {:.2f}, baseline {:.2f}{})",
-                     gib(m.peak()), gib(m.state), gib(m.arena), gib(m.baseline),
-                     m.copy > 0 ? fmt::format(", copy of the state {:.2f}", gib(m.copy)) : "");
+                     gib(m.needed()), gib(m.state), gib(m.arena), gib(m.baseline), more);
 }
 
 }  // namespace weft::train

@@ -1,6 +1,7 @@
 // What a rank takes from its host: planned before it is taken.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -16,7 +17,11 @@ struct PlannedMemory {
   std::int64_t arena = 0;     ///< the largest plan's, with this rank's part of what its team has in common
   std::int64_t baseline = 0;  ///< program, libraries, plan, and what they allocate during the run
   std::int64_t copy = 0;      ///< state_copy_bytes, where the run makes room for it
+  std::int64_t loading = 0;   ///< what loading a checkpoint takes for a moment, before there is a copy
+  /// From the first step on.
   std::int64_t peak() const { return state + arena + baseline + copy; }
+  /// What the host must have.
+  std::int64_t needed() const { return state + arena + baseline + std::max(copy, loading); }
 };
 
 /// `resident` is what the process holds with its plans made, before state and arena are allocated; `ranks`
@@ -24,6 +29,10 @@ struct PlannedMemory {
 /// baseline is 0: the host's memory is no part of the plan.
 PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
                              std::int64_t resident, int ranks);
+
+/// What loading a checkpoint takes on one of `world` ranks; 0 where the deck lets none be loaded, and on a
+/// GPU.
+std::int64_t loading_bytes(const Deck& deck, int world);
 
 /// Of the copy of its part of the state that a rank needs for saves in the background; 0 where the deck has
 /// none.

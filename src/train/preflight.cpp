@@ -63,7 +63,7 @@ std::string advice(const Deck& deck, const Replan& replan, int ranks) {
   for (const Change& change : changes_of(deck, ranks)) {
     text += (text.empty() ? "" : " and ") + std::string(change.text);
     try {
-      const std::int64_t needed = replan(change.deck, change.ranks).peak();
+      const std::int64_t needed = replan(change.deck, change.ranks).needed();
       if (static_cast<double>(needed) <= deck.run.memory_limit)
         return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(needed) / (1 << 30));
     } catch (const Error&) {
@@ -74,7 +74,7 @@ std::string advice(const Deck& deck, const Replan& replan, int ranks) {
 }
 
 void check_limit(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
-  std::array<double, 1> most{static_cast<double>(memory.peak())};
+  std::array<double, 1> most{static_cast<double>(memory.needed())};
   world.all_reduce_max(most);
   if (deck.run.memory_limit <= 0 || most[0] <= deck.run.memory_limit) return;
   std::string text;
@@ -92,7 +92,7 @@ void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& r
   check_limit(deck, memory, replan, world);
   if (!kernels::device_is_host()) return;
   // The ranks hold some of it already. Pages of files do not count: they can be read again.
-  const auto here = static_cast<double>(world.node_size() * (memory.peak() - memory_usage().own_bytes));
+  const auto here = static_cast<double>(world.node_size() * (memory.needed() - memory_usage().own_bytes));
   const double available =
       static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
   // Of the host that lacks most: the lack, what its ranks need, what it has. Nobody allocates before all have

@@ -19,11 +19,11 @@ namespace {
 
 /// A rank that has no room for the copy saves otherwise, and with it all others.
 bool copy_fits(const Deck& deck, const PlannedMemory& memory, comm::World& world) {
-  const double here = static_cast<double>(world.node_size() * (memory.peak() - memory_usage().own_bytes));
+  const double here = static_cast<double>(world.node_size() * (memory.needed() - memory_usage().own_bytes));
   const auto available =
       static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
   const bool limited = kernels::device_is_host() && deck.run.memory_limit > 0 &&
-                       static_cast<double>(memory.peak()) > deck.run.memory_limit;
+                       static_cast<double>(memory.needed()) > deck.run.memory_limit;
   std::array<double, 1> lack{limited || here > available ? 1.0 : 0.0};
   world.all_reduce_max(lack);
   return lack[0] == 0;
@@ -46,7 +46,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   std::int64_t baseline =
       most(least_baseline(deck, memory_usage().rss_bytes, neighbours, session.mesh().team()));
   const auto choose = [&](const Deck& of, const Mesh& mesh) {
-    return choose_schedule(of, mesh, scratch, costs, baseline);
+    return choose_schedule(of, mesh, scratch, costs, baseline + loading_bytes(of, mesh.world()));
   };
   RunPlans plans;
   bool by_limits = true;  // choosing has made the plan, perhaps by a limit
@@ -63,7 +63,8 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
     trim_heap();
     plans.memory = planned_memory(deck, plans.train, plans.evaluate ? &*plans.evaluate : nullptr,
                                   memory_usage().rss_bytes, neighbours);
-    if (deck.run.memory_limit <= 0 || static_cast<double>(most(plans.memory.peak())) <= deck.run.memory_limit)
+    if (deck.run.memory_limit <= 0 ||
+        static_cast<double>(most(plans.memory.needed())) <= deck.run.memory_limit)
       break;
     baseline = most(plans.memory.baseline);
   }

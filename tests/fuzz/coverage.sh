@@ -25,7 +25,7 @@ for target in "${targets[@]}"; do
   IFS=, read -ra seeds <<<"$(<"$build/tests/fuzz/$target.seeds")"
   inputs=("$build/seeds/$target")
   mkdir -p "${inputs[0]}"
-  cp "${seeds[@]}" "${inputs[0]}"
+  for i in "${!seeds[@]}"; do cp "${seeds[i]}" "${inputs[0]}/$i-$(basename "${seeds[i]}")"; done  # formats have files of one name
   if [ -d "build/fuzz/corpus/$target" ]; then inputs+=("build/fuzz/corpus/$target"); fi
   # -runs=0 executes what the folders hold, and no more.
   LLVM_PROFILE_FILE=$build/$target.profraw "$program" -runs=0 -timeout=60 -artifact_prefix="$build/" "${inputs[@]}" >"$build/$target.log" 2>&1 </dev/null ||

@@ -1,5 +1,5 @@
-// A checkpoint's manifest. Its first line is a checksum over all of it: what the fuzzer changes gets the
-// right one, most of the time.
+// A checkpoint's manifest, of format 1 and 2. Its first line is a checksum over all of it: what the fuzzer
+// changes gets the right one, most of the time.
 #include "ckpt/manifest.hpp"
 
 #include <fmt/core.h>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/hash.hpp"
+#include "ckpt/shard.hpp"
 #include "fuzz.hpp"
 
 using namespace weft;
@@ -37,20 +38,12 @@ void is_sane(const Manifest& manifest) {
       fuzz::require(inside, "a parameter stands in its unit", p.path);
     }
   }
-  std::int64_t files = manifest.index_bytes;
-  for (const Shard& shard : manifest.shards) files += shard.bytes;
-  fuzz::require(elements <= files, "elements stand in files");
-  for (const Shard& shard : manifest.shards) {
-    for (const ShardSlice& s : shard.slices) {
-      const Unit& unit = manifest.units.at(static_cast<std::size_t>(s.unit));
-      fuzz::require(s.begin >= 0 && s.count > 0 && s.begin + s.count <= unit.elements,
-                    "a slice is of its unit");
-      fuzz::require(s.count * static_cast<std::int64_t>(size_of(s.dtype)) <= shard.bytes, "a file holds it");
-    }
-    const std::string text = ckpt::detail::to_text(shard);
-    fuzz::require(ckpt::detail::to_text(ckpt::detail::shard_from_text(text)) == text,
-                  "a shard's text is stable", text);
+  std::int64_t files = 0;
+  for (const StoredFile& file : manifest.files) {
+    files += file.bytes;
+    fuzz::require(ckpt::detail::is_plain_name(file.name), "a file is of the directory", file.name);
   }
+  fuzz::require(elements <= files && manifest.state_bytes <= files, "elements stand in files");
 }
 
 }  // namespace
@@ -73,6 +66,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 "a printed manifest is a manifest", printed);
   fuzz::require(ckpt::detail::to_text(again) == printed, "a printed manifest is the same manifest", printed);
   is_sane(manifest);
-  fuzz::refused([&] { ckpt::detail::check_coverage(manifest); });
   return 0;
 }

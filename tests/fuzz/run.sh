@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes the parsers of decks, token files, manifests, graphs, safetensors headers:
+# Fuzzes the parsers of decks, token files, checkpoints (manifest, slices, shard), graphs, safetensors headers:
 #
 #   tests/fuzz/run.sh [SECONDS] [TARGET...]     each TARGET (default: all) for SECONDS (default: 300), one after the other
 #

@@ -12,8 +12,8 @@
 namespace weft::ckpt::test {
 namespace {
 
-std::string stored_text() {
-  std::ifstream file(std::string(WEFT_SOURCE_DIR) + "/tests/unit/ckpt/format_1/manifest.json");
+std::string stored_text(int version) {
+  std::ifstream file(fmt::format("{}/tests/unit/ckpt/format_{}/manifest.json", WEFT_SOURCE_DIR, version));
   return (std::ostringstream() << file.rdbuf()).str();
 }
 
@@ -24,8 +24,8 @@ std::string with_checksum(std::string text) {
 }
 
 /// What is said of the stored manifest with `from` replaced.
-std::string said(const std::string& from, const std::string& to) {
-  std::string text = stored_text();
+std::string said(int version, const std::string& from, const std::string& to) {
+  std::string text = stored_text(version);
   const std::size_t at = text.find(from);
   if (at == std::string::npos) return "no " + from;
   text.replace(at, from.size(), to);
@@ -37,8 +37,13 @@ std::string said(const std::string& from, const std::string& to) {
   return "nothing";
 }
 
+/// Of both formats alike.
+void expect_said(const std::string& from, const std::string& to, const std::string& expected) {
+  for (const int version : {1, 2}) EXPECT_EQ(said(version, from, to), expected) << "format " << version;
+}
+
 TEST(Manifest, IsPrintedAsItWasRead) {
-  const std::string text = stored_text();
+  const std::string text = stored_text(2);
   EXPECT_EQ(detail::to_text(detail::manifest_from_text(text, "m.json")), text);
   Manifest empty;
   empty.slab_bytes = 8;
@@ -46,51 +51,76 @@ TEST(Manifest, IsPrintedAsItWasRead) {
   EXPECT_EQ(detail::to_text(detail::manifest_from_text(printed, "m.json")), printed);
 }
 
+TEST(Manifest, OfFormat1KnowsItsFilesAlone) {
+  const Manifest one = detail::manifest_from_text(stored_text(1), "m.json");
+  const Manifest two = detail::manifest_from_text(stored_text(2), "m.json");
+  EXPECT_EQ(one.version, 1);
+  EXPECT_EQ(two.version, 2);
+  ASSERT_EQ(one.files.size(), 2U);
+  EXPECT_EQ(one.files[1].name, "shard-00001.h5");
+  EXPECT_EQ(one.files[1].bytes, 58612);
+  EXPECT_EQ(one.state_bytes, two.state_bytes);
+  EXPECT_EQ(one.run.deck, two.run.deck);
+}
+
 TEST(Manifest, NumbersAreCountsWithinRange) {
   const std::string begin = "m.json cannot be read (";
-  EXPECT_EQ(said("\"step\":7", "\"step\":-7"),
-            begin + "-7 stands where an integer from 0 to 72057594037927936 is expected)");
-  EXPECT_EQ(said("\"step\":7", "\"step\":1e300"),
-            begin + "1e+300 stands where an integer from 0 to 72057594037927936 is expected)");
-  EXPECT_EQ(said("\"world\":2", "\"world\":4294967297"),
-            begin + "4294967297 stands where an integer from 0 to 2147483647 is expected)");
-  EXPECT_EQ(said("\"step\":7", "\"step\":[\"[\\\"\"]"),
-            begin + "array stands where an integer from 0 to 72057594037927936 is expected)");
-  EXPECT_EQ(said("\"step\":7", "\"step\":" + std::string(100000, '[') + std::string(100000, ']')),
-            begin + "it nests too deeply)");
-  EXPECT_EQ(said("\"0ad6f6b121c15625\"", "\"0xd6f6b121c15625\""),
+  expect_said("\"step\":7", "\"step\":-7",
+              begin + "-7 stands where an integer from 0 to 72057594037927936 is expected)");
+  expect_said("\"step\":7", "\"step\":1e300",
+              begin + "1e+300 stands where an integer from 0 to 72057594037927936 is expected)");
+  expect_said("\"world\":2", "\"world\":4294967297",
+              begin + "4294967297 stands where an integer from 0 to 2147483647 is expected)");
+  expect_said("\"step\":7", "\"step\":[\"[\\\"\"]",
+              begin + "array stands where an integer from 0 to 72057594037927936 is expected)");
+  expect_said("\"step\":7", "\"step\":" + std::string(100000, '[') + std::string(100000, ']'),
+              begin + "it nests too deeply)");
+  EXPECT_EQ(said(1, "\"0ad6f6b121c15625\"", "\"0xd6f6b121c15625\""),
             begin + "'0xd6f6b121c15625' is no checksum)");
-  EXPECT_EQ(said("\"0ad6f6b121c15625\"", "\"word\""), begin + "'word' is no checksum)");
+  EXPECT_EQ(said(1, "\"0ad6f6b121c15625\"", "\"word\""), begin + "'word' is no checksum)");
 }
 
 TEST(Manifest, SizesFitEachOther) {
   const std::string slices =
-      "m.json cannot be read (its slices contradict themselves, or the sizes of files)";
+      "m.json cannot be read (the slices of shard-00000.h5 contradict themselves, or the sizes of files)";
+  const std::string units = "m.json cannot be read (its units contradict the sizes of its files)";
   EXPECT_EQ(
-      said("\"f32\",0,1024,", "\"f32\",9223372036854774784,1024,"),
+      said(1, "\"f32\",0,1024,", "\"f32\",9223372036854774784,1024,"),
       "m.json cannot be read (9223372036854774784 stands where an integer from 0 to 72057594037927936 is "
       "expected)");
-  EXPECT_EQ(said("\"f32\",0,1024,", "\"f32\",627,1024,"), slices);            // past the unit's end
-  EXPECT_EQ(said("\"f32\",0,1024,", "\"f32\",0,1025,"), slices);              // a slab without checksum
-  EXPECT_EQ(said("[\"master\",0,", "[\"master\",5,"), slices);                // no such unit
-  EXPECT_EQ(said("\"bytes\":74380", "\"bytes\":1000"), slices);               // too small for its slices
-  EXPECT_EQ(said("\"bytes\":74380", "\"bytes\":72057594037927936"), slices);  // more than all may have
-  EXPECT_EQ(said("\"elements\":1650", "\"elements\":72057594037927936"),
-            slices);                                                       // more than files have bytes
-  EXPECT_EQ(said("\"shard-00000.h5\"", "\"../shard-00000.h5\""), slices);  // of another directory
-  EXPECT_EQ(said("\"shape\":[50,33]", "\"shape\":[50,34]"),
-            "m.json cannot be read (parameter embed.weight leaves its unit)");
-  EXPECT_EQ(said("\"shape\":[50,33]", "\"shape\":[4294967296,4294967296]"),
-            "m.json cannot be read (parameter embed.weight leaves its unit)");
-  EXPECT_EQ(said("\"shape\":[50,33]", "\"shape\":[1,1,1,1,1]"),
-            "m.json cannot be read (a parameter has more than 4 extents)");
+  EXPECT_EQ(said(1, "\"f32\",0,1024,", "\"f32\",627,1024,"), slices);           // past the unit's end
+  EXPECT_EQ(said(1, "\"f32\",0,1024,", "\"f32\",0,1025,"), slices);             // a slab without checksum
+  EXPECT_EQ(said(1, "[\"master\",0,", "[\"master\",5,"), slices);               // no such unit
+  EXPECT_EQ(said(1, "\"bytes\":74380", "\"bytes\":1000"), slices);              // too small for its slices
+  EXPECT_EQ(said(1, "\"bytes\":74380", "\"bytes\":72057594037927936"), units);  // more than all may have
+  EXPECT_EQ(said(2, "\"state_bytes\":1", "\"state_bytes\":999"), units);        // more than files have
+  expect_said("\"elements\":1650", "\"elements\":72057594037927936", units);    // more than files have
+  EXPECT_EQ(said(1, "\"shard-00000.h5\"", "\"../shard-00000.h5\""),             // of another directory
+            "m.json cannot be read (../shard-00000.h5 is no file's name)");
+  EXPECT_EQ(said(2, "\"shard-00000.h5\"", "\"../shard-00000.h5\""),
+            "m.json cannot be read (../shard-00000.h5 is no file of a checkpoint)");
+  expect_said("\"shape\":[50,33]", "\"shape\":[50,34]",
+              "m.json cannot be read (parameter embed.weight leaves its unit)");
+  expect_said("\"shape\":[50,33]", "\"shape\":[4294967296,4294967296]",
+              "m.json cannot be read (parameter embed.weight leaves its unit)");
+  expect_said("\"shape\":[50,33]", "\"shape\":[1,1,1,1,1]",
+              "m.json cannot be read (a parameter has more than 4 extents)");
 }
 
 TEST(Manifest, NamesStayOnOneLine) {
-  EXPECT_EQ(said("\"fsdp\"", "\"fs\\u000adp\""),
-            "m.json cannot be read (a name has control characters: fs\\ndp)");
-  EXPECT_EQ(said("[\"master\",0,", "[\"mas\\u000ater\",0,"),
+  expect_said("\"fsdp\"", "\"fs\\u000adp\"",
+              "m.json cannot be read (a name has control characters: fs\\ndp)");
+  EXPECT_EQ(said(1, "[\"master\",0,", "[\"mas\\u000ater\",0,"),
             "m.json cannot be read (unknown state 'mas\\nter' in a checkpoint)");
+}
+
+TEST(Manifest, Format1IsReadAsItWasWrittenAlone) {
+  const std::string begin = "m.json cannot be read (";
+  EXPECT_EQ(said(1, "\n\"shards\":[", "\n\"shards\": ["), begin + "it ends too early)");
+  EXPECT_EQ(said(1, "]}]\n}\n", "]},]\n}\n"), begin + "a shard is not described by an object)");
+  EXPECT_EQ(said(1, "]}]\n}\n", "]}]\n}\n "), begin + "there is more behind its end)");
+  EXPECT_EQ(said(1, "]}]\n}\n", "]}]\n}"), begin + "it ends too early)");
+  EXPECT_EQ(said(1, "]]},{", "]]}{"), begin + "its shards are not a list)");
 }
 
 }  // namespace

@@ -121,15 +121,11 @@ bool same_bytes(const RankState& a, const RankState& b) {
   return a.memory == b.memory;
 }
 
-std::vector<SaveReport> save_with(int ranks, const std::string& dir, std::int64_t step, int salt,
-                                  SaveOptions options,
-                                  const std::function<void(int, SaveOptions&)>& option_of, DType dtype) {
-  const auto units = sample_units();
+void with_ranks(int ranks, const std::function<void(const Hooks&)>& run_rank) {
   std::vector<std::string> texts(static_cast<std::size_t>(ranks));
   std::vector<char> answers(static_cast<std::size_t>(ranks));
-  std::vector<SaveReport> reports(static_cast<std::size_t>(ranks));
   std::barrier meet(ranks);
-  const auto run_rank = [&](int rank) {
+  const auto hooks_of = [&](int rank) {
     const auto self = static_cast<std::size_t>(rank);
     Hooks hooks;
     hooks.rank = rank;
@@ -156,17 +152,27 @@ std::vector<SaveReport> save_with(int ranks, const std::string& dir, std::int64_
       meet.arrive_and_wait();
       return all;
     };
-    const RankState state = filled_state(units, rank, ranks, salt, dtype);
+    return hooks;
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 1; rank < ranks; ++rank) threads.emplace_back([&, rank] { run_rank(hooks_of(rank)); });
+  run_rank(hooks_of(0));
+  for (auto& thread : threads) thread.join();
+}
+
+std::vector<SaveReport> save_with(int ranks, const std::string& dir, std::int64_t step, int salt,
+                                  SaveOptions options,
+                                  const std::function<void(int, SaveOptions&)>& option_of, DType dtype) {
+  const auto units = sample_units();
+  std::vector<SaveReport> reports(static_cast<std::size_t>(ranks));
+  with_ranks(ranks, [&](const Hooks& hooks) {
+    const RankState state = filled_state(units, hooks.rank, ranks, salt, dtype);
     RunState run = sample_run(step);
     run.world = ranks;
     SaveOptions own = options;
-    if (option_of) option_of(rank, own);
-    reports[self] = save(dir, run, units, state.slices, hooks, own);
-  };
-  std::vector<std::thread> threads;
-  for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
-  run_rank(0);
-  for (auto& thread : threads) thread.join();
+    if (option_of) option_of(hooks.rank, own);
+    reports[static_cast<std::size_t>(hooks.rank)] = save(dir, run, units, state.slices, hooks, own);
+  });
   return reports;
 }
 

@@ -47,6 +47,9 @@ RankState filled_state(const std::vector<Unit>& units, int rank, int ranks, int 
                        DType dtype = DType::f32);
 bool same_bytes(const RankState& a, const RankState& b);
 
+/// Runs a thread a rank, and joins them.
+void with_ranks(int ranks, const std::function<void(const Hooks&)>& run_rank);
+
 /// Saves with `ranks` threads. `option_of` adapts the options of one rank.
 std::vector<SaveReport> save_with(int ranks, const std::string& dir, std::int64_t step, int salt,
                                   SaveOptions options = {},

@@ -1,0 +1,42 @@
+// Which elements have been seen: proof that slices cover a state vector, or what a rank asks for, exactly
+// once, without holding the slices.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/unit.hpp"
+#include "ckpt/shard.hpp"
+
+namespace weft::ckpt::detail {
+
+/// Disjoint intervals, joined where they touch: slices in the order of their elements leave one.
+class Intervals {
+ public:
+  /// False, and nothing changes, when [begin, end) overlaps what is there.
+  bool add(std::int64_t begin, std::int64_t end);
+  /// The first element of [begin, end) that is missing; `end` when none is.
+  std::int64_t first_missing(std::int64_t begin, std::int64_t end) const;
+  bool empty() const { return joined_.empty(); }
+
+ private:
+  std::vector<std::pair<std::int64_t, std::int64_t>> joined_;  ///< [begin, end), ascending
+};
+
+/// Of all state vectors of a checkpoint.
+class Coverage {
+ public:
+  /// `units` outlives it.
+  explicit Coverage(const std::vector<Unit>& units);
+  /// Throws Error(bad_checkpoint) for elements that were there before, or are in no unit.
+  void add(const Shard& shard);
+  /// Throws Error(bad_checkpoint) unless each unit is covered, for each role of which there is any.
+  void check() const;
+
+ private:
+  const std::vector<Unit>& units_;
+  std::vector<Intervals> seen_;  ///< [role][unit]
+};
+
+}  // namespace weft::ckpt::detail

@@ -1,0 +1,125 @@
+// Loading on several ranks: rank 0 alone reads the descriptions, and no rank is left behind by a failure.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "base/check.hpp"
+#include "sample_state.hpp"
+
+namespace weft::ckpt::test {
+namespace {
+
+struct Loaded {
+  bool same = false;
+  std::string error;  ///< of the rank; "quiet" where it has none of its own
+};
+
+std::vector<Loaded> load_with(int ranks, const std::string& checkpoint, int salt) {
+  std::vector<Loaded> loaded(static_cast<std::size_t>(ranks));
+  with_ranks(ranks, [&](const Hooks& hooks) {
+    Loaded& mine = loaded[static_cast<std::size_t>(hooks.rank)];
+    try {
+      const Manifest manifest = read_manifest(checkpoint, hooks);
+      RankState state = empty_state(sample_units(), hooks.rank, ranks);
+      load(manifest, sample_units(), state.slices, hooks);
+      mine.same = same_bytes(state, filled_state(sample_units(), hooks.rank, ranks, salt));
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::bad_checkpoint);
+      mine.error = *e.what() == '\0' ? "quiet" : e.what();
+    }
+  });
+  return loaded;
+}
+
+class CollectiveLoad : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    checkpoint = dir.path() + "/format_1";
+    if (GetParam() == 1) {
+      fs::copy(std::string(WEFT_SOURCE_DIR) + "/tests/unit/ckpt/format_1", checkpoint);
+      return;
+    }
+    SaveOptions options;
+    options.slab_bytes = 1024;
+    const auto report = save_with(2, dir.path(), 7, 42, options).front();
+    ASSERT_TRUE(report.ok) << report.reason;
+    checkpoint = report.path;
+  }
+  void harm(const std::string& name) const {
+    std::fstream file(checkpoint + "/" + name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-5, std::ios::end);
+    file.put('\x55');
+  }
+  TemporaryDirectory dir;
+  std::string checkpoint;
+};
+
+TEST_P(CollectiveLoad, FillsEveryRank) {
+  for (const int ranks : {1, 2, 3})
+    for (const Loaded& rank : load_with(ranks, checkpoint, 42)) EXPECT_TRUE(rank.same) << rank.error;
+  EXPECT_FALSE(load_with(2, checkpoint, 41)[0].same) << "the comparison must be able to fail";
+}
+
+/// The last bytes of a shard are those of a slab that rank 1 alone asks for.
+TEST_P(CollectiveLoad, ADamagedSlabEndsAllRanksAndOneSpeaks) {
+  harm("shard-00001.h5");
+  const auto loaded = load_with(3, checkpoint, 42);
+  EXPECT_EQ(loaded[0].error, "quiet");
+  EXPECT_EQ(loaded[2].error, "quiet");
+  EXPECT_NE(loaded[1].error.find("shard-00001.h5 is damaged (checksum mismatch"), std::string::npos)
+      << loaded[1].error;
+}
+
+TEST_P(CollectiveLoad, WhatRankZeroCannotReadAllRanksSay) {
+  const std::string text = GetParam() == 1 ? "manifest.json" : "slices.jsonl";
+  harm(text);
+  for (const Loaded& rank : load_with(3, checkpoint, 42))
+    EXPECT_NE(rank.error.find(text + " is damaged (its checksum does not match)"), std::string::npos)
+        << rank.error;
+  fs::remove(checkpoint + "/manifest.json");
+  for (const Loaded& rank : load_with(3, checkpoint, 42))
+    EXPECT_NE(rank.error.find("is not a checkpoint"), std::string::npos) << rank.error;
+}
+
+INSTANTIATE_TEST_SUITE_P(Format, CollectiveLoad, ::testing::Values(1, 2));
+
+TEST(CollectiveLoad, ARankThatAsksForSomethingElseDoesNotLeaveAlone) {
+  TemporaryDirectory dir;
+  const auto report = save_with(2, dir.path(), 7, 42).front();
+  std::vector<std::string> said(2);
+  with_ranks(2, [&](const Hooks& hooks) {
+    auto units = sample_units();
+    if (hooks.rank == 1) units.pop_back();
+    RankState state = empty_state(units, hooks.rank, 2);
+    try {
+      load(read_manifest(report.path, hooks), units, state.slices, hooks);
+    } catch (const Error& e) {
+      said[static_cast<std::size_t>(hooks.rank)] = *e.what() == '\0' ? "quiet" : e.what();
+    }
+  });
+  EXPECT_EQ(said[0], "quiet");
+  EXPECT_NE(said[1].find("another model"), std::string::npos) << said[1];
+}
+
+TEST(Load, GivesElementsOfSlicesWithoutMemoryInParts) {
+  TemporaryDirectory dir;
+  SaveOptions options;
+  options.slab_bytes = 1000;
+  ASSERT_TRUE(save_with(3, dir.path(), 7, 42, options).front().ok);
+  RankState state = empty_state(sample_units(), 1, 2);
+  std::vector<StateSlice> slices = state.slices;
+  for (std::size_t i = 0; i < slices.size(); i += 2) slices[i].data = nullptr;
+  int parts = 0;
+  load(read_manifest(dir.path() + "/step-00000007"), sample_units(), slices,
+       [&](const StateSlice& slice, std::int64_t at, std::int64_t count, const std::byte* data) {
+         ++parts;
+         const auto i = static_cast<std::size_t>(&slice - slices.data());
+         std::memcpy(state.slices[i].data + at * 4, data, static_cast<std::size_t>(count) * 4);
+       });
+  EXPECT_GT(parts, 8);
+  EXPECT_TRUE(same_bytes(state, filled_state(sample_units(), 1, 2, 42)));
+}
+
+}  // namespace
+}  // namespace weft::ckpt::test
