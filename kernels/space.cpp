@@ -43,6 +43,14 @@ void fence(Space& space) {
   execution_of(space).fence("weft::fence");
 }
 
+std::string take_launch_errors() {
+#ifdef KOKKOS_ENABLE_CUDA
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess && error != cudaErrorNotReady) return cudaGetErrorString(error);
+#endif
+  return {};
+}
+
 void* native_stream([[maybe_unused]] const Space& space) {
 #ifdef KOKKOS_ENABLE_CUDA
   return execution_of(space).cuda_stream();

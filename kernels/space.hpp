@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 namespace weft::kernels {
 
@@ -29,6 +30,9 @@ class Space {
 
 /// The host waits for everything enqueued on `space`.
 void fence(Space& space);
+/// What a launch of this thread has left since the last call, in CUDA's words; empty when all went well, and
+/// where the device is the host. What a kernel does wrong after its launch a fence tells.
+std::string take_launch_errors();
 /// The cudaStream_t of `space`; nullptr where the device is the host.
 void* native_stream(const Space& space);
 /// Host threads (or device lanes) that the default execution space runs at once.

@@ -11,6 +11,7 @@
 #include "exec/capture.hpp"
 #include "exec/collective_log.hpp"
 #include "exec/compute_lane.hpp"
+#include "exec/launch_check.hpp"
 #include "exec/matmuls.hpp"
 #include "kernels/space.hpp"
 #include "plan/plan.hpp"
@@ -32,6 +33,7 @@ struct Device {
   CaptureWish capture = CaptureWish::never;  ///< all ranks must wish the same
   /// For whole runs, where the ends of operations are not seen (NCCL); may be null.
   comm::ChannelRecord* runs = nullptr;
+  LaunchErrors launch_errors = kernels::take_launch_errors;
 };
 
 /// The channel of a communication lane; null for the compute lane, too.

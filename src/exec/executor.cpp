@@ -108,6 +108,7 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
     const kernels::Region region(node.module.c_str());
     bound.kernel();
   }
+  check_launches(device_.launch_errors, plan_.graph.name(), &node);  // a look at a word of this thread's
   if (trace != nullptr) {
     device_.compute.finish();  // a traced step is synchronous, so that spans are the kernels' own
     span.end_ns = Trace::now_ns();
@@ -243,6 +244,7 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()
   for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), -1);
   if (mode != Run::full) tap = nullptr;  // the values are wrong then
   if (tap != nullptr) tap->start(locate_);
+  device_.launch_errors();  // of what was before it: a library that asks for what there is not may leave one
   Replay& replay = replays_[static_cast<std::size_t>(mode)];
   const bool replays = capture_ == Capture::captured && replay.warm && trace == nullptr && tap == nullptr;
   if (replays) {
@@ -257,6 +259,7 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()
     if (mode == Run::full) wait_for_the_lanes();
     replay.warm = true;
   }
+  check_launches(device_.launch_errors, plan_.graph.name(), nullptr);
   times_.step = seconds_now() - start;
   for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), 1);
   if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);

@@ -47,6 +47,7 @@ class Executor {
   /// the same mode was before it; the first replay takes the capture's time, too.
   /// `before_update` is called on the host's thread before anything is enqueued that may change the
   /// persistent state: between the backward pass and the updates, or before a replay.
+  /// Throws Error(environment) when a kernel could not be launched, and names it where it was walked.
   Times run(Run mode, Trace* trace = nullptr, Tap* tap = nullptr,
             const std::function<void()>& before_update = {});
   const plan::Plan& plan() const { return plan_; }

@@ -1,0 +1,19 @@
+// Launches that failed. On a device a launch returns at once, and one that fails leaves the memory that its
+// kernel would have written as it was: nothing else would tell.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "ir/graph.hpp"
+
+namespace weft::exec {
+
+/// What a launch of this thread has left since the last call, in the library's words; empty: nothing failed.
+using LaunchErrors = std::function<std::string()>;
+
+/// Throws Error(environment) when a launch has failed; `node` is the kernel's, or null when it may be any in
+/// the run of plan `name`.
+void check_launches(const LaunchErrors& errors, const std::string& name, const ir::Node* node);
+
+}  // namespace weft::exec
