@@ -108,6 +108,10 @@ std::string_view product_method(DType /*type*/, F32Products /*f32*/) {
   return "cuBLASLt";
 }
 
+unsigned product_instructions() {
+  return 0;
+}
+
 std::size_t product_buffer_bytes(DType /*type*/, F32Products /*f32*/) {
   return 0;  // the device's memory is asked for as scratch
 }

@@ -141,6 +141,10 @@ std::string_view product_method(DType type, F32Products f32) {
   return mkl::serves(type) ? "MKL" : "oneDNN";
 }
 
+unsigned product_instructions() {
+  return static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+}
+
 std::size_t product_buffer_bytes(DType type, F32Products f32) {
   constexpr std::size_t first = std::size_t{4} << 20,
                         a_thread = std::size_t{9} << 20;  // seen with MKL 2026.2

@@ -121,8 +121,9 @@ std::string set_aside(const std::string& checkpoints_dir, const std::string& nam
   return base_name(aside);
 }
 
-void publish(const std::string& checkpoints_dir, const std::string& temporary, const std::string& name) {
+bool publish(const std::string& checkpoints_dir, const std::string& temporary, const std::string& name) {
   const std::string to = checkpoints_dir + "/" + name;
+  bool replaced_is_left = false;
   if (!exists(to)) {
     rename_or_throw(temporary, to);
   } else if (!exchange(temporary, to)) {
@@ -133,8 +134,10 @@ void publish(const std::string& checkpoints_dir, const std::string& temporary, c
       if (::rename(replaced.c_str(), to.c_str()) != 0) fail_errno("rename back to", to, errno);
       fail_errno("rename to", to, error);
     }
+    replaced_is_left = true;
   }
   sync_directory(checkpoints_dir);
+  return replaced_is_left;
 }
 
 void move_latest(const std::string& checkpoints_dir, const std::string& name) {

@@ -165,8 +165,11 @@ struct Save::Impl {
     return bytes;
   }
 
+  void remark_if(std::string line) {
+    if (!line.empty()) remarks_.push_back(std::move(line));
+  }
   void remark(std::vector<std::string> lines) {
-    for (std::string& line : lines) remarks_.push_back(std::move(line));
+    for (std::string& line : lines) remark_if(std::move(line));
   }
 
   /// Rank 0: clears what an interrupted save left, checks the space, makes the directory. What cannot be
@@ -240,6 +243,7 @@ struct Save::Impl {
   }
 
   Shard write_own_shard() {
+    if (options_.await_slices) options_.await_slices();
     const auto start = Clock::now();
     const std::string path = temporary_ + "/" + detail::shard_name(hooks_.rank);
     Shard shard = detail::write_shard(path, slices_, manifest_.units,
@@ -277,7 +281,7 @@ struct Save::Impl {
     detail::sync_directory(temporary_);
     stage("manifest_written");
     make_place();
-    detail::publish(dir_, temporary_, name_);
+    replaced_is_left_ = detail::publish(dir_, temporary_, name_);
     report_.bytes = manifest_.bytes();
   }
 
@@ -301,10 +305,9 @@ struct Save::Impl {
       if (entry.condition != detail::Condition::whole || entry.step == manifest_.run.step) continue;
       const bool stays = options_.keep_every > 0 && entry.step % options_.keep_every == 0;
       if (options_.keep > 0 && !stays && ++kept > options_.keep)
-        if (std::string problem = detail::remove_checkpoint(dir_, entry.name); !problem.empty())
-          remarks_.push_back(std::move(problem));
+        remark_if(detail::remove_checkpoint(dir_, entry.name));
     }
-    remark(detail::settle_replaced(dir_, detail::scan(dir_)));
+    if (replaced_is_left_) remark_if(detail::remove_checkpoint(dir_, name_ + detail::replaced_suffix));
     stage("old_removed");
   }
 
@@ -321,6 +324,7 @@ struct Save::Impl {
   int collected_ = 0;  ///< ranks whose lines rank 0 has
   std::optional<detail::Description> description_;
   std::vector<detail::Entry> earlier_;
+  bool replaced_is_left_ = false;
   std::vector<std::string> remarks_;  ///< lines about what could not be tidied up
   SaveReport report_;
   Part part_ = Part::prepare;

@@ -27,6 +27,9 @@ struct SaveOptions {
   std::int64_t alignment = std::int64_t{4} << 20;    ///< of datasets at least that large, in the file
   bool direct_io = true;                             ///< leaves out the page cache, where that can be
   ReadBack read_back = ReadBack::yes;
+  /// Called on the save's thread before it reads the slices' memory for the first time; returns once that
+  /// holds what is to be saved. Empty: it does from the beginning.
+  std::function<void()> await_slices;
   /// Called as a stage ends, on the ranks that take part and the save's thread: prepared, shard_written,
   /// index_written, manifest_written, renamed, latest_moved, old_removed. Tests fail or kill the process
   /// there.
@@ -50,8 +53,8 @@ enum class Wait : std::uint8_t { no, yes };
 class Save {
  public:
   /// Collective over the hooks; begins at once. The slices of all ranks must cover every unit once for each
-  /// role (a role that nobody holds is left out). Their memory is read from the first advance() on, and stays
-  /// as it is to the end.
+  /// role (a role that nobody holds is left out). Their memory is read from options.await_slices on, and
+  /// stays as it is to the end.
   Save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,
        std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options = {});
   /// Waits for what its thread is at; a save that is not at its end leaves a *.tmp behind.

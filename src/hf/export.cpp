@@ -114,8 +114,13 @@ class Stream {
     std::vector<Run> runs{{begin, 0, count}};
     if (is_rotated(p.path)) runs = rotated_runs(RowOrder::transformers, head_dim_, p.shape[1], begin, count);
     for (const Run& run : runs)
-      requests_.push_back({ckpt::Role::master, source.unit, DType::f32, p.offset + run.from, run.count,
-                           reinterpret_cast<std::byte*>(values_.data() + used_ + run.at)});
+      requests_.push_back({ckpt::Role::master,
+                           source.unit,
+                           DType::f32,
+                           p.offset + run.from,
+                           run.count,
+                           reinterpret_cast<std::byte*>(values_.data() + used_ + run.at),
+                           {}});
   }
 
   /// Names the first unit that has a weight out of the type's range.

@@ -141,8 +141,7 @@ ckpt::RunState describe_run(const Deck& deck, const comm::World& world) {
   return run;
 }
 
-std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, ckpt::RunState run,
-                                       const std::vector<Unit>& units, std::vector<ckpt::StateSlice> slices,
+std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, ckpt::RunState run, OwnState state,
                                        const Position& at) {
   run.step = at.step;
   run.tokens = at.tokens;
@@ -152,7 +151,8 @@ std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, ckpt:
   options.keep_every = deck.checkpoint.keep_every;
   options.alignment = static_cast<std::int64_t>(deck.checkpoint.alignment);
   options.direct_io = deck.checkpoint.direct_io;
-  return std::make_unique<ckpt::Save>(checkpoints_dir(deck), run, units, std::move(slices),
+  options.await_slices = std::move(state.await_slices);
+  return std::make_unique<ckpt::Save>(checkpoints_dir(deck), run, state.units, std::move(state.slices),
                                       hooks_of(session.world()), options);
 }
 

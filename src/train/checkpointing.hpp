@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,9 +48,15 @@ struct Position {
 /// What all checkpoints of this process say of the run: everything but the position.
 ckpt::RunState describe_run(const Deck& deck, const comm::World& world);
 
-/// Collective: begins to save the slices, which are this rank's own part of the state, as ckpt::Save says.
-std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, ckpt::RunState run,
-                                       const std::vector<Unit>& units, std::vector<ckpt::StateSlice> slices,
+/// What a rank saves: its own part of the state.
+struct OwnState {
+  const std::vector<Unit>& units;
+  std::vector<ckpt::StateSlice> slices;
+  std::function<void()> await_slices;  ///< as ckpt::SaveOptions says
+};
+
+/// Collective: begins to save as ckpt::Save says.
+std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, ckpt::RunState run, OwnState state,
                                        const Position& at);
 
 }  // namespace weft::train

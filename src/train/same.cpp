@@ -109,7 +109,9 @@ void check_same_program(comm::World& world, const Deck& deck) {
   check_same(world,
              {{"weft's version", fmt::format("{} ({})", weft_version(), weft_git_hash())},
               {"the number of threads (OMP_NUM_THREADS)", std::to_string(kernels::concurrency())},
-              {"what computes products", method(deck.precision.params)}},
+              {"what computes products", method(deck.precision.params)},
+              {"the instruction set of products (as oneDNN counts them)",
+               fmt::format("{:#x}", kernels::product_instructions())}},
              "start all ranks from one installation, with as many threads, on equal processors");
 }
 

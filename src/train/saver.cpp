@@ -24,7 +24,7 @@ void Saver::begin(const Position& at) {
   finish();
   const double begin = seconds_now();
   copy_->start();
-  start(at, copy_->slices());
+  start(at, copy_->slices(), [this] { copy_->wait(); });
   pause_ = seconds_now() - begin;
 }
 
@@ -39,9 +39,11 @@ bool Saver::save(const Position& at) {
   return saved_ == at.step;
 }
 
-void Saver::start(const Position& at, std::vector<ckpt::StateSlice> slices) {
+void Saver::start(const Position& at, std::vector<ckpt::StateSlice> slices,
+                  std::function<void()> await_slices) {
   step_ = at.step;
-  under_way_ = begin_save(deck_, session_, run_, state_.units(), std::move(slices), at);
+  under_way_ =
+      begin_save(deck_, session_, run_, {state_.units(), std::move(slices), std::move(await_slices)}, at);
 }
 
 void Saver::before_update() {

@@ -53,7 +53,8 @@ class Saver {
   std::optional<double> longest_seconds() const { return longest_; }
 
  private:
-  void start(const Position& at, std::vector<ckpt::StateSlice> slices);
+  void start(const Position& at, std::vector<ckpt::StateSlice> slices,
+             std::function<void()> await_slices = {});
   void advance(ckpt::Wait wait);
   void tell(const ckpt::SaveReport& report);
   std::string what_is_left() const;

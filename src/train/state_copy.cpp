@@ -26,9 +26,9 @@ StateCopy::StateCopy(const ModelState& state)
 void StateCopy::start() {
   wait();
   under_way_ = std::async(std::launch::async, [this] {
-    reset_affinity();
-    copy();
-  });
+                 reset_affinity();
+                 copy();
+               }).share();
 }
 
 void StateCopy::copy() {
@@ -39,8 +39,8 @@ void StateCopy::copy() {
   seconds_ = seconds_now() - start;
 }
 
-void StateCopy::wait() {
-  if (under_way_.valid()) under_way_.get();
+void StateCopy::wait() const {
+  if (under_way_.valid()) under_way_.wait();
 }
 
 }  // namespace weft::train

@@ -18,8 +18,9 @@ class StateCopy {
 
   /// Begins to copy the state as it is; it must not change until wait() returns.
   void start();
-  /// Returns once what start() began is done; at once when there is nothing.
-  void wait();
+  /// Returns once what start() began is done; at once when there is nothing. Any thread, but not beside
+  /// start().
+  void wait() const;
   /// Seconds of the last copy.
   double seconds() const { return seconds_; }
   /// The copy, as save() takes it.
@@ -33,7 +34,7 @@ class StateCopy {
   kernels::Space space_;
   std::vector<ckpt::StateSlice> slices_;
   double seconds_ = 0;
-  std::future<void> under_way_;
+  std::shared_future<void> under_way_;
 };
 
 }  // namespace weft::train
