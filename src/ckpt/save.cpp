@@ -17,7 +17,7 @@
 #include "ckpt/file.hpp"
 #include "ckpt/index_file.hpp"
 #include "ckpt/manifest.hpp"
-#include "ckpt/publish.hpp"
+#include "ckpt/save_place.hpp"
 #include "ckpt/shard_file.hpp"
 
 namespace weft::ckpt {
@@ -60,15 +60,14 @@ std::string attempt(Part&& part) {
 struct Save::Impl {
   Impl(const std::string& dir, const RunState& run, const std::vector<Unit>& units,
        std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options)
-      : dir_(dir),
-        name_(detail::step_name(run.step)),
+      : place_(dir, run.step, {options.keep, options.keep_every}),
         slices_(std::move(slices)),
         hooks_(std::move(hooks)),
         options_(options) {
     manifest_.run = run;
     manifest_.units = units;
     manifest_.slab_bytes = options.slab_bytes;
-    report_.path = dir + "/" + name_;
+    report_.path = dir + "/" + detail::step_name(run.step);
     const auto needs = hooks_.gather(std::to_string(bytes_needed()));
     begin(Part::prepare, is_root(), [this, needs] { prepare(needs); });
   }
@@ -111,8 +110,7 @@ struct Save::Impl {
     switch (part_) {
       case Part::prepare:
         if (!agree(problem)) return clean();
-        temporary_ = hooks_.broadcast(temporary_);
-        manifest_.dir = temporary_;
+        manifest_.dir = hooks_.broadcast(place_.temporary());
         return begin(Part::write, true, [this] { line_ = detail::to_line(write_own_shard()); });
       case Part::write:
         if (!all_wrote(problem)) return clean();
@@ -125,24 +123,21 @@ struct Save::Impl {
         report_.ok = true;
         return begin(Part::tidy, is_root(), [this] { tidy(); });
       case Part::tidy:
-        if (!problem.empty()) remarks_.push_back(problem);
-        return end();
-      case Part::clean:
-        if (!problem.empty()) remarks_.push_back(problem);
-        return end();
+      case Part::clean: place_.remark(problem); return end();
       case Part::ended: return;
     }
   }
 
   /// What this save began goes; the leftovers of others were looked at when it began.
   void clean() {
-    begin(Part::clean, is_root() && !temporary_.empty(), [this] { fs::remove_all(temporary_); });
+    begin(Part::clean, is_root() && !place_.temporary().empty(),
+          [this] { fs::remove_all(place_.temporary()); });
   }
 
   /// Nobody starts the next save while rank 0 removes leftovers.
   void end() {
     hooks_.barrier();
-    for (const std::string& remark : remarks_)
+    for (const std::string& remark : place_.remarks())
       report_.reason += (report_.reason.empty() ? "" : "; ") + remark;
     report_.seconds = seconds_since(start_);
     part_ = Part::ended;
@@ -165,51 +160,16 @@ struct Save::Impl {
     return bytes;
   }
 
-  void remark_if(std::string line) {
-    if (!line.empty()) remarks_.push_back(std::move(line));
-  }
-  void remark(std::vector<std::string> lines) {
-    for (std::string& line : lines) remark_if(std::move(line));
-  }
-
-  /// Rank 0: clears what an interrupted save left, checks the space, makes the directory. What cannot be
-  /// cleared, or read, stays where it is, and is no reason not to save.
+  /// Rank 0.
   void prepare(const std::vector<std::string>& needs) {
-    WEFT_VALIDATE(options_.slab_bytes >= 8 && options_.slab_bytes <= max_slab_bytes,
-                  "slabs of {} bytes (they must be of 8 bytes to 64 MiB)", options_.slab_bytes);
-    WEFT_VALIDATE(options_.alignment >= 1, "an alignment of {} bytes", options_.alignment);
-    fs::create_directories(dir_);
-    remark(detail::remove_unfinished(dir_));
+    WEFT_REQUIRE(options_.slab_bytes >= 8 && options_.slab_bytes <= max_slab_bytes,
+                 "slabs of {} bytes (they must be of 8 bytes to 64 MiB)", options_.slab_bytes);
+    WEFT_REQUIRE(options_.alignment >= 1, "an alignment of {} bytes", options_.alignment);
     std::int64_t needed = 0;
     for (const auto& bytes : needs) needed += std::stoll(bytes);
-    const std::int64_t free = detail::free_bytes(dir_);
-    if (needed > free) {
-      throw Error(
-          ExitCode::bad_checkpoint,
-          fmt::format("not enough space in {} ({} bytes are free, a checkpoint needs {}) free some, or lower "
-                      "checkpoint.keep",
-                      dir_, free, needed));
-    }
-    earlier_ = detail::scan(dir_);
-    remark(detail::settle_replaced(dir_, earlier_));
-    if (earlier_.empty()) detail::sync_ancestors(dir_);  // they may be as new as the run
-    manifest_.serial = next_serial();
-    temporary_ = detail::make_unfinished(dir_, name_);
+    place_.prepare(needed);
+    manifest_.serial = place_.serial();
     stage("prepared");
-  }
-
-  /// Higher than that of every checkpoint that is there. The clock stands in for those that storage does not
-  /// let us read just now: they were saved before.
-  std::int64_t next_serial() {
-    std::int64_t serial = std::chrono::duration_cast<std::chrono::milliseconds>(
-                              std::chrono::system_clock::now().time_since_epoch())
-                              .count();
-    for (const auto& entry : earlier_) {
-      serial = std::max(serial, entry.serial + 1);
-      if (entry.condition == detail::Condition::unreadable)
-        remarks_.push_back(fmt::format("{}/{} is left alone: {}", dir_, entry.name, entry.problem));
-    }
-    return serial;
   }
 
   /// Rank 0 learns who failed and why; all learn how many ranks' lines it takes at a time.
@@ -236,7 +196,7 @@ struct Save::Impl {
     if (is_root()) lines = {lines.begin() + first, lines.begin() + collected_};
     const bool last = collected_ == hooks_.size;
     begin(last ? Part::commit : Part::describe, is_root(), [this, last, lines = std::move(lines)] {
-      if (!description_) description_.emplace(temporary_, manifest_);
+      if (!description_) description_.emplace(manifest_.dir, manifest_);
       description_->add(lines);
       if (last) commit();
     });
@@ -245,10 +205,10 @@ struct Save::Impl {
   Shard write_own_shard() {
     if (options_.await_slices) options_.await_slices();
     const auto start = Clock::now();
-    const std::string path = temporary_ + "/" + detail::shard_name(hooks_.rank);
+    const std::string path = manifest_.dir + "/" + detail::shard_name(hooks_.rank);
     Shard shard = detail::write_shard(path, slices_, manifest_.units,
                                       {options_.slab_bytes, options_.alignment, options_.direct_io});
-    detail::sync_directory(temporary_);
+    detail::sync_directory(manifest_.dir);
     report_.write_seconds = seconds_since(start);
     stage("shard_written");
     if (options_.read_back == ReadBack::yes) read_back(shard);
@@ -264,7 +224,7 @@ struct Save::Impl {
   }
 
   void write_index() {
-    const std::string index = temporary_ + "/" + index_name;
+    const std::string index = manifest_.dir + "/" + index_name;
     detail::write_index(index, manifest_, description_->indexed());
     const std::string text = detail::read_text(index);
     manifest_.index = Digest{static_cast<std::int64_t>(text.size()), hash_text(text)};
@@ -277,43 +237,21 @@ struct Save::Impl {
     manifest_.saved_at = utc_now();
     if (!description_->indexed().empty()) write_index();
     stage("index_written");
-    detail::write_text_durably(temporary_ + "/" + manifest_name, detail::to_text(manifest_));
-    detail::sync_directory(temporary_);
+    detail::write_text_durably(manifest_.dir + "/" + manifest_name, detail::to_text(manifest_));
+    detail::sync_directory(manifest_.dir);
     stage("manifest_written");
-    make_place();
-    replaced_is_left_ = detail::publish(dir_, temporary_, name_);
+    place_.publish();
     report_.bytes = manifest_.bytes();
   }
 
-  /// A checkpoint of this step that is not known to be whole is evidence: the new one goes beside it.
-  void make_place() {
-    for (const auto& entry : earlier_)
-      if (entry.name == name_ && entry.condition != detail::Condition::whole)
-        remarks_.push_back(fmt::format("what stood at {}/{} is now {} ({})", dir_, name_,
-                                       detail::set_aside(dir_, name_), entry.problem));
-  }
-
-  /// Rank 0: `latest`, and the checkpoints that are older than those to keep. The new one is never among
-  /// them.
+  /// Rank 0.
   void tidy() {
     stage("renamed");
-    detail::move_latest(dir_, name_);
-    stage("latest_moved");
-    remark(detail::remove_unfinished(dir_));
-    std::int64_t kept = 1;
-    for (const auto& entry : earlier_) {
-      if (entry.condition != detail::Condition::whole || entry.step == manifest_.run.step) continue;
-      const bool stays = options_.keep_every > 0 && entry.step % options_.keep_every == 0;
-      if (options_.keep > 0 && !stays && ++kept > options_.keep)
-        remark_if(detail::remove_checkpoint(dir_, entry.name));
-    }
-    if (replaced_is_left_) remark_if(detail::remove_checkpoint(dir_, name_ + detail::replaced_suffix));
+    place_.tidy([this](const char* name) { stage(name); });
     stage("old_removed");
   }
 
-  std::string dir_;
-  std::string name_;
-  std::string temporary_;
+  detail::SavePlace place_;  ///< rank 0's
   std::vector<StateSlice> slices_;
   Hooks hooks_;
   SaveOptions options_;
@@ -323,9 +261,6 @@ struct Save::Impl {
   int at_once_ = 1;    ///< ranks whose lines are gathered together
   int collected_ = 0;  ///< ranks whose lines rank 0 has
   std::optional<detail::Description> description_;
-  std::vector<detail::Entry> earlier_;
-  bool replaced_is_left_ = false;
-  std::vector<std::string> remarks_;  ///< lines about what could not be tidied up
   SaveReport report_;
   Part part_ = Part::prepare;
   std::future<std::string> job_;  ///< this rank's problem; last: its thread uses all of the above

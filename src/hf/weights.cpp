@@ -1,11 +1,14 @@
 #include "hf/weights.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <set>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/hash.hpp"
 #include "hf/files.hpp"
 #include "hf/names.hpp"
 
@@ -106,6 +109,19 @@ void Weights::check(const std::vector<Unit>& units) const {
                          shown(at.tensor.name), at.tensor.dtype));
     }
   check_known(units);
+}
+
+std::uint64_t Weights::fingerprint() const {
+  constexpr std::int64_t sample_bytes = 4096;
+  std::uint64_t hash = 0;
+  std::vector<std::byte> sample;
+  for (const auto& [name, at] : places_) {
+    hash = hash_text(fmt::format("{} {} {}", name, at.tensor.dtype, fmt::join(at.tensor.shape, " ")), hash);
+    sample.resize(static_cast<std::size_t>(std::min(at.tensor.bytes, sample_bytes)));
+    at.file->read_at(sample.data(), sample.size(), at.data_begin + at.tensor.begin);
+    hash = hash_bytes(sample.data(), sample.size(), hash);
+  }
+  return hash;
 }
 
 /// A tensor that has no place in Weft's model would change what the others mean.

@@ -43,7 +43,7 @@ ValueId Graph::find_value(std::string_view name) const {
 }
 
 StorageId Graph::add_storage(Storage storage) {
-  WEFT_REQUIRE(!find_storage(storage.name).valid(), "the graph has two storages named '{}'", storage.name);
+  WEFT_VALIDATE(!find_storage(storage.name).valid(), "the graph has two storages named '{}'", storage.name);
   const StorageId id(storages_.size());
   storages_.push_back(std::move(storage));
   storage_names_.add_last(storages_);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "hf/weights.hpp"
 #include "train/agree.hpp"
 #include "train/checkpointing.hpp"
+#include "train/same.hpp"
 
 namespace weft::train {
 namespace {
@@ -100,12 +102,19 @@ std::string fill_from_checkpoint(const Deck& deck, comm::World& world, ModelStat
 
 /// Collective.
 std::string fill_from_hugging_face(const Deck& deck, comm::World& world, ModelState& state) {
-  std::string note;
+  std::optional<hf::Weights> weights;
+  std::string note, value;
   agree(world, [&] {
-    const hf::Weights weights(deck.model.init);
-    note = compare_models(weights.config().model, deck);
-    weights.check(state.units());
-    fill_state(state, [&](const ckpt::StateSlice& slice) { weights.load(state.units(), {&slice, 1}); });
+    weights.emplace(deck.model.init);
+    note = compare_models(weights->config().model, deck);
+    weights->check(state.units());
+    value = fmt::format("{:016x}", weights->fingerprint());
+  });
+  // Each rank reads a copy that may be its host's own.
+  check_same(world, {{"model.init", value, fmt::format("{} with fingerprint {}", deck.model.init, value)}},
+             "copy the same weights to all hosts");
+  agree(world, [&] {
+    fill_state(state, [&](const ckpt::StateSlice& slice) { weights->load(state.units(), {&slice, 1}); });
   });
   return note;
 }

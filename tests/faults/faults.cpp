@@ -5,7 +5,7 @@
 //   WEFT_FAULTS_LOG      a file that gets a line for each call, "CALL NUMBER FILE" with tabs between; with a
 //                        fault, only the line of that call, and what came of it
 //   WEFT_FAULTS_AT       the call that fails, as it stands in such a line
-//   WEFT_FAULTS_ERROR    its errno; 0 lets half of the bytes be read or written
+//   WEFT_FAULTS_ERROR    its errno; 0 lets half of the bytes be read or written; -1: it never comes back
 //
 // A call is numbered among those of its name on its file, so that what other threads do on other files moves
 // no number. A descriptor that is closed is closed, whatever close() says.
@@ -107,7 +107,12 @@ long write_half(const SystemCall& call, Arguments a) {
   return call_kernel(call.number, a);
 }
 
+[[noreturn]] void hang() {
+  for (;;) call_kernel_with(SYS_pause);
+}
+
 long fail(const SystemCall& call, const Arguments& arguments) {
+  if (g_error < 0) hang();
   if (g_error == 0 && call.transfer == Transfer::read) return read_half(call, arguments);
   if (g_error == 0 && call.transfer == Transfer::write) return write_half(call, arguments);
   if (call.number == SYS_close) call_kernel(call.number, arguments);

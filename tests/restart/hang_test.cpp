@@ -1,6 +1,7 @@
 // One rank stops in the middle of a run: the others say so, and the job ends.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -64,6 +65,38 @@ TEST_F(Hang, AStoppedRankIsNamedAndTheJobEnds) {
     EXPECT_NE(told.out.find(": left no records"), std::string::npos) << told.out;
   }
 }
+
+#ifdef WEFT_FAULTS_LIBRARY
+/// One rank's file system is dead: its fsync never comes back. On one rank nobody waits for anybody.
+TEST_F(Hang, StorageThatDoesNotAnswerIsNamed) {
+  for (const int ranks : {1, 2}) {
+    SCOPED_TRACE(ranks);
+    const std::string name = "run" + std::to_string(ranks), rank = std::to_string(ranks - 1);
+    const std::string shard = "checkpoints/step-00000004.tmp/shard-0000" + rank + ".h5";
+    const std::vector<std::string> sets{"run.steps=6", "checkpoint.every=4", "run.storage_timeout=2",
+                                        "run.collective_timeout=60"};
+    std::vector<std::string> command{"env",
+                                     std::string("LD_PRELOAD=") + WEFT_FAULTS_LIBRARY,
+                                     "WEFT_FAULTS_UNDER=" + run_dir(name),
+                                     "WEFT_FAULTS_RANK=" + rank,
+                                     "WEFT_FAULTS_AT=fsync\t1\t./" + shard,
+                                     "WEFT_FAULTS_ERROR=-1"};
+    std::ranges::copy(weft(train(name, sets)), std::back_inserter(command));
+    if (ranks > 1) command.insert(command.begin(), {WEFT_MPIRUN, "-n", std::to_string(ranks)});
+    const Ended ended = run(command, 90);
+    EXPECT_STATUS(ended, 76);
+    EXPECT_LT(ended.seconds, 40);
+    const auto lines = ended.lines("weft: error: rank " + rank + ": hang: on ");
+    ASSERT_EQ(lines.size(), 1U) << ended.err;
+    EXPECT_NE(lines[0].find(": waits for storage, fsync of " + run_dir(name) + "/" + shard),
+              std::string::npos)
+        << lines[0];
+    EXPECT_NE(ended.err.find("hang: first to diverge: rank " + rank + " on "), std::string::npos)
+        << ended.err;
+    EXPECT_NE(ended.err.find(": its storage does not answer, fsync of "), std::string::npos) << ended.err;
+  }
+}
+#endif
 
 TEST_F(Hang, ARunThatHasNotHungHasNothingToTell) {
   const Ended told = run(weft({"hang", run_dir("none")}));

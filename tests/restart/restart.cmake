@@ -18,4 +18,8 @@ weft_test(survival LABEL restart TIMEOUT 600
   DEPS weft_test_jobs)
 add_dependencies(test_commands weft)
 add_dependencies(test_survival weft)
+if(TARGET weft_faults)
+  add_dependencies(test_survival weft_faults)
+  target_compile_definitions(test_survival PRIVATE WEFT_FAULTS_LIBRARY="$<TARGET_FILE:weft_faults>")
+endif()
 set_tests_properties(restart.commands restart.survival PROPERTIES PROCESSORS 2)

@@ -299,7 +299,7 @@ TEST(TokenFileWriter, LeavesNothingWhenTheDiskIsFull) {
       writer.finish();
     } catch (const Error& e) {
       const bool named =
-          e.code() == ExitCode::failure && std::string(e.what()).find(path) != std::string::npos;
+          e.code() == ExitCode::environment && std::string(e.what()).find(path) != std::string::npos;
       ::_exit(named ? 7 : 8);
     }
   });

@@ -51,12 +51,12 @@ const LineMistake structure[] = {
      "warmup, decay, decay_steps, nonfinite, nonfinite_limit); did you mean 'optimizer.lr'?"},
     {"key_of_another_table", 2, "steps = 10\nvocab_size = 3",
      "d.toml:3: run.vocab_size: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit, "
-     "collective_timeout); "
+     "collective_timeout, storage_timeout); "
      "did you mean "
      "'model.vocab'?"},
     {"nothing_near", 2, "steps = 10\nzzzzzzz = 3",
      "d.toml:3: run.zzzzzzz: unknown key (keys of [run]: name, dir, steps, seed, walltime, memory_limit, "
-     "collective_timeout)"},
+     "collective_timeout, storage_timeout)"},
     {"key_without_a_table", 1, "lr = 3\n[run]",
      "d.toml:1: lr: unknown key (a key stands in a table: run, model, model.rope_scaling, data, optimizer, "
      "parallel, precision, "
@@ -77,7 +77,7 @@ const LineMistake structure[] = {
      "d.toml:14: data.lr: unknown key (keys of [data]: train, valid, synthetic, seq, document_mask, batch, "
      "global_batch, "
      "valid_every, "
-     "valid_sequences); did you mean 'optimizer.lr'?"},
+     "valid_sequences, allow_change); did you mean 'optimizer.lr'?"},
     {"key_twice", 7, "ffn = 96\ndim = 65",
      "d.toml:8: model.dim: given twice (this key already stands on line 4); keep one"},
     {"table_twice", 15, "[run]\nseed = 3",

@@ -66,12 +66,12 @@ Deck draw_deck(Random& random) {
   m.heads = m.kv_heads * draw(random, 1, 8);
   m.dim = m.heads * 2 * draw(random, 1, 64);
   m.layers = draw(random, 1, 128);
-  m.ffn = draw(random, 1, 1 << 22);
-  m.vocab = draw(random, 2, 1 << 24);
+  m.ffn = draw(random, 1, 1 << 18);
+  m.vocab = draw(random, 2, 1 << 22);
   m.rope_scaling.high_freq_factor = m.rope_scaling.low_freq_factor * 2;
   auto& d = deck.data;
-  d.seq = draw(random, 1, 1 << 16);
-  d.batch = draw(random, 1, 64);
+  d.seq = draw(random, 1, 1 << 14);  // so that no microbatch leaves what a plan counts
+  d.batch = draw(random, 1, 16);
   d.global_batch = d.batch * draw(random, 1, 64);
   if (d.train.empty()) d.synthetic = true;
   if (d.synthetic) d.document_mask = false;

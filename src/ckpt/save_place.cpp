@@ -1,0 +1,85 @@
+#include "ckpt/save_place.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/check.hpp"
+#include "ckpt/file.hpp"
+#include "ckpt/publish.hpp"
+
+namespace weft::ckpt::detail {
+
+namespace fs = std::filesystem;
+
+SavePlace::SavePlace(std::string checkpoints_dir, std::int64_t step, Retention retention)
+    : dir_(std::move(checkpoints_dir)), name_(step_name(step)), step_(step), retention_(retention) {}
+
+void SavePlace::remark(std::string line) {
+  if (!line.empty()) remarks_.push_back(std::move(line));
+}
+
+void SavePlace::remark(std::vector<std::string> lines) {
+  for (std::string& line : lines) remark(std::move(line));
+}
+
+void SavePlace::prepare(std::int64_t needed) {
+  std::error_code error;
+  fs::create_directories(dir_, error);
+  if (error) fail_errno("make", dir_, error.value());
+  remark(remove_unfinished(dir_));
+  check_room(needed);
+  earlier_ = scan(dir_);
+  remark(settle_replaced(dir_, earlier_));
+  if (earlier_.empty()) sync_ancestors(dir_);  // they may be as new as the run
+  serial_ = next_serial();
+  temporary_ = make_unfinished(dir_, name_);
+}
+
+void SavePlace::check_room(std::int64_t needed) const {
+  const std::int64_t free = free_bytes(dir_);
+  if (needed <= free) return;
+  throw Error(
+      ExitCode::bad_checkpoint,
+      fmt::format("not enough space in {} ({} bytes are free, a checkpoint needs {}); free some, or lower "
+                  "checkpoint.keep",
+                  dir_, free, needed));
+}
+
+/// The clock stands in for checkpoints that storage does not let us read just now: they were saved before.
+std::int64_t SavePlace::next_serial() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  std::int64_t serial = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  for (const Entry& entry : earlier_) {
+    serial = std::max(serial, entry.serial + 1);
+    if (entry.condition == Condition::unreadable)
+      remark(fmt::format("{}/{} is left alone: {}", dir_, entry.name, entry.problem));
+  }
+  return serial;
+}
+
+void SavePlace::publish() {
+  for (const Entry& entry : earlier_)
+    if (entry.name == name_ && entry.condition != Condition::whole)
+      remark(fmt::format("what stood at {}/{} is now {} ({})", dir_, name_, set_aside(dir_, name_),
+                         entry.problem));
+  replaced_is_left_ = detail::publish(dir_, temporary_, name_);
+}
+
+void SavePlace::tidy(const std::function<void(const char*)>& stage) {
+  move_latest(dir_, name_);
+  stage("latest_moved");
+  remark(remove_unfinished(dir_));
+  std::int64_t kept = 1;
+  for (const Entry& entry : earlier_) {
+    if (entry.condition != Condition::whole || entry.step == step_) continue;
+    const bool stays = retention_.keep_every > 0 && entry.step % retention_.keep_every == 0;
+    if (retention_.keep > 0 && !stays && ++kept > retention_.keep)
+      remark(remove_checkpoint(dir_, entry.name));
+  }
+  if (replaced_is_left_) remark(remove_checkpoint(dir_, name_ + replaced_suffix));
+}
+
+}  // namespace weft::ckpt::detail

@@ -1,0 +1,59 @@
+// Where a save goes: rank 0's work in the directory of checkpoints, before the ranks write and after they
+// have written.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ckpt/directory.hpp"
+
+namespace weft::ckpt::detail {
+
+/// How many earlier checkpoints stay; as SaveOptions says.
+struct Retention {
+  std::int64_t keep = 2;
+  std::int64_t keep_every = 0;
+};
+
+/// What cannot be read, cleared or removed on the way stays where it is, as a remark, and is no reason not to
+/// save. Other errors are Error(bad_checkpoint).
+class SavePlace {
+ public:
+  SavePlace(std::string checkpoints_dir, std::int64_t step, Retention retention);
+
+  /// Clears what interrupted saves left, checks that there is room for `needed` bytes, looks at what is
+  /// there, and makes temporary().
+  void prepare(std::int64_t needed);
+  /// The directory that ranks write into; empty before prepare().
+  const std::string& temporary() const { return temporary_; }
+  /// Higher than that of every checkpoint that is there.
+  std::int64_t serial() const { return serial_; }
+  /// What was written gets its name. A checkpoint of this step that is not known to be whole is set aside.
+  void publish();
+  /// `latest`, and the checkpoints that are older than those to keep; the new one is never among them. Calls
+  /// `stage` with "latest_moved" on the way.
+  void tidy(const std::function<void(const char*)>& stage);
+
+  /// One line each.
+  const std::vector<std::string>& remarks() const { return remarks_; }
+  void remark(std::string line);
+
+ private:
+  void remark(std::vector<std::string> lines);
+  void check_room(std::int64_t needed) const;
+  std::int64_t next_serial();
+
+  std::string dir_;
+  std::string name_;
+  std::int64_t step_;
+  Retention retention_;
+  std::string temporary_;
+  std::int64_t serial_ = 0;
+  std::vector<Entry> earlier_;
+  bool replaced_is_left_ = false;
+  std::vector<std::string> remarks_;
+};
+
+}  // namespace weft::ckpt::detail

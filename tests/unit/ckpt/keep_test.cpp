@@ -1,0 +1,149 @@
+// What a save must not touch, and what must not keep it from saving.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "ckpt/directory.hpp"
+#include "ckpt/file.hpp"
+#include "ckpt/list.hpp"
+#include "ckpt/load.hpp"
+#include "ckpt/publish.hpp"
+#include "ckpt/verify.hpp"
+#include "unit/ckpt/sample_state.hpp"
+
+namespace weft::ckpt::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::set<std::string> names_in(const std::string& dir) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(dir)) names.insert(entry.path().filename().string());
+  return names;
+}
+
+/// The state comes into being while the save is under way, as in a background save.
+TEST(CheckpointKeeps, TheSlicesAreReadOnceTheyAreMade) {
+  TemporaryDirectory dir;
+  const auto units = sample_units();
+  const RankState filled = filled_state(units, 0, 1, 5);
+  RankState state = empty_state(units, 0, 1);
+  SaveOptions options;
+  options.await_slices = [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (std::size_t i = 0; i < filled.memory.size(); ++i)
+      std::ranges::copy(filled.memory[i], state.memory[i].begin());
+  };
+  Save under_way(dir.path(), sample_run(1), units, state.slices, single_rank(), options);
+  while (!under_way.advance(Wait::no)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(under_way.report().ok) << under_way.report().reason;
+  EXPECT_TRUE(loads_as(dir.path() + "/step-00000001", 1, 5));
+}
+
+/// A leftover that somebody else holds: a mounted file system's root can be neither removed nor renamed.
+TEST(CheckpointKeeps, LeftoversThatCannotBeRemovedAreInNobodysWay) {
+  TemporaryDirectory dir;
+  const std::string leftover = dir.path() + "/step-00000002.tmp";
+  fs::create_directories(leftover);
+  const bool mounted = ::unshare(CLONE_NEWNS) == 0 &&
+                       ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                       ::mount("tmpfs", leftover.c_str(), "tmpfs", 0, "size=64k") == 0;
+  if (!mounted) GTEST_SKIP() << "cannot mount: " << std::strerror(errno) << " (it needs root)";
+  SaveOptions options;
+  options.keep = 1;
+  for (const int step : {1, 2, 3}) {  // the second wants the leftover's name
+    const auto report = save_with(2, dir.path(), step, step, options).front();
+    EXPECT_TRUE(report.ok) << report.reason;
+    EXPECT_NE(report.reason.find("cannot remove " + leftover + " (Device or resource busy)"),
+              std::string::npos)
+        << report.reason;
+    EXPECT_TRUE(loads_as(*find_latest(dir.path()), 1, step));
+  }
+  EXPECT_EQ(names_in(dir.path()), (std::set<std::string>{"step-00000002.tmp", "step-00000003", "latest"}));
+  ::umount2(leftover.c_str(), MNT_DETACH);
+  EXPECT_EQ(save_with(1, dir.path(), 4, 4, options).front().reason, "");
+  EXPECT_EQ(names_in(dir.path()), (std::set<std::string>{"step-00000004", "latest"}));
+}
+
+TEST(CheckpointKeeps, WhatIsDamagedStandsBesideWhatTakesItsName) {
+  TemporaryDirectory dir;
+  SaveOptions options;
+  options.keep = 1;
+  for (const char* damaged : {"step-00000001.damaged", "step-00000001.damaged-2"}) {
+    ASSERT_TRUE(save_with(1, dir.path(), 1, 1, options).front().ok);
+    fs::resize_file(dir.path() + "/step-00000001/shard-00000.h5", 77);
+    const auto report = save_with(1, dir.path(), 1, 2, options).front();
+    EXPECT_TRUE(report.ok) << report.reason;
+    EXPECT_NE(report.reason.find(std::string("is now ") + damaged), std::string::npos) << report.reason;
+    EXPECT_TRUE(loads_as(dir.path() + "/step-00000001", 1, 2));
+    EXPECT_EQ(fs::file_size(dir.path() + "/" + damaged + "/shard-00000.h5"), 77U);
+  }
+  ASSERT_TRUE(save_with(1, dir.path(), 9, 9, options).front().ok);
+  EXPECT_EQ(names_in(dir.path()), (std::set<std::string>{"step-00000001.damaged", "step-00000001.damaged-2",
+                                                         "step-00000009", "latest"}));
+  EXPECT_NE(list(dir.path()).find("step-00000001.damaged"), std::string::npos);
+}
+
+/// What storage does not let us read is neither a missing checkpoint nor a damaged one: a link to itself is
+/// refused with ELOOP, to root as well.
+TEST(CheckpointKeeps, WhatCannotBeReadIsLeftAlone) {
+  TemporaryDirectory dir;
+  SaveOptions options;
+  options.keep = 1;
+  ASSERT_TRUE(save_with(1, dir.path(), 1, 1, options).front().ok);
+  fs::create_symlink("step-00000005", dir.path() + "/step-00000005");
+  EXPECT_THROW(find_checkpoints(dir.path()), Unreadable);
+  const auto report = save_with(1, dir.path(), 2, 2, options).front();
+  EXPECT_TRUE(report.ok);
+  EXPECT_NE(report.reason.find("/step-00000005 is left alone: "), std::string::npos) << report.reason;
+  EXPECT_EQ(names_in(dir.path()), (std::set<std::string>{"step-00000002", "step-00000005", "latest"}));
+  EXPECT_NE(list(dir.path()).find("cannot be read: "), std::string::npos) << list(dir.path());
+  // A directory that cannot be listed is no empty one, and no save goes there.
+  fs::create_symlink("loop", dir.path() + "/loop");
+  EXPECT_THROW(find_checkpoints(dir.path() + "/loop"), Error);
+  EXPECT_FALSE(save_with(1, dir.path() + "/loop", 3, 3, options).front().ok);
+}
+
+/// Where two names cannot be exchanged, a process may end between the two renames of a replacement.
+TEST(CheckpointKeeps, AnInterruptedReplacementLosesNothing) {
+  TemporaryDirectory dir;
+  ASSERT_TRUE(save_with(1, dir.path(), 1, 1).front().ok);
+  const std::string step = dir.path() + "/step-00000001", replaced = step + ".replaced";
+  fs::rename(step, replaced);
+  EXPECT_EQ(find_latest(dir.path()), replaced);
+  EXPECT_TRUE(loads_as(replaced, 2, 1));
+  ASSERT_TRUE(save_with(1, dir.path(), 2, 2).front().ok);
+  EXPECT_TRUE(loads_as(step, 1, 1)) << "it has its name back";
+  // The newer one is there: the older one goes.
+  fs::rename(step, replaced);
+  ASSERT_TRUE(save_with(1, dir.path(), 1, 3).front().ok);
+  EXPECT_TRUE(loads_as(step, 1, 3));
+  fs::copy(step, replaced, fs::copy_options::recursive);
+  ASSERT_TRUE(save_with(1, dir.path(), 4, 4).front().ok);
+  EXPECT_FALSE(fs::exists(replaced));
+}
+
+/// Serial numbers grow, however the clock stands: the newest is the one that was saved last.
+TEST(CheckpointKeeps, TheLastSavedIsTheNewest) {
+  TemporaryDirectory dir;
+  std::int64_t before = 0;
+  for (const int step : {5, 3, 4}) {
+    ASSERT_TRUE(save_with(1, dir.path(), step, step).front().ok);
+    const auto newest = detail::scan(dir.path()).front();
+    EXPECT_EQ(newest.step, step);
+    EXPECT_GT(newest.serial, before);
+    before = newest.serial;
+  }
+}
+
+}  // namespace
+}  // namespace weft::ckpt::test
