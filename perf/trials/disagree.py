@@ -12,7 +12,7 @@ SETS = ("model.vocab=260", "model.rope_scaling.factor=8", "data.synthetic=false"
 
 # Values of rank 1 where the next number, the other word or twice the value would not do; the settings behind them are of both ranks.
 OTHERS = {
-    "run.name": ("other",), "run.dir": ("{dir}/other",), "run.walltime": ("1h",), "run.memory_limit": ("4GiB",), "run.collective_timeout": ("9s",),
+    "run.name": ("other",), "run.dir": ("{dir}/other",), "run.walltime": ("1h",), "run.memory_limit": ("4GiB",), "run.collective_timeout": ("9s",), "run.storage_timeout": ("9s",),
     "model.dim": (64,), "model.heads": (8,), "model.kv_heads": (4,), "model.init": ("{dir}/init",), "model.rope_theta": (10000.0,),
     "model.rope_scaling.low_freq_factor": (2.0,), "model.rope_scaling.original_max_position": (16,),
     "data.train": ("{dir}/other.bin",), "data.valid": ("{dir}/other.bin",), "data.synthetic": ("true",), "data.seq": (8,), "data.batch": (2,),
@@ -27,8 +27,7 @@ OTHERS = {
 }
 
 # Values that only a rank's own host sees: other names for what is the same.
-COPIES = {"data.train": "{dir}/copies/train.bin", "data.valid": "{dir}/copies/valid.bin", "model.init": "{dir}/copies/init",
-          "checkpoint.resume": "{dir}/copies/init", "schedule.profile": "{dir}/copies/profile.toml"}
+COPIES = {"data.train": "{dir}/copies/train.bin", "data.valid": "{dir}/copies/valid.bin", "model.init": "{dir}/copies/init"}
 
 # What must come of a row.
 REFUSED, HARMLESS, EITHER = "refused", "harmless", "either"
@@ -131,13 +130,11 @@ class Disagree:
         raise SystemExit(f"checkpoints.py disagree: {key} is {kind}: give it another value in OTHERS")
 
     def copies(self):
-        same = {**self.data, "model.init": f"{self.dir}/init", "checkpoint.resume": f"{self.dir}/init",
-                "schedule.profile": f"{self.dir}/profile.toml"}
+        same = {**self.data, "model.init": f"{self.dir}/init"}
         for key, copy in COPIES.items():
-            if key != "schedule.profile" or self.has_profile:
-                common = f"run.steps={STEPS + 2}"  # more than the checkpoint has
-                yield (f"{key}: a copy of the same", key, self.both(common, f"{key}={same[key]}"),
-                       self.both(common, f"{key}=" + copy.format(dir=self.dir)), HARMLESS)
+            common = f"run.steps={STEPS + 2}"  # more than the checkpoint has
+            yield (f"{key}: a copy of the same", key, self.both(common, f"{key}={same[key]}"),
+                   self.both(common, f"{key}=" + copy.format(dir=self.dir)), HARMLESS)
 
     def files(self):
         """Other bytes under the same name, which rank 1 sees by a mount of its own."""
@@ -151,14 +148,14 @@ class Disagree:
             other = f"{self.dir}/whole/checkpoints/step-{STEPS - 2:08}"
             path = f"{self.dir}/{name}"
             sets = (f"{key}={path}", f"run.steps={STEPS + 2}")
-            yield f"{key}: another checkpoint", key, self.both(*sets), self.mounted({path: other}, self.both(*sets)), REFUSED
+            yield f"{key}: another checkpoint", f"{key}|{path}", self.both(*sets), self.mounted({path: other}, self.both(*sets)), REFUSED
         if self.has_profile:
             path, other = f"{self.dir}/profile.toml", f"{self.dir}/slower.toml"
             with open(path, encoding="utf-8") as file, open(other, "w", encoding="utf-8") as out:
                 out.write(re.sub(r"(?m)^(\w*flops\w* = )([\d.e+]+)", lambda m: f"{m[1]}{float(m[2]) / 3:.6g}", file.read()))
             yield ("schedule.profile: other rates", "schedule.profile", self.both(f"schedule.profile={path}"),
                    self.mounted({path: other}, self.both(f"schedule.profile={path}")), EITHER)
-        yield ("run.dir: a directory of its own", "run.dir", self.both(), self.mounted({"RUN": None}, self.both()), REFUSED)
+        yield ("run.dir: a directory of its own", "run directory", self.both(), self.mounted({"RUN": None}, self.both()), REFUSED)
 
     def harmed(self, data):
         with open(data, "rb") as file:
@@ -248,7 +245,7 @@ class Disagree:
             return self.judge_curve(run, must, commands)
         text = " | ".join(line.removeprefix("weft: error: ") for line in lines) or ended.err.strip()[-300:]
         named = len(lines) == 1 and re.search(word, lines[0]) is not None and "rank" in lines[0]
-        good = ended.status == runs.BAD_INPUT and named and not saved and must != HARMLESS
+        good = ended.status in (runs.BAD_INPUT, runs.BAD_CHECKPOINT) and named and not saved and must != HARMLESS
         verdict = "refused" if good else f"refused with {ended.status}" + ("" if len(lines) == 1 else f", {len(lines)} lines") + (
             "" if named else ", not by its name") + (", after it has saved" if saved else "")
         return Said(verdict, text[:400], good)

@@ -63,7 +63,7 @@ void AtomicFile::commit() {
 }
 
 void AtomicFile::fail(const char* what) const {
-  throw Error(ExitCode::environment,
+  throw Error(exit_code_of_named_file(errno),
               fmt::format("cannot {} {} ({}); check the directory, its permissions and its free space", what,
                           path_, std::strerror(errno)));
 }

@@ -9,7 +9,7 @@
 
 namespace weft::data {
 
-/// Every call throws Error(environment) with the path and the system's reason (a full disk, say). Without
+/// Every call throws Error(bad_input or environment, by errno) with the path and the system's reason (a full disk, say). Without
 /// commit() nothing is left under `path`; the temporary file is removed by the destructor.
 class AtomicFile {
  public:

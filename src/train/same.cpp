@@ -73,9 +73,11 @@ Differences differences(const std::vector<Fact>& mine, const std::vector<Fact>& 
   return found;
 }
 
-bool may_differ(std::string_view key) {
-  constexpr std::array<std::string_view, 3> paths{"data.train", "data.valid", "model.init"};
-  return std::find(paths.begin(), paths.end(), key) != paths.end();
+/// Paths of files whose content is compared once all ranks have opened them.
+bool may_differ(const KeyChange& change) {
+  constexpr std::array<std::string_view, 2> lists{"data.train", "data.valid"};
+  if (change.key == "model.init") return change.from != "\"\"" && change.to != "\"\"";
+  return std::find(lists.begin(), lists.end(), change.key) != lists.end();
 }
 
 }  // namespace
@@ -95,7 +97,7 @@ void check_same_deck(comm::World& world, const Deck& deck) {
     if (first == mine) return;
     Differences found;
     for (const KeyChange& c : changes(parse_deck_text(first, "rank 0's deck"), deck))
-      if (!may_differ(c.key)) found.add(c.key, c.to, c.from);
+      if (!may_differ(c)) found.add(c.key, c.to, c.from);
     WEFT_VALIDATE(found.none(),
                   "{} (the ranks were given different decks); start all with one deck and one --set",
                   found.text());

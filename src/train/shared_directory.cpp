@@ -1,5 +1,6 @@
 #include "train/shared_directory.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -13,7 +14,11 @@
 namespace weft::train {
 namespace {
 
-constexpr double patience_s = 10;
+/// In which no other rank may take this one for hanging.
+double patience_s(const Deck& deck) {
+  constexpr double most = 10;
+  return deck.run.collective_timeout > 0 ? std::min(most, deck.run.collective_timeout / 2) : most;
+}
 
 std::string content(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -22,12 +27,15 @@ std::string content(const std::string& path) {
 
 }  // namespace
 
-void check_shared_directory(comm::World& world, const std::string& dir, const std::string& mark) {
+void check_shared_directory(comm::World& world, const Deck& deck, const std::string& mark) {
   const std::string expected = world.broadcast(mark, 0);
+  if (expected.empty()) return;
+  const std::string& dir = deck.run.dir;
+  const double patience = patience_s(deck);
   agree(world, [&] {
     const double start = seconds_now();
     bool found = false;
-    while (!(found = content(dir + "/lock") == expected) && seconds_now() - start < patience_s)
+    while (!(found = content(dir + "/lock") == expected) && seconds_now() - start < patience)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     WEFT_VALIDATE(
         found,

@@ -4,12 +4,13 @@
 #include <string>
 
 #include "comm/world.hpp"
+#include "deck/deck.hpp"
 
 namespace weft::train {
 
-/// Collective. `mark`, rank 0's, is what the file DIR/lock holds there. Throws Error(bad_input) on all ranks
-/// when one of them does not find it within some seconds, which a network file system may take: its
-/// checkpoints would go elsewhere.
-void check_shared_directory(comm::World& world, const std::string& dir, const std::string& mark);
+/// Collective. `mark`, rank 0's, is what the file RUN_DIR/lock holds there; with an empty one nothing is
+/// checked. Throws Error(bad_input) on all ranks when one of them does not find it within some seconds, which
+/// a network file system may take: its checkpoints would come from, and go, elsewhere.
+void check_shared_directory(comm::World& world, const Deck& deck, const std::string& mark);
 
 }  // namespace weft::train

@@ -25,15 +25,18 @@ ckpt::RunState Trainer::description() {
 
 /// From here on the directory is this run's.
 void Trainer::make_directory() {
-  std::string mark;
   agree(session_.world(), [&] {
     if (!directory_) return;
     directory_->write(print_deck(deck_));
-    mark = directory_->mark();
     if (!resumed_at_) set_aside_ = set_earlier_aside(deck_);
   });
+  check_directory();
+}
+
+/// Before anything is read from it, and once more where this run has made it.
+void Trainer::check_directory() {
   const bool saves = deck_.checkpoint.every > 0 || deck_.checkpoint.final || deck_.checkpoint.initial;
-  if (saves) check_shared_directory(session_.world(), deck_.run.dir, mark);
+  if (saves) check_shared_directory(session_.world(), deck_, directory_ ? directory_->mark() : "");
 }
 
 void Trainer::start_data_check() {

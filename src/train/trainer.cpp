@@ -49,6 +49,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       });
   });
   check_same_program(world, deck);
+  check_directory();
   flops_per_token_ = flops_per_token(model_size(deck));
   agree(world, [&] { open_data(); });
   check_same_files(world, data_);
@@ -191,8 +192,14 @@ std::string Trainer::initialise() {
 }
 
 void Trainer::upload_inputs(const StepBlock& block) {
-  upload_step(session_, *batches_, sample_ / deck_.data.global_batch, accumulation(deck_, session_.ranks()),
-              buffers_);
+  try {
+    upload_step(session_, *batches_, sample_ / deck_.data.global_batch, accumulation(deck_, session_.ranks()),
+                buffers_);
+  } catch (const Error& e) {  // the tokens of this rank alone
+    if (session_.ranks() == 1) throw;
+    throw Error(e.code(),
+                fmt::format("rank {} on {}: {}", session_.rank(), session_.world().host(), e.what()));
+  }
   buffers_.upload(session_, block);
 }
 

@@ -61,6 +61,7 @@ class Trainer {
   /// What checkpoints say of this run.
   ckpt::RunState description();
   void make_directory();
+  void check_directory();
   void start_data_check();
   /// Of the state that all ranks are in: throws what was found, or notes that all is well.
   void look_at_data_check();

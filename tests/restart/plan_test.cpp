@@ -97,7 +97,7 @@ TEST_F(PlanCommand, DrawsAPicture) {
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
   EXPECT_NE(svg.find("small on 2 ranks: step "), std::string::npos);
   const Ended nowhere = plan({"--world", "2", "--picture", path("no/where.svg")});
-  EXPECT_STATUS(nowhere, 1);
+  EXPECT_STATUS(nowhere, 2);
   EXPECT_EQ(nowhere.lines("weft: error: cannot create " + path("no/where.svg")).size(), 1U) << nowhere.err;
 }
 
