@@ -32,7 +32,8 @@ void train(const DeckArguments& arguments, Context& context) {
     resolve_mesh(deck, world->size());
   });
   train::check_same_deck(*world, deck);
-  const watch::Watchdog watchdog(*world, {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});
+  const watch::Watchdog watchdog(
+      *world, {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});
   const KernelsScope kernels;
   train::Trainer trainer(deck, *world);
   switch (trainer.run()) {

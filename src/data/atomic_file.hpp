@@ -9,8 +9,9 @@
 
 namespace weft::data {
 
-/// Every call throws Error(bad_input or environment, by errno) with the path and the system's reason (a full disk, say). Without
-/// commit() nothing is left under `path`; the temporary file is removed by the destructor.
+/// Every call throws Error(bad_input or environment, by errno) with the path and the system's reason (a full
+/// disk, say). Without commit() nothing is left under `path`; the temporary file is removed by the
+/// destructor.
 class AtomicFile {
  public:
   /// Creates PATH.tmp, replacing an old one.

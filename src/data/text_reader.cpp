@@ -64,9 +64,10 @@ class ByteStream {
     int code = Z_OK;
     const char* reason = gzerror(file_, &code);
     if (code == Z_ERRNO)
-      throw Error(exit_code_of_named_file(errno),
-                  fmt::format("cannot read the text {} ({}); check the path, or try again when the storage answers",
-                              path_, std::strerror(errno)));
+      throw Error(
+          exit_code_of_named_file(errno),
+          fmt::format("cannot read the text {} ({}); check the path, or try again when the storage answers",
+                      path_, std::strerror(errno)));
     WEFT_VALIDATE(n >= 0 && (code == Z_OK || code == Z_STREAM_END),
                   "cannot read the text {} ({}); is the file damaged?", path_, reason);
     return n > 0;

@@ -33,7 +33,8 @@ class Weights {
   /// shape and is f32, bf16 or f16.
   void check(const std::vector<Unit>& units) const;
 
-  /// Differs between directories of different weights: a hash of each tensor's name, shape, type and first 4 KiB.
+  /// Differs between directories of different weights: a hash of each tensor's name, shape, type and first 4
+  /// KiB.
   std::uint64_t fingerprint() const;
 
   /// Elements [begin, begin + count) of a parameter, in Weft's order of rows, as fp32. Needs 1 MiB besides.
