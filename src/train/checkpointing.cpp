@@ -117,8 +117,8 @@ std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& 
     try {
       fill(manifest, world, state);
     } catch (const Error& e) {  // on all ranks
-      if (e.code() != ExitCode::bad_checkpoint) throw Error(ExitCode::bad_checkpoint, e.what());
-      if (i + 1 == paths.size()) throw;
+      if (e.code() == ExitCode::environment) throw Error(ExitCode::bad_checkpoint, e.what());
+      if (e.code() != ExitCode::bad_checkpoint || i + 1 == paths.size()) throw;
       if (world.rank() == 0) log::warn("{}; going back to {}", first_line(e), paths[i + 1]);
       damaged.push_back(paths[i]);
       continue;
