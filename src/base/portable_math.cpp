@@ -62,8 +62,8 @@ CosSin turned(std::int64_t quarters, double angle) {
 
 }  // namespace
 
-// With x = 2^n m and m within a root of two of 1: log m = 2 (s + s^3 / 3 + s^5 / 5 + ...), s = (m - 1) / (m +
-// 1).
+// With x = 2^n m, and m within a root of two of 1: log m = 2 (s + s^3 / 3 + s^5 / 5 + ...), where
+// s = (m - 1) / (m + 1).
 double log(double x) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (x == 0) return -infinity;

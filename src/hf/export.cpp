@@ -69,83 +69,57 @@ struct Source {
   const Parameter* parameter = nullptr;
 };
 
-/// Writes tensors one after another through one buffer, which several small ones share, so that a slab of the
-/// checkpoint is not read once for each of them.
-class Stream {
+/// Puts tensors of the checkpoint into a file, in whatever order the shards hold them, so that a file takes
+/// one pass over the shards.
+class FileWriter {
  public:
-  Stream(const ckpt::Manifest& manifest, std::int64_t head_dim, const ExportOptions& options)
-      : manifest_(manifest),
-        head_dim_(head_dim),
-        type_(options.dtype),
-        values_(static_cast<std::size_t>(
-            std::max<std::int64_t>(1, options.buffer_bytes / static_cast<std::int64_t>(sizeof(float))))) {}
+  FileWriter(const ckpt::Manifest& manifest, std::int64_t head_dim, Element type, File& file)
+      : manifest_(manifest), head_dim_(head_dim), type_(type), file_(file) {}
 
-  void begin(File& file, std::int64_t offset) {
-    file_ = &file;
-    offset_ = offset;
+  /// The tensor's elements come to `offset` of the file.
+  void add(const Source& source, std::int64_t offset) {
+    const Parameter& parameter = *source.parameter;
+    requests_.push_back({ckpt::Role::master, source.unit, DType::f32, parameter.offset,
+                         element_count(parameter.shape), nullptr,
+                         [this, &source, offset](std::int64_t at, std::int64_t count, const std::byte* data) {
+                           put(source, offset, at, count, reinterpret_cast<const float*>(data));
+                         }});
   }
-  void add(const Source& source) {
-    const std::int64_t elements = element_count(source.parameter->shape);
-    for (std::int64_t at = 0; at < elements;) {
-      const std::int64_t n = std::min(elements - at, capacity() - used_);
-      request(source, at, n);
-      at += n;
-      used_ += n;
-      if (used_ == capacity()) flush();
-    }
-  }
-  void flush() {
-    if (used_ == 0) return;
-    ckpt::detail::fetch(manifest_, requests_);
-    bytes_.resize(static_cast<std::size_t>(used_ * size_of(type_)));
-    if (!from_f32(type_, values_.data(), used_, bytes_.data())) fail_range();
-    requests_.clear();
-    file_->write_at(bytes_.data(), bytes_.size(), offset_);
-    offset_ += static_cast<std::int64_t>(bytes_.size());
-    used_ = 0;
-  }
+  void write() { ckpt::detail::fetch(manifest_, requests_); }
 
  private:
-  std::int64_t capacity() const { return static_cast<std::int64_t>(values_.size()); }
-
-  /// Elements [begin, begin + count) of the tensor, behind those that are in the buffer.
-  void request(const Source& source, std::int64_t begin, std::int64_t count) {
+  /// Elements [at, at + count) of the tensor, in Weft's order of rows.
+  void put(const Source& source, std::int64_t offset, std::int64_t at, std::int64_t count,
+           const float* values) {
+    const std::int64_t size = size_of(type_);
+    bytes_.resize(static_cast<std::size_t>(count * size));
+    if (!from_f32(type_, values, count, bytes_.data())) fail_range(source, count, values);
     const Parameter& p = *source.parameter;
-    std::vector<Run> runs{{begin, 0, count}};
-    if (is_rotated(p.path)) runs = rotated_runs(RowOrder::transformers, head_dim_, p.shape[1], begin, count);
+    std::vector<Run> runs{{at, 0, count}};
+    // Where elements come from in the other order, they go to in this one.
+    if (is_rotated(p.path)) runs = rotated_runs(RowOrder::weft, head_dim_, p.shape[1], at, count);
     for (const Run& run : runs)
-      requests_.push_back({ckpt::Role::master,
-                           source.unit,
-                           DType::f32,
-                           p.offset + run.from,
-                           run.count,
-                           reinterpret_cast<std::byte*>(values_.data() + used_ + run.at),
-                           {}});
+      file_.write_at(bytes_.data() + run.at * size, static_cast<std::size_t>(run.count * size),
+                     offset + run.from * size);
   }
 
-  /// Names the first unit that has a weight out of the type's range.
-  [[noreturn]] void fail_range() const {
-    for (const ckpt::detail::Request& r : requests_) {
-      const auto* values = reinterpret_cast<const float*>(r.out);
-      std::uint32_t ignored = 0;
-      for (std::int64_t i = 0; i < r.count; ++i)
-        if (!from_f32(type_, values + i, 1, reinterpret_cast<std::byte*>(&ignored)))
-          fail(fmt::format("{}: a weight of {} in unit {} is out of the range of {}; use --dtype {}",
-                           manifest_.dir, values[i], manifest_.units[static_cast<std::size_t>(r.unit)].path,
-                           name_of(type_), type_ == Element::f16 ? "bf16" : "f32"));
-    }
+  /// Names the first of the weights that is out of the type's range.
+  [[noreturn]] void fail_range(const Source& source, std::int64_t count, const float* values) const {
+    std::uint32_t ignored = 0;
+    for (std::int64_t i = 0; i < count; ++i)
+      if (!from_f32(type_, values + i, 1, reinterpret_cast<std::byte*>(&ignored)))
+        fail(fmt::format("{}: a weight of {} in {} is out of the range of {}; use --dtype {}", manifest_.dir,
+                         values[i], source.parameter->path, name_of(type_),
+                         type_ == Element::f16 ? "bf16" : "f32"));
     throw std::logic_error("all weights are in range");
   }
 
   const ckpt::Manifest& manifest_;
   std::int64_t head_dim_;
   Element type_;
-  std::vector<float> values_;
-  std::vector<std::byte> bytes_;
+  File& file_;
   std::vector<ckpt::detail::Request> requests_;
-  std::int64_t used_ = 0;
-  File* file_ = nullptr;
-  std::int64_t offset_ = 0;
+  std::vector<std::byte> bytes_;
 };
 
 class Export {
@@ -175,8 +149,7 @@ class Export {
       fail(fmt::format("not enough space for {} ({} bytes are free, the weights need {}) free some", out_dir,
                        free, report_.bytes));
     const auto files = split_into_files(tensors_, options_.file_bytes);
-    Stream stream(manifest_, deck_.model.dim / deck_.model.heads, options_);
-    for (const ModelFile& file : files) write_file(out.file(file.name), file, stream);
+    for (const ModelFile& file : files) write_file(out.file(file.name), file);
     if (files.size() > 1) ckpt::detail::write_text_durably(out.file(index_name), index_text(files));
     ckpt::detail::write_text_durably(out.file(config_name), config_text(config(), options_.dtype));
     out.publish();
@@ -185,13 +158,17 @@ class Export {
   }
 
  private:
-  void write_file(const std::string& path, const ModelFile& model, Stream& stream) const {
+  void write_file(const std::string& path, const ModelFile& model) const {
     File file(path, File::Open::create);
     const std::string header = header_text(model.tensors);
     file.write_at(header.data(), header.size(), 0);
-    stream.begin(file, static_cast<std::int64_t>(header.size()));
-    for (const Tensor& tensor : model.tensors) stream.add(sources_.at(tensor.name));
-    stream.flush();
+    FileWriter writer(manifest_, deck_.model.dim / deck_.model.heads, options_.dtype, file);
+    auto offset = static_cast<std::int64_t>(header.size());
+    for (const Tensor& tensor : model.tensors) {
+      writer.add(sources_.at(tensor.name), offset);
+      offset += tensor.bytes;
+    }
+    writer.write();
     file.sync();
     file.drop_cache();
     file.close();

@@ -10,8 +10,7 @@ namespace weft::hf {
 
 struct ExportOptions {
   Element dtype = Element::bf16;
-  std::int64_t file_bytes = std::int64_t{4} << 30;     ///< of data, at most, unless one tensor has more
-  std::int64_t buffer_bytes = std::int64_t{32} << 20;  ///< fp32 weights that are read at a time
+  std::int64_t file_bytes = std::int64_t{4} << 30;  ///< of data, at most, unless one tensor has more
 };
 
 struct ExportReport {
@@ -22,9 +21,9 @@ struct ExportReport {
 
 /// Writes the masters of `checkpoint` (a step-N directory) to `out_dir`, which must not exist: config.json,
 /// model.safetensors or its parts with an index. Nothing is seen under that name before all of it is on
-/// storage. On one process without MPI; in memory there are the buffer, its converted copy and a slab of the
-/// checkpoint, 128 MiB at most, whatever the model's size. Throws Error(bad_checkpoint) for damage, a full
-/// disk, and a weight that the type cannot hold.
+/// storage. On one process without MPI; in memory there are a part of a slab and its converted copy, and the
+/// description of one shard at a time, 64 MiB at most, whatever the model's size. Throws
+/// Error(bad_checkpoint) for damage, a full disk, and a weight that the type cannot hold.
 ExportReport export_weights(const std::string& checkpoint, const std::string& out_dir,
                             const ExportOptions& options);
 

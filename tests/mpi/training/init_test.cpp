@@ -28,8 +28,7 @@ class Init : public ::testing::Test {
       const Deck deck =
           test::small_deck({"run.dir=" + *directory_ / "run", "run.steps=3", "checkpoint.final=true"});
       train::Trainer(deck, *self).run();
-      hf::export_weights(*directory_ / checkpoint_name, *directory_ / "hf",
-                         {hf::Element::f32, 50'000, 9'000});
+      hf::export_weights(*directory_ / checkpoint_name, *directory_ / "hf", {hf::Element::f32, 50'000});
     }
     const std::string mine = directory_ ? directory_->path() : std::string();
     path_ = test::world().broadcast(mine, 0);

@@ -19,8 +19,8 @@ using namespace test;
 class WeightsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    export_weights(save_model(deck_, dir_ / "run"), dir_ / "one", {Element::bf16, 1 << 30, 1 << 20});
-    export_weights(dir_ / "run/step-00000009", dir_ / "many", {Element::bf16, 12'000, 1 << 20});
+    export_weights(save_model(deck_, dir_ / "run"), dir_ / "one", {Element::bf16, 1 << 30});
+    export_weights(dir_ / "run/step-00000009", dir_ / "many", {Element::bf16, 12'000});
   }
   /// The files of "many" in order.
   std::vector<std::string> shards() const {
