@@ -135,7 +135,9 @@ class Damage:
             # The loader goes by manifest, descriptions and slabs: headers and index are for others' tools.
             harmless = file == "index.h5" or row == "bit beside a shard's data"
             self.resume(f"{row}: {file}", NEWEST if harmless else BEFORE)
-        shutil.copy(f"{self.good}/{NEWEST}/{file}", path)
+            self.reset()  # a run that went back has renamed the damaged one
+        else:
+            shutil.copy(f"{self.good}/{NEWEST}/{file}", path)
 
     def swap(self, name, harm):
         self.reset()

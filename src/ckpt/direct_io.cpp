@@ -33,6 +33,7 @@ std::size_t by_pieces(std::size_t bytes, Move&& move) {
 }  // namespace
 
 std::unique_ptr<DirectIo> DirectIo::open(const std::string& path, For use) {
+  const StorageWait wait("open", path);
   const int fd = ::open(path.c_str(), (use == For::writing ? O_WRONLY : O_RDONLY) | O_DIRECT | O_CLOEXEC);
   if (fd < 0) return nullptr;
   // Not by malloc: what it gave back of that size would let it keep other large blocks.

@@ -41,7 +41,14 @@ std::vector<std::string> names_in(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator at(dir, error);
-  if (error == std::errc::no_such_file_or_directory) return names;
+  if (error == std::errc::no_such_file_or_directory) {
+    std::error_code looking;
+    if (!fs::is_symlink(fs::symlink_status(dir, looking))) return names;
+    throw Unreadable(
+        fmt::format("cannot list {} (it is a link to nothing that is there); mount what it leads "
+                    "to, or remove the link",
+                    dir));
+  }
   while (!error && at != fs::directory_iterator()) {
     names.push_back(at->path().filename().string());
     at.increment(error);
@@ -60,26 +67,17 @@ std::string_view suffix_of(std::string_view name) {
   return name.substr(without_suffix(name).size());
 }
 
-bool is_set_aside(std::string_view name) {
-  return suffix_of(name).starts_with(damaged_suffix);
+/// Why a checkpoint was set aside; nothing when it was not.
+std::optional<std::string_view> why_aside(std::string_view name) {
+  const std::string_view suffix = suffix_of(name);
+  if (suffix.starts_with(damaged_suffix)) return "it is damaged";
+  if (suffix.starts_with(unreadable_suffix)) return "it could not be read";
+  return std::nullopt;
 }
 
 bool is_checkpoint(std::string_view name) {
   const std::string_view suffix = suffix_of(name);
-  return step_of(without_suffix(name)) && (suffix.empty() || suffix == replaced_suffix || is_set_aside(name));
-}
-
-Entry entry_of(const std::string& checkpoints_dir, const std::string& name) {
-  Entry entry;
-  entry.name = name;
-  entry.step = step_of(without_suffix(name)).value();
-  if (is_set_aside(name)) {
-    entry.condition = Condition::damaged;
-    entry.problem = fmt::format("{} was set aside as damaged", name);
-  } else {
-    read_into(entry, checkpoints_dir + "/" + name);
-  }
-  return entry;
+  return step_of(without_suffix(name)) && (suffix.empty() || suffix == replaced_suffix || why_aside(name));
 }
 
 }  // namespace
@@ -103,10 +101,23 @@ std::vector<std::string> checkpoint_names(const std::string& checkpoints_dir) {
   return names;
 }
 
+Entry look_at(const std::string& checkpoints_dir, const std::string& name) {
+  Entry entry;
+  entry.name = name;
+  entry.step = step_of(without_suffix(name)).value();
+  if (const auto why = why_aside(name)) {
+    entry.condition = Condition::damaged;
+    entry.problem = fmt::format("{} was set aside, because {}", name, *why);
+  } else {
+    read_into(entry, checkpoints_dir + "/" + name);
+  }
+  return entry;
+}
+
 std::vector<Entry> scan(const std::string& checkpoints_dir) {
   std::vector<Entry> entries;
   for (const std::string& name : checkpoint_names(checkpoints_dir))
-    entries.push_back(entry_of(checkpoints_dir, name));
+    entries.push_back(look_at(checkpoints_dir, name));
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     const bool a_whole = a.condition == Condition::whole;
     const bool b_whole = b.condition == Condition::whole;

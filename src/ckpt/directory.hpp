@@ -13,8 +13,8 @@
 
 namespace weft::ckpt::detail {
 
-/// unreadable: storage did not answer when it was asked, so that nobody knows; such a checkpoint may be
-/// whole, and is neither used nor touched.
+/// unreadable: the system refused to read it, or it is of a newer format, so that nobody knows whether it is
+/// whole. No run starts from it, and no save removes it.
 enum class Condition : std::uint8_t { whole, damaged, unreadable };
 
 struct Entry {
@@ -33,6 +33,8 @@ inline constexpr const char* unfinished_suffix = ".tmp";
 /// What was damaged and stood where a checkpoint had to go, or proved damaged when a run read it: evidence,
 /// which Weft never removes. Further ones of the same step are NAME.damaged-2 and so on.
 inline constexpr const char* damaged_suffix = ".damaged";
+/// The same of a checkpoint that could not be read, and may be whole.
+inline constexpr const char* unreadable_suffix = ".unreadable";
 /// The earlier checkpoint of a step while a newer one takes its name, where the file system cannot exchange
 /// two names at once. It is as good as any other.
 inline constexpr const char* replaced_suffix = ".replaced";
@@ -42,6 +44,8 @@ std::string step_name(std::int64_t step);
 std::optional<std::int64_t> step_of(std::string_view name);
 /// Names of all checkpoints, in whatever condition, and of those that were set aside. Throws as scan().
 std::vector<std::string> checkpoint_names(const std::string& checkpoints_dir);
+/// One of checkpoint_names(), as it is now.
+Entry look_at(const std::string& checkpoints_dir, const std::string& name);
 /// All checkpoints of the directory, newest first: by serial, then by step; those that are not whole, and
 /// those that were set aside, come after them. Whole means that the manifest's checksum is right, and each
 /// shard file is there with its size. Empty when there is no directory. Throws Unreadable when the directory

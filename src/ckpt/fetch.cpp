@@ -70,8 +70,9 @@ void Fetcher::take(const Shard& shard) {
       if (w->request.begin + w->request.count <= s.begin) continue;
       const std::string& unit = manifest_.units[static_cast<std::size_t>(s.unit)].path;
       if (s.dtype != w->request.dtype)
-        fail(fmt::format("{} of unit {} is {} in {} (and {} here) use the same [precision]", name_of(s.role),
-                         unit, weft::name_of(s.dtype), manifest_.dir, weft::name_of(w->request.dtype)));
+        throw Mismatch(fmt::format("{} of unit {} is {} in {} (and {} here); use the same [precision]",
+                                   name_of(s.role), unit, weft::name_of(s.dtype), manifest_.dir,
+                                   weft::name_of(w->request.dtype)));
       const Piece piece = piece_of(w->request, s);
       if (!w->seen.add(s.begin + piece.begin, s.begin + piece.end()))
         fail(fmt::format("{} holds elements from {} of {} of unit {} twice", manifest_.dir,
@@ -92,8 +93,8 @@ void Fetcher::finish() const {
     const Request& r = w.request;
     const std::string& unit = manifest_.units[static_cast<std::size_t>(r.unit)].path;
     if (held_[vector_of(r.role, r.unit)] == 0)
-      fail(fmt::format("{} holds no {} of unit {} (weights alone start a new run: model.init)", manifest_.dir,
-                       name_of(r.role), unit));
+      throw Mismatch(fmt::format("{} holds no {} of unit {}; weights alone start a new run (model.init)",
+                                 manifest_.dir, name_of(r.role), unit));
     const std::int64_t missing = w.seen.first_missing(r.begin, r.begin + r.count);
     if (missing != r.begin + r.count)
       fail(

@@ -151,12 +151,14 @@ std::int64_t File::next_data(std::int64_t offset) const {
 }
 
 std::int64_t File::size() const {
+  const StorageWait wait("stat", path_);
   struct stat status;
   if (::fstat(fd_, &status) != 0) fail_reading("stat", path_, errno);
   return status.st_size;
 }
 
 void File::resize(std::int64_t bytes) {
+  const StorageWait wait("resize", path_);
   if (::ftruncate(fd_, bytes) != 0) fail_errno("resize", path_, errno);
 }
 

@@ -15,11 +15,19 @@
 namespace weft::ckpt {
 
 /// The system refused to open, read or look at a file that is there: an I/O error, no permission, too many
-/// open files. It says nothing about the checkpoint's bytes, so that nobody may take it for damage, remove
-/// the checkpoint for it, or go back to an older one.
+/// open files; or the checkpoint is of a newer format than this program's. It says nothing about the
+/// checkpoint's bytes, so that nobody may take it for damage, remove the checkpoint for it, or go back to an
+/// older one.
 class Unreadable : public Error {
  public:
   explicit Unreadable(const std::string& message) : Error(ExitCode::bad_checkpoint, message) {}
+};
+
+/// The checkpoint is as it was saved, but of another model, another precision, or without moments. That is no
+/// damage, so that nobody may set the checkpoint aside for it or go back to an older one.
+class Mismatch : public Error {
+ public:
+  explicit Mismatch(const std::string& message) : Error(ExitCode::bad_checkpoint, message) {}
 };
 
 }  // namespace weft::ckpt

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <vector>
 
 #include "base/check.hpp"
@@ -21,8 +22,14 @@ std::unique_lock<std::mutex> lock_hdf5() {
 
 namespace {
 
-/// The innermost description: "file signature not found", or the errno text of the driver's message.
-std::string innermost_reason() {
+/// Why a call of the library failed: "file signature not found", or what the system said to its driver.
+struct Reason {
+  std::string text;
+  int error = 0;  ///< the system's errno; 0 when the reason is the library's own
+};
+
+/// The innermost description of the library's stack of errors.
+Reason innermost_reason() {
   std::string reason;
   const auto visit = [](unsigned n, const H5E_error2_t* error, void* out) -> herr_t {
     if (n == 0 && error->desc != nullptr) *static_cast<std::string*>(out) = error->desc;
@@ -32,9 +39,12 @@ std::string innermost_reason() {
   const std::string key = "error message = '";
   if (const auto at = reason.find(key); at != std::string::npos) {
     const auto begin = at + key.size();
-    reason = reason.substr(begin, reason.find('\'', begin) - begin);
+    const std::string number = "errno = ";
+    const auto digits = reason.find(number);
+    const int error = digits == std::string::npos ? 0 : std::atoi(reason.c_str() + digits + number.size());
+    return {reason.substr(begin, reason.find('\'', begin) - begin), error};
   }
-  return reason.empty() ? "no reason given" : reason;
+  return {reason.empty() ? "no reason given" : reason, 0};
 }
 
 Hid string_type() {
@@ -58,8 +68,11 @@ T check_hdf5(T result, std::string_view file, const char* expression, const char
   if (result >= 0) return result;
   std::string call(expression);
   call = call.substr(0, call.find('('));
-  throw Error(ExitCode::bad_checkpoint, fmt::format("cannot use {} ({}; {} at {}:{})", file,
-                                                    innermost_reason(), call, base_name(source), line));
+  const Reason reason = innermost_reason();
+  const std::string message =
+      fmt::format("cannot use {} ({}; {} at {}:{})", file, reason.text, call, base_name(source), line);
+  if (reason.error != 0 && reason.error != ENOENT) throw Unreadable(message);
+  throw Error(ExitCode::bad_checkpoint, message);
 }
 template herr_t check_hdf5(herr_t, std::string_view, const char*, const char*, int);
 template hid_t check_hdf5(hid_t, std::string_view, const char*, const char*, int);

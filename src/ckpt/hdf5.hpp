@@ -19,8 +19,8 @@ namespace weft::ckpt::detail {
 /// stack printer.
 std::unique_lock<std::mutex> lock_hdf5();
 
-/// Throws Error(bad_checkpoint) "cannot use FILE (HDF5's innermost reason) at EXPRESSION, place" when result
-/// < 0.
+/// Throws Error(bad_checkpoint) "cannot use FILE (HDF5's innermost reason; CALL at PLACE)" when result < 0;
+/// Unreadable where the reason is the system's.
 template <class T>
 T check_hdf5(T result, std::string_view file, const char* expression, const char* source, int line);
 #define CHECK_HDF5(file, expression) \

@@ -20,7 +20,7 @@ namespace weft::ckpt {
 namespace {
 
 [[noreturn]] void fail(const std::string& message) {
-  throw Error(ExitCode::bad_checkpoint, message);
+  throw Mismatch(message);
 }
 
 std::string text_of(const Shape& shape) {
@@ -173,7 +173,8 @@ bool holds_checkpoints(const std::string& checkpoints_dir) {
 
 std::string set_aside(const std::string& dir) {
   const std::filesystem::path path(dir);
-  return path.parent_path() / detail::set_aside(path.parent_path(), path.filename());
+  return path.parent_path() /
+         detail::set_aside(path.parent_path(), path.filename(), detail::Condition::damaged);
 }
 
 RunState load_run_state(const std::string& dir) {
@@ -188,11 +189,10 @@ void check_model(const Manifest& manifest, std::string_view model_key) {
     const auto found = there.find(key);
     const std::string other = found == there.end() ? "not set" : found->second;
     if (other != value) {
-      fail(
-          fmt::format("{} is of another model ({} is {} there and {} here) name a checkpoint of this model, "
-                      "or use another "
-                      "run directory",
-                      manifest.dir, key, other, value));
+      fail(fmt::format(
+          "{} is of another model ({} is {} there and {} here); name a checkpoint of this model, or use "
+          "another run directory",
+          manifest.dir, key, other, value));
     }
   }
 }

@@ -42,8 +42,8 @@ std::optional<std::string> find_latest(const std::string& checkpoints_dir);
 
 RunState load_run_state(const std::string& dir);
 
-/// Throws unless the checkpoint is of the model that `model_key` describes, naming the first key that
-/// differs, with both values. Keys are "key = value" lines.
+/// Throws Mismatch unless the checkpoint is of the model that `model_key` describes, naming the first key
+/// that differs, with both values. Keys are "key = value" lines.
 void check_model(const Manifest& manifest, std::string_view model_key);
 
 /// Takes elements [at, at + count) of a slice that has no memory.
@@ -54,9 +54,9 @@ using Put =
 /// Elements are matched by parameter path, so `units` may group the parameters in another way than the
 /// checkpoint does. Rank 0 reads the descriptions of all shards and sends them on in blocks; each rank reads
 /// and checks the slabs that overlap its slices. Beside these it has two or three blocks and a part of a
-/// slab, of up to 8 MiB each, in memory. Throws for another model (a parameter is missing, or has another
-/// shape), another dtype, and damage; then all ranks end, but some without an error: call it through
-/// train::agree.
+/// slab, of up to 8 MiB each, in memory. Throws Mismatch for another model (a parameter is missing, or has
+/// another shape) and another dtype, Error(bad_checkpoint) for damage; then all ranks end, but some without
+/// an error: call it through train::agree.
 void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<const StateSlice> slices,
           const Hooks& hooks, const Put& put = {});
 /// The same in one process.

@@ -301,8 +301,8 @@ Manifest manifest_from_text(std::string_view text, const std::string& name) {
     return version == format_version ? format_2_from(json) : Manifest();
   });
   if (version > format_version)
-    fail(fmt::format("{} is of a newer format ({}; this Weft reads up to {}) use a newer Weft", name, version,
-                     format_version));
+    throw Unreadable(fmt::format("{} is of a newer format ({}; this Weft reads up to {}); use a newer Weft",
+                                 name, version, format_version));
   return manifest;
 }
 

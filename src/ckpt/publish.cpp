@@ -26,6 +26,7 @@ void rename_or_throw(const std::string& from, const std::string& to) {
 
 bool exchange(const std::string& a, const std::string& b) {
 #ifdef RENAME_EXCHANGE
+  const StorageWait wait("rename", b);
   return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
 #else
   return false;
@@ -47,21 +48,46 @@ std::string free_path(Numbered&& numbered) {
     if (std::string path = numbered(i); !exists(path)) return path;
 }
 
-/// Removes a file or a directory with all below it; returns one line when something stays.
-std::string remove_all(const std::string& path) {
+/// Removes a file or a directory with all below it, until something cannot be removed. Each call waits for
+/// storage by itself: a large directory may take minutes, and is no storage that hangs.
+void remove_below(const std::string& path, std::error_code& error) {
+  std::vector<std::string> below;
+  {
+    const StorageWait wait("list", path);
+    if (fs::is_directory(fs::symlink_status(path, error)))
+      for (fs::directory_iterator at(path, error); !error && at != fs::directory_iterator();
+           at.increment(error))
+        below.push_back(at->path());
+  }
+  for (const std::string& name : below)
+    if (!error) remove_below(name, error);
+  if (error) return;
   const StorageWait wait("remove", path);
+  fs::remove(path, error);
+}
+
+void make_directory(const std::string& path) {
+  const StorageWait wait("mkdir", path);
+  if (::mkdir(path.c_str(), 0777) != 0) fail_errno("make", path, errno);
+}
+
+}  // namespace
+
+std::string remove_all(const std::string& path) {
   std::error_code error;
-  fs::remove_all(path, error);
+  remove_below(path, error);
   return error
              ? fmt::format("cannot remove {} ({}); it takes space until you remove it", path, error.message())
              : std::string();
 }
 
-}  // namespace
-
 void sync_ancestors(const std::string& dir) {
   std::error_code error;
-  const fs::path whole = fs::canonical(dir, error);
+  fs::path whole;
+  {
+    const StorageWait wait("resolve", dir);
+    whole = fs::canonical(dir, error);
+  }
   if (error) fail_errno("resolve", dir, error.value());
   fs::path path = whole.parent_path();
   sync_directory(path);
@@ -80,13 +106,16 @@ std::string make_unfinished(const std::string& checkpoints_dir, const std::strin
   std::string temporary = free_path([&](int i) {
     return i == 1 ? path + unfinished_suffix : fmt::format("{}.{}{}", path, i, unfinished_suffix);
   });
-  if (::mkdir(temporary.c_str(), 0777) != 0) fail_errno("make", temporary, errno);
+  make_directory(temporary);
   return temporary;
 }
 
 std::vector<std::string> remove_unfinished(const std::string& checkpoints_dir) {
   std::vector<std::string> problems;
-  for (const std::string& name : unfinished(checkpoints_dir))
+  const std::vector<std::string> names = unfinished(checkpoints_dir);
+  // One of them may be the earlier checkpoint of a name whose newer one is not on storage yet.
+  if (!names.empty()) sync_directory(checkpoints_dir);
+  for (const std::string& name : names)
     if (std::string problem = remove_all(checkpoints_dir + "/" + name); !problem.empty())
       problems.push_back(std::move(problem));
   return problems;
@@ -96,7 +125,7 @@ std::vector<std::string> settle_replaced(const std::string& checkpoints_dir,
                                          const std::vector<Entry>& entries) {
   std::vector<std::string> problems;
   for (const Entry& entry : entries) {
-    if (!entry.name.ends_with(replaced_suffix)) continue;
+    if (entry.condition != Condition::whole || !entry.name.ends_with(replaced_suffix)) continue;
     const std::string name = step_name(entry.step);
     const auto newer =
         std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == name; });
@@ -111,12 +140,13 @@ std::vector<std::string> settle_replaced(const std::string& checkpoints_dir,
   return problems;
 }
 
-std::string set_aside(const std::string& checkpoints_dir, const std::string& name) {
-  const std::string path = checkpoints_dir + "/" + name;
+std::string set_aside(const std::string& checkpoints_dir, const std::string& name, Condition condition) {
   const std::string aside = free_path([&](int i) {
-    return i == 1 ? path + damaged_suffix : fmt::format("{}{}-{}", path, damaged_suffix, i);
+    return fmt::format("{}/{}{}{}", checkpoints_dir, name.substr(0, name.find('.')),
+                       condition == Condition::damaged ? damaged_suffix : unreadable_suffix,
+                       i == 1 ? "" : fmt::format("-{}", i));
   });
-  rename_or_throw(path, aside);
+  rename_or_throw(checkpoints_dir + "/" + name, aside);
   sync_directory(checkpoints_dir);
   return base_name(aside);
 }
@@ -129,20 +159,21 @@ bool publish(const std::string& checkpoints_dir, const std::string& temporary, c
   } else if (!exchange(temporary, to)) {
     const std::string replaced = to + replaced_suffix;
     rename_or_throw(to, replaced);
-    if (::rename(temporary.c_str(), to.c_str()) != 0) {
-      const int error = errno;
-      if (::rename(replaced.c_str(), to.c_str()) != 0) fail_errno("rename back to", to, errno);
-      fail_errno("rename to", to, error);
+    try {
+      rename_or_throw(temporary, to);
+    } catch (const Error&) {
+      rename_or_throw(replaced, to);
+      throw;
     }
     replaced_is_left = true;
   }
-  sync_directory(checkpoints_dir);
   return replaced_is_left;
 }
 
 void move_latest(const std::string& checkpoints_dir, const std::string& name) {
   const std::string link = checkpoints_dir + "/" + latest_name;
   const std::string next = link + unfinished_suffix;
+  const StorageWait wait("link", next);
   if (::unlink(next.c_str()) != 0 && errno != ENOENT) fail_errno("remove", next, errno);
   if (::symlink(name.c_str(), next.c_str()) != 0) fail_errno("link", next, errno);
   rename_or_throw(next, link);

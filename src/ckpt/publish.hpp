@@ -10,6 +10,9 @@
 
 namespace weft::ckpt::detail {
 
+/// Removes a file or a directory with all below it; returns one line when something stays.
+std::string remove_all(const std::string& path);
+
 /// Makes the entry of a directory durable, and those of all above it that may be opened.
 void sync_ancestors(const std::string& dir);
 
@@ -19,18 +22,19 @@ std::string make_unfinished(const std::string& checkpoints_dir, const std::strin
 /// Removes what interrupted saves left. Returns a line for each leftover that stays: it is in nobody's way.
 std::vector<std::string> remove_unfinished(const std::string& checkpoints_dir);
 
-/// Ends replacements that were interrupted: NAME.replaced is removed where NAME is whole, and gets its name
-/// back where there is none. `entries` are those of scan(). Returns a line for each that stays.
+/// Ends replacements that were interrupted: a whole NAME.replaced is removed where NAME is whole, and gets
+/// its name back where there is none. `entries` are those of scan(), and are not up to date afterwards.
+/// Returns a line for each that stays.
 std::vector<std::string> settle_replaced(const std::string& checkpoints_dir,
                                          const std::vector<Entry>& entries);
 
-/// Renames a damaged checkpoint to NAME.damaged, durably, so that its place is free and it is not taken for a
-/// whole one. Returns the new name.
-std::string set_aside(const std::string& checkpoints_dir, const std::string& name);
-/// Gives `temporary`, a path from make_unfinished(), its name, durably. A whole checkpoint of the same step
-/// that stands there is replaced: in one atomic exchange where the file system can do that, else by way of
-/// NAME.replaced, which settle_replaced() deals with if the process ends in between. Whether it is still
-/// there.
+/// Renames a checkpoint that is not whole to NAME.damaged, or NAME.unreadable, durably, so that its place is
+/// free and it is not taken for a whole one. Returns the new name.
+std::string set_aside(const std::string& checkpoints_dir, const std::string& name, Condition condition);
+/// Gives `temporary`, a path from make_unfinished(), its name; sync_directory() makes that durable. A whole
+/// checkpoint of the same step that stands there is replaced: in one atomic exchange where the file system
+/// can do that (`temporary` is the earlier one then), else by way of NAME.replaced, which settle_replaced()
+/// deals with if the process ends in between. Returns whether NAME.replaced is there.
 bool publish(const std::string& checkpoints_dir, const std::string& temporary, const std::string& name);
 /// Points the symbolic link `latest` to a checkpoint, atomically.
 void move_latest(const std::string& checkpoints_dir, const std::string& name);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <filesystem>
 #include <future>
 #include <optional>
 #include <utility>
@@ -21,8 +20,6 @@
 #include "ckpt/shard_file.hpp"
 
 namespace weft::ckpt {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -130,8 +127,7 @@ struct Save::Impl {
 
   /// What this save began goes; the leftovers of others were looked at when it began.
   void clean() {
-    begin(Part::clean, is_root() && !place_.temporary().empty(),
-          [this] { fs::remove_all(place_.temporary()); });
+    begin(Part::clean, is_root(), [this] { place_.clear(); });
   }
 
   /// Nobody starts the next save while rank 0 removes leftovers.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/storage_wait.hpp"
 #include "ckpt/file.hpp"
 #include "ckpt/publish.hpp"
 
@@ -26,16 +27,25 @@ void SavePlace::remark(std::vector<std::string> lines) {
 }
 
 void SavePlace::prepare(std::int64_t needed) {
-  std::error_code error;
-  fs::create_directories(dir_, error);
-  if (error) fail_errno("make", dir_, error.value());
+  make_place();
   remark(remove_unfinished(dir_));
   check_room(needed);
   earlier_ = scan(dir_);
-  remark(settle_replaced(dir_, earlier_));
+  const auto is_replaced = [](const Entry& entry) { return entry.name.ends_with(replaced_suffix); };
+  if (std::any_of(earlier_.begin(), earlier_.end(), is_replaced)) {
+    remark(settle_replaced(dir_, earlier_));
+    earlier_ = scan(dir_);
+  }
   if (earlier_.empty()) sync_ancestors(dir_);  // they may be as new as the run
   serial_ = next_serial();
   temporary_ = make_unfinished(dir_, name_);
+}
+
+void SavePlace::make_place() const {
+  const StorageWait wait("mkdir", dir_);
+  std::error_code error;
+  fs::create_directories(dir_, error);
+  if (error) fail_errno("make", dir_, error.value());
 }
 
 void SavePlace::check_room(std::int64_t needed) const {
@@ -54,18 +64,32 @@ std::int64_t SavePlace::next_serial() {
   std::int64_t serial = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   for (const Entry& entry : earlier_) {
     serial = std::max(serial, entry.serial + 1);
-    if (entry.condition == Condition::unreadable)
+    if (entry.condition == Condition::unreadable && entry.name != name_)
       remark(fmt::format("{}/{} is left alone: {}", dir_, entry.name, entry.problem));
   }
   return serial;
 }
 
 void SavePlace::publish() {
-  for (const Entry& entry : earlier_)
-    if (entry.name == name_ && entry.condition != Condition::whole)
-      remark(fmt::format("what stood at {}/{} is now {} ({})", dir_, name_, set_aside(dir_, name_),
-                         entry.problem));
+  for (const Entry& entry : earlier_) {
+    if (entry.name != name_ || entry.condition == Condition::whole) continue;
+    const Entry now = look_at(dir_, name_);  // it may be readable by now
+    if (now.condition != Condition::whole)
+      remark(fmt::format("what stood at {}/{} is now {} ({})", dir_, name_,
+                         set_aside(dir_, name_, now.condition), now.problem));
+  }
   replaced_is_left_ = detail::publish(dir_, temporary_, name_);
+  temporary_.clear();  // it is the new checkpoint, or the earlier one: not for clear()
+  try {
+    sync_directory(dir_);
+  } catch (const Error& e) {
+    throw Error(e.code(),
+                fmt::format("{}; {}/{} is there, and may be lost if the power fails", e.what(), dir_, name_));
+  }
+}
+
+void SavePlace::clear() {
+  if (!temporary_.empty()) remark(remove_all(temporary_));
 }
 
 void SavePlace::tidy(const std::function<void(const char*)>& stage) {

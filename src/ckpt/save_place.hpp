@@ -30,8 +30,11 @@ class SavePlace {
   const std::string& temporary() const { return temporary_; }
   /// Higher than that of every checkpoint that is there.
   std::int64_t serial() const { return serial_; }
-  /// What was written gets its name. A checkpoint of this step that is not known to be whole is set aside.
+  /// What was written gets its name, durably. A checkpoint of this step that is not known to be whole is set
+  /// aside.
   void publish();
+  /// After a save that failed: what it has begun goes.
+  void clear();
   /// `latest`, and the checkpoints that are older than those to keep; the new one is never among them. Calls
   /// `stage` with "latest_moved" on the way.
   void tidy(const std::function<void(const char*)>& stage);
@@ -42,6 +45,7 @@ class SavePlace {
 
  private:
   void remark(std::vector<std::string> lines);
+  void make_place() const;
   void check_room(std::int64_t needed) const;
   std::int64_t next_serial();
 

@@ -71,33 +71,51 @@ ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world
   return manifest;
 }
 
-/// Throws on all ranks: Error(environment) where storage did not answer on one of them, which outranks
-/// Error(bad_checkpoint), because it says nothing of the checkpoint.
-void fill(const ckpt::Manifest& manifest, comm::World& world, ModelState& state) {
-  agree(world, [&] {
-    try {
-      state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
-        ckpt::load(manifest, state.units(), slices, hooks_of(world), put);
-      });
-    } catch (const ckpt::Unreadable& e) {
-      throw Error(ExitCode::environment, e.what());
-    }
-  });
-  state.publish();
-}
+/// The checkpoint's bytes are not those that were saved.
+class Damaged : public Error {
+ public:
+  explicit Damaged(const Error& e) : Error(e.code(), e.what()) {}
+};
 
-/// The run's own checkpoints that proved damaged go out of the way of later saves and starts.
-void set_aside(const std::vector<std::string>& damaged, const Deck& deck, comm::World& world) {
-  agree(world, [&] {
-    if (world.rank() != 0) return;
-    for (const std::string& path : damaged)
-      if (is_own_checkpoint(deck, path)) log::warn("{} is now {}", path, ckpt::set_aside(path));
-  });
+/// What keeps a rank from loading; where ranks have different problems, the last of these counts. Only damage
+/// says that the checkpoint is of no use to anybody.
+enum class Problem : std::uint8_t { none, damaged, other };
+
+/// Throws on all ranks: Damaged, or an Error that says nothing of the checkpoint's bytes.
+void fill(const ckpt::Manifest& manifest, comm::World& world, ModelState& state) {
+  Problem problem = Problem::none;
+  try {
+    agree(world, [&] {
+      try {
+        state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
+          ckpt::load(manifest, state.units(), slices, hooks_of(world), put);
+        });
+      } catch (const std::exception& e) {
+        const bool bytes = exit_code_of(e) == ExitCode::bad_checkpoint &&
+                           dynamic_cast<const ckpt::Unreadable*>(&e) == nullptr &&
+                           dynamic_cast<const ckpt::Mismatch*>(&e) == nullptr;
+        problem = bytes ? Problem::damaged : Problem::other;
+        throw;
+      }
+    });
+  } catch (const Error& e) {
+    auto worst = static_cast<double>(problem);
+    world.all_reduce_max(std::span(&worst, 1));
+    if (static_cast<Problem>(worst) == Problem::damaged) throw Damaged(e);
+    throw;
+  }
+  state.publish();
 }
 
 std::string first_line(const Error& e) {
   const std::string what = e.what();
   return what.substr(0, what.find('\n'));
+}
+
+/// "PROBLEM (REASON)" of "PROBLEM (REASON); ADVICE".
+std::string without_advice(const std::string& line) {
+  const auto end = line.rfind("); ");
+  return end == std::string::npos ? line : line.substr(0, end + 1);
 }
 
 }  // namespace
@@ -110,23 +128,33 @@ ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::W
 }
 
 std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& state) {
-  const std::vector<std::string> paths = candidates(deck, world);
+  const std::vector<Candidate> all = candidates(deck, world);
   std::vector<std::string> damaged;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    const ckpt::Manifest manifest = open(paths[i], deck, world);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const ckpt::Manifest manifest = open(all[i].path, deck, world);
     try {
       fill(manifest, world, state);
-    } catch (const Error& e) {  // on all ranks
-      if (e.code() == ExitCode::environment) throw Error(ExitCode::bad_checkpoint, e.what());
-      if (e.code() != ExitCode::bad_checkpoint || i + 1 == paths.size()) throw;
-      if (world.rank() == 0) log::warn("{}; going back to {}", first_line(e), paths[i + 1]);
-      damaged.push_back(paths[i]);
+    } catch (const Damaged& e) {  // on all ranks
+      if (i + 1 == all.size()) throw;
+      // The start from elsewhere would be a beginning again.
+      if (all[i].own && !all[i + 1].own)
+        agree(world, [&] {
+          if (world.rank() == 0) fail_unusable(deck, {without_advice(first_line(e))});
+        });
+      if (world.rank() == 0) log::warn("{}; going back to {}", first_line(e), all[i + 1].path);
+      if (all[i].own) damaged.push_back(all[i].path);
       continue;
     }
-    set_aside(damaged, deck, world);
-    return Resumed{paths[i], manifest.run};
+    return Resumed{all[i].path, all[i].own, manifest.run, std::move(damaged)};
   }
   return std::nullopt;
+}
+
+void set_aside(const std::vector<std::string>& damaged, comm::World& world) {
+  agree(world, [&] {
+    if (world.rank() != 0) return;
+    for (const std::string& path : damaged) log::warn("{} is now {}", path, ckpt::set_aside(path));
+  });
 }
 
 ckpt::RunState describe_run(const Deck& deck, const comm::World& world) {

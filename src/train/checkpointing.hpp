@@ -30,13 +30,17 @@ ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::W
 
 struct Resumed {
   std::string path;
+  bool own = false;  ///< it is in the run's own directory
   ckpt::RunState run;
+  std::vector<std::string> damaged;  ///< the run's own checkpoints that proved damaged before
 };
-/// Collective. Loads the first of candidates() (starting_point.hpp) that is good to the last byte. Those of
-/// the run's own that prove damaged on the way are set aside, with a warning. Throws Error(bad_checkpoint) on
-/// all ranks when storage does not answer, when the last that is left is damaged (then nothing is set aside),
-/// and for a checkpoint of another model.
+/// Collective. Loads the first of candidates() (starting_point.hpp) that is good to the last byte. Throws
+/// Error(bad_checkpoint) on all ranks when one cannot be read, when the last that is left is damaged, or the
+/// last of the run's own, and for a checkpoint of another model. Changes nothing on storage.
 std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& state);
+/// Collective: renames checkpoints that proved damaged, with a warning, out of the way of later saves and
+/// starts. Not before the run is sure to go on.
+void set_aside(const std::vector<std::string>& damaged, comm::World& world);
 
 /// How far a run is.
 struct Position {

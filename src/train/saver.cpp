@@ -24,7 +24,7 @@ void Saver::begin(const Position& at) {
   finish();
   const double begin = seconds_now();
   copy_->start();
-  start(at, copy_->slices(), [this] { copy_->wait(); });
+  start(at, copy_->slices(), [this] { copy_->check(); });
   pause_ = seconds_now() - begin;
 }
 

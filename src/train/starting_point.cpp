@@ -1,14 +1,19 @@
 #include "train/starting_point.hpp"
 
+#include <sys/stat.h>
 #include <algorithm>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/storage_wait.hpp"
+#include "ckpt/file.hpp"
 #include "ckpt/load.hpp"
 #include "train/agree.hpp"
 #include "train/free_name.hpp"
@@ -24,37 +29,43 @@ std::string normal(const std::string& dir) {
   return path.string();
 }
 
-/// Ends a start that would have to begin again beside checkpoints that somebody may still rescue.
-[[noreturn]] void fail_unusable(const Deck& deck, const std::vector<std::string>& damaged) {
-  throw Error(ExitCode::bad_checkpoint,
-              fmt::format("{} holds checkpoints, and none of them can be used ({}{}); restore one, or set "
-                          "checkpoint.resume = \"never\" to start over, which keeps what is there",
-                          checkpoints_dir(deck), damaged.front(),
-                          damaged.size() > 1 ? fmt::format("; and {} more", damaged.size() - 1) : ""));
+/// The device and inode of a directory; nothing when there is none.
+std::optional<std::pair<dev_t, ino_t>> identity_of(const std::string& dir) {
+  const StorageWait wait("stat", dir);
+  struct stat status {};
+  if (::stat(dir.c_str(), &status) == 0) return std::pair(status.st_dev, status.st_ino);
+  if (errno != ENOENT && errno != ENOTDIR) ckpt::detail::fail_reading("look at", dir, errno);
+  return std::nullopt;
 }
 
-std::vector<std::string> paths_of(std::vector<ckpt::Found::Whole> checkpoints) {
-  std::vector<std::string> paths;
-  for (auto& checkpoint : checkpoints) paths.push_back(std::move(checkpoint.path));
-  return paths;
+/// Whether `dir` is in the checkpoints directory of this deck's run, however it is written.
+bool is_own_checkpoint(const Deck& deck, const std::string& dir) {
+  const auto own = identity_of(checkpoints_dir(deck));
+  return own && own == identity_of(fs::path(normal(dir)).parent_path());
 }
 
-/// Rank 0's part of candidates(): not of "never".
-std::vector<std::string> find_candidates(const Deck& deck) {
+std::vector<Candidate> own_candidates(std::vector<ckpt::Found::Whole> checkpoints) {
+  std::vector<Candidate> own;
+  for (auto& checkpoint : checkpoints) own.push_back({std::move(checkpoint.path), true});
+  return own;
+}
+
+/// What candidates() returns, on rank 0; checkpoint.resume is not "never".
+std::vector<Candidate> find_candidates(const Deck& deck) {
   ckpt::Found found = ckpt::find_checkpoints(checkpoints_dir(deck));
   for (const std::string& problem : found.damaged) log::warn("a checkpoint is passed over: {}", problem);
   const std::string origin = named_origin(deck);
   if (origin.empty()) {
     if (found.whole.empty() && !found.damaged.empty()) fail_unusable(deck, found.damaged);
-    return paths_of(std::move(found.whole));
+    return own_candidates(std::move(found.whole));
   }
   std::erase_if(found.whole, [&](const ckpt::Found::Whole& c) { return c.origin != origin; });
-  // Of a start from elsewhere, what is damaged here may be all that there was of it.
-  if (found.whole.empty() && !found.damaged.empty() && !is_own_checkpoint(deck, origin))
-    fail_unusable(deck, found.damaged);
-  std::vector<std::string> paths = paths_of(std::move(found.whole));
-  paths.push_back(deck.checkpoint.resume);
-  return paths;
+  const bool own = is_own_checkpoint(deck, origin);
+  // The damaged ones may be all that this run has made since it started from elsewhere.
+  if (found.whole.empty() && !found.damaged.empty() && !own) fail_unusable(deck, found.damaged);
+  std::vector<Candidate> all = own_candidates(std::move(found.whole));
+  all.push_back({deck.checkpoint.resume, own});
+  return all;
 }
 
 }  // namespace
@@ -63,15 +74,19 @@ std::string checkpoints_dir(const Deck& deck) {
   return deck.run.dir + "/checkpoints";
 }
 
-bool is_own_checkpoint(const Deck& deck, const std::string& dir) {
-  std::error_code error;
-  const bool same = fs::equivalent(fs::path(normal(dir)).parent_path(), checkpoints_dir(deck), error);
-  const bool missing = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-  if (error && !missing)
-    throw Error(ExitCode::bad_checkpoint,
-                fmt::format("cannot look at {} or at {} ({}); try again when the storage answers", dir,
-                            checkpoints_dir(deck), error.message()));
-  return !error && same;
+void fail_unusable(const Deck& deck, const std::vector<std::string>& damaged) {
+  const std::string which = fmt::format(
+      "{}{}", damaged.front(), damaged.size() > 1 ? fmt::format("; and {} more", damaged.size() - 1) : "");
+  const std::string origin = named_origin(deck);
+  throw Error(
+      ExitCode::bad_checkpoint,
+      origin.empty()
+          ? fmt::format("{} holds checkpoints, and none of them can be used ({}); restore one, or set "
+                        "checkpoint.resume = \"never\" to start over, which keeps what is there",
+                        checkpoints_dir(deck), which)
+          : fmt::format("{} holds checkpoints, and none that goes back to {} can be used ({}); restore "
+                        "one, or choose another run.dir to start from there again",
+                        checkpoints_dir(deck), origin, which));
 }
 
 std::string named_origin(const Deck& deck) {
@@ -79,23 +94,28 @@ std::string named_origin(const Deck& deck) {
   return resume == "auto" || resume == "never" ? std::string() : normal(resume);
 }
 
-std::vector<std::string> candidates(const Deck& deck, comm::World& world) {
+std::vector<Candidate> candidates(const Deck& deck, comm::World& world) {
   if (deck.checkpoint.resume == "never") return {};
-  std::string lines;
+  std::string text;  // of each: '+' of the run's own or '-', the path, a zero byte, which no path holds
   agree(world, [&] {
     if (world.rank() != 0) return;
-    for (const std::string& path : find_candidates(deck)) lines += path + '\n';
+    for (const Candidate& c : find_candidates(deck)) text += (c.own ? '+' : '-') + c.path + '\0';
   });
-  lines = world.broadcast(lines, 0);
-  std::vector<std::string> paths;
-  for (std::size_t begin = 0, end; (end = lines.find('\n', begin)) != std::string::npos; begin = end + 1)
-    paths.push_back(lines.substr(begin, end - begin));
-  return paths;
+  text = world.broadcast(text, 0);
+  std::vector<Candidate> all;
+  for (std::size_t begin = 0, end; (end = text.find('\0', begin)) != std::string::npos; begin = end + 1)
+    all.push_back({text.substr(begin + 1, end - begin - 1), text[begin] == '+'});
+  return all;
 }
 
 std::string set_earlier_aside(const Deck& deck) {
   const std::string dir = checkpoints_dir(deck);
   if (!ckpt::holds_checkpoints(dir)) return {};
+  if (deck.checkpoint.resume == "auto")
+    throw Error(ExitCode::bad_checkpoint,
+                fmt::format("there are checkpoints in {} now (there were none when this run started); start "
+                            "again, to go on from them",
+                            dir));
   const std::string aside = free_name(dir + ".old");
   WEFT_SYSTEM(std::rename(dir.c_str(), aside.c_str()) == 0,
               "cannot set the earlier checkpoints in {} aside ({}); choose another run.dir", dir,

@@ -43,4 +43,8 @@ void StateCopy::wait() const {
   if (under_way_.valid()) under_way_.wait();
 }
 
+void StateCopy::check() const {
+  if (under_way_.valid()) under_way_.get();
+}
+
 }  // namespace weft::train

@@ -18,9 +18,11 @@ class StateCopy {
 
   /// Begins to copy the state as it is; it must not change until wait() returns.
   void start();
-  /// Returns once what start() began is done; at once when there is nothing. Any thread, but not beside
-  /// start().
+  /// Returns once what start() began is done, well or not; at once when there is nothing. Any thread, but not
+  /// beside start().
   void wait() const;
+  /// The same, and throws what the copying threw: slices() are not the state then.
+  void check() const;
   /// Seconds of the last copy.
   double seconds() const { return seconds_; }
   /// The copy, as save() takes it.

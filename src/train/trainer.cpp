@@ -58,6 +58,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   start_data_check();
   measure_compute_only();
   make_directory();  // not before all that may refuse the deck: the directory may be another run's
+  set_aside(damaged_, world);
   report_ = std::make_unique<Report>(deck_, world.rank(), world.hosts(), resumed_at_, about_);
   saver_ = std::make_unique<Saver>(deck_, session_, *state_, *report_, description(), background_);
   if (resumed_at_)
@@ -179,7 +180,8 @@ std::string Trainer::initialise_or_resume() {
   resumed_from_ = checkpoint->path;
   saved_data_ = run.data;
   // The curve of another run's checkpoint does not belong to this run's files.
-  if (is_own_checkpoint(deck_, checkpoint->path)) resumed_at_ = step_;
+  if (checkpoint->own) resumed_at_ = step_;
+  damaged_ = checkpoint->damaged;
   origin_ = named_origin(deck_).empty() ? run.origin : named_origin(deck_);
   return changes_since(run, deck_);
 }

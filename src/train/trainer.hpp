@@ -119,6 +119,7 @@ class Trainer {
   std::int64_t tokens_ = 0;
   std::int64_t sample_ = 0;                  ///< the next step's first
   std::optional<std::string> resumed_from_;  ///< the checkpoint
+  std::vector<std::string> damaged_;         ///< own checkpoints that proved damaged at the start
   std::string set_aside_;                    ///< where an earlier run's checkpoints are now
   std::string origin_;                       ///< RunState::origin
   std::vector<ckpt::DataFile> saved_data_;   ///< what that checkpoint says

@@ -178,6 +178,35 @@ TEST_F(Resume, ByPathStartsARunAndDoesNotRestartIt) {
   EXPECT_TRUE(fs::exists(checkpoints("second") + ".old/step-00000012/manifest.json"));
 }
 
+/// Where a run has made checkpoints since it started from PATH, to start there again would be to lose them.
+TEST_F(Resume, ByPathDoesNotRestartWhereItsOwnCheckpointsAreDamaged) {
+  const std::string from = "checkpoint.resume=" + step_5();
+  ASSERT_EQ(run(weft_on(2, train("second", {from, "run.steps=7"}))).status, 0);
+  flip_bit(checkpoints("second") + "/step-00000007/shard-00001.h5", 0.5);
+  const auto before = contents(run_dir("second"));
+  const Ended again = run(weft_on(2, train("second", {from, "run.steps=9"})));
+  EXPECT_STATUS(again, 4);
+  const auto errors = again.lines("weft: error:");
+  ASSERT_EQ(errors.size(), 1U) << again.err;
+  EXPECT_NE(errors[0].find("holds checkpoints, and none that goes back to " + step_5() + " can be used"),
+            std::string::npos)
+      << errors[0];
+  EXPECT_TRUE(contents(run_dir("second")) == before) << "the run directory has changed";
+}
+
+/// A start that is refused has renamed nothing, whatever it has found damaged before.
+TEST_F(Resume, ThatIsRefusedLeavesDamagedCheckpointsWhereTheyAre) {
+  flip_bit(checkpoints("first") + "/step-00000010/shard-00001.h5", 0.5);
+  expect_refused({"run.seed=77"}, 2, "run.seed");
+}
+
+/// Weights alone are no damaged checkpoint.
+TEST_F(Resume, OfWeightsAloneSetsNothingAside) {
+  ASSERT_EQ(run(weft({"checkpoint", "export", step_5(), path("hf"), "--dtype", "f32"})).status, 0);
+  ASSERT_EQ(run(weft({"checkpoint", "import", path("hf"), checkpoints("first")})).status, 0);
+  expect_stopped("holds no exp_avg of unit");
+}
+
 /// A job whose time is up before its first save leaves what the next one goes on from in its own directory.
 TEST_F(Resume, ByPathStoppedBeforeTheFirstSaveCanGoOn) {
   const std::string from = "checkpoint.resume=" + step_5();

@@ -49,6 +49,19 @@ TEST(CheckpointKeeps, TheSlicesAreReadOnceTheyAreMade) {
   EXPECT_TRUE(loads_as(dir.path() + "/step-00000001", 1, 5));
 }
 
+/// What could not be made is not the state, whatever stands in its memory.
+TEST(CheckpointKeeps, SlicesThatCouldNotBeMadeAreNotSaved) {
+  TemporaryDirectory dir;
+  const auto units = sample_units();
+  const RankState state = filled_state(units, 0, 1, 5);
+  SaveOptions options;
+  options.await_slices = [] { throw Error(ExitCode::environment, "the device does not answer"); };
+  const auto report = save(dir.path(), sample_run(1), units, state.slices, single_rank(), options);
+  EXPECT_FALSE(report.ok);
+  EXPECT_NE(report.reason.find("the device does not answer"), std::string::npos) << report.reason;
+  EXPECT_TRUE(names_in(dir.path()).empty());
+}
+
 /// A leftover that somebody else holds: a mounted file system's root can be neither removed nor renamed.
 TEST(CheckpointKeeps, LeftoversThatCannotBeRemovedAreInNobodysWay) {
   TemporaryDirectory dir;
@@ -111,6 +124,49 @@ TEST(CheckpointKeeps, WhatCannotBeReadIsLeftAlone) {
   fs::create_symlink("loop", dir.path() + "/loop");
   EXPECT_THROW(find_checkpoints(dir.path() + "/loop"), Error);
   EXPECT_FALSE(save_with(1, dir.path() + "/loop", 3, 3, options).front().ok);
+}
+
+/// The place of a checkpoint is needed, but nobody knows whether it is damaged.
+TEST(CheckpointKeeps, WhatCannotBeReadStandsBesideWhatTakesItsName) {
+  TemporaryDirectory dir;
+  fs::create_symlink("step-00000005", dir.path() + "/step-00000005");
+  const auto report = save_with(1, dir.path(), 5, 5).front();
+  EXPECT_TRUE(report.ok) << report.reason;
+  EXPECT_NE(report.reason.find("/step-00000005 is now step-00000005.unreadable ("), std::string::npos)
+      << report.reason;
+  EXPECT_TRUE(loads_as(dir.path() + "/step-00000005", 1, 5));
+  EXPECT_TRUE(fs::is_symlink(dir.path() + "/step-00000005.unreadable"));
+  EXPECT_EQ(find_latest(dir.path()), dir.path() + "/step-00000005");
+}
+
+/// The link leads to a file system that is not mounted: its checkpoints are not gone.
+TEST(CheckpointKeeps, ALinkToNothingIsNoEmptyDirectory) {
+  TemporaryDirectory dir;
+  fs::create_symlink("elsewhere", dir.path() + "/checkpoints");
+  EXPECT_THROW(find_checkpoints(dir.path() + "/checkpoints"), Unreadable);
+  EXPECT_THROW(holds_checkpoints(dir.path() + "/checkpoints"), Unreadable);
+  EXPECT_TRUE(find_checkpoints(dir.path() + "/nowhere").whole.empty());
+}
+
+/// Retention counts what is there after an interrupted replacement was settled, and damage stays.
+TEST(CheckpointKeeps, RetentionAfterAnInterruptedReplacement) {
+  TemporaryDirectory dir;
+  SaveOptions options;
+  options.keep = 3;
+  for (const int step : {10, 20}) ASSERT_TRUE(save_with(1, dir.path(), step, step, options).front().ok);
+  const std::string step = dir.path() + "/step-00000020", replaced = step + ".replaced";
+  fs::copy(step, replaced, fs::copy_options::recursive);
+  const auto report = save_with(1, dir.path(), 30, 30, options).front();
+  EXPECT_EQ(report.reason, "");
+  EXPECT_EQ(names_in(dir.path()),
+            (std::set<std::string>{"step-00000010", "step-00000020", "step-00000030", "latest"}));
+  fs::rename(step, replaced);
+  fs::resize_file(replaced + "/shard-00000.h5", 77);
+  ASSERT_TRUE(save_with(1, dir.path(), 20, 21, options).front().ok);
+  EXPECT_TRUE(loads_as(step, 1, 21));
+  EXPECT_EQ(fs::file_size(replaced + "/shard-00000.h5"), 77U);
+  EXPECT_EQ(set_aside(replaced), step + ".damaged");
+  EXPECT_NE(list(dir.path()).find("step-00000020.damaged"), std::string::npos);
 }
 
 /// Where two names cannot be exchanged, a process may end between the two renames of a replacement.
