@@ -75,7 +75,10 @@ Entry entry_of(const std::string& checkpoints_dir, const std::string& name) {
   entry.step = step_of(without_suffix(name)).value();
   if (is_set_aside(name)) {
     entry.condition = Condition::damaged;
-    entry.problem = fmt::format("{} was set aside as damaged", name);
+    entry.problem = fmt::format(
+        "{} was renamed by an earlier run or save (damaged, or could not be read); remove it when you have "
+        "looked at it",
+        name);
   } else {
     read_into(entry, checkpoints_dir + "/" + name);
   }

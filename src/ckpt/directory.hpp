@@ -13,8 +13,8 @@
 
 namespace weft::ckpt::detail {
 
-/// unreadable: storage did not answer when it was asked, so that nobody knows; such a checkpoint may be
-/// whole, and is neither used nor touched.
+/// unreadable: the system refused to read it, so that nobody knows whether it is whole. No run starts from it
+/// and no save removes it; a save of the same step renames it to NAME.damaged, to have its place.
 enum class Condition : std::uint8_t { whole, damaged, unreadable };
 
 struct Entry {

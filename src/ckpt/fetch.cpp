@@ -70,12 +70,14 @@ void Fetcher::take(const Shard& shard) {
       if (w->request.begin + w->request.count <= s.begin) continue;
       const std::string& unit = manifest_.units[static_cast<std::size_t>(s.unit)].path;
       if (s.dtype != w->request.dtype)
-        fail(fmt::format("{} of unit {} is {} in {} (and {} here) use the same [precision]", name_of(s.role),
+        fail(fmt::format("{} of unit {} is {} in {} (and {} here); use the same [precision]", name_of(s.role),
                          unit, weft::name_of(s.dtype), manifest_.dir, weft::name_of(w->request.dtype)));
       const Piece piece = piece_of(w->request, s);
       if (!w->seen.add(s.begin + piece.begin, s.begin + piece.end()))
-        fail(fmt::format("{} holds elements from {} of {} of unit {} twice", manifest_.dir,
-                         s.begin + piece.begin, name_of(s.role), unit));
+        fail(
+            fmt::format("{} holds elements from {} of {} of unit {} twice; Weft writes no such checkpoint: "
+                        "please report it",
+                        manifest_.dir, s.begin + piece.begin, name_of(s.role), unit));
       if (slices.empty() || slices.back() != i) slices.push_back(i), pieces.emplace_back();
       pieces.back().push_back(piece);
     }
@@ -96,8 +98,9 @@ void Fetcher::finish() const {
                        name_of(r.role), unit));
     const std::int64_t missing = w.seen.first_missing(r.begin, r.begin + r.count);
     if (missing != r.begin + r.count)
-      fail(
-          fmt::format("{} lacks element {} of {} of unit {}", manifest_.dir, missing, name_of(r.role), unit));
+      fail(fmt::format(
+          "{} lacks element {} of {} of unit {}; Weft writes no such checkpoint: please report it",
+          manifest_.dir, missing, name_of(r.role), unit));
   }
 }
 

@@ -189,9 +189,8 @@ void check_model(const Manifest& manifest, std::string_view model_key) {
     const std::string other = found == there.end() ? "not set" : found->second;
     if (other != value) {
       fail(
-          fmt::format("{} is of another model ({} is {} there and {} here) name a checkpoint of this model, "
-                      "or use another "
-                      "run directory",
+          fmt::format("{} is of another model ({} is {} there and {} here); name a checkpoint of this model, "
+                      "or use another run directory",
                       manifest.dir, key, other, value));
     }
   }

@@ -1,5 +1,5 @@
 // Changes of the directory of checkpoints: each a rename, so that at any moment all names without a suffix
-// are whole checkpoints. Errors are Error(bad_checkpoint) with the path and the system's reason.
+// are whole checkpoints. Errors are Error(environment) with the path and the system's reason.
 #pragma once
 
 #include <string>
@@ -29,8 +29,8 @@ std::vector<std::string> settle_replaced(const std::string& checkpoints_dir,
 std::string set_aside(const std::string& checkpoints_dir, const std::string& name);
 /// Gives `temporary`, a path from make_unfinished(), its name, durably. A whole checkpoint of the same step
 /// that stands there is replaced: in one atomic exchange where the file system can do that, else by way of
-/// NAME.replaced, which settle_replaced() deals with if the process ends in between. Whether it is still
-/// there.
+/// NAME.replaced, which settle_replaced() deals with if the process ends in between. Returns whether
+/// NAME.replaced is still there.
 bool publish(const std::string& checkpoints_dir, const std::string& temporary, const std::string& name);
 /// Points the symbolic link `latest` to a checkpoint, atomically.
 void move_latest(const std::string& checkpoints_dir, const std::string& name);

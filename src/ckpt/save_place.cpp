@@ -54,7 +54,7 @@ std::int64_t SavePlace::next_serial() {
   std::int64_t serial = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   for (const Entry& entry : earlier_) {
     serial = std::max(serial, entry.serial + 1);
-    if (entry.condition == Condition::unreadable)
+    if (entry.condition == Condition::unreadable && entry.name != name_)
       remark(fmt::format("{}/{} is left alone: {}", dir_, entry.name, entry.problem));
   }
   return serial;
@@ -63,8 +63,9 @@ std::int64_t SavePlace::next_serial() {
 void SavePlace::publish() {
   for (const Entry& entry : earlier_)
     if (entry.name == name_ && entry.condition != Condition::whole)
-      remark(fmt::format("what stood at {}/{} is now {} ({})", dir_, name_, set_aside(dir_, name_),
-                         entry.problem));
+      remark(fmt::format("the {} checkpoint {}/{} is now {} ({})",
+                         entry.condition == Condition::damaged ? "damaged" : "unreadable", dir_, name_,
+                         set_aside(dir_, name_), entry.problem));
   replaced_is_left_ = detail::publish(dir_, temporary_, name_);
 }
 

@@ -107,6 +107,13 @@ TEST(CheckpointKeeps, WhatCannotBeReadIsLeftAlone) {
   EXPECT_NE(report.reason.find("/step-00000005 is left alone: "), std::string::npos) << report.reason;
   EXPECT_EQ(names_in(dir.path()), (std::set<std::string>{"step-00000002", "step-00000005", "latest"}));
   EXPECT_NE(list(dir.path()).find("cannot be read: "), std::string::npos) << list(dir.path());
+  // A save of the same step needs its place, and renames it.
+  const auto same = save_with(1, dir.path(), 5, 5, options).front();
+  EXPECT_TRUE(same.ok) << same.reason;
+  EXPECT_EQ(same.reason.find("is left alone"), std::string::npos) << same.reason;
+  EXPECT_NE(same.reason.find("is now step-00000005.damaged"), std::string::npos) << same.reason;
+  EXPECT_EQ(names_in(dir.path()),
+            (std::set<std::string>{"step-00000005", "step-00000005.damaged", "latest"}));
   // A directory that cannot be listed is no empty one, and no save goes there.
   fs::create_symlink("loop", dir.path() + "/loop");
   EXPECT_THROW(find_checkpoints(dir.path() + "/loop"), Error);
