@@ -34,7 +34,7 @@ struct Resumed {
 };
 /// Collective. Loads the first of candidates() (starting_point.hpp) that is good to the last byte. Those of
 /// the run's own that prove damaged on the way are set aside, with a warning. Throws Error(bad_checkpoint) on
-/// all ranks when storage does not answer, when the last that is left is damaged (then nothing is set aside),
+/// all ranks when storage cannot be read, when the last that is left is damaged (then nothing is set aside),
 /// and for a checkpoint of another model.
 std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& state);
 

@@ -39,7 +39,7 @@ std::vector<std::string> paths_of(std::vector<ckpt::Found::Whole> checkpoints) {
   return paths;
 }
 
-/// Rank 0's part of candidates(): not of "never".
+/// What candidates() returns, on rank 0; checkpoint.resume is not "never" here.
 std::vector<std::string> find_candidates(const Deck& deck) {
   ckpt::Found found = ckpt::find_checkpoints(checkpoints_dir(deck));
   for (const std::string& problem : found.damaged) log::warn("a checkpoint is passed over: {}", problem);
@@ -49,7 +49,8 @@ std::vector<std::string> find_candidates(const Deck& deck) {
     return paths_of(std::move(found.whole));
   }
   std::erase_if(found.whole, [&](const ckpt::Found::Whole& c) { return c.origin != origin; });
-  // Of a start from elsewhere, what is damaged here may be all that there was of it.
+  // A run that was started from elsewhere may have nothing left but these damaged ones: to start it again
+  // would hide that.
   if (found.whole.empty() && !found.damaged.empty() && !is_own_checkpoint(deck, origin))
     fail_unusable(deck, found.damaged);
   std::vector<std::string> paths = paths_of(std::move(found.whole));
@@ -69,7 +70,7 @@ bool is_own_checkpoint(const Deck& deck, const std::string& dir) {
   const bool missing = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
   if (error && !missing)
     throw Error(ExitCode::bad_checkpoint,
-                fmt::format("cannot look at {} or at {} ({}); try again when the storage answers", dir,
+                fmt::format("cannot look at {} or at {} ({}); try again when they can be read", dir,
                             checkpoints_dir(deck), error.message()));
   return !error && same;
 }
@@ -98,7 +99,7 @@ std::string set_earlier_aside(const Deck& deck) {
   if (!ckpt::holds_checkpoints(dir)) return {};
   const std::string aside = free_name(dir + ".old");
   WEFT_SYSTEM(std::rename(dir.c_str(), aside.c_str()) == 0,
-              "cannot set the earlier checkpoints in {} aside ({}); choose another run.dir", dir,
+              "cannot move the earlier checkpoints in {} out of the way ({}); choose another run.dir", dir,
               std::strerror(errno));
   return aside;
 }
