@@ -17,13 +17,15 @@ struct RowSlices {
   std::int64_t slice_elements = 0;
   int ranks = 1;
 
-  /// Bytes of a bit a row of the table, the lowest of each byte first.
+  /// Bytes of a bit map with one bit for each row of the table; a byte's lowest bit is its first row.
   std::int64_t table_bytes() const { return (rows + 7) / 8; }
-  /// The first row, a multiple of eight, of the bits that stand for the slice of a rank.
+  /// The row of the first bit in the bit map of a rank's slice: where the slice begins, rounded down to a
+  /// multiple of eight.
   std::int64_t first_row(int rank) const {
     return std::min(rank * slice_elements / row_elements, rows) / 8 * 8;
   }
-  /// Bytes of the bits of any slice: its rows, parts of rows at its two ends, and what aligns the first.
+  /// Bytes of the bit map of any slice: its rows, those that it shares with its neighbours, and up to seven
+  /// before them that align it.
   std::int64_t slice_bytes() const {
     const std::int64_t touched = (slice_elements + row_elements - 2) / row_elements + 1;
     return (touched + 7 + 7) / 8;
@@ -34,10 +36,12 @@ struct RowSlices {
 /// asks for no more, because rows are sent from a slice to those who use them, and back to it.
 struct UsedRows {
   RowSlices slices;
-  int rank = 0;                        ///< of the channel, who knows
-  const std::uint8_t* own = nullptr;   ///< [table_bytes]
-  const std::uint8_t* seen = nullptr;  ///< of each rank: slice_bytes from first_row(rank) on
-  std::int64_t seen_stride = 0;        ///< bytes from a rank's to the next one's
+  int rank = 0;                       ///< this rank's number in the channel
+  const std::uint8_t* own = nullptr;  ///< bit map of the rows that this rank uses: [table_bytes]
+  /// A bit map from each rank, of the rows of this rank's slice that it uses: slice_bytes, from
+  /// first_row(rank) on.
+  const std::uint8_t* seen = nullptr;
+  std::int64_t seen_stride = 0;  ///< bytes from a rank's to the next one's
 
   bool uses(int user, std::int64_t row) const {
     if (row >= slices.rows) return false;

@@ -65,7 +65,7 @@ bool map_shared(const SharedSegment& segment, std::byte* address, std::int64_t o
   return true;
 }
 
-/// Nothing where the system refuses.
+/// Maps the segment as the layout says; nothing where the system refuses.
 std::optional<Mappings> map_all(const SharedSegment& segment, const Layout& layout, int member,
                                 const WindowSizes& sizes) {
   Mappings m;

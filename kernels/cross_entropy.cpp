@@ -18,7 +18,7 @@ std::int64_t chunk_count(std::int64_t rows) {
   return (rows + chunk_rows - 1) / chunk_rows;
 }
 
-/// The host's has the same bits on every host.
+/// The natural logarithm; on the host its bits are the same on every processor.
 template <class T>
 KOKKOS_INLINE_FUNCTION float log_of(T x) {
   if constexpr (runs_on_host)

@@ -36,8 +36,8 @@ bool bits_depend_on_threads(DType type, F32Products f32_products);
 /// pieces", ...
 std::string_view product_method(DType type, F32Products f32);
 
-/// The instruction set that the library which computes products goes by, as a number of its own: hosts on
-/// which it differs get other bits. 0 where the device is not the host.
+/// A number that stands for the instruction set which the library of products chooses: hosts on which it
+/// differs get other bits. 0 where the device is not the host.
 unsigned product_instructions();
 
 /// About what a library's products with operands of this type hold for their own use, beside any scratch; of

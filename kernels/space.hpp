@@ -30,8 +30,9 @@ class Space {
 
 /// The host waits for everything enqueued on `space`.
 void fence(Space& space);
-/// What a launch of this thread has left since the last call, in CUDA's words; empty when all went well, and
-/// where the device is the host. What a kernel does wrong after its launch a fence tells.
+/// The error that launches of this thread have left since the last call, in CUDA's words; empty when there is
+/// none, and where the device is the host. Errors inside of a kernel that runs are not seen here: a fence
+/// throws those.
 std::string take_launch_errors();
 /// The cudaStream_t of `space`; nullptr where the device is the host.
 void* native_stream(const Space& space);

@@ -89,7 +89,7 @@ std::string line_of(int rank, int units) {
   return ckpt::detail::to_line(shard);
 }
 
-/// As rank 0 of a save does, but for the data, and for the gathers.
+/// What rank 0 of a save does, without data and without gathers.
 std::int64_t write(const std::string& dir, int ranks, int units) {
   ckpt::Manifest manifest;
   manifest.serial = 1;
@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   good =
       good && phase("list (retention, newest)", [&] {
         const std::string table = ckpt::list(run);
-        return table.find("complete") == std::string::npos
+        return table.find("whole") == std::string::npos
                    ? throw std::runtime_error(table)
                    : static_cast<std::int64_t>(std::filesystem::file_size(dir + "/" + ckpt::manifest_name));
       });

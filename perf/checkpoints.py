@@ -9,9 +9,10 @@
   perf/checkpoints.py faults   [--ranks 1 2] [--sample N] [--phase save ...] [--errors EIO ...]   each system call on a file fails once
   perf/checkpoints.py disagree [--only WORD ...]                two ranks that were given different things: each key, file and program
 
-Each prints a line for each thing that went wrong, then its figures; the exit status is 1 when a checkpoint was lost, a state was off the
-curve, or a damage was not found. 77: it cannot run here. --seed repeats the choices (of kills: not the moments). --keep DIR keeps what
-failed. WEFT: the program (default: build/cpu/weft), MPIRUN: its launcher, WEFT_FAULTS: tests/faults as it was built.
+Each prints a line for each thing that went wrong, then its figures; the exit status is 1 when anything went wrong: a checkpoint was lost, a
+state was off the curve, a damage was not found, a fault was not told, a difference was not refused. 77: it cannot run here. --seed repeats
+the choices (of kills: not the moments). --keep DIR keeps what failed. WEFT: the program (default: build/cpu/weft), MPIRUN: its launcher,
+WEFT_FAULTS: the library libweft_faults.so (default: tests/ beside WEFT).
 """
 import argparse, sys
 

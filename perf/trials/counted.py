@@ -1,7 +1,6 @@
 """System calls on the files of a directory, as strace counts them, beside what tests/faults counted."""
 import collections, re
 
-SCRATCH = "/dev/shm/weft-checkpoint-"
 BY_THE_CLOCK = {("access", "STOP"), ("faccessat2", "STOP")}  # rank 0 looks once a second
 
 
@@ -17,13 +16,13 @@ def calls_of_strace(trace, directory):
             if resumed := re.match(r"<\.\.\. \w+ resumed>", call):
                 call = begun.pop(process, "") + call[resumed.end():]
             parts = re.match(r"(\w+)\((.*)\)\s+= ", call)
-            if parts and (name := name_of(parts[1], parts[2])) and (directory in parts[2] or SCRATCH in parts[2]):
+            if parts and (name := name_of(parts[1], parts[2])) and directory in parts[2]:
                 found[name, file_of(parts[2], directory)] += 1
     return found
 
 
 def name_of(name, arguments):
-    """None: no call that is counted."""
+    """The call's name as tests/faults has it; None for a call that it does not count."""
     if name in ("execve", "getcwd", "rt_sigprocmask", "ioctl") or (name == "fcntl" and "SETLK" not in arguments):
         return None
     return "open+create" if name in ("open", "openat") and "O_CREAT" in arguments else name
@@ -34,17 +33,17 @@ def file_of(arguments, directory):
     arguments = re.sub(r"AT_FDCWD<[^>]*>", "", arguments)
     at = re.match(r'\d+<([^>]*)>, "([^"/]+)"', arguments)
     paths = [f"{at[1]}/{at[2]}"] if at else [p.removesuffix(" (deleted)") for p in re.findall(r'["<](/[^">]*)', arguments)]
-    path = next(p for p in paths if directory in p or p.startswith(SCRATCH))
+    path = next(p for p in paths if directory in p)
     return "." if path == directory else without_chance(path)
 
 
 def without_chance(path):
     name = path.rstrip("/").rsplit("/", 1)[-1]
-    return re.sub(r"(weft-checkpoint-|events\.out\.tfevents\.).*", r"\1", re.sub(r"(?<=\.)\d+(?=$|\.tmp)|(?<=\.)PID", "", name))
+    return re.sub(r"(events\.out\.tfevents\.).*", r"\1", re.sub(r"(?<=\.)\d+(?=$|\.tmp)|(?<=\.)PID", "", name))
 
 
 def calls_of_library(log):
-    """The same of the library's lines."""
+    """The same counts, from the log of tests/faults."""
     with open(log, encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t") for line in file]
     return collections.Counter((call, without_chance(path)) for call, _, path in lines)

@@ -137,7 +137,7 @@ class Disagree:
                    self.both(common, f"{key}=" + copy.format(dir=self.dir)), HARMLESS)
 
     def files(self):
-        """Other bytes under the same name, which rank 1 sees by a mount of its own."""
+        """Rows in which rank 1 sees other bytes under the same name, by a mount of its own."""
         if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:
             print("no mounts of its own for a rank (it needs root): other bytes under one name are left out")
             return
@@ -177,7 +177,7 @@ class Disagree:
         yield "missing", f"{self.dir}/none"
 
     def mounted(self, mounts, command):
-        """`command` with files in other files' places. None: an empty directory of memory; `none`: nothing is there."""
+        """`command`, with other files mounted over these. Other is None: an empty directory in memory; it ends in /none: the file is missing."""
         script = []
         for path, other in mounts.items():
             if other is None:
@@ -189,7 +189,7 @@ class Disagree:
         return ["unshare", "-m", "sh", "-c", " && ".join([*script, 'exec "$@"']), "sh", *command]
 
     def others(self):
-        """What is in no deck."""
+        """Rows of things that are in no deck: the program, threads, instruction set, working directory."""
         if patched := self.another_build():
             yield "another build of the program", r"build|version|git", self.both(), [patched, *self.both()[1:]], REFUSED
         yield "OMP_NUM_THREADS", r"thread|OMP_NUM_THREADS", self.both(), ["env", "OMP_NUM_THREADS=2", *self.both()], REFUSED
@@ -251,7 +251,7 @@ class Disagree:
         return Said(verdict, text[:400], good)
 
     def judge_curve(self, run, must, commands):
-        """Of a run that went on: against ranks that agree."""
+        """Compares the curve of a run that went on with that of ranks that agree."""
         reference = (self.curve, self.valid)
         again = f"{run}-again"
         if commands[0] != self.with_run(self.both(), ["--set", f"run.dir={run}"], run):

@@ -1,5 +1,5 @@
 """Each system call on files of a run fails, one call a run: what becomes of the run and of its checkpoints."""
-import collections, concurrent.futures, errno, json, os, random, re, shutil, signal, socket, subprocess, threading, time
+import collections, concurrent.futures, errno, json, os, random, re, shutil, signal, socket, subprocess, threading
 
 from . import counted, power, runs
 from .judge import Judge
@@ -45,7 +45,7 @@ class Files:
         self.checkpoints = os.path.join(self.run, "checkpoints")
 
     def steps(self):
-        """Of the directories that have a checkpoint's name."""
+        """The steps of all directories that have a checkpoint's name."""
         names = os.listdir(self.checkpoints) if os.path.isdir(self.checkpoints) else []
         return sorted(runs.step_of(n) for n in names if re.fullmatch(r"step-\d+", n))
 
@@ -78,12 +78,12 @@ SCENARIOS = (Scenario("fresh", (), 6),
 
 
 def phase_of(scenario, call, file, saving):
-    """Of the issue's words: what the call belongs to."""
+    """The phase of a run that the call belongs to, one of PHASES."""
     if ".removed.tmp" in file or (call == "rename" and re.search(r"/step-\d+$", file)):
         return "retention"
     if not saving:
         return "start" if scenario.name == "fresh" else "resume"
-    return "save" if "/checkpoints" in file or "weft-checkpoint-" in file else "steps"
+    return "save" if "/checkpoints" in file else "steps"
 
 
 class Faults:
@@ -109,7 +109,6 @@ class Faults:
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-        self.sweep()
         self.report(points, chosen)
         return not self.problems and self.reached > 0
 
@@ -149,7 +148,7 @@ class Faults:
             raise SystemExit(f"checkpoints.py: a run without any fault ended with {ended.status}:\n{ended.err[-2000:]}")
 
     def run(self, command):
-        """With all that it started; -1 after the time-out."""
+        """Runs a command; kills it, with all that it started, after SECONDS, and returns status -1 then."""
         process = subprocess.Popen(command, cwd=runs.ROOT, env=self.place.environment, text=True, errors="replace", stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
         try:
@@ -168,13 +167,13 @@ class Faults:
         return files
 
     def variables(self, files, rank, log, *more):
-        return (f"LD_PRELOAD={LIBRARY}", f"WEFT_FAULTS_UNDER={files.path}:/dev/shm/weft-checkpoint-", f"WEFT_FAULTS_RANK={rank}",
+        return (f"LD_PRELOAD={LIBRARY}", f"WEFT_FAULTS_UNDER={files.path}", f"WEFT_FAULTS_RANK={rank}",
                 f"WEFT_FAULTS_LOG={log}", *more)
 
     # Calls.
 
     def compare_with_strace(self):
-        """Of a fresh run on one rank: the library must have seen what strace sees."""
+        """Counts the calls of a fresh run on one rank by strace, too: the library must have seen the same."""
         if not power.can_trace():
             return print("there is no strace here, or it may not trace: nobody looked whether all calls are counted")
         files, log, trace = self.made(SCENARIOS[0], "counted"), f"{self.place.memory}/counted.log", f"{self.place.memory}/counted.trace"
@@ -191,7 +190,7 @@ class Faults:
                          + ("the same" if not different else "others")]), flush=True)
 
     def record(self, scenario, ranks, rank):
-        """The calls of a run without faults."""
+        """All calls that can fail, from a run without faults."""
         name = f"{scenario.name}-{ranks}-{rank}".replace(" ", "-")
         files, log = self.made(scenario, name), os.path.join(self.place.memory, f"{name}.log")
         self.expect_good(self.run(scenario.command(files, ranks, self.variables(files, rank, log))))
@@ -235,13 +234,6 @@ class Faults:
     def where(self, case):
         p = case.point
         return f"{p.phase} ({p.scenario}{f', rank {p.rank} of {p.ranks}' if p.ranks > 1 else ''}): {p.call} #{p.number} of {p.file}: {case.error}"
-
-    def sweep(self):
-        """Removes what runs left beside their directories, because they could not unlink it; not what another run has just made."""
-        for name in os.listdir("/dev/shm"):
-            path = os.path.join("/dev/shm", name)
-            if name.startswith("weft-checkpoint-") and time.time() - os.path.getmtime(path) > SECONDS:
-                os.remove(path)
 
     def report(self, points, chosen):
         print(f"{'':10s} {'calls':>6s} {'cases':>6s}")

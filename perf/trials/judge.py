@@ -13,7 +13,7 @@ class Judge:
         self.place, self.run, self.curve, self.error_text = place, run, curve, error_text
 
     def judge(self, case, scenario, files, ended):
-        """([what is wrong], what the run did). `ended`: how the run ended of which a call failed, in `files`."""
+        """([what is wrong], what the run did). `ended` is the end of the run in `files`, of which one call failed."""
         problems, said = [], runs.errors(ended)
         warned = [line for line in ended.err.splitlines() if line.startswith("weft: warning:")]
         if ended.status == -1:
@@ -38,7 +38,7 @@ class Judge:
         return problems, outcome
 
     def is_clear(self, case, lines):
-        """The reason that the system gives is told. Who comes short reads or writes the rest, and has none to give."""
+        """Whether a line gives the system's reason. A short read or write has none: the program goes on with the rest."""
         text = self.error_text(case)
         return text is None or any(text in line for line in lines)
 

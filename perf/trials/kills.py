@@ -159,17 +159,17 @@ class Kills:
         listed = runs.Listed(self.place, checkpoints)
         said_to_be_there = [r["step"] for r in runs.lines(self.run) if r["kind"] == "save" and r["ok"]]
         known = max([self.before or 0, *said_to_be_there])
-        newest = runs.step_of(listed.complete[0]) if listed.complete else 0
+        newest = runs.step_of(listed.whole[0]) if listed.whole else 0
         if newest < known:
             self.problem(f"lost: the newest checkpoint is of step {newest}, there was one of step {known}")
         if listed.damaged or listed.status != 0:
-            self.problem(f"visible and not complete: {listed.damaged}, status {listed.status}")
-        for name in listed.complete:
+            self.problem(f"visible and not whole: {listed.damaged}, status {listed.status}")
+        for name in listed.whole:
             if (ended := self.place.verify(f"{checkpoints}/{name}")).status != 0:
-                self.problem(f"{name} is listed as complete: {ended.err.strip()}")
+                self.problem(f"{name} is listed as whole: {ended.err.strip()}")
         latest = os.path.join(checkpoints, "latest")
-        if said_to_be_there and os.path.basename(os.path.realpath(latest)) not in listed.complete:
-            self.problem(f"latest is {os.path.realpath(latest)}; complete are {listed.complete}")
+        if said_to_be_there and os.path.basename(os.path.realpath(latest)) not in listed.whole:
+            self.problem(f"latest is {os.path.realpath(latest)}; whole are {listed.whole}")
         if killed:
             self.under_way[self.phase(checkpoints, listed, latest)] += 1
         self.before = newest or None
@@ -187,9 +187,9 @@ class Kills:
             if "slices.jsonl" in inside:
                 return "save: index" if "index.h5" in inside else "save: descriptions"
             return "save: shards" if inside else "save: begun"
-        if "latest.tmp" in left or (listed.complete and os.path.basename(os.path.realpath(latest)) != listed.complete[0]):
+        if "latest.tmp" in left or (listed.whole and os.path.basename(os.path.realpath(latest)) != listed.whole[0]):
             return "between rename and latest"
-        if len(listed.complete) > KEEP:
+        if len(listed.whole) > KEEP:
             return "latest moved, before the removal"
         return "steps" if self.stepped else "start-up"
 

@@ -155,9 +155,9 @@ class Power:
                 number += 1
         kinds = ", ".join(f"{n} {what}" for what, n in collections.Counter(points).most_common())
         print(f"{states} cuts, {distinct} distinct states, of {len(points)} calls that change the disk ({kinds}):")
-        print(f"  {self.counts['complete']} with a complete checkpoint, not older than the last whose directory was fsynced; "
+        print(f"  {self.counts['whole']} with a whole checkpoint, not older than the last whose directory was fsynced; "
               f"{self.counts['none yet']} before the first was; {self.counts['resumed']} of them resumed on the curve")
-        print(f"  lost {self.counts['lost']}, visible and not complete {self.counts['visible']}, resumes off the curve {self.counts['off']}", flush=True)
+        print(f"  lost {self.counts['lost']}, visible and not whole {self.counts['visible']}, resumes off the curve {self.counts['off']}", flush=True)
         return not self.problems
 
     def check(self, replay, at, committed, resume):
@@ -168,21 +168,21 @@ class Power:
         listed = runs.Listed(self.place, checkpoints)
         if listed.damaged:
             self.problem(at, "visible", f"{listed.damaged} is there and damaged")
-        for name in listed.complete:
+        for name in listed.whole:
             if (ended := self.place.verify(f"{checkpoints}/{name}")).status != 0:
-                self.problem(at, "visible", f"{name} is listed as complete: {ended.err.strip()}")
+                self.problem(at, "visible", f"{name} is listed as whole: {ended.err.strip()}")
         newest = None
-        if listed.complete:
-            with open(f"{checkpoints}/{listed.complete[0]}/manifest.json", "rb") as file:
+        if listed.whole:
+            with open(f"{checkpoints}/{listed.whole[0]}/manifest.json", "rb") as file:
                 newest = replay.manifests.get(file.read())
             if newest is None:
-                self.problem(at, "visible", f"{listed.complete[0]} is none of the checkpoints that were saved")
+                self.problem(at, "visible", f"{listed.whole[0]} is none of the checkpoints that were saved")
         if (newest or 0) < committed:
             self.problem(at, "lost", f"the newest checkpoint is number {newest or 0}; number {committed} was saved")
         else:
-            self.counts["complete" if newest else "none yet"] += 1
+            self.counts["whole" if newest else "none yet"] += 1
         if resume:
-            self.resume(at, run, runs.step_of(listed.complete[0]) if newest else 0)
+            self.resume(at, run, runs.step_of(listed.whole[0]) if newest else 0)
 
     def resume(self, at, run, step):
         # A cut may leave a lock without its owner's name. The next run then waits two minutes for a sign of life, which is no matter here.

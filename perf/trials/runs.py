@@ -59,7 +59,7 @@ def train(run_dir, ranks, *sets):
 
 
 def write_tokens(place, directory, seed, letters=None):
-    """Makes train.bin and valid.bin, of 257 tokens: bytes, and the end of a document. `letters`: what stands for others."""
+    """Makes train.bin and valid.bin, of 257 tokens: bytes, and the end of a document. `letters`: a translation of the text (str.maketrans), for other tokens of the same number."""
     rng, text = random.Random(seed), os.path.join(directory, "text.txt")
     words = ("the ", "ship ", "sails ", "slowly ", "over ", "a ", "grey ", "sea, ", "while ", "rain ", "falls. ")
     with open(text, "w", encoding="ascii") as file:
@@ -97,14 +97,14 @@ def continued(ended):
 
 
 class Listed:
-    """`weft checkpoint ls`: names of the complete ones, newest first, and of those that it calls damaged."""
+    """`weft checkpoint ls`: names of the whole ones, newest first, and of those that it calls damaged."""
 
     def __init__(self, place, checkpoints):
         ended = place.call([WEFT, "checkpoint", "ls", checkpoints])
         rows = [line.split() for line in ended.out.splitlines() if line.startswith("step-") and "unfinished" not in line]
         self.status = ended.status
         self.damaged = [r[0] for r in rows if r[2] == "damaged:"]
-        self.complete = [r[0] for r in rows if r[2] != "damaged:"]
+        self.whole = [r[0] for r in rows if r[2] not in ("damaged:", "cannot")]
 
 
 def manifest(checkpoint):

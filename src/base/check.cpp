@@ -34,7 +34,7 @@ std::string message_of(const std::exception& e) {
     return "out of memory (the system refused an allocation); free some, or lower what the run takes";
   const std::string what = one_line(e.what());
   if (dynamic_cast<const std::system_error*>(&e) != nullptr)
-    return fmt::format("the system refuses: {}", what);
+    return fmt::format("the system refuses: {}; see to that, then start again", what);
   return fmt::format("internal error: {} (this is a bug in Weft); please report it with deck and log",
                      what.empty() ? "unknown" : what);
 }

@@ -22,7 +22,7 @@ enum class ExitCode : int {
   environment = 6,  ///< the machine or its storage refuses what a good input asks for
   internal = 70,    ///< EX_SOFTWARE of sysexits.h: a bug in Weft
   unfinished = 75,  ///< EX_TEMPFAIL of sysexits.h: nothing is wrong, start again to go on
-  hang = 76         ///< a collective did not end in time
+  hang = 76         ///< a collective, or a system call on storage, did not end in time
 };
 
 /// The one exception type of Weft: a single line for the user, and the exit code that main() ends with.

@@ -15,15 +15,16 @@
 namespace weft {
 namespace {
 
-/// What the signal's handler reads: it may come at any time, so entries are written before `begin` is, and
-/// forgotten by it. Paths are never freed, because a handler may be reading them.
+/// A file, as the signal's handler sees it. The signal may come at any time, so `begin` is set last and
+/// cleared first: an entry without it does not count. Paths are never freed, because a handler may be reading
+/// them.
 struct Entry {
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::size_t> size{0};
   std::atomic<const char*> path{nullptr};
 };
 
-constexpr int most_files = 1024;  // files beyond are not told apart
+constexpr int most_files = 1024;  // a signal in a file beyond these names none
 std::array<Entry, most_files> entries;
 std::mutex changes;
 struct sigaction before {};
@@ -39,12 +40,12 @@ void handle(int signal, siginfo_t* info, void* /*context*/) {
     if (begin == 0 || at < begin || at >= begin + entry.size.load()) continue;
     say("weft: error: ");
     say(entry.path.load());
-    say(": a part of the file cannot be read any more (it was cut while Weft reads it, or its storage "
-        "fails); "
-        "put the whole file back, and start again\n");
+    say(": a part of the file cannot be read any more (it was cut while Weft was reading it, or its storage "
+        "fails); put the whole file back, and start again\n");
     ::_exit(static_cast<int>(ExitCode::environment));
   }
-  ::sigaction(signal, &before, nullptr);  // the instruction is tried again, and is the other's
+  // The instruction runs again, and its signal goes to the earlier handler.
+  ::sigaction(signal, &before, nullptr);
 }
 
 /// The same text, for as long as the program runs.

@@ -49,7 +49,7 @@ double cosine(double x) {
   return 1.0 - s * p;
 }
 
-/// Of `quarters` quarters of a turn and an angle of at most half of one.
+/// Cosine and sine of `quarters` quarter turns and `angle` radians, at most an eighth of a turn.
 CosSin turned(std::int64_t quarters, double angle) {
   const double c = cosine(angle), s = sine(angle);
   switch (quarters & 3) {

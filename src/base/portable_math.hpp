@@ -15,9 +15,9 @@ double pow(double x, double y);
 struct CosSin {
   double cos, sin;
 };
-/// Of the angle of `turns` full turns, 0 <= turns < 2^50.
+/// Cosine and sine of `turns` full turns, 0 <= turns < 2^50.
 CosSin of_turns(double turns);
-/// Of an angle in radians, 0 <= angle < 2^24.
+/// Cosine and sine of an angle in radians, 0 <= angle < 2^24.
 CosSin of_radians(double angle);
 
 }  // namespace weft::portable

@@ -23,7 +23,7 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
-  /// Some file systems tell only now that what was written is lost.
+  /// Whether it could be closed: some file systems tell only here that what was written is lost.
   bool close() {
     const int fd = fd_;
     fd_ = -1;
@@ -44,7 +44,7 @@ bool write_all(int fd, std::string_view text) {
   return true;
 }
 
-/// With errno, when it is false.
+/// Whether `path` is a directory; errno says why not.
 bool is_directory(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return false;

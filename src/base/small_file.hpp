@@ -1,4 +1,4 @@
-// Small files, whole: read, and put in another's place. And the directories that they lie in.
+// Reads and replaces small files as a whole, and makes the directories that they lie in.
 #pragma once
 
 #include <optional>

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// Says, as long as it lives, that the calling thread waits for storage. `what` is of static storage
-/// ("fsync"), `path` lives as long.
+/// Says, as long as it lives, that the calling thread waits for storage. `what` is a string literal
+/// ("fsync"); `path` has to outlive the object.
 class StorageWait {
  public:
   StorageWait(std::string_view what, std::string_view path);

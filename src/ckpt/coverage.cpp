@@ -10,10 +10,10 @@ namespace weft::ckpt::detail {
 namespace {
 
 [[noreturn]] void fail(Role role, const Unit& unit, std::int64_t near) {
-  throw Error(
-      ExitCode::bad_checkpoint,
-      fmt::format("the ranks' slices do not cover {} of unit {} once (gap or overlap near element {} of {})",
-                  name_of(role), unit.path, near, unit.elements));
+  throw Error(ExitCode::bad_checkpoint,
+              fmt::format("the ranks' slices do not cover {} of unit {} once (gap or overlap near element {} "
+                          "of {}); Weft writes no such checkpoint: please report it",
+                          name_of(role), unit.path, near, unit.elements));
 }
 
 }  // namespace

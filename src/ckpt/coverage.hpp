@@ -24,7 +24,7 @@ class Intervals {
   std::vector<std::pair<std::int64_t, std::int64_t>> joined_;  ///< [begin, end), ascending
 };
 
-/// Of all state vectors of a checkpoint.
+/// The elements of all state vectors of a checkpoint that have been seen.
 class Coverage {
  public:
   /// `units` outlives it.

@@ -22,7 +22,7 @@ class Description {
   /// Begins DIR/slices.jsonl. `manifest` outlives it, and has the units.
   Description(const std::string& dir, const Manifest& manifest);
 
-  /// The lines of the ranks that follow those before.
+  /// Adds the lines of the next ranks, in rank order.
   void add(const std::vector<std::string>& lines);
   /// Completes the file, and the manifest's files, state_bytes and slices. Throws Error(bad_checkpoint)
   /// unless all elements are there once.

@@ -107,7 +107,9 @@ Entry look_at(const std::string& checkpoints_dir, const std::string& name) {
   entry.step = step_of(without_suffix(name)).value();
   if (const auto why = why_aside(name)) {
     entry.condition = Condition::damaged;
-    entry.problem = fmt::format("{} was set aside, because {}", name, *why);
+    entry.problem = fmt::format(
+        "{} was renamed by an earlier run or save, because {}; remove it when you have looked at it", name,
+        *why);
   } else {
     read_into(entry, checkpoints_dir + "/" + name);
   }

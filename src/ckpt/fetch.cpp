@@ -75,8 +75,10 @@ void Fetcher::take(const Shard& shard) {
                                    weft::name_of(w->request.dtype)));
       const Piece piece = piece_of(w->request, s);
       if (!w->seen.add(s.begin + piece.begin, s.begin + piece.end()))
-        fail(fmt::format("{} holds elements from {} of {} of unit {} twice", manifest_.dir,
-                         s.begin + piece.begin, name_of(s.role), unit));
+        fail(
+            fmt::format("{} holds elements from {} of {} of unit {} twice; Weft writes no such checkpoint: "
+                        "please report it",
+                        manifest_.dir, s.begin + piece.begin, name_of(s.role), unit));
       if (slices.empty() || slices.back() != i) slices.push_back(i), pieces.emplace_back();
       pieces.back().push_back(piece);
     }
@@ -97,8 +99,9 @@ void Fetcher::finish() const {
                                  manifest_.dir, name_of(r.role), unit));
     const std::int64_t missing = w.seen.first_missing(r.begin, r.begin + r.count);
     if (missing != r.begin + r.count)
-      fail(
-          fmt::format("{} lacks element {} of {} of unit {}", manifest_.dir, missing, name_of(r.role), unit));
+      fail(fmt::format(
+          "{} lacks element {} of {} of unit {}; Weft writes no such checkpoint: please report it",
+          manifest_.dir, missing, name_of(r.role), unit));
   }
 }
 

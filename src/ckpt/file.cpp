@@ -16,7 +16,7 @@
 namespace weft::ckpt::detail {
 
 void fail_errno(std::string_view what, std::string_view path, int error) {
-  throw Error(ExitCode::bad_checkpoint, fmt::format("cannot {} {} ({})", what, path, std::strerror(error)));
+  throw Error(ExitCode::environment, fmt::format("cannot {} {} ({})", what, path, std::strerror(error)));
 }
 
 namespace {
@@ -52,8 +52,9 @@ struct Descriptor {
 }  // namespace
 
 void fail_reading(std::string_view what, std::string_view path, int error) {
-  if (is_missing(error)) fail_errno(what, path, error);
-  throw Unreadable(fmt::format("cannot {} {} ({})", what, path, std::strerror(error)));
+  const std::string problem = fmt::format("cannot {} {} ({})", what, path, std::strerror(error));
+  if (is_missing(error)) throw Error(ExitCode::bad_checkpoint, problem + "; restore it");
+  throw Unreadable(problem + "; try again when it can be read");
 }
 
 std::optional<std::int64_t> file_bytes(const std::string& path) {

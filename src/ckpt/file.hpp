@@ -1,5 +1,6 @@
-// Plain files, and the fsyncs that make them durable. All errors are Error(bad_checkpoint) with the path and
-// errno's text; storage that does not answer is told from bytes that are not there (Unreadable).
+// Plain files, and the fsyncs that make them durable. Errors have the path and errno's text: what cannot be
+// written is Error(environment), what is not there or ends too early Error(bad_checkpoint), and what the
+// system refuses to read Unreadable.
 #pragma once
 
 #include <cstddef>
@@ -69,6 +70,7 @@ class File {
   std::unique_ptr<DirectIo> direct_;
 };
 
+/// For what writes: Error(environment).
 [[noreturn]] void fail_errno(std::string_view what, std::string_view path, int error);
 /// For what only reads: Error(bad_checkpoint) when there is no such file, else Unreadable.
 [[noreturn]] void fail_reading(std::string_view what, std::string_view path, int error);

@@ -77,8 +77,7 @@ void Format1Text::compare_checksum() const {
     }
     hash.add(part.data(), part.size());
   }
-  if (checksum != hex(hash.value()))
-    throw Error(ExitCode::bad_checkpoint, fmt::format("{} is damaged (its checksum does not match)", name_));
+  if (checksum != hex(hash.value())) refuse("its checksum does not match");
 }
 
 void Format1Text::read_head() {
@@ -150,7 +149,9 @@ char Format1Text::take() {
 }
 
 void Format1Text::refuse(const std::string& why) const {
-  throw Error(ExitCode::bad_checkpoint, one_line(fmt::format("{} cannot be read ({})", name_, why)));
+  throw Error(ExitCode::bad_checkpoint,
+              one_line(fmt::format("{} is damaged ({}); restore the file, or resume from an older checkpoint",
+                                   name_, why)));
 }
 
 }  // namespace weft::ckpt::detail

@@ -51,7 +51,7 @@ class Format1Text {
   std::string head_;
   std::string window_;       ///< a part of the text
   std::size_t at_ = 0;       ///< the next character, in the window
-  std::int64_t behind_ = 0;  ///< of the window: where it ends in the text
+  std::int64_t behind_ = 0;  ///< where the window ends in the text
   bool first_ = true;        ///< no shard has been read
   bool ended_ = false;
 };

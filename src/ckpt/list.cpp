@@ -35,7 +35,7 @@ std::string list(const std::string& checkpoints_dir) {
     }
     table += fmt::format("{:<14} {:>10} {:>15} {:>10} {:>6} {:<6} {:<20} {}\n", e.name, e.run.step,
                          e.run.tokens, human_bytes(e.bytes), e.run.world, e.run.mode, e.saved_at,
-                         e.name == latest ? "complete, latest" : "complete");
+                         e.name == latest ? "whole, latest" : "whole");
   }
   for (const auto& name : unfinished) {
     table += fmt::format("{:<25} unfinished (the next save removes it)\n", name);

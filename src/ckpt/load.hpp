@@ -29,8 +29,8 @@ struct Found {
   /// nowhere.
   std::vector<std::string> damaged;
 };
-/// Touches every shard's metadata: call it on one rank. Throws Unreadable when storage does not answer for
-/// the directory or for a checkpoint in it: a read error is not a missing checkpoint.
+/// Touches every shard's metadata: call it on one rank. Throws Unreadable when the directory or a checkpoint
+/// in it cannot be read: a read error is not a missing checkpoint.
 Found find_checkpoints(const std::string& checkpoints_dir);
 /// Whether there is any, in whatever condition. Throws as find_checkpoints(), but looks at names alone.
 bool holds_checkpoints(const std::string& checkpoints_dir);
@@ -53,10 +53,10 @@ using Put =
 /// Collective: fills the slices, or gives the elements of those that have no memory to `put`, in parts.
 /// Elements are matched by parameter path, so `units` may group the parameters in another way than the
 /// checkpoint does. Rank 0 reads the descriptions of all shards and sends them on in blocks; each rank reads
-/// and checks the slabs that overlap its slices. Beside these it has two or three blocks and a part of a
-/// slab, of up to 8 MiB each, in memory. Throws Mismatch for another model (a parameter is missing, or has
-/// another shape) and another dtype, Error(bad_checkpoint) for damage; then all ranks end, but some without
-/// an error: call it through train::agree.
+/// and checks the slabs that overlap its slices. Beside the slices it takes loading_bytes() at most. Throws
+/// Mismatch for another model (a parameter is missing, or has another shape) and another dtype,
+/// Error(bad_checkpoint) for damage; then all ranks end, but some without an error: call it through
+/// train::agree.
 void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<const StateSlice> slices,
           const Hooks& hooks, const Put& put = {});
 /// The same in one process.

@@ -30,11 +30,16 @@ using detail::small_integer;
 constexpr std::string_view prefix = "{\n\"checksum\":\"";
 constexpr std::size_t checksum_digits = 16;
 constexpr std::string_view format_name = "weft-checkpoint";
-// It has room for a million ranks.
+// The largest manifest that is read; it has room for a million ranks.
 constexpr std::int64_t most_manifest_bytes = std::int64_t{64} << 20;
 
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ExitCode::bad_checkpoint, message);
+}
+
+[[noreturn]] void fail_damaged(const std::string& name, const std::string& why) {
+  fail(one_line(
+      fmt::format("{} is damaged ({}); restore the file, or resume from an older checkpoint", name, why)));
 }
 
 Json to_json(const DataFile& file) {
@@ -186,7 +191,7 @@ Manifest format_2_from(const Json& j) {
   return m;
 }
 
-/// Throws what `read` throws as "NAME cannot be read (WHY)".
+/// Throws what `read` throws as "NAME is damaged (WHY)".
 template <class Read>
 Manifest reading(const std::string& name, Read&& read) {
   std::string reason;
@@ -197,7 +202,7 @@ Manifest reading(const std::string& name, Read&& read) {
   } catch (const Error& e) {
     reason = e.what();
   }
-  fail(one_line(fmt::format("{} cannot be read ({})", name, reason)));
+  fail_damaged(name, reason);
 }
 
 /// The shards are looked at one by one, and only the sizes of their files are kept.
@@ -223,8 +228,7 @@ Manifest read_file(const std::string& path) {
   source.read(text.data(), text.size(), 0);
   if (detail::Format1Text::begins(text)) return read_format_1(source, path);
   if (source.bytes > most_manifest_bytes)
-    fail(fmt::format("{} is damaged ({} bytes, at most {} are expected)", path, source.bytes,
-                     most_manifest_bytes));
+    fail_damaged(path, fmt::format("{} bytes, at most {} are expected", source.bytes, most_manifest_bytes));
   text.resize(static_cast<std::size_t>(source.bytes));
   source.read(text.data(), text.size(), 0);
   return detail::manifest_from_text(text, path);
@@ -234,7 +238,7 @@ Manifest read_file(const std::string& path) {
 /// does.
 std::pair<std::string, std::string> split_checksum(std::string_view text, const std::string& name) {
   if (text.size() < prefix.size() + checksum_digits || text.substr(0, prefix.size()) != prefix) {
-    fail(fmt::format("{} is damaged (it does not start as a manifest)", name));
+    fail_damaged(name, "it does not start as a manifest");
   }
   std::string zeroed(text);
   const std::string checksum = zeroed.substr(prefix.size(), checksum_digits);
@@ -247,7 +251,7 @@ std::pair<std::string, std::string> split_checksum(std::string_view text, const 
 Manifest read_manifest(const std::string& dir) {
   const std::string path = dir + "/" + manifest_name;
   if (!detail::file_bytes(path)) {
-    fail(fmt::format("{} is not a checkpoint (it has no {}) name a directory step-N of a run", dir,
+    fail(fmt::format("{} is not a checkpoint (it has no {}); name a directory step-N of a run", dir,
                      manifest_name));
   }
   Manifest manifest = read_file(path);
@@ -255,7 +259,7 @@ Manifest read_manifest(const std::string& dir) {
   const std::string name = detail::base_name(dir);
   if (detail::step_of(name).value_or(manifest.run.step) != manifest.run.step) {
     fail(fmt::format(
-        "{} is the checkpoint of step {} (the directory was renamed, or the manifest is not its own) "
+        "{} is the checkpoint of step {} (the directory was renamed, or the manifest is not its own); "
         "name it {}",
         dir, manifest.run.step, detail::step_name(manifest.run.step)));
   }
@@ -289,8 +293,7 @@ std::string to_text(const Manifest& manifest) {
 Manifest manifest_from_text(std::string_view text, const std::string& name) {
   if (Format1Text::begins(text)) return read_format_1(source_of(text), name);
   const auto [zeroed, checksum] = split_checksum(text, name);
-  if (hex(hash_text(zeroed)) != checksum)
-    fail(fmt::format("{} is damaged (its checksum does not match)", name));
+  if (hex(hash_text(zeroed)) != checksum) fail_damaged(name, "its checksum does not match");
   int version = 0;
   Manifest manifest = reading(name, [&, &zeroed = zeroed] {
     if (nests_deeply(zeroed)) fail("it nests too deeply");
@@ -309,9 +312,11 @@ Manifest manifest_from_text(std::string_view text, const std::string& name) {
 void check_files(const Manifest& manifest) {
   const auto check = [&](const std::string& file, std::int64_t bytes) {
     const auto size = file_bytes(manifest.dir + "/" + file);
-    if (!size) fail(fmt::format("{} of {} is missing", file, base_name(manifest.dir)));
+    if (!size)
+      fail(fmt::format("{} of {} is missing (the manifest names it); restore it", file,
+                       base_name(manifest.dir)));
     if (*size != bytes) {
-      fail(fmt::format("{} of {} is {} ({} bytes instead of {})", file, base_name(manifest.dir),
+      fail(fmt::format("{} of {} is {} ({} bytes instead of {}); restore it", file, base_name(manifest.dir),
                        *size < bytes ? "truncated" : "too long", *size, bytes));
     }
   };

@@ -34,8 +34,9 @@ struct StoredFile {
 struct Manifest {
   std::string dir;  ///< where it was read from; not stored
   int version = format_version;
-  std::int64_t serial =
-      0;  ///< counts the saves of a directory: newest is highest, also after a roll-back to an earlier step
+  /// Grows with each save of a directory (milliseconds since 1970, or one more than the highest): the newest
+  /// checkpoint has the highest, also after a roll-back to an earlier step.
+  std::int64_t serial = 0;
   std::string saved_at;         ///< UTC, ISO 8601
   std::int64_t slab_bytes = 0;  ///< a checksum covers this many bytes of a dataset, the last one the rest
   RunState run;
@@ -56,9 +57,10 @@ Manifest read_manifest(const std::string& dir, const Hooks& hooks);
 
 namespace detail {
 
-/// As a manifest of format 2.
+/// The text of manifest.json; always of format 2.
 std::string to_text(const Manifest& manifest);
-/// Of any format.
+/// Reads a manifest's text, of any format; `name` stands for the file in messages. Throws
+/// Error(bad_checkpoint).
 Manifest manifest_from_text(std::string_view text, const std::string& name);
 /// Throws Error(bad_checkpoint) that names the first file of the checkpoint that is missing or has another
 /// size.

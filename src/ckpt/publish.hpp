@@ -1,5 +1,5 @@
 // Changes of the directory of checkpoints: each a rename, so that at any moment all names without a suffix
-// are whole checkpoints. Errors are Error(bad_checkpoint) with the path and the system's reason.
+// are whole checkpoints. Errors are Error(environment) with the path and the system's reason.
 #pragma once
 
 #include <string>

@@ -156,7 +156,7 @@ struct Save::Impl {
     return bytes;
   }
 
-  /// Rank 0.
+  /// Rank 0: the part `prepare`.
   void prepare(const std::vector<std::string>& needs) {
     WEFT_REQUIRE(options_.slab_bytes >= 8 && options_.slab_bytes <= max_slab_bytes,
                  "slabs of {} bytes (they must be of 8 bytes to 64 MiB)", options_.slab_bytes);
@@ -240,7 +240,7 @@ struct Save::Impl {
     report_.bytes = manifest_.bytes();
   }
 
-  /// Rank 0.
+  /// Rank 0: the part `tidy`.
   void tidy() {
     stage("renamed");
     place_.tidy([this](const char* name) { stage(name); });

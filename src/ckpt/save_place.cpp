@@ -75,7 +75,8 @@ void SavePlace::publish() {
     if (entry.name != name_ || entry.condition == Condition::whole) continue;
     const Entry now = look_at(dir_, name_);  // it may be readable by now
     if (now.condition != Condition::whole)
-      remark(fmt::format("what stood at {}/{} is now {} ({})", dir_, name_,
+      remark(fmt::format("the {} checkpoint {}/{} is now {} ({})",
+                         now.condition == Condition::damaged ? "damaged" : "unreadable", dir_, name_,
                          set_aside(dir_, name_, now.condition), now.problem));
   }
   replaced_is_left_ = detail::publish(dir_, temporary_, name_);

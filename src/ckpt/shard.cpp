@@ -60,7 +60,7 @@ class Cursor {
     expect("\"");
     return text;
   }
-  /// Elements until the closing bracket; the opening one is behind.
+  /// Reads elements up to the closing bracket; the opening one has been taken.
   template <class Element>
   void list(Element&& element) {
     if (take("]")) return;

@@ -58,7 +58,8 @@ std::int64_t create_dataset(hid_t file, const StateSlice& s) {
 /// Bytes [begin, end) of the file that a dataset will fill.
 using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-/// Adds what of `bytes` at `offset` is in no dataset. HDF5's pages may have bytes of both.
+/// Adds to `parts` what of `bytes`, written at `offset`, lies in no dataset; a page that HDF5 writes may hold
+/// both.
 void add_header(const Ranges& datasets, std::int64_t offset, std::span<const char> bytes,
                 std::vector<HeaderPart>& parts) {
   const std::int64_t last = offset + static_cast<std::int64_t>(bytes.size());

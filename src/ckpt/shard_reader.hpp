@@ -52,7 +52,7 @@ class ShardReader {
   void check_slabs(std::vector<std::string>& problems);
   void check_header(std::vector<std::string>& problems);
   void check_holes(std::vector<std::string>& problems);
-  /// Reads through the buffer; a hash of it.
+  /// The XXH3-64 of bytes of the file, read through the buffer.
   std::uint64_t hash_of(std::int64_t offset, std::int64_t bytes);
   bool is_zero(std::int64_t offset, std::int64_t bytes);
   [[noreturn]] void fail(const std::string& what) const;

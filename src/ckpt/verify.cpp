@@ -15,7 +15,11 @@ void verify_index(const Manifest& manifest) {
   if (!manifest.index) return;
   const std::string path = manifest.dir + "/" + index_name;
   if (weft::hash_text(detail::read_text(path)) != manifest.index->checksum) {
-    throw Error(ExitCode::bad_checkpoint, fmt::format("{} is damaged (checksum mismatch)", path));
+    throw Error(
+        ExitCode::bad_checkpoint,
+        fmt::format(
+            "{} is damaged (checksum mismatch); restore it (Weft does not need it, h5dump and h5py do)",
+            path));
   }
 }
 

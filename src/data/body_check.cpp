@@ -18,7 +18,7 @@ namespace {
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    WEFT_SYSTEM(fd_ >= 0, "cannot open the token file {} ({}); start again when the storage answers", path_,
+    WEFT_SYSTEM(fd_ >= 0, "cannot open the token file {} ({}); start again when it can be read", path_,
                 std::strerror(errno));
   }
   ~Reader() { ::close(fd_); }
@@ -32,7 +32,7 @@ class Reader {
     while (bytes > 0) {
       const ssize_t n = ::pread(fd_, to, bytes, offset);
       if (n < 0 && errno == EINTR) continue;
-      WEFT_SYSTEM(n >= 0, "cannot read the token file {} ({}); start again when the storage answers", path_,
+      WEFT_SYSTEM(n >= 0, "cannot read the token file {} ({}); start again when it can be read", path_,
                   std::strerror(errno));
       WEFT_VALIDATE(n > 0, "the token file {} has become shorter (it ends at byte {}); copy it again", path_,
                     offset);
@@ -52,8 +52,8 @@ class Reader {
 bool check_body(const TokenFile& file, const std::function<bool(std::int64_t bytes)>& goes_on) {
   const Reader reader(file.path());
   WEFT_VALIDATE(
-      storage_identity(reader.fd()) == file.identity(),
-      "the token file {} was replaced while this run reads it; leave it as it is until the run ends",
+      storage_identity(reader.fd(), file.path()) == file.identity(),
+      "the token file {} has been replaced since this run opened it; leave it as it is until the run ends",
       file.path());
   std::vector<std::byte> piece(hash_piece);
   std::uint64_t hash = 0;
@@ -66,7 +66,7 @@ bool check_body(const TokenFile& file, const std::function<bool(std::int64_t byt
     if (!goes_on(at)) return false;
   }
   WEFT_VALIDATE(hash == file.body_hash(),
-                "the token file {} is corrupt (the checksum of its body is wrong); copy it again",
+                "the token file {} is damaged (the checksum of its body is wrong); copy it again",
                 file.path());
   return true;
 }

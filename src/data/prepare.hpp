@@ -37,7 +37,7 @@ struct PrepareReport {
 
 /// Writes the token files; each document ends with the end-of-document token. Streams: memory does not grow
 /// with the text. Throws Error(bad_input) for unusable inputs or options and for a split without documents,
-/// Error(failure) for a full disk; then neither file appears.
+/// Error(environment) for a full disk; then neither file appears.
 PrepareReport prepare(const PrepareOptions& options);
 
 /// The report in a few lines for a terminal.

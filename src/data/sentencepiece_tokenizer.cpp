@@ -38,7 +38,7 @@ std::string read_file(const std::string& path) {
   const bool whole = std::ferror(file) == 0;
   const int error = errno;
   std::fclose(file);
-  WEFT_SYSTEM(whole, "cannot read the tokenizer model {} ({}); try again when the storage answers", path,
+  WEFT_SYSTEM(whole, "cannot read the tokenizer model {} ({}); try again when it can be read", path,
               std::strerror(error));
   return bytes;
 }

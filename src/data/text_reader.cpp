@@ -66,10 +66,10 @@ class ByteStream {
     if (code == Z_ERRNO)
       throw Error(
           exit_code_of_named_file(errno),
-          fmt::format("cannot read the text {} ({}); check the path, or try again when the storage answers",
-                      path_, std::strerror(errno)));
+          fmt::format("cannot read the text {} ({}); check the path, or try again when it can be read", path_,
+                      std::strerror(errno)));
     WEFT_VALIDATE(n >= 0 && (code == Z_OK || code == Z_STREAM_END),
-                  "cannot read the text {} ({}); is the file damaged?", path_, reason);
+                  "cannot read the text {} ({}); copy or compress it again", path_, reason);
     return n > 0;
   }
 

@@ -28,8 +28,8 @@ struct TextPiece {
 };
 
 /// Reads documents in order. Empty documents are dropped and take no number.
-/// Throws Error(bad_input) for what cannot be opened or read, damaged gzip data, and lines that are not as
-/// promised.
+/// Throws Error(bad_input) for what is not there, damaged gzip data, and lines that are not as promised,
+/// Error(environment) when storage cannot be read.
 class DocumentReader {
  public:
   explicit DocumentReader(TextInputs inputs);

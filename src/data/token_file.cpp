@@ -37,12 +37,12 @@ Bytes map(const std::string& path) {
   const int unknown = ::fstat(fd, &status) == 0 ? 0 : errno;
   const bool regular = S_ISREG(status.st_mode);
   const std::size_t size = regular ? static_cast<std::size_t>(status.st_size) : 0;
-  const std::string identity = regular ? storage_identity(fd) : std::string();
+  const std::string identity = regular ? storage_identity(fd, path) : std::string();
   void* mapped = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0) : nullptr;
   const int reason = errno;
   ::close(fd);
-  WEFT_SYSTEM(unknown == 0, "cannot look at the token file {} ({}); start again when the storage answers",
-              path, std::strerror(unknown));
+  WEFT_SYSTEM(unknown == 0, "cannot look at the token file {} ({}); start again when it can be read", path,
+              std::strerror(unknown));
   WEFT_VALIDATE(size > 0, "{} is not a token file (it is {}); make one with `weft data tokenize`", path,
                 regular ? "empty" : "not a regular file");
   WEFT_SYSTEM(mapped != MAP_FAILED,
@@ -106,7 +106,7 @@ void TokenFile::Contents::check_header() const {
       "the token file {} has format version {} (this Weft reads {}); make it again with `weft data tokenize`",
       path, header.version, token_version);
   WEFT_VALIDATE(header.header_hash == hash_bytes(base(), offsetof(TokenHeader, header_hash)),
-                "the header of the token file {} is corrupt (its checksum is wrong); copy it again", path);
+                "the header of the token file {} is damaged (its checksum is wrong); copy it again", path);
   WEFT_VALIDATE(bytes.size == header.file_bytes,
                 "the token file {} is {} ({} bytes, its header says {}); copy it again", path,
                 bytes.size < header.file_bytes ? "truncated" : "too long", bytes.size, header.file_bytes);
@@ -191,7 +191,7 @@ void TokenFile::read(std::int64_t begin, std::int64_t count, std::int32_t* out) 
   };
   token_size() == 2 ? copy(contents_->tokens16()) : copy(contents_->tokens32());
   WEFT_VALIDATE(count == 0 || largest < vocab(),
-                "the token file {} is corrupt (token {} in {} to {}, the vocabulary has {}); copy it again",
+                "the token file {} is damaged (token {} in {} to {}, the vocabulary has {}); copy it again",
                 path(), largest, begin, begin + count, vocab());
 }
 
@@ -225,7 +225,7 @@ void TokenFile::verify() const {
   for (std::size_t at = sizeof(TokenHeader); at < end; at += hash_piece)
     hash = hash_bytes(contents_->base() + at, std::min(hash_piece, end - at), hash);
   WEFT_VALIDATE(hash == contents_->header.body_hash,
-                "the token file {} is corrupt (the checksum of its body is wrong); copy it again", path());
+                "the token file {} is damaged (the checksum of its body is wrong); copy it again", path());
   bool ordered = documents() == 0 || document_start(0) == 0;
   for (std::int64_t i = 0; i < documents(); ++i)
     ordered = ordered && document_start(i) <= document_start(i + 1);
@@ -235,9 +235,11 @@ void TokenFile::verify() const {
                 path());
 }
 
-std::string storage_identity(int fd) {
+std::string storage_identity(int fd, const std::string& path) {
   struct stat status {};
-  WEFT_SYSTEM(::fstat(fd, &status) == 0, "cannot look at an open file ({})", std::strerror(errno));
+  WEFT_SYSTEM(::fstat(fd, &status) == 0,
+              "cannot look at the token file {} ({}); start again when it can be read", path,
+              std::strerror(errno));
   return fmt::format("{}-{}-{}.{:09}", status.st_ino, status.st_size, status.st_mtim.tv_sec,
                      status.st_mtim.tv_nsec);
 }

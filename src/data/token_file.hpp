@@ -17,8 +17,8 @@ std::string_view name_of(TokenizerKind kind);
 class TokenFile {
  public:
   /// Maps `path` and checks magic, version, header checksum, sizes of sections and file; the body is not
-  /// read. Throws Error(bad_input), one line, when the file is missing, foreign, of another version, corrupt
-  /// or truncated.
+  /// read. Throws Error(bad_input), one line, when the file is missing, foreign, of another version,
+  /// damaged or truncated; Error(environment) when storage cannot be read or mapped.
   static TokenFile open(const std::string& path);
   /// The same for a file that stands in memory, aligned to 8 bytes; `bytes` outlive the TokenFile and its
   /// copies. `name` stands for the path.
@@ -59,8 +59,9 @@ class TokenFile {
 };
 
 /// What tells an open file from another one, and from itself once it was written to: inode, size and time of
-/// the last change. Equal on all hosts that share the file system. Throws Error(environment).
-std::string storage_identity(int fd);
+/// the last change. Equal on all hosts that share the file system. Throws Error(environment), which names
+/// `path`.
+std::string storage_identity(int fd, const std::string& path);
 
 /// Throws Error(bad_input) unless a model with `model_vocab` embeddings has one for each token of the file.
 void check_vocabulary(const TokenFile& file, std::int64_t model_vocab);

@@ -14,7 +14,7 @@ namespace weft::data {
 class Tokenizer;
 
 /// Appends documents to a new token file. Tokens are u16 when the vocabulary has at most 65536 ids, else u32.
-/// Errors: Error(bad_input) for a token id outside of the vocabulary, Error(failure) when the disk refuses.
+/// Errors: Error(bad_input) for a token id outside of the vocabulary, AtomicFile's when the disk refuses.
 class TokenFileWriter {
  public:
   /// Creates PATH.tmp; vocabulary, bytes of each token and hash come from the tokenizer.

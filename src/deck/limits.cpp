@@ -102,7 +102,7 @@ class Limits {
           problem, most_seq);
   }
 
-  /// With the deck's heads, and so its share of kv heads.
+  /// The largest model.dim that works with the deck's heads and kv heads.
   std::int64_t largest_dim() const {
     const auto& m = deck_.model;
     const double share = static_cast<double>(m.kv_heads) / static_cast<double>(m.heads);

@@ -162,8 +162,8 @@ std::string read_file(const std::string& path) {
   }
   std::string text(most_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  WEFT_SYSTEM(!file.bad(), "{}: cannot read the deck ({}); try again when the storage answers",
-              one_line(path), std::strerror(errno));
+  WEFT_SYSTEM(!file.bad(), "{}: cannot read the deck ({}); try again when it can be read", one_line(path),
+              std::strerror(errno));
   text.resize(static_cast<std::size_t>(file.gcount()));
   WEFT_VALIDATE(text.size() <= most_bytes, "{}: not a deck (larger than {} bytes); decks are TOML text",
                 one_line(path), most_bytes);

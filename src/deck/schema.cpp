@@ -68,8 +68,10 @@ constexpr std::array key_list{
                "message has been under way for longer than this; 0: wait forever. Longer than what the "
                "slowest rank may need for a checkpoint beyond the others."},
     Key{WEFT_KEY(run.storage_timeout), .range = between(0, 1e9), .form = Form::duration,
-        .doc = "End the run with exit code 76, and name the file, when a single system call of a checkpoint "
-               "(an fsync, a read) has not come back from storage for longer than this; 0: wait forever."},
+        .doc =
+            "End the run with exit code 76, and name the file, when storage has not answered one call of a "
+            "checkpoint (an fsync, a read, the removal of an old checkpoint) for longer than this; 0: wait "
+            "forever."},
 
     Key{WEFT_KEY(model.dim), .need = Need::required, .range = between(2, 1 << 20),
         .doc = "Width of the residual stream (C). A multiple of `heads`; dim / heads, the width of a head, "
@@ -128,7 +130,7 @@ constexpr std::array key_list{
     Key{WEFT_KEY(data.allow_change),
         .doc =
             "Set it when token files were changed on purpose between a checkpoint and the run that goes on "
-            "from it. Otherwise such a run is refused: its curve would belong to no data."},
+            "from it. Otherwise such a run is refused, because its curve would mix two sets of data."},
 
     Key{WEFT_KEY(optimizer.lr), .need = Need::required, .range = above(0),
         .doc = "Peak learning rate, reached at the end of the warm-up."},
@@ -238,7 +240,7 @@ constexpr std::array key_list{
     Key{WEFT_KEY(checkpoint.every), .range = between(0, most_steps),
         .doc = "Save every so many steps; 0: none on the way."},
     Key{WEFT_KEY(checkpoint.keep), .range = between(1, 1e6),
-        .doc = "Newest checkpoints kept; older ones are removed once a newer one is complete and was read "
+        .doc = "Newest checkpoints kept; older ones are removed once a newer one is whole and was read "
                "back."},
     Key{WEFT_KEY(checkpoint.keep_every), .range = between(0, most_steps),
         .doc = "Checkpoints of steps that are multiples of it stay for good; 0: none."},

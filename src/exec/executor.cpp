@@ -108,7 +108,8 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
     const kernels::Region region(node.module.c_str());
     bound.kernel();
   }
-  check_launches(device_.launch_errors, plan_.graph.name(), &node);  // a look at a word of this thread's
+  // reads one word of this thread, which costs nothing
+  check_launches(device_.launch_errors, plan_.graph.name(), &node);
   if (trace != nullptr) {
     device_.compute.finish();  // a traced step is synchronous, so that spans are the kernels' own
     span.end_ns = Trace::now_ns();
@@ -244,7 +245,8 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()
   for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), -1);
   if (mode != Run::full) tap = nullptr;  // the values are wrong then
   if (tap != nullptr) tap->start(locate_);
-  device_.launch_errors();  // of what was before it: a library that asks for what there is not may leave one
+  // Forgets errors from before this run: a library that asks for a feature which is not there may leave one.
+  device_.launch_errors();
   Replay& replay = replays_[static_cast<std::size_t>(mode)];
   const bool replays = capture_ == Capture::captured && replay.warm && trace == nullptr && tap == nullptr;
   if (replays) {

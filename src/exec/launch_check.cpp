@@ -14,7 +14,7 @@ void check_launches(const LaunchErrors& errors, const std::string& name, const i
                             name_of(node->op), node->module, name_of(node->phase), error));
   throw Error(ExitCode::environment,
               fmt::format("the device refuses a launch in the run of '{}' ({}); look at the device "
-                          "(nvidia-smi), or set schedule.cuda_graph = \"off\" to see which kernel's it is",
+                          "(nvidia-smi), or set schedule.cuda_graph = \"off\" to see which kernel it was",
                           name, error));
 }
 

@@ -9,7 +9,9 @@
 
 namespace weft::exec {
 
-/// What a launch of this thread has left since the last call, in the library's words; empty: nothing failed.
+/// The error that launches of this thread have left since the last call, in CUDA's words; empty when there is
+/// none, and where the device is the host. Errors inside of a kernel that runs are not seen here: a fence
+/// throws those.
 using LaunchErrors = std::function<std::string()>;
 
 /// Throws Error(environment) when a launch has failed; `node` is the kernel's, or null when it may be any in

@@ -146,8 +146,10 @@ class Export {
     NewDirectory out(out_dir);
     const std::int64_t free = ckpt::detail::free_bytes(out.temporary());
     if (report_.bytes > free)
-      fail(fmt::format("not enough space for {} ({} bytes are free, the weights need {}) free some", out_dir,
-                       free, report_.bytes));
+      throw Error(
+          ExitCode::environment,
+          fmt::format("not enough space for {} ({} bytes are free, the weights need {}); free some space",
+                      out_dir, free, report_.bytes));
     const auto files = split_into_files(tensors_, options_.file_bytes);
     for (const ModelFile& file : files) write_file(out.file(file.name), file);
     if (files.size() > 1) ckpt::detail::write_text_durably(out.file(index_name), index_text(files));

@@ -23,7 +23,8 @@ struct ExportReport {
 /// model.safetensors or its parts with an index. Nothing is seen under that name before all of it is on
 /// storage. On one process without MPI; in memory there are a part of a slab and its converted copy, and the
 /// description of one shard at a time, 64 MiB at most, whatever the model's size. Throws
-/// Error(bad_checkpoint) for damage, a full disk, and a weight that the type cannot hold.
+/// Error(environment) when it cannot be written, Error(bad_checkpoint) for damage and for a weight that the
+/// type cannot hold.
 ExportReport export_weights(const std::string& checkpoint, const std::string& out_dir,
                             const ExportOptions& options);
 

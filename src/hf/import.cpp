@@ -99,9 +99,9 @@ ckpt::SaveReport import_weights(const Weights& weights, const ckpt::RunState& ru
   for (const Unit& unit : units) bytes += bytes_of(unit);
   if (const std::int64_t free = ckpt::detail::free_bytes(checkpoints_dir); 2 * bytes > free)
     throw Error(
-        ExitCode::bad_checkpoint,
+        ExitCode::environment,
         fmt::format("not enough space in {} ({} bytes are free, the import needs {}, half of them for a "
-                    "while) free some",
+                    "while); free some space",
                     checkpoints_dir, free, 2 * bytes));
   Scratch scratch(checkpoints_dir + "/weights.tmp", bytes);
   write_masters(weights, units, scratch);
@@ -115,7 +115,7 @@ ckpt::SaveReport import_weights(const Weights& weights, const ckpt::RunState& ru
   options.keep = 0;
   const ckpt::SaveReport report =
       ckpt::save(checkpoints_dir, run, units, slices, ckpt::single_rank(), options);
-  if (!report.ok) throw Error(ExitCode::bad_checkpoint, report.reason);
+  if (!report.ok) throw Error(ExitCode::environment, report.reason);
   return report;
 }
 

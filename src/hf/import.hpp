@@ -17,7 +17,8 @@ Deck deck_of(const Weights& weights);
 /// Saves the weights as CHECKPOINTS_DIR/step-00000000, masters only. `run` and `units` are those of deck_of's
 /// model. On storage there is a copy of the fp32 weights meanwhile, a nameless file in the same directory,
 /// which stands for memory: of that it takes 64 MiB and pages that the system can have back. Throws
-/// Error(bad_checkpoint) for damage, a full disk, and a checkpoint of step 0 that is there already.
+/// Error(environment) when it cannot be written, Error(bad_checkpoint) for damage and for a checkpoint of
+/// step 0 that is there already.
 ckpt::SaveReport import_weights(const Weights& weights, const ckpt::RunState& run,
                                 const std::vector<Unit>& units, const std::string& checkpoints_dir);
 

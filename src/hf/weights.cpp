@@ -48,7 +48,7 @@ Weights::Weights(const std::string& dir) : dir_(dir) {
   const std::string config = dir + "/" + config_name;
   if (!fs::exists(config))
     fail(
-        fmt::format("{} is not a Hugging Face model (it has no {}) name a directory that `save_pretrained` "
+        fmt::format("{} is not a Hugging Face model (it has no {}); name a directory that `save_pretrained` "
                     "made",
                     dir, config_name));
   config_ = parse_config(read_small(config), config);

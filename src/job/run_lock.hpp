@@ -29,8 +29,8 @@ class RunLock {
   /// host stood still), or its user removed the file. It must no longer write.
   using Lost = std::function<void(const std::string& why)>;
 
-  /// Throws Error(bad_input) with one line about the owner when there is one alive, or when DIR is not
-  /// writable. Waits up to Timing::stale for a sign of life from another host.
+  /// Throws Error(bad_input) with one line about the owner when there is one alive, and Error(environment)
+  /// when the file cannot be written. Waits up to Timing::stale for a sign of life from another host.
   RunLock(const std::string& dir, Lost lost, Timing timing);
   RunLock(const std::string& dir, Lost lost) : RunLock(dir, std::move(lost), Timing{}) {}
   ~RunLock();

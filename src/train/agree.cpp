@@ -22,8 +22,10 @@ std::string merge(const std::vector<std::string>& messages) {
     if (list.size() == messages.size()) {
       text += message;
     } else {
-      text += fmt::format("rank {}{}: {}", list[0],
-                          list.size() > 1 ? fmt::format(" and {} others", list.size() - 1) : "", message);
+      const std::size_t others = list.size() - 1;
+      const std::string and_others =
+          others == 0 ? "" : fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
+      text += fmt::format("rank {}{}: {}", list[0], and_others, message);
     }
   }
   return text;

@@ -20,8 +20,8 @@ namespace {
 /// Whether another value of the key, "table.name", is another curve of training losses.
 bool changes_curve(std::string_view key) {
   constexpr std::array<std::string_view, 4> tables{"model.", "data.", "optimizer.", "precision."};
-  constexpr std::array<std::string_view, 3> without{"model.init", "data.valid",
-                                                    "data.allow_change"};  // and what begins so
+  // keys, and beginnings of keys, that leave the curve as it is
+  constexpr std::array<std::string_view, 3> without{"model.init", "data.valid", "data.allow_change"};
   const auto begins = [key](std::string_view prefix) { return key.starts_with(prefix); };
   return key == "run.steps" || (std::any_of(tables.begin(), tables.end(), begins) &&
                                 std::none_of(without.begin(), without.end(), begins));
@@ -153,7 +153,8 @@ std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& 
 void set_aside(const std::vector<std::string>& damaged, comm::World& world) {
   agree(world, [&] {
     if (world.rank() != 0) return;
-    for (const std::string& path : damaged) log::warn("{} is now {}", path, ckpt::set_aside(path));
+    for (const std::string& path : damaged)
+      log::warn("the damaged checkpoint {} is now {}", path, ckpt::set_aside(path));
   });
 }
 

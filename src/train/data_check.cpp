@@ -16,12 +16,12 @@
 namespace weft::train {
 namespace {
 
-/// Between two lines about a file that takes long, in seconds.
+/// Seconds between two lines of progress while a large file is read.
 constexpr double progress_s = 60;
 constexpr int lowest_priority = 19;
 
-/// One line a file, on rank 0: which rank reads it. Of each file on storage the ranks that have it are known
-/// by its identity; the reads are dealt out to them in turn.
+/// Who reads what, a line "RANK FILE" each; on rank 0. Ranks whose files have one identity see the same file
+/// on storage, and one of them reads it; files are dealt out to ranks in turn.
 std::string deal(const std::vector<std::string>& identities_by_rank, std::size_t files) {
   std::map<std::pair<std::size_t, std::string>, std::vector<std::size_t>> holders;
   for (std::size_t rank = 0; rank < identities_by_rank.size(); ++rank) {

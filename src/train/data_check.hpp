@@ -30,7 +30,7 @@ class DataCheck {
   DataCheck(const DataCheck&) = delete;
   DataCheck& operator=(const DataCheck&) = delete;
 
-  /// This rank's.
+  /// How far this rank is.
   State state() const { return state_; }
   /// Waits until this rank is at the end, for so many seconds at most.
   void wait(double seconds) const;

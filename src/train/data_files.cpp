@@ -11,7 +11,7 @@ namespace weft::train {
 namespace {
 
 std::string content_of(const ckpt::DataFile& file) {
-  return fmt::format("{} tokens with fingerprint {:016x}", file.tokens, file.fingerprint);
+  return fmt::format("{} tokens, fingerprint {:016x}", file.tokens, file.fingerprint);
 }
 
 std::vector<ckpt::DataFile> of_key(const std::vector<ckpt::DataFile>& files, const std::string& key) {
@@ -26,14 +26,15 @@ void check_key(const std::vector<ckpt::DataFile>& saved, const std::vector<ckpt:
   const char* const advice =
       "give the files of the checkpoint, or set data.allow_change = true if they were changed on purpose";
   for (std::size_t i = 0; i < std::min(saved.size(), files.size()); ++i)
-    WEFT_VALIDATE(
-        saved[i].fingerprint == files[i].fingerprint && saved[i].tokens == files[i].tokens,
-        "{}: {} has {}, and the checkpoint {} was trained on {} with {} (the curve would be of no data); {}",
-        place, files[i].path, content_of(files[i]), checkpoint, saved[i].path, content_of(saved[i]), advice);
+    WEFT_VALIDATE(saved[i].fingerprint == files[i].fingerprint && saved[i].tokens == files[i].tokens,
+                  "{}: {} has {}, and the checkpoint {} was trained on {} with {} (the curve would mix two "
+                  "sets of data); {}",
+                  place, files[i].path, content_of(files[i]), checkpoint, saved[i].path, content_of(saved[i]),
+                  advice);
   WEFT_VALIDATE(
       saved.size() == files.size(),
-      "{} names {} files, and the checkpoint {} was trained on {} (the curve would be of no data); {}", place,
-      files.size(), checkpoint, saved.size(), advice);
+      "{} names {} files, and the checkpoint {} was trained on {} (the curve would mix two sets of data); {}",
+      place, files.size(), checkpoint, saved.size(), advice);
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ std::vector<ckpt::DataFile> describe_files(const std::string& key,
 void check_same_files(comm::World& world, const std::vector<ckpt::DataFile>& files) {
   std::vector<Fact> facts;
   for (const ckpt::DataFile& file : files)
-    facts.push_back({file.key, content_of(file), fmt::format("{} with {}", file.path, content_of(file))});
+    facts.push_back({file.key, content_of(file), fmt::format("{} ({})", file.path, content_of(file))});
   check_same(world, facts, "copy the same token files to all hosts");
 }
 

@@ -111,7 +111,7 @@ std::string fill_from_hugging_face(const Deck& deck, comm::World& world, ModelSt
     value = fmt::format("{:016x}", weights->fingerprint());
   });
   // Each rank reads a copy that may be its host's own.
-  check_same(world, {{"model.init", value, fmt::format("{} with fingerprint {}", deck.model.init, value)}},
+  check_same(world, {{"model.init", value, fmt::format("{} (fingerprint {})", deck.model.init, value)}},
              "copy the same weights to all hosts");
   agree(world, [&] {
     fill_state(state, [&](const ckpt::StateSlice& slice) { weights->load(state.units(), {&slice, 1}); });

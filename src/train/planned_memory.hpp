@@ -18,9 +18,9 @@ struct PlannedMemory {
   std::int64_t baseline = 0;  ///< program, libraries, plan, and what they allocate during the run
   std::int64_t copy = 0;      ///< state_copy_bytes, where the run makes room for it
   std::int64_t loading = 0;   ///< what loading a checkpoint takes for a moment, before there is a copy
-  /// From the first step on.
+  /// What a rank takes from the first step on.
   std::int64_t peak() const { return state + arena + baseline + copy; }
-  /// What the host must have.
+  /// What its host must have: loading is over before the copy is made, so the larger of the two counts.
   std::int64_t needed() const { return state + arena + baseline + std::max(copy, loading); }
 };
 

@@ -19,7 +19,7 @@ namespace weft::train {
 
 class Report {
  public:
-  /// Opens the files in run.dir; `hosts` by rank. Throws Error(bad_input) when they cannot be written.
+  /// Opens the files in run.dir; `hosts` by rank. Throws Error(environment) when they cannot be written.
   Report(const Deck& deck, int rank, const std::vector<std::string>& hosts,
          std::optional<std::int64_t> resumed_at, Summary::About about);
 

@@ -98,9 +98,10 @@ void check_same_deck(comm::World& world, const Deck& deck) {
     Differences found;
     for (const KeyChange& c : changes(parse_deck_text(first, "rank 0's deck"), deck))
       if (!may_differ(c)) found.add(c.key, c.to, c.from);
-    WEFT_VALIDATE(found.none(),
-                  "{} (the ranks were given different decks); start all with one deck and one --set",
-                  found.text());
+    WEFT_VALIDATE(
+        found.none(),
+        "{} (the ranks were given different decks); start all with the same deck and the same --set",
+        found.text());
   });
 }
 

@@ -14,7 +14,8 @@
 namespace weft::train {
 namespace {
 
-/// In which no other rank may take this one for hanging.
+/// How many seconds a rank looks for the file: fewer than those after which the ranks that wait for it would
+/// take it for hanging.
 double patience_s(const Deck& deck) {
   constexpr double most = 10;
   return deck.run.collective_timeout > 0 ? std::min(most, deck.run.collective_timeout / 2) : most;
@@ -37,11 +38,11 @@ void check_shared_directory(comm::World& world, const Deck& deck, const std::str
     bool found = false;
     while (!(found = content(dir + "/lock") == expected) && seconds_now() - start < patience)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    WEFT_VALIDATE(
-        found,
-        "{} on {} is not the run directory of rank 0 (its file lock is another one, or missing); choose a "
-        "run.dir that all hosts share, by its whole path",
-        std::filesystem::absolute(dir).lexically_normal().string(), world.host());
+    WEFT_VALIDATE(found,
+                  "{} on {} is not the run directory of rank 0 (the file lock in it is another one, or "
+                  "missing); choose "
+                  "a run.dir that all hosts share, by its whole path",
+                  std::filesystem::absolute(dir).lexically_normal().string(), world.host());
   });
 }
 

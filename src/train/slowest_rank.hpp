@@ -11,8 +11,8 @@ struct MemoryBytes {
   std::int64_t resident = 0, planned = 0;
 };
 
-/// What ranks tell each other at the end of a step, beside its times: this rank's before, the largest of all
-/// ranks' after.
+/// What ranks tell each other at the end of a step, beside its times. Goes in with this rank's values, and
+/// comes back with the largest of all ranks.
 struct StepNews {
   double stop_request = 0;  ///< job::StopRequest's
   double data_check = 0;    ///< DataCheck::State

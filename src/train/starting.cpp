@@ -11,7 +11,7 @@
 namespace weft::train {
 namespace {
 
-/// A run that is done waits so long for the last files to be verified.
+/// A run that has done all its steps waits at most so many seconds until the last token files are verified.
 constexpr double patience_s = 60;
 
 }  // namespace
@@ -23,7 +23,8 @@ ckpt::RunState Trainer::description() {
   return run;
 }
 
-/// From here on the directory is this run's.
+/// Writes the deck, makes the directory where there is none, and moves an earlier run's checkpoints away:
+/// from here on the directory is this run's.
 void Trainer::make_directory() {
   agree(session_.world(), [&] {
     if (!directory_) return;
@@ -33,7 +34,8 @@ void Trainer::make_directory() {
   check_directory();
 }
 
-/// Before anything is read from it, and once more where this run has made it.
+/// Whether all ranks see rank 0's directory. Asked before anything is read from it, and again when this run
+/// has made it.
 void Trainer::check_directory() {
   const bool saves = deck_.checkpoint.every > 0 || deck_.checkpoint.final || deck_.checkpoint.initial;
   if (saves) check_shared_directory(session_.world(), deck_, directory_ ? directory_->mark() : "");

@@ -118,7 +118,7 @@ std::string set_earlier_aside(const Deck& deck) {
                             dir));
   const std::string aside = free_name(dir + ".old");
   WEFT_SYSTEM(std::rename(dir.c_str(), aside.c_str()) == 0,
-              "cannot set the earlier checkpoints in {} aside ({}); choose another run.dir", dir,
+              "cannot move the earlier checkpoints in {} out of the way ({}); choose another run.dir", dir,
               std::strerror(errno));
   return aside;
 }

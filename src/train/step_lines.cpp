@@ -48,7 +48,7 @@ const std::string& prepare_step_lines(const std::string& path, std::optional<std
   if (!resumed_at) {
     const std::string old = free_name(path + ".old");
     WEFT_SYSTEM(std::rename(path.c_str(), old.c_str()) == 0 || errno == ENOENT,
-                "cannot set {} aside ({}); choose a writable run.dir", path, std::strerror(errno));
+                "cannot rename {} ({}); choose a writable run.dir", path, std::strerror(errno));
     return path;
   }
   const auto text = read_if_there(path);

@@ -22,8 +22,8 @@ class TokenRows {
   /// Bytes that the TokenRows of the plan takes; 0 where there is none.
   static std::int64_t planned_bytes(const plan::Plan& plan);
 
-  /// Of this rank's tokens [any number of them, each below the table's rows] in an accumulation round. After
-  /// an exchange the first call forgets all rounds' rows: no collective may still read by_round().
+  /// Notes the rows of tokens of this rank in an accumulation round; each token is below the table's rows.
+  /// The first call after an exchange forgets all rounds' rows: no collective may still read by_round().
   void add(int round, std::span<const std::int32_t> tokens);
   /// Collective over the data axis, and the host waits: from here on by_round() is what all ranks have added
   /// since the last exchange.

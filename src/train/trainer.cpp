@@ -83,7 +83,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
         deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state_->hash()) : "", resume_seconds_));
   if (!note.empty()) report_->note(note);
   if (!set_aside_.empty())
-    report_->note(fmt::format("the checkpoints of an earlier run are in {} now", set_aside_));
+    report_->note(fmt::format("the checkpoints of an earlier run were moved to {}", set_aside_));
   if (!background_ && deck_.checkpoint.background && deck_.checkpoint.every > 0)
     report_->note("there is no memory for a copy of the state: training waits for each checkpoint");
   if (directory_ && !directory_->note().empty()) report_->note(directory_->note());

@@ -63,7 +63,8 @@ class Trainer {
   void make_directory();
   void check_directory();
   void start_data_check();
-  /// Of the state that all ranks are in: throws what was found, or notes that all is well.
+  /// Goes by what all ranks reported with the last step (news_): throws the mistake that a rank has found in
+  /// a token file; when all are done, notes in later checkpoints that the files are verified.
   void look_at_data_check();
   void finish_data_check();
   /// Tokens, targets and positions, and the step block.

@@ -36,9 +36,8 @@ struct Diagnosis {
 
 /// `hosts` by rank; may be empty, then those of silent ranks are not known. The first rank that diverged is,
 /// in this order: the one whose operation differs from the others' with the same number in its channel; one
-/// whose storage does not answer; one
-/// that left no records; one that others wait for and that waits for nobody; of ranks that wait for each
-/// other, the one that has waited longest.
+/// whose storage does not answer; one that left no records; one that others wait for and that waits for
+/// nobody; of ranks that wait for each other, the one that has waited longest.
 Diagnosis diagnose(const std::vector<RankRecords>& records, const std::vector<std::string>& hosts);
 
 /// "gather.data #57 (all_gather, forward layers.3.attn, 4.0 MiB)", "world, after #12 (recv from rank 2, 8 B)"

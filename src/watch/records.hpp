@@ -51,7 +51,7 @@ RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, cons
 /// when ends are not seen.
 const Operation* waits_for(const RankRecords& records);
 
-/// Writes the file under another name and renames it. Throws Error(failure) when that fails.
+/// Writes the file under another name and renames it. Throws Error(environment) when that fails.
 void write_text(const std::string& path, const std::string& text);
 
 /// "DIR/rank-00003.jsonl"

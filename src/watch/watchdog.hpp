@@ -14,9 +14,10 @@
 namespace weft::watch {
 
 struct WatchdogOptions {
-  std::string run_dir;              ///< of all ranks: records go to RUN_DIR/hang/ID/
-  double timeout_s = 600;           ///< a started operation may take so long; 0: forever
-  double storage_timeout_s = 1800;  ///< so may one system call on storage (base/storage_wait.hpp); 0: forever
+  std::string run_dir;     ///< of all ranks: records go to RUN_DIR/hang/ID/
+  double timeout_s = 600;  ///< a started operation may take so long; 0: forever
+  /// One call on storage may take so long (base/storage_wait.hpp); 0: forever.
+  double storage_timeout_s = 1800;
   /// Called at the end with the exit code; empty: ends all ranks.
   std::function<void(int)> end;
 };

@@ -109,11 +109,6 @@ void add_without_chance(std::string_view path, Line& line) {
 bool name_below(std::string_view watched, std::string_view path, Line& name) {
   if (!path.starts_with(watched)) return false;
   const std::string_view rest = path.substr(watched.size());
-  if (watched.ends_with('-')) {
-    name.add(watched.substr(watched.rfind('/') + 1));
-    name.add("RANDOM");
-    return true;
-  }
   if (!rest.empty() && rest[0] != '/') return false;
   name.add(".");
   add_without_chance(rest, name);

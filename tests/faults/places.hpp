@@ -9,8 +9,7 @@ namespace weft::faults {
 
 using Text = std::array<char, 4352>;
 
-/// The directories whose files count, separated by colons. One that ends in '-' is the beginning of names
-/// that end at random.
+/// The directories whose files count, separated by colons.
 void watch_directories(const char* list);
 
 /// Writes the name of the watched file that the call is about: its path below the watched directory, without

@@ -54,8 +54,8 @@ TEST_F(Differ, ThreadsAreRefused) {
 
 TEST_F(Differ, TokenFilesAreComparedByContent) {
   make_other_data();
-  expect_refused({"data.train=" + path("other.bin")}, {"rank 1: data.train is " + path("other.bin"),
-                                                       "tokens with fingerprint", path("train.bin")});
+  expect_refused({"data.train=" + path("other.bin")},
+                 {"rank 1: data.train is " + path("other.bin"), " tokens, fingerprint ", path("train.bin")});
   // The same content under another path is the same data.
   fs::copy_file(path("train.bin"), path("copy.bin"));
   const Ended ended = run(weft_each({train("run"), train("run", {"data.train=" + path("copy.bin")})}));
@@ -100,14 +100,14 @@ TEST_F(Differ, ADamagedBodyEndsTheRun) {
   for (const int ranks : {1, 2}) {
     const Ended ended = run(ranks == 1 ? weft(train("run")) : weft_on(ranks, train("run")));
     expect_one_line(
-        ended, {"the token file " + path("train.bin") + " is corrupt (the checksum of its body is wrong)"});
+        ended, {"the token file " + path("train.bin") + " is damaged (the checksum of its body is wrong)"});
   }
 }
 
 TEST_F(Differ, ADamagedBodyOfOneRanksCopyEndsTheRun) {
   fs::copy_file(path("train.bin"), path("copy.bin"));
   damage_body(path("copy.bin"));
-  expect_refused({"data.train=" + path("copy.bin")}, {"the token file " + path("copy.bin") + " is corrupt"});
+  expect_refused({"data.train=" + path("copy.bin")}, {"the token file " + path("copy.bin") + " is damaged"});
 }
 
 /// What was read whole once is not read again, unless the file has changed.
@@ -118,7 +118,7 @@ TEST_F(Differ, BodiesAreVerifiedOnceARun) {
   EXPECT_NE(manifest.find("\"verified\":\""), std::string::npos) << manifest;
   EXPECT_EQ(manifest.find("\"verified\":\"\""), std::string::npos) << manifest;
   damage_body(path("train.bin"));
-  expect_one_line(run(weft(train("run", {"run.steps=12"}))), {"train.bin is corrupt"});
+  expect_one_line(run(weft(train("run", {"run.steps=12"}))), {"train.bin is damaged"});
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST_F(Resume, NeverStartsOverBesideWhatIsThere) {
     EXPECT_STATUS(ended, 0);
     EXPECT_TRUE(ended.lines("continues from").empty()) << ended.err;
     EXPECT_EQ(
-        ended.lines("the checkpoints of an earlier run are in " + checkpoints("first") + old + " now").size(),
+        ended.lines("the checkpoints of an earlier run were moved to " + checkpoints("first") + old).size(),
         1U)
         << ended.err;
     EXPECT_EQ(curve(run_dir("first")), whole);

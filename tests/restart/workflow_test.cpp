@@ -48,7 +48,7 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
 
   const Ended listed = run(weft({"checkpoint", "ls", checkpoints("run")}));
   EXPECT_STATUS(listed, 0);
-  EXPECT_EQ(count(listed.out, "complete"), 2U) << listed.out;
+  EXPECT_EQ(count(listed.out, "whole"), 2U) << listed.out;
   EXPECT_EQ(count(listed.out, "latest"), 1U) << listed.out;
   EXPECT_LT(listed.out.find("step-00000240"), listed.out.find("step-00000120")) << "newest first\n"
                                                                                 << listed.out;

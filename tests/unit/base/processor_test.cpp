@@ -42,7 +42,7 @@ TEST(Processor, LacksNothingThatThisProgramWasBuiltFor) {
   EXPECT_EQ(names(built_for & ~present()), "");
 }
 
-/// GCC asks cpuid by code of its own.
+/// GCC's own look at cpuid must agree.
 TEST(Processor, HasWhatTheCompilersLibrarySays) {
   EXPECT_EQ((present() & named("sse4.2")) != 0, __builtin_cpu_supports("sse4.2") != 0);
   EXPECT_EQ((present() & named("avx2")) != 0, __builtin_cpu_supports("avx2") != 0);

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using test::read_file;
 using test::TemporaryDirectory;
 
-/// The machine's fault, in a line that has this in it.
+/// The action throws Error(environment), and `text` is in its message.
 template <class Action>
 void expect_refused(Action&& action, const std::string& text) {
   try {

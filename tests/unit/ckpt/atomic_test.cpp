@@ -135,7 +135,7 @@ TEST(CheckpointAtomicity, TheNewestStay) {
   EXPECT_EQ(names_in(dir.path()), (std::set<std::string>{"step-00000003", "step-00000004", "latest"}));
   const std::string table = list(dir.path());
   EXPECT_NE(table.find("step-00000004"), std::string::npos) << table;
-  EXPECT_NE(table.find("complete, latest"), std::string::npos) << table;
+  EXPECT_NE(table.find("whole, latest"), std::string::npos) << table;
   options.keep = 0;
   for (int step = 5; step <= 7; ++step) ASSERT_TRUE(save_with(1, dir.path(), step, step, options).front().ok);
   EXPECT_EQ(names_in(dir.path()).size(), 6U);

@@ -107,6 +107,16 @@ TEST(File, TellsAnErrorOfTheStorageFromAFileThatIsNotThere) {
   }
 }
 
+TEST(File, WhatCannotBeWrittenIsTheMachines) {
+  try {
+    write_text_durably("/nowhere/file", "text");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::environment) << e.what();
+    EXPECT_STREQ(e.what(), "cannot create /nowhere/file (No such file or directory)");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(On, AvoidCache, ::testing::Values(".", "/dev/shm"),
                          [](const auto& info) { return std::string(info.index == 0 ? "disk" : "memory"); });
 

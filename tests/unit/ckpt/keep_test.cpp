@@ -132,6 +132,7 @@ TEST(CheckpointKeeps, WhatCannotBeReadStandsBesideWhatTakesItsName) {
   fs::create_symlink("step-00000005", dir.path() + "/step-00000005");
   const auto report = save_with(1, dir.path(), 5, 5).front();
   EXPECT_TRUE(report.ok) << report.reason;
+  EXPECT_EQ(report.reason.find("is left alone"), std::string::npos) << report.reason;
   EXPECT_NE(report.reason.find("/step-00000005 is now step-00000005.unreadable ("), std::string::npos)
       << report.reason;
   EXPECT_TRUE(loads_as(dir.path() + "/step-00000005", 1, 5));

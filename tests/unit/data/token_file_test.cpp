@@ -140,7 +140,7 @@ TEST(TokenFile, RefusesWhatIsNotOne) {
   other = good;
   other[24] = static_cast<char>(other[24] + 1);  // one token more
   write_file(path, other);
-  expect_error(open, {path, "header", "corrupt"});
+  expect_error(open, {path, "header", "damaged"});
 }
 
 TEST(TokenFile, FindsDamageInItsBody) {
@@ -150,7 +150,7 @@ TEST(TokenFile, FindsDamageInItsBody) {
   std::string bytes = read_file(path);
   bytes[256 + 2 * 500] = 66;  // another token, a legal one
   write_file(path, bytes);
-  expect_error([&] { describe(path); }, {path, "corrupt", "body"});
+  expect_error([&] { describe(path); }, {path, "damaged", "body"});
   bytes[256 + 2 * 500 + 1] = 2;  // id 578
   write_file(path, bytes);
   const TokenFile file = TokenFile::open(path);
@@ -234,7 +234,7 @@ int in_child(Body&& body) {
   return status;
 }
 
-/// Its pages are gone, and to touch one is a signal.
+/// The pages of a file that was cut are gone, and touching one raises SIGBUS.
 TEST(TokenFileDeathTest, AFileThatIsCutWhileItIsReadIsNamed) {
   const TemporaryDirectory dir;
   const std::string path = dir / "cut.bin";
@@ -249,7 +249,7 @@ TEST(TokenFileDeathTest, AFileThatIsCutWhileItIsReadIsNamed) {
               "weft: error: .*cut.bin: a part of the file cannot be read any more .*start again");
 }
 
-/// It is another's, who had listened before.
+/// A SIGBUS outside of token files goes to the handler that was there before.
 TEST(TokenFileDeathTest, ASignalElsewhereIsNotTaken) {
   const TemporaryDirectory dir;
   write_byte_tokens(dir / "a.bin", {1, 2, 3});

@@ -16,7 +16,7 @@ namespace {
 
 class Launches : public ::testing::Test {
  protected:
-  /// How a run ends in which the device refuses the launch before the question of this number; 0 is asked
+  /// The error of a run on a device that refuses the launch before question `refused`; question 0 comes
   /// before the first kernel.
   std::string end_of(int refused, ExitCode code) {
     asked_ = 0;

@@ -224,7 +224,7 @@ TEST(Metrics, FullDiskCostsWholeLinesOnly) {
   EXPECT_EQ(steps_of(writer.path()), (std::vector<std::int64_t>{1, 3}));
 }
 
-/// Else a resumed run would append to lines of steps that are lost.
+/// A resumed run that took an unreadable file for a missing one would append to lines of steps that are lost.
 TEST(Metrics, WhatCannotBeReadAtResumeIsNotTakenForMissing) {
   const TemporaryDirectory directory;
   std::filesystem::create_directory(directory / "metrics.jsonl");

@@ -25,7 +25,8 @@ plan::Plan plan_on(int ranks, const std::string& disable) {
 TEST(TokenRows, MemoryDoesNotGrowWithTheRanks) {
   for (const int ranks : {2, 3, 64, 1024, 16384}) {
     const std::int64_t bytes = TokenRows::planned_bytes(plan_on(ranks, "[]"));
-    // This rank's bits, and those told and heard, of which each rank's end in two bytes that are begun.
+    // This rank's bits, those that it tells and those that it hears; the last two have up to two unfilled
+    // bytes for each rank.
     EXPECT_GE(bytes, 3 * rounds * vocab / 8) << ranks;
     EXPECT_LE(bytes, 3 * rounds * (vocab / 8 + 2) + 2 * rounds * (2 * ranks + 256)) << ranks;
   }
