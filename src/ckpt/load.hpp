@@ -54,9 +54,8 @@ using Put =
 /// Elements are matched by parameter path, so `units` may group the parameters in another way than the
 /// checkpoint does. Rank 0 reads the descriptions of all shards and sends them on in blocks; each rank reads
 /// and checks the slabs that overlap its slices. Beside the slices it takes loading_bytes() at most. Throws
-/// for another model (a parameter is missing, or has another
-/// shape), another dtype, and damage; then all ranks end, but some without an error: call it through
-/// train::agree.
+/// for another model (a parameter is missing, or has another shape), another dtype, and damage; then all
+/// ranks end, but some without an error: call it through train::agree.
 void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<const StateSlice> slices,
           const Hooks& hooks, const Put& put = {});
 /// The same in one process.
