@@ -1,5 +1,6 @@
 // Changes of the directory of checkpoints: each a rename, so that at any moment all names without a suffix
-// are whole checkpoints. Errors are Error(environment) with the path and the system's reason.
+// are whole checkpoints. Errors have the path and the system's reason: Error(environment), and Unreadable for
+// what cannot be looked at.
 #pragma once
 
 #include <string>

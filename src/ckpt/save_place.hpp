@@ -18,7 +18,7 @@ struct Retention {
 };
 
 /// What cannot be read, cleared or removed on the way stays where it is, as a remark, and is no reason not to
-/// save. Other errors are Error(bad_checkpoint).
+/// save. Everything else is an Error, and ends the save.
 class SavePlace {
  public:
   SavePlace(std::string checkpoints_dir, std::int64_t step, Retention retention);

@@ -40,8 +40,7 @@ void check_shared_directory(comm::World& world, const Deck& deck, const std::str
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     WEFT_VALIDATE(found,
                   "{} on {} is not the run directory of rank 0 (the file lock in it is another one, or "
-                  "missing); choose "
-                  "a run.dir that all hosts share, by its whole path",
+                  "missing); choose a run.dir that all hosts share, by its whole path",
                   std::filesystem::absolute(dir).lexically_normal().string(), world.host());
   });
 }

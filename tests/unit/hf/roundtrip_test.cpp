@@ -126,6 +126,21 @@ TEST(Export, NamesADirectoryOnlyWhenItIsWhole) {
   EXPECT_FALSE(fs::exists(dir / "bad.weft.tmp"));
 }
 
+/// It is no checkpoint's fault that a directory cannot be made.
+TEST(Export, WhatCannotBeWrittenIsTheMachines) {
+  const TemporaryDirectory dir;
+  const std::string checkpoint = save_model(small_model(), dir / "run");
+  std::ofstream(dir / "file") << "x";
+  try {
+    export_weights(checkpoint, dir / "file/out", options(Element::f32));
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::environment) << e.what();
+    EXPECT_NE(std::string(e.what()).find("file/out.weft.tmp (Not a directory)"), std::string::npos)
+        << e.what();
+  }
+}
+
 TEST(Export, RefusesWeightsOutOfRange) {
   const TemporaryDirectory dir;
   const Deck deck = small_model();
