@@ -32,10 +32,10 @@ void train(const DeckArguments& arguments, Context& context) {
     resolve_mesh(deck, world->size());
   });
   train::check_same_deck(*world, deck);
-  const watch::Watchdog watchdog(
-      *world, {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});
+  watch::Watchdog watchdog(*world,
+                           {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});
   const KernelsScope kernels;
-  train::Trainer trainer(deck, *world);
+  train::Trainer trainer(deck, *world, nullptr, [&watchdog] { watchdog.look_out(); });
   switch (trainer.run()) {
     case train::Outcome::finished: break;
     case train::Outcome::unfinished: context.exit_code = static_cast<int>(ExitCode::unfinished); break;

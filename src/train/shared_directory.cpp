@@ -27,9 +27,9 @@ std::string content(const std::string& path) {
 
 }  // namespace
 
-void check_shared_directory(comm::World& world, const Deck& deck, const std::string& mark) {
+bool check_shared_directory(comm::World& world, const Deck& deck, const std::string& mark) {
   const std::string expected = world.broadcast(mark, 0);
-  if (expected.empty()) return;
+  if (expected.empty()) return false;
   const std::string& dir = deck.run.dir;
   const double patience = patience_s(deck);
   agree(world, [&] {
@@ -43,6 +43,7 @@ void check_shared_directory(comm::World& world, const Deck& deck, const std::str
         "run.dir that all hosts share, by its whole path",
         std::filesystem::absolute(dir).lexically_normal().string(), world.host());
   });
+  return true;
 }
 
 }  // namespace weft::train

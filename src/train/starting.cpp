@@ -35,8 +35,9 @@ void Trainer::make_directory() {
 
 /// Before anything is read from it, and once more where this run has made it.
 void Trainer::check_directory() {
-  const bool saves = deck_.checkpoint.every > 0 || deck_.checkpoint.final || deck_.checkpoint.initial;
-  if (saves) check_shared_directory(session_.world(), deck_, directory_ ? directory_->mark() : "");
+  const bool is_there =
+      check_shared_directory(session_.world(), deck_, directory_ ? directory_->mark() : std::string());
+  if (is_there && on_directory_) on_directory_();
 }
 
 void Trainer::start_data_check() {

@@ -33,9 +33,11 @@ constexpr exec::TraceRow host_row(lane_count);
 
 }  // namespace
 
-Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches)
+Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches,
+                 std::function<void()> on_directory)
     : deck_(deck),
       session_(deck, world),
+      on_directory_(std::move(on_directory)),
       stop_(deck.run.dir, world.rank()),
       buffers_(deck.data.batch, deck.data.seq),
       batches_(std::move(batches)),

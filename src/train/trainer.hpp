@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -33,8 +34,9 @@ class Trainer {
   /// Collective. Opens the data, plans, checks that all ranks made the same plan, allocates everything,
   /// measures the plan's compute-only step, and initialises the state or loads the checkpoint that
   /// checkpoint.resume names. `batches` replaces the deck's training data (golden tests feed PyTorch's
-  /// tokens).
-  Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches = nullptr);
+  /// tokens). `on_directory` is called once the run directory is there and all ranks see the same one.
+  Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches = nullptr,
+          std::function<void()> on_directory = {});
   ~Trainer();
 
   /// Runs until run.steps, until run.walltime leaves no time for what comes next, or until a rank is asked to
@@ -96,6 +98,7 @@ class Trainer {
   Deck deck_;
   Session session_;
   std::optional<job::RunDirectory> directory_;  ///< rank 0's
+  std::function<void()> on_directory_;
   job::StopRequest stop_;
   StepNews news_;  ///< of all ranks, at the end of the last step
   MicrobatchBuffers buffers_;

@@ -67,6 +67,19 @@ TEST_F(Hang, AStoppedRankIsNamedAndTheJobEnds) {
 }
 
 #ifdef WEFT_FAULTS_LIBRARY
+/// `command` of which one rank's call, as tests/faults names it, ends with `error`.
+std::vector<std::string> with_fault(const std::vector<std::string>& command, const std::string& under,
+                                    const std::string& rank, const std::string& call, int error) {
+  std::vector<std::string> all{"env",
+                               std::string("LD_PRELOAD=") + WEFT_FAULTS_LIBRARY,
+                               "WEFT_FAULTS_UNDER=" + under,
+                               "WEFT_FAULTS_RANK=" + rank,
+                               "WEFT_FAULTS_AT=" + call,
+                               "WEFT_FAULTS_ERROR=" + std::to_string(error)};
+  std::ranges::copy(command, std::back_inserter(all));
+  return all;
+}
+
 /// One rank's file system is dead: its fsync never comes back. On one rank nobody waits for anybody.
 TEST_F(Hang, StorageThatDoesNotAnswerIsNamed) {
   for (const int ranks : {1, 2}) {
@@ -75,13 +88,8 @@ TEST_F(Hang, StorageThatDoesNotAnswerIsNamed) {
     const std::string shard = "checkpoints/step-00000004.tmp/shard-0000" + rank + ".h5";
     const std::vector<std::string> sets{"run.steps=6", "checkpoint.every=4", "run.storage_timeout=2",
                                         "run.collective_timeout=60"};
-    std::vector<std::string> command{"env",
-                                     std::string("LD_PRELOAD=") + WEFT_FAULTS_LIBRARY,
-                                     "WEFT_FAULTS_UNDER=" + run_dir(name),
-                                     "WEFT_FAULTS_RANK=" + rank,
-                                     "WEFT_FAULTS_AT=fsync\t1\t./" + shard,
-                                     "WEFT_FAULTS_ERROR=-1"};
-    std::ranges::copy(weft(train(name, sets)), std::back_inserter(command));
+    std::vector<std::string> command =
+        with_fault(weft(train(name, sets)), run_dir(name), rank, "fsync\t1\t./" + shard, -1);
     if (ranks > 1) command.insert(command.begin(), {WEFT_MPIRUN, "-n", std::to_string(ranks)});
     const Ended ended = run(command, 90);
     EXPECT_STATUS(ended, 76);
@@ -95,6 +103,23 @@ TEST_F(Hang, StorageThatDoesNotAnswerIsNamed) {
         << ended.err;
     EXPECT_NE(ended.err.find(": its storage does not answer, fsync of "), std::string::npos) << ended.err;
   }
+}
+
+/// Nothing on the run's file system answers any more, and no collective has a limit: that rank 1 waits for
+/// storage is all there is to see, and what looks for it must not wait for that storage itself.
+TEST_F(Hang, AFileSystemThatDiesUnderTheRunEndsIt) {
+  const std::string shard = "checkpoints/step-00000004.tmp/shard-00001.h5";
+  const std::vector<std::string> sets{"run.steps=6", "checkpoint.every=4", "run.storage_timeout=4",
+                                      "run.collective_timeout=0s"};
+  std::vector<std::string> command =
+      with_fault(weft(train("run", sets)), run_dir("run"), "1", "fsync\t1\t./" + shard, -2);
+  command.insert(command.begin(), {WEFT_MPIRUN, "-n", "2"});
+  const Ended ended = run(command, 90);
+  EXPECT_STATUS(ended, 76);
+  EXPECT_NE(ended.err.find("rank 1: hang: on "), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find(": waits for storage, fsync of " + run_dir("run") + "/" + shard),
+            std::string::npos)
+      << ended.err;
 }
 #endif
 
