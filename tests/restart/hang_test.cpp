@@ -121,6 +121,22 @@ TEST_F(Hang, AFileSystemThatDiesUnderTheRunEndsIt) {
             std::string::npos)
       << ended.err;
 }
+
+/// Rank 0 cannot leave before its save has ended, which storage keeps from ending; rank 1 leaves at once, and
+/// ends all.
+TEST_F(Hang, AnErrorIsToldWhileASaveWaitsForStorage) {
+  flip_bit(path("train.bin"), 0.5);
+  const std::string place = "checkpoints/step-00000000.tmp";
+  const std::vector<std::string> sets{"checkpoint.initial=true", "checkpoint.every=100", "run.steps=100000"};
+  std::vector<std::string> command =
+      with_fault(weft(train("run", sets)), run_dir("run"), "0", "mkdir\t1\t./" + place, -1);
+  command.insert(command.begin(), {WEFT_MPIRUN, "-n", "2"});
+  const Ended ended = run(command);
+  EXPECT_STATUS(ended, 2);
+  const auto errors = ended.lines("weft: error:");
+  ASSERT_EQ(errors.size(), 1U) << ended.err;
+  EXPECT_NE(errors[0].find("train.bin is corrupt"), std::string::npos) << errors[0];
+}
 #endif
 
 TEST_F(Hang, ARunThatHasNotHungHasNothingToTell) {
