@@ -68,8 +68,9 @@ constexpr std::array key_list{
                "message has been under way for longer than this; 0: wait forever. Longer than what the "
                "slowest rank may need for a checkpoint beyond the others."},
     Key{WEFT_KEY(run.storage_timeout), .range = between(0, 1e9), .form = Form::duration,
-        .doc = "End the run with exit code 76, and name the file, when a single system call of a checkpoint "
-               "(an fsync, a read) has not come back from storage for longer than this; 0: wait forever."},
+        .doc = "End the run with exit code 76, and name the file, when a single system call on a "
+               "checkpoint (an fsync, a read), or a read that verifies a token file, has not come back from "
+               "storage for longer than this; 0: wait forever."},
 
     Key{WEFT_KEY(model.dim), .need = Need::required, .range = between(2, 1 << 20),
         .doc = "Width of the residual stream (C). A multiple of `heads`; dim / heads, the width of a head, "

@@ -244,7 +244,11 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<double, 2> totals{};  // sum of the losses, token count
   kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
-  news_ = {stop_.seen(), data_check_ ? static_cast<double>(data_check_->state()) : 0};
+  news_ = {.stop_request = stop_.seen()};
+  if (data_check_) {
+    news_.data_check = static_cast<double>(data_check_->state());
+    news_.data_left = static_cast<double>(data_check_->bytes_left());
+  }
   StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s,
                                {resident_bytes(), memory_.peak()}, news_);
   m.step = step_;
@@ -319,6 +323,7 @@ bool Trainer::save_if_due() {
   const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
   const bool last = step_ == deck_.run.steps;
   if (saves_after(step_)) session_.world().recorder().set_activity("checkpoint", step_);
+  if (saves_after(step_)) mark_verified();
   if (saves_after(step_) && last) return saver_->save(position());
   if (saves_after(step_)) saver_->begin(position());
   if (last)
@@ -329,7 +334,10 @@ bool Trainer::save_if_due() {
 }
 
 Outcome Trainer::run() {
-  if (step_ == 0 && deck_.checkpoint.initial) saver_->begin(position());
+  if (step_ == 0 && deck_.checkpoint.initial) {
+    mark_verified();
+    saver_->begin(position());
+  }
   news_.stop_request = stop_.seen();  // start-up may have taken long
   session_.world().all_reduce_max(std::span(&news_.stop_request, 1));
   bool saved = true;
@@ -345,11 +353,9 @@ Outcome Trainer::run() {
         longest_validation_ = std::max(longest_validation_.value_or(0), valid->step_s);
         report_->validation(*valid);
       }
-    if (step_ == deck_.run.steps)
-      finish_data_check();
-    else
-      look_at_data_check();
+    look_at_data_check();
     if (goes_on) saved = save_if_due();
+    if (step_ == deck_.run.steps) finish_data_check();  // behind the save, for which time may be short
     write_trace();
     if (step_ < deck_.run.steps) stop = reason_to_stop();
   }

@@ -68,6 +68,10 @@ class Trainer {
   /// Of the state that all ranks are in: throws what was found, or notes that all is well.
   void look_at_data_check();
   void finish_data_check();
+  /// So long may finish_data_check() wait, in seconds.
+  double data_patience() const;
+  /// Before a save: the checkpoint names the token files that have been verified so far.
+  void mark_verified();
   /// Tokens, targets and positions, and the step block.
   void upload_inputs(const StepBlock& block);
   StepMetrics collect(const exec::Times& times, double step_seconds);

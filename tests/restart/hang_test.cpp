@@ -11,7 +11,11 @@
 namespace weft::test {
 namespace {
 
-class Hang : public Workspace {};
+class Hang : public Workspace {
+ protected:
+  /// Where the token files are.
+  std::string directory() const { return std::filesystem::path(deck()).parent_path(); }
+};
 
 /// The process of a rank, by the launcher's variables.
 pid_t process_of(const Job& job, int rank) {
@@ -120,6 +124,42 @@ TEST_F(Hang, AFileSystemThatDiesUnderTheRunEndsIt) {
   EXPECT_NE(ended.err.find(": waits for storage, fsync of " + run_dir("run") + "/" + shard),
             std::string::npos)
       << ended.err;
+}
+
+/// Reading the token files to verify them is watched, too, and a run that has ended does not wait for it.
+TEST_F(Hang, TokenFilesThatDoNotAnswerAreNamedOrLeftBehind) {
+  const auto command = [&](const std::string& name, const std::vector<std::string>& sets) {
+    return with_fault(weft(train(name, sets)), directory(), "0", "pread64\t1\t./train.bin", -1);
+  };
+  const Ended watched =
+      run(command("watched", {"run.steps=1000000", "run.storage_timeout=2", "run.collective_timeout=4"}));
+  EXPECT_STATUS(watched, 76);
+  EXPECT_NE(watched.err.find(": waits for storage, read of " + path("train.bin")), std::string::npos)
+      << watched.err;
+  const Ended left = run(command("left", {"run.storage_timeout=0s", "run.collective_timeout=4"}));
+  EXPECT_STATUS(left, 0);
+  EXPECT_NE(left.err.find("too short to verify the checksums"), std::string::npos) << left.err;
+  const Ended failed = run(command(
+      "failed", {"run.storage_timeout=0s", "optimizer.lr=1e30", "optimizer.clip=0", "run.steps=100000"}));
+  EXPECT_STATUS(failed, 1);
+  EXPECT_EQ(failed.lines("weft: error: step 2: the loss is ").size(), 1U) << failed.err;
+}
+
+/// Rank 1's file is never read whole. The last step is saved all the same, before anybody waits for that, for
+/// less time than a collective may take; and the checkpoint names the file that rank 0 has read.
+TEST_F(Hang, ARunThatIsDoneSavesBeforeItWaitsForItsData) {
+  std::vector<std::string> command =
+      with_fault(weft(train("run", {"run.steps=100", "run.storage_timeout=0s", "run.collective_timeout=6"})),
+                 directory(), "1", "pread64\t1\t./valid.bin", -1);
+  command.insert(command.begin(), {WEFT_MPIRUN, "-n", "2"});
+  const Ended ended = run(command);
+  EXPECT_STATUS(ended, 0);
+  const std::string last = checkpoints("run") + "/step-00000100";
+  const auto manifest = nlohmann::json::parse(contents(last)[last + "/manifest.json"]);
+  std::vector<bool> verified;
+  for (const auto& file : manifest.at("run").at("data"))
+    verified.push_back(!file.at("verified").get<std::string>().empty());
+  EXPECT_EQ(verified, (std::vector{true, false})) << manifest;
 }
 
 /// Rank 0 cannot leave before its save has ended, which storage keeps from ending; rank 1 leaves at once, and
