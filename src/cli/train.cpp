@@ -52,6 +52,7 @@ void train(const DeckArguments& arguments, Context& context) {
   const StopSignals signals;
   const auto world = make_training_world(context);
   job::catch_stop_signals();
+  train::check_same_build(*world);
   const Deck deck = agreed_deck(arguments, *world);
   watch::Watchdog watchdog(*world,
                            {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});

@@ -50,7 +50,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
         world.abort(static_cast<int>(ExitCode::failure));
       });
   });
-  check_same_program(world, deck);
+  check_same_machine(world, deck);
   check_directory();
   flops_per_token_ = flops_per_token(model_size(deck));
   agree(world, [&] { open_data(); });
