@@ -1,7 +1,5 @@
 #include <chrono>
-#include <cstdio>
 #include <exception>
-#include <string>
 #include <string_view>
 #include <thread>
 
@@ -11,16 +9,11 @@
 
 namespace {
 
-/// One line for each line of the message. The world is gone by now, but other ranks may still wait for this
+/// The world is gone by now, but other ranks may still wait for this
 /// one: they are ended, too. An empty message leaves the speaking to rank 0, and gives it the time to do so.
 [[noreturn]] void fail(std::string_view message, int code) {
   if (message.empty()) std::this_thread::sleep_for(std::chrono::seconds(2));
-  while (!message.empty()) {
-    const std::size_t end = message.find('\n');
-    const std::string line(message.substr(0, end));
-    std::fprintf(stderr, "weft: error: %s\n", line.c_str());
-    message.remove_prefix(end == std::string_view::npos ? message.size() : end + 1);
-  }
+  weft::cli::tell_error(message);
   weft::comm::end_all_ranks(code);
 }
 
@@ -29,6 +22,8 @@ namespace {
 int main(int argc, char** argv) {
   try {
     return weft::cli::run(argc, argv);
+  } catch (const weft::cli::ToldError& e) {
+    weft::comm::end_all_ranks(static_cast<int>(e.code()));
   } catch (const std::exception& e) {
     fail(weft::message_of(e), static_cast<int>(weft::exit_code_of(e)));
   }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +39,15 @@ std::string problem_of(const CLI::App& app, const CLI::ParseError& error, int ar
 }
 
 }  // namespace
+
+void tell_error(std::string_view message) {
+  while (!message.empty()) {
+    const std::size_t end = message.find('\n');
+    const std::string line(message.substr(0, end));
+    std::fprintf(stderr, "weft: error: %s\n", line.c_str());
+    message.remove_prefix(end == std::string_view::npos ? message.size() : end + 1);
+  }
+}
 
 int run(int argc, char** argv) {
   const std::string_view mkl = weft_mkl_version();

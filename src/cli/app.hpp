@@ -1,10 +1,23 @@
 // The command line.
 #pragma once
 
+#include <string_view>
+
+#include "base/check.hpp"
+
 namespace weft::cli {
 
+/// An error whose message is on the terminal already.
+class ToldError : public Error {
+ public:
+  explicit ToldError(ExitCode code) : Error(code, "") {}
+};
+
+/// To the terminal: one line for each line of the message.
+void tell_error(std::string_view message);
+
 /// Runs `weft ARGUMENTS` and returns the exit code. Throws weft::Error; a message may have several lines, and
-/// is empty on ranks that leave the speaking to rank 0.
+/// is empty on ranks that leave the speaking to rank 0. Throws ToldError for what it has told itself.
 int run(int argc, char** argv);
 
 }  // namespace weft::cli

@@ -1,6 +1,9 @@
 #include <exception>
+#include <functional>
+#include <string>
 
 #include "base/check.hpp"
+#include "cli/app.hpp"
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
 #include "job/stop_request.hpp"
@@ -22,25 +25,46 @@ struct StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 };
 
+/// Tells what ends a run before the run is taken down. That may wait for a save, or for storage, and other
+/// ranks, which have nothing to wait for, end this one meanwhile.
+void tell_at_once(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const std::exception& e) {
+    const std::string message = message_of(e);
+    if (message.empty()) throw;
+    tell_error(message);
+    throw ToldError(exit_code_of(e));
+  }
+}
+
+Deck agreed_deck(const DeckArguments& arguments, comm::World& world) {
+  Deck deck;
+  train::agree(world, [&] {
+    deck = parse_deck(arguments.file, arguments.sets);
+    resolve_mesh(deck, world.size());
+  });
+  train::check_same_deck(world, deck);
+  return deck;
+}
+
 void train(const DeckArguments& arguments, Context& context) {
   const StopSignals signals;
   const auto world = make_training_world(context);
   job::catch_stop_signals();
-  Deck deck;
-  train::agree(*world, [&] {
-    deck = parse_deck(arguments.file, arguments.sets);
-    resolve_mesh(deck, world->size());
-  });
-  train::check_same_deck(*world, deck);
-  const watch::Watchdog watchdog(
-      *world, {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});
+  train::check_same_build(*world);
+  const Deck deck = agreed_deck(arguments, *world);
+  watch::Watchdog watchdog(*world,
+                           {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});
   const KernelsScope kernels;
-  train::Trainer trainer(deck, *world);
-  switch (trainer.run()) {
-    case train::Outcome::finished: break;
-    case train::Outcome::unfinished: context.exit_code = static_cast<int>(ExitCode::unfinished); break;
-    case train::Outcome::stopped: context.exit_code = static_cast<int>(ExitCode::stopped); break;
-  }
+  train::Trainer trainer(deck, *world, nullptr, [&watchdog] { watchdog.look_out(); });
+  tell_at_once([&] {
+    switch (trainer.run()) {
+      case train::Outcome::finished: break;
+      case train::Outcome::unfinished: context.exit_code = static_cast<int>(ExitCode::unfinished); break;
+      case train::Outcome::stopped: context.exit_code = static_cast<int>(ExitCode::stopped); break;
+    }
+  });
   world->barrier();
 }
 

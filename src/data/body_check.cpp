@@ -10,6 +10,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "base/storage_wait.hpp"
 #include "data/token_format.hpp"
 
 namespace weft::data {
@@ -17,7 +18,7 @@ namespace {
 
 class Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit Reader(const std::string& path) : path_(path), fd_(open(path)) {
     WEFT_SYSTEM(fd_ >= 0, "cannot open the token file {} ({}); start again when it can be read", path_,
                 std::strerror(errno));
   }
@@ -30,7 +31,7 @@ class Reader {
   /// All of `bytes`; the file is known to be as long.
   void read(std::byte* to, std::size_t bytes, std::int64_t offset) const {
     while (bytes > 0) {
-      const ssize_t n = ::pread(fd_, to, bytes, offset);
+      const ssize_t n = read_some(to, bytes, offset);
       if (n < 0 && errno == EINTR) continue;
       WEFT_SYSTEM(n >= 0, "cannot read the token file {} ({}); start again when it can be read", path_,
                   std::strerror(errno));
@@ -43,6 +44,15 @@ class Reader {
   }
 
  private:
+  static int open(const std::string& path) {
+    const StorageWait wait("open", path);
+    return ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  }
+  ssize_t read_some(std::byte* to, std::size_t bytes, std::int64_t offset) const {
+    const StorageWait wait("read", path_);
+    return ::pread(fd_, to, bytes, offset);
+  }
+
   const std::string& path_;
   int fd_;
 };

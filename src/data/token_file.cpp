@@ -1,11 +1,14 @@
 #include "data/token_file.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -51,6 +54,22 @@ Bytes map(const std::string& path) {
   const auto watch = std::make_shared<MappedFileWatch>(mapped, size, path);
   const auto unmap = [size, watch](const std::byte* data) { ::munmap(const_cast<std::byte*>(data), size); };
   return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), unmap), size, identity};
+}
+
+/// "node7-" for a file on a disk or in the memory of this host, empty for one that other hosts may share.
+std::string host_of_storage(int fd) {
+  struct statfs system {};
+  WEFT_SYSTEM(::fstatfs(fd, &system) == 0, "cannot look at the file system of an open file ({})",
+              std::strerror(errno));
+  constexpr std::array<std::uint32_t, 9> local{EXT4_SUPER_MAGIC,      XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+                                               F2FS_SUPER_MAGIC,      TMPFS_MAGIC,     RAMFS_MAGIC,
+                                               OVERLAYFS_SUPER_MAGIC, SQUASHFS_MAGIC,  0x2fc12fc1 /* ZFS */};
+  if (std::find(local.begin(), local.end(), static_cast<std::uint32_t>(system.f_type)) == local.end())
+    return {};
+  std::array<char, 256> host{};
+  WEFT_SYSTEM(::gethostname(host.data(), host.size() - 1) == 0, "cannot tell this host's name ({})",
+              std::strerror(errno));
+  return std::string(host.data()) + '-';
 }
 
 /// The sections fill the file in their order. Offsets are read as they stand, so that each must be right,
@@ -240,8 +259,8 @@ std::string storage_identity(int fd, const std::string& path) {
   WEFT_SYSTEM(::fstat(fd, &status) == 0,
               "cannot look at the token file {} ({}); start again when it can be read", path,
               std::strerror(errno));
-  return fmt::format("{}-{}-{}.{:09}", status.st_ino, status.st_size, status.st_mtim.tv_sec,
-                     status.st_mtim.tv_nsec);
+  return fmt::format("{}{}-{}-{}.{:09}", host_of_storage(fd), status.st_ino, status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
 void check_vocabulary(const TokenFile& file, std::int64_t model_vocab) {

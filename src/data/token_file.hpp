@@ -59,8 +59,9 @@ class TokenFile {
 };
 
 /// What tells an open file from another one, and from itself once it was written to: inode, size and time of
-/// the last change. Equal on all hosts that share the file system. Throws Error(environment), which names
-/// `path`.
+/// the last change, and on a file system of this host alone (ext4, XFS, tmpfs ...) the host: nodes that were
+/// made from one image agree in all the rest. Equal on all hosts that share the file system. Throws
+/// Error(environment), which names `path`.
 std::string storage_identity(int fd, const std::string& path);
 
 /// Throws Error(bad_input) unless a model with `model_vocab` embeddings has one for each token of the file.

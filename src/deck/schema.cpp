@@ -70,8 +70,8 @@ constexpr std::array key_list{
     Key{WEFT_KEY(run.storage_timeout), .range = between(0, 1e9), .form = Form::duration,
         .doc =
             "End the run with exit code 76, and name the file, when storage has not answered one call of a "
-            "checkpoint (an fsync, a read, the removal of an old checkpoint) for longer than this; 0: wait "
-            "forever."},
+            "checkpoint (an fsync, a read, a removal), or a read that verifies a token file, for longer "
+            "than this; 0: wait forever."},
 
     Key{WEFT_KEY(model.dim), .need = Need::required, .range = between(2, 1 << 20),
         .doc = "Width of the residual stream (C). A multiple of `heads`; dim / heads, the width of a head, "

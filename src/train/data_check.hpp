@@ -1,13 +1,12 @@
 // Reads the bodies of a run's token files once, while it trains, and tells when one is not what was written.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/check.hpp"
 #include "ckpt/state.hpp"
 #include "comm/world.hpp"
 #include "data/token_file.hpp"
@@ -25,37 +24,36 @@ class DataCheck {
   /// read again.
   DataCheck(comm::World& world, std::vector<data::TokenFile> files, std::vector<ckpt::DataFile> described,
             const std::vector<ckpt::DataFile>& saved);
-  /// Stops reading.
+  /// Stops reading. A read that storage does not answer is left behind.
   ~DataCheck();
   DataCheck(const DataCheck&) = delete;
   DataCheck& operator=(const DataCheck&) = delete;
 
   /// How far this rank is.
-  State state() const { return state_; }
+  State state() const;
+  /// Bytes that this rank has left to read.
+  std::int64_t bytes_left() const;
+  /// Says now and then, on rank 0, how long it takes: `bytes_left` is the most of all ranks.
+  void tell(std::int64_t bytes_left);
   /// Waits until this rank is at the end, for so many seconds at most.
   void wait(double seconds) const;
   /// Throws what this rank has found, if its state is `failed`.
   void rethrow() const;
 
-  /// The descriptions as they were given.
-  const std::vector<ckpt::DataFile>& described() const { return described_; }
-  /// The descriptions once all ranks are done: a file that is one and the same for all of them is marked as
-  /// verified.
+  /// Collective: the descriptions as they are now. Those files are marked as verified that are one and the
+  /// same for all ranks, and have been read whole by whoever reads them.
   std::vector<ckpt::DataFile> verified() const;
 
  private:
-  void share_out(comm::World& world, const std::vector<ckpt::DataFile>& saved);
-  void run();
-  void read(const data::TokenFile& file);
+  struct Reading;
+  void share_out(const std::vector<data::TokenFile>& files, const std::vector<ckpt::DataFile>& saved);
 
-  std::vector<data::TokenFile> files_;
+  comm::World& world_;
   std::vector<ckpt::DataFile> described_;
   std::vector<std::string> marks_;  ///< by file: its identity where all ranks have the same, else empty
-  std::vector<std::size_t> mine_;   ///< places of the files that this rank reads
-  std::string problem_;             ///< written before the state becomes `failed`
-  ExitCode code_ = ExitCode::ok;
-  std::atomic<State> state_{State::under_way};
-  std::atomic<bool> stop_{false};
+  double told_;                     ///< when something was said last, as seconds_now()
+  std::int64_t left_then_ = 0;
+  std::shared_ptr<Reading> reading_;  ///< with the thread, which may outlive this
   std::thread thread_;
 };
 

@@ -48,6 +48,7 @@ std::string Trainer::reason_to_stop() {
 }
 
 Outcome Trainer::end_early(const std::string& why) {
+  mark_verified();
   if (step_ > 0 && !saver_->save(position())) fail_unsaved(why);
   saver_->finish();
   report_->note(fmt::format("{}: stopped after step {} of {}; start again with the same deck to continue",

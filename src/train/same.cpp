@@ -4,8 +4,10 @@
 #include <array>
 #include <string_view>
 
+#include "base/build_id.hpp"
 #include "base/check.hpp"
 #include "base/version.hpp"
+#include "kernels/device_properties.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/space.hpp"
 #include "train/agree.hpp"
@@ -105,17 +107,30 @@ void check_same_deck(comm::World& world, const Deck& deck) {
   });
 }
 
-void check_same_program(comm::World& world, const Deck& deck) {
-  const auto method = [&](DType type) {
-    return std::string(kernels::product_method(type, deck.precision.f32_products));
-  };
+void check_same_build(comm::World& world) {
+  const std::string build = program_build_id();
   check_same(world,
              {{"weft's version", fmt::format("{} ({})", weft_version(), weft_git_hash())},
-              {"the number of threads (OMP_NUM_THREADS)", std::to_string(kernels::concurrency())},
-              {"what computes products", method(deck.precision.params)},
-              {"the instruction set of products (as oneDNN counts them)",
-               fmt::format("{:#x}", kernels::product_instructions())}},
-             "start all ranks from one installation, with as many threads, on equal processors");
+              {"weft's build", build, build.substr(0, 12)}},
+             "start all ranks from one installation");
+}
+
+void check_same_machine(comm::World& world, const Deck& deck) {
+  const std::string lanes = std::to_string(kernels::concurrency());
+  std::vector<Fact> facts{
+      {"what computes products",
+       std::string(kernels::product_method(deck.precision.params, deck.precision.f32_products))}};
+  if (kernels::device_is_host()) {
+    facts.push_back({"the number of threads (OMP_NUM_THREADS)", lanes});
+    facts.push_back({"the instruction set of products (as oneDNN counts them)",
+                     fmt::format("{:#x}", kernels::product_instructions())});
+  } else {
+    facts.push_back({"the number of the device's threads", lanes});
+    for (const auto& [name, value] : kernels::device_properties()) facts.push_back({name, value});
+  }
+  check_same(
+      world, facts,
+      "start all ranks with as many threads, on equal processors or devices, and with equal libraries");
 }
 
 }  // namespace weft::train

@@ -26,7 +26,11 @@ void check_same(comm::World& world, const std::vector<Fact>& facts, const std::s
 /// they are opened.
 void check_same_deck(comm::World& world, const Deck& deck);
 
-/// Collective: the same for the program, the instruction set and the threads that this process computes with.
-void check_same_program(comm::World& world, const Deck& deck);
+/// Collective: the same for the program: version, commit and build. It needs no deck, which another version
+/// may read in another way.
+void check_same_build(comm::World& world);
+
+/// Collective: the same for what this process computes with: processor or device, libraries and threads.
+void check_same_machine(comm::World& world, const Deck& deck);
 
 }  // namespace weft::train

@@ -10,6 +10,7 @@
 #include "kernels/region.hpp"
 #include "train/agree.hpp"
 #include "train/programs.hpp"
+#include "train/same.hpp"
 
 namespace weft::train {
 
@@ -86,13 +87,9 @@ void Session::reserve(const MakePlans& make_plans) {
 }
 
 void Session::check_same_plan(const plan::Plan& plan) {
-  const std::string mine = fmt::format("{:016x}", plan.hash);
-  const std::string first = world_.broadcast(mine, 0);
-  if (mine != first)
-    throw Error(ExitCode::failure, fmt::format("rank {} on {} planned {} and rank 0 planned {} for '{}' (the "
-                                               "ranks run different decks, builds or processors); "
-                                               "start all ranks from one installation on equal nodes",
-                                               world_.rank(), world_.host(), mine, first, plan.graph.name()));
+  check_same(world_,
+             {{fmt::format("the plan of '{}'", plan.graph.name()), fmt::format("{:016x}", plan.hash)}},
+             "start all ranks from one installation, with one deck and one profile, on equal nodes");
 }
 
 std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {

@@ -44,7 +44,7 @@ class Session {
   comm::Channel* replica() { return replica_channel_.get(); }
   int replicas() const { return ranks() / shards_; }
 
-  /// Collective: throws Error(bad_input) unless all ranks made the same plan.
+  /// Collective: throws Error(bad_input) on all ranks unless all made the same plan.
   void check_same_plan(const plan::Plan& plan);
   using MakePlans = std::function<std::vector<const plan::Plan*>()>;
   /// Collective: makes the plans and allocates what they need. Call it once. When a host gives no shared

@@ -1,48 +1,112 @@
 #include "train/shared_directory.hpp"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
+#include <vector>
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/storage_wait.hpp"
 #include "train/agree.hpp"
 
 namespace weft::train {
 namespace {
 
-/// How many seconds a rank looks for the file: fewer than those after which the ranks that wait for it would
-/// take it for hanging.
+constexpr std::size_t most_hosts = 3;  ///< that a message names
+
+/// How many seconds a rank looks for the file: longer than an NFS client may go on believing that a directory
+/// is not there (acdirmax, 60 s), and fewer than those after which the ranks that wait for it would take it
+/// for hanging.
 double patience_s(const Deck& deck) {
-  constexpr double most = 10;
+  constexpr double most = 90;
   return deck.run.collective_timeout > 0 ? std::min(most, deck.run.collective_timeout / 2) : most;
 }
 
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+/// Opening a directory lets a network file system ask its server what is in it.
+void look_again(const std::string& dir) {
+  const StorageWait wait("opendir", dir);
+  if (DIR* const opened = ::opendir(dir.c_str())) ::closedir(opened);
+}
+
+/// What a file holds, and what its storage says instead: an errno, or 0.
+struct Answer {
+  std::string content;
+  int error = 0;
+};
+
+Answer read(const std::string& path) {
+  const StorageWait wait("read", path);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {{}, errno};
+  std::array<char, 4096> bytes;  // a lock has some lines
+  const ssize_t n = ::read(fd, bytes.data(), bytes.size());
+  const int error = n < 0 ? errno : 0;
+  ::close(fd);
+  return {std::string(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))), error};
+}
+
+/// Another file, or none, is an answer; the rest is the machine's.
+bool refuses(const Answer& answer) {
+  return answer.error != 0 && answer.error != ENOENT && answer.error != ENOTDIR;
+}
+
+/// The last answer of RUN_DIR/lock: as soon as it is as expected, else when the patience is over.
+Answer ask(const Deck& deck, const std::string& expected) {
+  const std::string whole = std::filesystem::absolute(deck.run.dir).lexically_normal().string();
+  const std::string parent = std::filesystem::path(whole).parent_path().string();
+  const std::string lock = deck.run.dir + "/lock";
+  const double start = seconds_now();
+  Answer answer = read(lock);
+  while ((answer.error != 0 || answer.content != expected) && seconds_now() - start < patience_s(deck)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    look_again(parent);
+    answer = read(lock);
+  }
+  return answer;
+}
+
+/// Collective: "n2, n3, n4 and 5 more", the hosts of the ranks that are `concerned`.
+std::string hosts_of(comm::World& world, bool concerned) {
+  const auto all = world.gather_strings(concerned ? world.host() : std::string());
+  std::vector<std::string> hosts;
+  for (const std::string& host : all)
+    if (!host.empty() && std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+  const std::size_t told = std::min(hosts.size(), most_hosts);
+  std::string text;
+  for (std::size_t i = 0; i < told; ++i) text += (i > 0 ? ", " : "") + hosts[i];
+  if (told < hosts.size()) text += fmt::format(" and {} more", hosts.size() - told);
+  return world.broadcast(std::move(text), 0);
 }
 
 }  // namespace
 
-void check_shared_directory(comm::World& world, const Deck& deck, const std::string& mark) {
+bool check_shared_directory(comm::World& world, const Deck& deck, const std::string& mark) {
   const std::string expected = world.broadcast(mark, 0);
-  if (expected.empty()) return;
-  const std::string& dir = deck.run.dir;
-  const double patience = patience_s(deck);
+  if (expected.empty()) return false;
+  const Answer answer = ask(deck, expected);
+  const bool refused = refuses(answer);
+  const bool differs = !refused && answer.content != expected;
+  const std::string refused_on = hosts_of(world, refused), differs_on = hosts_of(world, differs);
+  const std::string dir = std::filesystem::absolute(deck.run.dir).lexically_normal().string();
   agree(world, [&] {
-    const double start = seconds_now();
-    bool found = false;
-    while (!(found = content(dir + "/lock") == expected) && seconds_now() - start < patience)
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    WEFT_VALIDATE(found,
+    WEFT_SYSTEM(!refused, "cannot read {}/lock on {} ({}); see to its file system there, then start again",
+                dir, refused_on, std::strerror(answer.error));
+    WEFT_VALIDATE(!differs,
                   "{} on {} is not the run directory of rank 0 (the file lock in it is another one, or "
-                  "missing); choose a run.dir that all hosts share, by its whole path",
-                  std::filesystem::absolute(dir).lexically_normal().string(), world.host());
+                  "missing); choose "
+                  "a run.dir that all hosts share, by its whole path",
+                  dir, differs_on);
   });
+  return true;
 }
 
 }  // namespace weft::train

@@ -14,7 +14,7 @@ StepMetrics slowest_rank(Session& session, const exec::Times& times, double step
   const bool waits_seen = kernels::device_is_host() || session.ranks() == 1;
   const double waited = times.exposed[gather] + times.exposed[reduce] + times.exposed[replica];
   const double exposed = session.ranks() > 1 ? std::max(0.0, times.step - compute_only_s) : 0.0;
-  std::array<double, 15> most{
+  std::array<double, 16> most{
       step_seconds,
       waits_seen ? times.step - waited : compute_only_s,
       times.under_way[gather] + times.under_way[reduce] + times.under_way[replica],
@@ -29,7 +29,8 @@ StepMetrics slowest_rank(Session& session, const exec::Times& times, double step
       static_cast<double>(memory.resident),
       static_cast<double>(memory.planned),
       news.stop_request,
-      news.data_check};
+      news.data_check,
+      news.data_left};
   session.world().all_reduce_max(most);
   const bool replicas = session.replicas() > 1;
   StepMetrics m;
@@ -48,7 +49,7 @@ StepMetrics slowest_rank(Session& session, const exec::Times& times, double step
   m.sent_bytes = static_cast<std::int64_t>(most[10]);
   m.rss_bytes = static_cast<std::int64_t>(most[11]);
   m.planned_bytes = static_cast<std::int64_t>(most[12]);
-  news = {most[13], most[14]};
+  news = {most[13], most[14], most[15]};
   return m;
 }
 

@@ -16,6 +16,7 @@ struct MemoryBytes {
 struct StepNews {
   double stop_request = 0;  ///< job::StopRequest's
   double data_check = 0;    ///< DataCheck::State
+  double data_left = 0;     ///< bytes, DataCheck::bytes_left()
 };
 
 /// Collective. A line with its seconds, bytes sent and memory: each the maximum over ranks. `step_seconds` is

@@ -1,7 +1,9 @@
 // The parts of a run's start that look at its data and at its directory.
+#include <algorithm>
 #include <span>
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "train/agree.hpp"
 #include "train/checkpointing.hpp"
 #include "train/shared_directory.hpp"
@@ -12,7 +14,7 @@ namespace weft::train {
 namespace {
 
 /// A run that has done all its steps waits at most so many seconds until the last token files are verified.
-constexpr double patience_s = 60;
+constexpr double most_patience_s = 60;
 
 }  // namespace
 
@@ -37,8 +39,9 @@ void Trainer::make_directory() {
 /// Whether all ranks see rank 0's directory. Asked before anything is read from it, and again when this run
 /// has made it.
 void Trainer::check_directory() {
-  const bool saves = deck_.checkpoint.every > 0 || deck_.checkpoint.final || deck_.checkpoint.initial;
-  if (saves) check_shared_directory(session_.world(), deck_, directory_ ? directory_->mark() : "");
+  const bool is_there =
+      check_shared_directory(session_.world(), deck_, directory_ ? directory_->mark() : std::string());
+  if (is_there && on_directory_) on_directory_();
 }
 
 void Trainer::start_data_check() {
@@ -49,17 +52,29 @@ void Trainer::start_data_check() {
 void Trainer::look_at_data_check() {
   if (!data_check_) return;
   switch (static_cast<DataCheck::State>(news_.data_check)) {
-    case DataCheck::State::under_way: return;
+    case DataCheck::State::under_way: data_check_->tell(static_cast<std::int64_t>(news_.data_left)); return;
     case DataCheck::State::failed: agree(session_.world(), [&] { data_check_->rethrow(); }); return;
     case DataCheck::State::done: break;
   }
-  saver_->set_data(data_check_->verified());
+  mark_verified();
   data_check_.reset();
+}
+
+void Trainer::mark_verified() {
+  if (data_check_) saver_->set_data(data_check_->verified());
+}
+
+/// The other ranks wait meanwhile, in a collective; and the job may have to be over.
+double Trainer::data_patience() const {
+  double seconds = most_patience_s;
+  if (deck_.run.collective_timeout > 0) seconds = std::min(seconds, deck_.run.collective_timeout / 2);
+  if (deck_.run.walltime > 0) seconds = std::min(seconds, deck_.run.walltime - (seconds_now() - start_));
+  return seconds;
 }
 
 void Trainer::finish_data_check() {
   if (!data_check_) return;
-  data_check_->wait(patience_s);
+  data_check_->wait(data_patience());
   news_.data_check = static_cast<double>(data_check_->state());
   session_.world().all_reduce_max(std::span(&news_.data_check, 1));
   look_at_data_check();

@@ -33,9 +33,11 @@ constexpr exec::TraceRow host_row(lane_count);
 
 }  // namespace
 
-Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches)
+Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches,
+                 std::function<void()> on_directory)
     : deck_(deck),
       session_(deck, world),
+      on_directory_(std::move(on_directory)),
       stop_(deck.run.dir, world.rank()),
       buffers_(deck.data.batch, deck.data.seq),
       batches_(std::move(batches)),
@@ -48,7 +50,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
         world.abort(static_cast<int>(ExitCode::failure));
       });
   });
-  check_same_program(world, deck);
+  check_same_machine(world, deck);
   check_directory();
   flops_per_token_ = flops_per_token(model_size(deck));
   agree(world, [&] { open_data(); });
@@ -244,7 +246,11 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<double, 2> totals{};  // sum of the losses, token count
   kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
-  news_ = {stop_.seen(), data_check_ ? static_cast<double>(data_check_->state()) : 0};
+  news_ = {.stop_request = stop_.seen()};
+  if (data_check_) {
+    news_.data_check = static_cast<double>(data_check_->state());
+    news_.data_left = static_cast<double>(data_check_->bytes_left());
+  }
   StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s,
                                {resident_bytes(), memory_.peak()}, news_);
   m.step = step_;
@@ -319,6 +325,7 @@ bool Trainer::save_if_due() {
   const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
   const bool last = step_ == deck_.run.steps;
   if (saves_after(step_)) session_.world().recorder().set_activity("checkpoint", step_);
+  if (saves_after(step_)) mark_verified();
   if (saves_after(step_) && last) return saver_->save(position());
   if (saves_after(step_)) saver_->begin(position());
   if (last)
@@ -329,7 +336,10 @@ bool Trainer::save_if_due() {
 }
 
 Outcome Trainer::run() {
-  if (step_ == 0 && deck_.checkpoint.initial) saver_->begin(position());
+  if (step_ == 0 && deck_.checkpoint.initial) {
+    mark_verified();
+    saver_->begin(position());
+  }
   news_.stop_request = stop_.seen();  // start-up may have taken long
   session_.world().all_reduce_max(std::span(&news_.stop_request, 1));
   bool saved = true;
@@ -345,11 +355,9 @@ Outcome Trainer::run() {
         longest_validation_ = std::max(longest_validation_.value_or(0), valid->step_s);
         report_->validation(*valid);
       }
-    if (step_ == deck_.run.steps)
-      finish_data_check();
-    else
-      look_at_data_check();
+    look_at_data_check();
     if (goes_on) saved = save_if_due();
+    if (step_ == deck_.run.steps) finish_data_check();  // behind the save, for which time may be short
     write_trace();
     if (step_ < deck_.run.steps) stop = reason_to_stop();
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -33,8 +34,9 @@ class Trainer {
   /// Collective. Opens the data, plans, checks that all ranks made the same plan, allocates everything,
   /// measures the plan's compute-only step, and initialises the state or loads the checkpoint that
   /// checkpoint.resume names. `batches` replaces the deck's training data (golden tests feed PyTorch's
-  /// tokens).
-  Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches = nullptr);
+  /// tokens). `on_directory` is called once the run directory is there and all ranks see the same one.
+  Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches = nullptr,
+          std::function<void()> on_directory = {});
   ~Trainer();
 
   /// Runs until run.steps, until run.walltime leaves no time for what comes next, or until a rank is asked to
@@ -67,6 +69,10 @@ class Trainer {
   /// a token file; when all are done, notes in later checkpoints that the files are verified.
   void look_at_data_check();
   void finish_data_check();
+  /// So long may finish_data_check() wait, in seconds.
+  double data_patience() const;
+  /// Before a save: the checkpoint names the token files that have been verified so far.
+  void mark_verified();
   /// Tokens, targets and positions, and the step block.
   void upload_inputs(const StepBlock& block);
   StepMetrics collect(const exec::Times& times, double step_seconds);
@@ -97,6 +103,7 @@ class Trainer {
   Deck deck_;
   Session session_;
   std::optional<job::RunDirectory> directory_;  ///< rank 0's
+  std::function<void()> on_directory_;
   job::StopRequest stop_;
   StepNews news_;  ///< of all ranks, at the end of the last step
   MicrobatchBuffers buffers_;

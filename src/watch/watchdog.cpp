@@ -71,6 +71,7 @@ Watchdog::Watchdog(comm::World& world, WatchdogOptions options)
       grace_s_(2 * look_s_ + 1) {
   if (least_timeout_s_ <= 0) return;
   dir_ = options_.run_dir + "/hang/" + world_.broadcast(now_as_name(), 0);
+  look_.emplace(dir_);
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -102,7 +103,7 @@ void Watchdog::loop() {
 }
 
 /// Whether an operation or storage is overdue here, or another rank has found one. This process has run for
-/// so long without having been stopped.
+/// so long without having been stopped. Waits for nothing: storage that does not answer would stop the clock.
 bool Watchdog::hangs(double awake_s) {
   const comm::Recorder& recorder = world_.recorder();
   const auto seconds_since = [&](std::int64_t ns) {
@@ -115,11 +116,13 @@ bool Watchdog::hangs(double awake_s) {
   const auto waiting = recorder.oldest_waiting();
   if (waiting && options_.timeout_s > 0 && seconds_since(waiting->started_ns) > options_.timeout_s)
     return true;
-  if (world_.size() == 1) return false;
-  const bool idle = seconds_since(recorder.last_ns()) > std::min(10.0, least_timeout_s_ / 2);
-  if (!idle || awake_s - looked_s_ < look_s_) return false;
-  looked_s_ = awake_s;
-  return exists(dir_);
+  if (world_.size() == 1 || !looks_out_) return false;
+  if (seconds_since(recorder.last_ns()) <= std::min(10.0, least_timeout_s_ / 2)) return false;
+  if (awake_s - looked_s_ >= look_s_) {
+    looked_s_ = awake_s;
+    look_->begin();
+  }
+  return look_->found();
 }
 
 void Watchdog::end() {

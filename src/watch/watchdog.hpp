@@ -2,14 +2,17 @@
 // storage does not answer, and says which file.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "comm/world.hpp"
+#include "watch/look.hpp"
 
 namespace weft::watch {
 
@@ -25,9 +28,9 @@ struct WatchdogOptions {
 /// A thread that looks at the recorder, and at what other threads wait for from storage. When an operation,
 /// or a wait for storage, has been under way for longer than its timeout, this rank says what it waits for,
 /// leaves its records, and gives the others a few seconds to do the same: those that do nothing look out for
-/// the directory. The lowest rank that left records reads them all, names the rank that diverged first, and
-/// all end with ExitCode::hang. Ranks talk through files alone, because what hangs may be MPI or NCCL itself.
-/// Time in which this process was stopped does not count.
+/// the directory, once the run directory is there. The lowest rank that left records reads them all, names
+/// the rank that diverged first, and all end with ExitCode::hang. Ranks talk through files alone, because
+/// what hangs may be MPI or NCCL itself. Time in which this process was stopped does not count.
 class Watchdog {
  public:
   /// Collective: agrees on the directory. Nothing is watched without a timeout; on one rank only storage.
@@ -35,6 +38,10 @@ class Watchdog {
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
+
+  /// The run directory is there: from here on this rank looks for the records of others. Before, a network
+  /// file system would remember for a while that there is no run directory.
+  void look_out() { looks_out_ = true; }
 
   /// Where this run's records would be.
   const std::string& dir() const { return dir_; }
@@ -57,7 +64,9 @@ class Watchdog {
   double look_s_;   ///< between two looks for the directory
   double grace_s_;  ///< from the first records to the verdict
 
-  double looked_s_ = 0;  ///< when the thread looked for the directory last, as hangs() counts
+  std::atomic<bool> looks_out_{false};
+  std::optional<Look> look_;  ///< for the directory
+  double looked_s_ = 0;       ///< when the last look began, as hangs() counts
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -5,7 +5,8 @@
 //   WEFT_FAULTS_LOG      a file that gets a line for each call, "CALL NUMBER FILE" with tabs between; with a
 //                        fault, only the line of that call, and what came of it
 //   WEFT_FAULTS_AT       the call that fails, as it stands in such a line
-//   WEFT_FAULTS_ERROR    its errno; 0 lets half of the bytes be read or written; -1: it never comes back
+//   WEFT_FAULTS_ERROR    its errno; 0 lets half of the bytes be read or written; -1: it never comes back;
+//                        -2: neither does any later call (the file system is dead)
 //
 // A call is numbered among those of its name on its file, so that what other threads do on other files moves
 // no number. A descriptor that is closed is closed, whatever close() says.
@@ -31,6 +32,8 @@ namespace {
 int g_log = -1;
 std::string_view g_at;
 long g_error = 0;
+constexpr long dead_file_system = -2;
+std::atomic<bool> g_dead{false};
 
 class SpinLock {
  public:
@@ -112,6 +115,7 @@ long write_half(const SystemCall& call, Arguments a) {
 }
 
 long fail(const SystemCall& call, const Arguments& arguments) {
+  if (g_error == dead_file_system) g_dead = true;
   if (g_error < 0) hang();
   if (g_error == 0 && call.transfer == Transfer::read) return read_half(call, arguments);
   if (g_error == 0 && call.transfer == Transfer::write) return write_half(call, arguments);
@@ -143,6 +147,7 @@ const char* name_of(const SystemCall& call, const Arguments& arguments) {
 long answer(const SystemCall& call, Arguments arguments) {
   Text file, line;
   if (!name_of_file(call, arguments, file)) return call_kernel(call.number, arguments);
+  if (g_dead) hang();
   const char* const name = name_of(call, arguments);
   const std::string_view point = describe(name, g_counter.next(name, file.data()), file.data(), line);
   char* end = line.data() + point.size();

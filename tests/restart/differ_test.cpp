@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "restart/workspace.hpp"
 
@@ -19,12 +20,38 @@ class Differ : public Workspace {
     expect_one_line(ended, texts);
     EXPECT_FALSE(fs::exists(checkpoints("run"))) << "something was saved";
   }
-  static void expect_one_line(const Ended& ended, const std::vector<std::string>& texts) {
-    EXPECT_STATUS(ended, 2);
+  static void expect_one_line(const Ended& ended, const std::vector<std::string>& texts, int status = 2) {
+    EXPECT_STATUS(ended, status);
     const auto errors = ended.lines("weft: error:");
     ASSERT_EQ(errors.size(), 1U) << ended.err;
     for (const std::string& text : texts)
       EXPECT_NE(errors[0].find(text), std::string::npos) << text << "\n" << errors[0];
+  }
+  /// The same in two ranks' working directories, path("here") and path("there").
+  std::vector<std::string> here_and_there(const std::vector<std::string>& sets) const {
+    std::vector<std::string> arguments = train("run", sets);
+    for (std::string& argument : arguments)
+      if (argument.starts_with("run.dir=")) argument = "run.dir=relative";
+    std::vector<std::string> command = weft_each({arguments, arguments});
+    const auto colon = std::find(command.begin(), command.end(), ":");
+    command.insert(colon + 3, {"-wdir", path("there")});
+    command.insert(command.begin() + 3, {"-wdir", path("here")});
+    return command;
+  }
+  /// Two ranks, of which the second runs a copy of the program in which the bit `at` was flipped; npos: none.
+  Ended with_copy(std::size_t at, const std::vector<std::string>& sets = {}) const {
+    const std::string program = weft({})[0];
+    std::string bytes = contents_of(program);
+    if (at != std::string::npos) bytes.at(at) = static_cast<char>(bytes[at] ^ 1);
+    write_file(path("weft"), bytes);
+    fs::permissions(path("weft"), fs::perms::owner_all);
+    std::vector<std::string> command = weft_each({train("run"), train("run", sets)});
+    *std::find(std::find(command.begin(), command.end(), ":"), command.end(), program) = path("weft");
+    return run(command);
+  }
+  static std::string contents_of(const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
   }
   /// Flips a bit of a token, so that the file is as long as before and its header is whole.
   void damage_body(const std::string& file) const { flip_bit(file, 0.5); }
@@ -65,15 +92,37 @@ TEST_F(Differ, TokenFilesAreComparedByContent) {
 TEST_F(Differ, ARunDirectoryThatIsNotSharedIsRefused) {
   fs::create_directory(path("here"));
   fs::create_directory(path("there"));
-  std::vector<std::string> arguments = train("run");
-  for (std::string& argument : arguments)
-    if (argument.starts_with("run.dir=")) argument = "run.dir=relative";
-  std::vector<std::string> command = weft_each({arguments, arguments});
-  const auto colon = std::find(command.begin(), command.end(), ":");
-  command.insert(colon + 3, {"-wdir", path("there")});
-  command.insert(command.begin() + 3, {"-wdir", path("here")});
-  expect_one_line(run(command),
-                  {"rank 1: ", path("there") + "/relative", "is not the run directory of rank 0"});
+  // Without a save before the end, too: a run that is stopped saves.
+  for (const char* final : {"checkpoint.final=true", "checkpoint.final=false"})
+    expect_one_line(run(here_and_there({final, "run.collective_timeout=4s"})),
+                    {"rank 1: ", path("there") + "/relative", "is not the run directory of rank 0"});
+}
+
+/// That one rank's storage refuses is no mistake in the deck.
+TEST_F(Differ, ARunDirectoryThatCannotBeReadIsTheMachinesFault) {
+  fs::create_directory(path("here"));
+  fs::create_directory(path("there"));
+  fs::create_symlink(path("there") + "/relative", path("there") + "/relative");
+  expect_one_line(run(here_and_there({"run.collective_timeout=4s"})),
+                  {"rank 1: cannot read ", path("there") + "/relative/lock", "Too many levels"}, 6);
+}
+
+TEST_F(Differ, BuildsAreRefusedThatVersionAndCommitDoNotTellApart) {
+  EXPECT_STATUS(with_copy(std::string::npos), 0);
+  const std::string note("\4\0\0\0\24\0\0\0\3\0\0\0GNU\0", 16);  // before the linker's hash
+  const std::size_t at = contents_of(weft({})[0]).find(note);
+  ASSERT_NE(at, std::string::npos);
+  expect_one_line(with_copy(at + note.size()), {"rank 1: weft's build is ", "on rank 0 (the ranks differ)"});
+}
+
+/// Another version may read the deck in another way: that it is another one is what has to be told.
+TEST_F(Differ, VersionsAreComparedBeforeDecks) {
+  const std::string version = run(weft({"--version"})).out;  // weft 0.1.0 (a627847835e5)
+  const std::size_t open = version.find('('), close = version.find(')');
+  ASSERT_LT(open, close) << version;
+  const std::size_t at = contents_of(weft({})[0]).find(version.substr(open + 1, close - open - 1));
+  ASSERT_NE(at, std::string::npos);
+  expect_one_line(with_copy(at, {"data.key_of_a_newer_version=1"}), {"rank 1: weft's version is "});
 }
 
 TEST_F(Differ, DataThatChangedSinceTheCheckpointAreRefused) {

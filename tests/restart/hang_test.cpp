@@ -11,7 +11,11 @@
 namespace weft::test {
 namespace {
 
-class Hang : public Workspace {};
+class Hang : public Workspace {
+ protected:
+  /// Where the token files are.
+  std::string directory() const { return std::filesystem::path(deck()).parent_path(); }
+};
 
 /// The process of a rank, by the launcher's variables.
 pid_t process_of(const Job& job, int rank) {
@@ -67,6 +71,19 @@ TEST_F(Hang, AStoppedRankIsNamedAndTheJobEnds) {
 }
 
 #ifdef WEFT_FAULTS_LIBRARY
+/// `command` of which one rank's call, as tests/faults names it, ends with `error`.
+std::vector<std::string> with_fault(const std::vector<std::string>& command, const std::string& under,
+                                    const std::string& rank, const std::string& call, int error) {
+  std::vector<std::string> all{"env",
+                               std::string("LD_PRELOAD=") + WEFT_FAULTS_LIBRARY,
+                               "WEFT_FAULTS_UNDER=" + under,
+                               "WEFT_FAULTS_RANK=" + rank,
+                               "WEFT_FAULTS_AT=" + call,
+                               "WEFT_FAULTS_ERROR=" + std::to_string(error)};
+  std::ranges::copy(command, std::back_inserter(all));
+  return all;
+}
+
 /// One rank's file system is dead: its fsync never comes back. On one rank nobody waits for anybody.
 TEST_F(Hang, StorageThatDoesNotAnswerIsNamed) {
   for (const int ranks : {1, 2}) {
@@ -75,13 +92,8 @@ TEST_F(Hang, StorageThatDoesNotAnswerIsNamed) {
     const std::string shard = "checkpoints/step-00000004.tmp/shard-0000" + rank + ".h5";
     const std::vector<std::string> sets{"run.steps=6", "checkpoint.every=4", "run.storage_timeout=2",
                                         "run.collective_timeout=60"};
-    std::vector<std::string> command{"env",
-                                     std::string("LD_PRELOAD=") + WEFT_FAULTS_LIBRARY,
-                                     "WEFT_FAULTS_UNDER=" + run_dir(name),
-                                     "WEFT_FAULTS_RANK=" + rank,
-                                     "WEFT_FAULTS_AT=fsync\t1\t./" + shard,
-                                     "WEFT_FAULTS_ERROR=-1"};
-    std::ranges::copy(weft(train(name, sets)), std::back_inserter(command));
+    std::vector<std::string> command =
+        with_fault(weft(train(name, sets)), run_dir(name), rank, "fsync\t1\t./" + shard, -1);
     if (ranks > 1) command.insert(command.begin(), {WEFT_MPIRUN, "-n", std::to_string(ranks)});
     const Ended ended = run(command, 90);
     EXPECT_STATUS(ended, 76);
@@ -95,6 +107,75 @@ TEST_F(Hang, StorageThatDoesNotAnswerIsNamed) {
         << ended.err;
     EXPECT_NE(ended.err.find(": its storage does not answer, fsync of "), std::string::npos) << ended.err;
   }
+}
+
+/// Nothing on the run's file system answers any more, and no collective has a limit: that rank 1 waits for
+/// storage is all there is to see, and what looks for it must not wait for that storage itself.
+TEST_F(Hang, AFileSystemThatDiesUnderTheRunEndsIt) {
+  const std::string shard = "checkpoints/step-00000004.tmp/shard-00001.h5";
+  const std::vector<std::string> sets{"run.steps=6", "checkpoint.every=4", "run.storage_timeout=4",
+                                      "run.collective_timeout=0s"};
+  std::vector<std::string> command =
+      with_fault(weft(train("run", sets)), run_dir("run"), "1", "fsync\t1\t./" + shard, -2);
+  command.insert(command.begin(), {WEFT_MPIRUN, "-n", "2"});
+  const Ended ended = run(command, 90);
+  EXPECT_STATUS(ended, 76);
+  EXPECT_NE(ended.err.find("rank 1: hang: on "), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find(": waits for storage, fsync of " + run_dir("run") + "/" + shard),
+            std::string::npos)
+      << ended.err;
+}
+
+/// Reading the token files to verify them is watched, too, and a run that has ended does not wait for it.
+TEST_F(Hang, TokenFilesThatDoNotAnswerAreNamedOrLeftBehind) {
+  const auto command = [&](const std::string& name, const std::vector<std::string>& sets) {
+    return with_fault(weft(train(name, sets)), directory(), "0", "pread64\t1\t./train.bin", -1);
+  };
+  const Ended watched =
+      run(command("watched", {"run.steps=1000000", "run.storage_timeout=2", "run.collective_timeout=4"}));
+  EXPECT_STATUS(watched, 76);
+  EXPECT_NE(watched.err.find(": waits for storage, read of " + path("train.bin")), std::string::npos)
+      << watched.err;
+  const Ended left = run(command("left", {"run.storage_timeout=0s", "run.collective_timeout=4"}));
+  EXPECT_STATUS(left, 0);
+  EXPECT_NE(left.err.find("too short to verify the checksums"), std::string::npos) << left.err;
+  const Ended failed = run(command(
+      "failed", {"run.storage_timeout=0s", "optimizer.lr=1e30", "optimizer.clip=0", "run.steps=100000"}));
+  EXPECT_STATUS(failed, 1);
+  EXPECT_EQ(failed.lines("weft: error: step 2: the loss is ").size(), 1U) << failed.err;
+}
+
+/// Rank 1's file is never read whole. The last step is saved all the same, before anybody waits for that, for
+/// less time than a collective may take; and the checkpoint names the file that rank 0 has read.
+TEST_F(Hang, ARunThatIsDoneSavesBeforeItWaitsForItsData) {
+  std::vector<std::string> command =
+      with_fault(weft(train("run", {"run.steps=100", "run.storage_timeout=0s", "run.collective_timeout=6"})),
+                 directory(), "1", "pread64\t1\t./valid.bin", -1);
+  command.insert(command.begin(), {WEFT_MPIRUN, "-n", "2"});
+  const Ended ended = run(command);
+  EXPECT_STATUS(ended, 0);
+  const std::string last = checkpoints("run") + "/step-00000100";
+  const auto manifest = nlohmann::json::parse(contents(last)[last + "/manifest.json"]);
+  std::vector<bool> verified;
+  for (const auto& file : manifest.at("run").at("data"))
+    verified.push_back(!file.at("verified").get<std::string>().empty());
+  EXPECT_EQ(verified, (std::vector{true, false})) << manifest;
+}
+
+/// Rank 0 cannot leave before its save has ended, which storage keeps from ending; rank 1 leaves at once, and
+/// ends all.
+TEST_F(Hang, AnErrorIsToldWhileASaveWaitsForStorage) {
+  flip_bit(path("train.bin"), 0.5);
+  const std::string place = "checkpoints/step-00000000.tmp";
+  const std::vector<std::string> sets{"checkpoint.initial=true", "checkpoint.every=100", "run.steps=100000"};
+  std::vector<std::string> command =
+      with_fault(weft(train("run", sets)), run_dir("run"), "0", "mkdir\t1\t./" + place, -1);
+  command.insert(command.begin(), {WEFT_MPIRUN, "-n", "2"});
+  const Ended ended = run(command);
+  EXPECT_STATUS(ended, 2);
+  const auto errors = ended.lines("weft: error:");
+  ASSERT_EQ(errors.size(), 1U) << ended.err;
+  EXPECT_NE(errors[0].find("train.bin is corrupt"), std::string::npos) << errors[0];
 }
 #endif
 

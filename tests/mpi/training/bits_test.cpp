@@ -8,7 +8,7 @@
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
-#include "support/small_deck.hpp"
+#include "support/shared_deck.hpp"
 
 namespace weft {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 using test::Curve;
 
 Curve train(const std::vector<std::string>& sets, comm::World& world) {
-  train::Trainer trainer(test::small_deck(sets), world);
+  train::Trainer trainer(test::shared_deck(world, sets), world);
   return test::train_steps(trainer, 10);
 }
 
@@ -107,7 +107,7 @@ TEST(Bits, FusingChangesRoundingOnly) {
 
 /// Bytes that a plan takes on a rank.
 std::int64_t planned(const std::vector<std::string>& sets) {
-  const train::Trainer trainer(test::small_deck(sets), test::world());
+  const train::Trainer trainer(test::shared_deck(test::world(), sets), test::world());
   return trainer.plan().peak_bytes() + plan::persistent_bytes(trainer.plan());
 }
 

@@ -7,7 +7,7 @@
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
-#include "support/small_deck.hpp"
+#include "support/shared_deck.hpp"
 #include "train/compare.hpp"
 
 namespace weft {
@@ -19,7 +19,7 @@ using Change = std::function<void(train::ModelState&)>;
 /// The hashes.jsonl of two steps; nothing where rank 0 is another process.
 Steps hashes(std::vector<std::string> sets, comm::World& world, const Change& change = {}) {
   sets.insert(sets.begin(), "debug.hash_every=1");
-  const Deck deck = test::small_deck(sets);
+  const Deck deck = test::shared_deck(world, sets);
   train::Trainer trainer(deck, world);
   if (change) {
     change(trainer.state());
@@ -97,7 +97,7 @@ TEST(Hashes, NameTheUnitOfOneChangedWeight) {
 
 TEST(Hashes, LeaveTheBitsAlone) {
   const auto curve = [](const char* set) {
-    train::Trainer trainer(test::small_deck({set}), test::world());
+    train::Trainer trainer(test::shared_deck(test::world(), {set}), test::world());
     return test::train_steps(trainer, 4);
   };
   const test::Curve without = curve("debug.hash_every=0");

@@ -9,7 +9,7 @@
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
-#include "support/small_deck.hpp"
+#include "support/shared_deck.hpp"
 #include "support/temporary_directory.hpp"
 #include "train/checkpointing.hpp"
 
@@ -36,8 +36,8 @@ class Init : public ::testing::Test {
   void TearDown() override { test::world().barrier(); }  // nobody reads any more
 
   Curve curve(const std::string& name, const std::string& mode, comm::World& world) const {
-    train::Trainer trainer(test::small_deck({"model.init=" + path_ + "/" + name, "parallel.mode=" + mode}),
-                           world);
+    train::Trainer trainer(
+        test::shared_deck(world, {"model.init=" + path_ + "/" + name, "parallel.mode=" + mode}), world);
     return test::train_steps(trainer, 2);
   }
 

@@ -8,7 +8,7 @@
 #include "plan/report.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
-#include "support/small_deck.hpp"
+#include "support/shared_deck.hpp"
 #include "train/trainer.hpp"
 
 namespace weft::train {
@@ -18,7 +18,7 @@ TEST(Lanes, SendWhatThePlanSaysAndAddUp) {
   for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"}) {
     SCOPED_TRACE(mode);
     comm::World& world = test::world();
-    Trainer trainer(test::small_deck({std::string("parallel.mode=") + mode}), world);
+    Trainer trainer(test::shared_deck(world, {std::string("parallel.mode=") + mode}), world);
     std::int64_t planned = 0, norm = 0;
     for (const auto& [name, total] : plan::collective_totals(trainer.plan())) {
       planned += total.wire_bytes;
@@ -52,8 +52,8 @@ TEST(Lanes, SumsOverReplicasHaveTheirOwn) {
   comm::World& world = test::world();
   for (const int replicas : {1, world.size()}) {
     SCOPED_TRACE(replicas);
-    Trainer trainer(test::small_deck({fmt::format("parallel.mesh={{ replica = {}, data = {} }}", replicas,
-                                                  world.size() / replicas)}),
+    Trainer trainer(test::shared_deck(world, {fmt::format("parallel.mesh={{ replica = {}, data = {} }}",
+                                                          replicas, world.size() / replicas)}),
                     world);
     for (int i = 0; i < 3; ++i) {
       const StepMetrics m = trainer.train_step();

@@ -8,7 +8,7 @@
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
-#include "support/small_deck.hpp"
+#include "support/shared_deck.hpp"
 #include "train/checkpointing.hpp"
 #include "train/compare.hpp"
 
@@ -32,7 +32,7 @@ std::vector<std::string> meshes() {
 }
 
 Curve train(const Sets& sets, comm::World& ranks = world()) {
-  train::Trainer trainer(test::small_deck(sets), ranks);
+  train::Trainer trainer(test::shared_deck(ranks, sets), ranks);
   return test::train_steps(trainer, 6);
 }
 Curve alone(const Sets& sets = {}) {
@@ -133,7 +133,8 @@ TEST(Replicas, CheckpointsLoadOnAnyMesh) {
       }
       const std::string resume = "checkpoint.resume=" + dir + "/checkpoints/step-00000002";
       for (const std::string& layout : layouts)
-        EXPECT_EQ(train::Trainer(test::small_deck({resume, layout}), world()).state().hash(), hash) << layout;
+        EXPECT_EQ(train::Trainer(test::shared_deck(world(), {resume, layout}), world()).state().hash(), hash)
+            << layout;
       const auto self = comm::make_self_world();
       EXPECT_EQ(train::Trainer(test::small_deck({resume}), *self).state().hash(), hash);
       world().barrier();
@@ -146,7 +147,7 @@ TEST(Replicas, CheckpointsLoadOnAnyMesh) {
 TEST(Replicas, HashesPartAtTheSumOfTheGradients) {
   const auto hashes = [](Sets sets, comm::World& ranks) {
     sets.insert(sets.begin(), "debug.hash_every=1");
-    const Deck deck = test::small_deck(sets);
+    const Deck deck = test::shared_deck(ranks, sets);
     train::Trainer trainer(deck, ranks);
     test::train_steps(trainer, 1);
     return ranks.rank() == 0 ? train::read_hashes(deck.run.dir + "/hashes.jsonl")

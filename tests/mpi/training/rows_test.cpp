@@ -7,7 +7,7 @@
 
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
-#include "support/small_deck.hpp"
+#include "support/shared_deck.hpp"
 #include "train/trainer.hpp"
 
 namespace weft {
@@ -19,8 +19,9 @@ bool names(int rank, int round, std::int64_t row) {
 
 /// A plan that sends rows: one host's ranks would share the table otherwise.
 plan::Plan plan_of_rows(const std::string& vocab) {
-  return train::Trainer(test::small_deck({"schedule.disable=[\"share\"]", "model.vocab=" + vocab}),
-                        test::world())
+  return train::Trainer(
+             test::shared_deck(test::world(), {"schedule.disable=[\"share\"]", "model.vocab=" + vocab}),
+             test::world())
       .plan();
 }
 

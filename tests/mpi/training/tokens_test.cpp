@@ -5,7 +5,7 @@
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
-#include "support/small_deck.hpp"
+#include "support/shared_deck.hpp"
 #include "unit/model/uneven_batches.hpp"
 
 namespace weft {
@@ -14,7 +14,7 @@ namespace {
 using test::Curve;
 
 Curve train_uneven(const std::string& mode, comm::World& world) {
-  const Deck deck = test::small_deck({"parallel.mode=" + mode});
+  const Deck deck = test::shared_deck(world, {"parallel.mode=" + mode});
   const test::UnevenBatches batches({deck.data.batch, deck.data.global_batch, deck.data.seq},
                                     deck.model.vocab);
   train::Trainer trainer(deck, world, std::make_unique<test::UnevenBatches>(batches));
@@ -35,7 +35,7 @@ TEST(UnevenTokens, WeighTheSameOnAnyNumberOfRanks) {
 TEST(InitialWeights, AreTheSameOnAnyNumberOfRanks) {
   const auto self = comm::make_self_world();
   const auto initial = [](const std::string& mode, comm::World& world) {
-    return train::Trainer(test::small_deck({"parallel.mode=" + mode}), world).state().hash();
+    return train::Trainer(test::shared_deck(world, {"parallel.mode=" + mode}), world).state().hash();
   };
   const std::uint64_t alone = initial("fsdp", *self);
   for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"})

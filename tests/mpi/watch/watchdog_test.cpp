@@ -39,7 +39,9 @@ class Watched {
  public:
   explicit Watched(double timeout_s)
       : dir_(world().broadcast(directory_.path(), 0)),
-        watchdog_(world(), {dir_, timeout_s, timeout_s, [this](int code) { code_ = code; }}) {}
+        watchdog_(world(), {dir_, timeout_s, timeout_s, [this](int code) { code_ = code; }}) {
+    watchdog_.look_out();
+  }
 
   /// The directory is in use until all ranks come here.
   ~Watched() { world().barrier(); }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -106,6 +107,16 @@ TEST(TokenFile, HasTheDocumentedLayout) {
   EXPECT_EQ(number_at<std::uint64_t>(b, starts + 8), 3u);
   EXPECT_EQ(number_at<std::uint16_t>(b, sizes + 2 * 65), 1u);
   EXPECT_EQ(number_at<std::uint16_t>(b, sizes + 2 * 256), 0u);
+}
+
+/// Nodes that were made from one image have local files with equal inodes, sizes and times.
+TEST(TokenFile, IdentityOnALocalFileSystemHasTheHost) {
+  const TemporaryDirectory dir("/dev/shm");
+  write_byte_tokens(dir / "tokens.bin", std::vector<std::int32_t>(100, 65));
+  std::array<char, 256> host{};
+  ASSERT_EQ(::gethostname(host.data(), host.size() - 1), 0);
+  const std::string identity = TokenFile::open(dir / "tokens.bin").identity();
+  EXPECT_TRUE(identity.starts_with(std::string(host.data()) + '-')) << identity;
 }
 
 TEST(TokenFile, RefusesWhatIsNotOne) {

@@ -1,0 +1,33 @@
+#include "kernels/device_properties.hpp"
+
+#include <fmt/core.h>
+
+#ifdef WEFT_CUDA
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#ifdef WEFT_CUDNN
+#include <cudnn.h>
+#endif
+#endif
+
+namespace weft::kernels {
+
+std::vector<std::pair<std::string, std::string>> device_properties() {
+  std::vector<std::pair<std::string, std::string>> all;
+#ifdef WEFT_CUDA
+  int device = 0;
+  cudaDeviceProp properties{};
+  if (cudaGetDevice(&device) == cudaSuccess && cudaGetDeviceProperties(&properties, device) == cudaSuccess) {
+    all.emplace_back("the device", properties.name);
+    all.emplace_back("the device's compute capability",
+                     fmt::format("{}.{}", properties.major, properties.minor));
+  }
+  all.emplace_back("cuBLASLt's version", std::to_string(cublasLtGetVersion()));
+#ifdef WEFT_CUDNN
+  all.emplace_back("cuDNN's version", std::to_string(cudnnGetVersion()));
+#endif
+#endif
+  return all;
+}
+
+}  // namespace weft::kernels
