@@ -35,15 +35,17 @@ class Job:
         return one
 
     def end(self):
-        """Waits for all of it; False when it has to be killed."""
+        """Waits for all of it; what had to be killed."""
         until = time.monotonic() + DEADLINE
         while self.alive() or runs.descendants(os.getpid()):
             if time.monotonic() > until:
-                runs.kill(runs.descendants(os.getpid()))
-                until, self.status = until + DEADLINE, self.status or -9
-                return False
+                left = runs.descendants(os.getpid())
+                described = ", ".join(f"{name} {pid} ({runs.waits_in(pid)})" for pid, name in left.items())
+                runs.kill(left)
+                self.status = self.status or -9
+                return described
             time.sleep(0.002)
-        return True
+        return ""
 
     def said(self):
         with open(self.err, encoding="utf-8", errors="replace") as file:
@@ -122,8 +124,8 @@ class Kills:
         if killed:
             self.of_one += job.kill(self.rng.choice(("one", "all")), self.rng)
             self.kills += 1
-        if not job.end():
-            self.problem("what was left of a run did not end" if killed else "a run did not end")
+        if left := job.end():
+            self.problem(f"{'what was left of a run' if killed else 'a run'} did not end: {left}; {job.said().err[-500:]!r}")
         if not killed and job.status != 0:
             self.problem(f"a run that nobody killed ended with {job.status}: {job.said().err[-500:]}")
         self.check_curve(job.said(), old)

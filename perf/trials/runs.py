@@ -1,5 +1,5 @@
 """Runs of the real program on trials/tiny.toml, their curves and their checkpoints."""
-import collections, ctypes, json, os, random, re, shutil, signal, subprocess, tempfile, time
+import collections, ctypes, glob, json, os, random, re, shutil, signal, subprocess, tempfile, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WEFT = os.path.abspath(os.environ.get("WEFT") or os.path.join(ROOT, "build/cpu/weft"))
@@ -125,6 +125,18 @@ def step_of(name):
 def adopt_orphans():
     """What outlives its launcher becomes a child of this process, and is found."""
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def waits_in(pid):
+    """The functions of the kernel in which a process's threads wait."""
+    found = []
+    for task in glob.glob(f"/proc/{pid}/task/*/wchan"):
+        try:
+            with open(task, encoding="ascii") as file:
+                found.append(file.read().strip())
+        except OSError:
+            pass
+    return " ".join(found)
 
 
 def descendants(of):
