@@ -67,9 +67,12 @@ class Trainer {
   void start_data_check();
   /// Of the state that all ranks are in: throws what was found, or notes that all is well.
   void look_at_data_check();
-  void finish_data_check();
+  /// The last save is not put off for files that take long; small ones are verified by then.
+  enum class Patience : std::uint8_t { before_last_save, after_last_save };
+  /// Collective: waits for the end of the check, and looks at what has come of it.
+  void finish_data_check(Patience patience);
   /// So long may finish_data_check() wait, in seconds.
-  double data_patience() const;
+  double seconds_of(Patience patience) const;
   /// Before a save: the checkpoint names the token files that have been verified so far.
   void mark_verified();
   /// Tokens, targets and positions, and the step block.
