@@ -143,7 +143,9 @@ class Disagree:
             return
         for key, path in self.data.items():
             for what, other in self.harmed(path):
-                yield f"{key}: {what}", f"{key}|{path}", self.both(), self.mounted({path: other}, self.both()), REFUSED
+                # What is found while the run trains is found before its last save, and not before its first.
+                both = self.both("checkpoint.every=0")
+                yield f"{key}: {what}", f"{key}|{path}", both, self.mounted({path: other}, both), REFUSED
         for key, name in (("model.init", "init"), ("checkpoint.resume", "init")):
             other = f"{self.dir}/whole/checkpoints/step-{STEPS - 2:08}"
             path = f"{self.dir}/{name}"
@@ -190,8 +192,10 @@ class Disagree:
 
     def others(self):
         """Rows of things that are in no deck: the program, threads, instruction set, working directory."""
+        if patched := self.another_commit():
+            yield "another commit of the program", r"version", self.both(), [patched, *self.both()[1:]], REFUSED
         if patched := self.another_build():
-            yield "another build of the program", r"build|version|git", self.both(), [patched, *self.both()[1:]], REFUSED
+            yield "another build of the same commit", r"build", self.both(), [patched, *self.both()[1:]], REFUSED
         yield "OMP_NUM_THREADS", r"thread|OMP_NUM_THREADS", self.both(), ["env", "OMP_NUM_THREADS=2", *self.both()], REFUSED
         yield "ONEDNN_MAX_CPU_ISA", r"processor|instruction", self.both(), ["env", "ONEDNN_MAX_CPU_ISA=AVX2", *self.both()], REFUSED
         yield "another working directory", "", self.both(), ["env", "-C", "/", *self.both()], HARMLESS
@@ -199,18 +203,26 @@ class Disagree:
         yield ("data.train: relative, another working directory", "data.train", ["env", "-C", f"{self.dir}/copies", *self.both(*sets)],
                ["env", "-C", f"{self.dir}/relative", *self.both(*sets)], REFUSED)
 
-    def another_build(self):
+    def another_commit(self):
         """The program with another hash of its commit."""
         said = self.place.call([runs.WEFT, "--version"]).out
         found = re.search(r"\(([0-9a-f]{7,40}[^)]*)\)", said)
-        if not found:
-            return None
-        text = found[1].encode()
+        return self.patched("commit", found[1].encode(), 0) if found else None
+
+    def another_build(self):
+        """The program with another hash in the linker's note, which is the 20 bytes behind this header."""
+        return self.patched("build", b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0", 16)
+
+    def patched(self, name, text, at):
+        """A copy of the program in which a bit is flipped, so many bytes behind the beginning of the text."""
         with open(runs.WEFT, "rb") as file:
-            program = file.read()
-        path = f"{self.dir}/weft"
+            program = bytearray(file.read())
+        if (found := program.find(text)) < 0:
+            return None
+        program[found + at] ^= 1
+        path = f"{self.dir}/weft-{name}"
         with open(path, "wb") as file:
-            file.write(program.replace(text, bytes([text[0] ^ 1]) + text[1:]))
+            file.write(program)
         os.chmod(path, 0o755)
         return path
 

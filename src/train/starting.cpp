@@ -13,8 +13,9 @@
 namespace weft::train {
 namespace {
 
-/// A run that has done all its steps waits at most so many seconds until the last token files are verified.
-constexpr double most_patience_s = 60;
+// A run that has done all its steps waits at most so many seconds until the last token files are verified.
+constexpr double most_before_save = 1;
+constexpr double most_after_save = 60;
 
 }  // namespace
 
@@ -65,20 +66,23 @@ void Trainer::mark_verified() {
 }
 
 /// The other ranks wait meanwhile, in a collective; and the job may have to be over.
-double Trainer::data_patience() const {
-  double seconds = most_patience_s;
+double Trainer::seconds_of(Patience patience) const {
+  const bool before = patience == Patience::before_last_save;
+  double seconds = before ? most_before_save : most_after_save;
   if (deck_.run.collective_timeout > 0) seconds = std::min(seconds, deck_.run.collective_timeout / 2);
-  if (deck_.run.walltime > 0) seconds = std::min(seconds, deck_.run.walltime - (seconds_now() - start_));
+  const double until = seconds_now() - start_ + (before ? seconds_to_next_save() : 0);
+  if (deck_.run.walltime > 0) seconds = std::min(seconds, deck_.run.walltime - until);
   return seconds;
 }
 
-void Trainer::finish_data_check() {
+void Trainer::finish_data_check(Patience patience) {
   if (!data_check_) return;
-  data_check_->wait(data_patience());
+  data_check_->wait(seconds_of(patience));
   news_.data_check = static_cast<double>(data_check_->state());
   session_.world().all_reduce_max(std::span(&news_.data_check, 1));
   look_at_data_check();
-  if (data_check_) report_->note("the run was too short to verify the checksums of all token files");
+  if (data_check_ && patience == Patience::after_last_save)
+    report_->note("the run was too short to verify the checksums of all token files");
 }
 
 }  // namespace weft::train

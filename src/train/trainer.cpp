@@ -356,8 +356,9 @@ Outcome Trainer::run() {
         report_->validation(*valid);
       }
     look_at_data_check();
+    if (step_ == deck_.run.steps) finish_data_check(Patience::before_last_save);
     if (goes_on) saved = save_if_due();
-    if (step_ == deck_.run.steps) finish_data_check();  // behind the save, for which time may be short
+    if (step_ == deck_.run.steps) finish_data_check(Patience::after_last_save);
     write_trace();
     if (step_ < deck_.run.steps) stop = reason_to_stop();
   }

@@ -68,9 +68,12 @@ class Trainer {
   /// Goes by what all ranks reported with the last step (news_): throws the mistake that a rank has found in
   /// a token file; when all are done, notes in later checkpoints that the files are verified.
   void look_at_data_check();
-  void finish_data_check();
+  /// The last save is not put off for files that take long; small ones are verified by then.
+  enum class Patience : std::uint8_t { before_last_save, after_last_save };
+  /// Collective: waits for the end of the check, and looks at what has come of it.
+  void finish_data_check(Patience patience);
   /// So long may finish_data_check() wait, in seconds.
-  double data_patience() const;
+  double seconds_of(Patience patience) const;
   /// Before a save: the checkpoint names the token files that have been verified so far.
   void mark_verified();
   /// Tokens, targets and positions, and the step block.

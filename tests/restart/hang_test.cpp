@@ -175,7 +175,7 @@ TEST_F(Hang, AnErrorIsToldWhileASaveWaitsForStorage) {
   EXPECT_STATUS(ended, 2);
   const auto errors = ended.lines("weft: error:");
   ASSERT_EQ(errors.size(), 1U) << ended.err;
-  EXPECT_NE(errors[0].find("train.bin is corrupt"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[0].find("train.bin is damaged"), std::string::npos) << errors[0];
 }
 #endif
 
