@@ -30,7 +30,7 @@ export OMP_PROC_BIND=${OMP_PROC_BIND:-close} OMP_PLACES=${OMP_PLACES:-cores}
 read -r -a extra <<<"${WEFT_MPIEXEC_FLAGS:-}"
 
 if [ -n "${SLURM_JOB_ID:-}" ] && command -v srun >/dev/null; then
-  exec srun --mpi="${WEFT_SRUN_MPI:-pmix}" --ntasks="$ranks" --cpus-per-task="$threads" "${extra[@]}" "$@"
+  exec srun --mpi="${WEFT_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --ntasks="$ranks" --cpus-per-task="$threads" "${extra[@]}" "$@"
 fi
 
 mpiexec=${WEFT_MPIEXEC:-}

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/check.hpp"
 #include "base/dtype.hpp"
 #include "kernels/attention_parts.hpp"
 
@@ -24,7 +25,8 @@ enum Operand : std::int64_t { id_q = 1, id_k, id_v, id_o, id_lse, id_do, id_dq, 
 
 void check_status(cudnnStatus_t status, const char* expression) {
   if (status != CUDNN_STATUS_SUCCESS)
-    throw std::runtime_error(fmt::format("{} failed ({})", expression, cudnnGetErrorString(status)));
+    throw Error(ExitCode::environment,
+                fmt::format("{} failed ({})", expression, cudnnGetErrorString(status)));
 }
 #define WEFT_CHECK_CUDNN(call) check_status((call), #call)
 
@@ -118,7 +120,7 @@ class Graph {
   void run(Space& space, Operands operands, void* scratch) {
     WEFT_CHECK_CUDNN(cudnnSetStream(handle(), static_cast<cudaStream_t>(native_stream(space))));
     const fe::error_t result = graph_.execute(handle(), operands, scratch);
-    if (result.is_bad()) throw std::runtime_error("cuDNN's attention failed: " + result.err_msg);
+    if (result.is_bad()) throw Error(ExitCode::environment, "cuDNN's attention failed: " + result.err_msg);
   }
 
  private:

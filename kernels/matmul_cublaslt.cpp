@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/check.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/matmul_spec.hpp"
 
@@ -20,7 +21,8 @@ constexpr std::array<std::uint32_t, 4> alignments{16, 8, 4, 2};
 
 void check_status(cublasStatus_t status, const char* expression) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    throw std::runtime_error(fmt::format("{} failed ({})", expression, cublasLtGetStatusString(status)));
+    throw Error(ExitCode::environment,
+                fmt::format("{} failed ({})", expression, cublasLtGetStatusString(status)));
 }
 #define WEFT_CHECK_CUBLASLT(call) check_status((call), #call)
 
@@ -141,9 +143,11 @@ struct Matmul::Impl {
       WEFT_CHECK_CUBLASLT(cublasLtMatmulAlgoGetHeuristic(handle(), operation.value, b.value, a.value, c.value,
                                                          c.value, preference.value, 1, &result, &found));
       if (found == 0)
-        throw std::runtime_error(fmt::format(
-            "matmul: cuBLASLt has no algorithm for {} x {} x {} aligned to {} bytes (operand types {})",
-            sizes.m, sizes.n, sizes.k, alignments[alignment], name_of(type)));
+        throw Error(
+            ExitCode::environment,
+            fmt::format(
+                "matmul: cuBLASLt has no algorithm for {} x {} x {} aligned to {} bytes (operand types {})",
+                sizes.m, sizes.n, sizes.k, alignments[alignment], name_of(type)));
       choice = result.algo;
     }
     return *choice;

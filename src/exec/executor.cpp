@@ -228,11 +228,9 @@ void Executor::capture_run(Run mode, Replay& replay) {
     // A communicator ends only after the graphs that have operations of it.
     for (comm::Channel* channel : capturing) channel->end_capture();
     device_.compute.discard_capture();
-    throw Error(
-        ExitCode::comm_failure,
-        fmt::format("the step could not be captured into a CUDA graph ({}); set schedule.cuda_graph = "
-                    "\"off\"",
-                    e.what()));
+    throw Error(exit_code_of(e), fmt::format("the step could not be captured into a CUDA graph ({}); set "
+                                             "schedule.cuda_graph = \"off\"",
+                                             message_of(e)));
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/small_file.hpp"
 #include "job/run_owner.hpp"
 
 namespace weft::job {
@@ -46,19 +47,32 @@ KernelLock take_kernel_lock(int fd) {
   return errno == EAGAIN || errno == EACCES ? KernelLock::held : KernelLock::unsupported;
 }
 
-std::optional<std::string> content(const std::string& path) {
-  const Descriptor file(path);
-  if (file.get() < 0) return std::nullopt;
-  std::string text(1024, '\0');
-  const ssize_t n = ::read(file.get(), text.data(), text.size());
-  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  return text;
+/// Storage that answers with an error has said nothing about who holds the lock, so no decision rests on it.
+void expect_answer(bool answered, const char* what, const std::string& path) {
+  WEFT_SYSTEM(answered, "cannot {} {} ({}); see to its file system", what, path, std::strerror(errno));
 }
 
-milliseconds changed_at(int fd) {
+struct stat status_of(int fd, const std::string& path) {
   struct stat s {};
-  ::fstat(fd, &s);
+  expect_answer(::fstat(fd, &s) == 0, "look at", path);
+  return s;
+}
+
+milliseconds changed_at(int fd, const std::string& path) {
+  const struct stat s = status_of(fd, path);
   return milliseconds(std::int64_t{s.st_mtim.tv_sec} * 1000 + s.st_mtim.tv_nsec / 1'000'000);
+}
+
+void refresh(int fd, const std::string& path) {
+  expect_answer(::futimens(fd, nullptr) == 0, "refresh", path);
+}
+
+/// Whether `path` is still the name of the open file.
+bool names(const std::string& path, int fd) {
+  struct stat named {};
+  const bool there = ::stat(path.c_str(), &named) == 0;
+  expect_answer(there || errno == ENOENT, "look at", path);
+  return there && status_of(fd, path).st_ino == named.st_ino;
 }
 
 /// Gives `from` the name `to` unless that exists (EEXIST). NFS cannot rename so, but link; and it may link
@@ -106,8 +120,17 @@ RunLock::~RunLock() {
   }
   wake_.notify_all();
   thread_.join();
-  if (content(path_) == text_) ::unlink(path_.c_str());
+  if (is_mine()) ::unlink(path_.c_str());
   ::close(fd_);  // not before: a file without a lock on it is a dead run's
+}
+
+/// A lock that cannot be read may be another run's, and stays.
+bool RunLock::is_mine() const {
+  try {
+    return read_if_there(path_) == text_;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 /// Under its own name; locked before anyone sees it as DIR/lock.
@@ -129,24 +152,23 @@ bool RunLock::place() {
   return false;
 }
 
-/// Looks at the lock that is there: returns when it is gone, throws when its owner lives.
+/// Looks at the lock that is there: returns when it is gone, throws when its owner lives or when nothing can
+/// be known of it.
 void RunLock::settle() {
   const Descriptor file(path_);
   if (file.get() < 0 && errno == ENOENT) return;
   WEFT_SYSTEM(file.get() >= 0, "cannot open {} ({}); choose another run.dir", path_, std::strerror(errno));
   const KernelLock kernel = take_kernel_lock(file.get());
-  const std::string text = content(path_).value_or("");
-  const std::optional<RunOwner> owner = owner_from(text);
+  const std::optional<std::string> text = read_if_there(path_);
+  if (!text) return;
+  const std::optional<RunOwner> owner = owner_from(*text);
   const std::string who = owner ? in_words(*owner) : "its lock says nothing";
   if (kernel == KernelLock::held) refuse(dir_, who);
-  struct stat locked {
-  }, named{};
-  ::fstat(file.get(), &locked);
-  if (::stat(path_.c_str(), &named) != 0 || locked.st_ino != named.st_ino) return;  // changed hands meanwhile
+  if (!names(path_, file.get())) return;  // changed hands meanwhile
   const bool here = owner && is_of_this_kernel(*owner);
-  if (here ? kernel == KernelLock::unsupported && is_running(*owner) : shows_life(text, who))
+  if (here ? kernel == KernelLock::unsupported && is_running(*owner) : shows_life(*text, who))
     refuse(dir_, who, here ? "" : fmt::format("; if it is dead, remove {}", path_));
-  remove(text);
+  remove(*text);
   note_ = fmt::format("took over the run directory of a run that is dead ({})", who);
 }
 
@@ -158,7 +180,7 @@ bool RunLock::shows_life(const std::string& text, const std::string& who) const 
             who, (timing_.stale - first).count() / 1000 + 1);
   for (milliseconds last = first;;) {
     std::this_thread::sleep_for(std::min(timing_.beat, milliseconds(1000)));
-    if (content(path_) != text) return false;  // gone or another's: remove() will see
+    if (read_if_there(path_) != text) return false;  // gone or another's: remove() will see
     const milliseconds now = silence();
     if (now < last) return true;
     if (now >= timing_.stale) return false;
@@ -168,16 +190,25 @@ bool RunLock::shows_life(const std::string& text, const std::string& who) const 
 
 /// Since the lock that is there was refreshed, by the clock of the file system.
 milliseconds RunLock::silence() const {
-  ::futimens(fd_, nullptr);
+  refresh(fd_, own_);
   const Descriptor file(path_);  // opening it asks the server, where attributes are cached
-  return file.get() < 0 ? milliseconds(0) : changed_at(fd_) - changed_at(file.get());
+  if (file.get() < 0 && errno == ENOENT) return milliseconds(0);
+  expect_answer(file.get() >= 0, "open", path_);
+  return changed_at(fd_, own_) - changed_at(file.get(), path_);
 }
 
 /// Removes the lock with this content, and no other.
 void RunLock::remove(const std::string& text) const {
   const std::string aside = own_ + ".old";
-  if (::rename(path_.c_str(), aside.c_str()) != 0) return;  // somebody else did
-  if (content(aside) != text) rename_to_free(aside, path_);
+  const bool moved = ::rename(path_.c_str(), aside.c_str()) == 0;
+  if (!moved && errno == ENOENT) return;  // somebody else did
+  expect_answer(moved, "move", path_);
+  try {
+    if (read_if_there(aside) != text) rename_to_free(aside, path_);
+  } catch (...) {  // it may be a living run's
+    rename_to_free(aside, path_);
+    throw;
+  }
   ::unlink(aside.c_str());
 }
 
@@ -190,13 +221,32 @@ void RunLock::moved_to(const std::string& dir) {
 void RunLock::beat() {
   std::unique_lock guard(mutex_);
   while (!wake_.wait_for(guard, timing_.beat, [this] { return ended_; })) {
-    ::futimens(fd_, nullptr);
-    const auto now = content(path_);
-    if (!now || *now == text_) continue;
-    const auto owner = owner_from(*now);
-    lost_(fmt::format("{} is another run's now ({}): this one ends, so that the two do not mix", dir_,
-                      owner ? in_words(*owner) : "its lock says nothing"));
+    const std::string why = taken_by();
+    if (why.empty()) continue;
+    lost_(why);
     return;
+  }
+}
+
+/// Refreshes the lock, and says when it is another run's; else nothing.
+std::string RunLock::taken_by() {
+  std::optional<std::string> now;
+  attempt([&] { refresh(fd_, path_); });
+  attempt([&] { now = read_if_there(path_); });
+  if (!now || now->empty() || *now == text_) return {};  // another run's appears with its content
+  const auto owner = owner_from(*now);
+  return fmt::format("{} is another run's now ({}): this one ends, so that the two do not mix", dir_,
+                     owner ? in_words(*owner) : "its lock says nothing");
+}
+
+/// Storage that fails does not end the run: the next beat asks again.
+void RunLock::attempt(const std::function<void()>& part) {
+  try {
+    part();
+  } catch (const Error& e) {
+    if (!std::exchange(warned_, true))
+      log::warn("the lock of this run: {}; the run goes on, and looks again each {} s", e.what(),
+                timing_.beat.count() / 1000);
   }
 }
 

@@ -30,7 +30,7 @@ class RunLock {
   using Lost = std::function<void(const std::string& why)>;
 
   /// Throws Error(bad_input) with one line about the owner when there is one alive, and Error(environment)
-  /// when the file cannot be written. Waits up to Timing::stale for a sign of life from another host.
+  /// when the file cannot be written or read. Waits up to Timing::stale for a sign of life from another host.
   RunLock(const std::string& dir, Lost lost, Timing timing);
   RunLock(const std::string& dir, Lost lost) : RunLock(dir, std::move(lost), Timing{}) {}
   ~RunLock();
@@ -51,7 +51,10 @@ class RunLock {
   bool shows_life(const std::string& text, const std::string& who) const;
   std::chrono::milliseconds silence() const;
   void remove(const std::string& text) const;
+  bool is_mine() const;
   void beat();
+  std::string taken_by();
+  void attempt(const std::function<void()>& part);
 
   std::string dir_, path_, own_;  ///< own_: the name under which the file is written
   std::string text_;              ///< its content
@@ -62,6 +65,7 @@ class RunLock {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ended_ = false;
+  bool warned_ = false;
   std::thread thread_;
 };
 

@@ -1,9 +1,11 @@
 #include "job/run_owner.hpp"
 
 #include <fmt/core.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -20,7 +22,8 @@ std::string boot_id() {
   return id;
 }
 
-/// 0 when there is no such process. /proc/PID/stat reads "PID (NAME) STATE ..."; the start is field 22.
+/// 0 when /proc does not show the process. /proc/PID/stat reads "PID (NAME) STATE ..."; the start is
+/// field 22.
 std::int64_t start_of(std::int64_t pid) {
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
   const std::string stat{std::istreambuf_iterator<char>(in), {}};
@@ -96,8 +99,10 @@ bool is_of_this_kernel(const RunOwner& owner) {
 }
 
 bool is_running(const RunOwner& owner) {
-  const std::int64_t start = start_of(owner.pid);
-  return start != 0 && start == owner.started;
+  const auto pid = static_cast<pid_t>(owner.pid);
+  if (pid != owner.pid || pid <= 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) return false;
+  const std::int64_t start = start_of(pid);
+  return start == 0 || start == owner.started;  // 0: it is there, and /proc does not show when it began
 }
 
 }  // namespace weft::job

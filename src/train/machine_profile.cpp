@@ -19,11 +19,13 @@ std::string read_file(const Deck& deck) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();
-  WEFT_VALIDATE(file.good() && text.good(),
-                "{}: cannot read the machine profile {} ({}); write one with "
-                "`weft profile -o {}`, or leave the key out",
-                place_of(deck, "schedule.profile"), path, errno == 0 ? "is it a file?" : std::strerror(errno),
-                path);
+  if (!file.good() || !text.good())
+    throw Error(
+        errno == 0 ? ExitCode::bad_input : exit_code_of_named_file(errno),
+        fmt::format("{}: cannot read the machine profile {} ({}); write one with `weft profile -o {}`, "
+                    "or leave the key out",
+                    place_of(deck, "schedule.profile"), path,
+                    errno == 0 ? "is it a file?" : std::strerror(errno), path));
   return text.str();
 }
 

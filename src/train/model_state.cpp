@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "base/rng.hpp"
+#include "exec/launch_check.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/memory.hpp"
 #include "kernels/state_hash.hpp"
@@ -123,6 +124,7 @@ std::vector<float> ModelState::parameter(const std::string& path) const {
 }
 
 void ModelState::publish() {
+  kernels::take_launch_errors();  // of what was before
   const ir::Graph& graph = plan_.graph;
   for (const ir::Storage& parameter : graph.storages()) {
     if (parameter.role != ir::Role::parameter || !session_.memory().has(parameter.name)) continue;
@@ -139,6 +141,7 @@ void ModelState::publish() {
         to + (slice ? session_.shard() * n * static_cast<std::int64_t>(size_of(parameter.type.dtype)) : 0);
     kernels::cast(session_.space(), n, DType::f32, from, parameter.type.dtype, mine);
     kernels::fence(session_.space());
+    exec::check_launches(kernels::take_launch_errors, "parameters from masters", nullptr);
     if (slice && session_.shards() > 1)
       comm::sync(session_.gather()->all_gather({}, mine, to, n, parameter.type.dtype));
   }

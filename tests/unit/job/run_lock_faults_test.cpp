@@ -1,0 +1,171 @@
+// A run directory's lock on storage that answers with errors: nothing is known then of who holds it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <thread>
+
+#include "base/check.hpp"
+#include "faults/places.hpp"
+#include "faults/trap.hpp"
+#include "job/run_lock.hpp"
+#include "job/run_owner.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace weft::job {
+namespace {
+
+using std::chrono::milliseconds;
+namespace fs = std::filesystem;
+
+constexpr RunLock::Timing quick{milliseconds(20), milliseconds(1000)};
+
+/// The calls of this name on files whose name ends so fail, from the `from`-th on.
+struct Fault {
+  std::string_view call, file;
+  int from = 1;
+};
+
+Fault g_fault;
+std::atomic<bool> g_faulty{false};
+std::atomic<int> g_calls{0};
+
+std::string_view name_of(const faults::SystemCall& call, const faults::Arguments& arguments) {
+  const bool of_descriptor =
+      call.number == SYS_newfstatat && faults::to_pointer<const char>(arguments[1])[0] == '\0';
+  return of_descriptor ? "fstat" : call.name;
+}
+
+bool is_of_the_file(const faults::SystemCall& call, const faults::Arguments& arguments) {
+  faults::Text name;
+  if (call.number == SYS_utimensat) return true;  // futimens gives no path
+  return faults::name_of_file(call, arguments, name) && std::string_view(name.data()).ends_with(g_fault.file);
+}
+
+long answer(const faults::SystemCall& call, faults::Arguments arguments) {
+  const bool fails = g_faulty && name_of(call, arguments) == g_fault.call &&
+                     is_of_the_file(call, arguments) && ++g_calls >= g_fault.from;
+  return fails ? -EIO : faults::call_kernel(call.number, arguments);
+}
+
+class RunLockFaultsTest : public testing::Test {
+ protected:
+  std::string lock() const { return dir_ / "lock"; }
+  /// The lock of a process on another host.
+  void put_foreign_lock() const {
+    RunOwner owner = this_process();
+    owner.host = "far";
+    owner.kernel = "another";
+    std::ofstream(lock()) << to_text(owner);
+  }
+  void make_old() const {
+    fs::last_write_time(lock(), fs::file_time_type::clock::now() - std::chrono::minutes(5));
+  }
+  /// The exit status of a process that does this, in which the fault waits for g_faulty.
+  template <class Child>
+  int status_of(const Fault& fault, Child child) const {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::alarm(20);
+      g_fault = fault;
+      const int err = ::open((dir_ / "err").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+      if (::dup2(err, STDERR_FILENO) < 0) std::_Exit(90);
+      faults::watch_directories(dir_.path().c_str());
+      if (!faults::catch_system_calls(answer)) std::_Exit(91);
+      std::_Exit(child());
+    }
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  /// The code with which somebody's claim of the directory ends.
+  int claim(const Fault& fault) const {
+    return status_of(fault, [&] {
+      g_faulty = true;
+      try {
+        const RunLock mine(
+            dir_.path(), [](const std::string&) {}, quick);
+        return 0;
+      } catch (const Error& e) {
+        std::fprintf(stderr, "%s\n", e.what());
+        return static_cast<int>(e.code());
+      }
+    });
+  }
+
+  test::TemporaryDirectory dir_;
+};
+
+TEST_F(RunLockFaultsTest, ABeatThatCannotLookGoesOn) {
+  for (const std::string_view call : {"read", "openat", "utimensat"}) {
+    SCOPED_TRACE(call);
+    const int status = status_of({call, "/lock"}, [&] {
+      std::atomic<bool> lost{false};
+      const RunLock held(
+          dir_.path(), [&](const std::string&) { lost = true; }, quick);
+      g_faulty = true;
+      while (g_calls < 5) std::this_thread::sleep_for(milliseconds(10));
+      g_faulty = false;
+      if (lost) return 1;
+      put_foreign_lock();  // and is seen once the storage answers again
+      while (!lost) std::this_thread::sleep_for(milliseconds(10));
+      return 0;
+    });
+    const std::string err = test::read_file(dir_ / "err");
+    EXPECT_EQ(status, 0) << err;
+    const auto told = err.find("the lock of this run: cannot ");
+    EXPECT_NE(told, std::string::npos) << err;
+    EXPECT_EQ(err.find("the lock of this run", told + 1), std::string::npos) << "told twice: " << err;
+    EXPECT_NE(err.find("(Input/output error)"), std::string::npos) << err;
+    fs::remove(lock());
+  }
+}
+
+TEST_F(RunLockFaultsTest, AClaimThatCannotLookTakesNothing) {
+  for (const Fault& fault :
+       {Fault{"read", "/lock"}, Fault{"fstat", "/lock"}, Fault{"fstat", "/lock", 2},
+        Fault{"openat", "/lock", 3}, Fault{"newfstatat", "/lock"}, Fault{"utimensat", "/lock"}}) {
+    SCOPED_TRACE(testing::Message() << fault.call << " " << fault.from);
+    put_foreign_lock();
+    const std::string before = test::read_file(lock());
+    EXPECT_EQ(claim(fault), static_cast<int>(ExitCode::environment)) << test::read_file(dir_ / "err");
+    EXPECT_NE(test::read_file(dir_ / "err").find("(Input/output error)"), std::string::npos);
+    EXPECT_EQ(test::read_file(lock()), before);
+  }
+}
+
+TEST_F(RunLockFaultsTest, ALockThatWasMovedAsideAndCannotBeReadIsPutBack) {
+  put_foreign_lock();
+  make_old();
+  const std::string before = test::read_file(lock());
+  EXPECT_EQ(claim({"read", ".old"}), static_cast<int>(ExitCode::environment));
+  EXPECT_EQ(test::read_file(lock()), before);
+  EXPECT_EQ(claim({"rename", "/lock"}), static_cast<int>(ExitCode::environment));
+  EXPECT_EQ(test::read_file(lock()), before);
+}
+
+/// A damaged disk may leave a file without content; another run's lock never is.
+TEST_F(RunLockFaultsTest, AnEmptyLockIsNobodys) {
+  const int status = status_of({"read", "/lock"}, [&] {
+    std::atomic<bool> lost{false};
+    const RunLock held(
+        dir_.path(), [&](const std::string&) { lost = true; }, quick);
+    fs::resize_file(lock(), 0);
+    std::this_thread::sleep_for(milliseconds(100));
+    return lost ? 1 : 0;
+  });
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace weft::job
