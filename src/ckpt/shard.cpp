@@ -132,7 +132,8 @@ bool fits(const ShardSlice& s, const Manifest& m) {
 bool has_room(const Shard& shard) {
   std::int64_t room = shard.bytes;
   for (const ShardSlice& s : shard.slices)
-    if ((room -= s.bytes()) < 0) return false;
+    room -= s.bytes();
+    if (room < 0) return false;
   return true;
 }
 
