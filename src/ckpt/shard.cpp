@@ -131,9 +131,10 @@ bool fits(const ShardSlice& s, const Manifest& m) {
 /// Format 1 has no offsets: there the file has to be large enough.
 bool has_room(const Shard& shard) {
   std::int64_t room = shard.bytes;
-  for (const ShardSlice& s : shard.slices)
+  for (const ShardSlice& s : shard.slices) {
     room -= s.bytes();
     if (room < 0) return false;
+  }
   return true;
 }
 
