@@ -13,13 +13,20 @@ weft_test(commands LABEL restart TIMEOUT 600
           restart/profile_test.cpp restart/record_test.cpp restart/workflow_test.cpp
   DEPS weft_test_jobs)
 weft_test(survival LABEL restart TIMEOUT 600
-  SOURCES restart/background_test.cpp restart/continue_test.cpp restart/differ_test.cpp restart/disk_test.cpp restart/failure_test.cpp restart/hang_test.cpp
-          restart/lock_test.cpp restart/resume_test.cpp restart/stop_test.cpp
+  SOURCES restart/background_test.cpp restart/continue_test.cpp restart/disk_test.cpp restart/stop_test.cpp
   DEPS weft_test_jobs)
-add_dependencies(test_commands weft)
-add_dependencies(test_survival weft)
-if(TARGET weft_faults)
-  add_dependencies(test_survival weft_faults)
-  target_compile_definitions(test_survival PRIVATE WEFT_FAULTS_LIBRARY="$<TARGET_FILE:weft_faults>")
-endif()
-set_tests_properties(restart.commands restart.survival PROPERTIES PROCESSORS 2)
+weft_test(starts LABEL restart TIMEOUT 600
+  SOURCES restart/differ_test.cpp restart/resume_test.cpp
+  DEPS weft_test_jobs)
+weft_test(hangs LABEL restart TIMEOUT 600
+  SOURCES restart/failure_test.cpp restart/hang_test.cpp restart/lock_test.cpp
+  DEPS weft_test_jobs)
+foreach(test commands survival starts hangs)
+  add_dependencies(test_${test} weft)
+  if(TARGET weft_faults)
+    add_dependencies(test_${test} weft_faults)
+    target_compile_definitions(test_${test} PRIVATE WEFT_FAULTS_LIBRARY="$<TARGET_FILE:weft_faults>")
+  endif()
+endforeach()
+# Runs on two ranks and more; those of `hangs` wait for most of their time.
+set_tests_properties(restart.commands restart.survival restart.starts PROPERTIES PROCESSORS 2)
