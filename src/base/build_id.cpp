@@ -35,7 +35,7 @@ std::string find_build_id(const unsigned char* at, std::size_t bytes) {
   return {};
 }
 
-/// For dl_iterate_phdr, which comes to the program itself first: that is all to look at.
+/// Called by dl_iterate_phdr; looks at the program itself, which comes first, and ends the iteration.
 int look_at_program(dl_phdr_info* info, std::size_t /*size*/, void* result) {
   auto& id = *static_cast<std::string*>(result);
   for (int i = 0; i < info->dlpi_phnum && id.empty(); ++i) {

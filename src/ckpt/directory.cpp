@@ -43,7 +43,9 @@ std::vector<std::string> names_in(const std::string& dir) {
   fs::directory_iterator at(dir, error);
   if (error == std::errc::no_such_file_or_directory) {
     std::error_code looking;
-    if (!fs::is_symlink(fs::symlink_status(dir, looking))) return names;
+    const fs::file_type type = fs::symlink_status(dir, looking).type();
+    if (type == fs::file_type::none) fail_reading("look at", dir, looking.value());
+    if (type != fs::file_type::symlink) return names;
     throw Unreadable(
         fmt::format("cannot list {} (it is a link to nothing that is there); mount what it leads "
                     "to, or remove the link",

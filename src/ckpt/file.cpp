@@ -179,11 +179,38 @@ void File::close() {
   if (::close(fd) != 0) fail_errno("close", path_, errno);
 }
 
-void sync_directory(const std::string& path) {
+namespace {
+
+/// The call that the system refused, and its errno; 0 when it refused none.
+struct Refusal {
+  const char* call;
+  int error;
+};
+
+Refusal try_to_sync_directory(const std::string& path) {
   const StorageWait wait("fsync", path);
   const Descriptor directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (directory.fd < 0) fail_errno("open", path, errno);
-  if (::fsync(directory.fd) != 0) fail_errno("fsync", path, errno);
+  if (directory.fd < 0) return {"open", errno};
+  return {"fsync", ::fsync(directory.fd) == 0 ? 0 : errno};
+}
+
+}  // namespace
+
+void sync_directory(const std::string& path) {
+  const Refusal refusal = try_to_sync_directory(path);
+  if (refusal.error != 0) fail_errno(refusal.call, path, refusal.error);
+}
+
+bool sync_directory_if_permitted(const std::string& path) {
+  const Refusal refusal = try_to_sync_directory(path);
+  switch (refusal.error) {
+    case 0: return true;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case EINVAL: return false;
+    default: fail_errno(refusal.call, path, refusal.error);
+  }
 }
 
 std::int64_t free_bytes(const std::string& path) {

@@ -70,7 +70,7 @@ class File {
   std::unique_ptr<DirectIo> direct_;
 };
 
-/// For what writes: Error(environment).
+/// Ends a write that the system refused: Error(environment).
 [[noreturn]] void fail_errno(std::string_view what, std::string_view path, int error);
 /// For what only reads: Error(bad_checkpoint) when there is no such file, else Unreadable.
 [[noreturn]] void fail_reading(std::string_view what, std::string_view path, int error);
@@ -78,6 +78,8 @@ class File {
 std::optional<std::int64_t> file_bytes(const std::string& path);
 /// Makes entries that were created, renamed or removed in a directory durable.
 void sync_directory(const std::string& path);
+/// The same, but false where the directory is another user's or on a file system that is only read.
+bool sync_directory_if_permitted(const std::string& path);
 /// Bytes that an unprivileged user may still write on the file system of `path`.
 std::int64_t free_bytes(const std::string& path);
 std::string read_text(const std::string& path);

@@ -66,18 +66,6 @@ void remove_below(const std::string& path, std::error_code& error) {
   fs::remove(path, error);
 }
 
-/// False where the directory is another user's or on a file system that is only read.
-bool sync_if_permitted(const std::string& path) {
-  const StorageWait wait("fsync", path);
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int error = fd < 0 ? errno : 0;
-  if (fd >= 0 && ::fsync(fd) != 0) error = errno;
-  if (fd >= 0) ::close(fd);
-  if (error == EACCES || error == EPERM || error == EROFS || error == EINVAL) return false;
-  if (error != 0) fail_errno("fsync", path, error);
-  return true;
-}
-
 void make_directory(const std::string& path) {
   const StorageWait wait("mkdir", path);
   if (::mkdir(path.c_str(), 0777) != 0) fail_errno("make", path, errno);
@@ -105,7 +93,7 @@ void sync_ancestors(const std::string& dir) {
   sync_directory(path);
   while (path.has_relative_path()) {
     path = path.parent_path();
-    if (!sync_if_permitted(path)) return;  // not ours: this run has made nothing in it
+    if (!sync_directory_if_permitted(path)) return;  // not ours: this run has made nothing in it
   }
 }
 

@@ -21,14 +21,13 @@
 #include "job/run_lock.hpp"
 #include "job/run_owner.hpp"
 #include "support/temporary_directory.hpp"
+#include "unit/job/lock_directory.hpp"
 
 namespace weft::job {
 namespace {
 
 using std::chrono::milliseconds;
 namespace fs = std::filesystem;
-
-constexpr RunLock::Timing quick{milliseconds(20), milliseconds(1000)};
 
 /// The calls of this name on files whose name ends so fail, from the `from`-th on.
 struct Fault {
@@ -58,19 +57,8 @@ long answer(const faults::SystemCall& call, faults::Arguments arguments) {
   return fails ? -EIO : faults::call_kernel(call.number, arguments);
 }
 
-class RunLockFaultsTest : public testing::Test {
+class RunLockFaultsTest : public LockDirectory {
  protected:
-  std::string lock() const { return dir_ / "lock"; }
-  /// The lock of a process on another host.
-  void put_foreign_lock() const {
-    RunOwner owner = this_process();
-    owner.host = "far";
-    owner.kernel = "another";
-    std::ofstream(lock()) << to_text(owner);
-  }
-  void make_old() const {
-    fs::last_write_time(lock(), fs::file_time_type::clock::now() - std::chrono::minutes(5));
-  }
   /// The exit status of a process that does this, in which the fault waits for g_faulty.
   template <class Child>
   int status_of(const Fault& fault, Child child) const {
@@ -102,8 +90,6 @@ class RunLockFaultsTest : public testing::Test {
       }
     });
   }
-
-  test::TemporaryDirectory dir_;
 };
 
 TEST_F(RunLockFaultsTest, ABeatThatCannotLookGoesOn) {

@@ -22,6 +22,7 @@
 #include "job/run_directory.hpp"
 #include "job/run_owner.hpp"
 #include "support/temporary_directory.hpp"
+#include "unit/job/lock_directory.hpp"
 
 namespace weft::job {
 namespace {
@@ -29,15 +30,12 @@ namespace {
 using std::chrono::milliseconds;
 namespace fs = std::filesystem;
 
-constexpr RunLock::Timing quick{milliseconds(20), milliseconds(1000)};
-
 void not_lost(const std::string& why) {
   ADD_FAILURE() << why;
 }
 
-class RunLockTest : public testing::Test {
+class RunLockTest : public LockDirectory {
  protected:
-  std::string lock() const { return dir_ / "lock"; }
   void expect_refused(const std::string& text) const {
     try {
       const RunLock second(dir_.path(), not_lost, quick);
@@ -46,16 +44,6 @@ class RunLockTest : public testing::Test {
       EXPECT_EQ(e.code(), ExitCode::bad_input);
       EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
     }
-  }
-  /// The lock of a process on another host.
-  void put_foreign_lock() const {
-    RunOwner owner = this_process();
-    owner.host = "far";
-    owner.kernel = "another";
-    std::ofstream(lock()) << to_text(owner);
-  }
-  void make_old() const {
-    fs::last_write_time(lock(), fs::file_time_type::clock::now() - std::chrono::minutes(5));
   }
   /// Nothing but the lock, if that.
   void expect_tidy(bool locked) const {
@@ -70,8 +58,6 @@ class RunLockTest : public testing::Test {
     if (pid == 0) std::_Exit(child());
     return pid;
   }
-
-  test::TemporaryDirectory dir_;
 };
 
 TEST_F(RunLockTest, NamesItsOwnerAndGoesWithIt) {
