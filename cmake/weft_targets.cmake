@@ -1,5 +1,6 @@
-# weft_library(NAME SOURCES ... DEPS ... [KOKKOS ...]): one static library a folder. DEPS are the arrows of docs/architecture.md:
-# a header of a folder that is not among DEPS (or theirs) is not found, so the build enforces the arrows.
+# weft_library(NAME SOURCES ... DEPS ... [PRIVATE_DEPS ...] [KOKKOS ...]): one static library a folder. DEPS are the folders that its
+# headers include, PRIVATE_DEPS those that only its sources include: the arrows of docs/architecture.md. The test unit.arrows compares
+# both with the #include lines, so that nothing is declared that is not used, and nothing is used that is not declared.
 # KOKKOS lists the sources that include Kokkos (compiled with its flags, and by nvcc under WEFT_CUDA).
 
 add_library(weft_options INTERFACE)
@@ -23,7 +24,7 @@ if(WEFT_CUDA)
 endif()
 
 function(weft_library name)
-  cmake_parse_arguments(A "" "" "SOURCES;KOKKOS;DEPS" ${ARGN})
+  cmake_parse_arguments(A "" "" "SOURCES;KOKKOS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(weft_${name} STATIC ${A_SOURCES} ${A_KOKKOS})
   add_library(weft::${name} ALIAS weft_${name})
   # Headers are included as "<folder>/<header>". Each target exports a directory that holds only a link to its own folder.
@@ -31,9 +32,39 @@ function(weft_library name)
   file(MAKE_DIRECTORY "${view}")
   file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${view}/${name}" SYMBOLIC)
   target_include_directories(weft_${name} PUBLIC "${view}")
-  target_link_libraries(weft_${name} PUBLIC ${A_DEPS} PRIVATE weft_options)
+  list(TRANSFORM A_DEPS PREPEND "weft::" OUTPUT_VARIABLE public)
+  list(TRANSFORM A_PRIVATE_DEPS PREPEND "weft::" OUTPUT_VARIABLE private)
+  target_link_libraries(weft_${name} PUBLIC ${public} PRIVATE ${private} weft_options)
   if(A_KOKKOS)
     target_link_libraries(weft_${name} PRIVATE Kokkos::kokkos)
+  endif()
+  file(WRITE "${PROJECT_BINARY_DIR}/arrows/${name}.cmake"
+       "set(folder \"${CMAKE_CURRENT_SOURCE_DIR}\")\nset(public \"${A_DEPS}\")\nset(private \"${A_PRIVATE_DEPS}\")\n")
+  if(WEFT_TESTS AND NOT WEFT_CUDA AND NOT WEFT_SANITIZE)
+    if(A_KOKKOS)
+      weft_compile_lone_headers(${name} Kokkos::kokkos)
+    else()
+      weft_compile_lone_headers(${name})
+    endif()
+  endif()
+endfunction()
+
+# Compiles alone each header that has no source beside it. A header with a source is the first that its source includes (unit.arrows
+# sees to that), which is as good. The cpu preset does it for all others.
+function(weft_compile_lone_headers name)  # and what else they need
+  file(GLOB_RECURSE headers RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS *.hpp)
+  set(sources "")
+  foreach(header ${headers})
+    string(REGEX REPLACE "\\.hpp$" "" stem "${header}")
+    if(NOT EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${stem}.cpp" AND NOT EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${stem}.cu")
+      set(source "${PROJECT_BINARY_DIR}/headers/${name}/${stem}.cpp")
+      file(CONFIGURE OUTPUT "${source}" CONTENT "#include \"${name}/${header}\"\n")
+      list(APPEND sources "${source}")
+    endif()
+  endforeach()
+  if(sources)
+    add_library(weft_${name}_headers OBJECT ${sources})
+    target_link_libraries(weft_${name}_headers PRIVATE weft_${name} weft_options ${ARGN})
   endif()
 endfunction()
 

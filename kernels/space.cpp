@@ -1,10 +1,13 @@
 #include "kernels/space.hpp"
 
+#include "base/device.hpp"
 #include "kernels/kokkos_space.hpp"
 
 namespace weft::kernels {
 
 namespace {
+
+static_assert(device_is_host() == runs_on_host, "Kokkos is built for another device");
 
 Execution make_execution() {
 #ifdef KOKKOS_ENABLE_CUDA
@@ -61,10 +64,6 @@ void* native_stream([[maybe_unused]] const Space& space) {
 
 int concurrency() {
   return Execution().concurrency();
-}
-
-bool device_is_host() {
-  return runs_on_host;
 }
 
 }  // namespace weft::kernels

@@ -38,7 +38,5 @@ std::string take_launch_errors();
 void* native_stream(const Space& space);
 /// Host threads (or device lanes) that the default execution space runs at once.
 int concurrency();
-/// Whether device memory can be read and written by the host.
-bool device_is_host();
 
 }  // namespace weft::kernels

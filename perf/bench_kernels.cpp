@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/device.hpp"
 #include "base/step_block.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/cross_entropy.hpp"
@@ -106,9 +107,8 @@ double triad(Space& space) {
 double best_matmul(Space& space, DType t) {
   double best = 0;
   // What fills a device would take minutes on a host.
-  const std::vector<std::int64_t> sizes = kernels::device_is_host()
-                                              ? std::vector<std::int64_t>{1024, 2048, 3072}
-                                              : std::vector<std::int64_t>{4096, 8192};
+  const std::vector<std::int64_t> sizes =
+      device_is_host() ? std::vector<std::int64_t>{1024, 2048, 3072} : std::vector<std::int64_t>{4096, 8192};
   for (const std::int64_t n : sizes) {
     const Buffer a = filled(space, n * n, t), b = filled(space, n * n, t), c = filled(space, n * n, t);
     kernels::Matmul matmul({kernels::MatmulForm::forward, n, n, n, t, t});

@@ -105,7 +105,7 @@ std::int64_t write(const std::string& dir, int ranks, int units) {
     description.add(lines);
   }
   description.finish(manifest);
-  ckpt::detail::write_text_durably(dir + "/" + ckpt::manifest_name, ckpt::detail::to_text(manifest));
+  io::write_text_durably(dir + "/" + ckpt::manifest_name, ckpt::detail::to_text(manifest));
   for (const ckpt::StoredFile& file : manifest.files) {
     std::ofstream(dir + "/" + file.name).flush();
     std::filesystem::resize_file(dir + "/" + file.name, static_cast<std::uintmax_t>(file.bytes));

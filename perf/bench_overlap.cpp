@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/median.hpp"
 #include "comm/world.hpp"
 #include "cpu_time.hpp"
 #include "overlap_schemes.hpp"
@@ -157,11 +158,6 @@ class Bench {
     row.hidden.push_back((compute.seconds + alone - together.seconds) / std::min(compute.seconds, alone));
   }
 
-  static double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-  }
   static std::string spread(const std::vector<double>& values, double unit, int digits) {
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
     return fmt::format("({:.{}f} .. {:.{}f})", unit * *least, digits, unit * *most, digits);

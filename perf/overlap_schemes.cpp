@@ -9,9 +9,9 @@
 #include <string>
 #include <thread>
 
-#include "comm/engine.hpp"
-#include "comm/host_channel.hpp"
-#include "comm/mpi_transport.hpp"
+#include "comm/host/engine.hpp"
+#include "comm/host/host_channel.hpp"
+#include "comm/host/mpi_transport.hpp"
 #include "comm/world.hpp"
 
 namespace weft::overlap {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/storage_wait.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/manifest.hpp"
+#include "io/file.hpp"
+#include "io/storage_wait.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -26,7 +26,7 @@ void read_into(Entry& entry, const std::string& path) {
     entry.bytes = manifest.bytes();
     entry.saved_at = std::move(manifest.saved_at);
     entry.run = std::move(manifest.run);
-  } catch (const Unreadable& e) {
+  } catch (const io::Unreadable& e) {
     entry.condition = Condition::unreadable;
     entry.problem = e.what();
   } catch (const Error& e) {
@@ -37,16 +37,16 @@ void read_into(Entry& entry, const std::string& path) {
 
 /// The names of one directory; none when it does not exist.
 std::vector<std::string> names_in(const std::string& dir) {
-  const StorageWait wait("list", dir);
+  const io::StorageWait wait("list", dir);
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator at(dir, error);
   if (error == std::errc::no_such_file_or_directory) {
     std::error_code looking;
     const fs::file_type type = fs::symlink_status(dir, looking).type();
-    if (type == fs::file_type::none) fail_reading("look at", dir, looking.value());
+    if (type == fs::file_type::none) io::fail_reading("look at", dir, looking.value());
     if (type != fs::file_type::symlink) return names;
-    throw Unreadable(
+    throw io::Unreadable(
         fmt::format("cannot list {} (it is a link to nothing that is there); mount what it leads "
                     "to, or remove the link",
                     dir));
@@ -55,7 +55,7 @@ std::vector<std::string> names_in(const std::string& dir) {
     names.push_back(at->path().filename().string());
     at.increment(error);
   }
-  if (error) fail_reading("list", dir, error.value());
+  if (error) io::fail_reading("list", dir, error.value());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -144,7 +144,7 @@ std::string read_latest(const std::string& checkpoints_dir) {
   std::error_code error;
   const fs::path target = fs::read_symlink(link, error);
   const bool none = error == std::errc::no_such_file_or_directory || error == std::errc::invalid_argument;
-  if (error && !none) fail_reading("read", link, error.value());
+  if (error && !none) io::fail_reading("read", link, error.value());
   return none ? std::string() : target.string();
 }
 

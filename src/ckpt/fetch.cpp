@@ -5,10 +5,11 @@
 #include <tuple>
 
 #include "base/check.hpp"
+#include "ckpt/mismatch.hpp"
 #include "ckpt/shard_reader.hpp"
 #include "ckpt/slices_file.hpp"
 
-namespace weft::ckpt::detail {
+namespace weft::ckpt {
 
 namespace {
 
@@ -17,10 +18,10 @@ namespace {
 }
 
 /// What a request and a slice have in common, as a piece of the slice.
-Piece piece_of(const Request& request, const ShardSlice& slice) {
+detail::Piece piece_of(const Request& request, const ShardSlice& slice) {
   const std::int64_t begin = std::max(request.begin, slice.begin);
   const std::int64_t end = std::min(request.begin + request.count, slice.begin + slice.count);
-  Piece piece{begin - slice.begin, end - begin, nullptr, {}};
+  detail::Piece piece{begin - slice.begin, end - begin, nullptr, {}};
   const std::int64_t at = begin - request.begin;
   if (request.out != nullptr)
     piece.out = request.out + at * static_cast<std::int64_t>(size_of(slice.dtype));
@@ -58,7 +59,7 @@ std::size_t Fetcher::vector_of(Role role, int unit) const {
 
 void Fetcher::take(const Shard& shard) {
   std::vector<std::size_t> slices;
-  std::vector<std::vector<Piece>> pieces;
+  std::vector<std::vector<detail::Piece>> pieces;
   for (std::size_t i = 0; i < shard.slices.size(); ++i) {
     const ShardSlice& s = shard.slices[i];
     const std::size_t vector = vector_of(s.role, s.unit);
@@ -73,7 +74,7 @@ void Fetcher::take(const Shard& shard) {
         throw Mismatch(fmt::format("{} of unit {} is {} in {} (and {} here); use the same [precision]",
                                    name_of(s.role), unit, weft::name_of(s.dtype), manifest_.dir,
                                    weft::name_of(w->request.dtype)));
-      const Piece piece = piece_of(w->request, s);
+      const detail::Piece piece = piece_of(w->request, s);
       if (!w->seen.add(s.begin + piece.begin, s.begin + piece.end()))
         fail(
             fmt::format("{} holds elements from {} of {} of unit {} twice; Weft writes no such checkpoint: "
@@ -84,7 +85,7 @@ void Fetcher::take(const Shard& shard) {
     }
   }
   if (slices.empty()) return;
-  ShardReader reader(manifest_, shard);
+  detail::ShardReader reader(manifest_, shard);
   const std::vector<std::int64_t> offsets = reader.offsets_of(slices);
   for (std::size_t i = 0; i < slices.size(); ++i)
     reader.read(shard.slices[slices[i]], offsets[i], std::move(pieces[i]));
@@ -107,13 +108,13 @@ void Fetcher::finish() const {
 
 void fetch(const Manifest& manifest, const std::vector<Request>& requests) {
   Fetcher fetcher(manifest, requests);
-  for_each_shard(manifest, [&](const Shard& shard) { fetcher.take(shard); });
+  detail::for_each_shard(manifest, [&](const Shard& shard) { fetcher.take(shard); });
   fetcher.finish();
 }
 
 DType dtype_of(const Manifest& manifest, Role role, int unit) {
   DType dtype = DType::f32;
-  for_each_shard(manifest, [&](const Shard& shard) {
+  detail::for_each_shard(manifest, [&](const Shard& shard) {
     for (const ShardSlice& slice : shard.slices)
       if (slice.role == role && slice.unit == unit) dtype = slice.dtype;
   });
@@ -122,10 +123,10 @@ DType dtype_of(const Manifest& manifest, Role role, int unit) {
 
 std::vector<std::string> find_damage(const Manifest& manifest, const Shard& shard, bool direct_io) {
   try {
-    return ShardReader(manifest, shard).damage(direct_io);
+    return detail::ShardReader(manifest, shard).damage(direct_io);
   } catch (const std::exception& e) {
     return {e.what()};
   }
 }
 
-}  // namespace weft::ckpt::detail
+}  // namespace weft::ckpt

@@ -12,7 +12,7 @@
 #include "ckpt/manifest.hpp"
 #include "ckpt/shard.hpp"
 
-namespace weft::ckpt::detail {
+namespace weft::ckpt {
 
 /// Elements [begin, begin + count) of a state vector of manifest.units[unit].
 struct Request {
@@ -41,7 +41,7 @@ class Fetcher {
   struct Wanted {
     Request request;
     std::int64_t reach = 0;  ///< where this request, and all before it of the same vector, end
-    Intervals seen;
+    detail::Intervals seen;
   };
   std::size_t vector_of(Role role, int unit) const;
 
@@ -61,4 +61,4 @@ DType dtype_of(const Manifest& manifest, Role role, int unit);
 /// Every problem of one shard: missing, truncated, headers damaged, slabs whose checksum does not match.
 std::vector<std::string> find_damage(const Manifest& manifest, const Shard& shard, bool direct_io);
 
-}  // namespace weft::ckpt::detail
+}  // namespace weft::ckpt

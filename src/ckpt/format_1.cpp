@@ -49,7 +49,7 @@ TextSource source_of(std::string_view text) {
           }};
 }
 
-TextSource source_of(const File& file) {
+TextSource source_of(const io::File& file) {
   return {file.size(),
           [&file](char* to, std::size_t bytes, std::int64_t offset) { file.read_at(to, bytes, offset); }};
 }

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "ckpt/file.hpp"
 #include "ckpt/shard.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -19,7 +19,7 @@ struct TextSource {
   std::function<void(char* to, std::size_t bytes, std::int64_t offset)> read;
 };
 TextSource source_of(std::string_view text);
-TextSource source_of(const File& file);
+TextSource source_of(const io::File& file);
 
 class Format1Text {
  public:

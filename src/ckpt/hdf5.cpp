@@ -70,8 +70,8 @@ T check_hdf5(T result, std::string_view file, const char* expression, const char
   call = call.substr(0, call.find('('));
   const Reason reason = innermost_reason();
   const std::string message =
-      fmt::format("cannot use {} ({}; {} at {}:{})", file, reason.text, call, base_name(source), line);
-  if (reason.error != 0 && reason.error != ENOENT) throw Unreadable(message);
+      fmt::format("cannot use {} ({}; {} at {}:{})", file, reason.text, call, io::base_name(source), line);
+  if (reason.error != 0 && reason.error != ENOENT) throw io::Unreadable(message);
   throw Error(ExitCode::bad_checkpoint, message);
 }
 template herr_t check_hdf5(herr_t, std::string_view, const char*, const char*, int);
@@ -113,7 +113,7 @@ void write_attribute(hid_t object, const char* name, const std::string& value) {
 
 ScratchFile::ScratchFile(std::int64_t metadata_bytes, std::int64_t alignment)
     : fd_(::memfd_create("weft-checkpoint", MFD_CLOEXEC)) {
-  if (fd_ < 0) fail_errno("create", "a file in memory", errno);
+  if (fd_ < 0) io::fail_errno("create", "a file in memory", errno);
   try {
     const std::string path = fmt::format("/proc/self/fd/{}", fd_);
     const Hid access(CHECK_HDF5(path, H5Pcreate(H5P_FILE_ACCESS)));
@@ -136,7 +136,7 @@ ScratchFile::~ScratchFile() {
   ::close(fd_);
 }
 
-void ScratchFile::finish(File& out, const Written& written) {
+void ScratchFile::finish(io::File& out, const Written& written) {
   const hid_t file = file_;
   file_ = H5I_INVALID_HID;
   CHECK_HDF5("a scratch file", H5Fclose(file));
@@ -147,7 +147,7 @@ void ScratchFile::finish(File& out, const Written& written) {
     const std::int64_t end = ::lseek(fd_, at, SEEK_HOLE);
     while (at < end) {
       const auto n = ::pread(fd_, buffer.data(), std::min<std::size_t>(buffer.size(), end - at), at);
-      if (n <= 0) fail_errno("read", "a scratch file", errno);
+      if (n <= 0) io::fail_errno("read", "a scratch file", errno);
       out.write_at(buffer.data(), static_cast<std::size_t>(n), at);
       if (written) written(at, {buffer.data(), static_cast<std::size_t>(n)});
       at += n;

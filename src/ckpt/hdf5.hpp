@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/dtype.hpp"
-#include "ckpt/file.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -67,7 +67,7 @@ class ScratchFile {
   using Written = std::function<void(std::int64_t offset, std::span<const char> bytes)>;
   /// Closes the HDF5 file, and copies what was written in it to `out`, which gets the same size. `written` is
   /// told every byte that is copied.
-  void finish(File& out, const Written& written = {});
+  void finish(io::File& out, const Written& written = {});
 
  private:
   int fd_ = -1;

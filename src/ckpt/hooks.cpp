@@ -1,7 +1,7 @@
 #include "ckpt/hooks.hpp"
 
 #include "base/check.hpp"
-#include "ckpt/file.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt {
 
@@ -24,7 +24,7 @@ constexpr char unreadable = 'u';
 std::string attempt(const std::function<std::string()>& make) {
   try {
     return made + make();
-  } catch (const Unreadable& e) {
+  } catch (const io::Unreadable& e) {
     return unreadable + std::string(e.what());
   } catch (const std::exception& e) {
     return std::string{failed, static_cast<char>(exit_code_of(e))} + message_of(e);
@@ -35,7 +35,7 @@ std::string attempt(const std::function<std::string()>& make) {
 
 std::string from_root(const Hooks& hooks, const std::function<std::string()>& make) {
   std::string told = hooks.broadcast(hooks.rank == 0 ? attempt(make) : std::string());
-  if (told[0] == unreadable) throw Unreadable(told.substr(1));
+  if (told[0] == unreadable) throw io::Unreadable(told.substr(1));
   if (told[0] == failed) throw Error(static_cast<ExitCode>(told[1]), told.substr(2));
   told.erase(0, 1);
   return told;

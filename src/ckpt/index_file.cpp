@@ -126,7 +126,7 @@ void write_attributes(hid_t root, const Manifest& manifest) {
 
 void write_index(const std::string& path, const Manifest& manifest, const std::vector<Shard>& shards) {
   const Sources sources = collect(manifest, shards);
-  File out(path, File::Open::create);
+  io::File out(path, io::File::Open::create);
   {
     const auto lock = lock_hdf5();
     ScratchFile scratch(metadata_bytes(manifest, shards), 1);

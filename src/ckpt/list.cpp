@@ -4,21 +4,10 @@
 
 #include <cstdint>
 
+#include "base/text.hpp"
 #include "ckpt/directory.hpp"
 
 namespace weft::ckpt {
-
-namespace {
-
-std::string human_bytes(std::int64_t bytes) {
-  const char* names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = static_cast<double>(bytes);
-  int i = 0;
-  for (; value >= 1024 && i < 5; ++i) value /= 1024;
-  return i == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, names[i]);
-}
-
-}  // namespace
 
 std::string list(const std::string& checkpoints_dir) {
   const auto entries = detail::scan(checkpoints_dir);
@@ -34,7 +23,7 @@ std::string list(const std::string& checkpoints_dir) {
       continue;
     }
     table += fmt::format("{:<14} {:>10} {:>15} {:>10} {:>6} {:<6} {:<20} {}\n", e.name, e.run.step,
-                         e.run.tokens, human_bytes(e.bytes), e.run.world, e.run.mode, e.saved_at,
+                         e.run.tokens, bytes_text(e.bytes), e.run.world, e.run.mode, e.saved_at,
                          e.name == latest ? "whole, latest" : "whole");
   }
   for (const auto& name : unfinished) {

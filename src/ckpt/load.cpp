@@ -10,10 +10,10 @@
 #include "base/log.hpp"
 #include "ckpt/directory.hpp"
 #include "ckpt/fetch.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/publish.hpp"
 #include "ckpt/shard_reader.hpp"
 #include "ckpt/slices_file.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt {
 
@@ -66,7 +66,7 @@ StoredByPath stored_parameters(const Manifest& manifest) {
 }
 
 void check_parameters(const Manifest& manifest, const StoredByPath& stored, const std::vector<Unit>& units) {
-  const std::string name = detail::base_name(manifest.dir);
+  const std::string name = io::base_name(manifest.dir);
   std::size_t wanted = 0;
   for (const Unit& unit : units) {
     for (const Parameter& p : unit.parameters) {
@@ -96,7 +96,7 @@ const Unit& unit_named(const std::vector<Unit>& units, const std::string& path) 
 /// Adds what fills the slice: a request for each parameter that it touches, joined where both sides go on
 /// without a gap.
 void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath& stored, const Put& put,
-                  std::vector<detail::Request>& requests) {
+                  std::vector<Request>& requests) {
   const std::int64_t end = slice.begin + slice.count;
   const auto size = static_cast<std::int64_t>(size_of(slice.dtype));
   const std::size_t first_of_slice = requests.size();
@@ -109,14 +109,14 @@ void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath&
     const std::int64_t begin = source.parameter->offset + from - p.offset;
     const std::int64_t at = from - slice.begin;
     if (requests.size() > first_of_slice && at == reached) {
-      detail::Request& last = requests.back();
+      Request& last = requests.back();
       if (last.unit == source.unit && last.begin + last.count == begin) {
         last.count += to - from;
         reached += to - from;
         continue;
       }
     }
-    detail::Request request{slice.role, source.unit, slice.dtype, begin, to - from, nullptr, {}};
+    Request request{slice.role, source.unit, slice.dtype, begin, to - from, nullptr, {}};
     if (slice.data != nullptr)
       request.out = slice.data + at * size;
     else
@@ -128,11 +128,11 @@ void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath&
   }
 }
 
-std::vector<detail::Request> requests_of(const Manifest& manifest, const std::vector<Unit>& units,
-                                         std::span<const StateSlice> slices, const Put& put) {
+std::vector<Request> requests_of(const Manifest& manifest, const std::vector<Unit>& units,
+                                 std::span<const StateSlice> slices, const Put& put) {
   const StoredByPath stored = stored_parameters(manifest);
   check_parameters(manifest, stored, units);
-  std::vector<detail::Request> requests;
+  std::vector<Request> requests;
   for (const StateSlice& slice : slices) {
     if (slice.count == 0) continue;
     const Unit& unit = unit_named(units, slice.unit);
@@ -154,7 +154,7 @@ Found find_checkpoints(const std::string& checkpoints_dir) {
         found.whole.push_back({checkpoints_dir + "/" + entry.name, entry.run.origin});
         break;
       case detail::Condition::damaged: found.damaged.push_back(entry.problem); break;
-      case detail::Condition::unreadable: throw Unreadable(entry.problem);
+      case detail::Condition::unreadable: throw io::Unreadable(entry.problem);
     }
   }
   return found;
@@ -199,7 +199,7 @@ void check_model(const Manifest& manifest, std::string_view model_key) {
 
 void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<const StateSlice> slices,
           const Hooks& hooks, const Put& put) {
-  std::optional<detail::Fetcher> fetcher;
+  std::optional<Fetcher> fetcher;
   std::exception_ptr problem;
   try {
     fetcher.emplace(manifest, requests_of(manifest, units, slices, put));
@@ -245,16 +245,16 @@ std::vector<float> load_parameter(const Manifest& manifest, const std::string& p
   const Parameter& p = *found->second.parameter;
   const std::int64_t count = element_count(p.shape);
   std::vector<float> values(static_cast<std::size_t>(count));
-  detail::Request request{
+  Request request{
       role, found->second.unit, DType::f32, p.offset, count, reinterpret_cast<std::byte*>(values.data()), {}};
-  if (detail::dtype_of(manifest, role, found->second.unit) == DType::f32) {
-    detail::fetch(manifest, {request});
+  if (dtype_of(manifest, role, found->second.unit) == DType::f32) {
+    fetch(manifest, {request});
     return values;
   }
   std::vector<bf16> narrow(values.size());
   request.dtype = DType::bf16;
   request.out = reinterpret_cast<std::byte*>(narrow.data());
-  detail::fetch(manifest, {request});
+  fetch(manifest, {request});
   std::transform(narrow.begin(), narrow.end(), values.begin(), [](bf16 x) { return to_float(x); });
   return values;
 }

@@ -13,6 +13,7 @@
 #include "base/unit.hpp"
 #include "ckpt/hooks.hpp"
 #include "ckpt/manifest.hpp"
+#include "ckpt/mismatch.hpp"
 #include "ckpt/state.hpp"
 
 namespace weft::ckpt {

@@ -10,10 +10,10 @@
 #include "base/hash.hpp"
 #include "base/quoted.hpp"
 #include "ckpt/directory.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/format_1.hpp"
 #include "ckpt/json_fields.hpp"
 #include "ckpt/shard.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt {
 
@@ -222,7 +222,7 @@ Manifest read_format_1(const detail::TextSource& source, const std::string& name
 }
 
 Manifest read_file(const std::string& path) {
-  const detail::File file(path, detail::File::Open::read);
+  const io::File file(path, io::File::Open::read);
   const detail::TextSource source = detail::source_of(file);
   std::string text(static_cast<std::size_t>(std::min<std::int64_t>(source.bytes, 256)), '\0');
   source.read(text.data(), text.size(), 0);
@@ -250,13 +250,13 @@ std::pair<std::string, std::string> split_checksum(std::string_view text, const 
 
 Manifest read_manifest(const std::string& dir) {
   const std::string path = dir + "/" + manifest_name;
-  if (!detail::file_bytes(path)) {
+  if (!io::file_bytes(path)) {
     fail(fmt::format("{} is not a checkpoint (it has no {}); name a directory step-N of a run", dir,
                      manifest_name));
   }
   Manifest manifest = read_file(path);
   manifest.dir = dir;
-  const std::string name = detail::base_name(dir);
+  const std::string name = io::base_name(dir);
   if (detail::step_of(name).value_or(manifest.run.step) != manifest.run.step) {
     fail(fmt::format(
         "{} is the checkpoint of step {} (the directory was renamed, or the manifest is not its own); "
@@ -304,20 +304,21 @@ Manifest manifest_from_text(std::string_view text, const std::string& name) {
     return version == format_version ? format_2_from(json) : Manifest();
   });
   if (version > format_version)
-    throw Unreadable(fmt::format("{} is of a newer format ({}; this Weft reads up to {}); use a newer Weft",
-                                 name, version, format_version));
+    throw io::Unreadable(
+        fmt::format("{} is of a newer format ({}; this Weft reads up to {}); use a newer Weft", name, version,
+                    format_version));
   return manifest;
 }
 
 void check_files(const Manifest& manifest) {
   const auto check = [&](const std::string& file, std::int64_t bytes) {
-    const auto size = file_bytes(manifest.dir + "/" + file);
+    const auto size = io::file_bytes(manifest.dir + "/" + file);
     if (!size)
       fail(fmt::format("{} of {} is missing (the manifest names it); restore it", file,
-                       base_name(manifest.dir)));
+                       io::base_name(manifest.dir)));
     if (*size != bytes) {
-      fail(fmt::format("{} of {} is {} ({} bytes instead of {}); restore it", file, base_name(manifest.dir),
-                       *size < bytes ? "truncated" : "too long", *size, bytes));
+      fail(fmt::format("{} of {} is {} ({} bytes instead of {}); restore it", file,
+                       io::base_name(manifest.dir), *size < bytes ? "truncated" : "too long", *size, bytes));
     }
   };
   for (const StoredFile& file : manifest.files) check(file.name, file.bytes);

@@ -10,8 +10,8 @@
 #include <filesystem>
 
 #include "base/check.hpp"
-#include "base/storage_wait.hpp"
-#include "ckpt/file.hpp"
+#include "io/file.hpp"
+#include "io/storage_wait.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -20,13 +20,13 @@ namespace fs = std::filesystem;
 namespace {
 
 void rename_or_throw(const std::string& from, const std::string& to) {
-  const StorageWait wait("rename", to);
-  if (::rename(from.c_str(), to.c_str()) != 0) fail_errno("rename to", to, errno);
+  const io::StorageWait wait("rename", to);
+  if (::rename(from.c_str(), to.c_str()) != 0) io::fail_errno("rename to", to, errno);
 }
 
 bool exchange(const std::string& a, const std::string& b) {
 #ifdef RENAME_EXCHANGE
-  const StorageWait wait("rename", b);
+  const io::StorageWait wait("rename", b);
   return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
 #else
   return false;
@@ -34,10 +34,10 @@ bool exchange(const std::string& a, const std::string& b) {
 }
 
 bool exists(const std::string& path) {
-  const StorageWait wait("stat", path);
+  const io::StorageWait wait("stat", path);
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) return true;
-  if (errno != ENOENT) fail_reading("look at", path, errno);
+  if (errno != ENOENT) io::fail_reading("look at", path, errno);
   return false;
 }
 
@@ -53,7 +53,7 @@ std::string free_path(Numbered&& numbered) {
 void remove_below(const std::string& path, std::error_code& error) {
   std::vector<std::string> below;
   {
-    const StorageWait wait("list", path);
+    const io::StorageWait wait("list", path);
     if (fs::is_directory(fs::symlink_status(path, error)))
       for (fs::directory_iterator at(path, error); !error && at != fs::directory_iterator();
            at.increment(error))
@@ -62,13 +62,13 @@ void remove_below(const std::string& path, std::error_code& error) {
   for (const std::string& name : below)
     if (!error) remove_below(name, error);
   if (error) return;
-  const StorageWait wait("remove", path);
+  const io::StorageWait wait("remove", path);
   fs::remove(path, error);
 }
 
 void make_directory(const std::string& path) {
-  const StorageWait wait("mkdir", path);
-  if (::mkdir(path.c_str(), 0777) != 0) fail_errno("make", path, errno);
+  const io::StorageWait wait("mkdir", path);
+  if (::mkdir(path.c_str(), 0777) != 0) io::fail_errno("make", path, errno);
 }
 
 }  // namespace
@@ -85,15 +85,15 @@ void sync_ancestors(const std::string& dir) {
   std::error_code error;
   fs::path whole;
   {
-    const StorageWait wait("resolve", dir);
+    const io::StorageWait wait("resolve", dir);
     whole = fs::canonical(dir, error);
   }
-  if (error) fail_errno("resolve", dir, error.value());
+  if (error) io::fail_errno("resolve", dir, error.value());
   fs::path path = whole.parent_path();
-  sync_directory(path);
+  io::sync_directory(path);
   while (path.has_relative_path()) {
     path = path.parent_path();
-    if (!sync_directory_if_permitted(path)) return;  // not ours: this run has made nothing in it
+    if (!io::sync_directory_if_permitted(path)) return;  // not ours: this run has made nothing in it
   }
 }
 
@@ -110,7 +110,7 @@ std::vector<std::string> remove_unfinished(const std::string& checkpoints_dir) {
   std::vector<std::string> problems;
   const std::vector<std::string> names = unfinished(checkpoints_dir);
   // One of them may be the earlier checkpoint of a name whose newer one is not on storage yet.
-  if (!names.empty()) sync_directory(checkpoints_dir);
+  if (!names.empty()) io::sync_directory(checkpoints_dir);
   for (const std::string& name : names)
     if (std::string problem = remove_all(checkpoints_dir + "/" + name); !problem.empty())
       problems.push_back(std::move(problem));
@@ -127,7 +127,7 @@ std::vector<std::string> settle_replaced(const std::string& checkpoints_dir,
         std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == name; });
     if (newer == entries.end()) {
       rename_or_throw(checkpoints_dir + "/" + entry.name, checkpoints_dir + "/" + name);
-      sync_directory(checkpoints_dir);
+      io::sync_directory(checkpoints_dir);
     } else if (newer->condition == Condition::whole) {
       if (std::string problem = remove_checkpoint(checkpoints_dir, entry.name); !problem.empty())
         problems.push_back(std::move(problem));
@@ -143,8 +143,8 @@ std::string set_aside(const std::string& checkpoints_dir, const std::string& nam
                        i == 1 ? "" : fmt::format("-{}", i));
   });
   rename_or_throw(checkpoints_dir + "/" + name, aside);
-  sync_directory(checkpoints_dir);
-  return base_name(aside);
+  io::sync_directory(checkpoints_dir);
+  return io::base_name(aside);
 }
 
 bool publish(const std::string& checkpoints_dir, const std::string& temporary, const std::string& name) {
@@ -169,11 +169,11 @@ bool publish(const std::string& checkpoints_dir, const std::string& temporary, c
 void move_latest(const std::string& checkpoints_dir, const std::string& name) {
   const std::string link = checkpoints_dir + "/" + latest_name;
   const std::string next = link + unfinished_suffix;
-  const StorageWait wait("link", next);
-  if (::unlink(next.c_str()) != 0 && errno != ENOENT) fail_errno("remove", next, errno);
-  if (::symlink(name.c_str(), next.c_str()) != 0) fail_errno("link", next, errno);
+  const io::StorageWait wait("link", next);
+  if (::unlink(next.c_str()) != 0 && errno != ENOENT) io::fail_errno("remove", next, errno);
+  if (::symlink(name.c_str(), next.c_str()) != 0) io::fail_errno("link", next, errno);
   rename_or_throw(next, link);
-  sync_directory(checkpoints_dir);
+  io::sync_directory(checkpoints_dir);
 }
 
 std::string remove_checkpoint(const std::string& checkpoints_dir, const std::string& name) {
@@ -183,7 +183,7 @@ std::string remove_checkpoint(const std::string& checkpoints_dir, const std::str
                   : fmt::format("{}.removed-{}{}", path, i, unfinished_suffix);
   });
   rename_or_throw(path, hidden);
-  sync_directory(checkpoints_dir);
+  io::sync_directory(checkpoints_dir);
   return remove_all(hidden);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <future>
 #include <optional>
 #include <utility>
@@ -10,14 +9,15 @@
 #include "base/affinity.hpp"
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "base/text.hpp"
 #include "ckpt/description.hpp"
 #include "ckpt/directory.hpp"
 #include "ckpt/fetch.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/index_file.hpp"
 #include "ckpt/manifest.hpp"
 #include "ckpt/save_place.hpp"
 #include "ckpt/shard_file.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt {
 
@@ -28,15 +28,6 @@ constexpr std::int64_t max_slab_bytes = std::int64_t{64} << 20;
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
 }
 
 /// Runs one rank's part of a phase; a failure becomes a line, so that the ranks can agree on it.
@@ -204,7 +195,7 @@ struct Save::Impl {
     const std::string path = manifest_.dir + "/" + detail::shard_name(hooks_.rank);
     Shard shard = detail::write_shard(path, slices_, manifest_.units,
                                       {options_.slab_bytes, options_.alignment, options_.direct_io});
-    detail::sync_directory(manifest_.dir);
+    io::sync_directory(manifest_.dir);
     report_.write_seconds = seconds_since(start);
     stage("shard_written");
     if (options_.read_back == ReadBack::yes) read_back(shard);
@@ -214,7 +205,7 @@ struct Save::Impl {
 
   void read_back(const Shard& shard) {
     const auto start = Clock::now();
-    const auto problems = detail::find_damage(manifest_, shard, options_.direct_io);
+    const auto problems = find_damage(manifest_, shard, options_.direct_io);
     if (!problems.empty()) throw Error(ExitCode::bad_checkpoint, problems.front());
     report_.read_back_seconds = seconds_since(start);
   }
@@ -222,7 +213,7 @@ struct Save::Impl {
   void write_index() {
     const std::string index = manifest_.dir + "/" + index_name;
     detail::write_index(index, manifest_, description_->indexed());
-    const std::string text = detail::read_text(index);
+    const std::string text = io::read_text(index);
     manifest_.index = Digest{static_cast<std::int64_t>(text.size()), hash_text(text)};
   }
 
@@ -233,8 +224,8 @@ struct Save::Impl {
     manifest_.saved_at = utc_now();
     if (!description_->indexed().empty()) write_index();
     stage("index_written");
-    detail::write_text_durably(manifest_.dir + "/" + manifest_name, detail::to_text(manifest_));
-    detail::sync_directory(manifest_.dir);
+    io::write_text_durably(manifest_.dir + "/" + manifest_name, detail::to_text(manifest_));
+    io::sync_directory(manifest_.dir);
     stage("manifest_written");
     place_.publish();
     report_.bytes = manifest_.bytes();

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/storage_wait.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/publish.hpp"
+#include "io/file.hpp"
+#include "io/storage_wait.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -42,14 +42,14 @@ void SavePlace::prepare(std::int64_t needed) {
 }
 
 void SavePlace::make_place() const {
-  const StorageWait wait("mkdir", dir_);
+  const io::StorageWait wait("mkdir", dir_);
   std::error_code error;
   fs::create_directories(dir_, error);
-  if (error) fail_errno("make", dir_, error.value());
+  if (error) io::fail_errno("make", dir_, error.value());
 }
 
 void SavePlace::check_room(std::int64_t needed) const {
-  const std::int64_t free = free_bytes(dir_);
+  const std::int64_t free = io::free_bytes(dir_);
   if (needed <= free) return;
   throw Error(
       ExitCode::bad_checkpoint,
@@ -82,7 +82,7 @@ void SavePlace::publish() {
   replaced_is_left_ = detail::publish(dir_, temporary_, name_);
   temporary_.clear();  // it is the new checkpoint, or the earlier one: not for clear()
   try {
-    sync_directory(dir_);
+    io::sync_directory(dir_);
   } catch (const Error& e) {
     throw Error(e.code(),
                 fmt::format("{}; {}/{} is there, and may be lost if the power fails", e.what(), dir_, name_));

@@ -7,8 +7,8 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/hdf5.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -83,7 +83,7 @@ struct Layout {
 };
 
 /// Lays the file out, and writes everything but the datasets' bytes.
-Layout write_header(File& out, const std::vector<const StateSlice*>& slices, std::int64_t alignment) {
+Layout write_header(io::File& out, const std::vector<const StateSlice*>& slices, std::int64_t alignment) {
   const auto lock = lock_hdf5();
   const auto datasets = static_cast<std::int64_t>(slices.size());
   ScratchFile scratch(header_bytes_a_file + datasets * header_bytes_a_dataset, alignment);
@@ -101,7 +101,7 @@ Layout write_header(File& out, const std::vector<const StateSlice*>& slices, std
   return layout;
 }
 
-std::vector<std::uint64_t> write_slabs(File& out, const StateSlice& s, std::int64_t offset,
+std::vector<std::uint64_t> write_slabs(io::File& out, const StateSlice& s, std::int64_t offset,
                                        std::int64_t slab_bytes) {
   std::vector<std::uint64_t> checksums;
   const std::int64_t bytes = s.count * static_cast<std::int64_t>(size_of(s.dtype));
@@ -128,10 +128,10 @@ Shard write_shard(const std::string& path, std::span<const StateSlice> slices, c
                   const ShardOptions& options) {
   const auto unit_index = index_of(units);
   const auto held = non_empty(slices);
-  File out(path, File::Open::create);
+  io::File out(path, io::File::Open::create);
   Layout layout = write_header(out, held, options.alignment);
   if (options.direct_io) out.avoid_cache();
-  Shard shard{base_name(path), 0, std::move(layout.header), {}};
+  Shard shard{io::base_name(path), 0, std::move(layout.header), {}};
   for (std::size_t i = 0; i < held.size(); ++i) {
     const StateSlice& s = *held[i];
     const auto unit = unit_index.find(s.unit);

@@ -19,7 +19,7 @@ std::string path_of(const Manifest& manifest, const Shard& shard) {
     throw Error(ExitCode::bad_checkpoint,
                 fmt::format("{} is {}; restore it, or resume from an older checkpoint", path, what));
   };
-  const auto bytes = file_bytes(path);
+  const auto bytes = io::file_bytes(path);
   if (!bytes) refuse("missing");
   if (*bytes != shard.bytes)
     refuse(fmt::format("{} ({} bytes instead of {})", *bytes < shard.bytes ? "truncated" : "too long", *bytes,
@@ -67,7 +67,10 @@ void keep(std::vector<std::string>& problems, Check&& check) {
 }  // namespace
 
 ShardReader::ShardReader(const Manifest& manifest, const Shard& shard)
-    : manifest_(manifest), shard_(shard), path_(path_of(manifest, shard)), file_(path_, File::Open::read) {}
+    : manifest_(manifest),
+      shard_(shard),
+      path_(path_of(manifest, shard)),
+      file_(path_, io::File::Open::read) {}
 
 std::vector<std::int64_t> ShardReader::offsets_of(const std::vector<std::size_t>& which) const {
   if (manifest_.version == 1) {

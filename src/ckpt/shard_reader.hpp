@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "ckpt/file.hpp"
 #include "ckpt/manifest.hpp"
 #include "ckpt/shard.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -60,7 +60,7 @@ class ShardReader {
   const Manifest& manifest_;
   const Shard& shard_;
   std::string path_;
-  File file_;
+  io::File file_;
   std::vector<std::byte> buffer_;
 };
 

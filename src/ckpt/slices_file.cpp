@@ -32,7 +32,7 @@ class Blocks {
 class SlicesReader : public Blocks {
  public:
   explicit SlicesReader(const Manifest& manifest)
-      : manifest_(manifest), file_(path_of(manifest), File::Open::read) {
+      : manifest_(manifest), file_(path_of(manifest), io::File::Open::read) {
     const std::int64_t bytes = file_.size();
     if (bytes != manifest.slices.bytes)
       refuse(manifest, fmt::format("{} bytes instead of {}", bytes, manifest.slices.bytes));
@@ -69,7 +69,7 @@ class SlicesReader : public Blocks {
   }
 
   const Manifest& manifest_;
-  File file_;
+  io::File file_;
   std::int64_t at_ = 0;
   std::string rest_;  ///< the beginning of a line whose end was not read yet
 };
@@ -77,7 +77,7 @@ class SlicesReader : public Blocks {
 class Format1Reader : public Blocks {
  public:
   explicit Format1Reader(const Manifest& manifest)
-      : file_(path_of(manifest), File::Open::read), text_(source_of(file_), path_of(manifest)) {}
+      : file_(path_of(manifest), io::File::Open::read), text_(source_of(file_), path_of(manifest)) {}
 
   std::string next() override {
     std::string block;
@@ -90,7 +90,7 @@ class Format1Reader : public Blocks {
   }
 
  private:
-  File file_;
+  io::File file_;
   Format1Text text_;
 };
 
@@ -101,7 +101,7 @@ std::unique_ptr<Blocks> open_blocks(const Manifest& manifest) {
 
 }  // namespace
 
-SlicesWriter::SlicesWriter(const std::string& path) : file_(path, File::Open::create) {}
+SlicesWriter::SlicesWriter(const std::string& path) : file_(path, io::File::Open::create) {}
 
 void SlicesWriter::add(const std::string& line) {
   if (line.size() > most_line_bytes)

@@ -8,10 +8,10 @@
 #include <string_view>
 
 #include "base/hash.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/hooks.hpp"
 #include "ckpt/manifest.hpp"
 #include "ckpt/shard.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt::detail {
 
@@ -28,7 +28,7 @@ class SlicesWriter {
  private:
   void write();
 
-  File file_;
+  io::File file_;
   HashStream hash_;
   std::string block_;
   std::int64_t bytes_ = 0;

@@ -4,8 +4,8 @@
 #include "base/hash.hpp"
 #include "ckpt/coverage.hpp"
 #include "ckpt/fetch.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/slices_file.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt {
 
@@ -14,7 +14,7 @@ namespace {
 void verify_index(const Manifest& manifest) {
   if (!manifest.index) return;
   const std::string path = manifest.dir + "/" + index_name;
-  if (weft::hash_text(detail::read_text(path)) != manifest.index->checksum) {
+  if (weft::hash_text(io::read_text(path)) != manifest.index->checksum) {
     throw Error(
         ExitCode::bad_checkpoint,
         fmt::format(
@@ -32,7 +32,7 @@ std::vector<std::string> verify(const std::string& dir, bool direct_io) {
     detail::Coverage coverage(manifest.units);
     detail::for_each_shard(manifest, [&](const Shard& shard) {
       coverage.add(shard);
-      for (auto& problem : detail::find_damage(manifest, shard, direct_io))
+      for (auto& problem : find_damage(manifest, shard, direct_io))
         problems.push_back(std::move(problem));
     });
     coverage.check();

@@ -6,11 +6,11 @@
 #include "ckpt/list.hpp"
 #include "ckpt/verify.hpp"
 #include "cli/commands.hpp"
+#include "compile/programs.hpp"
 #include "deck/bytes.hpp"
 #include "hf/export.hpp"
 #include "hf/import.hpp"
 #include "train/checkpointing.hpp"
-#include "train/programs.hpp"
 
 namespace weft::cli {
 namespace {
@@ -52,7 +52,7 @@ struct ImportArguments {
 void import_model(const ImportArguments& arguments) {
   const hf::Weights weights(arguments.model);
   const Deck deck = hf::deck_of(weights);
-  const std::vector<Unit> units = model::units(train::spec_of(deck));
+  const std::vector<Unit> units = model::units(compile::spec_of(deck));
   weights.check(units);
   if (!arguments.out.empty()) {
     ckpt::RunState run;

@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
-#include "train/compare_runs.hpp"
+#include "compare/compare_runs.hpp"
 
 namespace weft::cli {
 
@@ -16,7 +16,7 @@ void add_compare(CLI::App& app, Context& context) {
   command->add_option("RUN_A", runs->a, "A run's directory (run.dir)")->required();
   command->add_option("RUN_B", runs->b, "The other one's")->required();
   command->callback([runs, &context] {
-    const train::RunComparison comparison = train::compare_runs(runs->a, runs->b);
+    const compare::RunComparison comparison = compare::compare_runs(runs->a, runs->b);
     std::fputs(comparison.text.c_str(), stdout);
     if (!comparison.equal) context.exit_code = static_cast<int>(ExitCode::failure);
   });

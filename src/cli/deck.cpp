@@ -4,7 +4,7 @@
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
-#include "train/programs.hpp"
+#include "compile/programs.hpp"
 
 namespace weft::cli {
 namespace {
@@ -21,7 +21,7 @@ void deck(const Arguments& arguments) {
   }
   WEFT_VALIDATE(!arguments.deck.file.empty(), "weft deck: no deck given (give a file, or --schema)");
   const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
-  train::pipeline_options(deck);  // for its errors
+  compile::pipeline_options(deck);  // for its errors
   std::fputs(print_deck(deck).c_str(), stdout);
 }
 

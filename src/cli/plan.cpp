@@ -6,19 +6,19 @@
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
-#include "data/atomic_file.hpp"
+#include "compile/machine_profile.hpp"
+#include "compile/programs.hpp"
+#include "compile/scheduling.hpp"
 #include "exec/scratch.hpp"
+#include "io/atomic_file.hpp"
 #include "ir/text.hpp"
 #include "kernels/space.hpp"
 #include "machine/predict.hpp"
 #include "plan/picture.hpp"
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
-#include "train/machine_profile.hpp"
-#include "train/memory_usage.hpp"
-#include "train/planned_memory.hpp"
-#include "train/programs.hpp"
-#include "train/scheduling.hpp"
+#include "runtime/memory_usage.hpp"
+#include "runtime/planned_memory.hpp"
 
 namespace weft::cli {
 namespace {
@@ -70,7 +70,7 @@ class Dump {
 
 void write_picture(const std::string& path, const plan::Plan& plan, const machine::LaneTimes& times,
                    const Deck& deck) {
-  data::AtomicFile file(path);
+  io::AtomicFile file(path);
   const std::string text = plan::picture(plan, times, deck.run.name);
   file.append(text.data(), text.size());
   file.commit();
@@ -79,8 +79,8 @@ void write_picture(const std::string& path, const plan::Plan& plan, const machin
 /// Estimates: a rank's process has MPI beside what this one has, and more or fewer neighbours.
 std::int64_t resident_bytes(const PlanArguments& arguments) {
   constexpr std::int64_t mpi_bytes = 8 << 20;
-  train::trim_heap();
-  return train::memory_usage().rss_bytes + (arguments.world > 1 ? mpi_bytes : 0);
+  runtime::trim_heap();
+  return runtime::memory_usage().rss_bytes + (arguments.world > 1 ? mpi_bytes : 0);
 }
 /// Of a rank, on its host.
 int neighbours(const PlanArguments& arguments) {
@@ -89,10 +89,10 @@ int neighbours(const PlanArguments& arguments) {
 }
 
 void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments) {
-  train::PlannedMemory memory =
-      train::planned_memory(deck, plan, nullptr, resident_bytes(arguments), neighbours(arguments));
-  memory.copy = train::state_copy_bytes(deck, plan);
-  fmt::print("\na run of it {}, estimated\n", train::to_text(memory));
+  runtime::PlannedMemory memory =
+      runtime::planned_memory(deck, plan, nullptr, resident_bytes(arguments), neighbours(arguments));
+  memory.copy = runtime::state_copy_bytes(deck, plan);
+  fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
 }
 
 /// Ranks of a host that share memory: those of one group of the data axis, where each host has as many.
@@ -111,31 +111,31 @@ int team(const Mesh& mesh, int per_host) {
 
 void plan(const PlanArguments& arguments) {
   const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
-  const machine::CostModel costs(train::machine_profile(deck));
+  const machine::CostModel costs(compile::machine_profile(deck));
   kernels::initialize(/*warnings=*/false);  // they are of threads that are not used here
   exec::Matmuls matmuls(deck.precision.f32_products);
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
-  if (train::shares_memory(deck)) mesh.set_team(team(mesh, arguments.per_host.value_or(1)));
+  if (compile::shares_memory(deck)) mesh.set_team(team(mesh, arguments.per_host.value_or(1)));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
-  train::Chosen chosen = train::choose_schedule(
+  compile::Chosen chosen = compile::choose_schedule(
       deck, mesh, scratch, costs,
-      train::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.team()) +
-          train::loading_bytes(deck, mesh.world()));
+      runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.team()) +
+          runtime::loading_bytes(deck, mesh.world()));
   if (dump.wanted()) chosen.plan.reset();  // the passes have to be seen
   const plan::Plan plan = chosen.plan
                               ? std::move(*chosen.plan)
-                              : train::training_plan(deck, mesh, scratch, chosen.options, std::ref(dump));
+                              : compile::training_plan(deck, mesh, scratch, chosen.options, std::ref(dump));
   dump(plan);
   dump.check();
   const machine::LaneTimes times = plan::simulate(plan, costs);
   if (!arguments.picture.empty()) write_picture(arguments.picture, plan, times, deck);
   if (!dump.wanted()) {
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
-    std::fputs(("\n" + train::schedule_text(chosen.options) + "\n").c_str(), stdout);
+    std::fputs(("\n" + compile::schedule_text(chosen.options) + "\n").c_str(), stdout);
     print_rank(deck, plan, arguments);
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
-    std::fputs(prediction_text(prediction, costs, train::profile_source(deck)).c_str(), stdout);
+    std::fputs(prediction_text(prediction, costs, compile::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(times).c_str(), stdout);
   }
   kernels::finalize();

@@ -4,10 +4,10 @@
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
-#include "data/atomic_file.hpp"
+#include "comm/agree.hpp"
+#include "io/atomic_file.hpp"
 #include "measure/machine.hpp"
-#include "train/agree.hpp"
-#include "train/same.hpp"
+#include "runtime/same.hpp"
 
 namespace weft::cli {
 namespace {
@@ -22,18 +22,18 @@ void profile(const ProfileArguments& arguments, Context& context) {
   const auto world = make_training_world(context);
   const bool with_deck = !arguments.deck.file.empty();
   Deck deck;
-  std::optional<data::AtomicFile> file;  // rank 0's; opened before the minute that its content takes
-  train::agree(*world, [&] {
+  std::optional<io::AtomicFile> file;  // rank 0's; opened before the minute that its content takes
+  comm::agree(*world, [&] {
     WEFT_VALIDATE(with_deck || arguments.deck.sets.empty(), "weft profile: --set without a deck (give one)");
     if (with_deck) deck = parse_deck(arguments.deck.file, arguments.deck.sets);
     resolve_mesh(deck, world->size());
     if (world->rank() == 0) file.emplace(arguments.out);
   });
-  train::check_same_deck(*world, deck);
+  runtime::check_same_deck(*world, deck);
   const KernelsScope kernels;
-  train::Session session(deck, *world);
+  runtime::Session session(deck, *world);
   const measure::Measured measured = measure_machine(with_deck ? &deck : nullptr, session, arguments.options);
-  train::agree(*world, [&] {
+  comm::agree(*world, [&] {
     if (!file) return;
     const std::string text = print_profile(measured.profile);
     file->append(text.data(), text.size());

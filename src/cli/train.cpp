@@ -6,9 +6,9 @@
 #include "cli/app.hpp"
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
+#include "comm/agree.hpp"
 #include "job/stop_request.hpp"
-#include "train/agree.hpp"
-#include "train/same.hpp"
+#include "runtime/same.hpp"
 #include "train/trainer.hpp"
 #include "watch/watchdog.hpp"
 
@@ -40,11 +40,11 @@ void tell_at_once(const std::function<void()>& run) {
 
 Deck agreed_deck(const DeckArguments& arguments, comm::World& world) {
   Deck deck;
-  train::agree(world, [&] {
+  comm::agree(world, [&] {
     deck = parse_deck(arguments.file, arguments.sets);
     resolve_mesh(deck, world.size());
   });
-  train::check_same_deck(world, deck);
+  runtime::check_same_deck(world, deck);
   return deck;
 }
 
@@ -52,7 +52,7 @@ void train(const DeckArguments& arguments, Context& context) {
   const StopSignals signals;
   const auto world = make_training_world(context);
   job::catch_stop_signals();
-  train::check_same_build(*world);
+  runtime::check_same_build(*world);
   const Deck deck = agreed_deck(arguments, *world);
   watch::Watchdog watchdog(*world,
                            {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});

@@ -2,7 +2,7 @@
 
 #include "base/log.hpp"
 #ifdef WEFT_CUDA
-#include "comm/nccl.hpp"
+#include "comm/nccl/nccl.hpp"
 #endif
 
 namespace weft::cli {

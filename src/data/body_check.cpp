@@ -10,8 +10,8 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
-#include "base/storage_wait.hpp"
 #include "data/token_format.hpp"
+#include "io/storage_wait.hpp"
 
 namespace weft::data {
 namespace {
@@ -45,11 +45,11 @@ class Reader {
 
  private:
   static int open(const std::string& path) {
-    const StorageWait wait("open", path);
+    const io::StorageWait wait("open", path);
     return ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   }
   ssize_t read_some(std::byte* to, std::size_t bytes, std::int64_t offset) const {
-    const StorageWait wait("read", path_);
+    const io::StorageWait wait("read", path_);
     return ::pread(fd_, to, bytes, offset);
   }
 

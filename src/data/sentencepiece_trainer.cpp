@@ -6,9 +6,9 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
-#include "data/atomic_file.hpp"
 #include "data/sentencepiece_tokenizer.hpp"
 #include "data/text_runs.hpp"
+#include "io/atomic_file.hpp"
 
 namespace weft::data {
 namespace {
@@ -121,7 +121,7 @@ void train_sentencepiece(const TextInputs& text, const SentencePieceOptions& opt
                   "give more text",
                   options.vocab, bytes, reason);
   }
-  AtomicFile out(path);
+  io::AtomicFile out(path);
   out.append(model.data(), model.size());
   out.commit();
 }

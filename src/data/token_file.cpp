@@ -15,9 +15,9 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
-#include "base/mapped_files.hpp"
 #include "data/token_format.hpp"
 #include "data/tokenizer.hpp"
+#include "io/mapped_files.hpp"
 
 namespace weft::data {
 
@@ -51,7 +51,7 @@ Bytes map(const std::string& path) {
   WEFT_SYSTEM(mapped != MAP_FAILED,
               "cannot map the token file {} ({}); copy it to a file system that supports mmap", path,
               std::strerror(reason));
-  const auto watch = std::make_shared<MappedFileWatch>(mapped, size, path);
+  const auto watch = std::make_shared<io::MappedFileWatch>(mapped, size, path);
   const auto unmap = [size, watch](const std::byte* data) { ::munmap(const_cast<std::byte*>(data), size); };
   return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), unmap), size, identity};
 }

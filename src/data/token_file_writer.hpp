@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "data/atomic_file.hpp"
 #include "data/token_format.hpp"
+#include "io/atomic_file.hpp"
 
 namespace weft::data {
 
@@ -38,8 +38,8 @@ class TokenFileWriter {
   void flush_piece();
 
   std::string path_;
-  AtomicFile file_;
-  AtomicFile starts_;  ///< document starts wait here, on disk; never committed
+  io::AtomicFile file_;
+  io::AtomicFile starts_;  ///< document starts wait here, on disk; never committed
   TokenHeader header_;
   std::vector<std::uint16_t> token_bytes_;
   std::vector<std::byte> piece_;

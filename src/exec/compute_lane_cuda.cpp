@@ -1,5 +1,5 @@
-#include "comm/stream_graph.hpp"
-#include "comm/stream_timeline.hpp"
+#include "comm/nccl/stream_graph.hpp"
+#include "comm/nccl/stream_timeline.hpp"
 #include "exec/compute_lane.hpp"
 
 namespace weft::exec {

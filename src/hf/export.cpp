@@ -12,17 +12,17 @@
 
 #include "base/check.hpp"
 #include "ckpt/fetch.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/manifest.hpp"
 #include "hf/config.hpp"
 #include "hf/files.hpp"
 #include "hf/names.hpp"
+#include "io/file.hpp"
 
 namespace weft::hf {
 namespace {
 
 namespace fs = std::filesystem;
-using ckpt::detail::File;
+using io::File;
 
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ExitCode::bad_checkpoint, message);
@@ -39,7 +39,7 @@ class NewDirectory {
     std::error_code error;
     fs::remove_all(temporary_, error);  // an interrupted export's
     if (!error) fs::create_directories(temporary_, error);
-    if (error) ckpt::detail::fail_errno("create", temporary_, error.value());
+    if (error) io::fail_errno("create", temporary_, error.value());
   }
   ~NewDirectory() {
     std::error_code ignored;
@@ -51,10 +51,10 @@ class NewDirectory {
   std::string file(const std::string& name) const { return temporary_ + "/" + name; }
   const std::string& temporary() const { return temporary_; }
   void publish() {
-    ckpt::detail::sync_directory(temporary_);
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) ckpt::detail::fail_errno("rename to", path_, errno);
+    io::sync_directory(temporary_);
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) io::fail_errno("rename to", path_, errno);
     temporary_.clear();
-    ckpt::detail::sync_directory(parent().empty() ? "." : parent().string());
+    io::sync_directory(parent().empty() ? "." : parent().string());
   }
 
  private:
@@ -85,7 +85,7 @@ class FileWriter {
                            put(source, offset, at, count, reinterpret_cast<const float*>(data));
                          }});
   }
-  void write() { ckpt::detail::fetch(manifest_, requests_); }
+  void write() { ckpt::fetch(manifest_, requests_); }
 
  private:
   /// Elements [at, at + count) of the tensor, in Weft's order of rows.
@@ -118,7 +118,7 @@ class FileWriter {
   std::int64_t head_dim_;
   Element type_;
   File& file_;
-  std::vector<ckpt::detail::Request> requests_;
+  std::vector<ckpt::Request> requests_;
   std::vector<std::byte> bytes_;
 };
 
@@ -144,7 +144,7 @@ class Export {
 
   ExportReport write(const std::string& out_dir) {
     NewDirectory out(out_dir);
-    const std::int64_t free = ckpt::detail::free_bytes(out.temporary());
+    const std::int64_t free = io::free_bytes(out.temporary());
     if (report_.bytes > free)
       throw Error(
           ExitCode::environment,
@@ -152,8 +152,8 @@ class Export {
                       out_dir, free, report_.bytes));
     const auto files = split_into_files(tensors_, options_.file_bytes);
     for (const ModelFile& file : files) write_file(out.file(file.name), file);
-    if (files.size() > 1) ckpt::detail::write_text_durably(out.file(index_name), index_text(files));
-    ckpt::detail::write_text_durably(out.file(config_name), config_text(config(), options_.dtype));
+    if (files.size() > 1) io::write_text_durably(out.file(index_name), index_text(files));
+    io::write_text_durably(out.file(config_name), config_text(config(), options_.dtype));
     out.publish();
     report_.files = static_cast<int>(files.size());
     return report_;

@@ -14,7 +14,7 @@ namespace weft::hf {
 namespace {
 
 namespace fs = std::filesystem;
-using ckpt::detail::File;
+using io::File;
 
 /// Elements that are converted at a time.
 constexpr std::int64_t block_elements = std::int64_t{8} << 20;
@@ -30,7 +30,7 @@ class Scratch {
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     const int error = errno;
     ::unlink(path.c_str());
-    if (fd_ < 0) ckpt::detail::fail_errno("open", path, error);
+    if (fd_ < 0) io::fail_errno("open", path, error);
   }
   ~Scratch() {
     if (memory_ != MAP_FAILED) ::munmap(memory_, bytes_);
@@ -45,7 +45,7 @@ class Scratch {
   /// Once all is written: a page of a file that is too short would be a signal, not an error.
   std::byte* map() {
     memory_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, fd_, 0);
-    if (memory_ == MAP_FAILED) ckpt::detail::fail_errno("map", "the weights", errno);
+    if (memory_ == MAP_FAILED) io::fail_errno("map", "the weights", errno);
     return static_cast<std::byte*>(memory_);
   }
 
@@ -94,10 +94,10 @@ ckpt::SaveReport import_weights(const Weights& weights, const ckpt::RunState& ru
     throw Error(ExitCode::bad_checkpoint, step + " is there already; name another directory");
   std::error_code error;
   fs::create_directories(checkpoints_dir, error);
-  if (error) ckpt::detail::fail_errno("create", checkpoints_dir, error.value());
+  if (error) io::fail_errno("create", checkpoints_dir, error.value());
   std::int64_t bytes = 0;
   for (const Unit& unit : units) bytes += bytes_of(unit);
-  if (const std::int64_t free = ckpt::detail::free_bytes(checkpoints_dir); 2 * bytes > free)
+  if (const std::int64_t free = io::free_bytes(checkpoints_dir); 2 * bytes > free)
     throw Error(
         ExitCode::environment,
         fmt::format("not enough space in {} ({} bytes are free, the import needs {}, half of them for a "

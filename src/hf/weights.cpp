@@ -16,7 +16,7 @@ namespace weft::hf {
 namespace {
 
 namespace fs = std::filesystem;
-using ckpt::detail::File;
+using io::File;
 
 /// Read and converted at a time.
 constexpr std::int64_t block_bytes = 1 << 20;
@@ -30,7 +30,7 @@ std::string read_small(const std::string& path) {
   const auto bytes = fs::file_size(path, error);
   if (!error && bytes > static_cast<std::uintmax_t>(max_header_bytes))
     fail(fmt::format("{}: {} bytes (at most {} are read)", path, bytes, max_header_bytes));
-  return ckpt::detail::read_text(path);
+  return io::read_text(path);
 }
 
 /// What some files hold beside the weights: a table that follows from the configuration.

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/unit.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/state.hpp"
 #include "hf/config.hpp"
 #include "hf/element.hpp"
 #include "hf/safetensors.hpp"
+#include "io/file.hpp"
 
 namespace weft::hf {
 
@@ -46,7 +46,7 @@ class Weights {
  private:
   struct Place {
     Tensor tensor;
-    const ckpt::detail::File* file;
+    const io::File* file;
     std::string file_name;
     std::int64_t data_begin;
   };
@@ -56,7 +56,7 @@ class Weights {
 
   std::string dir_;
   Config config_;
-  std::vector<std::unique_ptr<ckpt::detail::File>> files_;
+  std::vector<std::unique_ptr<io::File>> files_;
   std::map<std::string, Place> places_;
 };
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/small_file.hpp"
+#include "io/small_file.hpp"
 #include "job/run_owner.hpp"
 
 namespace weft::job {
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void write_deck(const std::string& dir, const std::string& deck) {
-  replace_file(dir + "/deck.toml", deck);
+  io::replace_file(dir + "/deck.toml", deck);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void RunDirectory::make(const std::string& deck) {
   const RunOwner me = this_process();
   const fs::path temporary =
       dir.parent_path() / fmt::format(".{}.{}.{}.tmp", dir.filename().string(), me.host, me.pid);
-  make_directories(temporary.string());
+  io::make_directories(temporary.string());
   try {
     lock_.emplace(temporary.string(), lost_);
     write_deck(temporary.string(), deck);

@@ -14,7 +14,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "base/small_file.hpp"
+#include "io/small_file.hpp"
 #include "job/run_owner.hpp"
 
 namespace weft::job {
@@ -127,7 +127,7 @@ RunLock::~RunLock() {
 /// A lock that cannot be read may be another run's, and stays.
 bool RunLock::is_mine() const {
   try {
-    return read_if_there(path_) == text_;
+    return io::read_if_there(path_) == text_;
   } catch (const Error&) {
     return false;
   }
@@ -159,7 +159,7 @@ void RunLock::settle() {
   if (file.get() < 0 && errno == ENOENT) return;
   WEFT_SYSTEM(file.get() >= 0, "cannot open {} ({}); choose another run.dir", path_, std::strerror(errno));
   const KernelLock kernel = take_kernel_lock(file.get());
-  const std::optional<std::string> text = read_if_there(path_);
+  const std::optional<std::string> text = io::read_if_there(path_);
   if (!text) return;
   const std::optional<RunOwner> owner = owner_from(*text);
   const std::string who = owner ? in_words(*owner) : "its lock says nothing";
@@ -180,7 +180,7 @@ bool RunLock::shows_life(const std::string& text, const std::string& who) const 
             who, (timing_.stale - first).count() / 1000 + 1);
   for (milliseconds last = first;;) {
     std::this_thread::sleep_for(std::min(timing_.beat, milliseconds(1000)));
-    if (read_if_there(path_) != text) return false;  // gone or another's: remove() will see
+    if (io::read_if_there(path_) != text) return false;  // gone or another's: remove() will see
     const milliseconds now = silence();
     if (now < last) return true;
     if (now >= timing_.stale) return false;
@@ -204,7 +204,7 @@ void RunLock::remove(const std::string& text) const {
   if (!moved && errno == ENOENT) return;  // somebody else did
   expect_answer(moved, "move", path_);
   try {
-    if (read_if_there(aside) != text) rename_to_free(aside, path_);
+    if (io::read_if_there(aside) != text) rename_to_free(aside, path_);
   } catch (...) {  // it may be a living run's
     rename_to_free(aside, path_);
     throw;
@@ -232,7 +232,7 @@ void RunLock::beat() {
 std::string RunLock::taken_by() {
   std::optional<std::string> now;
   attempt([&] { refresh(fd_, path_); });
-  attempt([&] { now = read_if_there(path_); });
+  attempt([&] { now = io::read_if_there(path_); });
   if (!now || now->empty() || *now == text_) return {};  // another run's appears with its content
   const auto owner = owner_from(*now);
   return fmt::format("{} is another run's now ({}): this one ends, so that the two do not mix", dir_,

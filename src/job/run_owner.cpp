@@ -7,11 +7,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "base/text.hpp"
 
 namespace weft::job {
 namespace {
@@ -33,15 +34,6 @@ std::int64_t start_of(std::int64_t pid) {
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
   return std::strtoll(field.c_str(), nullptr, 10);
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <functional>
 #include <utility>
 
+#include "base/text.hpp"
 #include "kernels/memory.hpp"
 #include "measure/timing.hpp"
-#include "plan/report.hpp"
 
 namespace weft::measure {
 namespace {
@@ -46,7 +46,7 @@ double time_one(const Swept& what, comm::World& world, double bytes, int repeats
 
 std::string reason(double bytes, const Swept& what, const char* why) {
   return fmt::format("{} {} above {}: {}", name_of(what.op), name_of(what.wire),
-                     plan::bytes_text(static_cast<std::int64_t>(bytes)), why);
+                     bytes_text(static_cast<std::int64_t>(bytes)), why);
 }
 
 void sweep(const Swept& what, comm::World& world, int nodes, double seconds, CollectiveSweep& result) {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/device.hpp"
 #include "measure/timing.hpp"
-#include "train/memory_usage.hpp"
+#include "runtime/memory_usage.hpp"
 
 namespace weft::measure {
 namespace {
@@ -27,10 +28,10 @@ std::int64_t elements_of_sum(double bytes, int ranks) {
 
 /// Collective: `bytes`, halved until half of the host's memory is enough on every rank, when it holds
 /// `held_a_byte` for each.
-double what_fits(train::Session& session, double bytes, double held_a_byte) {
+double what_fits(runtime::Session& session, double bytes, double held_a_byte) {
   double available = std::numeric_limits<double>::max();
-  if (kernels::device_is_host())
-    if (const auto memory = train::available_memory()) available = static_cast<double>(*memory);
+  if (device_is_host())
+    if (const auto memory = runtime::available_memory()) available = static_cast<double>(*memory);
   available = -slowest(session.world(), -available / session.world().node_size());
   while (bytes > 1024 && bytes * held_a_byte + (64 << 20) > available / 2) bytes /= 2;
   return bytes;
@@ -44,7 +45,7 @@ void make_room(kernels::Buffer& buffer, double bytes, const char* label) {
 
 }  // namespace
 
-Exchanges::Exchanges(train::Session& session, double bytes, comm::ReduceOrder order)
+Exchanges::Exchanges(runtime::Session& session, double bytes, comm::ReduceOrder order)
     : session_(session),
       ranks_(session.shards()),
       order_(order),
@@ -99,7 +100,7 @@ comm::Event Exchanges::all_reduce(double bytes) {
                                        comm::ReduceOp::sum);
 }
 
-ReplicaSums::ReplicaSums(train::Session& session, double bytes, comm::ReduceOrder order)
+ReplicaSums::ReplicaSums(runtime::Session& session, double bytes, comm::ReduceOrder order)
     : session_(session),
       ranks_(session.replicas()),
       most_(what_fits(session, bytes, 4 / sent_of_summed(ranks_))),

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/memory.hpp"
-#include "train/session.hpp"
+#include "runtime/session.hpp"
 
 namespace weft::measure {
 
@@ -10,7 +10,7 @@ class Exchanges {
  public:
   /// Collective. For collectives in which a rank sends up to `bytes`, or up to what the host has memory for
   /// (most()): gathers and reductions may be under way at once. At least two ranks.
-  Exchanges(train::Session& session, double bytes, comm::ReduceOrder order);
+  Exchanges(runtime::Session& session, double bytes, comm::ReduceOrder order);
 
   double most() const { return most_; }
   /// Makes room for collectives of up to `bytes`, at most most(); none is under way. Memory is taken when it
@@ -30,7 +30,7 @@ class Exchanges {
  private:
   std::int64_t elements(double bytes, DType wire) const;
 
-  train::Session& session_;
+  runtime::Session& session_;
   int ranks_;
   comm::ReduceOrder order_;
   double most_;
@@ -43,7 +43,7 @@ class Exchanges {
 class ReplicaSums {
  public:
   /// Collective, as Exchanges.
-  ReplicaSums(train::Session& session, double bytes, comm::ReduceOrder order);
+  ReplicaSums(runtime::Session& session, double bytes, comm::ReduceOrder order);
 
   double most() const { return most_; }
   void hold(double bytes);
@@ -55,7 +55,7 @@ class ReplicaSums {
  private:
   std::int64_t elements(double bytes) const;
 
-  train::Session& session_;
+  runtime::Session& session_;
   int ranks_;
   double most_;
   double held_ = 0;

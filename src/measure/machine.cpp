@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/device.hpp"
 #include "machine/predict.hpp"
 #include "measure/collectives.hpp"
 #include "measure/exchanges.hpp"
@@ -18,7 +19,7 @@
 #include "measure/sharing.hpp"
 #include "measure/step.hpp"
 #include "measure/timing.hpp"
-#include "train/memory_usage.hpp"
+#include "runtime/memory_usage.hpp"
 
 namespace weft::measure {
 namespace {
@@ -30,7 +31,7 @@ int nodes_of(const comm::World& world) {
 }
 
 /// Collective: the most that a group of the axis reaches over.
-int nodes_of(train::Session& session, std::string_view axis) {
+int nodes_of(runtime::Session& session, std::string_view axis) {
   std::set<std::string> hosts;
   for (const int rank : session.mesh().group(session.rank(), session.mesh().axis(axis)))
     hosts.insert(session.world().hosts()[static_cast<std::size_t>(rank)]);
@@ -61,7 +62,7 @@ double common_size(const std::vector<machine::CollectiveCurve>& curves) {
 
 /// What runs beside the collectives, for tenths of a second, so that they fit beside it: the deck's
 /// step, again and again, or products and sums where there is none or where it is long.
-std::function<void()> compute_of(train::Session& session, const std::shared_ptr<Step>& step,
+std::function<void()> compute_of(runtime::Session& session, const std::shared_ptr<Step>& step,
                                  double step_seconds) {
   constexpr double shortest = 0.15, longest = 1;
   const auto times = [](double once) { return static_cast<int>(std::clamp(shortest / once, 1.0, 1000.0)); };
@@ -79,8 +80,7 @@ std::function<void()> compute_of(train::Session& session, const std::shared_ptr<
 /// What the host has left for each of its ranks, on the host that has least; 0 where the device has its own
 /// memory.
 double memory_of_a_rank(comm::World& world) {
-  const std::optional<std::int64_t> there =
-      kernels::device_is_host() ? train::available_memory() : std::nullopt;
+  const std::optional<std::int64_t> there = device_is_host() ? runtime::available_memory() : std::nullopt;
   const double mine = there ? static_cast<double>(*there) / world.node_size() : 0;
   return -slowest(world, -mine);
 }
@@ -112,7 +112,7 @@ void take(CollectiveSweep sweep, Measured& m) {
 /// Where state is not cut there are no gathers and reductions to measure: what would be there is assumed.
 void assume_collectives(Measured& m) {
   const machine::Profile assumed =
-      default_profile(kernels::device_is_host() ? machine::Device::host : machine::Device::h100);
+      default_profile(device_is_host() ? machine::Device::host : machine::Device::h100);
   const bool sums_measured = !m.profile.collectives.empty();
   const auto replica = m.profile.sharing.replica;
   m.profile.sharing = assumed.sharing;
@@ -125,7 +125,7 @@ void assume_collectives(Measured& m) {
 
 }  // namespace
 
-Measured measure_machine(const Deck* deck, train::Session& session, const MachineOptions& options) {
+Measured measure_machine(const Deck* deck, runtime::Session& session, const MachineOptions& options) {
   comm::World& world = session.world();
   Measured m;
   machine::Profile& p = m.profile;

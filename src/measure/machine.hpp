@@ -7,7 +7,7 @@
 
 #include "deck/deck.hpp"
 #include "machine/profile.hpp"
-#include "train/session.hpp"
+#include "runtime/session.hpp"
 
 namespace weft::measure {
 
@@ -25,7 +25,7 @@ struct Measured {
 /// Collective: the rates of a rank; with two ranks or more the collectives, alone, two at once and beside
 /// compute (the default's stand in for those of an axis with one rank); with a deck every kernel of its
 /// training step. Equal on all ranks.
-Measured measure_machine(const Deck* deck, train::Session& session, const MachineOptions& options);
+Measured measure_machine(const Deck* deck, runtime::Session& session, const MachineOptions& options);
 
 /// For people, as rank 0 prints it.
 std::string summary(const Measured& measured);

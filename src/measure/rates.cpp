@@ -1,6 +1,7 @@
 #include "measure/rates.hpp"
 
 #include "base/clock.hpp"
+#include "base/device.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/memory.hpp"
@@ -13,7 +14,7 @@ constexpr int repeats = 5;
 
 /// Rows and columns of the square products: tens of milliseconds on a core, milliseconds on a GPU.
 std::int64_t product_size() {
-  return kernels::device_is_host() ? 1024 : 8192;
+  return device_is_host() ? 1024 : 8192;
 }
 
 kernels::MatmulSpec product(DType type) {
@@ -29,7 +30,7 @@ kernels::Buffer buffer(std::int64_t elements, DType type) {
 }
 
 /// Collective: seconds of a kernel on the slowest rank, its end awaited.
-double time_kernel(train::Session& session, const std::function<void()>& kernel) {
+double time_kernel(runtime::Session& session, const std::function<void()>& kernel) {
   const auto whole = [&] {
     kernel();
     kernels::fence(session.space());
@@ -38,7 +39,7 @@ double time_kernel(train::Session& session, const std::function<void()>& kernel)
   return time_together(session.world(), repeats, whole);
 }
 
-double product_rate(train::Session& session, DType type) {
+double product_rate(runtime::Session& session, DType type) {
   const std::int64_t n = product_size();
   kernels::Matmul& matmul = session.matmuls().get(product(type));
   const kernels::Buffer a = buffer(n * n, type), b = buffer(n * n, type), c = buffer(n * n, type);
@@ -48,7 +49,7 @@ double product_rate(train::Session& session, DType type) {
   return 2.0 * static_cast<double>(n * n * n) / seconds;
 }
 
-double attention_rate(train::Session& session) {
+double attention_rate(runtime::Session& session) {
   const kernels::AttentionShape shape{1, 1024, 8, 8, 64};
   const std::int64_t n = shape.batch * shape.seq * shape.heads * shape.head_dim;
   const DType type = DType::bf16;
@@ -63,7 +64,7 @@ double attention_rate(train::Session& session) {
   return 2 * 2.0 * static_cast<double>(n) * (static_cast<double>(shape.seq) / 2) / seconds;
 }
 
-double add_seconds(train::Session& session, std::int64_t n) {
+double add_seconds(runtime::Session& session, std::int64_t n) {
   const kernels::Buffer a = buffer(n, DType::f32), b = buffer(n, DType::f32), c = buffer(n, DType::f32);
   return time_kernel(session,
                      [&] { kernels::add(session.space(), n, DType::f32, a.data(), b.data(), c.data()); });
@@ -71,9 +72,9 @@ double add_seconds(train::Session& session, std::int64_t n) {
 
 }  // namespace
 
-machine::Compute measure_rates(train::Session& session) {
+machine::Compute measure_rates(runtime::Session& session) {
   machine::Compute rates;
-  rates.threads = kernels::device_is_host() ? kernels::concurrency() : 0;
+  rates.threads = device_is_host() ? kernels::concurrency() : 0;
   rates.matmul_f32 = product_rate(session, DType::f32);
   rates.matmul_bf16 = product_rate(session, DType::bf16);
   rates.attention = attention_rate(session);
@@ -83,7 +84,7 @@ machine::Compute measure_rates(train::Session& session) {
   return rates;
 }
 
-Busywork::Busywork(train::Session& session)
+Busywork::Busywork(runtime::Session& session)
     : session_(session),
       matmul_(session.matmuls().get(product(DType::f32))),
       a_(buffer(product_size() * product_size(), DType::f32)),

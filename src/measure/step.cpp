@@ -4,18 +4,18 @@
 #include <string>
 
 #include "base/step_block.hpp"
+#include "comm/agree.hpp"
+#include "compile/programs.hpp"
 #include "data/batch_source.hpp"
 #include "exec/scratch.hpp"
 #include "machine/signature.hpp"
 #include "measure/timing.hpp"
 #include "ops/cost.hpp"
 #include "passes/passes.hpp"
-#include "train/agree.hpp"
-#include "train/inputs.hpp"
-#include "train/memory_usage.hpp"
-#include "train/model_state.hpp"
-#include "train/preflight.hpp"
-#include "train/programs.hpp"
+#include "runtime/inputs.hpp"
+#include "runtime/memory_usage.hpp"
+#include "runtime/model_state.hpp"
+#include "runtime/preflight.hpp"
 
 namespace weft::measure {
 namespace {
@@ -64,37 +64,37 @@ double middle_mean(std::vector<double> values) {
 
 }  // namespace
 
-Step::Step(const Deck& deck, train::Session& session) : session_(session) {
+Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
   plan::Plan plan;
   session.reserve([&] {
     const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
     const auto make = [&](const Deck& of, const Mesh& mesh) {
-      passes::PipelineOptions options = train::pipeline_options(of);
+      passes::PipelineOptions options = compile::pipeline_options(of);
       // What a budget leads to needs the profile. Computing all again takes the same kernels, and least
       // memory.
       if (of.schedule.recompute == Recompute::budget) options.recompute.what = passes::Recompute::full;
-      return train::training_plan(of, mesh, scratch, options);
+      return compile::training_plan(of, mesh, scratch, options);
     };
     const auto memory_of = [&](const Deck& of, const plan::Plan& step) {
-      return train::planned_memory(of, step, nullptr, train::memory_usage().rss_bytes,
-                                   session.world().node_size());
+      return runtime::planned_memory(of, step, nullptr, runtime::memory_usage().rss_bytes,
+                                     session.world().node_size());
     };
-    train::agree(session.world(), [&] { plan = make(deck, session.mesh()); });
+    comm::agree(session.world(), [&] { plan = make(deck, session.mesh()); });
     session.check_same_plan(plan);
     const auto replan = [&](const Deck& changed, int ranks) {
       Mesh mesh = resolve_mesh(changed, ranks);
       mesh.set_team(session.mesh().team());
       return memory_of(changed, make(changed, mesh));
     };
-    train::check_memory(deck, memory_of(deck, plan), replan, session.world());
+    runtime::check_memory(deck, memory_of(deck, plan), replan, session.world());
     return std::vector<const plan::Plan*>{&plan};
   });
   executor_ = session.bind(std::move(plan));
-  train::upload_rope_table(session, deck);
+  runtime::upload_rope_table(session, deck);
   upload_inputs(deck);
   // Numbers as in training, because products by AMX take less time for zeros; a whole step brings what is
   // gathered in place.
-  train::ModelState(session, this->plan())
+  runtime::ModelState(session, this->plan())
       .initialize(static_cast<std::uint64_t>(deck.run.seed), deck.model.init_std);
   executor_->run(exec::Run::full);
 }
@@ -102,8 +102,8 @@ Step::Step(const Deck& deck, train::Session& session) : session_(session) {
 void Step::upload_inputs(const Deck& deck) {
   const auto batches = data::synthetic_batches(static_cast<std::uint64_t>(deck.run.seed), deck.model.vocab,
                                                {deck.data.batch, deck.data.global_batch, deck.data.seq});
-  train::MicrobatchBuffers buffers(deck.data.batch, deck.data.seq);
-  train::upload_step(session_, *batches, 0, accumulation(deck, session_.ranks()), buffers);
+  runtime::MicrobatchBuffers buffers(deck.data.batch, deck.data.seq);
+  runtime::upload_step(session_, *batches, 0, accumulation(deck, session_.ranks()), buffers);
   StepBlock block;
   block.step = 1;
   block.hold = 1;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "machine/profile.hpp"
-#include "train/session.hpp"
+#include "runtime/session.hpp"
 
 namespace weft::measure {
 
@@ -14,7 +14,7 @@ class Step {
   /// Collective: plans the deck's step, checks that all ranks made the same plan and that memory is enough,
   /// and binds it. Parameters are a run's first, tokens random, and stay so. Throws Error(bad_input) as
   /// training would.
-  Step(const Deck& deck, train::Session& session);
+  Step(const Deck& deck, runtime::Session& session);
 
   /// The step without its collectives.
   void run() { executor_->run(exec::Run::compute_only); }
@@ -30,7 +30,7 @@ class Step {
  private:
   void upload_inputs(const Deck& deck);
 
-  train::Session& session_;
+  runtime::Session& session_;
   std::unique_ptr<exec::Executor> executor_;
 };
 

@@ -7,16 +7,10 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/median.hpp"
 #include "comm/world.hpp"
 
 namespace weft::measure {
-
-/// The middle of an odd number of values; the lower middle otherwise.
-inline double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// What others do on the machine only adds to a time: where times are compared, the least of several is
 /// nearest to what is asked for.

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "plan/offsets.hpp"
 #include "plan/picture_blocks.hpp"
 #include "plan/report.hpp"

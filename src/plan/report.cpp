@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "base/text.hpp"
 #include "ops/cost.hpp"
 #include "plan/kept.hpp"
 #include "plan/offsets.hpp"
@@ -153,14 +154,6 @@ void print_values(const Plan& plan, const std::vector<ir::ValueId>& values, std:
 }
 
 }  // namespace
-
-std::string bytes_text(std::int64_t bytes) {
-  constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, units[unit]);
-}
 
 std::vector<Holder> holders_at(const Plan& plan, std::int64_t place) {
   std::vector<Holder> held;

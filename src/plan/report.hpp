@@ -19,9 +19,6 @@ struct CollectiveTotal {
 /// Totals of one step by "phase op dtype", and the axis where the mesh has several.
 std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan);
 
-/// "1.50 MiB"; bytes below 1024 are "12 B".
-std::string bytes_text(std::int64_t bytes);
-
 /// What the arena holds at a place, by falling size.
 struct Holder {
   std::string name;  ///< of the value, or what it is scratch of

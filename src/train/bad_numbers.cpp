@@ -1,7 +1,7 @@
 // What a run does about a step whose loss or gradient norm is not finite.
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "train/agree.hpp"
+#include "comm/agree.hpp"
 #include "train/checkpointing.hpp"
 #include "train/first_nonfinite.hpp"
 #include "train/trainer.hpp"
@@ -9,7 +9,7 @@
 namespace weft::train {
 
 /// All ranks have the same loss and norm; rank 0 speaks.
-bool Trainer::goes_on_after(const StepMetrics& metrics) {
+bool Trainer::goes_on_after(const report::StepMetrics& metrics) {
   const std::optional<Nonfinite> what = bad_steps_.after(metrics);
   if (!what) return true;
   if (deck_.debug.nan == NanSearch::locate) locate_nonfinite(metrics);
@@ -34,7 +34,7 @@ bool Trainer::goes_on_after(const StepMetrics& metrics) {
 }
 
 /// The state is as before the step, and the inputs are still there: it runs with the same bits.
-void Trainer::locate_nonfinite(const StepMetrics& metrics) {
+void Trainer::locate_nonfinite(const report::StepMetrics& metrics) {
   FirstNonfinite first(session_, plan());
   train_->run(exec::Run::full, nullptr, &first, [this] { saver_->before_update(); });
   const std::string found = first.finish();
@@ -56,7 +56,7 @@ void Trainer::roll_back() {
   tokens_ = run.tokens;
   sample_ = next;
   saver_->gone_back();
-  agree(session_.world(), [&] { report_->go_back(step_); });
+  comm::agree(session_.world(), [&] { report_->go_back(step_); });
 }
 
 }  // namespace weft::train

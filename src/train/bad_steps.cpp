@@ -11,7 +11,7 @@ BadSteps::BadSteps(const Deck& deck)
       limit_(deck.optimizer.nonfinite_limit),
       locates_(deck.debug.nan == NanSearch::locate) {}
 
-std::optional<Nonfinite> BadSteps::after(const StepMetrics& metrics) {
+std::optional<Nonfinite> BadSteps::after(const report::StepMetrics& metrics) {
   if (metrics.updated) {
     if (metrics.step >= last_bad_) in_a_row_ = 0;
     return std::nullopt;
@@ -21,7 +21,7 @@ std::optional<Nonfinite> BadSteps::after(const StepMetrics& metrics) {
   return in_a_row_ > limit_ ? Nonfinite::stop : policy_;
 }
 
-std::string BadSteps::describe(const StepMetrics& metrics) const {
+std::string BadSteps::describe(const report::StepMetrics& metrics) const {
   std::string text = fmt::format("step {}: the loss is {} and the gradient norm {}", metrics.step,
                                  metrics.loss, metrics.grad_norm.value_or(0));
   if (policy_ != Nonfinite::stop)

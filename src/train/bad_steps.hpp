@@ -6,7 +6,7 @@
 #include <string>
 
 #include "deck/deck.hpp"
-#include "train/metrics.hpp"
+#include "report/metrics.hpp"
 
 namespace weft::train {
 
@@ -18,10 +18,10 @@ class BadSteps {
 
   /// Call after each step. Empty when it was good, otherwise what follows: stop also when more than
   /// optimizer.nonfinite_limit are bad in a row, that is until a step as late as the last of them is good.
-  std::optional<Nonfinite> after(const StepMetrics& metrics);
+  std::optional<Nonfinite> after(const report::StepMetrics& metrics);
   /// "step 7: the loss is nan and the gradient norm nan", and how many there were in a row unless the run
   /// stops at the first.
-  std::string describe(const StepMetrics& metrics) const;
+  std::string describe(const report::StepMetrics& metrics) const;
   /// What the user of a run that stops here should do. `checkpoint` is the last one, if there is any.
   std::string advice(const std::optional<std::string>& checkpoint) const;
 

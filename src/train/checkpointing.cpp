@@ -8,10 +8,10 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/load.hpp"
-#include "train/agree.hpp"
-#include "train/programs.hpp"
+#include "comm/agree.hpp"
+#include "compile/programs.hpp"
+#include "io/file.hpp"
 #include "train/starting_point.hpp"
 
 namespace weft::train {
@@ -45,7 +45,7 @@ ckpt::Hooks hooks_of(comm::World& world) {
 }
 
 std::string model_key(const Deck& deck) {
-  return model::key(spec_of(deck));
+  return model::key(compile::spec_of(deck));
 }
 
 std::string changes_since(const ckpt::RunState& saved, const Deck& deck) {
@@ -64,7 +64,7 @@ namespace {
 
 ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world) {
   ckpt::Manifest manifest;
-  agree(world, [&] {
+  comm::agree(world, [&] {
     manifest = ckpt::read_manifest(dir, hooks_of(world));
     ckpt::check_model(manifest, model_key(deck));
   });
@@ -82,17 +82,17 @@ class Damaged : public Error {
 enum class Problem : std::uint8_t { none, damaged, other };
 
 /// Throws on all ranks: Damaged, or an Error that says nothing of the checkpoint's bytes.
-void fill(const ckpt::Manifest& manifest, comm::World& world, ModelState& state) {
+void fill(const ckpt::Manifest& manifest, comm::World& world, runtime::ModelState& state) {
   Problem problem = Problem::none;
   try {
-    agree(world, [&] {
+    comm::agree(world, [&] {
       try {
         state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
           ckpt::load(manifest, state.units(), slices, hooks_of(world), put);
         });
       } catch (const std::exception& e) {
         const bool bytes = exit_code_of(e) == ExitCode::bad_checkpoint &&
-                           dynamic_cast<const ckpt::Unreadable*>(&e) == nullptr &&
+                           dynamic_cast<const io::Unreadable*>(&e) == nullptr &&
                            dynamic_cast<const ckpt::Mismatch*>(&e) == nullptr;
         problem = bytes ? Problem::damaged : Problem::other;
         throw;
@@ -121,13 +121,13 @@ std::string without_advice(const std::string& line) {
 }  // namespace
 
 ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
-                               ModelState& state) {
+                               runtime::ModelState& state) {
   const ckpt::Manifest manifest = open(dir, deck, world);
   fill(manifest, world, state);
   return manifest.run;
 }
 
-std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& state) {
+std::optional<Resumed> resume(const Deck& deck, comm::World& world, runtime::ModelState& state) {
   const std::vector<Candidate> all = candidates(deck, world);
   std::vector<std::string> damaged;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -138,7 +138,7 @@ std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& 
       if (i + 1 == all.size()) throw;
       // The start from elsewhere would be a beginning again.
       if (all[i].own && !all[i + 1].own)
-        agree(world, [&] {
+        comm::agree(world, [&] {
           if (world.rank() == 0) fail_unusable(deck, {without_advice(first_line(e))});
         });
       if (world.rank() == 0) log::warn("{}; going back to {}", first_line(e), all[i + 1].path);
@@ -151,7 +151,7 @@ std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& 
 }
 
 void set_aside(const std::vector<std::string>& damaged, comm::World& world) {
-  agree(world, [&] {
+  comm::agree(world, [&] {
     if (world.rank() != 0) return;
     for (const std::string& path : damaged)
       log::warn("the damaged checkpoint {} is now {}", path, ckpt::set_aside(path));
@@ -170,8 +170,8 @@ ckpt::RunState describe_run(const Deck& deck, const comm::World& world) {
   return run;
 }
 
-std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, ckpt::RunState run, OwnState state,
-                                       const Position& at) {
+std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, runtime::Session& session, ckpt::RunState run,
+                                       OwnState state, const Position& at) {
   run.step = at.step;
   run.tokens = at.tokens;
   run.sample = at.sample;

@@ -10,7 +10,7 @@
 
 #include "ckpt/save.hpp"
 #include "deck/deck.hpp"
-#include "train/model_state.hpp"
+#include "runtime/model_state.hpp"
 
 namespace weft::train {
 
@@ -26,7 +26,7 @@ std::string changes_since(const ckpt::RunState& saved, const Deck& deck);
 /// Collective. Reads this rank's part of `dir` and publishes it. Returns the run's scalars. Throws
 /// Error(bad_checkpoint) on all ranks when `dir` is no whole checkpoint, or one of another model.
 ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
-                               ModelState& state);
+                               runtime::ModelState& state);
 
 struct Resumed {
   std::string path;
@@ -37,7 +37,7 @@ struct Resumed {
 /// Collective. Loads the first of candidates() (starting_point.hpp) that is good to the last byte. Throws
 /// Error(bad_checkpoint) on all ranks when one cannot be read, when the last that is left is damaged, or the
 /// last of the run's own, and for a checkpoint of another model. Changes nothing on storage.
-std::optional<Resumed> resume(const Deck& deck, comm::World& world, ModelState& state);
+std::optional<Resumed> resume(const Deck& deck, comm::World& world, runtime::ModelState& state);
 /// Collective: renames checkpoints that proved damaged, with a warning, out of the way of later saves and
 /// starts. Not before the run is sure to go on.
 void set_aside(const std::vector<std::string>& damaged, comm::World& world);
@@ -60,7 +60,7 @@ struct OwnState {
 };
 
 /// Collective: begins to save as ckpt::Save says.
-std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, Session& session, ckpt::RunState run, OwnState state,
-                                       const Position& at);
+std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, runtime::Session& session, ckpt::RunState run,
+                                       OwnState state, const Position& at);
 
 }  // namespace weft::train

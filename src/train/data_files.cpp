@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/quoted.hpp"
-#include "train/same.hpp"
+#include "runtime/same.hpp"
 
 namespace weft::train {
 namespace {
@@ -48,10 +48,10 @@ std::vector<ckpt::DataFile> describe_files(const std::string& key,
 }
 
 void check_same_files(comm::World& world, const std::vector<ckpt::DataFile>& files) {
-  std::vector<Fact> facts;
+  std::vector<runtime::Fact> facts;
   for (const ckpt::DataFile& file : files)
     facts.push_back({file.key, content_of(file), fmt::format("{} ({})", file.path, content_of(file))});
-  check_same(world, facts, "copy the same token files to all hosts");
+  runtime::check_same(world, facts, "copy the same token files to all hosts");
 }
 
 void check_continued_files(const std::vector<ckpt::DataFile>& saved, const std::vector<ckpt::DataFile>& files,

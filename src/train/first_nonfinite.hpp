@@ -7,7 +7,7 @@
 
 #include "exec/tap.hpp"
 #include "kernels/nonfinite.hpp"
-#include "train/session.hpp"
+#include "runtime/session.hpp"
 
 namespace weft::train {
 
@@ -17,7 +17,7 @@ namespace weft::train {
 class FirstNonfinite final : public exec::Tap {
  public:
   /// `plan` and the session outlive this.
-  FirstNonfinite(Session& session, const plan::Plan& plan) : session_(session), plan_(plan) {}
+  FirstNonfinite(runtime::Session& session, const plan::Plan& plan) : session_(session), plan_(plan) {}
 
   void start(const exec::Locate& locate) override;
   bool wants(ir::NodeId id) const override;
@@ -34,7 +34,7 @@ class FirstNonfinite final : public exec::Tap {
   void look_at_state(const ir::Storage& storage, const std::byte* data, std::int64_t& place);
   kernels::Nonfinite count(const std::byte* data, DType t, std::int64_t n);
 
-  Session& session_;
+  runtime::Session& session_;
   const plan::Plan& plan_;
   std::int64_t state_places_ = 0;
   std::optional<Found> found_;

@@ -6,11 +6,11 @@
 
 #include "base/check.hpp"
 #include "ckpt/load.hpp"
+#include "compile/programs.hpp"
 #include "data/tokenizer.hpp"
 #include "exec/scratch.hpp"
+#include "runtime/inputs.hpp"
 #include "train/checkpointing.hpp"
-#include "train/inputs.hpp"
-#include "train/programs.hpp"
 
 namespace weft::train {
 namespace {
@@ -30,15 +30,15 @@ class Generator {
  public:
   Generator(comm::World& world, const ckpt::Manifest& manifest, Deck deck)
       : deck_(std::move(deck)), session_(deck_, world), buffers_(1, deck_.data.seq) {
-    plan::Plan plan = logits_plan(deck_, exec::scratch_query(session_.matmuls()));
+    plan::Plan plan = compile::logits_plan(deck_, exec::scratch_query(session_.matmuls()));
     session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
     executor_ = session_.bind(std::move(plan));
-    ModelState state(session_, executor_->plan());
+    runtime::ModelState state(session_, executor_->plan());
     state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
       ckpt::load(manifest, state.units(), slices, put);
     });
     state.publish();
-    upload_rope_table(session_, deck_);
+    runtime::upload_rope_table(session_, deck_);
     for (std::size_t i = 0; i < buffers_.positions.size(); ++i)
       buffers_.positions[i] = static_cast<std::int32_t>(i);
   }
@@ -72,8 +72,8 @@ class Generator {
   }
 
   Deck deck_;
-  Session session_;
-  MicrobatchBuffers buffers_;
+  runtime::Session session_;
+  runtime::MicrobatchBuffers buffers_;
   std::unique_ptr<exec::Executor> executor_;
   std::vector<float> logits_;
 };

@@ -12,10 +12,10 @@
 
 #include "base/check.hpp"
 #include "ckpt/load.hpp"
+#include "comm/agree.hpp"
 #include "hf/weights.hpp"
-#include "train/agree.hpp"
+#include "runtime/same.hpp"
 #include "train/checkpointing.hpp"
-#include "train/same.hpp"
 
 namespace weft::train {
 namespace {
@@ -59,7 +59,7 @@ std::string compare_models(const ModelDeck& theirs, const Deck& deck) {
 }
 
 /// Moments of a new run are zero. `fill_master` gets memory for one vector at a time.
-void fill_state(ModelState& state, const FillMaster& fill_master) {
+void fill_state(runtime::ModelState& state, const FillMaster& fill_master) {
   state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
     std::vector<std::byte> host;
     for (const ckpt::StateSlice& slice : slices) {
@@ -79,17 +79,17 @@ void fill_state(ModelState& state, const FillMaster& fill_master) {
 }
 
 /// Collective.
-std::string fill_from_checkpoint(const Deck& deck, comm::World& world, ModelState& state) {
+std::string fill_from_checkpoint(const Deck& deck, comm::World& world, runtime::ModelState& state) {
   const ckpt::Hooks hooks = hooks_of(world);
   ckpt::Manifest manifest;
   std::string note;
-  agree(world, [&] {
+  comm::agree(world, [&] {
     manifest = ckpt::read_manifest(deck.model.init, hooks);
     note = compare_models(parse_deck_text(manifest.run.deck, manifest.dir + "/" + ckpt::manifest_name).model,
                           deck);
   });
   fill_state(state, [](const ckpt::StateSlice&) {});
-  agree(world, [&] {
+  comm::agree(world, [&] {
     state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
       std::vector<ckpt::StateSlice> masters;
       std::copy_if(slices.begin(), slices.end(), std::back_inserter(masters),
@@ -101,19 +101,20 @@ std::string fill_from_checkpoint(const Deck& deck, comm::World& world, ModelStat
 }
 
 /// Collective.
-std::string fill_from_hugging_face(const Deck& deck, comm::World& world, ModelState& state) {
+std::string fill_from_hugging_face(const Deck& deck, comm::World& world, runtime::ModelState& state) {
   std::optional<hf::Weights> weights;
   std::string note, value;
-  agree(world, [&] {
+  comm::agree(world, [&] {
     weights.emplace(deck.model.init);
     note = compare_models(weights->config().model, deck);
     weights->check(state.units());
     value = fmt::format("{:016x}", weights->fingerprint());
   });
   // Each rank reads a copy that may be its host's own.
-  check_same(world, {{"model.init", value, fmt::format("{} (fingerprint {})", deck.model.init, value)}},
-             "copy the same weights to all hosts");
-  agree(world, [&] {
+  runtime::check_same(world,
+                      {{"model.init", value, fmt::format("{} (fingerprint {})", deck.model.init, value)}},
+                      "copy the same weights to all hosts");
+  comm::agree(world, [&] {
     fill_state(state, [&](const ckpt::StateSlice& slice) { weights->load(state.units(), {&slice, 1}); });
   });
   return note;
@@ -121,10 +122,10 @@ std::string fill_from_hugging_face(const Deck& deck, comm::World& world, ModelSt
 
 }  // namespace
 
-std::string start_from(const Deck& deck, comm::World& world, ModelState& state) {
+std::string start_from(const Deck& deck, comm::World& world, runtime::ModelState& state) {
   const std::string& init = deck.model.init;
   bool ours = false;
-  agree(world, [&] {
+  comm::agree(world, [&] {
     ours = std::filesystem::exists(init + "/" + ckpt::manifest_name);
     WEFT_VALIDATE(
         ours || hf::is_model(init),

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "deck/deck.hpp"
-#include "train/model_state.hpp"
+#include "runtime/model_state.hpp"
 
 namespace weft::train {
 
@@ -13,6 +13,6 @@ namespace weft::train {
 /// Error(bad_input) when the deck's model is another one than the weights', naming the first key that
 /// differs; Error(bad_checkpoint) when they cannot be used. Keys that are no sizes (rope_theta, norm_eps,
 /// rope_scaling) may differ where the deck sets them itself.
-std::string start_from(const Deck& deck, comm::World& world, ModelState& state);
+std::string start_from(const Deck& deck, comm::World& world, runtime::ModelState& state);
 
 }  // namespace weft::train

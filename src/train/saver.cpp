@@ -9,10 +9,10 @@
 
 namespace weft::train {
 
-Saver::Saver(const Deck& deck, Session& session, ModelState& state, Report& report, ckpt::RunState run,
-             bool background)
+Saver::Saver(const Deck& deck, runtime::Session& session, runtime::ModelState& state, report::Report& report,
+             ckpt::RunState run, bool background)
     : deck_(deck), session_(session), state_(state), report_(report), run_(std::move(run)) {
-  if (background) copy_ = std::make_unique<StateCopy>(state);
+  if (background) copy_ = std::make_unique<runtime::StateCopy>(state);
 }
 
 void Saver::begin(const Position& at) {
@@ -32,7 +32,7 @@ bool Saver::save(const Position& at) {
   finish();
   if (saved_ == at.step) return true;
   const double begin = seconds_now();
-  const ModelState::Snapshot snapshot = state_.snapshot();
+  const runtime::ModelState::Snapshot snapshot = state_.snapshot();
   start(at, snapshot.slices);
   pause_ = seconds_now() - begin;
   advance(ckpt::Wait::yes);
@@ -87,7 +87,7 @@ void Saver::tell(const ckpt::SaveReport& report) {
     newest_ = report.path;
     longest_ = std::max(longest_.value_or(0), most[0]);
   }
-  SaveMetrics m;
+  report::SaveMetrics m;
   m.step = step_;
   m.ok = report.ok;
   m.bytes = report.bytes;

@@ -10,9 +10,9 @@
 
 #include "ckpt/save.hpp"
 #include "deck/deck.hpp"
+#include "report/report.hpp"
+#include "runtime/state_copy.hpp"
 #include "train/checkpointing.hpp"
-#include "train/report.hpp"
-#include "train/state_copy.hpp"
 
 namespace weft::train {
 
@@ -22,8 +22,8 @@ class Saver {
  public:
   /// `run` is what each checkpoint says of the run, but for the position. `background`: takes the copy's
   /// memory now.
-  Saver(const Deck& deck, Session& session, ModelState& state, Report& report, ckpt::RunState run,
-        bool background);
+  Saver(const Deck& deck, runtime::Session& session, runtime::ModelState& state, report::Report& report,
+        ckpt::RunState run, bool background);
 
   /// Saves the state as it is, unless that was done. In the background: begins, after the end of the save
   /// that is under way, if one is.
@@ -60,11 +60,11 @@ class Saver {
   std::string what_is_left() const;
 
   const Deck& deck_;
-  Session& session_;
-  ModelState& state_;
-  Report& report_;
+  runtime::Session& session_;
+  runtime::ModelState& state_;
+  report::Report& report_;
   ckpt::RunState run_;
-  std::unique_ptr<StateCopy> copy_;
+  std::unique_ptr<runtime::StateCopy> copy_;
   std::unique_ptr<ckpt::Save> under_way_;
   std::int64_t step_ = -1;   ///< of the save that is under way, or the last
   std::int64_t saved_ = -1;  ///< the step of the newest that is there

@@ -15,8 +15,8 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
-#include "base/storage_wait.hpp"
-#include "train/agree.hpp"
+#include "comm/agree.hpp"
+#include "io/storage_wait.hpp"
 
 namespace weft::train {
 namespace {
@@ -33,7 +33,7 @@ double patience_s(const Deck& deck) {
 
 /// Opening a directory lets a network file system ask its server what is in it.
 void look_again(const std::string& dir) {
-  const StorageWait wait("opendir", dir);
+  const io::StorageWait wait("opendir", dir);
   if (DIR* const opened = ::opendir(dir.c_str())) ::closedir(opened);
 }
 
@@ -44,7 +44,7 @@ struct Answer {
 };
 
 Answer read(const std::string& path) {
-  const StorageWait wait("read", path);
+  const io::StorageWait wait("read", path);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {{}, errno};
   std::array<char, 4096> bytes;  // a lock has some lines
@@ -97,7 +97,7 @@ bool check_shared_directory(comm::World& world, const Deck& deck, const std::str
   const bool differs = !refused && answer.content != expected;
   const std::string refused_on = hosts_of(world, refused), differs_on = hosts_of(world, differs);
   const std::string dir = std::filesystem::absolute(deck.run.dir).lexically_normal().string();
-  agree(world, [&] {
+  comm::agree(world, [&] {
     WEFT_SYSTEM(!refused, "cannot read {}/lock on {} ({}); see to its file system there, then start again",
                 dir, refused_on, std::strerror(answer.error));
     WEFT_VALIDATE(!differs,

@@ -4,7 +4,7 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
-#include "train/agree.hpp"
+#include "comm/agree.hpp"
 #include "train/checkpointing.hpp"
 #include "train/shared_directory.hpp"
 #include "train/starting_point.hpp"
@@ -29,7 +29,7 @@ ckpt::RunState Trainer::description() {
 /// Writes the deck, makes the directory where there is none, and moves an earlier run's checkpoints away:
 /// from here on the directory is this run's.
 void Trainer::make_directory() {
-  agree(session_.world(), [&] {
+  comm::agree(session_.world(), [&] {
     if (!directory_) return;
     directory_->write(print_deck(deck_));
     if (!resumed_at_) set_aside_ = set_earlier_aside(deck_);
@@ -54,7 +54,7 @@ void Trainer::look_at_data_check() {
   if (!data_check_) return;
   switch (static_cast<DataCheck::State>(news_.data_check)) {
     case DataCheck::State::under_way: data_check_->tell(static_cast<std::int64_t>(news_.data_left)); return;
-    case DataCheck::State::failed: agree(session_.world(), [&] { data_check_->rethrow(); }); return;
+    case DataCheck::State::failed: comm::agree(session_.world(), [&] { data_check_->rethrow(); }); return;
     case DataCheck::State::done: break;
   }
   mark_verified();

@@ -12,11 +12,11 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "base/storage_wait.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/load.hpp"
-#include "train/agree.hpp"
-#include "train/free_name.hpp"
+#include "comm/agree.hpp"
+#include "io/file.hpp"
+#include "io/free_name.hpp"
+#include "io/storage_wait.hpp"
 
 namespace weft::train {
 namespace {
@@ -31,10 +31,10 @@ std::string normal(const std::string& dir) {
 
 /// The device and inode of a directory; nothing when there is none.
 std::optional<std::pair<dev_t, ino_t>> identity_of(const std::string& dir) {
-  const StorageWait wait("stat", dir);
+  const io::StorageWait wait("stat", dir);
   struct stat status {};
   if (::stat(dir.c_str(), &status) == 0) return std::pair(status.st_dev, status.st_ino);
-  if (errno != ENOENT && errno != ENOTDIR) ckpt::detail::fail_reading("look at", dir, errno);
+  if (errno != ENOENT && errno != ENOTDIR) io::fail_reading("look at", dir, errno);
   return std::nullopt;
 }
 
@@ -97,7 +97,7 @@ std::string named_origin(const Deck& deck) {
 std::vector<Candidate> candidates(const Deck& deck, comm::World& world) {
   if (deck.checkpoint.resume == "never") return {};
   std::string text;  // of each: '+' of the run's own or '-', the path, a zero byte, which no path holds
-  agree(world, [&] {
+  comm::agree(world, [&] {
     if (world.rank() != 0) return;
     for (const Candidate& c : find_candidates(deck)) text += (c.own ? '+' : '-') + c.path + '\0';
   });
@@ -116,7 +116,7 @@ std::string set_earlier_aside(const Deck& deck) {
                 fmt::format("there are checkpoints in {} now (there were none when this run started); start "
                             "again, to go on from them",
                             dir));
-  const std::string aside = free_name(dir + ".old");
+  const std::string aside = io::free_name(dir + ".old");
   WEFT_SYSTEM(std::rename(dir.c_str(), aside.c_str()) == 0,
               "cannot move the earlier checkpoints in {} out of the way ({}); choose another run.dir", dir,
               std::strerror(errno));

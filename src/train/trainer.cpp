@@ -7,22 +7,24 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/device.hpp"
 #include "base/log.hpp"
+#include "comm/agree.hpp"
+#include "compile/machine_profile.hpp"
 #include "kernels/matmul.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
-#include "train/agree.hpp"
+#include "report/flops.hpp"
+#include "runtime/machine_profile.hpp"
+#include "runtime/memory_usage.hpp"
+#include "runtime/preflight.hpp"
+#include "runtime/run_plans.hpp"
+#include "runtime/same.hpp"
 #include "train/checkpointing.hpp"
 #include "train/continuation.hpp"
 #include "train/data_files.hpp"
-#include "train/flops.hpp"
 #include "train/initial_weights.hpp"
 #include "train/learning_rate.hpp"
-#include "train/machine_profile.hpp"
-#include "train/memory_usage.hpp"
-#include "train/preflight.hpp"
-#include "train/run_plans.hpp"
-#include "train/same.hpp"
 #include "train/starting_point.hpp"
 
 namespace weft::train {
@@ -43,17 +45,17 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       batches_(std::move(batches)),
       bad_steps_(deck) {
   start_ = seconds_now();
-  agree(world, [&] {  // before a second job takes cores and memory of the first
+  comm::agree(world, [&] {  // before a second job takes cores and memory of the first
     if (world.rank() == 0)
       directory_.emplace(deck.run.dir, [&world](const std::string& why) {
         log::write_error(why);
         world.abort(static_cast<int>(ExitCode::failure));
       });
   });
-  check_same_machine(world, deck);
+  runtime::check_same_machine(world, deck);
   check_directory();
-  flops_per_token_ = flops_per_token(model_size(deck));
-  agree(world, [&] { open_data(); });
+  flops_per_token_ = report::flops_per_token(report::model_size(deck));
+  comm::agree(world, [&] { open_data(); });
   check_same_files(world, data_);
   build();
   const std::string note = initialise_or_resume();
@@ -61,7 +63,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   measure_compute_only();
   make_directory();  // not before all that may refuse the deck: the directory may be another run's
   set_aside(damaged_, world);
-  report_ = std::make_unique<Report>(deck_, world.rank(), world.hosts(), resumed_at_, about_);
+  report_ = std::make_unique<report::Report>(deck_, world.rank(), world.hosts(), resumed_at_, about_);
   saver_ = std::make_unique<Saver>(deck_, session_, *state_, *report_, description(), background_);
   if (resumed_at_)
     saver_->set_saved(step_, *resumed_from_);
@@ -78,7 +80,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   report_->note(schedule_);
   report_->note(fmt::format("products of {} by {}", name_of(deck_.precision.params),
                             kernels::product_method(deck_.precision.params, deck_.precision.f32_products)));
-  if (!kernels::device_is_host()) report_->note(std::string(exec::text_of(train_->capture())));
+  if (!device_is_host()) report_->note(std::string(exec::text_of(train_->capture())));
   if (step_ > 0)
     report_->note(fmt::format(
         "continues from step {}{}, read in {:.3f} s", step_,
@@ -105,10 +107,10 @@ void Trainer::open_data() {
     for (ckpt::DataFile& file : describe_files(key, files)) data_.push_back(std::move(file));
     files_.insert(files_.end(), files.begin(), files.end());
   };
-  data::Windows train = open_windows(deck_, deck_.data.train, "data.train");
+  data::Windows train = runtime::open_windows(deck_, deck_.data.train, "data.train");
   keep("data.train", train.files());
   if (!deck_.data.valid.empty()) {
-    data::Windows valid = open_windows(deck_, deck_.data.valid, "data.valid");
+    data::Windows valid = runtime::open_windows(deck_, deck_.data.valid, "data.valid");
     data::check_same_tokenizer(valid.files()[0], train.files()[0]);  // else bits per byte mean nothing
     keep("data.valid", valid.files());
     valid_.emplace(std::move(valid), deck_.data.batch, deck_.data.valid_sequences);
@@ -117,11 +119,11 @@ void Trainer::open_data() {
 }
 
 void Trainer::build() {
-  const machine::CostModel costs(machine_profile(deck_, session_.world()));
-  shared_before_ = memory_usage().shared_bytes;
-  RunPlans plans;
+  const machine::CostModel costs(runtime::machine_profile(deck_, session_.world()));
+  shared_before_ = runtime::memory_usage().shared_bytes;
+  runtime::RunPlans plans;
   session_.reserve([&] {
-    plans = make_run_plans(deck_, session_, costs, valid_.has_value());
+    plans = runtime::make_run_plans(deck_, session_, costs, valid_.has_value());
     std::vector<const plan::Plan*> all{&plans.train};
     if (plans.evaluate) all.push_back(&*plans.evaluate);
     return all;
@@ -130,7 +132,7 @@ void Trainer::build() {
   background_ = plans.background;
   schedule_ = std::move(plans.schedule);
   about_ = {session_.ranks(), 0, plans.step,
-            fmt::format("{} ({})", profile_source(deck_), costs.profile().name)};
+            fmt::format("{} ({})", compile::profile_source(deck_), costs.profile().name)};
   persistent_bytes_ = session_.memory().storage_bytes();
   train_ = session_.bind(std::move(plans.train));
   if (plans.evaluate) {
@@ -138,9 +140,9 @@ void Trainer::build() {
     validation_ =
         std::make_unique<Validation>(session_, *evaluate_, *valid_, deck_.data.batch, deck_.data.seq);
   }
-  state_ = std::make_unique<ModelState>(session_, train_->plan());
-  if (deck_.debug.hash_every > 0) hashes_ = std::make_unique<ValueHashes>(session_, train_->plan());
-  upload_rope_table(session_, deck_);
+  state_ = std::make_unique<runtime::ModelState>(session_, train_->plan());
+  if (deck_.debug.hash_every > 0) hashes_ = std::make_unique<compare::ValueHashes>(session_, train_->plan());
+  runtime::upload_rope_table(session_, deck_);
 }
 
 /// The median of three runs without collectives, or one run of long steps, which vary less, because the first
@@ -175,7 +177,7 @@ std::string Trainer::initialise_or_resume() {
   if (!checkpoint) return initialise();
   resume_seconds_ = seconds_now() - start;
   const ckpt::RunState& run = checkpoint->run;
-  agree(session_.world(), [&] { check_continues(run, deck_, data_, checkpoint->path); });
+  comm::agree(session_.world(), [&] { check_continues(run, deck_, data_, checkpoint->path); });
   step_ = run.step;
   tokens_ = run.tokens;
   sample_ = run.sample;
@@ -197,8 +199,8 @@ std::string Trainer::initialise() {
 
 void Trainer::upload_inputs(const StepBlock& block) {
   try {
-    upload_step(session_, *batches_, sample_ / deck_.data.global_batch, accumulation(deck_, session_.ranks()),
-                buffers_);
+    runtime::upload_step(session_, *batches_, sample_ / deck_.data.global_batch,
+                         accumulation(deck_, session_.ranks()), buffers_);
   } catch (const Error& e) {  // the tokens of this rank alone
     if (session_.ranks() == 1) throw;
     throw Error(e.code(),
@@ -222,7 +224,7 @@ void Trainer::write_trace() {
   trace_ = {};
 }
 
-StepMetrics Trainer::train_step() {
+report::StepMetrics Trainer::train_step() {
   session_.world().recorder().set_activity("step", step_ + 1);
   if (step_ + 1 == deck_.log.trace_step) start_trace();
   const double start = seconds_now();
@@ -230,7 +232,7 @@ StepMetrics Trainer::train_step() {
     const exec::TraceScope scope(trace_, host_row, {.name = "inputs", .category = "host"});
     upload_inputs(step_block(deck_, step_));
   }
-  ValueHashes* const tap = hashes_after(step_ + 1) ? hashes_.get() : nullptr;
+  compare::ValueHashes* const tap = hashes_after(step_ + 1) ? hashes_.get() : nullptr;
   const exec::Times times = train_->run(exec::Run::full, &trace_, tap, [this] { saver_->before_update(); });
   const double seconds = seconds_now() - start;
   ++step_;
@@ -239,7 +241,7 @@ StepMetrics Trainer::train_step() {
   return collect(times, seconds);
 }
 
-StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
+report::StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   std::array<float, 4> report{};  // gradient norm, scale (NaN: no update), mean loss, token count
   kernels::copy_to_host(session_.space(), report.data(), session_.memory().storage(passes::report_name),
                         sizeof report);
@@ -251,8 +253,8 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
     news_.data_check = static_cast<double>(data_check_->state());
     news_.data_left = static_cast<double>(data_check_->bytes_left());
   }
-  StepMetrics m = slowest_rank(session_, times, step_seconds, about_.compute_only_s,
-                               {resident_bytes(), memory_.peak()}, news_);
+  report::StepMetrics m = report::slowest_rank(session_, times, step_seconds, about_.compute_only_s,
+                                               {resident_bytes(), memory_.peak()}, news_);
   m.step = step_;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
@@ -260,7 +262,7 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
   m.lr = learning_rate(schedule_of(deck_), step_ - 1);
   m.tokens = static_cast<std::int64_t>(totals[1]);
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
-  m.mfu = mfu(m.tokens_per_s, flops_per_token_, 1e12 * deck_.log.peak_tflops * session_.ranks());
+  m.mfu = report::mfu(m.tokens_per_s, flops_per_token_, 1e12 * deck_.log.peak_tflops * session_.ranks());
   m.arena_peak_bytes = plan().peak_bytes();
   m.persistent_bytes = persistent_bytes_;
   if (hashes_after(step_)) m.state_hash = state_->hash();
@@ -271,7 +273,7 @@ StepMetrics Trainer::collect(const exec::Times& times, double step_seconds) {
 
 /// Of the team's window this rank answers for its own part, whatever of the others' it has looked at.
 std::int64_t Trainer::resident_bytes() const {
-  const MemoryUsage usage = memory_usage();
+  const runtime::MemoryUsage usage = runtime::memory_usage();
   const std::int64_t window = session_.memory().window_bytes();
   return window == 0 ? usage.rss_bytes : usage.rss_bytes - usage.shared_bytes + shared_before_ + window;
 }
@@ -280,7 +282,7 @@ void Trainer::tell_ranks() {
   if (session_.ranks() > 1) report_->ranks(step_, rank_times_.collect());
 }
 
-std::optional<StepMetrics> Trainer::validate() {
+std::optional<report::StepMetrics> Trainer::validate() {
   if (!validation_) return std::nullopt;
   session_.world().recorder().set_activity("validation", step_);
   const exec::TraceScope scope(trace_, host_row, {.name = "validation", .category = "host"});
@@ -288,8 +290,8 @@ std::optional<StepMetrics> Trainer::validate() {
   std::array<double, 3> largest{result.seconds, static_cast<double>(resident_bytes()),
                                 static_cast<double>(memory_.peak())};
   session_.world().all_reduce_max(largest);
-  StepMetrics m;
-  m.kind = MetricsKind::valid;
+  report::StepMetrics m;
+  m.kind = report::MetricsKind::valid;
   m.step = step_;
   m.loss = result.loss;
   m.bits_per_byte = result.bits_per_byte;
@@ -345,7 +347,7 @@ Outcome Trainer::run() {
   bool saved = true;
   std::string stop = stop_.text(news_.stop_request);
   while (step_ < deck_.run.steps && stop.empty()) {
-    const StepMetrics metrics = train_step();
+    const report::StepMetrics metrics = train_step();
     longest_step_ = std::max(longest_step_, metrics.step_s);
     report_->train(metrics);
     const bool goes_on = goes_on_after(metrics);

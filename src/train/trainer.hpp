@@ -7,22 +7,22 @@
 #include <optional>
 
 #include "ckpt/state.hpp"
+#include "compare/value_hashes.hpp"
 #include "data/batch_source.hpp"
 #include "deck/deck.hpp"
 #include "exec/trace.hpp"
 #include "job/run_directory.hpp"
 #include "job/stop_request.hpp"
+#include "report/metrics.hpp"
+#include "report/report.hpp"
+#include "report/slowest_rank.hpp"
+#include "runtime/inputs.hpp"
+#include "runtime/model_state.hpp"
+#include "runtime/planned_memory.hpp"
 #include "train/bad_steps.hpp"
 #include "train/data_check.hpp"
-#include "train/inputs.hpp"
-#include "train/metrics.hpp"
-#include "train/model_state.hpp"
-#include "train/planned_memory.hpp"
-#include "train/report.hpp"
 #include "train/saver.hpp"
-#include "train/slowest_rank.hpp"
 #include "train/validation.hpp"
-#include "train/value_hashes.hpp"
 
 namespace weft::train {
 
@@ -44,14 +44,14 @@ class Trainer {
   Outcome run();
 
   // For tests, and as the steps of run().
-  ModelState& state() { return *state_; }
+  runtime::ModelState& state() { return *state_; }
   const plan::Plan& plan() const { return train_->plan(); }
   exec::Capture capture() const { return train_->capture(); }
   std::int64_t step() const { return step_; }
   /// One optimizer step. The metrics are the same on every rank.
-  StepMetrics train_step();
+  report::StepMetrics train_step();
   /// Empty without data.valid.
-  std::optional<StepMetrics> validate();
+  std::optional<report::StepMetrics> validate();
 
  private:
   void open_data();
@@ -78,7 +78,7 @@ class Trainer {
   void mark_verified();
   /// Tokens, targets and positions, and the step block.
   void upload_inputs(const StepBlock& block);
-  StepMetrics collect(const exec::Times& times, double step_seconds);
+  report::StepMetrics collect(const exec::Times& times, double step_seconds);
   std::int64_t resident_bytes() const;
   void start_trace();
   /// Of the step that the deck names, with what follows it; else nothing.
@@ -92,8 +92,8 @@ class Trainer {
   [[noreturn]] void fail_unsaved(const std::string& why) const;
   /// Whether the run goes on behind the step; false when it has gone back to an earlier one. Throws when it
   /// stops here.
-  bool goes_on_after(const StepMetrics& metrics);
-  void locate_nonfinite(const StepMetrics& metrics);
+  bool goes_on_after(const report::StepMetrics& metrics);
+  void locate_nonfinite(const report::StepMetrics& metrics);
   void roll_back();
   bool hashes_after(std::int64_t step) const;
   bool validates_after(std::int64_t step) const;
@@ -104,23 +104,23 @@ class Trainer {
   std::string reason_to_stop();
 
   Deck deck_;
-  Session session_;
+  runtime::Session session_;
   std::optional<job::RunDirectory> directory_;  ///< rank 0's
   std::function<void()> on_directory_;
   job::StopRequest stop_;
-  StepNews news_;  ///< of all ranks, at the end of the last step
-  MicrobatchBuffers buffers_;
+  report::StepNews news_;  ///< of all ranks, at the end of the last step
+  runtime::MicrobatchBuffers buffers_;
   std::unique_ptr<data::BatchSource> batches_;
   std::optional<data::ValidationSource> valid_;
   std::vector<data::TokenFile> files_;     ///< of data.train, then of data.valid
   std::vector<ckpt::DataFile> data_;       ///< what checkpoints say of them
   std::unique_ptr<DataCheck> data_check_;  ///< while it is under way; null without files
   std::unique_ptr<exec::Executor> train_, evaluate_;
-  std::unique_ptr<ModelState> state_;
+  std::unique_ptr<runtime::ModelState> state_;
   std::unique_ptr<Validation> validation_;
-  std::unique_ptr<ValueHashes> hashes_;  ///< with debug.hash_every
-  std::unique_ptr<Report> report_;
-  RankTimes rank_times_{session_};
+  std::unique_ptr<compare::ValueHashes> hashes_;  ///< with debug.hash_every
+  std::unique_ptr<report::Report> report_;
+  report::RankTimes rank_times_{session_};
   std::string schedule_;  ///< in words
   exec::Trace trace_;     ///< on in the step that the deck names, until it is written
   std::optional<std::int64_t> resumed_at_;
@@ -136,8 +136,8 @@ class Trainer {
   std::vector<ckpt::DataFile> saved_data_;   ///< what that checkpoint says
   std::int64_t persistent_bytes_ = 0;
   std::int64_t shared_before_ = 0;  ///< bytes that MPI shares
-  Summary::About about_;            ///< what the plan and the compute-only step say of a step
-  PlannedMemory memory_;
+  report::Summary::About about_;    ///< what the plan and the compute-only step say of a step
+  runtime::PlannedMemory memory_;
   bool background_ = false;  ///< saves on the way are in the background
   double flops_per_token_ = 0;
   double start_ = 0;

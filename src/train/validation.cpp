@@ -6,17 +6,17 @@
 
 #include "base/clock.hpp"
 #include "ops/storages.hpp"
-#include "train/inputs.hpp"
+#include "runtime/inputs.hpp"
 
 namespace weft::train {
 
-Validation::Validation(Session& session, exec::Executor& executor, data::ValidationSource source,
+Validation::Validation(runtime::Session& session, exec::Executor& executor, data::ValidationSource source,
                        std::int64_t batch, std::int64_t seq)
     : session_(session), executor_(executor), source_(std::move(source)), batch_(batch), seq_(seq) {}
 
 ValidationResult Validation::run() {
   const double start = seconds_now();
-  MicrobatchBuffers buffers(batch_, seq_);
+  runtime::MicrobatchBuffers buffers(batch_, seq_);
   double loss = 0, count = 0;
   for (std::int64_t first = 0; first < source_.microbatches(); first += session_.ranks()) {
     source_.fill(first + session_.rank(), buffers.tokens.data(), buffers.targets.data(),

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "data/validation_source.hpp"
-#include "train/session.hpp"
+#include "runtime/session.hpp"
 
 namespace weft::train {
 
@@ -18,13 +18,13 @@ struct ValidationResult {
 class Validation {
  public:
   /// `executor` runs an evaluation plan of [batch, seq] a rank.
-  Validation(Session& session, exec::Executor& executor, data::ValidationSource source, std::int64_t batch,
-             std::int64_t seq);
+  Validation(runtime::Session& session, exec::Executor& executor, data::ValidationSource source,
+             std::int64_t batch, std::int64_t seq);
   /// Collective: all ranks walk the file together; microbatch m = round * ranks + rank.
   ValidationResult run();
 
  private:
-  Session& session_;
+  runtime::Session& session_;
   exec::Executor& executor_;
   data::ValidationSource source_;
   std::int64_t batch_, seq_;

@@ -40,11 +40,12 @@ struct Diagnosis {
 /// nobody; of ranks that wait for each other, the one that has waited longest.
 Diagnosis diagnose(const std::vector<RankRecords>& records, const std::vector<std::string>& hosts);
 
-/// "gather.data #57 (all_gather, forward layers.3.attn, 4.0 MiB)", "world, after #12 (recv from rank 2, 8 B)"
+/// "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB)", "world, after #12 (recv from rank 2, 8
+/// B)"
 std::string describe(const RankRecords& records, const Operation& operation);
 /// "rank 3", "ranks 0-6, 8"
 std::string list_of(const std::vector<int>& ranks);
-/// "gather.data #57 (all_gather, forward layers.3.attn, 4.0 MiB): missing rank 2; ranks 0, 1 wait"
+/// "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB): missing rank 2; ranks 0, 1 wait"
 std::string text_of(const Wait& wait);
 /// The whole diagnosis, several lines.
 std::string text_of(const Diagnosis& diagnosis);

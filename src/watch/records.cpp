@@ -10,7 +10,7 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
-#include "base/storage_wait.hpp"
+#include "io/storage_wait.hpp"
 
 namespace weft::watch {
 namespace {
@@ -145,7 +145,7 @@ RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, cons
                 0,
                 std::move(all.channels),
                 {}};
-  if (const auto storage = oldest_storage_wait()) {
+  if (const auto storage = io::oldest_storage_wait()) {
     r.storage = fmt::format("{} of {}", storage->what, storage->path);
     r.storage_since = now - (seconds_now() - storage->since);
   }

@@ -1,32 +1,19 @@
 #include <fmt/core.h>
 
-#include <array>
-
+#include "base/text.hpp"
 #include "watch/diagnose.hpp"
 
 namespace weft::watch {
-namespace {
-
-std::string human_bytes(std::int64_t bytes) {
-  static constexpr std::array units{"KiB", "MiB", "GiB"};
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  auto value = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  return fmt::format("{:.1f} {}", value, units[unit]);
-}
-
-}  // namespace
 
 std::string describe(const RankRecords& records, const Operation& o) {
   const comm::RecordedChannel& channel = records.channels[o.channel];
   if (!o.collective)
     return fmt::format("{}, after #{} ({} {} rank {}, {})", channel.name, o.sequence, o.op,
                        o.op == "send" ? "to" : "from", channel.ranks[static_cast<std::size_t>(o.peer)],
-                       human_bytes(o.bytes));
+                       bytes_text(o.bytes));
   std::string what = o.op;
   if (!o.label.empty()) what += ", " + o.label;
-  if (o.bytes > 0) what += ", " + human_bytes(o.bytes);
+  if (o.bytes > 0) what += ", " + bytes_text(o.bytes);
   return fmt::format("{} #{} ({})", channel.name, o.sequence, what);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -11,7 +10,8 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "base/storage_wait.hpp"
+#include "base/text.hpp"
+#include "io/storage_wait.hpp"
 #include "watch/diagnose.hpp"
 #include "watch/records.hpp"
 
@@ -31,15 +31,6 @@ void sleep(double seconds) {
 bool exists(const std::string& path) {
   std::error_code unknown;
   return fs::exists(path, unknown);
-}
-
-std::string now_as_name() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &parts);
-  return text;
 }
 
 /// 0 where there is none.
@@ -70,7 +61,7 @@ Watchdog::Watchdog(comm::World& world, WatchdogOptions options)
       look_s_(std::min(2.0, least_timeout_s_ / 4)),
       grace_s_(2 * look_s_ + 1) {
   if (least_timeout_s_ <= 0) return;
-  dir_ = options_.run_dir + "/hang/" + world_.broadcast(now_as_name(), 0);
+  dir_ = options_.run_dir + "/hang/" + world_.broadcast(utc_now_for_names(), 0);
   look_.emplace(dir_);
   thread_ = std::thread([this] { loop(); });
 }
@@ -109,7 +100,7 @@ bool Watchdog::hangs(double awake_s) {
   const auto seconds_since = [&](std::int64_t ns) {
     return std::min(awake_s, 1e-9 * static_cast<double>(comm::Recorder::now_ns() - ns));
   };
-  const auto storage = oldest_storage_wait();
+  const auto storage = io::oldest_storage_wait();
   if (storage && options_.storage_timeout_s > 0 &&
       std::min(awake_s, seconds_now() - storage->since) > options_.storage_timeout_s)
     return true;

@@ -10,9 +10,9 @@
 
 #include "base/hash.hpp"
 #include "ckpt/fetch.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/shard_file.hpp"
 #include "fuzz.hpp"
+#include "io/file.hpp"
 
 using namespace weft;
 using namespace weft::ckpt;
@@ -50,12 +50,12 @@ void repair(Shard& shard, std::string_view bytes) {
 /// Reads all of the slices, and holds each byte against the file's.
 void read_all(const Manifest& m, const Shard& shard, std::string_view bytes) {
   std::vector<std::vector<std::byte>> memory;
-  std::vector<ckpt::detail::Request> requests;
+  std::vector<ckpt::Request> requests;
   for (const ShardSlice& s : shard.slices) {
     memory.emplace_back(static_cast<std::size_t>(s.bytes()));
     requests.push_back({s.role, s.unit, s.dtype, s.begin, s.count, memory.back().data(), {}});
   }
-  ckpt::detail::Fetcher fetcher(m, requests);
+  ckpt::Fetcher fetcher(m, requests);
   if (fuzz::refused([&] {
         fetcher.take(shard);
         fetcher.finish();
@@ -82,11 +82,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   m.files = {{shard.file, shard.bytes}};
   if (fuzz::refused([&] { ckpt::detail::check_shard(shard, m, 0); })) return 0;
   const std::string path = m.dir + "/" + shard.file;
-  ckpt::detail::write_text_durably(path, bytes);
+  io::write_text_durably(path, bytes);
   const bool repaired =
       !bytes.empty() && bytes.back() != 'x' && static_cast<std::int64_t>(bytes.size()) == shard.bytes;
   if (repaired) repair(shard, bytes);
-  const std::vector<std::string> damage = ckpt::detail::find_damage(m, shard, false);
+  const std::vector<std::string> damage = ckpt::find_damage(m, shard, false);
   for (const std::string& problem : damage)
     fuzz::require(problem.find('\n') == std::string::npos, "a problem is one line", problem);
   fuzz::require(static_cast<std::int64_t>(bytes.size()) == shard.bytes || damage.size() == 1,

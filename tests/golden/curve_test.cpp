@@ -108,7 +108,7 @@ class Training {
       trainer_->state().set_parameter(path, file().f32(group_ + "/initial/" + path));
     trainer_->state().publish();
     for (std::int64_t step = 0; step < deck.run.steps; ++step) {
-      const train::StepMetrics m = trainer_->train_step();
+      const report::StepMetrics m = trainer_->train_step();
       curve_.losses.push_back(m.loss);
       curve_.norms.push_back(*m.grad_norm);
     }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "ckpt/load.hpp"
+#include "compile/programs.hpp"
 #include "hf/export.hpp"
 #include "hf/import.hpp"
 #include "hf/names.hpp"
@@ -16,7 +17,6 @@
 #include "support/kokkos_environment.hpp"
 #include "support/temporary_directory.hpp"
 #include "train/checkpointing.hpp"
-#include "train/programs.hpp"
 #include "unit/model/one_rank.hpp"
 
 namespace weft {
@@ -38,7 +38,7 @@ class HuggingFace : public ::testing::TestWithParam<Saved> {
   HuggingFace()
       : weights_(std::string(WEFT_SOURCE_DIR) + "/tests/golden/hugging_face/" + GetParam().name),
         deck_(hf::deck_of(weights_)),
-        units_(model::units(train::spec_of(deck_))) {
+        units_(model::units(compile::spec_of(deck_))) {
     deck_.data.seq = 27;
   }
 

@@ -11,7 +11,7 @@ weft_test(commands LABEL restart TIMEOUT 600
   SOURCES restart/bad_input_test.cpp restart/compare_test.cpp restart/interchange_test.cpp restart/memory_test.cpp restart/plan_test.cpp
           ${processor}
           restart/profile_test.cpp restart/record_test.cpp restart/workflow_test.cpp
-  DEPS weft_test_jobs)
+  DEPS weft::machine weft_test_jobs)
 weft_test(survival LABEL restart TIMEOUT 600
   SOURCES restart/background_test.cpp restart/continue_test.cpp restart/disk_test.cpp restart/stop_test.cpp
   DEPS weft_test_jobs)

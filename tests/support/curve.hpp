@@ -18,7 +18,7 @@ struct Curve {
 inline Curve train_steps(train::Trainer& trainer, int steps) {
   Curve curve;
   for (int step = 0; step < steps; ++step) {
-    const train::StepMetrics m = trainer.train_step();
+    const report::StepMetrics m = trainer.train_step();
     curve.losses.push_back(m.loss);
     curve.norms.push_back(*m.grad_norm);
     curve.tokens.push_back(m.tokens);

@@ -1,6 +1,6 @@
 weft_test(data
   SOURCES unit/data/prepare_test.cpp unit/data/sampler_test.cpp unit/data/text_reader_test.cpp unit/data/token_file_test.cpp
           unit/data/tokenizer_test.cpp
-  DEPS weft::data)
+  DEPS weft::data weft::base)
 # Some tests compare with the libraries themselves.
 target_link_libraries(test_data PRIVATE weft::sentencepiece_train weft::sentencepiece ZLIB::ZLIB)

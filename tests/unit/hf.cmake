@@ -1,4 +1,4 @@
 weft_test(hf
   SOURCES unit/hf/element_test.cpp unit/hf/header_test.cpp unit/hf/files_test.cpp unit/hf/config_test.cpp
           unit/hf/model_dir.cpp unit/hf/roundtrip_test.cpp unit/hf/weights_test.cpp
-  DEPS weft::hf weft::model nlohmann_json::nlohmann_json)
+  DEPS weft::hf weft::model weft::base weft::deck weft::ckpt nlohmann_json::nlohmann_json)

@@ -4,7 +4,7 @@ weft_test(kernels
           ${kernel_tests}/attention.cpp ${kernel_tests}/pointwise.cpp ${kernel_tests}/cross_entropy.cpp ${kernel_tests}/linear_cross_entropy.cpp
           ${kernel_tests}/update.cpp ${kernel_tests}/exact_norm.cpp ${kernel_tests}/matmul.cpp ${kernel_tests}/memory.cpp
           ${kernel_tests}/derivatives.cpp ${kernel_tests}/threads.cpp ${kernel_tests}/value_hash.cpp ${kernel_tests}/nonfinite.cpp
-  DEPS weft::kernels)
+  DEPS weft::kernels weft::base)
 
 # Other instruction sets than this machine's best: bf16 by dot products, and fp32 arithmetic from bf16 storage.
 foreach(isa AVX512_CORE_BF16 AVX2)

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/fake.hpp"
+#include "comm/host/fake.hpp"
 #include "mpi/comm/checks.hpp"
 
 namespace weft::test {

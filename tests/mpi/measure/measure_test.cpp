@@ -14,11 +14,11 @@
 #include "measure/machine.hpp"
 #include "measure/sharing.hpp"
 #include "measure/timing.hpp"
+#include "runtime/machine_profile.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/small_deck.hpp"
 #include "support/temporary_directory.hpp"
-#include "train/machine_profile.hpp"
 
 namespace weft::test {
 namespace {
@@ -32,7 +32,7 @@ void expect_same(std::uint64_t number) {
 }
 
 TEST(Exchanges, ASizeIsWhatARankSends) {
-  train::Session session(Deck{}, world());
+  runtime::Session session(Deck{}, world());
   if (session.ranks() == 1) GTEST_SKIP() << "nothing travels";
   const double most = 1 << 21;
   measure::Exchanges x(session, most, comm::ReduceOrder::canonical);
@@ -64,7 +64,7 @@ TEST(ReplicaSums, ASizeIsWhatARankSends) {
   if (world().size() == 1) GTEST_SKIP() << "nothing travels";
   const Deck deck =
       small_deck({"parallel.mesh={ replica = " + std::to_string(world().size()) + ", data = 1 }"});
-  train::Session session(deck, world());
+  runtime::Session session(deck, world());
   for (const auto order : {comm::ReduceOrder::canonical, comm::ReduceOrder::native}) {
     measure::ReplicaSums sums(session, 1 << 21, order);
     sums.hold(sums.most());
@@ -86,7 +86,7 @@ TEST(Timing, TheTypicalRankIsTheMiddleOne) {
 }
 
 TEST(MeasureCollectives, WithoutTimeSmallSizesAreThereAndTheRestIsNoted) {
-  train::Session session(Deck{}, world());
+  runtime::Session session(Deck{}, world());
   if (session.ranks() == 1) GTEST_SKIP() << "nothing travels";
   measure::Exchanges x(session, 1 << 23, comm::ReduceOrder::canonical);
   const measure::CollectiveSweep sweep = measure_collectives(x, world(), 1, 0);
@@ -100,7 +100,7 @@ TEST(MeasureCollectives, WithoutTimeSmallSizesAreThereAndTheRestIsNoted) {
 }
 
 /// All ranks agree on what they measured, and a file holds it.
-measure::Measured measured_in_a_second(const Deck& deck, train::Session& session) {
+measure::Measured measured_in_a_second(const Deck& deck, runtime::Session& session) {
   measure::MachineOptions options;
   options.seconds = 1;
   measure::Measured m = measure_machine(&deck, session, options);
@@ -111,7 +111,7 @@ measure::Measured measured_in_a_second(const Deck& deck, train::Session& session
 
 TEST(MeasureMachine, AllRanksAgree) {
   const Deck deck = small_deck();
-  train::Session session(deck, world());
+  runtime::Session session(deck, world());
   const measure::Measured m = measured_in_a_second(deck, session);
   EXPECT_EQ(m.profile.ranks_per_node, world().size());
   EXPECT_GT(m.profile.kernels.size(), 20U);
@@ -131,7 +131,7 @@ TEST(MeasureMachine, SumsOverReplicasAreMeasuredOnTheirChannel) {
   if (world().size() == 1) GTEST_SKIP() << "nothing travels";
   const Deck deck =
       small_deck({"parallel.mesh={ replica = " + std::to_string(world().size()) + ", data = 1 }"});
-  train::Session session(deck, world());
+  runtime::Session session(deck, world());
   const measure::Measured m = measured_in_a_second(deck, session);
   const auto is_sum = [](const machine::CollectiveCurve& c) { return c.op == Op::all_reduce; };
   ASSERT_EQ(std::count_if(m.profile.collectives.begin(), m.profile.collectives.end(), is_sum), 1);
@@ -147,7 +147,7 @@ TEST(MeasureSharing, SumsOverReplicasRunBesideCompute) {
   if (world().size() == 1) GTEST_SKIP() << "nothing travels";
   const Deck deck =
       small_deck({"parallel.mesh={ replica = " + std::to_string(world().size()) + ", data = 1 }"});
-  train::Session session(deck, world());
+  runtime::Session session(deck, world());
   measure::ReplicaSums sums(session, 1 << 20, comm::ReduceOrder::canonical);
   sums.hold(sums.most());
   std::vector<std::uint64_t> sent;  // when compute begins, and when it ends
@@ -171,7 +171,7 @@ TEST(MeasureSharing, SumsOverReplicasRunBesideCompute) {
 TEST(MeasureMachine, SumsOverReplicasShareWithGathers) {
   if (world().size() != 4) GTEST_SKIP() << "two replicas of two ranks";
   const Deck deck = small_deck({"parallel.mesh={ replica = 2, data = 2 }"});
-  train::Session session(deck, world());
+  runtime::Session session(deck, world());
   const measure::Measured m = measured_in_a_second(deck, session);
   ASSERT_TRUE(m.profile.sharing.replica.has_value());
   EXPECT_NE(summary(m).find("sums over replicas"), std::string::npos);
@@ -188,8 +188,8 @@ TEST(MachineProfile, IsRankZeros) {
   Deck deck;
   deck.schedule.profile = directory / "machine.toml";
   if (world().rank() == 0) std::ofstream(deck.schedule.profile) << print_profile(p);
-  EXPECT_EQ(train::machine_profile(deck, world()).name, p.name);
-  expect_same(hash_of(train::machine_profile(deck, world())));
+  EXPECT_EQ(runtime::machine_profile(deck, world()).name, p.name);
+  expect_same(hash_of(runtime::machine_profile(deck, world())));
 }
 
 TEST(MachineProfile, ItsMistakesAreEveryRanks) {
@@ -197,7 +197,7 @@ TEST(MachineProfile, ItsMistakesAreEveryRanks) {
   Deck deck;
   deck.schedule.profile = directory / "machine.toml";
   if (world().rank() == 0) std::ofstream(deck.schedule.profile) << "name = 1\n";
-  EXPECT_THROW(train::machine_profile(deck, world()), Error);
+  EXPECT_THROW(runtime::machine_profile(deck, world()), Error);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What goes wrong on some ranks before a run begins: all of them leave, with one line and one exit code.
-#include "train/agree.hpp"
+#include "comm/agree.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 ExitCode code_of(const std::function<void()>& stage, int only_rank, std::string& text) {
   comm::World& world = test::world();
   try {
-    train::agree(world, [&] {
+    comm::agree(world, [&] {
       if (only_rank < 0 || world.rank() == only_rank) stage();
     });
   } catch (const Error& e) {

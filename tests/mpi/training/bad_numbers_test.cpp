@@ -109,7 +109,7 @@ test::Curve around_a_bad_step(const std::vector<std::string>& sets, comm::World&
   const auto trainer = trainer_of(deck_with(sets, world), world, {2});
   test::Curve curve = test::train_steps(*trainer, 2);
   const std::uint64_t before = curve.hash;
-  const train::StepMetrics bad = trainer->train_step();
+  const report::StepMetrics bad = trainer->train_step();
   EXPECT_FALSE(bad.updated);
   EXPECT_FALSE(std::isfinite(bad.loss));
   EXPECT_EQ(trainer->state().hash(), before);

@@ -4,17 +4,17 @@
 
 #include <functional>
 
+#include "compare/compare_hashes.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/shared_deck.hpp"
-#include "train/compare.hpp"
 
 namespace weft {
 namespace {
 
-using Steps = std::vector<train::StepHashes>;
-using Change = std::function<void(train::ModelState&)>;
+using Steps = std::vector<compare::StepHashes>;
+using Change = std::function<void(runtime::ModelState&)>;
 
 /// The hashes.jsonl of two steps; nothing where rank 0 is another process.
 Steps hashes(std::vector<std::string> sets, comm::World& world, const Change& change = {}) {
@@ -26,7 +26,7 @@ Steps hashes(std::vector<std::string> sets, comm::World& world, const Change& ch
     trainer.state().publish();
   }
   test::train_steps(trainer, 2);
-  return world.rank() == 0 ? train::read_hashes(deck.run.dir + "/hashes.jsonl") : Steps{};
+  return world.rank() == 0 ? compare::read_hashes(deck.run.dir + "/hashes.jsonl") : Steps{};
 }
 
 Steps alone(const std::vector<std::string>& sets, const Change& change = {}) {
@@ -37,7 +37,7 @@ Steps alone(const std::vector<std::string>& sets, const Change& change = {}) {
 /// Equal, value by value, and there is no value that only one of the two has.
 void expect_equal(const Steps& a, const Steps& b) {
   if (b.empty()) return;
-  const train::Comparison c = train::compare(a, b);
+  const compare::Comparison c = compare::compare_hashes(a, b);
   EXPECT_EQ(c.steps, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(c.only_in_a, 0U);
   EXPECT_EQ(c.only_in_b, 0U);
@@ -76,7 +76,7 @@ TEST(Hashes, DoNotDependOnTheSchedule) {
 /// Each element counts, wherever it stands: the last one of a unit is the last rank's.
 TEST(Hashes, NameTheUnitOfOneChangedWeight) {
   const auto with_last_weight = [](float last) {
-    return [last](train::ModelState& state) {
+    return [last](runtime::ModelState& state) {
       std::vector<float> weights(64 * 176, 0.01F);
       weights.back() = last;
       state.set_parameter("layers.1.ffn.w2", weights);
@@ -87,7 +87,7 @@ TEST(Hashes, NameTheUnitOfOneChangedWeight) {
     const Steps changed =
         hashes({std::string("parallel.mode=") + mode}, test::world(), with_last_weight(0.02F));
     if (changed.empty()) continue;
-    const train::Comparison c = train::compare(reference, changed);
+    const compare::Comparison c = compare::compare_hashes(reference, changed);
     ASSERT_TRUE(c.parting);
     EXPECT_EQ(c.parting->step, 1);
     EXPECT_EQ(c.parting->in_a.value, "master.layers.1.ffn");

@@ -25,7 +25,7 @@ TEST(Lanes, SendWhatThePlanSaysAndAddUp) {
       if (name.find("all_reduce") != std::string::npos) norm += total.payload_bytes;
     }
     for (int i = 0; i < 3; ++i) {
-      const StepMetrics m = trainer.train_step();
+      const report::StepMetrics m = trainer.train_step();
       if (world.size() <= 2) {
         EXPECT_EQ(m.sent_bytes, planned);
       } else {  // so short an all-reduce is sent whole to every rank
@@ -56,7 +56,7 @@ TEST(Lanes, SumsOverReplicasHaveTheirOwn) {
                                                           replicas, world.size() / replicas)}),
                     world);
     for (int i = 0; i < 3; ++i) {
-      const StepMetrics m = trainer.train_step();
+      const report::StepMetrics m = trainer.train_step();
       ASSERT_EQ(m.replica_s.has_value(), replicas > 1);
       ASSERT_EQ(m.exposed_replica_s.has_value(), replicas > 1);
       EXPECT_EQ(*m.reduce_s > 0, replicas < world.size());

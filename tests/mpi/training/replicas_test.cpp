@@ -5,12 +5,12 @@
 
 #include <filesystem>
 
+#include "compare/compare_hashes.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/shared_deck.hpp"
 #include "train/checkpointing.hpp"
-#include "train/compare.hpp"
 
 namespace weft {
 namespace {
@@ -150,8 +150,8 @@ TEST(Replicas, HashesPartAtTheSumOfTheGradients) {
     const Deck deck = test::shared_deck(ranks, sets);
     train::Trainer trainer(deck, ranks);
     test::train_steps(trainer, 1);
-    return ranks.rank() == 0 ? train::read_hashes(deck.run.dir + "/hashes.jsonl")
-                             : std::vector<train::StepHashes>{};
+    return ranks.rank() == 0 ? compare::read_hashes(deck.run.dir + "/hashes.jsonl")
+                             : std::vector<compare::StepHashes>{};
   };
   const auto self = comm::make_self_world();
   const auto reference = hashes({}, *self);
@@ -160,7 +160,7 @@ TEST(Replicas, HashesPartAtTheSumOfTheGradients) {
       SCOPED_TRACE(mesh + " " + mode);
       const auto here = hashes({mesh, std::string("parallel.mode=") + mode}, world());
       if (here.empty()) continue;
-      const train::Comparison c = train::compare(reference, here);
+      const compare::Comparison c = compare::compare_hashes(reference, here);
       EXPECT_EQ(c.only_in_a, 0U);
       EXPECT_EQ(c.only_in_b, 0U);
       ASSERT_TRUE(c.parting);

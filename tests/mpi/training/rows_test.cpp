@@ -1,5 +1,5 @@
 // What ranks tell each other of the rows that their tokens name.
-#include "train/token_rows.hpp"
+#include "runtime/token_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ plan::Plan plan_of_rows(const std::string& vocab) {
       .plan();
 }
 
-std::unique_ptr<train::TokenRows> rows_of(const plan::Plan& plan) {
-  return train::TokenRows::make(plan, [] {
+std::unique_ptr<runtime::TokenRows> rows_of(const plan::Plan& plan) {
+  return runtime::TokenRows::make(plan, [] {
     std::vector<int> all(static_cast<std::size_t>(test::world().size()));
     std::iota(all.begin(), all.end(), 0);
     return test::world().open(all, Lane::gather, "rows");
@@ -66,7 +66,7 @@ TEST(TokenRows, ARankKnowsItsOwnAndTheOthersInItsSlice) {
 TEST(TokenRows, TakeWhatIsPlanned) {
   const plan::Plan plan = plan_of_rows("1001");
   const auto rows = rows_of(plan);
-  EXPECT_EQ(train::TokenRows::planned_bytes(plan), rows ? rows->bytes() : 0);
+  EXPECT_EQ(runtime::TokenRows::planned_bytes(plan), rows ? rows->bytes() : 0);
 }
 
 }  // namespace

@@ -1,28 +1,28 @@
 // What ranks hold each other to.
-#include "train/session.hpp"
+#include "runtime/session.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "base/check.hpp"
+#include "compile/programs.hpp"
 #include "exec/scratch.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/small_deck.hpp"
-#include "train/programs.hpp"
 
 namespace weft::train {
 namespace {
 
-TEST(Session, ARankWithAnotherPlanIsFound) {
+TEST(runtime::Session, ARankWithAnotherPlanIsFound) {
   comm::World& world = test::world();
   const bool odd = world.rank() > 0 && world.rank() == world.size() - 1;
   const Deck deck =
       test::small_deck(odd ? std::vector<std::string>{"schedule.prefetch=2"} : std::vector<std::string>{});
-  Session session(deck, world);
-  const plan::Plan plan =
-      training_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()), pipeline_options(deck));
+  runtime::Session session(deck, world);
+  const plan::Plan plan = compile::training_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()),
+                                                 compile::pipeline_options(deck));
   if (world.size() == 1) {
     EXPECT_NO_THROW(session.check_same_plan(plan));
     return;

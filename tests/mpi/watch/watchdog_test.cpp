@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "base/storage_wait.hpp"
+#include "io/storage_wait.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/temporary_directory.hpp"
 #include "watch/diagnose.hpp"
@@ -126,8 +126,8 @@ TEST(Watchdog, LeavesAVerdictAndItsRecordsAlone) {
 TEST(Watchdog, NamesTheFileOnStorageThatDoesNotAnswer) {
   Watched watched(2);
   {
-    const StorageWait oldest("read", "somewhere");
-    const StorageWait wait("fsync", "checkpoints/step-00000040.tmp/shard-00003.h5");
+    const io::StorageWait oldest("read", "somewhere");
+    const io::StorageWait wait("fsync", "checkpoints/step-00000040.tmp/shard-00003.h5");
     ASSERT_EQ(watched.code(10), 76);
   }
   world().barrier();
@@ -140,7 +140,7 @@ TEST(Watchdog, NamesTheFileOnStorageThatDoesNotAnswer) {
 TEST(Watchdog, ShortWaitsForStorageAreNoHang) {
   Watched watched(0.4);
   for (int i = 0; i < 40; ++i) {
-    const StorageWait wait("fsync", "shard");
+    const io::StorageWait wait("fsync", "shard");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_EQ(watched.code(0.1), 0);

@@ -233,7 +233,7 @@ TEST_F(Damage, ANewerFormatIsNamed) {
   const auto message = error_of([&] { read_manifest(checkpoint); });
   EXPECT_TRUE(contains(message, "newer format (3; this Weft reads up to 2)")) << message;
   // It is no damage: no older checkpoint is taken instead, and no save removes it.
-  EXPECT_THROW(find_checkpoints(dir.path()), Unreadable);
+  EXPECT_THROW(find_checkpoints(dir.path()), io::Unreadable);
   SaveOptions options;
   options.keep = 1;
   ASSERT_TRUE(save_with(1, dir.path(), 100, 100, options).front().ok);

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/check.hpp"
-#include "ckpt/file.hpp"
+#include "io/file.hpp"
 #include "sample_state.hpp"
 
 namespace weft::ckpt::test {
@@ -82,7 +82,7 @@ TEST_F(FullDisk, AWriteThatFailsIsReportedByAllRanks) {
 
 /// A transfer without the page cache that fails is tried again through it, and the error is that one's.
 TEST_F(FullDisk, ALargeWriteThatFailsSaysWhy) {
-  detail::File out(dir.path() + "/large", detail::File::Open::create);
+  io::File out(dir.path() + "/large", io::File::Open::create);
   out.avoid_cache();
   const std::string data(std::size_t{2} << 20, 'x');
   try {

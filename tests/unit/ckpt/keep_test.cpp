@@ -13,11 +13,11 @@
 #include <thread>
 
 #include "ckpt/directory.hpp"
-#include "ckpt/file.hpp"
 #include "ckpt/list.hpp"
 #include "ckpt/load.hpp"
 #include "ckpt/publish.hpp"
 #include "ckpt/verify.hpp"
+#include "io/file.hpp"
 #include "unit/ckpt/sample_state.hpp"
 
 namespace weft::ckpt::test {
@@ -114,7 +114,7 @@ TEST(CheckpointKeeps, WhatCannotBeReadIsLeftAlone) {
   options.keep = 1;
   ASSERT_TRUE(save_with(1, dir.path(), 1, 1, options).front().ok);
   fs::create_symlink("step-00000005", dir.path() + "/step-00000005");
-  EXPECT_THROW(find_checkpoints(dir.path()), Unreadable);
+  EXPECT_THROW(find_checkpoints(dir.path()), io::Unreadable);
   const auto report = save_with(1, dir.path(), 2, 2, options).front();
   EXPECT_TRUE(report.ok);
   EXPECT_NE(report.reason.find("/step-00000005 is left alone: "), std::string::npos) << report.reason;
@@ -144,8 +144,8 @@ TEST(CheckpointKeeps, WhatCannotBeReadStandsBesideWhatTakesItsName) {
 TEST(CheckpointKeeps, ALinkToNothingIsNoEmptyDirectory) {
   TemporaryDirectory dir;
   fs::create_symlink("elsewhere", dir.path() + "/checkpoints");
-  EXPECT_THROW(find_checkpoints(dir.path() + "/checkpoints"), Unreadable);
-  EXPECT_THROW(holds_checkpoints(dir.path() + "/checkpoints"), Unreadable);
+  EXPECT_THROW(find_checkpoints(dir.path() + "/checkpoints"), io::Unreadable);
+  EXPECT_THROW(holds_checkpoints(dir.path() + "/checkpoints"), io::Unreadable);
   EXPECT_TRUE(find_checkpoints(dir.path() + "/nowhere").whole.empty());
 }
 

@@ -1,4 +1,4 @@
-#include "comm/pace.hpp"
+#include "comm/host/pace.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #include "exec/capture.hpp"
+#include "base/device.hpp"
 
 #include <gtest/gtest.h>
 
@@ -54,7 +55,7 @@ TEST(Capture, HostKernelsAndTheDeckSayNo) {
 TEST(Capture, LanesRefuseWhatTheySayTheyCannot) {
   kernels::Space space;
   ComputeLane lane(space);
-  EXPECT_EQ(ComputeLane::capturable(), !kernels::device_is_host());
+  EXPECT_EQ(ComputeLane::capturable(), !device_is_host());
   const auto world = comm::make_self_world();
   const auto channel = world->open({0}, Lane::gather, "test");
   EXPECT_FALSE(channel->capturable());

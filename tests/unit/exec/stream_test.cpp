@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/stream_graph.hpp"
-#include "comm/stream_timeline.hpp"
+#include "comm/nccl/stream_graph.hpp"
+#include "comm/nccl/stream_timeline.hpp"
 #include "kernels/memory.hpp"
 #include "support/kokkos_environment.hpp"
 

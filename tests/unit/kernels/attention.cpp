@@ -1,4 +1,5 @@
 #include "kernels/attention.hpp"
+#include "base/device.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
 #include "kernels/memory.hpp"
+#include "base/device.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -10,6 +10,7 @@
 
 #include <fmt/core.h>
 
+#include "base/device.hpp"
 #include "base/hash.hpp"
 #include "kernels/attention_backends.hpp"
 #include "kernels/cross_entropy.hpp"

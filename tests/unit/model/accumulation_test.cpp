@@ -29,7 +29,7 @@ Result train(std::int64_t batch) {
   train::Trainer trainer(deck, *world, std::make_unique<test::UnevenBatches>(batches));
   Result result;
   for (int step = 0; step < steps; ++step) {
-    const train::StepMetrics m = trainer.train_step();
+    const report::StepMetrics m = trainer.train_step();
     result.losses.push_back(m.loss);
     result.norms.push_back(*m.grad_norm);
     result.tokens.push_back(m.tokens);

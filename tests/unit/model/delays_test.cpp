@@ -4,7 +4,8 @@
 
 #include <thread>
 
-#include "comm/fake.hpp"
+#include "base/device.hpp"
+#include "comm/host/fake.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/small_deck.hpp"
@@ -33,7 +34,7 @@ std::vector<Curve> train_delayed(const Deck& deck, const comm::FakeOptions& opti
 class Delays : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Delays, DoNotChangeBits) {
-  if (!kernels::device_is_host()) GTEST_SKIP() << "fake channels move host memory";
+  if (!device_is_host()) GTEST_SKIP() << "fake channels move host memory";
   const std::vector<std::string> common{"data.global_batch=6", "data.seq=12",
                                         std::string("parallel.mode=") + GetParam()};
   const auto self = comm::make_self_world();

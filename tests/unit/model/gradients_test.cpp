@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "base/rng.hpp"
+#include "compile/programs.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/small_deck.hpp"
-#include "train/programs.hpp"
 #include "unit/model/double_llama.hpp"
 #include "unit/model/one_rank.hpp"
 
@@ -75,7 +75,7 @@ TEST_P(Gradients, AreFiniteDifferences) {
   const Deck deck = tiny_deck(GetParam());
   const Sequences s = sequences(deck);
   OneRank weft(deck, OneRank::Program::training);
-  DoubleLlama reference{train::spec_of(deck), deck.model.rope_theta, deck.data.batch, deck.data.seq, {}};
+  DoubleLlama reference{compile::spec_of(deck), deck.model.rope_theta, deck.data.batch, deck.data.seq, {}};
   for (const Unit& unit : weft.units())
     for (const Parameter& p : unit.parameters) {
       const std::vector<float> values = random_weights(p);

@@ -4,12 +4,12 @@
 #include <string>
 
 #include "base/check.hpp"
+#include "compile/programs.hpp"
 #include "exec/executor.hpp"
 #include "exec/scratch.hpp"
+#include "runtime/session.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/small_deck.hpp"
-#include "train/programs.hpp"
-#include "train/session.hpp"
 
 namespace weft {
 namespace {
@@ -36,9 +36,9 @@ class Launches : public ::testing::Test {
 
   const Deck deck_ = test::small_deck();
   const std::unique_ptr<comm::World> world_ = comm::make_self_world();
-  train::Session session_{deck_, *world_};
+  runtime::Session session_{deck_, *world_};
   const plan::Plan plan_ = [this] {
-    plan::Plan plan = train::logits_plan(deck_, exec::scratch_query(session_.matmuls()));
+    plan::Plan plan = compile::logits_plan(deck_, exec::scratch_query(session_.matmuls()));
     session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
     return plan;
   }();

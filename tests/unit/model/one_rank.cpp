@@ -5,10 +5,10 @@
 
 #include "base/check.hpp"
 #include "base/step_block.hpp"
+#include "compile/programs.hpp"
 #include "exec/scratch.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
-#include "train/programs.hpp"
 
 namespace weft::test {
 
@@ -18,13 +18,13 @@ OneRank::OneRank(const Deck& deck, Program program)
       session_(deck_, *world_),
       buffers_(program == Program::logits ? 1 : deck.data.batch, deck.data.seq) {
   const plan::ScratchQuery scratch = exec::scratch_query(session_.matmuls());
-  plan::Plan plan = program == Program::logits ? train::logits_plan(deck_, scratch)
-                                               : train::training_plan(deck_, session_.mesh(), scratch,
-                                                                      train::pipeline_options(deck_));
+  plan::Plan plan = program == Program::logits ? compile::logits_plan(deck_, scratch)
+                                               : compile::training_plan(deck_, session_.mesh(), scratch,
+                                                                        compile::pipeline_options(deck_));
   session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
   executor_ = session_.bind(std::move(plan));
-  state_ = std::make_unique<train::ModelState>(session_, executor_->plan());
-  train::upload_rope_table(session_, deck_);
+  state_ = std::make_unique<runtime::ModelState>(session_, executor_->plan());
+  runtime::upload_rope_table(session_, deck_);
 }
 
 void OneRank::run(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "deck/deck.hpp"
-#include "train/inputs.hpp"
-#include "train/model_state.hpp"
+#include "runtime/inputs.hpp"
+#include "runtime/model_state.hpp"
 
 namespace weft::test {
 
@@ -43,10 +43,10 @@ class OneRank {
 
   Deck deck_;
   std::unique_ptr<comm::World> world_;
-  train::Session session_;
-  train::MicrobatchBuffers buffers_;
+  runtime::Session session_;
+  runtime::MicrobatchBuffers buffers_;
   std::unique_ptr<exec::Executor> executor_;
-  std::unique_ptr<train::ModelState> state_;
+  std::unique_ptr<runtime::ModelState> state_;
 };
 
 }  // namespace weft::test

@@ -11,9 +11,9 @@
 #include "ops/builder.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
+#include "runtime/session.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/small_deck.hpp"
-#include "train/session.hpp"
 
 namespace weft {
 namespace {
@@ -82,7 +82,7 @@ double loss(const std::vector<double>& p) {
 TEST(Uses, GradientsOfValuesReadSeveralTimesAreTheirSums) {
   const auto world = comm::make_self_world();
   const Deck deck = test::small_deck({});
-  train::Session session(deck, *world);
+  runtime::Session session(deck, *world);
   ir::Graph graph = passes::shard(passes::autodiff(forward()), {});
   plan::Plan plan = plan::lower(std::move(graph), exec::scratch_query(session.matmuls()));
   plan::verify(plan);

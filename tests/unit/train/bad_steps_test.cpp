@@ -15,8 +15,8 @@ BadSteps with(Nonfinite policy, std::int64_t limit, NanSearch search = NanSearch
   return BadSteps(deck);
 }
 
-StepMetrics step(std::int64_t n, bool good) {
-  StepMetrics m;
+report::StepMetrics step(std::int64_t n, bool good) {
+  report::StepMetrics m;
   m.step = n;
   m.loss = good ? 3 : NAN;
   m.grad_norm = good ? 1 : INFINITY;

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/check.hpp"
-#include "comm/fake.hpp"
+#include "comm/host/fake.hpp"
 #include "support/small_deck.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -78,10 +78,10 @@ TEST(Diagnose, ARankThatHasNotCome) {
   EXPECT_EQ(d.first, std::vector{1});
   ASSERT_EQ(d.waits.size(), 1U);
   EXPECT_EQ(text_of(d.waits[0]),
-            "gather.data #2 (all_gather, layers.0, 4.0 MiB): missing rank 1; ranks 0, 2 wait");
+            "gather.data #2 (all_gather, layers.0, 4.00 MiB): missing rank 1; ranks 0, 2 wait");
   EXPECT_EQ(d.verdict,
             "rank 1 on n1: waits for no rank; in step 118 for 20.0 s, 88.0 s after gather.data #1 "
-            "(all_gather, embed, 4.0 MiB)");
+            "(all_gather, embed, 4.00 MiB)");
 }
 
 TEST(Diagnose, ARankWithoutRecords) {
@@ -145,9 +145,10 @@ TEST(Diagnose, AllAreInIt) {
   const Diagnosis d =
       diagnose({Rank(0).waits(0, "embed"), Rank(1).waits(0, "embed"), Rank(2).waits(0, "embed")}, {});
   EXPECT_TRUE(d.first.empty());
-  EXPECT_EQ(d.verdict,
-            "no rank: all have started gather.data #1 (all_gather, embed, 4.0 MiB), and it does not end (the "
-            "network, or the library that sends)");
+  EXPECT_EQ(
+      d.verdict,
+      "no rank: all have started gather.data #1 (all_gather, embed, 4.00 MiB), and it does not end (the "
+      "network, or the library that sends)");
 }
 
 TEST(Diagnose, NobodyWaits) {

@@ -1,0 +1,52 @@
+#include "comm/agree.hpp"
+
+#include <fmt/core.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/check.hpp"
+
+namespace weft::comm {
+namespace {
+
+/// "rank 3: MESSAGE", or the message alone when all ranks agree on it.
+std::string merge(const std::vector<std::string>& messages) {
+  std::map<std::string, std::vector<std::size_t>> ranks;
+  for (std::size_t r = 0; r < messages.size(); ++r)
+    if (!messages[r].empty()) ranks[messages[r]].push_back(r);
+  std::string text;
+  for (const auto& [message, list] : ranks) {
+    if (!text.empty()) text += '\n';
+    if (list.size() == messages.size()) {
+      text += message;
+    } else {
+      const std::size_t others = list.size() - 1;
+      const std::string and_others =
+          others == 0 ? "" : fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
+      text += fmt::format("rank {}{}: {}", list[0], and_others, message);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+void agree(comm::World& world, const std::function<void()>& stage) {
+  std::string message;
+  double code = 0;
+  try {
+    stage();
+  } catch (const std::exception& e) {
+    message = message_of(e);
+    code = static_cast<double>(exit_code_of(e));
+  }
+  world.all_reduce_max(std::span(&code, 1));
+  if (code == 0) return;
+  const std::vector<std::string> messages = world.gather_strings(message);
+  throw Error(static_cast<ExitCode>(static_cast<int>(code)),
+              world.rank() == 0 ? merge(messages) : std::string());
+}
+
+}  // namespace weft::comm

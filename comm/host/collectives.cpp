@@ -1,0 +1,219 @@
+// The algorithms of the host channels: each collective as one or a few exchanges. Bytes a rank sends, of B
+// bytes in all: all_gather, reduce_scatter, all_to_all B (S-1)/S; all_reduce 2 B (S-1)/S, or B (S-1) when
+// small.
+#include <algorithm>
+#include <cstddef>
+
+#include "comm/host/host_channel.hpp"
+#include "comm/host/reduce.hpp"
+
+namespace weft::comm::detail {
+namespace {
+
+using Part = Exchange::Part;
+
+/// Up to here one exchange with everybody is faster than two exchanges of slices.
+constexpr std::int64_t small_bytes = 32 << 10;
+/// Rows under way: as much as 10 Gbit/s takes in a millisecond.
+constexpr std::int64_t staging_bytes = 1 << 20;
+
+const std::byte* bytes_of(const void* p) {
+  return static_cast<const std::byte*>(p);
+}
+std::byte* bytes_of(void* p) {
+  return static_cast<std::byte*>(p);
+}
+
+std::int64_t slice_elements(std::int64_t count, int size) {
+  return (count + size - 1) / size;
+}
+
+}  // namespace
+
+bool HostChannel::lies_in_window(const Operation& o) const {
+  if (window_ == nullptr) return false;
+  if (o.record.op == Op::all_gather) return window_->in_common(o.reduce.out);
+  return o.record.op == Op::reduce_scatter && window_->in_shown(o.reduce.in);
+}
+
+/// Tells the team that this rank is there; what the phase exchanges waits until all are.
+void HostChannel::meet(Operation& o, int meeting) {
+  window_->signals().arrive(lane(), o.serial, meeting);
+  o.meeting = meeting;
+}
+
+// Sets up the exchange of operation.phase; false when there is none left.
+//
+// In a window the team meets before it: then nobody reads any more what a gather overwrites, and what a
+// reduce-scatter reads is complete. And after it: then the gathered is complete, and nobody reads a slice any
+// more. Where all slices stand in place nothing is overwritten, and what the team brings to its one meeting
+// is complete.
+bool HostChannel::start_phase(Operation& o) {
+  Exchange x;
+  x.piece = chunk_bytes_;
+  x.peers = &others_;
+  x.from = bytes_of(o.reduce.in);
+  x.to = bytes_of(o.reduce.out);
+  x.slice = o.bytes;
+  x.total = o.bytes * size();
+  bool more = o.phase == 0;
+  switch (o.record.op) {
+    case Op::all_gather:
+      x.send = Part::own;
+      x.recv = Part::each;
+      x.copy_from = x.from;
+      x.copy_to = x.to + rank() * x.slice;
+      x.copy_bytes = x.slice;
+      if (o.shared) x.peers = &counterparts_;
+      send_rows(o, Exchange::RowsOf::receiver, x);
+      break;
+    case Op::all_to_all:
+      x.send = x.recv = Part::each;
+      x.copy_from = x.from + rank() * x.slice;
+      x.copy_to = x.to + rank() * x.slice;
+      x.copy_bytes = x.slice;
+      break;
+    case Op::send:
+      x.send = Part::own;
+      x.send_peer = o.peer;
+      break;
+    case Op::recv:
+      x.recv = Part::own;
+      x.recv_peer = o.peer;
+      break;
+    case Op::reduce_scatter: more = reduce_phase(o, x); break;
+    case Op::all_reduce: more = all_reduce_phase(o, x); break;
+    case Op::broadcast: more = broadcast_phase(o, x); break;
+    case Op::barrier: more = barrier_phase(o, x); break;
+  }
+  if (o.shared) {
+    const bool in_place =
+        o.record.op == Op::all_gather && x.copy_from == x.copy_to && counterparts_.count == 0;
+    more = o.phase < (in_place ? 1 : 2);
+    if (o.phase == 1) x = Exchange{.piece = chunk_bytes_, .peers = &others_};
+    if (more) meet(o, o.phase + 1);
+  }
+  if (more) o.run.start(x, rank(), size(), o.tag);
+  return more;
+}
+
+/// What ranks share they gather for all of them, so no one's rows are left out.
+void HostChannel::send_rows(const Operation& o, Exchange::RowsOf of, Exchange& x) {
+  if (o.reduce.rows == nullptr || o.shared) return;
+  x.rows = o.reduce.rows;
+  x.rows_of = of;
+  x.row_bytes = x.rows->slices.row_elements * static_cast<std::int64_t>(size_of(o.reduce.wire));
+  staging_.resize(static_cast<std::size_t>(std::max(staging_bytes, 2 * x.piece)));
+  x.staging = staging_;
+}
+
+bool HostChannel::reduce_phase(const Operation& o, Exchange& x) {
+  x.send = Part::each;
+  x.recv = Part::ring;
+  x.to = bytes_of(o.reduce.scratch);
+  x.piece = ring_piece_bytes(size(), chunk_bytes_);
+  send_rows(o, Exchange::RowsOf::sender, x);
+  if (o.shared) x.peers = &abroad_;
+  return o.phase == 0;
+}
+
+// Small: everybody sends everything to everybody. Else: exchange slices, combine, gather the slices. The
+// piece that is combined into the buffer has left it, because a round is complete only when its sends are.
+bool HostChannel::all_reduce_phase(Operation& o, Exchange& x) {
+  std::byte* buffer = bytes_of(o.reduce.out);
+  const bool small = o.bytes <= small_bytes;
+  if (!small) {
+    x.slice = slice_elements(o.reduce.count, size()) * static_cast<std::int64_t>(size_of(o.reduce.wire));
+    x.total = o.bytes;
+  }
+  const std::int64_t mine = std::min(rank() * x.slice, x.total);
+  if (o.phase == 0) {
+    x.piece = ring_piece_bytes(size(), chunk_bytes_);
+    o.scratch.resize(static_cast<std::size_t>(ring_bytes(size(), x.slice)));
+    x.send = small ? Part::own : Part::each;
+    x.recv = Part::ring;
+    x.from = buffer;
+    x.to = o.scratch.data();
+    return true;
+  }
+  x.send = Part::own;
+  x.recv = Part::each;
+  x.from = buffer + mine;
+  x.to = buffer;
+  return o.phase == 1 && !small;
+}
+
+// Small: the root sends to everybody. Else: the root scatters slices, which are then gathered.
+bool HostChannel::broadcast_phase(const Operation& o, Exchange& x) {
+  const bool small = o.bytes <= small_bytes || size() == 2;
+  const bool root = rank() == o.peer;
+  if (!small) {
+    x.slice = slice_elements(o.bytes, size());
+    x.total = o.bytes;
+  }
+  std::byte* mine = x.to + (small ? 0 : std::min(rank() * x.slice, x.total));
+  if (o.phase == 0) {
+    x.from = x.to;
+    x.send = !root ? Part::none : small ? Part::own : Part::each;
+    x.recv = root ? Part::none : Part::own;
+    x.recv_peer = o.peer;
+    x.to = mine;
+    return true;
+  }
+  x.send = Part::own;
+  x.recv = Part::each;
+  x.from = mine;
+  return o.phase == 1 && !small;
+}
+
+// Dissemination: after step k each rank has heard of 2^(k+1) ranks.
+bool HostChannel::barrier_phase(const Operation& o, Exchange& x) {
+  static const std::byte token{1};
+  static thread_local std::byte sink;
+  const int step = o.phase < 31 ? 1 << o.phase : size();
+  if (step >= size()) return false;
+  x.send = x.recv = Part::own;
+  x.send_peer = (rank() + step) % size();
+  x.recv_peer = (rank() - step + size()) % size();
+  x.from = &token;
+  x.to = &sink;
+  x.slice = 1;
+  x.total = size();
+  return true;
+}
+
+/// Where another rank's vector of a reduce-scatter can be read; null: its pieces come in messages.
+const std::byte* HostChannel::neighbours_vector(const Operation& o, int rank) const {
+  const int member = o.shared ? member_of_[static_cast<std::size_t>(rank)] : -1;
+  return member < 0 ? nullptr : window_->part(member) + (bytes_of(o.reduce.in) - window_->own());
+}
+
+// Combines the rounds of an exchange whose pieces of this rank's block have all arrived, in rank order.
+void HostChannel::combine_rounds(Operation& o) {
+  const bool scatter = o.record.op == Op::reduce_scatter;
+  while (o.run.round_ready()) {
+    const std::int64_t wire_bytes = static_cast<std::int64_t>(size_of(o.reduce.wire));
+    const std::int64_t first = o.run.round_offset() / wire_bytes;  // elements into this rank's slice
+    const std::int64_t count = o.run.round_bytes() / wire_bytes;
+    const bool whole =
+        !scatter && o.bytes <= small_bytes;  // a small all_reduce: every rank combines everything
+    const std::int64_t stride = scatter ? o.reduce.count : slice_elements(o.reduce.count, size());
+    const std::int64_t own = (whole ? 0 : rank() * stride) + first;
+    const std::byte* in = bytes_of(scatter ? o.reduce.in : o.reduce.out);
+
+    o.sources.clear();
+    for (int r = 0; r < size(); ++r) {
+      const std::byte* const vector = r == rank() ? in : neighbours_vector(o, r);
+      o.sources.push_back(vector != nullptr ? vector + own * wire_bytes : o.run.round_piece(r));
+    }
+    if (scatter) {
+      std::byte* out = bytes_of(o.reduce.out) + first * static_cast<std::int64_t>(size_of(o.reduce.out_type));
+      ordered_sum(o.sources, out, count, o.reduce.wire, o.reduce.out_type, o.reduce.accumulate);
+    } else if (count > 0) {
+      ordered_reduce(o.sources, bytes_of(o.reduce.out) + own * wire_bytes, count, o.reduce.wire, o.reduce_op);
+    }
+    o.run.release_round();
+  }
+}
+
+}  // namespace weft::comm::detail

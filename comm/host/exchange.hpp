@@ -1,0 +1,133 @@
+// The one message pattern that all host collectives are made of: blocks between this rank and its peers, cut
+// into pieces, pairwise (step k: send to rank + k, receive from rank - k), some in flight.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/host/transport.hpp"
+#include "comm/rounds.hpp"
+#include "comm/rows.hpp"
+
+namespace weft::comm::detail {
+
+/// The ranks that an exchange is with.
+struct Peers {
+  std::vector<char> with;  ///< by rank
+  std::vector<int> place;  ///< by rank: among those that it is with
+  int count = 0;
+};
+
+/// Data of `total` bytes is cut into one block of `slice` bytes a rank; the last blocks may be short or
+/// empty.
+struct Exchange {
+  enum class Part : std::uint8_t {
+    none,
+    own,   ///< this rank's block; the pointer points at it
+    each,  ///< the peer's block; the pointer points at rank 0's
+    ring,  ///< receive only: this rank's block from every peer, into rounds of scratch: ring_peer_bytes() a
+           ///< peer
+  };
+  Part send = Part::none;
+  Part recv = Part::none;
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  std::int64_t slice = 0;
+  std::int64_t total = 0;
+  std::int64_t piece = 0;  ///< bytes of one message
+  int send_peer = -1;      ///< only this one of the peers; -1: all
+  int recv_peer = -1;
+  const Peers* peers = nullptr;
+  /// The data are a table of rows of row_bytes: of each piece only those travel that the sender or the
+  /// receiver uses. In a ring the others arrive as zeros.
+  const UsedRows* rows = nullptr;
+  enum class RowsOf : std::uint8_t { sender, receiver } rows_of = RowsOf::sender;
+  std::int64_t row_bytes = 0;
+  std::span<std::byte> staging = {};  ///< with rows: where messages are packed; two pieces or more
+  const std::byte* copy_from =
+      nullptr;  ///< a local copy that belongs to the operation: copy_bytes to copy_to
+  std::byte* copy_to = nullptr;
+  std::int64_t copy_bytes = 0;
+};
+
+/// The state of one exchange. Progress is made by calls to progress(); nothing blocks, nothing is allocated.
+class ExchangeRun {
+ public:
+  void start(const Exchange& exchange, int rank, int size, int tag);
+  /// Posts, tests and copies what it can; true if anything moved.
+  bool progress(Transport* transport);
+  /// Of the messages under way, and of those that ended since start(): received, or sent where none is
+  /// received.
+  std::int64_t bytes_in_flight() const { return bytes_issued_ - bytes_done_; }
+  std::int64_t bytes_done() const { return bytes_done_; }
+  bool finished() const;
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+  /// A ring's rounds, in order: while round_ready(), the caller combines the pieces of round_*() and calls
+  /// release_round().
+  bool round_ready() const;
+  std::int64_t round_offset() const { return round_ * x_.piece; }  ///< bytes into this rank's block
+  std::int64_t round_bytes() const { return piece_bytes(block_bytes(rank_), round_); }
+  const std::byte* round_piece(int peer) const { return ring_slot(round_, peer); }
+  void release_round() { ++round_; }
+
+ private:
+  struct Pair {
+    Request send;
+    Request recv;
+    std::int64_t bytes = 0;   ///< received, or else sent
+    std::int64_t staged = 0;  ///< bytes that were staged up to here
+  };
+  /// A pair's ranks, and the round that it belongs to.
+  struct Step {
+    int to, from;
+    std::int64_t round;
+  };
+  /// Bytes of the whole data.
+  struct Piece {
+    std::int64_t begin, bytes;
+  };
+
+  std::int64_t block_bytes(int block) const;
+  std::int64_t piece_bytes(std::int64_t block, std::int64_t round) const;
+  Step step(std::int64_t i) const;
+  bool sends(const Step& step) const;
+  bool receives(const Step& step) const;
+  Piece piece_of(Exchange::Part part, int peer, std::int64_t round) const;
+  Piece sent_piece(const Step& step) const { return piece_of(x_.send, step.to, step.round); }
+  Piece received_piece(const Step& step) const { return piece_of(x_.recv, step.from, step.round); }
+  std::byte* received_at(const Step& step) const;  ///< where all of the piece has its place
+  int user(int sender, int receiver) const;
+  template <class Visit>
+  void each_used(const Piece& piece, int user, Visit&& visit) const;
+  std::int64_t used_bytes(const Piece& piece, int user) const;
+  std::int64_t staging_end(std::int64_t bytes) const;
+  const std::byte* stage(const Piece& piece, int user, const std::byte* from, std::int64_t bytes);
+  void spread(const Step& step) const;
+  std::byte* ring_slot(std::int64_t round, int peer) const;
+  Pair& pair(std::int64_t i) { return pairs_[static_cast<std::size_t>(i % messages_in_flight)]; }
+  bool is_with(int rank, int only) const;
+  bool may_issue() const;
+  void issue(Transport& transport);
+  bool copy_some();
+
+  Exchange x_;
+  int rank_ = 0;
+  int size_ = 1;
+  int tag_ = 0;
+  std::int64_t rounds_ = 0;
+  std::int64_t slots_ = 0;    ///< the ring's rounds that its scratch holds
+  std::int64_t issued_ = 0;   ///< of rounds_ * (size_ - 1) pairs
+  std::int64_t retired_ = 0;  ///< of these, in order: complete
+  std::int64_t round_ = 0;    ///< the ring's first round that is not yet combined
+  std::int64_t copied_ = 0;
+  std::int64_t staged_ = 0, unstaged_ = 0;  ///< bytes ever, with those left out at the staging's end
+  std::int64_t bytes_issued_ = 0, bytes_done_ = 0;
+  std::uint64_t bytes_sent_ = 0;
+  std::array<Pair, messages_in_flight> pairs_;  ///< from retired_ to issued_
+};
+
+}  // namespace weft::comm::detail

@@ -1,0 +1,342 @@
+#include "comm/host/host_channel.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <exception>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace weft::comm::detail {
+namespace {
+
+/// Concurrent operations of one group; more would only make each look longer.
+constexpr std::size_t max_active = 8;
+constexpr std::uint64_t tag_mask = 0x3fff;  // MPI guarantees tags up to 32767
+constexpr int point_to_point_tag = 0x4000;
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+bool is_collective(Op op) {
+  return op != Op::send && op != Op::recv && op != Op::barrier;
+}
+
+}  // namespace
+
+bool HostChannel::ChannelTimeline::done(std::uint64_t value) {
+  if (HostTimeline::done(value)) return true;
+  if (engine_.drive() == Engine::Drive::thread) return false;
+  engine_.poll();
+  return HostTimeline::done(value);
+}
+
+void HostChannel::ChannelTimeline::sync(std::uint64_t value) {
+  if (engine_.drive() == Engine::Drive::thread) return HostTimeline::sync(value);
+  while (!done(value)) {
+    const timespec pause{0, 20'000};
+    if (!engine_.poll()) nanosleep(&pause, nullptr);  // waits for a dependency that another thread completes
+  }
+}
+
+HostChannel::HostChannel(Engine& engine, Setup setup)
+    : Channel(setup.rank, setup.size, setup.lane, std::move(setup.name)),
+      engine_(engine),
+      chunk_bytes_(std::max<std::int64_t>(8, setup.chunk_bytes / 8 * 8)),
+      transport_(std::move(setup.transport)),
+      delay_ns_(std::move(setup.delay_ns)),
+      timeline_(engine),
+      host_of_(std::move(setup.host_of)),
+      send_tags_(static_cast<std::size_t>(setup.size)),
+      recv_tags_(static_cast<std::size_t>(setup.size)),
+      pending_(64) {
+  active_.reserve(max_active);
+  others_ = peers([&](int r) { return r != rank(); });
+  engine_.attach(this);
+}
+
+HostChannel::~HostChannel() {
+  const bool unwinding = std::uncaught_exceptions() > 0;
+  if (!unwinding) timeline_.sync(submitted_);
+  engine_.detach(this);
+  // The transport's handles belong to the engine's thread. When an error ends the run they are abandoned:
+  // messages may be in flight, and the other ranks may be anywhere.
+  engine_.run([&] { unwinding ? static_cast<void>(transport_.release()) : transport_.reset(); });
+  for (std::size_t i = 0; i < pending_count_ + active_.size(); ++i) engine_.work_done();
+}
+
+Operation& HostChannel::draw(Op op, Deps deps, std::int64_t count, DType dtype) {
+  WEFT_REQUIRE(count >= 0, "{} on channel {} with a count of {}", name_of(op), name(), count);
+  {
+    std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      drawn_ = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (!drawn_) drawn_ = std::make_unique<Operation>();
+  Operation& o = *drawn_;
+  o.record = Record{op, lane(), dtype, count, ++submitted_, 0, 0, 0};
+  o.deps.assign(deps.begin(), deps.end());
+  o.reduce = ReduceScatter{};
+  o.reduce.count = count;
+  o.reduce.wire = dtype;
+  o.bytes = count * static_cast<std::int64_t>(size_of(dtype));
+  o.peer = -1;
+  o.group = group_;
+  o.phase = 0;
+  o.finished = false;
+  o.not_before_ns = -1;
+  o.not_done_before_ns = 0;
+  o.shared = false;
+  o.meeting = 0;
+  // Every rank draws the same tag for the same collective; sends and receives are matched pair by pair
+  // instead.
+  if (op != Op::send && op != Op::recv) {
+    o.tag = static_cast<int>(collective_tags_++ & tag_mask);
+    o.serial = collective_tags_;
+  }
+  return o;
+}
+
+Event HostChannel::submit(Operation& operation) {
+  const Event event{&timeline_, operation.record.sequence};
+  operation.ticket = record_enqueued(operation.record.op, operation.bytes, operation.peer);
+  {
+    std::lock_guard lock(mutex_);
+    if (pending_count_ == pending_.size()) {
+      std::rotate(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(first_), pending_.end());
+      first_ = 0;
+      pending_.resize(2 * pending_.size());
+    }
+    pending_[(first_ + pending_count_++) % pending_.size()] = std::move(drawn_);
+  }
+  engine_.work_added();
+  if (engine_.drive() == Engine::Drive::caller) {
+    while (engine_.poll()) {
+    }
+  }
+  return event;
+}
+
+Event HostChannel::all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) {
+  Operation& o = draw(Op::all_gather, deps, count, dtype);
+  o.reduce.in = in;
+  o.reduce.out = out;
+  return submit(o);
+}
+
+Event HostChannel::all_gather_rows(Deps deps, const void* in, void* out, std::int64_t count, DType dtype,
+                                   const UsedRows& rows) {
+  Operation& o = draw(Op::all_gather, deps, count, dtype);
+  o.reduce.in = in;
+  o.reduce.out = out;
+  o.reduce.rows = &rows;
+  return submit(o);
+}
+
+Event HostChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
+  const auto known = [](DType t) { return t == DType::f32 || t == DType::bf16; };
+  WEFT_REQUIRE(known(what.wire) && known(what.out_type) && what.sum == DType::f32,
+               "cannot reduce-scatter {} in {} into {} (sums are f32, of f32 or bf16)",
+               weft::name_of(what.wire), weft::name_of(what.sum), weft::name_of(what.out_type));
+  Operation& o = draw(Op::reduce_scatter, deps, what.count, what.wire);
+  o.reduce = what;
+  return submit(o);
+}
+
+Event HostChannel::all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) {
+  const bool known = dtype != DType::bf16 && dtype != DType::u16 && dtype != DType::u8;
+  WEFT_REQUIRE(known, "cannot all-reduce {} (f32, f64, i32, i64, u32, u64 only)", weft::name_of(dtype));
+  Operation& o = draw(Op::all_reduce, deps, count, dtype);
+  o.reduce.out = buffer;
+  o.reduce_op = op;
+  return submit(o);
+}
+
+Event HostChannel::broadcast(Deps deps, void* buffer, std::int64_t bytes, int root) {
+  Operation& o = draw(Op::broadcast, deps, bytes, DType::u8);
+  o.reduce.out = buffer;
+  o.peer = root;
+  return submit(o);
+}
+
+Event HostChannel::all_to_all(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) {
+  Operation& o = draw(Op::all_to_all, deps, count, dtype);
+  o.reduce.in = in;
+  o.reduce.out = out;
+  return submit(o);
+}
+
+Event HostChannel::send(Deps deps, const void* buffer, std::int64_t bytes, int peer) {
+  WEFT_REQUIRE(peer >= 0 && peer < size() && peer != rank(), "rank {} cannot send to rank {} of {}", rank(),
+               peer, size());
+  Operation& o = draw(Op::send, deps, bytes, DType::u8);
+  o.reduce.in = buffer;
+  o.peer = peer;
+  o.tag = point_to_point_tag | static_cast<int>(send_tags_[static_cast<std::size_t>(peer)]++ & tag_mask);
+  return submit(o);
+}
+
+Event HostChannel::recv(Deps deps, void* buffer, std::int64_t bytes, int peer) {
+  WEFT_REQUIRE(peer >= 0 && peer < size() && peer != rank(), "rank {} cannot receive from rank {} of {}",
+               rank(), peer, size());
+  Operation& o = draw(Op::recv, deps, bytes, DType::u8);
+  o.reduce.out = buffer;
+  o.peer = peer;
+  o.tag = point_to_point_tag | static_cast<int>(recv_tags_[static_cast<std::size_t>(peer)]++ & tag_mask);
+  return submit(o);
+}
+
+Event HostChannel::barrier(Deps deps) {
+  return submit(draw(Op::barrier, deps, 0, DType::u8));
+}
+
+void HostChannel::group_begin() {
+  group_ = ++groups_;
+}
+void HostChannel::group_end() {
+  group_ = 0;
+}
+
+template <class IsPeer>
+Peers HostChannel::peers(IsPeer&& is_peer) const {
+  Peers p;
+  for (int r = 0; r < size(); ++r) {
+    p.with.push_back(is_peer(r) ? 1 : 0);
+    p.place.push_back(p.count);
+    p.count += p.with.back();
+  }
+  return p;
+}
+
+void HostChannel::share(Window& window) {
+  const auto ranks = static_cast<std::size_t>(size());
+  WEFT_REQUIRE(host_of_.size() == ranks && size() > 1, "channel {} does not know its hosts", name());
+  const auto host = [&](int r) { return host_of_[static_cast<std::size_t>(r)]; };
+  const auto place = [&](int r) {  // in its team
+    return static_cast<int>(std::count(host_of_.begin(), host_of_.begin() + r, host(r)));
+  };
+  const int mine = place(rank());
+  abroad_ = peers([&](int r) { return host(r) != host(rank()); });
+  counterparts_ = peers([&](int r) { return host(r) != host(rank()) && place(r) == mine; });
+  member_of_.clear();
+  for (int r = 0; r < size(); ++r) member_of_.push_back(host(r) == host(rank()) ? place(r) : -1);
+  WEFT_REQUIRE(size() - abroad_.count == window.size() && mine == window.member(),
+               "the window of {} ranks is not that of channel {}'s team", window.size(), name());
+  window_ = &window;
+}
+
+// The head of the queue if it may start: alone, or beside operations of its own group.
+Operation* HostChannel::next_ready() {
+  Operation* head = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (pending_count_ > 0) head = pending_[first_].get();
+  }
+  if (head == nullptr || active_.size() == max_active) return nullptr;
+  if (!active_.empty() && (head->group == 0 || head->group != active_.front()->group)) return nullptr;
+  const auto sends_rows = [](const auto& o) { return o->reduce.rows != nullptr; };
+  if (head->reduce.rows != nullptr && std::any_of(active_.begin(), active_.end(), sends_rows)) return nullptr;
+  if (!std::all_of(head->deps.begin(), head->deps.end(), [](const Event& e) { return comm::done(e); }))
+    return nullptr;
+  if (delay_ns_ && head->not_before_ns < 0) head->not_before_ns = now_ns() + delay_ns_();
+  return head->not_before_ns > now_ns() ? nullptr : head;
+}
+
+bool HostChannel::admit() {
+  bool moved = false;
+  while (Operation* o = next_ready()) {
+    o->record.start_ns = now_ns();
+    if (record() != nullptr) record()->started(o->ticket);
+    o->shared = lies_in_window(*o);
+    if (active_.empty()) busy_since_ns_ = o->record.start_ns;
+    {
+      std::lock_guard lock(mutex_);
+      active_.push_back(std::move(pending_[first_]));
+      first_ = (first_ + 1) % pending_.size();
+      --pending_count_;
+    }
+    if (!start_phase(*o)) finish(*o);
+    moved = true;
+  }
+  return moved;
+}
+
+bool HostChannel::advance(Operation& o) {
+  if (o.finished) return false;
+  if (o.meeting != 0 && !window_->signals().all_arrived(lane(), o.serial, o.meeting)) return false;
+  o.meeting = 0;
+  const std::int64_t before = o.run.bytes_done();
+  const bool moved = o.run.progress(transport_.get());
+  bytes_done_ += o.run.bytes_done() - before;
+  combine_rounds(o);
+  if (!o.run.finished()) return moved;
+  o.record.bytes += o.record.op == Op::barrier ? 0 : o.run.bytes_sent();
+  ++o.phase;
+  if (!start_phase(o)) finish(o);
+  return true;
+}
+
+void HostChannel::finish(Operation& o) {
+  o.finished = true;
+  if (delay_ns_) o.not_done_before_ns = now_ns() + delay_ns_();
+}
+
+bool HostChannel::retire() {
+  bool moved = false;
+  while (!active_.empty() && active_.front()->finished && active_.front()->not_done_before_ns <= now_ns()) {
+    std::unique_ptr<Operation> o = std::move(active_.front());
+    active_.erase(active_.begin());
+    o->record.end_ns = now_ns();
+    bytes_sent_.fetch_add(o->record.bytes, std::memory_order_relaxed);
+    if (is_collective(o->record.op)) collectives_.fetch_add(1, std::memory_order_relaxed);
+    if (active_.empty()) {
+      busy_ns_.fetch_add(static_cast<std::uint64_t>(o->record.end_ns - busy_since_ns_),
+                         std::memory_order_relaxed);
+    }
+    if (observer_) observer_(o->record);
+    if (record() != nullptr) record()->done(o->ticket);
+    const std::uint64_t sequence = o->record.sequence;
+    {
+      std::lock_guard lock(mutex_);
+      free_.push_back(std::move(o));
+    }
+    engine_.work_done();
+    timeline_.complete(sequence);
+    moved = true;
+  }
+  return moved;
+}
+
+std::int64_t HostChannel::bytes_in_flight() const {
+  std::int64_t sum = 0;
+  for (const auto& o : active_) sum += o->run.bytes_in_flight();
+  return sum;
+}
+
+bool HostChannel::progress() {
+  bool moved = admit();
+  for (auto& o : active_) {
+    try {
+      moved |= advance(*o);
+    } catch (const std::exception& e) {
+      fail(*o, e.what());
+    }
+  }
+  return retire() || moved;
+}
+
+void HostChannel::fail(const Operation& o, const std::string& why) {
+  engine_.fail(
+      fmt::format("{} #{} on channel {} failed: {}", name_of(o.record.op), o.record.sequence, name(), why));
+  std::terminate();
+}
+
+}  // namespace weft::comm::detail

@@ -1,0 +1,87 @@
+#include "comm/nccl/nccl.hpp"
+
+#include <algorithm>
+
+#include "comm/nccl/check_cuda.hpp"
+#include "comm/nccl/nccl_channel.hpp"
+
+namespace weft::comm {
+namespace {
+
+static_assert(NCCL_VERSION_CODE >= 21900, "Weft needs NCCL 2.19, which registers buffers");
+
+/// Communication goes before compute: its kernels have few blocks, and all of them must run for any to end.
+/// Of two collectives, first the one whose result is wanted sooner: a gather's by the next kernels, a
+/// reduction's by the replicas' sum, and that one's at the end of the step.
+int priority_of(Lane lane) {
+  int least = 0, greatest = 0;  // smaller numbers go first
+  CHECK_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  switch (lane) {
+    case Lane::compute: return least;
+    case Lane::gather: return greatest;
+    case Lane::reduce: return std::min(greatest + 1, least);
+    case Lane::replica: return std::min(greatest + 2, least);
+  }
+  return least;
+}
+
+class NcclWorld final : public World {
+ public:
+  explicit NcclWorld(std::unique_ptr<World> host) : host_(std::move(host)) {
+    connect_through(*host_);
+    bind_device(*host_);
+  }
+  ~NcclWorld() override { disconnect(); }
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  [[noreturn]] void abort(int code) override { end_all_ranks(code); }
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    void* memory = nullptr;
+    if (size() == 1 || bytes == 0) return nullptr;
+    if (ncclMemAlloc(&memory, bytes) != ncclSuccess) {
+      cudaGetLastError();  // what went wrong there is nobody else's error
+      return nullptr;
+    }
+    return {static_cast<std::byte*>(memory), [](std::byte* p) { ncclMemFree(p); }};
+  }
+
+ protected:
+  std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
+                                        const ChannelOptions&) override {
+    const int size = static_cast<int>(ranks.size());
+    const int me = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank()) - ranks.begin());
+    ncclUniqueId id{};
+    if (me == 0) CHECK_NCCL(ncclGetUniqueId(&id));
+    const std::unique_ptr<Channel> bootstrap = host_->open(ranks, lane, name + ".bootstrap");
+    sync(bootstrap->broadcast({}, &id, sizeof id, 0));
+
+    ncclComm_t comm = nullptr;
+    CHECK_NCCL(ncclCommInitRank(&comm, size, id, me));
+    cudaStream_t stream = nullptr;
+    CHECK_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority_of(lane)));
+    return std::make_unique<detail::NcclChannel>(me, size, lane, std::move(name), comm, stream);
+  }
+
+ private:
+  std::unique_ptr<World> host_;
+};
+
+}  // namespace
+
+int bind_device(const World& world) {
+  int devices = 0;
+  const cudaError_t code = cudaGetDeviceCount(&devices);
+  WEFT_SYSTEM(code == cudaSuccess && devices > 0,
+              "no CUDA device on {} ({}); run where there is one, or use the cpu preset's program",
+              world.host(), cudaGetErrorString(code));
+  const int device = world.node_rank() % devices;
+  CHECK_CUDA(cudaSetDevice(device));
+  return device;
+}
+
+std::unique_ptr<World> make_nccl_world(std::unique_ptr<World> host) {
+  return std::make_unique<NcclWorld>(std::move(host));
+}
+
+}  // namespace weft::comm

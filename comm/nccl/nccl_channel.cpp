@@ -1,0 +1,265 @@
+#include "comm/nccl/nccl_channel.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "comm/nccl/nccl_sum.hpp"
+#include "comm/rounds.hpp"
+
+namespace weft::comm::detail {
+namespace {
+
+ncclDataType_t nccl_type(DType t) {
+  switch (t) {
+    case DType::f32: return ncclFloat32;
+    case DType::bf16: return ncclBfloat16;
+    case DType::f64: return ncclFloat64;
+    case DType::i32: return ncclInt32;
+    case DType::i64: return ncclInt64;
+    case DType::u32: return ncclUint32;
+    case DType::u64: return ncclUint64;
+    case DType::u16:
+    case DType::u8: break;
+  }
+  WEFT_REQUIRE(false, "NCCL cannot reduce {}", weft::name_of(t));
+  return ncclUint8;
+}
+
+ncclRedOp_t nccl_op(ReduceOp op) {
+  return op == ReduceOp::sum ? ncclSum : op == ReduceOp::max ? ncclMax : ncclMin;
+}
+
+std::size_t bytes_of(std::int64_t count, DType t) {
+  return static_cast<std::size_t>(count) * size_of(t);
+}
+
+const std::byte* at(const void* p, std::int64_t elements, DType t) {
+  return static_cast<const std::byte*>(p) + elements * static_cast<std::int64_t>(size_of(t));
+}
+std::byte* at(void* p, std::int64_t elements, DType t) {
+  return static_cast<std::byte*>(p) + elements * static_cast<std::int64_t>(size_of(t));
+}
+
+bool canonical(const ReduceScatter& op) {
+  return op.order == ReduceOrder::canonical;
+}
+/// NCCL can write its result where it belongs.
+bool direct(const ReduceScatter& op) {
+  return op.accumulate == Accumulate::replace && op.wire == op.out_type;
+}
+
+}  // namespace
+
+NcclChannel::NcclChannel(int rank, int size, Lane lane, std::string name, ncclComm_t comm,
+                         cudaStream_t stream)
+    : Channel(rank, size, lane, std::move(name)), comm_(comm), stream_(stream), timeline_(stream) {
+  CHECK_CUDA(cudaMalloc(&token_, sizeof(float)));
+  CHECK_CUDA(cudaMemset(token_, 0, sizeof(float)));
+  deferred_.reserve(64);
+}
+
+NcclChannel::~NcclChannel() {
+  if (std::uncaught_exceptions() == 0) {
+    cudaStreamSynchronize(stream_);
+    for (void* handle : registrations_) ncclCommDeregister(comm_, handle);
+    ncclCommDestroy(comm_);
+  } else {
+    ncclCommAbort(comm_);  // the other ranks may never come
+  }
+  cudaFree(token_);
+  cudaStreamDestroy(stream_);
+}
+
+class NcclChannel::Captured final : public CapturedOperations {
+ public:
+  Captured(NcclChannel& channel, StreamTimeline::Intervals intervals, std::uint64_t sent,
+           std::uint64_t collectives)
+      : channel_(channel), intervals_(std::move(intervals)), sent_(sent), collectives_(collectives) {}
+
+  void count_run() override {
+    channel_.timeline_.count(intervals_);
+    channel_.bytes_sent_.fetch_add(sent_, std::memory_order_relaxed);
+    channel_.collectives_.fetch_add(collectives_, std::memory_order_relaxed);
+  }
+
+ private:
+  NcclChannel& channel_;
+  StreamTimeline::Intervals intervals_;
+  std::uint64_t sent_, collectives_;
+};
+
+// NCCL says success without a handle, or an error that leaves the communicator as it was, where registration
+// is not supported.
+void NcclChannel::register_memory(std::byte* memory, std::size_t bytes) {
+  void* handle = nullptr;
+  if (bytes == 0) return;
+  if (ncclCommRegister(comm_, memory, bytes, &handle) != ncclSuccess)
+    cudaGetLastError();
+  else if (handle != nullptr)
+    registrations_.push_back(handle);
+}
+
+void NcclChannel::begin_capture(const Event& fork) {
+  sent_before_ = bytes_sent();
+  collectives_before_ = collectives();
+  timeline_.begin_capture();
+  timeline_.wait({&fork, 1});
+}
+
+std::unique_ptr<CapturedOperations> NcclChannel::end_capture() {
+  auto captured = std::make_unique<Captured>(*this, timeline_.end_capture(), bytes_sent() - sent_before_,
+                                             collectives() - collectives_before_);
+  bytes_sent_.store(sent_before_, std::memory_order_relaxed);
+  collectives_.store(collectives_before_, std::memory_order_relaxed);
+  return captured;
+}
+
+Event NcclChannel::begin(Op op, Deps deps, std::size_t bytes, int peer) {
+  if (op != Op::send && op != Op::recv && op != Op::barrier)
+    collectives_.fetch_add(1, std::memory_order_relaxed);
+  const Recorder::Ticket ticket = record_enqueued(op, static_cast<std::int64_t>(bytes), peer);
+  timeline_.wait(deps);
+  if (record() != nullptr) record()->started(ticket);
+  if (!grouped_) timeline_.begin();
+  return {&timeline_, timeline_.last() + 1};
+}
+
+Event NcclChannel::end(std::uint64_t sent) {
+  bytes_sent_.fetch_add(sent, std::memory_order_relaxed);
+  // In a group the event is recorded by group_end: nothing is on the stream before.
+  return grouped_ ? Event{&timeline_, timeline_.last() + 1} : timeline_.end();
+}
+
+void NcclChannel::group_begin() {
+  grouped_ = true;
+  CHECK_NCCL(ncclGroupStart());
+}
+
+void NcclChannel::group_end() {
+  timeline_.begin();  // here, behind what the members wait for: their waiting is no work
+  CHECK_NCCL(ncclGroupEnd());
+  reduce_all(deferred_);
+  deferred_.clear();
+  grouped_ = false;
+  timeline_.end();
+}
+
+Event NcclChannel::all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) {
+  begin(Op::all_gather, deps, bytes_of(count, dtype));
+  const std::size_t bytes = bytes_of(count, dtype);
+  CHECK_NCCL(ncclAllGather(in, out, bytes, ncclUint8, comm_, stream_));
+  return end(bytes * static_cast<std::size_t>(size() - 1));
+}
+
+Event NcclChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
+  begin(Op::reduce_scatter, deps, bytes_of(what.count, what.wire));
+  if (grouped_) {
+    deferred_.push_back(what);
+  } else {
+    reduce_all({&what, 1});
+  }
+  return end(bytes_of(what.count, what.wire) * static_cast<std::size_t>(size() - 1));
+}
+
+Event NcclChannel::all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) {
+  begin(Op::all_reduce, deps, bytes_of(count, dtype));
+  CHECK_NCCL(ncclAllReduce(buffer, buffer, static_cast<std::size_t>(count), nccl_type(dtype), nccl_op(op),
+                           comm_, stream_));
+  const auto ranks = static_cast<std::size_t>(size());
+  return end(2 * bytes_of(count, dtype) * (ranks - 1) / ranks);
+}
+
+Event NcclChannel::broadcast(Deps deps, void* buffer, std::int64_t bytes, int root) {
+  begin(Op::broadcast, deps, static_cast<std::size_t>(bytes), root);
+  CHECK_NCCL(ncclBroadcast(buffer, buffer, static_cast<std::size_t>(bytes), ncclUint8, root, comm_, stream_));
+  return end(rank() == root ? static_cast<std::uint64_t>(bytes) : 0);
+}
+
+Event NcclChannel::all_to_all(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) {
+  begin(Op::all_to_all, deps, bytes_of(count, dtype));
+  const std::size_t bytes = bytes_of(count, dtype);
+  CHECK_NCCL(ncclGroupStart());
+  for (int r = 0; r < size(); ++r) {
+    CHECK_NCCL(ncclSend(at(in, r * count, dtype), bytes, ncclUint8, r, comm_, stream_));
+    CHECK_NCCL(ncclRecv(at(out, r * count, dtype), bytes, ncclUint8, r, comm_, stream_));
+  }
+  CHECK_NCCL(ncclGroupEnd());
+  return end(bytes * static_cast<std::size_t>(size() - 1));
+}
+
+Event NcclChannel::send(Deps deps, const void* buffer, std::int64_t bytes, int peer) {
+  begin(Op::send, deps, static_cast<std::size_t>(bytes), peer);
+  CHECK_NCCL(ncclSend(buffer, static_cast<std::size_t>(bytes), ncclUint8, peer, comm_, stream_));
+  return end(static_cast<std::uint64_t>(bytes));
+}
+
+Event NcclChannel::recv(Deps deps, void* buffer, std::int64_t bytes, int peer) {
+  begin(Op::recv, deps, static_cast<std::size_t>(bytes), peer);
+  CHECK_NCCL(ncclRecv(buffer, static_cast<std::size_t>(bytes), ncclUint8, peer, comm_, stream_));
+  return end(0);
+}
+
+Event NcclChannel::barrier(Deps deps) {
+  begin(Op::barrier, deps, 0);
+  CHECK_NCCL(ncclAllReduce(token_, token_, 1, ncclFloat32, ncclSum, comm_, stream_));
+  return end(0);
+}
+
+// Enqueues the messages of one round: `count` elements from `first` of each rank's slice.
+void NcclChannel::exchange_round(const ReduceScatter& op, std::int64_t first, std::int64_t count) {
+  const std::size_t bytes = bytes_of(count, op.wire);
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    CHECK_NCCL(ncclSend(at(op.in, r * op.count + first, op.wire), bytes, ncclUint8, r, comm_, stream_));
+    std::byte* piece = at(op.scratch, (r < rank() ? r : r - 1) * count, op.wire);
+    CHECK_NCCL(ncclRecv(piece, bytes, ncclUint8, r, comm_, stream_));
+  }
+}
+
+// All operations advance together, so that a bucket of several units costs one launch a round. canonical:
+// exchange a round, then add it in rank order. native: NCCL's own sum in the first round, added onto the
+// output afterwards where it cannot go directly.
+void NcclChannel::reduce_all(std::span<const ReduceScatter> ops) {
+  const std::int64_t round_bytes = ring_peer_bytes(size());
+  std::int64_t rounds = ops.empty() ? 0 : 1;
+  for (const ReduceScatter& op : ops) {
+    const auto slice = static_cast<std::int64_t>(bytes_of(op.count, op.wire));
+    if (canonical(op)) rounds = std::max(rounds, (slice + round_bytes - 1) / round_bytes);
+  }
+  const auto piece = [&](const ReduceScatter& op, std::int64_t round) {
+    const std::int64_t most = round_bytes / static_cast<std::int64_t>(size_of(op.wire));
+    return std::clamp<std::int64_t>(op.count - round * most, 0, most);
+  };
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    CHECK_NCCL(ncclGroupStart());
+    for (const ReduceScatter& op : ops) {
+      const std::int64_t first = round * (round_bytes / static_cast<std::int64_t>(size_of(op.wire)));
+      if (canonical(op)) {
+        if (piece(op, round) > 0) exchange_round(op, first, piece(op, round));
+      } else if (round == 0) {
+        CHECK_NCCL(ncclReduceScatter(op.in, direct(op) ? op.out : op.scratch,
+                                     static_cast<std::size_t>(op.count), nccl_type(op.wire), ncclSum, comm_,
+                                     stream_));
+      }
+    }
+    CHECK_NCCL(ncclGroupEnd());
+    for (const ReduceScatter& op : ops) {
+      DeviceSum sum{op.in, op.scratch, op.out, op.count, rank(), size(), op.wire, op.out_type, op.accumulate};
+      if (canonical(op)) {
+        const std::int64_t first = round * (round_bytes / static_cast<std::int64_t>(size_of(op.wire)));
+        sum.count = piece(op, round);
+        sum.own = at(op.in, rank() * op.count + first, op.wire);
+        sum.out = at(op.out, first, op.out_type);
+        CHECK_CUDA(static_cast<cudaError_t>(ordered_sum_on_device(stream_, sum)));
+      } else if (round == 0 && !direct(op)) {
+        sum.own = op.scratch;
+        sum.rank = 0;
+        sum.size = 1;
+        CHECK_CUDA(static_cast<cudaError_t>(ordered_sum_on_device(stream_, sum)));
+      }
+    }
+  }
+}
+
+}  // namespace weft::comm::detail

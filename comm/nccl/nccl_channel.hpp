@@ -1,0 +1,57 @@
+// A channel that enqueues NCCL on a stream of its own. Includes CUDA and NCCL: for nccl*.cpp only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/channel.hpp"
+#include "comm/nccl/check_cuda.hpp"
+#include "comm/nccl/stream_timeline.hpp"
+
+namespace weft::comm::detail {
+
+class NcclChannel final : public Channel {
+ public:
+  /// Takes over the communicator and the stream.
+  NcclChannel(int rank, int size, Lane lane, std::string name, ncclComm_t comm, cudaStream_t stream);
+  ~NcclChannel() override;
+
+  Event all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) override;
+  Event reduce_scatter(Deps deps, const ReduceScatter& what) override;
+  Event all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) override;
+  Event broadcast(Deps deps, void* buffer, std::int64_t bytes, int root) override;
+  Event all_to_all(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) override;
+  Event send(Deps deps, const void* buffer, std::int64_t bytes, int peer) override;
+  Event recv(Deps deps, void* buffer, std::int64_t bytes, int peer) override;
+  Event barrier(Deps deps) override;
+  void group_begin() override;
+  void group_end() override;
+  double busy_seconds() const override { return timeline_.busy_seconds(); }
+  bool ends_seen() const override { return false; }
+
+  void register_memory(std::byte* memory, std::size_t bytes) override;
+  bool capturable() const override { return true; }
+  void begin_capture(const Event& fork) override;
+  std::unique_ptr<CapturedOperations> end_capture() override;
+
+ private:
+  class Captured;
+  Event begin(Op op, Deps deps, std::size_t bytes, int peer = -1);
+  Event end(std::uint64_t sent);
+  void exchange_round(const ReduceScatter& what, std::int64_t first, std::int64_t count);
+  void reduce_all(std::span<const ReduceScatter> ops);
+
+  ncclComm_t comm_;
+  cudaStream_t stream_;
+  mutable StreamTimeline timeline_;
+  void* token_ = nullptr;             ///< the barrier's
+  std::vector<void*> registrations_;  ///< ncclCommRegister's handles
+  bool grouped_ = false;
+  std::vector<ReduceScatter> deferred_;  ///< reduce-scatters of the open group
+  /// The counters when the capture began: what is captured does not run.
+  std::uint64_t sent_before_ = 0, collectives_before_ = 0;
+};
+
+}  // namespace weft::comm::detail

@@ -1,0 +1,47 @@
+#include "comm/nccl/stream_graph.hpp"
+
+#include "comm/nccl/check_cuda.hpp"
+
+namespace weft::comm {
+namespace {
+
+cudaStream_t as_stream(void* p) {
+  return static_cast<cudaStream_t>(p);
+}
+
+}  // namespace
+
+void StreamGraph::begin(void* stream) {
+  // Of this thread's calls only, because NCCL's threads may allocate meanwhile.
+  CHECK_CUDA(cudaStreamBeginCapture(as_stream(stream), cudaStreamCaptureModeThreadLocal));
+}
+
+StreamGraph::StreamGraph(void* stream) : stream_(stream) {
+  cudaGraph_t graph = nullptr;
+  CHECK_CUDA(cudaStreamEndCapture(as_stream(stream), &graph));
+  cudaGraphExec_t executable = nullptr;
+  // A node keeps the priority of the stream that it was captured from; else all have the launching stream's.
+  const cudaError_t code = cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority);
+  cudaGraphDestroy(graph);
+  CHECK_CUDA(code);
+  executable_ = executable;
+  // Else the first launch does it.
+  CHECK_CUDA(cudaGraphUpload(executable, as_stream(stream)));
+}
+
+void StreamGraph::discard(void* stream) noexcept {
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(as_stream(stream), &graph);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  cudaGetLastError();  // that of the capture, which the caller knows
+}
+
+StreamGraph::~StreamGraph() {
+  cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable_));
+}
+
+void StreamGraph::launch() {
+  CHECK_CUDA(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable_), as_stream(stream_)));
+}
+
+}  // namespace weft::comm

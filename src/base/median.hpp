@@ -1,0 +1,18 @@
+// The middle of some measured values.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace weft {
+
+/// The value in the middle of `values`, of which there is at least one; the mean of the two in the middle of
+/// an even number.
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return 0.5 * (values[(n - 1) / 2] + values[n / 2]);
+}
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+// Where two series of hashed steps part.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compare/hash_file.hpp"
+
+namespace weft::compare {
+
+/// The first value, in A's program order, of the first step that is not equal.
+struct Parting {
+  std::int64_t step = 0;
+  ValueHash in_a, in_b;
+  std::size_t after = 0;            ///< values after it in that step that both runs have
+  std::size_t differing_after = 0;  ///< of these
+};
+
+struct Comparison {
+  std::vector<std::int64_t> steps;  ///< in both, with a value in common; ascending
+  std::size_t equal_steps = 0;      ///< of these
+  std::size_t only_in_a = 0,        ///< values of the first common step that the other run does not have
+      only_in_b = 0;
+  std::optional<Parting> parting;  ///< empty when all common steps are equal
+};
+
+/// Values are the same when phase and name are; what made them may differ (`accumulate` on one rank,
+/// `reduce_scatter` on several). Values of one run only are counted and otherwise left out: schedules differ.
+Comparison compare_hashes(std::span<const StepHashes> a, std::span<const StepHashes> b);
+
+}  // namespace weft::compare

@@ -1,0 +1,166 @@
+#include "compare/value_hashes.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "kernels/value_hash.hpp"
+#include "ops/shapes.hpp"
+
+namespace weft::compare {
+namespace {
+
+using ir::Op;
+
+/// How a value lies over rounds and ranks, whatever the layout.
+enum class Spread : std::uint8_t {
+  left_out,    ///< only some layouts have it, or it is a part of another value
+  microbatch,  ///< made once a microbatch
+  unit,        ///< one flat unit, whole or cut
+  unfinished,  ///< a unit's sum over some of the rounds: it only keeps the sum's place in program order
+  replicated   ///< alike on all ranks
+};
+
+Spread spread_of_state(const ir::Storage& s) {
+  switch (s.role) {
+    case ir::Role::parameter:
+    case ir::Role::master:
+    case ir::Role::exp_avg:
+    case ir::Role::exp_avg_sq: return Spread::unit;
+    case ir::Role::input: return s.type.shape.size() == 2 ? Spread::microbatch : Spread::replicated;
+    case ir::Role::constant: return Spread::replicated;
+    case ir::Role::gradient:
+    case ir::Role::report: return Spread::left_out;
+  }
+  return Spread::left_out;
+}
+
+/// A sum of gradients, of a replica or of all ranks.
+Spread round_sum(const ir::Graph& graph, const ir::Node& node, int last_round) {
+  if (node.round < last_round) return Spread::unfinished;
+  const auto& placement = graph.value(node.outputs[0]).placement;
+  const bool of_replica = std::find(placement.begin(), placement.end(), ir::partial) != placement.end();
+  return of_replica ? Spread::left_out : Spread::unit;
+}
+
+Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
+  const ir::Value& value = graph.value(node.outputs[0]);
+  switch (node.op) {
+    case Op::state: return spread_of_state(graph.storage(value.home));
+    // A join's parts are outputs, too; the losses of all rounds are as many as the rank has rounds.
+    case Op::join: return value.unit.valid() ? Spread::microbatch : Spread::left_out;
+    // How many microbatches an earlier round's sum is over depends on the number of ranks.
+    case Op::accumulate:
+      if (!value.home.valid()) return Spread::left_out;  // a rank's own sum, reduced later
+      [[fallthrough]];
+    case Op::reduce_scatter: return round_sum(graph, node, last_round);
+    case Op::all_reduce: return value.unit.valid() ? Spread::unit : Spread::left_out;
+    case Op::adamw: return Spread::unit;
+    case Op::reduce_totals:
+    case Op::clip_scale: return Spread::replicated;
+    default: break;
+  }
+  // What depends on the batch is made once a microbatch; aliases and gathers do not.
+  const bool by_batch = ops::batch_rule(node.op, 0) != ops::BatchRule::invariant;
+  return by_batch ? Spread::microbatch : Spread::left_out;
+}
+
+/// The name that a value has in every round: "layers.0.attn.h#1" -> "layers.0.attn.h", "h.grad#1~2" ->
+/// "h.grad~2", and of a round's input, "tokens.1" -> "tokens".
+std::string name_in_all_rounds(const ir::Value& value, const ir::Node& node, Spread spread) {
+  std::string name = value.name;
+  if (node.op == Op::state && spread == Spread::microbatch) return name.substr(0, name.rfind('.'));
+  if (const auto round = name.find('#'); round != std::string::npos)
+    name.erase(round, name.find_first_not_of("0123456789", round + 1) - round);
+  return name;
+}
+
+}  // namespace
+
+ValueHashes::ValueHashes(runtime::Session& session, const plan::Plan& plan)
+    : session_(session), plan_(plan), made_by_(plan.graph.nodes().size()) {
+  for (const ir::Node& node : plan.graph.nodes()) last_round_ = std::max(last_round_, node.round);
+  for (std::size_t i = 0; i < plan.graph.nodes().size(); ++i) add(ir::NodeId(i));
+  sums_.resize(rows_.size());
+}
+
+void ValueHashes::add(ir::NodeId id) {
+  const ir::Node& node = plan_.graph.node(id);
+  const Spread spread = spread_of(plan_.graph, node, last_round_);
+  if (spread == Spread::left_out) return;
+  if (node.op == Op::state) {
+    const ir::StorageId home = plan_.graph.value(node.outputs[0]).home;
+    // A storage that nothing uses has no memory; one that several nodes read is the same for all.
+    if (!plan_.storage_used[home.index()] || !states_.insert(home).second) return;
+  }
+  for (const ir::ValueId output : node.outputs) {
+    const std::string name = name_in_all_rounds(plan_.graph.value(output), node, spread);
+    const std::size_t row = row_of(node, ir::module_of(node, plan_.graph.value(output)), name);
+    if (spread == Spread::unfinished) continue;
+    Item item = spread == Spread::unit         ? slice_of_unit(output)
+                : spread == Spread::microbatch ? part_of_batch(output, node.round)
+                                               : whole(output);
+    item.row = row;
+    item.seed = hash_text(name);
+    (node.op == Op::state ? at_start_ : made_by_[id.index()]).push_back(item);
+  }
+}
+
+std::size_t ValueHashes::row_of(const ir::Node& node, const std::string& module, const std::string& name) {
+  const auto [row, is_new] = row_by_name_.emplace(std::pair(node.phase, name), rows_.size());
+  if (is_new)
+    rows_.push_back({std::string(name_of(node.phase)), module, name, std::string(name_of(node.op)), {}});
+  return row->second;
+}
+
+ValueHashes::Item ValueHashes::slice_of_unit(ir::ValueId id) const {
+  const Unit& unit = plan_.graph.unit(plan_.graph.value(id).unit);
+  const std::int64_t part = unit.shard_elements(session_.ranks());
+  const std::int64_t held = plan_.graph.local_elements(id);  // the whole, or a shard of several ranks' parts
+  Item item{.value = id};
+  item.first = std::min(unit.elements, part * session_.own_part());
+  item.count = std::min(unit.elements, item.first + part) - item.first;
+  item.skip = item.first % held;
+  return item;
+}
+
+ValueHashes::Item ValueHashes::part_of_batch(ir::ValueId id, int round) const {
+  const ir::Value& value = plan_.graph.value(id);
+  Item item{.value = id};
+  item.count = value.unit.valid() ? plan_.graph.unit(value.unit).elements : plan_.graph.local_elements(id);
+  item.first = item.count * (round * session_.ranks() + session_.rank());
+  return item;
+}
+
+ValueHashes::Item ValueHashes::whole(ir::ValueId id) const {
+  return {.value = id, .count = session_.rank() == 0 ? plan_.graph.local_elements(id) : 0};
+}
+
+void ValueHashes::start(const exec::Locate& locate) {
+  std::fill(sums_.begin(), sums_.end(), 0);
+  for (const Item& item : at_start_) hash(item, locate);
+}
+
+void ValueHashes::made(ir::NodeId node, const exec::Locate& locate) {
+  for (const Item& item : made_by_[node.index()]) hash(item, locate);
+}
+
+void ValueHashes::hash(const Item& item, const exec::Locate& locate) {
+  if (item.count == 0) return;
+  const DType t = plan_.graph.value(item.value).type.dtype;
+  const std::byte* data = locate(item.value) + item.skip * static_cast<std::int64_t>(size_of(t));
+  sums_[item.row] += kernels::value_hash(session_.space(), item.count, data, t, item.first, item.seed);
+}
+
+StepHashes ValueHashes::finish(std::int64_t step) {
+  std::vector<std::uint64_t> sums = sums_;
+  session_.world().all_reduce_sum(sums);
+  StepHashes hashes{step, rows_};
+  for (std::size_t row = 0; row < sums.size(); ++row)
+    hashes.values[row].hash = fmt::format("{:016x}", sums[row]);
+  return hashes;
+}
+
+}  // namespace weft::compare

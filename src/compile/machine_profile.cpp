@@ -1,0 +1,57 @@
+#include "compile/machine_profile.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "base/check.hpp"
+#include "base/device.hpp"
+
+namespace weft::compile {
+namespace {
+
+std::string read_file(const Deck& deck) {
+  const std::string& path = deck.schedule.profile;
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file.good() || !text.good())
+    throw Error(
+        errno == 0 ? ExitCode::bad_input : exit_code_of_named_file(errno),
+        fmt::format("{}: cannot read the machine profile {} ({}); write one with `weft profile -o {}`, "
+                    "or leave the key out",
+                    place_of(deck, "schedule.profile"), path,
+                    errno == 0 ? "is it a file?" : std::strerror(errno), path));
+  return text.str();
+}
+
+/// Nothing for a file's name.
+std::optional<machine::Profile> default_named(const std::string& name) {
+  if (name == "host" || (name.empty() && device_is_host())) return default_profile(machine::Device::host);
+  if (name == "h100" || name.empty()) return default_profile(machine::Device::h100);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string profile_text(const Deck& deck) {
+  return default_named(deck.schedule.profile) ? std::string() : read_file(deck);
+}
+
+machine::Profile machine_profile(const Deck& deck, std::string_view text) {
+  if (auto profile = default_named(deck.schedule.profile)) return *profile;
+  return machine::parse_profile(text, deck.schedule.profile);
+}
+
+machine::Profile machine_profile(const Deck& deck) {
+  return machine_profile(deck, profile_text(deck));
+}
+
+std::string profile_source(const Deck& deck) {
+  return default_named(deck.schedule.profile) ? "defaults" : deck.schedule.profile;
+}
+
+}  // namespace weft::compile

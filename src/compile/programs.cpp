@@ -1,0 +1,149 @@
+#include "compile/programs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/device.hpp"
+#include "passes/module_path.hpp"
+
+namespace weft::compile {
+namespace {
+
+passes::ShardMode shard_mode(ParallelMode mode) {
+  switch (mode) {
+    case ParallelMode::ddp: return passes::ShardMode::ddp;
+    case ParallelMode::zero1: return passes::ShardMode::zero1;
+    case ParallelMode::zero2: return passes::ShardMode::zero2;
+    case ParallelMode::fsdp: return passes::ShardMode::fsdp;
+  }
+  return passes::ShardMode::fsdp;
+}
+
+passes::RecomputeOptions recompute_options(const Deck& deck) {
+  passes::RecomputeOptions options;
+  switch (deck.schedule.recompute) {
+    case Recompute::none:
+    case Recompute::budget: return options;
+    case Recompute::full: options.what = passes::Recompute::full; return options;
+    case Recompute::selective: options.what = passes::Recompute::selective; break;
+  }
+  options.place = place_of(deck, "schedule.recompute_ops");
+  try {
+    for (const std::string& rule : deck.schedule.recompute_ops)
+      options.rules.push_back(passes::recompute_rule(rule));
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("{}: {}", options.place, e.what()));
+  }
+  return options;
+}
+
+}  // namespace
+
+bool is_disabled(const Deck& deck, std::string_view pass) {
+  const auto& disabled = deck.schedule.disable;
+  return std::find(disabled.begin(), disabled.end(), pass) != disabled.end();
+}
+
+bool shares_memory(const Deck& deck) {
+  return device_is_host() && !is_disabled(deck, "share");
+}
+
+model::Spec spec_of(const Deck& deck) {
+  const ModelDeck& m = deck.model;
+  model::Spec spec;
+  spec.dim = m.dim;
+  spec.layers = m.layers;
+  spec.heads = m.heads;
+  spec.kv_heads = m.kv_heads;
+  spec.ffn = m.ffn;
+  spec.vocab = m.vocab;
+  spec.norm_eps = m.norm_eps;
+  spec.tie_embeddings = m.tie_embeddings;
+  spec.document_mask = deck.data.document_mask;
+  return spec;
+}
+
+std::vector<int> unit_buckets(const Deck& deck) {
+  const std::vector<Unit> units = model::units(spec_of(deck));
+  for (const std::string& pattern : deck.schedule.buckets)
+    WEFT_VALIDATE(
+        std::any_of(units.begin(), units.end(),
+                    [&](const Unit& unit) { return passes::matched_part(pattern, unit.path).has_value(); }),
+        "{}: '{}' matches no unit of this model; they are '{}' to '{}'", place_of(deck, "schedule.buckets"),
+        pattern, units.front().path, units.back().path);
+  return passes::buckets_by_path(units, deck.schedule.buckets);
+}
+
+passes::PipelineOptions pipeline_options(const Deck& deck) {
+  passes::PipelineOptions options;
+  options.update.beta1 = deck.optimizer.beta1;
+  options.update.beta2 = deck.optimizer.beta2;
+  options.update.eps = deck.optimizer.eps;
+  options.update.clip = deck.optimizer.clip;
+  options.precision.params = deck.precision.params;
+  options.precision.grad_wire = deck.precision.grad_wire;
+  options.shard.mode = shard_mode(deck.parallel.mode);
+  if (deck.schedule.regather == Regather::never)
+    options.shard.keep_units = static_cast<int>(2 * deck.model.layers + 2);
+  options.shard.accumulation = deck.schedule.accumulate == Accumulation::once ? passes::Accumulation::once
+                                                                              : passes::Accumulation::each;
+  options.shard.reduction = deck.precision.reduction == Reduction::native ? passes::Reduction::native
+                                                                          : passes::Reduction::canonical;
+  options.head_rows = deck.precision.head_rows;
+  options.recompute = recompute_options(deck);
+  if (deck.schedule.bucketing == Bucketing::manual) {
+    const std::vector<int> buckets = unit_buckets(deck);
+    options.buckets = passes::Buckets{buckets, buckets, buckets};
+  }
+  options.order.prefetch = deck.schedule.prefetch < 0 ? 1 : static_cast<int>(deck.schedule.prefetch);
+  options.order.prefetch_bytes = static_cast<std::int64_t>(deck.schedule.prefetch_bytes);
+  options.order.delay = deck.schedule.reduce_delay < 0 ? 1 : static_cast<int>(deck.schedule.reduce_delay);
+  // Hashes of values are of whole values.
+  options.rows = device_is_host() && deck.debug.hash_every == 0;
+  options.disable = deck.schedule.disable;
+  passes::check_disabled(options, place_of(deck, "schedule.disable"));
+  return options;
+}
+
+ir::Graph training_forward(const Deck& deck, const Mesh& mesh) {
+  const int ranks = mesh.world();
+  model::Batch batch;
+  batch.rows = deck.data.batch * ranks;
+  batch.seq = deck.data.seq;
+  batch.rounds = static_cast<int>(accumulation(deck, ranks));
+  return model::build_loss(spec_of(deck), batch, mesh, "train").graph;
+}
+
+plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                         const passes::PipelineOptions& options, const passes::Observer& observer) {
+  const auto passes = passes::training_pipeline(options);
+  return lowered(passes::run(passes, training_forward(deck, mesh), observer), deck, scratch);
+}
+
+plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& scratch) {
+  plan::Plan plan = plan::lower(std::move(step), scratch,
+                                is_disabled(deck, "memory") ? plan::MemoryReuse::off : plan::MemoryReuse::on);
+#ifdef WEFT_DEBUG
+  plan::verify(plan);
+#endif
+  return plan;
+}
+
+plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                           const passes::PipelineOptions& options) {
+  model::Batch batch;
+  batch.rows = deck.data.batch * mesh.world();
+  batch.seq = deck.data.seq;
+  const ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
+  return lowered(passes::run(passes::forward_pipeline(options), forward), deck, scratch);
+}
+
+plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
+  model::Batch batch;
+  batch.seq = deck.data.seq;
+  const ir::Graph forward = model::build_logits(spec_of(deck), batch, Mesh({{"data", 1}}));
+  return lowered(passes::run(passes::forward_pipeline(pipeline_options(deck)), forward), deck, scratch);
+}
+
+}  // namespace weft::compile

@@ -1,0 +1,324 @@
+#include "compile/scheduling.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "compile/programs.hpp"
+#include "plan/report.hpp"
+#include "plan/simulate.hpp"
+#include "search/recompute.hpp"
+#include "search/search.hpp"
+
+namespace weft::compile {
+namespace {
+
+struct Candidate {
+  passes::PipelineOptions options;
+  plan::Plan plan;
+  double seconds = 0;
+  std::int64_t bytes = 0;  ///< state and arena
+};
+
+/// The first round of accumulation, two that are like all others but the last, and the last.
+constexpr int distinct_rounds = 4;
+
+/// Bytes of state and arena that a plan may take; 0: any.
+double limit_of(const Deck& deck, const machine::CostModel& costs, std::int64_t baseline) {
+  double limit = std::numeric_limits<double>::infinity();
+  if (deck.schedule.memory_limit > 0) limit = deck.schedule.memory_limit;
+  if (deck.run.memory_limit > 0)
+    limit = std::min(limit, std::max(1.0, deck.run.memory_limit - static_cast<double>(baseline)));
+  return std::isfinite(limit) ? limit : costs.profile().compute.memory_bytes;
+}
+
+/// State and arena.
+std::int64_t bytes_of(const plan::Plan& plan) {
+  return plan::persistent_bytes(plan) + plan.peak_bytes();
+}
+
+/// Within the limit, or there is none.
+bool fits(const plan::Plan& plan, double limit) {
+  return limit <= 0 || static_cast<double>(bytes_of(plan)) <= limit;
+}
+
+/// When the last of each round's instructions ends, reductions behind the compute included.
+std::array<double, distinct_rounds> ends_of_rounds(const plan::Plan& plan, const machine::LaneTimes& times) {
+  std::array<double, distinct_rounds> ends{};
+  for (const plan::Instruction& instruction : plan.instructions) {
+    const ir::Node& node = plan.graph.node(instruction.node);
+    if (node.phase == ir::Phase::update) continue;
+    double& end = ends[static_cast<std::size_t>(node.round)];
+    end =
+        std::max(end, times.spans[static_cast<std::size_t>(instruction.lane)][instruction.sequence - 1].end);
+  }
+  return ends;
+}
+
+bool is_searched(const Deck& deck, const Mesh& mesh) {
+  return mesh.world() > 1 &&
+         (deck.schedule.bucketing == Bucketing::automatic || deck.schedule.bucketing == Bucketing::greedy);
+}
+
+/// Of a deck that leaves nothing open.
+Chosen as_given(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch) {
+  const passes::PipelineOptions options = pipeline_options(deck);
+  const double limit = deck.schedule.memory_limit;
+  if (limit <= 0) return {options, std::nullopt};
+  plan::Plan plan = training_plan(deck, mesh, scratch, options);
+  if (!fits(plan, limit))
+    throw Error(ExitCode::bad_input,
+                fmt::format("{}: the plan takes {:.2f} GiB on a rank, the limit is {:.2f}; recompute = "
+                            "budget looks for one that fits, and among several ranks bucketing = auto does",
+                            place_of(deck, "schedule.memory_limit"),
+                            static_cast<double>(bytes_of(plan)) / (1 << 30), limit / (1 << 30)));
+  return {options, std::move(plan)};
+}
+
+class Chooser {
+ public:
+  /// `more_rounds`: the step has so many rounds more than the deck.
+  Chooser(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+          const machine::CostModel& costs, std::int64_t baseline, std::int64_t more_rounds = 0)
+      : deck_(deck),
+        mesh_(mesh),
+        scratch_(scratch),
+        costs_(costs),
+        more_rounds_(more_rounds),
+        given_(pipeline_options(deck)),
+        limit_(limit_of(deck, costs, baseline)) {}
+
+  Chosen run() {
+    const bool automatic = deck_.schedule.bucketing == Bucketing::automatic;
+    typed_ = passes::run(passes::before_sharding(given_), training_forward(deck_, mesh_));
+    if (deck_.schedule.recompute == Recompute::budget) fit_by_recomputing();
+    if (!is_searched(deck_, mesh_)) return {given_, std::move(fitted_->plan)};
+    const search::Problem problem = read_problem();
+    if (automatic) {
+      consider_all(problem);
+    } else {
+      consider_within_limit([&](std::int64_t limit) { return by_rules(problem, limit); });
+      if (!best_) consider(fitted_ ? std::move(*fitted_) : planned(units(problem)));
+    }
+    return best();
+  }
+
+ private:
+  passes::PipelineOptions with(const search::Schedule& schedule) const {
+    passes::PipelineOptions options = given_;
+    options.buckets = schedule.buckets;
+    options.order.prefetch = schedule.prefetch;
+    options.order.delay = schedule.delay;
+    if (deck_.schedule.regather == Regather::automatic) options.shard.keep_units = schedule.keep_units;
+    return options;
+  }
+
+  /// The first level of recomputation whose plan fits, by bisection: memory falls from level to level. Where
+  /// none does, distances that the deck leaves open are given up, too.
+  void fit_by_recomputing() {
+    const search::RecomputeLevels levels(typed_, costs_);
+    const auto fits_at = [&](int level) {
+      given_.recompute = levels.at(level);
+      Candidate candidate = planned(given_, passes::run(passes::sharding(given_), typed_));
+      const bool good = fits(candidate.plan, limit_);
+      if (good || !fitted_ || candidate.bytes < fitted_->bytes) fitted_ = std::move(candidate);
+      return good;
+    };
+    int low = -1, high = levels.count();  // does not fit; fits
+    if (!fits_at(high)) {
+      if (deck_.schedule.prefetch < 0) given_.order.prefetch = 0;
+      if (deck_.schedule.reduce_delay < 0) given_.order.delay = 0;
+      if (!fits_at(high)) refuse(fitted_->bytes);
+    }
+    while (high - low > 1) {
+      const int middle = low + (high - low) / 2;
+      (fits_at(middle) ? high : low) = middle;
+    }
+    given_ = fitted_->options;
+  }
+
+  Candidate planned(const passes::PipelineOptions& options, const ir::Graph& sharded) const {
+    plan::Plan plan = lowered(passes::run(passes::after_sharding(options), sharded), deck_, scratch_);
+    const std::int64_t bytes = bytes_of(plan);
+    return {options, std::move(plan), 0, bytes};
+  }
+
+  [[noreturn]] void refuse(std::int64_t least) const {
+    const bool by_schedule = deck_.schedule.memory_limit > 0 && limit_ >= deck_.schedule.memory_limit;
+    throw Error(ExitCode::bad_input,
+                fmt::format("{}: no plan fits (the smallest found takes {:.2f} GiB on a rank, the limit "
+                            "{}{:.2f}); {}use more ranks, or a smaller data.batch",
+                            place_of(deck_, by_schedule ? "schedule.memory_limit" : "run.memory_limit"),
+                            static_cast<double>(least) / (1 << 30),
+                            by_schedule ? "is " : "leaves state and arena ", limit_ / (1 << 30),
+                            deck_.schedule.recompute == Recompute::budget ? "" : "recompute more, "));
+  }
+
+  search::Problem read_problem() {
+    const ir::Graph& graph = sharded(given_);
+    if (deck_.schedule.regather != Regather::automatic) typed_ = {};  // no candidate is sharded otherwise
+    for (const ir::Storage& s : graph.storages()) state_bytes_ += graph.local_bytes(s);
+    return search::make_problem(graph, scratch_, costs_);
+  }
+
+  /// The step with a collective a unit, each where it is needed. Candidates share it, but for those with
+  /// other units that stay gathered.
+  const ir::Graph& sharded(const passes::PipelineOptions& options) {
+    if (!sharded_ || kept_units_ != options.shard.keep_units)
+      sharded_ = passes::run(passes::sharding(options), typed_);
+    kept_units_ = options.shard.keep_units;
+    return *sharded_;
+  }
+
+  /// Bytes that the limit leaves for the arena; 0: no limit.
+  std::int64_t arena_limit() const {
+    if (limit_ <= 0) return 0;
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(limit_) - state_bytes_);
+  }
+
+  Candidate planned(const search::Schedule& schedule) {
+    const passes::PipelineOptions options = with(schedule);
+    Candidate candidate = planned(options, sharded(options));
+    candidate.seconds = step_seconds(candidate.plan, costs_, more_rounds_);
+    return candidate;
+  }
+
+  search::Schedule by_rules(const search::Problem& problem, std::int64_t live_limit) const {
+    search::Schedule schedule = search::greedy(problem, costs_, live_limit);
+    schedule.prefetch = given_.order.prefetch;
+    schedule.delay = given_.order.delay;
+    return schedule;
+  }
+
+  search::Schedule units(const search::Problem& problem) const {
+    search::Schedule schedule = search::unit_schedule(problem);
+    schedule.prefetch = given_.order.prefetch;
+    schedule.delay = given_.order.delay;
+    return schedule;
+  }
+
+  void consider_all(const search::Problem& problem) {
+    if (fitted_) {
+      fitted_->seconds = step_seconds(fitted_->plan, costs_, more_rounds_);
+      consider(std::move(*fitted_));
+    }
+    const std::vector<int> blocks = unit_buckets(deck_);
+    const search::Schedule greedy = by_rules(problem, arena_limit());
+    search::Schedule manual = units(problem);
+    manual.buckets = {blocks, blocks, blocks};
+    consider(planned(manual));
+    consider(planned(greedy));
+    search::SearchOptions options;
+    if (deck_.schedule.prefetch >= 0) options.prefetch = given_.order.prefetch;
+    if (deck_.schedule.reduce_delay >= 0) options.delay = given_.order.delay;
+    if (deck_.schedule.regather == Regather::automatic) options.keep = search::Keep::choose;
+    consider_within_limit([&](std::int64_t limit) {
+      options.live_limit = limit;
+      return search::search(problem, costs_, options, {units(problem), manual, greedy});
+    });
+  }
+
+  /// The arena is a little larger than what is live in it: where the plan does not fit, another is made,
+  /// tighter. `make` gets the live bytes that are allowed, 0 for any.
+  template <class Make>
+  void consider_within_limit(Make&& make) {
+    constexpr int attempts = 3;
+    std::int64_t live_limit = arena_limit();
+    for (int i = 0; i < attempts; ++i) {
+      Candidate found = planned(make(live_limit));
+      const std::int64_t excess = found.bytes - static_cast<std::int64_t>(limit_);
+      const bool good = fits(found.plan, limit_);
+      consider(std::move(found));
+      live_limit -= excess;
+      if (good || live_limit <= 0) break;
+    }
+  }
+
+  Chosen best() {
+    if (best_) return {best_->options, std::move(best_->plan)};
+    const double limit = deck_.schedule.memory_limit;
+    if (limit > 0 && static_cast<double>(smallest_->bytes) > limit) refuse(smallest_->bytes);
+    return {smallest_->options, std::move(smallest_->plan)};
+  }
+
+  void consider(Candidate candidate) {
+    if (fits(candidate.plan, limit_) && (!best_ || candidate.seconds < best_->seconds)) {
+      best_ = std::move(candidate);
+    } else if (!best_ && (!smallest_ || candidate.bytes < smallest_->bytes)) {
+      smallest_ = std::move(candidate);
+    }
+  }
+
+  const Deck& deck_;
+  const Mesh& mesh_;
+  const plan::ScratchQuery& scratch_;
+  const machine::CostModel& costs_;
+  std::int64_t more_rounds_;
+  passes::PipelineOptions given_;
+  ir::Graph typed_;  ///< the step before it is sharded: what all candidates begin with
+  std::optional<ir::Graph> sharded_;
+  int kept_units_ = 0;  ///< of sharded_
+  double limit_;        ///< bytes of a rank, the deck's or the machine's; 0: none
+  std::int64_t state_bytes_ = 0;
+  std::optional<Candidate> fitted_;    ///< by recomputing
+  std::optional<Candidate> best_;      ///< of those considered that fit
+  std::optional<Candidate> smallest_;  ///< of those considered, while none fits
+};
+
+}  // namespace
+
+double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds) {
+  const machine::LaneTimes times = plan::simulate(plan, costs);
+  if (more_rounds == 0) return times.end;
+  const auto ends = ends_of_rounds(plan, times);
+  return times.end + static_cast<double>(more_rounds) * (ends[2] - ends[1]);
+}
+
+Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                       const machine::CostModel& costs, std::int64_t baseline) {
+  if (!is_searched(deck, mesh) && deck.schedule.recompute != Recompute::budget)
+    return as_given(deck, mesh, scratch);
+  const std::int64_t more_rounds = accumulation(deck, mesh.world()) - distinct_rounds;
+  // Without the memory pass each round takes memory of its own.
+  if (more_rounds > 0 && !is_disabled(deck, "memory")) {
+    Deck fewer = deck;
+    fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.world();
+    Chosen chosen = Chooser(fewer, mesh, scratch, costs, baseline, more_rounds).run();
+    const double limit = limit_of(deck, costs, baseline);
+    const bool fitted = fits(*chosen.plan, limit);
+    chosen.plan = training_plan(deck, mesh, scratch, chosen.options);
+    if (fits(*chosen.plan, limit)) return chosen;
+    if (!fitted && fits(*chosen.plan, deck.schedule.memory_limit)) return chosen;  // preflight has the rest
+  }
+  return Chooser(deck, mesh, scratch, costs, baseline).run();
+}
+
+std::string schedule_text(const passes::PipelineOptions& options) {
+  std::string text = "schedule: ";
+  if (options.buckets) {
+    const auto count = [](const std::vector<int>& numbers) {
+      return numbers.empty() ? 0 : numbers.back() + 1;
+    };
+    text += fmt::format("{} / {} gather buckets forward / backward, {} reduce buckets",
+                        count(options.buckets->forward), count(options.buckets->backward),
+                        count(options.buckets->reduce));
+  } else {
+    text += "a bucket a unit";
+  }
+  text += fmt::format(", prefetch {}, delay {}", options.order.prefetch, options.order.delay);
+  if (options.shard.keep_units > 0) text += fmt::format(", {} units stay gathered", options.shard.keep_units);
+  if (options.recompute.what == passes::Recompute::full) text += ", recompute full";
+  const char* separator = ", recompute ";
+  for (const passes::RecomputeRule& rule : options.recompute.rules) {
+    text += separator + passes::text_of(rule);
+    separator = " ";
+  }
+  return text;
+}
+
+}  // namespace weft::compile

@@ -1,0 +1,32 @@
+// A file that records are appended to, whole or not at all: what metrics and TensorBoard events are written
+// through.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace weft::io {
+
+/// Each record reaches the kernel in one write before append() returns, so it outlives this process. A full
+/// disk does not end a run: the part that was written is taken back, one warning is logged, and later records
+/// are tried again.
+class AppendFile {
+ public:
+  /// Opens `path` for appending, creating it. Throws Error(environment) when that fails.
+  explicit AppendFile(const std::string& path);
+  ~AppendFile();
+  AppendFile(AppendFile&& other) noexcept;
+  AppendFile& operator=(AppendFile&&) = delete;
+
+  void append(std::string_view record);
+  const std::string& path() const { return path_; }
+  std::int64_t lost() const { return lost_; }  ///< records that did not fit
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  std::int64_t lost_ = 0;
+};
+
+}  // namespace weft::io

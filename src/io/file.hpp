@@ -1,0 +1,79 @@
+// Plain files, and the fsyncs that make them durable. Errors have the path and errno's text: what cannot be
+// written is Error(environment), what is not there or ends too early Error(bad_checkpoint), and what the
+// system refuses to read Unreadable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/check.hpp"
+#include "io/direct_io.hpp"
+
+namespace weft::io {
+
+/// The system refused to open, read or look at a file that is there: an I/O error, no permission, too many
+/// open files; or the checkpoint is of a newer format than this program's. It says nothing about the
+/// checkpoint's bytes, so that nobody may take it for damage, remove the checkpoint for it, or go back to an
+/// older one.
+class Unreadable : public Error {
+ public:
+  explicit Unreadable(const std::string& message) : Error(ExitCode::bad_checkpoint, message) {}
+};
+
+/// An open file. Reads and writes are positioned, loop over partial transfers, and block.
+class File {
+ public:
+  enum class Open { create, read };  ///< create: a new or emptied file, for writing
+
+  File(std::string path, Open open);
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  /// From here on the whole blocks of large transfers leave out the page cache, if the file system has that.
+  void avoid_cache();
+  void write_at(const void* data, std::size_t bytes, std::int64_t offset);
+  /// Has the system begin to write these bytes to storage, so that sync() finds less left; a hint.
+  void begin_sync(std::int64_t offset, std::size_t bytes) const;
+  /// Throws when the file ends before `offset + bytes`.
+  void read_at(void* data, std::size_t bytes, std::int64_t offset) const;
+  /// The first byte from `offset` on that is in no hole of the file; its size when there is none.
+  std::int64_t next_data(std::int64_t offset) const;
+  std::int64_t size() const;
+  void resize(std::int64_t bytes);
+  void sync();              ///< fsync: the bytes are on storage when it returns
+  void drop_cache() const;  ///< later reads come from storage, where the file system heeds the advice
+  void close();             ///< network file systems may report a failed write only here
+
+ private:
+  void write_cached(const char* from, std::size_t bytes, std::int64_t offset);
+  void read_cached(char* to, std::size_t bytes, std::int64_t offset) const;
+
+  std::string path_;
+  Open open_;
+  int fd_;
+  std::unique_ptr<DirectIo> direct_;
+};
+
+/// Ends a write that the system refused: Error(environment).
+[[noreturn]] void fail_errno(std::string_view what, std::string_view path, int error);
+/// For what only reads: Error(bad_checkpoint) when there is no such file, else Unreadable.
+[[noreturn]] void fail_reading(std::string_view what, std::string_view path, int error);
+/// The bytes of a regular file; nothing when there is none of this name. Throws Unreadable.
+std::optional<std::int64_t> file_bytes(const std::string& path);
+/// Makes entries that were created, renamed or removed in a directory durable.
+void sync_directory(const std::string& path);
+/// The same, but false where the directory is another user's or on a file system that is only read.
+bool sync_directory_if_permitted(const std::string& path);
+/// Bytes that an unprivileged user may still write on the file system of `path`.
+std::int64_t free_bytes(const std::string& path);
+std::string read_text(const std::string& path);
+void write_text_durably(const std::string& path, std::string_view text);
+/// The last component, for messages.
+std::string base_name(const std::string& path);
+
+}  // namespace weft::io

@@ -1,0 +1,12 @@
+// Names for what is kept of an earlier run.
+#pragma once
+
+#include <string>
+
+namespace weft::io {
+
+/// `path`, or PATH-2, PATH-3, ...: the first that does not exist. Throws Error(environment) when that cannot
+/// be seen.
+std::string free_name(const std::string& path);
+
+}  // namespace weft::io

@@ -1,0 +1,20 @@
+// Reads and replaces small files as a whole, and makes the directories that they lie in.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace weft::io {
+
+/// Empty when there is no such file. Throws Error(environment) when it is there and cannot be read.
+std::optional<std::string> read_if_there(const std::string& path);
+
+/// Puts `text` in the place of `path`. What was there stays whole until the new file is on storage. Throws
+/// Error(environment), and then leaves nothing else behind.
+void replace_file(const std::string& path, std::string_view text);
+
+/// Makes a directory and those above it that are missing. Throws Error(environment).
+void make_directories(const std::string& path);
+
+}  // namespace weft::io

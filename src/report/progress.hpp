@@ -1,0 +1,79 @@
+// What a user watches: one line rewritten in place on a terminal, plain lines elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "report/metrics.hpp"
+
+namespace weft::report {
+
+struct ProgressOptions {
+  enum class Style : std::uint8_t { detect, in_place, lines };
+
+  std::FILE* out = nullptr;      ///< null shows nothing: ranks other than 0 pass that
+  std::int64_t total_steps = 0;  ///< the step at which the run ends
+  std::int64_t every = 0;        ///< plain lines: one each `every` steps; 0 goes by interval_s
+  double interval_s = 10;        ///< plain lines: at least so far apart
+  double redraw_s = 0.1;         ///< in place: at most so often, the terminal should not cost time
+  int width = 0;                 ///< columns; 0 asks the terminal at every draw
+  Style style = Style::detect;   ///< detect: in place on a terminal that is not "dumb"
+  std::function<double()> now;   ///< seconds from any origin; empty: the steady clock
+};
+
+/// Shows step, loss, tokens/s, time to go, gradient norm and learning rate; on a narrow terminal the last
+/// ones are left out. Loss, norm and rate are this step's; tokens/s and ETA are smoothed over the last tens
+/// of steps, and the ETA goes by the wall clock, so that validation and checkpoints count; the last step
+/// shows what the run took instead. The first and the last step are always shown.
+class Progress {
+ public:
+  explicit Progress(ProgressOptions options);
+  ~Progress();  ///< finish()
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Call after each training step, also after a resume (the first call may carry any step).
+  void step(const StepMetrics& metrics);
+  /// A validation's line: loss, bits per byte when known, duration.
+  void validation(const StepMetrics& metrics);
+  /// A line of its own (checkpoint, warning) that stays on the screen above the progress line.
+  void note(std::string_view line);
+  /// Shows the last step if it is not on the screen yet, and ends the line, so that other output starts on a
+  /// fresh one.
+  void finish();
+
+ private:
+  /// An exponential average; the first values are not biased towards 0.
+  class Average {
+   public:
+    explicit Average(double keep) : keep_(keep) {}
+    void add(double x) {
+      sum_ = keep_ * sum_ + (1 - keep_) * x;
+      weight_ = keep_ * weight_ + (1 - keep_);
+    }
+    double value() const { return weight_ > 0 ? sum_ / weight_ : 0; }
+
+   private:
+    double keep_, sum_ = 0, weight_ = 0;
+  };
+
+  void update_averages(const StepMetrics& metrics, double now);
+  void draw();
+  std::string text(std::size_t columns) const;
+
+  ProgressOptions options_;
+  Average tokens_{0.96}, step_s_{0.96};  ///< of a step
+  Average wall_s_{0.99};  ///< from step to step; slower, so that a validation does not make the ETA jump
+  StepMetrics last_;
+  std::int64_t steps_seen_ = 0;
+  std::int64_t drawn_step_ = -1;  ///< the step on the screen
+  double start_s_ = 0;            ///< when this was made
+  double last_step_s_ = 0;        ///< when step() was called last
+  double last_draw_s_ = 0;
+  bool line_open_ = false;  ///< in place: the cursor stands in a progress line
+};
+
+}  // namespace weft::report

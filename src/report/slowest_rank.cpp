@@ -1,0 +1,58 @@
+#include "report/slowest_rank.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/device.hpp"
+
+namespace weft::report {
+
+StepMetrics slowest_rank(runtime::Session& session, const exec::Times& times, double step_seconds,
+                         double compute_only_s, const MemoryBytes& memory, StepNews& news) {
+  constexpr auto gather = static_cast<std::size_t>(Lane::gather);
+  constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
+  constexpr auto replica = static_cast<std::size_t>(Lane::replica);
+  // A stream's waits are not seen by the host: there the compute is that of the compute-only step.
+  const bool waits_seen = device_is_host() || session.ranks() == 1;
+  const double waited = times.exposed[gather] + times.exposed[reduce] + times.exposed[replica];
+  const double exposed = session.ranks() > 1 ? std::max(0.0, times.step - compute_only_s) : 0.0;
+  std::array<double, 16> most{
+      step_seconds,
+      waits_seen ? times.step - waited : compute_only_s,
+      times.under_way[gather] + times.under_way[reduce] + times.under_way[replica],
+      exposed,
+      times.exposed[gather],
+      times.exposed[reduce],
+      times.exposed[replica],
+      times.under_way[gather],
+      times.under_way[reduce],
+      times.under_way[replica],
+      static_cast<double>(times.sent[gather] + times.sent[reduce] + times.sent[replica]),
+      static_cast<double>(memory.resident),
+      static_cast<double>(memory.planned),
+      news.stop_request,
+      news.data_check,
+      news.data_left};
+  session.world().all_reduce_max(most);
+  const bool replicas = session.replicas() > 1;
+  StepMetrics m;
+  m.step_s = most[0];
+  m.compute_s = most[1];
+  m.comm_s = most[2];
+  m.exposed_comm_s = most[3];
+  if (waits_seen) {
+    m.exposed_gather_s = most[4];
+    m.exposed_reduce_s = most[5];
+    if (replicas) m.exposed_replica_s = most[6];
+  }
+  m.gather_s = most[7];
+  m.reduce_s = most[8];
+  if (replicas) m.replica_s = most[9];
+  m.sent_bytes = static_cast<std::int64_t>(most[10]);
+  m.rss_bytes = static_cast<std::int64_t>(most[11]);
+  m.planned_bytes = static_cast<std::int64_t>(most[12]);
+  news = {most[13], most[14], most[15]};
+  return m;
+}
+
+}  // namespace weft::report

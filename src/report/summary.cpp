@@ -1,0 +1,144 @@
+#include "report/summary.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "base/median.hpp"
+#include "base/text.hpp"
+
+namespace weft::report {
+namespace {
+
+constexpr std::size_t steps_kept = 1'000;
+constexpr auto gather = static_cast<std::size_t>(Lane::gather);
+constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
+constexpr auto replica = static_cast<std::size_t>(Lane::replica);
+
+double sum(const std::array<double, lane_count>& lanes) {
+  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+}
+/// The step cannot be shorter, however well the one hides under the other.
+double bound(const compile::StepParts& p) {
+  return std::max(p.compute_only, p.wire);
+}
+double idle(const compile::StepParts& p) {
+  return std::max(0.0, p.step - p.compute - sum(p.exposed));
+}
+double stolen(const compile::StepParts& p) {
+  return std::max(0.0, p.compute - p.compute_only);
+}
+double rate(const compile::StepParts& p) {
+  const double seconds = sum(p.under_way);
+  return seconds > 0 ? p.sent_bytes / seconds : 0;
+}
+
+compile::StepParts measured(const StepMetrics& m, const Summary::About& about) {
+  compile::StepParts p;
+  p.step = m.step_s;
+  p.compute_only = about.compute_only_s;
+  p.compute = m.compute_s.value_or(0);
+  p.under_way[gather] = m.gather_s.value_or(0);
+  p.under_way[reduce] = m.reduce_s.value_or(0);
+  p.under_way[replica] = m.replica_s.value_or(0);
+  p.exposed[gather] = m.exposed_gather_s.value_or(0);
+  p.exposed[reduce] = m.exposed_reduce_s.value_or(0);
+  p.exposed[replica] = m.exposed_replica_s.value_or(0);
+  p.sent_bytes = static_cast<double>(m.sent_bytes.value_or(0));
+  const compile::StepParts& planned = about.planned;
+  p.wire = planned.sent_bytes > 0 ? planned.wire * p.sent_bytes / planned.sent_bytes : 0;
+  p.memory_bytes = static_cast<double>(m.rss_bytes);
+  return p;
+}
+
+enum class Unit : std::uint8_t { seconds, bytes, bytes_per_s };
+
+std::string text(double value, Unit unit) {
+  if (unit == Unit::seconds)
+    return value >= 1 ? fmt::format("{:.3f} s", value) : fmt::format("{:.3f} ms", 1e3 * value);
+  const std::string bytes = bytes_text(static_cast<std::int64_t>(value));
+  return unit == Unit::bytes ? bytes : bytes + "/s";
+}
+
+/// The lines, row by row, of some steps.
+class Table {
+ public:
+  Table(const std::deque<compile::StepParts>& steps, const compile::StepParts& planned)
+      : steps_(steps), planned_(planned) {}
+
+  template <class Part>
+  void row(const char* name, Part&& part, Unit unit = Unit::seconds) {
+    std::vector<double> values;
+    for (const compile::StepParts& p : steps_) values.push_back(part(p));
+    add(name, median(std::move(values)), part(planned_), unit);
+  }
+  void add(const char* name, double is, double should_be, Unit unit) {
+    constexpr double nothing = 1e-9;  // differences of planned seconds leave as much
+    const std::string ratio = should_be > nothing ? fmt::format("{:.2f}", is / should_be) : "-";
+    line(name, text(is, unit), text(should_be, unit), ratio);
+  }
+  void line(std::string_view name, std::string_view is, std::string_view should_be, std::string_view ratio) {
+    lines_.push_back(fmt::format("{:<42} {:>14} {:>14} {:>8}", name, is, should_be, ratio));
+  }
+  std::vector<std::string> finish() { return std::move(lines_); }
+
+ private:
+  const std::deque<compile::StepParts>& steps_;
+  const compile::StepParts& planned_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
+void Summary::add(const StepMetrics& metrics) {
+  if (first_is_in_ || steps_.size() == steps_kept) steps_.pop_front();
+  first_is_in_ = !any_;
+  any_ = true;
+  steps_.push_back(measured(metrics, about_));
+  peak_bytes_ = std::max(peak_bytes_, steps_.back().memory_bytes);
+  waits_seen_ = metrics.exposed_gather_s.has_value();
+}
+
+std::vector<std::string> Summary::lines() const {
+  if (steps_.empty()) return {};
+  const bool alone = about_.ranks == 1;
+  const bool replicas = about_.planned.under_way[replica] > 0;
+  Table table(steps_, about_.planned);
+  table.line(fmt::format("median of {} step{}", steps_.size(), steps_.size() == 1 ? "" : "s"), "measured",
+             "planned", "ratio");
+  table.row("  step", [](const compile::StepParts& p) { return p.step; });
+  if (!alone) table.row("  compute-only step", [](const compile::StepParts& p) { return p.compute_only; });
+  if (waits_seen_) table.row("  compute lane, busy", [](const compile::StepParts& p) { return p.compute; });
+  if (!alone) {
+    if (waits_seen_) table.row("    of it stolen by communication", stolen);
+    table.row("  gather lane, under way", [](const compile::StepParts& p) { return p.under_way[gather]; });
+    table.row("  reduce lane, under way", [](const compile::StepParts& p) { return p.under_way[reduce]; });
+    if (replicas)
+      table.row("  replica lane, under way",
+                [](const compile::StepParts& p) { return p.under_way[replica]; });
+    if (waits_seen_) {
+      table.row("  exposed gathers", [](const compile::StepParts& p) { return p.exposed[gather]; });
+      table.row("  exposed reductions", [](const compile::StepParts& p) { return p.exposed[reduce]; });
+      if (replicas)
+        table.row("  exposed sums over replicas",
+                  [](const compile::StepParts& p) { return p.exposed[replica]; });
+    }
+  }
+  if (waits_seen_) table.row("  idle and other", idle);
+  if (!alone) {
+    table.row("  wire: bytes sent at the link's rate", [](const compile::StepParts& p) { return p.wire; });
+    table.row("  bound: max(compute-only, wire)", bound);
+    table.row(
+        "  sent by a rank", [](const compile::StepParts& p) { return p.sent_bytes; }, Unit::bytes);
+    table.row("  rate while under way", rate, Unit::bytes_per_s);
+  }
+  table.add("  memory of a rank: resident, planned", peak_bytes_, about_.planned.memory_bytes, Unit::bytes);
+  std::vector<std::string> lines = table.finish();
+  lines.push_back(fmt::format("  planned with the machine profile: {}", about_.source));
+  return lines;
+}
+
+}  // namespace weft::report

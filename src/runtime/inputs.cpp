@@ -1,0 +1,36 @@
+#include "runtime/inputs.hpp"
+
+#include "kernels/rope.hpp"
+
+namespace weft::runtime {
+
+void upload_step(Session& session, data::BatchSource& batches, std::int64_t step, std::int64_t rounds,
+                 MicrobatchBuffers& buffers) {
+  TokenRows* const rows = session.token_rows();
+  buffers.begin_step(rounds);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const std::int64_t microbatch = round * session.ranks() + session.rank();
+    batches.fill(step, microbatch, buffers.tokens.data(), buffers.targets.data(), buffers.positions.data());
+    buffers.upload(session, static_cast<int>(round));
+    if (rows != nullptr) rows->add(static_cast<int>(round), buffers.tokens);
+  }
+  if (rows != nullptr) rows->exchange();
+}
+
+void upload_rope_table(Session& session, const Deck& deck) {
+  const std::int64_t head_dim = deck.model.dim / deck.model.heads;
+  const RopeScalingDeck& s = deck.model.rope_scaling;
+  kernels::RopeScaling scaling;
+  scaling.enabled = s.factor != 1;
+  scaling.factor = static_cast<float>(s.factor);
+  scaling.low_freq_factor = static_cast<float>(s.low_freq_factor);
+  scaling.high_freq_factor = static_cast<float>(s.high_freq_factor);
+  scaling.original_max_position = s.original_max_position;
+  std::vector<float> table(static_cast<std::size_t>(deck.data.seq * head_dim));
+  kernels::fill_rope_table(table.data(), deck.data.seq, head_dim, static_cast<float>(deck.model.rope_theta),
+                           scaling);
+  kernels::copy_to_device(session.space(), session.memory().storage(model::rope_name), table.data(),
+                          table.size() * sizeof(float));
+}
+
+}  // namespace weft::runtime

@@ -1,0 +1,67 @@
+// Host buffers for one microbatch, and their way to the plan's input storages.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/step_block.hpp"
+#include "data/batch_source.hpp"
+#include "kernels/memory.hpp"
+#include "model/llama.hpp"
+#include "passes/passes.hpp"
+#include "runtime/session.hpp"
+
+namespace weft::runtime {
+
+class MicrobatchBuffers {
+ public:
+  MicrobatchBuffers(std::int64_t batch, std::int64_t seq)
+      : tokens(static_cast<std::size_t>(batch * seq)), targets(tokens.size()), positions(tokens.size()) {}
+
+  /// Before the first upload of a step of so many accumulation rounds, the same in all calls. The step before
+  /// has ended.
+  void begin_step(std::int64_t rounds = 1) {
+    if (!staging_) {
+      const std::size_t each = 3 * tokens.size() * sizeof(std::int32_t);
+      staging_.emplace(static_cast<std::size_t>(rounds) * each + sizeof(StepBlock));
+    }
+    staging_->reuse();
+  }
+  /// Copies to the input storages of accumulation round `round`, in the order of the session's space. The
+  /// host does not wait: the buffers are free for the next microbatch at once.
+  void upload(Session& session, int round) {
+    const auto copy = [&](const std::string& name, const std::vector<std::int32_t>& host) {
+      upload(session, name, host.data(), host.size() * sizeof(std::int32_t));
+    };
+    copy(model::tokens_name(round), tokens);
+    copy(model::positions_name(round), positions);
+    if (session.memory().has(model::targets_name(round))) copy(model::targets_name(round), targets);
+  }
+  void upload(Session& session, const StepBlock& block) {
+    upload(session, passes::step_name, &block, sizeof block);
+  }
+
+  std::vector<std::int32_t> tokens, targets, positions;  ///< [batch, seq]
+
+ private:
+  void upload(Session& session, std::string_view storage, const void* host, std::size_t bytes) {
+    if (!staging_) throw std::logic_error("begin_step() comes before the first upload()");
+    staging_->copy_to_device(session.space(), session.memory().storage(storage), host, bytes);
+  }
+
+  std::optional<kernels::Staging> staging_;  ///< outlives the copies
+};
+
+/// A step's microbatches of this rank, into the inputs of all accumulation rounds. Collective over the data
+/// axis where the plan sends only rows of the embedding that tokens name.
+void upload_step(Session& session, data::BatchSource& batches, std::int64_t step, std::int64_t rounds,
+                 MicrobatchBuffers& buffers);
+
+/// Fills the plan's table of rotary angles.
+void upload_rope_table(Session& session, const Deck& deck);
+
+}  // namespace weft::runtime

@@ -1,0 +1,242 @@
+#include "runtime/model_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.hpp"
+#include "base/device.hpp"
+#include "base/hash.hpp"
+#include "base/rng.hpp"
+#include "exec/launch_check.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/memory.hpp"
+#include "kernels/state_hash.hpp"
+#include "ops/storages.hpp"
+
+namespace weft::runtime {
+namespace {
+
+ckpt::Role checkpoint_role(ir::Role role) {
+  return role == ir::Role::exp_avg      ? ckpt::Role::exp_avg
+         : role == ir::Role::exp_avg_sq ? ckpt::Role::exp_avg_sq
+                                        : ckpt::Role::master;
+}
+
+bool is_cut(const ir::Storage& s) {
+  return std::any_of(s.placement.begin(), s.placement.end(),
+                     [](const ir::Placement& p) { return p.kind == ir::Placement::Kind::shard; });
+}
+
+bool ends_with(const std::string& path, const char* name) {
+  return path.ends_with(std::string(".") + name);
+}
+
+/// What a parameter and elements [begin, begin + count) of its unit have in common, in elements of the unit.
+std::pair<std::int64_t, std::int64_t> overlap(const Parameter& p, std::int64_t begin, std::int64_t count) {
+  return {std::max(begin, p.offset), std::min(begin + count, p.offset + element_count(p.shape))};
+}
+
+/// Elements of the initial state that are on the host at a time.
+constexpr std::int64_t drawn_at_once = 1 << 18;
+
+/// Draws elements [begin, end) of one parameter.
+void draw(const Parameter& p, std::int64_t begin, std::int64_t end, const RandomStream& stream, double std,
+          float* out) {
+  if (ends_with(p.path, "norm")) {
+    std::fill(out, out + (end - begin), 1.0F);
+    return;
+  }
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = begin; i < end; ++i)
+    out[i - begin] = static_cast<float>(std * stream.normal(static_cast<std::uint64_t>(i)));
+}
+
+}  // namespace
+
+ModelState::ModelState(Session& session, const plan::Plan& plan)
+    : session_(session), plan_(plan), units_(plan.graph.units()) {
+  for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
+    const ir::Storage& s = plan.graph.storages()[i];
+    if (!s.unit.valid() || s.role == ir::Role::gradient || !session.memory().has(s.name)) continue;
+    if (s.role == ir::Role::parameter &&
+        session.memory().has(ops::storage_name(ir::Role::master, plan.graph.unit(s.unit))))
+      continue;  // publish() makes it
+    Vector v{};
+    v.role = checkpoint_role(s.role);
+    v.dtype = s.type.dtype;
+    v.unit = s.unit.index();
+    v.device = session.memory().storage(s.name);
+    const Unit& unit = units_[v.unit];
+    const auto [begin, end] = is_cut(s) ? shard_range(unit) : std::pair(std::int64_t{0}, unit.elements);
+    v.begin = begin;
+    v.count = end - begin;
+    vectors_.push_back(v);
+  }
+}
+
+void ModelState::initialize(std::uint64_t seed, double std) {
+  const auto layers = static_cast<double>(
+      std::count_if(units_.begin(), units_.end(), [](const Unit& u) { return ends_with(u.path, "attn"); }));
+  std::vector<float> host;
+  for (const Vector& v : vectors_)
+    for (std::int64_t at = v.begin; at < v.begin + v.count; at += drawn_at_once) {
+      const std::int64_t n = std::min(drawn_at_once, v.begin + v.count - at);
+      host.assign(static_cast<std::size_t>(n), 0.0F);
+      if (v.role == ckpt::Role::master)
+        for (const Parameter& p : units_[v.unit].parameters) {
+          const auto [begin, end] = overlap(p, at, n);
+          if (begin >= end) continue;
+          const bool into_residual = ends_with(p.path, "wo") || ends_with(p.path, "w2");
+          const double scale = into_residual ? std / std::sqrt(2 * layers) : std;
+          draw(p, begin - p.offset, end - p.offset, RandomStream(seed, p.path), scale,
+               host.data() + (begin - at));
+        }
+      kernels::copy_to_device(session_.space(), v.device + (at - v.begin) * 4, host.data(),
+                              host.size() * sizeof(float));
+    }
+  publish();
+}
+
+void ModelState::set_parameter(const std::string& path, std::span<const float> values) {
+  for (const Vector& v : vectors_) {
+    if (v.role != ckpt::Role::master) continue;
+    for (const Parameter& p : units_[v.unit].parameters) {
+      if (p.path != path) continue;
+      const auto [begin, end] = overlap(p, v.begin, v.count);
+      if (begin < end)
+        kernels::copy_to_device(session_.space(), v.device + (begin - v.begin) * 4,
+                                values.data() + (begin - p.offset),
+                                static_cast<std::size_t>(end - begin) * 4);
+    }
+  }
+}
+
+std::vector<float> ModelState::parameter(const std::string& path) const {
+  for (const Vector& v : vectors_)
+    for (const Parameter& p : units_[v.unit].parameters)
+      if (v.role == ckpt::Role::master && p.path == path) {
+        std::vector<float> values(static_cast<std::size_t>(element_count(p.shape)));
+        WEFT_EXPECT(v.begin <= p.offset && p.offset + element_count(p.shape) <= v.begin + v.count);
+        kernels::copy_to_host(session_.space(), values.data(), v.device + (p.offset - v.begin) * 4,
+                              values.size() * sizeof(float));
+        return values;
+      }
+  return {};
+}
+
+void ModelState::publish() {
+  kernels::take_launch_errors();  // of what was before
+  const ir::Graph& graph = plan_.graph;
+  for (const ir::Storage& parameter : graph.storages()) {
+    if (parameter.role != ir::Role::parameter || !session_.memory().has(parameter.name)) continue;
+    const Unit& unit = graph.unit(parameter.unit);
+    const std::string master_name = ops::storage_name(ir::Role::master, unit);
+    if (!session_.memory().has(master_name)) continue;  // restore() has set it
+    const ir::Storage& master = graph.storage(graph.find_storage(master_name));
+    const std::int64_t n = graph.local_elements(master);
+    std::byte* to = session_.memory().storage(parameter.name);
+    const std::byte* from = session_.memory().storage(master.name);
+    const bool slice =
+        is_cut(master) && !is_cut(parameter);  // zero1, zero2: this rank's part of a whole copy
+    std::byte* mine =
+        to + (slice ? session_.shard() * n * static_cast<std::int64_t>(size_of(parameter.type.dtype)) : 0);
+    kernels::cast(session_.space(), n, DType::f32, from, parameter.type.dtype, mine);
+    kernels::fence(session_.space());
+    exec::check_launches(kernels::take_launch_errors, "parameters from masters", nullptr);
+    if (slice && session_.shards() > 1)
+      comm::sync(session_.gather()->all_gather({}, mine, to, n, parameter.type.dtype));
+  }
+}
+
+std::pair<std::int64_t, std::int64_t> ModelState::own_range(const Unit& unit) const {
+  const std::int64_t part = unit.shard_elements(session_.ranks());
+  const std::int64_t begin = std::min(unit.elements, part * session_.own_part());
+  return {begin, std::min(unit.elements, begin + part)};
+}
+
+std::pair<std::int64_t, std::int64_t> ModelState::shard_range(const Unit& unit) const {
+  const std::int64_t shard = unit.padded_elements(session_.ranks()) / session_.shards();
+  const std::int64_t begin = std::min(unit.elements, shard * session_.shard());
+  return {begin, std::min(unit.elements, begin + shard)};
+}
+
+ckpt::StateSlice ModelState::slice_of(const Vector& v, std::int64_t begin, std::int64_t count,
+                                      std::byte* host) const {
+  ckpt::StateSlice slice;
+  slice.unit = units_[v.unit].path;
+  slice.role = v.role;
+  slice.unit_elements = units_[v.unit].elements;
+  slice.begin = begin;
+  slice.count = count;
+  slice.data = host;
+  return slice;
+}
+
+void ModelState::copy_to_device(const Vector& v, std::int64_t at, std::int64_t count, const std::byte* host) {
+  const auto n = static_cast<std::size_t>(count);
+  std::byte* to = v.device + at * static_cast<std::int64_t>(size_of(v.dtype));
+  if (v.dtype == DType::f32) {
+    kernels::copy_to_device(session_.space(), to, host, n * sizeof(float));
+    return;
+  }
+  const auto* from = reinterpret_cast<const float*>(host);
+  std::vector<bf16> rounded(n);
+  for (std::size_t i = 0; i < n; ++i) rounded[i] = to_bf16(from[i]);
+  kernels::copy_to_device(session_.space(), to, rounded.data(), n * sizeof(bf16));
+}
+
+std::vector<ckpt::StateSlice> ModelState::own_slices() const {
+  std::vector<ckpt::StateSlice> slices;
+  for (const Vector& v : vectors_) {
+    const auto [begin, end] = own_range(units_[v.unit]);
+    slices.push_back(slice_of(v, begin, end - begin,
+                              v.device + (begin - v.begin) * static_cast<std::int64_t>(sizeof(float))));
+  }
+  return slices;
+}
+
+ModelState::Snapshot ModelState::snapshot() {
+  Snapshot snapshot{{}, own_slices()};
+  if (device_is_host()) return snapshot;
+  for (ckpt::StateSlice& slice : snapshot.slices) {
+    std::vector<std::byte> host(static_cast<std::size_t>(slice.count) * sizeof(float));
+    kernels::copy_to_host(session_.space(), host.data(), slice.data, host.size());
+    slice.data = host.data();
+    snapshot.bytes.push_back(std::move(host));
+  }
+  return snapshot;
+}
+
+std::int64_t ModelState::own_bytes() const {
+  std::int64_t bytes = 0;
+  for (const ckpt::StateSlice& slice : own_slices())
+    bytes += slice.count * static_cast<std::int64_t>(sizeof(float));
+  return bytes;
+}
+
+void ModelState::restore(const Fill& fill) {
+  std::vector<ckpt::StateSlice> slices;
+  for (const Vector& v : vectors_) {
+    const bool in_place = device_is_host() && v.dtype == DType::f32;
+    slices.push_back(slice_of(v, v.begin, v.count, in_place ? v.device : nullptr));
+  }
+  fill(slices,
+       [this](const ckpt::StateSlice& slice, std::int64_t at, std::int64_t count, const std::byte* data) {
+         for (const Vector& v : vectors_)
+           if (v.role == slice.role && units_[v.unit].path == slice.unit) copy_to_device(v, at, count, data);
+       });
+}
+
+std::uint64_t ModelState::hash() {
+  std::uint64_t sum = 0;
+  const Snapshot mine = snapshot();
+  for (const ckpt::StateSlice& s : mine.slices) {
+    const std::uint64_t seed = hash_text(s.unit, static_cast<std::uint64_t>(s.role));
+    sum += kernels::state_hash(session_.space(), s.count, s.data, DType::f32, s.begin / shard_granularity,
+                               s.count, seed);
+  }
+  session_.world().all_reduce_sum(std::span(&sum, 1));
+  return sum;
+}
+
+}  // namespace weft::runtime

@@ -1,0 +1,77 @@
+// The model's persistent state on this rank: fp32 masters and Adam's moments, in whatever layout the plan
+// gave them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ckpt/load.hpp"
+#include "ckpt/state.hpp"
+#include "runtime/session.hpp"
+
+namespace weft::runtime {
+
+class ModelState {
+ public:
+  /// `plan` is reserved in the session, and lives as long as this; its storages tell the layout. A forward
+  /// plan has no moments.
+  ModelState(Session& session, const plan::Plan& plan);
+
+  const std::vector<Unit>& units() const { return units_; }
+  /// Draws the initial parameters: N(0, std) by (seed, module path, element); norms are 1; wo and w2 have std
+  /// / sqrt(2 layers). Each rank draws what it holds. Moments become 0.
+  void initialize(std::uint64_t seed, double std);
+  /// Sets a whole parameter from host values, everywhere it is held. Call publish() after the last one.
+  void set_parameter(const std::string& path, std::span<const float> values);
+  /// A parameter that this rank holds whole, for tests on one rank.
+  std::vector<float> parameter(const std::string& path) const;
+  /// Collective: brings the copies that the forward reads (bf16, or gathered) up to date with the masters.
+  void publish();
+
+  /// This rank's own 1/W of every vector, on the device.
+  std::vector<ckpt::StateSlice> own_slices() const;
+  std::int64_t own_bytes() const;  ///< of these
+  /// The same for the host to read: the state itself where the device is the host, else copies. Valid until
+  /// the next step.
+  struct Snapshot {
+    std::vector<std::vector<std::byte>> bytes;
+    std::vector<ckpt::StateSlice> slices;
+  };
+  Snapshot snapshot();
+  /// Calls `fill` once, with slices for everything that this rank holds, all fp32. It fills those that have
+  /// memory, which are the state itself, and gives the elements of the others to `put`, in parts of any size;
+  /// publish() follows.
+  using Fill = std::function<void(std::span<const ckpt::StateSlice> slices, const ckpt::Put& put)>;
+  void restore(const Fill& fill);
+  /// Collective: a hash of masters and moments that is equal for every layout and every number of ranks.
+  std::uint64_t hash();
+
+ private:
+  struct Vector {
+    ckpt::Role role;
+    DType dtype;  ///< on the device; bf16 for a forward plan's parameters, which have no master there
+    std::size_t unit;
+    std::byte* device;   ///< of what this rank holds
+    std::int64_t begin;  ///< elements of the unit, without padding
+    std::int64_t count;
+  };
+  /// Host fp32 to elements [at, at + count) of what the device holds.
+  void copy_to_device(const Vector& vector, std::int64_t at, std::int64_t count, const std::byte* host);
+  /// This rank's 1/W of a unit, of all W ranks: what it saves and hashes. Elements [begin, end).
+  std::pair<std::int64_t, std::int64_t> own_range(const Unit& unit) const;
+  /// What this rank holds of a unit that is cut: the own ranges of all ranks that hold the same.
+  std::pair<std::int64_t, std::int64_t> shard_range(const Unit& unit) const;
+  ckpt::StateSlice slice_of(const Vector& vector, std::int64_t begin, std::int64_t count,
+                            std::byte* host) const;
+
+  Session& session_;
+  const plan::Plan& plan_;
+  std::vector<Unit> units_;
+  std::vector<Vector> vectors_;
+};
+
+}  // namespace weft::runtime

@@ -1,0 +1,78 @@
+#include "runtime/planned_memory.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/device.hpp"
+#include "base/lane.hpp"
+#include "ckpt/load.hpp"
+#include "ckpt/state.hpp"
+#include "compile/programs.hpp"
+#include "exec/trace.hpp"
+#include "kernels/matmul.hpp"
+#include "plan/report.hpp"
+#include "runtime/token_rows.hpp"
+
+namespace weft::runtime {
+namespace {
+
+constexpr std::int64_t mib = 1 << 20;
+/// State and arena end in huge pages of their own.
+constexpr std::int64_t rounding = 2 * mib;
+/// Executor, microbatch buffers, metrics and log; the kernels' first calls.
+constexpr std::int64_t in_every_run = 4 * mib;
+/// Eager messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, 13 on four. None are sent
+/// where all ranks of the host are one team.
+constexpr std::int64_t a_rank_of_the_host = 4 * mib;
+/// A trace's rows are as long as the plan: those of the lanes, and the host's.
+constexpr std::int64_t traced_instruction = (lane_count + 1) * static_cast<std::int64_t>(sizeof(exec::Span));
+
+}  // namespace
+
+std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int ranks, int team) {
+  if (!device_is_host()) return 0;
+  const auto products = static_cast<std::int64_t>(
+      kernels::product_buffer_bytes(deck.precision.params, deck.precision.f32_products));
+  return resident + products + 2 * rounding + in_every_run + (team < ranks ? ranks * a_rank_of_the_host : 0);
+}
+
+PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
+                             std::int64_t resident, int ranks) {
+  PlannedMemory m;
+  m.state = plan::persistent_bytes(train);
+  const auto larger = [&](std::int64_t plan::Plan::*bytes) {
+    return std::max(train.*bytes, evaluate == nullptr ? 0 : evaluate->*bytes);
+  };
+  m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), train.team);
+  m.baseline = least_baseline(deck, resident, ranks, train.team) + TokenRows::planned_bytes(train);
+  if (deck.log.trace_step > 0 && device_is_host())
+    m.baseline += static_cast<std::int64_t>(train.instructions.size()) * traced_instruction;
+  m.loading = loading_bytes(deck, train.graph.mesh().world());
+  return m;
+}
+
+std::int64_t loading_bytes(const Deck& deck, int world) {
+  if (!device_is_host() || (deck.checkpoint.resume == "never" && deck.model.init.empty())) return 0;
+  return ckpt::loading_bytes(model::units(compile::spec_of(deck)), world);
+}
+
+std::int64_t state_copy_bytes(const Deck& deck, const plan::Plan& train) {
+  if (!deck.checkpoint.background || deck.checkpoint.every == 0) return 0;
+  constexpr auto bytes_an_element = static_cast<std::int64_t>(std::size(ckpt::all_roles) * sizeof(float));
+  std::int64_t elements = 0;
+  for (const Unit& unit : train.graph.units()) elements += unit.shard_elements(train.graph.mesh().world());
+  return elements * bytes_an_element;
+}
+
+std::string to_text(const PlannedMemory& m) {
+  const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  std::string more;
+  if (m.copy > 0) more = fmt::format(", copy of the state {:.2f}", gib(m.copy));
+  if (m.loading > m.copy) more = fmt::format(", loading a checkpoint {:.2f}", gib(m.loading));
+  return fmt::format("needs {:.2f} GiB on a rank (state {:.2f}, arena {:.2f}, baseline {:.2f}{})",
+                     gib(m.needed()), gib(m.state), gib(m.arena), gib(m.baseline), more);
+}
+
+}  // namespace weft::runtime

@@ -1,0 +1,116 @@
+#include "runtime/preflight.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/device.hpp"
+#include "runtime/memory_usage.hpp"
+
+namespace weft::runtime {
+
+data::Windows open_windows(const Deck& deck, const std::vector<std::string>& paths, const char* key) {
+  try {
+    std::vector<data::TokenFile> files;
+    for (const std::string& path : paths) {
+      files.push_back(data::TokenFile::open(path));
+      data::check_vocabulary(files.back(), deck.model.vocab);
+    }
+    return {std::move(files), deck.data.seq,
+            deck.data.document_mask ? data::Positions::of_document : data::Positions::of_window};
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("{}: {}", place_of(deck, key), e.what()));
+  }
+}
+
+namespace {
+
+struct Change {
+  const char* text;
+  Deck deck;
+  int ranks;
+};
+
+/// Changes of a deck that take memory off a rank, the cheapest first.
+std::vector<Change> changes_of(const Deck& deck, int ranks) {
+  std::vector<Change> changes;
+  Deck less = deck;
+  if (deck.parallel.mode != ParallelMode::fsdp && ranks > 1) {
+    less.parallel.mode = ParallelMode::fsdp;
+    changes.push_back({"parallel.mode = \"fsdp\"", less, ranks});
+  }
+  if (deck.schedule.recompute != Recompute::full) {
+    less.schedule.recompute = Recompute::full;
+    changes.push_back({"schedule.recompute = \"full\"", less, ranks});
+  }
+  Deck small = less;
+  if (deck.data.batch > 1 && deck.data.batch % 2 == 0) {
+    small.data.batch /= 2;
+    changes.push_back({"half of data.batch", small, ranks});
+    small.data.batch = 1;
+    changes.push_back({"data.batch = 1", small, ranks});
+  }
+  small.parallel.mesh = ParallelDeck{}.mesh;
+  changes.push_back({"twice as many ranks", small, 2 * ranks});
+  return changes;
+}
+
+/// The first of the changes, each with those before it, that fits.
+std::string advice(const Deck& deck, const Replan& replan, int ranks) {
+  std::string text;
+  for (const Change& change : changes_of(deck, ranks)) {
+    text += (text.empty() ? "" : " and ") + std::string(change.text);
+    try {
+      const std::int64_t needed = replan(change.deck, change.ranks).needed();
+      if (static_cast<double>(needed) <= deck.run.memory_limit)
+        return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(needed) / (1 << 30));
+    } catch (const Error&) {
+      continue;  // sizes that do not divide
+    }
+  }
+  return "use more ranks, or a smaller model";
+}
+
+void check_limit(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
+  std::array<double, 1> most{static_cast<double>(memory.needed())};
+  world.all_reduce_max(most);
+  if (deck.run.memory_limit <= 0 || most[0] <= deck.run.memory_limit) return;
+  std::string text;
+  if (world.rank() == 0)
+    text =
+        fmt::format("{}: the run {}, the limit is {:.2f} GiB; {}", place_of(deck, "run.memory_limit"),
+                    to_text(memory), deck.run.memory_limit / (1 << 30), advice(deck, replan, world.size()));
+  world.barrier();  // advice takes some planning, and the rank that throws first ends all others
+  throw Error(ExitCode::bad_input, text);
+}
+
+}  // namespace
+
+void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
+  check_limit(deck, memory, replan, world);
+  if (!device_is_host()) return;
+  // The ranks hold some of it already. Pages of files do not count: they can be read again.
+  const auto here = static_cast<double>(world.node_size() * (memory.needed() - memory_usage().own_bytes));
+  const double available =
+      static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
+  // Of the host that lacks most: the lack, what its ranks need, what it has. Nobody allocates before all have
+  // looked.
+  std::array<double, 1> lack{here - available};
+  world.all_reduce_max(lack);
+  if (lack[0] <= 0) return;
+  std::array<double, 2> worst{-1, -1};
+  if (here - available == lack[0]) worst = {here, available};
+  world.all_reduce_max(worst);
+  throw Error(
+      ExitCode::bad_input,
+      world.rank() != 0
+          ? ""
+          : fmt::format("{}: not enough memory: the run {}, the ranks of a host {:.2f} GiB more than they "
+                        "hold already, and it has {:.2f} GiB; use more nodes, parallel.mode = \"fsdp\", "
+                        "schedule.recompute = \"full\", or a smaller data.batch or data.seq",
+                        deck.source, to_text(memory), worst[0] / (1 << 30), worst[1] / (1 << 30)));
+}
+
+}  // namespace weft::runtime

@@ -1,0 +1,30 @@
+// What is checked before a run takes memory or writes a byte.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "comm/world.hpp"
+#include "data/windows.hpp"
+#include "deck/deck.hpp"
+#include "plan/plan.hpp"
+#include "runtime/planned_memory.hpp"
+
+namespace weft::runtime {
+
+/// Opens the token files that the deck's `key` names. Throws Error(bad_input), with the key's place, when one
+/// cannot be read, has more ids than the model, is of another tokenizer than the first, or is shorter than a
+/// sample.
+data::Windows open_windows(const Deck& deck, const std::vector<std::string>& paths, const char* key);
+
+/// What a rank would need of another deck on so many ranks. Throws Error(bad_input) when there is no plan.
+using Replan = std::function<PlannedMemory(const Deck&, int ranks)>;
+
+/// Collective, and before anything is allocated: throws Error(bad_input) when a rank needs more than
+/// run.memory_limit, with what would fit by `replan`, which rank 0 alone calls, and when the ranks of a host
+/// need more than it has left, which otherwise kills processes without a word. The latter is not checked on a
+/// GPU, whose allocator says so itself.
+void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world);
+
+}  // namespace weft::runtime

@@ -1,0 +1,92 @@
+#include "runtime/run_plans.hpp"
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "base/device.hpp"
+#include "comm/agree.hpp"
+#include "compile/programs.hpp"
+#include "compile/scheduling.hpp"
+#include "exec/scratch.hpp"
+#include "runtime/memory_usage.hpp"
+#include "runtime/preflight.hpp"
+
+namespace weft::runtime {
+
+namespace {
+
+/// A rank that has no room for the copy saves otherwise, and with it all others.
+bool copy_fits(const Deck& deck, const PlannedMemory& memory, comm::World& world) {
+  const double here = static_cast<double>(world.node_size() * (memory.needed() - memory_usage().own_bytes));
+  const auto available =
+      static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
+  const bool limited = device_is_host() && deck.run.memory_limit > 0 &&
+                       static_cast<double>(memory.needed()) > deck.run.memory_limit;
+  std::array<double, 1> lack{limited || here > available ? 1.0 : 0.0};
+  world.all_reduce_max(lack);
+  return lack[0] == 0;
+}
+
+}  // namespace
+
+RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostModel& costs, bool validates) {
+  const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
+  comm::World& world = session.world();
+  const int neighbours = world.node_size();
+  const auto most = [&world](std::int64_t bytes) {
+    std::array<double, 1> value{static_cast<double>(bytes)};
+    world.all_reduce_max(value);
+    return static_cast<std::int64_t>(value[0]);
+  };
+  // All ranks choose by the same baseline. What the plans themselves take shows once they are made: where the
+  // run's limit was missed by so little, they are made once more.
+  trim_heap();
+  std::int64_t baseline =
+      most(least_baseline(deck, memory_usage().rss_bytes, neighbours, session.mesh().team()));
+  const auto choose = [&](const Deck& of, const Mesh& mesh) {
+    return compile::choose_schedule(of, mesh, scratch, costs, baseline + loading_bytes(of, mesh.world()));
+  };
+  RunPlans plans;
+  bool by_limits = true;  // choosing has made the plan, perhaps by a limit
+  for (int attempt = 0; attempt < 2 && by_limits; ++attempt) {
+    plans = {};
+    comm::agree(world, [&] {
+      compile::Chosen chosen = choose(deck, session.mesh());
+      by_limits = chosen.plan.has_value();
+      plans.schedule = compile::schedule_text(chosen.options);
+      plans.train = chosen.plan ? std::move(*chosen.plan)
+                                : compile::training_plan(deck, session.mesh(), scratch, chosen.options);
+      if (validates) plans.evaluate = compile::evaluation_plan(deck, session.mesh(), scratch, chosen.options);
+    });
+    trim_heap();
+    plans.memory = planned_memory(deck, plans.train, plans.evaluate ? &*plans.evaluate : nullptr,
+                                  memory_usage().rss_bytes, neighbours);
+    if (deck.run.memory_limit <= 0 ||
+        static_cast<double>(most(plans.memory.needed())) <= deck.run.memory_limit)
+      break;
+    baseline = most(plans.memory.baseline);
+  }
+  plans.memory.copy = state_copy_bytes(deck, plans.train);
+  plans.background = plans.memory.copy > 0 && copy_fits(deck, plans.memory, world);
+  if (!plans.background || !device_is_host()) plans.memory.copy = 0;
+  session.check_same_plan(plans.train);
+  if (plans.evaluate) session.check_same_plan(*plans.evaluate);
+  const auto replan = [&](const Deck& changed, int ranks) {
+    Mesh mesh = resolve_mesh(changed, ranks);
+    mesh.set_team(session.mesh().team());
+    compile::Chosen chosen = choose(changed, mesh);
+    const plan::Plan plan = chosen.plan ? std::move(*chosen.plan)
+                                        : compile::training_plan(changed, mesh, scratch, chosen.options);
+    PlannedMemory memory = planned_memory(changed, plan, nullptr, 0, neighbours);
+    memory.baseline = plans.memory.baseline;
+    return memory;
+  };
+  check_memory(deck, plans.memory, replan, world);
+  plans.step = compile::planned_step(plans.train, costs);
+  plans.step.memory_bytes = static_cast<double>(plans.memory.peak());
+  return plans;
+}
+
+}  // namespace weft::runtime

@@ -1,0 +1,28 @@
+// What a training run executes, planned: the step, the validation, and what they will take.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "compile/planned_step.hpp"
+#include "machine/cost_model.hpp"
+#include "plan/plan.hpp"
+#include "runtime/planned_memory.hpp"
+#include "runtime/session.hpp"
+
+namespace weft::runtime {
+
+struct RunPlans {
+  plan::Plan train;
+  std::optional<plan::Plan> evaluate;
+  std::string schedule;  ///< in words
+  PlannedMemory memory;
+  bool background = false;  ///< there is room for saves in the background
+  compile::StepParts step;
+};
+
+/// Collective; all ranks make the same plans, or an Error tells who did not. Throws Error(bad_input) when
+/// nothing fits the deck's limits or the host's memory.
+RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostModel& costs, bool validates);
+
+}  // namespace weft::runtime

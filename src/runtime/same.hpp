@@ -1,0 +1,36 @@
+// What all ranks of a run must have in common, checked where a run starts: ranks that train on different
+// things otherwise end in checkpoints of no model at all.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/world.hpp"
+#include "deck/deck.hpp"
+
+namespace weft::runtime {
+
+/// Something that a rank was given: "the number of threads", "4".
+struct Fact {
+  std::string name;
+  std::string value;
+  std::string shown = {};  ///< what stands for the value in messages; empty: the value itself
+};
+
+/// Collective: throws Error(bad_input) on all ranks unless each has the facts of rank 0, in the same order.
+/// The message names each rank that differs, the facts, and both values; `advice` says what to do.
+void check_same(comm::World& world, const std::vector<Fact>& facts, const std::string& advice);
+
+/// Collective: the same for the keys of the resolved deck. Keys that name files by paths that may differ from
+/// host to host (data.train, data.valid, model.init) are left out: what is in these files is compared when
+/// they are opened.
+void check_same_deck(comm::World& world, const Deck& deck);
+
+/// Collective: the same for the program: version, commit and build. It needs no deck, which another version
+/// may read in another way.
+void check_same_build(comm::World& world);
+
+/// Collective: the same for what this process computes with: processor or device, libraries and threads.
+void check_same_machine(comm::World& world, const Deck& deck);
+
+}  // namespace weft::runtime

@@ -1,0 +1,113 @@
+#include "runtime/session.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "comm/agree.hpp"
+#include "compile/programs.hpp"
+#include "kernels/region.hpp"
+#include "runtime/same.hpp"
+
+namespace weft::runtime {
+
+Session::Session(const Deck& deck, comm::World& world)
+    : world_(world),
+      mesh_(resolve_mesh(deck, world.size())),
+      shards_(mesh_.size(data_axis)),
+      shard_(mesh_.coordinate(world.rank(), mesh_.axis(data_axis))),
+      matmuls_(deck.precision.f32_products) {
+  const auto open = [&](std::string_view axis, Lane lane, const char* name) {
+    auto channel = world.open(mesh_.group(world.rank(), mesh_.axis(axis)), lane, name);
+    log_.observe(*channel);
+    return channel;
+  };
+  if (shards_ > 1) {
+    gather_ = open(data_axis, Lane::gather, "gather.data");
+    reduce_ = open(data_axis, Lane::reduce, "reduce.data");
+  }
+  if (mesh_.size(replica_axis) > 1) {
+    replica_ = mesh_.coordinate(world.rank(), mesh_.axis(replica_axis));
+    replica_channel_ = open(replica_axis, Lane::replica, "replica");
+  }
+  const comm::Channel* const any = gather_ ? gather_.get() : replica_channel_.get();
+  if (any != nullptr && !any->ends_seen()) runs_ = world.open_record("plans");
+  find_team(deck);
+  decide_capture(deck);
+}
+
+void Session::decide_capture(const Deck& deck) {
+  const bool wanted = deck.schedule.cuda_graph == CudaGraph::automatic && !kernels::tool_loaded();
+  std::array<double, 1> unwanted{wanted ? 0.0 : 1.0};
+  world_.all_reduce_max(unwanted);
+  if (unwanted[0] == 0) capture_ = exec::CaptureWish::automatic;
+}
+
+/// The same size on all ranks, because they make the same plan.
+void Session::find_team(const Deck& deck) {
+  const bool wanted = shards_ > 1 && compile::shares_memory(deck);
+  if (wanted) team_ = world_.team(mesh_.group(world_.rank(), mesh_.axis(data_axis)));
+  std::array<double, 2> sizes{static_cast<double>(team_.size()), -static_cast<double>(team_.size())};
+  world_.all_reduce_max(sizes);
+  if (wanted && sizes[0] == -sizes[1]) mesh_.set_team(static_cast<int>(team_.size()));
+}
+
+std::unique_ptr<comm::Window> Session::open_window(exec::Memory::Plans plans) {
+  auto window = world_.share(team_, exec::Memory::window_sizes(plans));
+  std::array<double, 1> missing{window ? 0.0 : 1.0};
+  world_.all_reduce_max(missing);
+  if (missing[0] > 0) window.reset();
+  return window;
+}
+
+void Session::reserve(const MakePlans& make_plans) {
+  const auto has_team = [](const plan::Plan* plan) { return plan->team > 1; };
+  std::vector<const plan::Plan*> plans = make_plans();
+  std::unique_ptr<comm::Window> window;
+  if (std::any_of(plans.begin(), plans.end(), has_team)) {
+    window = open_window(plans);
+    if (!window) {
+      if (rank() == 0)
+        log::warn(
+            "a host gives its ranks no shared memory (see df /dev/shm): each gathers parameters of its own");
+      mesh_.set_team(1);
+      plans = make_plans();
+    }
+  }
+  comm::agree(world_, [&] {
+    memory_.reserve(plans, std::move(window), [this](std::size_t bytes) { return world_.allocate(bytes); });
+  });
+  for (comm::Channel* channel : {gather_.get(), reduce_.get(), replica_channel_.get()})
+    if (channel != nullptr) memory_.register_with(*channel);
+  if (memory_.window() != nullptr)
+    for (comm::Channel* channel : {gather_.get(), reduce_.get()}) channel->share(*memory_.window());
+}
+
+void Session::check_same_plan(const plan::Plan& plan) {
+  check_same(world_,
+             {{fmt::format("the plan of '{}'", plan.graph.name()), fmt::format("{:016x}", plan.hash)}},
+             "start all ranks from one installation, with one deck and one profile, on equal nodes");
+}
+
+std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
+  auto rows = TokenRows::make(
+      plan, [this] { return world_.open(mesh_.group(rank(), mesh_.axis(data_axis)), Lane::gather, "rows"); });
+  if (rows && token_rows_) throw std::logic_error("a second plan sends rows");
+  if (rows) token_rows_ = std::move(rows);
+  const exec::Device device{space_,
+                            matmuls_,
+                            compute_,
+                            gather_.get(),
+                            reduce_.get(),
+                            replica_channel_.get(),
+                            token_rows_ ? &token_rows_->by_round() : nullptr,
+                            &log_,
+                            capture_,
+                            runs_.get()};
+  return std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);
+}
+
+}  // namespace weft::runtime

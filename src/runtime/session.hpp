@@ -1,0 +1,82 @@
+// What a run computes on: ranks, channels, device memory, and the plans bound to them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/world.hpp"
+#include "deck/deck.hpp"
+#include "exec/executor.hpp"
+#include "runtime/token_rows.hpp"
+
+namespace weft::runtime {
+
+class Session {
+ public:
+  /// Collective. Opens the gather and reduce channels over the data axis, and the replica channel over the
+  /// replica axis. Throws Error(bad_input) when the deck's mesh does not fit.
+  Session(const Deck& deck, comm::World& world);
+
+  comm::World& world() { return world_; }
+  /// Its team are this rank's neighbours on the data axis, where the device is the host, every host has as
+  /// many, and the deck allows it.
+  const Mesh& mesh() const { return mesh_; }
+  /// All ranks: they share the batch; microbatch m = round * ranks + rank.
+  int ranks() const { return mesh_.world(); }
+  int rank() const { return world_.rank(); }
+  /// Ranks that state is cut over, the data axis, and this one's place among them.
+  int shards() const { return shards_; }
+  int shard() const { return shard_; }
+  /// Of a unit that is cut over all ranks, this one's part: those of ranks that hold the same shard lie side
+  /// by side in it.
+  int own_part() const { return shard_ * replicas() + replica_; }
+  kernels::Space& space() { return space_; }
+  exec::Memory& memory() { return memory_; }
+  const exec::Memory& memory() const { return memory_; }
+  exec::Matmuls& matmuls() { return matmuls_; }
+  /// The channel that parameters are gathered on; null with one shard.
+  comm::Channel* gather() { return gather_.get(); }
+  /// The channel that gradients are reduced on; null with one shard.
+  comm::Channel* reduce() { return reduce_.get(); }
+  /// The channel that gradients are summed over replicas on; null without replicas.
+  comm::Channel* replica() { return replica_channel_.get(); }
+  int replicas() const { return ranks() / shards_; }
+
+  /// Collective: throws Error(bad_input) on all ranks unless all made the same plan.
+  void check_same_plan(const plan::Plan& plan);
+  using MakePlans = std::function<std::vector<const plan::Plan*>()>;
+  /// Collective: makes the plans and allocates what they need. Call it once. When a host gives no shared
+  /// memory, mesh() loses its teams, and the plans are made again for it.
+  void reserve(const MakePlans& make_plans);
+  /// Collective: binds a plan whose memory is reserved.
+  std::unique_ptr<exec::Executor> bind(plan::Plan plan);
+  /// To be told the tokens before each step of a plan that sends rows; null when none was bound.
+  TokenRows* token_rows() { return token_rows_.get(); }
+
+ private:
+  void find_team(const Deck& deck);
+  /// Collectives are captured by all ranks or by none.
+  void decide_capture(const Deck& deck);
+  /// Null on all ranks when one of them cannot have it.
+  std::unique_ptr<comm::Window> open_window(exec::Memory::Plans plans);
+
+  comm::World& world_;
+  exec::CaptureWish capture_ = exec::CaptureWish::never;
+  Mesh mesh_;
+  std::vector<int> team_;  ///< world ranks
+  int shards_;
+  int shard_;
+  int replica_ = 0;
+  kernels::Space space_;
+  exec::Matmuls matmuls_;
+  exec::ComputeLane compute_{space_};
+  exec::Memory memory_;
+  exec::CollectiveLog log_;
+  std::unique_ptr<comm::Channel> gather_, reduce_, replica_channel_;
+  std::unique_ptr<comm::ChannelRecord> runs_;  ///< where a device's collectives end unseen
+  std::unique_ptr<TokenRows> token_rows_;
+};
+
+}  // namespace weft::runtime

@@ -1,0 +1,180 @@
+// From decks to schedules: what is automatic in them keeps to the limits, and is never slower than what is
+// not.
+#include "compile/scheduling.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../graph/small_model.hpp"
+#include "base/check.hpp"
+#include "compile/programs.hpp"
+#include "plan/report.hpp"
+#include "plan/simulate.hpp"
+#include "support/small_deck.hpp"
+
+namespace weft::compile {
+namespace {
+
+constexpr int ranks = 4;
+
+machine::CostModel costs(double bytes_per_s, double flops = 1e11) {
+  machine::Profile p = default_profile(machine::Device::host);
+  p.compute.matmul_f32 = p.compute.attention = flops;
+  p.sharing = {bytes_per_s, 0.5, 0.9, 1e-10};
+  p.collectives.clear();
+  for (const ir::Op op : {ir::Op::all_gather, ir::Op::reduce_scatter, ir::Op::all_reduce})
+    p.collectives.push_back(
+        {op, DType::f32, ranks, 1, {{1024, 1e-4}, {1 << 28, 1e-4 + (1 << 28) / bytes_per_s}}});
+  return machine::CostModel(std::move(p));
+}
+
+Deck deck_of(std::vector<std::string> sets) {
+  for (const char* size :
+       {"model.dim=128", "model.layers=6", "model.ffn=352", "model.vocab=1000", "data.seq=64"})
+    sets.emplace_back(size);
+  return test::small_deck(sets);
+}
+
+plan::Plan plan_of(const Deck& deck, const machine::CostModel& machine, std::int64_t baseline = 0) {
+  const Mesh mesh = resolve_mesh(deck, ranks);
+  Chosen chosen = choose_schedule(deck, mesh, test::test_scratch, machine, baseline);
+  return chosen.plan ? std::move(*chosen.plan)
+                     : training_plan(deck, mesh, test::test_scratch, chosen.options);
+}
+std::int64_t bytes_of(const plan::Plan& plan) {
+  return plan::persistent_bytes(plan) + plan.peak_bytes();
+}
+std::int64_t bytes_of(const std::vector<std::string>& sets) {
+  return bytes_of(plan_of(deck_of(sets), costs(1e9)));
+}
+std::string global_batch(int rounds) {
+  return "data.global_batch=" + std::to_string(rounds * ranks * deck_of({}).data.batch);
+}
+std::string limit(const char* key, std::int64_t bytes) {
+  return std::string(key) + ".memory_limit=" + std::to_string(bytes);
+}
+
+TEST(ChooseSchedule, AutomaticIsNeverSlowerThanTheOthers) {
+  for (const double bytes_per_s : {3e7, 3e8, 3e9}) {
+    const machine::CostModel machine = costs(bytes_per_s);
+    for (const char* mode : {"fsdp", "zero2"}) {
+      SCOPED_TRACE(std::string(mode) + " at " + std::to_string(bytes_per_s));
+      const auto seconds = [&](const char* bucketing) {
+        const Deck deck =
+            deck_of({std::string("parallel.mode=") + mode, std::string("schedule.bucketing=") + bucketing});
+        return plan::simulate(plan_of(deck, machine), machine).end;
+      };
+      const double automatic = seconds("auto");
+      for (const char* other : {"manual", "greedy"}) EXPECT_LE(automatic, seconds(other)) << other;
+    }
+  }
+}
+
+TEST(StepSeconds, OfManyRoundsAreThoseOfFourAndTheirPeriod) {
+  for (const double bytes_per_s : {3e7, 3e8, 3e9}) {
+    const machine::CostModel machine = costs(bytes_per_s);
+    for (const char* key : {"schedule.bucketing=none", "schedule.bucketing=manual", "parallel.mode=zero2",
+                            "schedule.accumulate=once", "schedule.reduce_delay=16"}) {
+      const auto given = [&](int rounds) {
+        return plan_of(deck_of({"schedule.bucketing=manual", key, global_batch(rounds)}), machine);
+      };
+      const double all = plan::simulate(given(9), machine).end;
+      EXPECT_NEAR(step_seconds(given(4), machine, 5) / all, 1, 0.002) << key << " at " << bytes_per_s;
+      EXPECT_EQ(step_seconds(given(9), machine, 0), all);
+    }
+  }
+}
+
+/// Plans are compared by four rounds; what is said of the others holds for the whole step.
+TEST(ChooseSchedule, ManyRoundsAreWhatFourSay) {
+  const std::string rounds = global_batch(7);
+  for (const double bytes_per_s : {3e7, 3e8}) {
+    const machine::CostModel machine = costs(bytes_per_s);
+    for (const char* key : {"parallel.mode=fsdp", "parallel.mode=zero2", "schedule.accumulate=once",
+                            "schedule.reduce_delay=16"}) {
+      SCOPED_TRACE(std::string(key) + " at " + std::to_string(bytes_per_s));
+      const auto seconds = [&](const char* bucketing) {
+        const Deck deck = deck_of({std::string("schedule.bucketing=") + bucketing, key, rounds});
+        return plan::simulate(plan_of(deck, machine), machine).end;
+      };
+      const double automatic = seconds("auto");
+      for (const char* other : {"manual", "greedy"}) EXPECT_LE(automatic, 1.001 * seconds(other)) << other;
+    }
+  }
+  const std::int64_t least = bytes_of({rounds, "schedule.bucketing=none"});
+  EXPECT_LE(bytes_of({rounds, "schedule.bucketing=auto", limit("schedule", least)}), least);
+  EXPECT_LE(bytes_of({rounds, "schedule.recompute=budget", limit("schedule", least * 3 / 4)}), least * 3 / 4);
+  EXPECT_THROW(bytes_of({rounds, "schedule.bucketing=auto", limit("schedule", least / 4)}), Error);
+}
+
+TEST(ChooseSchedule, LimitsHold) {
+  // All gathers wait for a slow link, so that the search finds large buckets worth their memory; the greedy
+  // rules want large buckets where they hide.
+  for (const auto& [bucketing, machine] : {std::pair{"schedule.bucketing=auto", costs(1e8)},
+                                           std::pair{"schedule.bucketing=greedy", costs(1e10, 1e9)}}) {
+    SCOPED_TRACE(bucketing);
+    const std::int64_t free = bytes_of(plan_of(deck_of({bucketing}), machine));
+    const std::int64_t least = bytes_of({"schedule.bucketing=none"});
+    ASSERT_LT(least, free);
+    const std::int64_t most = (least + free) / 2, baseline = 1 << 20;
+    EXPECT_LE(bytes_of(plan_of(deck_of({bucketing, limit("schedule", most)}), machine)), most);
+    EXPECT_LE(bytes_of(plan_of(deck_of({bucketing, limit("run", most + baseline)}), machine, baseline)),
+              most);
+    EXPECT_LE(
+        bytes_of(plan_of(deck_of({bucketing, limit("run", most), limit("schedule", 2 * free)}), machine)),
+        most);
+    EXPECT_LE(bytes_of(plan_of(deck_of({bucketing, "schedule.recompute=budget", limit("schedule", least)}),
+                               machine)),
+              least);
+    EXPECT_THROW(plan_of(deck_of({bucketing, limit("schedule", least / 2)}), machine), Error);
+  }
+}
+
+TEST(ChooseSchedule, APlanThatIsGivenKeepsToTheLimitOrIsRefused) {
+  for (const char* bucketing : {"schedule.bucketing=none", "schedule.bucketing=manual"}) {
+    for (const int rounds : {1, 11}) {
+      const std::string batch = global_batch(rounds);
+      const std::int64_t bytes = bytes_of({bucketing, batch});
+      EXPECT_EQ(bytes_of({bucketing, batch, limit("schedule", bytes)}), bytes);
+      EXPECT_THROW(bytes_of({bucketing, batch, limit("schedule", bytes - 1)}), Error);
+    }
+  }
+}
+
+TEST(ChooseSchedule, ABudgetGivesUpPrefetchingAtLast) {
+  const std::string full = "schedule.recompute=full", unit = "schedule.bucketing=none";
+  const std::int64_t usual = bytes_of({full, unit});
+  const std::int64_t least = bytes_of({full, unit, "schedule.prefetch=0", "schedule.reduce_delay=0"});
+  ASSERT_LT(least, usual);
+  for (const char* key : {"schedule", "run"}) {
+    const std::vector<std::string> budget{"schedule.recompute=budget", limit(key, least)};
+    for (const char* bucketing : {"none", "auto"}) {
+      std::vector<std::string> sets = budget;
+      sets.push_back(std::string("schedule.bucketing=") + bucketing);
+      EXPECT_LE(bytes_of(sets), least) << key << " " << bucketing;
+      sets.insert(sets.end(), {"schedule.prefetch=1", "schedule.reduce_delay=1"});
+      EXPECT_THROW(bytes_of(sets), Error) << "the deck's distances stay";
+    }
+  }
+}
+
+TEST(ChooseSchedule, APatternMatchesAUnit) {
+  EXPECT_NO_THROW(unit_buckets(deck_of({"schedule.buckets=[\"layers.0-1\", \"layers.*.ffn\"]"})));
+  try {
+    unit_buckets(deck_of({"schedule.buckets=[\"embed\", \"layer.*\"]"}));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(
+                  "schedule.buckets: 'layer.*' matches no unit of this model; they are 'embed' to "
+                  "'head'"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace weft::compile

@@ -1,0 +1,31 @@
+#include "report/flops.hpp"
+
+#include <gtest/gtest.h>
+
+namespace weft::report {
+namespace {
+
+// Llama 3 8B at T = 8192, by hand: N = 8,030,261,248; the table 128256 x 4096 = 525,336,576 is only looked
+// up. 6 * 7,504,924,672 = 45,029,548,032; 12 * 32 * 32 * 128 * 8192 = 12,884,901,888.
+constexpr ModelSize llama3_8b{8'030'261'248, 525'336'576, 32, 32, 128, 8192};
+
+TEST(Flops, Llama3_8B) {
+  EXPECT_EQ(flops_per_token(llama3_8b), 45'029'548'032.0 + 12'884'901'888.0);
+}
+
+TEST(Flops, CausalCountsHalfOfAttention) {
+  EXPECT_EQ(flops_per_token(llama3_8b, AttentionFlops::causal), 45'029'548'032.0 + 6'442'450'944.0);
+}
+
+TEST(Flops, Llama3_405BDoesNotOverflow) {
+  const ModelSize size{405'853'388'800, 128'256 * 16'384ll, 126, 128, 128, 8192};
+  EXPECT_EQ(flops_per_token(size), 2'422'512'254'976.0 + 202'937'204'736.0);
+}
+
+TEST(Flops, MfuNeedsAPeak) {
+  EXPECT_FALSE(mfu(1000, 5.0e10, 0).has_value());
+  EXPECT_DOUBLE_EQ(mfu(8000, 5.0e10, 1.0e15).value(), 0.4);
+}
+
+}  // namespace
+}  // namespace weft::report

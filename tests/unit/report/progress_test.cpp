@@ -1,0 +1,266 @@
+#include "report/progress.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft::report {
+namespace {
+
+using Style = ProgressOptions::Style;
+
+/// A Progress that writes into a pipe and reads a clock of the test's.
+class ProgressTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(::pipe(ends_.data()), 0);
+    out_ = ::fdopen(ends_[1], "w");
+  }
+  void TearDown() override {
+    if (out_) std::fclose(out_);
+    ::close(ends_[0]);
+  }
+
+  ProgressOptions options(std::int64_t total, Style style) {
+    ProgressOptions o;
+    o.out = out_;
+    o.total_steps = total;
+    o.style = style;
+    o.now = [this] { return clock_; };
+    return o;
+  }
+
+  void step(Progress& progress, std::int64_t step, double seconds, double loss = 4.0) {
+    clock_ += seconds;
+    StepMetrics m;
+    m.step = step;
+    m.loss = loss;
+    m.tokens = 1000;
+    m.step_s = seconds;
+    m.grad_norm = 1.5;
+    m.lr = 3e-4;
+    progress.step(m);
+  }
+
+  std::string written() {
+    std::fclose(out_);
+    out_ = nullptr;
+    std::string text;
+    std::array<char, 4096> buffer;
+    for (ssize_t n; (n = ::read(ends_[0], buffer.data(), buffer.size())) > 0;)
+      text.append(buffer.data(), static_cast<std::size_t>(n));
+    return text;
+  }
+
+  std::array<int, 2> ends_{};
+  std::FILE* out_ = nullptr;
+  double clock_ = 100;
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// What a terminal shows after `text`: \r goes to the column 0, \x1b[K clears to the line's end.
+std::vector<std::string> screen_of(const std::string& text) {
+  std::vector<std::string> screen(1);
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 3, "\x1b[K") == 0) {
+      screen.back().resize(column);
+      i += 2;
+    } else if (text[i] == '\r') {
+      column = 0;
+    } else if (text[i] == '\n') {
+      screen.emplace_back();
+      column = 0;
+    } else {
+      if (column == screen.back().size()) screen.back() += ' ';
+      screen.back()[column++] = text[i];
+    }
+  }
+  return screen;
+}
+
+TEST_F(ProgressTest, APipeGetsPlainLinesEachFewSeconds) {
+  {
+    auto o = options(100, Style::detect);
+    o.interval_s = 10;
+    Progress progress(o);
+    for (std::int64_t s = 1; s <= 100; ++s) step(progress, s, 1.0);
+  }
+  const auto text = written();
+  EXPECT_EQ(text.find('\r'), std::string::npos);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  const auto lines = lines_of(text);
+  ASSERT_EQ(lines.size(), 11u);  // 1, 11, 21, ..., 91, 100
+  EXPECT_EQ(lines[0], "step   1/100  loss 4.0000  1.00k tokens/s  ETA 1m 39s  grad_norm 1.5  lr 3.00e-04");
+  EXPECT_EQ(lines[1], "step  11/100  loss 4.0000  1.00k tokens/s  ETA 1m 29s  grad_norm 1.5  lr 3.00e-04");
+  EXPECT_EQ(lines[10], "step 100/100  loss 4.0000  1.00k tokens/s  took 1m 40s  grad_norm 1.5  lr 3.00e-04");
+}
+
+TEST_F(ProgressTest, PlainLinesEachNSteps) {
+  {
+    auto o = options(25, Style::lines);
+    o.every = 10;
+    Progress progress(o);
+    for (std::int64_t s = 1; s <= 25; ++s) step(progress, s, 100.0);
+  }
+  const auto lines = lines_of(written());
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0].substr(0, 10), "step  1/25");
+  EXPECT_EQ(lines[1].substr(0, 10), "step 10/25");
+  EXPECT_EQ(lines[2].substr(0, 10), "step 20/25");
+  EXPECT_EQ(lines[3].substr(0, 10), "step 25/25");
+}
+
+TEST_F(ProgressTest, ARunThatStopsEarlyShowsItsLastStep) {
+  {
+    Progress progress(options(1000, Style::lines));
+    for (std::int64_t s = 1; s <= 5; ++s) step(progress, s, 0.01);
+    progress.finish();
+    progress.finish();
+  }
+  const auto lines = lines_of(written());
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1].substr(0, 11), "step    5/1");
+}
+
+TEST_F(ProgressTest, ATerminalKeepsOneLine) {
+  {
+    auto o = options(50, Style::in_place);
+    o.width = 120;
+    Progress progress(o);
+    for (std::int64_t s = 1; s <= 50; ++s) step(progress, s, 1.0, s == 1 ? 123456.0 : 2.0);
+  }
+  const auto screen = screen_of(written());
+  ASSERT_EQ(screen.size(), 2u);
+  EXPECT_EQ(screen[0], "step 50/50  loss 2.0000  1.00k tokens/s  took 50s  grad_norm 1.5  lr 3.00e-04");
+  EXPECT_EQ(screen[1], "");
+}
+
+TEST_F(ProgressTest, FastStepsDoNotFloodTheTerminal) {
+  {
+    auto o = options(10'000, Style::in_place);
+    o.width = 100;
+    Progress progress(o);
+    for (std::int64_t s = 1; s <= 1000; ++s) step(progress, s, 0.001);
+  }
+  const auto text = written();
+  EXPECT_LE(std::count(text.begin(), text.end(), '\r'), 13);
+  EXPECT_NE(text.rfind("step  1000/10000"), std::string::npos);
+}
+
+TEST_F(ProgressTest, NotesStandAboveTheProgressLine) {
+  {
+    auto o = options(3, Style::in_place);
+    o.width = 100;
+    Progress progress(o);
+    progress.note("weft: 2 ranks");
+    step(progress, 1, 1.0);
+    StepMetrics valid;
+    valid.kind = MetricsKind::valid;
+    valid.step = 1;
+    valid.loss = 3.5;
+    valid.bits_per_byte = 1.25;
+    valid.step_s = 0.25;
+    progress.validation(valid);
+    step(progress, 2, 1.0);
+    progress.note("saved");
+    step(progress, 3, 1.0);
+  }
+  const auto screen = screen_of(written());
+  ASSERT_EQ(screen.size(), 5u);
+  EXPECT_EQ(screen[0], "weft: 2 ranks");
+  EXPECT_EQ(screen[1], "valid at step 1: loss 3.5000  bits/byte 1.2500  (0.2s)");
+  EXPECT_EQ(screen[2], "saved");
+  EXPECT_EQ(screen[3].substr(0, 8), "step 3/3");
+}
+
+TEST_F(ProgressTest, NarrowTerminalsLoseTheLastFieldsFirst) {
+  const std::string whole = "step 1/3  loss 4.0000  1.00k tokens/s  ETA 2s  grad_norm 1.5  lr 3.00e-04";
+  const std::vector<std::pair<int, std::size_t>> shown{{200, 73}, {74, 73}, {73, 60}, {61, 60}, {60, 45},
+                                                       {46, 45},  {45, 37}, {38, 37}, {37, 21}, {22, 21},
+                                                       {21, 20},  {10, 9},  {1, 0}};
+  for (const auto& [width, length] : shown) {
+    {
+      auto o = options(3, Style::in_place);
+      o.width = width;
+      Progress progress(o);
+      step(progress, 1, 1.0);
+    }
+    EXPECT_EQ(screen_of(written())[0], whole.substr(0, length)) << "width " << width;
+    ::close(ends_[0]);
+    SetUp();
+  }
+}
+
+TEST_F(ProgressTest, EtaFollowsTheWallClockAndIsSmoothed) {
+  {
+    auto o = options(1100, Style::lines);
+    o.every = 1000;
+    o.interval_s = 1e9;
+    Progress progress(o);
+    for (std::int64_t s = 1; s <= 999; ++s) {
+      if (s % 10 == 0) clock_ += 10;  // a validation as long as ten steps
+      step(progress, s, 1.0);
+    }
+    step(progress, 1000, 1.0);
+  }
+  const auto lines = lines_of(written());
+  const auto at = lines[1].find("ETA ");
+  // 100 steps of 2 s on average are 3m 20s; the average ripples by five percent.
+  EXPECT_EQ(lines[1].substr(at, 6), "ETA 3m") << lines[1];
+  EXPECT_NE(lines[1].find("1.00k tokens/s"), std::string::npos)
+      << "validation does not slow the steps: " << lines[1];
+}
+
+TEST_F(ProgressTest, SetupDoesNotCountForTheEta) {
+  {
+    Progress progress(options(101, Style::lines));
+    clock_ += 3600;
+    step(progress, 1, 1.0);
+  }
+  EXPECT_NE(written().find("ETA 1m 40s"), std::string::npos);
+}
+
+TEST_F(ProgressTest, OtherRanksAreSilent) {
+  auto o = options(3, Style::lines);
+  o.out = nullptr;
+  Progress progress(o);
+  step(progress, 1, 1.0);
+  progress.note("x");
+  progress.finish();
+  EXPECT_EQ(written(), "");
+}
+
+TEST(Human, Counts) {
+  EXPECT_EQ(count_text(0), "0.0");
+  EXPECT_EQ(count_text(12.34), "12.3");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(999.6), "1.00k");
+  EXPECT_EQ(count_text(12345), "12.3k");
+  EXPECT_EQ(count_text(999'600), "1.00M");
+  EXPECT_EQ(count_text(4.56e9), "4.56G");
+}
+
+TEST(Human, Durations) {
+  EXPECT_EQ(duration_text(0.2), "0s");
+  EXPECT_EQ(duration_text(59.4), "59s");
+  EXPECT_EQ(duration_text(59.6), "1m 00s");
+  EXPECT_EQ(duration_text(7625), "2h 07m");
+  EXPECT_EQ(duration_text(3 * 86400 + 4 * 3600), "3d 04h");
+  EXPECT_EQ(duration_text(1e300 * 1e300), "?");
+}
+
+}  // namespace
+}  // namespace weft::report

@@ -1,0 +1,41 @@
+#include "report/rank_times.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/temporary_directory.hpp"
+
+namespace weft::report {
+namespace {
+
+using test::TemporaryDirectory;
+
+TEST(SlowRanks, NameTheSlowestAndItsHost) {
+  const TemporaryDirectory directory;
+  SlowRanks ranks(directory / "ranks.jsonl", {}, {"n1", "n1", "n2", "n2"});
+  EXPECT_EQ(ranks.add(10, {9, {0.2, 0.21, 0.2, 0.19}}), "");  // within a tenth of the median
+  EXPECT_EQ(ranks.add(20, {10, {0.2, 0.21, 0.3, 0.19}}),
+            "slow: rank 2 on n2 takes 0.3 s of a step for itself, the median rank 0.2 s");
+  EXPECT_EQ(ranks.add(21, {0, {0, 0, 0, 0}}), "");
+  EXPECT_EQ(
+      test::read_file(directory / "ranks.jsonl"),
+      "{\"step\": 10, \"steps\": 9, \"slowest\": 1, \"host\": \"n1\", \"own_s\": [0.2, 0.21, 0.2, 0.19]}\n"
+      "{\"step\": 20, \"steps\": 10, \"slowest\": 2, \"host\": \"n2\", \"own_s\": [0.2, 0.21, 0.3, 0.19]}\n");
+  const auto lines = ranks.lines();
+  ASSERT_EQ(lines.size(), 8U);  // four in short, and each of the four
+  EXPECT_EQ(lines[0], "mean of 19 steps, without waiting for others");
+  EXPECT_NE(lines[1].find("slowest: rank 2 on n2"), std::string::npos) << lines[1];
+  EXPECT_NE(lines[1].find("0.2526 s"), std::string::npos) << lines[1];
+  EXPECT_NE(lines[2].find("median: rank 0 on n1"), std::string::npos) << lines[2];
+  EXPECT_NE(lines[3].find("fastest: rank 3 on n2"), std::string::npos) << lines[3];
+}
+
+TEST(SlowRanks, SayNothingBeforeTheSecondStep) {
+  const TemporaryDirectory directory;
+  SlowRanks ranks(directory / "ranks.jsonl", {}, {"n1", "n1"});
+  EXPECT_EQ(ranks.add(1, {0, {0, 0}}), "");
+  EXPECT_TRUE(ranks.lines().empty());
+  EXPECT_EQ(test::read_file(directory / "ranks.jsonl"), "");
+}
+
+}  // namespace
+}  // namespace weft::report

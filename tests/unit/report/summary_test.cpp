@@ -1,0 +1,172 @@
+#include "report/summary.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+
+#include "../graph/small_model.hpp"
+
+namespace weft::report {
+namespace {
+
+constexpr auto gather = static_cast<std::size_t>(Lane::gather);
+constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
+constexpr auto replica = static_cast<std::size_t>(Lane::replica);
+
+StepMetrics step_of(double seconds) {
+  StepMetrics m;
+  m.step_s = seconds;
+  m.compute_s = seconds - 0.5;
+  m.exposed_gather_s = 0.25;
+  m.exposed_reduce_s = 0.125;
+  m.gather_s = 0.5;
+  m.reduce_s = 1.5;
+  m.sent_bytes = 3 << 20;
+  m.rss_bytes = 100 << 20;
+  return m;
+}
+
+Summary::About about(int ranks) {
+  StepParts planned;
+  planned.step = 2;
+  planned.compute_only = 1;
+  planned.compute = 1.5;
+  planned.under_way[gather] = 1;
+  planned.under_way[reduce] = 1.25;
+  planned.exposed[gather] = 0.5 - 1e-15;
+  planned.sent_bytes = 3 << 20;
+  planned.wire = 1.5;
+  planned.memory_bytes = 50 << 20;
+  return {ranks, 1.25, planned, "machine.toml (vm)"};
+}
+
+/// By the row's name: what follows it, with single spaces.
+std::map<std::string, std::string> rows_of(const Summary& summary) {
+  std::map<std::string, std::string> rows;
+  for (const std::string& line : summary.lines()) {
+    if (line.starts_with("  planned with")) continue;
+    const std::string name = line.substr(0, std::min<std::size_t>(42, line.size()));
+    std::istringstream words(line.substr(name.size()));
+    std::string rest;
+    for (std::string word; words >> word;) rest += (rest.empty() ? "" : " ") + word;
+    rows[name.substr(name.find_first_not_of(' '),
+                     name.find_last_not_of(' ') + 1 - name.find_first_not_of(' '))] = rest;
+  }
+  return rows;
+}
+
+TEST(Summary, MediansBesideThePlan) {
+  Summary summary(about(2));
+  for (const double seconds : {100.0, 3.0, 9.0, 2.0, 2.5}) summary.add(step_of(seconds));
+  const auto rows = rows_of(summary);
+  // Without the first: 2, 2.5, 3 and 9 seconds.
+  EXPECT_EQ(rows.at("median of 4 steps"), "measured planned ratio");
+  EXPECT_EQ(rows.at("step"), "2.750 s 2.000 s 1.38");
+  EXPECT_EQ(rows.at("compute-only step"), "1.250 s 1.000 s 1.25");
+  EXPECT_EQ(rows.at("compute lane, busy"), "2.250 s 1.500 s 1.50");
+  EXPECT_EQ(rows.at("of it stolen by communication"), "1.000 s 500.000 ms 2.00");
+  EXPECT_EQ(rows.at("gather lane, under way"), "500.000 ms 1.000 s 0.50");
+  EXPECT_EQ(rows.at("reduce lane, under way"), "1.500 s 1.250 s 1.20");
+  EXPECT_EQ(rows.at("exposed gathers"), "250.000 ms 500.000 ms 0.50");
+  EXPECT_EQ(rows.at("exposed reductions"), "125.000 ms 0.000 ms -");
+  EXPECT_EQ(rows.at("idle and other"), "125.000 ms 0.000 ms -");
+  EXPECT_EQ(rows.at("wire: bytes sent at the link's rate"), "1.500 s 1.500 s 1.00");
+  EXPECT_EQ(rows.at("bound: max(compute-only, wire)"), "1.500 s 1.500 s 1.00");
+  EXPECT_EQ(rows.at("sent by a rank"), "3.00 MiB 3.00 MiB 1.00");
+  EXPECT_EQ(rows.at("rate while under way"), "1.50 MiB/s 1.33 MiB/s 1.12");
+  EXPECT_EQ(rows.at("memory of a rank: resident, planned"), "100.00 MiB 50.00 MiB 2.00");
+  EXPECT_FALSE(rows.contains("replica lane, under way"));
+  EXPECT_EQ(summary.lines().back(), "  planned with the machine profile: machine.toml (vm)");
+}
+
+TEST(Summary, SumsOverReplicasHaveALane) {
+  Summary::About with_replicas = about(4);
+  with_replicas.planned.under_way[replica] = 0.75;
+  with_replicas.planned.exposed[replica] = 0.125;
+  Summary summary(with_replicas);
+  StepMetrics m = step_of(2);
+  m.replica_s = 1;
+  m.exposed_replica_s = 0.0625;
+  m.sent_bytes = 6 << 20;  // twice what was planned takes twice as long
+  summary.add(m);
+  const auto rows = rows_of(summary);
+  EXPECT_EQ(rows.at("reduce lane, under way"), "1.500 s 1.250 s 1.20");
+  EXPECT_EQ(rows.at("replica lane, under way"), "1.000 s 750.000 ms 1.33");
+  EXPECT_EQ(rows.at("exposed sums over replicas"), "62.500 ms 125.000 ms 0.50");
+  EXPECT_EQ(rows.at("idle and other"), "62.500 ms 0.000 ms -");
+  EXPECT_EQ(rows.at("rate while under way"), "2.00 MiB/s 1.00 MiB/s 2.00");
+  EXPECT_EQ(rows.at("wire: bytes sent at the link's rate"), "3.000 s 1.500 s 2.00");
+}
+
+/// Gathers and reductions by their bytes and the link, or sums over replicas by themselves.
+TEST(Summary, TheLongerOfTwoWaysIsTheWire) {
+  test::SmallModel m;
+  m.replicas = 2;
+  const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
+  machine::Profile profile = default_profile(machine::Device::host);
+  const auto wire = [&](double link) {
+    profile.sharing.link_bytes_per_s = link;
+    return planned_step(plan, machine::CostModel(profile)).wire;
+  };
+  double bytes = 0, sums = 0;
+  const machine::CostModel costs(profile);
+  for (const ir::Node& node : plan.graph.nodes())
+    if (ir::is_collective(node.op) && node.lane == Lane::replica) {
+      sums += costs.collective_seconds(plan.graph, node);
+    } else if (ir::is_collective(node.op)) {
+      bytes += costs.bytes_sent(plan.graph, node);
+    }
+  ASSERT_GT(sums, 0);
+  EXPECT_DOUBLE_EQ(wire(1e15), sums);
+  EXPECT_DOUBLE_EQ(wire(1e3), bytes / 1e3);
+}
+
+TEST(Summary, TheMostMemoryOfAllSteps) {
+  Summary summary(about(2));
+  for (const int mib : {300, 100, 200, 50}) {
+    StepMetrics m = step_of(1);
+    m.rss_bytes = std::int64_t{mib} << 20;
+    summary.add(m);
+  }
+  EXPECT_EQ(rows_of(summary).at("memory of a rank: resident, planned"), "300.00 MiB 50.00 MiB 6.00");
+}
+
+TEST(Summary, OneRankHasNoCommunication) {
+  Summary summary(about(1));
+  summary.add(step_of(7));
+  auto rows = rows_of(summary);
+  EXPECT_EQ(rows.at("median of 1 step"), "measured planned ratio") << "the only step counts";
+  EXPECT_EQ(rows.at("step"), "7.000 s 2.000 s 3.50");
+  EXPECT_EQ(rows.size(), 5U);
+  for (const char* name : {"median of 1 step", "step", "compute lane, busy", "idle and other",
+                           "memory of a rank: resident, planned"})
+    EXPECT_EQ(rows.erase(name), 1U) << name;
+}
+
+TEST(Summary, WhatTheHostDoesNotSeeHasNoRow) {
+  Summary summary(about(2));
+  StepMetrics m = step_of(2);
+  m.exposed_gather_s.reset();
+  m.exposed_reduce_s.reset();
+  summary.add(m);
+  const auto rows = rows_of(summary);
+  for (const char* name : {"compute lane, busy", "of it stolen by communication", "exposed gathers",
+                           "exposed reductions", "idle and other"})
+    EXPECT_FALSE(rows.contains(name)) << name;
+  EXPECT_TRUE(rows.contains("gather lane, under way"));
+}
+
+TEST(Summary, NothingWithoutSteps) {
+  EXPECT_TRUE(Summary(about(2)).lines().empty());
+}
+
+TEST(Summary, ALongRunIsRememberedByItsLastSteps) {
+  Summary summary(about(2));
+  for (int i = 0; i < 20'000; ++i) summary.add(step_of(i < 10'000 ? 5 : 3));
+  EXPECT_EQ(rows_of(summary).at("median of 1000 steps"), "measured planned ratio");
+  EXPECT_EQ(rows_of(summary).at("step"), "3.000 s 2.000 s 1.50");
+}
+
+}  // namespace
+}  // namespace weft::report

@@ -1,0 +1,45 @@
+// Memory of the rows that ranks tell each other: planned, and the same for a few ranks and for many.
+#include "runtime/token_rows.hpp"
+
+#include <gtest/gtest.h>
+
+#include "compile/programs.hpp"
+#include "runtime/planned_memory.hpp"
+#include "support/kokkos_environment.hpp"
+#include "support/small_deck.hpp"
+
+namespace weft::runtime {
+namespace {
+
+constexpr std::int64_t vocab = 128256, rounds = 3;
+
+plan::Plan plan_on(int ranks, const std::string& disable) {
+  const Deck deck = test::small_deck({"model.vocab=" + std::to_string(vocab), "model.dim=256",
+                                      "data.global_batch=" + std::to_string(rounds * ranks),
+                                      "schedule.disable=" + disable});
+  return compile::training_plan(
+      deck, resolve_mesh(deck, ranks), [](const ir::Graph&, const ir::Node&) { return 0; },
+      compile::pipeline_options(deck));
+}
+
+TEST(TokenRows, MemoryDoesNotGrowWithTheRanks) {
+  for (const int ranks : {2, 3, 64, 1024, 16384}) {
+    const std::int64_t bytes = TokenRows::planned_bytes(plan_on(ranks, "[]"));
+    // This rank's bits, those that it tells and those that it hears; the last two have up to two unfilled
+    // bytes for each rank.
+    EXPECT_GE(bytes, 3 * rounds * vocab / 8) << ranks;
+    EXPECT_LE(bytes, 3 * rounds * (vocab / 8 + 2) + 2 * rounds * (2 * ranks + 256)) << ranks;
+  }
+}
+
+TEST(TokenRows, MemoryIsInTheBaselineOfThePlan) {
+  const Deck deck = test::small_deck();
+  const plan::Plan with = plan_on(64, "[]"), without = plan_on(64, "[\"rows\"]");
+  ASSERT_EQ(TokenRows::planned_bytes(without), 0);
+  EXPECT_EQ(planned_memory(deck, with, nullptr, 0, 1).baseline -
+                planned_memory(deck, without, nullptr, 0, 1).baseline,
+            TokenRows::planned_bytes(with));
+}
+
+}  // namespace
+}  // namespace weft::runtime
