@@ -1,25 +1,29 @@
-// What a run does about a step whose loss or gradient norm is not finite.
+#include "train/bad_numbers.hpp"
+
+#include <optional>
+#include <string>
+
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "comm/agree.hpp"
 #include "train/checkpointing.hpp"
 #include "train/first_nonfinite.hpp"
-#include "train/trainer.hpp"
+#include "train/start.hpp"
 
 namespace weft::train {
 
 /// All ranks have the same loss and norm; rank 0 speaks.
-bool Trainer::goes_on_after(const report::StepMetrics& metrics) {
+bool BadNumbers::goes_on_after(const report::StepMetrics& metrics) {
   const std::optional<Nonfinite> what = bad_steps_.after(metrics);
   if (!what) return true;
-  if (deck_.debug.nan == NanSearch::locate) locate_nonfinite(metrics);
-  const bool speaks = session_.rank() == 0;
+  if (run_.deck.debug.nan == NanSearch::locate) locate(metrics);
+  const bool speaks = run_.session.rank() == 0;
   const std::string bad = bad_steps_.describe(metrics);
   switch (*what) {
     case Nonfinite::stop:
-      saver_->finish();  // of a state that was good
+      run_.saver.finish();  // a save under way is of a state that was good
       throw Error(ExitCode::failure, speaks ? fmt::format("{} (the run has diverged); {}", bad,
-                                                          bad_steps_.advice(saver_->newest()))
+                                                          bad_steps_.advice(run_.saver.newest()))
                                             : "");
     case Nonfinite::skip:
       if (speaks) log::warn("{}; its update is left out", bad);
@@ -28,35 +32,33 @@ bool Trainer::goes_on_after(const report::StepMetrics& metrics) {
   }
   roll_back();
   if (speaks)
-    log::warn("{}; back to step {}, {}; it goes on with sample {}", bad, step_,
-              saver_->newest().value_or("the initial weights"), sample_);
+    log::warn("{}; back to step {}, {}; it goes on with sample {}", bad, run_.at.step,
+              run_.saver.newest().value_or("the initial weights"), run_.at.sample);
   return false;
 }
 
-/// The state is as before the step, and the inputs are still there: it runs with the same bits.
-void Trainer::locate_nonfinite(const report::StepMetrics& metrics) {
-  FirstNonfinite first(session_, plan());
-  train_->run(exec::Run::full, nullptr, &first, [this] { saver_->before_update(); });
+/// The state is as before the step, and the inputs are still there: the step runs again with the same bits.
+void BadNumbers::locate(const report::StepMetrics& metrics) {
+  FirstNonfinite first(run_.session, run_.step.plan());
+  run_.step.run(exec::Run::full, nullptr, &first, [this] { run_.saver.before_update(); });
   const std::string found = first.finish();
-  if (session_.rank() == 0) log::warn("step {}: {}", metrics.step, found);
+  if (run_.session.rank() == 0) log::warn("step {}: {}", metrics.step, found);
 }
 
 /// The data that led here are left out, because they would lead here again.
-void Trainer::roll_back() {
-  saver_->finish();  // it reads the state
-  const std::int64_t next = sample_;
-  const auto& checkpoint = saver_->newest();
-  ckpt::RunState run;
+void BadNumbers::roll_back() {
+  run_.saver.finish();  // it reads the state
+  const std::int64_t next = run_.at.sample;
+  const auto& checkpoint = run_.saver.newest();
+  ckpt::RunState loaded;
   if (checkpoint) {
-    run = load_checkpoint(*checkpoint, deck_, session_.world(), *state_);
+    loaded = load_checkpoint(*checkpoint, run_.deck, run_.session.world(), run_.state);
   } else {
-    initialise();
+    initialise(run_.deck, run_.session.world(), run_.state);
   }
-  step_ = run.step;
-  tokens_ = run.tokens;
-  sample_ = next;
-  saver_->gone_back();
-  comm::agree(session_.world(), [&] { report_->go_back(step_); });
+  run_.at = {loaded.step, loaded.tokens, next};
+  run_.saver.gone_back();
+  comm::agree(run_.session.world(), [&] { run_.report.go_back(run_.at.step); });
 }
 
 }  // namespace weft::train

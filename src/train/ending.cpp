@@ -1,59 +1,46 @@
-// A run that ends before run.steps: because its time is up, or because it is asked to.
+#include "train/ending.hpp"
+
 #include <algorithm>
-#include <cmath>
 #include <span>
 
-#include "base/check.hpp"
 #include "base/clock.hpp"
-#include "train/starting_point.hpp"
-#include "train/trainer.hpp"
 
 namespace weft::train {
 
-/// Seconds from now until another step, its validation if one is due, and a save would be done, on this rank.
-/// Each may take as long as the longest so far, the step twice. What has not been timed yet is guessed: a
-/// validation's round as a training step's, a save as 100 MB/s.
-double Trainer::seconds_to_next_save() const {
-  double seconds = 2 * longest_step_;
-  if (validation_ && validates_after(step_ + 1)) {
-    const double rounds = std::ceil(static_cast<double>(valid_->microbatches()) / session_.ranks());
-    const auto step_rounds = static_cast<double>(accumulation(deck_, session_.ranks()));
-    seconds += longest_validation_.value_or(longest_step_ * rounds / step_rounds);
-  }
-  return seconds + saver_->longest_seconds().value_or(static_cast<double>(state_->own_bytes()) / 1e8);
+Ending::Ending(const Deck& deck, int rank)
+    : walltime_(deck.run.walltime),
+      collective_timeout_(deck.run.collective_timeout),
+      start_(seconds_now()),
+      stop_(deck.run.dir, rank) {}
+
+void Ending::step_took(double seconds) {
+  longest_step_ = std::max(longest_step_, seconds);
 }
 
-/// Whether run.walltime is too near for another step. All ranks agree.
-bool Trainer::out_of_time() {
-  if (deck_.run.walltime <= 0) return false;
-  double until = seconds_now() - start_ + seconds_to_next_save();
-  session_.world().all_reduce_max(std::span(&until, 1));
-  return until > deck_.run.walltime;
+void Ending::validation_took(double seconds) {
+  longest_validation_ = std::max(longest_validation_.value_or(0), seconds);
 }
 
-/// A job that starts again from an older checkpoint would come here again: it is not unfinished, but stuck.
-void Trainer::fail_unsaved(const std::string& why) const {
-  if (session_.rank() != 0) throw Error(ExitCode::failure, "");
-  throw Error(
-      ExitCode::failure,
-      fmt::format(
-          "{}, but step {} could not be saved (see the warning above); make room in {}, and start again from "
-          "the newest checkpoint there",
-          why, step_, checkpoints_dir(deck_)));
+double Ending::seconds_to_next_save(const StillToCome& next) const {
+  double seconds = 2 * longest_step_ + next.save_s;
+  if (next.validation_rounds)
+    seconds += longest_validation_.value_or(longest_step_ * *next.validation_rounds);
+  return seconds;
 }
 
-std::string Trainer::reason_to_stop() {
-  if (news_.stop_request > 0) return stop_.text(news_.stop_request);
-  return out_of_time() ? "run.walltime is near" : "";
+std::string Ending::reason(comm::World& world, double request, const StillToCome& next) const {
+  if (request > 0) return text(request);
+  if (walltime_ <= 0) return {};
+  double until = seconds_now() - start_ + seconds_to_next_save(next);
+  world.all_reduce_max(std::span(&until, 1));
+  return until > walltime_ ? "run.walltime is near" : "";
 }
 
-Outcome Trainer::end_early(const std::string& why) {
-  mark_verified();
-  if (step_ > 0 && !saver_->save(position())) fail_unsaved(why);
-  saver_->finish();
-  report_->note(fmt::format("{}: stopped after step {} of {}; start again with the same deck to continue",
-                            why, step_, deck_.run.steps));
-  return job::StopRequest::by_file(news_.stop_request) ? Outcome::stopped : Outcome::unfinished;
+double Ending::patience(double most, double needed) const {
+  double seconds = most;
+  if (collective_timeout_ > 0) seconds = std::min(seconds, collective_timeout_ / 2);
+  if (walltime_ > 0) seconds = std::min(seconds, walltime_ - (seconds_now() - start_ + needed));
+  return seconds;
 }
 
 }  // namespace weft::train

@@ -11,10 +11,12 @@
 #include <cstring>
 #include <filesystem>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/log.hpp"
 #include "comm/agree.hpp"
 #include "io/storage_wait.hpp"
 
@@ -107,6 +109,31 @@ bool check_shared_directory(comm::World& world, const Deck& deck, const std::str
                   dir, differs_on);
   });
   return true;
+}
+
+SharedDirectory::SharedDirectory(const Deck& deck, comm::World& world, std::function<void()> on_seen)
+    : deck_(deck), world_(world), on_seen_(std::move(on_seen)) {
+  comm::agree(world_, [&] {
+    if (world_.rank() != 0) return;
+    rank_0s_.emplace(deck_.run.dir, [&world](const std::string& why) {
+      log::write_error(why);
+      world.abort(static_cast<int>(ExitCode::failure));
+    });
+  });
+}
+
+void SharedDirectory::check() {
+  const std::string mark = rank_0s_ ? rank_0s_->mark() : std::string();
+  if (check_shared_directory(world_, deck_, mark) && on_seen_) on_seen_();
+}
+
+void SharedDirectory::make(const std::function<void()>& on_rank_0) {
+  comm::agree(world_, [&] {
+    if (!rank_0s_) return;
+    rank_0s_->write(print_deck(deck_));
+    on_rank_0();
+  });
+  check();
 }
 
 }  // namespace weft::train

@@ -1,10 +1,13 @@
-// Whether all ranks see the run directory that rank 0 writes to.
+// The run directory, which rank 0 writes to and all ranks must see.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "comm/world.hpp"
 #include "deck/deck.hpp"
+#include "job/run_directory.hpp"
 
 namespace weft::train {
 
@@ -14,5 +17,28 @@ namespace weft::train {
 /// file or none, because its checkpoints would come from, and go, elsewhere; Error(environment) where it
 /// cannot be read.
 bool check_shared_directory(comm::World& world, const Deck& deck, const std::string& mark);
+
+/// All calls are collective, and throw on all ranks alike.
+class SharedDirectory {
+ public:
+  /// Rank 0 locks the directory if it exists (job::RunDirectory), before this run takes cores and memory of
+  /// another that has it. `on_seen` is called when all ranks are found to see the same directory. `deck` and
+  /// `world` outlive this.
+  SharedDirectory(const Deck& deck, comm::World& world, std::function<void()> on_seen);
+
+  /// Whether all ranks see rank 0's directory, if there is one yet: check_shared_directory().
+  void check();
+  /// Rank 0 writes the resolved deck and makes the directory where there is none, and then calls
+  /// `on_rank_0`; check() follows. From here on the directory is this run's.
+  void make(const std::function<void()>& on_rank_0);
+  /// Something about the lock that the user should see; empty on other ranks than 0.
+  std::string note() const { return rank_0s_ ? rank_0s_->note() : std::string(); }
+
+ private:
+  const Deck& deck_;
+  comm::World& world_;
+  std::function<void()> on_seen_;
+  std::optional<job::RunDirectory> rank_0s_;
+};
 
 }  // namespace weft::train

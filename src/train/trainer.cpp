@@ -8,7 +8,6 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/device.hpp"
-#include "base/log.hpp"
 #include "comm/agree.hpp"
 #include "compile/machine_profile.hpp"
 #include "kernels/matmul.hpp"
@@ -17,21 +16,22 @@
 #include "report/flops.hpp"
 #include "runtime/machine_profile.hpp"
 #include "runtime/memory_usage.hpp"
-#include "runtime/preflight.hpp"
 #include "runtime/run_plans.hpp"
 #include "runtime/same.hpp"
 #include "train/checkpointing.hpp"
-#include "train/continuation.hpp"
 #include "train/data_files.hpp"
-#include "train/initial_weights.hpp"
 #include "train/learning_rate.hpp"
 #include "train/starting_point.hpp"
 
 namespace weft::train {
 namespace {
 
-/// Of the trace: what is done beside the plan's instructions.
+/// The row of the trace for what is done beside the plan's instructions.
 constexpr exec::TraceRow host_row(lane_count);
+
+// A run that has done all its steps waits at most so many seconds until the last token files are verified.
+constexpr double most_before_save = 1;
+constexpr double most_after_save = 60;
 
 }  // namespace
 
@@ -39,109 +39,58 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
                  std::function<void()> on_directory)
     : deck_(deck),
       session_(deck, world),
-      on_directory_(std::move(on_directory)),
-      stop_(deck.run.dir, world.rank()),
-      buffers_(deck.data.batch, deck.data.seq),
-      batches_(std::move(batches)),
-      bad_steps_(deck) {
-  start_ = seconds_now();
-  comm::agree(world, [&] {  // before a second job takes cores and memory of the first
-    if (world.rank() == 0)
-      directory_.emplace(deck.run.dir, [&world](const std::string& why) {
-        log::write_error(why);
-        world.abort(static_cast<int>(ExitCode::failure));
-      });
-  });
+      ending_(deck, world.rank()),
+      directory_(deck_, world, std::move(on_directory)),
+      data_(std::move(batches)),
+      buffers_(deck.data.batch, deck.data.seq) {
   runtime::check_same_machine(world, deck);
-  check_directory();
-  flops_per_token_ = report::flops_per_token(report::model_size(deck));
-  comm::agree(world, [&] { open_data(); });
-  check_same_files(world, data_);
+  directory_.check();  // before anything is read from it
+  comm::agree(world, [&] { data_.open(deck_); });
+  check_same_files(world, data_.described());
   build();
-  const std::string note = initialise_or_resume();
-  start_data_check();
+  start_ = start_state(deck_, world, *programs_.state, data_.described());
+  at_ = start_.at;
+  data_.start_check(world, start_.saved_data);
   measure_compute_only();
-  make_directory();  // not before all that may refuse the deck: the directory may be another run's
-  set_aside(damaged_, world);
-  report_ = std::make_unique<report::Report>(deck_, world.rank(), world.hosts(), resumed_at_, about_);
-  saver_ = std::make_unique<Saver>(deck_, session_, *state_, *report_, description(), background_);
-  if (resumed_at_)
-    saver_->set_saved(step_, *resumed_from_);
-  else if (resumed_from_)
-    saver_->set_start(*resumed_from_);
-  const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  report_->note(fmt::format(
-      "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB, "
-      "baseline {:.1f} MiB{}: {:.1f} MiB a rank",
-      deck_.run.name, parameter_count(deck_.model), name_of(deck_.parallel.mode), session_.ranks(),
-      plan().hash, plan().instructions.size(), mib(memory_.arena), mib(memory_.state), mib(memory_.baseline),
-      memory_.copy > 0 ? fmt::format(", copy of the state {:.1f} MiB", mib(memory_.copy)) : "",
-      mib(memory_.peak())));
-  report_->note(schedule_);
-  report_->note(fmt::format("products of {} by {}", name_of(deck_.precision.params),
-                            kernels::product_method(deck_.precision.params, deck_.precision.f32_products)));
-  if (!device_is_host()) report_->note(std::string(exec::text_of(train_->capture())));
-  if (step_ > 0)
-    report_->note(fmt::format(
-        "continues from step {}{}, read in {:.3f} s", step_,
-        deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state_->hash()) : "", resume_seconds_));
-  if (!note.empty()) report_->note(note);
-  if (!set_aside_.empty())
-    report_->note(fmt::format("the checkpoints of an earlier run were moved to {}", set_aside_));
-  if (!background_ && deck_.checkpoint.background && deck_.checkpoint.every > 0)
-    report_->note("there is no memory for a copy of the state: training waits for each checkpoint");
-  if (directory_ && !directory_->note().empty()) report_->note(directory_->note());
+  std::string set_aside_at;
+  directory_.make([&] {  // not before all that may refuse the deck: the directory may be another run's
+    if (!start_.resumed) set_aside_at = set_earlier_aside(deck_);
+  });
+  set_aside(start_.damaged, world);
+  report_ = std::make_unique<report::Report>(deck_, world.rank(), world.hosts(), start_.resumed_at(),
+                                             planned_.about);
+  begin_saving();
+  tell_start(set_aside_at);
 }
 
 Trainer::~Trainer() = default;
 
-void Trainer::open_data() {
-  const data::BatchShape shape{deck_.data.batch, deck_.data.global_batch, deck_.data.seq};
-  const auto seed = static_cast<std::uint64_t>(deck_.run.seed);
-  if (batches_) return;
-  if (deck_.data.synthetic) {
-    batches_ = data::synthetic_batches(seed, deck_.model.vocab, shape);
-    return;
-  }
-  const auto keep = [this](const std::string& key, const std::vector<data::TokenFile>& files) {
-    for (ckpt::DataFile& file : describe_files(key, files)) data_.push_back(std::move(file));
-    files_.insert(files_.end(), files.begin(), files.end());
-  };
-  data::Windows train = runtime::open_windows(deck_, deck_.data.train, "data.train");
-  keep("data.train", train.files());
-  if (!deck_.data.valid.empty()) {
-    data::Windows valid = runtime::open_windows(deck_, deck_.data.valid, "data.valid");
-    data::check_same_tokenizer(valid.files()[0], train.files()[0]);  // else bits per byte mean nothing
-    keep("data.valid", valid.files());
-    valid_.emplace(std::move(valid), deck_.data.batch, deck_.data.valid_sequences);
-  }
-  batches_ = data::file_batches(data::Sampler(std::move(train), seed), shape);
-}
-
 void Trainer::build() {
   const machine::CostModel costs(runtime::machine_profile(deck_, session_.world()));
-  shared_before_ = runtime::memory_usage().shared_bytes;
+  const data::ValidationSource* const valid = data_.validation();
+  planned_.flops_per_token = report::flops_per_token(report::model_size(deck_));
+  planned_.shared_before = runtime::memory_usage().shared_bytes;
   runtime::RunPlans plans;
   session_.reserve([&] {
-    plans = runtime::make_run_plans(deck_, session_, costs, valid_.has_value());
+    plans = runtime::make_run_plans(deck_, session_, costs, valid != nullptr);
     std::vector<const plan::Plan*> all{&plans.train};
     if (plans.evaluate) all.push_back(&*plans.evaluate);
     return all;
   });
-  memory_ = plans.memory;
-  background_ = plans.background;
-  schedule_ = std::move(plans.schedule);
-  about_ = {session_.ranks(), 0, plans.step,
-            fmt::format("{} ({})", compile::profile_source(deck_), costs.profile().name)};
-  persistent_bytes_ = session_.memory().storage_bytes();
-  train_ = session_.bind(std::move(plans.train));
+  planned_.memory = plans.memory;
+  planned_.saves_in_background = plans.background;
+  planned_.schedule = std::move(plans.schedule);
+  planned_.about = {session_.ranks(), 0, plans.step,
+                    fmt::format("{} ({})", compile::profile_source(deck_), costs.profile().name)};
+  planned_.persistent_bytes = session_.memory().storage_bytes();
+  programs_.train = session_.bind(std::move(plans.train));
   if (plans.evaluate) {
-    evaluate_ = session_.bind(std::move(*plans.evaluate));
-    validation_ =
-        std::make_unique<Validation>(session_, *evaluate_, *valid_, deck_.data.batch, deck_.data.seq);
+    programs_.evaluate = session_.bind(std::move(*plans.evaluate));
+    programs_.validation =
+        std::make_unique<Validation>(session_, *programs_.evaluate, *valid, deck_.data.batch, deck_.data.seq);
   }
-  state_ = std::make_unique<runtime::ModelState>(session_, train_->plan());
-  if (deck_.debug.hash_every > 0) hashes_ = std::make_unique<compare::ValueHashes>(session_, train_->plan());
+  programs_.state = std::make_unique<runtime::ModelState>(session_, plan());
+  if (deck_.debug.hash_every > 0) programs_.hashes = std::make_unique<compare::ValueHashes>(session_, plan());
   runtime::upload_rope_table(session_, deck_);
 }
 
@@ -153,53 +102,68 @@ void Trainer::build() {
 void Trainer::measure_compute_only() {
   if (session_.ranks() == 1) return;  // no communication to expose: every step is such a step
   constexpr double long_s = 0.5;
-  StepBlock rehearsal = step_block(deck_, step_);
+  StepBlock rehearsal = step_block(deck_, at_.step);
   rehearsal.hold = 1;
   upload_inputs(rehearsal);
-  train_->run(exec::Run::full);
-  if (train_->capture() == exec::Capture::captured)  // by the second run; the third is the first that replays
-    for (int i = 0; i < 2; ++i) train_->run(exec::Run::compute_only);
+  programs_.train->run(exec::Run::full);
+  if (programs_.train->capture() ==
+      exec::Capture::captured)  // by the second run; the third is the first that replays
+    for (int i = 0; i < 2; ++i) programs_.train->run(exec::Run::compute_only);
   const auto timed = [&] {
     session_.world().barrier();
-    return train_->run(exec::Run::compute_only).step;
+    return programs_.train->run(exec::Run::compute_only).step;
   };
   std::vector<double> seconds{timed()};
   std::array<double, 1> slowest{seconds[0]};
   session_.world().all_reduce_max(slowest);
   while (slowest[0] <= long_s && seconds.size() < 3) seconds.push_back(timed());
   std::sort(seconds.begin(), seconds.end());
-  about_.compute_only_s = seconds[seconds.size() / 2];
+  planned_.about.compute_only_s = seconds[seconds.size() / 2];
 }
 
-std::string Trainer::initialise_or_resume() {
-  const double start = seconds_now();
-  const auto checkpoint = resume(deck_, session_.world(), *state_);
-  if (!checkpoint) return initialise();
-  resume_seconds_ = seconds_now() - start;
-  const ckpt::RunState& run = checkpoint->run;
-  comm::agree(session_.world(), [&] { check_continues(run, deck_, data_, checkpoint->path); });
-  step_ = run.step;
-  tokens_ = run.tokens;
-  sample_ = run.sample;
-  resumed_from_ = checkpoint->path;
-  saved_data_ = run.data;
-  // The curve of another run's checkpoint does not belong to this run's files.
-  if (checkpoint->own) resumed_at_ = step_;
-  damaged_ = checkpoint->damaged;
-  origin_ = named_origin(deck_).empty() ? run.origin : named_origin(deck_);
-  return changes_since(run, deck_);
+void Trainer::begin_saving() {
+  ckpt::RunState run = describe_run(deck_, session_.world());
+  run.origin = start_.origin;
+  run.data = data_.described();
+  saver_ = std::make_unique<Saver>(deck_, session_, *programs_.state, *report_, std::move(run),
+                                   planned_.saves_in_background);
+  if (start_.resumed)
+    saver_->set_saved(at_.step, *start_.checkpoint);
+  else if (start_.checkpoint)
+    saver_->set_start(*start_.checkpoint);
+  bad_numbers_.emplace(
+      BadNumbers::Run{deck_, session_, *programs_.train, *programs_.state, *saver_, *report_, at_});
 }
 
-/// At step 0.
-std::string Trainer::initialise() {
-  if (!deck_.model.init.empty()) return start_from(deck_, session_.world(), *state_);
-  state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
-  return {};
+void Trainer::tell_start(const std::string& set_aside) {
+  const runtime::PlannedMemory& memory = planned_.memory;
+  const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  report_->note(fmt::format(
+      "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB, "
+      "baseline {:.1f} MiB{}: {:.1f} MiB a rank",
+      deck_.run.name, parameter_count(deck_.model), name_of(deck_.parallel.mode), session_.ranks(),
+      plan().hash, plan().instructions.size(), mib(memory.arena), mib(memory.state), mib(memory.baseline),
+      memory.copy > 0 ? fmt::format(", copy of the state {:.1f} MiB", mib(memory.copy)) : "",
+      mib(memory.peak())));
+  report_->note(planned_.schedule);
+  report_->note(fmt::format("products of {} by {}", name_of(deck_.precision.params),
+                            kernels::product_method(deck_.precision.params, deck_.precision.f32_products)));
+  if (!device_is_host()) report_->note(std::string(exec::text_of(capture())));
+  if (at_.step > 0)
+    report_->note(fmt::format(
+        "continues from step {}{}, read in {:.3f} s", at_.step,
+        deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state().hash()) : "", start_.load_s));
+  if (!start_.note.empty()) report_->note(start_.note);
+  if (!set_aside.empty())
+    report_->note(fmt::format("the checkpoints of an earlier run were moved to {}", set_aside));
+  if (!planned_.saves_in_background && deck_.checkpoint.background && deck_.checkpoint.every > 0)
+    report_->note("there is no memory for a copy of the state: training waits for each checkpoint");
+  if (const std::string note = directory_.note(); !note.empty()) report_->note(note);
 }
 
 void Trainer::upload_inputs(const StepBlock& block) {
   try {
-    runtime::upload_step(session_, *batches_, sample_ / deck_.data.global_batch,
+    runtime::upload_step(session_, data_.batches(), at_.sample / deck_.data.global_batch,
                          accumulation(deck_, session_.ranks()), buffers_);
   } catch (const Error& e) {  // the tokens of this rank alone
     if (session_.ranks() == 1) throw;
@@ -211,7 +175,7 @@ void Trainer::upload_inputs(const StepBlock& block) {
 
 void Trainer::start_trace() {
   trace_ = exec::Trace(plan().instructions.size(), {"host"});
-  trace_.set_step(step_ + 1);
+  trace_.set_step(at_.step + 1);
   session_.world().barrier();
   trace_.set_origin(exec::Trace::now_ns());
 }
@@ -225,19 +189,20 @@ void Trainer::write_trace() {
 }
 
 report::StepMetrics Trainer::train_step() {
-  session_.world().recorder().set_activity("step", step_ + 1);
-  if (step_ + 1 == deck_.log.trace_step) start_trace();
+  session_.world().recorder().set_activity("step", at_.step + 1);
+  if (at_.step + 1 == deck_.log.trace_step) start_trace();
   const double start = seconds_now();
   {
     const exec::TraceScope scope(trace_, host_row, {.name = "inputs", .category = "host"});
-    upload_inputs(step_block(deck_, step_));
+    upload_inputs(step_block(deck_, at_.step));
   }
-  compare::ValueHashes* const tap = hashes_after(step_ + 1) ? hashes_.get() : nullptr;
-  const exec::Times times = train_->run(exec::Run::full, &trace_, tap, [this] { saver_->before_update(); });
+  compare::ValueHashes* const tap = hashes_after(at_.step + 1) ? programs_.hashes.get() : nullptr;
+  const exec::Times times =
+      programs_.train->run(exec::Run::full, &trace_, tap, [this] { saver_->before_update(); });
   const double seconds = seconds_now() - start;
-  ++step_;
-  sample_ += deck_.data.global_batch;
-  if (tap != nullptr) report_->hashes(tap->finish(step_));
+  ++at_.step;
+  at_.sample += deck_.data.global_batch;
+  if (tap != nullptr) report_->hashes(tap->finish(at_.step));
   return collect(times, seconds);
 }
 
@@ -248,25 +213,23 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
   std::array<double, 2> totals{};  // sum of the losses, token count
   kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
                         sizeof totals);
-  news_ = {.stop_request = stop_.seen()};
-  if (data_check_) {
-    news_.data_check = static_cast<double>(data_check_->state());
-    news_.data_left = static_cast<double>(data_check_->bytes_left());
-  }
-  report::StepMetrics m = report::slowest_rank(session_, times, step_seconds, about_.compute_only_s,
-                                               {resident_bytes(), memory_.peak()}, news_);
-  m.step = step_;
+  news_ = {.stop_request = ending_.request()};
+  data_.tell(news_);
+  report::StepMetrics m = report::slowest_rank(session_, times, step_seconds, planned_.about.compute_only_s,
+                                               {resident_bytes(), planned_.memory.peak()}, news_);
+  m.step = at_.step;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
   m.updated = std::isfinite(report[1]);
-  m.lr = learning_rate(schedule_of(deck_), step_ - 1);
+  m.lr = learning_rate(schedule_of(deck_), at_.step - 1);
   m.tokens = static_cast<std::int64_t>(totals[1]);
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
-  m.mfu = report::mfu(m.tokens_per_s, flops_per_token_, 1e12 * deck_.log.peak_tflops * session_.ranks());
+  m.mfu =
+      report::mfu(m.tokens_per_s, planned_.flops_per_token, 1e12 * deck_.log.peak_tflops * session_.ranks());
   m.arena_peak_bytes = plan().peak_bytes();
-  m.persistent_bytes = persistent_bytes_;
-  if (hashes_after(step_)) m.state_hash = state_->hash();
-  tokens_ += m.tokens;
+  m.persistent_bytes = planned_.persistent_bytes;
+  if (hashes_after(at_.step)) m.state_hash = state().hash();
+  at_.tokens += m.tokens;
   rank_times_.add(times, step_seconds);
   return m;
 }
@@ -275,38 +238,35 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
 std::int64_t Trainer::resident_bytes() const {
   const runtime::MemoryUsage usage = runtime::memory_usage();
   const std::int64_t window = session_.memory().window_bytes();
-  return window == 0 ? usage.rss_bytes : usage.rss_bytes - usage.shared_bytes + shared_before_ + window;
+  return window == 0 ? usage.rss_bytes
+                     : usage.rss_bytes - usage.shared_bytes + planned_.shared_before + window;
 }
 
 void Trainer::tell_ranks() {
-  if (session_.ranks() > 1) report_->ranks(step_, rank_times_.collect());
+  if (session_.ranks() > 1) report_->ranks(at_.step, rank_times_.collect());
 }
 
 std::optional<report::StepMetrics> Trainer::validate() {
-  if (!validation_) return std::nullopt;
-  session_.world().recorder().set_activity("validation", step_);
+  if (!programs_.validation) return std::nullopt;
+  session_.world().recorder().set_activity("validation", at_.step);
   const exec::TraceScope scope(trace_, host_row, {.name = "validation", .category = "host"});
-  const ValidationResult result = validation_->run();
+  const ValidationResult result = programs_.validation->run();
   std::array<double, 3> largest{result.seconds, static_cast<double>(resident_bytes()),
-                                static_cast<double>(memory_.peak())};
+                                static_cast<double>(planned_.memory.peak())};
   session_.world().all_reduce_max(largest);
   report::StepMetrics m;
   m.kind = report::MetricsKind::valid;
-  m.step = step_;
+  m.step = at_.step;
   m.loss = result.loss;
   m.bits_per_byte = result.bits_per_byte;
   m.tokens = result.tokens;
   m.step_s = largest[0];
   m.tokens_per_s = static_cast<double>(result.tokens) / m.step_s;
   m.arena_peak_bytes = plan().peak_bytes();
-  m.persistent_bytes = persistent_bytes_;
+  m.persistent_bytes = planned_.persistent_bytes;
   m.rss_bytes = static_cast<std::int64_t>(largest[1]);
   m.planned_bytes = static_cast<std::int64_t>(largest[2]);
   return m;
-}
-
-Position Trainer::position() const {
-  return {step_, tokens_, sample_};
 }
 
 bool Trainer::hashes_after(std::int64_t step) const {
@@ -325,11 +285,13 @@ bool Trainer::saves_after(std::int64_t step) const {
 /// The last step's save is waited for; false when it is not there.
 bool Trainer::save_if_due() {
   const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
-  const bool last = step_ == deck_.run.steps;
-  if (saves_after(step_)) session_.world().recorder().set_activity("checkpoint", step_);
-  if (saves_after(step_)) mark_verified();
-  if (saves_after(step_) && last) return saver_->save(position());
-  if (saves_after(step_)) saver_->begin(position());
+  const bool last = at_.step == deck_.run.steps;
+  if (saves_after(at_.step)) {
+    session_.world().recorder().set_activity("checkpoint", at_.step);
+    describe_data(data_.verified());
+    if (last) return saver_->save(at_);
+    saver_->begin(at_);
+  }
   if (last)
     saver_->finish();
   else
@@ -337,38 +299,88 @@ bool Trainer::save_if_due() {
   return true;
 }
 
-Outcome Trainer::run() {
-  if (step_ == 0 && deck_.checkpoint.initial) {
-    mark_verified();
-    saver_->begin(position());
+void Trainer::describe_data(std::optional<std::vector<ckpt::DataFile>> described) {
+  if (described) saver_->set_data(std::move(*described));
+}
+
+/// What has not been timed yet is guessed: a validation's round as a training step's, a save as 100 MB/s.
+StillToCome Trainer::still_to_come() const {
+  StillToCome next;
+  if (programs_.validation && validates_after(at_.step + 1)) {
+    const double rounds =
+        std::ceil(static_cast<double>(data_.validation()->microbatches()) / session_.ranks());
+    next.validation_rounds = rounds / static_cast<double>(accumulation(deck_, session_.ranks()));
   }
-  news_.stop_request = stop_.seen();  // start-up may have taken long
+  next.save_s = saver_->longest_seconds().value_or(static_cast<double>(programs_.state->own_bytes()) / 1e8);
+  return next;
+}
+
+bool Trainer::validate_and_save(bool goes_on) {
+  comm::World& world = session_.world();
+  const bool last = at_.step == deck_.run.steps;
+  if (goes_on && (at_.step % deck_.log.every == 0 || last)) tell_ranks();
+  if (goes_on && validates_after(at_.step))
+    if (const auto valid = validate()) {
+      ending_.validation_took(valid->step_s);
+      report_->validation(*valid);
+    }
+  describe_data(data_.follow(world, news_));
+  // The last save is not put off for files that take long; small ones are verified by then.
+  if (last) {
+    const double needed = ending_.seconds_to_next_save(still_to_come());
+    describe_data(data_.finish_check(world, ending_.patience(most_before_save, needed), news_));
+  }
+  const bool saved = !goes_on || save_if_due();
+  if (last) {
+    describe_data(data_.finish_check(world, ending_.patience(most_after_save, 0), news_));
+    if (data_.is_checked()) report_->note("the run was too short to verify the checksums of all token files");
+  }
+  return saved;
+}
+
+Outcome Trainer::run() {
+  if (at_.step == 0 && deck_.checkpoint.initial) {
+    describe_data(data_.verified());
+    saver_->begin(at_);
+  }
+  news_.stop_request = ending_.request();  // start-up may have taken long
   session_.world().all_reduce_max(std::span(&news_.stop_request, 1));
   bool saved = true;
-  std::string stop = stop_.text(news_.stop_request);
-  while (step_ < deck_.run.steps && stop.empty()) {
+  std::string stop = ending_.text(news_.stop_request);
+  while (at_.step < deck_.run.steps && stop.empty()) {
     const report::StepMetrics metrics = train_step();
-    longest_step_ = std::max(longest_step_, metrics.step_s);
+    ending_.step_took(metrics.step_s);
     report_->train(metrics);
-    const bool goes_on = goes_on_after(metrics);
-    if (goes_on && (step_ % deck_.log.every == 0 || step_ == deck_.run.steps)) tell_ranks();
-    if (goes_on && validates_after(step_))
-      if (const auto valid = validate()) {
-        longest_validation_ = std::max(longest_validation_.value_or(0), valid->step_s);
-        report_->validation(*valid);
-      }
-    look_at_data_check();
-    if (step_ == deck_.run.steps) finish_data_check(Patience::before_last_save);
-    if (goes_on) saved = save_if_due();
-    if (step_ == deck_.run.steps) finish_data_check(Patience::after_last_save);
+    saved = validate_and_save(bad_numbers_->goes_on_after(metrics));
     write_trace();
-    if (step_ < deck_.run.steps) stop = reason_to_stop();
+    if (at_.step < deck_.run.steps)
+      stop = ending_.reason(session_.world(), news_.stop_request, still_to_come());
   }
-  const Outcome outcome = step_ < deck_.run.steps ? end_early(stop) : Outcome::finished;
-  if (outcome != Outcome::unfinished) stop_.remove_file();
+  const Outcome outcome = at_.step < deck_.run.steps ? end_early(stop) : Outcome::finished;
+  if (outcome != Outcome::unfinished) ending_.forget_request();
   report_->finish();
   if (!saved) fail_unsaved("all steps are done");
   return outcome;
+}
+
+Outcome Trainer::end_early(const std::string& why) {
+  describe_data(data_.verified());
+  if (at_.step > 0 && !saver_->save(at_)) fail_unsaved(why);
+  saver_->finish();
+  report_->note(fmt::format("{}: stopped after step {} of {}; start again with the same deck to continue",
+                            why, at_.step, deck_.run.steps));
+  return Ending::outcome(news_.stop_request);
+}
+
+/// A job that starts again from an older checkpoint would come here again: it is not unfinished, but stuck.
+void Trainer::fail_unsaved(const std::string& why) const {
+  if (session_.rank() != 0) throw Error(ExitCode::failure, "");
+  throw Error(
+      ExitCode::failure,
+      fmt::format(
+          "{}, but step {} could not be saved (see the warning above); make room in {}, and start again from "
+          "the newest checkpoint there",
+          why, at_.step, checkpoints_dir(deck_)));
 }
 
 }  // namespace weft::train

@@ -5,29 +5,26 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
-#include "ckpt/state.hpp"
 #include "compare/value_hashes.hpp"
 #include "data/batch_source.hpp"
 #include "deck/deck.hpp"
 #include "exec/trace.hpp"
-#include "job/run_directory.hpp"
-#include "job/stop_request.hpp"
-#include "report/metrics.hpp"
 #include "report/report.hpp"
 #include "report/slowest_rank.hpp"
 #include "runtime/inputs.hpp"
 #include "runtime/model_state.hpp"
 #include "runtime/planned_memory.hpp"
-#include "train/bad_steps.hpp"
-#include "train/data_check.hpp"
+#include "train/bad_numbers.hpp"
+#include "train/ending.hpp"
+#include "train/run_data.hpp"
 #include "train/saver.hpp"
+#include "train/shared_directory.hpp"
+#include "train/start.hpp"
 #include "train/validation.hpp"
 
 namespace weft::train {
-
-/// finished: all of run.steps; unfinished: start it again to go on; stopped: so, but only by hand.
-enum class Outcome : std::uint8_t { finished, unfinished, stopped };
 
 class Trainer {
  public:
@@ -44,107 +41,77 @@ class Trainer {
   Outcome run();
 
   // For tests, and as the steps of run().
-  runtime::ModelState& state() { return *state_; }
-  const plan::Plan& plan() const { return train_->plan(); }
-  exec::Capture capture() const { return train_->capture(); }
-  std::int64_t step() const { return step_; }
+  runtime::ModelState& state() { return *programs_.state; }
+  const plan::Plan& plan() const { return programs_.train->plan(); }
+  exec::Capture capture() const { return programs_.train->capture(); }
+  std::int64_t step() const { return at_.step; }
   /// One optimizer step. The metrics are the same on every rank.
   report::StepMetrics train_step();
   /// Empty without data.valid.
   std::optional<report::StepMetrics> validate();
 
  private:
-  void open_data();
+  /// What the run executes, and what that works on.
+  struct Programs {
+    std::unique_ptr<exec::Executor> train, evaluate;  ///< evaluate: null without data.valid
+    std::unique_ptr<runtime::ModelState> state;
+    std::unique_ptr<Validation> validation;        ///< null without data.valid
+    std::unique_ptr<compare::ValueHashes> hashes;  ///< with debug.hash_every
+  };
+  /// What is known of the run before its first step.
+  struct Planned {
+    report::Summary::About about;  ///< what the plan and the compute-only step say of a step
+    runtime::PlannedMemory memory;
+    std::string schedule;              ///< in words
+    bool saves_in_background = false;  ///< there is room for a copy of the state
+    std::int64_t persistent_bytes = 0;
+    std::int64_t shared_before = 0;  ///< bytes that MPI shares between processes
+    double flops_per_token = 0;
+  };
+
   void build();
   void measure_compute_only();
-  /// Returns a line about where the state comes from that the user should see, if any.
-  std::string initialise_or_resume();
-  std::string initialise();
-  /// What checkpoints say of this run.
-  ckpt::RunState description();
-  void make_directory();
-  void check_directory();
-  void start_data_check();
-  /// Goes by what all ranks reported with the last step (news_): throws the mistake that a rank has found in
-  /// a token file; when all are done, notes in later checkpoints that the files are verified.
-  void look_at_data_check();
-  /// The last save is not put off for files that take long; small ones are verified by then.
-  enum class Patience : std::uint8_t { before_last_save, after_last_save };
-  /// Collective: waits for the end of the check, and looks at what has come of it.
-  void finish_data_check(Patience patience);
-  /// So long may finish_data_check() wait, in seconds.
-  double seconds_of(Patience patience) const;
-  /// Before a save: the checkpoint names the token files that have been verified so far.
-  void mark_verified();
+  void begin_saving();
+  /// The lines that a run's log begins with.
+  void tell_start(const std::string& set_aside);
   /// Tokens, targets and positions, and the step block.
   void upload_inputs(const StepBlock& block);
   report::StepMetrics collect(const exec::Times& times, double step_seconds);
   std::int64_t resident_bytes() const;
   void start_trace();
-  /// Of the step that the deck names, with what follows it; else nothing.
+  /// The trace of the step that the deck names, with what follows that step; nothing in other steps.
   void write_trace();
-  /// Collective: how long each rank has taken since the last call.
+  /// Collective: reports how long each rank has taken since the last call.
   void tell_ranks();
-  Position position() const;
+  /// After a step that the run goes on behind. False when the last step's checkpoint is not there.
+  bool validate_and_save(bool goes_on);
   bool save_if_due();
+  /// Checkpoints from here on describe the token files so; does nothing without a description.
+  void describe_data(std::optional<std::vector<ckpt::DataFile>> described);
+  StillToCome still_to_come() const;
   /// Before run.steps: saves, and tells why.
   Outcome end_early(const std::string& why);
   [[noreturn]] void fail_unsaved(const std::string& why) const;
-  /// Whether the run goes on behind the step; false when it has gone back to an earlier one. Throws when it
-  /// stops here.
-  bool goes_on_after(const report::StepMetrics& metrics);
-  void locate_nonfinite(const report::StepMetrics& metrics);
-  void roll_back();
   bool hashes_after(std::int64_t step) const;
   bool validates_after(std::int64_t step) const;
   bool saves_after(std::int64_t step) const;
-  double seconds_to_next_save() const;
-  bool out_of_time();
-  /// Why to end before the next step; empty when nothing asks for it. All ranks agree.
-  std::string reason_to_stop();
 
   Deck deck_;
   runtime::Session session_;
-  std::optional<job::RunDirectory> directory_;  ///< rank 0's
-  std::function<void()> on_directory_;
-  job::StopRequest stop_;
-  report::StepNews news_;  ///< of all ranks, at the end of the last step
+  Ending ending_;
+  SharedDirectory directory_;
+  RunData data_;
   runtime::MicrobatchBuffers buffers_;
-  std::unique_ptr<data::BatchSource> batches_;
-  std::optional<data::ValidationSource> valid_;
-  std::vector<data::TokenFile> files_;     ///< of data.train, then of data.valid
-  std::vector<ckpt::DataFile> data_;       ///< what checkpoints say of them
-  std::unique_ptr<DataCheck> data_check_;  ///< while it is under way; null without files
-  std::unique_ptr<exec::Executor> train_, evaluate_;
-  std::unique_ptr<runtime::ModelState> state_;
-  std::unique_ptr<Validation> validation_;
-  std::unique_ptr<compare::ValueHashes> hashes_;  ///< with debug.hash_every
-  std::unique_ptr<report::Report> report_;
+  Programs programs_;
+  Planned planned_;
+  Start start_;
+  Position at_;
+  report::StepNews news_;  ///< of all ranks, at the end of the last step
+  exec::Trace trace_;      ///< on in the step that the deck names, until it is written
   report::RankTimes rank_times_{session_};
-  std::string schedule_;  ///< in words
-  exec::Trace trace_;     ///< on in the step that the deck names, until it is written
-  std::optional<std::int64_t> resumed_at_;
-  BadSteps bad_steps_;
-  double resume_seconds_ = 0;  ///< that reading the checkpoint took
-  std::int64_t step_ = 0;      ///< optimizer steps done
-  std::int64_t tokens_ = 0;
-  std::int64_t sample_ = 0;                  ///< the next step's first
-  std::optional<std::string> resumed_from_;  ///< the checkpoint
-  std::vector<std::string> damaged_;         ///< own checkpoints that proved damaged at the start
-  std::string set_aside_;                    ///< where an earlier run's checkpoints are now
-  std::string origin_;                       ///< RunState::origin
-  std::vector<ckpt::DataFile> saved_data_;   ///< what that checkpoint says
-  std::int64_t persistent_bytes_ = 0;
-  std::int64_t shared_before_ = 0;  ///< bytes that MPI shares
-  report::Summary::About about_;    ///< what the plan and the compute-only step say of a step
-  runtime::PlannedMemory memory_;
-  bool background_ = false;  ///< saves on the way are in the background
-  double flops_per_token_ = 0;
-  double start_ = 0;
-  /// Seconds of the longest of each so far, on any rank.
-  double longest_step_ = 0;
-  std::optional<double> longest_validation_;
-  std::unique_ptr<Saver> saver_;  ///< last: its threads read the state
+  std::unique_ptr<report::Report> report_;
+  std::unique_ptr<Saver> saver_;  ///< behind what its threads read: the state
+  std::optional<BadNumbers> bad_numbers_;
 };
 
 }  // namespace weft::train

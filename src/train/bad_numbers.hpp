@@ -1,0 +1,40 @@
+// What a run does about a step whose loss or gradient norm is not finite.
+#pragma once
+
+#include "deck/deck.hpp"
+#include "exec/executor.hpp"
+#include "report/report.hpp"
+#include "runtime/model_state.hpp"
+#include "runtime/session.hpp"
+#include "train/bad_steps.hpp"
+#include "train/saver.hpp"
+
+namespace weft::train {
+
+class BadNumbers {
+ public:
+  /// The parts of the run that it acts on. All outlive it.
+  struct Run {
+    const Deck& deck;
+    runtime::Session& session;
+    exec::Executor& step;  ///< of the training step
+    runtime::ModelState& state;
+    Saver& saver;
+    report::Report& report;
+    Position& at;  ///< changes when the run goes back
+  };
+  explicit BadNumbers(const Run& run) : run_(run), bad_steps_(run.deck) {}
+
+  /// Collective, after each step: whether the run goes on behind it; false when it has gone back to an
+  /// earlier one. Throws Error(failure) when it stops here.
+  bool goes_on_after(const report::StepMetrics& metrics);
+
+ private:
+  void locate(const report::StepMetrics& metrics);
+  void roll_back();
+
+  Run run_;
+  BadSteps bad_steps_;
+};
+
+}  // namespace weft::train

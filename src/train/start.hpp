@@ -1,0 +1,41 @@
+// The state that a run begins with: drawn, read from weights, or loaded from a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ckpt/state.hpp"
+#include "deck/deck.hpp"
+#include "runtime/model_state.hpp"
+#include "train/checkpointing.hpp"
+
+namespace weft::train {
+
+/// Where the state comes from.
+struct Start {
+  Position at;
+  /// The checkpoint that was loaded; nothing for a run from the start.
+  std::optional<std::string> checkpoint;
+  /// That checkpoint is the run's own, so that the curve in the run's files goes on.
+  bool resumed = false;
+  double load_s = 0;                       ///< seconds that reading the checkpoint took
+  std::string origin;                      ///< RunState::origin
+  std::vector<ckpt::DataFile> saved_data;  ///< the token files, as the checkpoint describes them
+  std::vector<std::string> damaged;        ///< the run's own checkpoints that proved damaged
+  std::string note;                        ///< a line that the user should see; may be empty
+
+  /// The step whose later lines are dropped from the run's files; nothing for files that begin anew.
+  std::optional<std::int64_t> resumed_at() const { return resumed ? std::optional(at.step) : std::nullopt; }
+};
+
+/// Collective: fills the state by checkpoint.resume, model.init and run.seed. `data` are the run's token
+/// files. Throws on all ranks what resume(), check_continues() and start_from() throw.
+Start start_state(const Deck& deck, comm::World& world, runtime::ModelState& state,
+                  const std::vector<ckpt::DataFile>& data);
+
+/// Collective: the state of step 0. Returns a line for the log, or nothing.
+std::string initialise(const Deck& deck, comm::World& world, runtime::ModelState& state);
+
+}  // namespace weft::train
