@@ -10,7 +10,7 @@
 #include "compile/programs.hpp"
 #include "compile/scheduling.hpp"
 #include "exec/scratch.hpp"
-#include "io/atomic_file.hpp"
+#include "io/small_file.hpp"
 #include "ir/text.hpp"
 #include "kernels/space.hpp"
 #include "machine/predict.hpp"
@@ -70,10 +70,7 @@ class Dump {
 
 void write_picture(const std::string& path, const plan::Plan& plan, const machine::LaneTimes& times,
                    const Deck& deck) {
-  io::AtomicFile file(path);
-  const std::string text = plan::picture(plan, times, deck.run.name);
-  file.append(text.data(), text.size());
-  file.commit();
+  io::replace_file(path, plan::picture(plan, times, deck.run.name), io::Named::by_user);
 }
 
 /// Estimates: a rank's process has MPI beside what this one has, and more or fewer neighbours.

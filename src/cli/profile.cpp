@@ -27,7 +27,7 @@ void profile(const ProfileArguments& arguments, Context& context) {
     WEFT_VALIDATE(with_deck || arguments.deck.sets.empty(), "weft profile: --set without a deck (give one)");
     if (with_deck) deck = parse_deck(arguments.deck.file, arguments.deck.sets);
     resolve_mesh(deck, world->size());
-    if (world->rank() == 0) file.emplace(arguments.out);
+    if (world->rank() == 0) file.emplace(arguments.out, io::Named::by_user);
   });
   runtime::check_same_deck(*world, deck);
   const KernelsScope kernels;

@@ -8,7 +8,7 @@
 #include "base/rng.hpp"
 #include "data/sentencepiece_tokenizer.hpp"
 #include "data/text_runs.hpp"
-#include "io/atomic_file.hpp"
+#include "io/small_file.hpp"
 
 namespace weft::data {
 namespace {
@@ -121,9 +121,7 @@ void train_sentencepiece(const TextInputs& text, const SentencePieceOptions& opt
                   "give more text",
                   options.vocab, bytes, reason);
   }
-  io::AtomicFile out(path);
-  out.append(model.data(), model.size());
-  out.commit();
+  io::replace_file(path, model, io::Named::by_user);
 }
 
 }  // namespace weft::data

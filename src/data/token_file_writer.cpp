@@ -25,7 +25,10 @@ std::vector<std::uint16_t> token_bytes_of(const Tokenizer& tokenizer) {
 }  // namespace
 
 TokenFileWriter::TokenFileWriter(const std::string& path, const Tokenizer& tokenizer)
-    : path_(path), file_(path), starts_(path + ".documents"), token_bytes_(token_bytes_of(tokenizer)) {
+    : path_(path),
+      file_(path, io::Named::by_user),
+      starts_(path + ".documents", io::Named::by_user),
+      token_bytes_(token_bytes_of(tokenizer)) {
   header_.vocab = static_cast<std::uint64_t>(tokenizer.vocab());
   header_.token_size = header_.vocab <= 65536 ? 2 : 4;
   header_.tokenizer = static_cast<std::uint32_t>(tokenizer.kind());

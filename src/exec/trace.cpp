@@ -2,12 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
 
+#include "base/check.hpp"
 #include "base/log.hpp"
+#include "io/atomic_file.hpp"
 
 namespace weft::exec {
 namespace {
@@ -96,21 +95,21 @@ std::string Trace::events(int rank, std::string_view host) const {
 }
 
 bool write_trace(const std::string& path, std::span<const std::string> events_of_ranks) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  bool good = file != nullptr;
-  const auto put = [&](const std::string& text) {
-    good = good && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  };
-  put("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
-  for (std::size_t i = 0; i < events_of_ranks.size(); ++i) {
-    if (i > 0) put(",\n");
-    put(events_of_ranks[i]);
+  try {
+    io::AtomicFile file(path, io::Named::by_weft);
+    const auto put = [&](std::string_view text) { file.append(text.data(), text.size()); };
+    put("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+    for (std::size_t i = 0; i < events_of_ranks.size(); ++i) {
+      if (i > 0) put(",\n");
+      put(events_of_ranks[i]);
+    }
+    put("\n]}\n");
+    file.commit(io::Sync::no);  // the run does not stop for a trace
+    return true;
+  } catch (const Error& e) {
+    log::warn("the trace is lost: {}; the run itself is not affected", e.what());
+    return false;
   }
-  put("\n]}\n");
-  if (file != nullptr && std::fclose(file) != 0) good = false;
-  if (!good)
-    log::warn("cannot write the trace {} ({}); the run itself is not affected", path, std::strerror(errno));
-  return good;
 }
 
 }  // namespace weft::exec

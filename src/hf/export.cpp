@@ -1,9 +1,6 @@
 #include "hf/export.hpp"
 
-#include <stdio.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <stdexcept>
@@ -17,6 +14,7 @@
 #include "hf/files.hpp"
 #include "hf/names.hpp"
 #include "io/file.hpp"
+#include "io/new_directory.hpp"
 
 namespace weft::hf {
 namespace {
@@ -28,40 +26,24 @@ using io::File;
   throw Error(ExitCode::bad_checkpoint, message);
 }
 
-/// A directory that gets its name when it is complete, and is removed when that fails.
-class NewDirectory {
- public:
-  explicit NewDirectory(std::string path) : path_(std::move(path)) {
-    while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
-    temporary_ = path_ + ".weft.tmp";
-    if (fs::exists(fs::symlink_status(path_)))
-      fail(fmt::format("{} is there already; name a new directory", path_));
-    std::error_code error;
-    fs::remove_all(temporary_, error);  // an interrupted export's
-    if (!error) fs::create_directories(temporary_, error);
-    if (error) io::fail_errno("create", temporary_, error.value());
-  }
-  ~NewDirectory() {
-    std::error_code ignored;
-    if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
-  }
-  NewDirectory(const NewDirectory&) = delete;
-  NewDirectory& operator=(const NewDirectory&) = delete;
+[[noreturn]] void fail_taken(const std::string& path) {
+  fail(fmt::format("{} is there already; name a new directory", path));
+}
 
-  std::string file(const std::string& name) const { return temporary_ + "/" + name; }
-  const std::string& temporary() const { return temporary_; }
-  void publish() {
-    io::sync_directory(temporary_);
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) io::fail_errno("rename to", path_, errno);
-    temporary_.clear();
-    io::sync_directory(parent().empty() ? "." : parent().string());
-  }
+/// Where the directory `path` is in the making. What an interrupted export left there is removed.
+std::string fresh_temporary(const std::string& path) {
+  if (fs::exists(fs::symlink_status(path))) fail_taken(path);
+  std::string temporary = path + ".weft.tmp";
+  std::error_code error;
+  fs::remove_all(temporary, error);
+  if (error) io::fail_errno("remove", temporary, error.value());
+  return temporary;
+}
 
- private:
-  fs::path parent() const { return fs::path(path_).parent_path(); }
-
-  std::string path_, temporary_;
-};
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
 
 /// A parameter in the checkpoint.
 struct Source {
@@ -143,7 +125,8 @@ class Export {
   }
 
   ExportReport write(const std::string& out_dir) {
-    NewDirectory out(out_dir);
+    const std::string path = without_slashes(out_dir);
+    io::NewDirectory out(path, fresh_temporary(path));
     const std::int64_t free = io::free_bytes(out.temporary());
     if (report_.bytes > free)
       throw Error(
@@ -154,7 +137,8 @@ class Export {
     for (const ModelFile& file : files) write_file(out.file(file.name), file);
     if (files.size() > 1) io::write_text_durably(out.file(index_name), index_text(files));
     io::write_text_durably(out.file(config_name), config_text(config(), options_.dtype));
-    out.publish();
+    if (!out.publish()) fail_taken(path);
+    out.sync();
     report_.files = static_cast<int>(files.size());
     return report_;
   }

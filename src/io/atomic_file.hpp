@@ -1,5 +1,5 @@
 // A file that appears under its name only when it is whole: written beside it as NAME.tmp, synced, then
-// renamed.
+// renamed. All that Weft replaces or writes as a whole goes through here.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,23 @@
 
 namespace weft::io {
 
-/// Every call throws Error(bad_input or environment, by errno) with the path and the system's reason (a full
-/// disk, say). Without commit() nothing is left under `path`; the temporary file is removed by the
-/// destructor.
+/// Who chose the path, and so whose mistake it is when the system refuses to write there (docs/errors.md).
+enum class Named {
+  by_user,  ///< exit_code_of_named_file() decides: a directory that is not there is the user's mistake
+  by_weft   ///< below run.dir: whatever is refused is the machine's
+};
+
+/// Whether a write waits until its bytes and its name are on storage. Without that the file outlives this
+/// process, but perhaps not its machine; what others see under the name is whole either way.
+enum class Sync { yes, no };
+
+/// Every call throws Error(bad_input or environment, see Named) with the path and the system's reason (a full
+/// disk, say). Without commit() what was at `path` stays as it was, and the destructor removes the temporary
+/// file. A path that leads to something else than a file (a directory, a device, a pipe) is refused.
 class AtomicFile {
  public:
   /// Creates PATH.tmp, replacing an old one.
-  explicit AtomicFile(std::string path);
+  AtomicFile(std::string path, Named named);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -25,14 +35,17 @@ class AtomicFile {
   void write_front(const void* data, std::size_t bytes);
   /// Reads up to `bytes` from `offset`; returns how many there were.
   std::size_t read(std::int64_t offset, void* out, std::size_t bytes);
-  /// Syncs the file, renames it to its name, syncs the directory.
-  void commit();
+  /// Syncs and closes the file, renames it to its name, syncs the directory. The last call.
+  void commit(Sync sync = Sync::yes);
 
  private:
-  [[noreturn]] void fail(const char* what) const;
+  void refuse_what_is_no_file() const;
+  [[noreturn]] void fail(const char* what, int error) const;
+  [[noreturn]] void fail(const char* what, int error, const char* why) const;
 
   std::string path_;
-  std::string temporary_;
+  std::string temporary_;  ///< empty once it has its name
+  Named named_;
   std::FILE* file_ = nullptr;
   bool at_end_ = true;  ///< where the next byte would go; a needless seek would empty the stream's buffer
 };

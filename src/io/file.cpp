@@ -213,6 +213,11 @@ bool sync_directory_if_permitted(const std::string& path) {
   }
 }
 
+void sync_name(const std::string& path) {
+  const auto slash = path.rfind('/');
+  sync_directory_if_permitted(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+}
+
 std::int64_t free_bytes(const std::string& path) {
   const StorageWait wait("statvfs", path);
   struct statvfs status;

@@ -69,6 +69,9 @@ std::optional<std::int64_t> file_bytes(const std::string& path);
 void sync_directory(const std::string& path);
 /// The same, but false where the directory is another user's or on a file system that is only read.
 bool sync_directory_if_permitted(const std::string& path);
+/// Makes the name of a file or a directory durable that was just created or renamed, where that is permitted
+/// and the file system can; `path` does not end with a slash.
+void sync_name(const std::string& path);
 /// Bytes that an unprivileged user may still write on the file system of `path`.
 std::int64_t free_bytes(const std::string& path);
 std::string read_text(const std::string& path);

@@ -1,12 +1,10 @@
 #include "job/run_directory.hpp"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "base/check.hpp"
+#include "io/new_directory.hpp"
 #include "io/small_file.hpp"
 #include "job/run_owner.hpp"
 
@@ -41,23 +39,20 @@ void RunDirectory::write(const std::string& deck) {
 void RunDirectory::make(const std::string& deck) {
   const fs::path dir = fs::absolute(dir_);
   const RunOwner me = this_process();
-  const fs::path temporary =
-      dir.parent_path() / fmt::format(".{}.{}.{}.tmp", dir.filename().string(), me.host, me.pid);
-  io::make_directories(temporary.string());
+  const std::string temporary = fmt::format(".{}.{}.{}.tmp", dir.filename().string(), me.host, me.pid);
+  io::NewDirectory made(dir.string(), (dir.parent_path() / temporary).string());
   try {
-    lock_.emplace(temporary.string(), lost_);
-    write_deck(temporary.string(), deck);
-    if (std::rename(temporary.c_str(), dir.c_str()) == 0) return lock_->moved_to(dir_);
-    const int why = errno;
-    WEFT_SYSTEM(why == EEXIST || why == ENOTEMPTY,
-                "cannot make the run directory {} ({}); choose another run.dir", dir_, std::strerror(why));
+    lock_.emplace(made.temporary(), lost_);
+    write_deck(made.temporary(), deck);
+    if (made.publish()) {
+      lock_->moved_to(dir_);
+      return made.sync();
+    }
     lock_.reset();
     const RunLock other(dir_, lost_);  // says who has it
     WEFT_VALIDATE(false, "{}: another run made it meanwhile, and has ended; start again", dir_);
   } catch (...) {
-    lock_.reset();
-    std::error_code ignored;  // what went wrong before is what counts
-    fs::remove_all(temporary, ignored);
+    lock_.reset();  // before the directory that it is in is removed
     throw;
   }
 }

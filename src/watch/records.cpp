@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "io/small_file.hpp"
 #include "io/storage_wait.hpp"
 
 namespace weft::watch {
@@ -99,8 +101,10 @@ void read_line(const json& j, bool first, RankRecords& r) {
 }
 
 RankRecords read_file(const std::string& path) {
+  const std::optional<std::string> text = io::read_if_there(path);
+  WEFT_VALIDATE(text, "{}: no records (the file was removed just now)", path);
   RankRecords r;
-  std::ifstream in(path);
+  std::istringstream in(*text);
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     try {
@@ -116,14 +120,9 @@ RankRecords read_file(const std::string& path) {
 }  // namespace
 
 void write_text(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp";
-  std::ofstream file(temporary);
-  file << text;
-  file.close();
-  std::error_code error;
-  if (file.good()) fs::rename(temporary, path, error);
-  WEFT_SYSTEM(file.good() && !error,
-              "cannot write {} (the file system refuses it); look at its space and permissions", path);
+  // Without a sync: storage may be what hangs, and the other ranks, which look for this file now, see it
+  // before it is on storage.
+  io::replace_file(path, text, io::Named::by_weft, io::Sync::no);
 }
 
 RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host) {
@@ -193,7 +192,7 @@ void write_hosts(const std::string& dir, const std::vector<std::string>& hosts) 
 
 std::vector<std::string> read_hosts(const std::string& dir) {
   std::vector<std::string> hosts;
-  std::ifstream in(dir + "/hosts.txt");
+  std::istringstream in(io::read_if_there(dir + "/hosts.txt").value_or(""));
   for (std::string line; std::getline(in, line);) hosts.push_back(line);
   return hosts;
 }

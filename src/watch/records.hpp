@@ -51,19 +51,21 @@ RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, cons
 /// when ends are not seen.
 const Operation* waits_for(const RankRecords& records);
 
-/// Writes the file under another name and renames it. Throws Error(environment) when that fails.
+/// Replaces a file as a whole (io::AtomicFile), without waiting for storage. Throws Error(environment) when
+/// that fails.
 void write_text(const std::string& path, const std::string& text);
 
 /// "DIR/rank-00003.jsonl"
 std::string records_path(const std::string& dir, int rank);
 /// As write_text().
 void write_records(const std::string& dir, const RankRecords& records);
-/// All ranks' records in `dir`, by rank. Throws Error(bad_input) "FILE:LINE: ..." when a file is damaged.
+/// All ranks' records in `dir`, by rank. Throws Error(bad_input) "FILE:LINE: ..." when a file is damaged, and
+/// Error(environment) when it cannot be read.
 std::vector<RankRecords> read_records(const std::string& dir);
 
 /// The hosts of all ranks, one a line: those of ranks that leave nothing are known from there.
 void write_hosts(const std::string& dir, const std::vector<std::string>& hosts);
-/// Empty where there is no such file.
+/// Empty where there is no such file. Throws Error(environment) when it cannot be read.
 std::vector<std::string> read_hosts(const std::string& dir);
 
 }  // namespace weft::watch

@@ -15,7 +15,7 @@
 namespace weft::train {
 namespace {
 
-TEST(runtime::Session, ARankWithAnotherPlanIsFound) {
+TEST(Session, ARankWithAnotherPlanIsFound) {
   comm::World& world = test::world();
   const bool odd = world.rank() > 0 && world.rank() == world.size() - 1;
   const Deck deck =

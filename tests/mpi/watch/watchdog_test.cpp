@@ -82,7 +82,7 @@ TEST(Watchdog, NamesTheRankThatLeftACollectiveOut) {
   const watch::Diagnosis d = watched.diagnosis();
   EXPECT_EQ(d.first, std::vector{last()});
   ASSERT_EQ(d.waits.size(), 1U);
-  EXPECT_EQ(d.waits[0].what, "gather.data #2 (all_gather, forward head, 3.9 KiB)");
+  EXPECT_EQ(d.waits[0].what, "gather.data #2 (all_gather, forward head, 3.91 KiB)");
   EXPECT_EQ(d.waits[0].missing, std::vector{last()});
   EXPECT_TRUE(d.silent.empty());
   EXPECT_NE(watched.verdict().find("gather.data #2"), std::string::npos) << watched.verdict();

@@ -79,7 +79,7 @@ TEST(Compare, OtherSchedulesHaveOtherValues) {
 
 TEST(Compare, OnlyStepsOfBothRunsCount) {
   const Comparison c = compare_hashes(std::vector{step_of(2), step_of(4), step_of(6, "ff")},
-                               std::vector{step_of(3), step_of(4), step_of(5, "ff")});
+                                      std::vector{step_of(3), step_of(4), step_of(5, "ff")});
   EXPECT_EQ(c.steps, (std::vector<std::int64_t>{4}));
   EXPECT_FALSE(c.parting);
   EXPECT_TRUE(compare_hashes(std::vector{step_of(1)}, std::vector{step_of(2)}).steps.empty());

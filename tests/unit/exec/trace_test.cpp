@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -150,8 +151,15 @@ TEST(Trace, RanksMergeIntoOneFile) {
 }
 
 TEST(Trace, AFileThatCannotBeWrittenIsAWarning) {
+  const test::TemporaryDirectory directory;
   EXPECT_FALSE(write_trace("/nowhere/trace.json", {}));
-  EXPECT_FALSE(write_trace("/dev/full", {}));
+  EXPECT_FALSE(write_trace(directory.path(), {})) << "a directory";
+  // What is there already outlives a disk that is full.
+  ASSERT_TRUE(write_trace(directory / "trace.json", {}));
+  const std::string old = test::read_file(directory / "trace.json");
+  std::filesystem::create_symlink("/dev/full", directory / "trace.json.tmp");
+  EXPECT_FALSE(write_trace(directory / "trace.json", {}));
+  EXPECT_EQ(test::read_file(directory / "trace.json"), old);
 }
 
 }  // namespace

@@ -120,5 +120,11 @@ TEST(File, WhatCannotBeWrittenIsTheMachines) {
 INSTANTIATE_TEST_SUITE_P(On, AvoidCache, ::testing::Values(".", "/dev/shm"),
                          [](const auto& info) { return std::string(info.index == 0 ? "disk" : "memory"); });
 
+TEST(File, ADirectoryThatCannotBeSyncedIsNoLoss) {
+  EXPECT_THROW(sync_directory("/proc"), Error);
+  EXPECT_FALSE(sync_directory_if_permitted("/proc"));
+  EXPECT_NO_THROW(sync_name("/proc/self"));
+}
+
 }  // namespace
 }  // namespace weft::io

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "base/check.hpp"
@@ -190,6 +191,22 @@ TEST(Records, ADamagedFileIsNamed) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find(path + ":5: not a line of records"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Records, AFileThatCannotBeReadIsTheMachines) {
+  for (const char* name : {"rank-00000.jsonl", "hosts.txt"}) {
+    const TemporaryDirectory directory;
+    std::filesystem::create_directory(directory / name);  // even root cannot read it
+    try {
+      read_records(directory.path());
+      read_hosts(directory.path());
+      ADD_FAILURE() << name;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::environment) << e.what();
+      EXPECT_NE(std::string(e.what()).find((directory / name) + " (Is a directory)"), std::string::npos)
+          << e.what();
+    }
   }
 }
 
