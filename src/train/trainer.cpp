@@ -19,15 +19,13 @@
 #include "runtime/run_plans.hpp"
 #include "runtime/same.hpp"
 #include "train/checkpointing.hpp"
+#include "train/compute_only.hpp"
 #include "train/data_files.hpp"
 #include "train/learning_rate.hpp"
 #include "train/starting_point.hpp"
 
 namespace weft::train {
 namespace {
-
-/// The row of the trace for what is done beside the plan's instructions.
-constexpr exec::TraceRow host_row(lane_count);
 
 // A run that has done all its steps waits at most so many seconds until the last token files are verified.
 constexpr double most_before_save = 1;
@@ -42,7 +40,8 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       ending_(deck, world.rank()),
       directory_(deck_, world, std::move(on_directory)),
       data_(std::move(batches)),
-      buffers_(deck.data.batch, deck.data.seq) {
+      buffers_(deck.data.batch, deck.data.seq),
+      trace_(world, deck.run.dir + "/trace.json") {
   runtime::check_same_machine(world, deck);
   directory_.check();  // before anything is read from it
   comm::agree(world, [&] { data_.open(deck_); });
@@ -94,31 +93,12 @@ void Trainer::build() {
   runtime::upload_rope_table(session_, deck_);
 }
 
-/// The median of three runs without collectives, or one run of long steps, which vary less, because the first
-/// step waits for it; after a whole one that warms caches, libraries and connections, and brings parameters
-/// that are gathered in place. On the state that training begins with, which AdamW then holds: of zeros,
-/// products by AMX take less time. All ranks measure at once, because they share memory bandwidth in a real
-/// step, too.
 void Trainer::measure_compute_only() {
   if (session_.ranks() == 1) return;  // no communication to expose: every step is such a step
-  constexpr double long_s = 0.5;
   StepBlock rehearsal = step_block(deck_, at_.step);
   rehearsal.hold = 1;
   upload_inputs(rehearsal);
-  programs_.train->run(exec::Run::full);
-  if (programs_.train->capture() ==
-      exec::Capture::captured)  // by the second run; the third is the first that replays
-    for (int i = 0; i < 2; ++i) programs_.train->run(exec::Run::compute_only);
-  const auto timed = [&] {
-    session_.world().barrier();
-    return programs_.train->run(exec::Run::compute_only).step;
-  };
-  std::vector<double> seconds{timed()};
-  std::array<double, 1> slowest{seconds[0]};
-  session_.world().all_reduce_max(slowest);
-  while (slowest[0] <= long_s && seconds.size() < 3) seconds.push_back(timed());
-  std::sort(seconds.begin(), seconds.end());
-  planned_.about.compute_only_s = seconds[seconds.size() / 2];
+  planned_.about.compute_only_s = compute_only_seconds(session_.world(), *programs_.train);
 }
 
 void Trainer::begin_saving() {
@@ -173,32 +153,17 @@ void Trainer::upload_inputs(const StepBlock& block) {
   buffers_.upload(session_, block);
 }
 
-void Trainer::start_trace() {
-  trace_ = exec::Trace(plan().instructions.size(), {"host"});
-  trace_.set_step(at_.step + 1);
-  session_.world().barrier();
-  trace_.set_origin(exec::Trace::now_ns());
-}
-
-void Trainer::write_trace() {
-  if (!trace_.on()) return;
-  const auto all =
-      session_.world().gather_strings(trace_.events(session_.world().rank(), session_.world().host()));
-  if (session_.world().rank() == 0) exec::write_trace(deck_.run.dir + "/trace.json", all);
-  trace_ = {};
-}
-
 report::StepMetrics Trainer::train_step() {
   session_.world().recorder().set_activity("step", at_.step + 1);
-  if (at_.step + 1 == deck_.log.trace_step) start_trace();
+  if (at_.step + 1 == deck_.log.trace_step) trace_.start(plan(), at_.step + 1);
   const double start = seconds_now();
   {
-    const exec::TraceScope scope(trace_, host_row, {.name = "inputs", .category = "host"});
+    const auto scope = trace_.scope("inputs");
     upload_inputs(step_block(deck_, at_.step));
   }
   compare::ValueHashes* const tap = hashes_after(at_.step + 1) ? programs_.hashes.get() : nullptr;
   const exec::Times times =
-      programs_.train->run(exec::Run::full, &trace_, tap, [this] { saver_->before_update(); });
+      programs_.train->run(exec::Run::full, &trace_.trace(), tap, [this] { saver_->before_update(); });
   const double seconds = seconds_now() - start;
   ++at_.step;
   at_.sample += deck_.data.global_batch;
@@ -249,7 +214,7 @@ void Trainer::tell_ranks() {
 std::optional<report::StepMetrics> Trainer::validate() {
   if (!programs_.validation) return std::nullopt;
   session_.world().recorder().set_activity("validation", at_.step);
-  const exec::TraceScope scope(trace_, host_row, {.name = "validation", .category = "host"});
+  const auto scope = trace_.scope("validation");
   const ValidationResult result = programs_.validation->run();
   std::array<double, 3> largest{result.seconds, static_cast<double>(resident_bytes()),
                                 static_cast<double>(planned_.memory.peak())};
@@ -284,7 +249,7 @@ bool Trainer::saves_after(std::int64_t step) const {
 
 /// The last step's save is waited for; false when it is not there.
 bool Trainer::save_if_due() {
-  const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
+  const auto scope = trace_.scope("checkpoint");
   const bool last = at_.step == deck_.run.steps;
   if (saves_after(at_.step)) {
     session_.world().recorder().set_activity("checkpoint", at_.step);
@@ -352,7 +317,7 @@ Outcome Trainer::run() {
     ending_.step_took(metrics.step_s);
     report_->train(metrics);
     saved = validate_and_save(bad_numbers_->goes_on_after(metrics));
-    write_trace();
+    trace_.write();
     if (at_.step < deck_.run.steps)
       stop = ending_.reason(session_.world(), news_.stop_request, still_to_come());
   }

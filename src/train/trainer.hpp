@@ -10,7 +10,6 @@
 #include "compare/value_hashes.hpp"
 #include "data/batch_source.hpp"
 #include "deck/deck.hpp"
-#include "exec/trace.hpp"
 #include "report/report.hpp"
 #include "report/slowest_rank.hpp"
 #include "runtime/inputs.hpp"
@@ -19,6 +18,7 @@
 #include "train/bad_numbers.hpp"
 #include "train/ending.hpp"
 #include "train/run_data.hpp"
+#include "train/run_trace.hpp"
 #include "train/saver.hpp"
 #include "train/shared_directory.hpp"
 #include "train/start.hpp"
@@ -78,9 +78,6 @@ class Trainer {
   void upload_inputs(const StepBlock& block);
   report::StepMetrics collect(const exec::Times& times, double step_seconds);
   std::int64_t resident_bytes() const;
-  void start_trace();
-  /// The trace of the step that the deck names, with what follows that step; nothing in other steps.
-  void write_trace();
   /// Collective: reports how long each rank has taken since the last call.
   void tell_ranks();
   /// After a step that the run goes on behind. False when the last step's checkpoint is not there.
@@ -107,7 +104,7 @@ class Trainer {
   Start start_;
   Position at_;
   report::StepNews news_;  ///< of all ranks, at the end of the last step
-  exec::Trace trace_;      ///< on in the step that the deck names, until it is written
+  RunTrace trace_;
   report::RankTimes rank_times_{session_};
   std::unique_ptr<report::Report> report_;
   std::unique_ptr<Saver> saver_;  ///< behind what its threads read: the state

@@ -1,0 +1,26 @@
+#include "train/run_trace.hpp"
+
+#include "base/lane.hpp"
+
+namespace weft::train {
+
+void RunTrace::start(const plan::Plan& plan, std::int64_t step) {
+  trace_ = exec::Trace(plan.instructions.size(), {"host"});
+  trace_.set_step(step);
+  world_.barrier();
+  trace_.set_origin(exec::Trace::now_ns());
+}
+
+exec::TraceScope RunTrace::scope(const char* name) {
+  constexpr exec::TraceRow host_row(lane_count);  // behind the rows of the lanes
+  return {trace_, host_row, {.name = name, .category = "host"}};
+}
+
+void RunTrace::write() {
+  if (!trace_.on()) return;
+  const auto all = world_.gather_strings(trace_.events(world_.rank(), world_.host()));
+  if (world_.rank() == 0) exec::write_trace(path_, all);
+  trace_ = {};
+}
+
+}  // namespace weft::train
