@@ -11,9 +11,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/choices.hpp"
 #include "base/dtype.hpp"
 #include "base/lane.hpp"
-#include "comm/accumulate.hpp"
+#include "base/write_mode.hpp"
 #include "comm/event.hpp"
 #include "comm/recorder.hpp"
 #include "comm/rows.hpp"
@@ -32,9 +33,6 @@ enum class Op : std::uint8_t {
   barrier
 };
 enum class ReduceOp : std::uint8_t { sum, max, min };
-/// canonical: added in rank order, the same bits for any back end. native: the library's own order (host back
-/// ends: canonical).
-enum class ReduceOrder : std::uint8_t { canonical, native };
 
 std::string_view name_of(Op op);
 
@@ -49,7 +47,7 @@ struct ReduceScatter {
   DType wire = DType::f32;      ///< f32 or bf16
   DType sum = DType::f32;       ///< f32
   DType out_type = DType::f32;  ///< f32 or bf16
-  Accumulate accumulate = Accumulate::replace;
+  WriteMode write = WriteMode::replace;
   ReduceOrder order = ReduceOrder::canonical;
   /// `in` is a table, of which each rank's unused rows are zero: they need not be sent. Unchanged until the
   /// event is done.

@@ -208,7 +208,7 @@ void HostChannel::combine_rounds(Operation& o) {
     }
     if (scatter) {
       std::byte* out = bytes_of(o.reduce.out) + first * static_cast<std::int64_t>(size_of(o.reduce.out_type));
-      ordered_sum(o.sources, out, count, o.reduce.wire, o.reduce.out_type, o.reduce.accumulate);
+      ordered_sum(o.sources, out, count, o.reduce.wire, o.reduce.out_type, o.reduce.write);
     } else if (count > 0) {
       ordered_reduce(o.sources, bytes_of(o.reduce.out) + own * wire_bytes, count, o.reduce.wire, o.reduce_op);
     }

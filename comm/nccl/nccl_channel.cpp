@@ -46,7 +46,7 @@ bool canonical(const ReduceScatter& op) {
 }
 /// NCCL can write its result where it belongs.
 bool direct(const ReduceScatter& op) {
-  return op.accumulate == Accumulate::replace && op.wire == op.out_type;
+  return op.write == WriteMode::replace && op.wire == op.out_type;
 }
 
 }  // namespace
@@ -245,7 +245,7 @@ void NcclChannel::reduce_all(std::span<const ReduceScatter> ops) {
     }
     CHECK_NCCL(ncclGroupEnd());
     for (const ReduceScatter& op : ops) {
-      DeviceSum sum{op.in, op.scratch, op.out, op.count, rank(), size(), op.wire, op.out_type, op.accumulate};
+      DeviceSum sum{op.in, op.scratch, op.out, op.count, rank(), size(), op.wire, op.out_type, op.write};
       if (canonical(op)) {
         const std::int64_t first = round * (round_bytes / static_cast<std::int64_t>(size_of(op.wire)));
         sum.count = piece(op, round);

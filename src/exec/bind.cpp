@@ -206,8 +206,7 @@ class Binding {
     what.count = elements(node_.outputs[i]);
     what.wire = t;
     what.out_type = out_type(i);
-    what.accumulate =
-        node_.inputs.size() > node_.outputs.size() ? comm::Accumulate::add : comm::Accumulate::replace;
+    what.write = node_.inputs.size() > node_.outputs.size() ? WriteMode::add : WriteMode::replace;
     what.order = reduce_order(node_);
     what.rows = rows;
     return [&channel, what](auto deps) { return channel.reduce_scatter(deps, what); };
@@ -288,7 +287,7 @@ class Binding {
   }
 
   Kernel accumulate(DType t) const {
-    const auto mode = node_.inputs.size() > 1 ? kernels::Accumulate::add : kernels::Accumulate::replace;
+    const auto mode = node_.inputs.size() > 1 ? WriteMode::add : WriteMode::replace;
     return [&space = device_.space, n = elements(node_.outputs[0]), t, g = in(0), acc = out<float>(0), mode] {
       kernels::accumulate(space, n, t, g, acc, mode);
     };

@@ -47,9 +47,8 @@ std::string name_of_machine(const comm::World& world, const machine::Profile& p)
   return name;
 }
 
-comm::ReduceOrder order_of(const Deck* deck) {
-  return deck != nullptr && deck->precision.reduction == Reduction::native ? comm::ReduceOrder::native
-                                                                           : comm::ReduceOrder::canonical;
+ReduceOrder order_of(const Deck* deck) {
+  return deck == nullptr ? ReduceOrder::canonical : deck->precision.reduction;
 }
 
 /// The largest size that all of the large collectives were measured at.

@@ -37,8 +37,8 @@ struct Change {
 std::vector<Change> changes_of(const Deck& deck, int ranks) {
   std::vector<Change> changes;
   Deck less = deck;
-  if (deck.parallel.mode != ParallelMode::fsdp && ranks > 1) {
-    less.parallel.mode = ParallelMode::fsdp;
+  if (deck.parallel.mode != ShardMode::fsdp && ranks > 1) {
+    less.parallel.mode = ShardMode::fsdp;
     changes.push_back({"parallel.mode = \"fsdp\"", less, ranks});
   }
   if (deck.schedule.recompute != Recompute::full) {

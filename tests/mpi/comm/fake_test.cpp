@@ -148,7 +148,6 @@ TEST(HostTimeline, SyncWaitsForComplete) {
 }
 
 TEST(Scratch, IsBoundedAndExactForShortSlices) {
-  using comm::ReduceOrder;
   EXPECT_EQ(comm::reduce_scatter_scratch_bytes(1, 1 << 20, DType::f32, ReduceOrder::canonical), 0u);
   EXPECT_EQ(comm::reduce_scatter_scratch_bytes(4, 1000, DType::bf16, ReduceOrder::canonical), 6000u);
   EXPECT_EQ(comm::reduce_scatter_scratch_bytes(2, std::int64_t{1} << 40, DType::f32, ReduceOrder::canonical),

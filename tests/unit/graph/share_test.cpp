@@ -17,7 +17,6 @@ namespace weft {
 namespace {
 
 using ir::Op;
-using passes::ShardMode;
 
 struct Sharing : test::SmallModel {
   Sharing(int ranks_of_all, int team, ShardMode mode) {
