@@ -310,10 +310,11 @@ class Binding {
     adam.eps = real(Attr::eps);
     adam.scale = in<float>(4);
     adam.step = in<StepBlock>(5);
-    const bool lowered = node_.outputs.size() > 3;
+    const bool writes_param = node_.outputs.size() > 3;
     return [&space = device_.space, n = elements(node_.outputs[0]), adam, g = in<float>(0),
             master = out<float>(0), m = out<float>(1), v = out<float>(2),
-            t = lowered ? out_type(3) : DType::f32, param = lowered ? static_cast<void*>(out(3)) : nullptr] {
+            t = writes_param ? out_type(3) : DType::f32,
+            param = writes_param ? static_cast<void*>(out(3)) : nullptr] {
       kernels::adamw(space, n, adam, g, master, m, v, t, param);
     };
   }

@@ -71,8 +71,8 @@ inline bool is_ordered_sum(const ir::Graph& graph, const ir::Node& node) {
   return node.op == ir::Op::all_reduce && graph.value(node.outputs[0]).unit.valid() &&
          reduce_order(node) == ReduceOrder::canonical;
 }
-/// Operations of a channel that the node is.
-inline std::size_t operations_of(const ir::Graph& graph, const ir::Node& node) {
+/// How many calls on a channel the node is.
+inline std::size_t calls_of(const ir::Graph& graph, const ir::Node& node) {
   return node.outputs.size() * (is_ordered_sum(graph, node) ? 2 : 1);
 }
 

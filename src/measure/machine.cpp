@@ -111,7 +111,7 @@ void take(CollectiveSweep sweep, Measured& m) {
 /// Where state is not cut there are no gathers and reductions to measure: what would be there is assumed.
 void assume_collectives(Measured& m) {
   const machine::Profile assumed =
-      default_profile(device_is_host() ? machine::Device::host : machine::Device::h100);
+      default_profile(device_is_host() ? machine::DefaultProfile::host : machine::DefaultProfile::h100);
   const bool sums_measured = !m.profile.collectives.empty();
   const auto replica = m.profile.sharing.replica;
   m.profile.sharing = assumed.sharing;

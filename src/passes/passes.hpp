@@ -44,7 +44,7 @@ struct PrecisionOptions {
   DType params = DType::f32;     ///< parameters and activations: f32 or bf16
   DType grad_wire = DType::f32;  ///< parameter gradients before their fp32 sum
 };
-/// Lowers element types. Under bf16 parameters the forward reads storages "param.UNIT", which AdamW writes
+/// Chooses element types. Under bf16 parameters the forward reads storages "param.UNIT", which AdamW writes
 /// beside its fp32 master. Statistics (norms, log-sum-exp, totals) stay fp32 or wider.
 ir::Graph precision(const ir::Graph& graph, const PrecisionOptions& options);
 

@@ -11,7 +11,7 @@
 
 namespace weft::runtime {
 
-data::Windows open_windows(const Deck& deck, const std::vector<std::string>& paths, const char* key) {
+data::Sequences open_sequences(const Deck& deck, const std::vector<std::string>& paths, const char* key) {
   try {
     std::vector<data::TokenFile> files;
     for (const std::string& path : paths) {
@@ -19,7 +19,7 @@ data::Windows open_windows(const Deck& deck, const std::vector<std::string>& pat
       data::check_vocabulary(files.back(), deck.model.vocab);
     }
     return {std::move(files), deck.data.seq,
-            deck.data.document_mask ? data::Positions::of_document : data::Positions::of_window};
+            deck.data.document_mask ? data::Positions::of_document : data::Positions::of_sequence};
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("{}: {}", place_of(deck, key), e.what()));
   }

@@ -107,10 +107,10 @@ void Trainer::open_data() {
     for (ckpt::DataFile& file : describe_files(key, files)) data_.push_back(std::move(file));
     files_.insert(files_.end(), files.begin(), files.end());
   };
-  data::Windows train = runtime::open_windows(deck_, deck_.data.train, "data.train");
+  data::Sequences train = runtime::open_sequences(deck_, deck_.data.train, "data.train");
   keep("data.train", train.files());
   if (!deck_.data.valid.empty()) {
-    data::Windows valid = runtime::open_windows(deck_, deck_.data.valid, "data.valid");
+    data::Sequences valid = runtime::open_sequences(deck_, deck_.data.valid, "data.valid");
     data::check_same_tokenizer(valid.files()[0], train.files()[0]);  // else bits per byte mean nothing
     keep("data.valid", valid.files());
     valid_.emplace(std::move(valid), deck_.data.batch, deck_.data.valid_sequences);
@@ -259,7 +259,7 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
   m.updated = std::isfinite(report[1]);
-  m.lr = learning_rate(schedule_of(deck_), step_ - 1);
+  m.lr = learning_rate(lr_course_of(deck_), step_ - 1);
   m.tokens = static_cast<std::int64_t>(totals[1]);
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
   m.mfu = report::mfu(m.tokens_per_s, flops_per_token_, 1e12 * deck_.log.peak_tflops * session_.ranks());

@@ -96,7 +96,7 @@ TEST(FakeWorld, RecordsWhatRan) {
   wait(c->barrier({}), "barrier");
   const auto records = world.records();
   ASSERT_EQ(records.size(), 2u);
-  EXPECT_EQ(records[0].op, comm::Op::all_gather);
+  EXPECT_EQ(records[0].kind, comm::CallKind::all_gather);
   EXPECT_EQ(records[0].lane, Lane::reduce);
   EXPECT_EQ(records[0].count, 1);
   EXPECT_LE(records[0].start_ns, records[0].end_ns);

@@ -183,7 +183,7 @@ TEST(MeasureMachine, SumsOverReplicasShareWithGathers) {
 /// The other ranks' nodes may have another file under that name, or none.
 TEST(MachineProfile, IsRankZeros) {
   const TemporaryDirectory directory;
-  machine::Profile p = default_profile(machine::Device::h100);
+  machine::Profile p = default_profile(machine::DefaultProfile::h100);
   p.name = "a machine elsewhere";
   Deck deck;
   deck.schedule.profile = directory / "machine.toml";

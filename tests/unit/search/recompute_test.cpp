@@ -10,7 +10,7 @@ namespace {
 using test::SmallModel;
 
 struct Levels : ::testing::Test {
-  Levels() : costs(default_profile(machine::Device::host)) {
+  Levels() : costs(default_profile(machine::DefaultProfile::host)) {
     m.spec = {64, 6, 4, 2, 176, 300, 1e-5, false};
     m.seq = 256;
     m.options.precision.params = DType::bf16;
