@@ -3,20 +3,20 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "comm/rounds.hpp"
+#include "comm/portions.hpp"
 
 namespace weft::comm {
 
-std::string_view name_of(Op op) {
-  switch (op) {
-    case Op::all_gather: return "all_gather";
-    case Op::reduce_scatter: return "reduce_scatter";
-    case Op::all_reduce: return "all_reduce";
-    case Op::broadcast: return "broadcast";
-    case Op::all_to_all: return "all_to_all";
-    case Op::send: return "send";
-    case Op::recv: return "recv";
-    case Op::barrier: return "barrier";
+std::string_view name_of(CallKind kind) {
+  switch (kind) {
+    case CallKind::all_gather: return "all_gather";
+    case CallKind::reduce_scatter: return "reduce_scatter";
+    case CallKind::all_reduce: return "all_reduce";
+    case CallKind::broadcast: return "broadcast";
+    case CallKind::all_to_all: return "all_to_all";
+    case CallKind::send: return "send";
+    case CallKind::recv: return "recv";
+    case CallKind::barrier: return "barrier";
   }
   return "?";
 }
@@ -25,7 +25,7 @@ void Channel::begin_capture(const Event& /*fork*/) {
   throw std::logic_error("operations of the channel " + name_ + " cannot be captured");
 }
 
-std::unique_ptr<CapturedOperations> Channel::end_capture() {
+std::unique_ptr<CapturedCalls> Channel::end_capture() {
   throw std::logic_error("operations of the channel " + name_ + " are not being captured");
 }
 

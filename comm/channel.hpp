@@ -11,9 +11,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/choices.hpp"
 #include "base/dtype.hpp"
 #include "base/lane.hpp"
-#include "comm/accumulate.hpp"
+#include "base/write_mode.hpp"
 #include "comm/event.hpp"
 #include "comm/recorder.hpp"
 #include "comm/rows.hpp"
@@ -21,7 +22,7 @@
 
 namespace weft::comm {
 
-enum class Op : std::uint8_t {
+enum class CallKind : std::uint8_t {
   all_gather,
   reduce_scatter,
   all_reduce,
@@ -32,11 +33,8 @@ enum class Op : std::uint8_t {
   barrier
 };
 enum class ReduceOp : std::uint8_t { sum, max, min };
-/// canonical: added in rank order, the same bits for any back end. native: the library's own order (host back
-/// ends: canonical).
-enum class ReduceOrder : std::uint8_t { canonical, native };
 
-std::string_view name_of(Op op);
+std::string_view name_of(CallKind kind);
 
 /// One reduce-scatter over S ranks. canonical: out = ((acc + s0) + s1) + ... in fp32, where acc is out's old
 /// value (add) or absent (replace: starts from s0), and s_r is rank r's slice of this rank. Out may be this
@@ -49,7 +47,7 @@ struct ReduceScatter {
   DType wire = DType::f32;      ///< f32 or bf16
   DType sum = DType::f32;       ///< f32
   DType out_type = DType::f32;  ///< f32 or bf16
-  Accumulate accumulate = Accumulate::replace;
+  WriteMode write = WriteMode::replace;
   ReduceOrder order = ReduceOrder::canonical;
   /// `in` is a table, of which each rank's unused rows are zero: they need not be sent. Unchanged until the
   /// event is done.
@@ -57,15 +55,15 @@ struct ReduceScatter {
 };
 
 /// Bytes of ReduceScatter::scratch for `size` ranks: (size - near) * count elements of `wire`, bounded to
-/// about 64 MiB because slices are exchanged in rounds. `near` are the ranks, this one among them, whose
+/// about 64 MiB because slices are exchanged in portions. `near` are the ranks, this one among them, whose
 /// slices need no copy: the team when `in` lies in a window. A pure function, for the memory pass; holds for
 /// every back end.
 std::size_t reduce_scatter_scratch_bytes(int size, std::int64_t count, DType wire, ReduceOrder order,
                                          int near = 1);
 
 /// What a finished operation was, for traces, metrics and tests. Times are steady_clock nanoseconds.
-struct Record {
-  Op op = Op::barrier;
+struct FinishedCall {
+  CallKind kind = CallKind::barrier;
   Lane lane = Lane::gather;
   DType dtype = DType::u8;
   std::int64_t count = 0;      ///< elements a rank, as given to the call
@@ -76,9 +74,9 @@ struct Record {
 };
 
 /// A channel's operations in a captured CUDA graph. Ends before the channel, and behind the graph.
-class CapturedOperations {
+class CapturedCalls {
  public:
-  virtual ~CapturedOperations() = default;
+  virtual ~CapturedCalls() = default;
   /// A run of the graph, the only one since the last call, has ended: the channel's counters go on as if its
   /// operations had been called.
   virtual void count_run() = 0;
@@ -149,7 +147,7 @@ class Channel {
   /// `fork` is an event of the stream that is being captured. Events of the operations that follow hold
   /// within the capture, which ends when that stream waits for the last of them.
   virtual void begin_capture(const Event& fork);
-  virtual std::unique_ptr<CapturedOperations> end_capture();
+  virtual std::unique_ptr<CapturedCalls> end_capture();
 
   /// Counters since the channel was opened; any thread may read them. Payload bytes sent to other ranks.
   std::uint64_t bytes_sent() const { return bytes_sent_.load(std::memory_order_relaxed); }
@@ -162,7 +160,7 @@ class Channel {
 
   /// Called for each finished operation, on the communication thread (host back ends; nccl leaves timing to
   /// its tools). Set it before the first operation.
-  void set_observer(std::function<void(const Record&)> observer) { observer_ = std::move(observer); }
+  void set_observer(std::function<void(const FinishedCall&)> observer) { observer_ = std::move(observer); }
 
   /// Operations are recorded there, under the label that was set last: what they are for, copied when they
   /// are called. World::open sets the record, before the first operation.
@@ -174,15 +172,16 @@ class Channel {
  protected:
   /// Null: nothing is recorded.
   ChannelRecord* record() const { return record_.get(); }
-  Recorder::Ticket record_enqueued(Op op, std::int64_t bytes, int peer = -1) const {
+  Recorder::Ticket record_enqueued(CallKind kind, std::int64_t bytes, int peer = -1) const {
     if (!record_) return {};
-    return record_->enqueued({name_of(op), bytes, peer, op != Op::send && op != Op::recv, label_});
+    return record_->enqueued(
+        {name_of(kind), bytes, peer, kind != CallKind::send && kind != CallKind::recv, label_});
   }
 
   std::atomic<std::uint64_t> bytes_sent_{0};
   std::atomic<std::uint64_t> collectives_{0};
   std::atomic<std::uint64_t> busy_ns_{0};
-  std::function<void(const Record&)> observer_;
+  std::function<void(const FinishedCall&)> observer_;
 
  private:
   int rank_;

@@ -30,23 +30,23 @@ void Recorder::close(std::size_t channel) {
   channels_[channel].state.open = false;
 }
 
-Recorder::Ticket Recorder::enqueued(std::size_t channel, const Operation& operation) {
+Recorder::Ticket Recorder::enqueued(std::size_t channel, const Call& call) {
   const std::int64_t now = now_ns();
   const std::lock_guard lock(mutex_);
   RecordedChannel& state = channels_[channel].state;
-  if (operation.collective) ++state.enqueued;
-  RecordedOperation& slot = ring_[numbers_ % capacity];
+  if (call.collective) ++state.enqueued;
+  RecordedCall& slot = ring_[numbers_ % capacity];
   if (waits(slot) && channels_[slot.channel].kept.number == 0) channels_[slot.channel].kept = slot;
   slot.number = ++numbers_;
   slot.channel = channel;
-  slot.op = operation.op;
-  slot.bytes = operation.bytes;
-  slot.peer = operation.peer;
-  slot.collective = operation.collective;
+  slot.kind = call.kind;
+  slot.bytes = call.bytes;
+  slot.peer = call.peer;
+  slot.collective = call.collective;
   slot.sequence = state.enqueued;
   slot.step = step_;
   slot.label.fill('\0');
-  operation.label.copy(slot.label.data(), slot.label.size() - 1);
+  call.label.copy(slot.label.data(), slot.label.size() - 1);
   slot.enqueued_ns = last_ns_ = now;
   slot.started_ns = slot.done_ns = 0;
   return {slot.number, slot.sequence, slot.collective};
@@ -57,7 +57,7 @@ void Recorder::started(std::size_t channel, const Ticket& ticket) {
   const std::lock_guard lock(mutex_);
   last_ns_ = now;
   if (ticket.collective) channels_[channel].state.started = ticket.sequence;
-  if (RecordedOperation* const o = find(channel, ticket.number)) o->started_ns = now;
+  if (RecordedCall* const o = find(channel, ticket.number)) o->started_ns = now;
 }
 
 void Recorder::done(std::size_t channel, const Ticket& ticket) {
@@ -65,19 +65,19 @@ void Recorder::done(std::size_t channel, const Ticket& ticket) {
   const std::lock_guard lock(mutex_);
   last_ns_ = now;
   if (ticket.collective) channels_[channel].state.done = ticket.sequence;
-  if (RecordedOperation* const o = find(channel, ticket.number)) o->done_ns = now;
-  RecordedOperation& kept = channels_[channel].kept;
+  if (RecordedCall* const o = find(channel, ticket.number)) o->done_ns = now;
+  RecordedCall& kept = channels_[channel].kept;
   if (kept.number == ticket.number) kept.number = 0;
 }
 
-RecordedOperation* Recorder::find(std::size_t channel, std::uint64_t number) {
-  RecordedOperation& slot = ring_[(number - 1) % capacity];
+RecordedCall* Recorder::find(std::size_t channel, std::uint64_t number) {
+  RecordedCall& slot = ring_[(number - 1) % capacity];
   if (slot.number == number) return &slot;
-  RecordedOperation& kept = channels_[channel].kept;
+  RecordedCall& kept = channels_[channel].kept;
   return kept.number == number ? &kept : nullptr;
 }
 
-bool Recorder::waits(const RecordedOperation& o) const {
+bool Recorder::waits(const RecordedCall& o) const {
   const bool on_its_way = o.number != 0 && o.started_ns != 0 && o.done_ns == 0;
   return on_its_way && channels_[o.channel].state.open && channels_[o.channel].state.ends_seen;
 }
@@ -90,16 +90,16 @@ void Recorder::set_activity(std::string_view activity, std::int64_t step) {
   activity_ns_ = last_ns_ = now;
 }
 
-RecordedOperations Recorder::read() const {
-  RecordedOperations all;
+RecordedCalls Recorder::read() const {
+  RecordedCalls all;
   const std::lock_guard lock(mutex_);
   for (const Channel& c : channels_) {
     all.channels.push_back(c.state);
-    if (c.kept.number != 0) all.operations.push_back(c.kept);
+    if (c.kept.number != 0) all.calls.push_back(c.kept);
   }
-  for (const RecordedOperation& o : ring_)
-    if (o.number != 0) all.operations.push_back(o);
-  std::sort(all.operations.begin(), all.operations.end(),
+  for (const RecordedCall& o : ring_)
+    if (o.number != 0) all.calls.push_back(o);
+  std::sort(all.calls.begin(), all.calls.end(),
             [](const auto& a, const auto& b) { return a.number < b.number; });
   all.activity = activity_;
   all.step = step_;
@@ -109,14 +109,14 @@ RecordedOperations Recorder::read() const {
   return all;
 }
 
-std::optional<RecordedOperation> Recorder::oldest_waiting() const {
+std::optional<RecordedCall> Recorder::oldest_waiting() const {
   const std::lock_guard lock(mutex_);
-  const RecordedOperation* oldest = nullptr;
-  const auto look = [&](const RecordedOperation& o) {
+  const RecordedCall* oldest = nullptr;
+  const auto look = [&](const RecordedCall& o) {
     if (waits(o) && (oldest == nullptr || o.started_ns < oldest->started_ns)) oldest = &o;
   };
   for (const Channel& c : channels_) look(c.kept);
-  for (const RecordedOperation& o : ring_) look(o);
+  for (const RecordedCall& o : ring_) look(o);
   return oldest == nullptr ? std::nullopt : std::optional(*oldest);
 }
 

@@ -15,10 +15,10 @@
 namespace weft::comm {
 
 /// An operation as it is kept. Times are steady_clock nanoseconds; 0: not yet.
-struct RecordedOperation {
+struct RecordedCall {
   std::uint64_t number = 0;  ///< from 1, of this rank's operations; 0: none
-  std::size_t channel = 0;   ///< place in RecordedOperations::channels
-  std::string_view op;       ///< "all_gather"; of static storage
+  std::size_t channel = 0;   ///< place in RecordedCalls::channels
+  std::string_view kind;     ///< "all_gather"; of static storage
   std::int64_t bytes = 0;    ///< of one rank's block
   int peer = -1;             ///< in the channel: a broadcast's root; of send and recv the other rank
   bool collective = true;    ///< not send or recv
@@ -42,10 +42,10 @@ struct RecordedChannel {
 };
 
 /// What the recorder holds at one moment.
-struct RecordedOperations {
+struct RecordedCalls {
   std::vector<RecordedChannel> channels;
-  std::vector<RecordedOperation> operations;  ///< the last ones, and older ones that are not done; by number
-  std::string activity;                       ///< what the rank does: "step", "validation"
+  std::vector<RecordedCall> calls;  ///< the last ones, and older ones that are not done; by number
+  std::string activity;             ///< what the rank does: "step", "validation"
   std::int64_t step = 0;
   std::int64_t activity_ns = 0;  ///< since when
   std::int64_t last_ns = 0;      ///< when anything was recorded last
@@ -58,8 +58,8 @@ class Recorder {
   static constexpr std::size_t capacity = 256;
 
   /// What is known of an operation when it is enqueued.
-  struct Operation {
-    std::string_view op;
+  struct Call {
+    std::string_view kind;
     std::int64_t bytes = 0;
     int peer = -1;
     bool collective = true;
@@ -76,17 +76,17 @@ class Recorder {
   std::size_t open(std::string name, std::vector<int> ranks, bool ends_seen);
   void close(std::size_t channel);
 
-  Ticket enqueued(std::size_t channel, const Operation& operation);
+  Ticket enqueued(std::size_t channel, const Call& call);
   void started(std::size_t channel, const Ticket& ticket);
   void done(std::size_t channel, const Ticket& ticket);
 
   /// What the rank does from here on; `activity` is of static storage.
   void set_activity(std::string_view activity, std::int64_t step);
 
-  RecordedOperations read() const;
+  RecordedCalls read() const;
   /// The started operation that has waited longest for its end; those of channels whose ends are not seen do
   /// not count. Nothing when there is none.
-  std::optional<RecordedOperation> oldest_waiting() const;
+  std::optional<RecordedCall> oldest_waiting() const;
   /// When anything was recorded last.
   std::int64_t last_ns() const;
 
@@ -95,15 +95,15 @@ class Recorder {
  private:
   struct Channel {
     RecordedChannel state;
-    RecordedOperation kept;  ///< not done yet when newer operations took its place; number 0: none
+    RecordedCall kept;  ///< not done yet when newer operations took its place; number 0: none
   };
   /// Null when it is no longer there.
-  RecordedOperation* find(std::size_t channel, std::uint64_t number);
-  bool waits(const RecordedOperation& operation) const;
+  RecordedCall* find(std::size_t channel, std::uint64_t number);
+  bool waits(const RecordedCall& call) const;
 
   mutable std::mutex mutex_;
   std::vector<Channel> channels_;
-  std::array<RecordedOperation, capacity> ring_;
+  std::array<RecordedCall, capacity> ring_;
   std::uint64_t numbers_ = 0;
   std::string_view activity_ = "start-up";
   std::int64_t step_ = 0;
@@ -121,9 +121,7 @@ class ChannelRecord {
   ChannelRecord(const ChannelRecord&) = delete;
   ChannelRecord& operator=(const ChannelRecord&) = delete;
 
-  Recorder::Ticket enqueued(const Recorder::Operation& operation) {
-    return recorder_->enqueued(channel_, operation);
-  }
+  Recorder::Ticket enqueued(const Recorder::Call& call) { return recorder_->enqueued(channel_, call); }
   void started(const Recorder::Ticket& ticket) { recorder_->started(channel_, ticket); }
   void done(const Recorder::Ticket& ticket) { recorder_->done(channel_, ticket); }
 
@@ -136,9 +134,9 @@ class ChannelRecord {
 class RecordedBlock {
  public:
   /// `record` may be null: then nothing is recorded.
-  RecordedBlock(ChannelRecord* record, const Recorder::Operation& operation) : record_(record) {
+  RecordedBlock(ChannelRecord* record, const Recorder::Call& call) : record_(record) {
     if (record_ == nullptr) return;
-    ticket_ = record_->enqueued(operation);
+    ticket_ = record_->enqueued(call);
     record_->started(ticket_);
   }
   ~RecordedBlock() {

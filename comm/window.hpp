@@ -37,7 +37,7 @@ class Signals {
   Signals(std::byte* memory, int members, int me)
       : words_(reinterpret_cast<Word*>(memory)), members_(members), me_(me) {}
 
-  /// Operation `serial` (from one) of a lane is past its first or second meeting on this rank.
+  /// PendingCall `serial` (from one) of a lane is past its first or second meeting on this rank.
   void arrive(Lane lane, std::uint64_t serial, int meeting) {
     word(lane, me_, serial).store(value(serial, meeting), std::memory_order_release);
   }

@@ -30,7 +30,7 @@ std::unique_ptr<Channel> World::open(std::vector<int> ranks, Lane lane, std::str
                rank(), name, size() - 1);
   WEFT_REQUIRE(options.chunk_bytes > 0 && options.chunk_bytes <= (1 << 30),
                "channel {} with chunks of {} bytes", name, options.chunk_bytes);
-  const RecordedBlock block(openings_.get(), {.op = "open", .label = name});
+  const RecordedBlock block(openings_.get(), {.kind = "open", .label = name});
   auto channel = open_channel(ranks, lane, std::move(name), options);
   channel->record_in(
       std::make_unique<ChannelRecord>(recorder_, channel->name(), std::move(ranks), channel->ends_seen()));

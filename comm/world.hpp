@@ -15,7 +15,7 @@
 namespace weft::comm {
 
 struct ChannelOptions {
-  std::int64_t chunk_bytes = 63 << 10;  ///< longest message of a host back end (rounds.hpp); at most 1 GiB
+  std::int64_t chunk_bytes = 63 << 10;  ///< longest message of a host back end (portions.hpp); at most 1 GiB
 };
 
 /// All ranks of a run. Use it from the main thread. Channels are destroyed before their world. After start-up

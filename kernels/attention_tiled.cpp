@@ -22,7 +22,6 @@ namespace {
 
 using tile::Left;
 using tile::multiply;
-using tile::Result;
 
 constexpr std::int64_t side = 64;  ///< queries and keys of a tile
 constexpr std::int64_t half = side / 2;
@@ -94,10 +93,10 @@ std::int64_t first_half(std::int64_t rows) {
 void multiply_keys(bool diagonal, std::int64_t keys, std::int64_t dim, const float* k, std::int64_t ld,
                    const float* q_transposed, float* to) {
   const std::int64_t early = diagonal ? first_half(keys) : keys;
-  multiply(early, side, dim, Left{k, ld, 1}, q_transposed, side, to, side, Result::replace);
+  multiply(early, side, dim, Left{k, ld, 1}, q_transposed, side, to, side, WriteMode::replace);
   if (early == keys) return;
   multiply(keys - half, half, dim, Left{k + half * ld, ld, 1}, q_transposed + half, side,
-           to + half * side + half, side, Result::replace);
+           to + half * side + half, side, WriteMode::replace);
   for (std::int64_t i = half; i < keys; ++i) std::memset(to + i * side, 0, half * sizeof(float));
 }
 
@@ -105,19 +104,21 @@ void multiply_keys(bool diagonal, std::int64_t keys, std::int64_t dim, const flo
 void add_over_queries(bool diagonal, std::int64_t keys, std::int64_t queries, const float* p,
                       const float* rows, std::int64_t ld, float* sum) {
   const std::int64_t early = diagonal ? first_half(keys) : keys;
-  multiply(early, ld, queries, Left{p, side, 1}, rows, ld, sum, ld, Result::add);
+  multiply(early, ld, queries, Left{p, side, 1}, rows, ld, sum, ld, WriteMode::add);
   if (early < keys)
     multiply(keys - half, ld, queries - half, Left{p + half * side + half, side, 1}, rows + half * ld, ld,
-             sum + half * ld, ld, Result::add);
+             sum + half * ld, ld, WriteMode::add);
 }
 
 /// sum [queries][ld] += p [key][query], transposed, times rows [key][ld].
 void add_over_keys(bool diagonal, std::int64_t queries, std::int64_t keys, const float* p, const float* rows,
                    std::int64_t ld, float* sum) {
   const std::int64_t early = diagonal ? first_half(queries) : queries;
-  multiply(early, ld, diagonal ? first_half(keys) : keys, Left{p, 1, side}, rows, ld, sum, ld, Result::add);
+  multiply(early, ld, diagonal ? first_half(keys) : keys, Left{p, 1, side}, rows, ld, sum, ld,
+           WriteMode::add);
   if (early < queries)
-    multiply(queries - half, ld, keys, Left{p + half, 1, side}, rows, ld, sum + half * ld, ld, Result::add);
+    multiply(queries - half, ld, keys, Left{p + half, 1, side}, rows, ld, sum + half * ld, ld,
+             WriteMode::add);
 }
 
 /// Where the documents of a tile's queries begin.

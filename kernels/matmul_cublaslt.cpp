@@ -52,8 +52,8 @@ struct Layout {
   cublasLtMatrixLayout_t value = nullptr;
 };
 
-struct Operation {
-  Operation(bool first_transposed, bool second_transposed) {
+struct MatmulDescription {
+  MatmulDescription(bool first_transposed, bool second_transposed) {
     // Of fp32 operands this is fp32 arithmetic: TF32 and the bf16 emulation are compute types of their own.
     WEFT_CHECK_CUBLASLT(cublasLtMatmulDescCreate(&value, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     set(CUBLASLT_MATMUL_DESC_TRANSA, first_transposed);
@@ -63,9 +63,9 @@ struct Operation {
     const cublasOperation_t op = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     WEFT_CHECK_CUBLASLT(cublasLtMatmulDescSetAttribute(value, which, &op, sizeof op));
   }
-  ~Operation() { cublasLtMatmulDescDestroy(value); }
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
+  ~MatmulDescription() { cublasLtMatmulDescDestroy(value); }
+  MatmulDescription(const MatmulDescription&) = delete;
+  MatmulDescription& operator=(const MatmulDescription&) = delete;
   cublasLtMatmulDesc_t value = nullptr;
 };
 
@@ -124,7 +124,7 @@ struct Matmul::Impl {
   explicit Impl(const MatmulSpec& spec)
       : type(spec.type),
         sizes(sizes_of(spec)),
-        operation(sizes.b_transposed, sizes.a_transposed),
+        description(sizes.b_transposed, sizes.a_transposed),
         a(spec.type, sizes.a_transposed ? sizes.k : sizes.m, sizes.a_transposed ? sizes.m : sizes.k),
         b(spec.type, sizes.b_transposed ? sizes.n : sizes.k, sizes.b_transposed ? sizes.k : sizes.n),
         c(spec.result, sizes.m, sizes.n),
@@ -140,8 +140,9 @@ struct Matmul::Impl {
       const Preference preference(alignments[alignment]);
       cublasLtMatmulHeuristicResult_t result{};
       int found = 0;
-      WEFT_CHECK_CUBLASLT(cublasLtMatmulAlgoGetHeuristic(handle(), operation.value, b.value, a.value, c.value,
-                                                         c.value, preference.value, 1, &result, &found));
+      WEFT_CHECK_CUBLASLT(cublasLtMatmulAlgoGetHeuristic(handle(), description.value, b.value, a.value,
+                                                         c.value, c.value, preference.value, 1, &result,
+                                                         &found));
       if (found == 0)
         throw Error(
             ExitCode::environment,
@@ -155,7 +156,7 @@ struct Matmul::Impl {
 
   DType type;
   MatmulSizes sizes;
-  Operation operation;
+  MatmulDescription description;
   Layout a, b, c;
   float beta;
   /// That of 16 bytes is chosen when the matmul is made, another in the first run that wants it.
@@ -177,7 +178,7 @@ std::size_t Matmul::scratch_bytes() const {
 void Matmul::run(Space& space, const void* a, const void* b, void* c, void* scratch) {
   const cublasLtMatmulAlgo_t& algorithm = impl_->algorithm(alignment_of(a, b, c));
   const float one = 1;
-  WEFT_CHECK_CUBLASLT(cublasLtMatmul(handle(), impl_->operation.value, &one, b, impl_->b.value, a,
+  WEFT_CHECK_CUBLASLT(cublasLtMatmul(handle(), impl_->description.value, &one, b, impl_->b.value, a,
                                      impl_->a.value, &impl_->beta, c, impl_->c.value, c, impl_->c.value,
                                      &algorithm, scratch, workspace_bytes,
                                      static_cast<cudaStream_t>(native_stream(space))));

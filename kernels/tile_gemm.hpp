@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "base/write_mode.hpp"
+
 namespace weft::kernels::tile {
 
 #if defined(__AVX512F__)
@@ -35,14 +37,12 @@ struct Left {
   std::int64_t k_stride;
 };
 
-enum class Result { replace, add };
-
 namespace detail {
 
 // Inlined by force, so that strides that a caller knows are constants: a tenth of attention.
 template <int Rows, int Vectors>
 [[gnu::always_inline]] inline void micro(std::int64_t depth, Left a, const float* b, std::int64_t ldb,
-                                         float* c, std::int64_t ldc, Result result) {
+                                         float* c, std::int64_t ldc, WriteMode mode) {
   Vector sum[Rows][Vectors] = {};
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector right[Vectors];
@@ -60,21 +60,21 @@ template <int Rows, int Vectors>
 #pragma GCC unroll 8
     for (int j = 0; j < Vectors; ++j) {
       auto* out = reinterpret_cast<Vector*>(c + i * ldc + j * width);
-      *out = result == Result::add ? *out + sum[i][j] : sum[i][j];
+      *out = mode == WriteMode::add ? *out + sum[i][j] : sum[i][j];
     }
 }
 
 template <int Vectors>
 [[gnu::always_inline]] inline void column(std::int64_t m, std::int64_t depth, Left a, const float* b,
-                                          std::int64_t ldb, float* c, std::int64_t ldc, Result result) {
+                                          std::int64_t ldb, float* c, std::int64_t ldc, WriteMode mode) {
   std::int64_t i = 0;
   const auto from = [&](std::int64_t row) {
     return Left{a.data + row * a.row_stride, a.row_stride, a.k_stride};
   };
   for (; i + micro_rows <= m; i += micro_rows)
-    micro<micro_rows, Vectors>(depth, from(i), b, ldb, c + i * ldc, ldc, result);
-  for (; i + 2 <= m; i += 2) micro<2, Vectors>(depth, from(i), b, ldb, c + i * ldc, ldc, result);
-  if (i < m) micro<1, Vectors>(depth, from(i), b, ldb, c + i * ldc, ldc, result);
+    micro<micro_rows, Vectors>(depth, from(i), b, ldb, c + i * ldc, ldc, mode);
+  for (; i + 2 <= m; i += 2) micro<2, Vectors>(depth, from(i), b, ldb, c + i * ldc, ldc, mode);
+  if (i < m) micro<1, Vectors>(depth, from(i), b, ldb, c + i * ldc, ldc, mode);
 }
 
 }  // namespace detail
@@ -83,14 +83,13 @@ template <int Vectors>
 /// order of a sum is that of k, whatever the sizes.
 [[gnu::always_inline]] inline void multiply(std::int64_t m, std::int64_t n, std::int64_t depth, Left a,
                                             const float* b, std::int64_t ldb, float* c, std::int64_t ldc,
-                                            Result result) {
+                                            WriteMode mode) {
   constexpr int block = micro_vectors * width;
   std::int64_t j = 0;
-  for (; j + block <= n; j += block)
-    detail::column<micro_vectors>(m, depth, a, b + j, ldb, c + j, ldc, result);
+  for (; j + block <= n; j += block) detail::column<micro_vectors>(m, depth, a, b + j, ldb, c + j, ldc, mode);
   if constexpr (micro_vectors > 2)
-    for (; j + 2 * width <= n; j += 2 * width) detail::column<2>(m, depth, a, b + j, ldb, c + j, ldc, result);
-  for (; j < n; j += width) detail::column<1>(m, depth, a, b + j, ldb, c + j, ldc, result);
+    for (; j + 2 * width <= n; j += 2 * width) detail::column<2>(m, depth, a, b + j, ldb, c + j, ldc, mode);
+  for (; j < n; j += width) detail::column<1>(m, depth, a, b + j, ldb, c + j, ldc, mode);
 }
 
 }  // namespace weft::kernels::tile

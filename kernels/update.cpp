@@ -143,11 +143,11 @@ struct AdamStep {
 
 }  // namespace
 
-void accumulate(Space& space, std::int64_t n, DType g_type, const void* g, float* acc, Accumulate mode) {
+void accumulate(Space& space, std::int64_t n, DType g_type, const void* g, float* acc, WriteMode mode) {
   with_float_type("accumulate", g_type, [&](auto type) {
     using G = decltype(type);
     for_each_element(space, "weft::accumulate::add", n,
-                     AccumulateGrad<G>{static_cast<const G*>(g), acc, mode == Accumulate::add});
+                     AccumulateGrad<G>{static_cast<const G*>(g), acc, mode == WriteMode::add});
   });
 }
 

@@ -7,15 +7,14 @@
 #include "base/dtype.hpp"
 #include "base/exact_sum.hpp"
 #include "base/step_block.hpp"
+#include "base/write_mode.hpp"
 #include "kernels/space.hpp"
 
 namespace weft::kernels {
 
-enum class Accumulate { replace, add };
-
 /// acc = g or acc += g over n elements, in fp32; g of type `g_type` (f32 or bf16; std::logic_error
 /// otherwise).
-void accumulate(Space& space, std::int64_t n, DType g_type, const void* g, float* acc, Accumulate mode);
+void accumulate(Space& space, std::int64_t n, DType g_type, const void* g, float* acc, WriteMode mode);
 
 /// Adds the sum of squares of g [n] onto the exact register `limbs` [exact_limbs] (device memory, see
 /// base/exact_sum.hpp): an fp64 partial sum in fixed order for every 256 elements from the start, then

@@ -34,7 +34,7 @@ class Load {
     gathered_.resize(all);
     gradient_.assign(all, 1.0F);
     sum_.resize(own_.size());
-    scratch_.resize(reduce.reduce_scatter_scratch_bytes(count_, DType::f32, comm::ReduceOrder::canonical));
+    scratch_.resize(reduce.reduce_scatter_scratch_bytes(count_, DType::f32, ReduceOrder::canonical));
   }
   comm::Event all_gather() {
     return gather_.all_gather({}, own_.data(), gathered_.data(), count_, DType::f32);

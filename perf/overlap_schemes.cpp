@@ -45,7 +45,7 @@ struct Nonblocking {
 struct Channels {
   void begin(Job& j) {
     gathered = gather->all_gather({}, j.own.data(), j.gathered.data(), j.count, DType::f32);
-    scratch.resize(reduce->reduce_scatter_scratch_bytes(j.count, DType::f32, comm::ReduceOrder::canonical));
+    scratch.resize(reduce->reduce_scatter_scratch_bytes(j.count, DType::f32, ReduceOrder::canonical));
     comm::ReduceScatter what;
     what.in = j.gradient.data();
     what.out = j.sum.data();

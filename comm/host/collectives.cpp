@@ -30,14 +30,14 @@ std::int64_t slice_elements(std::int64_t count, int size) {
 
 }  // namespace
 
-bool HostChannel::lies_in_window(const Operation& o) const {
+bool HostChannel::lies_in_window(const PendingCall& o) const {
   if (window_ == nullptr) return false;
-  if (o.record.op == Op::all_gather) return window_->in_common(o.reduce.out);
-  return o.record.op == Op::reduce_scatter && window_->in_shown(o.reduce.in);
+  if (o.record.kind == CallKind::all_gather) return window_->in_common(o.reduce.out);
+  return o.record.kind == CallKind::reduce_scatter && window_->in_shown(o.reduce.in);
 }
 
 /// Tells the team that this rank is there; what the phase exchanges waits until all are.
-void HostChannel::meet(Operation& o, int meeting) {
+void HostChannel::meet(PendingCall& o, int meeting) {
   window_->signals().arrive(lane(), o.serial, meeting);
   o.meeting = meeting;
 }
@@ -48,7 +48,7 @@ void HostChannel::meet(Operation& o, int meeting) {
 // reduce-scatter reads is complete. And after it: then the gathered is complete, and nobody reads a slice any
 // more. Where all slices stand in place nothing is overwritten, and what the team brings to its one meeting
 // is complete.
-bool HostChannel::start_phase(Operation& o) {
+bool HostChannel::start_phase(PendingCall& o) {
   Exchange x;
   x.piece = chunk_bytes_;
   x.peers = &others_;
@@ -57,8 +57,8 @@ bool HostChannel::start_phase(Operation& o) {
   x.slice = o.bytes;
   x.total = o.bytes * size();
   bool more = o.phase == 0;
-  switch (o.record.op) {
-    case Op::all_gather:
+  switch (o.record.kind) {
+    case CallKind::all_gather:
       x.send = Part::own;
       x.recv = Part::each;
       x.copy_from = x.from;
@@ -67,28 +67,28 @@ bool HostChannel::start_phase(Operation& o) {
       if (o.shared) x.peers = &counterparts_;
       send_rows(o, Exchange::RowsOf::receiver, x);
       break;
-    case Op::all_to_all:
+    case CallKind::all_to_all:
       x.send = x.recv = Part::each;
       x.copy_from = x.from + rank() * x.slice;
       x.copy_to = x.to + rank() * x.slice;
       x.copy_bytes = x.slice;
       break;
-    case Op::send:
+    case CallKind::send:
       x.send = Part::own;
       x.send_peer = o.peer;
       break;
-    case Op::recv:
+    case CallKind::recv:
       x.recv = Part::own;
       x.recv_peer = o.peer;
       break;
-    case Op::reduce_scatter: more = reduce_phase(o, x); break;
-    case Op::all_reduce: more = all_reduce_phase(o, x); break;
-    case Op::broadcast: more = broadcast_phase(o, x); break;
-    case Op::barrier: more = barrier_phase(o, x); break;
+    case CallKind::reduce_scatter: more = reduce_phase(o, x); break;
+    case CallKind::all_reduce: more = all_reduce_phase(o, x); break;
+    case CallKind::broadcast: more = broadcast_phase(o, x); break;
+    case CallKind::barrier: more = barrier_phase(o, x); break;
   }
   if (o.shared) {
     const bool in_place =
-        o.record.op == Op::all_gather && x.copy_from == x.copy_to && counterparts_.count == 0;
+        o.record.kind == CallKind::all_gather && x.copy_from == x.copy_to && counterparts_.count == 0;
     more = o.phase < (in_place ? 1 : 2);
     if (o.phase == 1) x = Exchange{.piece = chunk_bytes_, .peers = &others_};
     if (more) meet(o, o.phase + 1);
@@ -98,7 +98,7 @@ bool HostChannel::start_phase(Operation& o) {
 }
 
 /// What ranks share they gather for all of them, so no one's rows are left out.
-void HostChannel::send_rows(const Operation& o, Exchange::RowsOf of, Exchange& x) {
+void HostChannel::send_rows(const PendingCall& o, Exchange::RowsOf of, Exchange& x) {
   if (o.reduce.rows == nullptr || o.shared) return;
   x.rows = o.reduce.rows;
   x.rows_of = of;
@@ -107,7 +107,7 @@ void HostChannel::send_rows(const Operation& o, Exchange::RowsOf of, Exchange& x
   x.staging = staging_;
 }
 
-bool HostChannel::reduce_phase(const Operation& o, Exchange& x) {
+bool HostChannel::reduce_phase(const PendingCall& o, Exchange& x) {
   x.send = Part::each;
   x.recv = Part::ring;
   x.to = bytes_of(o.reduce.scratch);
@@ -118,8 +118,8 @@ bool HostChannel::reduce_phase(const Operation& o, Exchange& x) {
 }
 
 // Small: everybody sends everything to everybody. Else: exchange slices, combine, gather the slices. The
-// piece that is combined into the buffer has left it, because a round is complete only when its sends are.
-bool HostChannel::all_reduce_phase(Operation& o, Exchange& x) {
+// piece that is combined into the buffer has left it, because a portion is complete only when its sends are.
+bool HostChannel::all_reduce_phase(PendingCall& o, Exchange& x) {
   std::byte* buffer = bytes_of(o.reduce.out);
   const bool small = o.bytes <= small_bytes;
   if (!small) {
@@ -144,7 +144,7 @@ bool HostChannel::all_reduce_phase(Operation& o, Exchange& x) {
 }
 
 // Small: the root sends to everybody. Else: the root scatters slices, which are then gathered.
-bool HostChannel::broadcast_phase(const Operation& o, Exchange& x) {
+bool HostChannel::broadcast_phase(const PendingCall& o, Exchange& x) {
   const bool small = o.bytes <= small_bytes || size() == 2;
   const bool root = rank() == o.peer;
   if (!small) {
@@ -167,7 +167,7 @@ bool HostChannel::broadcast_phase(const Operation& o, Exchange& x) {
 }
 
 // Dissemination: after step k each rank has heard of 2^(k+1) ranks.
-bool HostChannel::barrier_phase(const Operation& o, Exchange& x) {
+bool HostChannel::barrier_phase(const PendingCall& o, Exchange& x) {
   static const std::byte token{1};
   static thread_local std::byte sink;
   const int step = o.phase < 31 ? 1 << o.phase : size();
@@ -183,18 +183,18 @@ bool HostChannel::barrier_phase(const Operation& o, Exchange& x) {
 }
 
 /// Where another rank's vector of a reduce-scatter can be read; null: its pieces come in messages.
-const std::byte* HostChannel::neighbours_vector(const Operation& o, int rank) const {
+const std::byte* HostChannel::neighbours_vector(const PendingCall& o, int rank) const {
   const int member = o.shared ? member_of_[static_cast<std::size_t>(rank)] : -1;
   return member < 0 ? nullptr : window_->part(member) + (bytes_of(o.reduce.in) - window_->own());
 }
 
-// Combines the rounds of an exchange whose pieces of this rank's block have all arrived, in rank order.
-void HostChannel::combine_rounds(Operation& o) {
-  const bool scatter = o.record.op == Op::reduce_scatter;
-  while (o.run.round_ready()) {
+// Combines the portions of an exchange whose pieces of this rank's block have all arrived, in rank order.
+void HostChannel::combine_portions(PendingCall& o) {
+  const bool scatter = o.record.kind == CallKind::reduce_scatter;
+  while (o.run.portion_ready()) {
     const std::int64_t wire_bytes = static_cast<std::int64_t>(size_of(o.reduce.wire));
-    const std::int64_t first = o.run.round_offset() / wire_bytes;  // elements into this rank's slice
-    const std::int64_t count = o.run.round_bytes() / wire_bytes;
+    const std::int64_t first = o.run.portion_offset() / wire_bytes;  // elements into this rank's slice
+    const std::int64_t count = o.run.portion_bytes() / wire_bytes;
     const bool whole =
         !scatter && o.bytes <= small_bytes;  // a small all_reduce: every rank combines everything
     const std::int64_t stride = scatter ? o.reduce.count : slice_elements(o.reduce.count, size());
@@ -204,15 +204,15 @@ void HostChannel::combine_rounds(Operation& o) {
     o.sources.clear();
     for (int r = 0; r < size(); ++r) {
       const std::byte* const vector = r == rank() ? in : neighbours_vector(o, r);
-      o.sources.push_back(vector != nullptr ? vector + own * wire_bytes : o.run.round_piece(r));
+      o.sources.push_back(vector != nullptr ? vector + own * wire_bytes : o.run.portion_piece(r));
     }
     if (scatter) {
       std::byte* out = bytes_of(o.reduce.out) + first * static_cast<std::int64_t>(size_of(o.reduce.out_type));
-      ordered_sum(o.sources, out, count, o.reduce.wire, o.reduce.out_type, o.reduce.accumulate);
+      ordered_sum(o.sources, out, count, o.reduce.wire, o.reduce.out_type, o.reduce.write);
     } else if (count > 0) {
       ordered_reduce(o.sources, bytes_of(o.reduce.out) + own * wire_bytes, count, o.reduce.wire, o.reduce_op);
     }
-    o.run.release_round();
+    o.run.release_portion();
   }
 }
 

@@ -14,11 +14,11 @@ void ExchangeRun::start(const Exchange& exchange, int rank, int size, int tag) {
   size_ = size;
   tag_ = tag;
   const std::int64_t longest = std::min(x_.slice, x_.total);
-  rounds_ = longest == 0 ? 0 : (longest + x_.piece - 1) / x_.piece;
+  portions_ = longest == 0 ? 0 : (longest + x_.piece - 1) / x_.piece;
   slots_ = ring_peer_bytes(size) / x_.piece;
   issued_ = 0;
   retired_ = 0;
-  round_ = 0;
+  portion_ = 0;
   copied_ = x_.copy_from == x_.copy_to ? x_.copy_bytes : 0;
   bytes_sent_ = 0;
   bytes_issued_ = 0;
@@ -31,15 +31,15 @@ std::int64_t ExchangeRun::block_bytes(int block) const {
   return std::clamp<std::int64_t>(x_.total - block * x_.slice, 0, x_.slice);
 }
 
-std::int64_t ExchangeRun::piece_bytes(std::int64_t block, std::int64_t round) const {
-  return std::clamp<std::int64_t>(block - round * x_.piece, 0, x_.piece);
+std::int64_t ExchangeRun::piece_bytes(std::int64_t block, std::int64_t portion) const {
+  return std::clamp<std::int64_t>(block - portion * x_.piece, 0, x_.piece);
 }
 
-std::byte* ExchangeRun::ring_slot(std::int64_t round, int peer) const {
+std::byte* ExchangeRun::ring_slot(std::int64_t portion, int peer) const {
   const int index = x_.peers->place[static_cast<std::size_t>(peer)];
-  // Only the last round is shorter than a piece, so slots of a short exchange are dense: see ring_bytes().
-  const std::int64_t length = piece_bytes(block_bytes(rank_), round);
-  return x_.to + (round % slots_) * x_.peers->count * x_.piece + index * length;
+  // Only the last portion is shorter than a piece, so slots of a short exchange are dense: see ring_bytes().
+  const std::int64_t length = piece_bytes(block_bytes(rank_), portion);
+  return x_.to + (portion % slots_) * x_.peers->count * x_.piece + index * length;
 }
 
 bool ExchangeRun::is_with(int rank, int only) const {
@@ -47,7 +47,7 @@ bool ExchangeRun::is_with(int rank, int only) const {
   return only < 0 || only == rank;
 }
 
-// Round by round over all peers: a ring's round is combined as a whole, and a rank that is late holds the
+// Round by portion over all peers: a ring's portion is combined as a whole, and a rank that is late holds the
 // others up before they have filled its memory with messages that it has not asked for.
 ExchangeRun::Step ExchangeRun::step(std::int64_t i) const {
   const int distance = 1 + static_cast<int>(i % (size_ - 1));
@@ -62,20 +62,20 @@ bool ExchangeRun::receives(const Step& step) const {
   return x_.recv != Exchange::Part::none && is_with(step.from, x_.recv_peer);
 }
 
-ExchangeRun::Piece ExchangeRun::piece_of(Exchange::Part part, int peer, std::int64_t round) const {
+ExchangeRun::Piece ExchangeRun::piece_of(Exchange::Part part, int peer, std::int64_t portion) const {
   const int block = part == Exchange::Part::each ? peer : rank_;
-  return {block * x_.slice + round * x_.piece, piece_bytes(block_bytes(block), round)};
+  return {block * x_.slice + portion * x_.piece, piece_bytes(block_bytes(block), portion)};
 }
 
 std::byte* ExchangeRun::received_at(const Step& step) const {
-  if (x_.recv == Exchange::Part::ring) return ring_slot(step.round, step.from);
+  if (x_.recv == Exchange::Part::ring) return ring_slot(step.portion, step.from);
   const std::int64_t block = x_.recv == Exchange::Part::each ? step.from * x_.slice : 0;
-  return x_.to + block + step.round * x_.piece;
+  return x_.to + block + step.portion * x_.piece;
 }
 
 bool ExchangeRun::may_issue() const {
-  if (issued_ == rounds_ * (size_ - 1) || issued_ - retired_ == messages_in_flight) return false;
-  if (x_.recv == Exchange::Part::ring && issued_ / (size_ - 1) >= round_ + slots_) return false;
+  if (issued_ == portions_ * (size_ - 1) || issued_ - retired_ == messages_in_flight) return false;
+  if (x_.recv == Exchange::Part::ring && issued_ / (size_ - 1) >= portion_ + slots_) return false;
   if (x_.rows == nullptr) return true;
   const Step next = step(issued_);
   if (!sends(next)) return true;
@@ -101,7 +101,7 @@ void ExchangeRun::issue(Transport& transport) {
   if (sends(step)) {
     const Piece piece = sent_piece(step);
     const std::int64_t block = x_.send == Exchange::Part::each ? step.to * x_.slice : 0;
-    const std::byte* data = x_.from + block + step.round * x_.piece;
+    const std::byte* data = x_.from + block + step.portion * x_.piece;
     std::int64_t bytes = piece.bytes;
     if (x_.rows != nullptr) {
       const int user = this->user(rank_, step.to);
@@ -203,14 +203,14 @@ bool ExchangeRun::progress(Transport* transport) {
   return copy_some() || moved;
 }
 
-bool ExchangeRun::round_ready() const {
-  if (x_.recv != Exchange::Part::ring || round_ == rounds_) return false;
-  return retired_ >= (round_ + 1) * (size_ - 1);
+bool ExchangeRun::portion_ready() const {
+  if (x_.recv != Exchange::Part::ring || portion_ == portions_) return false;
+  return retired_ >= (portion_ + 1) * (size_ - 1);
 }
 
 bool ExchangeRun::finished() const {
-  const bool combined = x_.recv != Exchange::Part::ring || round_ == rounds_;
-  return retired_ == rounds_ * (size_ - 1) && copied_ == x_.copy_bytes && combined;
+  const bool combined = x_.recv != Exchange::Part::ring || portion_ == portions_;
+  return retired_ == portions_ * (size_ - 1) && copied_ == x_.copy_bytes && combined;
 }
 
 }  // namespace weft::comm::detail

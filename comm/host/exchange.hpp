@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/host/transport.hpp"
-#include "comm/rounds.hpp"
+#include "comm/portions.hpp"
 #include "comm/rows.hpp"
 
 namespace weft::comm::detail {
@@ -28,7 +28,7 @@ struct Exchange {
     none,
     own,   ///< this rank's block; the pointer points at it
     each,  ///< the peer's block; the pointer points at rank 0's
-    ring,  ///< receive only: this rank's block from every peer, into rounds of scratch: ring_peer_bytes() a
+    ring,  ///< receive only: this rank's block from every peer, into portions of scratch: ring_peer_bytes() a
            ///< peer
   };
   Part send = Part::none;
@@ -66,13 +66,13 @@ class ExchangeRun {
   bool finished() const;
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
-  /// A ring's rounds, in order: while round_ready(), the caller combines the pieces of round_*() and calls
-  /// release_round().
-  bool round_ready() const;
-  std::int64_t round_offset() const { return round_ * x_.piece; }  ///< bytes into this rank's block
-  std::int64_t round_bytes() const { return piece_bytes(block_bytes(rank_), round_); }
-  const std::byte* round_piece(int peer) const { return ring_slot(round_, peer); }
-  void release_round() { ++round_; }
+  /// A ring's portions, in order: while portion_ready(), the caller combines the pieces of portion_*() and
+  /// calls release_portion().
+  bool portion_ready() const;
+  std::int64_t portion_offset() const { return portion_ * x_.piece; }  ///< bytes into this rank's block
+  std::int64_t portion_bytes() const { return piece_bytes(block_bytes(rank_), portion_); }
+  const std::byte* portion_piece(int peer) const { return ring_slot(portion_, peer); }
+  void release_portion() { ++portion_; }
 
  private:
   struct Pair {
@@ -81,10 +81,10 @@ class ExchangeRun {
     std::int64_t bytes = 0;   ///< received, or else sent
     std::int64_t staged = 0;  ///< bytes that were staged up to here
   };
-  /// A pair's ranks, and the round that it belongs to.
+  /// A pair's ranks, and the portion that it belongs to.
   struct Step {
     int to, from;
-    std::int64_t round;
+    std::int64_t portion;
   };
   /// Bytes of the whole data.
   struct Piece {
@@ -92,13 +92,13 @@ class ExchangeRun {
   };
 
   std::int64_t block_bytes(int block) const;
-  std::int64_t piece_bytes(std::int64_t block, std::int64_t round) const;
+  std::int64_t piece_bytes(std::int64_t block, std::int64_t portion) const;
   Step step(std::int64_t i) const;
   bool sends(const Step& step) const;
   bool receives(const Step& step) const;
-  Piece piece_of(Exchange::Part part, int peer, std::int64_t round) const;
-  Piece sent_piece(const Step& step) const { return piece_of(x_.send, step.to, step.round); }
-  Piece received_piece(const Step& step) const { return piece_of(x_.recv, step.from, step.round); }
+  Piece piece_of(Exchange::Part part, int peer, std::int64_t portion) const;
+  Piece sent_piece(const Step& step) const { return piece_of(x_.send, step.to, step.portion); }
+  Piece received_piece(const Step& step) const { return piece_of(x_.recv, step.from, step.portion); }
   std::byte* received_at(const Step& step) const;  ///< where all of the piece has its place
   int user(int sender, int receiver) const;
   template <class Visit>
@@ -107,7 +107,7 @@ class ExchangeRun {
   std::int64_t staging_end(std::int64_t bytes) const;
   const std::byte* stage(const Piece& piece, int user, const std::byte* from, std::int64_t bytes);
   void spread(const Step& step) const;
-  std::byte* ring_slot(std::int64_t round, int peer) const;
+  std::byte* ring_slot(std::int64_t portion, int peer) const;
   Pair& pair(std::int64_t i) { return pairs_[static_cast<std::size_t>(i % messages_in_flight)]; }
   bool is_with(int rank, int only) const;
   bool may_issue() const;
@@ -118,11 +118,11 @@ class ExchangeRun {
   int rank_ = 0;
   int size_ = 1;
   int tag_ = 0;
-  std::int64_t rounds_ = 0;
-  std::int64_t slots_ = 0;    ///< the ring's rounds that its scratch holds
-  std::int64_t issued_ = 0;   ///< of rounds_ * (size_ - 1) pairs
+  std::int64_t portions_ = 0;
+  std::int64_t slots_ = 0;    ///< the ring's portions that its scratch holds
+  std::int64_t issued_ = 0;   ///< of portions_ * (size_ - 1) pairs
   std::int64_t retired_ = 0;  ///< of these, in order: complete
-  std::int64_t round_ = 0;    ///< the ring's first round that is not yet combined
+  std::int64_t portion_ = 0;  ///< the ring's first portion that is not yet combined
   std::int64_t copied_ = 0;
   std::int64_t staged_ = 0, unstaged_ = 0;  ///< bytes ever, with those left out at the staging's end
   std::int64_t bytes_issued_ = 0, bytes_done_ = 0;

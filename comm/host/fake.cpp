@@ -161,7 +161,7 @@ std::unique_ptr<Window> FakeWorld::share(const std::vector<int>& team, const Win
                                   [memory] {});
 }
 
-std::vector<Record> FakeWorld::records() const {
+std::vector<FinishedCall> FakeWorld::records() const {
   std::lock_guard lock(records_mutex_);
   return records_;
 }
@@ -190,7 +190,7 @@ std::unique_ptr<Channel> FakeWorld::open_channel(const std::vector<int>& ranks, 
   }
   auto channel = std::make_unique<detail::HostChannel>(*engine_, std::move(setup));
   if (!control) {
-    channel->set_observer([this](const Record& record) {
+    channel->set_observer([this](const FinishedCall& record) {
       std::lock_guard lock(records_mutex_);
       records_.push_back(record);
     });

@@ -41,7 +41,7 @@ class FakeWorld final : public World {
   std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes) override;
 
   /// The operations that this rank has finished on the channels it opened, in the order in which they ended.
-  std::vector<Record> records() const;
+  std::vector<FinishedCall> records() const;
 
  protected:
   std::string host_name() const override;
@@ -58,7 +58,7 @@ class FakeWorld final : public World {
   int windows_ = 0;
   std::map<std::string, int> opened_;  ///< how many channels of the same name, lane and ranks
   mutable std::mutex records_mutex_;
-  std::vector<Record> records_;
+  std::vector<FinishedCall> records_;
   std::unique_ptr<detail::Engine> engine_;
 };
 

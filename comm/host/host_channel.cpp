@@ -24,8 +24,8 @@ std::int64_t now_ns() {
       .count();
 }
 
-bool is_collective(Op op) {
-  return op != Op::send && op != Op::recv && op != Op::barrier;
+bool is_collective(CallKind kind) {
+  return kind != CallKind::send && kind != CallKind::recv && kind != CallKind::barrier;
 }
 
 }  // namespace
@@ -71,8 +71,8 @@ HostChannel::~HostChannel() {
   for (std::size_t i = 0; i < pending_count_ + active_.size(); ++i) engine_.work_done();
 }
 
-Operation& HostChannel::draw(Op op, Deps deps, std::int64_t count, DType dtype) {
-  WEFT_REQUIRE(count >= 0, "{} on channel {} with a count of {}", name_of(op), name(), count);
+PendingCall& HostChannel::draw(CallKind kind, Deps deps, std::int64_t count, DType dtype) {
+  WEFT_REQUIRE(count >= 0, "{} on channel {} with a count of {}", name_of(kind), name(), count);
   {
     std::lock_guard lock(mutex_);
     if (!free_.empty()) {
@@ -80,9 +80,9 @@ Operation& HostChannel::draw(Op op, Deps deps, std::int64_t count, DType dtype) 
       free_.pop_back();
     }
   }
-  if (!drawn_) drawn_ = std::make_unique<Operation>();
-  Operation& o = *drawn_;
-  o.record = Record{op, lane(), dtype, count, ++submitted_, 0, 0, 0};
+  if (!drawn_) drawn_ = std::make_unique<PendingCall>();
+  PendingCall& o = *drawn_;
+  o.record = FinishedCall{kind, lane(), dtype, count, ++submitted_, 0, 0, 0};
   o.deps.assign(deps.begin(), deps.end());
   o.reduce = ReduceScatter{};
   o.reduce.count = count;
@@ -98,16 +98,16 @@ Operation& HostChannel::draw(Op op, Deps deps, std::int64_t count, DType dtype) 
   o.meeting = 0;
   // Every rank draws the same tag for the same collective; sends and receives are matched pair by pair
   // instead.
-  if (op != Op::send && op != Op::recv) {
+  if (kind != CallKind::send && kind != CallKind::recv) {
     o.tag = static_cast<int>(collective_tags_++ & tag_mask);
     o.serial = collective_tags_;
   }
   return o;
 }
 
-Event HostChannel::submit(Operation& operation) {
-  const Event event{&timeline_, operation.record.sequence};
-  operation.ticket = record_enqueued(operation.record.op, operation.bytes, operation.peer);
+Event HostChannel::submit(PendingCall& call) {
+  const Event event{&timeline_, call.record.sequence};
+  call.ticket = record_enqueued(call.record.kind, call.bytes, call.peer);
   {
     std::lock_guard lock(mutex_);
     if (pending_count_ == pending_.size()) {
@@ -126,7 +126,7 @@ Event HostChannel::submit(Operation& operation) {
 }
 
 Event HostChannel::all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) {
-  Operation& o = draw(Op::all_gather, deps, count, dtype);
+  PendingCall& o = draw(CallKind::all_gather, deps, count, dtype);
   o.reduce.in = in;
   o.reduce.out = out;
   return submit(o);
@@ -134,7 +134,7 @@ Event HostChannel::all_gather(Deps deps, const void* in, void* out, std::int64_t
 
 Event HostChannel::all_gather_rows(Deps deps, const void* in, void* out, std::int64_t count, DType dtype,
                                    const UsedRows& rows) {
-  Operation& o = draw(Op::all_gather, deps, count, dtype);
+  PendingCall& o = draw(CallKind::all_gather, deps, count, dtype);
   o.reduce.in = in;
   o.reduce.out = out;
   o.reduce.rows = &rows;
@@ -146,7 +146,7 @@ Event HostChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
   WEFT_REQUIRE(known(what.wire) && known(what.out_type) && what.sum == DType::f32,
                "cannot reduce-scatter {} in {} into {} (sums are f32, of f32 or bf16)",
                weft::name_of(what.wire), weft::name_of(what.sum), weft::name_of(what.out_type));
-  Operation& o = draw(Op::reduce_scatter, deps, what.count, what.wire);
+  PendingCall& o = draw(CallKind::reduce_scatter, deps, what.count, what.wire);
   o.reduce = what;
   return submit(o);
 }
@@ -154,21 +154,21 @@ Event HostChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
 Event HostChannel::all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) {
   const bool known = dtype != DType::bf16 && dtype != DType::u16 && dtype != DType::u8;
   WEFT_REQUIRE(known, "cannot all-reduce {} (f32, f64, i32, i64, u32, u64 only)", weft::name_of(dtype));
-  Operation& o = draw(Op::all_reduce, deps, count, dtype);
+  PendingCall& o = draw(CallKind::all_reduce, deps, count, dtype);
   o.reduce.out = buffer;
   o.reduce_op = op;
   return submit(o);
 }
 
 Event HostChannel::broadcast(Deps deps, void* buffer, std::int64_t bytes, int root) {
-  Operation& o = draw(Op::broadcast, deps, bytes, DType::u8);
+  PendingCall& o = draw(CallKind::broadcast, deps, bytes, DType::u8);
   o.reduce.out = buffer;
   o.peer = root;
   return submit(o);
 }
 
 Event HostChannel::all_to_all(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) {
-  Operation& o = draw(Op::all_to_all, deps, count, dtype);
+  PendingCall& o = draw(CallKind::all_to_all, deps, count, dtype);
   o.reduce.in = in;
   o.reduce.out = out;
   return submit(o);
@@ -177,7 +177,7 @@ Event HostChannel::all_to_all(Deps deps, const void* in, void* out, std::int64_t
 Event HostChannel::send(Deps deps, const void* buffer, std::int64_t bytes, int peer) {
   WEFT_REQUIRE(peer >= 0 && peer < size() && peer != rank(), "rank {} cannot send to rank {} of {}", rank(),
                peer, size());
-  Operation& o = draw(Op::send, deps, bytes, DType::u8);
+  PendingCall& o = draw(CallKind::send, deps, bytes, DType::u8);
   o.reduce.in = buffer;
   o.peer = peer;
   o.tag = point_to_point_tag | static_cast<int>(send_tags_[static_cast<std::size_t>(peer)]++ & tag_mask);
@@ -187,7 +187,7 @@ Event HostChannel::send(Deps deps, const void* buffer, std::int64_t bytes, int p
 Event HostChannel::recv(Deps deps, void* buffer, std::int64_t bytes, int peer) {
   WEFT_REQUIRE(peer >= 0 && peer < size() && peer != rank(), "rank {} cannot receive from rank {} of {}",
                rank(), peer, size());
-  Operation& o = draw(Op::recv, deps, bytes, DType::u8);
+  PendingCall& o = draw(CallKind::recv, deps, bytes, DType::u8);
   o.reduce.out = buffer;
   o.peer = peer;
   o.tag = point_to_point_tag | static_cast<int>(recv_tags_[static_cast<std::size_t>(peer)]++ & tag_mask);
@@ -195,7 +195,7 @@ Event HostChannel::recv(Deps deps, void* buffer, std::int64_t bytes, int peer) {
 }
 
 Event HostChannel::barrier(Deps deps) {
-  return submit(draw(Op::barrier, deps, 0, DType::u8));
+  return submit(draw(CallKind::barrier, deps, 0, DType::u8));
 }
 
 void HostChannel::group_begin() {
@@ -234,8 +234,8 @@ void HostChannel::share(Window& window) {
 }
 
 // The head of the queue if it may start: alone, or beside operations of its own group.
-Operation* HostChannel::next_ready() {
-  Operation* head = nullptr;
+PendingCall* HostChannel::next_ready() {
+  PendingCall* head = nullptr;
   {
     std::lock_guard lock(mutex_);
     if (pending_count_ > 0) head = pending_[first_].get();
@@ -252,7 +252,7 @@ Operation* HostChannel::next_ready() {
 
 bool HostChannel::admit() {
   bool moved = false;
-  while (Operation* o = next_ready()) {
+  while (PendingCall* o = next_ready()) {
     o->record.start_ns = now_ns();
     if (record() != nullptr) record()->started(o->ticket);
     o->shared = lies_in_window(*o);
@@ -269,22 +269,22 @@ bool HostChannel::admit() {
   return moved;
 }
 
-bool HostChannel::advance(Operation& o) {
+bool HostChannel::advance(PendingCall& o) {
   if (o.finished) return false;
   if (o.meeting != 0 && !window_->signals().all_arrived(lane(), o.serial, o.meeting)) return false;
   o.meeting = 0;
   const std::int64_t before = o.run.bytes_done();
   const bool moved = o.run.progress(transport_.get());
   bytes_done_ += o.run.bytes_done() - before;
-  combine_rounds(o);
+  combine_portions(o);
   if (!o.run.finished()) return moved;
-  o.record.bytes += o.record.op == Op::barrier ? 0 : o.run.bytes_sent();
+  o.record.bytes += o.record.kind == CallKind::barrier ? 0 : o.run.bytes_sent();
   ++o.phase;
   if (!start_phase(o)) finish(o);
   return true;
 }
 
-void HostChannel::finish(Operation& o) {
+void HostChannel::finish(PendingCall& o) {
   o.finished = true;
   if (delay_ns_) o.not_done_before_ns = now_ns() + delay_ns_();
 }
@@ -292,11 +292,11 @@ void HostChannel::finish(Operation& o) {
 bool HostChannel::retire() {
   bool moved = false;
   while (!active_.empty() && active_.front()->finished && active_.front()->not_done_before_ns <= now_ns()) {
-    std::unique_ptr<Operation> o = std::move(active_.front());
+    std::unique_ptr<PendingCall> o = std::move(active_.front());
     active_.erase(active_.begin());
     o->record.end_ns = now_ns();
     bytes_sent_.fetch_add(o->record.bytes, std::memory_order_relaxed);
-    if (is_collective(o->record.op)) collectives_.fetch_add(1, std::memory_order_relaxed);
+    if (is_collective(o->record.kind)) collectives_.fetch_add(1, std::memory_order_relaxed);
     if (active_.empty()) {
       busy_ns_.fetch_add(static_cast<std::uint64_t>(o->record.end_ns - busy_since_ns_),
                          std::memory_order_relaxed);
@@ -333,9 +333,9 @@ bool HostChannel::progress() {
   return retire() || moved;
 }
 
-void HostChannel::fail(const Operation& o, const std::string& why) {
+void HostChannel::fail(const PendingCall& o, const std::string& why) {
   engine_.fail(
-      fmt::format("{} #{} on channel {} failed: {}", name_of(o.record.op), o.record.sequence, name(), why));
+      fmt::format("{} #{} on channel {} failed: {}", name_of(o.record.kind), o.record.sequence, name(), why));
   std::terminate();
 }
 

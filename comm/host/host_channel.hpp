@@ -15,8 +15,8 @@
 namespace weft::comm::detail {
 
 /// One submitted operation. Kept in a pool: a steady step allocates nothing.
-struct Operation {
-  Record record;
+struct PendingCall {
+  FinishedCall record;
   Recorder::Ticket ticket;
   std::vector<Event> deps;
   ReduceScatter reduce;  ///< reduce_scatter; in, out, count, wire are used by the others, rows by all_gather
@@ -87,24 +87,24 @@ class HostChannel final : public Channel {
 
   template <class IsPeer>
   Peers peers(IsPeer&& is_peer) const;
-  Operation& draw(Op op, Deps deps, std::int64_t count, DType dtype);
-  Event submit(Operation& operation);
-  Operation* next_ready();
+  PendingCall& draw(CallKind kind, Deps deps, std::int64_t count, DType dtype);
+  Event submit(PendingCall& call);
+  PendingCall* next_ready();
   bool admit();
-  bool advance(Operation& operation);
+  bool advance(PendingCall& call);
   bool retire();
-  void combine_rounds(Operation& operation);
-  bool start_phase(Operation& operation);
-  bool lies_in_window(const Operation& operation) const;
-  void meet(Operation& operation, int meeting);
-  void send_rows(const Operation& operation, Exchange::RowsOf of, Exchange& x);
-  const std::byte* neighbours_vector(const Operation& operation, int rank) const;
-  bool reduce_phase(const Operation& op, Exchange& x);
-  bool all_reduce_phase(Operation& op, Exchange& x);
-  bool broadcast_phase(const Operation& op, Exchange& x);
-  bool barrier_phase(const Operation& op, Exchange& x);
-  void finish(Operation& operation);
-  [[noreturn]] void fail(const Operation& operation, const std::string& why);
+  void combine_portions(PendingCall& call);
+  bool start_phase(PendingCall& call);
+  bool lies_in_window(const PendingCall& call) const;
+  void meet(PendingCall& call, int meeting);
+  void send_rows(const PendingCall& call, Exchange::RowsOf of, Exchange& x);
+  const std::byte* neighbours_vector(const PendingCall& call, int rank) const;
+  bool reduce_phase(const PendingCall& call, Exchange& x);
+  bool all_reduce_phase(PendingCall& call, Exchange& x);
+  bool broadcast_phase(const PendingCall& call, Exchange& x);
+  bool barrier_phase(const PendingCall& call, Exchange& x);
+  void finish(PendingCall& call);
+  [[noreturn]] void fail(const PendingCall& call, const std::string& why);
 
   Engine& engine_;
   std::int64_t chunk_bytes_;
@@ -126,13 +126,13 @@ class HostChannel final : public Channel {
   std::uint64_t group_ = 0, groups_ = 0;
 
   std::mutex mutex_;  // guards the two lists
-  std::vector<std::unique_ptr<Operation>> free_;
-  std::vector<std::unique_ptr<Operation>> pending_;  // a ring buffer: pending_[(first_ + i) % capacity]
+  std::vector<std::unique_ptr<PendingCall>> free_;
+  std::vector<std::unique_ptr<PendingCall>> pending_;  // a ring buffer: pending_[(first_ + i) % capacity]
   std::size_t first_ = 0, pending_count_ = 0;
-  std::unique_ptr<Operation> drawn_;
+  std::unique_ptr<PendingCall> drawn_;
 
   // The engine's.
-  std::vector<std::unique_ptr<Operation>> active_;
+  std::vector<std::unique_ptr<PendingCall>> active_;
   std::vector<std::byte> staging_;  ///< of the active operation that sends rows, if there is one
   std::int64_t busy_since_ns_ = 0;
   std::int64_t bytes_done_ = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/rounds.hpp"
+#include "comm/portions.hpp"
 
 namespace weft::comm::detail {
 namespace {

@@ -19,14 +19,13 @@ const T* typed(const void* p, std::int64_t offset) {
 }
 
 template <class Wire, class Out>
-void sum_blocks(std::span<const void* const> sources, void* out_bytes, std::int64_t count,
-                Accumulate accumulate) {
+void sum_blocks(std::span<const void* const> sources, void* out_bytes, std::int64_t count, WriteMode write) {
   Out* out = static_cast<Out*>(out_bytes);
   float acc[block_elements];
   for (std::int64_t begin = 0; begin < count; begin += block_elements) {
     const std::int64_t n = std::min(block_elements, count - begin);
     std::size_t next = 0;
-    if (accumulate == Accumulate::add) {
+    if (write == WriteMode::add) {
       for (std::int64_t i = 0; i < n; ++i) acc[i] = to_float(out[begin + i]);
     } else {
       const Wire* first = typed<Wire>(sources[next++], begin);
@@ -74,15 +73,15 @@ void reduce_blocks(std::span<const void* const> sources, void* out_bytes, std::i
 }  // namespace
 
 void ordered_sum(std::span<const void* const> sources, void* out, std::int64_t count, DType wire,
-                 DType out_type, Accumulate accumulate) {
+                 DType out_type, WriteMode write) {
   if (wire == DType::f32 && out_type == DType::f32)
-    return sum_blocks<float, float>(sources, out, count, accumulate);
+    return sum_blocks<float, float>(sources, out, count, write);
   if (wire == DType::bf16 && out_type == DType::f32)
-    return sum_blocks<bf16, float>(sources, out, count, accumulate);
+    return sum_blocks<bf16, float>(sources, out, count, write);
   if (wire == DType::f32 && out_type == DType::bf16)
-    return sum_blocks<float, bf16>(sources, out, count, accumulate);
+    return sum_blocks<float, bf16>(sources, out, count, write);
   if (wire == DType::bf16 && out_type == DType::bf16)
-    return sum_blocks<bf16, bf16>(sources, out, count, accumulate);
+    return sum_blocks<bf16, bf16>(sources, out, count, write);
   WEFT_REQUIRE(false, "cannot sum {} into {} (reduce-scatter knows f32 and bf16)", name_of(wire),
                name_of(out_type));
 }

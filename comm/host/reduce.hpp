@@ -12,7 +12,7 @@ namespace weft::comm::detail {
 /// out[i] = ((acc + s[0][i]) + s[1][i]) + ... in fp32; acc = out[i] for add, absent for replace.
 /// sources: one pointer a rank, in rank order, [count] of `wire`. A source may be `out` itself.
 void ordered_sum(std::span<const void* const> sources, void* out, std::int64_t count, DType wire,
-                 DType out_type, Accumulate accumulate);
+                 DType out_type, WriteMode write);
 
 /// out[i] = op(op(s[0][i], s[1][i]), ...) in `dtype`. A source may be `out` itself. NaN wins in max and min.
 void ordered_reduce(std::span<const void* const> sources, void* out, std::int64_t count, DType dtype,

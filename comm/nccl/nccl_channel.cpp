@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "comm/nccl/nccl_sum.hpp"
-#include "comm/rounds.hpp"
+#include "comm/portions.hpp"
 
 namespace weft::comm::detail {
 namespace {
@@ -46,7 +46,7 @@ bool canonical(const ReduceScatter& op) {
 }
 /// NCCL can write its result where it belongs.
 bool direct(const ReduceScatter& op) {
-  return op.accumulate == Accumulate::replace && op.wire == op.out_type;
+  return op.write == WriteMode::replace && op.wire == op.out_type;
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ NcclChannel::~NcclChannel() {
   cudaStreamDestroy(stream_);
 }
 
-class NcclChannel::Captured final : public CapturedOperations {
+class NcclChannel::Captured final : public CapturedCalls {
  public:
   Captured(NcclChannel& channel, StreamTimeline::Intervals intervals, std::uint64_t sent,
            std::uint64_t collectives)
@@ -107,7 +107,7 @@ void NcclChannel::begin_capture(const Event& fork) {
   timeline_.wait({&fork, 1});
 }
 
-std::unique_ptr<CapturedOperations> NcclChannel::end_capture() {
+std::unique_ptr<CapturedCalls> NcclChannel::end_capture() {
   auto captured = std::make_unique<Captured>(*this, timeline_.end_capture(), bytes_sent() - sent_before_,
                                              collectives() - collectives_before_);
   bytes_sent_.store(sent_before_, std::memory_order_relaxed);
@@ -115,10 +115,10 @@ std::unique_ptr<CapturedOperations> NcclChannel::end_capture() {
   return captured;
 }
 
-Event NcclChannel::begin(Op op, Deps deps, std::size_t bytes, int peer) {
-  if (op != Op::send && op != Op::recv && op != Op::barrier)
+Event NcclChannel::begin(CallKind kind, Deps deps, std::size_t bytes, int peer) {
+  if (kind != CallKind::send && kind != CallKind::recv && kind != CallKind::barrier)
     collectives_.fetch_add(1, std::memory_order_relaxed);
-  const Recorder::Ticket ticket = record_enqueued(op, static_cast<std::int64_t>(bytes), peer);
+  const Recorder::Ticket ticket = record_enqueued(kind, static_cast<std::int64_t>(bytes), peer);
   timeline_.wait(deps);
   if (record() != nullptr) record()->started(ticket);
   if (!grouped_) timeline_.begin();
@@ -146,14 +146,14 @@ void NcclChannel::group_end() {
 }
 
 Event NcclChannel::all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) {
-  begin(Op::all_gather, deps, bytes_of(count, dtype));
+  begin(CallKind::all_gather, deps, bytes_of(count, dtype));
   const std::size_t bytes = bytes_of(count, dtype);
   CHECK_NCCL(ncclAllGather(in, out, bytes, ncclUint8, comm_, stream_));
   return end(bytes * static_cast<std::size_t>(size() - 1));
 }
 
 Event NcclChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
-  begin(Op::reduce_scatter, deps, bytes_of(what.count, what.wire));
+  begin(CallKind::reduce_scatter, deps, bytes_of(what.count, what.wire));
   if (grouped_) {
     deferred_.push_back(what);
   } else {
@@ -163,7 +163,7 @@ Event NcclChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
 }
 
 Event NcclChannel::all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) {
-  begin(Op::all_reduce, deps, bytes_of(count, dtype));
+  begin(CallKind::all_reduce, deps, bytes_of(count, dtype));
   CHECK_NCCL(ncclAllReduce(buffer, buffer, static_cast<std::size_t>(count), nccl_type(dtype), nccl_op(op),
                            comm_, stream_));
   const auto ranks = static_cast<std::size_t>(size());
@@ -171,13 +171,13 @@ Event NcclChannel::all_reduce(Deps deps, void* buffer, std::int64_t count, DType
 }
 
 Event NcclChannel::broadcast(Deps deps, void* buffer, std::int64_t bytes, int root) {
-  begin(Op::broadcast, deps, static_cast<std::size_t>(bytes), root);
+  begin(CallKind::broadcast, deps, static_cast<std::size_t>(bytes), root);
   CHECK_NCCL(ncclBroadcast(buffer, buffer, static_cast<std::size_t>(bytes), ncclUint8, root, comm_, stream_));
   return end(rank() == root ? static_cast<std::uint64_t>(bytes) : 0);
 }
 
 Event NcclChannel::all_to_all(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) {
-  begin(Op::all_to_all, deps, bytes_of(count, dtype));
+  begin(CallKind::all_to_all, deps, bytes_of(count, dtype));
   const std::size_t bytes = bytes_of(count, dtype);
   CHECK_NCCL(ncclGroupStart());
   for (int r = 0; r < size(); ++r) {
@@ -189,25 +189,25 @@ Event NcclChannel::all_to_all(Deps deps, const void* in, void* out, std::int64_t
 }
 
 Event NcclChannel::send(Deps deps, const void* buffer, std::int64_t bytes, int peer) {
-  begin(Op::send, deps, static_cast<std::size_t>(bytes), peer);
+  begin(CallKind::send, deps, static_cast<std::size_t>(bytes), peer);
   CHECK_NCCL(ncclSend(buffer, static_cast<std::size_t>(bytes), ncclUint8, peer, comm_, stream_));
   return end(static_cast<std::uint64_t>(bytes));
 }
 
 Event NcclChannel::recv(Deps deps, void* buffer, std::int64_t bytes, int peer) {
-  begin(Op::recv, deps, static_cast<std::size_t>(bytes), peer);
+  begin(CallKind::recv, deps, static_cast<std::size_t>(bytes), peer);
   CHECK_NCCL(ncclRecv(buffer, static_cast<std::size_t>(bytes), ncclUint8, peer, comm_, stream_));
   return end(0);
 }
 
 Event NcclChannel::barrier(Deps deps) {
-  begin(Op::barrier, deps, 0);
+  begin(CallKind::barrier, deps, 0);
   CHECK_NCCL(ncclAllReduce(token_, token_, 1, ncclFloat32, ncclSum, comm_, stream_));
   return end(0);
 }
 
-// Enqueues the messages of one round: `count` elements from `first` of each rank's slice.
-void NcclChannel::exchange_round(const ReduceScatter& op, std::int64_t first, std::int64_t count) {
+// Enqueues the messages of one portion: `count` elements from `first` of each rank's slice.
+void NcclChannel::exchange_portion(const ReduceScatter& op, std::int64_t first, std::int64_t count) {
   const std::size_t bytes = bytes_of(count, op.wire);
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
@@ -217,27 +217,27 @@ void NcclChannel::exchange_round(const ReduceScatter& op, std::int64_t first, st
   }
 }
 
-// All operations advance together, so that a bucket of several units costs one launch a round. canonical:
-// exchange a round, then add it in rank order. native: NCCL's own sum in the first round, added onto the
+// All operations advance together, so that a bucket of several units costs one launch a portion. canonical:
+// exchange a portion, then add it in rank order. native: NCCL's own sum in the first portion, added onto the
 // output afterwards where it cannot go directly.
 void NcclChannel::reduce_all(std::span<const ReduceScatter> ops) {
-  const std::int64_t round_bytes = ring_peer_bytes(size());
-  std::int64_t rounds = ops.empty() ? 0 : 1;
+  const std::int64_t portion_bytes = ring_peer_bytes(size());
+  std::int64_t portions = ops.empty() ? 0 : 1;
   for (const ReduceScatter& op : ops) {
     const auto slice = static_cast<std::int64_t>(bytes_of(op.count, op.wire));
-    if (canonical(op)) rounds = std::max(rounds, (slice + round_bytes - 1) / round_bytes);
+    if (canonical(op)) portions = std::max(portions, (slice + portion_bytes - 1) / portion_bytes);
   }
-  const auto piece = [&](const ReduceScatter& op, std::int64_t round) {
-    const std::int64_t most = round_bytes / static_cast<std::int64_t>(size_of(op.wire));
-    return std::clamp<std::int64_t>(op.count - round * most, 0, most);
+  const auto piece = [&](const ReduceScatter& op, std::int64_t portion) {
+    const std::int64_t most = portion_bytes / static_cast<std::int64_t>(size_of(op.wire));
+    return std::clamp<std::int64_t>(op.count - portion * most, 0, most);
   };
-  for (std::int64_t round = 0; round < rounds; ++round) {
+  for (std::int64_t portion = 0; portion < portions; ++portion) {
     CHECK_NCCL(ncclGroupStart());
     for (const ReduceScatter& op : ops) {
-      const std::int64_t first = round * (round_bytes / static_cast<std::int64_t>(size_of(op.wire)));
+      const std::int64_t first = portion * (portion_bytes / static_cast<std::int64_t>(size_of(op.wire)));
       if (canonical(op)) {
-        if (piece(op, round) > 0) exchange_round(op, first, piece(op, round));
-      } else if (round == 0) {
+        if (piece(op, portion) > 0) exchange_portion(op, first, piece(op, portion));
+      } else if (portion == 0) {
         CHECK_NCCL(ncclReduceScatter(op.in, direct(op) ? op.out : op.scratch,
                                      static_cast<std::size_t>(op.count), nccl_type(op.wire), ncclSum, comm_,
                                      stream_));
@@ -245,14 +245,14 @@ void NcclChannel::reduce_all(std::span<const ReduceScatter> ops) {
     }
     CHECK_NCCL(ncclGroupEnd());
     for (const ReduceScatter& op : ops) {
-      DeviceSum sum{op.in, op.scratch, op.out, op.count, rank(), size(), op.wire, op.out_type, op.accumulate};
+      DeviceSum sum{op.in, op.scratch, op.out, op.count, rank(), size(), op.wire, op.out_type, op.write};
       if (canonical(op)) {
-        const std::int64_t first = round * (round_bytes / static_cast<std::int64_t>(size_of(op.wire)));
-        sum.count = piece(op, round);
+        const std::int64_t first = portion * (portion_bytes / static_cast<std::int64_t>(size_of(op.wire)));
+        sum.count = piece(op, portion);
         sum.own = at(op.in, rank() * op.count + first, op.wire);
         sum.out = at(op.out, first, op.out_type);
         CHECK_CUDA(static_cast<cudaError_t>(ordered_sum_on_device(stream_, sum)));
-      } else if (round == 0 && !direct(op)) {
+      } else if (portion == 0 && !direct(op)) {
         sum.own = op.scratch;
         sum.rank = 0;
         sum.size = 1;

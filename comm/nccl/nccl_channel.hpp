@@ -34,13 +34,13 @@ class NcclChannel final : public Channel {
   void register_memory(std::byte* memory, std::size_t bytes) override;
   bool capturable() const override { return true; }
   void begin_capture(const Event& fork) override;
-  std::unique_ptr<CapturedOperations> end_capture() override;
+  std::unique_ptr<CapturedCalls> end_capture() override;
 
  private:
   class Captured;
-  Event begin(Op op, Deps deps, std::size_t bytes, int peer = -1);
+  Event begin(CallKind kind, Deps deps, std::size_t bytes, int peer = -1);
   Event end(std::uint64_t sent);
-  void exchange_round(const ReduceScatter& what, std::int64_t first, std::int64_t count);
+  void exchange_portion(const ReduceScatter& what, std::int64_t first, std::int64_t count);
   void reduce_all(std::span<const ReduceScatter> ops);
 
   ncclComm_t comm_;

@@ -19,7 +19,7 @@ __global__ void sum_slices(DeviceSum s) {
     for (int r = 0; r < s.size; ++r) {
       const Wire x = r == s.rank ? own[i] : pieces[(r < s.rank ? r : r - 1) * s.count + i];
       if (r == 0) {
-        acc = s.accumulate == Accumulate::add ? to_float(out[i]) + to_float(x) : to_float(x);
+        acc = s.write == WriteMode::add ? to_float(out[i]) + to_float(x) : to_float(x);
       } else {
         acc += to_float(x);
       }

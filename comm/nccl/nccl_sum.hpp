@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/dtype.hpp"
-#include "comm/accumulate.hpp"
+#include "base/write_mode.hpp"
 
 namespace weft::comm::detail {
 
@@ -19,7 +19,7 @@ struct DeviceSum {
   int size = 1;
   DType wire = DType::f32;
   DType out_type = DType::f32;
-  Accumulate accumulate = Accumulate::replace;
+  WriteMode write = WriteMode::replace;
 };
 /// Enqueues on `stream` (cudaStream_t); returns the launch's cudaError_t.
 int ordered_sum_on_device(void* stream, const DeviceSum& sum);

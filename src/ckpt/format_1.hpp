@@ -49,9 +49,9 @@ class Format1Text {
   TextSource source_;
   std::string name_;
   std::string head_;
-  std::string window_;       ///< a part of the text
-  std::size_t at_ = 0;       ///< the next character, in the window
-  std::int64_t behind_ = 0;  ///< where the window ends in the text
+  std::string part_;         ///< a part of the text
+  std::size_t at_ = 0;       ///< the next character, in that part
+  std::int64_t behind_ = 0;  ///< where that part ends in the text
   bool first_ = true;        ///< no shard has been read
   bool ended_ = false;
 };

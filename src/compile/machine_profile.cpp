@@ -30,8 +30,9 @@ std::string read_file(const Deck& deck) {
 
 /// Nothing for a file's name.
 std::optional<machine::Profile> default_named(const std::string& name) {
-  if (name == "host" || (name.empty() && device_is_host())) return default_profile(machine::Device::host);
-  if (name == "h100" || name.empty()) return default_profile(machine::Device::h100);
+  if (name == "host" || (name.empty() && device_is_host()))
+    return default_profile(machine::DefaultProfile::host);
+  if (name == "h100" || name.empty()) return default_profile(machine::DefaultProfile::h100);
   return std::nullopt;
 }
 

@@ -10,24 +10,11 @@
 namespace weft::compile {
 namespace {
 
-passes::ShardMode shard_mode(ParallelMode mode) {
-  switch (mode) {
-    case ParallelMode::ddp: return passes::ShardMode::ddp;
-    case ParallelMode::zero1: return passes::ShardMode::zero1;
-    case ParallelMode::zero2: return passes::ShardMode::zero2;
-    case ParallelMode::fsdp: return passes::ShardMode::fsdp;
-  }
-  return passes::ShardMode::fsdp;
-}
-
 passes::RecomputeOptions recompute_options(const Deck& deck) {
   passes::RecomputeOptions options;
-  switch (deck.schedule.recompute) {
-    case Recompute::none:
-    case Recompute::budget: return options;
-    case Recompute::full: options.what = passes::Recompute::full; return options;
-    case Recompute::selective: options.what = passes::Recompute::selective; break;
-  }
+  // A budget is spent by choose_schedule: until then nothing is computed again.
+  if (deck.schedule.recompute != Recompute::budget) options.what = deck.schedule.recompute;
+  if (options.what != Recompute::selective) return options;
   options.place = place_of(deck, "schedule.recompute_ops");
   try {
     for (const std::string& rule : deck.schedule.recompute_ops)
@@ -83,13 +70,11 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
   options.update.clip = deck.optimizer.clip;
   options.precision.params = deck.precision.params;
   options.precision.grad_wire = deck.precision.grad_wire;
-  options.shard.mode = shard_mode(deck.parallel.mode);
+  options.shard.mode = deck.parallel.mode;
   if (deck.schedule.regather == Regather::never)
     options.shard.keep_units = static_cast<int>(2 * deck.model.layers + 2);
-  options.shard.accumulation = deck.schedule.accumulate == Accumulation::once ? passes::Accumulation::once
-                                                                              : passes::Accumulation::each;
-  options.shard.reduction = deck.precision.reduction == Reduction::native ? passes::Reduction::native
-                                                                          : passes::Reduction::canonical;
+  options.shard.accumulation = deck.schedule.accumulate;
+  options.shard.reduction = deck.precision.reduction;
   options.head_rows = deck.precision.head_rows;
   options.recompute = recompute_options(deck);
   if (deck.schedule.bucketing == Bucketing::manual) {

@@ -312,7 +312,7 @@ std::string schedule_text(const passes::PipelineOptions& options) {
   }
   text += fmt::format(", prefetch {}, delay {}", options.order.prefetch, options.order.delay);
   if (options.shard.keep_units > 0) text += fmt::format(", {} units stay gathered", options.shard.keep_units);
-  if (options.recompute.what == passes::Recompute::full) text += ", recompute full";
+  if (options.recompute.what == Recompute::full) text += ", recompute full";
   const char* separator = ", recompute ";
   for (const passes::RecomputeRule& rule : options.recompute.rules) {
     text += separator + passes::text_of(rule);

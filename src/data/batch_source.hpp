@@ -25,7 +25,7 @@ class BatchSource {
                     std::int32_t* positions) const = 0;
 };
 
-/// Windows of a token file in the sampler's order.
+/// Sequences of a token file in the sampler's order.
 std::unique_ptr<BatchSource> file_batches(Sampler sampler, const BatchShape& shape);
 
 /// data.synthetic: uniform random tokens below `vocab`. Token p of sample i, 0 <= p <= seq, is (b * vocab) >>

@@ -5,24 +5,24 @@
 #include <cstdint>
 
 #include "data/permutation.hpp"
-#include "data/windows.hpp"
+#include "data/sequences.hpp"
 
 namespace weft::data {
 
-/// Of n windows, sample i of the run is window permutation(i % n) of epoch i / n: every window once an epoch,
-/// in another order each.
+/// Of n sequences, sample i of the run is sequence permutation(i % n) of epoch i / n: every sequence once an
+/// epoch, in another order each.
 class Sampler {
  public:
-  Sampler(Windows windows, std::uint64_t seed);
+  Sampler(Sequences sequences, std::uint64_t seed);
 
-  std::int64_t samples_per_epoch() const { return windows_.count(); }
-  std::int64_t seq() const { return windows_.seq(); }
-  std::int64_t window(std::int64_t sample) const;
+  std::int64_t samples_per_epoch() const { return sequences_.count(); }
+  std::int64_t seq() const { return sequences_.seq(); }
+  std::int64_t sequence(std::int64_t sample) const;
   /// Writes seq tokens, their targets and positions.
   void fill(std::int64_t sample, std::int32_t* tokens, std::int32_t* targets, std::int32_t* positions) const;
 
  private:
-  Windows windows_;
+  Sequences sequences_;
   Permutation order_;
 };
 

@@ -1,24 +1,24 @@
-// Validation: windows from first to last, in microbatches, with the bytes of text that are predicted.
+// Validation: sequences from first to last, in microbatches, with the bytes of text that are predicted.
 #pragma once
 
 #include <cstdint>
 
-#include "data/windows.hpp"
+#include "data/sequences.hpp"
 
 namespace weft::data {
 
-/// Microbatch m holds windows m*batch .. m*batch + batch - 1. Any m may be asked for: rows past the last
-/// window have token 0 and target -1 (ignored), so that ranks can walk the same number of rounds, m = round *
-/// ranks + rank. Bits per byte = (sum of the targets' losses in nats) / (ln 2 * total_bytes()).
+/// Microbatch m holds sequences m*batch .. m*batch + batch - 1. Any m may be asked for: rows past the last
+/// sequence have token 0 and target -1 (ignored), so that ranks can walk the same number of rounds, m = round
+/// * ranks + rank. Bits per byte = (sum of the targets' losses in nats) / (ln 2 * total_bytes()).
 class ValidationSource {
  public:
-  /// limit > 0: only the first `limit` windows.
-  ValidationSource(Windows windows, std::int64_t batch, std::int64_t limit = 0);
+  /// limit > 0: only the first `limit` sequences.
+  ValidationSource(Sequences sequences, std::int64_t batch, std::int64_t limit = 0);
 
-  std::int64_t windows() const { return count_; }
+  std::int64_t sequences() const { return count_; }
   std::int64_t microbatches() const { return (count_ + batch_ - 1) / batch_; }
   std::int64_t total_bytes() const { return total_bytes_; }  ///< text that all targets stand for
-  std::int64_t total_targets() const { return count_ * windows_.seq(); }
+  std::int64_t total_targets() const { return count_ * sequences_.seq(); }
   /// Text that the targets of one microbatch stand for.
   std::int64_t bytes(std::int64_t microbatch) const;
   /// Writes [batch, seq] row-major tokens, targets (-1: ignored) and positions.
@@ -26,7 +26,7 @@ class ValidationSource {
             std::int32_t* positions) const;
 
  private:
-  Windows windows_;
+  Sequences sequences_;
   std::int64_t batch_;
   std::int64_t count_;
   std::int64_t total_bytes_;

@@ -13,10 +13,10 @@ constexpr std::array decay_names{
     Names<LrDecay>{LrDecay::constant, "constant"}, Names<LrDecay>{LrDecay::linear, "linear"},
     Names<LrDecay>{LrDecay::cosine, "cosine"}, Names<LrDecay>{LrDecay::wsd, "wsd"}};
 constexpr std::array mode_names{
-    Names<ParallelMode>{ParallelMode::ddp, "ddp"}, Names<ParallelMode>{ParallelMode::zero1, "zero1"},
-    Names<ParallelMode>{ParallelMode::zero2, "zero2"}, Names<ParallelMode>{ParallelMode::fsdp, "fsdp"}};
-constexpr std::array reduction_names{Names<Reduction>{Reduction::canonical, "canonical"},
-                                     Names<Reduction>{Reduction::native, "native"}};
+    Names<ShardMode>{ShardMode::ddp, "ddp"}, Names<ShardMode>{ShardMode::zero1, "zero1"},
+    Names<ShardMode>{ShardMode::zero2, "zero2"}, Names<ShardMode>{ShardMode::fsdp, "fsdp"}};
+constexpr std::array reduction_names{Names<ReduceOrder>{ReduceOrder::canonical, "canonical"},
+                                     Names<ReduceOrder>{ReduceOrder::native, "native"}};
 constexpr std::array f32_products_names{Names<F32Products>{F32Products::split, "split"},
                                         Names<F32Products>{F32Products::plain, "plain"}};
 constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
@@ -54,10 +54,10 @@ Choices<DType> choices(DType) {
 Choices<LrDecay> choices(LrDecay) {
   return decay_names;
 }
-Choices<ParallelMode> choices(ParallelMode) {
+Choices<ShardMode> choices(ShardMode) {
   return mode_names;
 }
-Choices<Reduction> choices(Reduction) {
+Choices<ReduceOrder> choices(ReduceOrder) {
   return reduction_names;
 }
 Choices<F32Products> choices(F32Products) {
@@ -91,10 +91,10 @@ namespace weft {
 std::string_view name_of(LrDecay decay) {
   return deck::name_in_deck(decay);
 }
-std::string_view name_of(ParallelMode mode) {
+std::string_view name_of(ShardMode mode) {
   return deck::name_in_deck(mode);
 }
-std::string_view name_of(Reduction reduction) {
+std::string_view name_of(ReduceOrder reduction) {
   return deck::name_in_deck(reduction);
 }
 std::string_view name_of(F32Products products) {

@@ -9,27 +9,23 @@
 #include <string_view>
 #include <vector>
 
+#include "base/choices.hpp"
 #include "base/dtype.hpp"
 #include "base/mesh.hpp"
 
 namespace weft {
 
 enum class LrDecay : std::uint8_t { constant, linear, cosine, wsd };
-enum class ParallelMode : std::uint8_t { ddp, zero1, zero2, fsdp };
-enum class Reduction : std::uint8_t { canonical, native };
 enum class Regather : std::uint8_t { always, never, automatic };
-enum class Recompute : std::uint8_t { none, full, selective, budget };
 enum class Bucketing : std::uint8_t { none, manual, greedy, automatic };
-enum class Accumulation : std::uint8_t { each, once };
-enum class CudaGraph : std::uint8_t { automatic, off };
 /// What follows a step whose loss or gradient norm is not finite.
 enum class Nonfinite : std::uint8_t { stop, skip, rollback };
 enum class NanSearch : std::uint8_t { off, locate };
 
 /// The deck's spelling of a choice: "cosine", "fsdp", ...
 std::string_view name_of(LrDecay decay);
-std::string_view name_of(ParallelMode mode);
-std::string_view name_of(Reduction reduction);
+std::string_view name_of(ShardMode mode);
+std::string_view name_of(ReduceOrder reduction);
 std::string_view name_of(F32Products products);
 std::string_view name_of(Regather regather);
 std::string_view name_of(Recompute recompute);
@@ -107,7 +103,7 @@ struct OptimizerDeck {
 };
 
 struct ParallelDeck {
-  ParallelMode mode = ParallelMode::fsdp;
+  ShardMode mode = ShardMode::fsdp;
   std::vector<MeshAxis> mesh{{"data", 0}};  ///< size 0: all remaining ranks; see resolve_mesh
   bool operator==(const ParallelDeck&) const = default;
 };
@@ -115,7 +111,7 @@ struct ParallelDeck {
 struct PrecisionDeck {
   DType params = DType::f32;     ///< f32 or bf16
   DType grad_wire = DType::f32;  ///< f32 or bf16
-  Reduction reduction = Reduction::canonical;
+  ReduceOrder reduction = ReduceOrder::canonical;
   F32Products f32_products = F32Products::split;
   std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   bool operator==(const PrecisionDeck&) const = default;

@@ -17,7 +17,7 @@ namespace weft::deck {
 /// The member of a Deck that a key is bound to; its type is the key's type.
 using Slot =
     std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*,
-                 std::vector<MeshAxis>*, DType*, LrDecay*, ParallelMode*, Reduction*, F32Products*, Regather*,
+                 std::vector<MeshAxis>*, DType*, LrDecay*, ShardMode*, ReduceOrder*, F32Products*, Regather*,
                  Recompute*, Bucketing*, Accumulation*, CudaGraph*, Nonfinite*, NanSearch*>;
 
 enum class Need : std::uint8_t { optional, required };
@@ -62,8 +62,8 @@ template <class E>
 using Choices = std::span<const std::pair<E, std::string_view>>;
 Choices<DType> choices(DType);
 Choices<LrDecay> choices(LrDecay);
-Choices<ParallelMode> choices(ParallelMode);
-Choices<Reduction> choices(Reduction);
+Choices<ShardMode> choices(ShardMode);
+Choices<ReduceOrder> choices(ReduceOrder);
 Choices<F32Products> choices(F32Products);
 Choices<Regather> choices(Regather);
 Choices<Recompute> choices(Recompute);

@@ -206,8 +206,7 @@ class Binding {
     what.count = elements(node_.outputs[i]);
     what.wire = t;
     what.out_type = out_type(i);
-    what.accumulate =
-        node_.inputs.size() > node_.outputs.size() ? comm::Accumulate::add : comm::Accumulate::replace;
+    what.write = node_.inputs.size() > node_.outputs.size() ? WriteMode::add : WriteMode::replace;
     what.order = reduce_order(node_);
     what.rows = rows;
     return [&channel, what](auto deps) { return channel.reduce_scatter(deps, what); };
@@ -288,7 +287,7 @@ class Binding {
   }
 
   Kernel accumulate(DType t) const {
-    const auto mode = node_.inputs.size() > 1 ? kernels::Accumulate::add : kernels::Accumulate::replace;
+    const auto mode = node_.inputs.size() > 1 ? WriteMode::add : WriteMode::replace;
     return [&space = device_.space, n = elements(node_.outputs[0]), t, g = in(0), acc = out<float>(0), mode] {
       kernels::accumulate(space, n, t, g, acc, mode);
     };
@@ -311,10 +310,11 @@ class Binding {
     adam.eps = real(Attr::eps);
     adam.scale = in<float>(4);
     adam.step = in<StepBlock>(5);
-    const bool lowered = node_.outputs.size() > 3;
+    const bool writes_param = node_.outputs.size() > 3;
     return [&space = device_.space, n = elements(node_.outputs[0]), adam, g = in<float>(0),
             master = out<float>(0), m = out<float>(1), v = out<float>(2),
-            t = lowered ? out_type(3) : DType::f32, param = lowered ? static_cast<void*>(out(3)) : nullptr] {
+            t = writes_param ? out_type(3) : DType::f32,
+            param = writes_param ? static_cast<void*>(out(3)) : nullptr] {
       kernels::adamw(space, n, adam, g, master, m, v, t, param);
     };
   }

@@ -30,7 +30,7 @@ struct Device {
   const std::vector<comm::UsedRows>* rows = nullptr;
   CollectiveLog* log =
       nullptr;  ///< observes the channels; may be null, then a trace shows the compute lane only
-  CaptureWish capture = CaptureWish::never;  ///< all ranks must wish the same
+  CudaGraph capture = CudaGraph::off;  ///< all ranks must wish the same
   /// For whole runs, where the ends of operations are not seen (NCCL); may be null.
   comm::ChannelRecord* runs = nullptr;
   LaunchErrors launch_errors = kernels::take_launch_errors;

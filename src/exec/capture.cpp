@@ -4,8 +4,8 @@
 
 namespace weft::exec {
 
-Capture capture_of(const plan::Plan& plan, const CaptureMeans& means, CaptureWish wish) {
-  if (wish == CaptureWish::never) return Capture::unwanted;
+Capture capture_of(const plan::Plan& plan, const CaptureMeans& means, CudaGraph wish) {
+  if (wish == CudaGraph::off) return Capture::unwanted;
   if (!means.on_stream) return Capture::host_kernels;
   const bool all_on_streams =
       std::all_of(plan.instructions.begin(), plan.instructions.end(), [&](const plan::Instruction& i) {

@@ -5,13 +5,11 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/choices.hpp"
 #include "base/lane.hpp"
 #include "plan/plan.hpp"
 
 namespace weft::exec {
-
-/// What the run wants: never where the deck says so, or a tool wants to see launches.
-enum class CaptureWish : std::uint8_t { automatic, never };
 
 /// captured: the second run of the plan without trace and tap is captured, and it and those after it are
 /// launches of that graph. Otherwise why every run walks the plan's instructions.
@@ -24,8 +22,8 @@ struct CaptureMeans {
 };
 
 /// A pure function, and of arguments that are the same on all ranks: collectives must be captured by all of
-/// them, or by none.
-Capture capture_of(const plan::Plan& plan, const CaptureMeans& means, CaptureWish wish);
+/// them, or by none. `wish` is off where the deck says so, and where a tool wants to see launches.
+Capture capture_of(const plan::Plan& plan, const CaptureMeans& means, CudaGraph wish);
 
 /// For the log: "runs are replays of a CUDA graph", or "no CUDA graph (WHY)".
 std::string_view text_of(Capture capture);

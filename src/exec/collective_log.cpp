@@ -5,7 +5,7 @@
 namespace weft::exec {
 
 void CollectiveLog::observe(comm::Channel& channel) {
-  channel.set_observer([this](const comm::Record& record) {
+  channel.set_observer([this](const comm::FinishedCall& record) {
     const std::lock_guard lock(mutex_);
     if (on_) records_.push_back(record);
   });
@@ -17,7 +17,7 @@ void CollectiveLog::start() {
   records_.clear();
 }
 
-std::vector<comm::Record> CollectiveLog::stop() {
+std::vector<comm::FinishedCall> CollectiveLog::stop() {
   const std::lock_guard lock(mutex_);
   on_ = false;
   return std::move(records_);

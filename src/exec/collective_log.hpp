@@ -13,12 +13,12 @@ class CollectiveLog {
   /// Before the channel's first operation. The log outlives the channel.
   void observe(comm::Channel& channel);
   void start();
-  std::vector<comm::Record> stop();
+  std::vector<comm::FinishedCall> stop();
 
  private:
   std::mutex mutex_;
   bool on_ = false;
-  std::vector<comm::Record> records_;
+  std::vector<comm::FinishedCall> records_;
 };
 
 }  // namespace weft::exec

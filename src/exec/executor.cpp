@@ -52,10 +52,10 @@ Executor::Executor(plan::Plan plan, const Device& device, Memory& memory, int ra
 
 std::byte* Executor::address(const plan::Location& location) const {
   std::byte* base = nullptr;
-  switch (location.space) {
-    case plan::Space::arena: base = memory_.arena(); break;
-    case plan::Space::common: base = memory_.common(); break;
-    case plan::Space::storage: base = memory_.storage(plan_.graph.storage(location.storage).name); break;
+  switch (location.memory) {
+    case plan::MemoryKind::arena: base = memory_.arena(); break;
+    case plan::MemoryKind::common: base = memory_.common(); break;
+    case plan::MemoryKind::storage: base = memory_.storage(plan_.graph.storage(location.storage).name); break;
   }
   return base + location.offset + location.rank_stride * rank_;
 }
@@ -141,7 +141,7 @@ void Executor::record_collectives(Trace& trace) {
   std::array<std::vector<const plan::Instruction*>, lane_count> of_lane;
   for (const Bound& bound : bound_)
     of_lane[static_cast<std::size_t>(bound.instruction->lane)].push_back(bound.instruction);
-  for (const comm::Record& record : device_.log->stop()) {
+  for (const comm::FinishedCall& record : device_.log->stop()) {
     // The members of a collective have numbers in a row; the event is the last one's.
     const auto lane = static_cast<std::size_t>(record.lane);
     const auto& events = events_[lane];
@@ -151,10 +151,9 @@ void Executor::record_collectives(Trace& trace) {
     const plan::Instruction& i = *of_lane[lane][static_cast<std::size_t>(event - events.begin())];
     const ir::Node& node = plan_.graph.node(i.node);
     const std::uint64_t behind = event->value - record.sequence;
-    const std::size_t operations = operations_of(plan_.graph, node);
-    if (behind >= operations) continue;
-    const ir::Value& member =
-        plan_.graph.value(node.outputs[(operations - 1 - behind) % node.outputs.size()]);
+    const std::size_t calls = calls_of(plan_.graph, node);
+    if (behind >= calls) continue;
+    const ir::Value& member = plan_.graph.value(node.outputs[(calls - 1 - behind) % node.outputs.size()]);
     Span span{name_of(node.op), "comm", node.module};
     if (member.unit.valid()) span.path = plan_.graph.unit(member.unit).path;
     span.phase = name_of(node.phase);
@@ -221,8 +220,7 @@ void Executor::capture_run(Run mode, Replay& replay) {
     }
     walk(mode, nullptr, nullptr);
     for (const auto& [channel, last] : lanes) device_.compute.wait(*last);
-    for (; !capturing.empty(); capturing.pop_back())
-      replay.operations.push_back(capturing.back()->end_capture());
+    for (; !capturing.empty(); capturing.pop_back()) replay.calls.push_back(capturing.back()->end_capture());
     replay.graph = device_.compute.end_capture();
   } catch (const std::exception& e) {
     // A communicator ends only after the graphs that have operations of it.
@@ -237,7 +235,7 @@ void Executor::capture_run(Run mode, Replay& replay) {
 Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()>& before_update) {
   if (trace != nullptr && !trace->on()) trace = nullptr;
   if (trace != nullptr && device_.log != nullptr) device_.log->start();
-  const comm::RecordedBlock block(device_.runs, {.op = "run", .label = plan_.graph.name()});
+  const comm::RecordedBlock block(device_.runs, {.kind = "run", .label = plan_.graph.name()});
   const double start = seconds_now();
   times_ = {};
   for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), -1);
@@ -252,7 +250,7 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()
     if (!replay.graph) capture_run(mode, replay);
     replay.graph->launch();
     device_.compute.finish();
-    for (const auto& operations : replay.operations) operations->count_run();
+    for (const auto& calls : replay.calls) calls->count_run();
   } else {
     walk(mode, trace, tap, before_update);
     device_.compute.finish();

@@ -64,7 +64,7 @@ class Executor {
   /// A mode's runs, once captured.
   struct Replay {
     bool warm = false;  ///< a run was walked: libraries have set themselves up, which no capture may see
-    std::vector<std::unique_ptr<comm::CapturedOperations>> operations;  ///< of the lanes that the plan uses
+    std::vector<std::unique_ptr<comm::CapturedCalls>> calls;  ///< of the lanes that the plan uses
     std::unique_ptr<StepGraph> graph;
   };
   void bind();

@@ -61,18 +61,18 @@ inline kernels::SwigluShape swiglu_shape(const ir::Graph& graph, const ir::Node&
   return {graph.local_elements(y) / dim, dim, graph.value(node.inputs[0]).type.shape.back()};
 }
 
-inline comm::ReduceOrder reduce_order(const ir::Node& node) {
-  return node.attributes.has(ir::Attr::native) ? comm::ReduceOrder::native : comm::ReduceOrder::canonical;
+inline ReduceOrder reduce_order(const ir::Node& node) {
+  return node.attributes.has(ir::Attr::native) ? ReduceOrder::native : ReduceOrder::canonical;
 }
 
 /// An all-reduce of units whose order of the sum is the ranks': a reduce-scatter and an all-gather, because
 /// the library's own adds in an order that may depend on sizes.
 inline bool is_ordered_sum(const ir::Graph& graph, const ir::Node& node) {
   return node.op == ir::Op::all_reduce && graph.value(node.outputs[0]).unit.valid() &&
-         reduce_order(node) == comm::ReduceOrder::canonical;
+         reduce_order(node) == ReduceOrder::canonical;
 }
-/// Operations of a channel that the node is.
-inline std::size_t operations_of(const ir::Graph& graph, const ir::Node& node) {
+/// How many calls on a channel the node is.
+inline std::size_t calls_of(const ir::Graph& graph, const ir::Node& node) {
   return node.outputs.size() * (is_ordered_sum(graph, node) ? 2 : 1);
 }
 

@@ -67,8 +67,8 @@ Profile h100_default() {
 
 }  // namespace
 
-Profile default_profile(Device device) {
-  return device == Device::h100 ? h100_default() : host_default();
+Profile default_profile(DefaultProfile which) {
+  return which == DefaultProfile::h100 ? h100_default() : host_default();
 }
 
 }  // namespace weft::machine

@@ -79,9 +79,9 @@ struct Profile {
   bool operator==(const Profile&) const = default;
 };
 
-enum class Device : std::uint8_t { host, h100 };
+enum class DefaultProfile : std::uint8_t { host, h100 };
 /// What is assumed where nothing was measured; default_profiles.cpp has the sources of the numbers.
-Profile default_profile(Device device);
+Profile default_profile(DefaultProfile which);
 
 /// The profile as TOML; parse_profile reads back an equal one.
 std::string print_profile(const Profile& profile);

@@ -45,7 +45,7 @@ void make_room(kernels::Buffer& buffer, double bytes, const char* label) {
 
 }  // namespace
 
-Exchanges::Exchanges(runtime::Session& session, double bytes, comm::ReduceOrder order)
+Exchanges::Exchanges(runtime::Session& session, double bytes, ReduceOrder order)
     : session_(session),
       ranks_(session.shards()),
       order_(order),
@@ -90,7 +90,7 @@ comm::Event Exchanges::reduce(double bytes, DType wire) {
   what.scratch = scratch_.data();
   what.count = elements(bytes, wire);
   what.wire = wire;
-  what.accumulate = comm::Accumulate::add;
+  what.write = WriteMode::add;
   what.order = order_;
   return session_.reduce()->reduce_scatter({}, what);
 }
@@ -100,7 +100,7 @@ comm::Event Exchanges::all_reduce(double bytes) {
                                        comm::ReduceOp::sum);
 }
 
-ReplicaSums::ReplicaSums(runtime::Session& session, double bytes, comm::ReduceOrder order)
+ReplicaSums::ReplicaSums(runtime::Session& session, double bytes, ReduceOrder order)
     : session_(session),
       ranks_(session.replicas()),
       most_(what_fits(session, bytes, 4 / sent_of_summed(ranks_))),
@@ -127,7 +127,7 @@ double ReplicaSums::sent(double bytes) const {
 
 comm::Event ReplicaSums::start(double bytes) {
   comm::Channel& channel = *session_.replica();
-  if (order_ == comm::ReduceOrder::native)
+  if (order_ == ReduceOrder::native)
     return channel.all_reduce({}, sum_.data(), elements(bytes), DType::f32, comm::ReduceOp::sum);
   comm::ReduceScatter part;
   part.in = sum_.data();

@@ -10,7 +10,7 @@ class Exchanges {
  public:
   /// Collective. For collectives in which a rank sends up to `bytes`, or up to what the host has memory for
   /// (most()): gathers and reductions may be under way at once. At least two ranks.
-  Exchanges(runtime::Session& session, double bytes, comm::ReduceOrder order);
+  Exchanges(runtime::Session& session, double bytes, ReduceOrder order);
 
   double most() const { return most_; }
   /// Makes room for collectives of up to `bytes`, at most most(); none is under way. Memory is taken when it
@@ -32,7 +32,7 @@ class Exchanges {
 
   runtime::Session& session_;
   int ranks_;
-  comm::ReduceOrder order_;
+  ReduceOrder order_;
   double most_;
   double held_ = 0;  ///< bytes that there is room for
   kernels::Buffer shard_, gathered_, gradient_, sum_, scratch_;
@@ -43,7 +43,7 @@ class Exchanges {
 class ReplicaSums {
  public:
   /// Collective, as Exchanges.
-  ReplicaSums(runtime::Session& session, double bytes, comm::ReduceOrder order);
+  ReplicaSums(runtime::Session& session, double bytes, ReduceOrder order);
 
   double most() const { return most_; }
   void hold(double bytes);
@@ -59,7 +59,7 @@ class ReplicaSums {
   int ranks_;
   double most_;
   double held_ = 0;
-  comm::ReduceOrder order_;
+  ReduceOrder order_;
   kernels::Buffer sum_, scratch_;
 };
 

@@ -47,9 +47,8 @@ std::string name_of_machine(const comm::World& world, const machine::Profile& p)
   return name;
 }
 
-comm::ReduceOrder order_of(const Deck* deck) {
-  return deck != nullptr && deck->precision.reduction == Reduction::native ? comm::ReduceOrder::native
-                                                                           : comm::ReduceOrder::canonical;
+ReduceOrder order_of(const Deck* deck) {
+  return deck == nullptr ? ReduceOrder::canonical : deck->precision.reduction;
 }
 
 /// The largest size that all of the large collectives were measured at.
@@ -112,7 +111,7 @@ void take(CollectiveSweep sweep, Measured& m) {
 /// Where state is not cut there are no gathers and reductions to measure: what would be there is assumed.
 void assume_collectives(Measured& m) {
   const machine::Profile assumed =
-      default_profile(device_is_host() ? machine::Device::host : machine::Device::h100);
+      default_profile(device_is_host() ? machine::DefaultProfile::host : machine::DefaultProfile::h100);
   const bool sums_measured = !m.profile.collectives.empty();
   const auto replica = m.profile.sharing.replica;
   m.profile.sharing = assumed.sharing;

@@ -72,7 +72,7 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
       passes::PipelineOptions options = compile::pipeline_options(of);
       // What a budget leads to needs the profile. Computing all again takes the same kernels, and least
       // memory.
-      if (of.schedule.recompute == Recompute::budget) options.recompute.what = passes::Recompute::full;
+      if (of.schedule.recompute == Recompute::budget) options.recompute.what = Recompute::full;
       return compile::training_plan(of, mesh, scratch, options);
     };
     const auto memory_of = [&](const Deck& of, const plan::Plan& step) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/choices.hpp"
 #include "base/dtype.hpp"
 #include "ir/graph.hpp"
 
@@ -43,11 +44,10 @@ struct PrecisionOptions {
   DType params = DType::f32;     ///< parameters and activations: f32 or bf16
   DType grad_wire = DType::f32;  ///< parameter gradients before their fp32 sum
 };
-/// Lowers element types. Under bf16 parameters the forward reads storages "param.UNIT", which AdamW writes
+/// Chooses element types. Under bf16 parameters the forward reads storages "param.UNIT", which AdamW writes
 /// beside its fp32 master. Statistics (norms, log-sum-exp, totals) stay fp32 or wider.
 ir::Graph precision(const ir::Graph& graph, const PrecisionOptions& options);
 
-enum class Recompute : std::uint8_t { none, full, selective };
 /// What of the forward is computed again in backward: an operation, or all; in modules whose path begins as
 /// matched_part says (module_path.hpp).
 struct RecomputeRule {
@@ -59,7 +59,7 @@ RecomputeRule recompute_rule(const std::string& text);
 std::string text_of(const RecomputeRule& rule);
 
 struct RecomputeOptions {
-  Recompute what = Recompute::none;
+  Recompute what = Recompute::none;              ///< not budget
   std::vector<RecomputeRule> rules;              ///< of selective
   std::string place = "schedule.recompute_ops";  ///< where they stand, for messages
 };
@@ -71,18 +71,12 @@ ir::Graph recompute(const ir::Graph& graph, const RecomputeOptions& options);
 /// Makes one pass over memory of an add and the norm that reads its result, where they follow each other.
 ir::Graph residual(const ir::Graph& graph);
 
-enum class ShardMode : std::uint8_t { ddp, zero1, zero2, fsdp };
-enum class Reduction : std::uint8_t { canonical, native };
-enum class Accumulation : std::uint8_t {
-  each,  ///< each round's gradients are reduced: memory for shards only
-  once   ///< rounds are summed on the rank, and reduced at the end: numerics, another order of the sum
-};
 struct ShardOptions {
   ShardMode mode = ShardMode::fsdp;
   /// fsdp: backward gathers parameters again, but for those of so many of the last units, which stay from
   /// forward.
   int keep_units = 0;
-  Reduction reduction = Reduction::canonical;
+  ReduceOrder reduction = ReduceOrder::canonical;
   Accumulation accumulation = Accumulation::each;
 };
 /// Places values over the mesh and inserts the collectives. With W ranks on the data axis:

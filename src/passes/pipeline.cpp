@@ -43,7 +43,7 @@ void append_sharding(const PipelineOptions& options, std::vector<Pass>& passes) 
   if (!disabled(options, "residual"))
     passes.push_back({"residual", Bits::exact, [](const ir::Graph& g) { return residual(g); }});
   const bool exact =
-      options.shard.accumulation == Accumulation::each && options.shard.reduction == Reduction::canonical;
+      options.shard.accumulation == Accumulation::each && options.shard.reduction == ReduceOrder::canonical;
   passes.push_back({"shard", exact ? Bits::exact : Bits::numerics,
                     [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
   if (!disabled(options, "share"))

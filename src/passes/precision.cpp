@@ -25,7 +25,7 @@ class Precision {
   ir::Graph run() {
     for (Node node : before_.nodes()) {
       if (node.op == Op::view) node.inputs[0] = parameter(node.inputs[0]);
-      if (node.op == Op::adamw && lowered()) add_parameter_output(node);
+      if (node.op == Op::adamw && has_parameter_copies()) add_parameter_output(node);
       retype(node);
       after_.add_node(std::move(node));
     }
@@ -33,11 +33,11 @@ class Precision {
   }
 
  private:
-  bool lowered() const { return options_.params != DType::f32; }
+  bool has_parameter_copies() const { return options_.params != DType::f32; }
 
   /// The value that forward and backward read a unit's parameters from.
   ValueId parameter(ValueId master) {
-    if (!lowered()) return master;
+    if (!has_parameter_copies()) return master;
     const ir::UnitId unit = after_.value(master).unit;
     ValueId& value = parameters_[unit.index()];
     if (value.valid()) return value;

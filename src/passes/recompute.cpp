@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -119,6 +120,7 @@ RecomputeRule recompute_rule(const std::string& text) {
 }
 
 ir::Graph recompute(const ir::Graph& graph, const RecomputeOptions& options) {
+  if (options.what == Recompute::budget) throw std::logic_error("the budget of recompute was not spent");
   return RecomputePass(graph, options).run();
 }
 

@@ -210,7 +210,7 @@ class Shard {
     node.round = place.round;
     const ir::Value& value = after_.value(node.outputs[0]);
     node.module = value.unit.valid() ? after_.unit(value.unit).path : place.module;
-    if (op == Op::all_reduce && value.unit.valid() && options_.reduction == Reduction::native)
+    if (op == Op::all_reduce && value.unit.valid() && options_.reduction == ReduceOrder::native)
       node.attributes.set(Attr::native, 1);
     const ValueId result = node.outputs[0];
     after_.add_node(std::move(node));
@@ -260,7 +260,7 @@ class Shard {
     node.op = Op::reduce_scatter;
     node.lane = Lane::reduce;
     node.attributes.set(Attr::axis, axis_);
-    if (options_.reduction == Reduction::native) node.attributes.set(Attr::native, 1);
+    if (options_.reduction == ReduceOrder::native) node.attributes.set(Attr::native, 1);
     emit_sum(std::move(node));
   }
   /// Emits a node that adds a round's gradient to the sum of this replica; after the last round the sums of

@@ -206,7 +206,7 @@ class Assigner {
     buffer.value = id;
     buffer.bytes = aligned(graph_.local_bytes(id));
     buffer.shared_by = sharers(id);
-    if (buffer.shared_by > 1) buffer.space = Space::common;
+    if (buffer.shared_by > 1) buffer.memory = MemoryKind::common;
     buffer.shown = is_shown(id);
     buffer.first = place_;
     table_.buffers.push_back(buffer);

@@ -30,9 +30,9 @@ void set_locations(Plan& plan, const BufferTable& table) {
     if (table.buffer_of[v] >= 0) {
       const Buffer& buffer = plan.buffers[static_cast<std::size_t>(table.buffer_of[v])];
       location.offset += buffer.offset;
-      location.space = buffer.space;
+      location.memory = buffer.memory;
     } else {
-      location.space = Space::storage;
+      location.memory = MemoryKind::storage;
       location.storage = table.storage_of[v];
       if (location.rank_stride < 0) plan.storage_common[location.storage.index()] = true;
     }
@@ -76,8 +76,8 @@ class Lowering {
   }
 
   void access(const Location& location, const Instruction& i, Access kind, Clock& waits) {
-    if (location.space != Space::storage) {
-      AddressSpace& space = location.space == Space::arena ? arena_ : common_;
+    if (location.memory != MemoryKind::storage) {
+      AddressSpace& space = location.memory == MemoryKind::arena ? arena_ : common_;
       space.access(location.offset, location.offset + location.bytes, i.lane, i.sequence, kind, waits);
       return;
     }
@@ -102,7 +102,7 @@ class Lowering {
 std::uint64_t hash_of(const Plan& plan) {
   std::uint64_t hash = hash_text(ir::print(plan.graph));
   for (const Location& l : plan.locations) {
-    const std::int64_t fields[] = {static_cast<std::int64_t>(l.space),
+    const std::int64_t fields[] = {static_cast<std::int64_t>(l.memory),
                                    static_cast<std::int64_t>(l.storage.valid() ? l.storage.index() : 0),
                                    l.offset, l.bytes, l.rank_stride};
     hash = hash_bytes(fields, sizeof fields, hash);
@@ -111,26 +111,26 @@ std::uint64_t hash_of(const Plan& plan) {
   return hash_bytes(sizes, sizeof sizes, hash);
 }
 
-/// Lays out the buffers of one space; returns its size.
-std::int64_t assign_offsets_in(Space space, std::vector<Buffer>& buffers, MemoryReuse reuse) {
+/// Lays out the buffers of one kind of memory; returns its size.
+std::int64_t assign_offsets_in(MemoryKind memory, std::vector<Buffer>& buffers, MemoryReuse reuse) {
   std::vector<Buffer> there;
   for (const Buffer& b : buffers)
-    if (b.space == space) there.push_back(b);
+    if (b.memory == memory) there.push_back(b);
   for (Buffer& b : there) b.shared_by = 1;  // all of it must find a place
   const std::int64_t bytes = assign_offsets(there, reuse);
   auto placed = there.begin();
   for (Buffer& b : buffers)
-    if (b.space == space) b.offset = (placed++)->offset;
+    if (b.memory == memory) b.offset = (placed++)->offset;
   return bytes;
 }
 
 }  // namespace
 
-std::string_view name_of(Space space) {
-  switch (space) {
-    case Space::arena: return "arena";
-    case Space::common: return "common";
-    case Space::storage: return "storage";
+std::string_view name_of(MemoryKind memory) {
+  switch (memory) {
+    case MemoryKind::arena: return "arena";
+    case MemoryKind::common: return "common";
+    case MemoryKind::storage: return "storage";
   }
   return "?";
 }
@@ -141,10 +141,10 @@ Plan lower(ir::Graph graph, const ScratchQuery& scratch, MemoryReuse reuse) {
   BufferTable table = assign_buffers(plan.graph, scratch);
   for (const Node& node : plan.graph.nodes())
     if (ir::is_collective(node.op)) plan.team = std::max(plan.team, ops::team_of(node));
-  plan.arena_bytes = assign_offsets_in(Space::arena, table.buffers, reuse);
+  plan.arena_bytes = assign_offsets_in(MemoryKind::arena, table.buffers, reuse);
   for (const Buffer& b : table.buffers)
     if (b.shown) plan.shown_bytes = std::max(plan.shown_bytes, b.offset + b.bytes);
-  plan.common_bytes = assign_offsets_in(Space::common, table.buffers, reuse);
+  plan.common_bytes = assign_offsets_in(MemoryKind::common, table.buffers, reuse);
   plan.live_bytes = live_peak(table.buffers);
   plan.buffers = table.buffers;
   set_locations(plan, table);

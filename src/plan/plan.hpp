@@ -14,14 +14,14 @@ namespace weft::plan {
 
 /// Where bytes stand: in a rank's arena, in the stretch that it has in common with its team (ranks of one
 /// host that share memory), or in a storage.
-enum class Space : std::uint8_t { arena, common, storage };
-std::string_view name_of(Space space);
+enum class MemoryKind : std::uint8_t { arena, common, storage };
+std::string_view name_of(MemoryKind memory);
 
-/// Where a value stands on a rank. The address is base(space) + offset + rank_stride * (the rank's coordinate
-/// on the data axis): a slice of a unit that is held whole has rank_stride > 0, a unit that is gathered where
-/// its slices stand rank_stride < 0.
+/// Where a value stands on a rank. The address is base(memory) + offset + rank_stride * (the rank's
+/// coordinate on the data axis): a slice of a unit that is held whole has rank_stride > 0, a unit that is
+/// gathered where its slices stand rank_stride < 0.
 struct Location {
-  Space space = Space::arena;
+  MemoryKind memory = MemoryKind::arena;
   ir::StorageId storage;
   std::int64_t offset = 0;       ///< bytes
   std::int64_t bytes = 0;        ///< of this rank's part
@@ -50,7 +50,7 @@ constexpr std::int64_t share_of(std::int64_t bytes, int ranks) {
 
 /// A stretch of the arena, or of the common stretch, and what it is held for: the memory table's rows.
 struct Buffer {
-  Space space = Space::arena;
+  MemoryKind memory = MemoryKind::arena;
   ir::ValueId value;      ///< the value that the stretch is named after; invalid for scratch
   ir::NodeId scratch_of;  ///< set for scratch
   std::int64_t bytes = 0;

@@ -140,12 +140,13 @@ void print_kept(const Plan& plan, std::string& text) {
 }
 
 std::string location_text(const Plan& plan, const Location& location) {
-  const std::string space = location.space == Space::storage ? plan.graph.storage(location.storage).name
-                                                             : std::string(name_of(location.space));
+  const std::string memory = location.memory == MemoryKind::storage
+                                 ? plan.graph.storage(location.storage).name
+                                 : std::string(name_of(location.memory));
   const std::int64_t stride = location.rank_stride;
   const std::string rank =
       stride == 0 ? "" : fmt::format(" {} rank * {}", stride > 0 ? '+' : '-', std::abs(stride));
-  return fmt::format("[{} {}..{}{}]", space, location.offset, location.offset + location.bytes, rank);
+  return fmt::format("[{} {}..{}{}]", memory, location.offset, location.offset + location.bytes, rank);
 }
 
 void print_values(const Plan& plan, const std::vector<ir::ValueId>& values, std::string& text) {

@@ -102,15 +102,15 @@ void check_storages(const Plan& plan, const Order& order) {
 std::vector<Users> buffer_users(const Plan& plan) {
   std::vector<Users> users(plan.buffers.size());
   std::array<std::map<std::int64_t, std::vector<std::size_t>>, 2> by_offset;  // in the arena, in common
-  const auto of = [&](Space space) -> auto& {
-    return by_offset[space == Space::arena ? 0 : 1];
+  const auto of = [&](MemoryKind memory) -> auto& {
+    return by_offset[memory == MemoryKind::arena ? 0 : 1];
   };
   for (std::size_t b = 0; b < plan.buffers.size(); ++b)
-    of(plan.buffers[b].space)[plan.buffers[b].offset].push_back(b);
+    of(plan.buffers[b].memory)[plan.buffers[b].offset].push_back(b);
   const auto add = [&](const Location& location, ir::NodeId node) {
-    if (location.space == Space::storage || location.bytes == 0) return;
+    if (location.memory == MemoryKind::storage || location.bytes == 0) return;
     const auto place = static_cast<std::int64_t>(node.index());
-    const auto& there = of(location.space);
+    const auto& there = of(location.memory);
     for (auto it = there.upper_bound(location.offset); it != there.begin();) {
       --it;
       for (const std::size_t b : it->second) {
@@ -138,7 +138,7 @@ void check_buffers(const Plan& plan, const Order& order) {
   for (std::size_t a = 0; a < plan.buffers.size(); ++a)
     for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
       const Buffer &first = plan.buffers[a], &second = plan.buffers[b];
-      const bool shares = first.space == second.space && first.offset < second.offset + second.bytes &&
+      const bool shares = first.memory == second.memory && first.offset < second.offset + second.bytes &&
                           second.offset < first.offset + first.bytes;
       if (a == b || !shares || first.first > second.first || users[a].empty() || users[b].empty()) continue;
       if (second.first <= first.last)
@@ -160,9 +160,9 @@ void check_team(const Plan& plan) {
     const bool gathers = node.op == ir::Op::all_gather;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Location& l = plan.locations[(gathers ? node.outputs : node.inputs)[i].index()];
-      const bool shown = l.space == Space::arena && l.offset + l.bytes <= plan.shown_bytes;
-      const bool seen =
-          l.space == Space::common || (l.space == Space::storage && plan.storage_common[l.storage.index()]);
+      const bool shown = l.memory == MemoryKind::arena && l.offset + l.bytes <= plan.shown_bytes;
+      const bool seen = l.memory == MemoryKind::common ||
+                        (l.memory == MemoryKind::storage && plan.storage_common[l.storage.index()]);
       if (gathers ? !seen : !shown)
         fail(plan, instruction.node, instruction.node, "the team does not see all of it");
     }

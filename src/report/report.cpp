@@ -52,7 +52,7 @@ void Report::train(StepMetrics metrics) {
     log::warn(
         "step {}: the loss {:.6f} is a spike: the median of the {} before it is {:.6f}, their deviation "
         "{:.2g}",
-        metrics.step, metrics.loss, Spikes::window, spike->median, spike->deviation);
+        metrics.step, metrics.loss, Spikes::history, spike->median, spike->deviation);
   }
   metrics_->write(metrics);
   if (events_) events_->write(metrics);

@@ -17,7 +17,7 @@ constexpr double least_deviation = 0.005;     // of the median: what a smooth cu
 std::optional<Spikes::Spike> Spikes::add(double loss) {
   if (threshold_ <= 0 || !std::isfinite(loss)) return std::nullopt;
   std::optional<Spike> spike;
-  if (losses_.size() == window) {
+  if (losses_.size() == history) {
     Spike at{weft::median({losses_.begin(), losses_.end()}), 0};
     std::vector<double> distances;
     for (const double l : losses_) distances.push_back(std::abs(l - at.median));

@@ -16,13 +16,13 @@ class Spikes {
   struct Spike {
     double median, deviation;  ///< of the losses before it
   };
-  static constexpr std::size_t window = 50;
+  static constexpr std::size_t history = 50;
 
   /// `threshold` 0 flags nothing.
   explicit Spikes(double threshold) : threshold_(threshold) {}
 
   /// The next step's loss. Flags the first of losses in a row that are above; a new level is soon the
-  /// window's own.
+  /// history's own.
   std::optional<Spike> add(double loss);
 
  private:

@@ -54,13 +54,13 @@ compile::StepParts measured(const StepMetrics& m, const Summary::About& about) {
   return p;
 }
 
-enum class Unit : std::uint8_t { seconds, bytes, bytes_per_s };
+enum class Measure : std::uint8_t { seconds, bytes, bytes_per_s };
 
-std::string text(double value, Unit unit) {
-  if (unit == Unit::seconds)
+std::string text(double value, Measure measure) {
+  if (measure == Measure::seconds)
     return value >= 1 ? fmt::format("{:.3f} s", value) : fmt::format("{:.3f} ms", 1e3 * value);
   const std::string bytes = bytes_text(static_cast<std::int64_t>(value));
-  return unit == Unit::bytes ? bytes : bytes + "/s";
+  return measure == Measure::bytes ? bytes : bytes + "/s";
 }
 
 /// The lines, row by row, of some steps.
@@ -70,15 +70,15 @@ class Table {
       : steps_(steps), planned_(planned) {}
 
   template <class Part>
-  void row(const char* name, Part&& part, Unit unit = Unit::seconds) {
+  void row(const char* name, Part&& part, Measure measure = Measure::seconds) {
     std::vector<double> values;
     for (const compile::StepParts& p : steps_) values.push_back(part(p));
-    add(name, median(std::move(values)), part(planned_), unit);
+    add(name, median(std::move(values)), part(planned_), measure);
   }
-  void add(const char* name, double is, double should_be, Unit unit) {
+  void add(const char* name, double is, double should_be, Measure measure) {
     constexpr double nothing = 1e-9;  // differences of planned seconds leave as much
     const std::string ratio = should_be > nothing ? fmt::format("{:.2f}", is / should_be) : "-";
-    line(name, text(is, unit), text(should_be, unit), ratio);
+    line(name, text(is, measure), text(should_be, measure), ratio);
   }
   void line(std::string_view name, std::string_view is, std::string_view should_be, std::string_view ratio) {
     lines_.push_back(fmt::format("{:<42} {:>14} {:>14} {:>8}", name, is, should_be, ratio));
@@ -132,10 +132,11 @@ std::vector<std::string> Summary::lines() const {
     table.row("  wire: bytes sent at the link's rate", [](const compile::StepParts& p) { return p.wire; });
     table.row("  bound: max(compute-only, wire)", bound);
     table.row(
-        "  sent by a rank", [](const compile::StepParts& p) { return p.sent_bytes; }, Unit::bytes);
-    table.row("  rate while under way", rate, Unit::bytes_per_s);
+        "  sent by a rank", [](const compile::StepParts& p) { return p.sent_bytes; }, Measure::bytes);
+    table.row("  rate while under way", rate, Measure::bytes_per_s);
   }
-  table.add("  memory of a rank: resident, planned", peak_bytes_, about_.planned.memory_bytes, Unit::bytes);
+  table.add("  memory of a rank: resident, planned", peak_bytes_, about_.planned.memory_bytes,
+            Measure::bytes);
   std::vector<std::string> lines = table.finish();
   lines.push_back(fmt::format("  planned with the machine profile: {}", about_.source));
   return lines;

@@ -11,7 +11,7 @@
 
 namespace weft::runtime {
 
-data::Windows open_windows(const Deck& deck, const std::vector<std::string>& paths, const char* key) {
+data::Sequences open_sequences(const Deck& deck, const std::vector<std::string>& paths, const char* key) {
   try {
     std::vector<data::TokenFile> files;
     for (const std::string& path : paths) {
@@ -19,7 +19,7 @@ data::Windows open_windows(const Deck& deck, const std::vector<std::string>& pat
       data::check_vocabulary(files.back(), deck.model.vocab);
     }
     return {std::move(files), deck.data.seq,
-            deck.data.document_mask ? data::Positions::of_document : data::Positions::of_window};
+            deck.data.document_mask ? data::Positions::of_document : data::Positions::of_sequence};
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("{}: {}", place_of(deck, key), e.what()));
   }
@@ -37,8 +37,8 @@ struct Change {
 std::vector<Change> changes_of(const Deck& deck, int ranks) {
   std::vector<Change> changes;
   Deck less = deck;
-  if (deck.parallel.mode != ParallelMode::fsdp && ranks > 1) {
-    less.parallel.mode = ParallelMode::fsdp;
+  if (deck.parallel.mode != ShardMode::fsdp && ranks > 1) {
+    less.parallel.mode = ShardMode::fsdp;
     changes.push_back({"parallel.mode = \"fsdp\"", less, ranks});
   }
   if (deck.schedule.recompute != Recompute::full) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/world.hpp"
-#include "data/windows.hpp"
+#include "data/sequences.hpp"
 #include "deck/deck.hpp"
 #include "plan/plan.hpp"
 #include "runtime/planned_memory.hpp"
@@ -16,7 +16,7 @@ namespace weft::runtime {
 /// Opens the token files that the deck's `key` names. Throws Error(bad_input), with the key's place, when one
 /// cannot be read, has more ids than the model, is of another tokenizer than the first, or is shorter than a
 /// sample.
-data::Windows open_windows(const Deck& deck, const std::vector<std::string>& paths, const char* key);
+data::Sequences open_sequences(const Deck& deck, const std::vector<std::string>& paths, const char* key);
 
 /// What a rank would need of another deck on so many ranks. Throws Error(bad_input) when there is no plan.
 using Replan = std::function<PlannedMemory(const Deck&, int ranks)>;

@@ -43,7 +43,7 @@ void Session::decide_capture(const Deck& deck) {
   const bool wanted = deck.schedule.cuda_graph == CudaGraph::automatic && !kernels::tool_loaded();
   std::array<double, 1> unwanted{wanted ? 0.0 : 1.0};
   world_.all_reduce_max(unwanted);
-  if (unwanted[0] == 0) capture_ = exec::CaptureWish::automatic;
+  if (unwanted[0] == 0) capture_ = CudaGraph::automatic;
 }
 
 /// The same size on all ranks, because they make the same plan.

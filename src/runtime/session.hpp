@@ -63,7 +63,7 @@ class Session {
   std::unique_ptr<comm::Window> open_window(exec::Memory::Plans plans);
 
   comm::World& world_;
-  exec::CaptureWish capture_ = exec::CaptureWish::never;
+  CudaGraph capture_ = CudaGraph::off;
   Mesh mesh_;
   std::vector<int> team_;  ///< world ranks
   int shards_;

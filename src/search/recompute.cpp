@@ -158,7 +158,7 @@ passes::RecomputeOptions RecomputeLevels::at(int level) const {
     layers = std::max(layers, step.layer + 1);
   }
   passes::RecomputeOptions options;
-  if (level > 0) options.what = passes::Recompute::selective;
+  if (level > 0) options.what = Recompute::selective;
   for (std::size_t k = 0; k < kinds_.size(); ++k)
     for (const auto& [set, layers] : reached[k]) {
       const auto next = reached[k].find(set + 1);

@@ -17,17 +17,17 @@ double progress(std::int64_t step, std::int64_t begin, std::int64_t end) {
 
 }  // namespace
 
-double learning_rate(const Schedule& schedule, std::int64_t step) {
-  const auto& [lr, min_lr, warmup, steps, decay_steps, decay] = schedule;
+double learning_rate(const LrCourse& course, std::int64_t step) {
+  const auto& [lr, min_lr, warmup, steps, decay_steps, decay] = course;
   if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup);
   switch (decay) {
-    case Decay::constant: return lr;
-    case Decay::linear: return std::lerp(lr, min_lr, progress(step, warmup, steps));
-    case Decay::cosine: {
+    case LrDecay::constant: return lr;
+    case LrDecay::linear: return std::lerp(lr, min_lr, progress(step, warmup, steps));
+    case LrDecay::cosine: {
       const double p = progress(step, warmup, steps);
       return min_lr + 0.5 * (lr - min_lr) * (1.0 + portable::of_turns(p / 2).cos);
     }
-    case Decay::wsd: {
+    case LrDecay::wsd: {
       // A decay longer than what the warm-up leaves starts right after it.
       const std::int64_t begin = std::max(warmup, steps - decay_steps);
       return std::lerp(lr, min_lr, progress(step, begin, steps));
@@ -36,21 +36,21 @@ double learning_rate(const Schedule& schedule, std::int64_t step) {
   return lr;
 }
 
-Schedule schedule_of(const Deck& deck) {
+LrCourse lr_course_of(const Deck& deck) {
   const OptimizerDeck& o = deck.optimizer;
-  Schedule s;
-  s.lr = o.lr;
-  s.min_lr = o.min_lr;
-  s.warmup = o.warmup;
-  s.steps = deck.run.steps;
-  s.decay_steps = o.decay_steps;
-  s.decay = o.decay;
-  return s;
+  LrCourse course;
+  course.lr = o.lr;
+  course.min_lr = o.min_lr;
+  course.warmup = o.warmup;
+  course.steps = deck.run.steps;
+  course.decay_steps = o.decay_steps;
+  course.decay = o.decay;
+  return course;
 }
 
 StepBlock step_block(const Deck& deck, std::int64_t step) {
   const OptimizerDeck& o = deck.optimizer;
-  const double lr = learning_rate(schedule_of(deck), step);
+  const double lr = learning_rate(lr_course_of(deck), step);
   const auto t = static_cast<double>(step + 1);
   StepBlock block;
   block.lr = static_cast<float>(lr);

@@ -8,24 +8,22 @@
 
 namespace weft::train {
 
-using Decay = LrDecay;
-
-struct Schedule {
+struct LrCourse {
   double lr = 0;                 ///< peak, reached by the last step of the warm-up
   double min_lr = 0;             ///< where linear, cosine and wsd end
   std::int64_t warmup = 0;       ///< steps
   std::int64_t steps = 1;        ///< of the whole run, warm-up included
   std::int64_t decay_steps = 0;  ///< wsd only: length of the final linear decay
-  Decay decay = Decay::cosine;
+  LrDecay decay = LrDecay::cosine;
 };
 
 /// The learning rate of `step`, counted from 0. Step s < warmup gets lr * (s + 1) / warmup. After it, with
 /// p = (s - warmup) / max(1, steps - warmup): linear lr + (min_lr - lr) p; cosine min_lr + (lr - min_lr) (1 +
 /// cos(pi p)) / 2 (Loshchilov & Hutter, 2017); wsd stays at lr until steps - decay_steps, then falls linearly
 /// (Hu et al., 2024). Steps past the end keep the rate of step = steps, which is min_lr (constant: lr).
-double learning_rate(const Schedule& schedule, std::int64_t step);
+double learning_rate(const LrCourse& course, std::int64_t step);
 
-Schedule schedule_of(const Deck& deck);
+LrCourse lr_course_of(const Deck& deck);
 
 /// What the update of `step`, counted from 0, needs beside gradients and state. Adam's t is step + 1, whether
 /// or not the steps before it have changed the state (bad_steps.hpp): a checkpoint's step is all that a

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "comm/agree.hpp"
-#include "data/windows.hpp"
+#include "data/sequences.hpp"
 #include "runtime/preflight.hpp"
 #include "train/data_files.hpp"
 
@@ -19,10 +19,10 @@ void RunData::open(const Deck& deck) {
     batches_ = data::synthetic_batches(seed, deck.model.vocab, shape);
     return;
   }
-  data::Windows train = runtime::open_windows(deck, deck.data.train, "data.train");
+  data::Sequences train = runtime::open_sequences(deck, deck.data.train, "data.train");
   keep("data.train", train.files());
   if (!deck.data.valid.empty()) {
-    data::Windows valid = runtime::open_windows(deck, deck.data.valid, "data.valid");
+    data::Sequences valid = runtime::open_sequences(deck, deck.data.valid, "data.valid");
     data::check_same_tokenizer(valid.files()[0], train.files()[0]);  // else bits per byte mean nothing
     keep("data.valid", valid.files());
     validation_.emplace(std::move(valid), deck.data.batch, deck.data.valid_sequences);

@@ -186,7 +186,7 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
   m.updated = std::isfinite(report[1]);
-  m.lr = learning_rate(schedule_of(deck_), at_.step - 1);
+  m.lr = learning_rate(lr_course_of(deck_), at_.step - 1);
   m.tokens = static_cast<std::int64_t>(totals[1]);
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
   m.mfu =

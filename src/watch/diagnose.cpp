@@ -85,8 +85,8 @@ std::string Analysis::doing(int rank) const {
   std::string text = "in " + r.activity;
   if (r.step > 0) text += fmt::format(" {}", r.step);
   text += fmt::format(" for {:.1f} s", r.written - r.since);
-  if (r.operations.empty()) return text + ", before its first operation";
-  const Operation& last = r.operations.back();
+  if (r.calls.empty()) return text + ", before its first operation";
+  const Call& last = r.calls.back();
   return text + fmt::format(", {:.1f} s after {}", r.written - std::max(last.enqueued, last.done),
                             describe(r, last));
 }
@@ -122,7 +122,7 @@ std::vector<int> Analysis::missing_from(const Key& key, std::uint64_t sequence) 
 void Analysis::find_waits() {
   std::map<std::pair<Key, std::uint64_t>, std::size_t> collectives;
   for (const RankRecords& r : records_) {
-    const Operation* const o = waits_for(r);
+    const Call* const o = waits_for(r);
     if (o == nullptr) continue;
     const comm::RecordedChannel& channel = r.channels[o->channel];
     const Key key = key_of(channel);
@@ -144,17 +144,17 @@ void Analysis::find_waits() {
             [](const Wait& a, const Wait& b) { return a.since < b.since; });
 }
 
-/// The channel's first number under which ranks called different operations, if it is earlier than the one
+/// The channel's first number under which ranks called different calls, if it is earlier than the one
 /// found so far.
 void Analysis::difference_in(const Key& key, std::optional<Difference>& earliest) const {
   std::map<std::uint64_t, Difference> by_sequence;
   for (const auto& [rank, place] : channels_.at(key)) {
     const RankRecords& r = *of_rank_.at(rank);
-    for (const Operation& o : r.operations) {
+    for (const Call& o : r.calls) {
       if (o.channel != place || !o.collective) continue;
       Difference& d = by_sequence[o.sequence];
       d.at = d.ranks.empty() ? o.enqueued : std::min(d.at, o.enqueued);
-      std::string called = fmt::format("{} of {} bytes", o.op, o.bytes);
+      std::string called = fmt::format("{} of {} bytes", o.kind, o.bytes);
       if (!o.label.empty()) called += ", " + o.label;
       if (o.peer >= 0) called += fmt::format(", root {}", o.peer);
       d.ranks[called].push_back(rank);

@@ -33,11 +33,11 @@ json line_of(const comm::RecordedChannel& c) {
           {"open", c.open},    {"enqueued", c.enqueued}, {"started", c.started}, {"done", c.done}};
 }
 
-json line_of(const Operation& o) {
+json line_of(const Call& o) {
   const auto time = [](double t) { return t == 0 ? json() : json(t); };
   return {{"number", o.number},
           {"on", o.channel},
-          {"op", o.op},
+          {"op", o.kind},
           {"sequence", o.sequence},
           {"label", o.label},
           {"bytes", o.bytes},
@@ -62,13 +62,13 @@ comm::RecordedChannel channel_of(const json& j) {
   return c;
 }
 
-Operation operation_of(const json& j, std::size_t channels) {
+Call call_of(const json& j, std::size_t channels) {
   const auto time = [&](const char* key) { return j.at(key).is_null() ? 0.0 : j.at(key).get<double>(); };
-  Operation o;
+  Call o;
   o.number = j.at("number");
   o.channel = j.at("on");
   WEFT_VALIDATE(o.channel < channels, "there is no channel {}", o.channel);
-  o.op = j.at("op");
+  o.kind = j.at("op");
   o.sequence = j.at("sequence");
   o.label = j.at("label");
   o.bytes = j.at("bytes");
@@ -96,7 +96,7 @@ void read_line(const json& j, bool first, RankRecords& r) {
   } else if (j.contains("channel")) {
     r.channels.push_back(channel_of(j));
   } else {
-    r.operations.push_back(operation_of(j, r.channels.size()));
+    r.calls.push_back(call_of(j, r.channels.size()));
   }
 }
 
@@ -126,7 +126,7 @@ void write_text(const std::string& path, const std::string& text) {
 }
 
 RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host) {
-  comm::RecordedOperations all = recorder.read();
+  comm::RecordedCalls all = recorder.read();
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   const auto time = [&](std::int64_t ns) {
@@ -148,16 +148,15 @@ RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, cons
     r.storage = fmt::format("{} of {}", storage->what, storage->path);
     r.storage_since = now - (seconds_now() - storage->since);
   }
-  for (const comm::RecordedOperation& o : all.operations)
-    r.operations.push_back({o.number, o.channel, std::string(o.op), o.bytes, o.peer, o.collective, o.sequence,
-                            o.step, o.label.data(), time(o.enqueued_ns), time(o.started_ns),
-                            time(o.done_ns)});
+  for (const comm::RecordedCall& o : all.calls)
+    r.calls.push_back({o.number, o.channel, std::string(o.kind), o.bytes, o.peer, o.collective, o.sequence,
+                       o.step, o.label.data(), time(o.enqueued_ns), time(o.started_ns), time(o.done_ns)});
   return r;
 }
 
-const Operation* waits_for(const RankRecords& records) {
-  const Operation* oldest = nullptr;
-  for (const Operation& o : records.operations) {
+const Call* waits_for(const RankRecords& records) {
+  const Call* oldest = nullptr;
+  for (const Call& o : records.calls) {
     const comm::RecordedChannel& channel = records.channels[o.channel];
     const bool waits = o.started > 0 && o.done == 0 && channel.open && channel.ends_seen;
     if (waits && (oldest == nullptr || o.started < oldest->started)) oldest = &o;
@@ -172,7 +171,7 @@ std::string records_path(const std::string& dir, int rank) {
 void write_records(const std::string& dir, const RankRecords& records) {
   std::string text = header(records).dump() + "\n";
   for (const comm::RecordedChannel& c : records.channels) text += line_of(c).dump() + "\n";
-  for (const Operation& o : records.operations) text += line_of(o).dump() + "\n";
+  for (const Call& o : records.calls) text += line_of(o).dump() + "\n";
   write_text(records_path(dir, records.rank), text);
 }
 

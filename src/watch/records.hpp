@@ -1,4 +1,4 @@
-// What a rank leaves when a run hangs: the recorder's operations as a file of JSON lines.
+// What a rank leaves when a run hangs: the recorder's calls as a file of JSON lines.
 //   {"rank": 1, "ranks": 3, "host": "n1", "written": 1790000012.5, "activity": "step", "step": 118, "since":
 //   ..., "last": ...}
 //   {"channel": "gather.data", "members": [0, 1, 2], "opened": 0, ..., "enqueued": 57, "started": 57, "done":
@@ -15,11 +15,11 @@
 
 namespace weft::watch {
 
-/// As comm::RecordedOperation, with times that ranks have in common: seconds since 1970, 0: not yet.
-struct Operation {
+/// As comm::RecordedCall, with times that ranks have in common: seconds since 1970, 0: not yet.
+struct Call {
   std::uint64_t number = 0;
   std::size_t channel = 0;  ///< place in RankRecords::channels
-  std::string op;
+  std::string kind;
   std::int64_t bytes = 0;
   int peer = -1;
   bool collective = true;
@@ -41,15 +41,15 @@ struct RankRecords {
   std::string storage;       ///< "fsync of PATH": the system call that waits for storage; empty: none does
   double storage_since = 0;  ///< it began
   std::vector<comm::RecordedChannel> channels;
-  std::vector<Operation> operations;  ///< by number
+  std::vector<Call> calls;  ///< by number
 };
 
 /// Reads the recorder, what waits for storage, and the clocks.
 RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host);
 
-/// Of the started operations that are not done, the one that has waited longest; null when there is none, or
+/// Of the started calls that are not done, the one that has waited longest; null when there is none, or
 /// when ends are not seen.
-const Operation* waits_for(const RankRecords& records);
+const Call* waits_for(const RankRecords& records);
 
 /// Replaces a file as a whole (io::AtomicFile), without waiting for storage. Throws Error(environment) when
 /// that fails.

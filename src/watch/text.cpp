@@ -5,13 +5,13 @@
 
 namespace weft::watch {
 
-std::string describe(const RankRecords& records, const Operation& o) {
+std::string describe(const RankRecords& records, const Call& o) {
   const comm::RecordedChannel& channel = records.channels[o.channel];
   if (!o.collective)
-    return fmt::format("{}, after #{} ({} {} rank {}, {})", channel.name, o.sequence, o.op,
-                       o.op == "send" ? "to" : "from", channel.ranks[static_cast<std::size_t>(o.peer)],
+    return fmt::format("{}, after #{} ({} {} rank {}, {})", channel.name, o.sequence, o.kind,
+                       o.kind == "send" ? "to" : "from", channel.ranks[static_cast<std::size_t>(o.peer)],
                        bytes_text(o.bytes));
-  std::string what = o.op;
+  std::string what = o.kind;
   if (!o.label.empty()) what += ", " + o.label;
   if (o.bytes > 0) what += ", " + bytes_text(o.bytes);
   return fmt::format("{} #{} ({})", channel.name, o.sequence, what);

@@ -150,18 +150,18 @@ void Watchdog::tell() noexcept {
 /// Says and records what this rank does, and returns what it waits for; empty: nothing.
 std::string Watchdog::leave_records() {
   const RankRecords mine = records_of(world_.recorder(), world_.rank(), world_.size(), world_.host());
-  const Operation* const operation = waits_for(mine);
-  const std::string what = operation == nullptr ? std::string() : describe(mine, *operation);
+  const Call* const call = waits_for(mine);
+  const std::string what = call == nullptr ? std::string() : describe(mine, *call);
   const std::string doing = mine.step > 0 ? fmt::format("{} {}", mine.activity, mine.step) : mine.activity;
   if (!mine.storage.empty()) {
     log::error("hang: on {}, in {}: waits for storage, {} for {:.1f} s", mine.host, doing, mine.storage,
                mine.written - mine.storage_since);
-  } else if (operation == nullptr) {
+  } else if (call == nullptr) {
     log::error("hang: on {}, in {} for {:.1f} s; waits for no rank", mine.host, doing,
                mine.written - mine.since);
   } else {
     log::error("hang: on {}, in {}: waits for {} for {:.1f} s", mine.host, doing, what,
-               mine.written - operation->started);
+               mine.written - call->started);
   }
   // A rank that was stopped, and is woken because the others end the run, comes after the verdict: what it
   // does now is not what it did when they waited for it.

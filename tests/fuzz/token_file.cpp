@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "data/sequences.hpp"
 #include "data/token_format.hpp"
-#include "data/windows.hpp"
 #include "fuzz.hpp"
 
 using namespace weft;
@@ -76,16 +76,16 @@ void read(const TokenFile& file) {
   fuzz::refused([&] { check_vocabulary(file, 100); });
 }
 
-void walk_windows(const TokenFile& file, Positions kind) {
+void walk_sequences(const TokenFile& file, Positions kind) {
   constexpr std::int64_t seq = 3;
   std::int32_t tokens[seq], targets[seq], positions[seq];
   fuzz::refused([&] {
-    const Windows windows({file, file}, seq, kind);
-    for (std::int64_t w = 0; w < windows.count(); ++w) {
-      windows.copy(w, tokens, targets, positions);
+    const Sequences sequences({file, file}, seq, kind);
+    for (std::int64_t w = 0; w < sequences.count(); ++w) {
+      sequences.copy(w, tokens, targets, positions);
       fuzz::require(tokens[1] == targets[0] && positions[0] == 0, "targets are the next tokens");
     }
-    windows.target_bytes(0, windows.count());
+    sequences.target_bytes(0, sequences.count());
   });
 }
 
@@ -103,8 +103,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (fuzz::refused([&] { file = std::make_unique<const TokenFile>(TokenFile::in_memory("tokens", bytes)); }))
     return 0;
   read(*file);
-  walk_windows(*file, Positions::of_window);
-  walk_windows(*file, Positions::of_document);
+  walk_sequences(*file, Positions::of_sequence);
+  walk_sequences(*file, Positions::of_document);
   if (!fuzz::refused([&] { file->verify(); })) verified(*file);
   return 0;
 }

@@ -80,7 +80,7 @@ TEST_F(ProfileCommand, AloneAssumesTheCollectives) {
   const Ended measured = measure(1);
   EXPECT_STATUS(measured, 0);
   EXPECT_NE(measured.out.find("note: collectives need two ranks"), std::string::npos) << measured.out;
-  EXPECT_TRUE(written().collectives == machine::default_profile(machine::Device::host).collectives);
+  EXPECT_TRUE(written().collectives == machine::default_profile(machine::DefaultProfile::host).collectives);
   const Ended planned = plan(1, out());
   EXPECT_STATUS(planned, 0);
   EXPECT_STATUS(run(weft(train("run", {"run.steps=6"}))), 0);

@@ -18,11 +18,9 @@
 namespace weft::test {
 namespace {
 
-using comm::Accumulate;
 using comm::Channel;
 using comm::Event;
 using comm::ReduceOp;
-using comm::ReduceOrder;
 
 constexpr std::int64_t counts[] = {0, 1, 3, 255, 257, 20011};
 
@@ -57,9 +55,9 @@ void check_sum(Channel& c, std::int64_t count, DType wire, DType out_type, Reduc
     for (std::size_t i = 0; i < in.size(); ++i) {
       in[i] = convert<Wire>(real(c.rank(), static_cast<std::int64_t>(i), round));
     }
-    const Accumulate accumulate = round == 0 ? Accumulate::replace : Accumulate::add;
-    wait(c.reduce_scatter({}, {in.data(), out.data(), scratch.data(), count, wire, DType::f32, out_type,
-                               accumulate, order}),
+    const WriteMode write = round == 0 ? WriteMode::replace : WriteMode::add;
+    wait(c.reduce_scatter(
+             {}, {in.data(), out.data(), scratch.data(), count, wire, DType::f32, out_type, write, order}),
          what);
     for (std::size_t i = 0; i < slice; ++i) {
       const auto global = static_cast<std::int64_t>(i) + c.rank() * count;

@@ -13,7 +13,6 @@
 namespace weft::test {
 
 using comm::Channel;
-using comm::ReduceOrder;
 
 void check_rows(Channel& c) {
   constexpr std::int64_t row = 24, rows = 997;  // slices end within rows, and the last one is padded

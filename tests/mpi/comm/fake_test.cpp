@@ -96,7 +96,7 @@ TEST(FakeWorld, RecordsWhatRan) {
   wait(c->barrier({}), "barrier");
   const auto records = world.records();
   ASSERT_EQ(records.size(), 2u);
-  EXPECT_EQ(records[0].op, comm::Op::all_gather);
+  EXPECT_EQ(records[0].kind, comm::CallKind::all_gather);
   EXPECT_EQ(records[0].lane, Lane::reduce);
   EXPECT_EQ(records[0].count, 1);
   EXPECT_LE(records[0].start_ns, records[0].end_ns);
@@ -148,7 +148,6 @@ TEST(HostTimeline, SyncWaitsForComplete) {
 }
 
 TEST(Scratch, IsBoundedAndExactForShortSlices) {
-  using comm::ReduceOrder;
   EXPECT_EQ(comm::reduce_scatter_scratch_bytes(1, 1 << 20, DType::f32, ReduceOrder::canonical), 0u);
   EXPECT_EQ(comm::reduce_scatter_scratch_bytes(4, 1000, DType::bf16, ReduceOrder::canonical), 6000u);
   EXPECT_EQ(comm::reduce_scatter_scratch_bytes(2, std::int64_t{1} << 40, DType::f32, ReduceOrder::canonical),

@@ -29,8 +29,7 @@ void check_large(Channel& c) {
       EXPECT_EQ(all[static_cast<std::size_t>(r * count + i)], static_cast<float>(r + i));
     }
   }
-  std::vector<std::byte> scratch(
-      c.reduce_scatter_scratch_bytes(count, DType::f32, comm::ReduceOrder::canonical));
+  std::vector<std::byte> scratch(c.reduce_scatter_scratch_bytes(count, DType::f32, ReduceOrder::canonical));
   wait(c.reduce_scatter({}, {all.data(), mine.data(), scratch.data(), count}), "reduce_scatter of 1000003");
   for (std::int64_t i : {std::int64_t{0}, count / 2, count - 1}) {
     EXPECT_EQ(mine[static_cast<std::size_t>(i)], static_cast<float>(c.size() * (c.rank() + i)));

@@ -35,7 +35,7 @@ TEST(Exchanges, ASizeIsWhatARankSends) {
   runtime::Session session(Deck{}, world());
   if (session.ranks() == 1) GTEST_SKIP() << "nothing travels";
   const double most = 1 << 21;
-  measure::Exchanges x(session, most, comm::ReduceOrder::canonical);
+  measure::Exchanges x(session, most, ReduceOrder::canonical);
   ASSERT_EQ(x.most(), most);
   x.hold(most);
   std::map<const comm::Channel*, std::uint64_t> before;
@@ -65,7 +65,7 @@ TEST(ReplicaSums, ASizeIsWhatARankSends) {
   const Deck deck =
       small_deck({"parallel.mesh={ replica = " + std::to_string(world().size()) + ", data = 1 }"});
   runtime::Session session(deck, world());
-  for (const auto order : {comm::ReduceOrder::canonical, comm::ReduceOrder::native}) {
+  for (const auto order : {ReduceOrder::canonical, ReduceOrder::native}) {
     measure::ReplicaSums sums(session, 1 << 21, order);
     sums.hold(sums.most());
     for (const double bytes : {65536.0 * 4, sums.most()}) {
@@ -88,7 +88,7 @@ TEST(Timing, TheTypicalRankIsTheMiddleOne) {
 TEST(MeasureCollectives, WithoutTimeSmallSizesAreThereAndTheRestIsNoted) {
   runtime::Session session(Deck{}, world());
   if (session.ranks() == 1) GTEST_SKIP() << "nothing travels";
-  measure::Exchanges x(session, 1 << 23, comm::ReduceOrder::canonical);
+  measure::Exchanges x(session, 1 << 23, ReduceOrder::canonical);
   const measure::CollectiveSweep sweep = measure_collectives(x, world(), 1, 0);
   ASSERT_EQ(sweep.curves.size(), 4U);
   for (const machine::CollectiveCurve& c : sweep.curves) {
@@ -148,7 +148,7 @@ TEST(MeasureSharing, SumsOverReplicasRunBesideCompute) {
   const Deck deck =
       small_deck({"parallel.mesh={ replica = " + std::to_string(world().size()) + ", data = 1 }"});
   runtime::Session session(deck, world());
-  measure::ReplicaSums sums(session, 1 << 20, comm::ReduceOrder::canonical);
+  measure::ReplicaSums sums(session, 1 << 20, ReduceOrder::canonical);
   sums.hold(sums.most());
   std::vector<std::uint64_t> sent;  // when compute begins, and when it ends
   const auto compute = [&] {
@@ -183,7 +183,7 @@ TEST(MeasureMachine, SumsOverReplicasShareWithGathers) {
 /// The other ranks' nodes may have another file under that name, or none.
 TEST(MachineProfile, IsRankZeros) {
   const TemporaryDirectory directory;
-  machine::Profile p = default_profile(machine::Device::h100);
+  machine::Profile p = default_profile(machine::DefaultProfile::h100);
   p.name = "a machine elsewhere";
   Deck deck;
   deck.schedule.profile = directory / "machine.toml";

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/rounds.hpp"
+#include "comm/portions.hpp"
 
 namespace weft::test {
 namespace {

@@ -11,15 +11,15 @@ namespace weft::test {
 namespace {
 
 using comm::ChannelRecord;
-using comm::RecordedOperation;
+using comm::RecordedCall;
 using comm::Recorder;
 
 std::shared_ptr<Recorder> recorder() {
   return std::make_shared<Recorder>();
 }
 
-void whole(ChannelRecord& channel, const Recorder::Operation& operation) {
-  const auto ticket = channel.enqueued(operation);
+void whole(ChannelRecord& channel, const Recorder::Call& call) {
+  const auto ticket = channel.enqueued(call);
   channel.started(ticket);
   channel.done(ticket);
 }
@@ -28,17 +28,17 @@ TEST(Recorder, NumbersTheCollectivesOfEachChannel) {
   const auto r = recorder();
   ChannelRecord gather(r, "gather", {0, 2}, true), world(r, "world", {0, 1, 2}, true);
   r->set_activity("step", 7);
-  whole(gather, {.op = "all_gather", .bytes = 64, .label = "forward embed"});
-  whole(world, {.op = "send", .bytes = 8, .peer = 2, .collective = false});
-  whole(world, {.op = "barrier"});
-  whole(gather, {.op = "all_gather", .bytes = 32});
+  whole(gather, {.kind = "all_gather", .bytes = 64, .label = "forward embed"});
+  whole(world, {.kind = "send", .bytes = 8, .peer = 2, .collective = false});
+  whole(world, {.kind = "barrier"});
+  whole(gather, {.kind = "all_gather", .bytes = 32});
   const auto all = r->read();
-  ASSERT_EQ(all.operations.size(), 4U);
-  const auto sequence = [&](std::size_t i) { return all.operations[i].sequence; };
+  ASSERT_EQ(all.calls.size(), 4U);
+  const auto sequence = [&](std::size_t i) { return all.calls[i].sequence; };
   EXPECT_EQ(std::vector({sequence(0), sequence(1), sequence(2), sequence(3)}),
             (std::vector<std::uint64_t>{1, 0, 1, 2}));
-  const RecordedOperation& first = all.operations[0];
-  EXPECT_EQ(first.op, "all_gather");
+  const RecordedCall& first = all.calls[0];
+  EXPECT_EQ(first.kind, "all_gather");
   EXPECT_STREQ(first.label.data(), "forward embed");
   EXPECT_EQ(first.bytes, 64);
   EXPECT_EQ(first.step, 7);
@@ -53,32 +53,32 @@ TEST(Recorder, NumbersTheCollectivesOfEachChannel) {
 TEST(Recorder, KeepsTheLastOnesAndAnOlderOneThatIsNotDone) {
   const auto r = recorder();
   ChannelRecord slow(r, "slow", {0, 1}, true), busy(r, "busy", {0, 1}, true);
-  const auto stuck = slow.enqueued({.op = "all_gather", .label = std::string(100, 'x')});
+  const auto stuck = slow.enqueued({.kind = "all_gather", .label = std::string(100, 'x')});
   slow.started(stuck);
-  for (std::size_t i = 0; i < 2 * Recorder::capacity; ++i) whole(busy, {.op = "all_reduce"});
+  for (std::size_t i = 0; i < 2 * Recorder::capacity; ++i) whole(busy, {.kind = "all_reduce"});
   auto all = r->read();
-  ASSERT_EQ(all.operations.size(), Recorder::capacity + 1);
-  EXPECT_EQ(all.operations[0].op, "all_gather");
-  EXPECT_EQ(std::string(all.operations[0].label.data()).size(), all.operations[0].label.size() - 1);
-  EXPECT_EQ(all.operations[1].sequence, Recorder::capacity + 1);
+  ASSERT_EQ(all.calls.size(), Recorder::capacity + 1);
+  EXPECT_EQ(all.calls[0].kind, "all_gather");
+  EXPECT_EQ(std::string(all.calls[0].label.data()).size(), all.calls[0].label.size() - 1);
+  EXPECT_EQ(all.calls[1].sequence, Recorder::capacity + 1);
   ASSERT_TRUE(r->oldest_waiting());
   EXPECT_EQ(r->oldest_waiting()->number, stuck.number);
   slow.done(stuck);
   EXPECT_FALSE(r->oldest_waiting());
-  EXPECT_EQ(r->read().operations.size(), Recorder::capacity);
+  EXPECT_EQ(r->read().calls.size(), Recorder::capacity);
 }
 
 TEST(Recorder, WaitsForStartedOperationsOfOpenChannelsWhoseEndsAreSeen) {
   const auto r = recorder();
   ChannelRecord host(r, "host", {0, 1}, true), device(r, "device", {0, 1}, false);
-  const auto queued = host.enqueued({.op = "all_gather"});
+  const auto queued = host.enqueued({.kind = "all_gather"});
   EXPECT_FALSE(r->oldest_waiting());  // its dependencies are not done
-  device.started(device.enqueued({.op = "all_gather"}));
+  device.started(device.enqueued({.kind = "all_gather"}));
   EXPECT_FALSE(r->oldest_waiting());
   {
     ChannelRecord closed(r, "closed", {0, 1}, true);
-    closed.started(closed.enqueued({.op = "barrier"}));
-    EXPECT_EQ(r->oldest_waiting()->op, "barrier");
+    closed.started(closed.enqueued({.kind = "barrier"}));
+    EXPECT_EQ(r->oldest_waiting()->kind, "barrier");
   }
   EXPECT_FALSE(r->oldest_waiting());
   host.started(queued);
@@ -99,12 +99,11 @@ TEST(Recorder, TellsChannelsOfOneNameApart) {
 TEST(Recorder, TakesLittleTime) {
   const auto r = recorder();
   ChannelRecord channel(r, "gather.data", {0, 1}, true);
-  constexpr int operations = 200000;
+  constexpr int calls = 200000;
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < operations; ++i)
-    whole(channel, {.op = "all_gather", .label = "forward layers.17.attn"});
+  for (int i = 0; i < calls; ++i) whole(channel, {.kind = "all_gather", .label = "forward layers.17.attn"});
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
-  const double ns = took.count() / operations;
+  const double ns = took.count() / calls;
   RecordProperty("nanoseconds_an_operation", std::to_string(ns));
   EXPECT_LT(ns, 20000) << "an operation";
 }

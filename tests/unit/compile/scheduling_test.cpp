@@ -22,7 +22,7 @@ namespace {
 constexpr int ranks = 4;
 
 machine::CostModel costs(double bytes_per_s, double flops = 1e11) {
-  machine::Profile p = default_profile(machine::Device::host);
+  machine::Profile p = default_profile(machine::DefaultProfile::host);
   p.compute.matmul_f32 = p.compute.attention = flops;
   p.sharing = {bytes_per_s, 0.5, 0.9, 1e-10};
   p.collectives.clear();

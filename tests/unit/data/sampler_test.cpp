@@ -34,7 +34,7 @@ Microbatch fill(const BatchSource& source, const BatchShape& shape, std::int64_t
   return b;
 }
 
-/// Token i of the file is a hash of i, so that a shifted window is seen.
+/// Token i of the file is a hash of i, so that a shifted sequence is seen.
 TokenFile made_up_tokens(const TemporaryDirectory& dir, std::size_t count, const char* name = "t.bin") {
   const RandomStream random(1, "test.tokens");
   std::vector<std::int32_t> ids(count);
@@ -43,17 +43,17 @@ TokenFile made_up_tokens(const TemporaryDirectory& dir, std::size_t count, const
   return TokenFile::open(dir / name);
 }
 
-TEST(Windows, PositionsBeginAgainWithEachDocument) {
+TEST(Sequences, PositionsBeginAgainWithEachDocument) {
   const TemporaryDirectory dir;
   const std::int32_t end = 256;
   write_byte_tokens(dir / "t.bin", {1, 2, end, 3, 4, 5, end, end, 6, 7, 8});
   const TokenFile file = TokenFile::open(dir / "t.bin");
   std::array<std::int32_t, 5> tokens{}, targets{}, positions{};
-  const Windows documents({file}, 5, Positions::of_document), plain({file}, 5);
+  const Sequences documents({file}, 5, Positions::of_document), plain({file}, 5);
   documents.copy(0, tokens.data(), targets.data(), positions.data());
   EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 2, 0, 1}));
   documents.copy(1, tokens.data(), targets.data(),
-                 positions.data());  // a window begins with 0, whatever was before
+                 positions.data());  // a sequence begins with 0, whatever was before
   EXPECT_EQ(tokens, (std::array<std::int32_t, 5>{5, end, end, 6, 7}));
   EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 0, 0, 1}));
   plain.copy(1, tokens.data(), targets.data(), positions.data());
@@ -79,7 +79,7 @@ TEST(Permutation, IsABijectionInEveryEpoch) {
 TEST(Permutation, IsThePythonOne) {
   struct Case {
     std::uint64_t seed, n;
-    std::vector<std::uint64_t> samples, windows;
+    std::vector<std::uint64_t> samples, sequences;
   };
   const std::vector<Case> cases{
       {1, 1, {0, 1, 2, 0, 1, 2, 5}, {0, 0, 0, 0, 0, 0, 0}},
@@ -95,7 +95,7 @@ TEST(Permutation, IsThePythonOne) {
   for (const Case& c : cases) {
     const Permutation permutation(c.seed, c.n);
     for (std::size_t i = 0; i < c.samples.size(); ++i)
-      EXPECT_EQ(permutation.at(c.samples[i] / c.n, c.samples[i] % c.n), c.windows[i])
+      EXPECT_EQ(permutation.at(c.samples[i] / c.n, c.samples[i] % c.n), c.sequences[i])
           << "seed " << c.seed << " sample " << c.samples[i];
   }
 }
@@ -123,25 +123,27 @@ TEST(Sampler, ReadsEachWindowOnceAnEpoch) {
   const TemporaryDirectory dir;
   const std::int64_t seq = 8;
   const TokenFile file = made_up_tokens(dir, 8 * 50 + 5);
-  const Sampler sampler(Windows({file}, seq), 9);
+  const Sampler sampler(Sequences({file}, seq), 9);
   ASSERT_EQ(sampler.samples_per_epoch(), 50);
   std::vector<std::int64_t> orders[3];
-  for (std::int64_t sample = 0; sample < 150; ++sample) orders[sample / 50].push_back(sampler.window(sample));
+  for (std::int64_t sample = 0; sample < 150; ++sample)
+    orders[sample / 50].push_back(sampler.sequence(sample));
   EXPECT_NE(orders[0], orders[1]);
   EXPECT_NE(orders[1], orders[2]);
   for (auto& order : orders) {
     std::sort(order.begin(), order.end());
     for (std::int64_t w = 0; w < 50; ++w) EXPECT_EQ(order[static_cast<std::size_t>(w)], w);
   }
-  const Sampler other(Windows({file}, seq), 10);
-  EXPECT_NE(other.window(0) * 1000000 + other.window(1), sampler.window(0) * 1000000 + sampler.window(1));
+  const Sampler other(Sequences({file}, seq), 10);
+  EXPECT_NE(other.sequence(0) * 1000000 + other.sequence(1),
+            sampler.sequence(0) * 1000000 + sampler.sequence(1));
 
   std::vector<std::int32_t> all(static_cast<std::size_t>(file.tokens()));
   file.read(0, file.tokens(), all.data());
   std::int32_t tokens[8], targets[8], positions[8];
   for (const std::int64_t sample : {0, 7, 49, 50, 149}) {
     sampler.fill(sample, tokens, targets, positions);
-    const auto begin = static_cast<std::size_t>(sampler.window(sample) * seq);
+    const auto begin = static_cast<std::size_t>(sampler.sequence(sample) * seq);
     for (std::size_t p = 0; p < 8; ++p) {
       EXPECT_EQ(tokens[p], all[begin + p]);
       EXPECT_EQ(targets[p], all[begin + p + 1]);
@@ -150,29 +152,29 @@ TEST(Sampler, ReadsEachWindowOnceAnEpoch) {
   }
 }
 
-TEST(Windows, OfAFileAreWhole) {
+TEST(Sequences, OfAFileAreWhole) {
   const TemporaryDirectory dir;
   const TokenFile file = made_up_tokens(dir, 10);
-  EXPECT_EQ(Windows({file}, 9).count(), 1);
-  expect_error([&] { Windows({file}, 10); }, {"t.bin", "10 tokens", "data.seq is 10"});
+  EXPECT_EQ(Sequences({file}, 9).count(), 1);
+  expect_error([&] { Sequences({file}, 10); }, {"t.bin", "10 tokens", "data.seq is 10"});
 }
 
-TEST(Windows, OfSeveralFilesAreThoseOfEachInOrder) {
+TEST(Sequences, OfSeveralFilesAreThoseOfEachInOrder) {
   const TemporaryDirectory dir;
   const std::int64_t seq = 5;
   const std::vector<TokenFile> files{made_up_tokens(dir, 3 * 5 + 1, "a.bin"),
                                      made_up_tokens(dir, 5 + 4, "b.bin"),
                                      made_up_tokens(dir, 2 * 5 + 3, "c.bin")};
-  const Windows all(files, seq);
+  const Sequences all(files, seq);
   ASSERT_EQ(all.count(), 3 + 1 + 2);
   std::int64_t w = 0, bytes = 0;
   for (const TokenFile& file : files) {
-    const Windows alone({file}, seq);
+    const Sequences alone({file}, seq);
     for (std::int64_t i = 0; i < alone.count(); ++i, ++w) {
       std::int32_t mine[3][5], expected[3][5];
       all.copy(w, mine[0], mine[1], mine[2]);
       alone.copy(i, expected[0], expected[1], expected[2]);
-      EXPECT_EQ(std::memcmp(mine, expected, sizeof mine), 0) << "window " << w;
+      EXPECT_EQ(std::memcmp(mine, expected, sizeof mine), 0) << "sequence " << w;
     }
     bytes += alone.target_bytes(0, alone.count());
   }
@@ -180,7 +182,7 @@ TEST(Windows, OfSeveralFilesAreThoseOfEachInOrder) {
   EXPECT_EQ(all.target_bytes(2, 5), all.target_bytes(2, 3) + all.target_bytes(3, 4) + all.target_bytes(4, 5));
 }
 
-TEST(Windows, AreOfOneTokenizer) {
+TEST(Sequences, AreOfOneTokenizer) {
   const TemporaryDirectory dir;
   const TokenFile bytes = made_up_tokens(dir, 20);
   {
@@ -190,7 +192,7 @@ TEST(Windows, AreOfOneTokenizer) {
   }
   expect_error(
       [&] {
-        Windows({bytes, TokenFile::open(dir / "wide.bin")}, 5);
+        Sequences({bytes, TokenFile::open(dir / "wide.bin")}, 5);
       },
       {"wide.bin", "another tokenizer", "t.bin"});
 }
@@ -214,7 +216,7 @@ std::vector<Microbatch> run(const BatchSource& source, const BatchShape& shape, 
 TEST(BatchSource, IsTheSameForAnyNumberOfRanks) {
   const TemporaryDirectory dir;
   const BatchShape shape{.batch = 2, .global_batch = 24, .seq = 5};
-  const Sampler sampler(Windows({made_up_tokens(dir, 5 * 37 + 1)}, 5), 4);  // epochs end inside of a step
+  const Sampler sampler(Sequences({made_up_tokens(dir, 5 * 37 + 1)}, 5), 4);  // epochs end inside of a step
   const auto from_file = file_batches(sampler, shape), synthetic = synthetic_batches(4, 100, shape);
   for (const BatchSource* source : {from_file.get(), synthetic.get()}) {
     const auto alone = run(*source, shape, 1);
@@ -248,10 +250,10 @@ TEST(BatchSource, SyntheticTokensAreUniform) {
 
 TEST(ValidationSource, WalksTheFileOnceAndCountsItsBytes) {
   const TemporaryDirectory dir;
-  const TokenFile file = made_up_tokens(dir, 7 * 11 + 4);  // 11 windows and a rest
+  const TokenFile file = made_up_tokens(dir, 7 * 11 + 4);  // 11 sequences and a rest
   const BatchShape shape{.batch = 4, .global_batch = 4, .seq = 7};
-  const ValidationSource source(Windows({file}, 7), 4);
-  ASSERT_EQ(source.windows(), 11);
+  const ValidationSource source(Sequences({file}, 7), 4);
+  ASSERT_EQ(source.sequences(), 11);
   ASSERT_EQ(source.microbatches(), 3);
   std::vector<std::int32_t> all(static_cast<std::size_t>(file.tokens())), predicted;
   file.read(0, file.tokens(), all.data());
@@ -280,8 +282,8 @@ TEST(ValidationSource, WalksTheFileOnceAndCountsItsBytes) {
   EXPECT_EQ(source.total_bytes(), bytes);
   EXPECT_EQ(source.total_targets(), 77);
 
-  const ValidationSource limited(Windows({file}, 7), 4, 5);
-  EXPECT_EQ(limited.windows(), 5);
+  const ValidationSource limited(Sequences({file}, 7), 4, 5);
+  EXPECT_EQ(limited.sequences(), 5);
   EXPECT_EQ(limited.microbatches(), 2);
   EXPECT_EQ(limited.total_bytes(), source.bytes(0) + file.bytes_of(4 * 7 + 1, 7));
 }

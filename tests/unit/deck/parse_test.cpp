@@ -24,7 +24,7 @@ TEST(Parse, TakesTheFileAndTheDefaults) {
   EXPECT_EQ(deck.optimizer.beta2, 0.95);
   EXPECT_EQ(deck.optimizer.decay, LrDecay::cosine);
   EXPECT_EQ(deck.optimizer.decay_steps, 0);
-  EXPECT_EQ(deck.parallel.mode, ParallelMode::fsdp);
+  EXPECT_EQ(deck.parallel.mode, ShardMode::fsdp);
   EXPECT_EQ(deck.parallel.mesh, (std::vector<MeshAxis>{{"data", 0}}));
   EXPECT_EQ(deck.precision.params, DType::f32);
   EXPECT_EQ(deck.checkpoint.resume, "auto");
@@ -93,7 +93,7 @@ TEST(Set, TakesTomlAndBareWords) {
                      "model.rope_scaling={factor=8, low_freq_factor=2}", "data.train=a=b.bin",
                      "checkpoint.resume='runs/x y'", "parallel.mesh.data=2", "optimizer.lr=1e-2",
                      "precision.params=bf16", "model.tie_embeddings=true", "model.rope_scaling.factor=4"});
-  EXPECT_EQ(deck.parallel.mode, ParallelMode::zero1);
+  EXPECT_EQ(deck.parallel.mode, ShardMode::zero1);
   EXPECT_EQ(deck.run.name, "2024");
   EXPECT_EQ(deck.schedule.disable, (std::vector<std::string>{"order", "bucket"}));
   EXPECT_EQ(deck.model.rope_scaling.factor, 4);

@@ -31,7 +31,7 @@ CaptureMeans on_stream(std::initializer_list<Lane> channels) {
 
 TEST(Capture, WantsAllCollectivesOnStreams) {
   const auto decide = [](const plan::Plan& plan, const CaptureMeans& means) {
-    return capture_of(plan, means, CaptureWish::automatic);
+    return capture_of(plan, means, CudaGraph::automatic);
   };
   const plan::Plan alone = plan_of({Lane::compute, Lane::compute});
   const plan::Plan sharded = plan_of({Lane::gather, Lane::compute, Lane::reduce});
@@ -47,9 +47,9 @@ TEST(Capture, WantsAllCollectivesOnStreams) {
 
 TEST(Capture, HostKernelsAndTheDeckSayNo) {
   const plan::Plan alone = plan_of({Lane::compute});
-  EXPECT_EQ(capture_of(alone, {}, CaptureWish::automatic), Capture::host_kernels);
-  EXPECT_EQ(capture_of(alone, on_stream({}), CaptureWish::never), Capture::unwanted);
-  EXPECT_EQ(capture_of(alone, {}, CaptureWish::never), Capture::unwanted);
+  EXPECT_EQ(capture_of(alone, {}, CudaGraph::automatic), Capture::host_kernels);
+  EXPECT_EQ(capture_of(alone, on_stream({}), CudaGraph::off), Capture::unwanted);
+  EXPECT_EQ(capture_of(alone, {}, CudaGraph::off), Capture::unwanted);
 }
 
 TEST(Capture, LanesRefuseWhatTheySayTheyCannot) {

@@ -88,7 +88,7 @@ TEST(Residual, JoinsAnAddAndTheNormBehindIt) {
   m.options.disable = {"residual"};
   EXPECT_EQ(count(m.step(), Op::add_rms_norm), 0);
   m.options.disable = {};
-  m.options.recompute.what = passes::Recompute::full;
+  m.options.recompute.what = Recompute::full;
   EXPECT_EQ(count(m.step(), Op::add_rms_norm), 2 * m.spec.layers);
   EXPECT_EQ(count(m.step(), Op::rms_norm), 1 + 2 * m.spec.layers);  // again, in backward, from the kept sums
 }

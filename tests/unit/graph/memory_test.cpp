@@ -45,7 +45,7 @@ SmallModel large_model(int layers) {
   return m;
 }
 
-class Arena : public testing::TestWithParam<passes::Recompute> {};
+class Arena : public testing::TestWithParam<Recompute> {};
 
 TEST_P(Arena, IsWithinTwoPercentOfWhatIsLive) {
   for (const int layers : {8, 40})
@@ -53,7 +53,7 @@ TEST_P(Arena, IsWithinTwoPercentOfWhatIsLive) {
       for (const int ahead : {0, 1, 3}) {
         SmallModel m = large_model(layers);
         m.options.recompute.what = GetParam();
-        if (GetParam() == passes::Recompute::selective)
+        if (GetParam() == Recompute::selective)
           m.options.recompute.rules = {passes::recompute_rule("swiglu"), passes::recompute_rule("rms_norm")};
         if (blocks) {
           const auto buckets = passes::buckets_by_path(model::units(m.spec), {"layers.*"});
@@ -68,13 +68,11 @@ TEST_P(Arena, IsWithinTwoPercentOfWhatIsLive) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Arena,
-                         testing::Values(passes::Recompute::none, passes::Recompute::full,
-                                         passes::Recompute::selective),
+INSTANTIATE_TEST_SUITE_P(All, Arena, testing::Values(Recompute::none, Recompute::full, Recompute::selective),
                          [](const auto& info) {
-                           return std::string(info.param == passes::Recompute::none   ? "none"
-                                              : info.param == passes::Recompute::full ? "full"
-                                                                                      : "selective");
+                           return std::string(info.param == Recompute::none   ? "none"
+                                              : info.param == Recompute::full ? "full"
+                                                                              : "selective");
                          });
 
 /// More buffers than the small plans of the tests above, and lifetimes of all lengths: all of the interval
@@ -122,7 +120,7 @@ TEST(Kept, ListsWhatBackwardReadsByKindOfModule) {
 
 TEST(Kept, RecomputationKeepsAModulesResult) {
   SmallModel m;
-  m.options.recompute.what = passes::Recompute::full;
+  m.options.recompute.what = Recompute::full;
   const auto kinds = plan::kept_for_backward(m.step());
   const plan::KeptKind& ffn = kind(kinds, "layers.*.ffn");
   EXPECT_EQ(names(ffn.kept), std::vector<std::string>{"out"});
@@ -136,7 +134,7 @@ TEST(Kept, RecomputationKeepsAModulesResult) {
 /// The whole gradient of a unit is gone when the next collective of its lane begins: its bytes serve again
 /// before backward ends, and no more than two units' gradients are held at a time.
 TEST(Gradients, AreFreedAsTheyAreReduced) {
-  for (const auto mode : {passes::ShardMode::zero2, passes::ShardMode::fsdp}) {
+  for (const auto mode : {ShardMode::zero2, ShardMode::fsdp}) {
     SmallModel m;
     m.spec.layers = 6;
     m.options.shard.mode = mode;

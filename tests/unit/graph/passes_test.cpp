@@ -10,7 +10,6 @@
 namespace weft {
 namespace {
 
-using passes::ShardMode;
 using test::SmallModel;
 
 const char* name_of(ShardMode mode) {
@@ -35,11 +34,11 @@ TEST(Passes, GoldenPlans) {
   m.rounds = 2;
   m.options.precision = {DType::bf16, DType::bf16};
   test::expect_golden("fsdp_bf16_two_rounds", m.step());
-  m.options.shard.accumulation = passes::Accumulation::once;
+  m.options.shard.accumulation = Accumulation::once;
   test::expect_golden("fsdp_bf16_two_rounds_reduced_once", m.step());
   m = {};
   m.spec.layers = 1;
-  m.options.recompute.what = passes::Recompute::full;
+  m.options.recompute.what = Recompute::full;
   test::expect_golden("fsdp_recompute_full", m.step());
   m = {};
   const auto by_block = passes::buckets_by_path(model::units(m.spec), {"embed", "layers.*", "head"});
@@ -58,7 +57,7 @@ TEST(Passes, GoldenPlans) {
   m = {};
   m.spec.layers = 1;
   m.options.rows = true;
-  m.options.recompute.what = passes::Recompute::selective;
+  m.options.recompute.what = Recompute::selective;
   m.options.recompute.rules = {passes::recompute_rule("swiglu"), passes::recompute_rule("rms_norm@layers.*")};
   test::expect_golden("fsdp_rows_recompute_selective", m.step());
 }

@@ -21,7 +21,7 @@ using test::SmallModel;
 constexpr auto compute = static_cast<std::size_t>(Lane::compute);
 
 machine::CostModel costs() {
-  return machine::CostModel(default_profile(machine::Device::host));
+  return machine::CostModel(default_profile(machine::DefaultProfile::host));
 }
 
 Plan small_plan(int ranks = 2, int layers = 2, int rounds = 2) {

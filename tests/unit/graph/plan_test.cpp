@@ -53,7 +53,7 @@ TEST(Plan, OverlappingBuffersDoNotVerify) {
   plan::Plan bad = plan::lower(m.step(), test::test_scratch);
   for (Buffer& b : bad.buffers) b.offset = 0;
   for (plan::Location& l : bad.locations)
-    if (l.space == plan::Space::arena) l.offset = 0;
+    if (l.memory == plan::MemoryKind::arena) l.offset = 0;
   EXPECT_THROW(plan::verify(bad), std::logic_error);
 }
 

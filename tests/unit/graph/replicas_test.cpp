@@ -13,7 +13,6 @@ namespace {
 
 using ir::Op;
 using ir::Placement;
-using passes::ShardMode;
 using test::SmallModel;
 
 constexpr std::tuple<int, int> shapes[] = {{2, 1}, {1, 3}, {2, 2}, {2, 3}, {3, 2}, {4, 1}};

@@ -33,8 +33,7 @@ TEST(Rows, AreSentOfTheEmbeddingOnly) {
             Names({"all_gather embed", "reduce_scatter embed", "all_gather embed", "reduce_scatter embed"}));
   m.options.buckets = passes::Buckets{{0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}};
   EXPECT_EQ(m.marked().size(), 4U) << "they stay by themselves";
-  for (const passes::ShardMode mode :
-       {passes::ShardMode::ddp, passes::ShardMode::zero1, passes::ShardMode::zero2}) {
+  for (const ShardMode mode : {ShardMode::ddp, ShardMode::zero1, ShardMode::zero2}) {
     m.options.shard.mode = mode;
     EXPECT_EQ(m.marked(), Names({"reduce_scatter embed", "reduce_scatter embed"}));
   }
@@ -67,7 +66,7 @@ TEST(Rows, AreNotSentWhereWholeTablesAreNeeded) {
   EXPECT_EQ(tied.marked(), Names());
   Rows once;
   once.rounds = 2;
-  once.options.shard.accumulation = passes::Accumulation::once;
+  once.options.shard.accumulation = Accumulation::once;
   EXPECT_EQ(once.marked(), Names({"all_gather embed", "all_gather embed"}));
   Rows team;
   team.team = 2;

@@ -28,7 +28,7 @@ plan::Plan lowered(const SmallModel& m) {
 
 TEST(Recompute, FullKeepsWhatGoesFromModuleToModule) {
   SmallModel m;
-  m.options.recompute.what = passes::Recompute::full;
+  m.options.recompute.what = Recompute::full;
   const ir::Graph graph = m.step();
   // A block: norm, qkv, its rotation, attention; norm, gate and up, activation. Not proj, down and the
   // residuals.
@@ -51,7 +51,7 @@ TEST(Recompute, FullKeepsWhatGoesFromModuleToModule) {
 
 TEST(Recompute, SelectiveGoesByOperationAndModule) {
   SmallModel m;
-  m.options.recompute.what = passes::Recompute::selective;
+  m.options.recompute.what = Recompute::selective;
   m.options.recompute.rules = {passes::recompute_rule("swiglu"),
                                passes::recompute_rule("rms_norm@layers.1.*")};
   const ir::Graph graph = m.step();
@@ -68,10 +68,10 @@ TEST(Recompute, TakesLessMemoryTheMoreIsRecomputed) {
   m.spec.layers = 6;
   m.seq = 256;
   const std::int64_t none = lowered(m).live_bytes;
-  m.options.recompute.what = passes::Recompute::selective;
+  m.options.recompute.what = Recompute::selective;
   m.options.recompute.rules = {passes::recompute_rule("swiglu"), passes::recompute_rule("rms_norm")};
   const std::int64_t some = lowered(m).live_bytes;
-  m.options.recompute.what = passes::Recompute::full;
+  m.options.recompute.what = Recompute::full;
   const std::int64_t full = lowered(m).live_bytes;
   EXPECT_LT(some, none - none / 8);
   EXPECT_LT(full, some - none / 8);
@@ -132,7 +132,7 @@ TEST(Order, ReductionsHoldWhatTheyReadForAsLongAsAsked) {
 TEST(Accumulation, OnceReducesOnceWhateverTheRounds) {
   SmallModel m;
   m.rounds = 3;
-  m.options.shard.accumulation = passes::Accumulation::once;
+  m.options.shard.accumulation = Accumulation::once;
   const auto totals = plan::collective_totals(lowered(m));
   EXPECT_EQ(totals.at("backward reduce_scatter f32").count, 2 * m.spec.layers + 2);
 }

@@ -17,7 +17,6 @@ namespace weft {
 namespace {
 
 using ir::Op;
-using passes::ShardMode;
 
 struct Sharing : test::SmallModel {
   Sharing(int ranks_of_all, int team, ShardMode mode) {
@@ -68,7 +67,8 @@ TEST(Share, HoldsGatheredParametersOnce) {
     const ir::Value& value = shared.graph.values()[v];
     if (!value.producer.valid() || shared.graph.node(value.producer).op != Op::all_gather) continue;
     const bool unit = value.unit.valid();
-    EXPECT_EQ(shared.locations[v].space, unit ? plan::Space::common : plan::Space::arena) << value.name;
+    EXPECT_EQ(shared.locations[v].memory, unit ? plan::MemoryKind::common : plan::MemoryKind::arena)
+        << value.name;
     if (unit) largest = std::max(largest, shared.locations[v].bytes);
   }
   EXPECT_GE(shared.common_bytes, largest);
@@ -93,7 +93,7 @@ TEST(Share, GathersInPlaceWhereATeamIsTheWholeAxis) {
       ++gathers;
       const plan::Location &slice = plan.locations[node.inputs[0].index()],
                            &whole = plan.locations[node.outputs[0].index()];
-      EXPECT_EQ(whole.space, plan::Space::storage);
+      EXPECT_EQ(whole.memory, plan::MemoryKind::storage);
       EXPECT_EQ(whole.storage, slice.storage);
       EXPECT_EQ(whole.bytes, 4 * slice.bytes);
       EXPECT_EQ(whole.offset, slice.offset);

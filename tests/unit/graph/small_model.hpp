@@ -29,8 +29,8 @@ struct SmallModel {
   }
 };
 
-inline constexpr passes::ShardMode all_modes[] = {passes::ShardMode::ddp, passes::ShardMode::zero1,
-                                                  passes::ShardMode::zero2, passes::ShardMode::fsdp};
+inline constexpr ShardMode all_modes[] = {ShardMode::ddp, ShardMode::zero1, ShardMode::zero2,
+                                          ShardMode::fsdp};
 
 /// Stands in for the kernels' wishes: a reduce-scatter wants its input once more, a sum over replicas half of
 /// it, a matmul a little.

@@ -143,9 +143,9 @@ TEST(Accumulate, ReplacesAndAdds) {
     for (std::int64_t n : odd_sizes) {
       const Array first = random(n, t, 1), second = random(n, t, 2);
       const Device acc(n, DType::f32);
-      accumulate(space(), n, t, Device(first, t).data(), acc.as<float>(), Accumulate::replace);
+      accumulate(space(), n, t, Device(first, t).data(), acc.as<float>(), WriteMode::replace);
       EXPECT_EQ(acc.read(), first);
-      accumulate(space(), n, t, Device(second, t).data(), acc.as<float>(), Accumulate::add);
+      accumulate(space(), n, t, Device(second, t).data(), acc.as<float>(), WriteMode::add);
       Array sum(first);
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += second[i];
       EXPECT_TRUE(close(acc.read(), sum, 1e-7));

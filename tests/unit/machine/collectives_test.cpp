@@ -107,12 +107,12 @@ TEST(CollectiveCost, ReplicasShareInTheirOwnWay) {
 
 /// What is known of the machines behind the defaults.
 TEST(CollectiveCost, DefaultsAreOfTheRightOrder) {
-  const CostModel h100(default_profile(machine::Device::h100));
+  const CostModel h100(default_profile(machine::DefaultProfile::h100));
   const double gib = 1 << 30;
   EXPECT_NEAR(gib / h100.collective_seconds(Op::all_gather, 8, gib), 350e9, 5e9);
   EXPECT_NEAR(gib / h100.collective_seconds(Op::reduce_scatter, 16, gib), 45e9, 1e9);
   EXPECT_NEAR(h100.collective_seconds(Op::all_gather, 8, 1024), 20e-6, 1e-6);
-  const CostModel host(default_profile(machine::Device::host));
+  const CostModel host(default_profile(machine::DefaultProfile::host));
   EXPECT_NEAR(gib / host.collective_seconds(Op::all_gather, 2, gib), 2e9, 1e8);
 }
 

@@ -17,8 +17,9 @@ using machine::Profile;
 TEST(ProfileText, ReadsBack) {
   Profile with_replicas = small_profile();
   with_replicas.sharing.replica = machine::ReplicaSharing{0.75, 0.5, 3e-10};
-  for (const Profile& p : {small_profile(), with_replicas, machine::default_profile(machine::Device::host),
-                           machine::default_profile(machine::Device::h100)}) {
+  for (const Profile& p :
+       {small_profile(), with_replicas, machine::default_profile(machine::DefaultProfile::host),
+        machine::default_profile(machine::DefaultProfile::h100)}) {
     const Profile again = parse_profile(print_profile(p), "m.toml");
     EXPECT_EQ(p, again) << print_profile(p);
     EXPECT_EQ(print_profile(p), print_profile(again));

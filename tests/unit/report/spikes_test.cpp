@@ -71,20 +71,20 @@ TEST(Spikes, TheThresholdDecides) {
 }
 
 TEST(Spikes, NothingIsFlaggedWithoutAWindowAndNumbersThatAreNotFiniteDoNotCount) {
-  std::vector<double> losses(Spikes::window - 1, 3.0);
+  std::vector<double> losses(Spikes::history - 1, 3.0);
   losses.push_back(30);
   EXPECT_EQ(flagged(losses), Steps{});
   losses.insert(losses.begin(), 3.0);
-  EXPECT_EQ(flagged(losses), Steps{Spikes::window});
+  EXPECT_EQ(flagged(losses), Steps{Spikes::history});
   losses.insert(losses.begin(), 20, std::numeric_limits<double>::quiet_NaN());
-  EXPECT_EQ(flagged(losses), Steps{Spikes::window + 20});
+  EXPECT_EQ(flagged(losses), Steps{Spikes::history + 20});
   losses.back() = std::numeric_limits<double>::infinity();
   EXPECT_EQ(flagged(losses), Steps{});
 }
 
 TEST(Spikes, SayWhatWasBefore) {
   Spikes spikes(threshold);
-  for (std::size_t i = 0; i < Spikes::window; ++i) EXPECT_FALSE(spikes.add(i % 2 == 0 ? 3.1 : 2.9));
+  for (std::size_t i = 0; i < Spikes::history; ++i) EXPECT_FALSE(spikes.add(i % 2 == 0 ? 3.1 : 2.9));
   const auto spike = spikes.add(8);
   ASSERT_TRUE(spike);
   EXPECT_NEAR(spike->median, 3, 0.11);

@@ -104,7 +104,7 @@ TEST(Summary, TheLongerOfTwoWaysIsTheWire) {
   test::SmallModel m;
   m.replicas = 2;
   const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
-  machine::Profile profile = default_profile(machine::Device::host);
+  machine::Profile profile = default_profile(machine::DefaultProfile::host);
   const auto wire = [&](double link) {
     profile.sharing.link_bytes_per_s = link;
     return compile::planned_step(plan, machine::CostModel(profile)).wire;

@@ -14,7 +14,7 @@ constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
 constexpr auto replica = static_cast<std::size_t>(Lane::replica);
 
 CostModel costs(double both_lanes = 1, double beside_compute = 1, double stolen = 0) {
-  Profile p = default_profile(Device::host);
+  Profile p = default_profile(DefaultProfile::host);
   p.sharing = {1e9, both_lanes, beside_compute, stolen};
   return CostModel(p);
 }
@@ -72,7 +72,7 @@ TEST(Lanes, ReplicasTakeTheirOwnShare) {
   tasks[compute] = {task(10)};
   tasks[gather] = {task(1, {}, 1e9)};
   tasks[replica] = {task(2, {}, 1e9)};
-  Profile p = default_profile(Device::host);
+  Profile p = default_profile(DefaultProfile::host);
   p.sharing = {1e9, 0.5, 0.25, 1e-10, ReplicaSharing{0.8, 0.5, 2e-10}};
   const LaneTimes t = run_lanes(tasks, CostModel(p));
   // The sum at 0.5 x 0.8 of its speed ends at 5, and so does the gather at 0.25 x 0.8. Compute loses 0.1 of

@@ -10,7 +10,7 @@ namespace {
 using test::SmallModel;
 
 struct Levels : ::testing::Test {
-  Levels() : costs(default_profile(machine::Device::host)) {
+  Levels() : costs(default_profile(machine::DefaultProfile::host)) {
     m.spec = {64, 6, 4, 2, 176, 300, 1e-5, false};
     m.seq = 256;
     m.options.precision.params = DType::bf16;
@@ -50,8 +50,8 @@ TEST_F(Levels, TradeTimeForMemoryStepByStep) {
 
 TEST_F(Levels, BeginWithNothingAndEndWithNoMoreThanFullKeeps) {
   const RecomputeLevels all = levels();
-  EXPECT_EQ(all.at(0).what, passes::Recompute::none);
-  const plan::Plan least = plan(all.at(all.count())), full = plan({passes::Recompute::full, {}});
+  EXPECT_EQ(all.at(0).what, Recompute::none);
+  const plan::Plan least = plan(all.at(all.count())), full = plan({Recompute::full, {}});
   EXPECT_LE(static_cast<double>(least.live_bytes), 1.01 * static_cast<double>(full.live_bytes));
 }
 

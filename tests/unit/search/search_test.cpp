@@ -19,7 +19,7 @@ using test::SmallModel;
 
 /// A machine on which the step's compute takes about as long as its bytes at `bytes_per_s` 1e9.
 machine::CostModel costs(double bytes_per_s, double latency = 1e-5) {
-  machine::Profile p = default_profile(machine::Device::host);
+  machine::Profile p = default_profile(machine::DefaultProfile::host);
   p.sharing = {bytes_per_s, 0.5, 0.9, 1e-10};
   p.collectives.clear();
   for (const ir::Op op : {ir::Op::all_gather, ir::Op::reduce_scatter, ir::Op::all_reduce}) {

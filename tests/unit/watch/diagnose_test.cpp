@@ -35,33 +35,33 @@ class Rank {
     }
   }
   Rank& done(std::size_t channel, const std::string& label, std::int64_t bytes = 4 << 20,
-             const std::string& op = "all_gather") {
-    add(channel, label, bytes, op).done = ++clock_;
+             const std::string& kind = "all_gather") {
+    add(channel, label, bytes, kind).done = ++clock_;
     ++r_.channels[channel].done;
     return *this;
   }
   Rank& waits(std::size_t channel, const std::string& label, double since = 88) {
-    Operation& o = add(channel, label, 4 << 20, "all_gather");
+    Call& o = add(channel, label, 4 << 20, "all_gather");
     o.started = now + since;
     return *this;
   }
   operator RankRecords() const { return r_; }  // NOLINT(google-explicit-constructor)
 
  private:
-  Operation& add(std::size_t channel, const std::string& label, std::int64_t bytes, const std::string& op) {
+  Call& add(std::size_t channel, const std::string& label, std::int64_t bytes, const std::string& kind) {
     comm::RecordedChannel& c = r_.channels[channel];
     c.started = ++c.enqueued;
-    Operation o;
-    o.number = r_.operations.size() + 1;
+    Call o;
+    o.number = r_.calls.size() + 1;
     o.channel = channel;
-    o.op = op;
+    o.kind = kind;
     o.bytes = bytes;
     o.sequence = c.enqueued;
     o.step = r_.step;
     o.label = label;
     o.enqueued = o.started = r_.last = ++clock_;
-    r_.operations.push_back(o);
-    return r_.operations.back();
+    r_.calls.push_back(o);
+    return r_.calls.back();
   }
 
   RankRecords r_;
@@ -173,10 +173,10 @@ TEST(Records, SurviveTheFile) {
   EXPECT_EQ(read[0].rank, 0);
   EXPECT_EQ(read[1].host, "n1");
   EXPECT_EQ(read[1].channels[1].ranks, (std::vector{0, 1, 2}));
-  ASSERT_EQ(read[1].operations.size(), 2U);
-  EXPECT_EQ(read[1].operations[1].label, "quote \" and \\");
-  EXPECT_EQ(read[1].operations[1].done, 0);
-  EXPECT_DOUBLE_EQ(read[1].operations[0].done, one.operations[0].done);
+  ASSERT_EQ(read[1].calls.size(), 2U);
+  EXPECT_EQ(read[1].calls[1].label, "quote \" and \\");
+  EXPECT_EQ(read[1].calls[1].done, 0);
+  EXPECT_DOUBLE_EQ(read[1].calls[0].done, one.calls[0].done);
   ASSERT_NE(waits_for(read[1]), nullptr);
   EXPECT_EQ(waits_for(read[1])->channel, 1U);
 }

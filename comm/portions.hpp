@@ -1,4 +1,4 @@
-// How exchanges are cut into messages, and a reduce-scatter's slices into rounds, so that its scratch is
+// How exchanges are cut into messages, and a reduce-scatter's slices into portions, so that its scratch is
 // bounded whatever the unit's size.
 #pragma once
 
@@ -28,7 +28,7 @@ inline std::int64_t ring_bytes(int size, std::int64_t slice_bytes, int near = 1)
   return (size - near) * std::min(slice_bytes, ring_peer_bytes(size));
 }
 
-/// Bytes that one rank sends to one peer in one round; a multiple of 8. At least four rounds fit into the
+/// Bytes that one rank sends to one peer in one portion; a multiple of 8. At least four portions fit into the
 /// scratch.
 inline std::int64_t ring_piece_bytes(int size, std::int64_t chunk_bytes) {
   return std::min(ring_peer_bytes(size) / 4, chunk_bytes);

@@ -1,0 +1,29 @@
+// Choices that the deck offers and that other folders act on. The deck's spelling of them is in
+// deck/choices.cpp.
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+/// What is cut over the data axis. passes::shard says what each mode does.
+enum class ShardMode : std::uint8_t { ddp, zero1, zero2, fsdp };
+
+/// canonical: added in rank order, the same bits for any back end. native: the library's own order (host back
+/// ends: canonical).
+enum class ReduceOrder : std::uint8_t { canonical, native };
+
+/// What of the forward is computed again in backward. budget: what fits into the memory limit; a run that
+/// says so chooses one of the others before its graph is made.
+enum class Recompute : std::uint8_t { none, full, selective, budget };
+
+/// When the gradients of a step's rounds are reduced over the ranks.
+enum class Accumulation : std::uint8_t {
+  each,  ///< each round's gradients are reduced: memory for shards only
+  once   ///< rounds are summed on the rank, and reduced at the end: numerics, another order of the sum
+};
+
+/// Whether runs of a plan may be replays of a CUDA graph.
+enum class CudaGraph : std::uint8_t { automatic, off };
+
+}  // namespace weft
