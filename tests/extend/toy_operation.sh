@@ -9,9 +9,12 @@
 #
 # To make the patch anew, in a tree without changes of yours:
 #
-#   git apply --3way tests/extend/toy_operation.patch     # mend what does not fit, and what CONTRIBUTING.md says now
-#   (sed '/^diff/,$d' tests/extend/toy_operation.patch; git diff HEAD) >new.patch && mv new.patch tests/extend/toy_operation.patch
-#   git diff HEAD --name-only --diff-filter=A | xargs git rm -qf; git checkout HEAD -- src kernels tests/unit
+#   git apply --3way tests/extend/toy_operation.patch    # mend what does not fit, and CONTRIBUTING.md, if it says otherwise; then:
+#   git add src kernels tests/unit
+#   { sed '/^diff/,$d' tests/extend/toy_operation.patch; git diff --cached -- src kernels tests/unit; } >toy.patch
+#   mv toy.patch tests/extend/toy_operation.patch
+#   git diff --cached --name-only --diff-filter=A -- kernels tests/unit | xargs git rm -qf
+#   git checkout HEAD -- src kernels tests/unit
 set -euo pipefail
 
 build=$1
@@ -72,6 +75,7 @@ compile() {
 compile_all() {
   local target=$1 file
   shift
+  [ $# -gt 0 ] || return 0
   command_of "$target"
   printf '#include "%s"\n' "$@" >"$copy/$target.cpp"
   if compile "$copy/$target.cpp" 2>/dev/null; then objects+=("$(object_of "$copy/$target.cpp")"); return; fi
@@ -82,26 +86,24 @@ compile_all() {
   done
 }
 
-# of_folder FOLDER: its sources, those of the copy where it has them.
-of_folder() {
-  local file
-  for file in "$root/$1"/*.cpp; do
-    file=${file#"$root"/}
+# sources PATTERN: those of the tree, and of the copy, that are named so; of one that is in both, the copy's.
+sources() {
+  { (cd "$root" && compgen -G "$1"); (cd "$copy" && compgen -G "$1"); } | sort -u | while read -r file; do
     if [ -f "$copy/$file" ]; then echo "$copy/$file"; else echo "$root/$file"; fi
   done
 }
-# of_copy FOLDER: the sources of FOLDER that the patch touches.
-of_copy() { find "$copy/$1" -name '*.cpp'; }
+# touched_in FOLDER: its sources that the patch touches.
+touched_in() { sources "$1/*.cpp" | grep "^$copy/"; }
 
-mapfile -t ir < <(of_folder src/ir)
-mapfile -t ops < <(of_folder src/ops)
-mapfile -t in_plan < <(of_copy src/plan)
-mapfile -t in_exec < <(of_copy src/exec)
-mapfile -t in_kernels < <(of_copy kernels)
-mapfile -t in_tests < <(of_copy tests/unit/kernels)
+mapfile -t ir < <(sources 'src/ir/*.cpp')
+mapfile -t ops < <(sources 'src/ops/*.cpp')
+mapfile -t in_plan < <(touched_in src/plan)
+mapfile -t bind < <(sources src/exec/bind.cpp)  # a switch over all operations
+mapfile -t in_kernels < <(touched_in kernels)
+mapfile -t in_tests < <(touched_in tests/unit/kernels)
 objects=()
 compile_all weft_plan "${in_plan[@]}"
-compile_all weft_exec "${in_exec[@]}"
+compile_all weft_exec "${bind[@]}"
 compile_all weft_kernels "${in_kernels[@]}"
 compile_all test_kernels "${in_tests[@]}"
 
