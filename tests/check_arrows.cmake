@@ -4,7 +4,8 @@
 #
 # ARROWS holds a file a folder, which weft_library writes: where the folder is, and the folders that its headers (public) and only its
 # sources (private) include. Each difference is a line, and the exit status is then not 0. So is each header that is not the first
-# include of the source beside it.
+# include of the source beside it, and each row of the table in docs/architecture.md that says anything else than the folder's
+# CMakeLists.txt, or names a folder of a later row.
 
 cmake_minimum_required(VERSION 3.22)
 
@@ -35,6 +36,42 @@ function(compare folder what declared included)
   endforeach()
 endfunction()
 
+# The folder's row of the table. `above` are the folders of the rows above it.
+function(compare_with_table path public private)
+  string(REPLACE ";" ", " public "${public}")
+  string(REPLACE ";" ", " private "${private}")
+  foreach(row IN LISTS table)
+    if(row MATCHES "^\\| `${path}` \\|[^|]*\\|([^|]*)\\|([^|]*)\\|$")
+      string(STRIP "${CMAKE_MATCH_1}" in_headers)
+      string(STRIP "${CMAKE_MATCH_2}" in_sources)
+      if(NOT "${in_headers}|${in_sources}" STREQUAL "${public}|${private}")
+        message(SEND_ERROR "docs/architecture.md: the row of ${path} does not say what its CMakeLists.txt does; end it with: "
+                           "| ${public} | ${private} |")
+      endif()
+      return()
+    endif()
+  endforeach()
+  message(SEND_ERROR "docs/architecture.md: the table of folders has no row for ${path}; add one")
+endfunction()
+
+# A folder includes folders of rows above its own: there is no cycle.
+function(compare_order)
+  set(above "")
+  foreach(row IN LISTS table)
+    string(REGEX MATCH "^\\| `(src/)?([a-z_]+)` \\|[^|]*\\|([^|]*)\\|([^|]*)\\|$" whole "${row}")
+    set(folder "${CMAKE_MATCH_2}")
+    string(REGEX MATCHALL "[a-z_]+" included "${CMAKE_MATCH_3} ${CMAKE_MATCH_4}")
+    foreach(other ${included})
+      if(NOT other IN_LIST above)
+        message(SEND_ERROR "docs/architecture.md: ${folder} includes ${other}, whose row is not above its own; order the rows")
+      endif()
+    endforeach()
+    list(APPEND above ${folder})
+  endforeach()
+endfunction()
+
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../docs/architecture.md" table REGEX "^\\| `(src/)?[a-z_]+` \\|[^|]*\\|[^|]*\\|[^|]*\\|$" ENCODING UTF-8)
+compare_order()
 file(GLOB declarations "${ARROWS}/*.cmake")
 list(LENGTH declarations count)
 if(count LESS 20)
@@ -69,4 +106,6 @@ foreach(declaration ${declarations})
   endif()
   compare("${name}" "headers" "${public}" "${in_headers}")
   compare("${name}" "sources" "${private}" "${in_sources}")
+  file(RELATIVE_PATH path "${CMAKE_CURRENT_LIST_DIR}/.." "${folder}")
+  compare_with_table("${path}" "${public}" "${private}")
 endforeach()
