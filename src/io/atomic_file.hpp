@@ -9,9 +9,9 @@
 
 namespace weft::io {
 
-/// Every call throws Error(bad_input or environment, by errno) with the path and the system's reason (a full
-/// disk, say). Without commit() nothing is left under `path`; the temporary file is removed by the
-/// destructor.
+/// Every call throws Error(bad_input or environment, by errno) with the path and the system's reason, for
+/// example a full disk. Without commit() nothing is left under `path`: the destructor removes the temporary
+/// file.
 class AtomicFile {
  public:
   /// Creates PATH.tmp, replacing an old one.
@@ -23,7 +23,7 @@ class AtomicFile {
   void append(const void* data, std::size_t bytes);
   /// Writes over the first bytes; appending goes on at the end.
   void write_front(const void* data, std::size_t bytes);
-  /// Reads up to `bytes` from `offset`; returns how many there were.
+  /// Reads up to `bytes` from `offset` on, and returns how many there were.
   std::size_t read(std::int64_t offset, void* out, std::size_t bytes);
   /// Syncs the file, renames it to its name, syncs the directory.
   void commit();
