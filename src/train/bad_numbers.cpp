@@ -1,4 +1,4 @@
-// What a run does about a step whose loss or gradient norm is not finite.
+// The trainer's answer to a step whose loss or gradient norm is not finite.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "comm/agree.hpp"
@@ -8,7 +8,8 @@
 
 namespace weft::train {
 
-/// All ranks have the same loss and norm; rank 0 speaks.
+/// Does what the deck wants after a step with bad numbers. All ranks have the same loss and norm, so they do
+/// the same; rank 0 logs it.
 bool Trainer::goes_on_after(const report::StepMetrics& metrics) {
   const std::optional<Nonfinite> what = bad_steps_.after(metrics);
   if (!what) return true;
@@ -17,7 +18,7 @@ bool Trainer::goes_on_after(const report::StepMetrics& metrics) {
   const std::string bad = bad_steps_.describe(metrics);
   switch (*what) {
     case Nonfinite::stop:
-      saver_->finish();  // of a state that was good
+      saver_->finish();  // saves a state from before the bad step
       throw Error(ExitCode::failure, speaks ? fmt::format("{} (the run has diverged); {}", bad,
                                                           bad_steps_.advice(saver_->newest()))
                                             : "");
@@ -33,7 +34,8 @@ bool Trainer::goes_on_after(const report::StepMetrics& metrics) {
   return false;
 }
 
-/// The state is as before the step, and the inputs are still there: it runs with the same bits.
+/// Runs the step once more to find where the bad numbers begin. The state is as before the step, and the
+/// inputs are still there, so it has the same bits.
 void Trainer::locate_nonfinite(const report::StepMetrics& metrics) {
   FirstNonfinite first(session_, plan());
   train_->run(exec::Run::full, nullptr, &first, [this] { saver_->before_update(); });
@@ -41,9 +43,9 @@ void Trainer::locate_nonfinite(const report::StepMetrics& metrics) {
   if (session_.rank() == 0) log::warn("step {}: {}", metrics.step, found);
 }
 
-/// The data that led here are left out, because they would lead here again.
+/// Goes back to the last checkpoint. The data that led here are left out, because they would lead here again.
 void Trainer::roll_back() {
-  saver_->finish();  // it reads the state
+  saver_->finish();  // the save that is under way reads the state
   const std::int64_t next = sample_;
   const auto& checkpoint = saver_->newest();
   ckpt::RunState run;

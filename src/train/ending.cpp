@@ -1,4 +1,5 @@
-// A run that ends before run.steps: because its time is up, or because it is asked to.
+// The parts of the trainer that end a run before run.steps: because its time is up, or because it was asked
+// to.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -11,8 +12,8 @@
 namespace weft::train {
 
 /// Seconds from now until another step, its validation if one is due, and a save would be done, on this rank.
-/// Each may take as long as the longest so far, the step twice. What has not been timed yet is guessed: a
-/// validation's round as a training step's, a save as 100 MB/s.
+/// Each is expected to take as long as the longest so far, and the step twice as long. What has not been
+/// timed yet is guessed: a validation's round takes as long as a training step's, and a save writes 100 MB/s.
 double Trainer::seconds_to_next_save() const {
   double seconds = 2 * longest_step_;
   if (validation_ && validates_after(step_ + 1)) {
@@ -23,7 +24,7 @@ double Trainer::seconds_to_next_save() const {
   return seconds + saver_->longest_seconds().value_or(static_cast<double>(state_->own_bytes()) / 1e8);
 }
 
-/// Whether run.walltime is too near for another step. All ranks agree.
+/// Whether run.walltime is too near for another step; all ranks get the same answer.
 bool Trainer::out_of_time() {
   if (deck_.run.walltime <= 0) return false;
   double until = seconds_now() - start_ + seconds_to_next_save();
@@ -31,7 +32,8 @@ bool Trainer::out_of_time() {
   return until > deck_.run.walltime;
 }
 
-/// A job that starts again from an older checkpoint would come here again: it is not unfinished, but stuck.
+/// Ends the run with an error when the last save failed. Such a run is not unfinished but stuck: a job that
+/// starts it again from an older checkpoint would only come here again.
 void Trainer::fail_unsaved(const std::string& why) const {
   if (session_.rank() != 0) throw Error(ExitCode::failure, "");
   throw Error(

@@ -1,4 +1,4 @@
-// The parts of a run's start that look at its data and at its directory.
+// The parts of the trainer that look, at a run's start, at its data and at its directory.
 #include <algorithm>
 #include <span>
 
@@ -13,7 +13,7 @@
 namespace weft::train {
 namespace {
 
-// A run that has done all its steps waits at most so many seconds until the last token files are verified.
+// The most seconds that a run which has done all its steps waits until the last token files are verified.
 constexpr double most_before_save = 1;
 constexpr double most_after_save = 60;
 
@@ -26,8 +26,8 @@ ckpt::RunState Trainer::description() {
   return run;
 }
 
-/// Writes the deck, makes the directory where there is none, and moves an earlier run's checkpoints away:
-/// from here on the directory is this run's.
+/// Makes the directory this run's own: makes it where there is none, writes the deck, and moves an earlier
+/// run's checkpoints away.
 void Trainer::make_directory() {
   comm::agree(session_.world(), [&] {
     if (!directory_) return;
@@ -37,8 +37,8 @@ void Trainer::make_directory() {
   check_directory();
 }
 
-/// Whether all ranks see rank 0's directory. Asked before anything is read from it, and again when this run
-/// has made it.
+/// Checks that all ranks see rank 0's directory. This is asked before anything is read from it, and again
+/// when this run has made it.
 void Trainer::check_directory() {
   const bool is_there =
       check_shared_directory(session_.world(), deck_, directory_ ? directory_->mark() : std::string());
@@ -65,7 +65,8 @@ void Trainer::mark_verified() {
   if (data_check_) saver_->set_data(data_check_->verified());
 }
 
-/// The other ranks wait meanwhile, in a collective; and the job may have to be over.
+/// The most seconds that finish_data_check() may wait. The other ranks wait in a collective meanwhile, and
+/// the job may have to end.
 double Trainer::seconds_of(Patience patience) const {
   const bool before = patience == Patience::before_last_save;
   double seconds = before ? most_before_save : most_after_save;

@@ -30,7 +30,7 @@
 namespace weft::train {
 namespace {
 
-/// Of the trace: what is done beside the plan's instructions.
+/// The trace's row for what is done beside the plan's instructions.
 constexpr exec::TraceRow host_row(lane_count);
 
 }  // namespace
@@ -45,7 +45,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       batches_(std::move(batches)),
       bad_steps_(deck) {
   start_ = seconds_now();
-  comm::agree(world, [&] {  // before a second job takes cores and memory of the first
+  comm::agree(world, [&] {  // before a second job takes cores and memory of the first one
     if (world.rank() == 0)
       directory_.emplace(deck.run.dir, [&world](const std::string& why) {
         log::write_error(why);
@@ -111,7 +111,8 @@ void Trainer::open_data() {
   keep("data.train", train.files());
   if (!deck_.data.valid.empty()) {
     data::Windows valid = runtime::open_windows(deck_, deck_.data.valid, "data.valid");
-    data::check_same_tokenizer(valid.files()[0], train.files()[0]);  // else bits per byte mean nothing
+    // Without it, bits per byte would mean nothing.
+    data::check_same_tokenizer(valid.files()[0], train.files()[0]);
     keep("data.valid", valid.files());
     valid_.emplace(std::move(valid), deck_.data.batch, deck_.data.valid_sequences);
   }
@@ -145,19 +146,20 @@ void Trainer::build() {
   runtime::upload_rope_table(session_, deck_);
 }
 
-/// The median of three runs without collectives, or one run of long steps, which vary less, because the first
-/// step waits for it; after a whole one that warms caches, libraries and connections, and brings parameters
-/// that are gathered in place. On the state that training begins with, which AdamW then holds: of zeros,
-/// products by AMX take less time. All ranks measure at once, because they share memory bandwidth in a real
-/// step, too.
+/// Measures the step without its collectives. After a whole step that warms caches, libraries and
+/// connections, and brings parameters that are gathered in place, it takes the median of three runs. Where
+/// steps are long, which vary less, it takes a single run, because the first step waits for it. They run on
+/// the state that training begins with, which AdamW then leaves unchanged: on zeros, products by AMX would
+/// take less time. All ranks measure at once, because they share memory bandwidth in a real step, too.
 void Trainer::measure_compute_only() {
-  if (session_.ranks() == 1) return;  // no communication to expose: every step is such a step
+  if (session_.ranks() == 1) return;  // without communication, every step is such a step
   constexpr double long_s = 0.5;
   StepBlock rehearsal = step_block(deck_, step_);
   rehearsal.hold = 1;
   upload_inputs(rehearsal);
   train_->run(exec::Run::full);
-  if (train_->capture() == exec::Capture::captured)  // by the second run; the third is the first that replays
+  // The second run captures it, and the third is the first that replays it.
+  if (train_->capture() == exec::Capture::captured)
     for (int i = 0; i < 2; ++i) train_->run(exec::Run::compute_only);
   const auto timed = [&] {
     session_.world().barrier();
@@ -190,7 +192,7 @@ std::string Trainer::initialise_or_resume() {
   return changes_since(run, deck_);
 }
 
-/// At step 0.
+/// Sets the state of a run that begins at step 0; returns a line about it for the user, if any.
 std::string Trainer::initialise() {
   if (!deck_.model.init.empty()) return start_from(deck_, session_.world(), *state_);
   state_->initialize(static_cast<std::uint64_t>(deck_.run.seed), deck_.model.init_std);
@@ -201,7 +203,7 @@ void Trainer::upload_inputs(const StepBlock& block) {
   try {
     runtime::upload_step(session_, *batches_, sample_ / deck_.data.global_batch,
                          accumulation(deck_, session_.ranks()), buffers_);
-  } catch (const Error& e) {  // the tokens of this rank alone
+  } catch (const Error& e) {  // this rank's tokens alone
     if (session_.ranks() == 1) throw;
     throw Error(e.code(),
                 fmt::format("rank {} on {}: {}", session_.rank(), session_.world().host(), e.what()));
@@ -271,7 +273,8 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
   return m;
 }
 
-/// Of the team's window this rank answers for its own part, whatever of the others' it has looked at.
+/// The memory that this rank has taken. Of the team's window it answers for its own part, whatever of the
+/// others' parts it has looked at.
 std::int64_t Trainer::resident_bytes() const {
   const runtime::MemoryUsage usage = runtime::memory_usage();
   const std::int64_t window = session_.memory().window_bytes();
@@ -322,7 +325,7 @@ bool Trainer::saves_after(std::int64_t step) const {
          (deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0);
 }
 
-/// The last step's save is waited for; false when it is not there.
+/// Saves if that is due. The save of the last step is waited for; false when its checkpoint is not there.
 bool Trainer::save_if_due() {
   const exec::TraceScope scope(trace_, host_row, {.name = "checkpoint", .category = "host"});
   const bool last = step_ == deck_.run.steps;
