@@ -1,5 +1,5 @@
-// The order of training samples: a function of (seed, files, sequence length, sample) alone, so of no number
-// of ranks.
+// The order of training samples. It depends on seed, files, sequence length and sample alone, and so not on
+// the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace weft::data {
 
-/// Of n windows, sample i of the run is window permutation(i % n) of epoch i / n: every window once an epoch,
-/// in another order each.
+/// Gives samples of n windows: sample i of the run is window permutation(i % n) of epoch i / n. Every window
+/// comes once in an epoch, and each epoch has another order.
 class Sampler {
  public:
   Sampler(Windows windows, std::uint64_t seed);

@@ -1,4 +1,4 @@
-// Samples of a fixed length: the windows of token files.
+// Cuts token files into windows, that is samples of a fixed length.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace weft::data {
 
-/// Of a window's tokens.
+/// How the tokens of a window are numbered.
 enum class Positions {
   of_window,   ///< 0..seq-1
   of_document  ///< beginning again with 0 behind each end-of-document token
@@ -28,7 +28,7 @@ class Windows {
   std::int64_t seq() const { return seq_; }
   /// Copies window w: seq tokens, their targets and positions.
   void copy(std::int64_t w, std::int32_t* tokens, std::int32_t* targets, std::int32_t* positions) const;
-  /// Bytes of text that the targets of windows [begin, end) stand for.
+  /// How many bytes of text the targets of windows [begin, end) stand for.
   std::int64_t target_bytes(std::int64_t begin, std::int64_t end) const;
 
  private:
@@ -36,7 +36,7 @@ class Windows {
   std::int64_t begin_of(std::size_t file) const { return file == 0 ? 0 : ends_[file - 1]; }
 
   std::vector<TokenFile> files_;
-  std::vector<std::int64_t> ends_;  ///< by file: the number of windows up to its end
+  std::vector<std::int64_t> ends_;  ///< the number of windows up to the end of each file
   std::int64_t seq_;
   Positions positions_;
 };
