@@ -1,4 +1,4 @@
-// Whether runs of a plan are replays of a CUDA graph.
+// Decides whether runs of a plan are replays of a CUDA graph.
 #pragma once
 
 #include <array>
@@ -10,24 +10,25 @@
 
 namespace weft::exec {
 
-/// What the run wants: never where the deck says so, or a tool wants to see launches.
+/// What the run wants: `never` where the deck says so, or where a tool wants to see launches.
 enum class CaptureWish : std::uint8_t { automatic, never };
 
-/// captured: the second run of the plan without trace and tap is captured, and it and those after it are
-/// launches of that graph. Otherwise why every run walks the plan's instructions.
+/// Whether runs are captured, and if not, why not. With `captured`, the second run of the plan without trace
+/// and tap is captured, and this run and those after it are launches of that graph. With the other values
+/// every run walks the plan's instructions.
 enum class Capture : std::uint8_t { captured, unwanted, host_kernels, host_collectives };
 
-/// What a plan runs on.
+/// The properties of what a plan runs on.
 struct CaptureMeans {
   bool on_stream = false;                   ///< kernels are enqueued on a stream
   std::array<bool, lane_count> channels{};  ///< by lane: comm::Channel::capturable()
 };
 
-/// A pure function, and of arguments that are the same on all ranks: collectives must be captured by all of
+/// Decides by its arguments alone, which are the same on all ranks: collectives must be captured by all of
 /// them, or by none.
 Capture capture_of(const plan::Plan& plan, const CaptureMeans& means, CaptureWish wish);
 
-/// For the log: "runs are replays of a CUDA graph", or "no CUDA graph (WHY)".
+/// The answer in words, for the log: "runs are replays of a CUDA graph", or "no CUDA graph (WHY)".
 std::string_view text_of(Capture capture);
 
 }  // namespace weft::exec
