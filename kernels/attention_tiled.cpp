@@ -28,8 +28,8 @@ constexpr std::int64_t side = 64;  ///< queries and keys of a tile
 constexpr std::int64_t half = side / 2;
 constexpr std::int64_t most_dim = limits::most_head_dim;
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
-constexpr float never =
-    -1e30f;  ///< of a score that may be a row's first: its power is wiped out by the next one's
+/// Of a score that may be a row's first: its power is wiped out by the next one's.
+constexpr float never = -1e30f;
 
 using Square = float[side * side];
 using Rows = float[side * most_dim];

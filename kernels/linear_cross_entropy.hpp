@@ -15,8 +15,8 @@ struct LinearCrossEntropySpec {
   std::int64_t rows;   ///< B*T
   std::int64_t in;     ///< C
   std::int64_t vocab;  ///< V
-  std::int64_t
-      chunk;      ///< rows of logits that exist at a time; rows are cut into equal chunks of at most this
+  /// Rows of logits that exist at a time; rows are cut into equal chunks of at most this.
+  std::int64_t chunk;
   DType type;     ///< of hidden states, weight, logits and their gradients: f32 or bf16
   DType dw_type;  ///< of the weight's gradient: f32 or bf16
   F32Products f32_products = F32Products::split;  ///< of the matmuls, where the type is f32

@@ -9,8 +9,8 @@ namespace weft::kernels {
 /// e^x to about 2 units in the last place (Cephes' expf: Cody-Waite reduction, a polynomial of degree five).
 /// 0 below -87.33, infinity above 88.37, NaN for NaN.
 WEFT_FUNCTION float exp_f32(float x) {
-  constexpr float magic =
-      12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer that stands in the low bits
+  // 1.5 * 2^23: adding it rounds to an integer that stands in the low bits.
+  constexpr float magic = 12582912.0f;
   const float shifted = x * 1.44269504088896341f + magic;
   const float n = shifted - magic;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;

@@ -146,8 +146,8 @@ unsigned product_instructions() {
 }
 
 std::size_t product_buffer_bytes(DType type, F32Products f32) {
-  constexpr std::size_t first = std::size_t{4} << 20,
-                        a_thread = std::size_t{9} << 20;  // seen with MKL 2026.2
+  // Seen with MKL 2026.2.
+  constexpr std::size_t first = std::size_t{4} << 20, a_thread = std::size_t{9} << 20;
   if (!mkl::serves(type) || bf16_engine::splits(f32)) return 0;
   return first + static_cast<std::size_t>(concurrency()) * a_thread;
 }

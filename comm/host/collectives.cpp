@@ -195,8 +195,8 @@ void HostChannel::combine_rounds(Operation& o) {
     const std::int64_t wire_bytes = static_cast<std::int64_t>(size_of(o.reduce.wire));
     const std::int64_t first = o.run.round_offset() / wire_bytes;  // elements into this rank's slice
     const std::int64_t count = o.run.round_bytes() / wire_bytes;
-    const bool whole =
-        !scatter && o.bytes <= small_bytes;  // a small all_reduce: every rank combines everything
+    // A small all_reduce: every rank combines everything.
+    const bool whole = !scatter && o.bytes <= small_bytes;
     const std::int64_t stride = scatter ? o.reduce.count : slice_elements(o.reduce.count, size());
     const std::int64_t own = (whole ? 0 : rank() * stride) + first;
     const std::byte* in = bytes_of(scatter ? o.reduce.in : o.reduce.out);

@@ -64,8 +64,8 @@ void Engine::work_added() {
 }
 
 bool Engine::poll() {
-  if (polling_)
-    return false;  // a dependency on a channel of the same engine asks again while it is being polled
+  // A dependency on a channel of the same engine asks again while it is being polled.
+  if (polling_) return false;
   polling_ = true;
   bool moved = false;
   for (HostChannel* channel : channels_) moved |= channel->progress();

@@ -47,8 +47,8 @@ struct Exchange {
   enum class RowsOf : std::uint8_t { sender, receiver } rows_of = RowsOf::sender;
   std::int64_t row_bytes = 0;
   std::span<std::byte> staging = {};  ///< with rows: where messages are packed; two pieces or more
-  const std::byte* copy_from =
-      nullptr;  ///< a local copy that belongs to the operation: copy_bytes to copy_to
+  /// A local copy that belongs to the operation: copy_bytes to copy_to.
+  const std::byte* copy_from = nullptr;
   std::byte* copy_to = nullptr;
   std::int64_t copy_bytes = 0;
 };

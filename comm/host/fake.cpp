@@ -151,8 +151,8 @@ std::unique_ptr<Window> FakeWorld::share(const std::vector<int>& team, const Win
   const auto signals = aligned(detail::Signals::bytes(members)),
              part = aligned(static_cast<std::size_t>(sizes.part)),
              common = aligned(static_cast<std::size_t>(sizes.common));
-  const std::size_t bytes =
-      signals + common + part * team.size() + aligned(1);  // of it the first are skipped
+  // Of it the first are skipped.
+  const std::size_t bytes = signals + common + part * team.size() + aligned(1);
   auto memory = fabric_->memory(fmt::format("{} #{}", fmt::join(team, " "), windows_++), bytes);
   std::byte* const first = aligned(memory->data());
   std::vector<std::byte*> parts;

@@ -24,7 +24,7 @@ using deck::find_table;
 using deck::Problems;
 using deck::Value;
 
-// A deck has a few kilobytes: more is a token file, or a checkpoint.
+// The largest deck that is read. A deck has a few kilobytes; a larger file is a token file, or a checkpoint.
 constexpr std::uintmax_t most_bytes = 1 << 20;
 
 /// Walks a tree and fills a Deck.

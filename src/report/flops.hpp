@@ -16,8 +16,8 @@ enum class AttentionFlops : std::uint8_t { full, causal };
 
 struct ModelSize {
   std::int64_t parameters = 0;  ///< N, every parameter once
-  std::int64_t embedding_parameters =
-      0;                      ///< those that are only looked up; 0 when the table is also the head (tied)
+  /// Those that are only looked up; 0 when the table is also the head (tied).
+  std::int64_t embedding_parameters = 0;
   std::int64_t layers = 0;    ///< L
   std::int64_t heads = 0;     ///< H, query heads
   std::int64_t head_dim = 0;  ///< D

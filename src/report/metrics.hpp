@@ -15,8 +15,8 @@ enum class MetricsKind : std::uint8_t { train, valid };
 /// measured in this step, or without meaning for the kind) is written as null.
 struct StepMetrics {
   MetricsKind kind = MetricsKind::train;
-  std::int64_t step =
-      0;  ///< optimizer steps done: the first line of a run is 1; a validation carries the step it follows
+  /// Optimizer steps done: the first line of a run is 1; a validation carries the step it follows.
+  std::int64_t step = 0;
   double loss = 0;                  ///< nats a token, mean over the tokens of the line
   std::optional<double> grad_norm;  ///< before clipping
   /// Training: the step has changed parameters and moments, because loss and gradient norm are finite.

@@ -6,8 +6,8 @@ namespace weft::search {
 namespace {
 
 constexpr double largest_share = 0.2;  // of all gathered bytes in one bucket
-constexpr double flush_factor =
-    5;  // reductions are flushed when the compute left is less than so many of them
+// Reductions are flushed when the compute that is left takes less time than this many of them.
+constexpr double flush_factor = 5;
 
 /// Walks one round's step in program order: gathers, compute slot by slot, reductions.
 class Greedy {

@@ -47,8 +47,8 @@ struct Fixed {
 
 struct Problem {
   std::vector<double> slots;  ///< seconds of compute
-  std::vector<std::int64_t>
-      live;  ///< bytes live in a slot, at most, with nothing prefetched and nothing held
+  /// Bytes live in a slot, at most, with nothing prefetched and nothing held.
+  std::vector<std::int64_t> live;
   std::vector<std::size_t> last_node;  ///< of a slot, in the graph
   std::vector<Gather> gathers;         ///< in program order
   std::vector<Reduce> reduces;         ///< in program order

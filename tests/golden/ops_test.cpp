@@ -128,8 +128,8 @@ TEST(GoldenOps, rope_table) {
       const std::int64_t position = positions[i / static_cast<std::size_t>(width)];
       const std::int64_t column = static_cast<std::int64_t>(i) % width;
       const double exponent = static_cast<double>(column - column % 2) / static_cast<double>(width);
-      const double angle = static_cast<double>(position) *
-                           std::pow(file.attr(group, "theta"), -exponent);  // or less, when scaled
+      // Or less, when scaled.
+      const double angle = static_cast<double>(position) * std::pow(file.attr(group, "theta"), -exponent);
       EXPECT_NEAR(table[static_cast<std::size_t>(position * width + column)], wanted[i], 1e-7 + 3e-7 * angle)
           << group << " position " << position << " column " << column;
     }

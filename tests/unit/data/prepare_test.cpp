@@ -76,8 +76,8 @@ TEST(Prepare, KeepsEveryByteOfEveryDocument) {
 
 TEST(Prepare, CountsTheBytesOfTheFile) {
   const TemporaryDirectory dir;
-  const std::string text =
-      made_up_text(3000000) + std::string("\0\xff", 2);  // longer than the reader's pieces
+  // Longer than the reader's pieces.
+  const std::string text = made_up_text(3000000) + std::string("\0\xff", 2);
   PrepareOptions options = options_in(dir, text);
   options.text.separator = "file";
   options.valid.clear();

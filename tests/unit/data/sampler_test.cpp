@@ -52,8 +52,8 @@ TEST(Windows, PositionsBeginAgainWithEachDocument) {
   const Windows documents({file}, 5, Positions::of_document), plain({file}, 5);
   documents.copy(0, tokens.data(), targets.data(), positions.data());
   EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 2, 0, 1}));
-  documents.copy(1, tokens.data(), targets.data(),
-                 positions.data());  // a window begins with 0, whatever was before
+  // A window begins with 0, whatever was before.
+  documents.copy(1, tokens.data(), targets.data(), positions.data());
   EXPECT_EQ(tokens, (std::array<std::int32_t, 5>{5, end, end, 6, 7}));
   EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 0, 0, 1}));
   plain.copy(1, tokens.data(), targets.data(), positions.data());
@@ -115,8 +115,8 @@ TEST(Permutation, LooksRandom) {
   }
   EXPECT_NEAR(static_cast<double>(rising) / n, 0.5, 0.04);
   EXPECT_NEAR(static_cast<double>(near) / n, 0.02, 0.01);
-  EXPECT_LT(std::abs(product / (n * (n * static_cast<double>(n) - 1) / 12)),
-            0.08);  // rank correlation, sigma 0.016
+  // Rank correlation, sigma 0.016.
+  EXPECT_LT(std::abs(product / (n * (n * static_cast<double>(n) - 1) / 12)), 0.08);
 }
 
 TEST(Sampler, ReadsEachWindowOnceAnEpoch) {

@@ -153,8 +153,8 @@ TEST(Gradients, AreFreedAsTheyAreReduced) {
     ASSERT_EQ(gradients.size(), 14U);
     for (const Buffer& g : gradients) {
       const std::string name = plan.graph.value(g.value).name;
-      if (name.starts_with("embed") || name.starts_with("layers.0") || name.starts_with("layers.1"))
-        continue;  // the last ones
+      // The last ones.
+      if (name.starts_with("embed") || name.starts_with("layers.0") || name.starts_with("layers.1")) continue;
       EXPECT_LT(g.last, backward_end) << name;
       EXPECT_TRUE(std::any_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& b) {
         return g.last < b.first && b.first <= backward_end && b.offset < g.offset + g.bytes &&

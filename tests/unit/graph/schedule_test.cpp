@@ -78,8 +78,8 @@ TEST(Recompute, TakesLessMemoryTheMoreIsRecomputed) {
 }
 
 TEST(Buckets, ComeFromModulePaths) {
-  const auto units =
-      model::units(SmallModel{}.spec);  // embed, layers.0.attn, layers.0.ffn, layers.1.attn, ...
+  // Embed, layers.0.attn, layers.0.ffn, layers.1.attn, ...
+  const auto units = model::units(SmallModel{}.spec);
   using List = std::vector<int>;
   EXPECT_EQ(passes::buckets_by_path(units, {}), (List{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(passes::buckets_by_path(units, {"embed", "layers.*", "head"}), (List{0, 1, 1, 2, 2, 3}));

@@ -49,8 +49,8 @@ TEST_P(Tool, SeesNames) {
   for (const KokkosTool::Kernel& kernel : recorded_.kernels)
     EXPECT_TRUE(kernel.name.starts_with("weft::")) << kernel.name;
   for (const std::string& fence : recorded_.fences)
-    EXPECT_TRUE(fence.starts_with("weft::") || fence.starts_with("Kokkos::Tools::"))
-        << fence;  // the latter: for the tool's sake
+    // The latter: for the tool's sake.
+    EXPECT_TRUE(fence.starts_with("weft::") || fence.starts_with("Kokkos::Tools::")) << fence;
 }
 
 /// Inputs are copied before the plan runs, outside of any module.

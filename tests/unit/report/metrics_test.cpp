@@ -36,8 +36,8 @@ StepMetrics line_of(std::int64_t step, MetricsKind kind = MetricsKind::train) {
 std::vector<json> lines_of(const std::string& path) {
   std::vector<json> lines;
   std::ifstream in(path);
-  for (std::string line; std::getline(in, line);)
-    lines.push_back(json::parse(line));  // throws on anything but JSON
+  // Throws on anything but JSON.
+  for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
   return lines;
 }
 

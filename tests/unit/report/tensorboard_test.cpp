@@ -196,8 +196,8 @@ TEST(EventWriter, ResumeVoidsLaterPoints) {
   const EventWriter writer(directory.path(), 100);
   const auto start = fields_of(records_of(writer.path()).at(1));
   EXPECT_EQ(number_at<std::int64_t>(start.at(2).at(0), 0), 101);
-  EXPECT_EQ(number_at<std::int64_t>(fields_of(start.at(7).at(0)).at(1).at(0), 0),
-            1);  // SessionLog.status = START
+  // SessionLog.status = START.
+  EXPECT_EQ(number_at<std::int64_t>(fields_of(start.at(7).at(0)).at(1).at(0), 0), 1);
 }
 
 TEST(EventWriter, FilesOfOneProcessDoNotMix) {

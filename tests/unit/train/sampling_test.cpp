@@ -55,8 +55,8 @@ TEST(Sampling, TopKKeepsTheLargest) {
 }
 
 TEST(Sampling, TopPKeepsTheFewestThatReachIt) {
-  expect_distribution(frequencies(logits, {.top_p = 0.6}),
-                      {0, 0.4 / 0.65, 0, 0.25 / 0.65, 0});  // 0.4 is not enough
+  // 0.4 is not enough.
+  expect_distribution(frequencies(logits, {.top_p = 0.6}), {0, 0.4 / 0.65, 0, 0.25 / 0.65, 0});
   expect_distribution(frequencies(logits, {.top_p = 0.7}), {0, 0.4 / 0.85, 0, 0.25 / 0.85, 0.2 / 0.85});
   expect_distribution(frequencies(logits, {.top_p = 1e-9}), {0, 1, 0, 0, 0});
 }
