@@ -52,11 +52,11 @@ void RunDirectory::make(const std::string& deck) {
     WEFT_SYSTEM(why == EEXIST || why == ENOTEMPTY,
                 "cannot make the run directory {} ({}); choose another run.dir", dir_, std::strerror(why));
     lock_.reset();
-    const RunLock other(dir_, lost_);  // says who has it
+    const RunLock other(dir_, lost_);  // throws, and says who has it
     WEFT_VALIDATE(false, "{}: another run made it meanwhile, and has ended; start again", dir_);
   } catch (...) {
     lock_.reset();
-    std::error_code ignored;  // what went wrong before is what counts
+    std::error_code ignored;  // the earlier error is the one that counts
     fs::remove_all(temporary, ignored);
     throw;
   }
