@@ -1,10 +1,8 @@
-// What a rank leaves when a run hangs: the recorder's operations as a file of JSON lines.
-//   {"rank": 1, "ranks": 3, "host": "n1", "written": 1790000012.5, "activity": "step", "step": 118, "since":
-//   ..., "last": ...}
-//   {"channel": "gather.data", "members": [0, 1, 2], "opened": 0, ..., "enqueued": 57, "started": 57, "done":
-//   56}
-//   {"number": 901, "on": 2, "op": "all_gather", "sequence": 57, "label": "forward layers.3.attn", ...,
-//   "done": null}
+// What a rank leaves when a run hangs: the recorder's operations as a file of JSON lines. The first line is
+// about the rank, and each further one about a channel or an operation (shortened here):
+//   {"rank": 1, "ranks": 3, "host": "n1", "written": 1790000012.5, "activity": "step", "step": 118, ...}
+//   {"channel": "gather.data", "members": [0, 1, 2], "enqueued": 57, "started": 57, "done": 56, ...}
+//   {"number": 901, "on": 2, "op": "all_gather", "sequence": 57, "label": "forward layers.3.attn", ...}
 #pragma once
 
 #include <cstdint>
@@ -15,10 +13,10 @@
 
 namespace weft::watch {
 
-/// As comm::RecordedOperation, with times that ranks have in common: seconds since 1970, 0: not yet.
+/// What comm::RecordedOperation says, with times that ranks have in common: seconds since 1970; 0: not yet.
 struct Operation {
   std::uint64_t number = 0;
-  std::size_t channel = 0;  ///< place in RankRecords::channels
+  std::size_t channel = 0;  ///< index into RankRecords::channels
   std::string op;
   std::int64_t bytes = 0;
   int peer = -1;
@@ -31,39 +29,39 @@ struct Operation {
 
 struct RankRecords {
   int rank = 0;
-  int ranks = 1;  ///< of the run
+  int ranks = 1;  ///< ranks of the run
   std::string host;
-  double written = 0;  ///< when; this and the next ones are seconds since 1970
+  double written = 0;  ///< when this was written; this and the next times are seconds since 1970
   std::string activity;
   std::int64_t step = 0;
-  double since = 0;          ///< the activity began
-  double last = 0;           ///< anything was recorded last
+  double since = 0;          ///< when the activity began
+  double last = 0;           ///< when anything was last recorded
   std::string storage;       ///< "fsync of PATH": the system call that waits for storage; empty: none does
-  double storage_since = 0;  ///< it began
+  double storage_since = 0;  ///< when that call began
   std::vector<comm::RecordedChannel> channels;
-  std::vector<Operation> operations;  ///< by number
+  std::vector<Operation> operations;  ///< sorted by number
 };
 
-/// Reads the recorder, what waits for storage, and the clocks.
+/// Reads the recorder, the waits for storage, and the clocks.
 RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host);
 
-/// Of the started operations that are not done, the one that has waited longest; null when there is none, or
-/// when ends are not seen.
+/// The operation that has waited longest, of those that have started and are not done; null when there is
+/// none, or when ends are not seen.
 const Operation* waits_for(const RankRecords& records);
 
 /// Writes the file under another name and renames it. Throws Error(environment) when that fails.
 void write_text(const std::string& path, const std::string& text);
 
-/// "DIR/rank-00003.jsonl"
+/// The path of a rank's file: "DIR/rank-00003.jsonl".
 std::string records_path(const std::string& dir, int rank);
-/// As write_text().
+/// Writes a rank's file by write_text().
 void write_records(const std::string& dir, const RankRecords& records);
 /// All ranks' records in `dir`, by rank. Throws Error(bad_input) "FILE:LINE: ..." when a file is damaged.
 std::vector<RankRecords> read_records(const std::string& dir);
 
-/// The hosts of all ranks, one a line: those of ranks that leave nothing are known from there.
+/// Writes the hosts of all ranks, a line for each. For ranks that leave no records they are known from there.
 void write_hosts(const std::string& dir, const std::vector<std::string>& hosts);
-/// Empty where there is no such file.
+/// Reads what write_hosts() has written; empty where there is no such file.
 std::vector<std::string> read_hosts(const std::string& dir);
 
 }  // namespace weft::watch
