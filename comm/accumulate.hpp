@@ -1,5 +1,5 @@
-// Whether a reduction replaces its output or adds to it. Apart from channel.hpp because device sources, which
-// CMake 3.25 and CUDA 13 compile as C++17, need it.
+// Says whether a reduction replaces its output or adds to it. It stands apart from channel.hpp because device
+// sources need it, which CMake 3.25 and CUDA 13 compile as C++17.
 #pragma once
 
 #include <cstdint>

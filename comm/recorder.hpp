@@ -1,4 +1,5 @@
-// The recorder: the last operations of a rank over all its channels, for the day on which one of them hangs.
+// The recorder keeps the last operations of a rank over all its channels, for the day on which one of them
+// hangs.
 #pragma once
 
 #include <array>
@@ -14,29 +15,29 @@
 
 namespace weft::comm {
 
-/// An operation as it is kept. Times are steady_clock nanoseconds; 0: not yet.
+/// An operation as it is kept. Times are nanoseconds of steady_clock; 0: not yet.
 struct RecordedOperation {
-  std::uint64_t number = 0;  ///< from 1, of this rank's operations; 0: none
-  std::size_t channel = 0;   ///< place in RecordedOperations::channels
-  std::string_view op;       ///< "all_gather"; of static storage
-  std::int64_t bytes = 0;    ///< of one rank's block
-  int peer = -1;             ///< in the channel: a broadcast's root; of send and recv the other rank
-  bool collective = true;    ///< not send or recv
-  /// From 1, of the channel's collectives: the same on all its ranks. Of send and recv, the collective's
-  /// before them.
+  std::uint64_t number = 0;  ///< number among this rank's operations, from 1; 0: none
+  std::size_t channel = 0;   ///< index into RecordedOperations::channels
+  std::string_view op;       ///< "all_gather"; the text is of static storage
+  std::int64_t bytes = 0;    ///< size of one rank's block
+  int peer = -1;  ///< rank in the channel: the root of a broadcast, or the other rank of a send or recv
+  bool collective = true;  ///< false for send and recv
+  /// The number of the collective on its channel, from 1: the same on all its ranks. A send or recv has that
+  /// of the collective before it.
   std::uint64_t sequence = 0;
-  std::int64_t step = 0;         ///< of the activity in which it was enqueued
+  std::int64_t step = 0;         ///< step of the activity in which it was enqueued
   std::array<char, 56> label{};  ///< what it is for, cut to this length: "forward layers.3.attn"
   std::int64_t enqueued_ns = 0, started_ns = 0, done_ns = 0;
 };
 
-/// Where a channel stands: sequence numbers of its newest collective that was enqueued, has started (its
-/// dependencies were done), is done.
+/// Where a channel stands: the numbers of its newest collectives that have been enqueued, have started (their
+/// dependencies were done), and are done.
 struct RecordedChannel {
   std::string name;
   std::vector<int> ranks;  ///< world ranks
-  int opened = 0;          ///< channels of the same name and ranks that were opened before it
-  bool ends_seen = true;   ///< false: operations are enqueued on a device, and their ends are not recorded
+  int opened = 0;          ///< how many channels of the same name and ranks were opened before it
+  bool ends_seen = true;   ///< false: operations are enqueued on a device, and nobody records their ends
   bool open = true;
   std::uint64_t enqueued = 0, started = 0, done = 0;
 };
@@ -44,15 +45,17 @@ struct RecordedChannel {
 /// What the recorder holds at one moment.
 struct RecordedOperations {
   std::vector<RecordedChannel> channels;
-  std::vector<RecordedOperation> operations;  ///< the last ones, and older ones that are not done; by number
-  std::string activity;                       ///< what the rank does: "step", "validation"
+  /// The last ones, and older ones that are not done; sorted by number.
+  std::vector<RecordedOperation> operations;
+  std::string activity;  ///< what the rank does: "step", "validation"
   std::int64_t step = 0;
-  std::int64_t activity_ns = 0;  ///< since when
-  std::int64_t last_ns = 0;      ///< when anything was recorded last
+  std::int64_t activity_ns = 0;  ///< when the activity began
+  std::int64_t last_ns = 0;      ///< when anything was last recorded
   std::int64_t now_ns = 0;
 };
 
-/// Of one rank. Thread-safe; recording takes a lock for about a hundred nanoseconds and allocates nothing.
+/// Records the operations of one rank. It may be used on any thread. Recording takes a lock for about a
+/// hundred nanoseconds, and allocates nothing.
 class Recorder {
  public:
   static constexpr std::size_t capacity = 256;
@@ -72,7 +75,7 @@ class Recorder {
     bool collective = true;
   };
 
-  /// Returns the channel's place. All ranks of a channel open those of one name in the same order.
+  /// Adds a channel, and returns its index. All ranks of a channel open those of one name in the same order.
   std::size_t open(std::string name, std::vector<int> ranks, bool ends_seen);
   void close(std::size_t channel);
 
@@ -80,14 +83,14 @@ class Recorder {
   void started(std::size_t channel, const Ticket& ticket);
   void done(std::size_t channel, const Ticket& ticket);
 
-  /// What the rank does from here on; `activity` is of static storage.
+  /// Sets what the rank does from here on. The text of `activity` is of static storage.
   void set_activity(std::string_view activity, std::int64_t step);
 
   RecordedOperations read() const;
-  /// The started operation that has waited longest for its end; those of channels whose ends are not seen do
-  /// not count. Nothing when there is none.
+  /// The started operation that has waited longest for its end, not counting channels whose ends are not
+  /// seen. Nothing when there is none.
   std::optional<RecordedOperation> oldest_waiting() const;
-  /// When anything was recorded last.
+  /// When anything was last recorded.
   std::int64_t last_ns() const;
 
   static std::int64_t now_ns();
@@ -95,9 +98,10 @@ class Recorder {
  private:
   struct Channel {
     RecordedChannel state;
-    RecordedOperation kept;  ///< not done yet when newer operations took its place; number 0: none
+    /// What was not done yet when a newer operation took its place; number 0: nothing.
+    RecordedOperation kept;
   };
-  /// Null when it is no longer there.
+  /// Finds an operation; null when it is no longer there.
   RecordedOperation* find(std::size_t channel, std::uint64_t number);
   bool waits(const RecordedOperation& operation) const;
 
@@ -111,7 +115,7 @@ class Recorder {
   std::int64_t last_ns_ = now_ns();
 };
 
-/// A channel's place in a recorder, open as long as this lives.
+/// The place of a channel in a recorder, which is open as long as this object lives.
 class ChannelRecord {
  public:
   ChannelRecord(std::shared_ptr<Recorder> recorder, std::string name, std::vector<int> ranks, bool ends_seen)
@@ -135,7 +139,7 @@ class ChannelRecord {
 /// Records what runs in a block of the host as one operation.
 class RecordedBlock {
  public:
-  /// `record` may be null: then nothing is recorded.
+  /// Begins the record. `record` may be null, and then nothing is recorded.
   RecordedBlock(ChannelRecord* record, const Recorder::Operation& operation) : record_(record) {
     if (record_ == nullptr) return;
     ticket_ = record_->enqueued(operation);

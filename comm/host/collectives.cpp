@@ -1,6 +1,6 @@
-// The algorithms of the host channels: each collective as one or a few exchanges. Bytes a rank sends, of B
-// bytes in all: all_gather, reduce_scatter, all_to_all B (S-1)/S; all_reduce 2 B (S-1)/S, or B (S-1) when
-// small.
+// The algorithms of the host channels: each collective is one or a few exchanges. Of B bytes, a rank sends
+// - B (S-1)/S in an all_gather, a reduce_scatter or an all_to_all,
+// - 2 B (S-1)/S in an all_reduce, or B (S-1) in a small one.
 #include <algorithm>
 #include <cstddef>
 
@@ -12,9 +12,9 @@ namespace {
 
 using Part = Exchange::Part;
 
-/// Up to here one exchange with everybody is faster than two exchanges of slices.
+/// Up to this size one exchange with everybody is faster than two exchanges of slices.
 constexpr std::int64_t small_bytes = 32 << 10;
-/// Rows under way: as much as 10 Gbit/s takes in a millisecond.
+/// Bytes of rows that are under way at once: as many as 10 Gbit/s takes in a millisecond.
 constexpr std::int64_t staging_bytes = 1 << 20;
 
 const std::byte* bytes_of(const void* p) {
@@ -36,18 +36,18 @@ bool HostChannel::lies_in_window(const Operation& o) const {
   return o.record.op == Op::reduce_scatter && window_->in_shown(o.reduce.in);
 }
 
-/// Tells the team that this rank is there; what the phase exchanges waits until all are.
+/// Tells the team that this rank is at the meeting. What the phase exchanges waits until all ranks are.
 void HostChannel::meet(Operation& o, int meeting) {
   window_->signals().arrive(lane(), o.serial, meeting);
   o.meeting = meeting;
 }
 
-// Sets up the exchange of operation.phase; false when there is none left.
+// Sets up the exchange of operation.phase; returns false when there is none left.
 //
-// In a window the team meets before it: then nobody reads any more what a gather overwrites, and what a
-// reduce-scatter reads is complete. And after it: then the gathered is complete, and nobody reads a slice any
-// more. Where all slices stand in place nothing is overwritten, and what the team brings to its one meeting
-// is complete.
+// In a window the team meets twice. After the meeting before the exchange, nobody reads any more what a
+// gather overwrites, and what a reduce-scatter reads is complete. After the meeting behind it, what was
+// gathered is complete, and nobody reads a slice any more. Where all slices stand in place nothing is
+// overwritten. There the team meets once, and what its ranks bring to that meeting is complete.
 bool HostChannel::start_phase(Operation& o) {
   Exchange x;
   x.piece = chunk_bytes_;
@@ -97,7 +97,7 @@ bool HostChannel::start_phase(Operation& o) {
   return more;
 }
 
-/// What ranks share they gather for all of them, so no one's rows are left out.
+/// What ranks share they gather for all of them, so no rank's rows may be left out.
 void HostChannel::send_rows(const Operation& o, Exchange::RowsOf of, Exchange& x) {
   if (o.reduce.rows == nullptr || o.shared) return;
   x.rows = o.reduce.rows;
@@ -117,8 +117,9 @@ bool HostChannel::reduce_phase(const Operation& o, Exchange& x) {
   return o.phase == 0;
 }
 
-// Small: everybody sends everything to everybody. Else: exchange slices, combine, gather the slices. The
-// piece that is combined into the buffer has left it, because a round is complete only when its sends are.
+// Reduces over all ranks. When it is small, everybody sends everything to everybody. Else slices are
+// exchanged and combined, and then gathered. A piece may be combined into the buffer it was sent from,
+// because a round is complete only when its sends are.
 bool HostChannel::all_reduce_phase(Operation& o, Exchange& x) {
   std::byte* buffer = bytes_of(o.reduce.out);
   const bool small = o.bytes <= small_bytes;
@@ -143,7 +144,8 @@ bool HostChannel::all_reduce_phase(Operation& o, Exchange& x) {
   return o.phase == 1 && !small;
 }
 
-// Small: the root sends to everybody. Else: the root scatters slices, which are then gathered.
+// Broadcasts from the root. When it is small, the root sends to everybody. Else the root scatters slices,
+// which are then gathered.
 bool HostChannel::broadcast_phase(const Operation& o, Exchange& x) {
   const bool small = o.bytes <= small_bytes || size() == 2;
   const bool root = rank() == o.peer;
@@ -166,7 +168,7 @@ bool HostChannel::broadcast_phase(const Operation& o, Exchange& x) {
   return o.phase == 1 && !small;
 }
 
-// Dissemination: after step k each rank has heard of 2^(k+1) ranks.
+// A barrier by dissemination: after step k each rank has heard of 2^(k+1) ranks.
 bool HostChannel::barrier_phase(const Operation& o, Exchange& x) {
   static const std::byte token{1};
   static thread_local std::byte sink;
@@ -182,20 +184,22 @@ bool HostChannel::barrier_phase(const Operation& o, Exchange& x) {
   return true;
 }
 
-/// Where another rank's vector of a reduce-scatter can be read; null: its pieces come in messages.
+/// The address at which another rank's vector of a reduce-scatter can be read; null when its pieces come in
+/// messages.
 const std::byte* HostChannel::neighbours_vector(const Operation& o, int rank) const {
   const int member = o.shared ? member_of_[static_cast<std::size_t>(rank)] : -1;
   return member < 0 ? nullptr : window_->part(member) + (bytes_of(o.reduce.in) - window_->own());
 }
 
-// Combines the rounds of an exchange whose pieces of this rank's block have all arrived, in rank order.
+// Combines, in rank order, the rounds of an exchange whose pieces of this rank's block have all arrived.
 void HostChannel::combine_rounds(Operation& o) {
   const bool scatter = o.record.op == Op::reduce_scatter;
   while (o.run.round_ready()) {
     const std::int64_t wire_bytes = static_cast<std::int64_t>(size_of(o.reduce.wire));
-    const std::int64_t first = o.run.round_offset() / wire_bytes;  // elements into this rank's slice
+    // Offset into this rank's slice, in elements.
+    const std::int64_t first = o.run.round_offset() / wire_bytes;
     const std::int64_t count = o.run.round_bytes() / wire_bytes;
-    // A small all_reduce: every rank combines everything.
+    // In a small all_reduce every rank combines everything.
     const bool whole = !scatter && o.bytes <= small_bytes;
     const std::int64_t stride = scatter ? o.reduce.count : slice_elements(o.reduce.count, size());
     const std::int64_t own = (whole ? 0 : rank() * stride) + first;

@@ -1,5 +1,6 @@
 // The one message pattern that all host collectives are made of: blocks between this rank and its peers, cut
-// into pieces, pairwise (step k: send to rank + k, receive from rank - k), some in flight.
+// into pieces, go pairwise (step k: send to rank + k, receive from rank - k), with some of them under way at
+// once.
 #pragma once
 
 #include <array>
@@ -14,22 +15,23 @@
 
 namespace weft::comm::detail {
 
-/// The ranks that an exchange is with.
+/// The ranks with which an exchange is made.
 struct Peers {
-  std::vector<char> with;  ///< by rank
-  std::vector<int> place;  ///< by rank: among those that it is with
+  std::vector<char> with;  ///< by rank: whether it is one of them
+  std::vector<int> place;  ///< by rank: its place among them
   int count = 0;
 };
 
-/// Data of `total` bytes is cut into one block of `slice` bytes a rank; the last blocks may be short or
-/// empty.
+/// What an exchange moves. Data of `total` bytes are cut into one block of `slice` bytes for each rank; the
+/// last blocks may be short or empty.
 struct Exchange {
   enum class Part : std::uint8_t {
     none,
     own,   ///< this rank's block; the pointer points at it
     each,  ///< the peer's block; the pointer points at rank 0's
-    ring,  ///< receive only: this rank's block from every peer, into rounds of scratch: ring_peer_bytes() a
-           ///< peer
+    /// Only for receiving: this rank's block from every peer, into rounds of scratch of ring_peer_bytes() a
+    /// peer.
+    ring,
   };
   Part send = Part::none;
   Part recv = Part::none;
@@ -38,15 +40,15 @@ struct Exchange {
   std::int64_t slice = 0;
   std::int64_t total = 0;
   std::int64_t piece = 0;  ///< bytes of one message
-  int send_peer = -1;      ///< only this one of the peers; -1: all
+  int send_peer = -1;      ///< the only peer that is sent to; -1: all
   int recv_peer = -1;
   const Peers* peers = nullptr;
-  /// The data are a table of rows of row_bytes: of each piece only those travel that the sender or the
-  /// receiver uses. In a ring the others arrive as zeros.
+  /// Set when the data are a table of rows of row_bytes. Of each piece only those rows travel that the sender
+  /// or the receiver uses. In a ring the other rows arrive as zeros.
   const UsedRows* rows = nullptr;
   enum class RowsOf : std::uint8_t { sender, receiver } rows_of = RowsOf::sender;
   std::int64_t row_bytes = 0;
-  std::span<std::byte> staging = {};  ///< with rows: where messages are packed; two pieces or more
+  std::span<std::byte> staging = {};  ///< where messages with rows are packed; two pieces or more
   /// A local copy that belongs to the operation: copy_bytes to copy_to.
   const std::byte* copy_from = nullptr;
   std::byte* copy_to = nullptr;
@@ -57,19 +59,20 @@ struct Exchange {
 class ExchangeRun {
  public:
   void start(const Exchange& exchange, int rank, int size, int tag);
-  /// Posts, tests and copies what it can; true if anything moved.
+  /// Posts, tests and copies what it can; returns whether anything moved.
   bool progress(Transport* transport);
-  /// Of the messages under way, and of those that ended since start(): received, or sent where none is
-  /// received.
+  /// Bytes of the messages under way, and below of those that have ended since start(). They are bytes
+  /// received, or bytes sent where nothing is received.
   std::int64_t bytes_in_flight() const { return bytes_issued_ - bytes_done_; }
   std::int64_t bytes_done() const { return bytes_done_; }
   bool finished() const;
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
-  /// A ring's rounds, in order: while round_ready(), the caller combines the pieces of round_*() and calls
-  /// release_round().
+  /// The rounds of a ring, in order: while round_ready(), the caller combines the pieces of round_*() and
+  /// calls release_round().
   bool round_ready() const;
-  std::int64_t round_offset() const { return round_ * x_.piece; }  ///< bytes into this rank's block
+  /// Offset into this rank's block, in bytes.
+  std::int64_t round_offset() const { return round_ * x_.piece; }
   std::int64_t round_bytes() const { return piece_bytes(block_bytes(rank_), round_); }
   const std::byte* round_piece(int peer) const { return ring_slot(round_, peer); }
   void release_round() { ++round_; }
@@ -78,15 +81,15 @@ class ExchangeRun {
   struct Pair {
     Request send;
     Request recv;
-    std::int64_t bytes = 0;   ///< received, or else sent
-    std::int64_t staged = 0;  ///< bytes that were staged up to here
+    std::int64_t bytes = 0;   ///< bytes received, or sent where nothing is received
+    std::int64_t staged = 0;  ///< how many bytes had been staged up to here
   };
-  /// A pair's ranks, and the round that it belongs to.
+  /// The ranks of a pair, and the round that it belongs to.
   struct Step {
     int to, from;
     std::int64_t round;
   };
-  /// Bytes of the whole data.
+  /// A stretch of the whole data, in bytes.
   struct Piece {
     std::int64_t begin, bytes;
   };
@@ -99,7 +102,7 @@ class ExchangeRun {
   Piece piece_of(Exchange::Part part, int peer, std::int64_t round) const;
   Piece sent_piece(const Step& step) const { return piece_of(x_.send, step.to, step.round); }
   Piece received_piece(const Step& step) const { return piece_of(x_.recv, step.from, step.round); }
-  std::byte* received_at(const Step& step) const;  ///< where all of the piece has its place
+  std::byte* received_at(const Step& step) const;  ///< where the whole piece has its place
   int user(int sender, int receiver) const;
   template <class Visit>
   void each_used(const Piece& piece, int user, Visit&& visit) const;
@@ -119,15 +122,16 @@ class ExchangeRun {
   int size_ = 1;
   int tag_ = 0;
   std::int64_t rounds_ = 0;
-  std::int64_t slots_ = 0;    ///< the ring's rounds that its scratch holds
-  std::int64_t issued_ = 0;   ///< of rounds_ * (size_ - 1) pairs
-  std::int64_t retired_ = 0;  ///< of these, in order: complete
+  std::int64_t slots_ = 0;    ///< how many of the ring's rounds its scratch holds
+  std::int64_t issued_ = 0;   ///< pairs begun, of rounds_ * (size_ - 1)
+  std::int64_t retired_ = 0;  ///< pairs completed in order, of those begun
   std::int64_t round_ = 0;    ///< the ring's first round that is not yet combined
   std::int64_t copied_ = 0;
-  std::int64_t staged_ = 0, unstaged_ = 0;  ///< bytes ever, with those left out at the staging's end
+  /// Bytes staged and unstaged since the start, with those left out at the staging's end.
+  std::int64_t staged_ = 0, unstaged_ = 0;
   std::int64_t bytes_issued_ = 0, bytes_done_ = 0;
   std::uint64_t bytes_sent_ = 0;
-  std::array<Pair, messages_in_flight> pairs_;  ///< from retired_ to issued_
+  std::array<Pair, messages_in_flight> pairs_;  ///< the pairs from retired_ to issued_
 };
 
 }  // namespace weft::comm::detail

@@ -44,7 +44,7 @@ std::byte* at(void* p, std::int64_t elements, DType t) {
 bool canonical(const ReduceScatter& op) {
   return op.order == ReduceOrder::canonical;
 }
-/// NCCL can write its result where it belongs.
+/// Whether NCCL can write its result where it belongs.
 bool direct(const ReduceScatter& op) {
   return op.accumulate == Accumulate::replace && op.wire == op.out_type;
 }
@@ -89,8 +89,8 @@ class NcclChannel::Captured final : public CapturedOperations {
   std::uint64_t sent_, collectives_;
 };
 
-// NCCL says success without a handle, or an error that leaves the communicator as it was, where registration
-// is not supported.
+// Where registration is not supported, NCCL says success without a handle, or an error that leaves the
+// communicator as it was.
 void NcclChannel::register_memory(std::byte* memory, std::size_t bytes) {
   void* handle = nullptr;
   if (bytes == 0) return;
@@ -127,7 +127,7 @@ Event NcclChannel::begin(Op op, Deps deps, std::size_t bytes, int peer) {
 
 Event NcclChannel::end(std::uint64_t sent) {
   bytes_sent_.fetch_add(sent, std::memory_order_relaxed);
-  // In a group the event is recorded by group_end: nothing is on the stream before.
+  // In a group, group_end records the event: before that, nothing is on the stream.
   return grouped_ ? Event{&timeline_, timeline_.last() + 1} : timeline_.end();
 }
 
@@ -137,7 +137,7 @@ void NcclChannel::group_begin() {
 }
 
 void NcclChannel::group_end() {
-  timeline_.begin();  // here, behind what the members wait for: their waiting is no work
+  timeline_.begin();  // behind what the members wait for, because their waiting is no work
   CHECK_NCCL(ncclGroupEnd());
   reduce_all(deferred_);
   deferred_.clear();
@@ -206,7 +206,7 @@ Event NcclChannel::barrier(Deps deps) {
   return end(0);
 }
 
-// Enqueues the messages of one round: `count` elements from `first` of each rank's slice.
+// Enqueues the messages of one round: `count` elements, from `first` on, of each rank's slice.
 void NcclChannel::exchange_round(const ReduceScatter& op, std::int64_t first, std::int64_t count) {
   const std::size_t bytes = bytes_of(count, op.wire);
   for (int r = 0; r < size(); ++r) {
@@ -217,9 +217,9 @@ void NcclChannel::exchange_round(const ReduceScatter& op, std::int64_t first, st
   }
 }
 
-// All operations advance together, so that a bucket of several units costs one launch a round. canonical:
-// exchange a round, then add it in rank order. native: NCCL's own sum in the first round, added onto the
-// output afterwards where it cannot go directly.
+// Runs reduce-scatters. All operations advance together, so that a bucket of several units costs one launch
+// for each round. `canonical`: a round is exchanged, and then added in rank order. `native`: NCCL's own sum
+// is made in the first round, and is added onto the output afterwards where it cannot go there directly.
 void NcclChannel::reduce_all(std::span<const ReduceScatter> ops) {
   const std::int64_t round_bytes = ring_peer_bytes(size());
   std::int64_t rounds = ops.empty() ? 0 : 1;
