@@ -38,8 +38,7 @@ class OpCase {
   /// - fp32: within 1e-6 of the largest element, or 1.5 times PyTorch's own error where that is more;
   /// - bf16 rounded once: each element within half a unit in the last place and the fp32 bound;
   /// - bf16 rounded between: within half a unit in the last place of the largest element, or 1.5 times
-  /// PyTorch's
-  ///   own error.
+  ///   PyTorch's own error.
   /// Results that are all zero are compared within 1e-6 of the largest element of dy. `extra` is an error
   /// that the kernel's contract brings with it.
   void expect(const std::string& name, const Array& found, DType stored, Rounding rounding = Rounding::once,
