@@ -1,4 +1,4 @@
-// Where two series of hashes part; and `weft compare` on the files of two runs.
+// Tests where two series of hashes part, and `weft compare` on the files of two runs.
 #include "compare/compare_hashes.hpp"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(Compare, OtherSchedulesHaveOtherValues) {
 
 TEST(Compare, OnlyStepsOfBothRunsCount) {
   const Comparison c = compare_hashes(std::vector{step_of(2), step_of(4), step_of(6, "ff")},
-                               std::vector{step_of(3), step_of(4), step_of(5, "ff")});
+                                      std::vector{step_of(3), step_of(4), step_of(5, "ff")});
   EXPECT_EQ(c.steps, (std::vector<std::int64_t>{4}));
   EXPECT_FALSE(c.parting);
   EXPECT_TRUE(compare_hashes(std::vector{step_of(1)}, std::vector{step_of(2)}).steps.empty());

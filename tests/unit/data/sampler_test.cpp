@@ -34,7 +34,7 @@ Microbatch fill(const BatchSource& source, const BatchShape& shape, std::int64_t
   return b;
 }
 
-/// Token i of the file is a hash of i, so that a shifted window is seen.
+/// A file whose token i is a hash of i, so that a shifted window is seen.
 TokenFile made_up_tokens(const TemporaryDirectory& dir, std::size_t count, const char* name = "t.bin") {
   const RandomStream random(1, "test.tokens");
   std::vector<std::int32_t> ids(count);
@@ -52,7 +52,7 @@ TEST(Windows, PositionsBeginAgainWithEachDocument) {
   const Windows documents({file}, 5, Positions::of_document), plain({file}, 5);
   documents.copy(0, tokens.data(), targets.data(), positions.data());
   EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 2, 0, 1}));
-  // A window begins with 0, whatever was before.
+  // A window's positions begin with 0, whatever was before.
   documents.copy(1, tokens.data(), targets.data(), positions.data());
   EXPECT_EQ(tokens, (std::array<std::int32_t, 5>{5, end, end, 6, 7}));
   EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 0, 0, 1}));
@@ -75,7 +75,7 @@ TEST(Permutation, IsABijectionInEveryEpoch) {
   }
 }
 
-// Printed by tests/golden/shuffle.py.
+// tests/golden/shuffle.py prints these values.
 TEST(Permutation, IsThePythonOne) {
   struct Case {
     std::uint64_t seed, n;
@@ -115,7 +115,7 @@ TEST(Permutation, LooksRandom) {
   }
   EXPECT_NEAR(static_cast<double>(rising) / n, 0.5, 0.04);
   EXPECT_NEAR(static_cast<double>(near) / n, 0.02, 0.01);
-  // Rank correlation, sigma 0.016.
+  // This is the rank correlation, whose sigma is 0.016.
   EXPECT_LT(std::abs(product / (n * (n * static_cast<double>(n) - 1) / 12)), 0.08);
 }
 
@@ -242,13 +242,13 @@ TEST(BatchSource, SyntheticTokensAreUniform) {
     EXPECT_EQ(b.positions[499], 499);
     EXPECT_EQ(b.positions[500], 0);
   }
-  for (const int count : counts) EXPECT_NEAR(count, 2000, 200);  // sigma 42
+  for (const int count : counts) EXPECT_NEAR(count, 2000, 200);  // sigma is 42
   EXPECT_NE(fill(*source, shape, 0, 0), fill(*synthetic_batches(2, 10, shape), shape, 0, 0));
 }
 
 TEST(ValidationSource, WalksTheFileOnceAndCountsItsBytes) {
   const TemporaryDirectory dir;
-  const TokenFile file = made_up_tokens(dir, 7 * 11 + 4);  // 11 windows and a rest
+  const TokenFile file = made_up_tokens(dir, 7 * 11 + 4);  // 11 windows, and a rest
   const BatchShape shape{.batch = 4, .global_batch = 4, .seq = 7};
   const ValidationSource source(Windows({file}, 7), 4);
   ASSERT_EQ(source.windows(), 11);
@@ -256,7 +256,7 @@ TEST(ValidationSource, WalksTheFileOnceAndCountsItsBytes) {
   std::vector<std::int32_t> all(static_cast<std::size_t>(file.tokens())), predicted;
   file.read(0, file.tokens(), all.data());
   std::int64_t bytes = 0, ignored = 0;
-  for (std::int64_t m = 0; m < 5; ++m) {  // two more than there are
+  for (std::int64_t m = 0; m < 5; ++m) {  // two microbatches more than there are
     Microbatch b(shape);
     source.fill(m, b.tokens.data(), b.targets.data(), b.positions.data());
     std::int64_t of_batch = 0;
