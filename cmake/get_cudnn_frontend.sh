@@ -9,7 +9,8 @@
 set -euo pipefail
 
 version=1.32.0
-# The wheel is one of Python's, but its headers serve any machine: which Python and platform it says does not matter.
+# The wheel is made for Python, but its headers serve any machine: it does not matter which Python and
+# platform it names.
 wheel_tags=(--python-version 311 --platform manylinux_2_27_x86_64 --only-binary=:all:)
 wheel_sha256=c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0
 cache=${WEFT_CACHE:-$HOME/.cache/weft}
@@ -18,7 +19,7 @@ prefix="$cache/cudnn-frontend-$version"
 say() { echo "get_cudnn_frontend: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Fetched and unpacked aside, then renamed: the prefix is whole or absent.
+# Fetches and unpacks aside, and then renames, so that the prefix is whole or absent.
 fetch() {
   local work wheel
   mkdir -p "$cache"

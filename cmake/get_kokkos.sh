@@ -33,7 +33,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-# Prints where the source archive is, fetching it when neither WEFT_KOKKOS_ARCHIVE nor the cache has it.
+# Prints where the source archive is. Fetches it when neither WEFT_KOKKOS_ARCHIVE nor the cache has it.
 source_archive() {
   if [ -n "${WEFT_KOKKOS_ARCHIVE:-}" ]; then
     verified "$WEFT_KOKKOS_ARCHIVE" || die "WEFT_KOKKOS_ARCHIVE=$WEFT_KOKKOS_ARCHIVE is missing or is not $archive_name (sha256 $archive_sha256)"
@@ -104,7 +104,8 @@ if [ -f "$prefix/lib/cmake/Kokkos/KokkosConfig.cmake" ]; then
   exit 0
 fi
 
-# One build at a time; the lock outlives no process. The install is staged and renamed: the prefix is whole or absent.
+# Only one build runs at a time, and the lock outlives no process. The install is staged and renamed, so that
+# the prefix is whole or absent.
 mkdir -p "$cache"
 exec 9>"$cache/kokkos.lock"
 flock 9

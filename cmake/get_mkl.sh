@@ -12,7 +12,7 @@ version=2026.2.0
 wheel_tags=(--platform manylinux_2_28_x86_64 --only-binary=:all:)
 sha256="eaab1875ce9f47ab3c66d5632cef06baf768c05781f2f28847bdbc4343500ed7  mkl-$version-py2.py3-none-manylinux_2_28_x86_64.whl
 889cc72057a1671fee1e9a8beb2fc4e0d222ba78c08b6d69584dae03fbec4822  mkl_include-$version-py2.py3-none-manylinux_2_28_x86_64.whl"
-# The kernels of AVX-512 are opened by name at the first product; products elsewhere are not MKL's.
+# The kernels for AVX-512 are opened by name at the first product. On other processors Weft does not use MKL.
 libraries=(libmkl_core.so.3 libmkl_intel_lp64.so.3 libmkl_gnu_thread.so.3 libmkl_avx512.so.3)
 cache=${WEFT_CACHE:-$HOME/.cache/weft}
 prefix="$cache/mkl-$version"
@@ -20,7 +20,7 @@ prefix="$cache/mkl-$version"
 say() { echo "get_mkl: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Fetched and unpacked aside, then renamed: the prefix is whole or absent.
+# Fetches and unpacks aside, and then renames, so that the prefix is whole or absent.
 fetch() {
   local work name
   work=$(mktemp -d "$cache/fetch.XXXXXX")

@@ -1,7 +1,9 @@
-# Sets WEFT_CUDNN where cuDNN and the headers of its C++ front end are there (cmake/get_cudnn_frontend.sh fetches them), and makes
-# weft::cudnn and weft::cudnn_frontend. Without them attention is Kokkos's, correct but without tensor cores.
+# Sets WEFT_CUDNN where there are cuDNN and the headers of its C++ front end (cmake/get_cudnn_frontend.sh
+# fetches them), and makes weft::cudnn and weft::cudnn_frontend. Without them attention runs on Kokkos, which
+# is correct but does without tensor cores.
 
-# The version that PREFIX_MAJOR... and PREFIX_MINOR... say in a header; 0 where there is no such header.
+# Reads the version that PREFIX_MAJOR... and PREFIX_MINOR... give in a header; 0 where there is no such
+# header.
 function(weft_header_version result header prefix)
   set(version 0)
   if(EXISTS "${header}")
@@ -22,7 +24,8 @@ if(TARGET weft::cudnn AND cudnn_version VERSION_GREATER_EQUAL 9.0 AND frontend_v
   add_library(weft::cudnn_frontend INTERFACE IMPORTED)
   target_include_directories(weft::cudnn_frontend INTERFACE "${cudnn_frontend_INCLUDE_DIR}")
   target_compile_definitions(weft::cudnn_frontend INTERFACE CUDNN_FRONTEND_SKIP_JSON_LIB)
-  target_link_libraries(weft::cudnn_frontend INTERFACE weft::cudnn CUDA::cudart CUDA::nvrtc)  # nvrtc: for engines that Weft never asks for
+  # Engines that Weft never asks for need nvrtc.
+  target_link_libraries(weft::cudnn_frontend INTERFACE weft::cudnn CUDA::cudart CUDA::nvrtc)
   message(STATUS "Weft: attention by cuDNN ${cudnn_version}, front end ${frontend_version}")
 else()
   set(WEFT_CUDNN OFF)

@@ -9,8 +9,8 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-# weft_find_library(NAME HEADER LIBRARY [OPTIONAL]): weft::NAME, a library without a CMake package of its own; NAME_ROOT or
-# CMAKE_PREFIX_PATH finds it. An optional one that is missing makes no target.
+# weft_find_library(NAME HEADER LIBRARY [OPTIONAL]): makes weft::NAME, for a library without a CMake package
+# of its own. It is found by NAME_ROOT or CMAKE_PREFIX_PATH. An optional one that is missing makes no target.
 function(weft_find_library target header library)
   set(hints ${${target}_ROOT} $ENV{${target}_ROOT})
   find_path(${target}_INCLUDE_DIR ${header} HINTS ${hints} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
@@ -42,11 +42,12 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 
-# Serial HDF5 is what the checkpoint writer needs: it makes no MPI call. A parallel build of HDF5 works, too.
+# The checkpoint writer makes no MPI call, so it needs serial HDF5. A parallel build of HDF5 works, too.
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 REQUIRED COMPONENTS C)
 
-# Not find_package(dnnl): Debian's package file insists on OpenCL headers, which Weft does not need.
+# This does not use find_package(dnnl), because Debian's package file insists on OpenCL headers, which Weft
+# does not need.
 weft_find_library(dnnl oneapi/dnnl/dnnl.hpp dnnl)
 weft_find_library(sentencepiece sentencepiece_processor.h sentencepiece)
 weft_find_library(sentencepiece_train sentencepiece_trainer.h sentencepiece_train)

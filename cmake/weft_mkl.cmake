@@ -1,5 +1,6 @@
-# WEFT_MKL: fp32 products on Intel processors (with AMX: of precision.f32_products = "plain") by MKL, where it is there (a module's MKLROOT, Spack, jobs/setup.sh --mkl); they are
-# oneDNN's otherwise. Makes weft::mkl and sets WEFT_MKL_VERSION; without MKL it is empty.
+# WEFT_MKL says whether MKL computes fp32 products on Intel processors, where it is found (a module's MKLROOT,
+# Spack, jobs/setup.sh --mkl). With AMX it does so only for precision.f32_products = "plain". oneDNN computes
+# the other products. This file makes weft::mkl and sets WEFT_MKL_VERSION, which is empty without MKL.
 set(WEFT_MKL AUTO CACHE STRING "fp32 matrix products by MKL: AUTO (where it is found), ON or OFF")
 set_property(CACHE WEFT_MKL PROPERTY STRINGS AUTO ON OFF)
 set(WEFT_MKL_VERSION "")
@@ -7,8 +8,8 @@ if(NOT WEFT_MKL)
   return()
 endif()
 
-# Not mkl_rt, which takes its threads from the environment: libgomp is Kokkos' runtime. Shared libraries only; in PyPI's wheels
-# they have no name without a version.
+# This does not use mkl_rt, which takes its threads from the environment: libgomp is Kokkos' runtime. Only
+# shared libraries are taken; in PyPI's wheels they have no name without a version.
 set(hints ${MKL_ROOT} $ENV{MKL_ROOT} $ENV{MKLROOT})
 find_path(mkl_INCLUDE_DIR mkl_cblas.h HINTS ${hints} PATH_SUFFIXES include include/mkl)
 mark_as_advanced(mkl_INCLUDE_DIR)
@@ -24,7 +25,7 @@ if(mkl_INCLUDE_DIR AND NOT mkl_libraries MATCHES "NOTFOUND")
   file(STRINGS "${mkl_INCLUDE_DIR}/mkl_version.h" lines REGEX "^#define __INTEL_MKL(_UPDATE)?__ ")
   string(REGEX REPLACE "^.*MKL__ +([0-9]+).*UPDATE__ +([0-9]+).*$" "\\1.\\2" found "${lines}")
 endif()
-# 2021: strict reproducibility (MKL_CBWR_STRICT) with AVX-512.
+# 2021 brought strict reproducibility (MKL_CBWR_STRICT) with AVX-512.
 if(found VERSION_GREATER_EQUAL 2021)
   set(WEFT_MKL_VERSION "${found}")
   add_library(weft::mkl INTERFACE IMPORTED)

@@ -1,7 +1,8 @@
-# weft_library(NAME SOURCES ... DEPS ... [PRIVATE_DEPS ...] [KOKKOS ...]): one static library a folder. DEPS are the folders that its
-# headers include, PRIVATE_DEPS those that only its sources include: the arrows of docs/architecture.md. The test unit.arrows compares
-# both with the #include lines, so that nothing is declared that is not used, and nothing is used that is not declared.
-# KOKKOS lists the sources that include Kokkos (compiled with its flags, and by nvcc under WEFT_CUDA).
+# weft_library(NAME SOURCES ... DEPS ... [PRIVATE_DEPS ...] [KOKKOS ...]): makes one static library of a
+# folder. DEPS are the folders that its headers include, and PRIVATE_DEPS those that only its sources include:
+# the arrows of docs/architecture.md. The test unit.arrows compares both with the #include lines, so that
+# nothing is declared that is not used, and nothing is used that is not declared. KOKKOS lists the sources
+# that include Kokkos (compiled with its flags, and by nvcc under WEFT_CUDA).
 
 add_library(weft_options INTERFACE)
 target_compile_options(weft_options INTERFACE -Wall -Wextra -Wno-unknown-pragmas)
@@ -49,9 +50,9 @@ function(weft_library name)
   endif()
 endfunction()
 
-# Compiles alone each header that has no source beside it. A header with a source is the first that its source includes (unit.arrows
-# sees to that), which is as good. The cpu preset does it for all others.
-function(weft_compile_lone_headers name)  # and what else they need
+# Compiles alone each header that has no source beside it. A header with a source is the first that its source
+# includes (unit.arrows checks that), which is as good. The cpu preset does this for all other headers.
+function(weft_compile_lone_headers name)  # the further arguments are what the headers need
   file(GLOB_RECURSE headers RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS *.hpp)
   set(sources "")
   foreach(header ${headers})
@@ -83,7 +84,8 @@ function(weft_test name)
   target_compile_definitions(test_${name} PRIVATE WEFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                   WEFT_PROGRAM="${PROJECT_BINARY_DIR}/weft")
   if(WEFT_SANITIZE)
-    target_compile_options(test_${name} PRIVATE -O0)  # a test's own code is a third of such a build's time, and none of its tests'
+    # A test's own code takes a third of such a build's time, and none of the tests' time.
+    target_compile_options(test_${name} PRIVATE -O0)
   endif()
   if(NOT TARGET tests_${A_LABEL})
     add_custom_target(tests_${A_LABEL})

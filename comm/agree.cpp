@@ -11,7 +11,7 @@
 namespace weft::comm {
 namespace {
 
-/// "rank 3: MESSAGE", or the message alone when all ranks agree on it.
+/// Joins the ranks' messages: "rank 3: MESSAGE", or the message alone when all ranks have the same.
 std::string merge(const std::vector<std::string>& messages) {
   std::map<std::string, std::vector<std::size_t>> ranks;
   for (std::size_t r = 0; r < messages.size(); ++r)

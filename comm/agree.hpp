@@ -1,4 +1,4 @@
-// One line for one mistake, however many ranks make it.
+// Lets ranks agree on a mistake, so that it is told in one line, however many ranks make it.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,10 @@
 
 namespace weft::comm {
 
-/// Collective: runs `stage` on every rank. It may communicate only by calls that all ranks reach, and that
-/// none leaves alone: ckpt::read_manifest and ckpt::load hold what fails until all have left. When it throws
-/// anywhere, every rank throws Error with the highest of the exit codes: rank 0 with each distinct message
-/// once (and the ranks it came from, unless it came from all), the others with an empty one.
+/// Collective: runs `stage` on every rank. It may communicate only by calls that all ranks reach and that
+/// none leaves alone (in ckpt::read_manifest and ckpt::load a rank that fails waits until all leave). When it
+/// throws anywhere, every rank throws Error with the highest of the exit codes: rank 0 with each distinct
+/// message once (and the ranks it came from, unless it came from all), the others with an empty message.
 void agree(comm::World& world, const std::function<void()>& stage);
 
 }  // namespace weft::comm

@@ -10,8 +10,8 @@ void HostTimeline::sync(std::uint64_t value) {
     if (done(value)) return;
   }
   std::unique_lock lock(mutex_);
-  // Sequentially consistent on both sides: either we see the new value here, or complete() sees the sleeper
-  // and notifies.
+  // Both sides are sequentially consistent: either this thread sees the new value here, or complete() sees
+  // the sleeper and notifies it.
   sleepers_.fetch_add(1);
   advanced_.wait(lock, [&] { return completed_.load() >= value; });
   sleepers_.fetch_sub(1);

@@ -11,8 +11,8 @@ namespace weft::comm {
 namespace detail {
 namespace {
 
-// Set by mpirun of Open MPI 4, of Open MPI 5 (PRRTE), and by Hydra (MPICH, Intel MPI). srun sets none of
-// them.
+// One of these is set by mpirun of Open MPI 4, by that of Open MPI 5 (PRRTE), and by Hydra (MPICH, Intel
+// MPI). srun sets none of them.
 constexpr std::array mpirun_variables = {"OMPI_COMM_WORLD_SIZE", "PRTE_LAUNCHED", "HYDI_CONTROL_FD",
                                          "MPI_LOCALNRANKS"};
 constexpr std::array pmi_variables = {"PMIX_RANK", "PMI_RANK"};

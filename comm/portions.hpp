@@ -8,22 +8,22 @@
 
 namespace weft::comm::detail {
 
-/// One message. Open MPI's TCP sends up to 64 KiB, with its own header, without asking the receiver first. A
-/// longer message asks, and both question and answer stand in line behind the data of their direction: two
-/// hosts that exchange 4 MiB messages leave a third of a link idle.
+/// The size of one message. Open MPI's TCP sends up to 64 KiB, with its own header, without asking the
+/// receiver first. For a longer message it asks, and both question and answer stand in line behind the data
+/// of their direction: two hosts that exchange 4 MiB messages leave a third of a link idle.
 inline constexpr std::int64_t default_chunk_bytes = 63 << 10;
-/// Messages that an exchange has under way: at 10 Gbit/s they last 3 ms without a look from this thread.
+/// How many messages an exchange has under way: at 10 Gbit/s they last 3 ms without a look from this thread.
 inline constexpr int messages_in_flight = 64;
 
-/// Bytes of a reduce-scatter's scratch for each peer, if its slice has as many: 64 MiB over all peers, but
-/// 256 KiB to 16 MiB each.
+/// Bytes of a reduce-scatter's scratch for each peer, if a slice is that long: 64 MiB over all peers, but 256
+/// KiB to 16 MiB for each.
 inline std::int64_t ring_peer_bytes(int size) {
   constexpr std::int64_t kib = 1024;
   const std::int64_t fair = 64 * kib * kib / std::max(1, size - 1);
   return std::clamp(fair, 256 * kib, 16 * kib * kib) / 32 * 32;
 }
 
-/// Scratch bytes of an exchange of `slice_bytes` a peer with all of `size` ranks but `near` of them.
+/// Bytes of scratch for an exchange of `slice_bytes` with each peer: all of `size` ranks but `near` of them.
 inline std::int64_t ring_bytes(int size, std::int64_t slice_bytes, int near = 1) {
   return (size - near) * std::min(slice_bytes, ring_peer_bytes(size));
 }

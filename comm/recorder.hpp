@@ -1,4 +1,5 @@
-// The recorder: the last operations of a rank over all its channels, for the day on which one of them hangs.
+// The recorder keeps the last operations of a rank over all its channels, for the day on which one of them
+// hangs.
 #pragma once
 
 #include <array>
@@ -25,18 +26,18 @@ struct RecordedCall {
   /// From 1, of the channel's collectives: the same on all its ranks. Of send and recv, the collective's
   /// before them.
   std::uint64_t sequence = 0;
-  std::int64_t step = 0;         ///< of the activity in which it was enqueued
+  std::int64_t step = 0;         ///< step of the activity in which it was enqueued
   std::array<char, 56> label{};  ///< what it is for, cut to this length: "forward layers.3.attn"
   std::int64_t enqueued_ns = 0, started_ns = 0, done_ns = 0;
 };
 
-/// Where a channel stands: sequence numbers of its newest collective that was enqueued, has started (its
-/// dependencies were done), is done.
+/// Where a channel stands: the numbers of its newest collectives that have been enqueued, have started (their
+/// dependencies were done), and are done.
 struct RecordedChannel {
   std::string name;
   std::vector<int> ranks;  ///< world ranks
-  int opened = 0;          ///< channels of the same name and ranks that were opened before it
-  bool ends_seen = true;   ///< false: operations are enqueued on a device, and their ends are not recorded
+  int opened = 0;          ///< how many channels of the same name and ranks were opened before it
+  bool ends_seen = true;   ///< false: operations are enqueued on a device, and nobody records their ends
   bool open = true;
   std::uint64_t enqueued = 0, started = 0, done = 0;
 };
@@ -47,12 +48,13 @@ struct RecordedCalls {
   std::vector<RecordedCall> calls;  ///< the last ones, and older ones that are not done; by number
   std::string activity;             ///< what the rank does: "step", "validation"
   std::int64_t step = 0;
-  std::int64_t activity_ns = 0;  ///< since when
-  std::int64_t last_ns = 0;      ///< when anything was recorded last
+  std::int64_t activity_ns = 0;  ///< when the activity began
+  std::int64_t last_ns = 0;      ///< when anything was last recorded
   std::int64_t now_ns = 0;
 };
 
-/// Of one rank. Thread-safe; recording takes a lock for about a hundred nanoseconds and allocates nothing.
+/// Records the operations of one rank. It may be used on any thread. Recording takes a lock for about a
+/// hundred nanoseconds, and allocates nothing.
 class Recorder {
  public:
   static constexpr std::size_t capacity = 256;
@@ -72,7 +74,7 @@ class Recorder {
     bool collective = true;
   };
 
-  /// Returns the channel's place. All ranks of a channel open those of one name in the same order.
+  /// Adds a channel, and returns its index. All ranks of a channel open those of one name in the same order.
   std::size_t open(std::string name, std::vector<int> ranks, bool ends_seen);
   void close(std::size_t channel);
 
@@ -80,7 +82,7 @@ class Recorder {
   void started(std::size_t channel, const Ticket& ticket);
   void done(std::size_t channel, const Ticket& ticket);
 
-  /// What the rank does from here on; `activity` is of static storage.
+  /// Sets what the rank does from here on. The text of `activity` is of static storage.
   void set_activity(std::string_view activity, std::int64_t step);
 
   RecordedCalls read() const;
@@ -111,7 +113,7 @@ class Recorder {
   std::int64_t last_ns_ = now_ns();
 };
 
-/// A channel's place in a recorder, open as long as this lives.
+/// The place of a channel in a recorder, which is open as long as this object lives.
 class ChannelRecord {
  public:
   ChannelRecord(std::shared_ptr<Recorder> recorder, std::string name, std::vector<int> ranks, bool ends_seen)

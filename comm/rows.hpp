@@ -1,4 +1,5 @@
-// Rows of a table that ranks use: of an embedding, those of a microbatch's tokens. Only these need be sent.
+// Describes which rows of a table ranks use: for an embedding, those of a microbatch's tokens. Only these
+// need be sent.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 
 namespace weft::comm {
 
-/// A table that is cut over the ranks of a channel into slices of so many elements, which may end within
+/// A table that is cut over the ranks of a channel into slices of equally many elements, which may end within
 /// rows. What a padded table has behind its rows nobody uses.
 struct RowSlices {
   std::int64_t rows = 0;
@@ -32,16 +33,16 @@ struct RowSlices {
   }
 };
 
-/// What a rank knows of the rows that are used: all of its own, and the others' in its own slice. An exchange
-/// asks for no more, because rows are sent from a slice to those who use them, and back to it.
+/// What a rank knows of the rows that are used: all of its own, and those of the others in its own slice. An
+/// exchange needs no more, because rows are sent from a slice to those who use them, and back to it.
 struct UsedRows {
   RowSlices slices;
   int rank = 0;                       ///< this rank's number in the channel
   const std::uint8_t* own = nullptr;  ///< bit map of the rows that this rank uses: [table_bytes]
-  /// A bit map from each rank, of the rows of this rank's slice that it uses: slice_bytes, from
-  /// first_row(rank) on.
+  /// A bit map from each rank: which rows of this rank's slice it uses. Each has slice_bytes, and begins with
+  /// first_row(rank).
   const std::uint8_t* seen = nullptr;
-  std::int64_t seen_stride = 0;  ///< bytes from a rank's to the next one's
+  std::int64_t seen_stride = 0;  ///< bytes from one rank's bit map to the next one's
 
   bool uses(int user, std::int64_t row) const {
     if (row >= slices.rows) return false;

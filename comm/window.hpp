@@ -1,4 +1,4 @@
-// Memory that the ranks of one host see: a team's window. Each member has a part whose beginning the others
+// A team's window: memory that the ranks of one host see. Each of them has a part, whose beginning the others
 // may read, and all have one stretch in common.
 #pragma once
 
@@ -14,18 +14,18 @@
 namespace weft::comm {
 
 struct WindowSizes {
-  std::int64_t part = 0;    ///< bytes of each member
-  std::int64_t shown = 0;   ///< of these the first, which the others may read; the rest may be private memory
+  std::int64_t part = 0;    ///< bytes of each rank's part
+  std::int64_t shown = 0;   ///< the first of these, which the others may read; the rest may be private memory
   std::int64_t common = 0;  ///< bytes that exist once
 };
 
 namespace detail {
 
-/// How far each member of a team is in the collectives of each lane: words that one member writes and the
-/// others read, so that a barrier costs no message.
+/// How far each rank of a team is in the collectives of each lane. One rank writes a word and the others read
+/// it, so that a barrier costs no message.
 class Signals {
  public:
-  /// Operations of a channel that may be under way at a time, on one member or another.
+  /// How many operations of a channel may be under way at a time, on one rank or another.
   static constexpr std::size_t slots = 16;
   using Word = std::atomic<std::uint64_t>;
   static_assert(Word::is_always_lock_free, "words are shared between processes");
@@ -33,7 +33,7 @@ class Signals {
   static std::size_t bytes(int members) {
     return lane_count * static_cast<std::size_t>(members) * slots * sizeof(Word);
   }
-  /// `memory`: bytes(members), zeroed, the same for all members.
+  /// Uses `memory`: bytes(members), zeroed, the same for all ranks of the team.
   Signals(std::byte* memory, int members, int me)
       : words_(reinterpret_cast<Word*>(memory)), members_(members), me_(me) {}
 
@@ -41,7 +41,7 @@ class Signals {
   void arrive(Lane lane, std::uint64_t serial, int meeting) {
     word(lane, me_, serial).store(value(serial, meeting), std::memory_order_release);
   }
-  /// It is on all members.
+  /// Whether the operation is past that meeting on all ranks of the team.
   bool all_arrived(Lane lane, std::uint64_t serial, int meeting) const {
     for (int m = 0; m < members_; ++m)
       if (word(lane, m, serial).load(std::memory_order_acquire) < value(serial, meeting)) return false;
@@ -65,11 +65,11 @@ class Signals {
 
 }  // namespace detail
 
-/// Made by World::share. Its memory is zeroed, and touched by nobody yet; parts and the common stretch begin
-/// at multiples of 256 bytes, as a Buffer does.
+/// The window. World::share makes it. Its memory is zeroed, and touched by nobody yet; parts and the common
+/// stretch begin at multiples of 256 bytes, as a Buffer does.
 class Window {
  public:
-  /// The memory of all parts, by member; `release` gives it back.
+  /// `parts` is the memory of each rank's part; `release` gives all of it back.
   Window(int member, const WindowSizes& sizes, std::vector<std::byte*> parts, std::byte* common,
          std::byte* signals, std::function<void()> release)
       : member_(member),
@@ -78,12 +78,12 @@ class Window {
         common_(common),
         signals_(signals, size(), member),
         release_(std::move(release)) {}
-  /// After the channels that use it are gone.
+  /// The channels that use it must be gone before.
   ~Window() { release_(); }
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
-  /// This rank's place in the team, and the ranks of the team.
+  /// This rank's place in the team, and below the number of the team's ranks.
   int member() const { return member_; }
   int size() const { return static_cast<int>(parts_.size()); }
   const WindowSizes& sizes() const { return sizes_; }

@@ -1,4 +1,4 @@
-// The world: all ranks of a run, where they live, and the start-up conveniences that block the host.
+// The world: all ranks of a run, where they live, and the conveniences for start-up, which block the host.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ struct ChannelOptions {
   std::int64_t chunk_bytes = 63 << 10;  ///< longest message of a host back end (portions.hpp); at most 1 GiB
 };
 
-/// All ranks of a run. Use it from the main thread. Channels are destroyed before their world. After start-up
-/// one thread of its own makes all MPI calls. The destructor ends MPI; when an exception is on its way it
-/// leaves MPI alone, and the one who catches calls end_all_ranks.
+/// All ranks of a run. Use it from the main thread. Channels must be destroyed before their world. After
+/// start-up one thread of its own makes all MPI calls. The destructor ends MPI. When an exception is on its
+/// way it leaves MPI alone, and whoever catches the exception calls end_all_ranks.
 class World {
  public:
   virtual ~World() = default;
@@ -29,60 +29,61 @@ class World {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Place among the ranks of this host, by rank; how many they are; host names by rank.
+  /// This rank's place among the ranks of its host. Below: how many these are, its host's name, and all
+  /// hosts' names by rank.
   int node_rank() const { return node_rank_; }
   int node_size() const { return node_size_; }
   const std::string& host() const { return hosts_[static_cast<std::size_t>(rank())]; }
   const std::vector<std::string>& hosts() const { return hosts_; }
 
   /// Collective over `ranks` (ascending world ranks, this one among them), which open their channels in the
-  /// same order. May block: call it at start-up. The channel's rank is the place in `ranks`. Lane and name
-  /// are for traces and messages.
+  /// same order. It may block, so call it at start-up. The channel's rank is the place in `ranks`. Lane and
+  /// name are for traces and messages.
   std::unique_ptr<Channel> open(std::vector<int> ranks, Lane lane, std::string name,
                                 ChannelOptions options = {});
 
   /// The ranks of `group` (ascending world ranks) on this rank's host, when each host has as many of them;
   /// else this rank alone.
   std::vector<int> team(const std::vector<int>& group) const;
-  /// Collective over the team. Memory that its ranks share, zeroed; null where that cannot be had (the caller
-  /// does without). Call it at start-up.
+  /// Collective over the team: memory that its ranks share, zeroed. It is null where that cannot be had, and
+  /// the caller then does without. Call it at start-up.
   virtual std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes);
 
-  /// Memory of the device that this world's channels can register; null where there is none better than any
-  /// other. Ends before the world.
+  /// Memory of the device that this world's channels can register; null where no memory is better than any
+  /// other. It must end before the world.
   virtual std::shared_ptr<std::byte> allocate(std::size_t /*bytes*/) { return nullptr; }
 
-  // Collective, and the host waits: start-up, logging and tests.
+  // These calls are collective, and the host waits. They are for start-up, logging and tests.
   void barrier();
   void all_reduce_max(std::span<double> values);
   void all_reduce_sum(std::span<double> values);
   void all_reduce_sum(std::span<std::int64_t> values);
   void all_reduce_sum(std::span<std::uint64_t> values);
-  /// Every rank returns the root's text.
+  /// Gives every rank the root's text.
   std::string broadcast(std::string text, int root);
-  /// On rank 0 everybody's text by rank, elsewhere nothing.
+  /// Gives rank 0 everybody's text, by rank, and the others nothing.
   std::vector<std::string> gather_strings(const std::string& text);
 
-  /// Of this rank's operations, on all channels and in the blocking calls.
+  /// Records this rank's operations, on all channels and in the blocking calls.
   Recorder& recorder() const { return *recorder_; }
-  /// For operations that are not a channel's, over all ranks.
+  /// A record for operations over all ranks that do not belong to a channel.
   std::unique_ptr<ChannelRecord> open_record(std::string name) const;
 
-  /// Ends all ranks with this exit code, at once. Any thread.
+  /// Ends all ranks with this exit code at once. It may be called on any thread.
   [[noreturn]] virtual void abort(int code) = 0;
 
  protected:
   World() = default;
   virtual std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
                                                 const ChannelOptions& options) = 0;
-  /// This rank's host, for connect().
+  /// The name of this rank's host, for connect().
   virtual std::string host_name() const;
-  /// A number for each rank's host; nothing before connect() has learnt them.
+  /// A number for each rank's host; empty before connect() has learnt them.
   std::vector<int> host_numbers(const std::vector<int>& ranks) const;
-  /// Opens the channel that the blocking calls use and learns the hosts. Back ends call it once, when
+  /// Opens the channel that the blocking calls use, and learns the hosts. Back ends call it once, when
   /// channels can be opened.
   void connect();
-  /// Uses the blocking calls and the hosts of another world.
+  /// Takes over the blocking calls and the hosts of another world.
   void connect_through(const World& other);
   void disconnect() { control_.reset(); }
 
@@ -90,26 +91,27 @@ class World {
   std::vector<int> everybody() const;
 
   std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
-  std::unique_ptr<ChannelRecord> openings_;  ///< calls of open()
+  std::unique_ptr<ChannelRecord> openings_;  ///< records the calls of open()
   std::shared_ptr<Channel> control_;
   std::vector<std::string> hosts_;
   int node_rank_ = 0;
   int node_size_ = 1;
 };
 
-/// One rank without MPI. Operations are done by the calling thread, when they are submitted or polled.
+/// A world of one rank without MPI. The calling thread runs operations when they are submitted or polled.
 std::unique_ptr<World> make_self_world();
 
-/// All ranks of MPI_COMM_WORLD; initialises MPI unless that is done already. Throws Error(bad_input) when
-/// Slurm started another number of tasks than MPI sees (srun with the wrong --mpi makes singletons),
-/// Error(comm_failure) when MPI fails.
+/// The world of all ranks of MPI_COMM_WORLD; initialises MPI unless that is done already. Throws
+/// Error(bad_input) when Slurm started another number of tasks than MPI sees (srun with the wrong --mpi makes
+/// singletons), and Error(comm_failure) when MPI fails.
 std::unique_ptr<World> make_mpi_world(int* argc, char*** argv);
 
-/// make_mpi_world when a launcher (mpirun, mpiexec, srun) started this process, else make_self_world.
+/// Calls make_mpi_world when a launcher (mpirun, mpiexec, srun) started this process, and make_self_world
+/// when none did.
 std::unique_ptr<World> make_world(int* argc, char*** argv);
 
-/// For main(), once the world may be gone: ends all ranks of the run with this exit code (MPI_Abort while MPI
-/// is up).
+/// Ends all ranks of the run with this exit code (by MPI_Abort while MPI is up). It is for main(), where the
+/// world may be gone.
 [[noreturn]] void end_all_ranks(int code);
 
 }  // namespace weft::comm

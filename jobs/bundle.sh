@@ -12,7 +12,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir -p "$dir/weft/third_party"
 
-# What git tracks or would track: no build outputs, no data.
+# The bundle has what git tracks or would track: no build outputs, and no data.
 git ls-files --cached --others --exclude-standard | while IFS= read -r file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
   tar --create --null --files-from=- | tar --extract --directory="$dir/weft"
 git rev-parse --verify --quiet HEAD >"$dir/weft/third_party/weft_commit" || true

@@ -25,7 +25,8 @@ fi
 
 mkdir -p "$(dirname "$text")"
 trap 'rm -f "$text.tmp"' EXIT
-# A few bytes are not UTF-8: lone Latin ones between two letters. An entry starts in the first column, after an empty line.
+# A few bytes are not UTF-8: single Latin ones between two letters. An entry starts in the first column, after
+# an empty line.
 gzip -dc <"$source" |
   LC_ALL=C sed -e 's/\([a-z]\)[\x92\xb9]\([a-z]\)/\1’\2/g' -e 's/\([a-z]\)\xe7\([a-z]\)/\1ç\2/g' |
   LC_ALL=C awk '/^[^ \t]/ && empty { print "" } { empty = ($0 == ""); print }' >"$text.tmp"

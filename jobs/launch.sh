@@ -46,7 +46,7 @@ if "$mpiexec" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE'; then
     flags+=(--oversubscribe --bind-to none)
     export OMP_PROC_BIND=false OMPI_MCA_mpi_yield_when_idle=1
   fi
-  # Containers often forbid process_vm_readv; shared memory then needs to be told, or it warns at each start.
+  # Containers often forbid process_vm_readv. Shared memory must then be told so, or it warns at each start.
   export OMPI_MCA_btl_vader_single_copy_mechanism=${OMPI_MCA_btl_vader_single_copy_mechanism:-none}
 elif [ $((ranks * threads)) -gt "$cores" ]; then
   export OMP_PROC_BIND=false

@@ -10,7 +10,8 @@ command -v gnuplot >/dev/null || { echo "plot_loss: gnuplot is not installed, no
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# One flat object a line; columns: step, loss, centred mean. A resumed run repeats steps: the last value counts.
+# Each line is one flat object; the columns are step, loss and centred mean. A resumed run repeats steps: the
+# last value counts.
 select_kind() {
   awk -v kind="$1" '
     function value(name, text) {

@@ -81,7 +81,7 @@ kokkos_at_hand() {
   [ -n "${WEFT_KOKKOS_ARCHIVE:-}${Kokkos_ROOT:-}" ] || compgen -G "${WEFT_CACHE:-$HOME/.cache/weft}/*.tar.gz" >/dev/null
 }
 
-# Reads lines of the table; prints those that are not there, by a probe of their own kind.
+# Reads lines of the table, and prints those that are not there, by the probe of each line.
 absent() {
   local dir package probe spec
   dir=$(mktemp -d)
@@ -113,7 +113,7 @@ absent() {
   rm -rf "$dir"
 }
 
-# Of the lines of the table, those whose Debian package is not installed.
+# Reads lines of the table, and prints those whose Debian package is not installed.
 not_installed() {
   local installed
   installed=$(dpkg-query --show --showformat='${Package} ${db:Status-Status}\n' 2>/dev/null | sed -n 's/ installed$//p')
@@ -137,7 +137,7 @@ How to provide it:
 TEXT
 }
 
-# What dpkg does not know may still be there: from modules, Spack, another MPI.
+# Prints lines that dpkg does not know but that may be there: from modules, Spack, or another MPI.
 still_missing() {
   local lines
   lines=$(needs | not_installed)
@@ -163,7 +163,7 @@ if [ -n "$missing" ]; then
     missing=$(still_missing)
   fi
 fi
-# Tools that only add comfort are not worth stopping for.
+# Tools that only add comfort are no reason to stop.
 if [ -n "$missing" ]; then
   optional=$(grep '|dpkg|' <<<"$missing" | cut -d'|' -f1 | tr '\n' ' ' || true)
   [ -z "$optional" ] || echo "setup: going on without $optional(what uses them is skipped)"
@@ -174,7 +174,7 @@ if [ -n "$missing" ]; then
   exit 1
 fi
 
-# Optional: CMake says which attention a cuda build gets.
+# The front end is optional: CMake says which attention a cuda build gets.
 cudnn_frontend() { cmake/get_cudnn_frontend.sh || echo "setup: going on without cuDNN's front end" >&2; }
 
 [ "$cuda" = no ] || command -v nvcc >/dev/null || PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin

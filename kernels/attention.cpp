@@ -9,7 +9,7 @@
 
 namespace weft::kernels {
 
-// cuDNN has no kernel for documents.
+// cuDNN has no kernel for attention within documents.
 #if defined(WEFT_CUDNN)
 namespace backend = cuda;
 namespace documents_backend = team;

@@ -1,4 +1,5 @@
-// Causal grouped-query attention that never materialises T x T (FlashAttention: Dao et al., 2022; Dao, 2023).
+// Causal grouped-query attention that never makes a T x T matrix (FlashAttention: Dao et al., 2022; Dao,
+// 2023).
 #pragma once
 
 #include <compare>
@@ -24,16 +25,17 @@ struct AttentionShape {
 /// bytes; head h reads kv head h / (H / Hkv). lse [B, H, T]: the fp32 log-sum-exp of the scaled scores.
 /// Arithmetic is fp32; where AMX or tensor cores multiply bf16, probabilities are rounded to it first. o must
 /// not overlap the inputs. Bits do not depend on the number of threads.
-/// With `positions` [B, T], those of tokens in their documents, a query sees only its own document: the keys
-/// from query - positions[query] on. Positions begin with 0, and rise by one or begin again with 0.
+/// With `positions` [B, T], which give each token's position in its document, a query sees only its own
+/// document: the keys from query - positions[query] on. Positions begin with 0, and rise by one or begin
+/// again with 0.
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
                void* o, float* lse, void* scratch, const std::int32_t* positions = nullptr);
-/// Prepares the shape, too, where a library compiles for it (cuDNN: half a second, on the device).
-/// `documents`: attention() will be given positions.
+/// The bytes of attention's scratch. Where a library compiles for the shape (cuDNN: half a second, on the
+/// device), this prepares it, too. `documents` says that attention() will be given positions.
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t, bool documents = false);
 
-/// Operands of attention_grad: the forward's, do_ like o, and the gradients, which are written and overlap
-/// nothing.
+/// The operands of attention_grad: those of the forward, do_ with o's layout, and the gradients, which are
+/// written and overlap nothing.
 struct AttentionGrad {
   const void* q;
   const void* k;
@@ -45,11 +47,12 @@ struct AttentionGrad {
   void* dk;
   void* dv;
   void* scratch;                            ///< attention_grad_scratch_bytes(shape, t)
-  const std::int32_t* positions = nullptr;  ///< as in the forward
+  const std::int32_t* positions = nullptr;  ///< what the forward was given
 };
 
-/// Gradients of attention(); probabilities are computed again from lse. dk and dv are summed in fp32, in an
-/// order that does not change: deterministic. cuDNN rounds to bf16 what each head of a group adds to them.
+/// The gradients of attention(). Probabilities are computed again from lse. dk and dv are summed in fp32, in
+/// an order that does not change, so the result is deterministic. cuDNN rounds to bf16 what each head of a
+/// group adds to them.
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t, bool documents = false);
 

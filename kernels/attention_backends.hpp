@@ -1,7 +1,6 @@
 // Internal: the implementations of attention.hpp. `host` takes `bf16_engine` where there is an engine for it
-// (bf16_engine/tiles.hpp), else `tiled`; `cuda`, built where there is cuDNN, takes that
-// (attention_cudnn.hpp), else `team`, which runs on every Kokkos back end and serves
-// documents there.
+// (bf16_engine/tiles.hpp), else `tiled`. `cuda`, which is built where there is cuDNN, takes that
+// (attention_cudnn.hpp), else `team`, which runs on every Kokkos back end and serves documents there.
 #pragma once
 
 #include "kernels/attention.hpp"
@@ -24,7 +23,7 @@ void attention_grad(Space& space, AttentionShape shape, DType t, const Attention
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
 }  // namespace cuda
 
-/// All operands are bf16; scratch is 64-byte aligned.
+/// Here all operands are bf16, and scratch is 64-byte aligned.
 namespace bf16_engine {
 void attention(Space& space, AttentionShape shape, const void* q, const void* k, const void* v, void* o,
                float* lse, void* scratch, const std::int32_t* positions);

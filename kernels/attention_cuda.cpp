@@ -1,4 +1,5 @@
-// CUDA's attention without documents: cuDNN for the shapes of bf16 that it takes, Kokkos teams for the rest.
+// CUDA's attention without documents: by cuDNN for the shapes of bf16 that it takes, and by Kokkos teams for
+// all others.
 #include <map>
 #include <memory>
 #include <string>
@@ -12,12 +13,12 @@ namespace weft::kernels::cuda {
 
 namespace {
 
-/// Of a backward for which cuDNN keeps the gradients of all scores: 8 heads of 8192 tokens fit, and fill a
-/// device.
+/// The most scratch of a backward for which cuDNN keeps the gradients of all scores. 8 heads of 8192 tokens
+/// fit, and fill a device.
 constexpr std::size_t most_scratch_bytes = std::size_t{1100} << 20;
 
 /// What cuDNN prepared for the shape, at the first call, which the plan makes when it asks for scratch; null
-/// where it refused. Never destroyed: static objects outlive CUDA.
+/// where cuDNN refused. It is never destroyed, because static objects outlive CUDA.
 template <class Kernel, class... Bounds>
 Kernel* kernel_for(const char* what, const AttentionShape& s, DType t, Bounds... bounds) {
   static auto& kernels = *new std::map<AttentionShape, std::unique_ptr<Kernel>>;

@@ -1,4 +1,4 @@
-// Attention by cuDNN's graph API: a graph of one operation, which the library fuses and compiles for the
+// Attention by cuDNN's graph API: the graph has one operation, which the library fuses and compiles for the
 // device.
 #include "kernels/attention_cudnn.hpp"
 
@@ -20,7 +20,7 @@ namespace fe = cudnn_frontend;
 using Tensor = fe::graph::Tensor_attributes;
 using Operands = std::unordered_map<std::int64_t, void*>;
 
-/// The operands' names in graphs.
+/// The operands' names in cuDNN's graphs.
 enum Operand : std::int64_t { id_q = 1, id_k, id_v, id_o, id_lse, id_do, id_dq, id_dk, id_dv };
 
 void check_status(cudnnStatus_t status, const char* expression) {
@@ -30,13 +30,13 @@ void check_status(cudnnStatus_t status, const char* expression) {
 }
 #define WEFT_CHECK_CUDNN(call) check_status((call), #call)
 
-/// While a graph is made, any refusal means that the shape is none of cuDNN's: backends report one and the
-/// same thing by several codes.
+/// Throws NotSupported when cuDNN refuses. While a graph is made, any refusal means that cuDNN does not take
+/// the shape, because back ends report the same thing by several codes.
 void require(const fe::error_t& result) {
   if (result.is_bad()) throw NotSupported(result.err_msg);
 }
 
-/// Never destroyed: static objects outlive CUDA.
+/// The process's handle. It is never destroyed, because static objects outlive CUDA.
 cudnnHandle_t handle() {
   static const cudnnHandle_t value = [] {
     cudnnHandle_t h = nullptr;
@@ -50,7 +50,7 @@ float scale(const AttentionShape& s) {
   return 1.0F / std::sqrt(static_cast<float>(s.head_dim));
 }
 
-/// Heads of [B, T, `heads_of_a_token`, D], `heads` of them, in cuDNN's order B, H, T, D.
+/// Describes `heads` heads of [B, T, `heads_of_a_token`, D], in cuDNN's order B, H, T, D.
 void describe(Tensor& tensor, Operand id, const AttentionShape& part, std::int64_t heads,
               std::int64_t heads_of_a_token) {
   const std::int64_t token = heads_of_a_token * part.head_dim;
@@ -60,7 +60,7 @@ void describe(Tensor& tensor, Operand id, const AttentionShape& part, std::int64
       .set_data_type(fe::DataType_t::BFLOAT16);
 }
 
-/// lse: what cuDNN calls statistics. It reads them densely packed only.
+/// Describes lse, which cuDNN calls statistics. It reads them densely packed only.
 void describe_lse(Tensor& tensor, const AttentionShape& part) {
   tensor.set_uid(id_lse)
       .set_dim({part.batch, part.heads, part.seq, 1})
@@ -69,7 +69,7 @@ void describe_lse(Tensor& tensor, const AttentionShape& part) {
 }
 
 /// A graph whose tensors are those of `part` within tensors of `whole`: queries (q, o, their gradients) with
-/// H heads a token, keys (k, v, theirs) with Hkv.
+/// H heads a token, and keys (k, v, their gradients) with Hkv heads.
 class Graph {
  public:
   Graph(const AttentionShape& part, const AttentionShape& whole) : part_(part), whole_(whole) {
@@ -129,7 +129,7 @@ class Graph {
   std::size_t scratch_bytes_ = 0;
 };
 
-/// cuDNN takes what it only reads by the same type as what it writes.
+/// A pointer for cuDNN, which takes what it only reads by the same type as what it writes.
 void* operand(const void* p, std::int64_t offset_bytes = 0) {
   return const_cast<std::byte*>(static_cast<const std::byte*>(p)) + offset_bytes;
 }
@@ -203,7 +203,7 @@ AttentionBackward::AttentionBackward(const AttentionShape& shape, std::size_t mo
     const auto heads = static_cast<std::size_t>(graph->part().batch * graph->part().heads);
     const AttentionShape part =
         part_of(shape, static_cast<std::int64_t>(heads * most_scratch_bytes / graph->scratch_bytes()));
-    if (part == graph->part()) break;  // the least there is
+    if (part == graph->part()) break;  // there is no smaller part
     graph = backward_graph(part, shape);
   }
 }

@@ -1,5 +1,5 @@
-// Internal: cuDNN's fused attention, prepared for one shape. Behind pointers: the headers of cuDNN's front
-// end take 20 s to compile.
+// Internal: cuDNN's fused attention, prepared for one shape. It stands behind pointers, because the headers
+// of cuDNN's front end take 20 s to compile.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace weft::kernels::cudnn {
 
-/// cuDNN has no kernel for a shape on this device; what() says why.
+/// The error that cuDNN has no kernel for a shape on this device; what() says why.
 struct NotSupported : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// attention() of bf16 operands, aligned to 16 bytes, without documents. Probabilities are rounded to bf16
-/// before they meet v. Construction needs the device, compiles for it (half a second), and throws
-/// NotSupported; run() enqueues, and nothing else, so that a CUDA graph can record it. One thread at a time.
+/// attention() for bf16 operands that are aligned to 16 bytes, without documents. Probabilities are rounded
+/// to bf16 before they meet v. Construction needs the device, compiles for it (half a second), and throws
+/// NotSupported. run() only enqueues, so that a CUDA graph can record it. Use it on one thread at a time.
 class Attention {
  public:
   explicit Attention(const AttentionShape& shape);
@@ -34,9 +34,9 @@ class Attention {
   std::unique_ptr<Impl> impl_;
 };
 
-/// attention_grad() under the same conditions, with cuDNN's deterministic algorithm: on Hopper it keeps the
-/// gradients of all scores, B H T T bf16, in the scratch. Where that is more than `most_scratch_bytes`, run()
-/// goes through the heads and sequences part by part.
+/// attention_grad() under the same conditions, with cuDNN's deterministic algorithm. On Hopper that keeps the
+/// gradients of all scores, B H T T bf16, in the scratch. Where they are more than `most_scratch_bytes`,
+/// run() goes through the heads and sequences part by part.
 class AttentionBackward {
  public:
   AttentionBackward(const AttentionShape& shape, std::size_t most_scratch_bytes);
@@ -44,8 +44,8 @@ class AttentionBackward {
   AttentionBackward(const AttentionBackward&) = delete;
   AttentionBackward& operator=(const AttentionBackward&) = delete;
 
-  /// Bytes of device memory that run() needs, 256-byte aligned; beyond the bound only where one kv head of
-  /// one sequence needs more.
+  /// Bytes of device memory that run() needs, 256-byte aligned. They are beyond the bound only where one kv
+  /// head of one sequence needs more.
   std::size_t scratch_bytes() const;
   void run(Space& space, const AttentionGrad& grad);
 

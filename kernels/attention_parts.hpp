@@ -1,4 +1,4 @@
-// Internal: a large attention in parts, where a library's scratch grows with heads times T x T.
+// Internal: cuts a large attention into parts, for a library whose scratch grows with heads times T x T.
 #pragma once
 
 #include "kernels/attention.hpp"
@@ -11,9 +11,9 @@ constexpr std::int64_t largest_divisor(std::int64_t n, std::int64_t most) {
   return 1;
 }
 
-/// The largest part with at most `heads` query heads, of several sequences or of one, that makes up `whole`
-/// when it is repeated: some of the sequences, or some of the kv heads of one, with the heads that read them.
-/// One kv head of one sequence is the least.
+/// The largest part with at most `heads` query heads that makes up `whole` when it is repeated. It has some
+/// of the sequences, or some of the kv heads of one sequence, with the query heads that read them; at least
+/// one kv head of one sequence.
 constexpr AttentionShape part_of(const AttentionShape& whole, std::int64_t heads) {
   AttentionShape part = whole;
   if (heads >= whole.heads) {

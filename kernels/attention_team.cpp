@@ -1,7 +1,7 @@
-// Attention by Kokkos teams, for any back end: a team owns 16 queries (or, for dk and dv, 16 keys) of one
-// head, with its sums in team scratch of at most 35 KB. No two teams add to the same element, so the result
-// is deterministic. Two backward kernels compute the probabilities twice; that buys parallelism over key
-// blocks without atomics.
+// Attention by Kokkos teams, for any back end. A team of threads owns 16 queries (or, for dk and dv, 16 keys)
+// of one head, with its sums in team scratch of at most 35 KB. No two teams add to the same element, so the
+// result is deterministic. Two backward kernels compute the probabilities twice; this buys parallelism over
+// blocks of keys without atomics.
 #include <fmt/core.h>
 
 #include <stdexcept>
@@ -18,16 +18,17 @@ namespace {
 
 constexpr int rows = static_cast<int>(limits::attention_queries);  ///< queries or keys that a team owns
 constexpr int columns = 32;                                        ///< keys or queries that pass by at a time
-constexpr float never = -1e30f;  ///< a score whose power is zero; finite, as rows may begin with nothing else
+/// A score whose power is zero; it is finite, because a row may begin with nothing else.
+constexpr float never = -1e30f;
 
 KOKKOS_INLINE_FUNCTION std::int64_t least(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
 
-/// Indices of [B, T, H, D], [B, T, Hkv, D] and [B, H, T].
+/// Finds elements of [B, T, H, D], [B, T, Hkv, D] and [B, H, T].
 struct Index {
   AttentionShape s;
-  const std::int32_t* positions;  ///< or null
+  const std::int32_t* positions;  ///< null without documents
   KOKKOS_FUNCTION std::int64_t query(std::int64_t b, std::int64_t t, std::int64_t h) const {
     return ((b * s.seq + t) * s.heads + h) * s.head_dim;
   }
@@ -87,7 +88,7 @@ struct Forward {
     const std::int64_t kv = h / index.group();
     const std::int64_t own = least(rows, s.seq - first);
     const std::int64_t dim = s.head_dim;
-    float* sum = scratch(member, rows * dim);  // of p v
+    float* sum = scratch(member, rows * dim);  // sum of p v
     float* p = scratch(member, rows * columns);
     float* largest = scratch(member, 3 * rows);
     float* total = largest + rows;
@@ -151,7 +152,7 @@ struct Delta {
   }
 };
 
-/// What both backward kernels read.
+/// The operands that both backward kernels read.
 template <class T>
 struct BackwardInputs {
   Index index;
@@ -162,7 +163,8 @@ struct BackwardInputs {
   const T* dout;
   const float* delta;
 
-  /// p and ds = p * (dp - delta) for one query and one key; zeros where the query does not see the key.
+  /// Computes p and ds = p * (dp - delta) for one query and one key; zeros where the query does not see the
+  /// key.
   KOKKOS_FUNCTION void scores(std::int64_t b, std::int64_t h, std::int64_t query, std::int64_t key, float& p,
                               float& ds) const {
     p = ds = 0;
@@ -232,7 +234,7 @@ struct KeyValueGrad {
     const Index& index = in.index;
     const AttentionShape& s = index.s;
     const std::int64_t item = member.league_rank();
-    const std::int64_t first = item % index.blocks() * rows;  // key
+    const std::int64_t first = item % index.blocks() * rows;  // the first key
     const std::int64_t kv = item / index.blocks() % s.kv_heads;
     const std::int64_t b = item / index.blocks() / s.kv_heads;
     const std::int64_t own = least(rows, s.seq - first);
@@ -274,7 +276,7 @@ void launch(Space& space, const char* name, const AttentionShape& shape, std::in
     throw std::logic_error(fmt::format("attention: {} teams are more than a launch has", teams));
   constexpr int team_size = runs_on_host ? 1 : 128;
   auto policy = Kokkos::TeamPolicy<Execution>(execution_of(space), static_cast<int>(teams), team_size);
-  // A little more than asked for: each piece may be padded to its alignment.
+  // It asks for a little more than is needed, because each piece may be padded to its alignment.
   policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Functor::scratch_bytes(shape)) + 256));
   Kokkos::parallel_for(name, policy, functor);
 }

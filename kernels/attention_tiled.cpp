@@ -1,8 +1,8 @@
-// Attention on the host: fp32 tiles of 64 queries by 64 keys. Scores are held transposed, [key][query], so
+// Attention on the host, on fp32 tiles of 64 queries by 64 keys. Scores are held transposed, [key][query], so
 // that the softmax over keys is elementwise in a vector of queries, and every product has the form of
-// tile_gemm.hpp without a horizontal sum. A head's keys and values are copied once to where they lie
-// together: in [B, T, heads, D] their rows are so far apart that a tile of them does not fit into the first
-// cache's sets.
+// tile_gemm.hpp without a horizontal sum. A head's keys and values are copied once to a place where they lie
+// together: in [B, T, heads, D] their rows are so far apart that a tile of them does not fit into the sets of
+// the first-level cache.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -27,24 +27,25 @@ constexpr std::int64_t side = 64;  ///< queries and keys of a tile
 constexpr std::int64_t half = side / 2;
 constexpr std::int64_t most_dim = limits::most_head_dim;
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
-constexpr float never =
-    -1e30f;  ///< of a score that may be a row's first: its power is wiped out by the next one's
+/// A score that is masked. It may be the first of its row: its power is then wiped out by that of the next
+/// score.
+constexpr float never = -1e30f;
 
 using Square = float[side * side];
 using Rows = float[side * most_dim];
 
-/// Where the rows of one head of a [B, T, heads, D] tensor are.
+/// Tells where the rows of one head of a [B, T, heads, D] tensor are.
 struct HeadView {
-  std::int64_t offset;  ///< of position 0
-  std::int64_t stride;  ///< between positions
+  std::int64_t offset;  ///< of the row at position 0
+  std::int64_t stride;  ///< elements between the rows of two positions
 };
 
 HeadView head_view(const AttentionShape& s, std::int64_t batch, std::int64_t head, std::int64_t heads) {
   return {(batch * s.seq * heads + head) * s.head_dim, heads * s.head_dim};
 }
 
-/// The tile of `count` rows from `first`: fp32, times `factor`, padded with zeros to `ld` columns and `rows`
-/// rows.
+/// Reads the tile of `count` rows from `first` on, as fp32 times `factor`, padded with zeros to `ld` columns
+/// and `rows` rows.
 template <class T>
 void load(const T* data, HeadView view, std::int64_t first, std::int64_t count, std::int64_t dim,
           float factor, float* to, std::int64_t ld, std::int64_t rows) {
@@ -76,20 +77,20 @@ void transpose(const float* from, std::int64_t ld, std::int64_t dim, float* to) 
     for (std::int64_t i = 0; i < side; ++i) to[d * side + i] = from[i * ld + d];
 }
 
-/// Future keys: scores [key][query] of a tile on the diagonal.
+/// Masks future keys in the scores [key][query] of a tile on the diagonal.
 void mask_diagonal(float* scores, std::int64_t keys, float value) {
   for (std::int64_t k = 1; k < keys; ++k)
     for (std::int64_t q = 0; q < k; ++q) scores[k * side + q] = value;
 }
 
-// The products of a tile. On the diagonal no query of its first half sees a key of its second: that quarter
-// is left out of them all. There the numbers of keys and queries are equal.
+// These are the products of a tile. On the diagonal no query of the first half sees a key of the second half,
+// so all of them leave that quarter out. There the numbers of keys and queries are equal.
 
 std::int64_t first_half(std::int64_t rows) {
   return std::min(rows, half);
 }
 
-/// to [key][query] = keys [keys][dim] times queries [dim][side]; of the quarter that nobody sees, zeros.
+/// to [key][query] = keys [keys][dim] times queries [dim][side], with zeros in the quarter that nobody sees.
 void multiply_keys(bool diagonal, std::int64_t keys, std::int64_t dim, const float* k, std::int64_t ld,
                    const float* q_transposed, float* to) {
   const std::int64_t early = diagonal ? first_half(keys) : keys;
@@ -121,16 +122,16 @@ void add_over_keys(bool diagonal, std::int64_t queries, std::int64_t keys, const
              WriteMode::add);
 }
 
-/// Where the documents of a tile's queries begin.
+/// Tells where the documents of a tile's queries begin.
 struct Starts {
-  const std::int32_t* positions;  ///< of the sequence, or null: there is one document
-  std::int64_t first, queries;    ///< of the tile
+  const std::int32_t* positions;  ///< positions of the sequence; null: there is one document
+  std::int64_t first, queries;    ///< the tile's first query, and their number
 
   std::int64_t of(std::int64_t query) const {
     return positions == nullptr ? 0 : first + query - positions[first + query];
   }
   std::int64_t first_tile() const { return of(0) / side * side; }
-  /// Keys of other documents: scores [key][query] of a tile of keys from `begin` on.
+  /// Masks keys of other documents in the scores [key][query] of a tile of keys from `begin` on.
   void mask(float* scores, std::int64_t begin, std::int64_t keys, float value) const {
     if (positions == nullptr) return;
     for (std::int64_t q = 0; q < queries; ++q)
@@ -138,15 +139,15 @@ struct Starts {
   }
 };
 
-/// Tiles for one item of the forward pass.
+/// The tiles for one item of the forward pass.
 struct ForwardTiles {
   alignas(64) Rows q, q_transposed, o;
   alignas(64) Square scores;
   alignas(64) float largest[side], sum[side], rescale[side];
 };
 
-/// Online softmax: scores become exp(score - largest), with `largest`, `sum` and the factor for older terms
-/// brought up to date.
+/// The online softmax: scores become exp(score - largest), and `largest`, `sum` and the factor for older
+/// terms are brought up to date.
 void online_softmax(ForwardTiles& t, std::int64_t keys) {
   alignas(64) float before[side];
 #pragma omp simd
@@ -181,14 +182,14 @@ struct Forward {
   T* o;
   float* lse;
   float* packed;                  ///< [B][Hkv][K, V][T][padded D]
-  const std::int32_t* positions;  ///< or null
-  std::int64_t blocks;            ///< of queries
+  const std::int32_t* positions;  ///< null without documents
+  std::int64_t blocks;            ///< blocks of queries
 
   float* packed_of(std::int64_t sequence) const {
     return packed + sequence * 2 * shape.seq * tile::padded(shape.head_dim);
   }
 
-  /// A tile of a kv head's keys and values.
+  /// Packs a tile of a kv head's keys and values.
   void pack(std::int64_t item) const {
     const std::int64_t sequence = item / blocks, first = item % blocks * side;
     const std::int64_t ld = tile::padded(shape.head_dim), rows = std::min(side, shape.seq - first);
@@ -199,7 +200,8 @@ struct Forward {
     load(v, theirs, first, rows, shape.head_dim, 1.0f, to + shape.seq * ld, ld, rows);
   }
 
-  /// Items are ordered longest first: the last block of queries of every head, then the one before it.
+  /// Runs an item. Items are ordered longest first: the last block of queries of every head comes first, then
+  /// the one before it.
   void operator()(std::int64_t item) const {
     const std::int64_t sequences = shape.batch * shape.heads;
     const std::int64_t block = blocks - 1 - item / sequences;
@@ -248,7 +250,7 @@ struct Forward {
   }
 };
 
-/// Rows [T][padded D] of a kv head that the backward pass needs beside a tile's.
+/// The rows [T][padded D] of a kv head that the backward pass needs beside those of a tile.
 struct HeadRows {
   std::int64_t ld, count;
   float *k, *v, *dk, *dv;
@@ -264,14 +266,15 @@ struct HeadRows {
   void clear_sums() const { std::memset(dk, 0, static_cast<std::size_t>(2 * count) * sizeof(float)); }
 };
 
-/// Tiles for one block of queries of the backward pass.
+/// The tiles for one block of queries of the backward pass.
 struct BackwardTiles {
   alignas(64) Rows q, q_transposed, dout, dout_transposed, dq;
   alignas(64) Square p, ds;
   alignas(64) float lse[side], delta[side];
 };
 
-/// An item is a sequence and a kv head: nobody else adds to its dk and dv, and its order is fixed.
+/// The backward pass. An item is a sequence and a kv head: nobody else adds to its dk and dv, and its order
+/// is fixed.
 template <class T>
 struct Backward {
   AttentionShape shape;
@@ -284,7 +287,7 @@ struct Backward {
   T* dq;
   T* dk;
   T* dv;
-  const std::int32_t* positions;  ///< or null
+  const std::int32_t* positions;  ///< null without documents
   float* scratch;                 ///< [slots] HeadRows
   ItemSlots slots;
 
@@ -325,7 +328,8 @@ struct Backward {
     store(t.dq, ld, queries, shape.head_dim, scale(), dq, mine, first);
   }
 
-  /// The tile's queries (scaled) and output gradients, both ways round, with lse and delta = sum of dout * o.
+  /// Loads the tile's queries (scaled) and output gradients, both also transposed, with lse and delta = sum
+  /// of dout * o.
   void load_queries(BackwardTiles& t, std::int64_t ld, HeadView mine, std::int64_t first,
                     std::int64_t queries, std::int64_t lse_offset) const {
     load(q, mine, first, queries, shape.head_dim, scale(), t.q, ld, side);
@@ -343,7 +347,7 @@ struct Backward {
     std::memset(t.dq, 0, static_cast<std::size_t>(side * ld) * sizeof(float));
   }
 
-  /// p = exp(score - lse) and ds = p * (dp - delta), both [key][query].
+  /// Computes p = exp(score - lse) and ds = p * (dp - delta), both [key][query].
   void score_gradients(BackwardTiles& t, std::int64_t ld, std::int64_t keys, std::int64_t begin,
                        const HeadRows& rows, const Starts& starts) const {
     const bool diagonal = begin == starts.first;

@@ -18,7 +18,7 @@ std::int64_t chunk_count(std::int64_t rows) {
   return (rows + chunk_rows - 1) / chunk_rows;
 }
 
-/// The natural logarithm; on the host its bits are the same on every processor.
+/// The natural logarithm. On the host its bits are the same on every processor.
 template <class T>
 KOKKOS_INLINE_FUNCTION float log_of(T x) {
   if constexpr (runs_on_host)
@@ -59,7 +59,7 @@ struct Forward {
     lanes.once([&] {
       const float log_sum = log_of(sum);
       lse[row] = largest + log_sum;
-      // The larger terms cancel first.
+      // The larger terms are taken first, so that they cancel.
       losses[row] = log_sum + (largest - to_float(logits[row * vocab + targets[row]]));
     });
   }

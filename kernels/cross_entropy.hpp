@@ -14,16 +14,17 @@ struct LossShape {
   std::int64_t vocab;  ///< V
 };
 
-/// logits [rows, vocab] of type `t` (f32 or bf16; std::logic_error otherwise); targets [rows] in [0, vocab),
-/// or negative: the row is ignored. Writes lse [rows], the log-sum-exp of each row (0 for ignored ones), and
-/// totals [2]: the sum of -log p(target) over the valid rows, in fp64 and an order that depends on `rows`
-/// only, and their count. The logits are only read.
+/// Writes the log-sum-exp of each row to lse [rows] (0 for ignored rows), and totals [2]: the sum of -log
+/// p(target) over the valid rows, in fp64 and an order that depends on `rows` only, and their count. logits
+/// [rows, vocab] of type `t` (f32 or bf16; std::logic_error otherwise) are only read; targets [rows] are in
+/// [0, vocab), or negative, which ignores the row.
 void cross_entropy(Space& space, LossShape shape, DType t, const void* logits, const std::int32_t* targets,
                    float* lse, double* totals, void* scratch);
 std::size_t cross_entropy_scratch_bytes(LossShape shape);
 
-/// dlogits = softmax(logits) - onehot(target): the gradient of the SUM over rows, not divided by the count;
-/// zeros for ignored rows. `lse` is the forward's. dlogits [rows, vocab] of type `t` may be logits.
+/// dlogits = softmax(logits) - onehot(target), with zeros for ignored rows. This is the gradient of the SUM
+/// over rows, not divided by the count. `lse` is the forward's. dlogits [rows, vocab] of type `t` may be
+/// logits.
 void cross_entropy_grad(Space& space, LossShape shape, DType t, const void* logits,
                         const std::int32_t* targets, const float* lse, void* dlogits);
 

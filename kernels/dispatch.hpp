@@ -1,11 +1,11 @@
-// Internal: from a runtime DType to the storage type of a kernel.
+// Internal: leads from a runtime DType to the storage type of a kernel.
 #pragma once
 
 #include "base/dtype.hpp"
 
 namespace weft::kernels {
 
-/// Throws std::logic_error: `op` has no kernel for `t`.
+/// Throws the std::logic_error that `op` has no kernel for `t`.
 [[noreturn]] void fail_dtype(const char* op, DType t);
 
 /// Calls f(float{}) or f(bf16{}); throws std::logic_error for other types.

@@ -1,4 +1,4 @@
-// Residual additions and conversions.
+// Adds and converts arrays element by element.
 #pragma once
 
 #include <cstdint>

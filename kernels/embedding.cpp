@@ -28,8 +28,8 @@ struct Gather {
 };
 
 /// Lists the rows of each token in increasing order: first[token], then next[row], ended by -1. A worker owns
-/// a range of tokens and reads all rows backwards, so that the lists need neither atomics nor a sort and do
-/// not depend on the workers.
+/// a range of tokens and reads all rows backwards. So the lists need neither atomics nor a sort, and do not
+/// depend on the workers.
 struct ListRows {
   EmbeddingShape shape;
   std::int64_t workers;
@@ -58,7 +58,7 @@ struct SumRows {
   const T* dout;
   G* dtable;
 
-  /// A tile of columns stays in registers or the nearest cache while the token's rows pass by.
+  /// A tile of columns stays in registers or the nearest cache while the token's rows are added.
   static constexpr std::int64_t tile = runs_on_host ? 256 : 1;
 
   template <class Lanes>

@@ -1,4 +1,4 @@
-// Internal: pieces of work of unequal length, handed to threads one at a time in their order.
+// Internal: hands pieces of work of unequal length to threads, one at a time and in their order.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace weft::kernels {
 
-/// Calls work(i) for each item; put the longest first.
+/// Calls work(i) for each item. Put the longest items first.
 template <class Work>
 void run_items(Space& space, const char* name, std::int64_t items, const Work& work) {
   using Policy =
@@ -16,14 +16,14 @@ void run_items(Space& space, const char* name, std::int64_t items, const Work& w
   Kokkos::parallel_for(name, Policy(execution_of(space), 0, items, Kokkos::ChunkSize(1)), work);
 }
 
-/// Memory of a thread while it works on an item.
+/// Gives a thread a slot of memory while it works on an item.
 using ThreadSlots = Kokkos::Experimental::UniqueToken<Execution>;
 
-/// The same of few items: each has a part of its own where there are more threads than items.
+/// Slots for few items: where there are more threads than items, each item has a slot of its own.
 class ItemSlots {
  public:
   explicit ItemSlots(std::int64_t items) : own_(items <= concurrency()) {}
-  /// Parts that there are to be.
+  /// How many slots there must be.
   static std::int64_t count(std::int64_t items) { return std::min<std::int64_t>(items, concurrency()); }
 
   std::int64_t acquire(std::int64_t item) const { return own_ ? item : threads_.acquire(); }

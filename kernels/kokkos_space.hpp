@@ -1,4 +1,4 @@
-// Internal: what kernel sources see of a Space. Not for headers that others include.
+// Internal: what kernel sources see of a Space. Headers that others include must not include it.
 #pragma once
 
 #include <Kokkos_Core.hpp>

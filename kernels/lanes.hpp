@@ -1,6 +1,6 @@
-// Internal: how a kernel's loops meet the machine. On the host a row belongs to one thread, whose loops the
-// compiler vectorises; on the device a row belongs to a team. Sums have a fixed order in both, whatever the
-// number of threads.
+// Internal: how a kernel's loops use the machine. On the host a row belongs to one thread, whose loops the
+// compiler vectorises; on the device a row belongs to a team of threads. Sums have a fixed order in both,
+// whatever the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace weft::kernels {
 
-/// A row's workers on the host.
+/// Works on a row on the host.
 struct SimdLanes {
   template <class F>
   void each(std::int64_t n, const F& f) const {
@@ -38,14 +38,14 @@ struct SimdLanes {
     f();
   }
   void wait() const {}
-  /// Fetches elements [n, 2n) behind x, the next row's while this one is worked on: rows are too short for
-  /// processors to foresee (docs/kernels.md). There need not be any.
+  /// Fetches elements [n, 2n) behind x: those of the next row while this one is worked on, because rows are
+  /// too short for processors to foresee (docs/kernels.md). There need not be any.
   template <class T>
   void fetch_next(const T* x, std::int64_t n) const {
     for (std::int64_t i = 0; i < n; i += line_bytes / static_cast<std::int64_t>(sizeof(T)))
       __builtin_prefetch(x + n + i);
   }
-  /// The same of what is written.
+  /// Fetches like fetch_next(), for elements that are written.
   template <class T>
   void fetch_next_to_write(const T* x, std::int64_t n) const {
     for (std::int64_t i = 0; i < n; i += line_bytes / static_cast<std::int64_t>(sizeof(T)))
@@ -56,7 +56,7 @@ struct SimdLanes {
   static constexpr std::int64_t line_bytes = 64;
 };
 
-/// A row's workers on the device: the threads of a team.
+/// Works on a row on the device, by the threads of a team.
 template <class Member>
 struct TeamLanes {
   const Member& member;
@@ -88,7 +88,8 @@ struct TeamLanes {
   KOKKOS_FUNCTION void once(const F& f) const {
     Kokkos::single(Kokkos::PerTeam(member), f);
   }
-  /// Until all have done what stands before: another loop may give an element to another worker.
+  /// Waits until all threads have done what stands before, because another loop may give an element to
+  /// another thread.
   KOKKOS_FUNCTION void wait() const { member.team_barrier(); }
   template <class T>
   KOKKOS_FUNCTION void fetch_next(const T*, std::int64_t) const {}
@@ -115,7 +116,8 @@ struct OnThread {
 
 inline constexpr std::int64_t host_block = 4096;
 
-/// What f does to an element: f itself, or what it makes of operands that are the same for all of them, which
+/// What f does to an element: f itself, or what f.prepared() makes of operands that are the same for all
+/// elements. Compilers cannot lift these out of a loop that writes floats.
 /// compilers cannot lift out of a loop that writes floats.
 template <class F>
 KOKKOS_INLINE_FUNCTION auto prepared(const F& f) {
@@ -146,7 +148,7 @@ struct OnElement {
 
 }  // namespace detail
 
-/// f(lanes, row) for every row.
+/// Calls f(lanes, row) for every row.
 template <class F>
 void for_each_row(Space& space, const char* name, std::int64_t rows, const F& f) {
   if (rows == 0) return;
@@ -161,7 +163,7 @@ void for_each_row(Space& space, const char* name, std::int64_t rows, const F& f)
   }
 }
 
-/// f(i), or f.prepared()(i), for every i below n; different i must not touch the same element.
+/// Calls f(i), or f.prepared()(i), for every i below n. Different i must not touch the same element.
 template <class F>
 void for_each_element(Space& space, const char* name, std::int64_t n, const F& f) {
   if (n == 0) return;

@@ -17,7 +17,7 @@ std::int64_t chunk_count(const LinearCrossEntropySpec& s) {
   return (s.rows + s.chunk - 1) / s.chunk;
 }
 
-/// The matmuls of a chunk of so many rows.
+/// The matmuls of a chunk of this many rows.
 struct Products {
   Products(const LinearCrossEntropySpec& s, std::int64_t chunk_rows, DType sum)
       : rows(chunk_rows),
@@ -44,7 +44,7 @@ struct LinearCrossEntropy::Impl {
   }
 
   std::int64_t last_rows() const { return spec.rows - (chunks - 1) * chunk; }
-  /// Several chunks are summed in fp32.
+  /// The type of the sum of dw: several chunks are summed in fp32.
   DType sum_type() const { return chunks > 1 ? DType::f32 : spec.dw_type; }
   bool sums_apart() const { return sum_type() != spec.dw_type; }
 
@@ -63,7 +63,8 @@ struct LinearCrossEntropy::Impl {
     return sums_apart() ? aligned(static_cast<std::size_t>(spec.vocab * spec.in) * sizeof(float)) : 0;
   }
 
-  /// Calls use(products, first row, chunk's number) chunk by chunk, after its logits are there.
+  /// Calls use(products, first row, chunk's number) chunk by chunk, each time when the chunk's logits are
+  /// there.
   template <class Use>
   void each_chunk(Space& space, const void* h, const void* w, const std::int32_t* targets, double* totals,
                   std::byte* scratch, Use&& use) {
@@ -82,14 +83,14 @@ struct LinearCrossEntropy::Impl {
     if (chunks > 1) reduce_totals(space, 1, chunks, parts, totals);
   }
 
-  /// Bytes before row `row` of h or dh.
+  /// How many bytes of h or dh stand before row `row`.
   std::int64_t offset(std::int64_t row) const {
     return row * spec.in * static_cast<std::int64_t>(size_of(spec.type));
   }
 
   LinearCrossEntropySpec spec;
   std::int64_t chunks, chunk;
-  std::vector<Products> products;  ///< of a chunk and, where it is shorter, of the last one
+  std::vector<Products> products;  ///< matmuls of a chunk and, where it is shorter, of the last one
 };
 
 LinearCrossEntropy::LinearCrossEntropy(const LinearCrossEntropySpec& spec) {

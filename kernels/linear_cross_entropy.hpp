@@ -1,5 +1,6 @@
 // A linear layer and the cross entropy of its result, computed some rows at a time, so that the logits never
-// exist whole. With its gradients in the same pass: gradients of the loss SUM need nothing that comes later.
+// exist whole. Gradients can be made in the same pass, because gradients of the loss SUM need nothing that
+// comes later.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +16,11 @@ struct LinearCrossEntropySpec {
   std::int64_t rows;   ///< B*T
   std::int64_t in;     ///< C
   std::int64_t vocab;  ///< V
-  std::int64_t
-      chunk;      ///< rows of logits that exist at a time; rows are cut into equal chunks of at most this
-  DType type;     ///< of hidden states, weight, logits and their gradients: f32 or bf16
-  DType dw_type;  ///< of the weight's gradient: f32 or bf16
-  F32Products f32_products = F32Products::split;  ///< of the matmuls, where the type is f32
+  /// How many rows of logits exist at a time: the rows are cut into equal chunks of at most this.
+  std::int64_t chunk;
+  DType type;     ///< type of hidden states, weight, logits and their gradients: f32 or bf16
+  DType dw_type;  ///< type of the weight's gradient: f32 or bf16
+  F32Products f32_products = F32Products::split;  ///< way of the matmuls, where the type is f32
   bool operator==(const LinearCrossEntropySpec&) const = default;
   auto operator<=>(const LinearCrossEntropySpec&) const = default;
 };
@@ -35,12 +36,12 @@ class LinearCrossEntropy {
   std::size_t loss_scratch_bytes() const;
   std::size_t gradients_scratch_bytes() const;
 
-  /// h [rows, in], w [vocab, in] of `type`; targets [rows] and totals [2] as in cross_entropy(): the chunks'
-  /// sums are added in order.
+  /// Computes the loss of h [rows, in] and w [vocab, in], both of `type`. targets [rows] and totals [2] are
+  /// those of cross_entropy(); the chunks' sums are added in order.
   void loss(Space& space, const void* h, const void* w, const std::int32_t* targets, double* totals,
             void* scratch);
-  /// The same, and dh [rows, in] of `type`, dw [vocab, in] of `dw_type`. dw is summed over the chunks in
-  /// order, in fp32, and rounded once; with one chunk all bits are those of matmul, cross_entropy,
+  /// Computes the loss, and dh [rows, in] of `type` and dw [vocab, in] of `dw_type`. dw is summed over the
+  /// chunks in order, in fp32, and rounded once. With one chunk all bits are those of matmul, cross_entropy,
   /// cross_entropy_grad and the two matmuls behind it.
   void gradients(Space& space, const void* h, const void* w, const std::int32_t* targets, double* totals,
                  void* dh, void* dw, void* scratch);

@@ -7,10 +7,10 @@
 namespace weft::kernels {
 
 /// e^x to about 2 units in the last place (Cephes' expf: Cody-Waite reduction, a polynomial of degree five).
-/// 0 below -87.33, infinity above 88.37, NaN for NaN.
+/// It is 0 below -87.33, infinity above 88.37, and NaN for NaN.
 WEFT_FUNCTION float exp_f32(float x) {
-  constexpr float magic =
-      12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer that stands in the low bits
+  // The number 1.5 * 2^23: adding it rounds to an integer, which then stands in the low bits.
+  constexpr float magic = 12582912.0f;
   const float shifted = x * 1.44269504088896341f + magic;
   const float n = shifted - magic;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -33,9 +33,9 @@ WEFT_FUNCTION float exp_f32(float x) {
   return x < -87.33f ? 0.0f : (x > 88.37f ? infinity : value);
 }
 
-/// 1 / y for 1 <= y <= 2^125, to two units in the last place (one where multiply and add fuse): a guess from
-/// the bits (off by an eighth at most) and two steps of third order. A vector's division takes the whole
-/// divider for as long as twenty of these.
+/// 1 / y for 1 <= y <= 2^125, to two units in the last place (one where multiply and add fuse). It is a guess
+/// from the bits (off by an eighth at most) and two steps of third order. A division of vectors would take
+/// the whole divider for as long as twenty of these.
 WEFT_FUNCTION float reciprocal_f32(float y) {
   std::uint32_t bits;
   memcpy(&bits, &y, sizeof bits);

@@ -1,4 +1,5 @@
-// Matrix products of a linear layer and of its gradients. Weights are [out, in], as in torch.nn.Linear.
+// Matrix products of a linear layer and of its gradients. Weights are [out, in], like those of
+// torch.nn.Linear.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace weft::kernels {
 
-/// With x [rows, in], w [out, in], y [rows, out]:
+/// Which product is made of x [rows, in], w [out, in] and y [rows, out]:
 enum class MatmulForm {
   forward,  ///< y = x w^T
   dgrad,    ///< dx = dy w
@@ -23,33 +24,36 @@ struct MatmulSpec {
   std::int64_t rows;  ///< B*T
   std::int64_t in;
   std::int64_t out;
-  DType type;        ///< of both operands: f32 or bf16
+  DType type;        ///< type of both operands: f32 or bf16
   DType result;      ///< f32 or bf16; f32 when type is f32
-  bool add = false;  ///< onto what stands in the result: summed in fp32, rounded once
-  F32Products f32_products = F32Products::split;  ///< where the type is f32
+  bool add = false;  ///< adds to what stands in the result: summed in fp32, rounded once
+  F32Products f32_products = F32Products::split;  ///< how products are computed where the type is f32
 };
 
-/// Whether sums of this operand type may be split among host threads, so that bits depend on their number.
+/// Whether sums of this operand type may be split among host threads, so that their bits depend on the number
+/// of threads.
 bool bits_depend_on_threads(DType type, F32Products f32_products);
 
-/// Who computes products of this operand type in this process, for logs: "oneDNN", "MKL", "AMX, in three bf16
-/// pieces", ...
+/// The name of whoever computes products of this operand type in this process, for logs: "oneDNN", "MKL",
+/// "AMX, in three bf16 pieces", ...
 std::string_view product_method(DType type, F32Products f32);
 
-/// A number that stands for the instruction set which the library of products chooses: hosts on which it
-/// differs get other bits. 0 where the device is not the host.
+/// A number that stands for the instruction set which the library of products has chosen. Hosts on which it
+/// differs get other bits. It is 0 where the device is not the host.
 unsigned product_instructions();
 
-/// About what a library's products with operands of this type hold for their own use, beside any scratch; of
-/// the process, once it has computed.
+/// About how many bytes a library's products with operands of this type hold for their own use, beside any
+/// scratch. They are the process's, once it has computed.
 std::size_t product_buffer_bytes(DType type, F32Products f32);
 
-/// A matmul of one shape, prepared once for the number of threads at construction: on the host bf16_engine/
-/// for bf16 where it can run, and for fp32 in pieces where there is AMX; MKL for fp32 where the build has it
-/// (matmul_mkl.hpp), else oneDNN; cuBLASLt on CUDA. Sums are fp32; fp32 operands count with all their bits
-/// (but for values near the ends of the range, bf16_engine/split_product.hpp). Where oneDNN has no bf16
-/// (below AVX-512) operands are converted to fp32 in the scratch. cuBLASLt's algorithms are those of its
-/// heuristics, one for each alignment of operands. Throws std::logic_error for other types or empty sizes.
+/// A matmul of one shape, prepared once for the number of threads that there are at construction. It runs
+/// - on the host for bf16: by bf16_engine/ where that can run, else by oneDNN;
+/// - on the host for fp32: by bf16_engine/ in pieces where there is AMX, by MKL where the build has it
+///   (matmul_mkl.hpp), else by oneDNN;
+/// - on CUDA: by cuBLASLt, with the algorithms of its heuristics, one for each alignment of operands.
+/// Sums are fp32. fp32 operands count with all their bits (but for values near the ends of the range,
+/// bf16_engine/split_product.hpp). Where oneDNN has no bf16 (below AVX-512), operands are converted to fp32
+/// in the scratch. Throws std::logic_error for other types or empty sizes.
 class Matmul {
  public:
   explicit Matmul(const MatmulSpec& spec);
@@ -60,8 +64,8 @@ class Matmul {
   /// Bytes of device memory that run() needs, 256-byte aligned; may be 0.
   std::size_t scratch_bytes() const;
 
-  /// (a, b, c) = (x, w, y), (dy, w, dx) or (dy, x, dw): dense, row-major, aligned to an element; to 16 bytes
-  /// they are faster. Not thread-safe: one call at a time.
+  /// Runs the product. (a, b, c) are (x, w, y), (dy, w, dx) or (dy, x, dw): dense, row-major, and aligned to
+  /// an element; aligned to 16 bytes they are faster. Make one call at a time: it is not thread-safe.
   void run(Space& space, const void* a, const void* b, void* c, void* scratch);
 
  private:

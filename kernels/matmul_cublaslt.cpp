@@ -1,4 +1,4 @@
-// The CUDA matmul, on cuBLASLt.
+// The matmul on CUDA, by cuBLASLt.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace weft::kernels {
 
 namespace {
 
-constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
-/// Alignments that algorithms tell apart. Units, activations and most views have the largest; a view at an
-/// odd offset of its unit, or rows of an odd length, may have that of an element only.
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // the size that NVIDIA advises for Hopper
+/// The alignments that algorithms tell apart. Units, activations and most views have the largest. A view at
+/// an odd offset of its unit, or rows of an odd length, may only have that of an element.
 constexpr std::array<std::uint32_t, 4> alignments{16, 8, 4, 2};
 
 void check_status(cublasStatus_t status, const char* expression) {
@@ -26,7 +26,7 @@ void check_status(cublasStatus_t status, const char* expression) {
 }
 #define WEFT_CHECK_CUBLASLT(call) check_status((call), #call)
 
-/// One for the process, which has one device.
+/// The handle of the process, which has one device.
 cublasLtHandle_t handle() {
   static const cublasLtHandle_t value = [] {
     cublasLtHandle_t h = nullptr;
@@ -77,7 +77,8 @@ struct Preference {
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       set(which, alignment);
-    // Split sums are added from the workspace in a fixed order; the in-place scheme adds as blocks finish.
+    // Split sums are added from the workspace in a fixed order. The in-place scheme would add them as blocks
+    // finish.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   }
@@ -91,7 +92,7 @@ struct Preference {
   cublasLtMatmulPreference_t value = nullptr;
 };
 
-/// The largest of `alignments` that all three have, as an index.
+/// The index of the largest of `alignments` that all three operands have.
 std::size_t alignment_of(const void* a, const void* b, const void* c) {
   const std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
                               reinterpret_cast<std::uintptr_t>(c);
@@ -118,8 +119,8 @@ std::size_t product_buffer_bytes(DType /*type*/, F32Products /*f32*/) {
   return 0;  // the device's memory is asked for as scratch
 }
 
-/// c^T = B^T A^T: what is row-major for us is the transpose, column-major, for cuBLASLt, and the operands
-/// change places.
+/// Computes c^T = B^T A^T: what is row-major for us is, for cuBLASLt, the transpose in column-major order,
+/// and the operands change places.
 struct Matmul::Impl {
   explicit Impl(const MatmulSpec& spec)
       : type(spec.type),
@@ -132,8 +133,8 @@ struct Matmul::Impl {
     algorithm(0);
   }
 
-  /// The heuristics' first choice for operands of this alignment: a pure function of shape, type, alignment
-  /// and device, so that all ranks and all runs take the same one.
+  /// The heuristics' first choice for operands of this alignment. It depends only on shape, type, alignment
+  /// and device, so all ranks and all runs take the same one.
   const cublasLtMatmulAlgo_t& algorithm(std::size_t alignment) {
     auto& choice = choices[alignment];
     if (!choice) {
@@ -159,7 +160,7 @@ struct Matmul::Impl {
   MatmulDescription description;
   Layout a, b, c;
   float beta;
-  /// That of 16 bytes is chosen when the matmul is made, another in the first run that wants it.
+  /// The choice for 16 bytes is made with the matmul, and another one in the first run that wants it.
   std::array<std::optional<cublasLtMatmulAlgo_t>, alignments.size()> choices;
 };
 

@@ -16,10 +16,10 @@ bool has_avx512() {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
 
-/// Before MKL's first product; holds for the whole process.
+/// Sets MKL up, before its first product; this holds for the whole process.
 bool prepare() {
-  mkl_set_env_mode(1);  // the environment is ignored: it could ask for bf16 or TF32 inside fp32
-  mkl_set_dynamic(0);   // as many threads as it is told
+  mkl_set_env_mode(1);  // ignores the environment, which could ask for bf16 or TF32 inside fp32
+  mkl_set_dynamic(0);   // uses as many threads as it is told
   return mkl_cbwr_set(MKL_CBWR_AVX512 | MKL_CBWR_STRICT) == MKL_CBWR_SUCCESS;
 }
 

@@ -6,13 +6,13 @@
 
 namespace weft::kernels::mkl {
 
-/// Whether operands of this type are MKL's: fp32, on an Intel processor with AVX-512 that ONEDNN_MAX_CPU_ISA
-/// allows. On others it was not measured against oneDNN.
+/// Whether MKL takes operands of this type: fp32, on an Intel processor with AVX-512 that ONEDNN_MAX_CPU_ISA
+/// allows. On other processors it was not measured against oneDNN.
 bool serves(DType t);
 
-/// c = A B in fp32, or += it; `sizes` says how a and b are stored. Bits depend neither on the number of
-/// threads nor on the operands' alignment: MKL's strict reproducible mode. What MKL packs operands into is
-/// its own memory, about 10 MiB a thread, beside the plan. Where serves() says so.
+/// c = A B in fp32, or += it; `sizes` says how a and b are stored. The bits depend neither on the number of
+/// threads nor on the operands' alignment (MKL's strict reproducible mode). MKL packs operands into memory of
+/// its own, about 10 MiB a thread, beside the plan. Use it only where serves() says so.
 struct Product {
   MatmulSizes sizes;
   bool add;

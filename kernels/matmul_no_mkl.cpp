@@ -1,4 +1,4 @@
-// Of builds without MKL: nobody asks for its products.
+// Stands in for MKL in builds without it: nobody asks for its products there.
 #include "kernels/matmul_mkl.hpp"
 
 namespace weft::kernels::mkl {

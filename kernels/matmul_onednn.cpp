@@ -1,5 +1,6 @@
-// The host's matmul: bf16 on bf16_engine/product.hpp where there is an engine, fp32 on split_product.hpp
-// where there is AMX, or on MKL where the build has it and the processor is one for it, else oneDNN.
+// The matmul on the host. bf16 products run on bf16_engine/product.hpp where there is an engine, and fp32
+// products on split_product.hpp where there is AMX, or on MKL where the build has it and the processor is one
+// for it. All others run on oneDNN.
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -120,7 +121,7 @@ class OneDnn {
 
   MatmulSpec spec;
   MatmulSizes sizes;
-  bool widened;  ///< bf16 operands, fp32 arithmetic
+  bool widened;  ///< whether bf16 operands are multiplied in fp32 arithmetic
   dnnl::matmul::primitive_desc descriptor;
   dnnl::matmul primitive;
   dnnl::stream stream;
@@ -146,8 +147,8 @@ unsigned product_instructions() {
 }
 
 std::size_t product_buffer_bytes(DType type, F32Products f32) {
-  constexpr std::size_t first = std::size_t{4} << 20,
-                        a_thread = std::size_t{9} << 20;  // seen with MKL 2026.2
+  // This is what MKL 2026.2 was seen to take.
+  constexpr std::size_t first = std::size_t{4} << 20, a_thread = std::size_t{9} << 20;
   if (!mkl::serves(type) || bf16_engine::splits(f32)) return 0;
   return first + static_cast<std::size_t>(concurrency()) * a_thread;
 }
@@ -164,7 +165,7 @@ struct Matmul::Impl {
       by_onednn.emplace(s);
   }
 
-  std::optional<bf16_engine::Product> by_engine;  ///< one of the four
+  std::optional<bf16_engine::Product> by_engine;  ///< one of the four ways is set
   std::optional<bf16_engine::SplitProduct> by_split;
   std::optional<mkl::Product> by_mkl;
   std::optional<OneDnn> by_onednn;

@@ -1,4 +1,4 @@
-// Internal: the three forms as one product of row-major matrices, c [m, n] = A [m, k] B [k, n].
+// Internal: turns the three forms into one product of row-major matrices, c [m, n] = A [m, k] B [k, n].
 #pragma once
 
 #include <fmt/core.h>
@@ -12,8 +12,8 @@ namespace weft::kernels {
 
 struct MatmulSizes {
   std::int64_t m, n, k;
-  bool a_transposed;  ///< a is stored [k, m]
-  bool b_transposed;  ///< b is stored [n, k]
+  bool a_transposed;  ///< whether a is stored as [k, m]
+  bool b_transposed;  ///< whether b is stored as [n, k]
 };
 
 inline MatmulSizes sizes_of(const MatmulSpec& s) {

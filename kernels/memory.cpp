@@ -68,7 +68,7 @@ void* allocate_on_host(std::size_t bytes) {
   void* p = std::aligned_alloc(grain, rounded);
   if (p == nullptr) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-  if (grain == huge_page) madvise(p, rounded, MADV_HUGEPAGE);  // a wish: what it returns does not matter
+  if (grain == huge_page) madvise(p, rounded, MADV_HUGEPAGE);  // it is a wish, whose result does not matter
 #endif
   return p;
 }
@@ -81,7 +81,7 @@ Buffer::Buffer(std::size_t bytes, [[maybe_unused]] const std::string& label) : s
     allocation_ = allocate_on_host(bytes);
     data_ = static_cast<std::byte*>(allocation_);
   } else {
-    // Kokkos puts a header of 128 bytes before what it returns, so that its own alignment is too small.
+    // Kokkos puts a header of 128 bytes before what it returns, so its own alignment is too small.
     allocation_ = Kokkos::kokkos_malloc<DeviceMemory>(label, bytes + alignment);
     const auto address = reinterpret_cast<std::uintptr_t>(allocation_);
     data_ = static_cast<std::byte*>(allocation_) + (alignment - address % alignment) % alignment;

@@ -16,7 +16,7 @@ class Buffer {
  public:
   Buffer() = default;
   Buffer(std::size_t bytes, const std::string& label);
-  /// Of memory that somebody else allocated, aligned to 256 bytes.
+  /// Takes memory that somebody else allocated, aligned to 256 bytes.
   Buffer(std::shared_ptr<std::byte> memory, std::size_t bytes);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
@@ -34,25 +34,25 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// Host to device and device to host; `bytes` have arrived when these return. They wait for the kernels
-/// before them.
+/// Copies from host to device, and below from device to host. The bytes have arrived when these return. They
+/// wait for the kernels before them.
 void copy_to_device(Space& space, void* device, const void* host, std::size_t bytes);
 void copy_to_host(Space& space, void* host, const void* device, std::size_t bytes);
 
-/// Host to device without a wait, for what a step uploads: through pinned memory of its own on CUDA, at once
-/// where the device is the host.
+/// Copies from host to device without a wait, for what a step uploads: through pinned memory of its own on
+/// CUDA, and at once where the device is the host.
 class Staging {
  public:
-  /// For copies of so many bytes between two calls of reuse().
+  /// Makes room for copies of this many bytes between two calls of reuse().
   explicit Staging(std::size_t bytes);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// In the order of `space`; `host` may change as soon as this returns. Throws std::logic_error when there
-  /// is no room left.
+  /// Copies in the order of `space`; `host` may change as soon as this returns. Throws std::logic_error when
+  /// there is no room left.
   void copy_to_device(Space& space, void* device, const void* host, std::size_t bytes);
-  /// To be called when all copies so far have arrived: their room is free again.
+  /// Call it when all copies so far have arrived: their room is free again.
   void reuse() { used_ = 0; }
 
  private:
@@ -69,15 +69,16 @@ class HostBuffer {
   HostBuffer& operator=(const HostBuffer&) = delete;
 
   std::byte* data() const { return data_; }
-  /// Copies from the device to `to`, inside the buffer; the bytes are there when it returns. For a thread
-  /// beside the one that launches kernels, with a `space` of its own: it takes no part in the host's.
+  /// Copies from the device to `to`, inside of the buffer; the bytes are there when it returns. It is for a
+  /// thread beside the one that launches kernels, with a `space` of its own, and takes no part in the host's
+  /// parallel loops.
   static void fetch(Space& space, std::byte* to, const void* device, std::size_t bytes);
 
  private:
   std::byte* data_ = nullptr;
 };
 
-/// Device to device, in the order of `space`. The ranges must not overlap.
+/// Copies from device to device, in the order of `space`. The ranges must not overlap.
 void copy(Space& space, void* to, const void* from, std::size_t bytes);
 void fill_zero(Space& space, void* data, std::size_t bytes);
 

@@ -5,11 +5,11 @@
 namespace weft::kernels {
 namespace {
 
-/// By bits: an exponent of all ones, and a fraction (NaN) or none.
+/// Counts by bits: an exponent of all ones, with a fraction (NaN) or without (infinity).
 template <class Bits>
 struct CountNonfinite {
   const Bits* data;
-  Bits infinity;  ///< its bits
+  Bits infinity;  ///< the bits of infinity
 
   KOKKOS_FUNCTION void operator()(std::int64_t i, std::int64_t& nans, std::int64_t& infinities) const {
     constexpr auto sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));

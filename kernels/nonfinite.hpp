@@ -1,4 +1,4 @@
-// How much of a value is NaN or infinite.
+// Counts how much of a value is NaN or infinite.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct Nonfinite {
   bool any() const { return nans + infinities > 0; }
 };
 
-/// Of `data` [n] on the device, which is f32, bf16 or f64; integers have none. Runs on `space` after what is
-/// enqueued there; the host waits for it. For debugging.
+/// Counts in `data` [n] on the device, which is f32, bf16 or f64; integers have none. It runs on `space`
+/// after what is enqueued there, and the host waits for it. It is for debugging.
 Nonfinite count_nonfinite(Space& space, std::int64_t n, const void* data, DType t);
 
 }  // namespace weft::kernels

@@ -18,7 +18,7 @@ double sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
 }
 
-/// Where [b, t, h, 0] of a [B, T, heads, D] tensor is.
+/// The place of [b, t, h, 0] in a [B, T, heads, D] tensor.
 std::int64_t head_row(const AttentionShape& s, std::int64_t heads, std::int64_t b, std::int64_t t,
                       std::int64_t h) {
   return ((b * s.seq + t) * heads + h) * s.head_dim;
@@ -150,7 +150,7 @@ AttentionGrads attention_grad(AttentionShape s, const Array& q, const Array& k, 
         const std::int64_t kv = h / (s.heads / s.kv_heads);
         const std::int64_t query = head_row(s, s.heads, b, t, h);
         const Array p = softmax_row(s, q, k, b, h, t).p;
-        const double delta = dot(dout, query, o, query, s.head_dim);  // = sum of p * dp
+        const double delta = dot(dout, query, o, query, s.head_dim);  // equal to the sum of p * dp
         for (std::int64_t j = 0; j <= t; ++j) {
           const std::int64_t key = head_row(s, s.kv_heads, b, j, kv);
           const double dp = dot(dout, query, v, key, s.head_dim);

@@ -1,5 +1,6 @@
 // The kernels once more, slow and readable: plain loops in double, as the papers write them. PyTorch checks
-// these, and these check the kernels. Arrays are row-major with the layouts of the kernels' headers.
+// these functions, and these check the kernels. Arrays are row-major with the layouts of the kernels'
+// headers.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct RmsNormGrads {
 };
 RmsNormGrads rms_norm_grad(RowShape shape, const Array& x, const Array& w, double eps, const Array& dy);
 
-/// `table` as fill_rope_table makes it.
+/// `table` is the one that fill_rope_table makes.
 Array rope(RopeShape shape, const Array& x, const Tokens& positions, const Array& table,
            RopeDirection direction);
 
@@ -40,7 +41,7 @@ AttentionResult attention(AttentionShape shape, const Array& q, const Array& k, 
 struct AttentionGrads {
   Array dq, dk, dv;
 };
-/// `o` is the forward's output, as it was stored: its rounding is part of the result.
+/// `o` is the forward's output as it was stored: its rounding is part of the result.
 AttentionGrads attention_grad(AttentionShape shape, const Array& q, const Array& k, const Array& v,
                               const Array& o, const Array& dout);
 
@@ -58,7 +59,7 @@ struct CrossEntropyResult {
 CrossEntropyResult cross_entropy(LossShape shape, const Array& logits, const Tokens& targets);
 Array cross_entropy_grad(LossShape shape, const Array& logits, const Tokens& targets);
 
-/// Operands as Matmul::run takes them.
+/// The operands are those of Matmul::run.
 Array matmul(const MatmulSpec& spec, const Array& a, const Array& b);
 
 struct AdamWState {

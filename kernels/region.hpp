@@ -3,8 +3,8 @@
 
 namespace weft::kernels {
 
-/// Whether a tool of Kokkos is loaded in this process. It is told of launches, so of a CUDA graph's kernels
-/// it sees nothing.
+/// Whether a tool of Kokkos is loaded in this process. A tool is told of launches, so it sees nothing of a
+/// CUDA graph's kernels.
 bool tool_loaded();
 
 /// Opens a region for its lifetime; one branch when no tool is loaded. `name` is not copied.

@@ -27,10 +27,10 @@ struct Forward {
   float eps;
   T* y;
   float* rstd;
-  const T* branch = nullptr;  ///< added to x first, if any
+  const T* branch = nullptr;  ///< what is added to x first; null: nothing
   T* sum = nullptr;
 
-  /// One code for both, so that a norm has the same bits wherever its operand was added up.
+  /// Both norms use this code, so that a norm has the same bits wherever its operand was added up.
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
     const T* from = x + row * dim;

@@ -15,17 +15,18 @@ struct RowShape {
 };
 
 /// y[r, :] = x[r, :] * rstd[r] * w, with rstd[r] = 1 / sqrt(mean(x[r, :]^2) + eps). x, y [rows, dim] and w
-/// [dim] of type `t` (f32 or bf16; std::logic_error otherwise); rstd [rows] fp32. Sums and products are fp32,
-/// rounded once. y may be x.
+/// [dim] are of type `t` (f32 or bf16; std::logic_error otherwise); rstd [rows] is fp32. Sums and products
+/// are fp32, rounded once. y may be x.
 void rms_norm(Space& space, RowShape shape, DType t, const void* x, const void* w, float eps, void* y,
               float* rstd);
 
-/// sum = a + b, rounded to `t`, and rms_norm of it: the bits of add and rms_norm one after the other. sum may
-/// be a or b.
+/// sum = a + b, rounded to `t`, and the rms_norm of that sum, with the bits of add and rms_norm one after the
+/// other. sum may be a or b.
 void add_rms_norm(Space& space, RowShape shape, DType t, const void* a, const void* b, const void* w,
                   float eps, void* sum, void* y, float* rstd);
 
-/// Operands of rms_norm_grad. x, dy, dx, sum [rows, dim] and w [dim] of the call's type; dx may be dy or sum.
+/// The operands of rms_norm_grad. x, dy, dx, sum [rows, dim] and w [dim] have the call's type; dx may be dy
+/// or sum.
 struct RmsNormGrad {
   const void* x;
   const void* w;

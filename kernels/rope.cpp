@@ -7,7 +7,7 @@ namespace weft::kernels {
 
 namespace {
 
-/// The heads of one token, by the angles of its position or, with sign -1, the opposite ones.
+/// Rotates the heads of one token by the angles of its position or, with sign -1, by the opposite ones.
 template <class Lanes, class T>
 KOKKOS_INLINE_FUNCTION void turn(const Lanes& lanes, std::int64_t heads, std::int64_t head_dim,
                                  const float* angles, float sign, const T* x, T* out) {
@@ -32,7 +32,7 @@ struct Rotate {
   const std::int32_t* positions;
   const float* table;
   T* out;
-  float sign;  ///< of the angle
+  float sign;  ///< the sign of the angle
 
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {

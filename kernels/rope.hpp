@@ -8,7 +8,8 @@
 
 namespace weft::kernels {
 
-/// Llama 3.1's scaling of long wavelengths; field names as in `rope_scaling` of a Hugging Face config.
+/// Llama 3.1's scaling of long wavelengths. The fields have the names of `rope_scaling` in a Hugging Face
+/// config.
 struct RopeScaling {
   bool enabled = false;
   float factor = 8;
@@ -38,8 +39,8 @@ enum class RopeDirection { forward, backward };
 void rope(Space& space, RopeShape shape, DType t, const void* x, const std::int32_t* positions,
           const float* table, void* out, RopeDirection direction);
 
-/// Queries, keys and values of a token next to each other, as one matmul makes them: a row has heads + 2
-/// kv_heads heads.
+/// The shape of queries, keys and values that lie next to each other, as one matmul makes them: each token's
+/// row has heads + 2 kv_heads heads.
 struct QkvShape {
   std::int64_t rows;  ///< B*T
   std::int64_t heads;
@@ -47,12 +48,12 @@ struct QkvShape {
   std::int64_t head_dim;  ///< D, even
 };
 
-/// qkv [rows, heads + 2 kv_heads, D] into q [rows, heads, D] and k, v [rows, kv_heads, D], q and k rotated as
-/// by rope.
+/// Splits qkv [rows, heads + 2 kv_heads, D] into q [rows, heads, D] and k, v [rows, kv_heads, D]; q and k are
+/// rotated as rope() does.
 void rope_split(Space& space, QkvShape shape, DType t, const void* qkv, const std::int32_t* positions,
                 const float* table, void* q, void* k, void* v);
 
-/// The gradient of rope_split: dq and dk rotated back, and dv, next to each other in dqkv.
+/// The gradient of rope_split: dq and dk are rotated back, and stand next to dv in dqkv.
 void rope_join(Space& space, QkvShape shape, DType t, const void* dq, const void* dk, const void* dv,
                const std::int32_t* positions, const float* table, void* dqkv);
 

@@ -8,8 +8,9 @@ namespace weft::kernels {
 
 namespace {
 
-/// Wavelengths up to original / high_freq_factor stay, those beyond original / low_freq_factor are stretched
-/// by `factor`, and those between are blended. fp32 throughout, as in the sources named at the declaration.
+/// The scaled frequency. Wavelengths up to original / high_freq_factor stay, those beyond original /
+/// low_freq_factor are stretched by `factor`, and those between are blended. All of it is fp32, as in the
+/// sources named at the declaration.
 float scaled_frequency(float frequency, const RopeScaling& s) {
   const auto original = static_cast<float>(s.original_max_position);
   const float wavelength = static_cast<float>(2.0 * M_PI) / frequency;

@@ -11,7 +11,8 @@ static_assert(device_is_host() == runs_on_host, "Kokkos is built for another dev
 
 Execution make_execution() {
 #ifdef KOKKOS_ENABLE_CUDA
-  // A partition of one is an instance with a stream of its own, which Kokkos destroys with the last copy.
+  // A partition of one part is an instance with a stream of its own, which Kokkos destroys with the last
+  // copy.
   return Kokkos::Experimental::partition_space(Execution(), 1)[0];
 #else
   return Execution();
@@ -23,10 +24,10 @@ Execution make_execution() {
 void initialize(bool warnings) {
   if (Kokkos::is_initialized() || Kokkos::is_finalized()) return;
   Kokkos::InitializationSettings settings;
-  if (!warnings) settings.set_disable_warnings(true);  // else as KOKKOS_DISABLE_WARNINGS says
+  if (!warnings) settings.set_disable_warnings(true);  // else KOKKOS_DISABLE_WARNINGS decides
 #ifdef KOKKOS_ENABLE_CUDA
-  // The device that comm::bind_device made current: Kokkos would go by those of a launcher's variables that
-  // it knows.
+  // This takes the device that comm::bind_device made current. Kokkos itself would choose by those of a
+  // launcher's variables that it knows.
   int device = 0;
   if (cudaGetDevice(&device) == cudaSuccess) settings.set_device_id(device);
 #endif

@@ -7,7 +7,7 @@
 namespace weft::kernels {
 
 /// Starts and ends Kokkos. The number of host threads comes from OMP_NUM_THREADS. Repeated calls do nothing.
-/// `warnings`: Kokkos's own, of unbound threads and the like.
+/// `warnings` are Kokkos's own, about unbound threads and the like.
 void initialize(bool warnings = true);
 void finalize();
 
@@ -28,15 +28,15 @@ class Space {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The host waits for everything enqueued on `space`.
+/// Lets the host wait for everything enqueued on `space`.
 void fence(Space& space);
-/// The error that launches of this thread have left since the last call, in CUDA's words; empty when there is
-/// none, and where the device is the host. Errors inside of a kernel that runs are not seen here: a fence
-/// throws those.
+/// Gives the error that launches of this thread have left since the last call, in CUDA's words; empty when
+/// there is none, and where the device is the host. Errors inside of a kernel that runs are not seen here: a
+/// fence throws those.
 std::string take_launch_errors();
 /// The cudaStream_t of `space`; nullptr where the device is the host.
 void* native_stream(const Space& space);
-/// Host threads (or device lanes) that the default execution space runs at once.
+/// How many host threads (or device lanes) the default execution space runs at once.
 int concurrency();
 
 }  // namespace weft::kernels

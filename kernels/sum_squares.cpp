@@ -34,7 +34,8 @@ KOKKOS_INLINE_FUNCTION double chunk_squares(const float* g, std::int64_t count) 
   return sums[0];
 }
 
-/// A team adds its chunks into a register of its own, then that register into `limbs`: integers, so in any
+/// Sums chunks. A team adds its chunks into a register of its own, and then that register into `limbs`. These
+/// are integers, so the order does not matter.
 /// order.
 struct SumSquares {
   std::int64_t n;

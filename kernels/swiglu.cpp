@@ -11,7 +11,8 @@ namespace weft::kernels {
 
 namespace {
 
-/// The exponent is limited so that its result has a reciprocal: below -86 sigmoid is at most 4e-38.
+/// The logistic function. Its exponent is limited so that the power has a reciprocal: below -86 the result is
+/// at most 4e-38.
 KOKKOS_INLINE_FUNCTION float sigmoid(float x) {
   return reciprocal_f32(1.0f + exp_f32(x > -86.0f ? -x : 86.0f));
 }

@@ -1,6 +1,6 @@
-// Internal, host only: products of small fp32 tiles that sit in the nearest caches, in registers of the
+// Internal, host only: products of small fp32 tiles that lie in the nearest caches, in registers of the
 // machine's width. GCC's vector extension keeps the accumulators in registers, which its vectoriser does not
-// for arrays.
+// do for arrays.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr int micro_rows = 4;
 inline constexpr int micro_vectors = 2;
 #endif
 
-/// `width` floats at any address that a float may have.
+/// A vector of `width` floats, at any address that a float may have.
 using Vector = float __attribute__((vector_size(4 * width), aligned(4), may_alias));
 
 constexpr std::int64_t padded(std::int64_t n) {
@@ -39,7 +39,8 @@ struct Left {
 
 namespace detail {
 
-// Inlined by force, so that strides that a caller knows are constants: a tenth of attention.
+// It is inlined by force, so that strides that a caller knows are constants: this is worth a tenth of
+// attention's time.
 template <int Rows, int Vectors>
 [[gnu::always_inline]] inline void micro(std::int64_t depth, Left a, const float* b, std::int64_t ldb,
                                          float* c, std::int64_t ldc, WriteMode mode) {
@@ -79,8 +80,8 @@ template <int Vectors>
 
 }  // namespace detail
 
-/// c [m, n] = a [m, depth] b [depth, n], or += it. b and c are row-major; n is a multiple of `width`. The
-/// order of a sum is that of k, whatever the sizes.
+/// c [m, n] = a [m, depth] b [depth, n], or += it. b and c are row-major; n is a multiple of `width`. A sum
+/// is made in the order of k, whatever the sizes.
 [[gnu::always_inline]] inline void multiply(std::int64_t m, std::int64_t n, std::int64_t depth, Left a,
                                             const float* b, std::int64_t ldb, float* c, std::int64_t ldc,
                                             WriteMode mode) {

@@ -1,5 +1,5 @@
-// Built with contraction off (CMakeLists.txt): a multiply and an add fuse only where it says fma, in vector
-// loops and in their remainders alike.
+// The kernels of the update phase. This file is built with contraction off (CMakeLists.txt): a multiply and
+// an add fuse only where it says fma, in vector loops and in their remainders alike.
 #include "kernels/update.hpp"
 
 #include <type_traits>
@@ -15,15 +15,15 @@ template <class G>
 struct AccumulateGrad {
   const G* g;
   float* acc;
-  bool keep;  ///< what acc holds
+  bool keep;  ///< whether what acc holds is kept, and added to
 
   KOKKOS_FUNCTION void operator()(std::int64_t i) const {
     acc[i] = keep ? acc[i] + to_float(g[i]) : to_float(g[i]);
   }
 };
 
-/// In: the four results of clip_scale. Exact powers of two without ldexp, which device code lacks for this
-/// range.
+/// Computes the four results of clip_scale. Powers of two are exact without ldexp, which device code lacks
+/// for this range.
 struct ClipScale {
   const std::int64_t* limbs;
   const double* totals;
@@ -40,7 +40,7 @@ struct ClipScale {
     return value;
   }
 
-  /// exact_value() of base/exact_sum.hpp, for a register that holds no negative sum.
+  /// Does what exact_value() of base/exact_sum.hpp does, for a register that holds no negative sum.
   KOKKOS_FUNCTION double sum() const {
     constexpr int last = exact_limbs - 1;
     std::int64_t digits[exact_limbs];
@@ -95,12 +95,13 @@ struct AdamConstants {
   float eps;
 };
 
-/// One element, with the operands that all share.
+/// Updates one element; `this` has the operands that all elements share.
 template <class P, bool has_param>
 struct AdamElement {
   AdamConstants c;
   float scale, bias2_sqrt, step_size, decay;
-  bool keep;  ///< everything as it is; chosen at the end, so that such a step takes as long as any other
+  /// Leaves everything as it is; this is chosen at the end, so that such a step takes as long as any other.
+  bool keep;
   const float* grad;
   float* master;
   float* exp_avg;

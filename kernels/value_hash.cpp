@@ -8,14 +8,15 @@
 namespace weft::kernels {
 namespace {
 
-/// `Bits` is the unsigned type of the element's size: NaNs and signed zeros count as what they are.
+/// Hashes elements; `Bits` is the unsigned type of the element's size, so NaNs and signed zeros count as what
+/// they are.
 template <class Bits>
 struct ElementHash {
   const Bits* data;
   std::uint64_t first;
   std::uint64_t seed;
   KOKKOS_FUNCTION void operator()(std::int64_t i, std::uint64_t& sum) const {
-    // Twice, so that equal bits at two places and two values at one place are both unrelated.
+    // Mixing twice makes both equal bits at two places, and two values at one place, unrelated.
     const std::uint64_t key = mix(seed ^ mix(first + static_cast<std::uint64_t>(i)));
     sum += mix(key ^ static_cast<std::uint64_t>(data[i]));
   }

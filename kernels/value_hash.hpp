@@ -1,5 +1,5 @@
-// A hash of a value's bits that depends neither on the order of its elements nor on how they are cut over
-// ranks.
+// Hashes the bits of a value. The hash depends neither on the order of its elements nor on how they are cut
+// over ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,10 @@
 namespace weft::kernels {
 
 /// The sum mod 2^64, over the elements of `data` [n] on the device, of a mix of `seed`, the element's index
-/// in the whole value (`first` + its place here) and its bits: the parts of a value add up to the hash of the
-/// whole. Runs on `space` after what is enqueued there; the host waits for it. For debugging, on the device
-/// because an activation is too large to copy; state_hash is for the host's copy of the state.
+/// in the whole value (`first` + its place here) and its bits. The parts of a value add up to the hash of the
+/// whole. It runs on `space` after what is enqueued there, and the host waits for it. It is for debugging,
+/// and on the device because an activation is too large to copy; state_hash is for the host's copy of the
+/// state.
 std::uint64_t value_hash(Space& space, std::int64_t n, const void* data, DType t, std::int64_t first,
                          std::uint64_t seed);
 

@@ -1,11 +1,11 @@
-// What the host exchange gets out of the link: all_gather on the gather lane, reduce_scatter on the reduce
-// lane, and both lanes at once, in MB/s that every rank sends (and receives).
+// Measures what the host exchange gets out of the link: all_gather on the gather lane, reduce_scatter on the
+// reduce lane, and both lanes at once, in MB/s that every rank sends (and receives).
 //
 //   perf/two_hosts.sh --measure-link 1gbit -- build/cpu/perf/bench_comm [MiB a rank sends]...
 //
 // "one" waits for each operation before it submits the next; "queued" submits them all, as a plan does. Times
-// are the slowest rank's, CPU seconds rank 0's while "queued". WEFT_LINK_BYTES_PER_S, which two_hosts.sh
-// sets, is the limit that "of link" is taken from.
+// are the slowest rank's, and CPU seconds are rank 0's while "queued". "of link" is the share of
+// WEFT_LINK_BYTES_PER_S, which two_hosts.sh sets.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr double seconds_a_row = 0.7;
 
-/// One size: the buffers and the two operations on them.
+/// The buffers for one size, and the two operations on them.
 class Load {
  public:
   Load(comm::World& world, comm::Channel& gather, comm::Channel& reduce, std::int64_t sent_bytes)
@@ -56,7 +56,7 @@ class Load {
   std::vector<std::byte> scratch_;
 };
 
-/// Submits one operation a lane.
+/// Submits one operation on each lane that is measured.
 using Submit = std::function<std::vector<comm::Event>()>;
 
 double slowest_seconds(comm::World& world, int repeats, bool queued, const Submit& submit) {
@@ -74,7 +74,7 @@ double slowest_seconds(comm::World& world, int repeats, bool queued, const Submi
 }
 
 void measure(comm::World& world, const std::string& name, double bytes, double link, const Submit& submit) {
-  const double once = slowest_seconds(world, 2, false, submit) / 2;  // warms up, too
+  const double once = slowest_seconds(world, 2, false, submit) / 2;  // this warms up, too
   const int repeats = static_cast<int>(std::clamp(seconds_a_row / once, 3.0, 2000.0));
   const double one = bytes * repeats / slowest_seconds(world, repeats, false, submit);
   const double cpu = cpu_seconds();

@@ -1,14 +1,15 @@
-// Each kernel at the shapes of models, beside the limits of this machine, measured in the same process.
+// Measures each kernel at the shapes of models, beside the limits of this machine, which are measured in the
+// same process.
 //
-//   OMP_NUM_THREADS=1 build/cpu/perf/bench_kernels [--benchmark_filter=REGEX] [other options of Google
-//   Benchmark]
+//   OMP_NUM_THREADS=1 build/cpu/perf/bench_kernels [--benchmark_filter=REGEX] [OPTION OF GOOGLE BENCHMARK]...
 //
 // Two limits are measured first: memory bandwidth by a triad (a = b + c, three arrays of 128 MiB of fp32),
-// and the fastest of several large square matmuls, for each type. A line's "of_limit" is what the kernel
+// and the fastest of several large square matmuls, for each type. "of_limit" in a line is what the kernel
 // reaches of its limit, by its least bytes (each operand once) or its FLOPs (causal attention: half of all
-// pairs). Names: kernel/model/type; 33m: dim 512, ffn 1536, 8 heads, 4 kv heads, vocab 8192, 4 sequences of
-// 512; 8b: dim 4096, ffn 14336, 32 heads, 8 kv heads, vocab 128256, one sequence of 2048; odd: nothing
-// divides anything.
+// pairs). A name is kernel/model/type. The models are
+// - 33m: dim 512, ffn 1536, 8 heads, 4 kv heads, vocab 8192, 4 sequences of 512;
+// - 8b: dim 4096, ffn 14336, 32 heads, 8 kv heads, vocab 128256, one sequence of 2048;
+// - odd: nothing divides anything.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -47,7 +48,7 @@ const std::vector<Model> models{{"33m", 4, 512, 512, 1536, 8, 4, 64, 8192},
                                 {"8b", 1, 2048, 4096, 14336, 32, 8, 128, 128256},
                                 {"odd", 3, 333, 330, 1001, 6, 3, 55, 4099}};
 
-/// As in a plan's arena: in huge pages, however small.
+/// A buffer in huge pages, however small it is, as in a plan's arena.
 Buffer room_for(std::size_t bytes) {
   return {std::max(bytes, std::size_t{2} << 20), "bench"};
 }
@@ -94,7 +95,7 @@ double best_seconds(Space& space, int repeats, const std::function<void()>& run)
   return best;
 }
 
-/// Bytes a second of a triad: `add` reads two arrays and writes the third.
+/// The bytes a second of a triad: `add` reads two arrays and writes the third.
 double triad(Space& space) {
   constexpr std::int64_t n = 32 << 20;
   const Buffer a = filled(space, n, DType::f32), b = filled(space, n, DType::f32),
@@ -103,10 +104,11 @@ double triad(Space& space) {
          best_seconds(space, 10, [&] { kernels::add(space, n, DType::f32, a.data(), b.data(), c.data()); });
 }
 
-/// Of f32 products the way that is faster here, so a limit of both.
+/// The FLOP/s of the best large matmul. f32 products are made in the way that is faster here, so this is a
+/// limit for both ways.
 double best_matmul(Space& space, DType t) {
   double best = 0;
-  // What fills a device would take minutes on a host.
+  // Sizes that fill a device would take minutes on a host.
   const std::vector<std::int64_t> sizes =
       device_is_host() ? std::vector<std::int64_t>{1024, 2048, 3072} : std::vector<std::int64_t>{4096, 8192};
   for (const std::int64_t n : sizes) {
@@ -124,7 +126,7 @@ double best_matmul(Space& space, DType t) {
 struct Load {
   std::vector<Buffer> buffers;
   std::function<void()> run;
-  double bytes = 0, flops = 0;  ///< one of the two
+  double bytes = 0, flops = 0;  ///< one of the two is set
 };
 
 class Bench {
@@ -212,7 +214,7 @@ class Bench {
     add("attention", m, t, forward);
     add("attention_grad", m, t, [=](Space& space) {
       Load load = forward(space);
-      load.run();  // o and lse are of q, k and v
+      load.run();  // makes o and lse of q, k and v
       for (const std::int64_t n : {queries, queries, keys, keys}) load.buffers.push_back(filled(space, n, t));
       load.buffers.push_back(room_for(attention_grad_scratch_bytes(s, t)));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
@@ -224,7 +226,7 @@ class Bench {
     });
   }
 
-  /// Arrays of `n` elements each, passed to `call` as pointers.
+  /// Makes `arrays` of `n` elements each, and passes them to `call` as pointers.
   template <class Call>
   void add_elementwise(const std::string& kernel, const Model& m, DType t, std::int64_t n, std::size_t arrays,
                        Call call) {
@@ -330,7 +332,7 @@ class Bench {
     add("rope_join", m, t, [make](Space& space) { return make(space, true); });
   }
 
-  /// Of a layer's parameters.
+  /// Adds AdamW on as many parameters as a layer has.
   void add_adamw(const Model& m, DType t) {
     const std::int64_t n = m.dim * (2 * m.heads * m.head_dim + 2 * m.kv_heads * m.head_dim + 3 * m.ffn);
     add("adamw", m, t, [=](Space& space) {
@@ -356,7 +358,7 @@ class Bench {
     });
   }
 
-  /// Of a chunk of the head's rows.
+  /// Adds the losses on a chunk of the head's rows.
   void add_loss(const Model& m, DType t) {
     const kernels::LossShape s{std::min<std::int64_t>(m.rows(), 512), m.vocab};
     const auto make = [=](Space& space, bool gradient) {
@@ -435,7 +437,7 @@ class Bench {
 
   Space space_;
   double bytes_per_s_;
-  std::array<double, 2> matmul_flops_{};  ///< f32, bf16
+  std::array<double, 2> matmul_flops_{};  ///< of f32, and of bf16
 };
 
 }  // namespace
@@ -448,7 +450,7 @@ int main(int argc, char** argv) {
   {
     const weft::Bench bench;
     benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();  // the benchmarks hold what must end before Kokkos
+    benchmark::Shutdown();  // the benchmarks hold memory that must be freed before Kokkos ends
   }
   weft::kernels::finalize();
   return 0;

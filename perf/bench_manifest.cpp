@@ -1,11 +1,12 @@
-// What the description of a large checkpoint takes: writes one of R ranks and U units with the code of a
-// save, then reads it as rank 0 of a load does, and prints time and memory beside the limit of 64 MiB.
+// Measures what the description of a large checkpoint takes. It writes the description of R ranks and U units
+// with the code of a save, reads it as rank 0 of a load does, and prints time and memory beside the limit of
+// 64 MiB.
 //
 //   bench_manifest [RANKS] [UNITS] [DIR]      (16384 254 /tmp)
 //
-// The shards are sparse files without data: they are not read. Rank 0 asks for nothing of them, so that what
-// is measured is what every rank takes beside its state and a part of a slab. Each phase is a process of its
-// own, whose peak of resident memory is less what it had at its begin.
+// The shards are sparse files without data, because nobody reads them. Rank 0 asks for none of their
+// elements, so what is measured is what every rank takes beside its state and a part of a slab. Each phase is
+// a process of its own, and its figure is its peak of resident memory less what it had at its beginning.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,7 +39,8 @@ std::int64_t status_of(const std::string& key) {
   return 0;
 }
 
-/// Runs a phase in a process of its own, and prints what it took. Whether it ended well and within the limit.
+/// Runs a phase in a process of its own, and prints what it took. Returns whether it ended well and within
+/// the limit.
 bool phase(const char* name, const std::function<std::int64_t()>& run) {
   std::fflush(stdout);
   const pid_t child = ::fork();
@@ -89,7 +91,7 @@ std::string line_of(int rank, int units) {
   return ckpt::detail::to_line(shard);
 }
 
-/// What rank 0 of a save does, without data and without gathers.
+/// Does what rank 0 of a save does, but without data and without gathers.
 std::int64_t write(const std::string& dir, int ranks, int units) {
   ckpt::Manifest manifest;
   manifest.serial = 1;

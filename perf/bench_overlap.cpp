@@ -1,4 +1,4 @@
-// How well a rank with one core hides collectives under compute, by who makes them progress:
+// Measures how well a rank with one core hides collectives under compute, by who makes them progress:
 //
 // - channel: Weft's channels, own exchanges of pieces, driven by a thread that sleeps between looks
 // - thread-nonblocking: MPI_Iallgather and MPI_Ireduce_scatter_block, tested by a thread that sleeps
@@ -13,8 +13,9 @@
 // begins an all-gather and a reduce-scatter (fp32, sum), in each of which a rank sends --mib MiB, runs K
 // kernels, and waits for both. K makes compute --ratio times as long as the first scheme's collectives alone.
 // A turn times rounds of compute alone, then of collectives alone, then of both together: about a second each
-// with the first scheme, 50 rounds at most. Schemes alternate, with --pairs turns each. Times are a round's,
-// of the slowest rank. CPU is what the process takes together beyond compute; hidden is (compute + alone -
+// with the first scheme, 50 rounds at most. Schemes alternate, with --pairs turns each. Times are those of a
+// round on the slowest rank. CPU is what the process takes together beyond compute; hidden is (compute +
+// alone - together) / min(compute, alone). Every round checks the data that arrive.
 // together) / min(compute, alone). What arrives is checked in every round.
 #include <fmt/core.h>
 #include <mpi.h>
@@ -72,13 +73,13 @@ class Kernel {
   int passes_ = 0;
 };
 
-/// Of a round, the slowest rank's.
+/// The times of a round on the slowest rank.
 struct Times {
   double seconds = 0;
   double cpu = 0;
 };
 
-/// The columns of a scheme, a number a turn: seconds a round, and the hidden share.
+/// The columns of a scheme, with a number for each turn: seconds of a round, and the hidden share.
 struct Row {
   std::vector<double> compute, alone, together, cpu, hidden;
 };
@@ -93,7 +94,7 @@ class Bench {
         chosen_.push_back(c);
     }
     const Scheme first = chosen_[0].make(job_);
-    round(chosen_[0], first, 0);  // warms up
+    round(chosen_[0], first, 0);  // this warms up
     const double alone = time(3, [&] { round(chosen_[0], first, 0); }).seconds;
     kernels_ = std::max(1, static_cast<int>(std::lround(1e3 * options.ratio * alone / options.kernel_ms)));
     rounds_ = std::clamp(static_cast<int>(1 / std::max(alone, 1e-3 * options.kernel_ms * kernels_)), 2, 50);
@@ -148,7 +149,7 @@ class Bench {
       for (int k = 0; k < kernels_; ++k) kernel_.run();
     });
     const Scheme scheme = candidate.make(job_);
-    round(candidate, scheme, 0);  // connects
+    round(candidate, scheme, 0);  // this connects
     const double alone = time(rounds_, [&] { round(candidate, scheme, 0); }).seconds;
     const Times together = time(rounds_, [&] { round(candidate, scheme, kernels_); });
     row.compute.push_back(compute.seconds);
@@ -173,11 +174,11 @@ class Bench {
   Job job_;
   Kernel kernel_;
   std::vector<Candidate> chosen_;
-  int kernels_ = 0;  // of a round
-  int rounds_ = 0;   // of a turn
+  int kernels_ = 0;  // kernels in a round
+  int rounds_ = 0;   // rounds in a turn
 };
 
-/// What is wrong with the arguments; empty: nothing.
+/// What is wrong with the arguments; empty when nothing is.
 std::string parse(int argc, char** argv, Options& o) {
   CLI::App app;
   app.set_help_flag();
@@ -207,7 +208,7 @@ int main(int argc, char** argv) {
   weft::overlap::Options options;
   std::string wrong = weft::overlap::parse(argc, argv, options);
   if (thread_level < MPI_THREAD_MULTIPLE) wrong = "this MPI lets only one thread call it at a time";
-  if (!wrong.empty()) {  // on all ranks alike: one line, and nobody is left waiting
+  if (!wrong.empty()) {  // all ranks are alike: one line is enough, and nobody is left waiting
     if (rank == 0) fmt::print(stderr, "bench_overlap: {}; see the head of perf/bench_overlap.cpp\n", wrong);
     MPI_Finalize();
     return 2;

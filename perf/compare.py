@@ -13,7 +13,8 @@ import argparse, json, os, statistics, subprocess, sys, tempfile, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WEFT = os.environ.get("WEFT", "build/cpu/weft")
-SHAPES = {  # the deck's, with as many tokens a rank; long sequences; a wide vocabulary
+# The first is the deck's, the others have as many tokens a rank: long sequences, a wide vocabulary.
+SHAPES = {
     "33m": dict(dim=512, layers=8, heads=8, kv_heads=4, ffn=1536, vocab=8192, seq=512, batch=4),
     "long": dict(dim=512, layers=8, heads=8, kv_heads=4, ffn=1536, vocab=8192, seq=2048, batch=1),
     "wide": dict(dim=512, layers=4, heads=8, kv_heads=4, ffn=1536, vocab=65536, seq=512, batch=2),
@@ -59,7 +60,7 @@ def run_peer(mode, steps):
 
 
 def side(run):
-    """Tokens/s by wall clock and by the side's own report, memory, and seconds to the end of the first step."""
+    """Measures one side: tokens/s by wall clock and by its own report, memory, and seconds to the end of the first step."""
     run(3)  # what the other side leaves behind (its memory, its pages) is the first start's to clear away
     short, _, _ = run(a.steps)
     long, step, memory = run(3 * a.steps)

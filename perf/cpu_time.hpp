@@ -1,11 +1,11 @@
-// What the process has taken of its cores.
+// Measures how much time the process has taken of its cores.
 #pragma once
 
 #include <sys/resource.h>
 
 namespace weft {
 
-/// Seconds of user and system time, of all threads.
+/// Seconds of user and system time, over all threads.
 inline double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

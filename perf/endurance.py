@@ -25,7 +25,7 @@ DECK = ["model.dim=32", "model.layers=2", "model.heads=2", "model.kv_heads=1", "
 
 
 def train(folder, *sets):
-    """Lines of kind train."""
+    """The lines of kind train in metrics.jsonl."""
     command = ["mpirun", "-n", "2", WEFT, "train", "inputs/bench_33m.toml"]
     for value in (*DECK, f"run.dir={folder}", *sets):
         command += ["--set", value]
@@ -38,7 +38,7 @@ def train(folder, *sets):
 
 
 def slope(points):
-    """Least squares: y by x."""
+    """The slope of y by x, by least squares."""
     x0, y0 = (sum(values) / len(points) for values in zip(*points))
     return sum((x - x0) * (y - y0) for x, y in points) / sum((x - x0) ** 2 for x, _ in points)
 

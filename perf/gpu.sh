@@ -30,7 +30,7 @@ exec </dev/null
 
 programs=(weft perf/bench_kernels tests/test_kernels tests/test_exec tests/test_golden_ops tests/test_transformers tests/test_curve tests/test_model)
 
-# Shared libraries of programs and components, but the C library's, the C++ library's, the driver's and those of CUDA.
+# Lists the shared libraries of programs and components, without those of C, C++, the driver and CUDA.
 libraries_of() {
   ldd "$@" 2>/dev/null | awk '/=> \//{print $3}' | sort -u |
     grep -vE '/(ld-linux[^/]*|lib(c|m|pthread|dl|rt|resolv|gcc_s|stdc\+\+|cuda|cudart|cublas|cublasLt|cudnn[^.]*|nccl|nvrtc[^.]*|nvJitLink)\.so)'
@@ -46,7 +46,8 @@ pack() {
   done
   cp "$(readlink -f "$(command -v mpirun)")" "$to/mpirun"
   components=$(ompi_info --parsable --path pkglibdir | cut -d: -f3)
-  # One host: without the components of networks and schedulers, and what they load.
+  # Components for networks and schedulers are left out, with what they load, because all ranks are on one
+  # host.
   find "$components" -name 'mca_*.so' | grep -vE 'ucx|ofi|openib|verbs|psm|usnic|portals|slurm|alps|_tm\.|_cm\.|spml|scoll|sshmem|memheap|atomic|monitoring' |
     xargs cp -L -t "$to/lib/openmpi"
   cp -r "$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)" "$to/share"
@@ -72,7 +73,7 @@ build=${WEFT_BUILD:-build/gpu}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Folders that hold the libraries which are not carried, the first that has each.
+# Prints the folders that hold the libraries which are not carried: for each the first folder that has it.
 cuda_folders() {
   local name found packages
   packages=$(python3 -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null)
@@ -111,7 +112,7 @@ part() {
   esac
   summary+=("$(printf '%-10s %-8s %4d s  %s' "$name" "$outcome" $((SECONDS - start)) "$(tail -n 1 "$out/$name.log" | cut -c1-120)")")
 }
-# What is left of the part's time, for a command.
+# Runs a command in what is left of the part's time.
 within() { timeout --kill-after=5 $((deadline - SECONDS > 1 ? deadline - SECONDS : 1)) "$@"; }
 
 run_tests() {
@@ -149,7 +150,7 @@ run_sanitizer() {
 }
 
 llama="inputs/llama3_8b.toml"
-# Of a run: what it trains on, and nothing that outlives it. Arguments: name, --set values.
+# Trains with the options that all runs here have: random tokens, and nothing that outlives a run. Arguments: name, --set values.
 train() {
   local name=$1 set sets=()
   shift
@@ -164,10 +165,10 @@ train() {
   cp "$work/$name/metrics.jsonl" "$out/$name.metrics.jsonl"
 }
 
-# Loss and gradient norm of each step, in all digits.
+# Prints loss and gradient norm of each step, in all digits.
 losses() { python3 -c 'import json, sys; [print(r["step"], r["loss"], r["grad_norm"]) for r in map(json.loads, open(sys.argv[1])) if r["kind"] == "train"]' "$1"; }
 
-# Median of the steps behind the first three: a start, a capture, and one more.
+# Prints the median of the steps behind the first three, which are a start, a capture, and one more.
 speed() {
   python3 - "$1" <<'PY'
 import json, statistics, sys
@@ -180,14 +181,14 @@ PY
 
 run_train() {
   local deck=$llama total layers shape most=0 name
-  # Dense bf16 of an H100 or H200 SXM, by NVIDIA's data sheet; MFU is of this.
+  # This is the rate of dense bf16 on an H100 or H200 SXM by NVIDIA's data sheet; MFU is a share of it.
   shape=(run.steps=10 data.global_batch=1 log.peak_tflops=989.4 optimizer.warmup=2)
   total=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1)
   for layers in 24 20 18 16 14 12 11 10 9 8 6 4; do
     local needed
     needed=$(here within "$build/weft" plan $deck --set data.synthetic=true --set 'data.train=[]' --set 'data.valid=[]' --set data.global_batch=1 \
       --set model.layers=$layers | sed -n 's/.* needs \([0-9.]*\) GiB.*/\1/p')
-    # The rest is CUDA's own, cuDNN's and the graph's.
+    # The other 7 % are for CUDA's own memory, cuDNN's, and the graph's.
     if awk -v need="${needed:-1e9}" -v have="$total" 'BEGIN { exit !(need * 1024 < 0.93 * have) }'; then most=$layers; break; fi
   done
   [ $most -gt 0 ] || { echo "four layers do not fit into $total MiB"; return 1; }

@@ -22,7 +22,7 @@ import argparse, itertools, json, os, re, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WEFT = os.environ.get("WEFT", "build/cpu/weft")
-SKIP = 2  # first steps that do not count
+SKIP = 2  # how many first steps do not count
 
 
 def show(values, digits=3):
@@ -34,7 +34,8 @@ def call(command):
     if done.returncode != 0:
         sys.exit(f"hosts.py: {' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     for line in done.stderr.splitlines():
-        if " for its congestion control" in line:  # another one than the figures elsewhere were measured with
+        # Other figures were measured with another congestion control.
+        if " for its congestion control" in line:
             print(line, file=sys.stderr)
     return done.stdout
 
@@ -67,7 +68,8 @@ class Hosts:
         report["step"] = statistics.median(r["step_s"] for r in lines)
         report["tokens_per_s"] = statistics.median(r["tokens_per_s"] for r in lines)
         report["rss"] = max(r["rss_bytes"] for r in lines)
-        report["sent"] = max(h["tx_bytes"] for h in report["hosts"]) / (self.a.steps + 1)  # with the rehearsal at start-up
+        # One more is the rehearsal at start-up.
+        report["sent"] = max(h["tx_bytes"] for h in report["hosts"]) / (self.a.steps + 1)
         return report
 
     def predicted(self, sets):
@@ -140,7 +142,7 @@ def plans(h):
         profile = h.profile(rate)
         times = measured([chosen, *others], rate, profile, h.a.pairs)
         ranked = sorted(others, key=lambda s: statistics.median(times[s]))
-        # The least of twenty medians is low by chance, too: the best of them are measured once more.
+        # The least of twenty medians is also low by chance, so the best ones are measured once more.
         final = measured([chosen, *ranked[:3]], rate, profile, 2 * h.a.pairs)
         seconds = {s: statistics.median(t) for s, t in final.items()}
         print(f"{h.a.hosts} hosts, {rate}: {len(times)} plans, {statistics.median(times[ranked[0]]):.3f} to "

@@ -30,7 +30,7 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OM
 
 
 class ControlGroup:
-    """Of version 1 or 2; counts and limits what runs in it."""
+    """A control group of version 1 or 2; it counts and limits the memory of what runs in it."""
 
     def __init__(self, limit=None):
         first = os.path.exists("/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -97,13 +97,14 @@ def peaks(a, python, folder):
     with open(imports, "w") as file:
         file.write("import torch, torch.distributed, torch._inductor\n")
     ranks = a.ranks[0]
-    peak_of([*torchrun(python, ranks), imports])  # files come into the page cache here, and count for nobody below
+    # This brings files into the page cache, so that they count for nobody below.
+    peak_of([*torchrun(python, ranks), imports])
     alone = statistics.median(peak_of([*torchrun(python, ranks), imports]) for _ in range(3))
     print(f"{ranks} ranks; importing torch alone: {alone / (1 << 20):.0f} MiB", flush=True)
     for name, shape in SHAPES.items():
         rows = {}
         for mode in PEERS:
-            peak_of(peer_job(python, mode, shape, ranks))  # compiles
+            peak_of(peer_job(python, mode, shape, ranks))  # this run compiles
         for _ in range(a.pairs):
             rows.setdefault("weft", []).append(peak_of(weft_job(shape, ranks, folder)))
             for mode in PEERS:
@@ -114,7 +115,7 @@ def peaks(a, python, folder):
 
 
 def largest_that(trains):
-    """Layers, by doubling and bisection."""
+    """The number of layers of the largest model, found by doubling and bisection."""
     low, high = 0, 2
     while trains(high):
         low, high = high, 2 * high

@@ -95,7 +95,7 @@ class Worker {
   }
 
   std::atomic<int> begun_{0}, done_{0};
-  std::thread thread_;  // starts when the counters are there
+  std::thread thread_;  // it starts when the counters above exist
 };
 
 Scheme channel(Job& job) {

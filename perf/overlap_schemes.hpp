@@ -1,4 +1,4 @@
-// Schemes that make an all-gather and a reduce-scatter progress while the host computes; bench_overlap.cpp
+// Schemes that let an all-gather and a reduce-scatter progress while the host computes. bench_overlap.cpp
 // compares them.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace weft::overlap {
 
-/// What both collectives read and write, and MPI's communicator for each.
+/// The buffers of both collectives, and an MPI communicator for each.
 struct Job {
   Job(double mib, int pause_us_) : pause_us(pause_us_) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -28,10 +28,10 @@ struct Job {
     gathered.resize(gradient.size());
     sum.resize(own.size());
   }
-  /// Small whole numbers: their sums are exact in any order.
+  /// An element of the input: a small whole number, so that sums are exact in any order.
   static float element(int rank, int i) { return static_cast<float>((7 * i + 3 * rank) % 61); }
 
-  /// Calls look(what is there, what belongs there) for some of what a round receives.
+  /// Calls look(what is there, what should be there) for some of the elements that a round receives.
   template <typename Look>
   void each_sample(Look look) {
     for (int i = 0; i < count; i += std::max(1, (count - 1) / 7)) {
@@ -57,12 +57,13 @@ struct Job {
   MPI_Comm reduce = MPI_COMM_NULL;
   int rank = 0;
   int size = 1;
-  int count = 0;  ///< elements a rank
+  int count = 0;  ///< elements of each rank
   int pause_us;
   std::vector<float> own, gathered, gradient, sum;
 };
 
-/// Made for each turn anew, so that no thread of another scheme makes progress for it.
+/// One scheme in use. It is made anew for each turn, so that no thread of another scheme makes progress for
+/// it.
 struct Scheme {
   std::function<void()> begin, after_kernel, wait;
 };
@@ -71,7 +72,7 @@ struct Candidate {
   const char* name;
   Scheme (*make)(Job&);
 };
-/// All of them, in the order of bench_overlap.cpp's head.
+/// All schemes, in the order in which bench_overlap.cpp lists them.
 std::span<const Candidate> candidates();
 
 }  // namespace weft::overlap

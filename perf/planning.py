@@ -15,7 +15,7 @@ WEFT = os.environ.get("WEFT", "build/cpu/weft")
 
 
 def plan(deck, ranks, sets):
-    """One run: user seconds, wall seconds, peak MiB, nodes, instructions."""
+    """Runs `weft plan` once: user seconds, wall seconds, peak MiB, nodes, instructions."""
     command = [WEFT, "plan", f"inputs/{deck}.toml", "--world", str(ranks), *(x for s in sets for x in ("--set", s))]
     read, write = os.pipe()
     before = os.times().elapsed

@@ -20,11 +20,11 @@ import argparse, glob, json, os, re, shutil, statistics, subprocess, sys, time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WEFT = os.environ.get("WEFT", "build/cpu/weft")
 RANKS = 2
-SHAPES = {  # and the steps from one save to the next, in the background and not
+SHAPES = {  # the last two numbers: steps from one save to the next, in the background and not
     "33m": (dict(dim=512, layers=8, heads=8, kv_heads=4, ffn=1536, vocab=8192, seq=512, batch=4), 9, 4),
     "large": (dict(dim=1024, layers=8, heads=16, kv_heads=8, ffn=2816, vocab=8192, seq=128, batch=1), 16, 6),
 }
-SKIP = 2  # first steps that do not count
+SKIP = 2  # how many first steps do not count
 
 
 def environment():
@@ -74,7 +74,8 @@ def run_weft(shape, run, every, background):
     under, windows = set(), []
     for end, save in saves:
         first = save["step"]
-        last = next((s for s in sorted(at) if s > first and at[s] > end), steps)  # the first line after the save's end
+        # The step of the first line after the save's end.
+        last = next((s for s in sorted(at) if s > first and at[s] > end), steps)
         windows.append((first, last, {s for s in range(first + 1, last + 1) if at[s] <= end}))
         under |= set(range(first + 1, last + 1))
     intervals = {s: at[s] - at[s - 1] for s in at if s - 1 in at and s > SKIP}
@@ -114,7 +115,7 @@ def run_dcp(shape, folder):
 
 
 def run_dd(size, folder):
-    """MB/s of all ranks' processes."""
+    """MB/s of dd, over the processes of all ranks."""
     source = f"/dev/shm/weft_save_speed_{os.getpid()}"
     try:
         with open(source, "wb") as file:
@@ -132,7 +133,7 @@ def run_dd(size, folder):
 
 
 def settle():
-    """The disk has what was written so far, and is done with what was removed."""
+    """Waits until the disk has what was written so far, and is done with what was removed."""
     os.sync()
     time.sleep(1)
 
@@ -142,7 +143,7 @@ def median(rows, name):
 
 
 def state_bytes(run):
-    """Of the newest checkpoint, without the holes that align datasets."""
+    """The bytes of the newest checkpoint, without the holes that align datasets."""
     with open(f"{run}/checkpoints/latest/manifest.json") as file:
         return json.load(file)["state_bytes"]
 

@@ -22,7 +22,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 usage() { echo "two_hosts: $*; see the head of perf/two_hosts.sh" >&2; exit 2; }
 cannot() { echo "two_hosts: $*" >&2; exit 77; }
-# whole NAME VALUE LEAST MOST
+# whole NAME VALUE LEAST MOST: checks an option's whole number.
 whole() { [[ $2 =~ ^[1-9][0-9]{0,4}$ ]] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] || usage "$1 is '$2'; it is to be a whole number from $3 to $4"; }
 
 hosts=2 per_host=1 torch=no measure=no report='' rate=''
@@ -94,34 +94,36 @@ remove_left_by_killed_runs() {
   for pid in $(namespaces '[0-9]*' | cut -d- -f2 | sort -u); do [ -d "/proc/$pid" ] || remove "$pid"; done
 }
 
-# in_host I COMMAND...: on host I, under its name. Becomes the command: its process id is the caller's.
+# in_host I COMMAND...: runs a command on host I, under its name. It becomes the command, so its process id is
+# the caller's.
 in_host() {
   local host=h$1
   shift
   exec ip netns exec "$prefix-$host" unshare --uts bash -c 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"' "$host" "$@"
 }
 
-# limit NAMESPACE INTERFACE: what it sends. The bucket holds 4 ms of the rate, and never less than two of TCP's 64 KiB segments: with
-# less a fast link is idle between two refills. 20 ms of packets may wait.
+# limit NAMESPACE INTERFACE: limits what it sends. The bucket holds 4 ms of the rate, and never less than two
+# of TCP's 64 KiB segments: with less, a fast link is idle between two refills. 20 ms of packets may wait.
 limit() {
   [ "$rate" != free ] || return 0
   local burst=$((bytes_per_s / 250 > 131072 ? bytes_per_s / 250 : 131072))
   tc -n "$1" qdisc replace dev "$2" root tbf rate "$rate" burst $burst latency 20ms
 }
 
-# A switch in a namespace of its own, and a cable from each host to it.
+# Makes a switch in a namespace of its own, and a cable from each host to it.
 connect_hosts() {
   local i switch=$prefix-switch host
   ip netns add "$switch" && ip -n "$switch" link add br0 type bridge && ip -n "$switch" link set br0 up || return 1
   for ((i = 1; i <= hosts; i++)); do
     host=$prefix-h$i
     ip netns add "$host" && ip -n "$host" link add eth0 type veth peer name "port$i" netns "$switch" || return 1
-    # Nothing but the command's own bytes is to cross the links.
+    # Only the command's own bytes are to cross the links.
     ip netns exec "$host" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 2>/dev/null
     ip -n "$host" addr add "10.77.0.$i/24" dev eth0 && ip -n "$host" link set lo up && ip -n "$host" link set eth0 up &&
       ip -n "$switch" link set "port$i" master br0 && ip -n "$switch" link set "port$i" up &&
       limit "$host" eth0 && limit "$switch" "port$i" || return 1
-    # Linux's default, whatever this machine has: bbr paces by timers and empties its link every ten seconds.
+    # This is Linux's default, whatever this machine has: bbr paces by timers, and empties its link every ten
+    # seconds.
     ip -n "$host" route replace 10.77.0.0/24 dev eth0 src "10.77.0.$i" congctl cubic 2>/dev/null ||
       echo "two_hosts: $host keeps $(cat /proc/sys/net/ipv4/tcp_congestion_control) for its congestion control" >&2
   done
@@ -133,7 +135,7 @@ counters() {
   for ((i = 1; i <= hosts; i++)); do ip netns exec "$prefix-h$i" cat "/sys/class/net/eth0/statistics/${1}_bytes"; done | tr '\n' ' '
 }
 
-# Every host sends to the next at once; prints the bytes a second of the slowest.
+# Every host sends to the next at once. Prints the bytes a second of the slowest.
 measure_link() {
   local i
   for ((i = 1; i <= hosts; i++)); do
@@ -144,7 +146,7 @@ measure_link() {
   sort -n "$work"/rate.* | head -n 1
 }
 
-# How mpirun reaches another host, and what every rank is started with.
+# Writes how mpirun reaches another host, and what every rank is started with.
 write_agents() {
   cat >"$work/agent" <<AGENT
 #!/usr/bin/env bash
@@ -166,19 +168,19 @@ start_mpi() {
   local i list=''
   for ((i = 1; i <= hosts; i++)); do list+=,h$i:$per_host; done
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  # A variable that is set already wins.
+  # A variable that is set already wins over these.
   mca pml ob1
   mca btl "$([ "$per_host" = 1 ] && echo tcp,self || echo vader,tcp,self)"
   mca btl_tcp_if_include 10.77.0.0/24
   mca oob_tcp_if_include 10.77.0.0/24
-  mca btl_tcp_sndbuf 0 # the kernel sizes the buffers
+  mca btl_tcp_sndbuf 0  # the kernel then sizes the buffers
   mca btl_tcp_rcvbuf 0
   mca btl_vader_single_copy_mechanism none
   mca btl_vader_backing_directory "$work"
   mca orte_tmpdir_base "$work"
   mca plm_rsh_agent "$work/agent"
   mca plm_rsh_no_tree_spawn 1
-  mca hwloc_base_binding_policy none # "pinned" does it: each host would begin at core 0
+  mca hwloc_base_binding_policy none  # "pinned" binds instead, because each host would begin at core 0
   mca rmaps_base_mapping_policy slot
   mca rmaps_base_oversubscribe 1
   [ $((hosts * per_host * OMP_NUM_THREADS)) -le ${#cpus[@]} ] || mca mpi_yield_when_idle 1
@@ -201,7 +203,7 @@ start_torch() {
   done
 }
 
-# The first failure counts, and does not wait for the others: they might wait for ever.
+# Waits for all. The first failure counts, and does not wait for the others, which might wait for ever.
 wait_for_all() {
   local left=${#pids[@]} status
   while [ "$left" -gt 0 ]; do

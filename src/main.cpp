@@ -9,8 +9,8 @@
 
 namespace {
 
-/// The world is gone by now, but other ranks may still wait for this
-/// one: they are ended, too. An empty message leaves the speaking to rank 0, and gives it the time to do so.
+/// Ends the program. The world is gone by now, but other ranks may still wait for this one, so they are
+/// ended, too. With an empty message rank 0 is the one that speaks, and gets the time to do so.
 [[noreturn]] void fail(std::string_view message, int code) {
   if (message.empty()) std::this_thread::sleep_for(std::chrono::seconds(2));
   weft::cli::tell_error(message);

@@ -1,5 +1,6 @@
-// Ends a program that its processor cannot run with a line that says so, before any instruction that it may
-// not have: ahead of the static objects of all other sources, which are built for the newer processor.
+// Ends a program that its processor cannot run, with a line that says so. It does this before any instruction
+// that the processor may not have: ahead of the static objects of all other sources, which are built for the
+// newer processor.
 #include <unistd.h>
 
 #include <cstring>
@@ -9,7 +10,7 @@
 namespace {
 
 constexpr int earliest_of_a_program = 101;
-constexpr int environment = 6;  // weft::ExitCode::environment
+constexpr int environment = 6;  // the value of weft::ExitCode::environment
 
 void say(const char* text) {
   if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // nobody listens, the exit code stays

@@ -9,7 +9,7 @@
 
 cmake_minimum_required(VERSION 3.22)
 
-# The folders, other than its own, that a file includes.
+# Finds the folders, other than its own, that a file includes.
 function(folders_of result own file)
   file(STRINGS "${file}" lines REGEX "^#include \"[a-z0-9_]+/")
   set(found "")

@@ -28,7 +28,8 @@ logs=build/test_logs
 mkdir -p "$logs"
 summary=() failed=0 failed_logs=()
 
-# stage NAME FUNCTION: runs it; 0 is good, 77 is "skipped" (its last line says why), anything else has failed.
+# stage NAME FUNCTION: runs a stage; 0 is good, 77 is "skipped" (its last line says why), anything else has
+# failed.
 stage() {
   local name=$1 start=$SECONDS status outcome note=''
   printf '\n== %s\n' "$name"
@@ -44,7 +45,7 @@ stage() {
   [ "$outcome" != FAILED ]
 }
 
-# What failed stands once more at the end: of a long log often only that is kept.
+# Prints what failed once more at the end, because often only the end of a long log is kept.
 print_failures() {
   local log
   for log in "${failed_logs[@]}"; do
@@ -60,7 +61,7 @@ print_summary() {
   exit $failed
 }
 
-# run_ctest PRESET LABEL...: the preset's tests, all of them or those with one of the labels.
+# run_ctest PRESET LABEL...: runs the preset's tests, all of them or those with one of the labels.
 run_ctest() {
   local preset=$1 regex=''
   shift
@@ -70,7 +71,8 @@ run_ctest() {
 
 sources() { git ls-files --cached --others --exclude-standard -- '*.hpp' '*.cpp' 2>/dev/null || find src comm kernels perf tests -name '*.[hc]pp'; }
 
-# Sources changed since the base, uncommitted changes included; all sources when there is nothing to compare with.
+# Lists the sources changed since the base, uncommitted changes included; all sources when there is nothing to
+# compare with.
 changed_sources() {
   local base=${WEFT_BASE:-}
   [ -n "$base" ] || base=$(git merge-base HEAD origin/main 2>/dev/null)
@@ -91,30 +93,32 @@ test_cpu() { run_ctest cpu "${labels[@]}"; }
 build_asan() { jobs/setup.sh --preset asan:tests_unit --preset asan:tests_mpi; }
 build_tsan() { jobs/setup.sh --preset tsan:test_comm --preset tsan:test_comm_fake --preset tsan:test_training; }
 
-# The cpu tests wait for half of their time: what the sanitizers need is compiled meanwhile, at the lowest priority. What fails here
-# fails again in its stage, and is shown there.
+# Builds what the sanitizers need while the cpu tests run, at the lowest priority, because those wait for half
+# of their time. What fails here fails again in its stage, and is shown there.
 build_ahead() {
   renice -n 19 "$BASHPID" >/dev/null
   build_asan && build_tsan
 }
 
-# Of the training tests one rank count is enough here, and of the measurements two: the sanitizer sees the same code at each, thirty times
-# slower; and so it does in plans of many rounds, whose tests take a minute each.
+# Runs the tests under asan. One number of ranks is enough for the training tests, and two for the
+# measurements: the sanitizer sees the same code at each, thirty times slower. For the same reason tests with
+# plans of many rounds, which take a minute each, are left out.
 test_asan() {
   build_asan &&
     GTEST_FILTER='-StepSeconds.OfManyRounds*:ChooseSchedule.ManyRounds*:*Arena.IsWithinTwoPercent*/none:*Arena.IsWithinTwoPercent*/selective' \
     ctest --test-dir build/asan --output-on-failure --no-tests=error --parallel "$(nproc)" --label-regex '^(unit|mpi)$' --exclude-regex '(training.np[1346]|measure.np[34])'
 }
 
-# The communication layer and training on two ranks: where Weft's own threads meet. One OpenMP thread a rank, because libgomp shows false races.
-# What training does without a thread of its own (bad numbers, initial weights, what bits depend on) is left out; Skip saves in the background.
+# Runs the communication layer, and training on two ranks, under tsan: there Weft's own threads meet. Each
+# rank has one OpenMP thread, because libgomp shows false races. Left out is what training does without a
+# thread of its own (bad numbers, initial weights, what bits depend on); Skip saves in the background.
 test_tsan() {
   build_tsan &&
     OMP_NUM_THREADS=1 GTEST_FILTER='-*BadStep.*:BadNumbers.*:RollBack.*:Locate.*:Init.*:Bits.DependOn*:Bits.Fusing*' \
     ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$(nproc)" --tests-regex '^mpi\.(comm|training\.np2)'
 }
 
-# The corpus, then changes of it that are the same each time. tests/fuzz/run.sh is for longer.
+# Runs the corpus, and then changes of it that are the same each time. tests/fuzz/run.sh is for longer runs.
 test_fuzz() {
   clang++ -fsanitize=fuzzer -x c++ -o /dev/null - <<<'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' 2>/dev/null ||
     { echo "no clang++ with libFuzzer on this machine"; return 77; }
@@ -133,7 +137,8 @@ check_format() {
   sources | xargs -r clang-format --dry-run -Werror && echo "$(sources | wc -l) files are formatted"
 }
 
-# Prints a clang-tidy that can parse libstdc++ 12 (16 or later): the machine's, or a wheel kept in the cache.
+# Prints a clang-tidy that can parse libstdc++ 12 (16 or later): the machine's, or one from a wheel that is
+# kept in the cache.
 find_clang_tidy() {
   local version=18.1.8 own
   own=${WEFT_CACHE:-$HOME/.cache/weft}/clang-tidy-$version

@@ -1,10 +1,10 @@
-// CHECK_MPI(call): throws Error(comm_failure) that carries the expression, the place, the rank and MPI's own
+// CHECK_MPI(call) throws Error(comm_failure) that carries the expression, the place, the rank and MPI's own
 // text.
 #pragma once
 
 namespace weft::comm::detail {
 
-/// The rank that CHECK_MPI names; set once MPI is up.
+/// Sets the rank that CHECK_MPI names; call it once MPI is up.
 void set_mpi_rank(int rank);
 [[noreturn]] void fail_mpi(int code, const char* expression, const char* file, int line);
 

@@ -1,6 +1,6 @@
-// The algorithms of the host channels: each collective as one or a few exchanges. Bytes a rank sends, of B
-// bytes in all: all_gather, reduce_scatter, all_to_all B (S-1)/S; all_reduce 2 B (S-1)/S, or B (S-1) when
-// small.
+// The algorithms of the host channels: each collective is one or a few exchanges. Of B bytes, a rank sends
+// - B (S-1)/S in an all_gather, a reduce_scatter or an all_to_all,
+// - 2 B (S-1)/S in an all_reduce, or B (S-1) in a small one.
 #include <algorithm>
 #include <cstddef>
 
@@ -12,9 +12,9 @@ namespace {
 
 using Part = Exchange::Part;
 
-/// Up to here one exchange with everybody is faster than two exchanges of slices.
+/// Up to this size one exchange with everybody is faster than two exchanges of slices.
 constexpr std::int64_t small_bytes = 32 << 10;
-/// Rows under way: as much as 10 Gbit/s takes in a millisecond.
+/// Bytes of rows that are under way at once: as many as 10 Gbit/s takes in a millisecond.
 constexpr std::int64_t staging_bytes = 1 << 20;
 
 const std::byte* bytes_of(const void* p) {
@@ -42,7 +42,7 @@ void HostChannel::meet(PendingCall& o, int meeting) {
   o.meeting = meeting;
 }
 
-// Sets up the exchange of operation.phase; false when there is none left.
+// Sets up the exchange of operation.phase; returns false when there is none left.
 //
 // In a window the team meets before it: then nobody reads any more what a gather overwrites, and what a
 // reduce-scatter reads is complete. And after it: then the gathered is complete, and nobody reads a slice any

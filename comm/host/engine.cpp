@@ -14,8 +14,9 @@ namespace weft::comm::detail {
 namespace {
 
 // After the last operation the transport is nudged for a while: a library without asynchronous progress may
-// still hold the tail of a small message that it reported as sent. From pause to pause twice as late, because
-// each nudge takes the core from compute: a tail is at most as much longer on its way as it was before.
+// still hold the tail of a small message that it reported as sent. Each pause is twice as long as the one
+// before, because a nudge takes the core from compute. A tail is then delayed by no more than the time it has
+// already been on its way.
 constexpr auto first_nudge = std::chrono::milliseconds(2);
 constexpr auto last_nudge = std::chrono::milliseconds(256);
 
@@ -64,8 +65,8 @@ void Engine::work_added() {
 }
 
 bool Engine::poll() {
-  if (polling_)
-    return false;  // a dependency on a channel of the same engine asks again while it is being polled
+  // A dependency on a channel of the same engine asks again while that channel is being polled.
+  if (polling_) return false;
   polling_ = true;
   bool moved = false;
   for (HostChannel* channel : channels_) moved |= channel->progress();
@@ -89,7 +90,7 @@ void Engine::wait_for_work() {
   const auto ready = [this] { return stop_ || task_ != nullptr || work_.load() > 0; };
   std::unique_lock lock(mutex_);
   for (auto pause = first_nudge; !ready() && options_.idle && pause <= last_nudge; pause *= 2) {
-    // No notification is lost: the lock is held whenever the condition is tested.
+    // No notification is lost, because the lock is held whenever the condition is tested.
     wake_.wait_until(lock, std::chrono::system_clock::now() + pause);
     options_.idle();
   }

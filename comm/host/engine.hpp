@@ -1,5 +1,5 @@
-// The engine drives the host channels: on a thread of its own that makes all calls of the transport, or when
-// its caller asks.
+// The engine drives the host channels, either on a thread of its own, which makes all calls of the transport,
+// or when its caller asks.
 #pragma once
 
 #include <atomic>
@@ -22,29 +22,29 @@ class Engine {
   enum class Drive { thread, caller };
   struct Options {
     Drive drive = Drive::thread;
-    /// Called now and then while no operation is pending: buffered messages of finished operations still need
-    /// a push.
+    /// Called now and then while no operation is pending, because buffered messages of finished operations
+    /// still need a push.
     std::function<void()> idle;
-    /// Called on the engine's thread when an operation failed; ends the process.
+    /// Called on the engine's thread when an operation has failed; it ends the process.
     std::function<void(const std::string&)> failed;
   };
 
   explicit Engine(Options options);
-  /// Stops and joins the thread. Channels have been detached before.
+  /// Stops and joins the thread. The channels must have been detached before.
   ~Engine();
 
-  /// Runs `task` on the engine's thread and waits for it; rethrows what it throws. For calls of the transport
-  /// at start-up.
+  /// Runs `task` on the engine's thread and waits for it; throws what it throws. It is for calls of the
+  /// transport at start-up.
   void run(const std::function<void()>& task);
   void attach(HostChannel* channel);
-  /// After this the channel is not touched any more.
+  /// Takes a channel out; after this the engine does not touch it any more.
   void detach(HostChannel* channel);
 
-  /// An operation was submitted / is finished; the thread sleeps while none is pending.
+  /// Tells that an operation was submitted, or is finished. The thread sleeps while none is pending.
   void work_added();
   void work_done() { work_.fetch_sub(1); }
-  /// Lets every channel progress once; true if any did. On the engine's thread, or the caller's when there is
-  /// none.
+  /// Lets every channel progress once; returns whether any did. It runs on the engine's thread, or on the
+  /// caller's when there is none.
   bool poll();
   Drive drive() const { return options_.drive; }
   void fail(const std::string& line) { options_.failed(line); }
@@ -56,7 +56,7 @@ class Engine {
   void pause();
 
   Options options_;
-  std::vector<HostChannel*> channels_;  // touched by the driving thread only
+  std::vector<HostChannel*> channels_;  // only the driving thread touches them
   std::atomic<int> work_{0};
   bool polling_ = false;
   Pace pace_;

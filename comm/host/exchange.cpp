@@ -93,7 +93,7 @@ void ExchangeRun::issue(Transport& transport) {
     std::int64_t bytes = piece.bytes;
     if (x_.rows != nullptr) {
       bytes = used_bytes(piece, user(step.from, rank_));
-      data += piece.bytes - bytes;  // spread from there, nothing is overwritten before it is read
+      data += piece.bytes - bytes;  // spreading from there overwrites nothing before it is read
     }
     if (bytes > 0) pair.recv = transport.recv(step.from, tag_, data, static_cast<std::size_t>(bytes));
     pair.bytes = bytes;
@@ -120,7 +120,7 @@ int ExchangeRun::user(int sender, int receiver) const {
   return x_.rows_of == Exchange::RowsOf::sender ? sender : receiver;
 }
 
-/// Calls visit(offset, bytes) for what of the piece lies in rows that `user` uses, by rising offset.
+/// Calls visit(offset, bytes) for each stretch of the piece in rows that `user` uses, by rising offset.
 template <class Visit>
 void ExchangeRun::each_used(const Piece& piece, int user, Visit&& visit) const {
   const std::int64_t end = piece.begin + piece.bytes;
@@ -138,7 +138,7 @@ std::int64_t ExchangeRun::used_bytes(const Piece& piece, int user) const {
   return sum;
 }
 
-/// What staged_ will be with a message of so many bytes, which lies in one stretch.
+/// The value that staged_ will have with one more message of `bytes`, which lies in one stretch.
 std::int64_t ExchangeRun::staging_end(std::int64_t bytes) const {
   const auto capacity = static_cast<std::int64_t>(x_.staging.size());
   const std::int64_t left = capacity - staged_ % capacity;
@@ -184,8 +184,8 @@ bool ExchangeRun::copy_some() {
   return true;
 }
 
-// In order, so that a look at an exchange that waits costs one test, however much is in flight: MPI's test
-// polls every connection when the message is not there yet.
+// Messages are tested in order. A look at an exchange that waits then costs one test, however much is under
+// way: MPI's test polls every connection when the message is not there yet.
 bool ExchangeRun::progress(Transport* transport) {
   bool moved = false;
   for (; retired_ < issued_; ++retired_) {

@@ -1,5 +1,6 @@
 // The one message pattern that all host collectives are made of: blocks between this rank and its peers, cut
-// into pieces, pairwise (step k: send to rank + k, receive from rank - k), some in flight.
+// into pieces, go pairwise (step k: send to rank + k, receive from rank - k), with some of them under way at
+// once.
 #pragma once
 
 #include <array>
@@ -14,15 +15,15 @@
 
 namespace weft::comm::detail {
 
-/// The ranks that an exchange is with.
+/// The ranks with which an exchange is made.
 struct Peers {
-  std::vector<char> with;  ///< by rank
-  std::vector<int> place;  ///< by rank: among those that it is with
+  std::vector<char> with;  ///< by rank: whether it is one of them
+  std::vector<int> place;  ///< by rank: its place among them
   int count = 0;
 };
 
-/// Data of `total` bytes is cut into one block of `slice` bytes a rank; the last blocks may be short or
-/// empty.
+/// What an exchange moves. Data of `total` bytes are cut into one block of `slice` bytes for each rank; the
+/// last blocks may be short or empty.
 struct Exchange {
   enum class Part : std::uint8_t {
     none,
@@ -38,17 +39,17 @@ struct Exchange {
   std::int64_t slice = 0;
   std::int64_t total = 0;
   std::int64_t piece = 0;  ///< bytes of one message
-  int send_peer = -1;      ///< only this one of the peers; -1: all
+  int send_peer = -1;      ///< the only peer that is sent to; -1: all
   int recv_peer = -1;
   const Peers* peers = nullptr;
-  /// The data are a table of rows of row_bytes: of each piece only those travel that the sender or the
-  /// receiver uses. In a ring the others arrive as zeros.
+  /// Set when the data are a table of rows of row_bytes. Of each piece only those rows travel that the sender
+  /// or the receiver uses. In a ring the other rows arrive as zeros.
   const UsedRows* rows = nullptr;
   enum class RowsOf : std::uint8_t { sender, receiver } rows_of = RowsOf::sender;
   std::int64_t row_bytes = 0;
-  std::span<std::byte> staging = {};  ///< with rows: where messages are packed; two pieces or more
-  const std::byte* copy_from =
-      nullptr;  ///< a local copy that belongs to the operation: copy_bytes to copy_to
+  std::span<std::byte> staging = {};  ///< where messages with rows are packed; two pieces or more
+  /// A local copy that belongs to the operation: copy_bytes to copy_to.
+  const std::byte* copy_from = nullptr;
   std::byte* copy_to = nullptr;
   std::int64_t copy_bytes = 0;
 };
@@ -57,10 +58,10 @@ struct Exchange {
 class ExchangeRun {
  public:
   void start(const Exchange& exchange, int rank, int size, int tag);
-  /// Posts, tests and copies what it can; true if anything moved.
+  /// Posts, tests and copies what it can; returns whether anything moved.
   bool progress(Transport* transport);
-  /// Of the messages under way, and of those that ended since start(): received, or sent where none is
-  /// received.
+  /// Bytes of the messages under way, and below of those that have ended since start(). They are bytes
+  /// received, or bytes sent where nothing is received.
   std::int64_t bytes_in_flight() const { return bytes_issued_ - bytes_done_; }
   std::int64_t bytes_done() const { return bytes_done_; }
   bool finished() const;
@@ -78,15 +79,15 @@ class ExchangeRun {
   struct Pair {
     Request send;
     Request recv;
-    std::int64_t bytes = 0;   ///< received, or else sent
-    std::int64_t staged = 0;  ///< bytes that were staged up to here
+    std::int64_t bytes = 0;   ///< bytes received, or sent where nothing is received
+    std::int64_t staged = 0;  ///< how many bytes had been staged up to here
   };
   /// A pair's ranks, and the portion that it belongs to.
   struct Step {
     int to, from;
     std::int64_t portion;
   };
-  /// Bytes of the whole data.
+  /// A stretch of the whole data, in bytes.
   struct Piece {
     std::int64_t begin, bytes;
   };
@@ -124,10 +125,11 @@ class ExchangeRun {
   std::int64_t retired_ = 0;  ///< of these, in order: complete
   std::int64_t portion_ = 0;  ///< the ring's first portion that is not yet combined
   std::int64_t copied_ = 0;
-  std::int64_t staged_ = 0, unstaged_ = 0;  ///< bytes ever, with those left out at the staging's end
+  /// Bytes staged and unstaged since the start, with those left out at the staging's end.
+  std::int64_t staged_ = 0, unstaged_ = 0;
   std::int64_t bytes_issued_ = 0, bytes_done_ = 0;
   std::uint64_t bytes_sent_ = 0;
-  std::array<Pair, messages_in_flight> pairs_;  ///< from retired_ to issued_
+  std::array<Pair, messages_in_flight> pairs_;  ///< the pairs from retired_ to issued_
 };
 
 }  // namespace weft::comm::detail

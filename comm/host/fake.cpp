@@ -23,7 +23,7 @@ namespace detail {
 /// both.
 class FakeFabric {
  public:
-  /// (channel, sender, receiver, tag), ranks within the channel
+  /// A mailbox's key: (channel, sender, receiver, tag), with ranks within the channel.
   using Box = std::tuple<int, int, int, int>;
 
   int channel_id(const std::string& key) {
@@ -31,7 +31,7 @@ class FakeFabric {
     return ids_.try_emplace(key, static_cast<int>(ids_.size())).first->second;
   }
 
-  /// The same zeroed bytes for all that name the same key, as long as one of them holds them.
+  /// Gives the same zeroed bytes to all that name the same key, as long as one of them holds them.
   std::shared_ptr<std::vector<std::byte>> memory(const std::string& key, std::size_t bytes) {
     std::lock_guard lock(mutex_);
     auto memory = memory_[key].lock();
@@ -88,7 +88,7 @@ class FakeFabric {
   std::map<std::string, int> ids_;
   std::map<std::string, std::weak_ptr<std::vector<std::byte>>> memory_;
   std::map<Box, Mailbox> boxes_;
-  std::map<std::uint64_t, bool> open_;  // by message: delivered
+  std::map<std::uint64_t, bool> open_;  // by message: whether it was delivered
   std::uint64_t last_ = 0;
 };
 
@@ -151,8 +151,8 @@ std::unique_ptr<Window> FakeWorld::share(const std::vector<int>& team, const Win
   const auto signals = aligned(detail::Signals::bytes(members)),
              part = aligned(static_cast<std::size_t>(sizes.part)),
              common = aligned(static_cast<std::size_t>(sizes.common));
-  const std::size_t bytes =
-      signals + common + part * team.size() + aligned(1);  // of it the first are skipped
+  // The window begins at an aligned address, so up to one alignment of bytes is skipped before it.
+  const std::size_t bytes = signals + common + part * team.size() + aligned(1);
   auto memory = fabric_->memory(fmt::format("{} #{}", fmt::join(team, " "), windows_++), bytes);
   std::byte* const first = aligned(memory->data());
   std::vector<std::byte*> parts;
@@ -172,7 +172,8 @@ std::unique_ptr<Channel> FakeWorld::open_channel(const std::vector<int>& ranks, 
   for (int r : ranks) key += fmt::format(" {}", r);
   key += fmt::format(" #{}", opened_[key]++);
   detail::HostChannel::Setup setup;
-  const bool control = opened_.size() == 1 && lane == Lane::compute;  // the first one: World::connect's
+  // World::connect's channel, the first one.
+  const bool control = opened_.size() == 1 && lane == Lane::compute;
   setup.rank = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin());
   setup.size = static_cast<int>(ranks.size());
   setup.lane = lane;
@@ -204,7 +205,7 @@ std::vector<std::unique_ptr<FakeWorld>> make_fake_worlds(const FakeOptions& opti
   for (int r = 0; r < options.size; ++r) {
     worlds.push_back(std::unique_ptr<FakeWorld>(new FakeWorld(options, r, fabric)));
   }
-  // Learning the hosts is collective.
+  // The worlds are made on threads, because learning the hosts is collective.
   std::vector<std::thread> threads;
   for (auto& world : worlds) threads.emplace_back([&world] { world->connect(); });
   for (auto& thread : threads) thread.join();

@@ -1,5 +1,6 @@
-// Ranks on threads of one process, with real results: records every operation, delays starts and ends at
-// random (seeded), and so reorders completions across channels. For tests of whatever stands on channels.
+// A world whose ranks are threads of one process, with real results. It records every operation, delays
+// starts and ends at random (seeded), and so reorders completions across channels. It is for tests of
+// whatever stands on channels.
 #pragma once
 
 #include <chrono>
@@ -22,9 +23,9 @@ class FakeFabric;
 struct FakeOptions {
   int size = 1;
   std::uint64_t seed = 0;
-  /// Each operation starts and completes up to this much later than it could; 0: no delay.
+  /// How much later an operation may start and complete than it could; 0: no delay.
   std::chrono::microseconds max_delay{0};
-  /// Ranks r with the same r / ranks_per_host are on one host; 0: all of them.
+  /// Ranks r with the same r / ranks_per_host are on one host; 0: all ranks are.
   int ranks_per_host = 0;
 };
 
@@ -36,7 +37,7 @@ class FakeWorld final : public World {
 
   int rank() const override { return rank_; }
   int size() const override { return options_.size; }
-  /// Ends the process.
+  /// Ends the process with this exit code.
   [[noreturn]] void abort(int code) override;
   std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes) override;
 
@@ -56,13 +57,13 @@ class FakeWorld final : public World {
   int rank_;
   std::shared_ptr<detail::FakeFabric> fabric_;
   int windows_ = 0;
-  std::map<std::string, int> opened_;  ///< how many channels of the same name, lane and ranks
+  std::map<std::string, int> opened_;  ///< how many channels there are of the same name, lane and ranks
   mutable std::mutex records_mutex_;
   std::vector<FinishedCall> records_;
   std::unique_ptr<detail::Engine> engine_;
 };
 
-/// The worlds of options.size ranks; give each to a thread of its own.
+/// Makes the worlds of options.size ranks; give each to a thread of its own.
 std::vector<std::unique_ptr<FakeWorld>> make_fake_worlds(const FakeOptions& options);
 
 }  // namespace weft::comm

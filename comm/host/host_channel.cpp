@@ -13,7 +13,7 @@
 namespace weft::comm::detail {
 namespace {
 
-/// Concurrent operations of one group; more would only make each look longer.
+/// The most operations of one group that run at a time; with more, each of them would only take longer.
 constexpr std::size_t max_active = 8;
 constexpr std::uint64_t tag_mask = 0x3fff;  // MPI guarantees tags up to 32767
 constexpr int point_to_point_tag = 0x4000;
@@ -41,7 +41,8 @@ void HostChannel::ChannelTimeline::sync(std::uint64_t value) {
   if (engine_.drive() == Engine::Drive::thread) return HostTimeline::sync(value);
   while (!done(value)) {
     const timespec pause{0, 20'000};
-    if (!engine_.poll()) nanosleep(&pause, nullptr);  // waits for a dependency that another thread completes
+    // It waits for a dependency that another thread completes.
+    if (!engine_.poll()) nanosleep(&pause, nullptr);
   }
 }
 
@@ -65,8 +66,8 @@ HostChannel::~HostChannel() {
   const bool unwinding = std::uncaught_exceptions() > 0;
   if (!unwinding) timeline_.sync(submitted_);
   engine_.detach(this);
-  // The transport's handles belong to the engine's thread. When an error ends the run they are abandoned:
-  // messages may be in flight, and the other ranks may be anywhere.
+  // The transport's handles belong to the engine's thread. When an error ends the run they are abandoned,
+  // because messages may be under way, and the other ranks may be anywhere.
   engine_.run([&] { unwinding ? static_cast<void>(transport_.release()) : transport_.reset(); });
   for (std::size_t i = 0; i < pending_count_ + active_.size(); ++i) engine_.work_done();
 }
@@ -220,7 +221,7 @@ void HostChannel::share(Window& window) {
   const auto ranks = static_cast<std::size_t>(size());
   WEFT_REQUIRE(host_of_.size() == ranks && size() > 1, "channel {} does not know its hosts", name());
   const auto host = [&](int r) { return host_of_[static_cast<std::size_t>(r)]; };
-  const auto place = [&](int r) {  // in its team
+  const auto place = [&](int r) {  // a rank's place in its team
     return static_cast<int>(std::count(host_of_.begin(), host_of_.begin() + r, host(r)));
   };
   const int mine = place(rank());

@@ -1,5 +1,5 @@
-// A channel whose operations are state machines on an engine: the back ends self, mpi and fake differ in the
-// transport only.
+// A channel whose operations are state machines on an engine. The back ends self, mpi and fake differ only in
+// the transport.
 #pragma once
 
 #include <functional>
@@ -19,20 +19,21 @@ struct PendingCall {
   FinishedCall record;
   Recorder::Ticket ticket;
   std::vector<Event> deps;
-  ReduceScatter reduce;  ///< reduce_scatter; in, out, count, wire are used by the others, rows by all_gather
+  /// Whole for reduce_scatter; others use in, out, count and wire, and all_gather also rows.
+  ReduceScatter reduce;
   ReduceOp reduce_op = ReduceOp::sum;
-  int peer = -1;            ///< broadcast: the root
-  std::int64_t bytes = 0;   ///< of one rank's block
+  int peer = -1;            ///< root of a broadcast
+  std::int64_t bytes = 0;   ///< size of one rank's block
   std::uint64_t group = 0;  ///< operations of one group (not 0) run concurrently
   int tag = 0;
-  std::uint64_t serial = 0;  ///< from one, of the channel's collectives: the same on all ranks
-  bool shared = false;       ///< through the team's window
-  int meeting = 0;           ///< of the team, that the operation waits for: first, second; 0: none
+  std::uint64_t serial = 0;  ///< number of the collective on its channel, from one: the same on all ranks
+  bool shared = false;       ///< whether it goes through the team's window
+  int meeting = 0;           ///< the team's meeting that it waits for: 1 or 2; 0: none
   int phase = 0;
   bool finished = false;
-  std::int64_t not_before_ns = -1;  ///< injected delays; -1: not drawn yet
+  std::int64_t not_before_ns = -1;  ///< injected delay; -1: not drawn yet
   std::int64_t not_done_before_ns = 0;
-  std::vector<std::byte> scratch;  ///< all_reduce only; keeps its capacity
+  std::vector<std::byte> scratch;  ///< for all_reduce only; it keeps its capacity
   std::vector<const void*> sources;
   ExchangeRun run;
 };
@@ -45,12 +46,12 @@ class HostChannel final : public Channel {
     Lane lane = Lane::gather;
     std::string name;
     std::int64_t chunk_bytes = default_chunk_bytes;
-    std::vector<int> host_of;                ///< by rank, a number for each host; empty: not known yet
+    std::vector<int> host_of;                ///< a number for each rank's host; empty: not known yet
     std::unique_ptr<Transport> transport;    ///< null for one rank
-    std::function<std::int64_t()> delay_ns;  ///< fake: an injected delay before the start and before the end
+    std::function<std::int64_t()> delay_ns;  ///< in fake worlds, an injected delay before start and end
   };
   HostChannel(Engine& engine, Setup setup);
-  /// Waits for the submitted operations, unless an exception is on its way: then they are dropped.
+  /// Waits for the submitted operations. When an exception is on its way, they are dropped.
   ~HostChannel() override;
 
   Event all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) override;
@@ -67,14 +68,15 @@ class HostChannel final : public Channel {
   void group_end() override;
   void share(Window& window) override;
 
-  /// One look at everything: admit, advance, retire. The engine's thread only.
+  /// Looks once at everything: admits, advances and retires operations. Only the engine's thread calls it.
   bool progress();
-  // The engine's thread: what it paces itself by.
+  // The engine's thread paces itself by these.
   std::int64_t bytes_in_flight() const;
   std::int64_t bytes_done() const { return bytes_done_; }
 
  private:
-  /// Advances with the channel's operations; in the caller-driven engine, polling it is what makes progress.
+  /// Its values rise with the channel's operations. When the caller drives the engine, polling it is what
+  /// makes progress.
   class ChannelTimeline final : public HostTimeline {
    public:
     explicit ChannelTimeline(Engine& engine) : engine_(engine) {}
@@ -115,14 +117,14 @@ class HostChannel final : public Channel {
   std::vector<int> host_of_;
   Window* window_ = nullptr;
   Peers others_;                ///< all ranks but this one
-  Peers abroad_;                ///< all ranks of other hosts
-  Peers counterparts_;          ///< of other hosts, the rank with this one's place in its team
-  std::vector<int> member_of_;  ///< by rank: the place in this rank's team; -1 for other hosts
+  Peers abroad_;                ///< all ranks on other hosts
+  Peers counterparts_;          ///< on each other host, the rank with this one's place in its team
+  std::vector<int> member_of_;  ///< by rank: the place in this rank's team; -1 on other hosts
 
-  // The submitting thread's.
+  // These belong to the submitting thread.
   std::uint64_t submitted_ = 0;
   std::uint64_t collective_tags_ = 0;
-  std::vector<std::uint64_t> send_tags_, recv_tags_;  // a peer
+  std::vector<std::uint64_t> send_tags_, recv_tags_;  // by peer
   std::uint64_t group_ = 0, groups_ = 0;
 
   std::mutex mutex_;  // guards the two lists

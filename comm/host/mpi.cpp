@@ -19,8 +19,8 @@
 namespace weft::comm {
 namespace {
 
-/// MPI's life. Leaves MPI up when it was up before, and when an exception ends the run (MPI_Finalize would
-/// wait for ranks that are still working).
+/// Initialises and finalises MPI. It leaves MPI up when it was up before, and when an exception ends the run,
+/// because MPI_Finalize would wait for ranks that are still working.
 class MpiSession {
  public:
   MpiSession(int* argc, char*** argv) {
@@ -112,15 +112,15 @@ class MpiWorld final : public World {
  private:
   std::unique_ptr<Window> make_window(const std::vector<int>& team, const WindowSizes& sizes);
   [[noreturn]] void fail(const std::string& line) {
-    log::write_error(line);  // it names the rank
+    log::write_error(line);  // the line names the rank
     abort(static_cast<int>(ExitCode::comm_failure));
   }
 
-  MpiSession session_;  // before the engine: finalised after its thread has ended
+  MpiSession session_;  // before the engine, so that MPI is finalised after its thread has ended
   detail::Engine engine_;
 };
 
-/// Whether all ranks of the communicator can share memory: hosts are told apart by name, and names may lie.
+/// Whether all ranks of the communicator can share memory. Hosts are told apart by name, and names may lie.
 bool is_one_node(MPI_Comm comm, int ranks) {
   MPI_Comm node = MPI_COMM_NULL;
   CHECK_MPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));

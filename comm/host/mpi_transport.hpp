@@ -1,4 +1,5 @@
-// The transport over MPI: one communicator a channel. Includes mpi.h: for mpi*.cpp only.
+// The transport over MPI, with one communicator for each channel. It includes mpi.h, so only mpi*.cpp may
+// include it.
 #pragma once
 
 #include <mpi.h>
@@ -9,7 +10,7 @@ namespace weft::comm::detail {
 
 class MpiTransport final : public Transport {
  public:
-  /// Takes the communicator over. Made and destroyed, like all its calls, on the thread that talks to MPI.
+  /// Takes the communicator over. It is made, used and destroyed on the thread that talks to MPI.
   explicit MpiTransport(MPI_Comm comm) : comm_(comm) {}
   ~MpiTransport() override;
   Request send(int peer, int tag, const void* data, std::size_t bytes) override;

@@ -9,8 +9,8 @@
 namespace weft::comm::detail {
 namespace {
 
-/// Elements summed at a time: the fp32 accumulators stay in the first-level cache while the ranks' slices
-/// stream by.
+/// How many elements are summed at a time: the fp32 accumulators then stay in the first-level cache while the
+/// ranks' slices stream by.
 constexpr std::int64_t block_elements = 2048;
 
 template <class T>

@@ -9,8 +9,9 @@
 
 namespace weft::comm::detail {
 
-/// out[i] = ((acc + s[0][i]) + s[1][i]) + ... in fp32; acc = out[i] for add, absent for replace.
-/// sources: one pointer a rank, in rank order, [count] of `wire`. A source may be `out` itself.
+/// out[i] = ((acc + s[0][i]) + s[1][i]) + ... in fp32, where acc is out[i] for add and absent for replace.
+/// `sources` has one pointer for each rank, in rank order, to [count] of `wire`. A source may be `out`
+/// itself.
 void ordered_sum(std::span<const void* const> sources, void* out, std::int64_t count, DType wire,
                  DType out_type, WriteMode write);
 

@@ -1,4 +1,5 @@
-// One rank without MPI: the same state machines without a transport, driven by the calling thread.
+// The world of one rank without MPI: the same state machines without a transport, driven by the calling
+// thread.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "comm/host/host_channel.hpp"

@@ -34,8 +34,8 @@ SharedSegment::~SharedSegment() {
 std::optional<SharedSegment> SharedSegment::create(std::int64_t bytes) {
   static std::atomic<int> made{0};
   const std::string stem = fmt::format("/weft-{}-{}", ::getpid(), made++);
-  // Containers may share /dev/shm and not the numbers of processes, and a name may be left of a process that
-  // was killed.
+  // Containers may share /dev/shm but not the numbers of processes, and a process that was killed may have
+  // left a name.
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const std::string name = fmt::format("{}-{}", stem, attempt);
     const int fd = ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

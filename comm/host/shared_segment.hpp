@@ -1,6 +1,6 @@
-// A stretch of memory that processes of one host share, on /dev/shm. Its pages are reserved before anybody
-// touches them: where there are too few, that is an answer and no signal (SIGBUS), whatever other jobs of the
-// host take meanwhile.
+// A stretch of memory on /dev/shm that processes of one host share. Its pages are reserved before anybody
+// touches them. Where there are too few, the caller learns it by an answer, and not by a signal (SIGBUS),
+// whatever memory other jobs of the host take meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +10,24 @@
 
 namespace weft::comm::detail {
 
-/// A file without pages, of a name that lives until all have opened it.
+/// A file that begins without pages. Its name lives until all have opened it.
 class SharedSegment {
  public:
   /// Makes a new one; nothing where the system refuses.
   static std::optional<SharedSegment> create(std::int64_t bytes);
-  /// Opens another process's by its name; nothing where it is not to be seen from here.
+  /// Opens the segment of another process by its name; nothing where it cannot be seen from here.
   static std::optional<SharedSegment> open(const std::string& name);
   ~SharedSegment();
   SharedSegment(SharedSegment&& other) noexcept;
   SharedSegment& operator=(SharedSegment&& other) noexcept;
 
   const std::string& name() const { return name_; }
-  /// Takes the name away: the memory ends with the last mapping.
+  /// Takes the name away: the memory then ends with the last mapping.
   void forget_name();
-  /// Reserves the pages of a range, near the core that calls; false where the system has no room.
+  /// Reserves the pages of a range near the core that calls. Returns false where the system has no room.
   bool reserve(std::int64_t offset, std::int64_t bytes) const;
-  /// Maps a range at `address`, over what is there, or anywhere with null; null where the system refuses.
-  /// Offsets and addresses are multiples of a page.
+  /// Maps a range at `address`, over what is there, or anywhere when that is null. Returns null where the
+  /// system refuses. Offsets and addresses are multiples of a page.
   std::byte* map(std::byte* address, std::int64_t offset, std::int64_t bytes) const;
 
  private:
@@ -38,10 +38,11 @@ class SharedSegment {
   bool owns_name_;
 };
 
-/// Address space with nothing behind it, for mappings side by side. It unmaps all that was put there.
+/// Address space with nothing behind it, in which mappings are put side by side. It unmaps all that was put
+/// there.
 class AddressRange {
  public:
-  /// At a multiple of huge pages. `begin()` is null where the system refuses.
+  /// Takes space that begins at a multiple of huge pages. `begin()` is null where the system refuses.
   explicit AddressRange(std::int64_t bytes);
   ~AddressRange();
   AddressRange(AddressRange&& other) noexcept;
@@ -55,7 +56,7 @@ class AddressRange {
   std::size_t bytes_ = 0;
 };
 
-/// A multiple of the pages of every system.
+/// A number of bytes that is a multiple of the pages of every system.
 inline constexpr std::int64_t page_bytes = std::int64_t{64} << 10;
 inline constexpr std::int64_t huge_page_bytes = std::int64_t{2} << 20;
 

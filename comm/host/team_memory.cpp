@@ -14,7 +14,7 @@
 namespace weft::comm::detail {
 namespace {
 
-/// Bytes of the segment: signals and the common stretch, then what each member shows.
+/// How the segment is laid out: signals and the common stretch, and then what each rank of the team shows.
 struct Layout {
   Layout(const WindowSizes& sizes, int team)
       : members(team),
@@ -24,7 +24,7 @@ struct Layout {
 
   std::int64_t bytes() const { return head + members * shown; }
   std::int64_t shown_at(int member) const { return head + member * shown; }
-  /// Where the pages begin that a member reserves of the head: near the cores of all of them.
+  /// Where the pages of the head begin that a rank reserves: they lie near the cores of all ranks.
   std::int64_t head_from(int member) const { return head / page_bytes * member / members * page_bytes; }
 
   std::int64_t members, signals, head, shown;
@@ -38,7 +38,8 @@ struct Mappings {
 
 void wish_for_huge_pages([[maybe_unused]] std::byte* page, [[maybe_unused]] std::int64_t bytes) {
 #ifdef MADV_HUGEPAGE
-  madvise(page, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // what it returns does not matter
+  // It is a wish, whose result does not matter.
+  madvise(page, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
 #endif
 }
 
@@ -47,8 +48,8 @@ bool reserve(const SharedSegment& segment, const Layout& layout, int member) {
   return segment.reserve(from, to - from) && segment.reserve(layout.shown_at(member), layout.shown);
 }
 
-/// Memory of this process alone: Linux seldom gives huge pages to shared memory (shmem_enabled, mounts of
-/// /dev/shm), and without them kernels are 3 to 4 % slower.
+/// Maps memory of this process alone. Linux seldom gives huge pages to shared memory (shmem_enabled, mounts
+/// of /dev/shm), and without them kernels are 3 to 4 % slower.
 bool map_private(std::byte* begin, std::int64_t bytes) {
   if (bytes <= 0) return true;
   void* const there = mmap(begin, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
@@ -96,7 +97,7 @@ std::unique_ptr<Window> make_team_window(int member, int members, const WindowSi
   const bool reserved = segment && reserve(*segment, layout, member);
   std::optional<Mappings> mappings;
   if (reserved) mappings = map_all(*segment, layout, member, sizes);
-  if (!talk.all(mappings.has_value())) return nullptr;  // the pages go with the segment
+  if (!talk.all(mappings.has_value())) return nullptr;  // the pages end with the segment
   const auto held = std::make_shared<Mappings>(std::move(*mappings));
   return std::make_unique<Window>(member, sizes, held->parts, held->head + layout.signals, held->head,
                                   [held] { held->ranges.clear(); });

@@ -1,4 +1,4 @@
-// The memory of a team's window: how it lies in one segment that all members map.
+// Makes the memory of a team's window, in one segment that all ranks of the team map.
 #pragma once
 
 #include <functional>
@@ -9,16 +9,17 @@
 
 namespace weft::comm::detail {
 
-/// What the members of a team need of each other while they make a window. Both are collective over the team.
+/// What the ranks of a team need from each other while they make a window. Both functions are collective over
+/// the team.
 struct TeamTalk {
-  /// Everybody gets member 0's text.
+  /// Gives everybody the text of the team's first rank.
   std::function<std::string(std::string)> from_first;
-  /// Whether it holds on all members.
+  /// Whether the argument is true on all ranks of the team.
   std::function<bool(bool)> all;
 };
 
-/// Collective over the team: memory that its members share, zeroed, reserved, and touched by nobody; null on
-/// all of them where one has no room for its pages, or does not see the others' memory.
+/// Collective over the team: makes memory that its ranks share, zeroed, reserved, and touched by nobody. It
+/// is null on all of them where one has no room for its pages, or does not see the memory of the others.
 std::unique_ptr<Window> make_team_window(int member, int members, const WindowSizes& sizes,
                                          const TeamTalk& talk);
 

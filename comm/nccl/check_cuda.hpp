@@ -1,5 +1,5 @@
-// CHECK_CUDA, CHECK_NCCL: throw Error(comm_failure) with expression, place, and the library's own text. For
-// the CUDA sources of this folder only.
+// CHECK_CUDA and CHECK_NCCL throw Error(comm_failure) with expression, place, and the library's own text.
+// Only the CUDA sources of this folder may include this file.
 #pragma once
 
 #include <cuda_runtime.h>

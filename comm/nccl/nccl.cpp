@@ -10,9 +10,10 @@ namespace {
 
 static_assert(NCCL_VERSION_CODE >= 21900, "Weft needs NCCL 2.19, which registers buffers");
 
-/// Communication goes before compute: its kernels have few blocks, and all of them must run for any to end.
-/// Of two collectives, first the one whose result is wanted sooner: a gather's by the next kernels, a
-/// reduction's by the replicas' sum, and that one's at the end of the step.
+/// The priority of a lane's stream. Communication goes before compute: its kernels have few blocks, and all
+/// of them must run before any can end. Of two collectives the one goes first whose result is wanted sooner:
+/// a gather's by the next kernels, a reduction's by the sum over replicas, and that sum's at the end of the
+/// step.
 int priority_of(Lane lane) {
   int least = 0, greatest = 0;  // smaller numbers go first
   CHECK_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -40,7 +41,7 @@ class NcclWorld final : public World {
     void* memory = nullptr;
     if (size() == 1 || bytes == 0) return nullptr;
     if (ncclMemAlloc(&memory, bytes) != ncclSuccess) {
-      cudaGetLastError();  // what went wrong there is nobody else's error
+      cudaGetLastError();  // this error is nobody else's
       return nullptr;
     }
     return {static_cast<std::byte*>(memory), [](std::byte* p) { ncclMemFree(p); }};

@@ -44,7 +44,7 @@ std::byte* at(void* p, std::int64_t elements, DType t) {
 bool canonical(const ReduceScatter& op) {
   return op.order == ReduceOrder::canonical;
 }
-/// NCCL can write its result where it belongs.
+/// Whether NCCL can write its result where it belongs.
 bool direct(const ReduceScatter& op) {
   return op.write == WriteMode::replace && op.wire == op.out_type;
 }
@@ -89,8 +89,8 @@ class NcclChannel::Captured final : public CapturedCalls {
   std::uint64_t sent_, collectives_;
 };
 
-// NCCL says success without a handle, or an error that leaves the communicator as it was, where registration
-// is not supported.
+// Where registration is not supported, NCCL says success without a handle, or an error that leaves the
+// communicator as it was.
 void NcclChannel::register_memory(std::byte* memory, std::size_t bytes) {
   void* handle = nullptr;
   if (bytes == 0) return;
@@ -127,7 +127,7 @@ Event NcclChannel::begin(CallKind kind, Deps deps, std::size_t bytes, int peer) 
 
 Event NcclChannel::end(std::uint64_t sent) {
   bytes_sent_.fetch_add(sent, std::memory_order_relaxed);
-  // In a group the event is recorded by group_end: nothing is on the stream before.
+  // In a group, group_end records the event: before that, nothing is on the stream.
   return grouped_ ? Event{&timeline_, timeline_.last() + 1} : timeline_.end();
 }
 
@@ -137,7 +137,7 @@ void NcclChannel::group_begin() {
 }
 
 void NcclChannel::group_end() {
-  timeline_.begin();  // here, behind what the members wait for: their waiting is no work
+  timeline_.begin();  // behind what the members wait for, because their waiting is no work
   CHECK_NCCL(ncclGroupEnd());
   reduce_all(deferred_);
   deferred_.clear();

@@ -1,4 +1,5 @@
-// A channel that enqueues NCCL on a stream of its own. Includes CUDA and NCCL: for nccl*.cpp only.
+// A channel that enqueues NCCL on a stream of its own. It includes CUDA and NCCL, so only nccl*.cpp may
+// include it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace weft::comm::detail {
 
 class NcclChannel final : public Channel {
  public:
-  /// Takes over the communicator and the stream.
+  /// Takes the communicator and the stream over.
   NcclChannel(int rank, int size, Lane lane, std::string name, ncclComm_t comm, cudaStream_t stream);
   ~NcclChannel() override;
 
@@ -46,11 +47,11 @@ class NcclChannel final : public Channel {
   ncclComm_t comm_;
   cudaStream_t stream_;
   mutable StreamTimeline timeline_;
-  void* token_ = nullptr;             ///< the barrier's
-  std::vector<void*> registrations_;  ///< ncclCommRegister's handles
+  void* token_ = nullptr;             ///< the operand of a barrier
+  std::vector<void*> registrations_;  ///< handles of ncclCommRegister
   bool grouped_ = false;
   std::vector<ReduceScatter> deferred_;  ///< reduce-scatters of the open group
-  /// The counters when the capture began: what is captured does not run.
+  /// What the counters were when the capture began: what is captured does not run.
   std::uint64_t sent_before_ = 0, collectives_before_ = 0;
 };
 

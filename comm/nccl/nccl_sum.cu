@@ -6,7 +6,8 @@ namespace {
 constexpr int threads = 256;
 constexpr std::int64_t most_blocks = 1056;  // 8 for each of an H100's 132 multiprocessors
 
-// No multiplication here, so nothing that the compiler could contract: the bits are those of the host's sum.
+// There is no multiplication here, and so nothing that the compiler could contract: the bits are those of the
+// host's sum.
 template <class Wire, class Out>
 __global__ void sum_slices(DeviceSum s) {
   const auto* own = static_cast<const Wire*>(s.own);

@@ -1,4 +1,4 @@
-// The ordered sum of a reduce-scatter on the device.
+// Sums the slices of a reduce-scatter on the device, in rank order.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace weft::comm::detail {
 
-/// out[i] = ((acc + s_0[i]) + s_1[i]) + ... in fp32. s_own is rank `rank`'s own slice, the others lie in
-/// `pieces`, by rank without this one, `count` elements each. Device memory.
+/// The operands: out[i] = ((acc + s_0[i]) + s_1[i]) + ... in fp32. s_own is the slice of rank `rank` itself;
+/// the others lie in `pieces`, by rank without this one, `count` elements each. All of it is device memory.
 struct DeviceSum {
   const void* own = nullptr;
   const void* pieces = nullptr;
@@ -21,7 +21,7 @@ struct DeviceSum {
   DType out_type = DType::f32;
   WriteMode write = WriteMode::replace;
 };
-/// Enqueues on `stream` (cudaStream_t); returns the launch's cudaError_t.
+/// Enqueues the sum on `stream` (cudaStream_t); returns the launch's cudaError_t.
 int ordered_sum_on_device(void* stream, const DeviceSum& sum);
 
 }  // namespace weft::comm::detail

@@ -12,7 +12,7 @@ cudaStream_t as_stream(void* p) {
 }  // namespace
 
 void StreamGraph::begin(void* stream) {
-  // Of this thread's calls only, because NCCL's threads may allocate meanwhile.
+  // Only calls of this thread are captured, because NCCL's threads may allocate meanwhile.
   CHECK_CUDA(cudaStreamBeginCapture(as_stream(stream), cudaStreamCaptureModeThreadLocal));
 }
 
@@ -20,12 +20,13 @@ StreamGraph::StreamGraph(void* stream) : stream_(stream) {
   cudaGraph_t graph = nullptr;
   CHECK_CUDA(cudaStreamEndCapture(as_stream(stream), &graph));
   cudaGraphExec_t executable = nullptr;
-  // A node keeps the priority of the stream that it was captured from; else all have the launching stream's.
+  // With this flag a node keeps the priority of the stream that it was captured from. Otherwise all nodes
+  // would have that of the launching stream.
   const cudaError_t code = cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(graph);
   CHECK_CUDA(code);
   executable_ = executable;
-  // Else the first launch does it.
+  // Without this call the first launch would upload the graph.
   CHECK_CUDA(cudaGraphUpload(executable, as_stream(stream)));
 }
 
@@ -33,7 +34,7 @@ void StreamGraph::discard(void* stream) noexcept {
   cudaGraph_t graph = nullptr;
   cudaStreamEndCapture(as_stream(stream), &graph);
   if (graph != nullptr) cudaGraphDestroy(graph);
-  cudaGetLastError();  // that of the capture, which the caller knows
+  cudaGetLastError();  // the error of the capture, which the caller knows
 }
 
 StreamGraph::~StreamGraph() {

@@ -34,7 +34,7 @@ double milliseconds(const StreamTimeline::Interval& interval) {
   return ms;
 }
 
-/// As a node of the graph, so that each of its launches records it.
+/// Records the event as a node of the graph, so that each launch of the graph records it.
 void record_in_graph(const StreamEvent& event, void* stream) {
   CHECK_CUDA(cudaEventRecordWithFlags(as_event(event), as_stream(stream), cudaEventRecordExternal));
 }
@@ -137,7 +137,7 @@ void StreamTimeline::count(const Intervals& captured) {
 void StreamTimeline::account(std::uint64_t value) {
   while (accounted_ < std::min(value, last_) && query(marks(accounted_ + 1).end))
     busy_ms_ += milliseconds(marks(++accounted_));
-  // An interval that is still running when its mark is needed again is left out.
+  // An interval that is still running when its mark is needed again is not counted.
   if (last_ >= ring_.size()) accounted_ = std::max(accounted_, last_ + 1 - ring_.size());
 }
 

@@ -1,5 +1,5 @@
-// A timeline over a CUDA stream, and what of it becomes part of a captured graph. Includes no CUDA header:
-// streams and events are void* (cudaStream_t, cudaEvent_t).
+// A timeline over a CUDA stream, which also works while the stream is captured into a graph. It includes no
+// CUDA header: streams and events are void* (cudaStream_t, cudaEvent_t).
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,13 @@ class StreamEvent {
 };
 
 /// Operations are the intervals between begin() and end(). Marks are kept in a ring: an old event stands for
-/// a later one of the same stream, which is conservative. Used by one thread; allocates at construction, and
-/// while it captures.
+/// a later one of the same stream, which is conservative. It is used by one thread, and allocates only when
+/// it is made and while it captures.
 ///
-/// While the stream is captured into a graph, an event is a node of the graph and cannot be asked outside it.
-/// So the operations of a capture have events of their own, which hold until end_capture(), and are numbered
-/// as if they ran; behind it, the numbers go on as before it, because what is captured has not run.
+/// While the stream is captured into a graph, an event is a node of the graph, and cannot be asked outside of
+/// it. So the operations of a capture have events of their own, which hold until end_capture(), and are
+/// numbered as if they ran. Afterwards the numbers go on as before the capture, because what is captured has
+/// not run.
 class StreamTimeline final : public Timeline {
  public:
   struct Interval {
@@ -46,7 +47,7 @@ class StreamTimeline final : public Timeline {
   StreamTimeline(const StreamTimeline&) = delete;
   StreamTimeline& operator=(const StreamTimeline&) = delete;
 
-  /// The stream waits for the events before it goes on; the host waits only for those of host timelines.
+  /// Lets the stream wait for the events before it goes on. The host waits only for events of host timelines.
   void wait(std::span<const Event> deps);
   void begin();
   Event end();
@@ -55,33 +56,34 @@ class StreamTimeline final : public Timeline {
   void sync(std::uint64_t value) override;
   void* native_event(std::uint64_t value) override;
 
-  /// The stream is being captured, or will be with its next wait().
+  /// Tells that the stream is being captured, or will be with its next wait().
   void begin_capture();
-  /// Before the capture's end. With Timing::on: events that each launch of the graph records.
+  /// Call it before the capture's end. With Timing::on it returns events that each launch of the graph
+  /// records.
   Intervals end_capture();
-  /// A launch of their graph, the only one since the last call, has ended: its intervals count.
+  /// Call it when a launch of that graph, the only one since the last call, has ended: its intervals count.
   void count(const Intervals& captured);
 
   void* stream() const { return stream_; }
   std::uint64_t last() const { return last_; }
-  /// Seconds of device time inside finished intervals; 0 with Timing::off.
+  /// Seconds of device time in finished intervals; 0 with Timing::off.
   double busy_seconds();
 
  private:
   Interval& marks(std::uint64_t value) { return ring_[value % ring_.size()]; }
-  /// Adds up intervals until `value`, or to the first unfinished one.
+  /// Adds up the intervals until `value`, or up to the first that is not finished.
   void account(std::uint64_t value);
 
   void* stream_;
   Timing timing_;
   std::vector<Interval> ring_;
   std::uint64_t last_ = 0;       ///< the newest interval that has ended
-  std::uint64_t accounted_ = 0;  ///< intervals up to here are in busy_ms_
+  std::uint64_t accounted_ = 0;  ///< intervals up to this one are in busy_ms_
   double busy_ms_ = 0;
 
   bool capturing_ = false;
-  std::uint64_t before_capture_ = 0;        ///< last_ then
-  std::vector<StreamEvent> captured_ends_;  ///< by value: what other streams of the capture wait for
+  std::uint64_t before_capture_ = 0;        ///< last_ when the capture began
+  std::vector<StreamEvent> captured_ends_;  ///< by value: events that other streams of the capture wait for
   Intervals captured_;
 };
 

@@ -1,8 +1,8 @@
 // Attention in bf16 on blocks of 32 by 32 (bf16_engine/tiles.hpp). Scores and softmax are fp32, in powers of
-// two; probabilities and their gradients are rounded to bf16 before they are multiplied, as in
-// FlashAttention. Forward: 32 queries against 128 keys at a time, a query's scores in a row. Backward:
-// transposed, 32 keys against 128 queries, so that what softmax needs of a query lies along a vector, and the
-// sums of dk and dv stay where they are.
+// two. Probabilities and their gradients are rounded to bf16 before they are multiplied, as in
+// FlashAttention. The forward takes 32 queries against 128 keys at a time, with a query's scores in a row.
+// The backward is transposed, and takes 32 keys against 128 queries. What softmax needs of a query then lies
+// along a vector, and the sums of dk and dv stay where they are.
 #include "kernels/attention_backends.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t most_dim_blocks = limits::most_head_dim / side;
 constexpr float log2_e = 1.44269504088896341f;
 
-/// One head of [B, T, heads, D].
+/// One head of a [B, T, heads, D] tensor.
 struct Head {
   std::int64_t offset, ld, seq, dim;
   Head(const AttentionShape& s, std::int64_t batch, std::int64_t head, std::int64_t heads)
@@ -39,21 +39,21 @@ struct Head {
     return static_cast<int>(std::clamp<std::int64_t>(seq - first, 0, most));
   }
 
-  // Packed, of a block of 32 rows.
-  /// Left [row, dim]; `to` is the block's.
+  // The functions below pack a block of 32 rows.
+  /// Packs a left operand [row, dim]; `to` is the block's place.
   void pack_left(const Bits* x, std::int64_t block, Bits* to) const {
     for (int h = 0; h < 2; ++h)
       for (std::int64_t d = 0; d < dim_blocks(); ++d)
         left_from_rows(tile_rows(x, 2 * block + h, d), to + (h * dim_blocks() + d) * tile_size);
   }
-  /// Right [dim, row], panels of rows; `to` is the head's.
+  /// Packs a right operand [dim, row] in panels of rows; `to` is the head's place.
   void pack_right_rows(const Bits* x, std::int64_t block, Bits* to) const {
     for (int h = 0; h < 2; ++h)
       for (std::int64_t d = 0; d < dim_blocks(); ++d)
         right_from_rows(tile_rows(x, 2 * block + h, d),
                         to + ((block * dim_blocks() + d) * 2 + h) * tile_size);
   }
-  /// Right [row, dim], panels of dim; `to` is the head's.
+  /// Packs a right operand [row, dim] in panels of dim; `to` is the head's place.
   void pack_right_columns(const Bits* x, std::int64_t block, Bits* to) const {
     for (std::int64_t d = 0; d < dim_blocks(); ++d)
       for (int h = 0; h < 2; ++h) {
@@ -82,7 +82,6 @@ std::int64_t packed_elements(const AttentionShape& s) {
 }
 
 // --- Forward
-// -------------------------------------------------------------------------------------------------------
 
 struct Forward {
   AttentionShape shape;
@@ -90,7 +89,7 @@ struct Forward {
   Bits* o;
   float* lse;
   Bits* packed;                   ///< [B, Hkv][K, V]
-  const std::int32_t* positions;  ///< or null
+  const std::int32_t* positions;  ///< null without documents
 
   Head mine(std::int64_t batch, std::int64_t head) const { return {shape, batch, head, shape.heads}; }
   Head theirs(std::int64_t sequence) const {
@@ -108,7 +107,8 @@ struct Forward {
     head.pack_right_columns(v, block, packed_v(sequence));
   }
 
-  /// Head by head, because its keys and values then stay in the cache; the longest first.
+  /// Runs a block of queries. Items go head by head, because the head's keys and values then stay in the
+  /// cache, and the longest come first.
   void queries(std::int64_t item) const {
     const std::int64_t blocks = blocks_of(shape.seq), head = item / blocks;
     block_of_queries(head / shape.heads, head % shape.heads, blocks - 1 - item % blocks);
@@ -129,8 +129,8 @@ struct Forward {
     std::fill(std::begin(softmax.largest), std::end(softmax.largest), never);
     h.pack_left(q, block, query);
     h.fetch(o, block);
-    if (block > 0) h.fetch(q, block - 1);  // this thread's next, if it is the only one
-    std::int32_t first_keys[side] = {};    // that the queries see
+    if (block > 0) h.fetch(q, block - 1);  // this is the thread's next block, if the head has no other thread
+    std::int32_t first_keys[side] = {};    // the first key that each query sees
     if (positions != nullptr)
       for (int i = 0; i < rows; ++i)
         first_keys[i] = static_cast<std::int32_t>(first + i) - positions[batch * shape.seq + first + i];
@@ -155,16 +155,15 @@ struct Forward {
 };
 
 // --- Backward
-// -------------------------------------------------------------------------------------------------------
 
-/// What an item of the backward pass needs beside its operands: of a kv head, and of one of its heads at a
-/// time.
+/// What an item of the backward pass needs beside its operands: memory for a kv head, and for one query head
+/// at a time of those that read it.
 struct Workspace {
   Bits *k_left, *v_left, *k_right;
   Bits *q_rows, *q_columns, *do_rows, *do_columns;  ///< right operands
   float *dq, *dk, *dv;                              ///< blocks [rows][dim]
-  float *lse, *delta;                               ///< of queries; lse in base 2
-  std::int32_t* first_keys;                         ///< that queries see
+  float *lse, *delta;                               ///< of each query; lse is in base 2
+  std::int32_t* first_keys;                         ///< the first key that each query sees
 
   Workspace(const AttentionShape& s, std::byte* memory) {
     const auto packed = static_cast<std::size_t>(packed_elements(s));
@@ -189,7 +188,7 @@ struct Workspace {
   }
 };
 
-/// An item is a sequence and a kv head: nobody else adds to its dk and dv.
+/// The backward pass. An item is a sequence and a kv head: nobody else adds to its dk and dv.
 struct Backward {
   AttentionShape shape;
   const Bits *q, *k, *v, *o;
@@ -197,7 +196,7 @@ struct Backward {
   const Bits* dout;
   Bits *dq, *dk, *dv;
   std::byte* scratch;
-  const std::int32_t* positions;  ///< or null
+  const std::int32_t* positions;  ///< null without documents
   ItemSlots slots;
 
   float scale() const { return 1 / std::sqrt(static_cast<float>(shape.head_dim)); }
@@ -279,7 +278,7 @@ struct Backward {
     store(w.dq, mine, scale(), dq);
   }
 
-  /// A block of keys, and up to four of queries.
+  /// Adds what a block of keys and up to four blocks of queries give.
   void keys_and_queries(const Head& mine, std::int64_t keys, std::int64_t queries, std::int64_t blocks,
                         const Workspace& w) const {
     const std::int64_t dims = mine.dim_blocks(), whole = mine.row_blocks();
@@ -287,7 +286,7 @@ struct Backward {
     alignas(64) Chunk p, ds;
     const Left key = packed_left(w.k_left + keys * dims * step_size, dims);
     const Left value = packed_left(w.v_left + keys * dims * step_size, dims);
-    const std::int64_t across = dims * step_size, down = whole * step_size;  // from panel to panel
+    const std::int64_t across = dims * step_size, down = whole * step_size;  // elements from panel to panel
     multiply_panels(key, w.q_rows + queries * across, across, dims, blocks, scores, false);
     multiply_panels(value, w.do_rows + queries * across, across, dims, blocks, dp, false);
     score_gradients(scores, dp, blocks, queries == keys,
@@ -297,7 +296,7 @@ struct Backward {
     multiply_panels(left_of(p), w.do_columns + queries * step_size, down, blocks, dims, w.dv + sums, true);
     multiply_panels(left_of(ds), w.q_columns + queries * step_size, down, blocks, dims, w.dk + sums, true);
     for (std::int64_t j = 0; j < blocks; ++j) {
-      alignas(64) Bits turned[step_size];  // ds of 32 queries, by keys
+      alignas(64) Bits turned[step_size];  // ds of 32 queries, ordered by keys
       for (int strip = 0; strip < 2; ++strip)
         left_from_columns({ds + j * side + strip * half, chunk, side, half}, turned + strip * tile_size);
       multiply_panels(packed_left(turned, 1), w.k_right + keys * step_size, down, 1, dims,

@@ -1,4 +1,4 @@
-// Of processors without an engine: nobody asks for its parts.
+// Stands in for the engine on processors that have none: nobody calls these functions there.
 #include <stdexcept>
 
 #include "kernels/bf16_engine/rows.hpp"

@@ -1,4 +1,4 @@
-// Operands as they are stored, to tiles; of fp32, in pieces.
+// Packs operands into tiles, from the form in which they are stored; fp32 operands are packed in pieces.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 using Words = __m512i[half];
 
-/// 16 x 16 words of 32 bits.
+/// Transposes 16 x 16 words of 32 bits.
 WEFT_AVX512 inline void transpose(Words& r) {
   Words t;
 #pragma GCC unroll 8
@@ -26,7 +26,7 @@ WEFT_AVX512 inline void transpose(Words& r) {
     r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
     r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
-  // Lane l of r[4 i + j] is column 4 l + j of the rows from 4 i.
+  // Now lane l of r[4 i + j] is column 4 l + j of the four rows from 4 i on.
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) {
     const __m512i a = _mm512_shuffle_i32x4(r[j], r[4 + j], 0x44);
@@ -42,7 +42,7 @@ WEFT_AVX512 inline void transpose(Words& r) {
   for (int i = 0; i < half; ++i) r[i] = t[i];
 }
 
-/// 16 rows of 32.
+/// Reads 16 rows of 32 elements.
 WEFT_AVX512 inline void read_rows(const Source& s, Words& r) {
   const auto mask = first_bits(s.columns);
 #pragma GCC unroll 16
@@ -55,7 +55,7 @@ WEFT_AVX512 inline __m512i widened(const Source& s, int row, __mmask16 mask) {
   return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, s.data + row * s.ld));
 }
 
-/// 32 rows of 16, one interleaved with the next.
+/// Reads 32 rows of 16 elements, each pair of rows interleaved.
 WEFT_AVX512 inline void read_pairs(const Source& s, Words& r) {
   const auto mask = static_cast<__mmask16>(first_bits(std::min(s.columns, half)));
 #pragma GCC unroll 16
@@ -67,7 +67,8 @@ WEFT_AVX512 inline __m512i lane_numbers() {
   return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
 }
 
-/// x and y rounded to bf16, as the low and high halves of words; x and y become what that leaves of them.
+/// Rounds x and y to bf16, and gives them as the low and high halves of words; x and y become what the
+/// rounding left.
 WEFT_AVX512 inline __m512i take_piece(__m512& x, __m512& y) {
   const __m512i order = _mm512_add_epi32(_mm512_mullo_epi32(_mm512_set1_epi32(0x10001), lane_numbers()),
                                          _mm512_set1_epi32(half << 16));
@@ -77,18 +78,18 @@ WEFT_AVX512 inline __m512i take_piece(__m512& x, __m512& y) {
   return words;
 }
 
-/// A row of each piece's tile: x and y are the first and second of its words.
+/// Writes a row of each piece's tile; x and y are the first and second halves of its words.
 WEFT_AVX512 inline void write_pieces(__m512 x, __m512 y, Bits* to, int piece) {
 #pragma GCC unroll 3
   for (int p = 0; p < pieces; ++p) _mm512_store_si512(to + p * piece, take_piece(x, y));
 }
 
-/// Sixteen of a row; zero behind the last row.
+/// Reads sixteen elements of a row; they are zero behind the last row.
 WEFT_AVX512 inline __m512 read_floats(const WideSource& s, int row, int column, __mmask16 mask) {
   return row < s.rows ? _mm512_maskz_loadu_ps(mask, s.data + row * s.ld + column) : _mm512_setzero_ps();
 }
 
-/// Sixteen columns of up to 16 rows.
+/// Reads sixteen columns of up to 16 rows.
 WEFT_AVX512 inline void read_floats(const WideSource& s, int column, Words& r) {
   const auto mask = static_cast<__mmask16>(first_bits(std::min(s.columns - column, half)));
 #pragma GCC unroll 16
@@ -137,7 +138,8 @@ WEFT_AVX512 void left_from_rows(const WideSource& s, Bits* tiles) {
   }
 }
 WEFT_AVX512 void left_from_columns(const WideSource& s, Bits* tiles) {
-  // Rows 2 i of k and then rows 2 i + 1: transposed, what the words of a row of m are made of.
+  // These are rows 2 i of k, and then rows 2 i + 1. Transposed, they are what the words of a row of m are
+  // made of.
   Words even, odd;
   read_floats({s.data, 2 * s.ld, (s.rows + 1) / 2, s.columns}, 0, even);
   read_floats({s.data + s.ld, 2 * s.ld, s.rows / 2, s.columns}, 0, odd);

@@ -10,17 +10,17 @@
 namespace weft::kernels::bf16_engine {
 namespace {
 
-/// Steps of k that a block of the left operand is read for all panels: so much of it (32 KiB) stays in the
-/// first cache meanwhile. Longer sums are kept apart between two slabs of k.
-constexpr std::int64_t slab_steps = 16;  // Ahead counts as many
-/// Steps times panels of the right operand that an item packs and reads again for all its rows: as much of
-/// them as stays in the second cache (1 MiB).
+/// For how many steps of k a block of the left operand is read for all panels: so much of it (32 KiB) stays
+/// in the first-level cache meanwhile. Longer sums are kept in memory between two slabs of k.
+constexpr std::int64_t slab_steps = 16;  // Ahead counts the same number of steps
+/// Steps times panels of the right operand that an item packs, and reads again for all its rows: as much of
+/// them as stays in the second-level cache (1 MiB).
 constexpr std::int64_t chunk_steps = 512;
-/// Steps that are packed at a time, so that a chunk has panels enough for a slab to be read often.
+/// How many steps are packed at a time: few enough for a chunk to have panels for which a slab is read often.
 constexpr std::int64_t part_steps = 64;
 constexpr std::int64_t most_item_rows = 2048;
 
-/// All of the left operand.
+/// Packs all of the left operand.
 void pack_left(Space& space, const Stored<Bits>& x, Bits* packed) {
   const auto pack = [=](std::int64_t strip, std::int64_t step) {
     x.pack_left(strip, step, packed + (strip * x.steps() + step) * tile_size);
@@ -36,7 +36,7 @@ void pack_left(Space& space, const Stored<Bits>& x, Bits* packed) {
     });
 }
 
-/// Some panels and steps of the right operand.
+/// Packs some panels and steps of the right operand.
 void pack_right(const Stored<Bits>& x, std::int64_t panel, std::int64_t panels, std::int64_t step,
                 std::int64_t steps, Bits* packed) {
   x.walk(panels, steps, [&](std::int64_t p, std::int64_t s) {
@@ -45,34 +45,35 @@ void pack_right(const Stored<Bits>& x, std::int64_t panel, std::int64_t panels, 
   });
 }
 
-/// How c is cut into items: blocks of 32 rows and panels of 32 columns.
+/// Decides how c is cut into items of blocks of 32 rows and panels of 32 columns.
 struct Cut : Grid {
-  std::int64_t parts;  ///< of k
+  std::int64_t parts;  ///< parts that k is cut into
 
   Cut(const MatmulSizes& s, std::int64_t threads) : parts(ceil_div(blocks_of(s.k), part_steps)) {
-    // Chunks of like width: a small last one would cost a reading of the left operand, too.
+    // Chunks have about the same width, because a small last one would cost a reading of the left operand,
+    // too.
     const std::int64_t most = chunk_steps / ceil_div(blocks_of(s.k), parts);
     panels = ceil_div(blocks_of(s.n), ceil_div(blocks_of(s.n), most));
     rows = std::min(blocks_of(s.m), most_item_rows / side);
     while (items(s) < threads && (rows > 1 || panels > 1)) {
-      // Rather more rows than columns, because a chunk is packed for its rows.
+      // It takes rather more rows than columns, because a chunk is packed for its rows.
       std::int64_t& larger = panels == 1 || (rows > 1 && rows > 2 * panels) ? rows : panels;
       larger = ceil_div(larger, 2);
     }
   }
   std::size_t chunk_bytes() const { return chunk_steps * step_size * sizeof(Bits); }
-  /// Blocks of sums that wait for the next slab: a row of them, and all where k has parts.
+  /// How many blocks of sums wait for the next slab: a row of them, and all of them where k has parts.
   std::int64_t sums(const MatmulSizes& s) const {
     if (parts > 1) return rows * panels;
     return blocks_of(s.k) > slab_steps ? panels : 1;
   }
-  /// Of a thread: a chunk and sums.
+  /// Bytes that a thread needs: for a chunk and for sums.
   std::size_t slot_bytes(const MatmulSizes& s) const {
     return aligned(chunk_bytes() + static_cast<std::size_t>(sums(s) * block_size) * sizeof(float));
   }
 };
 
-/// The product, an item of c at a time.
+/// Computes the product, one item of c at a time.
 struct Multiplication {
   MatmulSizes sizes;
   Cut cut;
@@ -80,7 +81,7 @@ struct Multiplication {
   bool left_packed;
   Stored<Bits> right;
   Target target;
-  bool transposed;  ///< target is [n, m]
+  bool transposed;  ///< whether the target is [n, m]
   std::byte* slots_data;
   ThreadSlots slots;
 
@@ -117,7 +118,7 @@ struct Multiplication {
     slots.release(slot);
   }
 
-  /// 32 rows from a step on, as they lie in memory.
+  /// 32 rows of the left operand from a step on, as they lie in memory.
   Left left_at(std::int64_t row, std::int64_t first) const {
     const std::int64_t steps = blocks_of(sizes.k);
     if (!left_packed) return {left + row * side * sizes.k + first * side, sizes.k, half * sizes.k, side};
@@ -126,14 +127,15 @@ struct Multiplication {
     return block;
   }
 
-  /// The slab that the one from `slab` on is followed by, in the part from `first` to `last`: of the same
-  /// rows, or the next ones' first.
+  /// The slab that follows the one from `slab` on, in the part from `first` to `last`: another slab of the
+  /// same rows, or the first one of the next rows.
   Ahead after(std::int64_t row, std::int64_t slab, std::int64_t first, std::int64_t last, bool more) const {
     if (slab + slab_steps < last) return {left_at(row, slab + slab_steps), 0, 1};
     return more ? Ahead{left_at(row + 1, first), 0, 1} : Ahead{};
   }
 
-  /// `edge`: for rows that are not packed and end within the block, as nothing behind them may be read.
+  /// A block of the left operand. Rows that are not packed, and end within the block, are copied to `edge`,
+  /// because nothing behind them may be read.
   Left left_block(std::int64_t row, std::int64_t first, std::int64_t count, Bits* edge) const {
     if (left_packed || (row + 1) * side <= sizes.m) return left_at(row, first);
     const Stored<Bits> rows{left, sizes.m, sizes.k, true};

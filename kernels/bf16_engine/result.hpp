@@ -1,4 +1,4 @@
-// Internal, host only: a product's result c [m, n], the items that make it, and how its blocks are written.
+// Internal, host only: cuts a product's result c [m, n] into items, and writes its blocks.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace weft::kernels::bf16_engine {
 
-/// Makes it the sizes of B' A' where that is the faster way to A B, and says so; c is then written
-/// transposed. Both operands are packed there: the dearer way, transposing, is for the one whose tiles are
-/// fewer.
+/// Turns the sizes into those of B' A' where that is the faster way to A B, and returns whether it did; c is
+/// then written transposed. Both operands are packed there. Transposing is the dearer way to pack, so it
+/// falls to the operand with fewer tiles.
 inline bool swap_operands(MatmulSizes& s) {
   if (!s.a_transposed || s.b_transposed || s.m <= s.n) return false;
   std::swap(s.m, s.n);
@@ -23,13 +23,13 @@ inline bool swap_operands(MatmulSizes& s) {
 
 /// The blocks of 32 rows and panels of 32 columns that an item makes.
 struct Region {
-  std::int64_t row, panel;    ///< first
-  std::int64_t rows, panels;  ///< number
+  std::int64_t row, panel;    ///< the first of them
+  std::int64_t rows, panels;  ///< how many they are
 };
 
-/// How c is cut into items.
+/// Cuts c into items.
 struct Grid {
-  std::int64_t rows, panels;  ///< of an item, at most
+  std::int64_t rows, panels;  ///< the most that an item has
 
   std::int64_t items(const MatmulSizes& s) const {
     return ceil_div(blocks_of(s.m), rows) * ceil_div(blocks_of(s.n), panels);
@@ -41,7 +41,7 @@ struct Grid {
   }
 };
 
-/// The sums of a block to its place in c, which `target` is the whole of, [n, m] when transposed.
+/// Writes the sums of a block to its place in c. `target` is all of c, [n, m] when it is transposed.
 inline void write_result(const MatmulSizes& s, std::int64_t row, std::int64_t panel, const float* sums,
                          Target target, bool transposed) {
   const int rows = there(s.m - row * side, side), columns = there(s.n - panel * side, side);

@@ -18,7 +18,7 @@ WEFT_AVX512 inline __m512i narrowed(const Wide& x) {
   return to_bits(x.low, x.high);
 }
 
-/// A whole vector, or the end of a row.
+/// Reads and writes a whole vector of a row; Part does so at the row's end.
 struct Whole {
   WEFT_AVX512 Wide load(const bf16* x) const { return widened(_mm512_loadu_si512(x)); }
   WEFT_AVX512 void store(bf16* to, const Wide& x) const { _mm512_storeu_si512(to, narrowed(x)); }
@@ -36,15 +36,15 @@ WEFT_AVX512 inline void along(std::int64_t n, Do&& work) {
   if (i < n) work.at(i, Part{first_bits(static_cast<int>(n - i))});
 }
 
-/// 1 / (1 + e^-x); of a reciprocal to 14 bits one step of Newton's method.
+/// 1 / (1 + e^-x), by one step of Newton's method from a reciprocal of 14 bits.
 WEFT_AVX512 inline __m512 sigmoid(__m512 x) {
-  const __m512 most = _mm512_set1_ps(126);  // or the step would multiply infinity by zero
+  const __m512 most = _mm512_set1_ps(126);  // with a larger x the step would multiply infinity by zero
   const __m512 power = exp2_of(_mm512_min_ps(most, _mm512_mul_ps(x, _mm512_set1_ps(-log2_e))));
   const __m512 y = _mm512_add_ps(_mm512_set1_ps(1), power), r = _mm512_rcp14_ps(y);
   return _mm512_mul_ps(r, _mm512_fnmadd_ps(y, r, _mm512_set1_ps(2)));
 }
 
-/// One pass over a row fetches the next one.
+/// Fetches a vector of the next row while a row is passed over.
 inline void fetch(const bf16* x) {
   __builtin_prefetch(x);
 }
@@ -55,7 +55,7 @@ inline void fetch_to_write(const bf16* x) {
 struct Swiglu {
   const bf16 *gate, *up;
   bf16* out;
-  std::int64_t row, out_row;  ///< from a row to the next
+  std::int64_t row, out_row;  ///< elements from a row to the next
 
   WEFT_AVX512 static __m512 of(__m512 g, __m512 u) { return _mm512_mul_ps(_mm512_mul_ps(g, sigmoid(g)), u); }
   template <class Access>

@@ -1,6 +1,6 @@
-// Internal, for the host (device sources see declarations): rows of bf16 by AVX-512, with one rounding by its
-// own instruction and powers by its own scaling: the portable loops need three times the instructions and
-// would wait for these, not for memory. Sums and powers are fp32.
+// Internal, for the host (device sources see declarations): computes rows of bf16 by AVX-512, with its own
+// instruction for rounding and its own scaling for powers. The portable loops need three times the
+// instructions, and would wait for these, not for memory. Sums and powers are fp32.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ inline bool serves_rows(DType t) {
 #endif
 }
 
-/// A row of n elements; `stride` is from a gate to the next row's, which is fetched.
+/// SwiGLU of a row of n elements. `stride` leads from a gate to that of the next row, which is fetched.
 void swiglu_row(std::int64_t n, std::int64_t stride, const bf16* gate, const bf16* up, bf16* out);
 void swiglu_grad_row(std::int64_t n, std::int64_t stride, const bf16* gate, const bf16* up, const bf16* dout,
                      bf16* dgate, bf16* dup);
 
 float largest_of_row(std::int64_t n, const bf16* z);
-/// The sum of e^(z - shift).
+/// The sum of e^(z - shift) over a row.
 float powers_of_row(std::int64_t n, const bf16* z, float shift);
-/// to = e^(z - shift); to may be z.
+/// to = e^(z - shift) over a row; `to` may be z.
 void softmax_row(std::int64_t n, const bf16* z, float shift, bf16* to);
 
 }  // namespace weft::kernels::bf16_engine

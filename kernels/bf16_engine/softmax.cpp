@@ -19,13 +19,13 @@ WEFT_AVX512 inline __m512 fold(__m512 a, __m512 b) {
   return F == Fold::sum ? _mm512_add_ps(a, b) : _mm512_max_ps(a, b);
 }
 
-/// Of the four parts of 128 bits of a, then of b, each even one and the next folded.
+/// Folds each even part of 128 bits with the next one: those of a, and then those of b.
 template <Fold F>
 WEFT_AVX512 inline __m512 fold_lanes(__m512 a, __m512 b) {
   return fold<F>(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }
 
-/// Lane i: r[i]'s lanes folded. r is used up.
+/// Lane i of the result folds all lanes of r[i]. It destroys r.
 template <Fold F>
 WEFT_AVX512 inline __m512 fold_rows(__m512 (&r)[half]) {
 #pragma GCC unroll 8
@@ -41,13 +41,13 @@ WEFT_AVX512 inline __m512 fold_rows(__m512 (&r)[half]) {
 
 constexpr float ln_2 = 0.69314718055994531f;
 
-/// log2 to 2e-7 of 1 or of itself; of a NaN a NaN.
+/// log2 with an error of 2e-7 (absolute, or relative where that is more); a NaN gives a NaN.
 WEFT_AVX512 inline __m512 log2_of(__m512 x) {
   const __m512 one = _mm512_set1_ps(1);
   const __m512 m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);
   __m512 exponent = _mm512_getexp_ps(x);
   exponent = _mm512_mask_add_ps(exponent, _mm512_cmp_ps_mask(m, one, _CMP_LT_OQ), exponent, one);
-  constexpr float c = 2 / ln_2;  // c (s + s^3 / 3 + ...), |s| <= 1/5
+  constexpr float c = 2 / ln_2;  // the sum is c (s + s^3 / 3 + ...), with |s| <= 1/5
   const __m512 s = _mm512_div_ps(_mm512_sub_ps(m, one), _mm512_add_ps(m, one)), square = _mm512_mul_ps(s, s);
   __m512 p = _mm512_set1_ps(c / 9);
   p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(c / 7));
@@ -57,7 +57,7 @@ WEFT_AVX512 inline __m512 log2_of(__m512 x) {
   return _mm512_fmadd_ps(p, s, exponent);
 }
 
-/// A query's scores that it does not see become minus infinity: those from `past` on, and those before
+/// Sets the scores that a query does not see to minus infinity: those from `past` on, and those before
 /// `skipped`.
 WEFT_AVX512 inline void hide(float* scores, std::int64_t blocks, int past, int skipped) {
   const __m512 nothing = _mm512_set1_ps(-INFINITY);
@@ -69,7 +69,8 @@ WEFT_AVX512 inline void hide(float* scores, std::int64_t blocks, int past, int s
     }
 }
 
-/// What is known of 32 queries once more scores are seen; whether that changed what is the largest.
+/// Updates what is known of 32 queries when more scores are seen. Returns whether the largest score of any
+/// has changed.
 template <int blocks>
 WEFT_AVX512 inline bool see(const float* scores, float scale, Softmax& m) {
   bool changed = false;
@@ -166,7 +167,8 @@ WEFT_AVX512 void score_gradients(const float* scores, const float* dp, std::int6
     const __m512 lse_of[2] = {_mm512_load_ps(lse + j * side), _mm512_load_ps(lse + j * side + half)};
     const __m512 delta_of[2] = {_mm512_load_ps(delta + j * side), _mm512_load_ps(delta + j * side + half)};
     for (int i = 0; i < side; ++i) {
-      std::uint32_t seen = j == 0 && diagonal ? ~0u << i : ~0u;  // by queries not before the key
+      // Bits of the queries that are not before the key.
+      std::uint32_t seen = j == 0 && diagonal ? ~0u << i : ~0u;
       if (first_keys != nullptr) {
         const __m512i mine = _mm512_set1_epi32(static_cast<int>(key) + i);
         for (int h = 0; h < 2; ++h) {

@@ -10,18 +10,18 @@
 namespace weft::kernels::bf16_engine {
 namespace {
 
-/// Steps of k whose sums are made at a time, and panels of the right operand that are then read for all of an
-/// item's rows: 1.1 MiB, which stay in the second cache.
+/// For how many steps of k sums are made at a time, and how many panels of the right operand are then read
+/// for all of an item's rows: 1.1 MiB, which stay in the second-level cache.
 constexpr std::int64_t part_steps = 16, most_chunk_panels = 12;
-/// Of an item: so many that splitting the right operand for each costs little.
+/// The most rows of an item: so many that splitting the right operand for each item costs little.
 constexpr std::int64_t most_item_rows = 2048;
 constexpr std::int64_t left_step = pieces * tile_size,
-                       right_step = pieces * step_size;  ///< of a strip, a panel
+                       right_step = pieces * step_size;  ///< elements of a strip's step, and of a panel's
 
-/// How c is cut into items: blocks of 32 rows and panels of 32 columns. An item splits its rows of the left
-/// operand and its panels of the right one, a part of k at a time.
+/// Decides how c is cut into items of blocks of 32 rows and panels of 32 columns. An item splits its rows of
+/// the left operand and its panels of the right one, a part of k at a time.
 struct Cut : Grid {
-  std::int64_t steps;  ///< of a part of k, at most
+  std::int64_t steps;  ///< the most steps of a part of k
 
   Cut(const MatmulSizes& s, std::int64_t threads)
       : Grid{blocks_of(s.m), blocks_of(s.n)}, steps(ceil_div(blocks_of(s.k), parts(s))) {
@@ -33,22 +33,23 @@ struct Cut : Grid {
   }
   static std::int64_t parts(const MatmulSizes& s) { return ceil_div(blocks_of(s.k), part_steps); }
   std::int64_t left_size() const { return rows * 2 * steps * left_step; }
-  /// Panels of a chunk, at most: all of like width.
+  /// The most panels of a chunk; all chunks have about the same width.
   std::int64_t chunk_panels() const { return ceil_div(panels, ceil_div(panels, most_chunk_panels)); }
   std::int64_t chunk_size() const { return chunk_panels() * steps * right_step; }
-  /// Of a thread: its rows of the left operand and a chunk of the right one, both of a part of k.
+  /// Bytes that a thread needs: for its rows of the left operand and a chunk of the right one, both of a part
+  /// of k.
   std::size_t slot_bytes() const {
     return aligned(static_cast<std::size_t>(left_size() + chunk_size()) * sizeof(Bits));
   }
 };
 
-/// The product, an item of c at a time.
+/// Computes the product, one item of c at a time.
 struct Multiplication {
   MatmulSizes sizes;
   Cut cut;
   Stored<float> left, right;
   Target target;
-  bool transposed;  ///< target is [n, m]
+  bool transposed;  ///< whether the target is [n, m]
   std::byte* slots_data;
   ThreadSlots slots;
 

@@ -14,7 +14,7 @@
 namespace weft::kernels::bf16_engine {
 namespace {
 
-/// Linux gives the tiles' state to processes that ask for it.
+/// Whether this process may use the tiles. Linux gives their state to processes that ask for it.
 bool may_use_tiles() {
   constexpr int request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, request, tile_data) == 0;
@@ -34,13 +34,14 @@ WEFT_AMX void release() {
   _tile_release();
 }
 
-/// The first line that a product's step fetches.
+/// The first line that a step of a product fetches.
 inline const Bits* line_ahead(const Ahead& a, std::int64_t step) {
   const std::int64_t from = a.first + step * a.lines, row = from / half;
   return a.block.data + from % half * a.block.step + row / half * a.block.strip + row % half * a.block.row;
 }
 
-// Tiles 0 to 3 are sums, 4 and 5 of the left operand, 6 and 7 of the right one; of 16 M rows.
+// Tiles 0 to 3 are sums, 4 and 5 belong to the left operand, and 6 and 7 to the right one. M, 1 or 2, says
+// for how many times 16 rows a function works.
 
 template <int M>
 WEFT_AMX inline void zero_sums() {
@@ -63,7 +64,8 @@ WEFT_AMX inline void store_sums(float* sums) {
   }
 }
 
-/// TILELOADDT1, for what is read once and must not push the rest out of the first cache, or TILELOADD.
+/// How a tile is loaded: by TILELOADDT1, for what is read once and must not push the rest out of the
+/// first-level cache, or by TILELOADD.
 enum class Reuse : std::uint8_t { none, some };
 template <Reuse R>
 WEFT_AMX inline void load_6(const Bits* b) {
@@ -80,7 +82,8 @@ WEFT_AMX inline void load_7(const Bits* b) {
     _tile_loadd(7, b, 64);
 }
 
-/// The left operand's rows are `row` bytes apart, its strips `strip` elements.
+/// Loads tiles of both operands. The left operand's rows are `row` bytes apart, and its strips `strip`
+/// elements.
 template <int M, Reuse R>
 WEFT_AMX inline void load_operands(const Bits* a, std::size_t row, std::int64_t strip, const Bits* b) {
   _tile_loadd(4, a, row);
@@ -100,7 +103,8 @@ WEFT_AMX inline void add_products() {
   }
 }
 
-// The same, and each tile is loaded with what follows as soon as it is free (docs/kernels.md).
+// The functions below do the same, and load each tile with what follows as soon as it is free
+// (docs/kernels.md).
 
 template <int M>
 WEFT_AMX inline void add_products_then_left(const Bits* a, std::size_t row, std::int64_t strip) {
@@ -139,7 +143,7 @@ WEFT_AMX inline void add_products_then_both(const Bits* a, std::size_t row, std:
   load_7<R>(b + tile_size);
 }
 
-/// Of 16 M rows.
+/// Multiplies 16 M rows.
 template <int M>
 WEFT_AMX void multiply_tiles(const Left& left, const Bits* b, std::int64_t steps, float* sums, bool add,
                              const Ahead& ahead) {
@@ -158,7 +162,8 @@ WEFT_AMX void multiply_tiles(const Left& left, const Bits* b, std::int64_t steps
   const std::size_t row = static_cast<std::size_t>(left.row) * sizeof(Bits);
   load_operands<M, Reuse::none>(a, row, left.strip, b);
   for (std::int64_t s = 0; s < steps; ++s) {
-    // Not in a function of its own: GCC 12 drops calls of functions that do nothing but prefetch.
+    // This is not a function of its own, because GCC 12 drops calls of functions that do nothing but
+    // prefetch.
     const Bits* next = line_ahead(ahead, s);
     for (std::int64_t i = 0; i < ahead.lines; ++i, next += ahead.block.step) _mm_prefetch(next, _MM_HINT_T1);
     if (s + 1 == steps) break;
@@ -170,7 +175,7 @@ WEFT_AMX void multiply_tiles(const Left& left, const Bits* b, std::int64_t steps
   store_sums<M>(sums);
 }
 
-/// Sixteen columns of a block: their sums are in tiles 0 and 2, or 1 and 3 of the block's other half.
+/// Sixteen columns of a block: the sums of the first are in tiles 0 and 2, those of the second in 1 and 3.
 enum class Columns : std::uint8_t { first, second };
 
 template <Columns C>
@@ -228,8 +233,8 @@ WEFT_AMX inline void add_columns(const Left& left, const Bits* b, std::int64_t s
   }
 }
 
-/// Sixteen columns at a time, whose sums are stored while the next are made: of few steps, what begins and
-/// ends a block takes as long as its products.
+/// Multiplies sixteen columns at a time, whose sums are stored while the next are made. Where there are few
+/// steps, the beginning and end of a block take as long as its products.
 WEFT_AMX void multiply_columns(const Left& left, const Bits* b, std::int64_t panel, std::int64_t steps,
                                std::int64_t panels, float* sums, bool add) {
   for (std::int64_t j = 0; j < panels; ++j, b += panel, sums += block_size) {
@@ -243,7 +248,8 @@ WEFT_AMX void multiply_columns(const Left& left, const Bits* b, std::int64_t pan
   store_columns<Columns::second>(sums - block_size);
 }
 
-/// The products of pieces in an order in which each has an operand in common with the one before.
+/// Multiplies operands in pieces. The order is such that each product has an operand in common with the one
+/// before.
 template <int M>
 WEFT_AMX void multiply_piece_tiles(const Left& left, const Bits* b, std::int64_t steps, float* sums) {
   constexpr int line = side * sizeof(Bits);
@@ -268,7 +274,7 @@ WEFT_AMX void multiply_piece_tiles(const Left& left, const Bits* b, std::int64_t
 
 constexpr int dot_rows = 8;
 
-/// Of eight rows.
+/// Multiplies eight rows by dot products.
 WEFT_AVX512 void multiply_rows(const Bits* a, const Left& left, const Bits* b, std::int64_t steps,
                                float* sums, bool add) {
   __m512 sum[dot_rows][2];
@@ -297,7 +303,7 @@ WEFT_AVX512 void multiply_rows(const Bits* a, const Left& left, const Bits* b, s
   }
 }
 
-/// A row of 32.
+/// Writes a row of 32 sums.
 WEFT_AVX512 inline void write_row(const float* sums, const Target& t, std::int64_t at) {
   __m512 low = _mm512_load_ps(sums), high = _mm512_load_ps(sums + half);
   if (t.type == DType::f32) {
@@ -319,7 +325,7 @@ WEFT_AVX512 inline void write_row(const float* sums, const Target& t, std::int64
   }
 }
 
-/// Up to 16 of a row.
+/// Writes up to 16 sums of a row.
 WEFT_AVX512 inline void write_part(const float* sums, __mmask16 mask, const Target& t, std::int64_t at) {
   __m512 value = _mm512_load_ps(sums);
   if (t.type == DType::f32) {
@@ -383,7 +389,7 @@ void multiply_panels(const Left& left, const Bits* right, std::int64_t panel, st
     multiply(left, right + j * panel, steps, side, sums + j * block_size, add);
 }
 
-// In a source of its callers', GCC 12 would drop it (docs/kernels.md).
+// In the source of its callers, GCC 12 would drop this function (docs/kernels.md).
 void fetch_rows(const Bits* x, std::int64_t ld, int rows, std::int64_t columns) {
   for (int i = 0; i < rows; ++i, x += ld)
     for (std::int64_t j = 0; j < columns; j += side) _mm_prefetch(x + j, _MM_HINT_T1);

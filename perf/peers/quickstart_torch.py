@@ -23,7 +23,7 @@ from shuffle import window  # noqa: E402
 
 
 def learning_rate(o, steps, s):
-    """docs/deck.md, [optimizer]: linear warm-up, then `decay`; s from 0."""
+    """The learning rate of step s, counted from 0: a linear warm-up, then `decay` (docs/deck.md, [optimizer])."""
     if s < o["warmup"]:
         return o["lr"] * (s + 1) / o["warmup"]
     begin = max(o["warmup"], steps - o["decay_steps"]) if o["decay"] == "wsd" else o["warmup"]

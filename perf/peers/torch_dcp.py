@@ -71,7 +71,7 @@ class Training:
         self.generator = torch.Generator().manual_seed(1234 + self.rank)
 
     def step(self, before_update=lambda: None):
-        """Seconds of a step."""
+        """Does one step, and returns its seconds."""
         start = time.perf_counter()
         x = torch.randint(0, self.a.vocab, (self.a.batch, self.a.seq + 1), generator=self.generator)
         loss = F.cross_entropy(self.model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())

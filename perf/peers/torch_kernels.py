@@ -50,7 +50,7 @@ def put(name, run):
 
 
 def backward(y, inputs):
-    """Of y, with a gradient like y; the graph is kept."""
+    """The backward of y, with a gradient like y; the graph is kept."""
     dy = torch.randn_like(y)
     return lambda: torch.autograd.grad(y, inputs, dy, retain_graph=True)
 
@@ -107,7 +107,7 @@ for model in a.models:
         with torch.no_grad():
             put("cross_entropy", lambda: criterion(z, targets))
         put("cross_entropy_grad", backward(criterion(z, targets), (z,)))
-        if kind == "f32":  # Weft's bf16 parameters have fp32 masters and moments, which PyTorch's have not
+        if kind == "f32":  # Weft's bf16 parameters have fp32 masters and moments, and PyTorch's have none
             p = leaf(dim * (2 * heads * d + 2 * kv_heads * d + 3 * ffn))
             p.grad = torch.randn_like(p)
             optimizer = torch.optim.AdamW([p], fused=True)

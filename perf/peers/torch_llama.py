@@ -84,7 +84,7 @@ def parallel(model, a, ranks):
 
 
 def train(model, a, rank):
-    """Losses and seconds of each step on this rank."""
+    """Trains; gives losses and seconds of each step on this rank."""
     # FSDP casts parameters itself; DDP and a single process take PyTorch's usual way, autocast.
     cast = torch.autocast(a.device, torch.bfloat16) if a.dtype == "bf16" and "fsdp" not in a.mode else nullcontext()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)

@@ -1,7 +1,8 @@
 """System calls on the files of a directory, as strace counts them, beside what tests/faults counted."""
 import collections, re
 
-BY_THE_CLOCK = {("access", "STOP"), ("faccessat2", "STOP")}  # rank 0 looks once a second
+# How often these happen depends on time: rank 0 looks once a second.
+BY_THE_CLOCK = {("access", "STOP"), ("faccessat2", "STOP")}
 
 
 def calls_of_strace(trace, directory):
@@ -43,7 +44,7 @@ def without_chance(path):
 
 
 def calls_of_library(log):
-    """The same counts, from the log of tests/faults."""
+    """{(name of the call, last component of the file): how often}, from the log of tests/faults."""
     with open(log, encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t") for line in file]
     return collections.Counter((call, without_chance(path)) for call, _, path in lines)

@@ -5,7 +5,7 @@ from . import runs
 
 NEWEST, BEFORE, STEPS = "step-00000006", "step-00000004", 9
 
-# What `weft checkpoint verify` says, and what that was.
+# Pairs: how a damage was found, and what `weft checkpoint verify` says then.
 WAYS = [("checksum of a slab, tensor named", r"checksum mismatch in \w+ of unit \S+, elements"), ("checksum of the headers", r"checksum mismatch in HDF5's headers"),
         ("zeros between the datasets", r"between the datasets are not 0"), ("end of the file", r"ends at byte|is truncated"),
         ("size of the file", r"is too long"), ("checksum of the manifest", r"manifest\.json is damaged"),
@@ -53,7 +53,7 @@ class Damage:
     def is_data(self, file, byte):
         return any(b <= byte < e for b, e in self.data.get(file, ()))
 
-    # What is done to files. Each is (row of the table, file, what to do to it).
+    # The methods below damage files. They give rows of (row of the table, file, what to do to it).
 
     def flips(self):
         shards = sorted(self.data)
@@ -108,7 +108,7 @@ class Damage:
         yield "an earlier checkpoint under this step's name", instead
         yield "a shard with a byte more", lambda: open(f"{new}/shard-00000.h5", "ab").write(b"\0")
 
-    # What is found.
+    # The methods below find out what is noticed.
 
     def reset(self):
         shutil.rmtree(self.work, ignore_errors=True)
@@ -132,10 +132,10 @@ class Damage:
             if row == "bit of a shard's data" and not self.way(ended).startswith("checksum of a slab"):
                 self.problem(f"{row}: {ended.err.strip()}")
         if resume:
-            # The loader goes by manifest, descriptions and slabs: headers and index are for others' tools.
+            # The loader uses manifest, descriptions and slabs. Headers and index are for others' tools.
             harmless = file == "index.h5" or row == "bit beside a shard's data"
             self.resume(f"{row}: {file}", NEWEST if harmless else BEFORE)
-            self.reset()  # a run that went back has renamed the damaged one
+            self.reset()  # a run that went back has renamed the damaged checkpoint
         else:
             shutil.copy(f"{self.good}/{NEWEST}/{file}", path)
 
@@ -149,7 +149,7 @@ class Damage:
         self.resume(name, NEWEST if "index" in name else BEFORE)
 
     def links(self):
-        """Bits of what `latest` points to: it is for people, a resume does not go by it."""
+        """Flips bits of what `latest` points to, which must not matter: it is for people, and a resume does not use it."""
         self.reset()
         link, target = f"{self.checkpoints}/latest", NEWEST.encode()
         for bit in self.rng.sample(range(8 * len(target)), min(8 * len(target), self.a.flips // 30)):
@@ -167,7 +167,7 @@ class Damage:
         self.resume("bit of latest's target", NEWEST)
 
     def resume(self, what, expected):
-        """With resume = "auto", and of the damaged one by its name."""
+        """Resumes with "auto", and then from the damaged checkpoint by its name."""
         step = runs.step_of(expected)
         named = self.place.train("named", 1, f"checkpoint.resume={self.checkpoints}/{NEWEST}", f"run.steps={step + 1}", "checkpoint.final=false")
         refused = named.status == runs.BAD_CHECKPOINT and len(runs.errors(named)) == 1

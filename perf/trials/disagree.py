@@ -5,12 +5,13 @@ from . import runs
 
 STEPS = 4
 
-# Settings of both ranks, chosen so that as many keys as can be have an effect.
+# These are settings of both ranks. They are chosen so that as many keys as possible have an effect.
 SETS = ("model.vocab=260", "model.rope_scaling.factor=8", "data.synthetic=false", "data.valid_every=2", "data.global_batch=4",
         f"run.steps={STEPS}", "run.collective_timeout=8s", "optimizer.decay=wsd", "optimizer.decay_steps=2", "optimizer.min_lr=1e-4",
         "optimizer.warmup=1", "checkpoint.every=2", "log.every=2")
 
-# Values of rank 1 where the next number, the other word or twice the value would not do; the settings behind them are of both ranks.
+# These are rank 1's values for keys where the next number, the other word or twice the value would not do.
+# Both ranks have the settings behind them.
 OTHERS = {
     "run.name": ("other",), "run.dir": ("{dir}/other",), "run.walltime": ("1h",), "run.memory_limit": ("4GiB",), "run.collective_timeout": ("9s",), "run.storage_timeout": ("9s",),
     "model.dim": (64,), "model.heads": (8,), "model.kv_heads": (4,), "model.init": ("{dir}/init",), "model.rope_theta": (10000.0,),
@@ -26,10 +27,10 @@ OTHERS = {
     "debug.hash_every": (2,),
 }
 
-# Values that only a rank's own host sees: other names for what is the same.
+# These are values that only a rank's own host sees: other names for the same files.
 COPIES = {"data.train": "{dir}/copies/train.bin", "data.valid": "{dir}/copies/valid.bin", "model.init": "{dir}/copies/init"}
 
-# What must come of a row.
+# What may have to come of a row.
 REFUSED, HARMLESS, EITHER = "refused", "harmless", "either"
 
 Said = collections.namedtuple("Said", "verdict text good")
@@ -66,7 +67,7 @@ class Disagree:
               + f"; not as they should be: {len(self.problems)}", flush=True)
         return not self.problems and len(wanted) > 0
 
-    # What the ranks are given.
+    # The methods below make what the ranks are given.
 
     def prepare(self):
         for name in ("alike", "copies", "relative", "train", "valid"):
@@ -102,7 +103,8 @@ class Disagree:
     def both(self, *sets):
         return [runs.WEFT, "train", runs.DECK] + [x for s in (*self.base, *sets) for x in ("--set", s)]
 
-    # Rows: (name, word that the refusal must hold, command of rank 0, of rank 1, what must come of it).
+    # The methods below make rows: (name, word that the refusal must hold, command of rank 0, that of rank 1,
+    # what must come of it).
 
     def keys(self):
         schema = self.place.call([runs.WEFT, "deck", "--schema"]).out
@@ -115,7 +117,7 @@ class Disagree:
             yield key, key, self.both(*common), other, REFUSED
 
     def other(self, key, kind, resolved):
-        """Another valid value, from the type."""
+        """Another valid value of a key, by its type."""
         value = resolved
         for name in key.split("."):
             value = value[name]
@@ -132,7 +134,7 @@ class Disagree:
     def copies(self):
         same = {**self.data, "model.init": f"{self.dir}/init"}
         for key, copy in COPIES.items():
-            common = f"run.steps={STEPS + 2}"  # more than the checkpoint has
+            common = f"run.steps={STEPS + 2}"  # more steps than the checkpoint has
             yield (f"{key}: a copy of the same", key, self.both(common, f"{key}={same[key]}"),
                    self.both(common, f"{key}=" + copy.format(dir=self.dir)), HARMLESS)
 
@@ -143,7 +145,7 @@ class Disagree:
             return
         for key, path in self.data.items():
             for what, other in self.harmed(path):
-                # What is found while the run trains is found before its last save, and not before its first.
+                # What is found while the run trains is found before its last save, but not before its first.
                 both = self.both("checkpoint.every=0")
                 yield f"{key}: {what}", f"{key}|{path}", both, self.mounted({path: other}, both), REFUSED
         for key, name in (("model.init", "init"), ("checkpoint.resume", "init")):
@@ -204,17 +206,17 @@ class Disagree:
                ["env", "-C", f"{self.dir}/relative", *self.both(*sets)], REFUSED)
 
     def another_commit(self):
-        """The program with another hash of its commit."""
+        """A copy of the program with another hash of its commit."""
         said = self.place.call([runs.WEFT, "--version"]).out
         found = re.search(r"\(([0-9a-f]{7,40}[^)]*)\)", said)
         return self.patched("commit", found[1].encode(), 0) if found else None
 
     def another_build(self):
-        """The program with another hash in the linker's note, which is the 20 bytes behind this header."""
+        """A copy of the program with another hash in the linker's note: the 20 bytes behind this header."""
         return self.patched("build", b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0", 16)
 
     def patched(self, name, text, at):
-        """A copy of the program in which a bit is flipped, so many bytes behind the beginning of the text."""
+        """A copy of the program in which a bit is flipped, a given number of bytes behind the beginning of the text."""
         with open(runs.WEFT, "rb") as file:
             program = bytearray(file.read())
         if (found := program.find(text)) < 0:
@@ -226,7 +228,7 @@ class Disagree:
         os.chmod(path, 0o755)
         return path
 
-    # What came of it.
+    # The methods below judge what came of it.
 
     def compare(self, name, word, first, second, must):
         self.number += 1

@@ -18,7 +18,8 @@ class Node:
         self.kind = kind
         self.whole = bytearray() if kind == "file" else {}
         self.durable = b"" if kind == "file" else {}
-        self.pending = []  # file: (offset, bytes), or (size, None); directory: {name: node, text or None}
+        # For a file (offset, bytes), or (size, None); for a directory {name: node, text or None}.
+        self.pending = []
 
     def sync(self):
         self.durable = bytes(self.whole) if self.kind == "file" else dict(self.whole)
@@ -58,11 +59,11 @@ class Disk:
     """The directory `root`, which exists and is empty, and what happens below it."""
 
     def __init__(self, root, ignore_syncs=()):
-        """`ignore_syncs`: of these kinds of nodes an fsync does nothing."""
+        """`ignore_syncs` are kinds of nodes for which an fsync does nothing."""
         self.root, self.top, self.ignore = os.fsencode(root), Node("directory"), ignore_syncs
-        self.offsets = {}  # of (process, descriptor), for write()
+        self.offsets = {}  # positions for write(), by (process, descriptor)
 
-    # Paths.
+    # The methods below deal with paths.
 
     def below(self, path):
         path = os.path.normpath(path)
@@ -88,7 +89,8 @@ class Disk:
         parts = self.below(path)
         return (self.find(parts[:-1]), parts[-1]) if parts else None
 
-    # Calls. Each returns what it was, for choosing where to cut the power, or None when it is of no concern here.
+    # The methods below replay calls. Each returns what the call was, to choose where to cut the power, or
+    # None when the call does not matter here.
 
     def call(self, process, line, cwd):
         self.cwd = os.fsencode(cwd)
@@ -180,7 +182,7 @@ class Disk:
         directory.change({was: other, becomes: directory.whole[was]})
         return "rename"
 
-    # What may be there after a cut.
+    # The methods below say what may be there after a cut.
 
     def state(self, entries_of, content_of):
         """{path: bytes of a file, text of a link, or None for a directory}; both choose for a node with unsynced changes."""
@@ -208,7 +210,7 @@ def entries_after(node, pending):
 
 
 def any_entries(node, rng, strict):
-    """The first few of the directory's changes; strict: any, but none of a name whose earlier change is missing."""
+    """Chooses which of a directory's changes are there: the first few; with strict any of them, but none of a name whose earlier change is missing."""
     if not strict:
         return entries_after(node, node.pending[:rng.randint(0, len(node.pending))])
     kept, missing = [], set()

@@ -9,14 +9,14 @@ PHASES = ("start", "save", "resume", "retention", "steps")
 ERRORS = ("EIO", "ESTALE", "EACCES", "ENOSPC", "ENOLCK", "short")
 SECONDS = 60  # a run that takes longer hangs
 
-# Calls by what they can fail with, beside EIO and ESTALE.
+# These are the errors of each kind of call, beside EIO and ESTALE.
 TRANSFERS = ("read", "pread64", "readv", "write", "pwrite64", "writev")
 MORE_SPACE = ("write", "pwrite64", "writev", "open+create", "mkdir", "rename", "renameat2", "link", "symlink", "fsync", "fdatasync", "close",
               "ftruncate", "fallocate")
 BY_NAME = ("open+create", "openat", "rename", "renameat2", "link", "symlink", "readlink", "unlink", "unlinkat", "rmdir", "mkdir", "newfstatat",
            "access", "statfs", "utimensat", "mmap")
 
-# 28 thousand parameters, four sequences a step, of a token file.
+# The settings make a model of 28 thousand parameters, and four sequences a step from a token file.
 SETS = ("model.vocab=260", "data.synthetic=false", "data.global_batch=4", "data.valid_sequences=4", "data.valid_every=4", "log.tensorboard=true",
         "checkpoint.every=2", "checkpoint.keep=2")
 LAST = 10  # step of the longest run
@@ -92,7 +92,7 @@ class Faults:
         self.outcomes, self.problems, self.lock = collections.defaultdict(collections.Counter), [], threading.Lock()
         self.reached = self.number = 0
 
-    # Templates.
+    # The methods below make templates.
 
     def go(self):
         self.prepare()
@@ -129,7 +129,7 @@ class Faults:
         self.interrupt(self.interrupted)
 
     def interrupt(self, files):
-        """As if the run had been killed in step 8's save: a shard and a link half made, the lock, lines of steps that are lost."""
+        """Leaves what a run killed in step 8's save leaves: a shard and a link half made, the lock, lines of steps that are lost."""
         os.mkdir(f"{files.checkpoints}/step-00000008.tmp")
         with open(f"{files.checkpoints}/step-00000008.tmp/shard-00000.h5", "wb") as file:
             file.write(bytes(1000))
@@ -170,7 +170,7 @@ class Faults:
         return (f"LD_PRELOAD={LIBRARY}", f"WEFT_FAULTS_UNDER={files.path}", f"WEFT_FAULTS_RANK={rank}",
                 f"WEFT_FAULTS_LOG={log}", *more)
 
-    # Calls.
+    # The methods below find the calls.
 
     def compare_with_strace(self):
         """Counts the calls of a fresh run on one rank by strace, too: the library must have seen the same."""
@@ -190,7 +190,7 @@ class Faults:
                          + ("the same" if not different else "others")]), flush=True)
 
     def record(self, scenario, ranks, rank):
-        """All calls that can fail, from a run without faults."""
+        """All calls that can fail, found by a run without faults."""
         name = f"{scenario.name}-{ranks}-{rank}".replace(" ", "-")
         files, log = self.made(scenario, name), os.path.join(self.place.memory, f"{name}.log")
         self.expect_good(self.run(scenario.command(files, ranks, self.variables(files, rank, log))))
@@ -203,7 +203,7 @@ class Faults:
         shutil.rmtree(files.path)
         return [p for p in points if p.phase in scenario.phases]
 
-    # Cases.
+    # The methods below run the cases.
 
     def try_case(self, case):
         with self.lock:

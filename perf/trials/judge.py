@@ -7,7 +7,7 @@ CODES = (1, 2, 4, 6)
 
 
 class Judge:
-    """`run`: runs a command; `curve`: of a run that nothing happens to; `error_text`: what the system says of a case's error, if anything."""
+    """`run` runs a command; `curve` is that of a run to which nothing happens; `error_text` gives what the system says of a case's error, if anything."""
 
     def __init__(self, place, run, curve, error_text):
         self.place, self.run, self.curve, self.error_text = place, run, curve, error_text
@@ -60,7 +60,8 @@ class Judge:
         if what != "the run" and found != sorted(set(found)):
             problems.append(f"{what}: metrics.jsonl has the steps {found}")
         lost = any("metrics.jsonl" in w for w in warned)
-        # Of a run that goes back by name, lines are dropped before its first save, and the next run may go on from a later checkpoint.
+        # A run that goes back to a checkpoint by name drops lines before its first save, and the next run may
+        # go on from a later checkpoint.
         missing = set(range(1, max(found, default=0) + 1)) - set(found) - (set(range(5, 7)) if scenario.name == "replaced" else set())
         if what != "the run" and not lost and missing:
             problems.append(f"{what}: metrics.jsonl lacks steps, and nothing said so: {found}")

@@ -4,7 +4,7 @@ import collections, os, random, shutil, statistics, subprocess, time
 from . import runs
 from .watch import MOMENTS, Watch, wait_until
 
-DEADLINE = 300  # seconds for what is left of a run to end
+DEADLINE = 300  # seconds that what is left of a run has to end
 KEEP = 2
 
 
@@ -107,7 +107,7 @@ class Kills:
         return found and job.alive()
 
     def last_step(self):
-        """Cheap: of a file that grows."""
+        """A cheap sign of progress: the size of a file that grows with each step."""
         try:
             return os.stat(os.path.join(self.run, "metrics.jsonl")).st_size
         except FileNotFoundError:

@@ -3,8 +3,8 @@ import os, statistics, subprocess, time
 
 from . import runs
 
-# 46 million parameters, 550 MB of state. The vocabulary's unit is larger than a slab, so that ranks that load other parts than were saved
-# need the most that any need.
+# The model has 46 million parameters, and 550 MB of state. The unit with the vocabulary is larger than a
+# slab, so that ranks that load other parts than were saved need the most that any can need.
 SETS = ("model.dim=512", "model.layers=4", "model.heads=8", "model.ffn=1024", "model.vocab=36864", "data.seq=16", "data.global_batch=8",
         "debug.hash_every=0", "run.steps=2")
 BESIDE = 64 << 20

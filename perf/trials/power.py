@@ -5,7 +5,7 @@ from . import disk, runs
 
 STEPS = 12
 EXTREMES = ("all", "nothing", "entries", "entries, zeros", "contents")
-MORE = 4  # random states at a point beside an fsync or a rename
+MORE = 4  # how many random states are made at a point beside an fsync or a rename
 
 
 def can_trace():
@@ -82,13 +82,13 @@ class Replay:
         return self.disk.state(entries, content.get(kind, lambda n: n.durable))
 
 
-@functools.lru_cache(maxsize=256)  # most of a state is what it was before
+@functools.lru_cache(maxsize=256)  # most of a state has not changed
 def fingerprint(content):
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def digest(state):
-    """Of the directory of checkpoints: the log's and the metrics' bytes make no other state."""
+    """A hash of the directory of checkpoints. Other bytes of the log and the metrics make no other state."""
     h = hashlib.blake2b(digest_size=16)
     for path, content in sorted(state.items()):
         if b"/checkpoints" in path or content is None:
@@ -185,7 +185,8 @@ class Power:
             self.resume(at, run, runs.step_of(listed.whole[0]) if newest else 0)
 
     def resume(self, at, run, step):
-        # A cut may leave a lock without its owner's name. The next run then waits two minutes for a sign of life, which is no matter here.
+        # A cut may leave a lock without its owner's name. The next run would then wait two minutes for a sign
+        # of life, which is of no interest here.
         lock = os.path.join(run, "lock")
         if os.path.exists(lock):
             os.remove(lock)

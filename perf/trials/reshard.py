@@ -7,7 +7,7 @@ MODES, SAVED, MORE = ("ddp", "zero1", "zero2", "fsdp", "hsdp"), 4, 5
 
 
 def sets(ranks, mode):
-    """hsdp: fsdp inside groups of neighbours, copies of the groups."""
+    """The settings that make a mode. hsdp is fsdp inside groups of neighbours, with copies of the groups."""
     if mode != "hsdp":
         return (f"parallel.mode={mode}",)
     replicas = replicas_of(ranks, mode)
@@ -15,14 +15,15 @@ def sets(ranks, mode):
 
 
 def replicas_of(ranks, mode):
-    """Another number of replicas is another order of the gradients' sum, so that later steps have other bits."""
+    """The number of replicas. Another number is another order of the gradients' sum, so that later steps have other bits."""
     return 1 if mode != "hsdp" else 2 if ranks % 2 == 0 else ranks
 
 
 class Reshard:
     def __init__(self, place, arguments):
         self.place, self.a, self.rng, self.problems = place, arguments, random.Random(arguments.seed), []
-        self.curves = {}  # of a checkpoint's continuation, by (its curve, shards and replicas that go on)
+        # Curves of continuations, by (the checkpoint's curve, shards and replicas that go on).
+        self.curves = {}
 
     def failed(self, pair, kind, what):
         self.problems.append((pair, kind))
@@ -50,7 +51,7 @@ class Reshard:
         return self.place.path(f"{mode}{ranks}/checkpoints/step-{SAVED:08}")
 
     def key(self, ranks, mode):
-        """Runs of one key have equal bits."""
+        """A key of a run; runs with equal keys have equal bits."""
         r = replicas_of(ranks, mode)
         return (r, ranks // r) if r > 1 else (1, 1)
 

@@ -5,7 +5,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WEFT = os.path.abspath(os.environ.get("WEFT") or os.path.join(ROOT, "build/cpu/weft"))
 DECK = os.path.join(ROOT, "perf/trials/tiny.toml")
 MPIRUN = os.environ.get("MPIRUN", "mpirun")
-NAME = os.path.basename(WEFT)[:15]  # of its processes
+NAME = os.path.basename(WEFT)[:15]  # the name of its processes
 BAD_INPUT, BAD_CHECKPOINT = 2, 4
 
 Ended = collections.namedtuple("Ended", "status out err seconds")
@@ -43,7 +43,7 @@ class Place:
         return self.call(train(self.path(run), ranks, *sets))
 
     def trained(self, run, ranks, *sets):
-        """The same, of a run that has no reason to fail."""
+        """Trains like train(), in a run that has no reason to fail."""
         ended = self.train(run, ranks, *sets)
         if ended.status != 0:
             raise SystemExit(f"checkpoints.py: a run without any damage ended with {ended.status}:\n{ended.err[-2000:]}")
@@ -77,7 +77,7 @@ def errors(ended):
 
 
 def lines(run_dir):
-    """Of metrics.jsonl; a last line that a killed run left torn is no line."""
+    """The lines of metrics.jsonl, without a last line that a killed run left torn."""
     try:
         with open(os.path.join(run_dir, "metrics.jsonl"), encoding="utf-8", errors="replace") as file:
             return [json.loads(line) for line in file.read().split("\n")[:-1]]
@@ -86,7 +86,7 @@ def lines(run_dir):
 
 
 def curve(run_dir):
-    """What must not depend on interruptions or ranks: by step."""
+    """By step, the numbers that must not depend on interruptions or ranks."""
     return {r["step"]: (r["loss"], r["grad_norm"], r["state_hash"]) for r in lines(run_dir) if r["kind"] == "train"}
 
 
@@ -123,7 +123,7 @@ def step_of(name):
 
 
 def adopt_orphans():
-    """What outlives its launcher becomes a child of this process, and is found."""
+    """Makes processes that outlive their launcher children of this process, so that they are found."""
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 

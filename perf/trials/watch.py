@@ -3,7 +3,7 @@ import ctypes, os, re, select, struct, time
 
 CLOSE_WRITE, MOVED_TO, CREATE, DELETE, IS_DIRECTORY = 0x8, 0x80, 0x100, 0x200, 0x40000000
 
-# The moments of a save, by what is seen of them.
+# The moments of a save, by the events that show them.
 MOMENTS = {
     "begun": (CREATE, r"step-\d+\.tmp"), "shard opened": (CREATE, r"shard-.*"), "shard written": (CLOSE_WRITE, r"shard-.*"),
     "descriptions opened": (CREATE, r"slices\.jsonl"), "index opened": (CREATE, r"index\.h5"), "manifest opened": (CREATE, r"manifest\.json"),
@@ -27,7 +27,7 @@ class Watch:
 
     def add(self, directory):
         number = self.libc.inotify_add_watch(self.fd, os.fsencode(directory), CLOSE_WRITE | MOVED_TO | CREATE | DELETE)
-        if number >= 0:  # else it has gone already
+        if number >= 0:  # otherwise it has gone already
             self.paths[number] = directory
 
     def moments(self, seconds):
@@ -45,7 +45,7 @@ class Watch:
         return seen
 
     def wait_for(self, moment, times, alive):
-        """Until the moment was seen that many times; False when the run ended before."""
+        """Waits until the moment was seen that many times; False when the run ended before."""
         while times > 0:
             seen = self.moments(0.02)
             times -= sum(name == moment for name, _ in seen)

@@ -1,4 +1,4 @@
-// CPU affinity of threads beside the compute threads: those of communication and of checkpoints.
+// CPU affinity of the threads that are not compute threads: those of communication and of checkpoints.
 #pragma once
 
 namespace weft {

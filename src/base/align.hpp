@@ -6,7 +6,8 @@
 
 namespace weft {
 
-/// Rounds bytes up to 256: what CUDA's allocations begin at, and a multiple of every vector and cache line.
+/// Rounds bytes up to a multiple of 256, which is also one of every vector and cache line. CUDA's allocations
+/// begin at such addresses.
 template <class Integer>
 constexpr Integer aligned(Integer bytes) {
   return (bytes + 255) / 256 * 256;

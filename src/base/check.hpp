@@ -1,5 +1,5 @@
-// Errors, by whose fault they are; docs/errors.md has the rule. WEFT_VALIDATE guards what the user gave,
-// WEFT_SYSTEM what the machine and its storage do, and a std::logic_error is our own fault (WEFT_EXPECT
+// Errors are sorted by whose fault they are; docs/errors.md has the rule. WEFT_VALIDATE guards what the user
+// gave, WEFT_SYSTEM what the machine and its storage do, and a std::logic_error is our own fault (WEFT_EXPECT
 // throws one in debug builds). Messages read "PROBLEM (WHY); WHAT TO DO".
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace weft {
 
-/// Exit codes of the program. Documented in docs/running.md; scripts rely on them.
+/// The exit codes of the program. docs/running.md documents them, and scripts rely on them.
 enum class ExitCode : int {
   ok = 0,
   failure = 1,
   bad_input = 2,
   comm_failure = 3,
   bad_checkpoint = 4,
-  stopped = 5,      ///< as the file STOP asked: saved, and not to be started again by a script
+  stopped = 5,  ///< the file STOP asked for it: the state is saved, and a script must not start the run again
   environment = 6,  ///< the machine or its storage refuses what a good input asks for
   internal = 70,    ///< EX_SOFTWARE of sysexits.h: a bug in Weft
   unfinished = 75,  ///< EX_TEMPFAIL of sysexits.h: nothing is wrong, start again to go on
@@ -38,10 +38,11 @@ class Error : public std::runtime_error {
 /// The exit code of any exception: Error's own; environment for what the system or an allocation refused;
 /// internal for everything else, which only a bug throws.
 ExitCode exit_code_of(const std::exception& e);
-/// Whose mistake it is that a file which the user named cannot be opened or read, by errno: the user's where
-/// it is not there, is no file, or must not be read; else the machine's.
+/// The exit code for a file that the user named, and that cannot be opened or read, by errno. It is the
+/// user's mistake where the file is not there, is no file, or must not be read; else it is the machine's.
 ExitCode exit_code_of_named_file(int error);
-/// What the user reads of any exception: one line or, of an Error, more; never empty unless an Error's is.
+/// What the user reads of an exception: one line, or all the lines of an Error. Only an Error whose text is
+/// empty gives an empty message.
 std::string message_of(const std::exception& e);
 
 namespace detail {

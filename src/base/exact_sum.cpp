@@ -15,8 +15,8 @@ double exact_value(std::span<const std::int64_t, exact_limbs> limbs) {
     carry = sum >> 32;
     digits[static_cast<std::size_t>(i)] = sum & 0xffffffff;
   }
-  // From the top down the terms do not overlap: the sum of the first three nonzero digits already holds 64
-  // bits.
+  // The terms do not overlap, and are added from the top down: the sum of the first three nonzero digits
+  // already holds 64 bits.
   double value = std::ldexp(static_cast<double>(carry), 32 * (exact_limbs - 1) - 1074);
   for (int i = exact_limbs - 2; i >= 0; --i)
     value += std::ldexp(static_cast<double>(digits[static_cast<std::size_t>(i)]), 32 * i - 1074);

@@ -1,7 +1,7 @@
 // An exact accumulator for doubles: the result does not depend on the order of the additions, so partial sums
-// may be combined over blocks, units and ranks in any order (design: Bits). Kulisch's fixed-point register
-// (Kulisch & Miranker, 1986) in signed 64-bit limbs that hold 32 bits each; the spare bits make
-// exact_additions safe between carries.
+// may be combined over blocks, units and ranks in any order. It is Kulisch's fixed-point register (Kulisch &
+// Miranker, 1986) in signed 64-bit limbs that hold 32 bits each; the spare bits make exact_additions safe
+// between carries.
 #pragma once
 
 #include <array>

@@ -15,7 +15,7 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) {
   return hash_bytes(text.data(), text.size(), seed);
 }
 
-/// The hash of bytes that come in parts: it equals hash_bytes of all of them together, with seed 0.
+/// Hashes bytes that come in parts: the result equals hash_bytes of all of them together, with seed 0.
 class HashStream {
  public:
   HashStream();

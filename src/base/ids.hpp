@@ -1,4 +1,4 @@
-// Strong index types: a ValueId is not a NodeId is not an int.
+// Strong index types: a ValueId cannot be used where a NodeId or an int is wanted.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// Internal: the instruction sets of x86-64 that compilers use by themselves.
+// Internal: the list of the x86-64 instruction sets that compilers use without being asked.
 #pragma once
 
 /// X(the compiler's macro, name, leaf and subleaf of cpuid, register, bit, vector registers that the system

@@ -7,8 +7,9 @@
 
 namespace weft {
 
-/// gather and reduce run over the axis that state is cut over, replica over the one that repeats it: with a
-/// lane of its own, what travels between nodes does not stand in line behind what stays inside one.
+/// The lanes gather and reduce run over the axis that state is cut over, and replica over the axis that
+/// repeats it. With a lane of its own, what travels between hosts does not stand in line behind what stays
+/// inside one.
 enum class Lane : std::uint8_t { compute, gather, reduce, replica };
 inline constexpr int lane_count = 4;
 

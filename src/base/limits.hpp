@@ -10,24 +10,26 @@
 
 namespace weft::limits {
 
-/// Libraries (MKL), launches on a device, and lists of rows count in signed 32 bits.
+/// MKL, launches on a device, and lists of rows count in signed 32 bits.
 inline constexpr std::int64_t most_indices = std::numeric_limits<std::int32_t>::max();
 
 /// Attention's kernels keep the rows of a head in registers, tiles and a device's shared memory.
 inline constexpr std::int64_t most_head_dim = 256;
 
-/// On a device attention is a launch of a team for each so many queries of a head: at most most_indices.
+/// On a device, attention launches a team of threads for every 16 queries of a head, and at most most_indices
+/// of them.
 inline constexpr std::int64_t attention_queries = 16;
 
-/// A unit's gradient norm is one exact sum, which takes so many chunks before it carries.
+/// The gradient norm of a unit is one exact sum, which takes at most this many elements before it carries.
 inline constexpr std::int64_t most_unit_elements = exact_additions * shard_granularity;
 
-/// Nodes and values of a graph are numbered in 32 bits. A layer of an accumulation round, with its backward,
-/// has fewer than 256.
+/// Nodes and values of a graph are numbered in 32 bits. One layer in one accumulation round, with its
+/// backward, has fewer than 256 of them.
 inline constexpr std::int64_t most_layer_rounds = most_indices / 256;
 
-/// Bytes, and elements over all ranks, are counted in 63 bits. The values of one rank's microbatch are
-/// counted generously (deck/limits.cpp), and leave room for 2^17 ranks and for what a plan adds up.
+/// Bytes, and elements over all ranks, are counted in 63 bits. This bound is for the values of one rank's
+/// microbatch, which deck/limits.cpp counts generously. It leaves room for 2^17 ranks and for what a plan
+/// adds up.
 inline constexpr double most_microbatch_bytes = 0x1p52;
 
 }  // namespace weft::limits

@@ -7,13 +7,14 @@
 
 namespace weft::log {
 
-/// Call once after MPI is up. Ranks other than 0 drop `info` lines; warnings and errors carry the rank.
+/// Sets this process's rank; call it once after MPI is up. Ranks other than 0 drop `info` lines, and their
+/// warnings and errors carry the rank.
 void set_rank(int rank);
-/// Also write every line of this rank to `path` (appending). Throws Error(environment) when it cannot be
-/// opened; what cannot be written later costs one warning.
+/// From now on, writes every line of this rank to `path` as well (appending). Throws Error(environment) when
+/// the file cannot be opened; a line that cannot be written later costs one warning.
 void add_file(const std::string& path);
 
-/// To the file of add_file only: what the progress display has shown already.
+/// Writes a line to the file of add_file only, because the progress display has shown it already.
 void record(const std::string& line);
 
 void write_info(const std::string& line);

@@ -7,9 +7,9 @@
 
 namespace weft {
 
-/// The axis that batches, and in the sharded modes state, are cut over.
+/// The axis that batches are cut over and, in the sharded modes, state as well.
 inline constexpr std::string_view data_axis = "data";
-/// Batches are cut over it, too, but state is repeated: each of its places holds the state of all others.
+/// The axis over which batches are cut, but state is repeated: every place on it holds the same state.
 inline constexpr std::string_view replica_axis = "replica";
 
 struct MeshAxis {
@@ -18,8 +18,8 @@ struct MeshAxis {
   bool operator==(const MeshAxis&) const = default;
 };
 
-/// Axes are ordered outermost first; the last axis varies fastest with the rank, so that its groups sit in
-/// one node.
+/// Axes are ordered outermost first. The last axis varies fastest with the rank, so that its groups sit on
+/// one host.
 class Mesh {
  public:
   Mesh() = default;
@@ -32,12 +32,12 @@ class Mesh {
   int size(int axis) const { return axes_[static_cast<std::size_t>(axis)].size; }
   int size(std::string_view name) const;     ///< 1 when there is no such axis
   int coordinate(int rank, int axis) const;  ///< the rank's place on that axis
-  std::vector<int> group(int rank,
-                         int axis) const;  ///< world ranks that share all other coordinates, in order
-  int stride(int axis) const;              ///< between neighbours of a group, in world ranks
+  /// World ranks that share all of this rank's other coordinates, in the order of the axis.
+  std::vector<int> group(int rank, int axis) const;
+  int stride(int axis) const;  ///< distance between neighbours of a group, in world ranks
 
-  /// Of a group of the data axis, the ranks that sit on one host and share memory: as many on each host. 1
-  /// until it is set.
+  /// How many ranks of a group of the data axis sit on one host and share its memory; every host has as many.
+  /// It is 1 until it is set.
   int team() const { return team_; }
   void set_team(int ranks) { team_ = ranks; }
 

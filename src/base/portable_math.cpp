@@ -17,12 +17,12 @@ constexpr double half_pi_1 = 0x1.921fb54p+0;
 constexpr double half_pi_2 = 0x1.10b461p-30;
 constexpr double half_pi_3 = 0x1.a62633145c06ep-58;
 
-/// 2^n of a normal result.
+/// The number 2^n, for an n whose result is a normal number.
 double power_of_two(int n) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
 }
 
-// Taylor's series, to beyond the last bit for |x| up to pi / 4.
+// Sine and cosine by Taylor's series, to beyond the last bit for |x| up to pi / 4.
 double sine(double x) {
   const double s = x * x;
   double p = 1.0 / 355687428096000.0;  // 17!
@@ -49,7 +49,8 @@ double cosine(double x) {
   return 1.0 - s * p;
 }
 
-/// Cosine and sine of `quarters` quarter turns and `angle` radians, at most an eighth of a turn.
+/// Cosine and sine of the sum of `quarters` quarter turns and `angle` radians, which is at most an eighth of
+/// a turn.
 CosSin turned(std::int64_t quarters, double angle) {
   const double c = cosine(angle), s = sine(angle);
   switch (quarters & 3) {
@@ -62,8 +63,8 @@ CosSin turned(std::int64_t quarters, double angle) {
 
 }  // namespace
 
-// With x = 2^n m, and m within a root of two of 1: log m = 2 (s + s^3 / 3 + s^5 / 5 + ...), where
-// s = (m - 1) / (m + 1).
+// The logarithm: with x = 2^n m, and m within a root of two of 1, log m = 2 (s + s^3 / 3 + s^5 / 5 + ...),
+// where s = (m - 1) / (m + 1).
 double log(double x) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (x == 0) return -infinity;

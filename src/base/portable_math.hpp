@@ -1,6 +1,7 @@
-// Elementary functions with the same bits on every host. The C library's choose their code by the processor,
-// with or without fused multiply and add, and so do their last digits; what becomes part of a run's bits goes
-// through these. Within two units in the last place; built without contraction (CMakeLists.txt).
+// Elementary functions with the same bits on every host. The C library's functions choose their code by the
+// processor, with or without fused multiply and add, so their last digits differ; what becomes part of a
+// run's bits uses the functions here instead. They are exact within two units in the last place, and are
+// built without contraction (CMakeLists.txt).
 #pragma once
 
 namespace weft::portable {
@@ -9,7 +10,7 @@ namespace weft::portable {
 double log(double x);
 /// e^x; 0 below -708, infinity above 709.
 double exp(double x);
-/// x^y of a positive x. The error grows with |y log x|, as half a unit for each 1 of it.
+/// The power x^y of a positive x. The error grows with |y log x|: by half a unit for each 1 of it.
 double pow(double x, double y);
 
 struct CosSin {

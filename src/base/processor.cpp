@@ -8,7 +8,7 @@ namespace weft::processor {
 namespace {
 
 enum Register { eax, ebx, ecx, edx };
-/// Bits of XCR0 for the registers that a set works on.
+/// The bits of XCR0 that stand for the registers an instruction set works on.
 enum Saved : unsigned { xmm = 0, ymm = 0x6, zmm = 0xe6 };
 
 struct Entry {
@@ -25,7 +25,7 @@ const Entry entries[] = {WEFT_INSTRUCTION_SETS(WEFT_ENTRY)};
 constexpr std::size_t entry_count = sizeof entries / sizeof entries[0];
 static_assert(entry_count <= 64);
 
-/// What the system saves of the vector registers, as XCR0 says.
+/// The vector registers that the operating system saves, as XCR0 says.
 unsigned saved_registers() {
   constexpr unsigned osxsave = 1U << 27;
   unsigned r[4] = {};

@@ -1,6 +1,7 @@
-// The instruction sets that this program was built for, and those that the processor has. Nothing here may
-// need more than the oldest processor of the architecture, nor call what may (no templates, no inline
-// functions of libraries: the linker keeps one copy of these, perhaps a newer processor's).
+// The instruction sets that this program was built for, and those that the processor has. The code here must
+// need no more than the oldest processor of the architecture. It must not call anything that may need more,
+// either: it uses no templates and no inline functions of libraries, because the linker keeps one copy of
+// these, which may be for a newer processor.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +9,20 @@
 
 namespace weft::processor {
 
-/// A set of instruction sets, a bit each.
+/// Some instruction sets, one bit for each.
 using Sets = std::uint64_t;
 
-/// Those that the compiler could use wherever it liked (-march, WEFT_ARCH). AMX is not among them: compilers
-/// do not use it unasked, and Weft looks before it does.
+/// The sets that the compiler could use wherever it liked (-march, WEFT_ARCH). AMX is not among them:
+/// compilers do not use it unasked, and Weft looks for it before it does.
 extern const Sets built_for;
 
-/// Those that the processor has and the system saves the registers of.
+/// The sets that the processor has, and whose registers the system saves.
 Sets present();
 
 /// Writes the names of the sets, "avx2, fma", and a zero; cuts what does not fit into `size` bytes.
 void write_names(Sets sets, char* text, std::size_t size);
 
-/// One set by its name; none where there is no such name.
+/// The instruction set of this name; no bit is set where there is no such name.
 Sets named(const char* name);
 
 }  // namespace weft::processor

@@ -1,4 +1,4 @@
-// Text that came from elsewhere, inside text of ours.
+// Quotes text that comes from elsewhere, so that it can stand inside text of ours.
 #pragma once
 
 #include <string>

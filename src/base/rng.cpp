@@ -38,8 +38,8 @@ double RandomStream::uniform(std::uint64_t i) const {
 
 double RandomStream::normal(std::uint64_t i) const {
   const auto r = philox(key_, i, name_);
-  const double u =
-      (static_cast<double>(((std::uint64_t{r[0]} << 32) | r[1]) >> 11) + 1.0) * 0x1p-53;  // in (0, 1]
+  // A uniform number in (0, 1].
+  const double u = (static_cast<double>(((std::uint64_t{r[0]} << 32) | r[1]) >> 11) + 1.0) * 0x1p-53;
   const double v = static_cast<double>(((std::uint64_t{r[2]} << 32) | r[3]) >> 11) * 0x1p-53;
   return std::sqrt(-2.0 * portable::log(u)) * portable::of_turns(v).cos;
 }

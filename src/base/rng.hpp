@@ -12,14 +12,14 @@ namespace weft {
 std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
                                     std::uint64_t counter_high = 0);
 
-/// A stream of random numbers that is addressed, not advanced.
+/// A stream of random numbers that are looked up by their index; it has no position that advances.
 class RandomStream {
  public:
   /// `name` is a module path or a purpose ("data.shuffle"); streams of different names are independent.
   RandomStream(std::uint64_t seed, std::string_view name);
   double uniform(std::uint64_t i) const;  ///< in [0, 1), 53 bits
-  double normal(
-      std::uint64_t i) const;  ///< mean 0, variance 1 (Box-Muller, in double); the same bits on every host
+  /// Mean 0, variance 1 (Box-Muller, in double); the same bits on every host.
+  double normal(std::uint64_t i) const;
   std::uint64_t bits(std::uint64_t i) const;
 
  private:

@@ -12,7 +12,7 @@ struct StepBlock {
   float step_size = 0;    ///< lr / (1 - beta1^t)
   float bias2_sqrt = 1;   ///< sqrt(1 - beta2^t)
   std::int32_t step = 0;  ///< t, counted from one
-  std::int32_t hold = 0;  ///< not 0: a rehearsal, whose update leaves the state as it is
+  std::int32_t hold = 0;  ///< not 0: the update leaves the state as it is, for a rehearsal of the step
   std::int32_t reserved[2] = {0, 0};
 };
 static_assert(sizeof(StepBlock) == 32);

@@ -1,6 +1,6 @@
-// Units: the finest bucket of storage (design: Storage follows the plan). A unit is one flat row-major
-// buffer; a parameter is a view at an offset; a rank's shard is a contiguous slice. Padding stands once, at
-// the unit's end.
+// Units: the parameters that are stored and gathered together. A unit is one flat row-major buffer; a
+// parameter is a view of it at an offset, and a rank's shard is a contiguous slice of it. Padding stands
+// once, at the unit's end.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 
 namespace weft {
 
-const char* weft_version();      ///< "0.1.0"
-const char* weft_git_hash();     ///< of the source tree at configuration; "unknown" outside of a repository
-const char* weft_mkl_version();  ///< of the MKL that this build has, "2026.2"; "" without
+const char* weft_version();   ///< "0.1.0"
+const char* weft_git_hash();  ///< commit of the sources when the build was configured; "unknown" without one
+const char* weft_mkl_version();  ///< version of the MKL that this build uses, "2026.2"; "" without MKL
 
 }  // namespace weft

@@ -6,7 +6,8 @@ namespace weft::ckpt::detail {
 
 namespace {
 
-/// Covers [begin, end) inside the sub-array at `start`, whose dimensions from `axis` on are free.
+/// Adds boxes that cover [begin, end) inside the sub-array at `start`, whose dimensions from `axis` on are
+/// free.
 void cut(const Shape& shape, std::size_t axis, std::int64_t begin, std::int64_t end, std::int64_t base,
          Shape start, std::vector<Box>& out) {
   if (begin >= end) return;

@@ -13,8 +13,8 @@
 
 namespace weft::ckpt::detail {
 
-/// The index of virtual datasets maps each slice; from here on it is left out, because HDF5 would take
-/// hundreds of megabytes of node memory to lay it out.
+/// The index of virtual datasets maps each slice. From this many slices on it is left out, because HDF5 would
+/// take hundreds of megabytes of the host's memory to lay it out.
 inline constexpr std::size_t most_indexed_slices = std::size_t{1} << 18;
 
 class Description {
@@ -25,7 +25,7 @@ class Description {
   /// Adds the lines of the next ranks, in rank order.
   void add(const std::vector<std::string>& lines);
   /// Completes the file, and the manifest's files, state_bytes and slices. Throws Error(bad_checkpoint)
-  /// unless all elements are there once.
+  /// unless every element is there exactly once.
   void finish(Manifest& manifest);
   /// All shards without their checksums, for the index; empty when there are too many slices.
   const std::vector<Shard>& indexed() const { return indexed_; }
@@ -39,7 +39,7 @@ class Description {
   std::vector<Shard> indexed_;
 };
 
-/// How many ranks' lines are gathered at a time, where the longest has so many bytes.
+/// How many ranks' lines are gathered at a time, when the longest line has `longest_line` bytes.
 int ranks_at_once(std::size_t longest_line);
 
 }  // namespace weft::ckpt::detail

@@ -35,7 +35,7 @@ void read_into(Entry& entry, const std::string& path) {
   }
 }
 
-/// The names of one directory; none when it does not exist.
+/// The names in one directory; none when it does not exist.
 std::vector<std::string> names_in(const std::string& dir) {
   const io::StorageWait wait("list", dir);
   std::vector<std::string> names;
@@ -60,7 +60,7 @@ std::vector<std::string> names_in(const std::string& dir) {
   return names;
 }
 
-/// "step-00000100" of "step-00000100.damaged-2".
+/// The name without what follows its step: "step-00000100" of "step-00000100.damaged-2".
 std::string_view without_suffix(std::string_view name) {
   return name.substr(0, name.find('.'));
 }

@@ -1,6 +1,6 @@
-// The directory of a run's checkpoints, as it is: step-00000100/ ..., `latest`, what an interrupted save left
-// behind (*.tmp), and what was damaged and set aside (*.damaged). publish.hpp changes it. A name without a
-// suffix is only ever given to a whole checkpoint, and taken away before its files are removed.
+// Reads the directory of a run's checkpoints as it is: step-00000100/ ..., `latest`, what an interrupted save
+// left behind (*.tmp), and what was damaged and set aside (*.damaged). publish.hpp changes it. A name without
+// a suffix is only ever given to a whole checkpoint, and taken away before its files are removed.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace weft::ckpt::detail {
 
-/// unreadable: the system refused to read it, or it is of a newer format, so that nobody knows whether it is
-/// whole. No run starts from it, and no save removes it.
+/// The condition of a checkpoint. `unreadable` means that the system refused to read it, or that it is of a
+/// newer format, so that nobody knows whether it is whole: no run starts from it, and no save removes it.
 enum class Condition : std::uint8_t { whole, damaged, unreadable };
 
 struct Entry {
@@ -30,28 +30,30 @@ struct Entry {
 
 inline constexpr const char* latest_name = "latest";
 inline constexpr const char* unfinished_suffix = ".tmp";
-/// What was damaged and stood where a checkpoint had to go, or proved damaged when a run read it: evidence,
-/// which Weft never removes. Further ones of the same step are NAME.damaged-2 and so on.
+/// The suffix of a checkpoint that is damaged: one that stood where a new checkpoint had to go, or that
+/// proved damaged when a run read it. It is evidence, which Weft never removes. Further ones of the same step
+/// are NAME.damaged-2 and so on.
 inline constexpr const char* damaged_suffix = ".damaged";
-/// The same of a checkpoint that could not be read, and may be whole.
+/// The suffix of a checkpoint that was set aside because it could not be read. It may be whole.
 inline constexpr const char* unreadable_suffix = ".unreadable";
-/// The earlier checkpoint of a step while a newer one takes its name, where the file system cannot exchange
-/// two names at once. It is as good as any other.
+/// The suffix of the earlier checkpoint of a step while a newer one takes its name, where the file system
+/// cannot exchange two names at once. It is as good as any other checkpoint.
 inline constexpr const char* replaced_suffix = ".replaced";
 
 std::string step_name(std::int64_t step);
-/// The N of "step-N".
+/// The N of a name "step-N"; nothing for any other name.
 std::optional<std::int64_t> step_of(std::string_view name);
-/// Names of all checkpoints, in whatever condition, and of those that were set aside. Throws as scan().
+/// Names of all checkpoints, in whatever condition, and of those that were set aside. Throws what scan()
+/// throws.
 std::vector<std::string> checkpoint_names(const std::string& checkpoints_dir);
-/// One of checkpoint_names(), as it is now.
+/// Looks at one of checkpoint_names(), as it is now.
 Entry look_at(const std::string& checkpoints_dir, const std::string& name);
-/// All checkpoints of the directory, newest first: by serial, then by step; those that are not whole, and
-/// those that were set aside, come after them. Whole means that the manifest's checksum is right, and each
-/// shard file is there with its size. Empty when there is no directory. Throws Unreadable when the directory
-/// itself cannot be listed.
+/// All checkpoints of the directory, newest first: by serial, then by step. Those that are not whole, and
+/// those that were set aside, come after the others. Whole means that the manifest's checksum is right, and
+/// that each shard file is there with its size. The list is empty when there is no directory. Throws
+/// Unreadable when the directory itself cannot be listed.
 std::vector<Entry> scan(const std::string& checkpoints_dir);
-/// Names of leftovers of interrupted saves. Throws as scan().
+/// Names of leftovers of interrupted saves. Throws what scan() throws.
 std::vector<std::string> unfinished(const std::string& checkpoints_dir);
 /// What `latest` points to; empty when there is none.
 std::string read_latest(const std::string& checkpoints_dir);

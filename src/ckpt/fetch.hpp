@@ -21,20 +21,20 @@ struct Request {
   DType dtype = DType::f32;
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  std::byte* out = nullptr;  ///< where they go; without it, `put` takes them
-  /// Takes `count` elements, before which are `at` others of the request. Called with each element once.
+  std::byte* out = nullptr;  ///< where the elements go; when it is null, `put` takes them
+  /// Takes `count` elements, the first of which is number `at` of the request. It gets each element once.
   std::function<void(std::int64_t at, std::int64_t count, const std::byte* data)> put;
 };
 
 class Fetcher {
  public:
-  /// `manifest` outlives it.
+  /// Prepares to read the requests; `manifest` outlives this object.
   Fetcher(const Manifest& manifest, std::vector<Request> requests);
 
-  /// Reads what the shard holds of the requests; opens it only where it holds any, and has up to 8 MiB of
-  /// memory then. Throws Error(bad_checkpoint) that names file, state and unit, or Unreadable.
+  /// Reads what the shard holds of the requests. It opens the shard only where it holds any, and takes up to
+  /// 8 MiB of memory then. Throws Error(bad_checkpoint) that names file, state and unit, or Unreadable.
   void take(const Shard& shard);
-  /// After the last shard: throws Error(bad_checkpoint) unless every element has been read once.
+  /// Call it after the last shard: it throws Error(bad_checkpoint) unless every element has been read once.
   void finish() const;
 
  private:
@@ -46,16 +46,17 @@ class Fetcher {
   std::size_t vector_of(Role role, int unit) const;
 
   const Manifest& manifest_;
-  std::vector<Wanted> wanted_;      ///< by state vector, then by their first element
-  std::vector<std::size_t> first_;  ///< of each state vector: its first in wanted_; one more at the end
-  std::vector<char> held_;          ///< of each state vector: whether the checkpoint has any of it
+  std::vector<Wanted> wanted_;  ///< sorted by state vector, then by first element
+  /// For each state vector, the index of its first entry in wanted_; then the index behind the last entry.
+  std::vector<std::size_t> first_;
+  std::vector<char> held_;  ///< for each state vector, whether the checkpoint has any of it
 };
 
-/// Fulfils all requests, in one process.
+/// Fulfils all requests in one process.
 void fetch(const Manifest& manifest, const std::vector<Request>& requests);
 
-/// The element type a state vector is stored in; f32 when the checkpoint doesn't hold it (fetch then says
-/// so).
+/// The element type that a state vector is stored in; f32 when the checkpoint does not hold that vector,
+/// which fetch() then reports.
 DType dtype_of(const Manifest& manifest, Role role, int unit);
 
 /// Every problem of one shard: missing, truncated, headers damaged, slabs whose checksum does not match.

@@ -16,7 +16,8 @@ namespace {
 constexpr std::string_view prefix = "{\n\"checksum\":\"";
 constexpr std::size_t checksum_digits = 16;
 constexpr std::string_view version_line = "\",\n\"format\":\"weft-checkpoint\",\n\"version\":1,";
-// The last key, at the beginning of a line: no string of JSON holds a line's end.
+// The last key of the manifest. It is found by the line that it begins, because no string of JSON holds a
+// line's end.
 constexpr std::string_view shards_key = "\n\"shards\":[";
 constexpr std::string_view end_of_shards = "]\n}\n";
 constexpr std::size_t most_head_bytes = std::size_t{16} << 20;

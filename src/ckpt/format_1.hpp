@@ -13,7 +13,7 @@
 
 namespace weft::ckpt::detail {
 
-/// A text that is read in parts. What it is made of outlives it.
+/// A text that is read in parts. The string or file that it reads from outlives it.
 struct TextSource {
   std::int64_t bytes = 0;
   std::function<void(char* to, std::size_t bytes, std::int64_t offset)> read;
@@ -23,25 +23,25 @@ TextSource source_of(const io::File& file);
 
 class Format1Text {
  public:
-  /// Reads all of the text once to compare its checksum, then its head. Throws Error(bad_checkpoint); `name`
-  /// is the file, for the message.
+  /// Reads all of the text once to compare its checksum, and then its head. Throws Error(bad_checkpoint);
+  /// `name` is the file's name in the message.
   Format1Text(TextSource source, std::string name);
 
-  /// Whether a text that begins so is a manifest of format 1.
+  /// Whether a text with this beginning is a manifest of format 1.
   static bool begins(std::string_view text);
 
   /// The manifest as JSON, without its shards.
   const std::string& head() const { return head_; }
-  /// The next shard; its slices' offsets are 0, and it has no header parts. Nothing at the end.
+  /// The next shard, or nothing at the end. Its slices' offsets are 0, and it has no header parts.
   std::optional<Shard> next();
 
  private:
   void compare_checksum() const;
   void read_head();
   bool has_more();
-  /// The next character; refuses the end of the text.
+  /// Takes the next character; the end of the text here is an error.
   char take();
-  /// The text of the object that begins with `first`, which is taken already.
+  /// The text of the JSON object that begins with `first`, which is taken already.
   std::string object(char first);
   Shard parse(const std::string& object) const;
   [[noreturn]] void refuse(const std::string& why) const;

@@ -15,12 +15,12 @@
 
 namespace weft::ckpt::detail {
 
-/// Take it around every use of HDF5: the library is not thread-safe in most builds. Also silences its error
-/// stack printer.
+/// Locks HDF5 for the caller, because the library is not thread-safe in most builds; take it around every
+/// use. It also silences HDF5's printer of error stacks.
 std::unique_lock<std::mutex> lock_hdf5();
 
-/// Throws Error(bad_checkpoint) "cannot use FILE (HDF5's innermost reason; CALL at PLACE)" when result < 0;
-/// Unreadable where the reason is the system's.
+/// Throws Error(bad_checkpoint) "cannot use FILE (HDF5's innermost reason; CALL at PLACE)" when result < 0,
+/// or Unreadable where the reason is the system's.
 template <class T>
 T check_hdf5(T result, std::string_view file, const char* expression, const char* source, int line);
 #define CHECK_HDF5(file, expression) \
@@ -56,8 +56,8 @@ void write_attribute(hid_t object, const char* name, const std::string& value); 
 /// nothing.
 class ScratchFile {
  public:
-  /// `metadata_bytes`: about how much HDF5 will write; `alignment`: objects of at least so many bytes start
-  /// at a multiple.
+  /// `metadata_bytes` is about how much HDF5 will write. Objects of at least `alignment` bytes start at a
+  /// multiple of it.
   ScratchFile(std::int64_t metadata_bytes, std::int64_t alignment);
   ~ScratchFile();
   ScratchFile(const ScratchFile&) = delete;
@@ -65,8 +65,8 @@ class ScratchFile {
 
   hid_t id() const { return file_; }
   using Written = std::function<void(std::int64_t offset, std::span<const char> bytes)>;
-  /// Closes the HDF5 file, and copies what was written in it to `out`, which gets the same size. `written` is
-  /// told every byte that is copied.
+  /// Closes the HDF5 file, and copies what was written in it to `out`, which gets the same size. Calls
+  /// `written` for every stretch of bytes that is copied.
   void finish(io::File& out, const Written& written = {});
 
  private:

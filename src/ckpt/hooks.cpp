@@ -16,7 +16,8 @@ namespace detail {
 
 namespace {
 
-// The first character of what rank 0 tells. Behind `failed` stands the exit code as a character.
+// The first character of what rank 0 sends to the others. Behind `failed` stands the exit code, as one
+// character.
 constexpr char made = 'm';
 constexpr char failed = 'f';
 constexpr char unreadable = 'u';

@@ -93,8 +93,8 @@ void write_group(hid_t file, Role role, const std::vector<Unit>& units,
   }
 }
 
-/// About what the index will take: a header for each dataset, up to three mappings for each slice that it
-/// touches.
+/// About how many bytes the index will take: a header for each dataset, and up to three mappings for each
+/// slice that the dataset touches.
 std::int64_t metadata_bytes(const Manifest& manifest, const std::vector<Shard>& shards) {
   std::int64_t datasets = 0;
   std::int64_t mappings = 0;

@@ -10,9 +10,9 @@
 
 namespace weft::ckpt::detail {
 
-/// Writes PATH and fsyncs it: /model/<parameter> for the master values, /optimizer/exp_avg/<parameter> and
-/// /optimizer/exp_avg_sq/<parameter>, mapped onto the shards beside it; the run's scalars as attributes of
-/// the root. The shards' checksums are not looked at.
+/// Writes PATH and fsyncs it. It holds /model/<parameter> for the master values,
+/// /optimizer/exp_avg/<parameter> and /optimizer/exp_avg_sq/<parameter>, mapped onto the shards beside it,
+/// and the run's scalars as attributes of the root. It does not need the shards' checksums.
 void write_index(const std::string& path, const Manifest& manifest, const std::vector<Shard>& shards);
 
 }  // namespace weft::ckpt::detail

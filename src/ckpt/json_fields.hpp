@@ -1,6 +1,6 @@
-// Fields of a manifest's JSON. Its checksum tells damage, not intent: anyone can compute it, so that what the
-// text says is held against what can be. All errors are Error(bad_checkpoint), or nlohmann-json's own for a
-// value of another type.
+// Reads fields of a manifest's JSON. The manifest's checksum tells damage, not intent: anyone can compute it,
+// so each value is checked against what is possible. All errors are Error(bad_checkpoint), or nlohmann-json's
+// own for a value of another type.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +22,18 @@ template <class Integer>
 Integer integer(const Json& j, std::uint64_t limit = most) {
   return static_cast<Integer>(unsigned_from(j, limit));
 }
-/// That fits an int.
+/// An integer from 0 on that fits an int.
 int small_integer(const Json& j);
 
-/// Text without control characters: it is shown in lists and messages.
+/// A text without control characters, because it is shown in lists and messages.
 std::string name_from(const Json& j);
 
-/// A checksum as 16 digits.
+/// A checksum as 16 hexadecimal digits.
 std::string hex(std::uint64_t value);
 std::uint64_t from_hex(const Json& j);
 
-/// Whether brackets nest deeper than a manifest's do, by far: nlohmann-json copies an object's values by
-/// recursion when the object grows, and some ten thousand levels take all of the stack.
+/// Whether brackets nest far deeper than in any manifest. nlohmann-json copies an object's values by
+/// recursion when the object grows, and some ten thousand levels would take all of the stack.
 bool nests_deeply(std::string_view text);
 
 }  // namespace weft::ckpt::detail

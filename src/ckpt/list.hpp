@@ -1,4 +1,4 @@
-// `weft checkpoint ls`.
+// Lists checkpoints, for `weft checkpoint ls`.
 #pragma once
 
 #include <string>

@@ -35,7 +35,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-/// "key = value" lines.
+/// Parses lines "key = value".
 std::map<std::string, std::string> keys_of(std::string_view text) {
   std::map<std::string, std::string> keys;
   while (!text.empty()) {
@@ -49,7 +49,7 @@ std::map<std::string, std::string> keys_of(std::string_view text) {
   return keys;
 }
 
-/// Where the checkpoint keeps a parameter.
+/// The place where the checkpoint keeps a parameter.
 struct Stored {
   int unit;
   const Parameter* parameter;
@@ -100,7 +100,7 @@ void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath&
   const std::int64_t end = slice.begin + slice.count;
   const auto size = static_cast<std::int64_t>(size_of(slice.dtype));
   const std::size_t first_of_slice = requests.size();
-  std::int64_t reached = 0;  // of the slice
+  std::int64_t reached = 0;  // the element of the slice that the requests so far end at
   for (const Parameter& p : unit.parameters) {
     const std::int64_t from = std::max(slice.begin, p.offset);
     const std::int64_t to = std::min(end, p.offset + element_count(p.shape));
@@ -221,8 +221,8 @@ void load(const std::string& dir, const std::vector<Unit>& units, std::span<cons
 }
 
 std::int64_t loading_bytes(const std::vector<Unit>& units, int ranks) {
-  // As text: a slice with its first checksum, a further checksum, a file of the manifest with its tree of
-  // JSON.
+  // Sizes of the parts as text: a slice with its first checksum, a further checksum, and a file of the
+  // manifest with its tree of JSON.
   constexpr std::int64_t slice_bytes = 96, checksum_bytes = 20, file_bytes = 512;
   // The text is in memory several times while rank 0 cuts it into blocks and sends them.
   constexpr std::int64_t copies = 6;

@@ -151,8 +151,8 @@ Json to_json(const Manifest& manifest) {
   return j;
 }
 
-/// What the loader relies on: all files are of this directory and together have a size that can be, and bytes
-/// for all elements.
+/// Checks what the loader relies on: all files are in this directory, their sizes together are possible, and
+/// they have enough bytes for all elements.
 void check_sizes(const Manifest& m) {
   std::uint64_t room = 0;
   for (const StoredFile& file : m.files) {
@@ -168,7 +168,7 @@ void check_sizes(const Manifest& m) {
   if (!sane) fail("its units contradict the sizes of its files");
 }
 
-/// What formats 1 and 2 have in common.
+/// Reads what formats 1 and 2 have in common.
 Manifest manifest_from(const Json& j) {
   Manifest m;
   m.version = small_integer(j.at("version"));
@@ -191,7 +191,7 @@ Manifest format_2_from(const Json& j) {
   return m;
 }
 
-/// Throws what `read` throws as "NAME is damaged (WHY)".
+/// Calls `read`, and throws what it throws as "NAME is damaged (WHY)".
 template <class Read>
 Manifest reading(const std::string& name, Read&& read) {
   std::string reason;
@@ -205,7 +205,7 @@ Manifest reading(const std::string& name, Read&& read) {
   fail_damaged(name, reason);
 }
 
-/// The shards are looked at one by one, and only the sizes of their files are kept.
+/// Reads a manifest of format 1: it looks at the shards one by one, and keeps only the sizes of their files.
 Manifest read_format_1(const detail::TextSource& source, const std::string& name) {
   detail::Format1Text text(source, name);
   Manifest m = reading(name, [&] {
@@ -234,8 +234,8 @@ Manifest read_file(const std::string& path) {
   return detail::manifest_from_text(text, path);
 }
 
-/// The text with zeros for its checksum, and the checksum; throws when the text doesn't start as a manifest
-/// does.
+/// Gives the text with zeros for its checksum, and the checksum. Throws when the text does not start as a
+/// manifest does.
 std::pair<std::string, std::string> split_checksum(std::string_view text, const std::string& name) {
   if (text.size() < prefix.size() + checksum_digits || text.substr(0, prefix.size()) != prefix) {
     fail_damaged(name, "it does not start as a manifest");

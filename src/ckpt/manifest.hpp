@@ -1,6 +1,6 @@
-// The manifest: what a checkpoint is of, its files with their sizes, and checksums of the texts beside it. It
-// is written last, so that a directory with a whole manifest is a whole checkpoint. It stays small: which
-// elements stand where is in slices.jsonl.
+// The manifest says what a checkpoint holds, lists its files with their sizes, and has checksums of the texts
+// beside it. It is written last, so a directory with a whole manifest is a whole checkpoint. It stays small:
+// slices.jsonl says which elements stand where.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ inline constexpr const char* manifest_name = "manifest.json";
 inline constexpr const char* slices_name = "slices.jsonl";
 inline constexpr const char* index_name = "index.h5";
 
-/// What is stored of a text beside the manifest.
+/// What the manifest stores of a text file beside it: its size and its checksum.
 struct Digest {
   std::int64_t bytes = 0;
-  std::uint64_t checksum = 0;  ///< XXH3-64 of all of it
+  std::uint64_t checksum = 0;  ///< XXH3-64 of the whole text
 };
 
 struct StoredFile {
@@ -42,17 +42,18 @@ struct Manifest {
   RunState run;
   std::vector<Unit> units;
   std::vector<StoredFile> files;  ///< the shards, in the order of their descriptions
-  std::int64_t state_bytes = 0;   ///< of all ranks; files have headers beside it, and holes of alignment
-  Digest slices;                  ///< slices.jsonl; format 1 has the descriptions in the manifest
-  std::optional<Digest> index;    ///< index.h5; a checkpoint of very many slices has none
+  /// Bytes of state of all ranks; the files also have headers and unused space.
+  std::int64_t state_bytes = 0;
+  Digest slices;                ///< slices.jsonl; format 1 has the descriptions in the manifest
+  std::optional<Digest> index;  ///< index.h5; a checkpoint of very many slices has none
 
   std::int64_t bytes() const { return state_bytes; }
 };
 
-/// Reads and checks DIR/manifest.json. Throws Error(bad_checkpoint), one line: not a checkpoint, damaged,
-/// newer format.
+/// Reads and checks DIR/manifest.json. Throws Error(bad_checkpoint) with one line when there is no
+/// checkpoint, or it is damaged or of a newer format.
 Manifest read_manifest(const std::string& dir);
-/// Collective: rank 0 reads, and all have it, or throw the same error.
+/// Collective: rank 0 reads the manifest, and all ranks get it or throw the same error.
 Manifest read_manifest(const std::string& dir, const Hooks& hooks);
 
 namespace detail {

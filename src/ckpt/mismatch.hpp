@@ -1,4 +1,4 @@
-// What a checkpoint that is whole, and yet no state of this run, is answered with.
+// The error for a checkpoint that is whole but does not fit this run.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace weft::ckpt {
 
-/// The checkpoint is as it was saved, but of another model, another precision, or without moments. That is no
-/// damage, so that nobody may set the checkpoint aside for it or go back to an older one.
+/// The checkpoint is as it was saved, but of another model or another precision, or without moments. That is
+/// no damage, so nobody may set the checkpoint aside for it or go back to an older one.
 class Mismatch : public Error {
  public:
   explicit Mismatch(const std::string& message) : Error(ExitCode::bad_checkpoint, message) {}

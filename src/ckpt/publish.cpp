@@ -41,7 +41,8 @@ bool exists(const std::string& path) {
   return false;
 }
 
-/// The first of PATH SUFFIX, PATH-2 SUFFIX, ... (`numbered` says how) that does not exist.
+/// Tries PATH, PATH-2, ... with the suffix, as `numbered` writes them, and returns the first that does not
+/// exist.
 template <class Numbered>
 std::string free_path(Numbered&& numbered) {
   for (int i = 1;; ++i)

@@ -43,8 +43,8 @@ std::string attempt(Part&& part) {
 
 }  // namespace
 
-/// The parts of a save. Each runs on a thread of its own on the ranks that have something to do, and ranks
-/// agree in between.
+/// The parts of a save. Each part runs on a thread of its own, on the ranks that have something to do in it,
+/// and the ranks agree between the parts.
 struct Save::Impl {
   Impl(const std::string& dir, const RunState& run, const std::vector<Unit>& units,
        std::vector<StateSlice> slices, Hooks hooks, const SaveOptions& options)
@@ -77,7 +77,7 @@ struct Save::Impl {
 
   bool is_root() const { return hooks_.rank == 0; }
 
-  /// Starts a part; `mine`: this rank has something to do.
+  /// Starts a part; `mine` says whether this rank has something to do in it.
   template <class Work>
   void begin(Part part, bool mine, Work work) {
     part_ = part;
@@ -93,7 +93,7 @@ struct Save::Impl {
     });
   }
 
-  /// Collective: the part is over on all ranks, on this one with `problem` or without.
+  /// Collective: ends the part on all ranks and starts the next one. `problem` is this rank's, or empty.
   void go_on(const std::string& problem) {
     switch (part_) {
       case Part::prepare:
@@ -116,12 +116,12 @@ struct Save::Impl {
     }
   }
 
-  /// What this save began goes; the leftovers of others were looked at when it began.
+  /// Removes what this save began. Leftovers of earlier saves were dealt with when it began.
   void clean() {
     begin(Part::clean, is_root(), [this] { place_.clear(); });
   }
 
-  /// Nobody starts the next save while rank 0 removes leftovers.
+  /// Ends the save on all ranks together, so that nobody starts the next one while rank 0 removes leftovers.
   void end() {
     hooks_.barrier();
     for (const std::string& remark : place_.remarks())
@@ -130,7 +130,7 @@ struct Save::Impl {
     part_ = Part::ended;
   }
 
-  /// True when no rank has a problem; a barrier.
+  /// Whether no rank has a problem. All ranks wait for each other here.
   bool agree(const std::string& problem) {
     const bool ok = hooks_.all_true(problem.empty());
     if (!ok) report_.reason = problem.empty() ? "another rank failed (the log of rank 0 says why)" : problem;
@@ -147,7 +147,7 @@ struct Save::Impl {
     return bytes;
   }
 
-  /// Rank 0: the part `prepare`.
+  /// The part `prepare`, on rank 0: checks that there is room, and makes the directory.
   void prepare(const std::vector<std::string>& needs) {
     WEFT_REQUIRE(options_.slab_bytes >= 8 && options_.slab_bytes <= max_slab_bytes,
                  "slabs of {} bytes (they must be of 8 bytes to 64 MiB)", options_.slab_bytes);
@@ -159,7 +159,7 @@ struct Save::Impl {
     stage("prepared");
   }
 
-  /// Rank 0 learns who failed and why; all learn how many ranks' lines it takes at a time.
+  /// Tells rank 0 who failed and why, and all ranks how many ranks' lines it takes at a time.
   bool all_wrote(const std::string& problem) {
     const bool ok = agree(problem);
     const auto told = hooks_.gather(ok ? std::to_string(line_.size()) : problem);
@@ -174,7 +174,8 @@ struct Save::Impl {
     return true;
   }
 
-  /// The next ranks send their lines to rank 0, whose thread writes them; after the last ones it commits.
+  /// The next ranks send their lines to rank 0, whose thread writes them. After the last lines, that thread
+  /// commits.
   void collect_shards() {
     const int first = collected_;
     collected_ = std::min(hooks_.size, first + std::min(at_once_, hooks_.size));
@@ -217,7 +218,7 @@ struct Save::Impl {
     manifest_.index = Digest{static_cast<std::int64_t>(text.size()), hash_text(text)};
   }
 
-  /// Rank 0: descriptions, index and manifest, then the name.
+  /// Rank 0 writes descriptions, index and manifest, and then gives the checkpoint its name.
   void commit() {
     description_->finish(manifest_);
     detail::check_files(manifest_);
@@ -231,14 +232,14 @@ struct Save::Impl {
     report_.bytes = manifest_.bytes();
   }
 
-  /// Rank 0: the part `tidy`.
+  /// The part `tidy`, on rank 0: removes the checkpoints that are no longer kept.
   void tidy() {
     stage("renamed");
     place_.tidy([this](const char* name) { stage(name); });
     stage("old_removed");
   }
 
-  detail::SavePlace place_;  ///< rank 0's
+  detail::SavePlace place_;  ///< used on rank 0 only
   std::vector<StateSlice> slices_;
   Hooks hooks_;
   SaveOptions options_;
@@ -250,7 +251,8 @@ struct Save::Impl {
   std::optional<detail::Description> description_;
   SaveReport report_;
   Part part_ = Part::prepare;
-  std::future<std::string> job_;  ///< this rank's problem; last: its thread uses all of the above
+  /// Returns this rank's problem; it is last, because its thread uses all of the above.
+  std::future<std::string> job_;
 };
 
 Save::Save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,

@@ -58,7 +58,8 @@ void SavePlace::check_room(std::int64_t needed) const {
                   dir_, free, needed));
 }
 
-/// The clock stands in for checkpoints that storage does not let us read just now: they were saved before.
+/// The serial of the new checkpoint. The clock stands in for checkpoints that storage does not let us read
+/// just now, because they were saved before.
 std::int64_t SavePlace::next_serial() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   std::int64_t serial = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();

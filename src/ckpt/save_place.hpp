@@ -11,35 +11,36 @@
 
 namespace weft::ckpt::detail {
 
-/// How many earlier checkpoints stay; as SaveOptions says.
+/// How many earlier checkpoints stay; SaveOptions explains both numbers.
 struct Retention {
   std::int64_t keep = 2;
   std::int64_t keep_every = 0;
 };
 
-/// What cannot be read, cleared or removed on the way stays where it is, as a remark, and is no reason not to
-/// save. Everything else is an Error, and ends the save.
+/// Makes the place for one checkpoint, and tidies up around it. What cannot be read, cleared or removed on
+/// the way stays where it is, becomes a remark, and is no reason not to save. Everything else that fails is
+/// an Error, and ends the save.
 class SavePlace {
  public:
   SavePlace(std::string checkpoints_dir, std::int64_t step, Retention retention);
 
-  /// Clears what interrupted saves left, checks that there is room for `needed` bytes, looks at what is
-  /// there, and makes temporary().
+  /// Clears what interrupted saves left, checks that there is room for `needed` bytes, looks at the
+  /// checkpoints that are there, and makes temporary().
   void prepare(std::int64_t needed);
   /// The directory that ranks write into; empty before prepare().
   const std::string& temporary() const { return temporary_; }
-  /// Higher than that of every checkpoint that is there.
+  /// The serial of the new checkpoint: higher than that of every checkpoint that is there.
   std::int64_t serial() const { return serial_; }
-  /// What was written gets its name, durably. A checkpoint of this step that is not known to be whole is set
-  /// aside.
+  /// Gives the directory its name, durably. A checkpoint of the same step that is not known to be whole is
+  /// set aside.
   void publish();
-  /// After a save that failed: what it has begun goes.
+  /// Removes what this save has begun; call it after a save that failed.
   void clear();
-  /// `latest`, and the checkpoints that are older than those to keep; the new one is never among them. Calls
-  /// `stage` with "latest_moved" on the way.
+  /// Moves `latest`, and removes the checkpoints that are older than those to keep, but never the new one.
+  /// Calls `stage` with "latest_moved" on the way.
   void tidy(const std::function<void(const char*)>& stage);
 
-  /// One line each.
+  /// What went wrong without ending the save: one line for each.
   const std::vector<std::string>& remarks() const { return remarks_; }
   void remark(std::string line);
 

@@ -25,8 +25,8 @@ namespace {
   throw Error(ExitCode::bad_checkpoint, message);
 }
 
-/// Takes a line apart from its beginning. It is strict, because it reads hundreds of megabytes, and only what
-/// to_line has printed.
+/// Takes a line apart from its beginning. It accepts only what to_line prints, so that it is fast enough for
+/// hundreds of megabytes.
 class Cursor {
  public:
   explicit Cursor(std::string_view line) : all_(line), left_(line) {}
@@ -50,7 +50,7 @@ class Cursor {
     expect("\"");
     return value;
   }
-  /// Text in quotes, of printable characters that JSON writes as they are.
+  /// Reads text in quotes, of printable characters that JSON writes as they are.
   std::string_view word() {
     expect("\"");
     const auto end = std::find_if(left_.begin(), left_.end(),
@@ -128,7 +128,7 @@ bool fits(const ShardSlice& s, const Manifest& m) {
   return static_cast<std::int64_t>(s.checksums.size()) == (s.count + slab - 1) / slab;
 }
 
-/// Format 1 has no offsets: there the file has to be large enough.
+/// Whether the slices' bytes fit into the file. For format 1, which has no offsets, no more can be checked.
 bool has_room(const Shard& shard) {
   std::int64_t room = shard.bytes;
   for (const ShardSlice& s : shard.slices) {
@@ -138,7 +138,7 @@ bool has_room(const Shard& shard) {
   return true;
 }
 
-/// All parts of the file that hold something stand beside each other, and in it.
+/// Whether all parts of the file that hold something lie within it and do not overlap.
 bool stands_apart(const Shard& shard) {
   std::vector<std::pair<std::int64_t, std::int64_t>> parts;
   parts.reserve(shard.header.size() + shard.slices.size());

@@ -20,23 +20,23 @@ struct ShardSlice {
   DType dtype = DType::f32;
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  std::int64_t offset = 0;               ///< of its first byte in the file; format 1 does not store it
+  std::int64_t offset = 0;               ///< offset of its first byte in the file; format 1 does not store it
   std::vector<std::uint64_t> checksums;  ///< XXH3-64 of each slab, in order
 
   std::int64_t bytes() const { return count * static_cast<std::int64_t>(size_of(dtype)); }
 };
 
-/// Bytes of a shard file that HDF5 wrote outside of the datasets.
+/// A stretch of a shard file that HDF5 wrote outside of the datasets.
 struct HeaderPart {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   std::uint64_t checksum = 0;
 };
 
-/// Every byte of the file is a slice's, a header part's, or 0.
+/// One shard file. Each of its bytes belongs to a slice or to a header part, or is 0.
 struct Shard {
   std::string file;        ///< name inside the checkpoint's directory
-  std::int64_t bytes = 0;  ///< of the file
+  std::int64_t bytes = 0;  ///< size of the file
   std::vector<HeaderPart> header;
   std::vector<ShardSlice> slices;
 
@@ -45,19 +45,20 @@ struct Shard {
 
 namespace detail {
 
-/// The longest description of a shard; it has room for 10 TiB of state on a rank.
+/// The most bytes that a shard's description may have: enough for 10 TiB of state on a rank.
 inline constexpr std::size_t most_line_bytes = std::size_t{4} << 20;
 
-/// JSON without white space, and without the line's end.
+/// The description as one line of JSON without white space, and without the line's end.
 std::string to_line(const Shard& shard);
 /// Reads what to_line prints, and nothing else that JSON would allow. Throws Error(bad_checkpoint).
 Shard shard_from_line(std::string_view line);
 
-/// Whether the name is of a file in the checkpoint's directory, and none elsewhere.
+/// Whether the name can only mean a file in the checkpoint's own directory.
 bool is_plain_name(std::string_view name);
 
-/// Throws Error(bad_checkpoint) unless the shard is the manifest's number `index`, its slices are within
-/// their units, have a checksum a slab, and stand in the file without overlaps: what a reader relies on.
+/// Checks what a reader relies on. Throws Error(bad_checkpoint) unless the shard is the manifest's number
+/// `index`, its slices are within their units, have a checksum for each slab, and stand in the file without
+/// overlaps.
 void check_shard(const Shard& shard, const Manifest& manifest, std::size_t index);
 
 }  // namespace detail

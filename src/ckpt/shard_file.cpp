@@ -14,8 +14,8 @@ namespace weft::ckpt::detail {
 
 namespace {
 
-// What HDF5 needs for a dataset's header and its link, and for the file's; generous, to keep them in one
-// place.
+// Bytes that HDF5 needs for a dataset's header and its link, and for the file's own header. They are
+// generous, so that all of it stays in one place.
 constexpr std::int64_t header_bytes_a_dataset = 768;
 constexpr std::int64_t header_bytes_a_file = 4096;
 
@@ -58,8 +58,8 @@ std::int64_t create_dataset(hid_t file, const StateSlice& s) {
 /// Bytes [begin, end) of the file that a dataset will fill.
 using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-/// Adds to `parts` what of `bytes`, written at `offset`, lies in no dataset; a page that HDF5 writes may hold
-/// both.
+/// Adds to `parts` those of the `bytes` written at `offset` that lie in no dataset. A page that HDF5 writes
+/// may hold bytes of both kinds.
 void add_header(const Ranges& datasets, std::int64_t offset, std::span<const char> bytes,
                 std::vector<HeaderPart>& parts) {
   const std::int64_t last = offset + static_cast<std::int64_t>(bytes.size());
@@ -78,7 +78,7 @@ void add_header(const Ranges& datasets, std::int64_t offset, std::span<const cha
 }
 
 struct Layout {
-  std::vector<std::int64_t> offsets;  ///< of the datasets
+  std::vector<std::int64_t> offsets;  ///< where each dataset begins
   std::vector<HeaderPart> header;
 };
 

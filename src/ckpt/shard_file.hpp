@@ -1,6 +1,6 @@
-// A shard file: HDF5, one contiguous dataset /<role>/<unit> for each slice. HDF5 lays the file out and says
-// where a dataset stands; the bytes themselves are moved by plain reads and writes at that place, slab by
-// slab.
+// Writes a shard file: HDF5 with one contiguous dataset /<role>/<unit> for each slice. HDF5 lays the file out
+// and says where a dataset stands; the bytes themselves are moved by plain reads and writes at that place,
+// slab by slab.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace weft::ckpt::detail {
 
 std::string shard_name(int rank);
-/// "/master/layers.3.attn"
+/// The name of a dataset: "/master/layers.3.attn".
 std::string dataset_name(Role role, const std::string& unit);
 
 struct ShardOptions {
@@ -28,9 +28,9 @@ struct ShardOptions {
 Shard write_shard(const std::string& path, std::span<const StateSlice> slices, const std::vector<Unit>& units,
                   const ShardOptions& options);
 
-/// Where each of the slices of a shard file of format 1 begins, in bytes; later formats store it. Opening
-/// checks HDF5's own metadata checksums. Throws Error(bad_checkpoint) for a damaged header, or when a dataset
-/// is missing or of another size than the manifest says.
+/// Where each of the slices of a shard file of format 1 begins, in bytes; later formats store it. Opening the
+/// file checks HDF5's own metadata checksums. Throws Error(bad_checkpoint) for a damaged header, and when a
+/// dataset is missing or of another size than the manifest says.
 std::vector<std::int64_t> locate(const std::string& path, const std::vector<const ShardSlice*>& slices,
                                  const std::vector<Unit>& units);
 

@@ -27,7 +27,7 @@ std::string path_of(const Manifest& manifest, const Shard& shard) {
   return path;
 }
 
-/// The place of elements [from, to) where one piece wants all of them, and nobody else any.
+/// The place where elements [from, to) go, if exactly one piece wants any of them, and it wants all.
 std::byte* place_of(std::span<const Piece> pieces, std::int64_t from, std::int64_t to, std::int64_t size) {
   std::byte* place = nullptr;
   int wanted = 0;
@@ -54,7 +54,7 @@ void hand_out(std::span<const Piece> pieces, std::int64_t from, std::int64_t to,
   }
 }
 
-/// Runs `check`, and keeps what it throws as a line.
+/// Runs `check`, and keeps the message of what it throws as a line.
 template <class Check>
 void keep(std::vector<std::string>& problems, Check&& check) {
   try {
@@ -86,7 +86,7 @@ std::vector<std::int64_t> ShardReader::offsets_of(const std::vector<std::size_t>
 void ShardReader::read(const ShardSlice& slice, std::int64_t offset, std::vector<Piece> pieces) {
   std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
   const std::int64_t n = manifest_.slab_bytes / static_cast<std::int64_t>(size_of(slice.dtype));
-  std::int64_t next = 0;  // the first slab that was not read yet
+  std::int64_t next = 0;  // the first slab that has not been read yet
   for (std::size_t first = 0; first < pieces.size(); ++first) {
     next = std::max(next, pieces[first].begin / n);
     for (; next * n < pieces[first].end(); ++next)

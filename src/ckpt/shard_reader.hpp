@@ -1,5 +1,5 @@
-// One open shard file. Slabs are read in parts through a small buffer, and their checksums taken on the way,
-// so that memory does not grow with the slabs. HDF5 opens files of format 1 only.
+// Reads one open shard file. Slabs are read in parts through a small buffer, and their checksums taken on the
+// way, so that memory does not grow with the slabs. Only files of format 1 are opened with HDF5.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 
 namespace weft::ckpt::detail {
 
-/// What is read of a slab at a time: a multiple of all elements' sizes, and as large as one transfer without
-/// the page cache.
+/// How much of a slab is read at a time: a multiple of all elements' sizes, and as much as one transfer
+/// without the page cache.
 inline constexpr std::int64_t part_bytes = std::int64_t{8} << 20;
 
-/// Elements [begin, begin + count) of a slice that somebody wants: in `out`, or in parts by `put`, which is
-/// given how many elements of the piece come before the part, and how many are in it.
+/// Elements [begin, begin + count) of a slice that somebody wants. They go to `out`, or in parts to `put`,
+/// which is told how many elements of the piece come before the part, and how many are in it.
 struct Piece {
   std::int64_t begin = 0;
   std::int64_t count = 0;
@@ -33,17 +33,17 @@ struct Piece {
 class ShardReader {
  public:
   /// Opens the file, which must have its size. Throws Error(bad_checkpoint), or Unreadable. Both arguments
-  /// outlive it.
+  /// outlive this object.
   ShardReader(const Manifest& manifest, const Shard& shard);
 
-  /// Where the shard's slices number `which` begin in the file: for read().
+  /// Where each slice of the shard that `which` numbers begins in the file; read() needs it.
   std::vector<std::int64_t> offsets_of(const std::vector<std::size_t>& which) const;
-  /// Fills the pieces of one slice, whose bytes begin at `offset`; reads each slab that they touch once.
+  /// Fills the pieces of one slice, whose bytes begin at `offset`, and reads each slab that they touch once.
   /// Throws Error(bad_checkpoint) that names state and elements of the first slab that is damaged; what it
-  /// has filled until then is not to be used.
+  /// has filled until then must not be used.
   void read(const ShardSlice& slice, std::int64_t offset, std::vector<Piece> pieces);
-  /// Every damage of the file, a line each: headers, slabs, and bytes other than 0 between them. Its pages
-  /// are dropped from the page cache first, and with `direct_io` it is read without that.
+  /// Every damage of the file, a line for each: in headers, in slabs, and bytes other than 0 between them.
+  /// The file's pages are first dropped from the page cache; with `direct_io` it is read past that cache.
   std::vector<std::string> damage(bool direct_io);
 
  private:
@@ -52,7 +52,7 @@ class ShardReader {
   void check_slabs(std::vector<std::string>& problems);
   void check_header(std::vector<std::string>& problems);
   void check_holes(std::vector<std::string>& problems);
-  /// The XXH3-64 of bytes of the file, read through the buffer.
+  /// The XXH3-64 of a stretch of the file, read through the buffer.
   std::uint64_t hash_of(std::int64_t offset, std::int64_t bytes);
   bool is_zero(std::int64_t offset, std::int64_t bytes);
   [[noreturn]] void fail(const std::string& what) const;

@@ -22,7 +22,7 @@ std::string path_of(const Manifest& manifest) {
                                    path_of(manifest), why)));
 }
 
-/// Blocks of whole lines; an empty one at the end.
+/// Reads the text in blocks of whole lines; an empty block is the end.
 class Blocks {
  public:
   virtual ~Blocks() = default;
@@ -71,7 +71,7 @@ class SlicesReader : public Blocks {
   const Manifest& manifest_;
   io::File file_;
   std::int64_t at_ = 0;
-  std::string rest_;  ///< the beginning of a line whose end was not read yet
+  std::string rest_;  ///< the beginning of a line whose end has not been read yet
 };
 
 class Format1Reader : public Blocks {

@@ -1,5 +1,6 @@
-// slices.jsonl: the descriptions of all shards, a line each in the order of the manifest. Of a large run it
-// has hundreds of megabytes, so that it is written and read in blocks, and nobody holds the whole of it.
+// Writes and reads slices.jsonl: the descriptions of all shards, a line for each in the order of the
+// manifest. For a large run this is hundreds of megabytes, so it is written and read in blocks, and nobody
+// holds the whole of it.
 #pragma once
 
 #include <exception>
@@ -22,7 +23,7 @@ class SlicesWriter {
  public:
   explicit SlicesWriter(const std::string& path);
   void add(const std::string& line);
-  /// fsyncs the file, and says what the manifest stores of it.
+  /// Syncs the file to storage, and returns what the manifest stores of it.
   Digest finish();
 
  private:
@@ -34,16 +35,16 @@ class SlicesWriter {
   std::int64_t bytes_ = 0;
 };
 
-/// Calls `take` for each shard of a checkpoint, in the manifest's order; shards are checked as check_shard
-/// says. The checksum of the descriptions is compared before the first. Throws Error(bad_checkpoint).
+/// Calls `take` for each shard of a checkpoint, in the manifest's order, after checking it with check_shard.
+/// The checksum of the descriptions is compared before the first call. Throws Error(bad_checkpoint).
 void for_each_shard(const Manifest& manifest, const std::function<void(const Shard&)>& take);
-/// Collective: the same on every rank; rank 0 alone reads the descriptions, and sends them on in blocks. When
-/// any rank throws, all leave after the block, as leave_together says.
+/// Collective: calls `take` for each shard on every rank. Rank 0 alone reads the descriptions, and sends them
+/// on in blocks. When any rank throws, all leave after the block, by leave_together.
 void for_each_shard(const Manifest& manifest, const Hooks& hooks,
                     const std::function<void(const Shard&)>& take);
 
-/// Takes a block of whole lines apart: shard number `index` and those that follow it, which is then the
-/// number of the one behind. Throws Error(bad_checkpoint).
+/// Takes a block of whole lines apart, and calls `take` for each. The first line is shard number `index`,
+/// which is raised to the number of the shard after the last. Throws Error(bad_checkpoint).
 void read_lines(std::string_view block, const Manifest& manifest, std::size_t& index,
                 const std::function<void(const Shard&)>& take);
 

@@ -35,16 +35,16 @@ struct StateSlice {
 /// A token file of the run.
 struct DataFile {
   std::string key;   ///< "data.train" or "data.valid"
-  std::string path;  ///< as the deck named it; the same file may have another path on a later start
+  std::string path;  ///< path as the deck named it; the same file may have another path on a later start
   std::int64_t tokens = 0;
   std::uint64_t fingerprint = 0;  ///< data::TokenFile::fingerprint()
-  /// The file on storage (its inode, time and size) whose body was read whole and had its checksum; empty
-  /// where that was not done.
+  /// Which file on storage (inode, time and size) was read whole and had its checksum; empty where no such
+  /// check was made.
   std::string verified;
 };
 
-/// The run's scalars. Random numbers are counter-based, keyed by (seed, step, sample): these three are the
-/// generator's whole state.
+/// The run's scalars. Random numbers are counter-based, keyed by (seed, step, sample), so the three counts
+/// below are the generator's whole state.
 struct RunState {
   std::int64_t step = 0;    ///< optimizer steps done
   std::int64_t tokens = 0;  ///< tokens trained on, over all ranks
@@ -54,11 +54,12 @@ struct RunState {
   std::string model_key;  ///< the model's shape, one "key = value" a line; equal keys mean the same model
   std::string weft_version;
   std::string git_hash;
-  int world = 1;     ///< ranks that saved
-  std::string mode;  ///< parallel.mode that saved
+  int world = 1;     ///< how many ranks saved
+  std::string mode;  ///< parallel.mode of the run that saved
   /// The checkpoint that checkpoint.resume named when this run was started from it; empty when it named none.
   std::string origin;
-  std::vector<DataFile> data;  ///< what it was trained on; empty of formats and runs that do not say
+  /// Token files that the run was trained on; empty for formats and runs that name none.
+  std::vector<DataFile> data;
 };
 
 }  // namespace weft::ckpt

@@ -1,4 +1,4 @@
-// `weft checkpoint verify`: is every byte of a checkpoint what was saved?
+// Checks every byte of a checkpoint, for `weft checkpoint verify`.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments) {
 
 namespace {
 
-/// What is wrong with the arguments. CLI11 says of an unknown command only that one is required.
+/// What is wrong with the arguments. For an unknown command, CLI11 would only say that a command is required.
 std::string problem_of(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const std::string_view word = argc > 1 ? argv[1] : "";
   std::vector<std::string> commands;
@@ -67,10 +67,10 @@ int run(int argc, char** argv) {
   add_hang(app);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& e) {  // --help, --version
+  } catch (const CLI::Success& e) {  // --help and --version
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    // One line, however many ranks were given these arguments.
+    // Without a world, each rank that was given these arguments would print the line.
     const auto world = comm::make_world(&context.argc, &context.argv);
     throw Error(ExitCode::bad_input, world->rank() == 0 ? problem_of(app, e, argc, argv) : std::string());
   }

@@ -1,4 +1,4 @@
-// The command line.
+// The command line: reads the arguments, and calls the command that they name.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ class ToldError : public Error {
   explicit ToldError(ExitCode code) : Error(code, "") {}
 };
 
-/// To the terminal: one line for each line of the message.
+/// Writes a message to the terminal, with a prefix for each of its lines.
 void tell_error(std::string_view message);
 
 /// Runs `weft ARGUMENTS` and returns the exit code. Throws weft::Error; a message may have several lines, and

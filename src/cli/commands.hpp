@@ -1,4 +1,4 @@
-// The commands: each adds itself to the application and runs from CLI11's callback.
+// The commands of the program. Each adds itself to the application, and runs from CLI11's callback.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 
 namespace weft::cli {
 
-/// What the callbacks need beyond their own options. MPI wants main()'s arguments.
+/// What callbacks need beside their own options. MPI wants main()'s arguments.
 struct Context {
   int argc = 0;
   char** argv = nullptr;
@@ -19,7 +19,7 @@ struct DeckArguments {
   std::string file;
   std::vector<std::string> sets;
 };
-/// Returns the deck's option, for commands that cannot do without one.
+/// Adds the arguments, and returns the deck's option, for commands that cannot do without a deck.
 CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments);
 
 void add_train(CLI::App& app, Context& context);

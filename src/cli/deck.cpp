@@ -21,7 +21,7 @@ void deck(const Arguments& arguments) {
   }
   WEFT_VALIDATE(!arguments.deck.file.empty(), "weft deck: no deck given (give a file, or --schema)");
   const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
-  compile::pipeline_options(deck);  // for its errors
+  compile::pipeline_options(deck);  // only throws its errors
   std::fputs(print_deck(deck).c_str(), stdout);
 }
 
@@ -30,7 +30,7 @@ void deck(const Arguments& arguments) {
 void add_deck(CLI::App& app) {
   CLI::App* command = app.add_subcommand("deck", "Print a deck with every key resolved, or the schema");
   auto arguments = std::make_shared<Arguments>();
-  add_deck_arguments(*command, arguments->deck);  // not with --schema
+  add_deck_arguments(*command, arguments->deck);  // no deck is needed with --schema
   command->add_flag("--schema", arguments->schema, "Print every key with type, default, range and meaning");
   command->add_flag("--markdown", arguments->markdown, "With --schema: as docs/deck.md")->needs("--schema");
   command->callback([arguments] { deck(*arguments); });

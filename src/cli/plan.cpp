@@ -32,7 +32,8 @@ struct PlanArguments {
   std::string picture;
 };
 
-/// Prints the graph after a pass, or what a pass changed, and knows which of the two passes it has not seen.
+/// Prints the graph after a pass, or what a pass changed, and remembers which of the two passes it has not
+/// seen yet.
 class Dump {
  public:
   explicit Dump(const PlanArguments& arguments)
@@ -48,7 +49,7 @@ class Dump {
       std::fputs(ir::diff(ir::print(before), ir::print(after)).c_str(), stdout);
   }
   bool wanted() const { return !arguments_.dump_after.empty() || !arguments_.diff.empty(); }
-  /// The memory pass makes no graph, but the plan: its addresses and waits are what it adds.
+  /// Prints what the memory pass adds. That pass makes no graph, but the plan, with its addresses and waits.
   void operator()(const plan::Plan& plan) {
     names_ += ", " + std::string(memory);
     missing_.erase(memory);
@@ -73,13 +74,14 @@ void write_picture(const std::string& path, const plan::Plan& plan, const machin
   io::replace_file(path, plan::picture(plan, times, deck.run.name), io::Named::by_user);
 }
 
-/// Estimates: a rank's process has MPI beside what this one has, and more or fewer neighbours.
+/// Estimates a rank's resident memory. Beside what this process has, a rank has MPI, and more or fewer
+/// neighbours.
 std::int64_t resident_bytes(const PlanArguments& arguments) {
   constexpr std::int64_t mpi_bytes = 8 << 20;
   runtime::trim_heap();
   return runtime::memory_usage().rss_bytes + (arguments.world > 1 ? mpi_bytes : 0);
 }
-/// Of a rank, on its host.
+/// How many ranks there are on a rank's host.
 int neighbours(const PlanArguments& arguments) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return std::min(arguments.world, arguments.per_host.value_or(cores));
@@ -92,7 +94,7 @@ void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& a
   fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
 }
 
-/// Ranks of a host that share memory: those of one group of the data axis, where each host has as many.
+/// How many ranks of a host share memory: those of one group of the data axis, where each host has as many.
 int team(const Mesh& mesh, int per_host) {
   std::optional<std::ptrdiff_t> size;
   const int axis = mesh.axis(data_axis);
@@ -109,7 +111,7 @@ int team(const Mesh& mesh, int per_host) {
 void plan(const PlanArguments& arguments) {
   const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
   const machine::CostModel costs(compile::machine_profile(deck));
-  kernels::initialize(/*warnings=*/false);  // they are of threads that are not used here
+  kernels::initialize(/*warnings=*/false);  // its warnings are about threads that are not used here
   exec::Matmuls matmuls(deck.precision.f32_products);
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
@@ -119,7 +121,7 @@ void plan(const PlanArguments& arguments) {
       deck, mesh, scratch, costs,
       runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.team()) +
           runtime::loading_bytes(deck, mesh.world()));
-  if (dump.wanted()) chosen.plan.reset();  // the passes have to be seen
+  if (dump.wanted()) chosen.plan.reset();  // so that the passes run where the dump sees them
   const plan::Plan plan = chosen.plan
                               ? std::move(*chosen.plan)
                               : compile::training_plan(deck, mesh, scratch, chosen.options, std::ref(dump));

@@ -22,7 +22,7 @@ void profile(const ProfileArguments& arguments, Context& context) {
   const auto world = make_training_world(context);
   const bool with_deck = !arguments.deck.file.empty();
   Deck deck;
-  std::optional<io::AtomicFile> file;  // rank 0's; opened before the minute that its content takes
+  std::optional<io::AtomicFile> file;  // on rank 0; it is opened before the minute that its content takes
   comm::agree(*world, [&] {
     WEFT_VALIDATE(with_deck || arguments.deck.sets.empty(), "weft profile: --set without a deck (give one)");
     if (with_deck) deck = parse_deck(arguments.deck.file, arguments.deck.sets);
@@ -51,7 +51,7 @@ void add_profile(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand(
       "profile", "Measure this machine for plans: collectives, rates, and the kernels of a deck's step");
   auto arguments = std::make_shared<ProfileArguments>();
-  add_deck_arguments(*command, arguments->deck);  // without one only what no deck is needed for
+  add_deck_arguments(*command, arguments->deck);  // without a deck, only what needs none is measured
   command->add_option("-o,--out", arguments->out, "The machine profile to write (TOML)")
       ->capture_default_str();
   command->add_option("--seconds", arguments->options.seconds, "About how long the measurements may take")

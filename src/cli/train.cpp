@@ -15,7 +15,7 @@
 namespace weft::cli {
 namespace {
 
-/// A run that ends by an error no longer listens.
+/// Catches the signals as long as the run lasts; a run that ends by an error no longer listens.
 struct StopSignals {
   StopSignals() { job::catch_stop_signals(); }
   ~StopSignals() {
@@ -25,8 +25,8 @@ struct StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 };
 
-/// Tells what ends a run before the run is taken down. That may wait for a save, or for storage, and other
-/// ranks, which have nothing to wait for, end this one meanwhile.
+/// Runs `run`, and tells the error that ends it before the run is taken down. Taking it down may wait for a
+/// save, or for storage, and other ranks, which have nothing to wait for, may end this one meanwhile.
 void tell_at_once(const std::function<void()>& run) {
   try {
     run();

@@ -30,7 +30,7 @@ std::vector<StepHashes> hashes_of(const std::string& dir) {
   return read_hashes(dir + "/hashes.jsonl");
 }
 
-/// A training line as a step of values, in the order in which a step makes them.
+/// The training lines of a run as steps of values, in the order in which a step makes them.
 std::vector<StepHashes> metrics_of(const std::string& dir) {
   std::vector<StepHashes> steps;
   for (const nlohmann::json& line : io::read_step_lines(dir + "/metrics.jsonl")) {
@@ -90,7 +90,7 @@ RunComparison compare_runs(const std::string& dir_a, const std::string& dir_b) {
   };
   if (both_have(dir_a, dir_b, "/hashes.jsonl")) add(hashes_of, hashes_text);
   const bool hashed = steps > 0;
-  // Without hashes to go by, metrics that are missing are an error.
+  // Metrics may be missing where there are hashes to go by; otherwise that is an error.
   if (!hashed || both_have(dir_a, dir_b, "/metrics.jsonl")) add(metrics_of, metrics_text);
   WEFT_VALIDATE(steps > 0, "{} and {} have no step in common", dir_a, dir_b);
   if (!hashed)

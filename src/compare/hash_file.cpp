@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Empty when the line is not one of ours.
+/// Reads a line; empty when it is none of ours.
 std::optional<StepHashes> hashes_of(const json& line) {
   StepHashes hashes{line.at("step").get<std::int64_t>(), {}};
   const auto values = line.find("values");

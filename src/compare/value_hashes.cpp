@@ -16,8 +16,8 @@ using ir::Op;
 
 /// How a value lies over rounds and ranks, whatever the layout.
 enum class Spread : std::uint8_t {
-  left_out,    ///< only some layouts have it, or it is a part of another value
-  microbatch,  ///< made once a microbatch
+  left_out,    ///< only some layouts have the value, or it is a part of another one
+  microbatch,  ///< made once in each microbatch
   unit,        ///< one flat unit, whole or cut
   unfinished,  ///< a unit's sum over some of the rounds: it only keeps the sum's place in program order
   replicated   ///< alike on all ranks
@@ -37,7 +37,7 @@ Spread spread_of_state(const ir::Storage& s) {
   return Spread::left_out;
 }
 
-/// A sum of gradients, of a replica or of all ranks.
+/// How a sum of gradients lies: it is the sum of one replica's ranks, or of all ranks.
 Spread round_sum(const ir::Graph& graph, const ir::Node& node, int last_round) {
   if (node.round < last_round) return Spread::unfinished;
   const auto& placement = graph.value(node.outputs[0]).placement;
@@ -49,11 +49,11 @@ Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
   const ir::Value& value = graph.value(node.outputs[0]);
   switch (node.op) {
     case Op::state: return spread_of_state(graph.storage(value.home));
-    // A join's parts are outputs, too; the losses of all rounds are as many as the rank has rounds.
+    // A join's parts are outputs, too. The losses of all rounds depend on how many rounds a rank has.
     case Op::join: return value.unit.valid() ? Spread::microbatch : Spread::left_out;
-    // How many microbatches an earlier round's sum is over depends on the number of ranks.
+    // The number of ranks decides how many microbatches the sum of an earlier round covers.
     case Op::accumulate:
-      if (!value.home.valid()) return Spread::left_out;  // a rank's own sum, reduced later
+      if (!value.home.valid()) return Spread::left_out;  // a rank's own sum, which is reduced later
       [[fallthrough]];
     case Op::reduce_scatter: return round_sum(graph, node, last_round);
     case Op::all_reduce: return value.unit.valid() ? Spread::unit : Spread::left_out;
@@ -62,13 +62,14 @@ Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
     case Op::clip_scale: return Spread::replicated;
     default: break;
   }
-  // What depends on the batch is made once a microbatch; aliases and gathers do not.
+  // A value that depends on the batch is made once in each microbatch. Aliases and gathers do not depend on
+  // it.
   const bool by_batch = ops::batch_rule(node.op, 0) != ops::BatchRule::invariant;
   return by_batch ? Spread::microbatch : Spread::left_out;
 }
 
-/// The name that a value has in every round: "layers.0.attn.h#1" -> "layers.0.attn.h", "h.grad#1~2" ->
-/// "h.grad~2", and of a round's input, "tokens.1" -> "tokens".
+/// The name that a value has in every round: "layers.0.attn.h#1" gives "layers.0.attn.h", and "h.grad#1~2"
+/// gives "h.grad~2". A round's input, "tokens.1", gives "tokens".
 std::string name_in_all_rounds(const ir::Value& value, const ir::Node& node, Spread spread) {
   std::string name = value.name;
   if (node.op == Op::state && spread == Spread::microbatch) return name.substr(0, name.rfind('.'));
@@ -92,7 +93,8 @@ void ValueHashes::add(ir::NodeId id) {
   if (spread == Spread::left_out) return;
   if (node.op == Op::state) {
     const ir::StorageId home = plan_.graph.value(node.outputs[0]).home;
-    // A storage that nothing uses has no memory; one that several nodes read is the same for all.
+    // A storage that nothing uses has no memory. A storage that several nodes read is the same for all of
+    // them.
     if (!plan_.storage_used[home.index()] || !states_.insert(home).second) return;
   }
   for (const ir::ValueId output : node.outputs) {
@@ -118,7 +120,8 @@ std::size_t ValueHashes::row_of(const ir::Node& node, const std::string& module,
 ValueHashes::Item ValueHashes::slice_of_unit(ir::ValueId id) const {
   const Unit& unit = plan_.graph.unit(plan_.graph.value(id).unit);
   const std::int64_t part = unit.shard_elements(session_.ranks());
-  const std::int64_t held = plan_.graph.local_elements(id);  // the whole, or a shard of several ranks' parts
+  // The whole unit, or a shard that holds several ranks' parts.
+  const std::int64_t held = plan_.graph.local_elements(id);
   Item item{.value = id};
   item.first = std::min(unit.elements, part * session_.own_part());
   item.count = std::min(unit.elements, item.first + part) - item.first;

@@ -1,5 +1,5 @@
-// Hashes of everything that a step makes, equal for every number of ranks, sharding mode and schedule: where
-// two runs part shows in the first value that differs.
+// Hashes everything that a step makes. The hashes are equal for every number of ranks, sharding mode and
+// schedule, so the first value that differs shows where two runs part.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace weft::compare {
 
-/// A step's values in program order: what it starts from (tokens, parameters, moments, constants, learning
-/// rate), the outputs of the kernels, the reduced gradients, the new state. The hash of a value is a sum over
-/// its elements, and over all rounds and ranks, so each element counts once and with a key that no layout
-/// changes:
-///   - what is made once a microbatch: its place in microbatch m = round * ranks + rank;
-///   - a unit's state and gradient: its index in the unit, each rank's own slice, no padding;
-///   - what all ranks have alike: rank 0's.
+/// Hashes a step's values in program order: what it starts from (tokens, parameters, moments, constants,
+/// learning rate), the outputs of the kernels, the reduced gradients, and the new state. The hash of a value
+/// is a sum over its elements, and over all rounds and ranks. Each element counts once, with a key that no
+/// layout changes:
+/// - What is made once in each microbatch has its place in microbatch m = round * ranks + rank as key.
+/// - A unit's state and gradient have their index in the unit. Each rank counts its own slice, no padding.
+/// - Of what all ranks have alike, rank 0 counts its copy.
 /// Values that only some layouts have (gathered copies, slices, sums over some of the microbatches) are left
 /// out.
 class ValueHashes final : public exec::Tap {
@@ -40,9 +40,9 @@ class ValueHashes final : public exec::Tap {
     ir::ValueId value;
     std::size_t row = 0;
     std::uint64_t seed = 0;
-    std::int64_t skip = 0;   ///< elements before this rank's, where a whole unit is held
-    std::int64_t count = 0;  ///< elements of this rank; 0 when another has them
-    std::int64_t first = 0;  ///< index of the first one in the whole value
+    std::int64_t skip = 0;   ///< elements before this rank's own, where a whole unit is held
+    std::int64_t count = 0;  ///< how many elements this rank counts; 0 when another rank does
+    std::int64_t first = 0;  ///< index of the first of them in the whole value
   };
   void add(ir::NodeId node);
   std::size_t row_of(const ir::Node& node, const std::string& module, const std::string& name);
@@ -54,12 +54,12 @@ class ValueHashes final : public exec::Tap {
   runtime::Session& session_;
   const plan::Plan& plan_;
   int last_round_ = 0;
-  std::vector<ValueHash> rows_;  ///< in program order, a value where it is made first; no hashes yet
+  std::vector<ValueHash> rows_;  ///< in program order, each value where it is made first; without hashes yet
   std::map<std::pair<ir::Phase, std::string>, std::size_t> row_by_name_;
   std::set<ir::StorageId> states_;
-  std::vector<std::uint64_t> sums_;  ///< by row, of this rank and run
+  std::vector<std::uint64_t> sums_;  ///< by row: the sum of this rank in this run
   std::vector<Item> at_start_;
-  std::vector<std::vector<Item>> made_by_;  ///< by node
+  std::vector<std::vector<Item>> made_by_;  ///< by node: what it makes
 };
 
 }  // namespace weft::compare

@@ -28,7 +28,7 @@ std::string read_file(const Deck& deck) {
   return text.str();
 }
 
-/// Nothing for a file's name.
+/// The default profile of this name; nothing when the name is a file's.
 std::optional<machine::Profile> default_named(const std::string& name) {
   if (name == "host" || (name.empty() && device_is_host()))
     return default_profile(machine::DefaultProfile::host);

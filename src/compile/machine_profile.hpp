@@ -1,4 +1,4 @@
-// The machine that plans are timed for: from schedule.profile, or assumed.
+// Finds the profile of the machine that plans are timed for: by schedule.profile, or by a default.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace weft::compile {
 
-/// The profile in the file that the deck names; a default where it names "host" or "h100" or, being empty,
-/// leaves it to this build's device. Throws Error(bad_input): the file cannot be read, "FILE:LINE: PROBLEM"
-/// for a mistake in it.
+/// The profile in the file that the deck names. It is a default where the deck names "host" or "h100", or
+/// names nothing and so leaves it to this build's device. Throws Error(bad_input) when the file cannot be
+/// read, and as "FILE:LINE: PROBLEM" for a mistake in it.
 machine::Profile machine_profile(const Deck& deck);
 
-/// The same in two steps, for ranks of which one reads the file: its text (empty where the deck names a
-/// default), and the profile of such a text.
+/// machine_profile() in two steps, for ranks of which one reads the file. First the text (empty where the
+/// deck names a default), and then the profile of such a text.
 std::string profile_text(const Deck& deck);
 machine::Profile machine_profile(const Deck& deck, std::string_view text);
 
-/// For reports: the file, or "defaults".
+/// Where the profile comes from, for reports: the file, or "defaults".
 std::string profile_source(const Deck& deck);
 
 }  // namespace weft::compile

@@ -10,7 +10,8 @@
 namespace weft::compile {
 namespace {
 
-/// Gathers and reductions share a link; sums over replicas may go over another.
+/// Seconds that the links need for all bytes. Gathers and reductions share a link; sums over replicas may use
+/// another.
 double wire_seconds(const plan::Plan& plan, const machine::CostModel& costs) {
   double bytes = 0, replicas = 0;
   for (const ir::Node& node : plan.graph.nodes()) {

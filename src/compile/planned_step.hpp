@@ -1,4 +1,4 @@
-// Where the time of a step goes, as the plan says.
+// Says where the time of a step goes, by the plan.
 #pragma once
 
 #include <array>
@@ -9,19 +9,21 @@
 
 namespace weft::compile {
 
-/// Seconds and bytes of a rank and step. Lanes are indexed by Lane; entries of the compute lane are 0.
+/// Seconds and bytes of one rank in one step. Arrays are indexed by Lane, and their entries for the compute
+/// lane are 0.
 struct StepParts {
-  double step = 0;          ///< with the copying of inputs
-  double compute_only = 0;  ///< the plan without collectives
-  double compute = 0;       ///< the compute lane was busy
+  double step = 0;          ///< the whole step, with the copying of inputs
+  double compute_only = 0;  ///< the step without its collectives
+  double compute = 0;       ///< how long the compute lane was busy
   std::array<double, lane_count> under_way{}, exposed{};
   double sent_bytes = 0;
-  double wire = 0;  ///< what the links take for sent_bytes at their full rate, the profile's; sums over
-                    ///< replicas alone when longer
+  /// What the links need for sent_bytes at the profile's full rate, or for the sums over replicas alone when
+  /// that is longer.
+  double wire = 0;
   double memory_bytes = 0;
 };
 
-/// What the plan says: simulated, on the machine of the cost model. Its memory is for the caller to fill in.
+/// Simulates the plan on the machine of the cost model. The caller fills in the memory.
 StepParts planned_step(const plan::Plan& plan, const machine::CostModel& costs);
 
 }  // namespace weft::compile

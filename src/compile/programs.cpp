@@ -84,7 +84,7 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
   options.order.prefetch = deck.schedule.prefetch < 0 ? 1 : static_cast<int>(deck.schedule.prefetch);
   options.order.prefetch_bytes = static_cast<std::int64_t>(deck.schedule.prefetch_bytes);
   options.order.delay = deck.schedule.reduce_delay < 0 ? 1 : static_cast<int>(deck.schedule.reduce_delay);
-  // Hashes of values are of whole values.
+  // Hashes of values need whole values.
   options.rows = device_is_host() && deck.debug.hash_every == 0;
   options.disable = deck.schedule.disable;
   passes::check_disabled(options, place_of(deck, "schedule.disable"));

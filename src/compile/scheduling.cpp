@@ -22,13 +22,13 @@ struct Candidate {
   passes::PipelineOptions options;
   plan::Plan plan;
   double seconds = 0;
-  std::int64_t bytes = 0;  ///< state and arena
+  std::int64_t bytes = 0;  ///< bytes of state and arena
 };
 
-/// The first round of accumulation, two that are like all others but the last, and the last.
+/// Four rounds stand for any number: the first, two that are like all others but the last, and the last.
 constexpr int distinct_rounds = 4;
 
-/// Bytes of state and arena that a plan may take; 0: any.
+/// The bytes of state and arena that a plan may take; 0: any number.
 double limit_of(const Deck& deck, const machine::CostModel& costs, std::int64_t baseline) {
   double limit = std::numeric_limits<double>::infinity();
   if (deck.schedule.memory_limit > 0) limit = deck.schedule.memory_limit;
@@ -37,17 +37,17 @@ double limit_of(const Deck& deck, const machine::CostModel& costs, std::int64_t 
   return std::isfinite(limit) ? limit : costs.profile().compute.memory_bytes;
 }
 
-/// State and arena.
+/// The bytes of a plan's state and arena.
 std::int64_t bytes_of(const plan::Plan& plan) {
   return plan::persistent_bytes(plan) + plan.peak_bytes();
 }
 
-/// Within the limit, or there is none.
+/// Whether the plan is within the limit, or there is none.
 bool fits(const plan::Plan& plan, double limit) {
   return limit <= 0 || static_cast<double>(bytes_of(plan)) <= limit;
 }
 
-/// When the last of each round's instructions ends, reductions behind the compute included.
+/// When the last instruction of each round ends; reductions behind the compute count, too.
 std::array<double, distinct_rounds> ends_of_rounds(const plan::Plan& plan, const machine::LaneTimes& times) {
   std::array<double, distinct_rounds> ends{};
   for (const plan::Instruction& instruction : plan.instructions) {
@@ -65,7 +65,7 @@ bool is_searched(const Deck& deck, const Mesh& mesh) {
          (deck.schedule.bucketing == Bucketing::automatic || deck.schedule.bucketing == Bucketing::greedy);
 }
 
-/// Of a deck that leaves nothing open.
+/// The choice for a deck that leaves nothing open.
 Chosen as_given(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch) {
   const passes::PipelineOptions options = pipeline_options(deck);
   const double limit = deck.schedule.memory_limit;
@@ -82,7 +82,7 @@ Chosen as_given(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& sc
 
 class Chooser {
  public:
-  /// `more_rounds`: the step has so many rounds more than the deck.
+  /// Chooses for a deck; the real step has `more_rounds` more rounds than this deck.
   Chooser(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
           const machine::CostModel& costs, std::int64_t baseline, std::int64_t more_rounds = 0)
       : deck_(deck),
@@ -118,8 +118,8 @@ class Chooser {
     return options;
   }
 
-  /// The first level of recomputation whose plan fits, by bisection: memory falls from level to level. Where
-  /// none does, distances that the deck leaves open are given up, too.
+  /// Finds the first level of recomputation whose plan fits, by bisection: memory falls from level to level.
+  /// Where no level fits, the distances that the deck leaves open (prefetch, reduce_delay) become 0, too.
   void fit_by_recomputing() {
     const search::RecomputeLevels levels(typed_, costs_);
     const auto fits_at = [&](int level) {
@@ -129,7 +129,7 @@ class Chooser {
       if (good || !fitted_ || candidate.bytes < fitted_->bytes) fitted_ = std::move(candidate);
       return good;
     };
-    int low = -1, high = levels.count();  // does not fit; fits
+    int low = -1, high = levels.count();  // the plan of `low` does not fit, that of `high` does
     if (!fits_at(high)) {
       if (deck_.schedule.prefetch < 0) given_.order.prefetch = 0;
       if (deck_.schedule.reduce_delay < 0) given_.order.delay = 0;
@@ -161,13 +161,14 @@ class Chooser {
 
   search::Problem read_problem() {
     const ir::Graph& graph = sharded(given_);
-    if (deck_.schedule.regather != Regather::automatic) typed_ = {};  // no candidate is sharded otherwise
+    // No candidate is sharded in another way.
+    if (deck_.schedule.regather != Regather::automatic) typed_ = {};
     for (const ir::Storage& s : graph.storages()) state_bytes_ += graph.local_bytes(s);
     return search::make_problem(graph, scratch_, costs_);
   }
 
-  /// The step with a collective a unit, each where it is needed. Candidates share it, but for those with
-  /// other units that stay gathered.
+  /// The step in which each unit has collectives of its own, each where it is needed. Candidates share it,
+  /// unless other units stay gathered.
   const ir::Graph& sharded(const passes::PipelineOptions& options) {
     if (!sharded_ || kept_units_ != options.shard.keep_units)
       sharded_ = passes::run(passes::sharding(options), typed_);
@@ -175,7 +176,7 @@ class Chooser {
     return *sharded_;
   }
 
-  /// Bytes that the limit leaves for the arena; 0: no limit.
+  /// The bytes that the limit leaves for the arena; 0: no limit.
   std::int64_t arena_limit() const {
     if (limit_ <= 0) return 0;
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(limit_) - state_bytes_);
@@ -223,8 +224,9 @@ class Chooser {
     });
   }
 
-  /// The arena is a little larger than what is live in it: where the plan does not fit, another is made,
-  /// tighter. `make` gets the live bytes that are allowed, 0 for any.
+  /// Makes a plan and considers it. The arena is a little larger than the live bytes in it, so where the plan
+  /// does not fit, another one is made with a tighter limit. `make` gets the live bytes that are allowed, 0
+  /// for any number.
   template <class Make>
   void consider_within_limit(Make&& make) {
     constexpr int attempts = 3;
@@ -262,12 +264,12 @@ class Chooser {
   passes::PipelineOptions given_;
   ir::Graph typed_;  ///< the step before it is sharded: what all candidates begin with
   std::optional<ir::Graph> sharded_;
-  int kept_units_ = 0;  ///< of sharded_
-  double limit_;        ///< bytes of a rank, the deck's or the machine's; 0: none
+  int kept_units_ = 0;  ///< how many units stay gathered in sharded_
+  double limit_;        ///< bytes that a rank may take, by the deck or the machine; 0: no limit
   std::int64_t state_bytes_ = 0;
-  std::optional<Candidate> fitted_;    ///< by recomputing
-  std::optional<Candidate> best_;      ///< of those considered that fit
-  std::optional<Candidate> smallest_;  ///< of those considered, while none fits
+  std::optional<Candidate> fitted_;    ///< the plan that fits by recomputing
+  std::optional<Candidate> best_;      ///< the fastest considered plan that fits
+  std::optional<Candidate> smallest_;  ///< the smallest considered plan, while none fits
 };
 
 }  // namespace
@@ -284,7 +286,7 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
   if (!is_searched(deck, mesh) && deck.schedule.recompute != Recompute::budget)
     return as_given(deck, mesh, scratch);
   const std::int64_t more_rounds = accumulation(deck, mesh.world()) - distinct_rounds;
-  // Without the memory pass each round takes memory of its own.
+  // Without the memory pass each round takes memory of its own, so a step of fewer rounds tells nothing.
   if (more_rounds > 0 && !is_disabled(deck, "memory")) {
     Deck fewer = deck;
     fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.world();
@@ -293,7 +295,8 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
     const bool fitted = fits(*chosen.plan, limit);
     chosen.plan = training_plan(deck, mesh, scratch, chosen.options);
     if (fits(*chosen.plan, limit)) return chosen;
-    if (!fitted && fits(*chosen.plan, deck.schedule.memory_limit)) return chosen;  // preflight has the rest
+    // Preflight reports what is missing.
+    if (!fitted && fits(*chosen.plan, deck.schedule.memory_limit)) return chosen;
   }
   return Chooser(deck, mesh, scratch, costs, baseline).run();
 }

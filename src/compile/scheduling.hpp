@@ -1,5 +1,5 @@
-// From a deck, a mesh and a machine to the passes' options: where the deck leaves the schedule open, it is
-// chosen.
+// Chooses the schedule where the deck leaves it open: from a deck, a mesh and a machine to the passes'
+// options.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,24 @@ namespace weft::compile {
 
 struct Chosen {
   passes::PipelineOptions options;
-  std::optional<plan::Plan> plan;  ///< of the options, where choosing has made it
+  std::optional<plan::Plan> plan;  ///< the plan of these options, where choosing has made it
 };
 
-/// A pure function, so that all ranks choose alike. Of many rounds of accumulation the middle ones are alike,
-/// so a step of four is what plans are compared by. Of automatic bucketing the result is the shortest
-/// simulated step among the search's, the greedy and the manual plan, of those whose state and arena are
-/// within schedule.memory_limit, and within run.memory_limit less `baseline` bytes (without either: within
-/// the machine's memory). Throws Error(bad_input) when none is within schedule.memory_limit (of a deck that
-/// leaves nothing open, the only one), or none that recompute = budget tries within either.
+/// Chooses the options. The result depends on the arguments alone, so all ranks choose alike. The middle ones
+/// of many accumulation rounds are alike, so plans are compared by a step of four rounds. With automatic
+/// bucketing the result is the shortest simulated step among the search's, the greedy and the manual plan.
+/// Only plans count whose state and arena are within schedule.memory_limit, and within run.memory_limit less
+/// `baseline` bytes (without either: within the machine's memory). Throws Error(bad_input) when no plan is
+/// within schedule.memory_limit (for a deck that leaves nothing open, this is the only limit), or when
+/// recompute = budget finds none within either.
 Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                        const machine::CostModel& costs, std::int64_t baseline);
 
-/// Simulated seconds of a step with so many rounds of accumulation more than the plan: if any, the plan has
-/// four rounds, and each other takes as long as its middle ones.
+/// Simulated seconds of a step that has `more_rounds` more accumulation rounds than the plan. If there are
+/// any, the plan has four rounds, and each further round takes as long as its middle ones.
 double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds);
 
-/// One line: buckets, distances, what is kept and what is computed again.
+/// The schedule in one line: buckets, distances, what is kept, and what is computed again.
 std::string schedule_text(const passes::PipelineOptions& options);
 
 }  // namespace weft::compile

@@ -28,7 +28,7 @@ class Reader {
 
   int fd() const { return fd_; }
 
-  /// All of `bytes`; the file is known to be as long.
+  /// Reads exactly `bytes`; the file is known to be long enough.
   void read(std::byte* to, std::size_t bytes, std::int64_t offset) const {
     while (bytes > 0) {
       const ssize_t n = read_some(to, bytes, offset);

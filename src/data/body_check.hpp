@@ -1,4 +1,5 @@
-// Whether the body of a token file is what was written: read from storage, beside whatever maps the file.
+// Checks that the body of a token file is what was written. It reads from storage, beside any mapping of the
+// file.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,11 @@
 
 namespace weft::data {
 
-/// Reads the file's body once, in pieces of 1 MiB, and holds it against the header's checksum. `goes_on` is
-/// called with the bytes read so far after each piece; when it says false the check ends unfinished. Returns
-/// whether it came to the end. Throws Error(bad_input) for a wrong checksum and for a file that another one
-/// has replaced since it was opened, Error(environment) when storage cannot be read. Blocks; any thread.
+/// Reads the file's body once, in pieces of 1 MiB, and compares its checksum with the header's. `goes_on` is
+/// called with the bytes read so far after each piece; when it returns false the check ends unfinished.
+/// Returns whether the check came to the end. Throws Error(bad_input) for a wrong checksum and for a file
+/// that another one has replaced since it was opened, and Error(environment) when storage cannot be read. It
+/// blocks, and may be called on any thread.
 bool check_body(const TokenFile& file, const std::function<bool(std::int64_t bytes)>& goes_on);
 
 }  // namespace weft::data

@@ -8,7 +8,7 @@
 
 namespace weft::data {
 
-/// One permutation an epoch, fixed by (seed, n, epoch). tests/golden/shuffle.py is the same in Python.
+/// The order of one epoch, fixed by (seed, n, epoch). tests/golden/shuffle.py is the same in Python.
 ///
 /// half = max(1, ceil(bits(n - 1) / 2)); x = left << half | right; six rounds (left, right) = (right, left ^
 /// F(right)) with F = the low `half` bits of RandomStream(seed, "data.shuffle").bits(epoch << 36 | round <<
@@ -17,7 +17,7 @@ class Permutation {
  public:
   /// n is from 1 to 2^62.
   Permutation(std::uint64_t seed, std::uint64_t n);
-  /// Where `i`, below n, goes in this epoch (below 2^28).
+  /// The place to which `i`, below n, goes in this epoch (below 2^28).
   std::uint64_t at(std::uint64_t epoch, std::uint64_t i) const;
 
  private:

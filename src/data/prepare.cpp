@@ -11,7 +11,7 @@
 namespace weft::data {
 namespace {
 
-/// Which documents are held out for validation.
+/// Decides which documents are held out for validation.
 class Split {
  public:
   explicit Split(const PrepareOptions& options)

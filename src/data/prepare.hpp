@@ -1,4 +1,4 @@
-// Text to token files: what `weft data tokenize` does.
+// Turns text into token files, for `weft data tokenize`.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@ struct PrepareOptions {
   TextInputs text;
   std::string train;             ///< token file to write
   std::string valid;             ///< token file to write; empty: all documents are for training
-  double valid_fraction = 0.01;  ///< of the documents, drawn by a hash of (seed, number of the document)
+  double valid_fraction = 0.01;  ///< share of the documents, drawn by a hash of seed and document number
   std::uint64_t seed = 1;
   /// "byte", the path of a SentencePiece model, or "sentencepiece": train one on the training documents.
   std::string tokenizer = "byte";
   std::string model;  ///< where a trained model goes; empty: TRAIN's path with .model for its extension
-  SentencePieceOptions training;  ///< of "sentencepiece"; `uses` is set by prepare
+  SentencePieceOptions training;  ///< settings for "sentencepiece"; prepare() sets `uses`
 };
 
 struct SplitReport {
   std::string path;
   std::int64_t documents = 0;
-  std::int64_t tokens = 0;  ///< end-of-document tokens included
+  std::int64_t tokens = 0;  ///< number of tokens, those that end documents included
   std::int64_t text_bytes = 0;
 };
 
 struct PrepareReport {
   SplitReport train;
-  SplitReport valid;  ///< path empty where there is none
+  SplitReport valid;  ///< its path is empty when there is no such file
   std::string model;  ///< path of the SentencePiece model; empty for bytes
   std::int64_t vocab = 0;
 };

@@ -1,5 +1,5 @@
-// The order of training samples: a function of (seed, files, sequence length, sample) alone, so of no number
-// of ranks.
+// The order of training samples. It depends on seed, files, sequence length and sample alone, and so not on
+// the number of ranks.
 #pragma once
 
 #include <cstdint>

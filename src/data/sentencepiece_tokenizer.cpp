@@ -43,7 +43,7 @@ std::string read_file(const std::string& path) {
   return bytes;
 }
 
-/// A piece as text: SentencePiece writes a space as U+2581.
+/// A piece as text, with spaces where SentencePiece writes U+2581.
 std::string unescape(std::string_view piece) {
   std::string text;
   while (!piece.empty()) {
@@ -61,9 +61,9 @@ bool spans_words(std::string_view text) {
   return false;
 }
 
-/// The library normalises by U+FFFD what is not UTF-8, and cannot tell U+2581 from a space. Such bytes, and
-/// newlines, go around it, as byte pieces. Words are kept with their ids: in natural text nearly all come
-/// again.
+/// A tokenizer that loses nothing. The library replaces what is not UTF-8 by U+FFFD, and cannot tell U+2581
+/// from a space. Such bytes, and newlines, go around it, as byte pieces. Words are kept with their ids,
+/// because in natural text nearly all words come again.
 class SentencePieceTokenizer final : public Tokenizer {
  public:
   explicit SentencePieceTokenizer(const std::string& path);
@@ -87,9 +87,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::vector<std::string> texts_;            ///< bytes of each id
   std::array<std::int32_t, 256> byte_ids_{};  ///< the byte piece of each byte
   std::int32_t newline_ = -1;
-  /// Words can be encoded one by one: it is a BPE model, and no piece spans two words. (A unigram model's
-  /// sums of scores round differently for a word alone, which would break near ties in another way than the
-  /// library does.)
+  /// Whether words can be encoded one by one: in a BPE model where no piece spans two words. (The sums of
+  /// scores of a unigram model round differently for a word alone, which would break near ties in another way
+  /// than the library does.)
   bool words_are_separate_ = true;
 
   struct Span {
@@ -119,14 +119,14 @@ void SentencePieceTokenizer::read_pieces(const std::string& path) {
   for (int id = 0; id < pieces; ++id) {
     std::string& text = texts_[static_cast<std::size_t>(id)];
     const std::string& piece = model_.IdToPiece(id);
-    if (model_.IsByte(id)) {  // "<0x0A>"
+    if (model_.IsByte(id)) {  // a byte piece is written like "<0x0A>"
       const auto byte = static_cast<unsigned char>(std::stoi(piece.substr(3, 2), nullptr, 16));
       text.assign(1, static_cast<char>(byte));
       byte_ids_[byte] = id;
     } else if (!model_.IsControl(id) && !model_.IsUnknown(id)) {
       text = unescape(piece);
       if (text == "\n") newline_ = id;
-      const float score = model_.GetScore(id);  // BPE: minus the number of the merge, an integer
+      const float score = model_.GetScore(id);  // in a BPE model, minus the number of the merge, an integer
       words_are_separate_ = words_are_separate_ && score == std::trunc(score) && !spans_words(text);
     }
   }
@@ -142,8 +142,8 @@ void SentencePieceTokenizer::read_pieces(const std::string& path) {
 }
 
 void SentencePieceTokenizer::check_lossless(const std::string& path) const {
-  // White space in all places, and characters that the usual normalisations rewrite (full width, ligature,
-  // accent).
+  // The probes have white space in all places, and characters that the usual normalisations rewrite (full
+  // width, ligature, accent).
   for (const std::string_view probe :
        {"a", " a", "  a  b ", "\ta\t", "\xef\xbc\xa1\xef\xac\x81 e\xcc\x81 \xc3\xa9 \xc2\xa0 \xc2\xb2",
         "Aa"}) {
@@ -172,7 +172,7 @@ void SentencePieceTokenizer::encode_append(std::string_view text, std::vector<st
   }
 }
 
-/// A word is its leading spaces and what follows up to the next space.
+/// Encodes a run word by word. A word is its leading spaces and what follows up to the next space.
 void SentencePieceTokenizer::encode_words(std::string_view run, std::vector<std::int32_t>& ids) const {
   while (!run.empty()) {
     const std::size_t letters = std::min(run.find_first_not_of(' '), run.size());

@@ -1,4 +1,4 @@
-// SentencePiece models (Kudo & Richardson, 2018) as lossless tokenizers, and their training.
+// SentencePiece models (Kudo & Richardson, 2018) as tokenizers that lose nothing, and their training.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace weft::data {
 std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path);
 
 struct SentencePieceOptions {
-  std::int64_t vocab = 8192;  ///< pieces in all: end of document, newline and 256 bytes included
+  std::int64_t vocab = 8192;  ///< number of pieces, with end of document, newline and 256 bytes
   std::string type = "bpe";   ///< "bpe" or "unigram"
-  std::int64_t sample_bytes =
-      std::int64_t{8} << 20;  ///< train on about this much text, lines drawn by a hash of their number
+  /// About how much text the model is trained on; its lines are drawn by a hash of their number.
+  std::int64_t sample_bytes = std::int64_t{8} << 20;
   int threads = 2;
   std::function<bool(std::int64_t document)> uses;  ///< documents to learn from; empty: all
 };

@@ -13,9 +13,9 @@
 namespace weft::data {
 namespace {
 
-/// Hands the library one line after the other, without the newline, which is a piece of its own; what it
-/// could not keep apart from other text (text_runs.hpp) ends a line, too. Long lines are cut: the library
-/// would skip them.
+/// Hands the library one line after the other, without the newline, which is a piece of its own. Text that
+/// the library could not keep apart from other text (text_runs.hpp) ends a line, too. Long lines are cut,
+/// because the library would skip them.
 class SampledLines final : public sentencepiece::SentenceIterator {
  public:
   SampledLines(const TextInputs& text, const SentencePieceOptions& options, double share)
@@ -78,7 +78,7 @@ std::int64_t count_bytes(const TextInputs& text, const SentencePieceOptions& opt
 
 void train_sentencepiece(const TextInputs& text, const SentencePieceOptions& options,
                          const std::string& path) {
-  constexpr std::int64_t fewest = 3 + 256;  // unknown, end of document, newline, bytes
+  constexpr std::int64_t fewest = 3 + 256;  // unknown, end of document, newline, and 256 bytes
   WEFT_VALIDATE(options.vocab > fewest,
                 "a SentencePiece vocabulary of {} is too small (bytes and controls take {}); ask for more, "
                 "or for \"byte\"",

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t block = std::size_t{1} << 18;
 constexpr std::size_t longest_piece = std::size_t{1} << 20;
 
-/// The literal text between documents; empty for "file".
+/// The literal text that stands between documents; empty for the separator "file".
 std::string separator_text(const std::string& separator) {
   if (separator == "blank-line") return "\n\n";
   if (separator == "file") return "";
@@ -41,7 +41,7 @@ bool is_jsonl(std::string_view path) {
   return path.ends_with(".jsonl");
 }
 
-/// A file through zlib, which passes on as it is what is not compressed.
+/// Reads a file through zlib, which passes on uncompressed data as they are.
 class ByteStream {
  public:
   explicit ByteStream(const std::string& path) : path_(path) {
@@ -55,7 +55,7 @@ class ByteStream {
   ByteStream(const ByteStream&) = delete;
   ByteStream& operator=(const ByteStream&) = delete;
 
-  /// Appends up to a block to `out`; false at the end.
+  /// Appends up to a block to `out`; returns false at the end.
   bool read(std::string& out) {
     const std::size_t before = out.size();
     out.resize(before + block);
@@ -86,14 +86,14 @@ struct DocumentReader::Impl {
   std::size_t file = 0;  ///< the next input to open
   std::unique_ptr<ByteStream> stream;
   bool jsonl = false;
-  bool at_end = false;  ///< of this input
+  bool at_end = false;  ///< all of this input has been read
   std::string buffer;
-  std::size_t begin = 0;     ///< first byte of the buffer that was not handed out
+  std::size_t begin = 0;     ///< first byte of the buffer that has not been handed out
   std::size_t searched = 0;  ///< no separator starts between begin and here
-  std::int64_t line = 0;     ///< of a JSONL input
-  std::string text;          ///< of a JSONL document
+  std::int64_t line = 0;     ///< line number in a JSONL input
+  std::string text;          ///< text of a JSONL document
   std::int64_t document = 0;
-  bool inside = false;  ///< part of this document was handed out
+  bool inside = false;  ///< a part of this document has been handed out
 
   bool next(TextPiece& piece);
   bool next_raw(std::string_view& text, bool& ends);
@@ -131,7 +131,7 @@ bool DocumentReader::Impl::next(TextPiece& piece) {
   return false;
 }
 
-/// The next piece, which may be an empty document; false when all inputs are read.
+/// Takes the next piece, which may be an empty document. Returns false when all inputs are read.
 bool DocumentReader::Impl::next_raw(std::string_view& bytes, bool& ends) {
   while (stream || open_next()) {
     ends = true;
@@ -160,7 +160,8 @@ void DocumentReader::Impl::refill() {
   at_end = !stream->read(buffer);
 }
 
-/// The text up to the next separator, or up to a cut. False at the end of the input, after its last document.
+/// Takes the text up to the next separator, or up to a cut. Returns false at the end of the input, after its
+/// last document.
 bool DocumentReader::Impl::take_plain(std::string_view& bytes, bool& ends) {
   const auto hand_out = [&](std::size_t end, std::size_t resume) {
     bytes = std::string_view(buffer).substr(begin, end - begin);
@@ -174,7 +175,7 @@ bool DocumentReader::Impl::take_plain(std::string_view& bytes, bool& ends) {
       if (begin == buffer.size() && !inside) return false;
       return hand_out(buffer.size(), buffer.size());
     }
-    // A separator may still start in the last bytes: they stay.
+    // A separator may start in the last bytes, so they stay in the buffer.
     const std::size_t kept = separator.empty() ? 0 : separator.size() - 1;
     searched = std::max(begin, buffer.size() - std::min(buffer.size(), kept));
     if (searched - begin > longest_piece) {
@@ -188,7 +189,7 @@ bool DocumentReader::Impl::take_plain(std::string_view& bytes, bool& ends) {
   }
 }
 
-/// The document of the next JSONL line that is not blank.
+/// Takes the document of the next JSONL line that is not blank.
 bool DocumentReader::Impl::take_line(std::string_view& bytes) {
   for (;;) {
     const std::size_t found = buffer.find('\n', searched);

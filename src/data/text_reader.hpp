@@ -1,4 +1,5 @@
-// Text in: files, gzip files (.gz, .dz) or standard input, cut into documents, streamed in bounded pieces.
+// Reads text from files, gzip files (.gz, .dz) or standard input, cuts it into documents, and streams them in
+// bounded pieces.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +11,26 @@
 namespace weft::data {
 
 struct TextInputs {
-  /// Paths, or "-" for standard input. Compression is recognised by content. A name that ends in .jsonl
-  /// (before .gz) holds one JSON object a line, whose "text" is a document; the separator does not apply to
-  /// it.
+  /// Paths of the inputs, or "-" for standard input. Compression is recognised by content. A name that ends
+  /// in .jsonl (before .gz) stands for one JSON object a line, whose "text" is a document; the separator does
+  /// not apply to it.
   std::vector<std::string> files;
-  /// What stands between two documents, and is dropped: "blank-line", "file" (a file is a document), or any
-  /// other string, with the escapes \n \r \t \\. The end of a file always ends a document.
+  /// What stands between two documents, and is dropped: "blank-line", "file" (each file is a document), or
+  /// any other string, with the escapes \n \r \t \\. The end of a file always ends a document.
   std::string separator = "blank-line";
 };
 
-/// A piece of a document: all of it, or, where it is long, about a megabyte, cut at a line end if there is
-/// one.
+/// A piece of a document: all of it or, when it is long, about a megabyte, cut at the end of a line if there
+/// is one.
 struct TextPiece {
   std::string_view text;      ///< valid until the next call of next(); empty only where ends_document is set
-  std::int64_t document = 0;  ///< counted from zero over all inputs
+  std::int64_t document = 0;  ///< number of the document, counted from zero over all inputs
   bool ends_document = false;
 };
 
-/// Reads documents in order. Empty documents are dropped and take no number.
-/// Throws Error(bad_input) for what is not there, damaged gzip data, and lines that are not as promised,
-/// Error(environment) when storage cannot be read.
+/// Reads documents in order. Empty documents are dropped, and get no number. Throws Error(bad_input) for what
+/// is not there, for damaged gzip data, and for lines that are not as promised; Error(environment) when
+/// storage cannot be read.
 class DocumentReader {
  public:
   explicit DocumentReader(TextInputs inputs);

@@ -1,4 +1,4 @@
-// Cuts bytes into the runs that SentencePiece keeps as they are, and those it would lose.
+// Cuts bytes into the runs that SentencePiece keeps as they are, and those that it would lose.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 namespace weft::data {
 
 enum class RunKind {
-  text,     ///< valid UTF-8 without newlines and without U+2581
+  text,     ///< valid UTF-8 without newlines and without U+2581, by which SentencePiece writes a space
   newline,  ///< one "\n"
-  raw  ///< a byte that is not UTF-8, or one of U+2581, the character by which SentencePiece writes a space
+  raw       ///< a byte that is not UTF-8, or a byte of U+2581
 };
 
 struct TextRun {

@@ -23,11 +23,11 @@ namespace weft::data {
 
 namespace {
 
-/// A file in memory.
+/// A token file's bytes in memory.
 struct Bytes {
   std::shared_ptr<const std::byte> data;
   std::size_t size = 0;
-  std::string identity;  ///< storage_identity(); empty for what is no file
+  std::string identity;  ///< what storage_identity() says; empty when the bytes are of no file
 };
 
 Bytes map(const std::string& path) {
@@ -56,7 +56,7 @@ Bytes map(const std::string& path) {
   return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), unmap), size, identity};
 }
 
-/// "node7-" for a file on a disk or in the memory of this host, empty for one that other hosts may share.
+/// "node7-" for a file on a disk or in the memory of this host; empty for a file that other hosts may share.
 std::string host_of_storage(int fd) {
   struct statfs system {};
   WEFT_SYSTEM(::fstatfs(fd, &system) == 0, "cannot look at the file system of an open file ({})",
@@ -72,10 +72,10 @@ std::string host_of_storage(int fd) {
   return std::string(host.data()) + '-';
 }
 
-/// The sections fill the file in their order. Offsets are read as they stand, so that each must be right,
-/// whatever the header's checksum says: it is no secret.
+/// Whether the sections fill the file in their order. Each offset must be right as it stands, whatever the
+/// header's checksum says: anyone can compute that.
 bool sections_fit(const TokenHeader& header) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 56;  // no sum below leaves 64 bits
+  constexpr std::uint64_t most = std::uint64_t{1} << 56;  // with it no sum below leaves 64 bits
   const bool counts = header.tokens <= most && header.documents <= most && header.vocab <= most;
   const std::uint64_t tokens_end = sizeof header + header.tokens * header.token_size;
   return counts && header.tokens_offset == sizeof header &&

@@ -1,4 +1,5 @@
-// Reading token files: memory-mapped, so that ranks of a node share the page cache and opening costs nothing.
+// Reads token files. They are memory-mapped, so that the ranks of a host share the page cache, and opening
+// costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,12 @@ std::string_view name_of(TokenizerKind kind);
 /// An open token file; cheap to copy, safe to read from several threads.
 class TokenFile {
  public:
-  /// Maps `path` and checks magic, version, header checksum, sizes of sections and file; the body is not
-  /// read. Throws Error(bad_input), one line, when the file is missing, foreign, of another version,
-  /// damaged or truncated; Error(environment) when storage cannot be read or mapped.
+  /// Maps `path` and checks magic, version, header checksum, and the sizes of sections and file; the body is
+  /// not read. Throws Error(bad_input) with one line when the file is missing, no token file, of another
+  /// version, damaged or truncated, and Error(environment) when storage cannot be read or mapped.
   static TokenFile open(const std::string& path);
-  /// The same for a file that stands in memory, aligned to 8 bytes; `bytes` outlive the TokenFile and its
-  /// copies. `name` stands for the path.
+  /// Opens a file that stands in memory, aligned to 8 bytes; `bytes` outlive the TokenFile and its copies.
+  /// `name` is used in the place of a path.
   static TokenFile in_memory(const std::string& name, std::span<const std::byte> bytes);
 
   const std::string& path() const;
@@ -32,22 +33,22 @@ class TokenFile {
   int token_size() const;           ///< bytes on disk of one token: 2 or 4
   TokenizerKind tokenizer() const;
   std::uint64_t tokenizer_hash() const;  ///< Tokenizer::hash() of the tokenizer that wrote the file
-  std::int32_t end_of_document() const;  ///< its token id, or -1
-  std::int64_t bytes() const;            ///< of the file
-  std::uint64_t body_hash() const;       ///< of all after the header, as the header has it
-  /// Differs between files of different content: the checksum of the header, which has sizes, tokenizer and
-  /// the body's checksum.
+  std::int32_t end_of_document() const;  ///< the id of the token that ends a document, or -1
+  std::int64_t bytes() const;            ///< size of the file
+  std::uint64_t body_hash() const;       ///< checksum of all after the header, as the header has it
+  /// A number that differs between files of different content: the checksum of the header, which has sizes,
+  /// tokenizer and the body's checksum.
   std::uint64_t fingerprint() const;
-  /// storage_identity() of what was opened; empty for a file in memory.
+  /// What storage_identity() says of the file that was opened; empty for a file in memory.
   const std::string& identity() const;
 
   /// Copies tokens [begin, begin + count) to `out`. Throws Error(bad_input) when an id is not below vocab().
   void read(std::int64_t begin, std::int64_t count, std::int32_t* out) const;
-  /// Bytes of text that tokens [begin, begin + count) stand for; end-of-document tokens count zero.
+  /// How many bytes of text the tokens [begin, begin + count) stand for; end-of-document tokens count zero.
   std::int64_t bytes_of(std::int64_t begin, std::int64_t count) const;
-  /// Bytes of text that one vocabulary id stands for.
+  /// How many bytes of text one id stands for.
   std::int64_t token_bytes(std::int32_t id) const;
-  /// First token of document `i`; document_start(documents()) is tokens().
+  /// The first token of document `i`; document_start(documents()) is tokens().
   std::int64_t document_start(std::int64_t i) const;
   /// Reads all of the body: throws Error(bad_input) unless its checksum and all sums and orders hold.
   void verify() const;
@@ -58,10 +59,10 @@ class TokenFile {
   std::shared_ptr<const Contents> contents_;
 };
 
-/// What tells an open file from another one, and from itself once it was written to: inode, size and time of
-/// the last change, and on a file system of this host alone (ext4, XFS, tmpfs ...) the host: nodes that were
-/// made from one image agree in all the rest. Equal on all hosts that share the file system. Throws
-/// Error(environment), which names `path`.
+/// A text that differs from one open file to another, and changes when a file is written to: inode, size and
+/// time of the last change and, on a file system of this host alone (ext4, XFS, tmpfs ...), the name of the
+/// host, because hosts that were made from one image agree in all the rest. It is equal on all hosts that
+/// share the file system. Throws Error(environment), which names `path`.
 std::string storage_identity(int fd, const std::string& path);
 
 /// Throws Error(bad_input) unless a model with `model_vocab` embeddings has one for each token of the file.

@@ -36,7 +36,7 @@ TokenFileWriter::TokenFileWriter(const std::string& path, const Tokenizer& token
   header_.end_of_document = tokenizer.end_of_document();
   header_.tokens_offset = sizeof(TokenHeader);
   piece_.reserve(hash_piece);
-  const TokenHeader blank{.magic = {}};  // not a token file until finish()
+  const TokenHeader blank{.magic = {}};  // it is no token file until finish()
   file_.append(&blank, sizeof blank);
 }
 

@@ -1,4 +1,4 @@
-// Writing token files: streamed, with bounded memory, and under the final name only when whole.
+// Writes token files: streamed, with bounded memory, and under the final name only when whole.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace weft::data {
 class Tokenizer;
 
 /// Appends documents to a new token file. Tokens are u16 when the vocabulary has at most 65536 ids, else u32.
-/// Errors: Error(bad_input) for a token id outside of the vocabulary, AtomicFile's when the disk refuses.
+/// Throws Error(bad_input) for a token id outside of the vocabulary, and what AtomicFile throws when the disk
+/// refuses.
 class TokenFileWriter {
  public:
   /// Creates PATH.tmp; vocabulary, bytes of each token and hash come from the tokenizer.
@@ -22,11 +23,11 @@ class TokenFileWriter {
 
   /// Adds tokens to the document in progress.
   void append(std::span<const std::int32_t> tokens);
-  /// Ends the document in progress, which may be empty. Adds no token: an end-of-document token is the
-  /// caller's.
+  /// Ends the document in progress, which may be empty. It adds no token: the caller appends an
+  /// end-of-document token if it wants one.
   void end_document();
-  /// Ends a document still in progress, writes the remaining sections and the header, and renames the file to
-  /// its name.
+  /// Ends a document that is still in progress, writes the remaining sections and the header, and gives the
+  /// file its name.
   void finish();
 
   std::int64_t tokens() const { return static_cast<std::int64_t>(header_.tokens); }

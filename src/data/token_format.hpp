@@ -15,8 +15,8 @@ static_assert(std::endian::native == std::endian::little,
 inline constexpr std::array<char, 8> token_magic{'W', 'E', 'F', 'T', 'T', 'O', 'K', '\n'};
 inline constexpr std::uint32_t token_version = 1;
 
-/// Sections follow in this order: header, tokens (padded with zeros to 8 bytes), u64 start of each document
-/// in tokens, u16 text bytes of each vocabulary id.
+/// The header of a token file. The sections of the file are, in this order: header, tokens (padded with zeros
+/// to 8 bytes), the u64 start of each document in tokens, and the u16 text bytes of each vocabulary id.
 struct TokenHeader {
   std::array<char, 8> magic = token_magic;
   std::uint32_t version = token_version;
@@ -38,8 +38,8 @@ struct TokenHeader {
 };
 static_assert(sizeof(TokenHeader) == 256 && offsetof(TokenHeader, header_hash) == 248);
 
-/// The body is hashed in pieces of this size, h = XXH3(piece, seed = h), from h = 0; only the last piece is
-/// shorter.
+/// The size of the pieces in which the body is hashed: h = XXH3(piece, seed = h), from h = 0. Only the last
+/// piece is shorter.
 inline constexpr std::size_t hash_piece = std::size_t{1} << 20;
 
 }  // namespace weft::data

@@ -1,4 +1,4 @@
-// Tokenizers: text to token ids and back without loss, for any bytes.
+// Tokenizers turn text into token ids and back without loss, for any bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace weft::data {
 
-/// decode(encode(text)) == text for every string of bytes, valid UTF-8 or not. Safe to use from several
-/// threads.
+/// A tokenizer: decode(encode(text)) == text for every string of bytes, valid UTF-8 or not. It may be used
+/// from several threads.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -24,21 +24,21 @@ class Tokenizer {
   virtual std::int64_t vocab() const = 0;
   virtual std::int32_t end_of_document() const = 0;
   virtual TokenizerKind kind() const = 0;
-  virtual std::uint64_t hash()
-      const = 0;  ///< XXH3 of the model; two tokenizers with equal hashes are the same
+  /// XXH3 of the model; two tokenizers with equal hashes are the same.
+  virtual std::uint64_t hash() const = 0;
 
   std::vector<std::int32_t> encode(std::string_view text) const;
-  /// Throws Error(bad_input) for an id outside of the vocabulary. A character cut between tokens is returned
-  /// cut.
+  /// The text of the ids. A character that is cut between tokens is returned cut. Throws Error(bad_input) for
+  /// an id outside of the vocabulary.
   std::string decode(std::span<const std::int32_t> ids) const;
   std::int64_t bytes_of(std::int32_t id) const { return static_cast<std::int64_t>(text_of(id).size()); }
 };
 
-/// Ids 0..255 are the bytes, 256 ends a document: a vocabulary of 257.
+/// The tokenizer whose ids 0..255 are the bytes, and whose id 256 ends a document: a vocabulary of 257.
 std::unique_ptr<Tokenizer> byte_tokenizer();
 
-/// "byte", or the path of a SentencePiece model. Throws Error(bad_input) when there is no such model, or when
-/// it loses text.
+/// Opens the tokenizer "byte", or a SentencePiece model by its path. Throws Error(bad_input) when there is no
+/// such model, or when it loses text.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& spec);
 
 }  // namespace weft::data

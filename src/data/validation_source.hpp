@@ -21,7 +21,7 @@ class ValidationSource {
   std::int64_t total_targets() const { return count_ * sequences_.seq(); }
   /// Text that the targets of one microbatch stand for.
   std::int64_t bytes(std::int64_t microbatch) const;
-  /// Writes [batch, seq] row-major tokens, targets (-1: ignored) and positions.
+  /// Writes tokens, targets (-1: ignored) and positions of one microbatch, [batch, seq] row-major.
   void fill(std::int64_t microbatch, std::int32_t* tokens, std::int32_t* targets,
             std::int32_t* positions) const;
 

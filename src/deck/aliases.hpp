@@ -1,4 +1,4 @@
-// What torchtitan, Hugging Face, Megatron-LM, nanoGPT and llm.c call our keys and values.
+// The names that torchtitan, Hugging Face, Megatron-LM, nanoGPT and llm.c have for our keys and values.
 #pragma once
 
 #include <array>
@@ -210,7 +210,8 @@ inline constexpr std::array key_aliases{
     Alias{"detect_anomaly", "debug.nan"},
 };
 
-/// Values: of optimizer.decay, parallel.mode, precision.*, schedule.regather, and axes of the mesh.
+/// Other names of values: of optimizer.decay, parallel.mode, precision.*, schedule.regather, and axes of the
+/// mesh.
 inline constexpr std::array value_aliases{
     Alias{"none", "constant"},   Alias{"warmup_stable_decay", "wsd"},
     Alias{"cos", "cosine"},      Alias{"zero3", "fsdp"},

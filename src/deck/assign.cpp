@@ -23,12 +23,12 @@ std::string shortened(std::string_view text) {
   constexpr std::size_t most = 60;
   if (text.size() <= most) return std::string(text);
   std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
-    --end;  // not inside a UTF-8 character
+  // The text must not be cut inside a UTF-8 character.
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return std::string(text.substr(0, end)) + "...";
 }
 
-/// Writes one value; what is wrong is left in `problem`.
+/// Writes one value; when it cannot, `problem` says why.
 struct Assigner {
   const Key& key;
   const Value& value;
@@ -42,7 +42,7 @@ struct Assigner {
     if (!literal.empty()) problem += fmt::format("; did you mean {}?", literal);
   }
 
-  /// The value inside a quoted string, when that string is itself a TOML value of the kind wanted.
+  /// The value inside a quoted string, when that string is itself a TOML value of the kind that is wanted.
   std::string unquoted(Kind wanted) const {
     Value inner;
     const bool is = value.kind == Kind::text && read_toml_value(value.text, "", inner) &&

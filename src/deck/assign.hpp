@@ -1,4 +1,4 @@
-// From a TOML value to the member of a Deck, with the key's type and range enforced.
+// Writes a TOML value to the member of a Deck that its key is bound to, if it has the key's type and range.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace weft::deck {
 
-/// Writes `value` to the key's member, or adds to `problems` why it cannot be.
+/// Writes `value` to the key's member, or adds to `problems` why that is impossible.
 void assign(const Key& key, const Value& value, Deck& deck, Problems& problems);
 
-/// What is wrong with a number that the deck already holds; empty when nothing is (or the key is not a
-/// number).
+/// What is wrong with a number that the deck already holds; empty when nothing is, or when the key is not a
+/// number.
 std::string range_problem(const Key& key, Deck& deck);
 
-/// "the string \"x\"", "the integer 3", "a table": a value as messages call it.
+/// A value in the words of messages: "the string \"x\"", "the integer 3", "a table".
 std::string describe(const Value& value);
 
 }  // namespace weft::deck

@@ -1,4 +1,4 @@
-// How the deck spells the choices of its enums.
+// The words by which the deck spells the choices of its enums.
 #include <array>
 
 #include "deck/schema.hpp"

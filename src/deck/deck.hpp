@@ -1,6 +1,6 @@
-// The input deck: everything a run is told. Decks are TOML; schema.cpp lists each key with its range and
-// meaning, and docs/deck.md is generated from that list. Deck is vocabulary like Mesh, so it lives in
-// namespace weft.
+// The input deck: everything that a run is told. Decks are TOML files; schema.cpp lists each key with its
+// range and meaning, and docs/deck.md is generated from that list. Deck stands in namespace weft, like Mesh,
+// because all folders use it.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ enum class Bucketing : std::uint8_t { none, manual, greedy, automatic };
 enum class Nonfinite : std::uint8_t { stop, skip, rollback };
 enum class NanSearch : std::uint8_t { off, locate };
 
-/// The deck's spelling of a choice: "cosine", "fsdp", ...
+/// The deck's word for a choice: "cosine", "fsdp", ...
 std::string_view name_of(LrDecay decay);
 std::string_view name_of(ShardMode mode);
 std::string_view name_of(ReduceOrder reduction);
@@ -47,7 +47,7 @@ struct RunDeck {
   bool operator==(const RunDeck&) const = default;
 };
 
-/// Llama 3.1's change of the rotary frequencies; off when factor is 1.
+/// The change of the rotary frequencies that Llama 3.1 brought; it is off when factor is 1.
 struct RopeScalingDeck {
   double factor = 1;
   double low_freq_factor = 1;
@@ -68,7 +68,7 @@ struct ModelDeck {
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double init_std = 0.02;
-  std::string init;  ///< a Hugging Face directory or a checkpoint; empty: drawn
+  std::string init;  ///< a Hugging Face directory or a checkpoint; empty: random weights
   bool operator==(const ModelDeck&) const = default;
 };
 
@@ -78,10 +78,10 @@ struct DataDeck {
   bool synthetic = false;  ///< uniform random tokens; train and valid are not opened
   std::int64_t seq = 0;
   bool document_mask = false;        ///< attention and positions stay within a document
-  std::int64_t batch = 1;            ///< sequences a microbatch
-  std::int64_t global_batch = 0;     ///< sequences a step, over all ranks
-  std::int64_t valid_every = 0;      ///< steps; 0: only at the end
-  std::int64_t valid_sequences = 0;  ///< 0: all
+  std::int64_t batch = 1;            ///< sequences in a microbatch
+  std::int64_t global_batch = 0;     ///< sequences in a step, over all ranks
+  std::int64_t valid_every = 0;      ///< steps between validations; 0: only at the end
+  std::int64_t valid_sequences = 0;  ///< how many sequences are validated; 0: all
   bool allow_change = false;         ///< a continued run may have other token files than its checkpoint
   bool operator==(const DataDeck&) const = default;
 };
@@ -98,7 +98,7 @@ struct OptimizerDeck {
   LrDecay decay = LrDecay::cosine;
   std::int64_t decay_steps = 0;  ///< wsd only, and never 0 then after parsing
   Nonfinite nonfinite = Nonfinite::stop;
-  std::int64_t nonfinite_limit = 10;  ///< such steps in a row that skip and rollback put up with
+  std::int64_t nonfinite_limit = 10;  ///< bad steps in a row that skip and rollback put up with
   bool operator==(const OptimizerDeck&) const = default;
 };
 
@@ -124,11 +124,11 @@ struct ScheduleDeck {
   Regather regather = Regather::always;
   double memory_limit = 0;  ///< bytes of arena and state that a plan may take on a rank; 0: none
   Bucketing bucketing = Bucketing::automatic;
-  std::vector<std::string> buckets{"embed", "layers.*", "head"};  ///< of module paths
+  std::vector<std::string> buckets{"embed", "layers.*", "head"};  ///< patterns of module paths
   std::int64_t prefetch = -1;  ///< buckets gathered ahead; -1: see the schema
-  double prefetch_bytes = 0;   ///< gathered ahead at most; 0: no limit
-  std::int64_t reduce_delay =
-      -1;  ///< reductions that may begin before the memory of one is used again; -1: as above
+  double prefetch_bytes = 0;   ///< the most bytes gathered ahead; 0: no limit
+  /// Reductions that may begin before the memory of an earlier one is used again; -1: see the schema.
+  std::int64_t reduce_delay = -1;
   Accumulation accumulate = Accumulation::each;
   CudaGraph cuda_graph = CudaGraph::automatic;
   std::string profile;  ///< a machine profile's file, "host" or "h100"; empty: the build's default
@@ -136,14 +136,14 @@ struct ScheduleDeck {
 };
 
 struct CheckpointDeck {
-  std::int64_t every = 0;  ///< steps; 0: none on the way
+  std::int64_t every = 0;  ///< steps between checkpoints; 0: none before the end
   std::int64_t keep = 2;
-  std::int64_t keep_every = 0;  ///< steps; 0: none beside the newest
+  std::int64_t keep_every = 0;  ///< checkpoints at multiples of this step stay, too; 0: none
   bool background = true;       ///< saves on the way are written while training goes on
-  double alignment = 4 << 20;   ///< bytes: where large datasets begin in a shard's file
+  double alignment = 4 << 20;   ///< where large datasets begin in a shard's file, in bytes
   bool direct_io = true;        ///< leaves out the page cache, where the file system allows it
-  bool initial = false;         ///< one of the initial weights, step 0
-  bool final = true;            ///< one at the end
+  bool initial = false;         ///< whether there is a checkpoint of the initial weights, at step 0
+  bool final = true;            ///< whether there is a checkpoint at the end
   std::string resume = "auto";  ///< "auto", "never", or a checkpoint's path
   bool operator==(const CheckpointDeck&) const = default;
 };
@@ -153,13 +153,14 @@ struct LogDeck {
   bool tensorboard = true;
   std::int64_t trace_step = 0;  ///< the step whose timeline goes to trace.json; 0: none
   bool progress = true;
-  double peak_tflops = 0;  ///< of a rank; 0: no MFU
-  double spike = 8;        ///< deviations above the median loss; 0: spikes are not looked for
+  double peak_tflops = 0;  ///< what a rank can compute; 0: no MFU
+  /// Deviations above the median from which a loss is a spike; 0: spikes are not looked for.
+  double spike = 8;
   bool operator==(const LogDeck&) const = default;
 };
 
 struct DebugDeck {
-  std::int64_t hash_every = 0;  ///< steps; 0: no state hashes
+  std::int64_t hash_every = 0;  ///< steps between state hashes; 0: none
   NanSearch nan = NanSearch::off;
   bool operator==(const DebugDeck&) const = default;
 };
@@ -182,7 +183,7 @@ struct Deck {
   LogDeck log;
   DebugDeck debug;
   std::string source;            ///< the file's name, for messages
-  std::vector<KeyPlace> places;  ///< of the keys that were given
+  std::vector<KeyPlace> places;  ///< the places of the keys that were given
 };
 
 /// True when all settings are equal; `source` and `places` do not count.
@@ -197,17 +198,18 @@ std::string place_of(const Deck& deck, std::string_view key);
 /// Error(bad_input) with one line "FILE:LINE: table.key: PROBLEM (WHY); did you mean 'x'?" for each mistake,
 /// 20 lines at most. Opens no other file.
 Deck parse_deck(const std::string& path, std::span<const std::string> sets = {});
-/// The same for text in memory; `source_name` stands for FILE.
+/// Parses text in memory, as parse_deck() does a file; `source_name` stands for FILE.
 Deck parse_deck_text(std::string_view text, const std::string& source_name,
                      std::span<const std::string> sets = {});
 
-/// The deck that a run printed (print_deck), maybe of an earlier version: keys that it lacks are as runs were
-/// then.
+/// Parses the deck that a run printed (print_deck), perhaps of an earlier version. Keys that it lacks get the
+/// meaning that runs had then.
 Deck parse_saved_deck(std::string_view text, const std::string& source_name);
 Deck read_saved_deck(const std::string& path);
 
-/// Checks what one key alone cannot show: sizes that must divide, keys that need or exclude each other. The
-/// parsers call it; call it again after changing a deck in code. Throws Error(bad_input), one line a mistake.
+/// Checks what no single key can show: sizes that must divide, and keys that need or exclude each other. The
+/// parsers call it; call it again after changing a deck in code. Throws Error(bad_input) with a line for each
+/// mistake.
 void validate(const Deck& deck);
 
 /// The resolved deck as TOML: every key, in the schema's order. Parsing it gives an equal deck.
@@ -217,22 +219,21 @@ struct KeyChange {
   std::string key;  ///< "table.name"
   std::string from, to;
 };
-/// In the schema's order.
+/// The keys that differ, in the schema's order.
 std::vector<KeyChange> changes(const Deck& from, const Deck& to);
-/// Every key with type, default, range and meaning: for a terminal, and as docs/deck.md.
+/// Every key with type, default, range and meaning: as text for a terminal, and as docs/deck.md.
 std::string schema_text();
 std::string schema_markdown();
 
-/// Trainable parameters, norms included; a tied embedding counts once.
+/// The number of trainable parameters, norms included; a tied embedding counts once.
 std::int64_t parameter_count(const ModelDeck& model);
 
-/// Microbatches a data-parallel rank computes in a step: global_batch / (batch * data_ranks).
-/// Throws Error(bad_input) when that is not a whole number, and names rank counts that would do.
+/// How many microbatches a rank computes in a step: global_batch / (batch * data_ranks). Throws
+/// Error(bad_input) when that is not a whole number, and names rank counts that would do.
 std::int64_t accumulation(const Deck& deck, int data_ranks);
 
-/// The mesh of [parallel] over `world` ranks, size 0 replaced by what remains; a data axis, and a replica
-/// axis where the deck has one.
-/// Throws Error(bad_input) when the axes' sizes do not multiply to `world`.
+/// The mesh of [parallel] over `world` ranks: a data axis, and a replica axis where the deck has one. An axis
+/// of size 0 gets what remains. Throws Error(bad_input) when the axes' sizes do not multiply to `world`.
 Mesh resolve_mesh(const Deck& deck, int world);
 
 }  // namespace weft

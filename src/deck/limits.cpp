@@ -17,14 +17,14 @@ constexpr std::int64_t blocks_of_queries(std::int64_t seq) {
   return (seq + limits::attention_queries - 1) / limits::attention_queries;
 }
 
-/// More than the bytes of all values that forward and backward of a token make, in fp32.
+/// More bytes than all values have that forward and backward of a token make, in fp32.
 double token_bytes(const ModelDeck& m) {
   constexpr double layer = 256, head = 64;
   return layer * static_cast<double>(m.layers) * static_cast<double>(m.dim + m.ffn) +
          head * static_cast<double>(m.vocab);
 }
 
-/// Elements of the three kinds of units, without padding.
+/// The elements of an attention unit, without padding; the other two kinds of units follow.
 std::int64_t attention_elements(const ModelDeck& m) {
   return m.dim + 2 * m.dim * (m.dim + m.dim / m.heads * m.kv_heads);
 }
@@ -57,7 +57,7 @@ class Limits {
          (limits::most_unit_elements - m.dim) / m.dim);
   }
 
-  /// The first limit that a microbatch breaks is the one that is told.
+  /// Checks a microbatch, and tells the first limit that it breaks.
   void microbatch() {
     const auto& d = deck_.data;
     const std::int64_t heads = deck_.model.heads, tokens = d.batch * d.seq;
@@ -91,7 +91,7 @@ class Limits {
           value, what, elements, limits::most_unit_elements, most);
   }
 
-  /// A smaller microbatch works, or else a shorter sequence alone.
+  /// Advises a smaller microbatch or, if none is small enough, a shorter sequence.
   void sequences(std::int64_t most_batch, std::int64_t most_seq, const std::string& problem) {
     const auto& d = deck_.data;
     if (most_batch > 0)

@@ -24,8 +24,8 @@ using deck::find_table;
 using deck::Problems;
 using deck::Value;
 
-constexpr std::uintmax_t most_bytes =
-    1 << 20;  // a deck has a few kilobytes: this is a token file, or a checkpoint
+// The largest deck that is read. A deck has a few kilobytes; a larger file is a token file, or a checkpoint.
+constexpr std::uintmax_t most_bytes = 1 << 20;
 
 /// Walks a tree and fills a Deck.
 class Reader {
@@ -52,7 +52,7 @@ class Reader {
     }
   }
 
-  /// One line for each required key that is missing, or for the whole table where there is none.
+  /// Adds a problem for each required key that is missing, or one for the whole table where that is missing.
   void require() {
     for (const auto& table : deck::tables()) {
       std::vector<std::string_view> missing;
@@ -93,7 +93,7 @@ class Reader {
                               joined(names), deck::did_you_mean(nearest)));
   }
 
-  /// Given; or meant by an unknown key or table that was reported already.
+  /// Whether the key was given, or was meant by an unknown key or table that has been reported already.
   bool accounted_for(std::string_view path) const {
     const auto is = [path](const auto& given) { return given.key == path; };
     if (std::any_of(deck_.places.begin(), deck_.places.end(), is)) return true;
@@ -110,11 +110,11 @@ class Reader {
 
   Deck& deck_;
   Problems& problems_;
-  std::vector<KeyPlace> tables_;    // those that are there
+  std::vector<KeyPlace> tables_;    // the tables that are there
   std::vector<std::string> meant_;  // keys and tables that a reported mistake stands for
 };
 
-/// Defaults that follow from other keys.
+/// Fills in the defaults that follow from other keys.
 void fill_in(Deck& deck) {
   if (deck.run.dir.empty()) deck.run.dir = fmt::format("runs/{}", deck.run.name);
   const auto given = [&deck](std::string_view key) {

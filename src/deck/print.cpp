@@ -11,7 +11,7 @@ namespace weft::deck {
 namespace {
 
 std::string number(double x) {
-  std::string text = fmt::format("{}", x);  // the shortest that reads back to the same bits
+  std::string text = fmt::format("{}", x);  // the shortest text that reads back to the same bits
   if (text.find_first_of(".e") == text.npos) text += ".0";
   return text;
 }
@@ -48,7 +48,7 @@ struct Printer {
   }
 };
 
-/// For a comment: a file's name need not be UTF-8, but TOML has to be.
+/// The text in ASCII, for a comment: a file's name need not be UTF-8, but TOML has to be.
 std::string ascii(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) >= 0x80) c = '?';

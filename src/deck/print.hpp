@@ -1,4 +1,4 @@
-// Values in the deck's own spelling.
+// Prints values in the deck's own spelling.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 namespace weft::deck {
 namespace {
 
-// Upper bounds are there to catch a slip of the pen, and so that no product of sizes leaves 63 bits.
+// Upper bounds catch a slip of the pen, and keep products of sizes within 63 bits.
 constexpr double most_steps = 2147483647;  // the step block counts in int32
 constexpr double most_sequences = 1 << 24;
 constexpr double most_bytes = 1e18;

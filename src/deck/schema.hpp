@@ -1,4 +1,4 @@
-// The one list of all keys. Parsing, printing, --schema and docs/deck.md all walk it.
+// The one list of all keys. Parsing, printing, --schema and docs/deck.md all use it.
 #pragma once
 
 #include <limits>
@@ -40,7 +40,7 @@ struct Key {
   Need need = Need::optional;
   Range range = {};
   Form form = Form::plain;
-  std::string_view derived_default = {};  ///< in words, where the default follows from other keys
+  std::string_view derived_default = {};  ///< the default in words, where it follows from other keys
   std::string_view doc = {};
 
   std::string_view table() const { return path.substr(0, path.rfind('.')); }
@@ -57,7 +57,7 @@ std::span<const Key> keys();      ///< grouped by table, in the same order
 const Key* find_key(std::string_view path);
 const Table* find_table(std::string_view path);
 
-/// The choices of an enum as the deck spells them. DType: those that `precision` takes.
+/// The words by which the deck spells the choices of an enum. For DType, those that `precision` takes.
 template <class E>
 using Choices = std::span<const std::pair<E, std::string_view>>;
 Choices<DType> choices(DType);
@@ -80,9 +80,9 @@ std::string choice_list(E e) {
   return list;
 }
 
-/// "1 to 65536", "at least 0", "above 0 and below 1"; empty when anything goes.
+/// The range in words: "1 to 65536", "at least 0", "above 0 and below 1"; empty when anything goes.
 std::string range_text(const Range& range);
-/// "integer", "one of ddp, zero1, ...": the type as the documentation calls it.
+/// The type as the documentation calls it: "integer", "one of ddp, zero1, ...".
 std::string type_text(const Key& key);
 
 }  // namespace weft::deck

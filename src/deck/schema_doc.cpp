@@ -1,4 +1,4 @@
-// The schema for readers: --schema, and docs/deck.md.
+// Prints the schema for readers: for --schema, and as docs/deck.md.
 #include <fmt/core.h>
 
 #include "deck/print.hpp"

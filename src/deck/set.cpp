@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text) {
                             : text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-/// Keys whose value is text, or may be: a number typed there is a name or a path.
+/// Whether the key's value is text, or may be: a number given for it is a name or a path.
 bool takes_text(const Key* key) {
   if (!key) return false;
   Deck deck;
@@ -29,7 +29,8 @@ bool takes_text(const Key* key) {
          std::holds_alternative<std::vector<std::string>*>(slot);
 }
 
-/// A known key or table, or an entry of a key that is itself a table (parallel.mesh.data).
+/// Whether the path is a known key or table, or an entry of a key that is itself a table
+/// (parallel.mesh.data).
 bool known(std::string_view path) {
   if (find_key(path) || find_table(path)) return true;
   const Key* parent = find_key(path.substr(0, std::min(path.rfind('.'), path.size())));

@@ -1,4 +1,4 @@
-// Settings from the command line, --set table.key=value, laid over the tree of the deck's file.
+// Lays settings from the command line (--set table.key=value) over the tree of the deck's file.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace weft::deck {
 
 /// Puts the value of "table.key=value" into `tree`, creating tables on the way; adds to `problems` what is
-/// wrong. For a text key the value may be a bare word, since the shell has eaten the quotes.
+/// wrong. The value of a text key may be a bare word, because the shell has removed the quotes.
 void apply_set(const std::string& set, Value& tree, Problems& problems);
 
 }  // namespace weft::deck

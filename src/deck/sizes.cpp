@@ -1,4 +1,4 @@
-// What follows from a deck: parameters, microbatches, the mesh.
+// Computes what follows from a deck: parameters, microbatches, and the mesh.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace weft {
 
 std::int64_t parameter_count(const ModelDeck& model) {
   const std::int64_t kv_dim = model.kv_heads * (model.dim / model.heads);
-  const std::int64_t attention = 2 * model.dim * model.dim + 2 * model.dim * kv_dim;  // wq, wo; wk, wv
+  const std::int64_t attention = 2 * model.dim * model.dim + 2 * model.dim * kv_dim;  // wq, wo, wk, wv
   const std::int64_t ffn = 3 * model.dim * model.ffn;                                 // w1, w2, w3
   const std::int64_t norms = 2 * model.dim;
   const std::int64_t embeddings = (model.tie_embeddings ? 1 : 2) * model.vocab * model.dim;
@@ -26,7 +26,8 @@ std::int64_t accumulation(const Deck& deck, int data_ranks) {
     return data.global_batch / round;
   }
 
-  // The nearest rank counts that work, and the nearest global batches that this rank count works with.
+  // We suggest the nearest rank counts that work, and the nearest global batches that this rank count works
+  // with.
   const std::int64_t microbatches = data.global_batch / data.batch;
   std::int64_t fewer = std::min<std::int64_t>(data_ranks, microbatches);
   while (microbatches % fewer != 0) --fewer;

@@ -11,8 +11,8 @@
 namespace weft::deck {
 namespace {
 
-/// Lower case, '-' and ' ' as '_'; cut, since no name is that long and the distance costs the product of
-/// lengths.
+/// The word in lower case, with '_' for '-' and ' '. It is cut, because no name is longer, and the distance
+/// costs the product of the lengths.
 std::string plain(std::string_view word) {
   std::string result(word.substr(0, 64));
   for (char& c : result) {
@@ -22,8 +22,8 @@ std::string plain(std::string_view word) {
   return result;
 }
 
-/// Keeps the candidate with the lowest score. Near enough is a third of the word, or one being the start of
-/// the other.
+/// Keeps the candidate with the lowest score. A word is near enough when a third of it differs, or when one
+/// is the start of the other.
 class Best {
  public:
   explicit Best(std::string_view word) : word_(plain(word)) {}
@@ -33,7 +33,7 @@ class Best {
     const std::size_t longer = std::max(word_.size(), spelling.size());
     const bool begins = shorter >= 3 && word_.substr(0, shorter) == spelling.substr(0, shorter);
     const std::size_t most = std::max<std::size_t>(1, word_.size() / 3);
-    if (!begins && longer - shorter > most) return;  // the distance is no less
+    if (!begins && longer - shorter > most) return;  // the distance is not less than this
     const std::size_t distance = begins ? longer != shorter : edit_distance(word_, spelling);
     if (distance > most || distance >= spelling.size()) return;
     const std::size_t score = 2 * distance + penalty;

@@ -24,7 +24,7 @@ std::string written(const Time& time) {
 Value convert(const toml::node& node, const std::string& source);
 
 Value convert_table(const toml::table& table, const std::string& source) {
-  // toml++ sorts a table by key; problems and mesh axes come in the order of the file.
+  // toml++ sorts a table by key, but problems and mesh axes shall come in the order of the file.
   std::vector<std::pair<const toml::key*, const toml::node*>> entries;
   for (const auto& [key, node] : table) entries.emplace_back(&key, &node);
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
@@ -95,7 +95,8 @@ std::string header_above(std::string_view text, std::size_t line) {
   return std::string(header);
 }
 
-/// For the error "cannot redefine": which key it is, and the line where it stood first.
+/// Describes a key that was given twice, for which toml++ says "cannot redefine": which key it is, and the
+/// line where it stood first.
 bool describe_duplicate(std::string_view text, const std::string& source, std::size_t line,
                         Problems& problems) {
   const auto row = trimmed(line_of(text, line));
@@ -121,7 +122,8 @@ bool describe_duplicate(std::string_view text, const std::string& source, std::s
   return true;
 }
 
-/// A word where a value should stand ("mode = fsdp", "walltime = 2h30m"): the most common slip.
+/// Whether a word stands where a value should ("mode = fsdp", "walltime = 2h30m"), which is the most common
+/// slip.
 bool is_bare_word(std::string_view row) {
   const auto equals = row.find('=');
   if (equals == row.npos || row.starts_with('[')) return false;

@@ -1,4 +1,4 @@
-// TOML text as a plain tree that remembers the lines. The rest of the folder does not see toml++.
+// Parses TOML text to a plain tree that remembers the lines. The rest of the folder does not see toml++.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct Value {
   bool boolean = false;
   std::int64_t integer = 0;
   double real = 0;
-  std::string text;          ///< also a time or date, as TOML writes it
-  std::vector<Value> items;  ///< of an array; of a table, in the order of the file
+  std::string text;          ///< a text; also a time or date, as TOML writes it
+  std::vector<Value> items;  ///< the items of an array, or of a table in the order of the file
   std::string name;          ///< the key, where the value stands in a table
   std::string place;         ///< "FILE:LINE" or "--set"
 };

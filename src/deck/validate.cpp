@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-/// The checks that involve more than one key, one function a table.
+/// Makes the checks that involve more than one key, with one function for each table.
 class Validator {
  public:
   Validator(const Deck& deck, deck::Problems& problems) : deck_(deck), problems_(problems) {}

@@ -21,7 +21,7 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-/// One node's arguments, looked up once.
+/// Binds one node; its arguments are looked up once.
 class Binding {
  public:
   Binding(const ir::Graph& graph, const Node& node, const Device& device, const Locate& locate,
@@ -144,7 +144,7 @@ class Binding {
   const T* in(std::size_t i) const {
     return reinterpret_cast<const T*>(locate_(node_.inputs[i]));
   }
-  /// Of attention within documents.
+  /// The positions that attention within documents reads; null for other attention.
   const std::int32_t* positions(std::size_t i) const {
     return i < node_.inputs.size() ? in<std::int32_t>(i) : nullptr;
   }
@@ -157,10 +157,10 @@ class Binding {
   std::int64_t elements(ValueId v) const { return graph_.local_elements(v); }
   float real(Attr attr) const { return static_cast<float>(node_.attributes.real(attr)); }
 
-  /// Each rank adds up its part of the vectors in the order of the ranks, then all gather the parts. A shard
-  /// divides by the ranks, because units are padded to the whole mesh.
+  /// A sum over all ranks in the order of the ranks. Each rank adds up its part of the vectors, and then all
+  /// gather the parts. A shard divides by the ranks, because units are padded to the whole mesh.
   Collective ordered_sum(comm::Channel& channel) const {
-    std::vector<std::pair<std::byte*, comm::ReduceScatter>> members;  // with the whole vector
+    std::vector<std::pair<std::byte*, comm::ReduceScatter>> members;  // each member with its whole vector
     std::byte* scratch = scratch_;
     for (std::size_t i = 0; i < node_.outputs.size(); ++i) {
       if (in(i) != out(i)) throw std::logic_error("a sum over replicas is not in place");
@@ -185,7 +185,7 @@ class Binding {
     };
   }
 
-  /// One member of a collective.
+  /// One member of a collective, with its arguments.
   Collective member(comm::Channel& channel, std::size_t i, std::byte* scratch) const {
     const DType t = dtype_of(graph_, node_.inputs[i]);
     const std::int64_t count = elements(node_.inputs[i]);
@@ -218,7 +218,8 @@ class Binding {
     return &(*device_.rows)[static_cast<std::size_t>(node_.round)];
   }
 
-  /// A gradient that dx is added to stands in dx's place already, unless it is still needed elsewhere.
+  /// The gradient dx, perhaps added to another. That other one stands in dx's place already, unless it is
+  /// still needed elsewhere.
   Kernel matmul_dgrad() const {
     const std::byte* const sum = in_or_null(2);
     const auto bytes = static_cast<std::size_t>(graph_.local_bytes(node_.outputs[0]));
@@ -245,7 +246,7 @@ class Binding {
             direction] { kernels::rope(space, shape, t, x, positions, table, y, direction); };
   }
 
-  /// Bytes from gate to up where they stand side by side.
+  /// How many bytes lie between gate and up where they stand side by side.
   static std::int64_t beside(const kernels::SwigluShape& shape, DType t) {
     return shape.dim * static_cast<std::int64_t>(size_of(t));
   }
@@ -273,8 +274,8 @@ class Binding {
     };
   }
 
-  /// The parts stand in the join already; the unit's padding must be zero, because it is summed and squared
-  /// with the rest.
+  /// Zeroes a join's padding. The parts stand in the join already; the padding must be zero, because it is
+  /// summed and squared with the rest.
   Kernel pad() const {
     const ir::Value& whole = graph_.value(node_.outputs[0]);
     if (!whole.unit.valid()) return [] {};
@@ -293,8 +294,8 @@ class Binding {
     };
   }
 
-  /// In: [rounds, 2] of one rank, [ranks, rounds, 2] of all, or [2] (one round) of one rank, [ranks, 2] of
-  /// all.
+  /// Sums the totals of all rounds and ranks. Its input is [rounds, 2] of one rank, or [ranks, rounds, 2] of
+  /// all; with one round it is [2] or [ranks, 2].
   Kernel reduce_totals() const {
     const Shape shape = graph_.local_shape(node_.inputs[0]);
     const bool gathered = graph_.node(graph_.value(node_.inputs[0]).producer).op == Op::all_gather;

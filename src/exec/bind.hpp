@@ -1,5 +1,5 @@
 // The table that binds operations to kernels and collectives. It is a switch over ir::Op without a default,
-// so an operation that is bound to nothing does not compile.
+// so that an operation which is bound to nothing does not compile.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct Device {
   comm::Channel* gather = nullptr;  ///< may be null when the plan has no collectives on that lane
   comm::Channel* reduce = nullptr;
   comm::Channel* replica = nullptr;
-  /// By round, for collectives that send the rows of a table that tokens name; null: the plan has none.
+  /// By round, the rows that tokens name, for collectives that send only these; null when the plan has none.
   const std::vector<comm::UsedRows>* rows = nullptr;
   CollectiveLog* log =
       nullptr;  ///< observes the channels; may be null, then a trace shows the compute lane only
@@ -36,7 +36,7 @@ struct Device {
   LaunchErrors launch_errors = kernels::take_launch_errors;
 };
 
-/// The channel of a communication lane; null for the compute lane, too.
+/// The channel of a communication lane; null for the compute lane.
 inline comm::Channel* channel_of(const Device& device, Lane lane) {
   switch (lane) {
     case Lane::compute: return nullptr;
@@ -47,7 +47,7 @@ inline comm::Channel* channel_of(const Device& device, Lane lane) {
   return nullptr;
 }
 
-/// Address of a value on this rank.
+/// Finds the address of a value on this rank.
 using Locate = std::function<std::byte*(ir::ValueId)>;
 
 using Kernel = std::function<void()>;

@@ -1,4 +1,4 @@
-// Whether runs of a plan are replays of a CUDA graph.
+// Decides whether runs of a plan are replays of a CUDA graph.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace weft::exec {
 /// launches of that graph. Otherwise why every run walks the plan's instructions.
 enum class Capture : std::uint8_t { captured, unwanted, host_kernels, host_collectives };
 
-/// What a plan runs on.
+/// The properties of what a plan runs on.
 struct CaptureMeans {
   bool on_stream = false;                   ///< kernels are enqueued on a stream
   std::array<bool, lane_count> channels{};  ///< by lane: comm::Channel::capturable()
@@ -25,7 +25,7 @@ struct CaptureMeans {
 /// them, or by none. `wish` is off where the deck says so, and where a tool wants to see launches.
 Capture capture_of(const plan::Plan& plan, const CaptureMeans& means, CudaGraph wish);
 
-/// For the log: "runs are replays of a CUDA graph", or "no CUDA graph (WHY)".
+/// The answer in words, for the log: "runs are replays of a CUDA graph", or "no CUDA graph (WHY)".
 std::string_view text_of(Capture capture);
 
 }  // namespace weft::exec

@@ -1,4 +1,4 @@
-// Collects what the communication thread reports of finished collectives, for a traced step.
+// Collects, for a traced step, what the communication thread reports of finished collectives.
 #pragma once
 
 #include <mutex>
@@ -10,7 +10,7 @@ namespace weft::exec {
 
 class CollectiveLog {
  public:
-  /// Before the channel's first operation. The log outlives the channel.
+  /// Collects from this channel. Call it before the channel's first operation; the log outlives the channel.
   void observe(comm::Channel& channel);
   void start();
   std::vector<comm::FinishedCall> stop();

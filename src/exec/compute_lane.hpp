@@ -1,4 +1,4 @@
-// The compute lane: on the host the main thread, on CUDA a stream.
+// The compute lane: the main thread on the host, and a stream on CUDA.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace weft::exec {
 
-/// A run of a plan, captured. Ends before the lane.
+/// A captured run of a plan. It must end before the lane does.
 class StepGraph {
  public:
   virtual ~StepGraph() = default;
-  /// Enqueues it on the lane that captured it.
+  /// Enqueues the run on the lane that captured it.
   virtual void launch() = 0;
 };
 
@@ -23,20 +23,20 @@ class ComputeLane {
   ComputeLane(const ComputeLane&) = delete;
   ComputeLane& operator=(const ComputeLane&) = delete;
 
-  /// What is enqueued from here on runs after `event`. Blocks the host only where the lane is the host.
+  /// Lets what is enqueued from here on run after `event`. Blocks the host only where the lane is the host.
   void wait(const comm::Event& event);
-  /// The event of all that was enqueued so far.
+  /// The event of all that has been enqueued so far.
   comm::Event mark();
-  /// Blocks the host until all that was enqueued is done.
+  /// Blocks the host until all that has been enqueued is done.
   void finish();
 
-  /// Whether what is enqueued can be captured: a stream's can.
+  /// Whether what is enqueued can be captured. That of a stream can.
   static bool capturable();
-  /// What is enqueued between the two becomes a graph, and does not run: marks hold within the capture only.
-  /// Throws std::logic_error where the lane is the host.
+  /// Begins a capture: what is enqueued until end_capture() becomes a graph, and does not run. Marks hold
+  /// within the capture only. Throws std::logic_error where the lane is the host.
   void begin_capture();
   std::unique_ptr<StepGraph> end_capture();
-  /// Instead of end_capture(), when something that should have been captured threw.
+  /// Ends the capture without a graph, when something that should have been captured threw.
   void discard_capture() noexcept;
 
  private:

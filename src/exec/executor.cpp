@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array communication_lanes{Lane::gather, Lane::reduce, Lane::replica};
 
-/// What a collective is for: "backward head", of a bucket "forward layers.3.attn..layers.4.ffn".
+/// What a collective is for: "backward head", or for a bucket "forward layers.3.attn..layers.4.ffn".
 std::string label_of(const ir::Graph& graph, const ir::Node& node) {
   const auto path = [&](ir::ValueId v) {
     const ir::Value& value = graph.value(v);
@@ -108,7 +108,7 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
     const kernels::Region region(node.module.c_str());
     bound.kernel();
   }
-  // reads one word of this thread, which costs nothing
+  // Reads one word of this thread, which costs nothing.
   check_launches(device_.launch_errors, plan_.graph.name(), &node);
   if (trace != nullptr) {
     device_.compute.finish();  // a traced step is synchronous, so that spans are the kernels' own
@@ -178,7 +178,8 @@ void Executor::wait_for_the_lanes() {
   }
 }
 
-/// Channels count from their opening: what they say after a run less what they said before it.
+/// Adds a channel's counters to the times, with a sign. Channels count from their opening, so a run has what
+/// they say after it less what they said before it.
 void Executor::add_channel(const comm::Channel* channel, int sign) {
   if (channel == nullptr) return;
   const auto lane = static_cast<std::size_t>(channel->lane());
@@ -202,11 +203,11 @@ void Executor::walk(Run mode, Trace* trace, Tap* tap, const std::function<void()
   }
 }
 
-/// The lanes' streams join the compute lane's capture by waiting for an event at its beginning, and it waits
-/// for the last event of each at its end. All between is a walk like any other, with the plan's waits as
-/// edges.
+/// Captures a run. The streams of the other lanes join the compute lane's capture by waiting for an event at
+/// its beginning, and the compute lane waits for the last event of each at its end. What is between is a walk
+/// like any other, with the plan's waits as edges.
 void Executor::capture_run(Run mode, Replay& replay) {
-  std::vector<std::pair<comm::Channel*, comm::Event*>> lanes;  // with the lane's last event
+  std::vector<std::pair<comm::Channel*, comm::Event*>> lanes;  // each with its lane's last event
   for (const Lane lane : communication_lanes)
     if (auto& events = events_[static_cast<std::size_t>(lane)]; mode == Run::full && !events.empty())
       lanes.emplace_back(channel_of(device_, lane), &events.back());
@@ -223,7 +224,7 @@ void Executor::capture_run(Run mode, Replay& replay) {
     for (; !capturing.empty(); capturing.pop_back()) replay.calls.push_back(capturing.back()->end_capture());
     replay.graph = device_.compute.end_capture();
   } catch (const std::exception& e) {
-    // A communicator ends only after the graphs that have operations of it.
+    // A communicator may end only after the graphs that hold operations of it.
     for (comm::Channel* channel : capturing) channel->end_capture();
     device_.compute.discard_capture();
     throw Error(exit_code_of(e), fmt::format("the step could not be captured into a CUDA graph ({}); set "
@@ -239,7 +240,7 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()
   const double start = seconds_now();
   times_ = {};
   for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), -1);
-  if (mode != Run::full) tap = nullptr;  // the values are wrong then
+  if (mode != Run::full) tap = nullptr;  // in such a run the values are wrong
   if (tap != nullptr) tap->start(locate_);
   // Forgets errors from before this run: a library that asks for a feature which is not there may leave one.
   device_.launch_errors();

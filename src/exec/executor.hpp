@@ -1,6 +1,6 @@
-// The executor walks a plan's flat list: it launches kernels on the compute lane and hands collectives to
-// their channels, with the plan's waits as events between them. Nothing is decided, allocated or hashed in a
-// step, but for the one that is captured on CUDA (exec/capture.hpp).
+// The executor runs a plan: it launches kernels on the compute lane and hands collectives to their channels,
+// with the plan's waits as events between them. In a step nothing is decided, allocated or hashed, except in
+// the one that is captured on CUDA (exec/capture.hpp).
 #pragma once
 
 #include <array>
@@ -20,20 +20,21 @@ namespace weft::exec {
 
 enum class Run : std::uint8_t {
   full,
-  /// Collectives are left out: results are wrong, the time is that of the compute alone. The step block says
-  /// hold, or AdamW would write nonsense, and beside neighbours that read it.
+  /// Collectives are left out: the results are wrong, and the time is that of the compute alone. The step
+  /// block must say hold. Otherwise AdamW would write nonsense while neighbours read it.
   compute_only
 };
 
-/// One run of a plan on this rank: seconds, and bytes sent. By lane; what concerns collectives is 0 for the
-/// compute lane.
+/// What one run of a plan took on this rank, by lane: seconds, and bytes sent. Numbers that concern
+/// collectives are 0 for the compute lane.
 struct Times {
   double step = 0;
-  /// The compute lane, or the step's end, waited for the lane's collectives (host lanes; on CUDA the host
-  /// does not see what a stream waits for: only the end's wait counts there, and of a replay nothing).
+  /// How long the compute lane, or the step's end, waited for the lane's collectives. This is for host lanes.
+  /// On CUDA the host does not see what a stream waits for: only the wait at the end counts there, and
+  /// nothing in a replay.
   std::array<double, lane_count> exposed{};
-  std::array<double, lane_count> under_way{};    ///< a collective of the lane was under way
-  std::array<std::uint64_t, lane_count> sent{};  ///< payload to other ranks
+  std::array<double, lane_count> under_way{};    ///< how long a collective of the lane was under way
+  std::array<std::uint64_t, lane_count> sent{};  ///< payload that went to other ranks
 };
 
 class Executor {
@@ -42,12 +43,12 @@ class Executor {
   /// on the axis that state is cut over.
   Executor(plan::Plan plan, const Device& device, Memory& memory, int rank);
 
-  /// Runs the plan once and waits for its end. With a trace that is on, records a span an instruction; a tap
-  /// sees the values that it wants. A run without both is a replay where capture() says so and another run of
-  /// the same mode was before it; the first replay takes the capture's time, too.
+  /// Runs the plan once and waits for its end. With a trace that is on, it records a span for each
+  /// instruction; a tap sees the values that it wants. A run with neither is a replay where capture() says so
+  /// and another run of the same mode was before it; the first replay takes the capture's time, too.
   /// `before_update` is called on the host's thread before anything is enqueued that may change the
-  /// persistent state: between the backward pass and the updates, or before a replay.
-  /// Throws Error(environment) when a kernel could not be launched, and names it where it was walked.
+  /// persistent state: between the backward pass and the updates, or before a replay. Throws
+  /// Error(environment) when a kernel could not be launched, and names it where the plan was walked.
   Times run(Run mode, Trace* trace = nullptr, Tap* tap = nullptr,
             const std::function<void()>& before_update = {});
   const plan::Plan& plan() const { return plan_; }
@@ -56,12 +57,12 @@ class Executor {
  private:
   struct Bound {
     const plan::Instruction* instruction;
-    Kernel kernel;          ///< compute lane
-    Collective collective;  ///< the other lanes
+    Kernel kernel;          ///< set on the compute lane
+    Collective collective;  ///< set on the other lanes
     bool signals = false;   ///< another lane waits for it
-    std::string label;      ///< of a collective, for records: "forward layers.3.attn"
+    std::string label;      ///< what a collective is for, in records: "forward layers.3.attn"
   };
-  /// A mode's runs, once captured.
+  /// A captured run of one mode.
   struct Replay {
     bool warm = false;  ///< a run was walked: libraries have set themselves up, which no capture may see
     std::vector<std::unique_ptr<comm::CapturedCalls>> calls;  ///< of the lanes that the plan uses
@@ -87,9 +88,10 @@ class Executor {
   int rank_;
   Locate locate_;
   std::vector<Bound> bound_;
-  std::vector<comm::Event> events_[lane_count];  ///< by lane and sequence - 1; of this run's collectives and
-                                                 ///< of kernels that signal
-  Times times_;                                  ///< of the run under way
+  /// By lane and sequence - 1: the events of this run's collectives, and of kernels that another lane waits
+  /// for.
+  std::vector<comm::Event> events_[lane_count];
+  Times times_;  ///< the times of the run under way
   Capture capture_;
   std::array<Replay, 2> replays_;  ///< by Run
 };

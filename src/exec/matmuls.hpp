@@ -19,7 +19,7 @@ class Matmuls {
  public:
   explicit Matmuls(F32Products products = F32Products::split) : f32_products_(products) {}
 
-  /// With this object's way of f32 products, whatever the spec says.
+  /// The matmul of this spec, which computes f32 products in this object's way, whatever the spec says.
   kernels::Matmul& get(kernels::MatmulSpec spec);
   kernels::LinearCrossEntropy& get(kernels::LinearCrossEntropySpec spec);
 

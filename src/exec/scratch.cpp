@@ -18,7 +18,7 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
     case Op::matmul_wgrad: return matmuls.get(matmul_spec(graph, node)).scratch_bytes();
     case Op::attention:
       return kernels::attention_scratch_bytes(attention_shape(graph, node), dtype_of(graph, node.inputs[0]),
-                                              node.inputs.size() > 3);  // the fourth: positions
+                                              node.inputs.size() > 3);  // the fourth input: positions
     case Op::attention_grad:
       return kernels::attention_grad_scratch_bytes(attention_shape(graph, node),
                                                    dtype_of(graph, node.inputs[0]), node.inputs.size() > 6);

@@ -1,4 +1,4 @@
-// Scratch that the kernel or collective bound to a node needs: what the memory pass asks for.
+// Tells how much scratch the kernel or collective bound to a node needs; the planning of memory asks for it.
 #pragma once
 
 #include "exec/matmuls.hpp"
@@ -6,10 +6,10 @@
 
 namespace weft::exec {
 
-/// `matmuls` outlives the query. Kokkos must be initialised.
+/// A query for plan::lower(). `matmuls` outlives it, and Kokkos must be initialised.
 plan::ScratchQuery scratch_query(Matmuls& matmuls);
 
-/// Of one member of a reduce-scatter or an ordered sum; the members' scratches follow each other.
+/// The scratch of one member of a reduce-scatter or an ordered sum. The members' scratches follow each other.
 std::size_t member_scratch_bytes(const ir::Graph& graph, const ir::Node& node, std::size_t member);
 
 }  // namespace weft::exec

@@ -1,4 +1,4 @@
-// From a node's values to the shapes that the kernels take.
+// Makes the shapes that the kernels take from a node's values.
 #pragma once
 
 #include "comm/channel.hpp"
@@ -48,14 +48,14 @@ inline kernels::RopeShape rope_shape(const ir::Graph& graph, const ir::Node& nod
   return {graph.local_elements(node.inputs[0]) / width, width / head_dim, head_dim};
 }
 
-/// Of rope_split and rope_join.
+/// The shape of a rope_split or a rope_join.
 inline kernels::QkvShape qkv_shape(const ir::Graph& graph, const ir::Node& node) {
   const std::int64_t width = graph.value(node.inputs[0]).type.shape.back();
   return {graph.local_elements(node.inputs[0]) / width, node.attributes.integer(ir::Attr::heads),
           node.attributes.integer(ir::Attr::kv_heads), node.attributes.integer(ir::Attr::head_dim)};
 }
 
-/// Of a swiglu whose result, or whose result's gradient, is `y`.
+/// The shape of a swiglu whose result, or whose result's gradient, is `y`.
 inline kernels::SwigluShape swiglu_shape(const ir::Graph& graph, const ir::Node& node, ir::ValueId y) {
   const std::int64_t dim = graph.value(y).type.shape.back();
   return {graph.local_elements(y) / dim, dim, graph.value(node.inputs[0]).type.shape.back()};
@@ -65,8 +65,8 @@ inline ReduceOrder reduce_order(const ir::Node& node) {
   return node.attributes.has(ir::Attr::native) ? ReduceOrder::native : ReduceOrder::canonical;
 }
 
-/// An all-reduce of units whose order of the sum is the ranks': a reduce-scatter and an all-gather, because
-/// the library's own adds in an order that may depend on sizes.
+/// Whether the node is an all-reduce of units that must sum in the order of the ranks. Such a sum is made as
+/// a reduce-scatter and an all-gather, because the library's own adds in an order that may depend on sizes.
 inline bool is_ordered_sum(const ir::Graph& graph, const ir::Node& node) {
   return node.op == ir::Op::all_reduce && graph.value(node.outputs[0]).unit.valid() &&
          reduce_order(node) == ReduceOrder::canonical;

@@ -16,11 +16,11 @@ kernels::Buffer buffer_of(std::size_t bytes, const std::string& label, const Mem
 }
 
 struct SizeOfStorage {
-  std::int64_t bytes;  ///< of a rank
-  int team;            ///< ranks whose slices stand side by side
+  std::int64_t bytes;  ///< bytes on one rank
+  int team;            ///< how many ranks' slices stand side by side
 };
 
-/// What the plans use, by name.
+/// The storages that the plans use, by name.
 std::map<std::string, SizeOfStorage> storages_of(Memory::Plans plans) {
   std::map<std::string, SizeOfStorage> sizes;
   for (const plan::Plan* plan : plans)
@@ -35,7 +35,7 @@ std::map<std::string, SizeOfStorage> storages_of(Memory::Plans plans) {
   return sizes;
 }
 
-/// The largest plan's.
+/// Bytes of the copies that a team has in common, for the plan that needs most.
 std::int64_t copies_bytes(Memory::Plans plans) {
   std::int64_t bytes = 0;
   for (const plan::Plan* plan : plans) bytes = std::max(bytes, plan->common_bytes);
@@ -74,7 +74,7 @@ void Memory::register_with(comm::Channel& channel) const {
 void Memory::touch_window(std::int64_t copies) {
   kernels::Space space;
   kernels::fill_zero(space, window_->own(), static_cast<std::size_t>(window_->sizes().part));
-  // Each member touches a part of the copies, so that they lie in the memory of all their sockets.
+  // Each rank of the team touches a part of the copies, so that they lie in the memory of all its sockets.
   const std::int64_t part = aligned(plan::share_of(copies, window_->size()));
   const std::int64_t begin = std::min(part * window_->member(), copies);
   kernels::fill_zero(space, window_->common() + begin,
@@ -86,7 +86,8 @@ void Memory::reserve_storages(Plans plans, const Allocate& allocate) {
   std::int64_t all = 0;
   for (const auto& [name, s] : sizes)
     if (s.team == 1) all += aligned(s.bytes);
-  // One allocation: a hundred of some megabytes would each round up to huge pages.
+  // All storages are one allocation: a hundred allocations of some megabytes would each be rounded up to huge
+  // pages.
   block_ = buffer_of(static_cast<std::size_t>(all), "weft::storages", allocate);
   std::byte* next = block_.data();
   std::byte* next_common = window_ ? window_->common() + copies_bytes(plans) : nullptr;
@@ -98,7 +99,7 @@ void Memory::reserve_storages(Plans plans, const Allocate& allocate) {
       next += aligned(s.bytes);
     } else {
       std::byte* const mine = next_common + window_->member() * s.bytes;
-      kernels::fill_zero(space, mine, bytes);  // touched by the rank whose slice it is
+      kernels::fill_zero(space, mine, bytes);  // the rank that touches it is the one whose slice it is
       storages_.emplace(name, Stretch{mine, bytes});
       next_common += aligned(s.team * s.bytes);
     }

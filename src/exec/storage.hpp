@@ -1,4 +1,4 @@
-// Device memory of a process: the persistent storages, shared by name between plans, and the one arena.
+// The device memory of a process: the persistent storages, which plans share by name, and the one arena.
 #pragma once
 
 #include <functional>
@@ -19,31 +19,31 @@ namespace weft::exec {
 class Memory {
  public:
   using Plans = std::span<const plan::Plan* const>;
-  /// Device memory of so many bytes, or null: comm::World::allocate.
+  /// Allocates device memory, or returns null, like comm::World::allocate.
   using Allocate = std::function<std::shared_ptr<std::byte>(std::size_t)>;
 
-  /// Of the window that the largest plan's team needs: common to it are copies of what it gathers, and behind
-  /// them the storages that it sees.
+  /// The sizes of the window that the largest plan's team needs. Common to the team are the copies of what it
+  /// gathers, and behind them the storages that it sees.
   static comm::WindowSizes window_sizes(Plans plans);
-  /// Allocates the plans' storages, zeroed, and an arena that is the largest plan's: a part of `window`,
-  /// which is of window_sizes(), or memory of its own without one. All of it is touched here: on the host a
-  /// run takes its memory before its first step, or not at all. What `allocate` has none for is ordinary
-  /// device memory. Call it once, before the first Executor is made. Throws std::logic_error when two plans
-  /// disagree on a storage's size.
+  /// Allocates the plans' storages, zeroed, and an arena that is the largest plan's. These are a part of
+  /// `window`, whose sizes are those of window_sizes(), or memory of its own without a window. All of it is
+  /// touched here: on the host a run takes its memory before its first step, or not at all. Where `allocate`
+  /// returns null, ordinary device memory is taken. Call it once, before the first Executor is made. Throws
+  /// std::logic_error when two plans disagree on a storage's size.
   void reserve(Plans plans, std::unique_ptr<comm::Window> window, const Allocate& allocate);
-  /// Tells the channel of the memory that its operands lie in.
+  /// Tells the channel which memory its operands lie in.
   void register_with(comm::Channel& channel) const;
 
   bool has(std::string_view storage) const { return storages_.find(storage) != storages_.end(); }
-  /// This rank's part of it. The slices of the others of the team lie before and behind it where plans say
-  /// so (Plan::storage_common).
+  /// This rank's part of a storage. The slices of the other ranks of the team lie before and behind it where
+  /// plans say so (Plan::storage_common).
   std::byte* storage(std::string_view name) const;
   std::byte* arena() const { return window_ ? window_->own() : arena_.data(); }
-  /// What the team has in common; null without a team.
+  /// The memory that the team has in common; null without a team.
   std::byte* common() const { return window_ ? window_->common() : nullptr; }
   comm::Window* window() const { return window_.get(); }
-  /// Memory shared with the team that this rank answers for: what it shows, and its share of what is in
-  /// common. 0 without a team.
+  /// How much of the memory shared with the team this rank answers for: what it shows, and its share of what
+  /// is in common. 0 without a team.
   std::int64_t window_bytes() const;
   std::int64_t storage_bytes() const;
 
@@ -56,10 +56,11 @@ class Memory {
   void touch_window(std::int64_t copies);
   void reserve_storages(Plans plans, const Allocate& allocate);
 
-  kernels::Buffer block_;  ///< of the storages that only this rank sees
+  kernels::Buffer block_;  ///< holds the storages that only this rank sees
   std::map<std::string, Stretch, std::less<>> storages_;
   kernels::Buffer arena_;
-  std::unique_ptr<comm::Window> window_;  ///< with a team: the arena and what is in common
+  /// Null without a team; holds the arena and what the team has in common.
+  std::unique_ptr<comm::Window> window_;
 };
 
 }  // namespace weft::exec

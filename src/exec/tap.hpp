@@ -1,4 +1,4 @@
-// A look at the values of a plan while it runs: for debugging.
+// A tap looks at the values of a plan while it runs, for debugging.
 #pragma once
 
 #include "exec/bind.hpp"
@@ -7,16 +7,16 @@
 namespace weft::exec {
 
 /// The executor calls it on the host's thread, in program order, and does not go on before it returns. What
-/// it enqueues on the device's space runs after the node and before anything that could overwrite the node's
-/// outputs: values that share a buffer are seen one by one.
+/// the tap enqueues on the device's space runs after the node and before anything that could overwrite the
+/// node's outputs, so values that share a buffer are seen one by one.
 class Tap {
  public:
   virtual ~Tap() = default;
-  /// Before the first instruction: the storages hold what the run starts from.
+  /// Called before the first instruction: the storages hold what the run starts from.
   virtual void start(const Locate& locate) = 0;
-  /// Whether it wants to see what this node makes. The host waits for a collective that it wants.
+  /// Whether the tap wants to see what this node makes. The host waits for a collective that it wants.
   virtual bool wants(ir::NodeId node) const = 0;
-  /// The node's outputs are made.
+  /// Called when the node's outputs are made.
   virtual void made(ir::NodeId node, const Locate& locate) = 0;
 };
 

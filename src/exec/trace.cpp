@@ -11,7 +11,7 @@
 namespace weft::exec {
 namespace {
 
-/// `text` as a JSON string, quotes included.
+/// The text as a JSON string, quotes included.
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -24,14 +24,14 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-/// Nanoseconds as microseconds, the format's unit, without rounding.
+/// Nanoseconds in the format's unit, microseconds, without rounding.
 std::string microseconds(std::int64_t ns) {
   const std::uint64_t magnitude =
       ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
   return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
 }
 
-/// A metadata event: names and orders of processes and threads.
+/// A metadata event, which gives processes and threads their names and order.
 std::string metadata(std::string_view name, int pid, std::size_t tid, const std::string& args) {
   return fmt::format(R"({{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "args": {{{}}}}})", name, pid, tid,
                      args);

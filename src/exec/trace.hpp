@@ -1,4 +1,4 @@
-// The trace: what each lane did when, as a file that Perfetto and chrome://tracing open.
+// A trace says what each lane did when, as a file that Perfetto and chrome://tracing open.
 #pragma once
 
 #include <atomic>
@@ -26,16 +26,18 @@ constexpr TraceRow row_of(Lane lane) {
 /// Something that took time on a row. The strings are not copied: they must live as long as the trace (those
 /// of the plan do).
 struct Span {
-  std::string_view name = {};      ///< the op: "matmul", "all_gather"
+  std::string_view name = {};      ///< the operation: "matmul", "all_gather"
   std::string_view category = {};  ///< "forward", "backward", "update", "comm": Perfetto filters by it
   std::string_view path = {};      ///< module path; no argument when empty
   std::string_view phase = {};     ///< no argument when empty
   std::string_view value = {};     ///< what a collective makes; no argument when empty
-  std::int64_t start_ns = 0;       ///< of Trace::now_ns()
+  std::int64_t start_ns = 0;       ///< start by the clock of Trace::now_ns()
   std::int64_t end_ns = 0;
-  std::int64_t bytes = -1;   ///< sent by this rank, or moved at least by a kernel; no argument when negative
-  std::int64_t flops = -1;   ///< of a kernel's products; no argument when negative
-  std::int64_t bucket = -1;  ///< the same for collectives that run as one; no argument when negative
+  /// Sent by this rank, or the least that a kernel moves; no argument when negative.
+  std::int64_t bytes = -1;
+  std::int64_t flops = -1;  ///< floating-point operations of a kernel's products; no argument when negative
+  /// A number that collectives which run as one have in common; no argument when negative.
+  std::int64_t bucket = -1;
 };
 
 /// Collects spans in buffers made up front: record() neither allocates nor locks. Each row is recorded by one
@@ -44,30 +46,31 @@ struct Span {
 class Trace {
  public:
   Trace() = default;
-  /// `more_rows` names rows after the lanes. Memory: 120 bytes a span.
+  /// Makes rows for the lanes, and behind them those of `more_rows`. A span takes 120 bytes of memory.
   explicit Trace(std::size_t spans_per_row, const std::vector<std::string>& more_rows = {});
 
   bool on() const { return !rows_.empty(); }
-  /// A full row drops the span and counts it: a trace shows a run's first steps rather than slowing the last
-  /// ones.
+  /// Records a span. A full row drops and counts it: a trace shows a run's first steps rather than slowing
+  /// down the last ones.
   void record(TraceRow row, const Span& span) noexcept {
     if (on()) rows_[row.index()]->record(span);
   }
   void record(Lane lane, const Span& span) noexcept { record(row_of(lane), span); }
   std::int64_t dropped() const;
-  /// What a lane recorded, in order; not while it records.
+  /// The spans that a lane has recorded, in order. Do not call it while the lane records.
   std::span<const Span> spans(Lane lane) const {
     const Row& row = *rows_[row_of(lane).index()];
     return {row.spans.data(), row.count.load(std::memory_order_acquire)};
   }
 
-  /// The clock of spans: CLOCK_MONOTONIC, the same for all ranks of a node.
+  /// The clock of spans, CLOCK_MONOTONIC: the same for all ranks of a host.
   static std::int64_t now_ns() noexcept;
-  /// The trace's time 0. Ranks of several nodes have clocks of their own: let each call this with now_ns()
-  /// right after a barrier, and rows of different ranks agree to that barrier's skew (microseconds).
+  /// Sets the trace's time 0. Ranks of several hosts have clocks of their own: let each call this with
+  /// now_ns() right after a barrier. Rows of different ranks then agree as well as the ranks left the barrier
+  /// together (microseconds).
   void set_origin(std::int64_t ns) { origin_ns_ = ns; }
 
-  /// Of all spans; no argument when negative.
+  /// Sets the step of all spans; no argument when negative.
   void set_step(std::int64_t step) { step_ = step; }
 
   /// This rank's spans as JSON objects separated by commas: process "rank R (host)" (pid R), a thread a row
@@ -75,7 +78,7 @@ class Trace {
   std::string events(int rank, std::string_view host) const;
 
  private:
-  struct alignas(64) Row {  // rows are written by different threads: no shared cache lines
+  struct alignas(64) Row {  // different threads write the rows: they must not share cache lines
     Row(std::string row_name, std::size_t capacity) : name(std::move(row_name)), spans(capacity) {}
     void record(const Span& span) noexcept {
       const auto n = count.load(std::memory_order_relaxed);
@@ -98,7 +101,7 @@ class Trace {
   std::int64_t step_ = -1;
 };
 
-/// Records the time from its making to its end; looks at no clock when the trace is off.
+/// Records the time from its making to its end. It looks at no clock when the trace is off.
 class TraceScope {
  public:
   TraceScope(Trace& trace, TraceRow row, const Span& span) : trace_(trace), row_(row), span_(span) {
@@ -118,8 +121,8 @@ class TraceScope {
   Span span_;
 };
 
-/// Writes one trace.json of several ranks' events(). False after a warning in the log when that fails: a
-/// trace is not worth a run.
+/// Writes one trace.json from several ranks' events(). When that fails it logs a warning and returns false,
+/// because a trace is not worth a run.
 bool write_trace(const std::string& path, std::span<const std::string> events_of_ranks);
 
 }  // namespace weft::exec

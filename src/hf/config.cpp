@@ -13,10 +13,10 @@ namespace {
 
 using nlohmann::json;
 
-/// So that no product of sizes leaves 63 bits; the deck has narrower bounds.
+/// With this limit no product of sizes leaves 63 bits. The deck has narrower bounds.
 constexpr std::int64_t largest_size = std::int64_t{1} << 30;
 
-/// Values of one JSON object; a key that is null is not there.
+/// Reads values of one JSON object. A key whose value is null counts as missing.
 class Reader {
  public:
   Reader(const json& object, const std::string& name) : object_(object), name_(name) {}
@@ -79,7 +79,8 @@ void check_architecture(const Reader& config) {
         "the weights are quantized (quantization_config); name a model with bf16, f16 or f32 weights");
 }
 
-/// rope_parameters since transformers 5; before it, rope_theta and rope_scaling.
+/// Reads the rotary settings: rope_parameters since transformers 5, and rope_theta and rope_scaling before
+/// it.
 void read_rope(const Reader& config, const std::string& name, ModelDeck& model) {
   const json none = json::object();
   const char* key = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
@@ -161,7 +162,7 @@ std::string config_text(const Config& config, Element dtype) {
   c["attention_dropout"] = 0.0;
   c["initializer_range"] = m.init_std;
   c["use_cache"] = true;
-  c["bos_token_id"] = nullptr;  // the tokenizer's; a checkpoint does not know it
+  c["bos_token_id"] = nullptr;  // the tokenizer has it, and a checkpoint does not know it
   c["eos_token_id"] = nullptr;
   c["torch_dtype"] = dtype == Element::f32 ? "float32" : dtype == Element::bf16 ? "bfloat16" : "float16";
   return c.dump(2) + "\n";

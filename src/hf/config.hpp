@@ -1,4 +1,4 @@
-// config.json of a Hugging Face Llama, and the deck's [model] that says the same.
+// Translates between config.json of a Hugging Face Llama and the table [model] of a deck.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ struct Config {
   std::int64_t max_position = 0;  ///< the longest context
 };
 
-/// Reads the text of a config.json, in the spelling of any `transformers` (rope_theta and rope_scaling, or
-/// rope_parameters). Throws Error(bad_checkpoint), one line that begins with `name`, for a model that is not
-/// Weft's Llama: biases, another activation, kind of rotary positions, width of heads, architecture, or
-/// quantized weights.
+/// Reads the text of a config.json, in the spelling of any version of `transformers` (rope_theta and
+/// rope_scaling, or rope_parameters). Throws Error(bad_checkpoint), with one line that begins with `name`,
+/// for a model that is not Weft's Llama: one with biases, another activation, another kind of rotary
+/// positions, another width of heads, another architecture, or quantized weights.
 Config parse_config(std::string_view text, const std::string& name);
 
-/// The config.json of a model with weights of one type, in the older spelling, which every `transformers`
-/// reads.
+/// The config.json of a model whose weights are of one type, in the older spelling, which every version of
+/// `transformers` reads.
 std::string config_text(const Config& config, Element dtype);
 
-/// The tables [model] and [model.rope_scaling] of a deck.
+/// The tables [model] and [model.rope_scaling] of a deck, as text.
 std::string model_tables(const ModelDeck& model);
 
 }  // namespace weft::hf

@@ -59,7 +59,7 @@ std::uint16_t float_to_half(float x) {
     half = 0x7e00U | (u >> 13U & 0x3ffU);
   else if (u >= 0x477ff000U)  // 65520, half way between the largest number and the next power of two
     half = 0x7c00U;
-  else if (u < 0x38800000U)  // below 2^-14: multiples of 2^-24
+  else if (u < 0x38800000U)  // below 2^-14, numbers are multiples of 2^-24
     half = static_cast<std::uint32_t>(std::nearbyint(std::fabs(x) * 0x1p24F));
   else
     half = (u + 0xfffU + (u >> 13U & 1U) - (112U << 23U)) >> 13U;

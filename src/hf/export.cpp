@@ -45,7 +45,7 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-/// A parameter in the checkpoint.
+/// Where the checkpoint has a parameter.
 struct Source {
   int unit = 0;
   const Parameter* parameter = nullptr;
@@ -58,7 +58,7 @@ class FileWriter {
   FileWriter(const ckpt::Manifest& manifest, std::int64_t head_dim, Element type, File& file)
       : manifest_(manifest), head_dim_(head_dim), type_(type), file_(file) {}
 
-  /// The tensor's elements come to `offset` of the file.
+  /// Adds a tensor, whose elements go to `offset` of the file.
   void add(const Source& source, std::int64_t offset) {
     const Parameter& parameter = *source.parameter;
     requests_.push_back({ckpt::Role::master, source.unit, DType::f32, parameter.offset,
@@ -70,7 +70,7 @@ class FileWriter {
   void write() { ckpt::fetch(manifest_, requests_); }
 
  private:
-  /// Elements [at, at + count) of the tensor, in Weft's order of rows.
+  /// Writes elements [at, at + count) of the tensor, which come in Weft's order of rows.
   void put(const Source& source, std::int64_t offset, std::int64_t at, std::int64_t count,
            const float* values) {
     const std::int64_t size = size_of(type_);
@@ -78,14 +78,15 @@ class FileWriter {
     if (!from_f32(type_, values, count, bytes_.data())) fail_range(source, count, values);
     const Parameter& p = *source.parameter;
     std::vector<Run> runs{{at, 0, count}};
-    // Where elements come from in the other order, they go to in this one.
+    // These runs tell where Weft's order takes elements from. Written to the same places, they are in the
+    // other order.
     if (is_rotated(p.path)) runs = rotated_runs(RowOrder::weft, head_dim_, p.shape[1], at, count);
     for (const Run& run : runs)
       file_.write_at(bytes_.data() + run.at * size, static_cast<std::size_t>(run.count * size),
                      offset + run.from * size);
   }
 
-  /// Names the first of the weights that is out of the type's range.
+  /// Throws an error that names the first of the weights that is out of the type's range.
   [[noreturn]] void fail_range(const Source& source, std::int64_t count, const float* values) const {
     std::uint32_t ignored = 0;
     for (std::int64_t i = 0; i < count; ++i)
@@ -173,7 +174,7 @@ class Export {
   ExportOptions options_;
   ckpt::Manifest manifest_;
   Deck deck_;
-  std::vector<Tensor> tensors_;  ///< in the model's order
+  std::vector<Tensor> tensors_;  ///< all tensors, in the model's order
   std::map<std::string, Source> sources_;
   ExportReport report_;
 };

@@ -1,5 +1,5 @@
-// Which tensors stand in which file of a model, as `transformers` lays them out: model.safetensors, or
-// model-00001-of-0000N.safetensors and model.safetensors.index.json.
+// Decides which tensors stand in which file of a model, as `transformers` lays them out: model.safetensors,
+// or model-00001-of-0000N.safetensors and so on with model.safetensors.index.json.
 #pragma once
 
 #include <map>
@@ -17,12 +17,12 @@ inline constexpr const char* config_name = "config.json";
 
 struct ModelFile {
   std::string name;
-  std::vector<Tensor> tensors;  ///< by name, which is their order in the file
+  std::vector<Tensor> tensors;  ///< sorted by name, which is their order in the file
   std::int64_t data_bytes = 0;
 };
 
-/// Cuts tensors, in the order given, into files of at most `file_bytes` bytes of data; a tensor that is
-/// larger has one of its own. Sets each tensor's first byte.
+/// Distributes tensors, in the order given, over files of at most `file_bytes` bytes of data; a larger tensor
+/// gets a file of its own. Sets each tensor's first byte.
 std::vector<ModelFile> split_into_files(const std::vector<Tensor>& tensors, std::int64_t file_bytes);
 
 /// The text of model.safetensors.index.json.

@@ -16,12 +16,13 @@ namespace {
 namespace fs = std::filesystem;
 using io::File;
 
-/// Elements that are converted at a time.
+/// How many elements are converted at a time.
 constexpr std::int64_t block_elements = std::int64_t{8} << 20;
-/// Tokens of a sequence in the deck of imported weights, at most: `weft sample` computes as many for each.
+/// The longest sequence, in tokens, in the deck of imported weights: `weft sample` computes as many for each
+/// new one.
 constexpr std::int64_t longest_context = 2048;
 
-/// fp32 state on storage, as memory that may be read. The file loses its name at once, so that nothing is
+/// fp32 state on storage that can be read like memory. The file loses its name at once, so that nothing is
 /// left of it however the program ends.
 class Scratch {
  public:
@@ -42,7 +43,8 @@ class Scratch {
   void write(const std::vector<float>& values, std::int64_t offset) {
     file_.write_at(values.data(), values.size() * sizeof(float), offset);
   }
-  /// Once all is written: a page of a file that is too short would be a signal, not an error.
+  /// Maps the file once all is written: a page of a file that is too short would raise a signal, not an
+  /// error.
   std::byte* map() {
     memory_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, fd_, 0);
     if (memory_ == MAP_FAILED) io::fail_errno("map", "the weights", errno);

@@ -1,4 +1,4 @@
-// Small JSON files of a Hugging Face directory.
+// Reads the small JSON files of a Hugging Face directory.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,7 +7,7 @@
 
 namespace weft::hf::detail {
 
-/// An object. Throws Error(bad_checkpoint) with the file's name when the text is none.
+/// Parses a text that holds one object. Throws Error(bad_checkpoint) with the file's name for any other text.
 nlohmann::json parse_object(std::string_view text, const std::string& name);
 
 }  // namespace weft::hf::detail

@@ -21,7 +21,7 @@ using nlohmann::json;
   throw Error(ExitCode::bad_checkpoint, fmt::format("{}: {}", file, problem));
 }
 
-/// Bytes of an element; 0 for a type that is not known.
+/// Bytes of an element; 0 for an unknown type.
 std::int64_t dtype_bytes(std::string_view dtype) {
   constexpr std::array<std::pair<std::string_view, std::int64_t>, 15> sizes{{{"BOOL", 1},
                                                                              {"U8", 1},
@@ -43,8 +43,8 @@ std::int64_t dtype_bytes(std::string_view dtype) {
   return 0;
 }
 
-/// Walks the JSON text without building a tree of it: what does not belong there ends the walk where it
-/// stands.
+/// Walks the JSON text without building a tree of it. Anything that does not belong there ends the walk at
+/// that place.
 class HeaderReader final : public json::json_sax_t {
  public:
   explicit HeaderReader(std::int64_t data_bytes) : data_bytes_(data_bytes) {}
@@ -149,14 +149,14 @@ class HeaderReader final : public json::json_sax_t {
   std::vector<Tensor> tensors_;
   std::set<std::string> names_;
   std::string problem_;
-  Tensor tensor_;  ///< the one that is being read
+  Tensor tensor_;  ///< the tensor that is being read
   std::string field_;
   std::optional<std::int64_t> begin_, end_;
   bool has_dtype_ = false, has_shape_ = false, in_list_ = false;
   int depth_ = 0;
 };
 
-/// The format allows neither overlaps nor holes.
+/// Checks that the tensors' bytes neither overlap nor leave holes, which the format forbids.
 void check_cover(const std::vector<Tensor>& tensors, std::int64_t data_bytes, const std::string& file) {
   std::int64_t at = 0;
   for (const Tensor& t : tensors) {

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using io::File;
 
-/// Read and converted at a time.
+/// How many bytes are read and converted at a time.
 constexpr std::int64_t block_bytes = 1 << 20;
 
 [[noreturn]] void fail(const std::string& message) {
@@ -33,7 +33,8 @@ std::string read_small(const std::string& path) {
   return io::read_text(path);
 }
 
-/// What some files hold beside the weights: a table that follows from the configuration.
+/// Whether the tensor is a table that follows from the configuration, which some files hold beside the
+/// weights.
 bool is_table(const std::string& tensor) {
   return tensor.ends_with(".rotary_emb.inv_freq");
 }
@@ -124,12 +125,13 @@ std::uint64_t Weights::fingerprint() const {
   return hash;
 }
 
-/// A tensor that has no place in Weft's model would change what the others mean.
+/// Throws for a tensor that has no place in Weft's model, because it would change what the others mean.
 void Weights::check_known(const std::vector<Unit>& units) const {
   std::set<std::string> known;
   for (const Unit& unit : units)
     for (const Parameter& p : unit.parameters) known.insert(tensor_name(p.path));
-  if (config_.model.tie_embeddings) known.insert(tensor_name("head.weight"));  // the embedding once more
+  // The embedding under a second name.
+  if (config_.model.tie_embeddings) known.insert(tensor_name("head.weight"));
   for (const auto& [name, at] : places_)
     if (!known.contains(name) && !is_table(name))
       fail(fmt::format("{}/{}: tensor {} is none of Weft's Llama of {} layers", dir_, at.file_name,

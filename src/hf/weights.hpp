@@ -1,4 +1,4 @@
-// The weights of a Llama in a Hugging Face directory: config.json beside safetensors files.
+// Reads the weights of a Llama in a Hugging Face directory: config.json beside safetensors files.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@
 
 namespace weft::hf {
 
-/// Whether a directory holds such a model, or means to.
+/// Whether a directory holds a model in this format, or has at least a part of one.
 bool is_model(const std::string& dir);
 
-/// Host memory only; reads block. Errors are Error(bad_checkpoint), one line with file and tensor.
+/// The weights of one directory. It uses host memory only, and reads block. Errors are Error(bad_checkpoint),
+/// with one line that names file and tensor.
 class Weights {
  public:
   /// Reads config.json and every file's header.
@@ -29,15 +30,16 @@ class Weights {
   const std::string& dir() const { return dir_; }
   const Config& config() const { return config_; }
 
-  /// Throws unless the tensors are those of a model of these units, no more and no less, and each has its
-  /// shape and is f32, bf16 or f16.
+  /// Throws unless the tensors are exactly those of a model of these units, and each has its shape and is
+  /// f32, bf16 or f16.
   void check(const std::vector<Unit>& units) const;
 
-  /// Differs between directories of different weights: a hash of each tensor's name, shape, type and first 4
-  /// KiB.
+  /// A number that differs between directories of different weights: a hash of each tensor's name, shape,
+  /// type and first 4 KiB.
   std::uint64_t fingerprint() const;
 
-  /// Elements [begin, begin + count) of a parameter, in Weft's order of rows, as fp32. Needs 1 MiB besides.
+  /// Reads elements [begin, begin + count) of a parameter, in Weft's order of rows, as fp32. Needs 1 MiB of
+  /// memory.
   void read(const Parameter& parameter, std::int64_t begin, std::int64_t count, float* out) const;
 
   /// Fills fp32 slices of masters: the counterpart of ckpt::load.

@@ -21,7 +21,7 @@ class AppendFile {
 
   void append(std::string_view record);
   const std::string& path() const { return path_; }
-  std::int64_t lost() const { return lost_; }  ///< records that did not fit
+  std::int64_t lost() const { return lost_; }  ///< how many records did not fit
 
  private:
   std::string path_;

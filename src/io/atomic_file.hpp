@@ -33,7 +33,7 @@ class AtomicFile {
   void append(const void* data, std::size_t bytes);
   /// Writes over the first bytes; appending goes on at the end.
   void write_front(const void* data, std::size_t bytes);
-  /// Reads up to `bytes` from `offset`; returns how many there were.
+  /// Reads up to `bytes` from `offset` on, and returns how many there were.
   std::size_t read(std::int64_t offset, void* out, std::size_t bytes);
   /// Syncs and closes the file, renames it to its name, syncs the directory. The last call.
   void commit(Sync sync = Sync::yes);

@@ -14,7 +14,7 @@ namespace weft::io {
 
 namespace {
 
-// One transfer; large enough that storage is kept busy by one after the other.
+// The size of one transfer, large enough that one after the other keeps storage busy.
 constexpr std::size_t piece_bytes = std::size_t{8} << 20;
 
 /// Calls `move(done, n)` for one piece after the other, until all is done or a call does not move a block.
@@ -36,7 +36,8 @@ std::unique_ptr<DirectIo> DirectIo::open(const std::string& path, For use) {
   const StorageWait wait("open", path);
   const int fd = ::open(path.c_str(), (use == For::writing ? O_WRONLY : O_RDONLY) | O_DIRECT | O_CLOEXEC);
   if (fd < 0) return nullptr;
-  // Not by malloc: what it gave back of that size would let it keep other large blocks.
+  // The memory is not from malloc: a block of that size, once given back, would let malloc keep other large
+  // blocks.
   void* memory = mmap(nullptr, piece_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     ::close(fd);

@@ -15,11 +15,11 @@ namespace weft::io {
 /// is for a transfer through the cache, which finds the error if there is one.
 class DirectIo {
  public:
-  /// What offsets and lengths are multiples of; no storage in use has larger blocks.
+  /// Offsets and lengths are multiples of this; no storage in use has larger blocks.
   static constexpr std::size_t block_bytes = 4096;
 
   enum class For { writing, reading };
-  /// Null where the file system has no such transfers.
+  /// Opens the file; null where the file system has no such transfers.
   static std::unique_ptr<DirectIo> open(const std::string& path, For use);
   ~DirectIo();
   DirectIo(const DirectIo&) = delete;

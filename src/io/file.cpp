@@ -28,11 +28,11 @@ bool is_missing(int error) {
 // Linux moves at most this many bytes in one call; asking for more is not an error, but not portable either.
 constexpr std::size_t max_transfer = std::size_t{1} << 30;
 
-// Below, a transfer through the cache takes less time than one that waits for storage.
+// A smaller transfer takes less time through the cache than one that waits for storage.
 constexpr std::size_t least_direct_bytes = std::size_t{256} << 10;
 
-/// The whole blocks of a transfer by `direct(begin, bytes)`, which returns how many bytes it could move; the
-/// rest by `cached(begin, bytes)`.
+/// Moves the whole blocks of a transfer by `direct(begin, bytes)`, which returns how many bytes it could
+/// move, and the rest by `cached(begin, bytes)`.
 template <class DirectPart, class CachedPart>
 void move_in_parts(std::size_t bytes, std::int64_t offset, DirectPart&& direct, CachedPart&& cached) {
   constexpr std::size_t block = DirectIo::block_bytes;
@@ -148,7 +148,7 @@ void File::read_cached(char* to, std::size_t bytes, std::int64_t offset) const {
 std::int64_t File::next_data(std::int64_t offset) const {
   const off_t next = ::lseek(fd_, offset, SEEK_DATA);
   if (next >= 0) return next;
-  return errno == ENXIO ? size() : offset;  // not every file system tells
+  return errno == ENXIO ? size() : offset;  // not every file system tells where its holes are
 }
 
 std::int64_t File::size() const {

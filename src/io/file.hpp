@@ -27,7 +27,7 @@ class Unreadable : public Error {
 /// An open file. Reads and writes are positioned, loop over partial transfers, and block.
 class File {
  public:
-  enum class Open { create, read };  ///< create: a new or emptied file, for writing
+  enum class Open { create, read };  ///< `create` makes a new file, or empties an old one, for writing
 
   File(std::string path, Open open);
   ~File();
@@ -39,7 +39,7 @@ class File {
   void write_at(const void* data, std::size_t bytes, std::int64_t offset);
   /// Has the system begin to write these bytes to storage, so that sync() finds less left; a hint.
   void begin_sync(std::int64_t offset, std::size_t bytes) const;
-  /// Throws when the file ends before `offset + bytes`.
+  /// Reads exactly `bytes` from `offset` on. Throws when the file ends before `offset + bytes`.
   void read_at(void* data, std::size_t bytes, std::int64_t offset) const;
   /// The first byte from `offset` on that is in no hole of the file; its size when there is none.
   std::int64_t next_data(std::int64_t offset) const;
@@ -61,13 +61,14 @@ class File {
 
 /// Ends a write that the system refused: Error(environment).
 [[noreturn]] void fail_errno(std::string_view what, std::string_view path, int error);
-/// For what only reads: Error(bad_checkpoint) when there is no such file, else Unreadable.
+/// Ends a read that the system refused: Error(bad_checkpoint) when there is no such file, else Unreadable.
 [[noreturn]] void fail_reading(std::string_view what, std::string_view path, int error);
 /// The bytes of a regular file; nothing when there is none of this name. Throws Unreadable.
 std::optional<std::int64_t> file_bytes(const std::string& path);
 /// Makes entries that were created, renamed or removed in a directory durable.
 void sync_directory(const std::string& path);
-/// The same, but false where the directory is another user's or on a file system that is only read.
+/// Does what sync_directory() does, but returns false where the directory is another user's, or on a file
+/// system that is mounted for reading only.
 bool sync_directory_if_permitted(const std::string& path);
 /// Makes the name of a file or a directory durable that was just created or renamed, where that is permitted
 /// and the file system can; `path` does not end with a slash.
@@ -76,7 +77,7 @@ void sync_name(const std::string& path);
 std::int64_t free_bytes(const std::string& path);
 std::string read_text(const std::string& path);
 void write_text_durably(const std::string& path, std::string_view text);
-/// The last component, for messages.
+/// The last component of a path, for messages.
 std::string base_name(const std::string& path);
 
 }  // namespace weft::io

@@ -1,4 +1,4 @@
-// Names for what is kept of an earlier run.
+// Finds free names for files and directories of an earlier run that are kept.
 #pragma once
 
 #include <string>

@@ -48,7 +48,7 @@ void handle(int signal, siginfo_t* info, void* /*context*/) {
   ::sigaction(signal, &before, nullptr);
 }
 
-/// The same text, for as long as the program runs.
+/// A copy of the path that lives as long as the program.
 const char* kept(const std::string& path) {
   static auto& paths = *new std::set<std::string>;
   return paths.insert(path).first->c_str();

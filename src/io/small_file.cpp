@@ -54,7 +54,8 @@ void replace_file(const std::string& path, std::string_view text, Named named, S
 void make_directories(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
-    // A directory that is there may say so in another way than EEXIST, when it lies in one that is read-only.
+    // When the directory lies in one that is read-only, the system may give another errno than EEXIST
+    // although it is there.
     const bool made = ::mkdir(part.c_str(), 0777) == 0;
     const int why = errno;
     WEFT_SYSTEM(made || is_directory(part), "cannot make the directory {} ({}); choose a writable directory",

@@ -9,7 +9,8 @@
 
 namespace weft::io {
 
-/// Empty when there is no such file. Throws Error(environment) when it is there and cannot be read.
+/// The text of a file; nothing when there is no such file. Throws Error(environment) when it is there and
+/// cannot be read.
 std::optional<std::string> read_if_there(const std::string& path);
 
 /// Puts `text` in the place of `path` by an AtomicFile: what was there stays whole until the new file is.

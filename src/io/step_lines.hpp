@@ -1,5 +1,5 @@
-// Files of JSON lines, each with a "step", that a run writes and a resumed run goes on with: metrics.jsonl,
-// hashes.jsonl.
+// Files of JSON lines, each with a "step", that a run writes and a resumed run goes on with: metrics.jsonl
+// and hashes.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace weft::io {
 
-/// Makes `path` ready to be appended to, and returns it. `resumed_at` is the step of the checkpoint the run
-/// continues from: lines of later steps, and a line that a killed run left torn, are dropped (a new file is
-/// written and renamed over the old), so that no step stands there twice. Empty for a run from the start: an
-/// existing file is kept as `path`.old, or .old-2 and so on where that is taken. Throws Error(environment)
-/// when files cannot be read or written.
+/// Makes `path` ready to be appended to, and returns it. `resumed_at` is the step of the checkpoint that the
+/// run continues from: lines of later steps, and a line that a killed run left torn, are dropped, so that no
+/// step stands there twice (a new file is written and renamed over the old). Without `resumed_at` the run
+/// begins from the start, and an existing file is kept as `path`.old, or .old-2 and so on where that is
+/// taken. Throws Error(environment) when files cannot be read or written.
 const std::string& prepare_step_lines(const std::string& path, std::optional<std::int64_t> resumed_at);
 
 /// The objects of a file, in its order; a torn last line (its run was killed, or still writes) is left out.

@@ -6,7 +6,7 @@
 
 namespace weft::io {
 
-/// A list of all that are under way, the oldest first.
+/// All waits that are under way, the oldest first.
 struct StorageWaits {
   std::mutex mutex;
   StorageWait* oldest = nullptr;

@@ -30,7 +30,7 @@ struct OldestStorageWait {
   std::string path;
   double since = 0;  ///< as seconds_now()
 };
-/// Of all threads, the wait that has lasted longest. Any thread.
+/// The wait that has lasted longest, of all threads; nothing when none waits. It may be called on any thread.
 std::optional<OldestStorageWait> oldest_storage_wait();
 
 }  // namespace weft::io

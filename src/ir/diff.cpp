@@ -21,9 +21,9 @@ Lines split(std::string_view text) {
   return lines;
 }
 
-/// Indices into `after` of the lines of `before` that stand in both, as the longest increasing subsequence:
-/// lines of a graph text are unique (each makes a value), so this is the longest common subsequence in n log
-/// n.
+/// Finds the lines of `before` that stand in `after`, too, as indices into `after`. It takes the longest
+/// increasing subsequence. Lines of a graph text are unique (each makes a value), so this is the longest
+/// common subsequence, in n log n.
 std::vector<int> matches(const Lines& before, const Lines& after) {
   std::unordered_map<std::string_view, int> place;
   for (std::size_t i = 0; i < after.size(); ++i) place.emplace(after[i], static_cast<int>(i));

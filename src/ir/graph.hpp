@@ -1,5 +1,5 @@
-// The graph: one whole training step as SSA values and nodes in program order. Persistent state is named
-// storage; a value that stands in a storage names it, and a new version of the storage is a new value with
+// The graph holds one whole training step, as SSA values and nodes in program order. Persistent state is
+// named storage. A value that stands in a storage names it; a new version of the storage is a new value with
 // the same home.
 #pragma once
 
@@ -27,10 +27,10 @@ using UnitId = Id<struct UnitTag>;
 enum class Phase : std::uint8_t { forward, backward, update };
 std::string_view name_of(Phase phase);
 
-/// How a value lies over one mesh axis.
+/// How a value lies over one axis of the mesh.
 struct Placement {
   enum class Kind : std::uint8_t { replicate, shard, partial } kind = Kind::replicate;
-  std::int8_t dim = 0;  ///< of shard
+  std::int8_t dim = 0;  ///< the dimension that a shard is cut along
   bool operator==(const Placement&) const = default;
 };
 inline constexpr Placement replicate{};
@@ -43,24 +43,24 @@ using Placements = InlineVector<Placement, 4>;
 
 struct Type {
   DType dtype = DType::f32;
-  Shape shape;  ///< GLOBAL: over all ranks of the mesh
+  Shape shape;  ///< the global shape, over all ranks of the mesh
   bool operator==(const Type&) const = default;
 };
 
 struct Value {
-  std::string name;  ///< unique, stable from pass to pass: "layers.0.attn.q", "layers.0.attn.q.grad"
+  std::string name;  ///< unique, and stable from pass to pass: "layers.0.attn.q", "layers.0.attn.q.grad"
   Type type;
-  Placements placement;  ///< one an axis; empty: replicated over all
-  UnitId unit;           ///< set for flat unit vectors: they are padded to the mesh
-  StorageId home;        ///< set when the value stands in persistent storage
+  Placements placement;  ///< a placement for each axis; empty: replicated over all
+  UnitId unit;           ///< set for flat unit vectors, which are padded to the mesh
+  StorageId home;        ///< set when the value stands in a storage
   NodeId producer;
 };
 
-/// What a storage is for: the memory table and the checkpoint go by it.
+/// What a storage is for; the memory table and the checkpoint depend on it.
 enum class Role : std::uint8_t { parameter, master, exp_avg, exp_avg_sq, gradient, input, constant, report };
 std::string_view name_of(Role role);
 
-/// Persistent memory of a rank, alive from the first step to the last.
+/// Persistent memory of a rank that lives from the first step to the last.
 struct Storage {
   std::string name;  ///< "master.layers.0.attn"
   Role role = Role::parameter;
@@ -79,13 +79,14 @@ struct Node {
   std::string module;  ///< module path, for traces and module-level reports
 };
 
-/// A collective may have several members that run as one: member i of n has output i and inputs i, i + n, ...
+/// The operand of one member of a collective. A collective may have several members that run as one: member i
+/// of n has output i and inputs i, i + n, ...
 inline ValueId member_input(const Node& collective, std::size_t member, std::size_t operand = 0) {
   return collective.inputs[operand * collective.outputs.size() + member];
 }
 
-/// The module that an output belongs to: its node's, but for the sum in add_rms_norm, the result of the
-/// module before.
+/// The module that an output belongs to: that of its node, except for the sum of add_rms_norm, which is the
+/// result of the module before.
 inline std::string module_of(const Node& node, const Value& output) {
   if (node.op != Op::add_rms_norm || output.name.starts_with(node.module + ".")) return node.module;
   const std::string name = output.name.substr(0, output.name.find(".again"));
@@ -117,11 +118,11 @@ class Graph {
   ValueId add_value(Value value);
   /// Appends a node; its outputs must be values without a producer.
   NodeId add_node(Node node);
-  /// A graph with the same header, storages and values, but no nodes: what a pass starts from.
+  /// A graph with the same header, storages and values, but without nodes: what a pass starts from.
   Graph without_nodes() const;
 
-  /// Elements that one rank holds of the value: global extents over the shards' axis sizes, units with their
-  /// padding.
+  /// How many elements one rank holds of the value: the global extents divided by the sizes of the axes that
+  /// it is cut over; units count with their padding.
   std::int64_t local_elements(ValueId id) const;
   std::int64_t local_elements(const Storage& storage) const;
   std::int64_t local_bytes(ValueId id) const {
@@ -130,9 +131,9 @@ class Graph {
   std::int64_t local_bytes(const Storage& s) const {
     return local_elements(s) * static_cast<std::int64_t>(size_of(s.type.dtype));
   }
-  /// The value whose bytes a view or rank_slice names; any other value is its own root.
+  /// The value whose bytes a view or rank_slice names; for any other value, the value itself.
   ValueId alias_root(ValueId id) const;
-  /// The extents on one rank. Not for units.
+  /// The extents of a value on one rank. Not for units.
   Shape local_shape(ValueId id) const;
 
  private:
@@ -145,7 +146,8 @@ class Graph {
   std::vector<Value> values_;
   std::vector<Storage> storages_;
   NameIndex value_names_, storage_names_;
-  std::map<ValueId, int> copies_;  ///< by the value that took a name first: the first suffix that may be free
+  /// By the value that took a name first: the first suffix that may be free.
+  std::map<ValueId, int> copies_;
 };
 
 }  // namespace weft::ir

@@ -1,4 +1,4 @@
-// Finds a thing by its name among thousands.
+// Finds one thing among thousands by its name.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace weft::ir {
 
-/// A hash table of places in a vector of things with a `name`, which stay where they are. It holds no names
-/// itself: a pass copies it with the graph.
+/// A hash table of the places that named things have in a vector. It holds no names itself, because a pass
+/// copies it together with the graph.
 class NameIndex {
  public:
   template <class Named>
@@ -21,7 +21,7 @@ class NameIndex {
     return static_cast<std::size_t>(found);
   }
 
-  /// Adds the last of `things`. Its name is not taken yet.
+  /// Adds the last of `things`, whose name must not be taken yet.
   template <class Named>
   void add_last(const std::vector<Named>& things) {
     const bool full = 2 * things.size() > slots_.size();

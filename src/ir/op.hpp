@@ -1,5 +1,5 @@
-// The operations of the graph and their attributes: names only. What an operation means (shape rule, cost,
-// derivative) is in ops/.
+// The names of the graph's operations and of their attributes. The folder ops says what an operation means
+// (shape rule, cost, derivative).
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,12 @@
 namespace weft::ir {
 
 enum class Op : std::uint8_t {
-  // Data that stands somewhere already.
+  // These name data that stand somewhere already.
   state,       ///< () -> x           x is a storage's content
   view,        ///< (u) -> p          a parameter: u's elements from `offset` on, with p's shape
   rank_slice,  ///< (u) -> s          this rank's slice of a unit that is held whole
-  join,  ///< (p...) -> u       the unit whose parameters are p...: they are written in place, the padding is
-         ///< zeroed
-  // Forward.
+  join,        ///< (p...) -> u       the unit of parameters p...: written in place, the padding zeroed
+  // These belong to the forward.
   embedding,
   rms_norm,
   add_rms_norm,  ///< (x, branch, w) -> sum, y, rstd: an add and the rms_norm of its result
@@ -27,9 +26,8 @@ enum class Op : std::uint8_t {
   swiglu,      ///< (gate, up) -> y, or (gate and up side by side) -> y
   add,
   cross_entropy,
-  linear_cross_entropy,  ///< (h, w, targets) -> totals: a matmul and the loss of its result, in chunks of
-                         ///< rows
-  // Backward.
+  linear_cross_entropy,  ///< (h, w, targets) -> totals: a matmul and its result's loss, some rows at a time
+  // These belong to the backward.
   embedding_grad,
   rms_norm_grad,
   matmul_dgrad,
@@ -39,14 +37,14 @@ enum class Op : std::uint8_t {
   swiglu_grad,
   cross_entropy_grad,
   linear_cross_entropy_grad,  ///< (h, w, targets) -> totals, dh, dw: that loss and its gradients in one pass
-  // Update.
+  // These belong to the update.
   zeros,
   accumulate,
   sum_squares,
   reduce_totals,
   clip_scale,
   adamw,
-  // Collectives.
+  // These are the collectives.
   all_gather,
   reduce_scatter,
   all_reduce,
@@ -54,10 +52,10 @@ enum class Op : std::uint8_t {
 inline constexpr int op_count = static_cast<int>(Op::all_reduce) + 1;
 
 std::string_view name_of(Op op);
-/// Throws Error(bad_input) on an unknown name.
+/// The operation of this name. Throws Error(bad_input) when there is none.
 Op op_from(std::string_view name);
 
-/// state, view and rank_slice only name bytes; nothing runs for them.
+/// Whether the operation only names bytes, so that nothing runs for it: state, view and rank_slice.
 constexpr bool is_alias(Op op) {
   return op == Op::state || op == Op::view || op == Op::rank_slice;
 }
@@ -94,7 +92,7 @@ class Attributes {
   Attributes(std::initializer_list<std::pair<Attr, double>> list);
   bool has(Attr attr) const;
   double real(Attr attr) const;           ///< throws std::logic_error when absent
-  std::int64_t integer(Attr attr) const;  ///< the same, and when it is beyond 2^53
+  std::int64_t integer(Attr attr) const;  ///< throws std::logic_error when absent, and when it is beyond 2^53
   void set(Attr attr, double value);
   const std::vector<std::pair<Attr, double>>& list() const { return list_; }
   bool operator==(const Attributes&) const = default;

@@ -50,7 +50,7 @@ class Line {
     if (error != std::errc{} || end != w.data() + w.size()) fail(fmt::format("'{}' is not a number", w));
     return value;
   }
-  /// Of elements, or an offset in them.
+  /// Reads a number of elements, or an offset in elements.
   std::int64_t elements(std::string_view stops) {
     const auto n = number<std::int64_t>(stops);
     if (n < 0 || n > most_elements) fail(fmt::format("{} is no number of elements", n));
@@ -187,7 +187,7 @@ class Parser {
     return unit;
   }
 
-  /// dtype[shape]u(unit){placement}
+  /// Reads dtype[shape]u(unit){placement}.
   void parse_type(Line& line, Type& type, UnitId& unit, Placements& placement) {
     type.dtype = dtype_from(line.word("["));
     type.shape = parse_shape(line);

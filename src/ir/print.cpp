@@ -5,7 +5,8 @@
 namespace weft::ir {
 namespace {
 
-// Plain appending: a plan's hash is of this text, and large plans have a hundred thousand lines of it.
+// Texts are made by plain appending, because large plans have a hundred thousand lines, and each plan's hash
+// reads them.
 
 void append_number(std::string& text, std::int64_t number) {
   text += fmt::format_int(number).str();

@@ -68,7 +68,7 @@ class Verifier {
     const Value& whole = graph_.value(node_->outputs[0]);
     if (!whole.unit.valid()) return;
     const Unit& unit = graph_.unit(whole.unit);
-    std::size_t next = 0;  // of the parameters
+    std::size_t next = 0;  // the parameter that comes next
     std::int64_t offset = 0;
     for (const ValueId input : node_->inputs) {
       const Value& part = graph_.value(input);
@@ -85,8 +85,8 @@ class Verifier {
     if (next != unit.parameters.size()) fail("does not hold every parameter of its unit");
   }
 
-  /// A part is a parameter, or several that follow each other, rows below rows. Returns the parameter behind
-  /// them.
+  /// Checks a part of a join. It is a parameter, or several that follow each other, rows below rows. Returns
+  /// the index of the parameter behind them.
   std::size_t check_part(const Value& part, const Unit& unit, std::size_t next) const {
     if (next < unit.parameters.size() && part.type.shape == unit.parameters[next].shape) return next + 1;
     std::int64_t missing = element_count(part.type.shape);
@@ -112,7 +112,8 @@ class Verifier {
     }
   }
 
-  /// From here on `output` is what its storage holds. Another `state` of it reads the same version.
+  /// Makes `output` what its storage holds from here on. Another `state` of that storage reads the same
+  /// version.
   void replace_version(ValueId output, StorageId home) {
     std::vector<ValueId>& versions = current_[home.index()];
     if (node_->op != Op::state) {

@@ -49,7 +49,7 @@ void RunDirectory::make(const std::string& deck) {
       return made.sync();
     }
     lock_.reset();
-    const RunLock other(dir_, lost_);  // says who has it
+    const RunLock other(dir_, lost_);  // throws, and says who has it
     WEFT_VALIDATE(false, "{}: another run made it meanwhile, and has ended; start again", dir_);
   } catch (...) {
     lock_.reset();  // before the directory that it is in is removed

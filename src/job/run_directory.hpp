@@ -1,4 +1,4 @@
-// A run's directory: held by one run, and never half made.
+// A run's directory, which one run holds, and which is never half made.
 #pragma once
 
 #include <optional>
@@ -8,20 +8,20 @@
 
 namespace weft::job {
 
-/// Rank 0's. Removes the lock when it ends.
+/// Locks and makes the directory, on rank 0. The lock is removed when the object ends.
 class RunDirectory {
  public:
-  /// Locks `dir` if it exists, and changes nothing else there: what is wrong with the deck may show later,
-  /// and the directory may be another run's. Throws Error(bad_input) when a living run has it, and
-  /// Error(environment) when storage does not say whether it exists.
+  /// Locks `dir` if it exists, and changes nothing else there: the deck may prove wrong later, and the
+  /// directory may be another run's. Throws Error(bad_input) when a living run has it, and Error(environment)
+  /// when storage does not say whether it exists.
   RunDirectory(const std::string& dir, RunLock::Lost lost);
 
-  /// Writes the resolved deck. Where there was no directory it appears with deck and lock in it, by one
+  /// Writes the resolved deck. Where there was no directory, it appears with deck and lock in it, by one
   /// rename. Throws Error(environment) when that fails, and Error(bad_input) when another run was quicker.
   void write(const std::string& deck);
-  /// What DIR/lock holds, so that other ranks can see that they look at the same directory.
+  /// What DIR/lock holds; by it other ranks can see that they look at the same directory.
   std::string mark() const { return lock_ ? lock_->text() : std::string(); }
-  /// RunLock's.
+  /// What RunLock::note() says.
   std::string note() const { return lock_ ? lock_->note() : std::string(); }
 
  private:

@@ -38,7 +38,8 @@ class Descriptor {
 
 enum class KernelLock { taken, held, unsupported };
 
-/// Of the open file, so that it ends with the last descriptor, however the process ends.
+/// Locks the open file, not the process, so that the lock ends with the last descriptor, however the process
+/// ends.
 KernelLock take_kernel_lock(int fd) {
   struct flock whole {};
   whole.l_type = F_WRLCK;
@@ -47,7 +48,8 @@ KernelLock take_kernel_lock(int fd) {
   return errno == EAGAIN || errno == EACCES ? KernelLock::held : KernelLock::unsupported;
 }
 
-/// Storage that answers with an error has said nothing about who holds the lock, so no decision rests on it.
+/// Throws when storage answers with an error: it has said nothing about who holds the lock, so no decision
+/// may rest on it.
 void expect_answer(bool answered, const char* what, const std::string& path) {
   WEFT_SYSTEM(answered, "cannot {} {} ({}); see to its file system", what, path, std::strerror(errno));
 }
@@ -75,8 +77,8 @@ bool names(const std::string& path, int fd) {
   return there && status_of(fd, path).st_ino == named.st_ino;
 }
 
-/// Gives `from` the name `to` unless that exists (EEXIST). NFS cannot rename so, but link; and it may link
-/// and say that it did not.
+/// Gives `from` the name `to` unless that exists (EEXIST). NFS cannot rename in this way, but it can link;
+/// and it may make the link and say that it did not.
 bool rename_to_free(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno != EINVAL && errno != ENOSYS) return false;
@@ -121,10 +123,10 @@ RunLock::~RunLock() {
   wake_.notify_all();
   thread_.join();
   if (is_mine()) ::unlink(path_.c_str());
-  ::close(fd_);  // not before: a file without a lock on it is a dead run's
+  ::close(fd_);  // last, because a file without a lock on it is a dead run's
 }
 
-/// A lock that cannot be read may be another run's, and stays.
+/// Whether the lock is this run's. A lock that cannot be read may be another run's, and stays.
 bool RunLock::is_mine() const {
   try {
     return io::read_if_there(path_) == text_;
@@ -133,9 +135,9 @@ bool RunLock::is_mine() const {
   }
 }
 
-/// Under its own name; locked before anyone sees it as DIR/lock.
+/// Writes the lock under a name of its own, so that it is locked before anyone sees it as DIR/lock.
 void RunLock::write_own() {
-  ::unlink(own_.c_str());  // of a dead process with this number
+  ::unlink(own_.c_str());  // a dead process with this number may have left it
   fd_ = ::open(own_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   WEFT_SYSTEM(fd_ >= 0, "cannot write {} ({}); choose a writable run.dir", own_, std::strerror(errno));
   take_kernel_lock(fd_);
@@ -152,8 +154,8 @@ bool RunLock::place() {
   return false;
 }
 
-/// Looks at the lock that is there: returns when it is gone, throws when its owner lives or when nothing can
-/// be known of it.
+/// Looks at the lock that is there. Returns when it is gone, and throws when its owner lives, or when nothing
+/// can be known about it.
 void RunLock::settle() {
   const Descriptor file(path_);
   if (file.get() < 0 && errno == ENOENT) return;
@@ -164,7 +166,7 @@ void RunLock::settle() {
   const std::optional<RunOwner> owner = owner_from(*text);
   const std::string who = owner ? in_words(*owner) : "its lock says nothing";
   if (kernel == KernelLock::held) refuse(dir_, who);
-  if (!names(path_, file.get())) return;  // changed hands meanwhile
+  if (!names(path_, file.get())) return;  // another run has it now
   const bool here = owner && is_of_this_kernel(*owner);
   if (here ? kernel == KernelLock::unsupported && is_running(*owner) : shows_life(*text, who))
     refuse(dir_, who, here ? "" : fmt::format("; if it is dead, remove {}", path_));
@@ -172,7 +174,7 @@ void RunLock::settle() {
   note_ = fmt::format("took over the run directory of a run that is dead ({})", who);
 }
 
-/// Of an owner on another host: whether its file is refreshed, or goes, before it is too old.
+/// Whether an owner on another host lives: whether its file is refreshed, or goes, before it is too old.
 bool RunLock::shows_life(const std::string& text, const std::string& who) const {
   const milliseconds first = silence();
   if (first >= timing_.stale) return false;
@@ -180,7 +182,8 @@ bool RunLock::shows_life(const std::string& text, const std::string& who) const 
             who, (timing_.stale - first).count() / 1000 + 1);
   for (milliseconds last = first;;) {
     std::this_thread::sleep_for(std::min(timing_.beat, milliseconds(1000)));
-    if (io::read_if_there(path_) != text) return false;  // gone or another's: remove() will see
+    // It is gone or another run's, which remove() will see.
+    if (io::read_if_there(path_) != text) return false;
     const milliseconds now = silence();
     if (now < last) return true;
     if (now >= timing_.stale) return false;
@@ -188,7 +191,7 @@ bool RunLock::shows_life(const std::string& text, const std::string& who) const 
   }
 }
 
-/// Since the lock that is there was refreshed, by the clock of the file system.
+/// How long ago the lock that is there was refreshed, by the clock of the file system.
 milliseconds RunLock::silence() const {
   refresh(fd_, own_);
   const Descriptor file(path_);  // opening it asks the server, where attributes are cached
@@ -201,11 +204,11 @@ milliseconds RunLock::silence() const {
 void RunLock::remove(const std::string& text) const {
   const std::string aside = own_ + ".old";
   const bool moved = ::rename(path_.c_str(), aside.c_str()) == 0;
-  if (!moved && errno == ENOENT) return;  // somebody else did
+  if (!moved && errno == ENOENT) return;  // somebody else has removed it
   expect_answer(moved, "move", path_);
   try {
     if (io::read_if_there(aside) != text) rename_to_free(aside, path_);
-  } catch (...) {  // it may be a living run's
+  } catch (...) {  // the lock may be a living run's
     rename_to_free(aside, path_);
     throw;
   }
@@ -228,18 +231,18 @@ void RunLock::beat() {
   }
 }
 
-/// Refreshes the lock, and says when it is another run's; else nothing.
+/// Refreshes the lock. Returns a line when it is another run's now, else nothing.
 std::string RunLock::taken_by() {
   std::optional<std::string> now;
   attempt([&] { refresh(fd_, path_); });
   attempt([&] { now = io::read_if_there(path_); });
-  if (!now || now->empty() || *now == text_) return {};  // another run's appears with its content
+  if (!now || now->empty() || *now == text_) return {};  // another run's lock appears with its content
   const auto owner = owner_from(*now);
   return fmt::format("{} is another run's now ({}): this one ends, so that the two do not mix", dir_,
                      owner ? in_words(*owner) : "its lock says nothing");
 }
 
-/// Storage that fails does not end the run: the next beat asks again.
+/// Calls `part`. Storage that fails does not end the run: the next beat asks again.
 void RunLock::attempt(const std::function<void()>& part) {
   try {
     part();

@@ -1,4 +1,4 @@
-// Who writes to a run directory: one run at a time, and none that is dead.
+// Makes sure that one run at a time writes to a run directory, and that a dead one does not keep others out.
 #pragma once
 
 #include <chrono>
@@ -11,37 +11,40 @@
 
 namespace weft::job {
 
-/// The file DIR/lock, for as long as this object lives. It names the process, and three things tell a living
+/// The file DIR/lock, for as long as this object lives. It names the process. Two more things tell a living
 /// owner from one that was killed:
-/// - the kernel's lock on the file, which ends with the process. On file systems that share it between hosts
-///   it is all that is needed; a process of this host is judged by it alone (or by its number and start time
-///   where the file system knows no locks).
-/// - for owners on other hosts, the file's time, which a thread refreshes.
+/// - The kernel's lock on the file ends with the process. On file systems that share it between hosts nothing
+///   else is needed, and a process of this host is judged by it alone (or by its number and start time where
+///   the file system knows no locks).
+/// - The file's time tells about owners on other hosts; a thread refreshes it.
 /// The file appears with its content, by a rename or link that fails when there is one already. A dead run's
-/// is moved aside first, and moved back when it turns out to be another one: somebody was quicker.
+/// file is moved aside first, and moved back when it turns out to be another one, because somebody was
+/// quicker.
 class RunLock {
  public:
   struct Timing {
-    std::chrono::milliseconds beat{15'000};    ///< between two refreshes
-    std::chrono::milliseconds stale{120'000};  ///< without one: an owner on another host is dead
+    std::chrono::milliseconds beat{15'000};  ///< between two refreshes
+    /// An owner on another host that has not refreshed it for so long is dead.
+    std::chrono::milliseconds stale{120'000};
   };
-  /// Called by the thread, once, when the file has become another run's: this one was taken for dead (its
+  /// Called by the thread, once, when the file has become another run's: this run was taken for dead (its
   /// host stood still), or its user removed the file. It must no longer write.
   using Lost = std::function<void(const std::string& why)>;
 
-  /// Throws Error(bad_input) with one line about the owner when there is one alive, and Error(environment)
-  /// when the file cannot be written or read. Waits up to Timing::stale for a sign of life from another host.
+  /// Takes the lock. Throws Error(bad_input) with one line about the owner when a living one has it, and
+  /// Error(environment) when the file cannot be written or read. Waits up to Timing::stale for a sign of life
+  /// from another host.
   RunLock(const std::string& dir, Lost lost, Timing timing);
   RunLock(const std::string& dir, Lost lost) : RunLock(dir, std::move(lost), Timing{}) {}
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// The directory was renamed.
+  /// Call it when the directory was renamed.
   void moved_to(const std::string& dir);
-  /// What the file holds.
+  /// The content of the lock file.
   const std::string& text() const { return text_; }
-  /// Of the dead run whose lock was taken over, for the log; empty when there was none.
+  /// A line for the log about the dead run whose lock was taken over; empty when there was none.
   const std::string& note() const { return note_; }
 
  private:

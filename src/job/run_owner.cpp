@@ -23,8 +23,8 @@ std::string boot_id() {
   return id;
 }
 
-/// 0 when /proc does not show the process. /proc/PID/stat reads "PID (NAME) STATE ..."; the start is
-/// field 22.
+/// When the process began; 0 when /proc does not show it. /proc/PID/stat reads "PID (NAME) STATE ...", and
+/// the start is field 22.
 std::int64_t start_of(std::int64_t pid) {
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
   const std::string stat{std::istreambuf_iterator<char>(in), {}};
@@ -94,7 +94,7 @@ bool is_running(const RunOwner& owner) {
   const auto pid = static_cast<pid_t>(owner.pid);
   if (pid != owner.pid || pid <= 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) return false;
   const std::int64_t start = start_of(pid);
-  return start == 0 || start == owner.started;  // 0: it is there, and /proc does not show when it began
+  return start == 0 || start == owner.started;  // with 0 it is there, and /proc does not show when it began
 }
 
 }  // namespace weft::job

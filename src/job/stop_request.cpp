@@ -19,12 +19,13 @@
 namespace weft::job {
 namespace {
 
-// What the handler touches. The atomics are free of locks, or it could not.
+// The signal's handler touches these. It may do so only because they are free of locks.
 std::atomic<int> g_signal{0};
 std::atomic<std::int64_t> g_terminated_ns{0};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
-/// One request often arrives several times at once, from a launcher and from who signals its process group.
+/// Signals within this time are one request: it often arrives several times at once, from a launcher and from
+/// whoever signals its process group.
 constexpr std::int64_t same_request_ns = 1'000'000'000;
 
 std::int64_t now_ns() {
@@ -59,7 +60,7 @@ const char* name_of_signal(int number) {
 
 constexpr std::array stop_signals{SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-// A signal's request: its number and, counted down, its rank.
+// A signal's request as a number: its signal's number and, counted down, its rank.
 constexpr double signal_unit = 4294967296.0, rank_zero = 2147483648.0;
 constexpr double file_request = 256 * signal_unit;
 
@@ -72,7 +73,7 @@ void catch_stop_signals() {
     if (number == SIGHUP && now.sa_handler == SIG_IGN) continue;
     struct sigaction action {};
     action.sa_handler = remember_signal;
-    action.sa_flags = SA_RESTART;  // reads, writes and fsync go on as if nothing had happened
+    action.sa_flags = SA_RESTART;  // lets reads, writes and fsync go on as if nothing had happened
     ::sigemptyset(&action.sa_mask);
     ::sigaction(number, &action, nullptr);
   }

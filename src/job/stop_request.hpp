@@ -1,4 +1,4 @@
-// Being asked to stop before run.steps: by a signal, or by the file STOP in the run directory.
+// Learns that a run shall stop before run.steps: by a signal, or by the file STOP in the run directory.
 #pragma once
 
 #include <string>
@@ -10,22 +10,24 @@ namespace weft::job {
 /// ignored (nohup) stays ignored. Call it before MPI starts, for signals that come early, and again after
 /// that, because libraries may put handlers of their own.
 void catch_stop_signals();
-/// From now on they end it again: a launcher ends what is left of a failed run by SIGTERM.
+/// From now on these signals end the process again: a launcher ends what is left of a failed run by SIGTERM.
 void release_stop_signals();
 
-/// A request is a number, so that ranks can agree on it by their maximum: 0 is none, the file is the largest,
-/// and of equal signals the lowest rank's counts.
+/// Finds requests to stop. A request is a number, so that ranks can agree on it by their maximum: 0 is none,
+/// the file is the largest, and of equal signals the lowest rank's counts.
 class StopRequest {
  public:
   StopRequest(const std::string& run_dir, int rank);
 
-  /// What this rank knows. Rank 0 looks for the file, at most once a second.
+  /// The request that this rank knows of. Rank 0 looks for the file, at most once a second.
   double seen();
-  /// "SIGUSR1 on rank 3", "the file runs/x/STOP"; empty for none.
+  /// A request in words: "SIGUSR1 on rank 3", "the file runs/x/STOP"; empty for none.
   std::string text(double request) const;
-  /// Whether it was the file: its user is there, and wants the run not to be started again by a script.
+  /// Whether the request was the file. Then its user is there, and does not want a script to start the run
+  /// again.
   static bool by_file(double request);
-  /// Rank 0 removes the file, or the next start would stop, too. What keeps it from that is a warning.
+  /// Removes the file, on rank 0; otherwise the next start would stop, too. If that is impossible, it logs a
+  /// warning.
   void remove_file() const;
 
  private:

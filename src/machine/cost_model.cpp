@@ -13,12 +13,12 @@ namespace {
 
 using ir::Op;
 
-/// Nodes that `ranks` ranks fill.
+/// How many hosts `ranks` ranks fill.
 int nodes_for(int ranks, int ranks_per_node) {
   return (ranks + ranks_per_node - 1) / ranks_per_node;
 }
 
-/// How far apart two positive numbers are, as factors go.
+/// How far apart two positive numbers are, measured by their ratio.
 double log_distance(double a, double b) {
   return std::abs(std::log(std::max(a, 1.0) / std::max(b, 1.0)));
 }
@@ -49,7 +49,7 @@ double CostModel::kernel_seconds(const ir::Graph& graph, const ir::Node& node) c
   return roofline(alike, cost) * correction(alike, cost);
 }
 
-/// `family` starts with the operation; the type of its products shows in it, too.
+/// The estimate by rates. `family` starts with the operation, and shows the type of its products, too.
 double CostModel::roofline(std::string_view family, const ops::Cost& cost) const {
   const Compute& c = profile_.compute;
   double rate = c.matmul_f32;
@@ -78,7 +78,8 @@ double CostModel::correction(const std::string& family, const ops::Cost& cost) c
 
 const CostModel::Measured* CostModel::nearest(Op op, Peers peers, DType wire) const {
   const bool far = nodes_for(peers.span, profile_.ranks_per_node) > 1;
-  // Less is nearer. An operation without a curve borrows another's: it sends as many bytes.
+  // A smaller distance is nearer. An operation without a curve borrows another's, because it sends as many
+  // bytes.
   const auto distance = [&](const CollectiveCurve& c) {
     return std::tuple(c.op != op, (c.nodes > 1) != far, c.wire != wire, log_distance(c.ranks, peers.ranks));
   };

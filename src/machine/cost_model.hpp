@@ -1,5 +1,5 @@
-// What a node of a graph will take on a machine: the numbers that plans are compared by. A pure function of
-// the profile and the node: equal on all ranks that have the same profile.
+// Estimates what a node of a graph takes on a machine; plans are compared by these numbers. They depend on
+// the profile and the node alone, so they are equal on all ranks that have the same profile.
 #pragma once
 
 #include <map>
@@ -15,12 +15,12 @@
 
 namespace weft::machine {
 
-/// Ranks that talk to each other.
+/// The ranks that take part in a collective.
 struct Peers {
   Peers(int n) : ranks(n), span(n) {}  // NOLINT(google-explicit-constructor): neighbours
   Peers(int n, int from_first_to_last) : ranks(n), span(from_first_to_last) {}
   int ranks;
-  int span;  ///< world ranks from the first to the last: how many nodes they reach over
+  int span;  ///< world ranks from the first to the last, which tells how many hosts they reach over
 };
 
 class CostModel {
@@ -29,38 +29,39 @@ class CostModel {
 
   const Profile& profile() const { return profile_; }
 
-  /// Seconds of a compute node on one rank, nothing beside it; 0 for aliases. A measured signature's own
-  /// time. Else max(FLOP / rate, bytes / bandwidth) + launch, times the ratio of measured to so estimated of
-  /// the measured kernel of the same family that is nearest in log FLOP and log bytes. Throws
-  /// std::logic_error for a collective. Makes a string: ask once a node, not once a candidate.
+  /// Seconds of a compute node on one rank, with nothing beside it; 0 for aliases. A measured signature has
+  /// its own time. Otherwise it is max(FLOP / rate, bytes / bandwidth) + launch, times a ratio: that of
+  /// measured to estimated time for the measured kernel of the same family that is nearest in log FLOP and
+  /// log bytes. Throws std::logic_error for a collective. It makes a string, so ask once for each node, not
+  /// for each candidate.
   double kernel_seconds(const ir::Graph& graph, const ir::Node& node) const;
   bool is_measured(const ir::Graph& graph, const ir::Node& node) const;
 
-  /// Seconds of a collective over `peers` alone on the machine, one rank sending `bytes_sent`; 0 for one
-  /// rank or no bytes. Taken from the curve of the operation that is nearest: the same reach first (within a
-  /// node or between nodes), then the same wire type, then the number of ranks. For another number of ranks
-  /// the latency is scaled by the number of peers.
+  /// Seconds of a collective over `peers`, alone on the machine, of which one rank sends `bytes_sent`; 0 for
+  /// one rank or no bytes. It is taken from the curve of the operation that is nearest: first by reach
+  /// (within a host or between hosts), then by wire type, then by the number of ranks. For another number of
+  /// ranks the latency is scaled by the number of peers.
   double collective_seconds(ir::Op op, Peers peers, double bytes_sent, DType wire = DType::f32) const;
-  /// The same for a node of a graph.
+  /// Seconds of a collective that is a node of a graph.
   double collective_seconds(const ir::Graph& graph, const ir::Node& node) const;
-  /// Bytes of messages that take as long as the node: its own, and for what a team moves in its memory as
-  /// many as the link carries meanwhile.
+  /// How many bytes of messages take as long as the node. These are its own bytes; for what a team moves in
+  /// its memory, they are as many as the link carries meanwhile.
   double bytes_sent(const ir::Graph& graph, const ir::Node& node) const;
 
-  /// Bytes a second that one rank sends with both lanes at work.
+  /// Bytes a second that one rank sends when both lanes are at work.
   double link_bytes_per_s() const { return profile_.sharing.link_bytes_per_s; }
-  /// Speed of a collective of lane a while one of lane b is under way, of its speed alone: (0, 1]. 0.5: the
-  /// two share the link and gain nothing from running at once.
+  /// Speed of a collective of lane `a` while one of lane `b` is under way, as a share of its speed alone: (0,
+  /// 1]. With 0.5 the two share the link, and gain nothing from running at once.
   double both_lanes_speed(Lane a, Lane b) const;
-  /// Speed of the lane's collectives while kernels run, of their speed alone: (0, 1].
+  /// Speed of the lane's collectives while kernels run, as a share of their speed alone: (0, 1].
   double beside_compute_speed(Lane lane) const;
-  /// Seconds that the compute lane loses while its rank sends `bytes` on `lane`: the communication thread
-  /// takes core and bandwidth.
+  /// Seconds that the compute lane loses while its rank sends `bytes` on `lane`, because the communication
+  /// thread takes core and bandwidth.
   double stolen_compute_seconds(Lane lane, double bytes) const;
 
  private:
   struct Measured {
-    CollectiveCurve from;  ///< without its points
+    CollectiveCurve from;  ///< the curve without its points
     Curve curve;
   };
   double roofline(std::string_view family, const ops::Cost& cost) const;
@@ -68,8 +69,9 @@ class CostModel {
   const Measured* nearest(ir::Op op, Peers peers, DType wire) const;
 
   Profile profile_;
-  std::map<std::string, double, std::less<>> seconds_;                     ///< by signature
-  std::map<std::string, std::vector<std::size_t>, std::less<>> families_;  ///< places in profile_.kernels
+  std::map<std::string, double, std::less<>> seconds_;  ///< measured kernels, by signature
+  /// Indices into profile_.kernels, by family.
+  std::map<std::string, std::vector<std::size_t>, std::less<>> families_;
   std::vector<Measured> curves_;
 };
 

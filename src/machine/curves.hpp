@@ -1,4 +1,4 @@
-// Collectives between and beyond the sizes and numbers of ranks that were measured.
+// Estimates collectives between and beyond the sizes and numbers of ranks that were measured.
 #pragma once
 
 #include <vector>
@@ -14,10 +14,11 @@ class Curve {
   /// `points` is not empty, and ascends in bytes.
   explicit Curve(std::vector<CollectivePoint> points);
 
-  /// Seconds for `bytes` a rank sends, at the measured number of ranks. Between two points: the line through
-  /// their logarithms. Below the first: its seconds. Above the last: its bytes a second.
+  /// Seconds for `bytes` that a rank sends, at the measured number of ranks. Between two points it follows
+  /// the line through their logarithms. Below the first point it has that point's seconds, and above the last
+  /// that point's bytes a second.
   double seconds(double bytes) const;
-  /// Of the smallest message measured.
+  /// Seconds of the smallest message that was measured.
   double latency() const { return points_.front().seconds; }
 
  private:

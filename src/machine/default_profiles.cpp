@@ -3,7 +3,8 @@
 namespace weft::machine {
 namespace {
 
-/// A curve of latency + bytes / rate, where a straight line in logarithms fits it to a few per cent.
+/// A curve of latency + bytes / rate, at points between which a straight line in logarithms fits it to a few
+/// per cent.
 CollectiveCurve curve(ir::Op op, DType wire, int ranks, int nodes, double latency, double bytes_per_s) {
   CollectiveCurve c{op, wire, ranks, nodes, {}};
   for (double bytes = 1 << 10; bytes <= 256 << 20; bytes *= 2)
@@ -11,9 +12,9 @@ CollectiveCurve curve(ir::Op op, DType wire, int ranks, int nodes, double latenc
   return c;
 }
 
-/// One thread of the project's 2-core machines (AVX-512 with bf16, no AMX), both cores at work. Between nodes
-/// 10 Gbit/s Ethernet shared by two ranks: nobody measured it, and a cluster that has better says so in a
-/// profile.
+/// The profile of one thread of the project's 2-core machines (AVX-512 with bf16, no AMX), with both cores at
+/// work. Between hosts it assumes 10 Gbit/s Ethernet shared by two ranks. Nobody measured that, and a cluster
+/// that has better says so in a profile.
 Profile host_default() {
   Profile p;
   p.name = "host default";
@@ -24,9 +25,9 @@ Profile host_default() {
   p.compute.attention = 8e10;      // tiled, fp32 inside: 40 to 140 measured on a shared core
   p.compute.bytes_per_s = 1.2e10;  // triad: 24 GB/s on two threads
   p.compute.launch_s = 2e-6;
-  p.sharing.link_bytes_per_s = 2e9;  // shared memory through Open MPI: a copy in and a copy out
-  p.sharing.both_lanes = 0.5;        // one communication thread serves both
-  p.sharing.beside_compute = 0.5;    // and shares its rank's core
+  p.sharing.link_bytes_per_s = 2e9;  // through Open MPI's shared memory: a copy in and a copy out
+  p.sharing.both_lanes = 0.5;        // one communication thread serves both lanes
+  p.sharing.beside_compute = 0.5;    // the communication thread shares its rank's core
   p.sharing.stolen_s_per_byte = 5e-10;
   for (const ir::Op op : {ir::Op::all_gather, ir::Op::reduce_scatter, ir::Op::all_reduce}) {
     p.collectives.push_back(curve(op, DType::f32, 2, 1, 6e-5, 2e9));
@@ -35,7 +36,7 @@ Profile host_default() {
   return p;
 }
 
-/// DGX H100: NVIDIA's data sheet, and the share of it that well-tuned codes reach.
+/// The profile of a DGX H100: NVIDIA's data sheet, and the share of it that well-tuned codes reach.
 Profile h100_default() {
   Profile p;
   p.name = "H100 default";
@@ -47,8 +48,8 @@ Profile h100_default() {
   p.compute.bytes_per_s = 3.35e12 * 0.8;
   p.compute.launch_s = 4e-6;
   p.compute.memory_bytes = 80e9 * 0.92;   // what CUDA, NCCL and cuBLAS leave
-  constexpr double nvlink = 450e9 * 0.8;  // each way
-  constexpr double nic = 50e9 * 0.9;      // 400 Gbit/s, one a GPU
+  constexpr double nvlink = 450e9 * 0.8;  // in each direction
+  constexpr double nic = 50e9 * 0.9;      // 400 Gbit/s, one card a GPU
   p.sharing.link_bytes_per_s = nvlink;
   p.sharing.both_lanes = 0.5;
   p.sharing.beside_compute = 0.9;
@@ -57,8 +58,9 @@ Profile h100_default() {
   constexpr double latency = 20e-6;
   for (const ir::Op op : {ir::Op::all_gather, ir::Op::reduce_scatter, ir::Op::all_reduce})
     p.collectives.push_back(curve(op, DType::f32, 8, 1, latency, nvlink));
-  // Between nodes: rings cross a node's border once for all eight GPUs, through eight NICs. The canonical
-  // reduce_scatter exchanges slices, so that each byte for another node leaves through its rank's own NIC.
+  // These are the curves between hosts. Rings cross a host's border once for all eight GPUs, through eight
+  // network cards. The canonical reduce_scatter exchanges slices, so each byte for another host leaves
+  // through its rank's own card.
   p.collectives.push_back(curve(ir::Op::all_gather, DType::f32, 16, 2, 2 * latency, 8 * nic));
   p.collectives.push_back(curve(ir::Op::all_reduce, DType::f32, 16, 2, 2 * latency, 8 * nic));
   p.collectives.push_back(curve(ir::Op::reduce_scatter, DType::f32, 16, 2, 2 * latency, nic));

@@ -40,14 +40,15 @@ class Clock {
     return lane_count;
   }
 
-  /// When what the compute lane's next task waits for in another, where it has ended, is there.
+  /// When what the compute lane's next task waits for in another lane arrives. That lane's task must have
+  /// ended.
   double there_at(std::size_t other) const {
     const std::uint32_t after = head(compute).after[other];
     return other == compute || after == 0 ? 0 : times_.spans[other][after - 1].end + late_;
   }
 
-  /// False when nothing runs or is late any more. Tasks without a duration end at once, and may let others
-  /// start.
+  /// Starts every task that can start. Tasks without a duration end at once, and may let others start.
+  /// Returns false when nothing runs or is late any more.
   bool start_what_is_ready() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -63,7 +64,7 @@ class Clock {
     return std::any_of(running_.begin(), running_.end(), [](bool r) { return r; }) || late_until() > now_;
   }
 
-  /// When the compute lane can go on, if it waits for nothing but what is late; else 0.
+  /// When the compute lane can go on, if it waits only for what is late; else 0.
   double late_until() const {
     if (running_[compute] || ended(compute)) return 0;
     double until = 0;
@@ -81,7 +82,7 @@ class Clock {
 
   std::array<double, lane_count> speeds() const {
     std::array<double, lane_count> speed{};
-    double lost = 0;  // by the compute lane, a second
+    double lost = 0;  // what the compute lane loses in a second
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
       if (lane == compute || !running_[lane]) continue;
       const auto mine = static_cast<Lane>(lane);
@@ -91,12 +92,12 @@ class Clock {
           speed[lane] *= costs_.both_lanes_speed(mine, static_cast<Lane>(other));
       lost += costs_.stolen_compute_seconds(mine, head(lane).bytes / head(lane).seconds * speed[lane]);
     }
-    constexpr double least = 0.1;  // a profile that steals all of a core would stop the clock
+    constexpr double least = 0.1;  // otherwise a profile that steals all of a core would stop the clock
     speed[compute] = std::max(least, 1 - lost);
     return speed;
   }
 
-  /// To the end of the task that ends first.
+  /// Moves the clock to the end of the task that ends first.
   void advance() {
     const auto speed = speeds();
     double dt = std::numeric_limits<double>::infinity();

@@ -11,7 +11,7 @@
 namespace weft::machine {
 namespace {
 
-/// Reads one table: every key once, none left over.
+/// Reads one table, in which every key must be there once, and no other key may be.
 class TableReader {
  public:
   TableReader(const toml::table& table, std::string name, const std::string& source)
@@ -35,7 +35,7 @@ class TableReader {
     return n.as_string()->get();
   }
 
-  /// A finite number of at least `low`, or above it.
+  /// A finite number that is at least `low` or, with `open`, above it.
   double number(std::string_view key, double low, bool open = false) {
     return number_of(node(key), key, low, open);
   }
@@ -68,7 +68,7 @@ class TableReader {
     return {*n.as_table(), name_.empty() ? std::string(key) : fmt::format("{}.{}", name_, key), source_};
   }
 
-  /// After the last key.
+  /// Call it after the last key: it throws when a key is left over.
   void finish() const {
     for (const auto& [key, n] : table_)
       if (std::find(keys_.begin(), keys_.end(), key.str()) == keys_.end())
@@ -89,7 +89,7 @@ class TableReader {
   std::string known_;
 };
 
-/// Values of a list that must have exactly N numbers of at least 0.
+/// The values of a list that must have exactly N numbers of at least 0.
 template <std::size_t N>
 std::array<double, N> numbers(const TableReader& reader, const toml::node& n, const char* what) {
   const toml::array* const list = n.as_array();
@@ -174,7 +174,7 @@ CollectiveCurve read_curve(TableReader t) {
 
 std::vector<CollectiveCurve> read_curves(TableReader& top, const std::string& source) {
   std::vector<CollectiveCurve> curves;
-  if (!top.has("collective")) return curves;  // one rank
+  if (!top.has("collective")) return curves;  // a profile of one rank has no curves
   for (const toml::node& n : top.array("collective")) {
     if (!n.is_table()) top.fail(n, "'collective' is not a list of tables (write [[collective]])");
     curves.push_back(read_curve({*n.as_table(), "[collective]", source}));
@@ -182,7 +182,7 @@ std::vector<CollectiveCurve> read_curves(TableReader& top, const std::string& so
   return curves;
 }
 
-/// toml++ keeps a table's keys in ascending order: that of Profile::kernels.
+/// Reads the kernels. toml++ keeps a table's keys in ascending order, which is that of Profile::kernels, too.
 std::vector<KernelSample> read_kernels(const TableReader& t) {
   std::vector<KernelSample> kernels;
   for (const auto& [key, n] : t.entries()) {

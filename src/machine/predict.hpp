@@ -1,4 +1,4 @@
-// Sums over a graph: what its nodes take when nothing overlaps and nothing waits.
+// Adds up what the nodes of a graph take when nothing overlaps and nothing waits.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace weft::machine {
 
-/// One rank and one step.
+/// The sums for one rank and one step.
 struct Prediction {
-  double compute_s = 0;  ///< of all kernels, one after another
-  double gather_s = 0;   ///< of the collectives of each lane, alone on the wire
+  double compute_s = 0;  ///< all kernels, one after another
+  double gather_s = 0;   ///< collectives of the gather lane, alone on the wire; the other lanes follow
   double reduce_s = 0;
   double replica_s = 0;
   std::int64_t kernels = 0;
@@ -19,7 +19,7 @@ struct Prediction {
 };
 Prediction predict(const ir::Graph& graph, const CostModel& model);
 
-/// The block that `weft plan` adds to its report. `source` says where the profile came from.
+/// The lines that `weft plan` adds to its report. `source` says where the profile came from.
 std::string prediction_text(const Prediction& prediction, const CostModel& model, const std::string& source);
 
 }  // namespace weft::machine

@@ -8,7 +8,8 @@ namespace weft::machine {
 namespace {
 
 void put(std::string& text, std::string_view key, double value, std::string_view unit) {
-  text += fmt::format("{:<18} = {:<12}  # {}\n", key, value, unit);  // the shortest that reads back alike
+  // The shortest number that reads back alike.
+  text += fmt::format("{:<18} = {:<12}  # {}\n", key, value, unit);
 }
 
 void put(std::string& text, const CollectiveCurve& curve) {

@@ -1,5 +1,6 @@
-// What a machine can do, as numbers: rates of one rank, measured kernels, measured collectives, and what
-// communication and compute take from each other. Plain data; CostModel answers questions about it.
+// The machine profile says in numbers what a machine can do: the rates of one rank, measured kernels,
+// measured collectives, and what communication and compute take from each other. CostModel answers questions
+// about it.
 #pragma once
 
 #include <cstdint>
@@ -13,69 +14,72 @@
 
 namespace weft::machine {
 
-/// What one rank reaches in its kernels, with all ranks of its node at work.
+/// What one rank reaches in its kernels, with all ranks of its host at work.
 struct Compute {
-  int threads = 1;          ///< host threads a rank; 0 where the device is a GPU. For the reader
+  int threads = 1;          ///< host threads of a rank, for readers; 0 where the device is a GPU
   double matmul_f32 = 0;    ///< FLOP/s of large products
-  double matmul_bf16 = 0;   ///< FLOP/s
-  double attention = 0;     ///< FLOP/s, the causal half counted
-  double bytes_per_s = 0;   ///< of memory, reads and writes together
+  double matmul_bf16 = 0;   ///< FLOP/s of large products
+  double attention = 0;     ///< FLOP/s of attention, of which the causal half counts
+  double bytes_per_s = 0;   ///< memory bandwidth, reads and writes together
   double launch_s = 0;      ///< seconds that a kernel takes however small it is
-  double memory_bytes = 0;  ///< that a rank can have; 0: not known
+  double memory_bytes = 0;  ///< memory that a rank can have; 0: not known
   bool operator==(const Compute&) const = default;
 };
 
-/// One kernel's time on one rank.
+/// The time of one kernel on one rank.
 struct KernelSample {
-  std::string signature;  ///< signature.hpp
+  std::string signature;  ///< the kernel's key (signature.hpp)
   double seconds = 0;
-  double flops = 0;  ///< of ops::cost
-  double bytes = 0;  ///< of ops::cost
+  double flops = 0;  ///< what ops::cost says
+  double bytes = 0;  ///< what ops::cost says
   bool operator==(const KernelSample&) const = default;
 };
 
 struct CollectivePoint {
-  double bytes = 0;  ///< that one rank sends
+  double bytes = 0;  ///< bytes that one rank sends
   double seconds = 0;
   bool operator==(const CollectivePoint&) const = default;
 };
 
-/// One collective at growing sizes, alone on the machine, all `ranks` at once; seconds of the slowest.
+/// One collective at growing sizes, alone on the machine, made by all `ranks` at once. Seconds are the
+/// slowest rank's.
 struct CollectiveCurve {
   ir::Op op = ir::Op::all_gather;  ///< all_gather, reduce_scatter or all_reduce
-  DType wire = DType::f32;         ///< of the elements sent
+  DType wire = DType::f32;         ///< type of the elements that are sent
   int ranks = 2;
-  int nodes = 1;                        ///< that the ranks were spread over
+  int nodes = 1;                        ///< hosts that the ranks were spread over
   std::vector<CollectivePoint> points;  ///< ascending in bytes; at least one
   bool operator==(const CollectiveCurve&) const = default;
 };
 
-/// What sums over replicas take from the other lanes, and these from them. Their way is often another one:
-/// state is cut inside a host, and replicas are on different hosts.
+/// What sums over replicas take from the other lanes, and these from them. They often go another way: state
+/// is cut inside a host, and replicas are on different hosts.
 struct ReplicaSharing {
-  double beside_lanes = 1;    ///< speed of each of a sum over replicas and a collective over shards at once
-  double beside_compute = 1;  ///< as in Sharing, of the sums
+  double beside_lanes = 1;  ///< speed of a sum over replicas, and of a collective over shards, while both run
+  /// Speed of a sum over replicas while kernels run, as a share of its speed alone.
+  double beside_compute = 1;
   double stolen_s_per_byte = 0;
   bool operator==(const ReplicaSharing&) const = default;
 };
 
 /// What the lanes take from each other.
 struct Sharing {
-  double link_bytes_per_s = 0;  ///< a rank's bytes sent, gather and reduce lanes together
-  double both_lanes = 1;      ///< speed of a collective while one of the other lane runs, of its speed alone
-  double beside_compute = 1;  ///< speed of a collective while kernels run, of its speed alone
+  double link_bytes_per_s = 0;  ///< bytes a second that a rank sends, gather and reduce lanes together
+  /// Speed of a collective while one of the other lane runs, as a share of its speed alone.
+  double both_lanes = 1;
+  double beside_compute = 1;     ///< speed of a collective while kernels run, as a share of its speed alone
   double stolen_s_per_byte = 0;  ///< seconds that the compute lane loses for each byte that its rank sends
-  std::optional<ReplicaSharing> replica{};  ///< none: sums over replicas are as the other collectives
+  std::optional<ReplicaSharing> replica{};  ///< none: sums over replicas are like other collectives
   bool operator==(const Sharing&) const = default;
 };
 
 struct Profile {
-  std::string name;  ///< for reports: "host default", "2 ranks on vm-17, 1 thread each"
+  std::string name;  ///< name in reports: "host default", "2 ranks on vm-17, 1 thread each"
   int ranks_per_node = 1;
   Compute compute;
   Sharing sharing;
   std::vector<CollectiveCurve> collectives;
-  std::vector<KernelSample> kernels;  ///< ascending by signature, each once
+  std::vector<KernelSample> kernels;  ///< ascending by signature, each of them once
   bool operator==(const Profile&) const = default;
 };
 
@@ -85,10 +89,10 @@ Profile default_profile(DefaultProfile which);
 
 /// The profile as TOML; parse_profile reads back an equal one.
 std::string print_profile(const Profile& profile);
-/// Throws Error(bad_input) "SOURCE:LINE: PROBLEM (WHY)" for the first mistake: an unknown or missing key, a
-/// wrong type, a number out of range, points or signatures that do not ascend.
+/// Reads a profile. Throws Error(bad_input) "SOURCE:LINE: PROBLEM (WHY)" for the first mistake: an unknown or
+/// missing key, a wrong type, a number out of range, points or signatures that do not ascend.
 Profile parse_profile(std::string_view text, const std::string& source);
-/// Of all that print_profile writes.
+/// The hash of all that print_profile writes.
 std::uint64_t hash_of(const Profile& profile);
 
 }  // namespace weft::machine

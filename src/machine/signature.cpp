@@ -9,7 +9,8 @@ namespace {
 
 using ir::Attr;
 
-/// Does the kernel's time depend on it? Extents that show in the operands' shapes do not count again.
+/// Whether the kernel's time depends on the attribute. Extents that show in the operands' shapes do not count
+/// again.
 bool matters(Attr attr) {
   switch (attr) {
     case Attr::heads:

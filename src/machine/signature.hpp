@@ -1,4 +1,4 @@
-// A kernel's name by what its time depends on.
+// Names kernels by what their time depends on.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace weft::machine {
 
-/// Operation, element types and extents on one rank, and the attributes that matter for the time:
-/// "matmul bf16[2048,512] bf16[1536,512] -> bf16[2048,1536]", "attention ... heads=8 kv_heads=4". Units are
-/// flat, with their padding.
+/// The operation, element types and extents on one rank, and the attributes that matter for the time: "matmul
+/// bf16[2048,512] bf16[1536,512] -> bf16[2048,1536]", "attention ... heads=8 kv_heads=4". Units are flat,
+/// with their padding.
 std::string signature(const ir::Graph& graph, const ir::Node& node);
 
 /// A signature without extents and attributes: "matmul bf16 bf16 -> bf16". Kernels of one family are alike

@@ -15,27 +15,28 @@ namespace weft::measure {
 namespace {
 
 constexpr double smallest = 1 << 10;
-constexpr double always = 1 << 20;  ///< up to here whatever the time: a plan's small messages need a latency
+/// Sizes up to here are measured whatever the time, because a plan's small messages need a latency.
+constexpr double always = 1 << 20;
 constexpr double most_of_all = 256 << 20;
 
-/// What is swept: collectives in which a rank sends about `bytes`, among so many ranks.
+/// A collective that is swept: one in which a rank sends about `bytes`, among `ranks` ranks.
 struct Swept {
   ir::Op op;
   DType wire;
   int ranks;
-  double most;                       ///< bytes that there is memory for
-  std::function<void(double)> hold;  ///< makes room for so many
+  double most;                       ///< the most bytes that there is memory for
+  std::function<void(double)> hold;  ///< makes room for this many bytes
   std::function<comm::Event(double)> start;
-  std::function<double(double)> sent;  ///< bytes that a rank really sends
+  std::function<double(double)> sent;  ///< how many bytes a rank really sends
 };
 
-/// As many as fit into `share` seconds, if that is a sensible number.
+/// As many repeats as fit into `share` seconds, within sensible numbers.
 int repeats_for(double seconds, double share) {
   return static_cast<int>(std::clamp(share / seconds, 3.0, 41.0));
 }
 
-/// One operation waits for all ranks, so repeats keep them together without barriers, which would show in the
-/// small ones.
+/// Measures one size. An operation waits for all ranks, so repeats keep the ranks together without barriers,
+/// whose time would show in the small sizes.
 double time_one(const Swept& what, comm::World& world, double bytes, int repeats) {
   what.hold(bytes);
   comm::sync(what.start(bytes));
@@ -57,21 +58,22 @@ void sweep(const Swept& what, comm::World& world, int nodes, double seconds, Col
   curve.nodes = nodes;
   world.barrier();  // a rank that is late with its memory does not cost time here
   const double start = seconds_now();
-  double last = 1e-3;  // seconds; a guess for the first
+  double last = 1e-3;  // in seconds; the first is a guess
   for (double bytes = smallest; bytes <= most_of_all; bytes *= 2) {
     if (bytes > what.most) {
       result.skipped.push_back(reason(bytes / 2, what, "not enough memory"));
       break;
     }
     const double left = seconds - slowest(world, seconds_now() - start);  // equal on all ranks
-    if (bytes > always && 2 * last * (1 + 3) > left) {  // it has twice the bytes, and warms up
+    if (bytes > always && 2 * last * (1 + 3) > left) {  // the next size has twice the bytes, and is warmed up
       result.skipped.push_back(reason(bytes / 2, what, "not enough time (--seconds)"));
       break;
     }
     last = time_one(what, world, bytes, repeats_for(2 * last, seconds / 40));
     curve.points.push_back({what.sent(bytes), last});
   }
-  // Sizes in whole elements may meet where a rank sends next to nothing to each of many.
+  // Sizes are whole elements, so neighbours may be equal where a rank sends next to nothing to each of many
+  // others.
   const auto same = [](const auto& a, const auto& b) { return a.bytes >= b.bytes; };
   curve.points.erase(std::unique(curve.points.begin(), curve.points.end(), same), curve.points.end());
   result.curves.push_back(std::move(curve));

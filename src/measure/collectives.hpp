@@ -1,4 +1,4 @@
-// Collectives alone, from small to large.
+// Measures collectives alone on the machine, from small to large.
 #pragma once
 
 #include <string>
@@ -11,14 +11,16 @@ namespace weft::measure {
 
 struct CollectiveSweep {
   std::vector<machine::CollectiveCurve> curves;
-  std::vector<std::string> skipped;  ///< a line for what did not fit into time or memory
+  /// A line for each size or operation that did not fit into time or memory.
+  std::vector<std::string> skipped;
 };
 
-/// Collective: all_gather, reduce_scatter with f32 and with bf16 on the wire, and all_reduce, at powers of
-/// two from 1 KiB to exchanges.most(). Each size is repeated 3 to 41 times; the median of a rank, the slowest
-/// rank. A curve ends, above 1 MiB, where the next size would take more than a quarter of `seconds` in all.
+/// Collective: measures all_gather, reduce_scatter with f32 and with bf16 on the wire, and all_reduce, at
+/// powers of two from 1 KiB to exchanges.most(). Each size is repeated 3 to 41 times; a rank's time is the
+/// median, and the slowest rank counts. A curve ends, above 1 MiB, where the next size would take more than a
+/// quarter of `seconds` in all.
 CollectiveSweep measure_collectives(Exchanges& exchanges, comm::World& world, int nodes, double seconds);
-/// Collective: the same of all_reduce over replicas, in `seconds`.
+/// Collective: measures all_reduce over replicas in the same way, in `seconds`.
 CollectiveSweep measure_replicas(ReplicaSums& sums, comm::World& world, int nodes, double seconds);
 
 }  // namespace weft::measure

@@ -10,24 +10,26 @@
 namespace weft::measure {
 namespace {
 
-/// A rank that sends s bytes to R - 1 others holds s / (R - 1) as its part, and R of those as the whole: both
-/// once for gathers, both once for reductions.
+/// Bytes that a rank holds for each byte that it sends. A rank that sends s bytes to R - 1 others holds s /
+/// (R - 1) as its part, and R such parts as the whole. It holds both once for gathers, and both once for
+/// reductions.
 double held_a_byte(int ranks) {
   return 2.0 * (ranks + 1) / (ranks - 1);
 }
 
-/// Of each byte that is summed: a part goes to each of the other ranks, and its sum comes back to them.
+/// Bytes that a rank sends for each byte that is summed: a part goes to each of the other ranks, and its sum
+/// comes back.
 double sent_of_summed(int ranks) {
   return 2.0 * (ranks - 1) / ranks;
 }
 
-/// f32 elements of a sum in which a rank sends about `bytes`.
+/// How many f32 elements a sum has in which a rank sends about `bytes`.
 std::int64_t elements_of_sum(double bytes, int ranks) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes / sent_of_summed(ranks) / 4));
 }
 
-/// Collective: `bytes`, halved until half of the host's memory is enough on every rank, when it holds
-/// `held_a_byte` for each.
+/// Collective: `bytes`, halved until half of the host's memory is enough on every rank, when a rank holds
+/// `held_a_byte` for each byte.
 double what_fits(runtime::Session& session, double bytes, double held_a_byte) {
   double available = std::numeric_limits<double>::max();
   if (device_is_host())
@@ -37,7 +39,7 @@ double what_fits(runtime::Session& session, double bytes, double held_a_byte) {
   return bytes;
 }
 
-/// Replaces the buffer by one of at least so many bytes.
+/// Replaces the buffer by one of at least `bytes`.
 void make_room(kernels::Buffer& buffer, double bytes, const char* label) {
   buffer = kernels::Buffer();  // free the smaller one first
   buffer = kernels::Buffer(static_cast<std::size_t>(bytes) + 256, label);
@@ -58,7 +60,7 @@ void Exchanges::hold(double bytes) {
   make_room(shard_, part, "weft::measure::shard");
   make_room(gathered_, part * ranks_, "weft::measure::gathered");
   make_room(gradient_, part * ranks_, "weft::measure::gradient");
-  make_room(sum_, 2 * part, "weft::measure::sum");  // f32, also of bf16 on the wire
+  make_room(sum_, 2 * part, "weft::measure::sum");  // f32 even when bf16 is on the wire
   std::size_t scratch = 0;
   for (const DType wire : {DType::f32, DType::bf16})
     scratch =

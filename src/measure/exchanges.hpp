@@ -1,4 +1,4 @@
-// Collectives of any size on the session's lanes, with memory of their own.
+// Runs collectives of any size on the session's lanes, with memory of their own.
 #pragma once
 
 #include "kernels/memory.hpp"
@@ -18,13 +18,13 @@ class Exchanges {
   void hold(double bytes);
   int ranks() const { return ranks_; }
 
-  /// Each starts one collective in which this rank sends about `bytes`. On the gather lane, an f32
-  /// all_gather; on the reduce lane, a reduce_scatter onto f32, and an f32 all_reduce.
+  /// These functions each start one collective in which this rank sends about `bytes`: on the gather lane an
+  /// f32 all_gather; on the reduce lane a reduce_scatter onto f32, and an f32 all_reduce.
   comm::Event gather(double bytes);
   comm::Event reduce(double bytes, DType wire);
   comm::Event all_reduce(double bytes);
 
-  /// Bytes that a rank really sends when it is asked to send `bytes`: whole elements.
+  /// How many bytes a rank really sends when it is asked to send `bytes`: whole elements.
   double sent(ir::Op op, double bytes, DType wire) const;
 
  private:
@@ -34,11 +34,11 @@ class Exchanges {
   int ranks_;
   ReduceOrder order_;
   double most_;
-  double held_ = 0;  ///< bytes that there is room for
+  double held_ = 0;  ///< how many bytes there is room for
   kernels::Buffer shard_, gathered_, gradient_, sum_, scratch_;
 };
 
-/// f32 sums over the replicas, of which there are at least two, made as a step makes them: canonical ones by
+/// Runs f32 sums over the replicas, of which there are at least two, as a step runs them: canonical ones are
 /// a reduce_scatter and an all_gather.
 class ReplicaSums {
  public:
@@ -48,7 +48,7 @@ class ReplicaSums {
   double most() const { return most_; }
   void hold(double bytes);
   int ranks() const { return ranks_; }
-  /// Starts one in which this rank sends about `bytes`; `sent` is what it really sends.
+  /// Starts a sum in which this rank sends about `bytes`; `sent` tells how many it really sends.
   comm::Event start(double bytes);
   double sent(double bytes) const;
 

@@ -30,7 +30,7 @@ int nodes_of(const comm::World& world) {
   return static_cast<int>(std::set<std::string>(world.hosts().begin(), world.hosts().end()).size());
 }
 
-/// Collective: the most that a group of the axis reaches over.
+/// Collective: the most hosts that a group of the axis reaches over.
 int nodes_of(runtime::Session& session, std::string_view axis) {
   std::set<std::string> hosts;
   for (const int rank : session.mesh().group(session.rank(), session.mesh().axis(axis)))
@@ -51,7 +51,7 @@ ReduceOrder order_of(const Deck* deck) {
   return deck == nullptr ? ReduceOrder::canonical : deck->precision.reduction;
 }
 
-/// The largest size that all of the large collectives were measured at.
+/// The largest size at which all of the large collectives were measured.
 double common_size(const std::vector<machine::CollectiveCurve>& curves) {
   double bytes = largest_collective;
   for (const machine::CollectiveCurve& c : curves)
@@ -59,8 +59,8 @@ double common_size(const std::vector<machine::CollectiveCurve>& curves) {
   return bytes;
 }
 
-/// What runs beside the collectives, for tenths of a second, so that they fit beside it: the deck's
-/// step, again and again, or products and sums where there is none or where it is long.
+/// The compute that runs beside the collectives, for tenths of a second, so that they fit beside it. It is
+/// the deck's step, again and again, or products and sums where there is no such step or where it is long.
 std::function<void()> compute_of(runtime::Session& session, const std::shared_ptr<Step>& step,
                                  double step_seconds) {
   constexpr double shortest = 0.15, longest = 1;
@@ -76,15 +76,15 @@ std::function<void()> compute_of(runtime::Session& session, const std::shared_pt
   return [work, n = times(once)] { work->run(n); };
 }
 
-/// What the host has left for each of its ranks, on the host that has least; 0 where the device has its own
-/// memory.
+/// The memory that a host has left for each of its ranks, on the host that has least; 0 where the device has
+/// its own memory.
 double memory_of_a_rank(comm::World& world) {
   const std::optional<std::int64_t> there = device_is_host() ? runtime::available_memory() : std::nullopt;
   const double mine = there ? static_cast<double>(*there) / world.node_size() : 0;
   return -slowest(world, -mine);
 }
 
-/// More digits would only make the file harder to read.
+/// The number with few digits. More would only make the file harder to read.
 double rounded(double x) {
   return std::strtod(fmt::format("{:.4g}", x).c_str(), nullptr);
 }
@@ -108,7 +108,7 @@ void take(CollectiveSweep sweep, Measured& m) {
   std::move(sweep.skipped.begin(), sweep.skipped.end(), std::back_inserter(m.notes));
 }
 
-/// Where state is not cut there are no gathers and reductions to measure: what would be there is assumed.
+/// Fills in assumed numbers where state is not cut, and there are no gathers and reductions to measure.
 void assume_collectives(Measured& m) {
   const machine::Profile assumed =
       default_profile(device_is_host() ? machine::DefaultProfile::host : machine::DefaultProfile::h100);
@@ -138,7 +138,7 @@ Measured measure_machine(const Deck* deck, runtime::Session& session, const Mach
     take(measure_collectives(*exchanges, world, nodes_of(session, data_axis),
                              (session.replicas() > 1 ? 0.3 : 0.5) * options.seconds),
          m);
-    exchanges.reset();  // the step may want the memory
+    exchanges.reset();  // the step may need their memory
   }
   if (session.replicas() > 1) {
     ReplicaSums sums(session, largest_collective, order_of(deck));

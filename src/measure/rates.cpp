@@ -12,7 +12,8 @@ namespace {
 
 constexpr int repeats = 5;
 
-/// Rows and columns of the square products: tens of milliseconds on a core, milliseconds on a GPU.
+/// Rows and columns of the square products, which take tens of milliseconds on a core, and milliseconds on a
+/// GPU.
 std::int64_t product_size() {
   return device_is_host() ? 1024 : 8192;
 }
@@ -29,7 +30,7 @@ kernels::Buffer buffer(std::int64_t elements, DType type) {
   return {static_cast<std::size_t>(elements) * size_of(type), "weft::measure::rates"};
 }
 
-/// Collective: seconds of a kernel on the slowest rank, its end awaited.
+/// Collective: seconds of a kernel on the slowest rank, until its end.
 double time_kernel(runtime::Session& session, const std::function<void()>& kernel) {
   const auto whole = [&] {
     kernel();
@@ -60,7 +61,7 @@ double attention_rate(runtime::Session& session) {
     kernels::attention(session.space(), shape, type, q.data(), k.data(), v.data(), o.data(),
                        reinterpret_cast<float*>(lse.data()), scratch.data());
   });
-  // As ops::cost counts: two products over the triangle's half.
+  // This counts as ops::cost does: two products over half of the square.
   return 2 * 2.0 * static_cast<double>(n) * (static_cast<double>(shape.seq) / 2) / seconds;
 }
 

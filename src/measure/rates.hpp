@@ -1,4 +1,5 @@
-// What one rank reaches in large kernels of each kind: what kernels that were not measured are estimated by.
+// Measures what one rank reaches in large kernels of each kind. Kernels that were not measured are estimated
+// by that.
 #pragma once
 
 #include "machine/profile.hpp"
@@ -6,8 +7,9 @@
 
 namespace weft::measure {
 
-/// Collective: fp32 and bf16 products, attention, a + b over arrays larger than the caches, and the smallest
-/// kernel there is; all ranks at once, the median of five, the slowest rank.
+/// Collective: measures fp32 and bf16 products, attention, a + b over arrays larger than the caches, and the
+/// smallest kernel there is. All ranks measure at once; a rank's time is the median of five, and the slowest
+/// rank counts.
 machine::Compute measure_rates(runtime::Session& session);
 
 /// Compute that keeps a rank as busy as training does, in pieces of about a fiftieth of a second.

@@ -10,7 +10,7 @@
 namespace weft::measure {
 namespace {
 
-/// Starts a collective of a lane in which this rank sends about so many bytes.
+/// Starts a collective of some lane in which this rank sends about `bytes`.
 using Start = std::function<comm::Event(double bytes)>;
 
 Start gathers(Exchanges& x) {
@@ -21,7 +21,7 @@ Start reductions(Exchanges& x) {
   return [&x](double bytes) { return x.reduce(bytes, DType::f32); };
 }
 
-/// One collective, of one size.
+/// A collective of one size.
 struct Timed {
   Start start;
   double bytes;
@@ -32,7 +32,8 @@ struct Together {
   double first = 0, second = 0, both = 0;  ///< seconds
 };
 
-/// Alone and together in turns: a machine that changes its speed from minute to minute does so for all three.
+/// Times two collectives alone and together, in turns: a machine whose speed changes from minute to minute
+/// changes it for all three.
 Together time_both(const Timed& a, const Timed& b, comm::World& world, int repeats) {
   std::vector<double> first, second, both;
   for (int i = 0; i < repeats; ++i) {
@@ -52,28 +53,28 @@ Together time_both(const Timed& a, const Timed& b, comm::World& world, int repea
   return t;
 }
 
-/// Both run at this share of their speed until the shorter one is done; the rest of the longer one runs
-/// alone.
+/// The share of its own speed at which each ran until the shorter one was done. The rest of the longer one
+/// runs alone.
 double speed_of_both(const Together& t) {
   const double shorter = std::min(t.first, t.second), longer = std::max(t.first, t.second);
   const double overlapped = t.both - (longer - shorter);
   return std::clamp(shorter / std::max(overlapped, 1e-12), 0.05, 1.0);
 }
 
-/// Collectives of one lane or more in a row, as many as are asked for.
+/// A row of collectives on one lane or more, of any length.
 class Stream {
  public:
   Stream(std::vector<Start> lanes, double bytes) : lanes_(std::move(lanes)), bytes_(bytes) {}
 
-  /// One of each lane in a round.
+  /// Starts this many rounds; a round has one collective of each lane.
   void start(int rounds) {
     events_.clear();
     for (int i = 0; i < rounds; ++i)
       for (const Start& lane : lanes_) events_.push_back(lane(bytes_));
   }
-  /// Bytes of so many rounds.
+  /// How many bytes this many rounds have.
   double bytes(int rounds) const { return bytes_ * static_cast<double>(lanes_.size()) * rounds; }
-  /// Bytes that a rank has sent so far: whole collectives, and half of those that are under way.
+  /// How many bytes a rank has sent so far: whole collectives, and half of those that are under way.
   double sent() const {
     const auto done =
         std::count_if(events_.begin(), events_.end(), [](const comm::Event& e) { return comm::done(e); });
@@ -90,11 +91,11 @@ class Stream {
   std::vector<comm::Event> events_;
 };
 
-/// Seconds of one collective in a stream: as large as a unit, because small ones cost more a byte, and still
-/// several within the compute, so that they can be counted.
+/// Seconds of one collective in a stream. It is as large as a unit's, because small ones cost more a byte;
+/// yet several fit within the compute, so that they can be counted.
 constexpr double piece = 25e-3;
 
-/// Compute with a stream of collectives beside it.
+/// How compute went with a stream of collectives beside it.
 struct Beside {
   double seconds = 0, sent = 0;
 };
@@ -111,17 +112,18 @@ Beside run_beside(Stream& stream, comm::World& world, int rounds, const std::fun
 
 /// What is lost when kernels and collectives run side by side.
 struct Losses {
-  double speed = 1;              ///< of collectives, of their speed alone
-  double stolen_s_per_byte = 0;  ///< from compute
+  double speed = 1;              ///< speed of collectives, as a share of their speed alone
+  double stolen_s_per_byte = 0;  ///< seconds that compute loses for each byte
 };
 
-/// `rate`: bytes a second, about, of all lanes with nothing beside them.
+/// Measures the losses. `rate` is about how many bytes a second all lanes send with nothing beside them.
 Losses measure_beside(std::vector<Start> lanes, comm::World& world, double rate, double most,
                       const std::function<void()>& compute, double seconds) {
   const double bytes = std::min(std::clamp(rate * piece, 64.0 * (1 << 10), 16.0 * (1 << 20)), most);
   Stream stream(std::move(lanes), bytes);
   const double first = slowest(world, seconds_of(compute));
-  // Enough for the compute to end first although it is slowed down; what is left over runs out behind it.
+  // There are enough rounds for the compute to end first although it is slowed down. Those that are left run
+  // out behind it.
   const int rounds = static_cast<int>(std::ceil(2 * first * rate / stream.bytes(1))) + 2;
   const int probe = 2 + rounds / 4;
   const int repeats = static_cast<int>(std::clamp(seconds / (4 * first), 5.0, 9.0));
@@ -139,12 +141,12 @@ Losses measure_beside(std::vector<Start> lanes, comm::World& world, double rate,
     sent.push_back(b.sent);
     speeds.push_back(b.sent / b.seconds * alone / stream.bytes(probe));
   }
-  // Each beside its neighbour in time. The shortest run would be one in which little was sent.
+  // Each run is compared with its neighbours in time. The shortest run would be one in which little was sent.
   const double stolen = typical(world, median(lost) / median(sent)), speed = typical(world, median(speeds));
   return {std::clamp(speed, 0.05, 1.0), std::max(0.0, stolen)};
 }
 
-/// Halves `bytes` until a round of the three takes no more than `seconds`, or the size is small.
+/// Halves `bytes` until time_both() takes no more than `seconds` for its three times, or the size is small.
 double affordable(Exchanges& x, comm::World& world, double bytes, double seconds) {
   for (;; bytes /= 2) {
     const Together once = time_both({gathers(x), bytes}, {reductions(x), bytes}, world, 1);
@@ -152,7 +154,7 @@ double affordable(Exchanges& x, comm::World& world, double bytes, double seconds
   }
 }
 
-/// Bytes a second of a lane alone, at the size that takes `seconds` or the largest up to `most`.
+/// Bytes a second of a lane alone, at the size that takes `seconds`, or at the largest size up to `most`.
 double rate_of(const Start& start, comm::World& world, double most, double seconds) {
   const double smallest = std::min(64.0 * (1 << 10), most);
   comm::sync(start(smallest));
@@ -167,7 +169,8 @@ double rate_of(const Start& start, comm::World& world, double most, double secon
   }
 }
 
-/// Sizes at which the two take about as long: else most of the longer one runs alone.
+/// The share of their speed that two collectives keep beside each other. Their sizes are such that they take
+/// about as long: else most of the longer one would run alone.
 double speed_beside(const Start& a, double rate_a, const Start& b, double rate_b, comm::World& world,
                     double seconds) {
   std::vector<double> speeds;
@@ -206,7 +209,7 @@ machine::ReplicaSharing measure_replica_sharing(ReplicaSums& sums, Exchanges* ex
   if (exchanges != nullptr) {
     const Start gather = gathers(*exchanges);
     const double other = rate_of(gather, world, exchanges->most(), piece);
-    // Fifteen rounds of three times: each as long as both lanes leave it.
+    // There are fifteen rounds of three times, each as long as both lanes leave it.
     const double longest = std::min({seconds / 100, sums.most() / rate, exchanges->most() / other});
     sharing.beside_lanes = speed_beside(sum, rate, gather, other, world, longest);
   }

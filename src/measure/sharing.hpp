@@ -1,4 +1,4 @@
-// What lanes take from each other: two collectives at once, and collectives beside kernels.
+// Measures what lanes take from each other: two collectives at once, and collectives beside kernels.
 #pragma once
 
 #include <functional>
@@ -8,13 +8,13 @@
 
 namespace weft::measure {
 
-/// Collective. `bytes` is the largest size that a gather and a reduce_scatter were measured at. `compute`
-/// runs the same kernels each time, without collectives, for tenths of a second or more. Spends up to about
+/// Collective. `bytes` is the largest size at which a gather and a reduce_scatter were measured. `compute`
+/// runs the same kernels each time, without collectives, for tenths of a second or more. It takes up to about
 /// `seconds`, if the link lets it.
 machine::Sharing measure_sharing(Exchanges& exchanges, comm::World& world, double bytes,
                                  const std::function<void()>& compute, double seconds);
-/// Collective: the same of sums over replicas, beside the gathers of `exchanges` (none: state is not cut) and
-/// beside `compute`. Room for sums.most() and exchanges->most() is held.
+/// Collective: measures the same for sums over replicas, beside the gathers of `exchanges` (null: state is
+/// not cut) and beside `compute`. Room for sums.most() and exchanges->most() must be held.
 machine::ReplicaSharing measure_replica_sharing(ReplicaSums& sums, Exchanges* exchanges, comm::World& world,
                                                 const std::function<void()>& compute, double seconds);
 

@@ -20,10 +20,10 @@
 namespace weft::measure {
 namespace {
 
-/// The plan's kernels by signature; the order is the same on all ranks.
+/// The plan's kernels by signature, in an order that is the same on all ranks.
 struct Kernels {
   std::map<std::string, std::size_t> place;
-  std::vector<std::size_t> of_span;  ///< by compute instruction: the place in `samples`
+  std::vector<std::size_t> of_span;  ///< by compute instruction: its index in `samples`
   std::vector<machine::KernelSample> samples;
 };
 
@@ -43,7 +43,7 @@ Kernels kernels_of(const plan::Plan& plan) {
   return k;
 }
 
-/// One traced run: adds each node's seconds to its signature's.
+/// Makes one traced run, and adds each node's seconds to its signature's.
 void run_traced(exec::Executor& executor, const Kernels& k, std::vector<std::vector<double>>& seconds) {
   exec::Trace trace(k.of_span.size());
   executor.run(exec::Run::compute_only, &trace);
@@ -52,8 +52,8 @@ void run_traced(exec::Executor& executor, const Kernels& k, std::vector<std::vec
     seconds[k.of_span[i]].push_back(1e-9 * static_cast<double>(spans[i].end_ns - spans[i].start_ns));
 }
 
-/// The mean of the middle half: one interrupted kernel does not count, and the sum over a step's nodes is
-/// still about the step's.
+/// The mean of the middle half of the values. A kernel that was interrupted does not count, and the sum over
+/// a step's nodes is still about the step's time.
 double middle_mean(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t cut = values.size() / 4;
@@ -92,8 +92,8 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
   executor_ = session.bind(std::move(plan));
   runtime::upload_rope_table(session, deck);
   upload_inputs(deck);
-  // Numbers as in training, because products by AMX take less time for zeros; a whole step brings what is
-  // gathered in place.
+  // The numbers are like those of training, because products by AMX take less time for zeros. A whole step
+  // brings parameters that are gathered in place.
   runtime::ModelState(session, this->plan())
       .initialize(static_cast<std::uint64_t>(deck.run.seed), deck.model.init_std);
   executor_->run(exec::Run::full);
@@ -112,7 +112,7 @@ void Step::upload_inputs(const Deck& deck) {
 }
 
 double Step::seconds(double seconds) {
-  run();  // sets libraries up; on GPUs the next one is captured
+  run();  // sets libraries up; on GPUs the next run is captured
   const double first = slowest(session_.world(), seconds_of([this] { run(); }));
   return time_together(session_.world(), static_cast<int>(std::clamp(seconds / first, 1.0, 3.0)),
                        [this] { run(); });
@@ -122,7 +122,7 @@ std::vector<machine::KernelSample> Step::kernels(double seconds) {
   Kernels k = kernels_of(executor_->plan());
   std::vector<std::vector<double>> by_place(k.samples.size());
   const double first = slowest(session_.world(), seconds_of([&] { run_traced(*executor_, k, by_place); }));
-  for (auto& values : by_place) values.clear();  // it warmed up
+  for (auto& values : by_place) values.clear();  // that run warmed up
   const int runs = static_cast<int>(std::clamp(seconds / first, 1.0, 5.0));
   for (int run = 0; run < runs; ++run) {
     session_.world().barrier();

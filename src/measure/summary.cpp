@@ -22,7 +22,7 @@ std::string size_text(double bytes) {
   return fmt::format("{:.3g} KiB", bytes / 1024);
 }
 
-/// The smallest size measured that reaches half of the largest size's bandwidth.
+/// The smallest measured size that reaches half of the largest size's bandwidth.
 double half_bandwidth_size(const machine::CollectiveCurve& curve) {
   const machine::CollectivePoint& last = curve.points.back();
   for (const machine::CollectivePoint& p : curve.points)

@@ -1,4 +1,5 @@
-// How the things of this folder are timed: repeated, the median of a rank, the slowest or the median rank.
+// Times the things that this folder measures: repeats them, and takes the median of a rank, and of the ranks
+// the slowest or the median.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 
 namespace weft::measure {
 
-/// What others do on the machine only adds to a time: where times are compared, the least of several is
-/// nearest to what is asked for.
+/// The least of the values. What others do on the machine only adds to a time, so where times are compared,
+/// the least of several is nearest to the truth.
 inline double least(const std::vector<double>& values) {
   return *std::min_element(values.begin(), values.end());
 }
@@ -24,8 +25,8 @@ inline double slowest(comm::World& world, double value) {
   return value;
 }
 
-/// Collective: the median of all ranks' values. For what ranks have alike and each measures badly: with fewer
-/// cores than ranks, one computes on a core of its own while others share one.
+/// Collective: the median of all ranks' values. It is for what ranks have alike, but each measures badly:
+/// with fewer cores than ranks, one rank computes on a core of its own while others share one.
 inline double typical(comm::World& world, double value) {
   std::vector<double> values(static_cast<std::size_t>(world.size()));
   values[static_cast<std::size_t>(world.rank())] = value;
@@ -40,7 +41,7 @@ inline double seconds_of(const std::function<void()>& work) {
   return seconds_now() - start;
 }
 
-/// Collective: median seconds of `work` over `repeats` on the slowest rank. All ranks start together. The
+/// Collective: median seconds of `work` over `repeats`, on the slowest rank. All ranks start together. The
 /// caller warms up.
 inline double time_together(comm::World& world, int repeats, const std::function<void()>& work) {
   std::vector<double> seconds;

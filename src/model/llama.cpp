@@ -15,7 +15,7 @@ using ir::Op;
 using ir::Role;
 using ir::ValueId;
 
-/// One unit's parameters as values, by position in the unit.
+/// The parameters of one unit as values, by their place in the unit.
 using Views = std::vector<ValueId>;
 
 class Llama {
@@ -25,7 +25,7 @@ class Llama {
     declare_storages();
   }
 
-  /// The final hidden state's logits of one round.
+  /// The logits of one round, from its final hidden state.
   ValueId logits(int round) {
     b_.at(ir::Phase::forward, round);
     const ValueId tokens = b_.state(graph_.find_storage(tokens_name(round)));
@@ -42,7 +42,7 @@ class Llama {
     return b_.emit_one(Op::matmul, "head", {h, spec_.tie_embeddings ? embed[0] : head[1]}, "head.logits");
   }
 
-  /// f64[2]: loss sum and token count of one round.
+  /// The loss of one round, f64[2]: the sum of the losses and the token count.
   ValueId loss(int round) {
     const ValueId scores = logits(round);
     const ValueId targets = b_.state(graph_.find_storage(targets_name(round)));

@@ -1,4 +1,4 @@
-// The Llama forward as a graph of the logical, unsharded program.
+// Builds the Llama forward as a graph of the logical, unsharded program.
 #pragma once
 
 #include <string>
@@ -9,31 +9,31 @@
 
 namespace weft::model {
 
-/// A microbatch over all data-parallel ranks, and how many of them one step accumulates.
+/// A microbatch over all data-parallel ranks, and how many of them a step accumulates.
 struct Batch {
   std::int64_t rows = 1;  ///< sequences in one round, over all ranks
-  std::int64_t seq = 1;   ///< tokens a sequence
+  std::int64_t seq = 1;   ///< tokens in a sequence
   int rounds = 1;
 };
 
-/// The value that a graph is differentiated from, and where results are read.
+/// A graph's forward: the value that is differentiated, and the values that results are read from.
 struct Forward {
   ir::Graph graph;
-  std::vector<ir::ValueId> totals;  ///< a round: f64[2], sum of -log p and count of the valid targets
+  std::vector<ir::ValueId> totals;  ///< for each round f64[2]: sum of -log p, and count of the valid targets
 };
 
-/// Names of the storages that the host fills or reads; NAME.R for round R.
+/// The names of the storages that the host fills or reads; NAME.R is for round R.
 std::string tokens_name(int round);                          ///< i32 [rows, seq]
 std::string targets_name(int round);                         ///< i32 [rows, seq], negative: not counted
 std::string positions_name(int round);                       ///< i32 [rows, seq]
 inline constexpr const char* rope_name = "rope.table";       ///< f32 [seq, head_dim / 2, 2], cos and sin
 inline constexpr const char* logits_name = "report.logits";  ///< [rows, seq, vocab]
 
-/// Forward and loss of `batch.rounds` rounds; parameters are read from the units' f32 masters.
+/// Builds forward and loss of `batch.rounds` rounds. Parameters are read from the units' f32 masters.
 Forward build_loss(const Spec& spec, const Batch& batch, const Mesh& mesh, const std::string& name);
-/// build_loss, one round, with the totals of all ranks in the storage ops::totals_name.
+/// Builds the loss of one round, whose totals over all ranks go to the storage ops::totals_name.
 ir::Graph build_evaluation(const Spec& spec, const Batch& batch, const Mesh& mesh);
-/// Tokens to logits in the storage logits_name.
+/// Builds the forward from tokens to logits, which go to the storage logits_name.
 ir::Graph build_logits(const Spec& spec, const Batch& batch, const Mesh& mesh);
 
 }  // namespace weft::model

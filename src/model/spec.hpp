@@ -1,4 +1,4 @@
-// The shape of a Llama, and how its parameters are laid out in units.
+// Describes the shape of a Llama, and lays out its parameters in units.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,24 @@
 
 namespace weft::model {
 
-/// Llama 3: pre-norm RMSNorm, grouped-query causal attention with rotary positions, SwiGLU, no biases.
+/// The shape of a Llama 3: pre-norm RMSNorm, grouped-query causal attention with rotary positions, SwiGLU, no
+/// biases.
 struct Spec {
   std::int64_t dim = 0, layers = 0, heads = 0, kv_heads = 0, ffn = 0, vocab = 0;
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
-  bool document_mask = false;  ///< attention stays within a document: positions say where one begins
+  bool document_mask = false;  ///< attention stays within a document; positions tell where one begins
 
   std::int64_t head_dim() const { return dim / heads; }
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }
 };
 
-/// Units in forward order: "embed"; "layers.N.attn" and "layers.N.ffn" for each block; "head". wq|wk|wv and
-/// w1|w3 are adjacent, so that a fused matmul is a view. With tied embeddings the head has its norm only.
+/// The units in forward order: "embed"; "layers.N.attn" and "layers.N.ffn" for each block; "head". wq|wk|wv
+/// are adjacent, and so are w1|w3, so that a fused matmul reads a view. With tied embeddings the head has
+/// only its norm.
 std::vector<Unit> units(const Spec& spec);
 
-/// All that a checkpoint must share with the model that loads it, one "key = value" a line.
+/// All that a checkpoint must have in common with the model that loads it, one "key = value" a line.
 std::string key(const Spec& spec);
 
 }  // namespace weft::model

@@ -1,5 +1,5 @@
-// Appends nodes to a graph: types come from the shape rules; phase, round and module from the builder's
-// current place.
+// Appends nodes to a graph. Types come from the shape rules; phase and round come from the builder's current
+// place.
 #pragma once
 
 #include <initializer_list>
@@ -23,21 +23,22 @@ class Builder {
   ir::Phase phase() const { return phase_; }
   int round() const { return round_; }
 
-  /// Emits an operation that has a shape rule; one name an output. `module` is the node's module path.
+  /// Emits an operation that has a shape rule, with a name for each output. `module` is the node's module
+  /// path.
   std::vector<ir::ValueId> emit(ir::Op op, std::string_view module, std::vector<ir::ValueId> inputs,
                                 std::vector<std::string> names, ir::Attributes attributes = {});
-  /// The same for an operation with one output.
+  /// Emits an operation that has a shape rule and one output.
   ir::ValueId emit_one(ir::Op op, std::string_view module, std::vector<ir::ValueId> inputs, std::string name,
                        ir::Attributes attributes = {});
-  /// The content of a storage, with the storage's type and placement.
+  /// Emits the content of a storage, with the storage's type and placement.
   ir::ValueId state(ir::StorageId storage);
-  /// Parameter `index` of the unit that `whole` holds.
+  /// Emits a view of parameter `index` of the unit that `whole` holds.
   ir::ValueId view(ir::ValueId whole, std::size_t index, std::string name);
-  /// The unit made of the values of its views, which cover it in order, with element type and placement of
-  /// the first.
+  /// Emits the unit that is made of the values of its parameters, which cover it in order. It has the element
+  /// type and placement of the first.
   ir::ValueId join(ir::UnitId unit, std::vector<ir::ValueId> parts, std::string name);
 
-  /// The suffix that tells a round's values apart: "" in round 0, "#1", "#2", ...
+  /// The suffix that tells a round's values from those of other rounds: "" in round 0, then "#1", "#2", ...
   std::string suffix() const;
 
  private:

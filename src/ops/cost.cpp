@@ -9,14 +9,14 @@ double elements(const ir::Graph& graph, ir::ValueId id) {
   return static_cast<double>(graph.local_elements(id));
 }
 
-/// Matmul of the node's first input, [.., K] rows, with a matrix: 2 * rows * N * K.
+/// FLOPs of a matmul of the node's first input, [.., K] rows, with a matrix: 2 * rows * N * K.
 double matmul_flops(const ir::Graph& graph, const ir::Node& node) {
   const ir::ValueId rows = node.inputs[0];
   const ir::ValueId other = node.op == Op::matmul_wgrad ? node.inputs[1] : node.outputs[0];
   return 2.0 * elements(graph, rows) * static_cast<double>(graph.value(other).type.shape.back());
 }
 
-/// The products of the head: logits and, with gradients, dh and dw.
+/// FLOPs of the head's products: logits and, with gradients, dh and dw.
 double linear_loss_flops(const ir::Graph& graph, const ir::Node& node) {
   const double products = node.op == Op::linear_cross_entropy ? 1.0 : 3.0;
   return products * 2.0 * elements(graph, node.inputs[0]) *
@@ -25,11 +25,12 @@ double linear_loss_flops(const ir::Graph& graph, const ir::Node& node) {
 
 double attention_flops(const ir::Graph& graph, const ir::Node& node) {
   const double per_query = static_cast<double>(graph.value(node.inputs[0]).type.shape[1]) / 2.0;
-  const double products = node.op == Op::attention ? 2.0 : 5.0;  // QK, PV; backward: QK, dP, dV, dQ, dK
+  // QK and PV; in backward QK, dP, dV, dQ and dK.
+  const double products = node.op == Op::attention ? 2.0 : 5.0;
   return products * 2.0 * elements(graph, node.inputs[0]) * per_query;
 }
 
-/// What of a collective's payload is sent: rows that tokens name, or everything.
+/// The share of a collective's payload that is sent: rows that tokens name, or everything.
 double used_share(const ir::Node& collective) {
   return collective.attributes.has(ir::Attr::used) ? collective.attributes.real(ir::Attr::used) : 1;
 }

@@ -12,23 +12,26 @@ struct Cost {
 
 Cost cost(const ir::Graph& graph, const ir::Node& node);
 
-/// Of a collective with all its members: the whole vectors, and what one rank sends (and receives) in
-/// messages: payload * (W - 1) / W, all_reduce twice that. In a team's memory (Attr::team) a gather sends its
-/// shard to each other host once, a reduce-scatter a slice to each rank of other hosts. Of a table whose
-/// unused rows are not sent (Attr::used), an estimate.
+/// The bytes of a collective with all its members. payload_bytes counts the whole vectors. wire_bytes counts
+/// what one rank sends (and receives) in messages: payload * (W - 1) / W, and twice that for an all_reduce.
+/// In a team's memory (Attr::team) a gather sends its shard to each other host once, and a reduce-scatter a
+/// slice to each rank of other hosts. For a table whose unused rows are not sent (Attr::used) it is an
+/// estimate.
 std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective);
 std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective);
-/// What the ranks of a team read and write in each other's memory instead.
+/// Bytes that the ranks of a team read and write in each other's memory, in the place of messages.
 std::int64_t local_bytes(const ir::Graph& graph, const ir::Node& collective);
-int team_of(const ir::Node& collective);  ///< 1: it is not shared
-/// The storage of which a gather's member finds all slices where it wants them: a team that is the whole axis
-/// keeps what it gathers in memory that all its ranks see, slice beside slice. Invalid: slices are copied.
+int team_of(const ir::Node& collective);  ///< 1: the collective is not shared
+/// The storage in which a gather's member finds all slices where it wants them: a team that is the whole axis
+/// keeps what it gathers in memory that all its ranks see, slice beside slice. It is invalid when slices are
+/// copied.
 ir::StorageId gathered_in_place(const ir::Graph& graph, const ir::Node& gather, std::size_t member);
-/// Of the members that are not gathered in place, the whole vectors: what a gather takes memory for.
+/// Bytes of the whole vectors of those members that are not gathered in place: the memory that a gather
+/// takes.
 std::int64_t copied_bytes(const ir::Graph& graph, const ir::Node& gather);
-/// Ranks of the axis that it runs over.
+/// How many ranks the collective runs over.
 int ranks_of(const ir::Graph& graph, const ir::Node& collective);
-/// World ranks from the first of these to the last: ranks that stand apart are on different nodes.
+/// World ranks from the first of the collective's to the last: ranks that stand apart are on different hosts.
 int span_of(const ir::Graph& graph, const ir::Node& collective);
 
 }  // namespace weft::ops

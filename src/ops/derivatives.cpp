@@ -13,13 +13,14 @@ using ir::Attr;
 using ir::Op;
 using ir::ValueId;
 
-/// "layers.0.attn.q#1" -> "layers.0.attn.q.grad": the builder adds the round's suffix again.
+/// The name of a gradient: "layers.0.attn.q#1" gives "layers.0.attn.q.grad", because the builder adds the
+/// round's suffix again.
 std::string grad_name(const ir::Graph& graph, ValueId value) {
   const std::string& name = graph.value(value).name;
   return name.substr(0, name.find('#')) + ".grad";
 }
 
-/// Gradients of a node's inputs, each added to what the input has so far.
+/// The gradients of a node's inputs, each added to what the input has so far.
 class Gradients {
  public:
   Gradients(Builder& b, const ir::Node& node, std::span<const ValueId> output_gradients,
@@ -60,7 +61,7 @@ class Gradients {
   ValueId added(std::size_t input, ValueId gradient) {
     if (so_far_[input].valid())
       gradient = b_.emit_one(Op::add, node_.module, {so_far_[input], gradient}, name(input));
-    for (std::size_t i = input + 1; i < so_far_.size(); ++i)  // a value that the node reads twice
+    for (std::size_t i = input + 1; i < so_far_.size(); ++i)  // the node may read a value twice
       if (node_.inputs[i] == node_.inputs[input]) so_far_[i] = gradient;
     return gradient;
   }
@@ -68,8 +69,8 @@ class Gradients {
     for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = added(i, gradients[i]);
     return gradients;
   }
-  /// Operands of an operation that adds to input 0's gradient itself: one rounding and one pass over memory
-  /// less.
+  /// The operands of an operation that adds to input 0's gradient itself, which saves one rounding and one
+  /// pass over memory.
   std::vector<ValueId> with_sum(std::vector<ValueId> operands) {
     if (so_far_[0].valid()) operands.push_back(std::exchange(so_far_[0], ValueId{}));
     return operands;
@@ -114,9 +115,9 @@ class Gradients {
   }
 
   Builder& b_;
-  ir::Node node_;  // a copy: emitting moves the graph's nodes
+  ir::Node node_;  // a copy, because emitting moves the graph's nodes
   std::vector<ValueId> dys_;
-  ValueId dy_;  ///< of the first output
+  ValueId dy_;  ///< gradient of the first output
   std::vector<ValueId> so_far_;
 };
 

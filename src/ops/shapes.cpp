@@ -13,7 +13,7 @@ using ir::Attr;
 using ir::Op;
 using ir::Type;
 
-/// Letters: B batch, T sequence, C model, N a matmul's outputs, V vocabulary.
+/// The shape rules of one node. Letters: B batch, T sequence, C model, N a matmul's outputs, V vocabulary.
 class Rule {
  public:
   Rule(const ir::Graph& graph, Op op, std::span<const ir::ValueId> inputs, const ir::Attributes& attributes)
@@ -137,7 +137,7 @@ class Rule {
     equal(in(0).shape[1], in(1).shape[1]);
     return {{in(0).dtype, {in(0).shape[2], in(1).shape[2]}}};
   }
-  /// Rows as wide as `width` of those of input 0.
+  /// Rows of width `width`, as many as input 0 has.
   Type as_wide_as(std::int64_t width) const { return {in(0).dtype, {in(0).shape[0], in(0).shape[1], width}}; }
   std::vector<Type> rope_split() const {
     count(3);

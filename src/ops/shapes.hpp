@@ -8,7 +8,8 @@
 
 namespace weft::ops {
 
-/// How data parallelism sees an operation whose inputs are cut along the batch (dimension 0).
+/// What an operation's outputs are to data parallelism, when its inputs are cut along the batch (dimension
+/// 0).
 enum class BatchRule {
   rows,      ///< outputs are cut along the batch, too
   sums,      ///< outputs are sums over the batch: partial on each rank
@@ -16,16 +17,17 @@ enum class BatchRule {
 };
 BatchRule batch_rule(ir::Op op, std::size_t output);
 
-/// The output is a parameter's gradient: its element type is what goes over the wire (precision.grad_wire).
+/// Whether the output is a parameter's gradient. Its element type is then what goes over the wire
+/// (precision.grad_wire).
 bool is_parameter_gradient(ir::Op op, std::size_t output);
 
-/// Global types of the outputs. `state`, `view`, `rank_slice`, `join` and the collectives have none: who
-/// emits them says them. Throws std::logic_error that names the operation when the inputs do not fit each
-/// other.
+/// The global types of the outputs. `state`, `view`, `rank_slice`, `join` and the collectives have no rule:
+/// whoever emits them says their types. Throws std::logic_error that names the operation when the inputs do
+/// not fit each other.
 std::vector<ir::Type> infer(const ir::Graph& graph, ir::Op op, std::span<const ir::ValueId> inputs,
                             const ir::Attributes& attributes);
 
-/// True when infer() knows the operation.
+/// Whether infer() knows the operation.
 bool has_shape_rule(ir::Op op);
 
 }  // namespace weft::ops

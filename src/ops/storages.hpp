@@ -1,4 +1,4 @@
-// Names of the storages that more than one folder looks up.
+// The names of the storages that more than one folder looks up.
 #pragma once
 
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace weft::ops {
 
-/// f64 [2]: sum of the losses and count of the valid targets, over all rounds and ranks.
+/// The storage of the loss totals, f64 [2]: sum of the losses and count of the valid targets, over all rounds
+/// and ranks.
 inline constexpr const char* totals_name = "report.totals";
 
-/// The storage of a unit's state: "master.layers.0.attn", and likewise param, grad, exp_avg, exp_avg_sq.
-/// Throws std::logic_error for a role that is not a unit's.
+/// The name of the storage of a unit's state: "master.layers.0.attn", and likewise with param, grad, exp_avg
+/// and exp_avg_sq. Throws std::logic_error for a role that is not a unit's.
 std::string storage_name(ir::Role role, const Unit& unit);
 
 }  // namespace weft::ops

@@ -100,9 +100,10 @@ class Autodiff {
   const ir::Graph& before_;
   ir::Graph after_;
   ops::Builder builder_;
-  std::map<ValueId, ValueId> gradients_;                              ///< of this round
-  std::map<ir::UnitId, std::map<std::int64_t, ValueId>> unit_parts_;  ///< of this round, by offset
-  std::vector<ValueId> accumulators_;                                 ///< by unit, the newest version
+  std::map<ValueId, ValueId> gradients_;  ///< gradients in this round, by the forward's value
+  /// Parts of a unit's gradient in this round, by their offset in the unit.
+  std::map<ir::UnitId, std::map<std::int64_t, ValueId>> unit_parts_;
+  std::vector<ValueId> accumulators_;  ///< by unit, the newest version of the sum over rounds
 };
 
 }  // namespace

@@ -18,7 +18,8 @@ using ir::Op;
 using ir::Phase;
 using ir::ValueId;
 
-/// Collectives that run as one: of one kind, phase, round and bucket, next to each other on their lane.
+/// Collectives that become one. They are of one kind, phase, round and bucket, and follow each other on their
+/// lane.
 struct Group {
   std::vector<NodeId> members;  ///< in program order
   NodeId place;                 ///< where the group stands: a gather's first member, a reduction's last
@@ -76,7 +77,8 @@ class BucketPass {
     }
   }
 
-  /// Of one dtype, each unit once, and all adding to a sum or none.
+  /// Whether the node may join the group: it has the group's dtype, its unit is not in the group yet, and it
+  /// adds to a sum if and only if the others do.
   bool fits(const Group& group, const Node& node) const {
     const Node& first = before_.node(group.members[0]);
     if (first.inputs.size() != node.inputs.size() || dtype(first) != dtype(node)) return false;
@@ -101,7 +103,7 @@ class BucketPass {
       for (const NodeId member : group.members) {
         const ValueId input = before_.node(member).inputs[operand];
         if (const NodeId producer = before_.value(input).producer; before_.node(producer).op == Op::state)
-          emit(producer);  // a later member's shard
+          emit(producer);  // this may be the shard of a member that comes later in the program
         node.inputs.push_back(input);
       }
     for (const NodeId member : group.members) node.outputs.push_back(before_.node(member).outputs[0]);
@@ -115,7 +117,7 @@ class BucketPass {
   ir::Graph after_;
   const Buckets& buckets_;
   std::vector<Group> groups_;
-  std::vector<int> group_of_;  ///< by node; -1: none
+  std::vector<int> group_of_;  ///< the group of each node; -1: none
   std::vector<bool> emitted_;
 };
 
@@ -127,9 +129,9 @@ bool is_parameter_gather(const ir::Node& node) {
 
 std::vector<int> buckets_by_path(const std::vector<Unit>& units, const std::vector<std::string>& patterns) {
   std::vector<int> buckets;
-  std::vector<std::string> names;  // of the buckets
+  std::vector<std::string> names;  // the names of the buckets
   for (const Unit& unit : units) {
-    std::string name = unit.path + "!";  // matched by none: a bucket of its own
+    std::string name = unit.path + "!";  // no pattern matches this name: the unit gets a bucket of its own
     for (const std::string& pattern : patterns)
       if (const auto part = matched_part(pattern, unit.path)) {
         name = *part;

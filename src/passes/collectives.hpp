@@ -1,12 +1,12 @@
-// What the passes that move collectives have in common.
+// Functions that the passes which move collectives have in common.
 #pragma once
 
 #include "ir/graph.hpp"
 
 namespace weft::passes {
 
-/// A gather of parameters for use in forward or backward: not the one that completes an update, not the
-/// losses'.
+/// Whether the node gathers parameters for use in forward or backward. The gathers that complete an update,
+/// and those of the losses, do not.
 bool is_parameter_gather(const ir::Node& node);
 
 /// Whether a unit's parameters stay gathered from forward to backward: those of the last `keep_units` units
@@ -15,8 +15,8 @@ inline bool stays_gathered(ir::UnitId unit, int keep_units, std::size_t units) {
   return unit.index() + static_cast<std::size_t>(keep_units) >= units;
 }
 
-/// Nodes for which what a collective reads is held at most: some blocks' worth, or a round's last gradient
-/// would stay through the next forward.
+/// The most nodes for which the operands of a collective are held: as many as some blocks have. Without this
+/// limit, a round's last gradient would stay through the next forward.
 constexpr std::size_t longest_hold(int delay) {
   constexpr std::size_t nodes_a_block = 32;
   return nodes_a_block * static_cast<std::size_t>(delay);

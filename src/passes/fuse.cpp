@@ -19,14 +19,15 @@ using ir::NodeId;
 using ir::Op;
 using ir::ValueId;
 
-/// Matmuls of one operand by weights that stand one behind the other, and what replaces their readers.
+/// Matmuls of one operand by weights that stand one behind the other, and the nodes that must change with
+/// them.
 struct Group {
   std::vector<NodeId> views, matmuls;
-  std::vector<NodeId> gone;  ///< other nodes that the fused ones replace
-  NodeId reader;             ///< swiglu or attention: where the fused result is taken apart
+  std::vector<NodeId> gone;  ///< other nodes that the fused matmul makes needless
+  NodeId reader;             ///< the swiglu or attention in which the fused result is taken apart
 };
 
-/// {"layers.0.attn.q#1", "layers.0.attn.k#1"} -> "layers.0.attn.q_k#1"
+/// The name of a fused value: {"layers.0.attn.q#1", "layers.0.attn.k#1"} give "layers.0.attn.q_k#1".
 std::string joined_name(const std::vector<std::string>& names) {
   const std::size_t path = names[0].rfind('.') + 1, round = std::min(names[0].find('#'), names[0].size());
   std::vector<std::string> last;
@@ -66,7 +67,7 @@ class FusePass {
   // --- What can be fused
 
   NodeId producer(ValueId id) const { return before_.value(id).producer; }
-  /// Only one node reads it, and nobody outside the graph.
+  /// Whether exactly one node reads the value, and nobody outside the graph does.
   bool is_private(ValueId id) const { return uses_[id.index()] == 1 && !before_.value(id).home.valid(); }
 
   std::optional<Group> gate_and_up(const Node& swiglu) const {
@@ -86,7 +87,7 @@ class FusePass {
     return group;
   }
 
-  /// The matmuls that make `results`, if one can make them all.
+  /// The matmuls that make `results`, if a single one could make all of them.
   std::optional<Group> side_by_side(const std::vector<ValueId>& results) const {
     Group group;
     for (const ValueId result : results) {
@@ -129,8 +130,8 @@ class FusePass {
       joined_.emplace(before_.node(group.matmuls[0]).outputs[0], emit_joined(group.matmuls));
   }
 
-  /// One view or matmul for several: their results lie side by side (matmuls) or one below the other
-  /// (weights).
+  /// Emits one view or matmul in place of several. The results of matmuls then lie side by side, and weights
+  /// one below the other.
   ValueId emit_joined(const std::vector<NodeId>& nodes) {
     Node fused = before_.node(nodes[0]);
     std::vector<std::string> names;
@@ -169,10 +170,10 @@ class FusePass {
 
   const ir::Graph& before_;
   ir::Graph after_;
-  std::vector<int> uses_;  ///< by value
+  std::vector<int> uses_;  ///< how often each value is read
   std::vector<Group> groups_;
   std::map<NodeId, std::size_t> group_of_;
-  std::map<ValueId, ValueId> joined_;  ///< by the first of the values that it stands for
+  std::map<ValueId, ValueId> joined_;  ///< joined values, by the first of the values that each one stands for
 };
 
 }  // namespace

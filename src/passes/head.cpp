@@ -14,10 +14,10 @@ using ir::NodeId;
 using ir::Op;
 using ir::ValueId;
 
-/// One round's head: the nodes that a single one replaces.
+/// The head of one round: the nodes that a single one replaces.
 struct Head {
   NodeId matmul, loss;
-  std::optional<NodeId> gradient, dgrad, wgrad;  ///< in a training step
+  std::optional<NodeId> gradient, dgrad, wgrad;  ///< the backward's nodes, in a training step
 };
 
 class HeadPass {
@@ -56,7 +56,7 @@ class HeadPass {
     for (const NodeId node : {head.matmul, loss}) replaced_.insert(node);
     if (head.gradient)
       for (const NodeId node : {*head.dgrad, *head.wgrad}) replaced_.insert(node);
-    // The gradients' place: what the totals are for comes later still.
+    // The new node stands where the gradients are made. Nodes that read the totals come later still.
     heads_.emplace(head.gradient.value_or(loss), head);
   }
 
@@ -89,7 +89,7 @@ class HeadPass {
   const ir::Graph& before_;
   ir::Graph after_;
   std::int64_t rows_;
-  std::vector<std::vector<NodeId>> readers_;  ///< by value
+  std::vector<std::vector<NodeId>> readers_;  ///< the nodes that read each value
   std::map<NodeId, Head> heads_;              ///< by the node in whose place the new one stands
   std::set<NodeId> replaced_;
 };

@@ -6,7 +6,7 @@
 namespace weft::passes {
 namespace {
 
-/// Takes the first component off a dotted path.
+/// Takes the first component off a dotted path, and returns it.
 std::string_view take_component(std::string_view& path) {
   const std::size_t dot = std::min(path.find('.'), path.size());
   const std::string_view component = path.substr(0, dot);

@@ -1,4 +1,4 @@
-// Patterns of module paths, as the deck writes them.
+// Matches module paths against patterns, as the deck writes them.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,10 @@
 
 namespace weft::passes {
 
-/// What of the beginning of `path` the pattern matches, component by component, or nothing. '*' stands for
-/// any component, "4-7" for one of these numbers; a range is returned as itself, so that its members are
-/// alike. "layers.*" in "layers.3.attn": "layers.3."; "layers.2-5": "layers.2-5.".
+/// How much of the beginning of `path` the pattern matches, component by component; nothing when it does not
+/// match. '*' stands for any component, and "4-7" for one of these numbers. A range is returned as the
+/// pattern has it, so that all its members give the same text. In "layers.3.attn", "layers.*" gives
+/// "layers.3." and "layers.2-5" gives "layers.2-5.".
 std::optional<std::string> matched_part(std::string_view pattern, std::string_view path);
 
 }  // namespace weft::passes

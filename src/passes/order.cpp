@@ -30,7 +30,7 @@ class OrderPass {
   }
 
  private:
-  /// Emits gather `first` and as many of the next as the options allow.
+  /// Emits gather `first`, and as many of the gathers after it as the options allow.
   void emit_ahead(std::size_t first) {
     std::int64_t ahead = 0;
     for (std::size_t g = first;
@@ -48,8 +48,9 @@ class OrderPass {
     order_.push_back(id);
   }
 
-  /// Each collective's inputs and scratch stay until the last of `delay` more of its lane begins, at most for
-  /// longest_hold. That one may overwrite them: a lane's collectives run in order.
+  /// Notes how long each collective's inputs and scratch are held: until the last of `delay` more collectives
+  /// of its lane begins, but at most for longest_hold nodes. That last one may overwrite them, because a
+  /// lane's collectives run in order.
   ir::Graph emit_held() const {
     ir::Graph after = before_.without_nodes();
     for (std::size_t i = 0; i < order_.size(); ++i) {

@@ -1,4 +1,5 @@
-// The passes: graph in, graph out. Each file of this folder is one of them; pipeline.hpp lists them in order.
+// The passes: each takes a graph, gives a new one, and has a file in this folder. pipeline.hpp lists them
+// in order.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +13,32 @@
 
 namespace weft::passes {
 
-/// One matmul for q, k and v, split while they are rotated (rope_split), and one for gate and up, where the
-/// weights stand one behind the other in their unit and nothing else reads the results. The gradient of their
-/// operand is then one sum in fp32 instead of sums that are rounded in between.
+/// Makes one matmul of those of q, k and v, whose result is split while it is rotated (rope_split), and one
+/// of those of gate and up. It does so where the weights stand one behind the other in their unit, and
+/// nothing else reads the results. The gradient of their operand is then one sum in fp32 instead of sums that
+/// are rounded in between.
 ir::Graph fuse(const ir::Graph& graph);
 
 /// Appends each round's backward behind its forward, and adds the rounds' unit gradients up in storages
-/// "grad.UNIT" (f32): acc = ((g(0) + g(1)) + g(2)) + ... Reads: forward nodes that end in one cross_entropy a
-/// round. Gradients are of the loss SUM.
+/// "grad.UNIT" (f32): acc = ((g(0) + g(1)) + g(2)) + ... The graph must hold forward nodes that end in one
+/// cross_entropy a round. Gradients are of the loss SUM.
 ir::Graph autodiff(const ir::Graph& graph);
 
 struct UpdateOptions {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double clip = 1.0;  ///< maximum norm of the mean gradient; 0 turns clipping off
 };
-/// Names of the storages that the update adds.
-inline constexpr const char* step_name =
-    "step";  ///< u8 [sizeof(StepBlock)], written by the host before a step
-inline constexpr const char* report_name =
-    "report.step";  ///< f32 [4]: gradient norm, scale, mean loss, token count
+/// The storage of the step block: u8 [sizeof(StepBlock)], which the host writes before a step.
+inline constexpr const char* step_name = "step";
+/// The storage of the report: f32 [4] with gradient norm, clip scale, mean loss and token count.
+inline constexpr const char* report_name = "report.step";
 /// Appends gradient norm, clipping and AdamW (Loshchilov & Hutter, 2019) over whole units.
 ir::Graph update(const ir::Graph& graph, const UpdateOptions& options);
 
 /// Replaces the head's matmul, the loss and, in a training step, their gradients by one node that computes
 /// `rows` tokens at a time, so that the logits never exist whole. Gradients of the head's weight are then
-/// summed over the chunks; with `rows` tokens or fewer on a rank all bits stay. A head whose logits are read
-/// by anything else stays as it is.
+/// summed over these chunks of tokens; with `rows` tokens or fewer on a rank all bits stay the same. A head
+/// whose logits are read by anything else stays as it is.
 ir::Graph head(const ir::Graph& graph, std::int64_t rows);
 
 struct PrecisionOptions {
@@ -52,9 +53,10 @@ ir::Graph precision(const ir::Graph& graph, const PrecisionOptions& options);
 /// matched_part says (module_path.hpp).
 struct RecomputeRule {
   std::optional<ir::Op> op;
-  std::string module;  ///< "layers.*.ffn"; empty: in all
+  std::string module;  ///< a pattern, "layers.*.ffn"; empty: in all modules
 };
-/// From "swiglu", "matmul@layers.*.ffn" or "@layers.3.attn". Throws Error(bad_input) on an unknown operation.
+/// Reads a rule: "swiglu", "matmul@layers.*.ffn" or "@layers.3.attn". Throws Error(bad_input) on an unknown
+/// operation.
 RecomputeRule recompute_rule(const std::string& text);
 std::string text_of(const RecomputeRule& rule);
 
@@ -63,64 +65,69 @@ struct RecomputeOptions {
   std::vector<RecomputeRule> rules;              ///< of selective
   std::string place = "schedule.recompute_ops";  ///< where they stand, for messages
 };
-/// Lets backward read copies of forward values that are made again just before their first use, from what is
-/// kept. full keeps what goes from module to module only. The copies have the bits of what they stand for.
+/// Lets backward read copies of forward values. They are made again just before their first use, from the
+/// values that are kept, and have the same bits. Recompute::full keeps only what goes from module to module.
 /// Throws Error(bad_input) on a rule that names nothing.
 ir::Graph recompute(const ir::Graph& graph, const RecomputeOptions& options);
 
-/// Makes one pass over memory of an add and the norm that reads its result, where they follow each other.
+/// Joins an add and the norm that reads its result, where they follow each other, so that memory is passed
+/// over once.
 ir::Graph residual(const ir::Graph& graph);
 
 struct ShardOptions {
   ShardMode mode = ShardMode::fsdp;
-  /// fsdp: backward gathers parameters again, but for those of so many of the last units, which stay from
+  /// In mode fsdp, backward gathers parameters again. Only those of this many of the last units stay from
   /// forward.
   int keep_units = 0;
   ReduceOrder reduction = ReduceOrder::canonical;
   Accumulation accumulation = Accumulation::each;
 };
-/// Places values over the mesh and inserts the collectives. With W ranks on the data axis:
-///   ddp    state whole on each rank; gradients reduce-scattered each round, gathered once
-///   zero1  optimizer state cut; gradients reduced at the end of a round's backward; parameters gathered
-///   after the update zero2  the same, each gradient reduced as soon as it is made fsdp   parameters cut,
-///   too: gathered before use, and again in backward
-/// All four give the same bits under the canonical reduction. A replica axis cuts the batch further and
-/// repeats the rest: after the last round each sum of a unit's gradient is all-reduced over it, on a lane of
+/// Places values over the mesh and inserts the collectives. Over the ranks of the data axis, the mode cuts:
+/// - ddp: nothing. Gradients are reduce-scattered in each round, and their sums gathered once.
+/// - zero1: the optimizer state. Gradients are reduced at the end of each round's backward, and parameters
+///   gathered after the update.
+/// - zero2: as zero1, but each gradient is reduced as soon as it is made.
+/// - fsdp: parameters, too. They are gathered before their use, and again in backward.
+/// All four modes give the same bits under the canonical reduction. A replica axis cuts the batch further and
+/// repeats the rest: after the last round, each sum of a unit's gradient is all-reduced over it, on a lane of
 /// its own.
 ir::Graph shard(const ir::Graph& graph, const ShardOptions& options);
 
-/// By unit, the number of its bucket; of units that follow each other, those with one number share
+/// The bucket of each unit, by a number. Units that follow each other and have the same number share
 /// collectives.
 struct Buckets {
-  std::vector<int> forward, backward;  ///< gathers
-  std::vector<int> reduce;             ///< reduce-scatters, and all-reduces over replicas
+  std::vector<int> forward, backward;  ///< buckets of the gathers
+  std::vector<int> reduce;  ///< buckets of the reduce-scatters, and of the all-reduces over replicas
 };
-/// Buckets from the beginnings of module paths (matched_part): units that match the same text share a bucket
-/// ("layers.*": a block, "layers.4-7": four blocks); one that matches nothing has its own.
+/// Makes buckets by the beginnings of module paths (matched_part). Units for which a pattern gives the same
+/// text share a bucket: with "layers.*" a block is one, with "layers.4-7" four blocks are. A unit that no
+/// pattern matches has its own bucket.
 std::vector<int> buckets_by_path(const std::vector<Unit>& units, const std::vector<std::string>& patterns);
 
-/// Makes one collective of each bucket's: one launch, messages of all members at once. A gather stands where
-/// its first member stood, a reduction where its last did.
+/// Makes one collective of all those in a bucket: one launch, which sends the messages of all members at
+/// once. A gather stands where its first member stood, a reduction where its last one did.
 ir::Graph bucket(const ir::Graph& graph, const Buckets& buckets);
 
 struct OrderOptions {
-  int prefetch = 1;                 ///< gathers ahead of the one in use
+  int prefetch = 1;                 ///< how many gathers run ahead of the one in use
   std::int64_t prefetch_bytes = 0;  ///< bytes that may be gathered ahead; 0: as many as `prefetch` says
-  int delay = 1;  ///< later collectives of its lane before what a collective reads may be overwritten
+  /// How many more collectives of a lane begin before what one of them reads may be overwritten.
+  int delay = 1;
 };
-/// Moves each parameter gather before the first use of the one `prefetch` gathers ahead of it, so that it
-/// runs under that unit's compute, and says how long what a collective reads is held, so that compute does
-/// not wait for it.
+/// Moves each parameter gather before the first use of the one that stands `prefetch` gathers earlier, so
+/// that it runs under that unit's compute. Also says how long the operands of a collective are held, so that
+/// compute does not wait for it.
 ir::Graph order(const ir::Graph& graph, const OrderOptions& options);
 
-/// Marks the collectives that ranks of one host make in memory that they share, `team` of them: gathers whose
-/// result then exists once a team, and reduce-scatters that read the neighbours' gradients where they stand.
-/// Where a team has all slices (ops::gathered_in_place) a unit is gathered once a step.
+/// Marks the collectives that the ranks of a team make in the memory that they share; `team` says how many
+/// ranks these are. They are gathers, whose result then exists once a team, and reduce-scatters, which read
+/// the neighbours' gradients where they stand. Where a team has all slices (ops::gathered_in_place), a unit
+/// is gathered once a step.
 ir::Graph share(const ir::Graph& graph, int team);
 
 /// Marks the gathers of an embedding's table, and the reductions of its gradient, that may leave out the rows
-/// that no token of the round names (Attr::used: the share that tokens drawn evenly would name). A table that
-/// the head reads, too, stays as it is.
+/// that no token of the round names. Attr::used says which share of the rows would be named if tokens were
+/// drawn evenly. A table that the head also reads stays as it is.
 ir::Graph rows(const ir::Graph& graph);
 
 }  // namespace weft::passes

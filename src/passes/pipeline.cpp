@@ -65,7 +65,8 @@ void append_order(const PipelineOptions& options, std::vector<Pass>& passes) {
 }  // namespace
 
 std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
-  PipelineOptions whole = options;  // nobody is told the tokens of a validation
+  // In a validation no rank is told the tokens of the others, so whole tables are sent.
+  PipelineOptions whole = options;
   whole.rows = false;
   std::vector<Pass> passes;
   append_fuse(whole, passes);

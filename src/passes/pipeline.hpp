@@ -13,7 +13,7 @@ namespace weft::passes {
 
 enum class Bits : std::uint8_t {
   exact,    ///< the loss keeps its bits
-  numerics  ///< it changes their last digits: a deck key says so, and no search picks it
+  numerics  ///< the loss's last digits change: a deck key asks for it, and no search picks it
 };
 
 struct Pass {
@@ -24,25 +24,25 @@ struct Pass {
 
 struct PipelineOptions {
   UpdateOptions update;
-  std::int64_t head_rows = 512;  ///< 0: logits stay whole
+  std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   PrecisionOptions precision;
   ShardOptions shard;
   RecomputeOptions recompute;
-  bool rows = false;               ///< of an embedding's table, only the rows that tokens name are sent
-  std::optional<Buckets> buckets;  ///< none: a collective a unit
+  bool rows = false;               ///< only those rows of an embedding's table are sent that tokens name
+  std::optional<Buckets> buckets;  ///< none: each unit has collectives of its own
   OrderOptions order;
   std::vector<std::string> disable;  ///< passes switched off by name
 };
 
-/// From a forward with losses to the whole training step.
+/// All passes, from a forward with losses to the whole training step.
 std::vector<Pass> training_pipeline(const PipelineOptions& options);
-/// Its parts. The first knows no mesh yet: up to element types.
+/// The first part of the training pipeline. It knows no mesh yet, and ends with the element types.
 std::vector<Pass> before_sharding(const PipelineOptions& options);
-/// To where each unit has collectives of its own, each where it is needed.
+/// The second part. After it, each unit has collectives of its own, each where it is needed.
 std::vector<Pass> sharding(const PipelineOptions& options);
-/// Which collectives are one, and when they begin.
+/// The third part: which collectives are one, and when they begin.
 std::vector<Pass> after_sharding(const PipelineOptions& options);
-/// From a forward to the same on the mesh, without backward and update.
+/// The passes for a forward alone: it is placed over the mesh, and gets no backward and no update.
 std::vector<Pass> forward_pipeline(const PipelineOptions& options);
 
 /// Throws Error(bad_input) when a name in options.disable is no pass, or one that a training step cannot do

@@ -72,7 +72,7 @@ class Precision {
   const ir::Graph& before_;
   ir::Graph after_;
   PrecisionOptions options_;
-  std::vector<ValueId> parameters_;  ///< by unit
+  std::vector<ValueId> parameters_;  ///< the parameter that stands for each unit's master
 };
 
 }  // namespace

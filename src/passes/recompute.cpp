@@ -21,7 +21,7 @@ bool matches(const RecomputeRule& rule, const Node& node) {
   return (!rule.op || *rule.op == node.op) && matched_part(rule.module, node.module).has_value();
 }
 
-/// "layers.0.ffn.h#1" -> "layers.0.ffn.h.again#1"
+/// The name of a copy: "layers.0.ffn.h#1" gives "layers.0.ffn.h.again#1".
 std::string name_again(const std::string& name) {
   const std::size_t suffix = std::min(name.find('#'), name.size());
   return name.substr(0, suffix) + ".again" + name.substr(suffix);
@@ -47,7 +47,7 @@ class RecomputePass {
   }
 
  private:
-  /// A value that another module's forward reads is its module's result.
+  /// Marks the value as its module's result, if the reader is in another module.
   void mark_result(ValueId value, const Node& reader) {
     const ir::NodeId producer = before_.value(value).producer;
     if (producer.valid() && before_.node(producer).module != reader.module) results_.insert(value);
@@ -69,7 +69,7 @@ class RecomputePass {
   bool is_recomputed(const Node& node) const {
     if (!can_be_recomputed(node)) return false;
     if (options_.what == Recompute::full) {
-      // Backward begins with the head: it would compute again what it has just computed.
+      // The head is kept, because backward begins with it: it would compute again what it has just computed.
       bool kept = !node.module.starts_with("layers.");
       for (ValueId output : node.outputs) kept = kept || results_.contains(output);
       return !kept;
@@ -102,7 +102,7 @@ class RecomputePass {
   ir::Graph after_;
   const RecomputeOptions& options_;
   std::set<ValueId> results_;
-  std::map<ValueId, ValueId> copies_;  ///< by the forward's value
+  std::map<ValueId, ValueId> copies_;  ///< copies, by the forward's value that each one stands for
 };
 
 }  // namespace

@@ -38,10 +38,10 @@ class RowsPass {
  private:
   struct Table {
     std::int64_t row_elements;
-    double used;  ///< of its rows
+    double used;  ///< share of its rows that the tokens name
   };
 
-  /// Of a collective that could leave rows out.
+  /// The table that the collective moves, if it could leave rows out.
   std::optional<Table> table_of(const Node& node) const {
     if (!ir::is_collective(node.op) || ops::team_of(node) > 1) return std::nullopt;
     if (is_parameter_gather(node)) return gathered(node);
@@ -49,7 +49,7 @@ class RowsPass {
     return std::nullopt;
   }
 
-  /// All that is read of it is rows, for the tokens of its own round.
+  /// The table that is gathered, if all that is read of it are rows for the tokens of its own round.
   std::optional<Table> gathered(const Node& gather) const {
     std::optional<Table> table;
     for (const NodeId user : users_[gather.outputs[0].index()]) {
@@ -64,7 +64,8 @@ class RowsPass {
     return table;
   }
 
-  /// The gradient of an embedding and of nothing else: zero in the rows that its round's tokens do not name.
+  /// The table whose gradient is reduced, if that is the gradient of an embedding and of nothing else: then
+  /// it is zero in the rows that its round's tokens do not name.
   std::optional<Table> reduced(const Node& reduce) const {
     const Node& join = producer(reduce.inputs[0]);
     if (join.op != Op::join || join.inputs.size() != 1) return std::nullopt;
@@ -73,7 +74,7 @@ class RowsPass {
     return table_of(gradient.inputs[0], gradient.outputs[0]);
   }
 
-  /// As many rows as tokens name that are drawn evenly: text names fewer.
+  /// The table, with the share of its rows that evenly drawn tokens would name. Text names fewer.
   Table table_of(ValueId tokens, ValueId table) const {
     const Shape& shape = before_.value(table).type.shape;
     const double drawn = static_cast<double>(before_.local_elements(tokens));
@@ -84,7 +85,7 @@ class RowsPass {
   const Node& producer(ValueId id) const { return before_.node(before_.value(id).producer); }
 
   const ir::Graph& before_;
-  std::vector<std::vector<NodeId>> users_;  ///< by value
+  std::vector<std::vector<NodeId>> users_;  ///< the nodes that read each value
 };
 
 }  // namespace

@@ -47,24 +47,23 @@ class Shard {
 
  private:
   // --- Placements
-  // -------------------------------------------------------------------------------------------------------
 
-  /// Alike on all ranks that hold the same place of the data axis: state.
+  /// The placement of state: alike on all ranks that have the same place on the data axis.
   Placements over_axis(Placement p) const {
     Placements placements(before_.mesh().axes().size());
     placements[static_cast<std::size_t>(axis_)] = p;
     return placements;
   }
-  /// What comes from this rank's microbatches: another part, or another term, on every rank.
+  /// The placement of what is made from a rank's microbatches: every rank has another part, or another term.
   Placements over_all(Placement p) const { return Placements(before_.mesh().axes().size(), p); }
-  /// The term of a sum over all ranks, of which those of the axes with one rank are complete.
+  /// The placement of a term of a sum over all ranks. Over axes with a single rank the sum is complete.
   Placements term() const {
     Placements placements(before_.mesh().axes().size());
     for (std::size_t axis = 0; axis < placements.size(); ++axis)
       if (before_.mesh().size(static_cast<int>(axis)) > 1) placements[axis] = ir::partial;
     return placements;
   }
-  /// A gradient's sum over the ranks of one replica.
+  /// The placement of a gradient's sum over the ranks of one replica.
   Placements sum_of_replica() const {
     Placements placements = over_axis(ranks_ > 1 ? ir::shard(0) : ir::replicate);
     if (replicas_ > 1) placements[static_cast<std::size_t>(replica_axis_)] = ir::partial;
@@ -94,7 +93,7 @@ class Shard {
     }
     return false;
   }
-  /// bf16 parameters stand beside their masters; then forward never reads a master.
+  /// Whether bf16 parameters stand beside their masters; forward then never reads a master.
   bool has_parameters() const {
     for (const ir::Storage& s : after_.storages())
       if (s.role == Role::parameter) return true;
@@ -107,7 +106,6 @@ class Shard {
   }
 
   // --- Nodes
-  // ------------------------------------------------------------------------------------------------------------
 
   void convert(Node node) {
     switch (node.op) {
@@ -149,11 +147,10 @@ class Shard {
     after_.add_node(std::move(node));
   }
 
-  // --- Parameters: gathered before use
-  // ------------------------------------------------------------------------------------
+  // --- Parameters are gathered before use
 
-  /// The value that `node` reads for parameter view `id`, gathered and viewed as needed; any other value
-  /// stays as it is.
+  /// The value that `node` reads for parameter view `id`, gathered and viewed as needed. A value that is no
+  /// parameter view is returned as it is.
   ValueId use_view(const Node& node, ValueId id) {
     const auto it = views_.find(id);
     if (it == views_.end()) return id;
@@ -164,7 +161,7 @@ class Shard {
     view.inputs[0] = whole;
     view.phase = node.phase;
     view.round = node.round;
-    if (after_.value(id).producer.valid()) {  // of an earlier gather: a new value
+    if (after_.value(id).producer.valid()) {  // an earlier gather has this view: a new value is needed
       ir::Value copy = after_.value(id);
       known->second = after_.add_value(std::move(copy));
     }
@@ -174,8 +171,8 @@ class Shard {
     return known->second;
   }
 
-  /// A gathered copy serves until another unit is gathered; that of a kept one from forward to the same
-  /// round's backward.
+  /// The gathered copy of a unit. It serves until another unit is gathered; the copy of a unit that is kept
+  /// serves from forward to the backward of the same round.
   ValueId gathered(const Node& node, ValueId state) {
     if (!is_cut(state) || ranks_ == 1) return state;
     const ir::UnitId unit = after_.value(state).unit;
@@ -218,7 +215,6 @@ class Shard {
   }
 
   // --- Gradients
-  // ----------------------------------------------------------------------------------------------------------
 
   void reduce(Node node) {
     if (ranks_ == 1) {  // the sum is added up in place
@@ -282,7 +278,6 @@ class Shard {
   }
 
   // --- Update
-  // -------------------------------------------------------------------------------------------------------------
 
   void clip_scale(Node node) {
     if (ranks_ > 1) {
@@ -294,7 +289,8 @@ class Shard {
     propagate(std::move(node), over_axis(ir::replicate));
   }
 
-  /// From the innermost axis outwards, so that all ranks' totals stand in the order of the ranks.
+  /// Gathers the totals axis by axis, from the innermost outwards, so that all ranks' totals stand in the
+  /// order of the ranks.
   void reduce_totals(Node node) {
     int gathered = 1;
     for (int axis = static_cast<int>(before_.mesh().axes().size()) - 1; axis >= 0; --axis) {
@@ -365,7 +361,8 @@ class Shard {
   ir::UnitId last_gathered_;
   std::vector<Node> pending_;  ///< zero1: reductions that wait for the round's end
   int pending_round_ = 0;
-  std::map<ValueId, ValueId> local_sums_;  ///< accumulation once: of this rank, by the sum over all ranks
+  /// With Accumulation::once, this rank's sum by the sum over all ranks.
+  std::map<ValueId, ValueId> local_sums_;
 };
 
 }  // namespace

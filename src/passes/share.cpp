@@ -11,7 +11,7 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-/// It stands in the arena, not in a storage of its own.
+/// Whether the value is a unit that stands in the arena, and not in a storage.
 bool is_free(const ir::Graph& graph, ValueId id) {
   return graph.value(id).unit.valid() && !graph.value(graph.alias_root(id)).home.valid();
 }
@@ -38,7 +38,7 @@ ir::Graph share(const ir::Graph& graph, int team) {
     if (can_share(graph, node)) node.attributes.set(ir::Attr::team, team);
     if (ops::gathered_in_place(graph, node, 0).valid()) {
       const auto [first, is_new] = whole_of.emplace(node.inputs[0], node.outputs[0]);
-      if (!is_new) {  // it stands there still
+      if (!is_new) {  // the first gather's result still stands there
         instead_of[node.outputs[0]] = first->second;
         continue;
       }

@@ -22,7 +22,7 @@ class Update {
 
   ir::Graph run() {
     collect();
-    // The last round's number: update nodes follow it.
+    // Update nodes follow the last round, and carry its number.
     b_.at(ir::Phase::update, 0);
     const ValueId squares = square_sum();
     const ValueId scale = clip(squares, totals());
@@ -49,9 +49,9 @@ class Update {
     }
   }
 
-  /// The sum of squares of all gradients, in the order in which their sums are complete: those of the first
-  /// layers are still on their way when backward ends. The accumulator is exact, so neither the chain's order
-  /// nor the cut over ranks matters.
+  /// The sum of squares of all gradients. They are taken in the order in which their sums are complete: the
+  /// gradients of the first layers are still on their way when backward ends. The accumulator is exact, so
+  /// neither this order nor the cut over ranks changes the bits.
   ValueId square_sum() {
     ValueId limbs = b_.emit_one(Op::zeros, "clip", {}, "clip.zero");
     for (const ValueId sum : completed_)
@@ -59,7 +59,7 @@ class Update {
     return limbs;
   }
 
-  /// Loss sums and token counts of all rounds, side by side, then added in microbatch order.
+  /// The loss sums and token counts of all rounds: side by side at first, and then added in microbatch order.
   ValueId totals() {
     ir::Value all;
     all.name = "loss.rounds";

@@ -14,7 +14,7 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-/// Inputs whose buffer the first outputs may take over: {output, input}, in order of preference.
+/// Which inputs' buffers the first outputs may take over: pairs {output, input}, in order of preference.
 std::vector<std::pair<int, int>> in_place_choices(Op op) {
   switch (op) {
     case Op::add:
@@ -68,7 +68,7 @@ class Assigner {
   }
 
  private:
-  /// The value whose bytes hold `id`: through views and joins.
+  /// The value whose bytes hold `id`, found through views and joins.
   ValueId holder(ValueId id) const {
     id = graph_.alias_root(id);
     const ValueId whole = part_of_[id.index()];
@@ -85,7 +85,8 @@ class Assigner {
         ++uses_[input.index()];
       }
   }
-  /// What a reduce-scatter of a team reads on the neighbours: gradients, and what they are added up in.
+  /// Finds the values that a team's reduce-scatter reads on the neighbours: gradients, and the values that
+  /// they are added up in.
   void find_shown() {
     for (const Node& node : graph_.nodes())
       if (node.op == Op::reduce_scatter && ops::team_of(node) > 1)
@@ -134,7 +135,7 @@ class Assigner {
       return;
     }
     if (const ir::StorageId slices = ops::gathered_in_place(graph_, node, output); slices.valid()) {
-      // The address of a cut storage is that of the rank's own slice: the first one's lies before it.
+      // The address of a cut storage is that of this rank's own slice. The first rank's slice lies before it.
       table_.storage_of[id.index()] = slices;
       table_.rank_stride[id.index()] = -graph_.local_bytes(node.inputs[output]);
       return;
@@ -150,7 +151,7 @@ class Assigner {
     }
   }
 
-  /// A join's buffer begins with the first of its parts that is made.
+  /// Places a part in its join's buffer, which begins when the first of the parts is made.
   void place_part(ValueId part, ValueId whole) {
     int& buffer = table_.buffer_of[whole.index()];
     if (buffer < 0) buffer = new_buffer(whole);
@@ -180,7 +181,8 @@ class Assigner {
       if (holder(operand) != operand ||
           table_.buffers[static_cast<std::size_t>(buffer)].bytes != aligned(graph_.local_bytes(id)))
         continue;
-      if (std::count(node.inputs.begin(), node.inputs.end(), operand) > 1) continue;  // read as another, too
+      // The node reads this value as another operand, too.
+      if (std::count(node.inputs.begin(), node.inputs.end(), operand) > 1) continue;
       const bool dies_here = ir::is_collective(node.op) ? uses_[o] == 1 : last_use_[o] == place_;
       if (!dies_here) continue;
       table_.buffer_of[id.index()] = buffer;
@@ -214,8 +216,8 @@ class Assigner {
   }
 
   bool is_shown(ValueId id) const { return shown_[holder(id).index()] != 0; }
-  /// Ranks that a value exists once for: a gathered unit is the same on all ranks of a team, and none writes
-  /// it.
+  /// For how many ranks the value exists once. A gathered unit is the same on all ranks of a team, and none
+  /// writes it.
   int sharers(ValueId id) const {
     const Node& producer = graph_.node(graph_.value(id).producer);
     return producer.op == Op::all_gather ? ops::team_of(producer) : 1;
@@ -233,10 +235,10 @@ class Assigner {
 
   const ir::Graph& graph_;
   const ScratchQuery& scratch_;
-  std::vector<ValueId> part_of_;        ///< by value: the join that it is a part of
-  std::vector<std::int64_t> last_use_;  ///< by holder
-  std::vector<int> uses_;               ///< by value: how often nodes read it, under its own name
-  std::vector<char> shown_;             ///< by holder
+  std::vector<ValueId> part_of_;        ///< the join that each value is a part of
+  std::vector<std::int64_t> last_use_;  ///< by holder: the last place that reads it
+  std::vector<int> uses_;               ///< how often nodes read each value under its own name
+  std::vector<char> shown_;             ///< by holder: whether neighbours read it
   std::int64_t place_ = 0;
   BufferTable table_;
 };

@@ -16,9 +16,9 @@ struct BufferTable {
   std::vector<int> scratch_of;            ///< by node: index into buffers, or -1
 };
 
-/// Views stand inside their unit and a join's parts inside the join; an elementwise result takes its
-/// operand's place when that is not needed any more. What a collective reads is held for as many
-/// nodes more as its attribute `hold` says, so that the compute lane does not wait for the wire.
+/// Makes the buffers. Views stand inside their unit, and a join's parts inside the join; an elementwise
+/// result takes its operand's place when that is not needed any more. What a collective reads is held for as
+/// many nodes more as its attribute `hold` says, so that the compute lane does not wait for the wire.
 BufferTable assign_buffers(const ir::Graph& graph, const ScratchQuery& scratch);
 
 }  // namespace weft::plan

@@ -11,7 +11,7 @@ namespace weft::plan::detail {
 /// How sweep() chooses a gap.
 struct SweepRule {
   enum class Gap : std::uint8_t { tightest, outermost } gap = Gap::tightest;
-  /// Buffers held for fewer places than this go to the arena's far end, below `cap`; the others to its start.
+  /// Buffers held for fewer places than this go to the arena's far end, below `cap`; all others to its start.
   std::int64_t short_below = 0;
   std::int64_t cap = 0;
 };

@@ -6,7 +6,7 @@
 namespace weft::plan::detail {
 namespace {
 
-/// Taken bytes of the arena, as stretches by offset that do not touch each other.
+/// The bytes of the arena that are taken, as stretches sorted by offset that do not touch each other.
 class Taken {
  public:
   void add(std::int64_t begin, std::int64_t end) {
@@ -35,9 +35,10 @@ class Taken {
   std::vector<Stretch> stretches_;
 };
 
-/// What is taken when: a binary tree over the program's places. A time of holding falls into few nodes, and
-/// two such times overlap where a node of one is a node of the other, or above it. What a node knows of its
-/// many buffers is one set of bytes: packed tightly, they are few stretches.
+/// Which bytes are taken at which time, in a binary tree over the program's places. The time for which a
+/// buffer is held is the sum of a few nodes. Two such times overlap where a node of one is also a node of the
+/// other, or stands above one. A node keeps a single set of bytes for its many buffers: they are packed
+/// tightly, so the set has few stretches.
 class Timetable {
  public:
   explicit Timetable(std::int64_t places)
@@ -48,7 +49,7 @@ class Timetable {
     for_each_above(b, [&](std::size_t node) { nodes_[node].at_times.add(b.offset, b.offset + b.bytes); });
   }
 
-  /// The lowest offset for `b`'s bytes, free for as long as it is held.
+  /// The lowest offset at which `b`'s bytes are free for as long as it is held.
   std::int64_t lowest(const Buffer& b) {
     in_the_way_.clear();
     for_each_node(b, [&](std::size_t node) {
@@ -78,8 +79,8 @@ class Timetable {
 
  private:
   struct Node {
-    Taken throughout;  ///< by buffers that are held all of the node's time
-    Taken at_times;    ///< by buffers that have such a node below this one
+    Taken throughout;  ///< bytes of buffers that are held all of the node's time
+    Taken at_times;    ///< bytes of buffers that are held in a part of it, a node below this one
   };
   /// The stretches of one set that may still be in the way.
   struct Ahead {
@@ -91,7 +92,7 @@ class Timetable {
     if (!all.empty()) in_the_way_.push_back({all.data(), all.data() + all.size()});
   }
 
-  /// Calls visit(node) for the largest nodes that together are the time that `b` is held.
+  /// Calls visit(node) for the largest nodes that together cover the time for which `b` is held.
   template <class Visit>
   void for_each_node(const Buffer& b, Visit&& visit) const {
     std::size_t begin = leaves_ + static_cast<std::size_t>(b.first);
@@ -102,12 +103,12 @@ class Timetable {
     }
   }
 
-  /// Calls visit(node) once for each node that stands above one of those.
+  /// Calls visit(node) once for each node that stands above one of those that for_each_node() visits.
   template <class Visit>
   void for_each_above(const Buffer& b, Visit&& visit) const {
     const std::size_t begin = leaves_ + static_cast<std::size_t>(b.first);
     const std::size_t last = leaves_ + static_cast<std::size_t>(b.last);
-    // They reach beyond the first or the last place.
+    // These are the nodes that reach beyond the first or the last place.
     for (int level = 1; (begin >> level) > 0; ++level) {
       const std::size_t left = begin >> level, right = last >> level;
       const bool left_whole = (left << level) == begin, right_whole = ((right + 1) << level) == last + 1;

@@ -39,7 +39,7 @@ void AddressSpace::access(std::int64_t begin, std::int64_t end, Lane lane, std::
     return;
   }
   for (std::int64_t at = begin; at < end; ++it) {
-    if (it == stretches_.end() || it->first > at) {  // bytes that nobody touched yet
+    if (it == stretches_.end() || it->first > at) {  // nobody has touched these bytes yet
       const std::int64_t gap_end = it == stretches_.end() ? end : std::min(end, it->first);
       it = stretches_.emplace_hint(it, at, Stretch{gap_end, {}, {}});
     }
@@ -54,8 +54,8 @@ std::vector<Wait> WaitReducer::reduce(Lane lane, std::uint64_t sequence, const C
   std::vector<Clock>& own = seen_[static_cast<std::size_t>(lane)];
   Clock known = own.empty() ? Clock{} : own.back();
   std::vector<Wait> kept;
-  // The latest wait of another lane may imply the others: look at the lanes in order, drop what is known by
-  // then.
+  // The latest wait for another lane may imply the others: look at the lanes in order, and drop what is known
+  // by then.
   Clock after = known;
   for (std::size_t l = 0; l < lane_count; ++l)
     if (l != static_cast<std::size_t>(lane) && waits[l] > known[l]) {

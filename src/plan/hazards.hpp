@@ -11,7 +11,7 @@
 
 namespace weft::plan {
 
-/// For each lane the sequence number up to which it must be done; 0: no wait.
+/// The instruction of each lane, by its sequence number, up to which the lane must be done; 0: no wait.
 using Clock = std::array<std::uint64_t, lane_count>;
 
 enum class Access : std::uint8_t { read, write };
@@ -31,17 +31,18 @@ class AddressSpace {
   };
   std::map<std::int64_t, Stretch>::iterator split(std::int64_t at);
 
-  std::map<std::int64_t, Stretch> stretches_;  ///< by first byte
+  std::map<std::int64_t, Stretch> stretches_;  ///< stretches, by their first byte
 };
 
-/// Drops waits that follow from others: what a lane has seen done, and what that had waited for itself.
+/// Drops waits that follow from others: from what a lane has seen done, and from what that had waited for
+/// itself.
 class WaitReducer {
  public:
   std::vector<Wait> reduce(Lane lane, std::uint64_t sequence, const Clock& waits);
 
  private:
-  std::array<std::vector<Clock>, lane_count>
-      seen_;  ///< by lane and sequence: what is done once that instruction is done
+  /// By lane and sequence: how far each lane is done once that instruction is done.
+  std::array<std::vector<Clock>, lane_count> seen_;
 };
 
 }  // namespace weft::plan

@@ -13,7 +13,7 @@ namespace {
 using ir::Node;
 using ir::Phase;
 
-/// "layers.3.attn" -> "layers.*.attn"
+/// The kind of a module: "layers.3.attn" gives "layers.*.attn".
 std::string kind_of(const std::string& module) {
   constexpr std::string_view layers = "layers.";
   const std::size_t dot = module.find('.', layers.size());
@@ -21,7 +21,8 @@ std::string kind_of(const std::string& module) {
   return std::string(layers) + "*" + module.substr(dot);
 }
 
-/// Without the module and what tells values of a name apart: "layers.3.attn.q~2" -> "q".
+/// A value's name without its module and without what tells values of one name apart: "layers.3.attn.q~2"
+/// gives "q".
 std::string short_name(const std::string& name, const std::string& module) {
   const std::string rest = name.starts_with(module + ".") ? name.substr(module.size() + 1) : name;
   return rest.substr(0, rest.find_first_of("~#"));
@@ -73,8 +74,9 @@ class Collector {
   }
 
   const ir::Graph& graph_;
-  std::set<ir::ValueId> read_;  ///< by backward
-  std::set<std::string> made_;  ///< by backward; a pass that computes a value again adds ".again" to its name
+  std::set<ir::ValueId> read_;  ///< values that backward reads
+  /// Names of values that backward makes; recompute adds ".again" to the name of a value that it makes again.
+  std::set<std::string> made_;
   std::set<std::string> modules_;
   std::vector<KeptKind> kinds_;
 };

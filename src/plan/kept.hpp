@@ -10,11 +10,11 @@
 namespace weft::plan {
 
 struct KeptValue {
-  std::string name;        ///< within its module: "q_rope"; "full" are gathered parameters
-  std::int64_t bytes = 0;  ///< in all modules of the kind, on a rank
+  std::string name;        ///< name within its module: "q_rope"; "full" stands for gathered parameters
+  std::int64_t bytes = 0;  ///< bytes on a rank, in all modules of the kind
 };
 
-/// Modules that differ in the layer's number only are one kind.
+/// What the modules of one kind keep. Modules that differ only in the number of their layer are of one kind.
 struct KeptKind {
   std::string module;  ///< "layers.*.attn"
   int modules = 0;
@@ -24,8 +24,8 @@ struct KeptKind {
   std::int64_t computed_bytes() const;
 };
 
-/// Of one microbatch (the first round), in forward's order. State, inputs and constants are not among them:
-/// they stand in storages.
+/// What one microbatch (that of the first round) keeps, in forward's order. State, inputs and constants are
+/// not counted: they stand in storages.
 std::vector<KeptKind> kept_for_backward(const ir::Graph& graph);
 
 }  // namespace weft::plan

@@ -39,8 +39,8 @@ void set_locations(Plan& plan, const BufferTable& table) {
   }
 }
 
-/// What an instruction touches, for hazards and for the verifier. A rank's slice counts as the whole storage,
-/// so that the plan is the same on all ranks.
+/// Makes the instructions, with the waits that keep the bytes which several of them touch in order. A rank's
+/// slice counts as the whole storage here, so that the plan is the same on all ranks.
 class Lowering {
  public:
   explicit Lowering(Plan& plan) : plan_(plan), storages_(plan.graph.storages().size()) {}
@@ -92,13 +92,20 @@ class Lowering {
   }
 
   Plan& plan_;
-  // Between ranks, the team's meetings around each collective order what this rank's waits do.
+  // Waits order this rank's instructions alone. Between ranks, the team's meetings around each collective do
+  // it.
   AddressSpace arena_, common_;
   std::vector<AddressSpace> storages_;
   WaitReducer reducer_;
   std::array<std::uint64_t, lane_count> count_{};
 };
 
+/// The number by which ranks compare their plans (Session::check_same_plan()). It covers the graph as text:
+/// its name, mesh, units with their parameters, storages, and all nodes with lanes, operands, types,
+/// placements and attributes. It also covers the place of every value, and the three sizes of the arena and
+/// of what a team shares. Not covered are the places of scratch and the waits, which belong to one rank: no
+/// other rank reads its scratch or waits for its instructions. Deck, program and libraries are compared by
+/// runtime/same.hpp.
 std::uint64_t hash_of(const Plan& plan) {
   std::uint64_t hash = hash_text(ir::print(plan.graph));
   for (const Location& l : plan.locations) {

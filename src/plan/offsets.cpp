@@ -26,7 +26,7 @@ class Search {
     if (!shown_.empty()) {
       goal_ = above_live(1.015);
       lay_out();
-      shown_.clear();  // more of the arena is shown, where that takes less memory
+      shown_.clear();  // lets more of the arena be shown, where that takes less memory
     }
     lay_out();
     return best_;
@@ -41,7 +41,7 @@ class Search {
     greedy([](const Buffer& b) { return static_cast<double>(b.bytes); });
     greedy([](const Buffer& b) { return static_cast<double>(b.bytes) * held(b); });
     greedy([](const Buffer& b) { return static_cast<double>(b.bytes) * std::sqrt(held(b)); });
-    if (buffers_.size() > small) goal_ = above_live(1.015);  // enough, at this price
+    if (buffers_.size() > small) goal_ = above_live(1.015);  // good enough for what more search would cost
     sweep_apart(1.0, {60, 10, 30, 120, 250});
     sweep_apart(1.01, {60, 10, 30, 120, 250});
     if (buffers_.size() <= small) perturb();
@@ -52,9 +52,9 @@ class Search {
     return static_cast<std::int64_t>(ratio * static_cast<double>(live_)) / 256 * 256;
   }
 
-  /// What is held for a short time, apart from what is kept from forward for backward. How short is short
-  /// depends on the model and on prefetching; `room` is what both together may take, in units of what is
-  /// live.
+  /// Sweeps with what is held for a short time apart from what is kept from forward for backward. How short
+  /// is short depends on the model and on prefetching. `room` is what both together may take, as a multiple
+  /// of the live bytes.
   void sweep_apart(double room, std::initializer_list<std::int64_t> short_below) {
     using Gap = detail::SweepRule::Gap;
     for (const std::int64_t places : short_below)
@@ -64,8 +64,9 @@ class Search {
     if (shown_.empty() && best_ > goal_) keep(detail::sweep(tried_, rule));
   }
 
-  /// What the team reads takes as little of the arena as it can, by itself; the rest is then laid around it,
-  /// what is held longest first: it is touched least, and shared memory has small pages.
+  /// Lays out what the team reads, by itself, so that it takes as little of the arena as it can. The rest is
+  /// then laid around it, what is held longest first: that is touched least, and shared memory has small
+  /// pages.
   void place_shown() {
     std::vector<Buffer> alone;
     for (std::size_t i = 0; i < buffers_.size(); ++i)
@@ -81,8 +82,8 @@ class Search {
     std::stable_sort(shown_.begin(), shown_.end(), [&](auto a, auto b) { return offset[a] < offset[b]; });
   }
 
-  /// The buffers by falling key (greedy by size: Pisarchyk & Lee, 2020); in small plans a few times more,
-  /// with those first that stood at the arena's end.
+  /// Places the buffers by falling key (greedy by size: Pisarchyk & Lee, 2020). In small plans it tries a few
+  /// times more, and places those first that stood at the arena's end.
   template <class Key>
   void greedy(Key&& key, int attempts = 12) {
     std::vector<double> keys;
@@ -93,7 +94,8 @@ class Search {
     if (buffers_.size() > small) attempts = 1;
     for (int i = 0; i < attempts && best_ > goal_; ++i) {
       if (!shown_.empty()) {
-        // Placed by rising offset, as low as they can be, they stand no higher than they did alone.
+        // When they are placed by rising offset, each as low as it can be, they stand no higher than they did
+        // alone.
         std::stable_partition(order.begin(), order.end(), [&](auto b) { return tried_[b].shown; });
         std::copy(shown_.begin(), shown_.end(), order.begin());
       }
@@ -104,8 +106,8 @@ class Search {
     }
   }
 
-  /// The largest first, but for some luck. The numbers are the same everywhere: mt19937's are in the
-  /// standard.
+  /// Places the largest buffers first, with a random factor. The numbers are the same everywhere, because the
+  /// standard defines those of mt19937.
   void perturb() {
     goal_ = std::max(goal_, above_live(1.005));
     std::mt19937 random(1);
@@ -123,18 +125,19 @@ class Search {
   }
 
   static constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max() / 2;
-  /// Buffers of a plan whose search for the last half percent takes no time worth speaking of.
+  /// Plans with at most this many buffers are small: their search for the last half percent takes hardly any
+  /// time.
   static constexpr std::size_t small = 5000;
 
   std::vector<Buffer>& buffers_;
   std::vector<Buffer> tried_;
-  std::vector<std::size_t> shown_;  ///< by rising offset
+  std::vector<std::size_t> shown_;  ///< indices of the buffers that the team reads, by rising offset
   std::int64_t live_;
   std::int64_t goal_;
   std::int64_t best_ = std::numeric_limits<std::int64_t>::max();
 };
 
-/// Places of the program until the last buffer is free.
+/// How many places of the program there are until the last buffer is free.
 std::size_t places_of(const std::vector<Buffer>& buffers) {
   std::int64_t last = -1;
   for (const Buffer& b : buffers) last = std::max(last, b.last);
@@ -158,7 +161,7 @@ std::int64_t assign_offsets(std::vector<Buffer>& buffers, MemoryReuse reuse) {
 }
 
 std::vector<std::int64_t> live_by_place(const std::vector<Buffer>& buffers, std::size_t places) {
-  std::vector<std::int64_t> live(places + 1, 0);  // first the changes
+  std::vector<std::int64_t> live(places + 1, 0);  // at first, the changes at each place
   for (const Buffer& b : buffers) {
     live[static_cast<std::size_t>(b.first)] += b.on_a_rank();
     live[std::min(places, static_cast<std::size_t>(b.last) + 1)] -= b.on_a_rank();

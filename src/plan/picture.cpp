@@ -21,7 +21,7 @@ constexpr double holders_below = 42, holder_pitch = 17, holders_height = 96;  //
 constexpr double narrowest = 2.5;  ///< pixels that two rectangles take together, at least
 constexpr std::size_t holders_named = 5;
 
-// Attributes, not a style sheet: small viewers know no CSS.
+// The picture uses attributes, not a style sheet, because small viewers know no CSS.
 constexpr const char* head =
     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\" height=\"{0}\" viewBox=\"0 0 1200 {0}\" "
     "font-family=\"sans-serif\" font-size=\"12\">\n"
@@ -105,7 +105,7 @@ class Picture {
   void line(double x1, double y1, double x2, double y2, const char* attributes = "stroke=\"#999\"") {
     add("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1, x2, y2, attributes);
   }
-  /// From one time to another in the row at `top`.
+  /// Draws a bar from one time to another in the row at `top`.
   void bar(const char* colour, double start, double end, double top, const std::string& tooltip) {
     add("<rect fill=\"{}\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"><title>{}</title></rect>\n",
         colour, x(start), top, std::max(0.3, per_second_ * (end - start)), lane_height, escaped(tooltip));
@@ -171,7 +171,7 @@ class Picture {
     return text;
   }
 
-  /// Five to ten ticks of 1, 2 or 5 times a power of ten.
+  /// Draws five to ten ticks, at multiples of 1, 2 or 5 times a power of ten.
   void draw_axis(double at_y) {
     line(left, at_y, right, at_y);
     if (times_.end <= 0) return;
@@ -253,7 +253,7 @@ class Picture {
   const machine::LaneTimes& times_;
   std::string_view name_;
   double per_second_;   ///< pixels
-  std::int64_t state_;  ///< bytes
+  std::int64_t state_;  ///< bytes of the state
   double highest_;      ///< bytes at the memory's upper edge
   int lanes_;           ///< the last of four is the replicas', where there are any
   double lanes_bottom_, memory_top_, memory_bottom_, holders_top_;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto compute = static_cast<std::size_t>(Lane::compute);
 
-/// `b` follows `a`.
+/// Adds block `b`, which follows `a`, to `a`.
 void join(Block& a, const Block& b) {
   if (b.longest > a.longest) {
     a.longest = b.longest;
@@ -26,7 +26,7 @@ bool alike(const Block& a, const Block& b) {
   return a.last == b.first && a.phase == b.phase && a.round == b.round;
 }
 
-/// The lane whose instruction ends last of those that `instruction` waits for.
+/// The lane for which `instruction` waits longest.
 Lane waited_for(const Instruction& instruction, const machine::LaneTimes& times) {
   Lane lane = Lane::gather;
   double latest = -1;
@@ -39,7 +39,7 @@ Lane waited_for(const Instruction& instruction, const machine::LaneTimes& times)
   return lane;
 }
 
-/// The lane that ends the step.
+/// The communication lane on which the step ends.
 Lane last_lane(const machine::LaneTimes& times) {
   for (const Lane lane : {Lane::replica, Lane::reduce}) {
     const auto& spans = times.spans[static_cast<std::size_t>(lane)];

@@ -35,7 +35,7 @@ void print_head(const Plan& plan, std::string& text) {
       graph.nodes().size(), nodes[0], nodes[1], nodes[2], plan.instructions.size(), flops);
 }
 
-/// Units of equal size and name but for the layer's number share a row.
+/// Prints the units. Those that are equal but for the number in their name share a row.
 void print_units(const Plan& plan, std::string& text) {
   struct Row {
     std::string path;

@@ -7,18 +7,20 @@
 namespace weft::plan::detail {
 namespace {
 
-/// The free stretches of an arena without end, by offset. There are few at a time, so that a vector will do.
+/// The free stretches of an arena without end, sorted by offset. There are few at a time, so a vector will
+/// do.
 class Gaps {
  public:
   std::int64_t size() const { return size_; }  ///< the end of the highest place taken so far
 
-  /// At the low end of the first gap that is large enough.
+  /// Takes bytes at the low end of the first gap that is large enough.
   std::int64_t take_lowest(std::int64_t bytes) {
     std::size_t i = 0;
     while (gaps_[i].end - gaps_[i].begin < bytes) ++i;
     return take(i, gaps_[i].begin, bytes);
   }
-  /// At the high end, below `cap`, of the last gap that is large enough; the lowest gap if there is none.
+  /// Takes bytes below `cap`, at the high end of the last gap that is large enough; from the lowest gap if
+  /// there is none.
   std::int64_t take_highest(std::int64_t bytes, std::int64_t cap) {
     for (std::size_t i = gaps_.size(); i-- > 0;)
       if (const std::int64_t end = std::min(gaps_[i].end, cap); end - gaps_[i].begin >= bytes)
@@ -27,7 +29,8 @@ class Gaps {
   }
 
   enum class End : std::uint8_t { low, high };
-  /// At an end of the smallest gap below `cap` that is large enough; the lowest gap if there is none.
+  /// Takes bytes at an end of the smallest gap below `cap` that is large enough; from the lowest gap if there
+  /// is none.
   std::int64_t take_tightest(std::int64_t bytes, std::int64_t cap, End at) {
     std::size_t best = gaps_.size();
     std::int64_t best_room = std::numeric_limits<std::int64_t>::max();

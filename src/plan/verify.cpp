@@ -13,8 +13,9 @@
 namespace weft::plan {
 namespace {
 
-/// Another way to the same truth as lower(): happens-before by vector clocks from the waits alone, then every
-/// pair of buffers that share bytes, and every producer and consumer, is looked up in it.
+/// What is done before what. It proves lower() in another way: it finds this order by vector clocks from the
+/// waits alone, and then every pair of buffers that share bytes, and every producer and consumer, is looked
+/// up in it.
 class Order {
  public:
   explicit Order(const Plan& plan) : plan_(plan), by_node_(plan.graph.nodes().size(), -1) {
@@ -27,14 +28,14 @@ class Order {
         const Clock& other = done_.at({wait.lane, wait.sequence});
         for (std::size_t l = 0; l < lane_count; ++l) clock[l] = std::max(clock[l], other[l]);
       }
-      before_.push_back(clock);  // done when this instruction starts
+      before_.push_back(clock);  // what is done when this instruction starts
       clock[static_cast<std::size_t>(instruction.lane)] = instruction.sequence;
       done_[{instruction.lane, instruction.sequence}] = clock;
     }
   }
 
   bool runs(ir::NodeId node) const { return by_node_[node.index()] >= 0; }
-  /// a is done before b starts.
+  /// Whether a is done before b starts.
   bool ordered(ir::NodeId a, ir::NodeId b) const {
     const Instruction& first = plan_.instructions[static_cast<std::size_t>(by_node_[a.index()])];
     return before_[static_cast<std::size_t>(by_node_[b.index()])][static_cast<std::size_t>(first.lane)] >=
@@ -58,7 +59,7 @@ class Order {
       fmt::format("plan {}: '{}' is not ordered before '{}' ({})", plan.graph.name(), name(a), name(b), why));
 }
 
-/// An instruction that touches a stretch of the arena.
+/// An instruction that touches a stretch of a buffer.
 struct User {
   ir::NodeId node;
   std::int64_t begin = 0, end = 0;
@@ -74,7 +75,7 @@ void check_dataflow(const Plan& plan, const Order& order) {
     }
 }
 
-/// Every two accesses of the same bytes, one of them a write, in program order.
+/// Checks every two accesses of the same bytes of a storage, in program order, of which one is a write.
 void check_storages(const Plan& plan, const Order& order) {
   std::vector<ir::NodeId> last_write(plan.graph.storages().size());
   std::vector<std::vector<ir::NodeId>> reads(plan.graph.storages().size());
@@ -98,7 +99,7 @@ void check_storages(const Plan& plan, const Order& order) {
   }
 }
 
-/// Users of each buffer, in program order.
+/// The users of each buffer, in program order.
 std::vector<Users> buffer_users(const Plan& plan) {
   std::vector<Users> users(plan.buffers.size());
   std::array<std::map<std::int64_t, std::vector<std::size_t>>, 2> by_offset;  // in the arena, in common
@@ -151,8 +152,8 @@ void check_buffers(const Plan& plan, const Order& order) {
     }
 }
 
-/// What a team's collectives share stands in its window: elsewhere each rank would wait for messages that the
-/// others do not send.
+/// Checks that what a team's collectives share stands in its window. Elsewhere each rank would wait for
+/// messages that the others do not send.
 void check_team(const Plan& plan) {
   for (const Instruction& instruction : plan.instructions) {
     const ir::Node& node = plan.graph.node(instruction.node);
@@ -169,8 +170,9 @@ void check_team(const Plan& plan) {
   }
 }
 
-/// A storage that a team sees is read by all its ranks and written by each in its own slice, which no wait of
-/// one rank orders. A collective does: it ends on a rank when all have begun it, after what it waits for.
+/// Checks storages that a team sees. All its ranks read them, and each writes its own slice, which no wait of
+/// a single rank orders. A collective does: it ends on a rank when all ranks have begun it, and each begins
+/// it after what it waits for.
 class TeamOrder {
  public:
   TeamOrder(const Plan& plan, const Order& order) : plan_(plan), order_(order) {
@@ -192,8 +194,8 @@ class TeamOrder {
  private:
   const ir::Node& node(ir::NodeId id) const { return plan_.graph.node(id); }
 
-  /// Against each read of the whole storage: by this run of the plan, or by the one before, as any plan's
-  /// reads may be.
+  /// Checks a write against each read of the whole storage, by this run of the plan and by the run before it,
+  /// which may have been of any plan.
   void check_write(ir::NodeId write, ir::StorageId storage) const {
     for (const Instruction& read : plan_.instructions)
       for (const ir::ValueId input : node(read.node).inputs) {
@@ -216,7 +218,7 @@ class TeamOrder {
 
   const Plan& plan_;
   const Order& order_;
-  std::vector<ir::NodeId> collectives_;  ///< over the axis that teams are on
+  std::vector<ir::NodeId> collectives_;  ///< collectives over the axis that teams are on
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Model FLOPs: what the mathematics of a training step needs, whatever the run recomputes. MFU is held
-// against them.
+// Counts model FLOPs: what the mathematics of a training step needs, whatever the run recomputes. MFU is
+// measured by them.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace weft::report {
 enum class AttentionFlops : std::uint8_t { full, causal };
 
 struct ModelSize {
-  std::int64_t parameters = 0;  ///< N, every parameter once
-  std::int64_t embedding_parameters =
-      0;                      ///< those that are only looked up; 0 when the table is also the head (tied)
+  std::int64_t parameters = 0;  ///< N: every parameter counts once
+  /// N_embedding: parameters that are only looked up; 0 when the table is also the head (tied).
+  std::int64_t embedding_parameters = 0;
   std::int64_t layers = 0;    ///< L
   std::int64_t heads = 0;     ///< H, query heads
   std::int64_t head_dim = 0;  ///< D
@@ -25,12 +25,12 @@ struct ModelSize {
 };
 ModelSize model_size(const Deck& deck);
 
-/// FLOPs of forward and backward for one token: 6 (N - N_embedding) + 12 L H D T, or 6 L H D T for the causal
-/// convention. A multiply-add is two; recomputation, norms and the optimizer count nothing.
+/// FLOPs of forward and backward for one token: 6 (N - N_embedding) + 12 L H D T, or 6 L H D T in the causal
+/// convention. A multiply-add counts two; recomputation, norms and the optimizer count nothing.
 double flops_per_token(const ModelSize& size, AttentionFlops attention = AttentionFlops::full);
 
-/// Model FLOPs utilisation: tokens_per_s * flops_per_token / peak_flops, both over the same ranks. Empty when
-/// the peak is not known (0), so that nobody reads a made-up figure.
+/// Model FLOPs utilisation: tokens_per_s * flops_per_token / peak_flops, both over the same ranks. It is
+/// empty when the peak is not known (0), so that nobody reads a made-up number.
 std::optional<double> mfu(double tokens_per_s, double flops_per_token, double peak_flops);
 
 }  // namespace weft::report

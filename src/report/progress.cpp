@@ -59,7 +59,7 @@ void Progress::step(const StepMetrics& metrics) {
 void Progress::update_averages(const StepMetrics& metrics, double now) {
   tokens_.add(static_cast<double>(metrics.tokens));
   step_s_.add(metrics.step_s);
-  // Before the first step lies set-up, which says nothing about the time to go.
+  // Set-up came before the first step, and says nothing about the time to go.
   wall_s_.add(steps_seen_ == 0 ? metrics.step_s : now - last_step_s_);
   last_step_s_ = now;
   ++steps_seen_;

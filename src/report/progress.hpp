@@ -1,4 +1,5 @@
-// What a user watches: one line rewritten in place on a terminal, plain lines elsewhere.
+// Shows a run's progress to its user: one line that is rewritten in place on a terminal, and plain lines
+// elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +15,33 @@ namespace weft::report {
 struct ProgressOptions {
   enum class Style : std::uint8_t { detect, in_place, lines };
 
-  std::FILE* out = nullptr;      ///< null shows nothing: ranks other than 0 pass that
+  std::FILE* out = nullptr;      ///< null shows nothing; ranks other than 0 pass null
   std::int64_t total_steps = 0;  ///< the step at which the run ends
-  std::int64_t every = 0;        ///< plain lines: one each `every` steps; 0 goes by interval_s
-  double interval_s = 10;        ///< plain lines: at least so far apart
-  double redraw_s = 0.1;         ///< in place: at most so often, the terminal should not cost time
-  int width = 0;                 ///< columns; 0 asks the terminal at every draw
-  Style style = Style::detect;   ///< detect: in place on a terminal that is not "dumb"
-  std::function<double()> now;   ///< seconds from any origin; empty: the steady clock
+  std::int64_t every = 0;        ///< plain lines: one for each `every` steps; with 0, interval_s decides
+  double interval_s = 10;        ///< plain lines: the least seconds between two
+  /// In place: the least seconds between two, because the terminal should not cost time.
+  double redraw_s = 0.1;
+  int width = 0;                ///< columns; 0 asks the terminal at every draw
+  Style style = Style::detect;  ///< detect: in place on a terminal that is not "dumb"
+  std::function<double()> now;  ///< seconds from any origin; empty: by the steady clock
 };
 
 /// Shows step, loss, tokens/s, time to go, gradient norm and learning rate; on a narrow terminal the last
-/// ones are left out. Loss, norm and rate are this step's; tokens/s and ETA are smoothed over the last tens
-/// of steps, and the ETA goes by the wall clock, so that validation and checkpoints count; the last step
-/// shows what the run took instead. The first and the last step are always shown.
+/// ones are left out. Loss, norm and rate are this step's. Tokens/s and the time to go are smoothed over the
+/// last tens of steps, and the latter goes by the wall clock, so that validation and checkpoints count; the
+/// last step shows how long the run took instead. The first and the last step are always shown.
 class Progress {
  public:
   explicit Progress(ProgressOptions options);
-  ~Progress();  ///< finish()
+  ~Progress();  ///< calls finish()
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   /// Call after each training step, also after a resume (the first call may carry any step).
   void step(const StepMetrics& metrics);
-  /// A validation's line: loss, bits per byte when known, duration.
+  /// Shows a validation's line: loss, bits per byte when known, and duration.
   void validation(const StepMetrics& metrics);
-  /// A line of its own (checkpoint, warning) that stays on the screen above the progress line.
+  /// Shows a line of its own (checkpoint, warning) that stays on the screen above the progress line.
   void note(std::string_view line);
   /// Shows the last step if it is not on the screen yet, and ends the line, so that other output starts on a
   /// fresh one.
@@ -65,12 +67,13 @@ class Progress {
   std::string text(std::size_t columns) const;
 
   ProgressOptions options_;
-  Average tokens_{0.96}, step_s_{0.96};  ///< of a step
-  Average wall_s_{0.99};  ///< from step to step; slower, so that a validation does not make the ETA jump
+  Average tokens_{0.96}, step_s_{0.96};  ///< averages for one step
+  /// From step to step; slower, so that a validation does not make the time to go jump.
+  Average wall_s_{0.99};
   StepMetrics last_;
   std::int64_t steps_seen_ = 0;
   std::int64_t drawn_step_ = -1;  ///< the step on the screen
-  double start_s_ = 0;            ///< when this was made
+  double start_s_ = 0;            ///< when this object was made
   double last_step_s_ = 0;        ///< when step() was called last
   double last_draw_s_ = 0;
   bool line_open_ = false;  ///< in place: the cursor stands in a progress line

@@ -12,10 +12,10 @@
 namespace weft::report {
 namespace {
 
-constexpr double notable = 1.1;           ///< a rank's seconds over the median's
-constexpr std::size_t listed_ranks = 16;  ///< in the summary
+constexpr double notable = 1.1;  ///< a rank's seconds over the median rank's from which it is reported
+constexpr std::size_t listed_ranks = 16;  ///< the most ranks that the summary lists
 
-/// Ranks, the fastest first.
+/// The ranks, the fastest first.
 std::vector<std::size_t> by_seconds(const std::vector<double>& seconds) {
   std::vector<std::size_t> ranks(seconds.size());
   std::iota(ranks.begin(), ranks.end(), std::size_t{0});

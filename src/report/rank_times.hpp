@@ -1,5 +1,5 @@
-// Which rank is slow: the seconds of a step that each rank takes for itself. Steps end together, so their
-// own times do not tell.
+// Finds out which rank is slow, from the seconds of a step that each rank takes for itself. Steps end
+// together, so their whole times do not tell.
 #pragma once
 
 #include <cstdint>
@@ -13,43 +13,43 @@
 
 namespace weft::report {
 
-/// By rank: mean seconds of a step without the time in which it waited for others.
+/// By rank: the mean seconds of a step without the time in which the rank waited for others.
 struct OwnSeconds {
-  std::int64_t steps = 0;  ///< that the means are over; 0: none
+  std::int64_t steps = 0;  ///< how many steps the means are over; 0: none
   std::vector<double> seconds;
 };
 
-/// Collects a rank's seconds. The first step counts nowhere: it loads libraries and touches memory. On the
-/// host, a rank's own seconds are the step less what its compute lane waited for collectives. The host does
-/// not see a stream wait; there they are the step less what its collectives took beyond the rank's whose took
-/// least (the one that comes last finds the others waiting).
+/// Collects a rank's own seconds. The first step does not count, because it loads libraries and touches
+/// memory. On the host, a rank's own seconds are the step less what its compute lane waited for collectives.
+/// On a GPU the host does not see a stream wait. There, they are the step less what the rank's collectives
+/// took beyond those of the rank whose took least (the rank that comes last finds the others waiting).
 class RankTimes {
  public:
   explicit RankTimes(runtime::Session& session) : session_(session) {}
 
-  /// A step: the plan's times, and the seconds of the whole with the copying of inputs.
+  /// Adds a step: the plan's times, and the seconds of the whole step with the copying of inputs.
   void add(const exec::Times& times, double step_seconds);
-  /// Collective: of the steps since the last call.
+  /// Collective: the own seconds of the steps since the last call.
   OwnSeconds collect();
 
  private:
   runtime::Session& session_;
   bool any_ = false;
   std::int64_t steps_ = 0;
-  double step_s_ = 0;       ///< less the waits that are seen
-  double under_way_s_ = 0;  ///< where waits are not seen
+  double step_s_ = 0;       ///< the step less the waits that are seen
+  double under_way_s_ = 0;  ///< how long collectives were under way, where waits are not seen
 };
 
-/// Says which rank is slow; rank 0's.
+/// Says which rank is slow; it is used on rank 0.
 class SlowRanks {
  public:
-  /// Lines go to `path`, ranks.jsonl (prepare_step_lines()). `hosts` by rank.
+  /// Lines go to `path`, ranks.jsonl, which prepare_step_lines() prepares. `hosts` has the host of each rank.
   SlowRanks(const std::string& path, std::optional<std::int64_t> resumed_at, std::vector<std::string> hosts);
 
   /// Writes a line of the file. Returns a line for the log when a rank takes a tenth longer than the median
-  /// rank (of an even number the lower); else nothing.
+  /// rank (of an even number, the lower of the two in the middle); else nothing.
   std::string add(std::int64_t step, const OwnSeconds& own);
-  /// Over all steps: the slowest, the median and the fastest rank, and each rank where they are few.
+  /// Lines about all steps: the slowest, the median and the fastest rank, and each rank where there are few.
   std::vector<std::string> lines() const;
 
  private:
@@ -58,7 +58,7 @@ class SlowRanks {
   io::AppendFile file_;
   std::vector<std::string> hosts_;
   std::int64_t steps_ = 0;
-  std::vector<double> seconds_;  ///< sums over steps_
+  std::vector<double> seconds_;  ///< by rank: the sum over steps_ steps
 };
 
 }  // namespace weft::report

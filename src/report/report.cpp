@@ -30,7 +30,7 @@ void Report::open(std::optional<std::int64_t> resumed_at) {
   if (hashed_) {
     hashes_ = std::make_unique<compare::HashWriter>(hashes, resumed_at);
   } else {
-    io::prepare_step_lines(hashes, resumed_at);  // an earlier run's are not this one's
+    io::prepare_step_lines(hashes, resumed_at);  // sets aside an earlier run's file
   }
   const std::string ranks = dir_ + "/ranks.jsonl";
   if (hosts_.size() > 1) {

@@ -1,5 +1,5 @@
-// What a run writes beside checkpoints and the resolved deck: metrics.jsonl, hashes.jsonl, TensorBoard
-// events, the log, the progress line. Rank 0 writes; on other ranks the calls do nothing.
+// Writes what a run reports, apart from checkpoints and the resolved deck: metrics.jsonl, hashes.jsonl,
+// TensorBoard events, the log, and the progress line. Rank 0 writes; on other ranks the calls do nothing.
 #pragma once
 
 #include <memory>
@@ -19,21 +19,21 @@ namespace weft::report {
 
 class Report {
  public:
-  /// Opens the files in run.dir; `hosts` by rank. Throws Error(environment) when they cannot be written.
+  /// Opens the files in run.dir; `hosts` has the host of each rank. Throws Error(environment) when they
+  /// cannot be written.
   Report(const Deck& deck, int rank, const std::vector<std::string>& hosts,
          std::optional<std::int64_t> resumed_at, Summary::About about);
 
-  /// Looks for a spike first.
+  /// Reports a training step, after looking whether its loss is a spike.
   void train(StepMetrics metrics);
   void validation(const StepMetrics& metrics);
   void saved(const SaveMetrics& metrics, const std::string& path);
   void hashes(const compare::StepHashes& hashes);
   void ranks(std::int64_t step, const OwnSeconds& own);
   void note(const std::string& line);
-  /// The run goes on from `step` once more: what the files hold of later steps is dropped, as by a resumed
-  /// run.
+  /// The run goes on from `step` once more: drops what the files hold of later steps, as a resumed run does.
   void go_back(std::int64_t step);
-  /// Ends the progress line and tells the summary.
+  /// Ends the progress line, and shows the summary.
   void finish();
 
  private:
@@ -45,9 +45,9 @@ class Report {
   std::vector<std::string> hosts_;
   Spikes spikes_;
   std::unique_ptr<MetricsWriter> metrics_;
-  std::unique_ptr<compare::HashWriter> hashes_;  ///< with debug.hash_every
+  std::unique_ptr<compare::HashWriter> hashes_;  ///< null without debug.hash_every
   std::unique_ptr<EventWriter> events_;
-  std::unique_ptr<SlowRanks> ranks_;  ///< with more than one
+  std::unique_ptr<SlowRanks> ranks_;  ///< null with a single rank
   std::unique_ptr<Progress> progress_;
   Summary summary_;
 };

@@ -1,4 +1,4 @@
-// What a step took, as its slowest rank saw it.
+// Makes the metrics of a step, as its slowest rank saw it.
 #pragma once
 
 #include "exec/executor.hpp"
@@ -11,16 +11,17 @@ struct MemoryBytes {
   std::int64_t resident = 0, planned = 0;
 };
 
-/// What ranks tell each other at the end of a step, beside its times. Goes in with this rank's values, and
+/// What ranks tell each other at the end of a step, beside its times. It goes in with this rank's values, and
 /// comes back with the largest of all ranks.
 struct StepNews {
-  double stop_request = 0;  ///< job::StopRequest's
-  double data_check = 0;    ///< DataCheck::State
-  double data_left = 0;     ///< bytes, DataCheck::bytes_left()
+  double stop_request = 0;  ///< from job::StopRequest::seen()
+  double data_check = 0;    ///< a DataCheck::State
+  double data_left = 0;     ///< bytes, from DataCheck::bytes_left()
 };
 
-/// Collective. A line with its seconds, bytes sent and memory: each the maximum over ranks. `step_seconds` is
-/// the plan with the copying of inputs, `compute_only_s` what the plan took without collectives.
+/// Collective: makes a line with the step's seconds, bytes sent and memory, each the maximum over ranks.
+/// `step_seconds` are those of the plan with the copying of inputs, and `compute_only_s` those of the plan
+/// without collectives.
 StepMetrics slowest_rank(runtime::Session& session, const exec::Times& times, double step_seconds,
                          double compute_only_s, const MemoryBytes& memory, StepNews& news);
 

@@ -9,8 +9,9 @@
 namespace weft::report {
 namespace {
 
-constexpr double normal_deviations = 1.4826;  // of a normal distribution, in median deviations
-constexpr double least_deviation = 0.005;     // of the median: what a smooth curve has always
+// Median deviation times this is the standard deviation of normal noise.
+constexpr double normal_deviations = 1.4826;
+constexpr double least_deviation = 0.005;  // share of the median; a smooth curve always has that much
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Loss spikes: a loss far above those before it.
+// Finds loss spikes: losses far above those before them.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@
 namespace weft::report {
 
 /// A spike is a loss above median + threshold * deviation of the 50 finite losses before it. The deviation is
-/// 1.4826 times the median distance from the median, which is the standard deviation of normal noise and
-/// which single outliers do not change; it counts as 0.5 % of the median at least. Nothing is flagged before
-/// there are 50.
+/// 1.4826 times the median distance from the median: the standard deviation of normal noise, which single
+/// outliers do not change. It counts as at least 0.5 % of the median. Nothing is a spike before there are 50
+/// losses.
 class Spikes {
  public:
   struct Spike {
-    double median, deviation;  ///< of the losses before it
+    double median, deviation;  ///< of the losses before the spike
   };
   static constexpr std::size_t history = 50;
 
-  /// `threshold` 0 flags nothing.
+  /// With a `threshold` of 0 nothing is a spike.
   explicit Spikes(double threshold) : threshold_(threshold) {}
 
   /// The next step's loss. Flags the first of losses in a row that are above; a new level is soon the

@@ -21,7 +21,7 @@ constexpr auto replica = static_cast<std::size_t>(Lane::replica);
 double sum(const std::array<double, lane_count>& lanes) {
   return std::accumulate(lanes.begin(), lanes.end(), 0.0);
 }
-/// The step cannot be shorter, however well the one hides under the other.
+/// The least that the step could take, however well compute and communication hide under each other.
 double bound(const compile::StepParts& p) {
   return std::max(p.compute_only, p.wire);
 }
@@ -63,7 +63,7 @@ std::string text(double value, Measure measure) {
   return measure == Measure::bytes ? bytes : bytes + "/s";
 }
 
-/// The lines, row by row, of some steps.
+/// Makes the table for some steps, row by row.
 class Table {
  public:
   Table(const std::deque<compile::StepParts>& steps, const compile::StepParts& planned)

@@ -1,4 +1,4 @@
-// What a run says at its end: where its steps went, beside what the plan said they would take.
+// Tells at a run's end where its steps' time went, beside what the plan said.
 #pragma once
 
 #include <array>
@@ -13,29 +13,29 @@
 
 namespace weft::report {
 
-/// Collects the training steps of a run; the last 1,000 count, without the run's first.
+/// Collects the training steps of a run. The last 1,000 count, without the run's first one.
 class Summary {
  public:
   struct About {
     int ranks = 1;
-    double compute_only_s = 0;  ///< measured at start-up; of no meaning with one rank
+    double compute_only_s = 0;  ///< measured at start-up; without meaning on one rank
     compile::StepParts planned;
-    std::string source;  ///< of the profile that `planned` comes from
+    std::string source;  ///< where the profile of `planned` comes from
   };
   explicit Summary(About about) : about_(std::move(about)) {}
 
   void add(const StepMetrics& metrics);
-  /// A table of medians, a line each: measured, planned, ratio. Nothing before a step was added. What the
-  /// host cannot see (CUDA: waits) has no row; one rank has no rows of communication.
+  /// A table of medians, with a line for each: measured, planned, ratio. It is empty before a step was added.
+  /// What the host cannot see (on CUDA: waits) has no row, and one rank has no rows of communication.
   std::vector<std::string> lines() const;
 
  private:
   About about_;
   std::deque<compile::StepParts> steps_;
-  double peak_bytes_ = 0;    ///< over all steps
-  bool waits_seen_ = false;  ///< by the host
+  double peak_bytes_ = 0;    ///< the most of all steps
+  bool waits_seen_ = false;  ///< whether the host sees waits
   bool any_ = false;
-  bool first_is_in_ = false;  ///< steps_ holds the run's first step, for want of another
+  bool first_is_in_ = false;  ///< steps_ holds the run's first step, because there is no other yet
 };
 
 }  // namespace weft::report

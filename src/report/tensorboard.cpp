@@ -74,7 +74,7 @@ double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Event { double wall_time = 1; int64 step = 2; ... }
+/// Begins an Event { double wall_time = 1; int64 step = 2; ... }.
 Message new_event(std::int64_t step) {
   Message event;
   event.real64(1, wall_time());
@@ -95,8 +95,8 @@ std::string new_path(const std::string& directory) {
   io::make_directories(directory);
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
-  // TensorBoard reads a directory's files in the order of their names: the time keeps that of the runs, to
-  // the microsecond.
+  // TensorBoard reads a directory's files in the order of their names. The time in a name keeps the order of
+  // the runs, to the microsecond.
   const auto microseconds = static_cast<std::int64_t>(wall_time() * 1e6);
   return fmt::format("{}/events.out.tfevents.{}.{:06}.{}.{}", directory, microseconds / 1000000,
                      microseconds % 1000000, host.data(), ::getpid());
@@ -118,7 +118,8 @@ EventWriter::EventWriter(const std::string& directory, std::optional<std::int64_
   Message log;
   log.varint(1, 1);  // SessionLog.status = START
   Message start = new_event(resumed_at ? *resumed_at + 1 : 0);
-  start.bytes(7, log.str());  // Event.session_log: what other files hold at or after this step are orphans
+  // Event.session_log: points in other files at or after this step no longer count.
+  start.bytes(7, log.str());
   file_.append(framed(start.str()));
 }
 

@@ -1,4 +1,4 @@
-// Host buffers for one microbatch, and their way to the plan's input storages.
+// Host buffers for one microbatch, and functions that copy them to the plan's input storages.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class MicrobatchBuffers {
   MicrobatchBuffers(std::int64_t batch, std::int64_t seq)
       : tokens(static_cast<std::size_t>(batch * seq)), targets(tokens.size()), positions(tokens.size()) {}
 
-  /// Before the first upload of a step of so many accumulation rounds, the same in all calls. The step before
-  /// has ended.
+  /// Call it before the first upload of a step with this many accumulation rounds, always the same number.
+  /// The step before must have ended.
   void begin_step(std::int64_t rounds = 1) {
     if (!staging_) {
       const std::size_t each = 3 * tokens.size() * sizeof(std::int32_t);
@@ -31,8 +31,8 @@ class MicrobatchBuffers {
     }
     staging_->reuse();
   }
-  /// Copies to the input storages of accumulation round `round`, in the order of the session's space. The
-  /// host does not wait: the buffers are free for the next microbatch at once.
+  /// Copies the buffers to the input storages of accumulation round `round`, in the order of the session's
+  /// space. The host does not wait: the buffers are free for the next microbatch at once.
   void upload(Session& session, int round) {
     const auto copy = [&](const std::string& name, const std::vector<std::int32_t>& host) {
       upload(session, name, host.data(), host.size() * sizeof(std::int32_t));
@@ -56,8 +56,8 @@ class MicrobatchBuffers {
   std::optional<kernels::Staging> staging_;  ///< outlives the copies
 };
 
-/// A step's microbatches of this rank, into the inputs of all accumulation rounds. Collective over the data
-/// axis where the plan sends only rows of the embedding that tokens name.
+/// Brings this rank's microbatches of a step to the inputs of all accumulation rounds. Collective over the
+/// data axis where the plan sends only those rows of the embedding that tokens name.
 void upload_step(Session& session, data::BatchSource& batches, std::int64_t step, std::int64_t rounds,
                  MicrobatchBuffers& buffers);
 

@@ -13,7 +13,7 @@ machine::Profile machine_profile(const Deck& deck, comm::World& world) {
   comm::agree(world, [&] {
     if (world.rank() != 0) return;
     text = compile::profile_text(deck);
-    compile::machine_profile(deck, text);  // for its errors
+    compile::machine_profile(deck, text);  // this only throws its errors
   });
   return compile::machine_profile(deck, world.broadcast(std::move(text), 0));
 }

@@ -1,4 +1,4 @@
-// The machine that a run's plans are timed for, the same on all its ranks.
+// Reads the profile of the machine that a run's plans are timed for, the same on all its ranks.
 #pragma once
 
 #include "comm/world.hpp"
@@ -7,8 +7,8 @@
 
 namespace weft::runtime {
 
-/// Collective: compile::machine_profile(), of which rank 0 reads the file, so that all ranks plan with the
-/// same numbers.
+/// Collective: does what compile::machine_profile() does, but only rank 0 reads the file, so that all ranks
+/// plan with the same numbers.
 machine::Profile machine_profile(const Deck& deck, comm::World& world);
 
 }  // namespace weft::runtime

@@ -46,13 +46,14 @@ std::optional<std::int64_t> number_in(const std::filesystem::path& file) {
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-/// How version 1 and 2 of control groups name the same things.
+/// The names of the same things in versions 1 and 2 of control groups.
 struct GroupFiles {
   const char *limit, *used;
-  std::array<const char*, 3> cached;  ///< fields of memory.stat: what the kernel takes back before it kills
+  /// Fields of memory.stat for what the kernel takes back before it kills a process.
+  std::array<const char*, 3> cached;
 };
 
-/// What the group of this process, and each above it up to `root`, leaves of its limit; the least of them.
+/// The least that the group of this process, and each group above it up to `root`, leaves of its limit.
 std::optional<std::int64_t> left_in_groups(const std::filesystem::path& root, std::string_view group,
                                            const GroupFiles& files) {
   std::optional<std::int64_t> least;

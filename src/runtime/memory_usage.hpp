@@ -1,4 +1,4 @@
-// What the operating system says this process holds, beside what the memory plan says.
+// Asks the operating system how much memory this process holds, and how much it can still take.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@ namespace weft::runtime {
 
 struct MemoryUsage {
   std::int64_t rss_bytes = 0;       ///< resident now, shared pages included
-  std::int64_t peak_rss_bytes = 0;  ///< the most so far
-  std::int64_t shared_bytes = 0;    ///< of rss_bytes, memory shared with other processes, however many
-  std::int64_t own_bytes = 0;       ///< of rss_bytes, what is no file's: counted against control groups
+  std::int64_t peak_rss_bytes = 0;  ///< the most resident so far
+  std::int64_t shared_bytes = 0;    ///< part of rss_bytes: memory shared with other processes, however many
+  /// Part of rss_bytes that belongs to no file, and counts against control groups.
+  std::int64_t own_bytes = 0;
 };
 
-/// Gives what the allocator holds for nobody back to the system.
+/// Gives memory that the allocator holds, but nobody uses, back to the system.
 void trim_heap();
 
-/// VmRSS and VmHWM of /proc/self/status, in bytes; a kernel that does not report one leaves it to getrusage
-/// (peak) or 0. Costs some tens of microseconds and allocates nothing.
+/// VmRSS and VmHWM of /proc/self/status, in bytes. Where a kernel does not report one, the peak comes from
+/// getrusage, and the other number is 0. Takes some tens of microseconds and allocates nothing.
 MemoryUsage memory_usage();
 
 /// Bytes that this host's processes can still take: MemAvailable of /proc/meminfo or, if it is less, what the
-/// process's control groups (Slurm's, a container's) leave. Nothing when the system does not say. `root`
-/// stands for
-/// "/" in tests.
+/// process's control groups (Slurm's, a container's) leave. The result is empty when the system does not say.
+/// Tests put another directory in the place of "/" by `root`.
 std::optional<std::int64_t> available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace weft::runtime

@@ -31,12 +31,12 @@ bool ends_with(const std::string& path, const char* name) {
   return path.ends_with(std::string(".") + name);
 }
 
-/// What a parameter and elements [begin, begin + count) of its unit have in common, in elements of the unit.
+/// The elements that a parameter and the stretch [begin, begin + count) of its unit have in common.
 std::pair<std::int64_t, std::int64_t> overlap(const Parameter& p, std::int64_t begin, std::int64_t count) {
   return {std::max(begin, p.offset), std::min(begin + count, p.offset + element_count(p.shape))};
 }
 
-/// Elements of the initial state that are on the host at a time.
+/// How many elements of the initial state are on the host at a time.
 constexpr std::int64_t drawn_at_once = 1 << 18;
 
 /// Draws elements [begin, end) of one parameter.
@@ -60,7 +60,7 @@ ModelState::ModelState(Session& session, const plan::Plan& plan)
     if (!s.unit.valid() || s.role == ir::Role::gradient || !session.memory().has(s.name)) continue;
     if (s.role == ir::Role::parameter &&
         session.memory().has(ops::storage_name(ir::Role::master, plan.graph.unit(s.unit))))
-      continue;  // publish() makes it
+      continue;  // publish() makes this copy
     Vector v{};
     v.role = checkpoint_role(s.role);
     v.dtype = s.type.dtype;
@@ -125,7 +125,7 @@ std::vector<float> ModelState::parameter(const std::string& path) const {
 }
 
 void ModelState::publish() {
-  kernels::take_launch_errors();  // of what was before
+  kernels::take_launch_errors();  // forgets the errors of earlier launches
   const ir::Graph& graph = plan_.graph;
   for (const ir::Storage& parameter : graph.storages()) {
     if (parameter.role != ir::Role::parameter || !session_.memory().has(parameter.name)) continue;
@@ -136,8 +136,8 @@ void ModelState::publish() {
     const std::int64_t n = graph.local_elements(master);
     std::byte* to = session_.memory().storage(parameter.name);
     const std::byte* from = session_.memory().storage(master.name);
-    const bool slice =
-        is_cut(master) && !is_cut(parameter);  // zero1, zero2: this rank's part of a whole copy
+    // With zero1 and zero2 this is this rank's part of a whole copy.
+    const bool slice = is_cut(master) && !is_cut(parameter);
     std::byte* mine =
         to + (slice ? session_.shard() * n * static_cast<std::int64_t>(size_of(parameter.type.dtype)) : 0);
     kernels::cast(session_.space(), n, DType::f32, from, parameter.type.dtype, mine);

@@ -17,34 +17,35 @@ namespace weft::runtime {
 
 class ModelState {
  public:
-  /// `plan` is reserved in the session, and lives as long as this; its storages tell the layout. A forward
-  /// plan has no moments.
+  /// Finds the state in the session's memory. `plan` is reserved in the session, and lives as long as this
+  /// object; its storages tell the layout. A forward plan has no moments.
   ModelState(Session& session, const plan::Plan& plan);
 
   const std::vector<Unit>& units() const { return units_; }
-  /// Draws the initial parameters: N(0, std) by (seed, module path, element); norms are 1; wo and w2 have std
-  /// / sqrt(2 layers). Each rank draws what it holds. Moments become 0.
+  /// Draws the initial parameters by (seed, module path, element): N(0, std), but norms are 1, and wo and w2
+  /// have std / sqrt(2 layers). Each rank draws what it holds. Moments become 0.
   void initialize(std::uint64_t seed, double std);
-  /// Sets a whole parameter from host values, everywhere it is held. Call publish() after the last one.
+  /// Sets a whole parameter from host values, on every rank that holds some of it. Call publish() after the
+  /// last one.
   void set_parameter(const std::string& path, std::span<const float> values);
-  /// A parameter that this rank holds whole, for tests on one rank.
+  /// The values of a parameter that this rank holds whole; tests on one rank use it.
   std::vector<float> parameter(const std::string& path) const;
   /// Collective: brings the copies that the forward reads (bf16, or gathered) up to date with the masters.
   void publish();
 
   /// This rank's own 1/W of every vector, on the device.
   std::vector<ckpt::StateSlice> own_slices() const;
-  std::int64_t own_bytes() const;  ///< of these
-  /// The same for the host to read: the state itself where the device is the host, else copies. Valid until
-  /// the next step.
+  std::int64_t own_bytes() const;  ///< bytes of own_slices()
+  /// The own slices for the host to read: the state itself where the device is the host, else copies of it.
+  /// They are valid until the next step.
   struct Snapshot {
     std::vector<std::vector<std::byte>> bytes;
     std::vector<ckpt::StateSlice> slices;
   };
   Snapshot snapshot();
-  /// Calls `fill` once, with slices for everything that this rank holds, all fp32. It fills those that have
-  /// memory, which are the state itself, and gives the elements of the others to `put`, in parts of any size;
-  /// publish() follows.
+  /// Fills the state: calls `fill` once, with fp32 slices for everything that this rank holds. It fills those
+  /// that have memory, which are the state itself, and gives the elements of the others to `put`, in parts of
+  /// any size. Call publish() afterwards.
   using Fill = std::function<void(std::span<const ckpt::StateSlice> slices, const ckpt::Put& put)>;
   void restore(const Fill& fill);
   /// Collective: a hash of masters and moments that is equal for every layout and every number of ranks.
@@ -53,17 +54,17 @@ class ModelState {
  private:
   struct Vector {
     ckpt::Role role;
-    DType dtype;  ///< on the device; bf16 for a forward plan's parameters, which have no master there
+    DType dtype;  ///< on the device; bf16 for a forward plan's parameters, which have no master
     std::size_t unit;
-    std::byte* device;   ///< of what this rank holds
-    std::int64_t begin;  ///< elements of the unit, without padding
+    std::byte* device;   ///< what this rank holds
+    std::int64_t begin;  ///< its first element in the unit, not counting padding
     std::int64_t count;
   };
-  /// Host fp32 to elements [at, at + count) of what the device holds.
+  /// Copies fp32 from the host to elements [at, at + count) of what the device holds.
   void copy_to_device(const Vector& vector, std::int64_t at, std::int64_t count, const std::byte* host);
-  /// This rank's 1/W of a unit, of all W ranks: what it saves and hashes. Elements [begin, end).
+  /// The elements [begin, end) of a unit that this rank saves and hashes: its 1/W, of all W ranks.
   std::pair<std::int64_t, std::int64_t> own_range(const Unit& unit) const;
-  /// What this rank holds of a unit that is cut: the own ranges of all ranks that hold the same.
+  /// The elements of a cut unit that this rank holds: the own ranges of all ranks that hold the same.
   std::pair<std::int64_t, std::int64_t> shard_range(const Unit& unit) const;
   ckpt::StateSlice slice_of(const Vector& vector, std::int64_t begin, std::int64_t count,
                             std::byte* host) const;

@@ -19,14 +19,14 @@ namespace weft::runtime {
 namespace {
 
 constexpr std::int64_t mib = 1 << 20;
-/// State and arena end in huge pages of their own.
+/// State and arena each end with a huge page that may be partly empty.
 constexpr std::int64_t rounding = 2 * mib;
-/// Executor, microbatch buffers, metrics and log; the kernels' first calls.
+/// What every run takes for executor, microbatch buffers, metrics and log, and at the kernels' first calls.
 constexpr std::int64_t in_every_run = 4 * mib;
-/// Eager messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, 13 on four. None are sent
-/// where all ranks of the host are one team.
+/// What MPI takes for its messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, and 13 on
+/// four. It takes nothing where all ranks of the host are one team, because they send none.
 constexpr std::int64_t a_rank_of_the_host = 4 * mib;
-/// A trace's rows are as long as the plan: those of the lanes, and the host's.
+/// What a trace takes for each instruction: the rows of the lanes and of the host are as long as the plan.
 constexpr std::int64_t traced_instruction = (lane_count + 1) * static_cast<std::int64_t>(sizeof(exec::Span));
 
 }  // namespace

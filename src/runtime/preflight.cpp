@@ -33,7 +33,7 @@ struct Change {
   int ranks;
 };
 
-/// Changes of a deck that take memory off a rank, the cheapest first.
+/// Changes to a deck that take memory off a rank, the cheapest first.
 std::vector<Change> changes_of(const Deck& deck, int ranks) {
   std::vector<Change> changes;
   Deck less = deck;
@@ -57,7 +57,7 @@ std::vector<Change> changes_of(const Deck& deck, int ranks) {
   return changes;
 }
 
-/// The first of the changes, each with those before it, that fits.
+/// Applies the changes one after the other, and advises the first ones with which the run fits.
 std::string advice(const Deck& deck, const Replan& replan, int ranks) {
   std::string text;
   for (const Change& change : changes_of(deck, ranks)) {
@@ -67,7 +67,7 @@ std::string advice(const Deck& deck, const Replan& replan, int ranks) {
       if (static_cast<double>(needed) <= deck.run.memory_limit)
         return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(needed) / (1 << 30));
     } catch (const Error&) {
-      continue;  // sizes that do not divide
+      continue;  // its sizes do not divide
     }
   }
   return "use more ranks, or a smaller model";
@@ -91,12 +91,12 @@ void check_limit(const Deck& deck, const PlannedMemory& memory, const Replan& re
 void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
   check_limit(deck, memory, replan, world);
   if (!device_is_host()) return;
-  // The ranks hold some of it already. Pages of files do not count: they can be read again.
+  // The ranks hold some of that memory already. Pages of files do not count, because they can be read again.
   const auto here = static_cast<double>(world.node_size() * (memory.needed() - memory_usage().own_bytes));
   const double available =
       static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
-  // Of the host that lacks most: the lack, what its ranks need, what it has. Nobody allocates before all have
-  // looked.
+  // The numbers of the host that lacks most: what it lacks, what its ranks need, and what it has. Nobody
+  // allocates before all ranks have looked.
   std::array<double, 1> lack{here - available};
   world.all_reduce_max(lack);
   if (lack[0] <= 0) return;

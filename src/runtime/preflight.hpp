@@ -1,4 +1,4 @@
-// What is checked before a run takes memory or writes a byte.
+// Checks what must be right before a run takes memory or writes a byte.
 #pragma once
 
 #include <functional>
@@ -18,13 +18,14 @@ namespace weft::runtime {
 /// sample.
 data::Sequences open_sequences(const Deck& deck, const std::vector<std::string>& paths, const char* key);
 
-/// What a rank would need of another deck on so many ranks. Throws Error(bad_input) when there is no plan.
+/// What a rank would need with another deck on this many ranks. Throws Error(bad_input) when there is no such
+/// plan.
 using Replan = std::function<PlannedMemory(const Deck&, int ranks)>;
 
-/// Collective, and before anything is allocated: throws Error(bad_input) when a rank needs more than
-/// run.memory_limit, with what would fit by `replan`, which rank 0 alone calls, and when the ranks of a host
-/// need more than it has left, which otherwise kills processes without a word. The latter is not checked on a
-/// GPU, whose allocator says so itself.
+/// Collective; call it before anything is allocated. Throws Error(bad_input) when a rank needs more than
+/// run.memory_limit, with what would fit by `replan`, which rank 0 alone calls; and when the ranks of a host
+/// need more than it has left, which would otherwise kill processes without a word. The latter is not checked
+/// on a GPU, whose allocator reports it itself.
 void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world);
 
 }  // namespace weft::runtime

@@ -17,7 +17,7 @@ namespace weft::runtime {
 
 namespace {
 
-/// A rank that has no room for the copy saves otherwise, and with it all others.
+/// Whether every rank has room for the copy. If one has not, it saves without a copy, and so do all others.
 bool copy_fits(const Deck& deck, const PlannedMemory& memory, comm::World& world) {
   const double here = static_cast<double>(world.node_size() * (memory.needed() - memory_usage().own_bytes));
   const auto available =
@@ -40,8 +40,8 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
     world.all_reduce_max(value);
     return static_cast<std::int64_t>(value[0]);
   };
-  // All ranks choose by the same baseline. What the plans themselves take shows once they are made: where the
-  // run's limit was missed by so little, they are made once more.
+  // All ranks choose by the same baseline. How much the plans themselves take shows only once they are made:
+  // where the run's limit was missed by that little, they are made once more.
   trim_heap();
   std::int64_t baseline =
       most(least_baseline(deck, memory_usage().rss_bytes, neighbours, session.mesh().team()));

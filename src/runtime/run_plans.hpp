@@ -1,4 +1,4 @@
-// What a training run executes, planned: the step, the validation, and what they will take.
+// Makes the plans of a training run, for its step and its validation, and says what they will take.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@ namespace weft::runtime {
 struct RunPlans {
   plan::Plan train;
   std::optional<plan::Plan> evaluate;
-  std::string schedule;  ///< in words
+  std::string schedule;  ///< the schedule in words
   PlannedMemory memory;
   bool background = false;  ///< there is room for saves in the background
   compile::StepParts step;
 };
 
-/// Collective; all ranks make the same plans, or an Error tells who did not. Throws Error(bad_input) when
-/// nothing fits the deck's limits or the host's memory.
+/// Collective: all ranks make the same plans, or an Error tells which rank did not. Throws Error(bad_input)
+/// when nothing fits the deck's limits or the host's memory.
 RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostModel& costs, bool validates);
 
 }  // namespace weft::runtime

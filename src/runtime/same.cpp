@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t most_told = 5;
 
-/// "optimizer.lr is 0.001, and 0.002 on rank 0"; of many the first ones.
+/// Differences as text, "optimizer.lr is 0.001, and 0.002 on rank 0"; when there are many, the first ones.
 class Differences {
  public:
   void add(std::string_view name, std::string_view mine, std::string_view first) {
@@ -39,7 +39,7 @@ const std::string& shown(const Fact& fact) {
   return fact.shown.empty() ? fact.value : fact.shown;
 }
 
-/// Three lines a fact; none of its texts has a line end.
+/// The facts as lines, three for each; none of their texts has a line end.
 std::string joined(const std::vector<Fact>& facts) {
   std::string text;
   for (const Fact& fact : facts) text += fmt::format("{}\n{}\n{}\n", fact.name, fact.value, fact.shown);
@@ -76,7 +76,8 @@ Differences differences(const std::vector<Fact>& mine, const std::vector<Fact>& 
   return found;
 }
 
-/// Paths of files whose content is compared once all ranks have opened them.
+/// Whether the key may differ: it is a path of files whose content is compared once all ranks have opened
+/// them.
 bool may_differ(const KeyChange& change) {
   constexpr std::array<std::string_view, 2> lists{"data.train", "data.valid"};
   if (change.key == "model.init") return change.from != "\"\"" && change.to != "\"\"";

@@ -1,5 +1,5 @@
-// What all ranks of a run must have in common, checked where a run starts: ranks that train on different
-// things otherwise end in checkpoints of no model at all.
+// Checks, where a run starts, what all its ranks must have in common: ranks that train on different things
+// would otherwise end in checkpoints of no model at all.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace weft::runtime {
 
-/// Something that a rank was given: "the number of threads", "4".
+/// Something that a rank was given, by its name and value: "the number of threads", "4".
 struct Fact {
   std::string name;
   std::string value;
@@ -21,16 +21,17 @@ struct Fact {
 /// The message names each rank that differs, the facts, and both values; `advice` says what to do.
 void check_same(comm::World& world, const std::vector<Fact>& facts, const std::string& advice);
 
-/// Collective: the same for the keys of the resolved deck. Keys that name files by paths that may differ from
-/// host to host (data.train, data.valid, model.init) are left out: what is in these files is compared when
-/// they are opened.
+/// Collective: compares the keys of the resolved deck, as check_same() does. Keys that name files by paths
+/// that may differ from host to host (data.train, data.valid, model.init) are left out: what is in these
+/// files is compared when they are opened.
 void check_same_deck(comm::World& world, const Deck& deck);
 
-/// Collective: the same for the program: version, commit and build. It needs no deck, which another version
-/// may read in another way.
+/// Collective: compares the program, as check_same() does: version, commit and build. It needs no deck, which
+/// another version may read in another way.
 void check_same_build(comm::World& world);
 
-/// Collective: the same for what this process computes with: processor or device, libraries and threads.
+/// Collective: compares what processes compute with, as check_same() does: processor or device, libraries and
+/// threads.
 void check_same_machine(comm::World& world, const Deck& deck);
 
 }  // namespace weft::runtime

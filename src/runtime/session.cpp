@@ -46,7 +46,7 @@ void Session::decide_capture(const Deck& deck) {
   if (unwanted[0] == 0) capture_ = CudaGraph::automatic;
 }
 
-/// The same size on all ranks, because they make the same plan.
+/// Finds how many ranks a team has. The number is the same on all ranks, because they make the same plan.
 void Session::find_team(const Deck& deck) {
   const bool wanted = shards_ > 1 && compile::shares_memory(deck);
   if (wanted) team_ = world_.team(mesh_.group(world_.rank(), mesh_.axis(data_axis)));

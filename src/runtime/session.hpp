@@ -1,4 +1,4 @@
-// What a run computes on: ranks, channels, device memory, and the plans bound to them.
+// The session: what a run computes on, that is ranks, channels, device memory, and the plans bound to them.
 #pragma once
 
 #include <functional>
@@ -20,17 +20,17 @@ class Session {
   Session(const Deck& deck, comm::World& world);
 
   comm::World& world() { return world_; }
-  /// Its team are this rank's neighbours on the data axis, where the device is the host, every host has as
-  /// many, and the deck allows it.
+  /// The mesh. It has teams, of this rank and its neighbours on the data axis, where the device is the host,
+  /// every host has as many ranks, and the deck allows it.
   const Mesh& mesh() const { return mesh_; }
-  /// All ranks: they share the batch; microbatch m = round * ranks + rank.
+  /// How many ranks there are in all. They share the batch: microbatch m = round * ranks + rank.
   int ranks() const { return mesh_.world(); }
   int rank() const { return world_.rank(); }
-  /// Ranks that state is cut over, the data axis, and this one's place among them.
+  /// How many ranks state is cut over, those of the data axis; shard() is this rank's place among them.
   int shards() const { return shards_; }
   int shard() const { return shard_; }
-  /// Of a unit that is cut over all ranks, this one's part: those of ranks that hold the same shard lie side
-  /// by side in it.
+  /// This rank's part of a unit that is cut over all ranks. The parts of ranks that hold the same shard lie
+  /// side by side in that shard.
   int own_part() const { return shard_ * replicas() + replica_; }
   kernels::Space& space() { return space_; }
   exec::Memory& memory() { return memory_; }
@@ -48,24 +48,24 @@ class Session {
   void check_same_plan(const plan::Plan& plan);
   using MakePlans = std::function<std::vector<const plan::Plan*>()>;
   /// Collective: makes the plans and allocates what they need. Call it once. When a host gives no shared
-  /// memory, mesh() loses its teams, and the plans are made again for it.
+  /// memory, mesh() loses its teams, and the plans are made again without them.
   void reserve(const MakePlans& make_plans);
   /// Collective: binds a plan whose memory is reserved.
   std::unique_ptr<exec::Executor> bind(plan::Plan plan);
-  /// To be told the tokens before each step of a plan that sends rows; null when none was bound.
+  /// Must be told the tokens before each step of a plan that sends rows; null when no such plan was bound.
   TokenRows* token_rows() { return token_rows_.get(); }
 
  private:
   void find_team(const Deck& deck);
-  /// Collectives are captured by all ranks or by none.
+  /// Decides whether collectives are captured: by all ranks or by none.
   void decide_capture(const Deck& deck);
-  /// Null on all ranks when one of them cannot have it.
+  /// Opens the team's window; null on all ranks when one of them cannot have it.
   std::unique_ptr<comm::Window> open_window(exec::Memory::Plans plans);
 
   comm::World& world_;
   CudaGraph capture_ = CudaGraph::off;
   Mesh mesh_;
-  std::vector<int> team_;  ///< world ranks
+  std::vector<int> team_;  ///< world ranks of this rank's team
   int shards_;
   int shard_;
   int replica_ = 0;
@@ -75,7 +75,8 @@ class Session {
   exec::Memory memory_;
   exec::CollectiveLog log_;
   std::unique_ptr<comm::Channel> gather_, reduce_, replica_channel_;
-  std::unique_ptr<comm::ChannelRecord> runs_;  ///< where a device's collectives end unseen
+  /// Records whole runs of plans, where a device's collectives end unseen.
+  std::unique_ptr<comm::ChannelRecord> runs_;
   std::unique_ptr<TokenRows> token_rows_;
 };
 

@@ -13,19 +13,19 @@ namespace weft::runtime {
 
 class StateCopy {
  public:
-  /// Takes state.own_bytes() of host memory. `state` lives as long as this.
+  /// Takes state.own_bytes() of host memory. `state` outlives this object.
   explicit StateCopy(const ModelState& state);
 
   /// Begins to copy the state as it is; it must not change until wait() returns.
   void start();
-  /// Returns once what start() began is done, well or not; at once when there is nothing. Any thread, but not
-  /// beside start().
+  /// Returns once the copy that start() began is done, well or not, and at once when there is none. It may be
+  /// called on any thread, but not while another one calls start().
   void wait() const;
-  /// The same, and throws what the copying threw: slices() are not the state then.
+  /// Waits like wait(), and throws what the copying threw: slices() are not the state then.
   void check() const;
-  /// Seconds of the last copy.
+  /// Seconds that the last copy took.
   double seconds() const { return seconds_; }
-  /// The copy, as save() takes it.
+  /// The copy, in the form that ckpt::Save takes.
   const std::vector<ckpt::StateSlice>& slices() const { return slices_; }
 
  private:

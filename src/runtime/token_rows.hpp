@@ -1,6 +1,6 @@
-// Which rows of the embedding's table the ranks' tokens name, for plans that send no others (passes::rows).
-// A rank tells each other one which rows of that one's slice it uses, so that memory and messages do not grow
-// with the number of ranks.
+// Finds which rows of the embedding's table the ranks' tokens name, for plans that send no other rows
+// (passes::rows). A rank tells every other rank which rows of that one's slice it uses, so that memory and
+// messages do not grow with the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ class TokenRows {
   /// Null for a plan that sends whole units.
   static std::unique_ptr<TokenRows> make(const plan::Plan& plan,
                                          const std::function<std::unique_ptr<comm::Channel>()>& open_channel);
-  /// Bytes that the TokenRows of the plan takes; 0 where there is none.
+  /// Bytes that the TokenRows of this plan takes; 0 for a plan that sends whole units.
   static std::int64_t planned_bytes(const plan::Plan& plan);
 
   /// Notes the rows of tokens of this rank in an accumulation round; each token is below the table's rows.
   /// The first call after an exchange forgets all rounds' rows: no collective may still read by_round().
   void add(int round, std::span<const std::int32_t> tokens);
-  /// Collective over the data axis, and the host waits: from here on by_round() is what all ranks have added
+  /// Collective over the data axis; the host waits. From here on by_round() is what all ranks have added
   /// since the last exchange.
   void exchange();
   const std::vector<comm::UsedRows>& by_round() const { return by_round_; }
-  /// Bytes that it has taken.
+  /// Bytes that this object has taken.
   std::int64_t bytes() const;
 
  private:

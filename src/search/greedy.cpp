@@ -5,9 +5,9 @@
 namespace weft::search {
 namespace {
 
-constexpr double largest_share = 0.2;  // of all gathered bytes in one bucket
-constexpr double flush_factor =
-    5;  // reductions are flushed when the compute left is less than so many of them
+constexpr double largest_share = 0.2;  // the most of all gathered bytes that a bucket may have
+// Reductions are flushed when the compute that is left takes less time than this many of them.
+constexpr double flush_factor = 5;
 
 /// Walks one round's step in program order: gathers, compute slot by slot, reductions.
 class Greedy {
@@ -45,7 +45,7 @@ class Greedy {
     const bool exposed = gather_seconds(bytes) + reduce_seconds() > compute_;
     const bool too_much_memory = limit_ > 0 && p_.live[g.use] + gathered_ + g.bytes + reduced_ > limit_;
     const bool too_large = bytes > largest_share * all_bytes_;
-    const bool border = phase_ != g.phase;  // nothing is gathered across it
+    const bool border = phase_ != g.phase;  // nothing is gathered across a border of phases
     if (border || (compute_ > 0 && (exposed || too_much_memory || too_large))) close();
     phase_ = g.phase;
     gather_wire_ += g.wire_bytes;
@@ -55,7 +55,7 @@ class Greedy {
   }
 
   void add(const Reduce& r) {
-    // Where backward gathers nothing, no gather closes the bucket.
+    // When backward gathers nothing, no gather closes the bucket, so memory does.
     if (limit_ > 0 && reduced_ > 0 && p_.live[r.ready] + gathered_ + reduced_ + r.bytes > limit_) flush();
     reduce_wire_ += r.wire_bytes;
     reduced_ += r.bytes;
@@ -82,8 +82,8 @@ class Greedy {
   Schedule schedule_;
   ir::Phase phase_ = ir::Phase::forward;
   double all_bytes_ = 0, left_ = 0,
-         compute_ = 0;                        ///< seconds of compute still to come, and since the last close
-  double gather_wire_ = 0, reduce_wire_ = 0;  ///< of the open buckets
+         compute_ = 0;  ///< seconds of compute that are still to come, and seconds since the last close
+  double gather_wire_ = 0, reduce_wire_ = 0;  ///< seconds on the wire of the open buckets
   std::int64_t gathered_ = 0, reduced_ = 0;
   int gather_bucket_ = 0, reduce_bucket_ = 0;
 };

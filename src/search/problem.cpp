@@ -44,7 +44,7 @@ class Reader {
         collective(node);
       } else if (!ir::is_alias(node.op)) {
         compute(node);
-      } else if (!node.inputs.empty()) {  // a view of a gathered unit stands for it
+      } else if (!node.inputs.empty()) {  // a view of a gathered unit stands for the unit
         gather_of_[node.outputs[0].index()] = gather_of_[node.inputs[0].index()];
       }
       slot_of_[i] = problem_.slots.empty() ? 0 : problem_.slots.size() - 1;
@@ -105,7 +105,7 @@ class Reader {
                        [this](ir::ValueId input) { return is_sum_[input.index()]; });
   }
 
-  /// The most live bytes of each slot, by the buffers of the plan.
+  /// Reads the most live bytes of each slot from the plan's buffers.
   void read_memory() {
     const std::vector<std::int64_t> live =
         plan::live_by_place(plan::assign_buffers(graph_, scratch_).buffers, graph_.nodes().size());
@@ -119,11 +119,11 @@ class Reader {
   const ir::Graph& graph_;
   const plan::ScratchQuery& scratch_;
   const machine::CostModel& costs_;
-  std::vector<int> gather_of_, fixed_of_;  ///< by value: its place in the problem, or -1
-  std::vector<bool> is_sum_;               ///< by value: over the replicas
+  std::vector<int> gather_of_, fixed_of_;  ///< each value's place in the problem, or -1
+  std::vector<bool> is_sum_;               ///< by value: whether it is a sum over the replicas
   bool sums_used_ = false;
-  std::vector<std::size_t> slot_of_;  ///< by node
-  bool open_ = false;                 ///< the last slot takes more compute
+  std::vector<std::size_t> slot_of_;  ///< the slot of each node
+  bool open_ = false;                 ///< the last slot still takes more compute
   Problem problem_;
 };
 

@@ -16,16 +16,16 @@ using ir::NodeId;
 using ir::Op;
 using ir::ValueId;
 
-/// One layer's module: its forward nodes, and which of their results backward reads.
+/// A module of one layer: its forward nodes, and which of their results backward reads.
 struct Module {
   std::vector<NodeId> nodes;
-  std::vector<ValueId> read;  ///< by backward
+  std::vector<ValueId> read;  ///< results that backward reads
 };
 
 struct Trade {
   std::vector<Op> ops;
   double seconds = 0;
-  std::int64_t kept = 0;  ///< bytes
+  std::int64_t kept = 0;  ///< bytes that are kept
 };
 
 class Trades {
@@ -33,7 +33,7 @@ class Trades {
   Trades(const ir::Graph& graph, const machine::CostModel& costs, const Module& module)
       : graph_(graph), costs_(costs), module_(module) {}
 
-  /// From keeping everything to keeping least, along the lower hull.
+  /// The trades from keeping everything to keeping least, along the lower hull.
   std::vector<Trade> hull() const {
     std::vector<Trade> all;
     const std::vector<Op> ops = candidates();
@@ -48,7 +48,7 @@ class Trades {
   }
 
  private:
-  /// Operations whose results backward reads, or that others of them are made from.
+  /// Operations whose results backward reads, or from which other such results are made.
   std::vector<Op> candidates() const {
     std::set<Op> ops;
     for (const NodeId id : module_.nodes) {
@@ -82,7 +82,7 @@ class Trades {
       return std::tuple(-a.kept, a.seconds, a.ops.size()) < std::tuple(-b.kept, b.seconds, b.ops.size());
     });
     std::vector<Trade> hull{all.front()};
-    while (true) {  // the steepest way down from here
+    while (true) {  // takes the steepest way down from here
       const Trade& here = hull.back();
       const Trade* best = nullptr;
       double least = 0;
@@ -104,7 +104,7 @@ class Trades {
   const Module& module_;
 };
 
-/// By module path, the layers of the first round.
+/// The modules of all layers in the first round, by module path.
 std::map<std::string, Module> modules_of(const ir::Graph& graph) {
   std::map<std::string, Module> modules;
   std::set<ValueId> seen;
@@ -150,7 +150,7 @@ RecomputeLevels::RecomputeLevels(const ir::Graph& graph, const machine::CostMode
 }
 
 passes::RecomputeOptions RecomputeLevels::at(int level) const {
-  // Of a kind, layers [0, reached[set]) have come to that set or beyond.
+  // Of each kind, layers [0, reached[set]) have come to that set or beyond it.
   std::vector<std::map<std::size_t, int>> reached(kinds_.size());
   for (int i = 0; i < level; ++i) {
     const Step& step = steps_[static_cast<std::size_t>(i)];

@@ -1,5 +1,5 @@
-// What to compute again so that a step fits its memory: levels, each with less kept and more computed than
-// the last.
+// Finds what to compute again so that a step fits its memory, in levels: each keeps less and computes more
+// than the one before.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,32 @@
 
 namespace weft::search {
 
-/// The modules of a Llama come in kinds ("layers.*.attn") whose members are alike. Of each kind, the sets of
-/// operations that are worth it are those on the lower hull of kept bytes against extra seconds; from one to
-/// the next, layer by layer from the first (whose activations are held longest), the exchange with the most
-/// bytes a second comes first.
+/// The levels. Modules of a Llama come in kinds ("layers.*.attn") whose members are alike. For each kind, the
+/// sets of operations that are worth it are those on the lower hull of kept bytes against extra seconds. A
+/// step goes from one set to the next for one layer, beginning with the first layer, whose activations are
+/// held longest. The step that saves the most bytes for each second comes first.
 class RecomputeLevels {
  public:
-  /// From a training step with its element types, before it is sharded.
+  /// Makes the levels of a training step that has its element types, and is not sharded yet.
   RecomputeLevels(const ir::Graph& graph, const machine::CostModel& costs);
 
-  /// Levels 0 (nothing) to count() (all that saves memory).
+  /// The number of the last level. Level 0 computes nothing again, and level count() all that saves memory.
   int count() const { return static_cast<int>(steps_.size()); }
   passes::RecomputeOptions at(int level) const;
 
  private:
-  /// One layer of a kind goes from one set of operations to the next.
+  /// A step from one level to the next: one layer of a kind goes from one set of operations to the next.
   struct Step {
     std::size_t kind = 0, set = 0;
     int layer = 0;
     double seconds_per_byte = 0;
   };
   struct Kind {
-    std::string head, tail;                 ///< of its module paths, around the layer's number
-    std::vector<std::vector<ir::Op>> sets;  ///< along the hull, from nothing
+    std::string head, tail;                 ///< its module paths before and behind the layer's number
+    std::vector<std::vector<ir::Op>> sets;  ///< the sets along the hull, from the empty one
   };
   std::vector<Kind> kinds_;
-  std::vector<Step> steps_;  ///< in order of seconds_per_byte
+  std::vector<Step> steps_;  ///< in the order of seconds_per_byte
 };
 
 }  // namespace weft::search

@@ -10,12 +10,12 @@
 namespace weft::search {
 namespace {
 
-/// Several units' gathers, reductions or sums over replicas as one.
+/// The gathers, reductions or sums over replicas of several units as one.
 struct Bucket {
-  std::size_t slot = 0;  ///< a gather's first use, a reduction's or sum's last gradient
+  std::size_t slot = 0;  ///< a gather's first use, or the last gradient of a reduction or a sum
   double wire_bytes = 0;
   std::int64_t bytes = 0;
-  std::size_t after = 0;  ///< of a sum over replicas: reductions that it waits for
+  std::size_t after = 0;  ///< how many reductions a sum over replicas waits for
 };
 
 constexpr auto index_of(Lane lane) {
@@ -49,7 +49,7 @@ class Estimator {
   }
 
  private:
-  /// Bytes that are held in slots [from, to) beyond what the problem counts.
+  /// Counts bytes that are held in slots [from, to), beyond what the problem counts.
   void hold(std::size_t from, std::size_t to, std::int64_t bytes) {
     from = std::min(from, p_.slots.size());
     to = std::min(to, p_.slots.size());
@@ -61,7 +61,7 @@ class Estimator {
   void collect_gathers() {
     const Gather* last = nullptr;
     std::set<std::size_t> members;
-    std::vector<const Gather*> forward(p_.units, nullptr);  // the newest of each unit
+    std::vector<const Gather*> forward(p_.units, nullptr);  // the newest gather of each unit
     for (const Gather& g : p_.gathers) {
       const bool backward = g.phase == ir::Phase::backward;
       const Gather*& copy = forward[g.unit.index()];
@@ -90,7 +90,7 @@ class Estimator {
       hold(issue_slot(b), gathers_[b].slot, gathers_[b].bytes);
   }
 
-  /// The slot before which a gather is submitted: where the one `prefetch` before it is used.
+  /// The slot before which a gather is submitted: the one that uses the gather `prefetch` places earlier.
   std::size_t issue_slot(std::size_t bucket) const {
     return gathers_[bucket - std::min(bucket, static_cast<std::size_t>(s_.prefetch))].slot;
   }
@@ -122,7 +122,7 @@ class Estimator {
       hold(reduces_[b].slot + 1, release_slot(reduces_, b) + 1, reduces_[b].bytes);
   }
 
-  /// In buckets like the reduce-scatters that they follow.
+  /// Collects the sums, in buckets like those of the reduce-scatters that they follow.
   void collect_sums() {
     const ReplicaSum* last = nullptr;
     for (const ReplicaSum& s : p_.sums) {
@@ -139,7 +139,7 @@ class Estimator {
       hold(sums_[b].slot + 1, release_slot(sums_, b) + 1, sums_[b].bytes);
   }
 
-  /// The slot after which what a reduction reads, or its scratch, may be overwritten.
+  /// The slot after which a reduction's operands and scratch may be overwritten.
   std::size_t release_slot(const std::vector<Bucket>& lane, std::size_t bucket) const {
     const std::size_t later = bucket + static_cast<std::size_t>(s_.delay);
     const std::size_t until = p_.last_node[lane[bucket].slot] + passes::longest_hold(s_.delay);
@@ -160,7 +160,7 @@ class Estimator {
     for (std::size_t b = 0; b < gathers_.size(); ++b) needs(gathers_[b].slot, Lane::gather, b + 1);
     for (std::size_t b = 0; b < reduces_.size(); ++b)
       needs(release_slot(reduces_, b) + 1, Lane::reduce, b + 1);
-    needs(p_.sums_use, Lane::replica, sums_.size());  // their scratch is small: compute finds other memory
+    needs(p_.sums_use, Lane::replica, sums_.size());  // their scratch is small, so compute finds other memory
     std::array<std::size_t, lane_count> count{0, gathers_.size(), reduces_.size(), sums_.size()};
     for (const Fixed& f : p_.fixed) needs(f.use, f.lane, ++count[index_of(f.lane)]);
   }
@@ -171,7 +171,8 @@ class Estimator {
       task.seconds =
           costs_.collective_seconds(ir::Op::all_gather, p_.ranks, gathers_[b].wire_bytes, p_.gather_type);
       task.bytes = gathers_[b].wire_bytes;
-      // Also where nobody submits: the memory it writes is in use until about then.
+      // This holds even if the host submits nothing: the memory that the gather writes is in use until about
+      // then.
       task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(issue_slot(b));
       tasks[index_of(Lane::gather)].push_back(task);
     }
@@ -222,8 +223,9 @@ class Estimator {
   const Schedule& s_;
   const machine::CostModel& costs_;
   std::vector<Bucket> gathers_, reduces_, sums_;
-  std::vector<std::int64_t> extra_;      ///< differences from slot to slot
-  std::vector<std::size_t> reduced_by_;  ///< by unit: how many reductions until that of its last round
+  std::vector<std::int64_t> extra_;  ///< differences of the held bytes from slot to slot
+  /// By unit: how many reductions there are up to that of its last round.
+  std::vector<std::size_t> reduced_by_;
 };
 
 }  // namespace

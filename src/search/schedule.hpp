@@ -1,4 +1,4 @@
-// A schedule of a step's collectives, and what it takes.
+// A schedule of a step's collectives, and an estimate of what it takes.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ struct Schedule {
   passes::Buckets buckets;
   int prefetch = 1;
   int delay = 1;
-  int keep_units = 0;  ///< so many of the last units stay gathered from forward to backward
+  int keep_units = 0;  ///< how many of the last units stay gathered from forward to backward
 };
 
 struct Estimate {
   double seconds = 0;
-  std::int64_t live_bytes = 0;  ///< the most of the arena that is live at once
+  std::int64_t live_bytes = 0;  ///< the most bytes of the arena that are live at once
   int collectives = 0;
 };
 
-/// The step under a schedule, on the clock of machine::run_lanes. Differs from the simulated plan in what
-/// only a plan knows: which buffers share memory. A held buffer is assumed to be wanted as soon as it is
-/// released. late_seconds: as for run_lanes.
+/// Estimates the step under a schedule, on the clock of machine::run_lanes. It differs from the simulated
+/// plan in what only a plan knows: which buffers share memory. A held buffer is assumed to be wanted as soon
+/// as it is released. late_seconds are those of run_lanes.
 Estimate estimate(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs,
                   double late_seconds = 0);
 

@@ -8,7 +8,7 @@
 namespace weft::search {
 namespace {
 
-/// Twice the memory is worth so much of a step's time.
+/// The share of a step's time that twice the memory is worth.
 constexpr double price_of_memory = 0.02;
 constexpr double late_share = 0.2;
 
@@ -27,7 +27,7 @@ class Search {
     for (const ReplicaSum& s : p_.sums)
       if (unit_bytes_[s.unit.index()] == 0) unit_bytes_[s.unit.index()] = s.wire_bytes;
     late_ = lateness(problem);
-    // An estimate's time goes by the number of tasks.
+    // The number of tasks decides how long an estimate takes.
     const std::size_t tasks = p_.slots.size() + p_.gathers.size() + p_.reduces.size();
     estimates_left_ =
         static_cast<int>(std::clamp<std::size_t>(6'000'000 / std::max<std::size_t>(tasks, 1), 200, 4000));
@@ -69,7 +69,7 @@ class Search {
     return true;
   }
 
-  /// Units in order, a bucket full as soon as it has `bytes`.
+  /// Puts units into buckets in order; a bucket is full as soon as it has `bytes`.
   Numbers by_size(double bytes) const {
     Numbers numbers(p_.units, 0);
     double open = 0;
@@ -82,7 +82,7 @@ class Search {
     return numbers;
   }
 
-  /// One knob after another, each over its whole range with the others as they are.
+  /// Changes one setting after another over its whole range, with the others as they are.
   bool coarse() {
     bool better = false;
     const double all = std::accumulate(unit_bytes_.begin(), unit_bytes_.end(), 0.0);
@@ -109,7 +109,8 @@ class Search {
     return try_(s);
   }
 
-  /// Each border between two units: set where there is none, taken away where there is one.
+  /// Changes each border between two units: sets it where there is none, and takes it away where there is
+  /// one.
   bool borders() {
     bool better = false;
     for (const auto direction : directions)
@@ -128,8 +129,8 @@ class Search {
   SearchOptions options_;
   std::vector<double> unit_bytes_;
   int estimates_left_ = 0;
-  double late_ = 0;        ///< seconds
-  double first_live_ = 1;  ///< bytes of the first start
+  double late_ = 0;        ///< how late collectives come, in seconds
+  double first_live_ = 1;  ///< live bytes of the first start
   Schedule best_;
   Estimate best_estimate_;
 };
@@ -137,7 +138,7 @@ class Search {
 }  // namespace
 
 double lateness(const Problem& problem) {
-  // Gathers in place are one a unit and step.
+  // A unit that is gathered in place is gathered once in a step.
   const std::size_t collectives = std::max(problem.gathers.size(), problem.reduces.size());
   if (collectives == 0) return 0;
   return late_share * std::accumulate(problem.slots.begin(), problem.slots.end(), 0.0) /

@@ -1,4 +1,4 @@
-// Steps whose loss or gradient norm is not finite: what follows them.
+// Decides what follows a step whose loss or gradient norm is not finite.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@
 namespace weft::train {
 
 /// Counts bad steps and says what the deck wants. Such a step has changed neither parameters nor moments
-/// (kernels::adamw), so that the run may go on, or run the step again. The same on all ranks.
+/// (kernels::adamw), so the run may go on, or run the step again. All ranks count the same.
 class BadSteps {
  public:
   explicit BadSteps(const Deck& deck);
 
-  /// Call after each step. Empty when it was good, otherwise what follows: stop also when more than
-  /// optimizer.nonfinite_limit are bad in a row, that is until a step as late as the last of them is good.
+  /// Call it after each step. The result is empty when the step was good, and otherwise says what follows.
+  /// That is `stop`, too, when more than optimizer.nonfinite_limit steps in a row are bad; a row ends with a
+  /// good step that is as late as its last one.
   std::optional<Nonfinite> after(const report::StepMetrics& metrics);
-  /// "step 7: the loss is nan and the gradient norm nan", and how many there were in a row unless the run
-  /// stops at the first.
+  /// The step in words: "step 7: the loss is nan and the gradient norm nan", and how many there were in a row
+  /// unless the run stops at the first.
   std::string describe(const report::StepMetrics& metrics) const;
-  /// What the user of a run that stops here should do. `checkpoint` is the last one, if there is any.
+  /// What the user should do when the run stops here. `checkpoint` is the last one, if there is any.
   std::string advice(const std::optional<std::string>& checkpoint) const;
 
  private:

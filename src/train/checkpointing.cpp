@@ -17,10 +17,10 @@
 namespace weft::train {
 namespace {
 
-/// Whether another value of the key, "table.name", is another curve of training losses.
+/// Whether another value of the key "table.name" leads to another curve of training losses.
 bool changes_curve(std::string_view key) {
   constexpr std::array<std::string_view, 4> tables{"model.", "data.", "optimizer.", "precision."};
-  // keys, and beginnings of keys, that leave the curve as it is
+  // These keys, and keys that begin so, leave the curve as it is.
   constexpr std::array<std::string_view, 3> without{"model.init", "data.valid", "data.allow_change"};
   const auto begins = [key](std::string_view prefix) { return key.starts_with(prefix); };
   return key == "run.steps" || (std::any_of(tables.begin(), tables.end(), begins) &&
@@ -77,11 +77,12 @@ class Damaged : public Error {
   explicit Damaged(const Error& e) : Error(e.code(), e.what()) {}
 };
 
-/// What keeps a rank from loading; where ranks have different problems, the last of these counts. Only damage
-/// says that the checkpoint is of no use to anybody.
+/// What keeps a rank from loading. Where ranks have different problems, the last of these values counts. Only
+/// `damaged` says that the checkpoint is of no use to anybody.
 enum class Problem : std::uint8_t { none, damaged, other };
 
-/// Throws on all ranks: Damaged, or an Error that says nothing of the checkpoint's bytes.
+/// Loads the state from the checkpoint. On an error it throws on all ranks: Damaged, or an Error that says
+/// nothing of the checkpoint's bytes.
 void fill(const ckpt::Manifest& manifest, comm::World& world, runtime::ModelState& state) {
   Problem problem = Problem::none;
   try {
@@ -112,7 +113,7 @@ std::string first_line(const Error& e) {
   return what.substr(0, what.find('\n'));
 }
 
-/// "PROBLEM (REASON)" of "PROBLEM (REASON); ADVICE".
+/// A message without its advice: "PROBLEM (REASON)" of "PROBLEM (REASON); ADVICE".
 std::string without_advice(const std::string& line) {
   const auto end = line.rfind("); ");
   return end == std::string::npos ? line : line.substr(0, end + 1);
@@ -134,9 +135,9 @@ std::optional<Resumed> resume(const Deck& deck, comm::World& world, runtime::Mod
     const ckpt::Manifest manifest = open(all[i].path, deck, world);
     try {
       fill(manifest, world, state);
-    } catch (const Damaged& e) {  // on all ranks
+    } catch (const Damaged& e) {  // thrown on all ranks
       if (i + 1 == all.size()) throw;
-      // The start from elsewhere would be a beginning again.
+      // The next candidate is the start from elsewhere, which would be a beginning again.
       if (all[i].own && !all[i + 1].own)
         comm::agree(world, [&] {
           if (world.rank() == 0) fail_unusable(deck, {without_advice(first_line(e))});

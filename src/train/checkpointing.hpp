@@ -1,4 +1,4 @@
-// Saving and resuming a run: the bridge between the model's state and ckpt.
+// Saves and resumes a run: the bridge between the model's state and the folder ckpt.
 #pragma once
 
 #include <cstdint>
@@ -14,52 +14,53 @@
 
 namespace weft::train {
 
-/// What ckpt compares before it loads: one "key = value" a line.
+/// The keys of the model that ckpt compares before it loads: one "key = value" a line.
 std::string model_key(const Deck& deck);
-/// How the world's ranks meet for ckpt.
+/// The functions by which the world's ranks meet in ckpt.
 ckpt::Hooks hooks_of(comm::World& world);
 
-/// What of `deck` makes the training curve go on otherwise than the saved run's would have, in one line;
-/// empty when nothing does.
+/// The keys of `deck` that make the training curve go on otherwise than the saved run's would have, in one
+/// line; empty when there are none.
 std::string changes_since(const ckpt::RunState& saved, const Deck& deck);
 
-/// Collective. Reads this rank's part of `dir` and publishes it. Returns the run's scalars. Throws
-/// Error(bad_checkpoint) on all ranks when `dir` is no whole checkpoint, or one of another model.
+/// Collective: loads this rank's part of checkpoint `dir` into the state, and publishes it. Returns the run's
+/// scalars. Throws Error(bad_checkpoint) on all ranks when `dir` is no whole checkpoint, or one of another
+/// model.
 ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
                                runtime::ModelState& state);
 
 struct Resumed {
   std::string path;
-  bool own = false;  ///< it is in the run's own directory
+  bool own = false;  ///< the checkpoint is in the run's own directory
   ckpt::RunState run;
-  std::vector<std::string> damaged;  ///< the run's own checkpoints that proved damaged before
+  std::vector<std::string> damaged;  ///< the run's own checkpoints that were tried first and proved damaged
 };
-/// Collective. Loads the first of candidates() (starting_point.hpp) that is good to the last byte. Throws
-/// Error(bad_checkpoint) on all ranks when one cannot be read, when the last that is left is damaged, or the
-/// last of the run's own, and for a checkpoint of another model. Changes nothing on storage.
+/// Collective: loads the first of candidates() (starting_point.hpp) that is good to the last byte. Throws
+/// Error(bad_checkpoint) on all ranks when a candidate cannot be read or is of another model, and when the
+/// last candidate, or the last of the run's own, is damaged. Changes nothing on storage.
 std::optional<Resumed> resume(const Deck& deck, comm::World& world, runtime::ModelState& state);
-/// Collective: renames checkpoints that proved damaged, with a warning, out of the way of later saves and
-/// starts. Not before the run is sure to go on.
+/// Collective: renames checkpoints that proved damaged, with a warning, so that they are out of the way of
+/// later saves and starts. Call it only once the run is sure to go on.
 void set_aside(const std::vector<std::string>& damaged, comm::World& world);
 
-/// How far a run is.
+/// How far a run has come.
 struct Position {
   std::int64_t step = 0;  ///< optimizer steps done
   std::int64_t tokens = 0;
-  std::int64_t sample = 0;  ///< global index of the next
+  std::int64_t sample = 0;  ///< global index of the next sample
 };
 
-/// What all checkpoints of this process say of the run: everything but the position.
+/// What all checkpoints of this process say of the run: everything but how far it has come.
 ckpt::RunState describe_run(const Deck& deck, const comm::World& world);
 
-/// What a rank saves: its own part of the state.
+/// The part of the state that a rank saves.
 struct OwnState {
   const std::vector<Unit>& units;
   std::vector<ckpt::StateSlice> slices;
-  std::function<void()> await_slices;  ///< as ckpt::SaveOptions says
+  std::function<void()> await_slices;  ///< ckpt::SaveOptions explains it
 };
 
-/// Collective: begins to save as ckpt::Save says.
+/// Collective: begins a save, as ckpt::Save describes.
 std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, runtime::Session& session, ckpt::RunState run,
                                        OwnState state, const Position& at);
 

@@ -6,7 +6,7 @@
 namespace weft::train {
 namespace {
 
-/// Of the run that saved it; the deck's own where that cannot be read.
+/// The global batch of the run that saved the checkpoint, or the deck's own where that cannot be read.
 std::int64_t saved_global_batch(const ckpt::RunState& run, const Deck& deck) {
   try {
     return parse_deck_text(run.deck, "the checkpoint's deck").data.global_batch;

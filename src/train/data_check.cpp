@@ -21,11 +21,11 @@ namespace {
 
 /// Seconds between two lines of progress while a large file is read.
 constexpr double progress_s = 60;
-/// Seconds that a run which is over gives a read to come back.
+/// Seconds that a run which has ended waits for a read to return.
 constexpr double leave_s = 2;
 constexpr int lowest_priority = 19;
 
-/// Identities of one rank's files, from lines.
+/// The lines of a text without their ends: the identities of one rank's files.
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
@@ -35,9 +35,10 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-/// On rank 0. A line that has for each file whether all ranks have the same (s) or not (d), then a line for
-/// each file on storage: which rank reads it, and its place. The ranks that have it in common are known by
-/// its identity; the reads are dealt out to them in turn.
+/// Deals out the reads; rank 0 calls it. The first line of the result has a letter for each file: s when all
+/// ranks have the same one, d when not. Then comes a line for each file on storage: the rank that reads it,
+/// and its place. Ranks have a file in common when its identity is the same for them; the reads are dealt out
+/// to them in turn.
 std::string deal(const std::vector<std::string>& identities_by_rank, std::size_t files) {
   std::map<std::pair<std::size_t, std::string>, std::vector<std::size_t>> holders;
   std::vector<std::size_t> kinds(files);
@@ -60,17 +61,17 @@ std::string deal(const std::vector<std::string>& identities_by_rank, std::size_t
 
 }  // namespace
 
-/// What the thread reads, and how far it is.
+/// What the thread reads, and how far it has come.
 struct DataCheck::Reading {
-  std::vector<data::TokenFile> files;  ///< that this rank reads
-  std::vector<std::size_t> places;     ///< of each among all files
-  std::string problem;                 ///< written before the state becomes `failed`
+  std::vector<data::TokenFile> files;  ///< the files that this rank reads
+  std::vector<std::size_t> places;     ///< the place of each among all files
+  std::string problem;                 ///< why it failed; written before the state becomes `failed`
   ExitCode code = ExitCode::ok;
   std::atomic<State> state{State::under_way};
   std::atomic<bool> stop{false};
   std::atomic<bool> over{false};      ///< the thread has nothing left to do
-  std::atomic<std::size_t> whole{0};  ///< so many of the files have been read whole
-  std::atomic<std::int64_t> left{0};  ///< bytes
+  std::atomic<std::size_t> whole{0};  ///< how many of the files have been read whole
+  std::atomic<std::int64_t> left{0};  ///< bytes that are left to read
 
   void run();
   void read_all();
@@ -125,7 +126,7 @@ void DataCheck::share_out(const std::vector<data::TokenFile>& files,
 
 void DataCheck::Reading::run() {
   reset_affinity();
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), lowest_priority);  // of this thread alone
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), lowest_priority);  // this thread alone
   try {
     read_all();
     if (!stop) state = State::done;

@@ -61,7 +61,8 @@ void check_continued_files(const std::vector<ckpt::DataFile>& saved, const std::
             checkpoint);
   const auto saved_valid = of_key(saved, "data.valid");
   const auto valid = of_key(files, "data.valid");
-  // Validation may begin, or be left out, at any time: the training curve does not depend on it.
+  // The validation data may begin, or be left out, at any time, because the training curve does not depend on
+  // them.
   if (!saved_valid.empty() && !valid.empty())
     check_key(saved_valid, valid, place_of(deck, "data.valid"), checkpoint);
 }

@@ -1,4 +1,4 @@
-// The identity of a run's token files: the same on all ranks, and from one start to the next.
+// Compares a run's token files: over all ranks, and from one start of the run to the next.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace weft::train {
 
-/// Token files that a key names, in its order, as checkpoints keep them.
+/// The token files that a key names, in its order, as checkpoints describe them.
 std::vector<ckpt::DataFile> describe_files(const std::string& key, const std::vector<data::TokenFile>& files);
 
 /// Collective: throws Error(bad_input) on all ranks, naming file and rank, unless each rank has opened files
@@ -20,7 +20,7 @@ void check_same_files(comm::World& world, const std::vector<ckpt::DataFile>& fil
 
 /// Throws Error(bad_input), naming the first file that differs, unless `files` have the content of those that
 /// `saved` names for each key that it has, or the deck says that data were changed on purpose. A checkpoint
-/// that names none is of a version or a source without them, and passes.
+/// that names no files passes: it comes from an older version, or from a source of data without files.
 void check_continued_files(const std::vector<ckpt::DataFile>& saved, const std::vector<ckpt::DataFile>& files,
                            const Deck& deck, const std::string& checkpoint);
 

@@ -11,7 +11,8 @@ namespace {
 
 constexpr double nowhere = -std::numeric_limits<double>::infinity();
 
-/// Moments are left out: a step's loss and gradient do not depend on them.
+/// Whether a storage of this role is read before it is written in a step. Moments are not looked at, because
+/// a step's loss and gradient do not depend on them.
 bool is_read_first(ir::Role role) {
   return role == ir::Role::master || role == ir::Role::parameter || role == ir::Role::constant;
 }
@@ -27,7 +28,7 @@ kernels::Nonfinite FirstNonfinite::count(const std::byte* data, DType t, std::in
   return kernels::count_nonfinite(session_.space(), n, data, t);
 }
 
-/// Parameter by parameter, of a shard the part that this rank holds.
+/// Looks at a storage parameter by parameter; of a shard it sees the part that this rank holds.
 void FirstNonfinite::look_at_state(const ir::Storage& storage, const std::byte* data, std::int64_t& place) {
   const ir::Graph& graph = plan_.graph;
   const std::int64_t held = graph.local_elements(storage);

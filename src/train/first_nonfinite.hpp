@@ -1,4 +1,4 @@
-// Finds where NaNs and infinities begin.
+// Finds where in a step NaNs and infinities begin.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,26 @@
 namespace weft::train {
 
 /// Looks at a step's values in program order, and keeps the first that is not finite: a parameter or a
-/// constant that the step starts from, or else a node's output. Of a gather that brings only rows that tokens
-/// name the rest is nobody's, so its result is left out. After it has found one, it costs nothing.
+/// constant that the step starts from, or else a node's output. The result of a gather that brings only the
+/// rows that tokens name is not looked at, because its other rows hold nothing. After it has found one, it
+/// costs nothing.
 class FirstNonfinite final : public exec::Tap {
  public:
-  /// `plan` and the session outlive this.
+  /// Watches one plan; `plan` and the session outlive this object.
   FirstNonfinite(runtime::Session& session, const plan::Plan& plan) : session_(session), plan_(plan) {}
 
   void start(const exec::Locate& locate) override;
   bool wants(ir::NodeId id) const override;
   void made(ir::NodeId id, const exec::Locate& locate) override;
-  /// Collective: of the run that has just ended, the first of all ranks', in words; of several ranks that
-  /// have it, the first one's. On rank 0; elsewhere empty.
+  /// Collective: describes the first value that was not finite in the run of the plan that has just ended,
+  /// over all ranks; of several ranks that have it, the first one's. The text is on rank 0, and empty
+  /// elsewhere.
   std::string finish();
 
  private:
   struct Found {
-    std::int64_t place = 0;  ///< in program order, what the step starts from first; the same on all ranks
+    /// In program order, counting what the step starts from first; the same on all ranks.
+    std::int64_t place = 0;
     std::string text;
   };
   void look_at_state(const ir::Storage& storage, const std::byte* data, std::int64_t& place);

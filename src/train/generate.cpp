@@ -25,7 +25,7 @@ std::string resolve_checkpoint(const std::string& path) {
   return *newest;
 }
 
-/// The checkpoint's model on one rank.
+/// A checkpoint's model on a single rank.
 class Generator {
  public:
   Generator(comm::World& world, const ckpt::Manifest& manifest, Deck deck)
@@ -43,11 +43,11 @@ class Generator {
       buffers_.positions[i] = static_cast<std::int32_t>(i);
   }
 
-  /// Logits of the token that follows `context`, of which the last data.seq tokens are seen.
+  /// The logits of the token that follows `context`, of which the last data.seq tokens are seen.
   std::span<const float> next(const std::vector<std::int32_t>& context) {
     const std::size_t seq = buffers_.tokens.size(), n = std::min(seq, context.size());
-    std::fill(buffers_.tokens.begin(), buffers_.tokens.end(),
-              0);  // behind the last token: causal attention does not look there
+    // The zeros stand behind the last token, where causal attention does not look.
+    std::fill(buffers_.tokens.begin(), buffers_.tokens.end(), 0);
     std::copy(context.end() - static_cast<std::ptrdiff_t>(n), context.end(), buffers_.tokens.begin());
     buffers_.begin_step();
     buffers_.upload(session_, 0);

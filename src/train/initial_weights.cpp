@@ -22,7 +22,7 @@ namespace {
 
 using FillMaster = std::function<void(const ckpt::StateSlice&)>;
 
-/// Keys without which no weight has a place.
+/// Whether the key is a size, without which no weight has a place.
 bool is_size(std::string_view key) {
   constexpr std::array<std::string_view, 7> sizes{"model.dim",           "model.layers", "model.heads",
                                                   "model.kv_heads",      "model.ffn",    "model.vocab",
@@ -34,13 +34,13 @@ bool is_given(const Deck& deck, std::string_view key) {
   return std::any_of(deck.places.begin(), deck.places.end(), [&](const KeyPlace& p) { return p.key == key; });
 }
 
-/// What the deck has set otherwise than the weights' own model, as ", KEY is HERE instead of THERE".
+/// The deck's own settings that differ from the weights' model, as ", KEY is HERE instead of THERE".
 std::string compare_models(const ModelDeck& theirs, const Deck& deck) {
   Deck there = deck;
   there.model = theirs;
   there.model.init_std = deck.model.init_std;
   there.model.init = deck.model.init;
-  if (deck.model.rope_scaling.factor == 1) {  // then its other keys mean nothing
+  if (deck.model.rope_scaling.factor == 1) {  // with a factor of 1 the table's other keys mean nothing
     there.model.rope_scaling = deck.model.rope_scaling;
     there.model.rope_scaling.factor = theirs.rope_scaling.factor;
   }
@@ -58,7 +58,8 @@ std::string compare_models(const ModelDeck& theirs, const Deck& deck) {
   return note;
 }
 
-/// Moments of a new run are zero. `fill_master` gets memory for one vector at a time.
+/// Fills the state of a new run: its moments are zero, and `fill_master` gets memory for one vector at a
+/// time.
 void fill_state(runtime::ModelState& state, const FillMaster& fill_master) {
   state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
     std::vector<std::byte> host;
@@ -78,7 +79,7 @@ void fill_state(runtime::ModelState& state, const FillMaster& fill_master) {
   });
 }
 
-/// Collective.
+/// Collective: fills the masters from a checkpoint, and returns a line about it.
 std::string fill_from_checkpoint(const Deck& deck, comm::World& world, runtime::ModelState& state) {
   const ckpt::Hooks hooks = hooks_of(world);
   ckpt::Manifest manifest;
@@ -100,7 +101,7 @@ std::string fill_from_checkpoint(const Deck& deck, comm::World& world, runtime::
   return note;
 }
 
-/// Collective.
+/// Collective: fills the masters from a directory of Hugging Face's format, and returns a line about it.
 std::string fill_from_hugging_face(const Deck& deck, comm::World& world, runtime::ModelState& state) {
   std::optional<hf::Weights> weights;
   std::string note, value;
@@ -110,7 +111,7 @@ std::string fill_from_hugging_face(const Deck& deck, comm::World& world, runtime
     weights->check(state.units());
     value = fmt::format("{:016x}", weights->fingerprint());
   });
-  // Each rank reads a copy that may be its host's own.
+  // The directory is compared over the ranks, because each reads a copy that may be its host's own.
   runtime::check_same(world,
                       {{"model.init", value, fmt::format("{} (fingerprint {})", deck.model.init, value)}},
                       "copy the same weights to all hosts");
@@ -133,7 +134,8 @@ std::string start_from(const Deck& deck, comm::World& world, runtime::ModelState
         "directory of Hugging Face's",
         place_of(deck, "model.init"), init, ckpt::manifest_name);
   });
-  ours = !world.broadcast(ours ? "ours" : "", 0).empty();  // file systems may show it late to some
+  // Rank 0 decides, because file systems may show it late to some ranks.
+  ours = !world.broadcast(ours ? "ours" : "", 0).empty();
   const std::string note =
       ours ? fill_from_checkpoint(deck, world, state) : fill_from_hugging_face(deck, world, state);
   state.publish();

@@ -1,4 +1,4 @@
-// model.init: a new run that starts from weights that are there already.
+// Starts a new run from weights that exist already (the deck's key model.init).
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace weft::train {
 
-/// Collective. Fills the masters with the weights that model.init names, the moments with zeros, and
+/// Collective: fills the masters with the weights that model.init names, the moments with zeros, and
 /// publishes them; each rank reads what it holds. Returns a line for the log. Throws on all ranks:
-/// Error(bad_input) when the deck's model is another one than the weights', naming the first key that
-/// differs; Error(bad_checkpoint) when they cannot be used. Keys that are no sizes (rope_theta, norm_eps,
+/// Error(bad_input) when the deck's model is not that of the weights, naming the first key that differs, and
+/// Error(bad_checkpoint) when they cannot be used. Keys that are no sizes (rope_theta, norm_eps,
 /// rope_scaling) may differ where the deck sets them itself.
 std::string start_from(const Deck& deck, comm::World& world, runtime::ModelState& state);
 

@@ -1,4 +1,5 @@
-// The learning rate as a function of the step: linear warm-up, then one of four decays. And the step block.
+// The learning rate as a function of the step (a linear warm-up, then one of four decays), and the step
+// block.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@ namespace weft::train {
 struct LrCourse {
   double lr = 0;                 ///< peak, reached by the last step of the warm-up
   double min_lr = 0;             ///< where linear, cosine and wsd end
-  std::int64_t warmup = 0;       ///< steps
-  std::int64_t steps = 1;        ///< of the whole run, warm-up included
+  std::int64_t warmup = 0;       ///< steps of the warm-up
+  std::int64_t steps = 1;        ///< steps of the whole run, warm-up included
   std::int64_t decay_steps = 0;  ///< wsd only: length of the final linear decay
   LrDecay decay = LrDecay::cosine;
 };
@@ -26,7 +27,7 @@ double learning_rate(const LrCourse& course, std::int64_t step);
 LrCourse lr_course_of(const Deck& deck);
 
 /// What the update of `step`, counted from 0, needs beside gradients and state. Adam's t is step + 1, whether
-/// or not the steps before it have changed the state (bad_steps.hpp): a checkpoint's step is all that a
+/// or not the steps before it have changed the state (bad_steps.hpp), so a checkpoint's step is all that a
 /// resumed run needs.
 StepBlock step_block(const Deck& deck, std::int64_t step);
 

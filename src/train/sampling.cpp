@@ -11,7 +11,7 @@
 namespace weft::train {
 namespace {
 
-/// Index of the largest logit, the first of equals.
+/// The index of the largest logit; of equal ones, the first.
 std::size_t largest(std::span<const float> logits) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -28,7 +28,7 @@ std::size_t largest(std::span<const float> logits) {
   return best;
 }
 
-/// The ids that top-k leaves; sorted by falling logit when `sorted`.
+/// The ids that top-k leaves, sorted by falling logit when `sorted` says so.
 std::vector<std::uint32_t> candidates(std::span<const float> logits, std::int64_t top_k, bool sorted) {
   std::vector<std::uint32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0u);

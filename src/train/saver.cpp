@@ -73,7 +73,7 @@ void Saver::advance(ckpt::Wait wait) {
   tell(report);
 }
 
-/// The end of the warning about a save that failed: what there still is.
+/// The end of the warning about a save that failed: it says which checkpoint there still is.
 std::string Saver::what_is_left() const {
   return newest_ ? fmt::format("the newest checkpoint is still {}", *newest_)
                  : std::string("this run has no checkpoint yet");

@@ -1,4 +1,5 @@
-// The run's checkpoints: one save at a time, in the background where there is room for a copy of the state.
+// Makes the run's checkpoints: one save at a time, in the background where there is room for a copy of the
+// state.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +17,41 @@
 
 namespace weft::train {
 
-/// All calls are collective but before_update(). A save that fails costs a warning and that checkpoint. All
-/// that is passed in lives as long as this.
+/// Makes and counts the saves. All calls but before_update() are collective. A save that fails costs a
+/// warning and that checkpoint. All references that are passed in outlive this object.
 class Saver {
  public:
-  /// `run` is what each checkpoint says of the run, but for the position. `background`: takes the copy's
-  /// memory now.
+  /// `run` is what each checkpoint says of the run, apart from how far it has come. With `background`, it
+  /// allocates the memory of the copy now.
   Saver(const Deck& deck, runtime::Session& session, runtime::ModelState& state, report::Report& report,
         ckpt::RunState run, bool background);
 
-  /// Saves the state as it is, unless that was done. In the background: begins, after the end of the save
-  /// that is under way, if one is.
+  /// Saves the state as it is, unless that was done. In the background it only begins to save, after the end
+  /// of the save that is under way, if there is one.
   void begin(const Position& at);
-  /// The same, and waits for the end. False when the checkpoint is not there, on all ranks alike.
+  /// Saves the state like begin(), and waits for the end. Returns false on all ranks when the checkpoint is
+  /// not there.
   bool save(const Position& at);
-  /// Before the state changes: waits until it is copied.
+  /// Call it before the state changes: it waits until the state is copied.
   void before_update();
-  /// After a step: takes a save that is under way further, without waiting for it.
+  /// Call it after a step: it takes a save that is under way further, without waiting for it.
   void advance();
-  /// Waits for the end of what is under way.
+  /// Waits for the end of the save that is under way, if there is one.
   void finish();
-  /// What later checkpoints say of the run's data.
+  /// Sets what later checkpoints say of the run's token files.
   void set_data(std::vector<ckpt::DataFile> data) { run_.data = std::move(data); }
-  /// There is no need to save this state again: it was loaded from a checkpoint of the run's own.
+  /// Says that this state was loaded from a checkpoint of the run's own, so there is no need to save it
+  /// again.
   void set_saved(std::int64_t step, const std::string& path) {
     saved_ = step;
     newest_ = path;
   }
-  /// The state was loaded from this checkpoint of another run: where to go back to, and no more.
+  /// Says that the state was loaded from this checkpoint of another run, to which this run can go back.
   void set_start(const std::string& path) { newest_ = path; }
   /// The path of the last checkpoint that was saved or loaded; empty before there is one.
   const std::optional<std::string>& newest() const { return newest_; }
-  /// The run has gone back to newest(), with other data ahead: what it comes to is no state that was saved.
+  /// Says that the run has gone back to newest(). Other data follow, so the states of its next steps were not
+  /// saved.
   void gone_back() { saved_ = -1; }
   /// Seconds from begin to end of the longest save so far, on any rank.
   std::optional<double> longest_seconds() const { return longest_; }
@@ -66,8 +70,8 @@ class Saver {
   ckpt::RunState run_;
   std::unique_ptr<runtime::StateCopy> copy_;
   std::unique_ptr<ckpt::Save> under_way_;
-  std::int64_t step_ = -1;   ///< of the save that is under way, or the last
-  std::int64_t saved_ = -1;  ///< the step of the newest that is there
+  std::int64_t step_ = -1;   ///< step of the save that is under way, or of the last one
+  std::int64_t saved_ = -1;  ///< step of the newest checkpoint that is there
   std::optional<std::string> newest_;
   double pause_ = 0;  ///< seconds that training has waited for the save under way
   std::optional<double> longest_;

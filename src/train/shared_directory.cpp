@@ -23,23 +23,23 @@
 namespace weft::train {
 namespace {
 
-constexpr std::size_t most_hosts = 3;  ///< that a message names
+constexpr std::size_t most_hosts = 3;  ///< how many hosts a message names
 
-/// How many seconds a rank looks for the file: longer than an NFS client may go on believing that a directory
-/// is not there (acdirmax, 60 s), and fewer than those after which the ranks that wait for it would take it
-/// for hanging.
+/// How many seconds a rank looks for the file. That is longer than an NFS client may go on believing that a
+/// directory is not there (acdirmax, 60 s), and shorter than the time after which the ranks that wait for it
+/// would count as hanging.
 double patience_s(const Deck& deck) {
   constexpr double most = 90;
   return deck.run.collective_timeout > 0 ? std::min(most, deck.run.collective_timeout / 2) : most;
 }
 
-/// Opening a directory lets a network file system ask its server what is in it.
+/// Opens the directory, because that lets a network file system ask its server what is in it.
 void look_again(const std::string& dir) {
   const io::StorageWait wait("opendir", dir);
   if (DIR* const opened = ::opendir(dir.c_str())) ::closedir(opened);
 }
 
-/// What a file holds, and what its storage says instead: an errno, or 0.
+/// What a file holds, and the errno that storage gave instead, or 0.
 struct Answer {
   std::string content;
   int error = 0;
@@ -49,19 +49,19 @@ Answer read(const std::string& path) {
   const io::StorageWait wait("read", path);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {{}, errno};
-  std::array<char, 4096> bytes;  // a lock has some lines
+  std::array<char, 4096> bytes;  // a lock has only some lines
   const ssize_t n = ::read(fd, bytes.data(), bytes.size());
   const int error = n < 0 ? errno : 0;
   ::close(fd);
   return {std::string(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))), error};
 }
 
-/// Another file, or none, is an answer; the rest is the machine's.
+/// Whether the machine refuses to answer. Another file, or none, is an answer.
 bool refuses(const Answer& answer) {
   return answer.error != 0 && answer.error != ENOENT && answer.error != ENOTDIR;
 }
 
-/// The last answer of RUN_DIR/lock: as soon as it is as expected, else when the patience is over.
+/// The last answer about RUN_DIR/lock. It asks until the file is as expected, or the patience is over.
 Answer ask(const Deck& deck, const std::string& expected) {
   const std::string whole = std::filesystem::absolute(deck.run.dir).lexically_normal().string();
   const std::string parent = std::filesystem::path(whole).parent_path().string();

@@ -11,11 +11,11 @@
 
 namespace weft::train {
 
-/// Collective. `mark`, rank 0's, is what the file RUN_DIR/lock holds there; with an empty one nothing is
-/// checked, and the result is false. Throws on all ranks when one of them does not find it within
-/// the time that a network file system may take, a minute and a half: Error(bad_input) where there is another
-/// file or none, because its checkpoints would come from, and go, elsewhere; Error(environment) where it
-/// cannot be read.
+/// Collective: checks that all ranks see rank 0's run directory. `mark`, on rank 0, is what the file
+/// RUN_DIR/lock holds there; when it is empty nothing is checked, and the result is false. Throws on all
+/// ranks when one of them does not find that file within the time that a network file system may take, a
+/// minute and a half: Error(bad_input) where there is another file or none, because this rank's checkpoints
+/// would then come from, and go, elsewhere; Error(environment) where it cannot be read.
 bool check_shared_directory(comm::World& world, const Deck& deck, const std::string& mark);
 
 /// All calls are collective, and throw on all ranks alike.

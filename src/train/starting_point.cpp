@@ -38,7 +38,7 @@ std::optional<std::pair<dev_t, ino_t>> identity_of(const std::string& dir) {
   return std::nullopt;
 }
 
-/// Whether `dir` is in the checkpoints directory of this deck's run, however it is written.
+/// Whether `dir` is in the checkpoints directory of this deck's run, however its path is written.
 bool is_own_checkpoint(const Deck& deck, const std::string& dir) {
   const auto own = identity_of(checkpoints_dir(deck));
   return own && own == identity_of(fs::path(normal(dir)).parent_path());
@@ -50,7 +50,7 @@ std::vector<Candidate> own_candidates(std::vector<ckpt::Found::Whole> checkpoint
   return own;
 }
 
-/// What candidates() returns, on rank 0; checkpoint.resume is not "never".
+/// Finds what candidates() returns; rank 0 calls it, and checkpoint.resume is not "never".
 std::vector<Candidate> find_candidates(const Deck& deck) {
   ckpt::Found found = ckpt::find_checkpoints(checkpoints_dir(deck));
   for (const std::string& problem : found.damaged) log::warn("a checkpoint is passed over: {}", problem);
@@ -61,7 +61,7 @@ std::vector<Candidate> find_candidates(const Deck& deck) {
   }
   std::erase_if(found.whole, [&](const ckpt::Found::Whole& c) { return c.origin != origin; });
   const bool own = is_own_checkpoint(deck, origin);
-  // The damaged ones may be all that this run has made since it started from elsewhere.
+  // The damaged checkpoints may be all that this run has made since it started from elsewhere.
   if (found.whole.empty() && !found.damaged.empty() && !own) fail_unusable(deck, found.damaged);
   std::vector<Candidate> all = own_candidates(std::move(found.whole));
   all.push_back({deck.checkpoint.resume, own});
@@ -96,7 +96,7 @@ std::string named_origin(const Deck& deck) {
 
 std::vector<Candidate> candidates(const Deck& deck, comm::World& world) {
   if (deck.checkpoint.resume == "never") return {};
-  std::string text;  // of each: '+' of the run's own or '-', the path, a zero byte, which no path holds
+  std::string text;  // for each candidate '+' (the run's own) or '-', the path, and a zero byte
   comm::agree(world, [&] {
     if (world.rank() != 0) return;
     for (const Candidate& c : find_candidates(deck)) text += (c.own ? '+' : '-') + c.path + '\0';

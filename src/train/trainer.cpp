@@ -145,7 +145,7 @@ void Trainer::upload_inputs(const StepBlock& block) {
   try {
     runtime::upload_step(session_, data_.batches(), at_.sample / deck_.data.global_batch,
                          accumulation(deck_, session_.ranks()), buffers_);
-  } catch (const Error& e) {  // the tokens of this rank alone
+  } catch (const Error& e) {  // this rank's tokens alone
     if (session_.ranks() == 1) throw;
     throw Error(e.code(),
                 fmt::format("rank {} on {}: {}", session_.rank(), session_.world().host(), e.what()));
@@ -199,7 +199,8 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
   return m;
 }
 
-/// Of the team's window this rank answers for its own part, whatever of the others' it has looked at.
+/// The memory that this rank has taken. Of the team's window it answers for its own part, whatever of the
+/// others' parts it has looked at.
 std::int64_t Trainer::resident_bytes() const {
   const runtime::MemoryUsage usage = runtime::memory_usage();
   const std::int64_t window = session_.memory().window_bytes();
@@ -247,7 +248,7 @@ bool Trainer::saves_after(std::int64_t step) const {
          (deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0);
 }
 
-/// The last step's save is waited for; false when it is not there.
+/// Saves if that is due. The save of the last step is waited for; false when its checkpoint is not there.
 bool Trainer::save_if_due() {
   const auto scope = trace_.scope("checkpoint");
   const bool last = at_.step == deck_.run.steps;

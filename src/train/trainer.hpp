@@ -1,4 +1,4 @@
-// `weft train`: the loop over steps.
+// Trains a model, for `weft train`: the loop over steps.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class Trainer {
   std::int64_t step() const { return at_.step; }
   /// One optimizer step. The metrics are the same on every rank.
   report::StepMetrics train_step();
-  /// Empty without data.valid.
+  /// Runs the validation; the result is empty without data.valid.
   std::optional<report::StepMetrics> validate();
 
  private:

@@ -1,4 +1,4 @@
-// Validation loss over a file, on all ranks.
+// Computes the validation loss over a file, on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ValidationResult {
 
 class Validation {
  public:
-  /// `executor` runs an evaluation plan of [batch, seq] a rank.
+  /// `executor` runs an evaluation plan, whose microbatch on each rank is [batch, seq].
   Validation(runtime::Session& session, exec::Executor& executor, data::ValidationSource source,
              std::int64_t batch, std::int64_t seq);
   /// Collective: all ranks walk the file together; microbatch m = round * ranks + rank.

@@ -11,14 +11,15 @@
 namespace weft::watch {
 namespace {
 
-/// A channel as all its ranks know it: name, members, how many were alike before it.
+/// A channel as all its ranks know it: its name, its members, and how many such channels were opened before
+/// it.
 using Key = std::tuple<std::string, std::vector<int>, int>;
 
 Key key_of(const comm::RecordedChannel& c) {
   return {c.name, c.ranks, c.opened};
 }
 
-/// A shorter wait for storage is no reason for a hang.
+/// A wait for storage that is shorter is no reason for a hang.
 constexpr double long_wait_s = 1;
 
 class Analysis {
@@ -44,10 +45,10 @@ class Analysis {
 
  private:
   struct Difference {
-    double at = 0;  ///< the first rank entered it
+    double at = 0;  ///< when the first rank entered it
     Key channel;
     std::uint64_t sequence = 0;
-    std::map<std::string, std::vector<int>> ranks;  ///< by what they called
+    std::map<std::string, std::vector<int>> ranks;  ///< ranks, by what they called
   };
 
   void find_standings();
@@ -67,11 +68,12 @@ class Analysis {
   const std::vector<RankRecords>& records_;
   const std::vector<std::string>& hosts_;
   std::map<int, const RankRecords*> of_rank_;
-  std::map<Key, std::map<int, std::size_t>> channels_;  ///< by rank, the place in its records
+  /// By channel and rank: the channel's place in the rank's records.
+  std::map<Key, std::map<int, std::size_t>> channels_;
   Diagnosis result_;
 };
 
-/// "rank 2 on n3"
+/// A rank with its host: "rank 2 on n3".
 std::string Analysis::name(int rank) const {
   const auto r = of_rank_.find(rank);
   if (r != of_rank_.end()) return fmt::format("rank {} on {}", rank, r->second->host);
@@ -79,7 +81,7 @@ std::string Analysis::name(int rank) const {
   return i < hosts_.size() ? fmt::format("rank {} on {}", rank, hosts_[i]) : fmt::format("rank {}", rank);
 }
 
-/// "in step 118 for 12.3 s, 12.2 s after gather.data #56 (...)"
+/// What a rank does: "in step 118 for 12.3 s, 12.2 s after gather.data #56 (...)".
 std::string Analysis::doing(int rank) const {
   const RankRecords& r = *of_rank_.at(rank);
   std::string text = "in " + r.activity;
@@ -107,7 +109,7 @@ void Analysis::find_standings() {
   }
 }
 
-/// Members of the channel that have not started its collective, or left no records.
+/// The members of the channel that have not started its collective, or have left no records.
 std::vector<int> Analysis::missing_from(const Key& key, std::uint64_t sequence) const {
   std::vector<int> ranks;
   const auto& places = channels_.at(key);
@@ -173,7 +175,7 @@ bool Analysis::find_difference() {
   std::optional<Difference> earliest;
   for (const auto& [key, places] : channels_) difference_in(key, earliest);
   if (!earliest) return false;
-  // What most ranks called is right; of as many, what the lowest rank called.
+  // What most ranks called is taken as right; of equally many, what the lowest rank called.
   const auto right =
       std::max_element(earliest->ranks.begin(), earliest->ranks.end(), [](const auto& a, const auto& b) {
         return std::pair(a.second.size(), -a.second[0]) < std::pair(b.second.size(), -b.second[0]);
@@ -191,7 +193,8 @@ bool Analysis::find_difference() {
   return true;
 }
 
-/// Ranks that have waited for storage for long: the one whose wait is the oldest.
+/// Looks for ranks that have waited for storage for long. The one whose wait is oldest is the first to
+/// diverge.
 bool Analysis::find_storage() {
   const RankRecords* oldest = nullptr;
   for (const RankRecords& r : records_) {
@@ -227,7 +230,7 @@ bool Analysis::find_absent() {
   for (const int rank : missing())
     if (waits_for(*of_rank_.at(rank)) == nullptr) result_.first.push_back(rank);
   if (result_.first.empty()) return false;
-  // The one that has been silent for longest held the others up.
+  // The rank that has been silent for longest held the others up.
   std::sort(result_.first.begin(), result_.first.end(), [&](int a, int b) {
     return std::pair(of_rank_.at(a)->last, a) < std::pair(of_rank_.at(b)->last, b);
   });

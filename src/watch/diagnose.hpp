@@ -1,4 +1,5 @@
-// Who is missing from what, and which rank diverged first: from the records of the ranks that left some.
+// Finds out which ranks are missing from which operations, and which rank diverged first, from the records of
+// the ranks that left some.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,15 @@
 
 namespace weft::watch {
 
-/// Ranks that wait for one operation. Of send and recv there is one a rank.
+/// Ranks that wait for the same operation. A send or a recv is an operation of one rank.
 struct Wait {
-  std::string what;  ///< as describe()
-  double since = 0;  ///< the first of them began
+  std::string what;  ///< the operation, as describe() writes it
+  double since = 0;  ///< when the first of them began it
   std::vector<int> waiting;
-  std::vector<int> missing;  ///< members that have not started it; empty: all have
+  std::vector<int> missing;  ///< members that have not started it; empty: all have started it
 };
 
-/// Ranks of a channel that stand at the same place.
+/// Ranks that stand at the same place of a channel.
 struct Standing {
   std::string channel;
   std::vector<int> ranks;
@@ -27,17 +28,18 @@ struct Standing {
 
 struct Diagnosis {
   int ranks = 0;
-  std::vector<int> silent;  ///< left no records
-  std::vector<Wait> waits;  ///< the oldest first
+  std::vector<int> silent;  ///< ranks that left no records
+  std::vector<Wait> waits;  ///< waits, the oldest first
   std::vector<Standing> standings;
   std::vector<int> first;  ///< the ranks that diverged first; empty when none did
-  std::string verdict;     ///< one line: who, where, and why
+  std::string verdict;     ///< one line that says who, where, and why
 };
 
-/// `hosts` by rank; may be empty, then those of silent ranks are not known. The first rank that diverged is,
-/// in this order: the one whose operation differs from the others' with the same number in its channel; one
-/// whose storage does not answer; one that left no records; one that others wait for and that waits for
-/// nobody; of ranks that wait for each other, the one that has waited longest.
+/// Makes a diagnosis. `hosts` has the host of each rank; it may be empty, and then those of silent ranks are
+/// not known. The rank that diverged first is, in this order: the one whose operation differs from the
+/// others' with the same number in its channel; one whose storage does not answer; one that left no records;
+/// one that others wait for and that waits for nobody; of ranks that wait for each other, the one that has
+/// waited longest.
 Diagnosis diagnose(const std::vector<RankRecords>& records, const std::vector<std::string>& hosts);
 
 /// "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB)", "world, after #12 (recv from rank 2, 8
@@ -45,9 +47,10 @@ Diagnosis diagnose(const std::vector<RankRecords>& records, const std::vector<st
 std::string describe(const RankRecords& records, const Call& call);
 /// "rank 3", "ranks 0-6, 8"
 std::string list_of(const std::vector<int>& ranks);
-/// "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB): missing rank 2; ranks 0, 1 wait"
+/// A wait in words:
+/// "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB): missing rank 2; ranks 0, 1 wait".
 std::string text_of(const Wait& wait);
-/// The whole diagnosis, several lines.
+/// The whole diagnosis in several lines.
 std::string text_of(const Diagnosis& diagnosis);
 
 }  // namespace weft::watch

@@ -26,7 +26,7 @@ void Look::begin() {
       if (std::filesystem::exists(shared->path, unknown)) shared->found = true;
       shared->under_way = false;
     }).detach();
-  } catch (const std::system_error&) {  // there is no thread now; there may be one for the next look
+  } catch (const std::system_error&) {  // no thread can be made now; one may be for the next look
     shared_->under_way = false;
   }
 }

@@ -1,4 +1,4 @@
-// Whether a file is there, asked without waiting for the answer: its file system may not give one.
+// Looks whether a file is there without waiting for the answer, because its file system may not give one.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@ class Look {
  public:
   explicit Look(std::string path);
 
-  /// Begins to look, on a thread of its own, unless an earlier look has not come back.
+  /// Begins to look, on a thread of its own, unless an earlier look has not returned yet.
   void begin();
-  /// Whether a look has found the file.
+  /// Whether some look has found the file.
   bool found() const;
 
  private:
   struct Shared;
-  std::shared_ptr<Shared> shared_;  ///< with a thread that may outlive this
+  std::shared_ptr<Shared> shared_;  ///< shared with a thread that may outlive this object
 };
 
 }  // namespace weft::watch

@@ -31,20 +31,20 @@ struct Call {
 
 struct RankRecords {
   int rank = 0;
-  int ranks = 1;  ///< of the run
+  int ranks = 1;  ///< ranks of the run
   std::string host;
-  double written = 0;  ///< when; this and the next ones are seconds since 1970
+  double written = 0;  ///< when this was written; this and the next times are seconds since 1970
   std::string activity;
   std::int64_t step = 0;
-  double since = 0;          ///< the activity began
-  double last = 0;           ///< anything was recorded last
+  double since = 0;          ///< when the activity began
+  double last = 0;           ///< when anything was last recorded
   std::string storage;       ///< "fsync of PATH": the system call that waits for storage; empty: none does
-  double storage_since = 0;  ///< it began
+  double storage_since = 0;  ///< when that call began
   std::vector<comm::RecordedChannel> channels;
   std::vector<Call> calls;  ///< by number
 };
 
-/// Reads the recorder, what waits for storage, and the clocks.
+/// Reads the recorder, the waits for storage, and the clocks.
 RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host);
 
 /// Of the started calls that are not done, the one that has waited longest; null when there is none, or
@@ -55,15 +55,15 @@ const Call* waits_for(const RankRecords& records);
 /// that fails.
 void write_text(const std::string& path, const std::string& text);
 
-/// "DIR/rank-00003.jsonl"
+/// The path of a rank's file: "DIR/rank-00003.jsonl".
 std::string records_path(const std::string& dir, int rank);
-/// As write_text().
+/// Writes a rank's file by write_text().
 void write_records(const std::string& dir, const RankRecords& records);
 /// All ranks' records in `dir`, by rank. Throws Error(bad_input) "FILE:LINE: ..." when a file is damaged, and
 /// Error(environment) when it cannot be read.
 std::vector<RankRecords> read_records(const std::string& dir);
 
-/// The hosts of all ranks, one a line: those of ranks that leave nothing are known from there.
+/// Writes the hosts of all ranks, a line for each. For ranks that leave no records they are known from there.
 void write_hosts(const std::string& dir, const std::vector<std::string>& hosts);
 /// Empty where there is no such file. Throws Error(environment) when it cannot be read.
 std::vector<std::string> read_hosts(const std::string& dir);

@@ -21,19 +21,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int exit_code = static_cast<int>(ExitCode::hang);
-constexpr double patience_s = 10;  ///< with a file system, or an abort, that may hang, too
+/// How long to be patient with a file system, or an abort, that may hang, too.
+constexpr double patience_s = 10;
 
 void sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// A file system that does not answer shows nothing, and the next look may tell.
+/// Whether a file is there. A file system that does not answer counts as no, because the next look may tell.
 bool exists(const std::string& path) {
   std::error_code unknown;
   return fs::exists(path, unknown);
 }
 
-/// 0 where there is none.
+/// The shorter timeout of the two that are set; 0 when none is.
 double least_timeout(const WatchdogOptions& options) {
   const double a = options.timeout_s, b = options.storage_timeout_s;
   return a > 0 && b > 0 ? std::min(a, b) : std::max({a, b, 0.0});
@@ -83,7 +84,8 @@ void Watchdog::loop() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, std::chrono::duration<double>(period_s), [this] { return stop_; })) {
     const double now = seconds_now();
-    // Somebody has stopped this process, with the others or alone: from here on all have their time again.
+    // Somebody has stopped this process, perhaps together with the others. From here on all have their full
+    // time again.
     if (now - before > period_s + 2) {
       awake_since = now;
       looked_s_ = 0;
@@ -93,8 +95,9 @@ void Watchdog::loop() {
   }
 }
 
-/// Whether an operation or storage is overdue here, or another rank has found one. This process has run for
-/// so long without having been stopped. Waits for nothing: storage that does not answer would stop the clock.
+/// Whether an operation or storage is overdue here, or another rank has found one. `awake_s` is how long this
+/// process has run without having been stopped. It waits for nothing, because storage that does not answer
+/// would stop the clock.
 bool Watchdog::hangs(double awake_s) {
   const comm::Recorder& recorder = world_.recorder();
   const auto seconds_since = [&](std::int64_t ns) {
@@ -117,7 +120,7 @@ bool Watchdog::hangs(double awake_s) {
 }
 
 void Watchdog::end() {
-  // On a thread of its own: files may hang, and the run has to end all the same.
+  // This is on a thread of its own: files may hang, and the run has to end all the same.
   std::packaged_task<void()> task([this] { tell(); });
   const std::future<void> told = task.get_future();
   std::thread(std::move(task)).detach();
@@ -127,7 +130,7 @@ void Watchdog::end() {
 }
 
 void Watchdog::tell() noexcept {
-  // What cannot be done is told, and the rest is done.
+  // What cannot be done is reported, and the rest is done.
   const auto attempt = [](const auto& part) {
     try {
       part();
@@ -144,10 +147,10 @@ void Watchdog::tell() noexcept {
       tell_verdict();
     }
   });
-  sleep(1);  // for the others to speak: the first to end the run ends them all
+  sleep(1);  // the others need time to speak: the first rank to end the run ends them all
 }
 
-/// Says and records what this rank does, and returns what it waits for; empty: nothing.
+/// Says and records what this rank does, and returns what it waits for; empty when it waits for nothing.
 std::string Watchdog::leave_records() {
   const RankRecords mine = records_of(world_.recorder(), world_.rank(), world_.size(), world_.host());
   const Call* const call = waits_for(mine);
@@ -197,7 +200,7 @@ bool Watchdog::verdict_within(double seconds) const {
   return is_there;
 }
 
-/// Waits for the verdict, and repeats what it says of the operation that this rank waits for.
+/// Waits for the verdict, and repeats what it says about the operation that this rank waits for.
 void Watchdog::tell_missing(const std::string& waits_for) const {
   verdict_within(grace_s_ + 5);
   std::ifstream file(verdict_path(dir_));

@@ -2,7 +2,8 @@
 # sanitizer's own library wants to be the first.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT WEFT_SANITIZE)
   set(sources faults/places.cpp faults/system_calls.cpp faults/trap.cpp)
-  list(TRANSFORM sources PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE WEFT_FAULTS_SOURCES)  # for tests that let their own calls fail
+  # Tests that let their own calls fail compile these sources, too.
+  list(TRANSFORM sources PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE WEFT_FAULTS_SOURCES)
   add_library(weft_faults SHARED faults/faults.cpp ${WEFT_FAULTS_SOURCES})
   target_include_directories(weft_faults PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
   target_link_libraries(weft_faults PRIVATE weft_options)

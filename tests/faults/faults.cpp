@@ -46,7 +46,7 @@ class SpinLock {
   std::atomic_flag flag_;
 };
 
-/// Counts by hash of call and file, in memory that is there from the start.
+/// Counts calls by a hash of call and file, in memory that is there from the start.
 class Counter {
  public:
   std::uint32_t next(std::string_view call, std::string_view file) {
@@ -72,7 +72,7 @@ class Counter {
 };
 Counter g_counter;
 
-/// The first half of what the vectors hold.
+/// Cuts vectors to the first half of the bytes that they hold.
 long halve(const iovec* from, long count, std::array<iovec, 16>& half) {
   count = std::min<long>(count, static_cast<long>(half.size()));
   std::size_t bytes = 0;
@@ -90,7 +90,7 @@ bool has_vectors(const SystemCall& call) {
          std::string_view(call.name).find("writev") != std::string_view::npos;
 }
 
-/// What does not come of a read stays in the file: of what is there, not of what was asked for.
+/// Makes a read return half of what it would have returned. What it leaves out stays in the file.
 long read_half(const SystemCall& call, const Arguments& a) {
   const long n = call_kernel(call.number, a);
   if (n < 2) return n;
@@ -127,7 +127,7 @@ void write_log(std::string_view line) {
   if (g_log >= 0) call_kernel_with(SYS_write, g_log, line.data(), line.size());
 }
 
-/// "CALL NUMBER FILE", with room for more.
+/// Writes "CALL NUMBER FILE", with room for more.
 std::string_view describe(std::string_view call, std::uint32_t number, std::string_view file, Text& text) {
   char* at = std::copy(call.begin(), call.end(), text.data());
   *at++ = '\t';
@@ -137,7 +137,7 @@ std::string_view describe(std::string_view call, std::uint32_t number, std::stri
   return {text.data(), static_cast<std::size_t>(at - text.data())};
 }
 
-/// An open that may make the file has a name of its own, because it fails in other ways.
+/// The name of a call. An open that may make the file has a name of its own, because it fails in other ways.
 const char* name_of(const SystemCall& call, const Arguments& arguments) {
   const bool creates = (call.number == SYS_open && (arguments[1] & O_CREAT) != 0) ||
                        (call.number == SYS_openat && (arguments[2] & O_CREAT) != 0);
@@ -170,7 +170,7 @@ const char* variable(const char* name, const char* otherwise) {
   return value == nullptr ? otherwise : value;
 }
 
-/// At a number that the program's own files never have.
+/// Opens the log at a descriptor that the program's own files never have.
 void open_log(const char* path) {
   if (path[0] == '\0') return;
   const int low = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

@@ -14,7 +14,7 @@ namespace {
 std::array<std::string_view, 8> g_watched;
 std::size_t g_watched_count = 0;
 
-/// Text that is put together without memory of its own, as a signal handler may.
+/// A text that is put together without allocating memory, as a signal handler must.
 class Line {
  public:
   explicit Line(Text& text) : text_(text) { text_[0] = '\0'; }
@@ -35,7 +35,7 @@ class Line {
   std::size_t size_ = 0;
 };
 
-/// Where a link of /proc points to.
+/// Adds the path that a link of /proc points to.
 void add_target(const char* link, Line& line) {
   Text target;
   const long n = call_kernel_with(SYS_readlinkat, AT_FDCWD, link, target.data(), target.size());
@@ -68,7 +68,7 @@ void add_components(std::string_view path, Line& line) {
   }
 }
 
-/// An absolute path; empty when the operand has none.
+/// Finds the absolute path of an operand; it is empty when the operand has none.
 void find_path(const Operand& operand, const Arguments& arguments, Line& line) {
   const auto argument = [&](int n) { return arguments.at(static_cast<std::size_t>(n)); };
   const char* const path = operand.path < 0 ? "" : to_pointer<const char>(argument(operand.path));

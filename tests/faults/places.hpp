@@ -1,4 +1,4 @@
-// Names for files that are the same in every run of a program.
+// Gives files names that are the same in every run of a program.
 #pragma once
 
 #include <array>
@@ -9,11 +9,11 @@ namespace weft::faults {
 
 using Text = std::array<char, 4352>;
 
-/// The directories whose files count, separated by colons.
+/// Sets the directories whose files count, separated by colons.
 void watch_directories(const char* list);
 
 /// Writes the name of the watched file that the call is about: its path below the watched directory, without
-/// what differs between runs. False when the call is about no such file.
+/// what differs between runs. Returns false when the call is about no such file.
 bool name_of_file(const SystemCall& call, const Arguments& arguments, Text& name);
 
 }  // namespace weft::faults

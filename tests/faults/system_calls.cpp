@@ -39,7 +39,7 @@ constexpr Operand descriptor(int argument) {
 constexpr Operand path(int argument) {
   return {-1, argument};
 }
-/// A path behind the descriptor of its directory.
+/// An operand that is a path behind the descriptor of its directory.
 constexpr Operand path_at(int argument) {
   return {argument, argument + 1};
 }

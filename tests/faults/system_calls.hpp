@@ -1,4 +1,4 @@
-// The system calls on files, and what each of them is about.
+// Lists the system calls on files, and what each of them is about.
 #pragma once
 
 #include <array>
@@ -21,20 +21,20 @@ enum class Transfer : unsigned char { none, read, write };
 struct SystemCall {
   long number;
   const char* name;
-  Operand first, second;  ///< the second of calls with two files
+  Operand first, second;  ///< `second` belongs to calls with two files
   Transfer transfer = Transfer::none;
 };
 
-/// Those that tests count and let fail.
+/// The calls that tests count and let fail.
 const SystemCall* begin_of_system_calls();
 const SystemCall* end_of_system_calls();
-/// Null for all others.
+/// Finds a call by its number; null for all other calls.
 const SystemCall* find_system_call(long number);
 
-/// The call itself, which no trap catches. Returns what the kernel does: -errno for an error.
+/// Makes the call itself, which no trap catches. Returns what the kernel does: -errno for an error.
 long call_kernel(long number, const Arguments& arguments);
 
-/// The kernel takes numbers and addresses in the same registers.
+/// Reads an argument as a pointer: the kernel takes numbers and addresses in the same registers.
 template <class T>
 T* to_pointer(long argument) {
   return reinterpret_cast<T*>(argument);  // NOLINT(performance-no-int-to-ptr)

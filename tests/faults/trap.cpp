@@ -24,9 +24,9 @@ Answer g_answer = nullptr;
 
 constexpr std::uint64_t sigsys_bit = std::uint64_t{1} << (SIGSYS - 1);
 
-/// What rt_sigprocmask would do to the thread, except that SIGSYS stays open: a call that traps while it is
-/// blocked kills the process, and the C library blocks all signals now and then. The mask is that which the
-/// handler returns to.
+/// Does what rt_sigprocmask would do to the thread, except that SIGSYS stays open: a call that traps while it
+/// is blocked kills the process, and the C library blocks all signals now and then. `mask` is that to which
+/// the handler returns.
 long change_mask(const Arguments& a, sigset_t& mask) {
   std::uint64_t now = 0, change = 0;
   std::memcpy(&now, &mask, sizeof now);
@@ -93,12 +93,12 @@ bool install_filter() {
   f.unless_equal_skip(static_cast<std::uint32_t>(behind >> 32), 1);
   f.allow();
   f.load(offsetof(seccomp_data, nr));
-  f.unless_equal_skip(SYS_mmap, 4);  // only of files
+  f.unless_equal_skip(SYS_mmap, 4);  // only mappings of files
   f.load_argument(3);
   f.if_any_bit_skip(MAP_ANONYMOUS, 1);
   f.trap();
   f.allow();
-  f.unless_equal_skip(SYS_fcntl, 8);  // only of locks
+  f.unless_equal_skip(SYS_fcntl, 8);  // only locks
   f.load_argument(1);
   for (const int lock : {F_SETLK, F_SETLKW, F_OFD_SETLK}) {
     f.unless_equal_skip(static_cast<std::uint32_t>(lock), 1);

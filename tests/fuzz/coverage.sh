@@ -18,14 +18,15 @@ mkdir -p $build
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then mapfile -t targets < <(basename -s .options -a $build/tests/fuzz/*.options); fi
 
-# Of the repository, but neither the target itself nor what all share.
+# These files do not count: the system's, the target itself, what all targets share, and what the build makes.
 elsewhere='(/usr/|/tests/|/src/base/|/build/)'
 for target in "${targets[@]}"; do
   program=$build/tests/fuzz/fuzz_$target
   IFS=, read -ra seeds <<<"$(<"$build/tests/fuzz/$target.seeds")"
   inputs=("$build/seeds/$target")
   mkdir -p "${inputs[0]}"
-  for i in "${!seeds[@]}"; do cp "${seeds[i]}" "${inputs[0]}/$i-$(basename "${seeds[i]}")"; done  # formats have files of one name
+  # The index tells seeds apart, because formats have files of one name.
+  for i in "${!seeds[@]}"; do cp "${seeds[i]}" "${inputs[0]}/$i-$(basename "${seeds[i]}")"; done
   if [ -d "build/fuzz/corpus/$target" ]; then inputs+=("build/fuzz/corpus/$target"); fi
   # -runs=0 executes what the folders hold, and no more.
   LLVM_PROFILE_FILE=$build/$target.profraw "$program" -runs=0 -timeout=60 -artifact_prefix="$build/" "${inputs[@]}" >"$build/$target.log" 2>&1 </dev/null ||

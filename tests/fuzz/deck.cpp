@@ -1,4 +1,5 @@
-// Decks: the TOML text, and behind it, each after a zero byte, settings as --set gives them.
+// The fuzz target for decks. Its input is the TOML text, and behind it, each after a zero byte, settings as
+// --set gives them.
 #include "deck/deck.hpp"
 
 #include <string>
@@ -10,7 +11,7 @@ using namespace weft;
 
 namespace {
 
-constexpr std::ptrdiff_t most_lines = 21;  // 20 mistakes, and how many there are more
+constexpr std::ptrdiff_t most_lines = 21;  // 20 mistakes, and a line that says how many more there are
 
 void keeps_its_promises(const Deck& deck) {
   const std::string printed = print_deck(deck);

@@ -1,4 +1,4 @@
-// What the fuzz targets share: how input may be refused, and how a broken promise ends the process.
+// The functions that fuzz targets share: how input may be refused, and how a broken promise ends the process.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 #include "base/check.hpp"
 
-// libFuzzer's: the target, its own mutations, and a target's.
+// libFuzzer calls these, or has them: the target, its own mutations, and a target's mutations.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
@@ -30,7 +30,7 @@ inline void require(bool holds, const char* promise, const std::string& detail =
   std::abort();
 }
 
-/// Whether `call` refuses. It may do so by an Error alone, whose message is at most `most_lines` lines, none
+/// Whether `call` refuses. It may refuse only by an Error, whose message has at most `most_lines` lines, none
 /// of them empty or with control characters.
 template <class Call>
 bool refused(Call&& call, std::ptrdiff_t most_lines = 1) {

@@ -1,4 +1,4 @@
-// The text form of graphs, and the verifier over what it says.
+// The fuzz target for the text form of graphs, and for the verifier, which checks what was read.
 #include <stdexcept>
 #include <string>
 
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ir::diff(input, printed);
   try {
     ir::verify(graph);
-  } catch (const std::logic_error&) {  // the verifier's way to say that a graph is wrong
+  } catch (const std::logic_error&) {  // the verifier says in this way that a graph is wrong
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// A checkpoint's manifest, of format 1 and 2. Its first line is a checksum over all of it: what the fuzzer
-// changes gets the right one, most of the time.
+// The fuzz target for a checkpoint's manifest, of format 1 and 2. Its first line is a checksum over all of
+// it; most of the time, what the fuzzer changes gets the right one.
 #include "ckpt/manifest.hpp"
 
 #include <fmt/core.h>
@@ -27,7 +27,7 @@ void repair(std::uint8_t* data, std::size_t size) {
   std::memcpy(data + prefix.size(), checksum.data(), digits);
 }
 
-/// What the loader goes by without asking again.
+/// Checks what the loader relies on without asking again.
 void is_sane(const Manifest& manifest) {
   std::int64_t elements = 0;
   for (const Unit& unit : manifest.units) {

@@ -17,7 +17,7 @@ mkdir -p build/fuzz/findings
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then mapfile -t targets < <(basename -s .options -a "$build"/*.options); fi
 
-# figure NAME LOG: what libFuzzer says at its end.
+# figure NAME LOG: prints a number that libFuzzer gives at its end.
 figure() { sed -n "s/^stat::$1: *//p" "$2"; }
 
 table=() failed=0

@@ -1,6 +1,6 @@
-// The header of safetensors files. What the fuzzer changes gets the right
-// length, most of the time; and a file need not be as long as it says: one is
-// read at its own length, and at the length that its header names.
+// The fuzz target for the header of safetensors files. Most of the time, what the fuzzer changes gets the
+// right length. A file need not be as long as it says, so each is read at its own length, and at the length
+// that its header names.
 #include "hf/safetensors.hpp"
 
 #include <charconv>

@@ -1,5 +1,5 @@
-// A shard file, read by a description: the input is a line of slices.jsonl, then the bytes of the file. HDF5
-// is not asked: its `locate` is this file's, and ends the process.
+// The fuzz target for a shard file that is read by a description. The input is a line of slices.jsonl, then
+// the bytes of the file. HDF5 is not asked: its `locate` is replaced here by one that ends the process.
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::int64_t slab_bytes = 32;
 
-/// The right checksums for what the file has, so that most inputs get behind them.
+/// Sets the right checksums for what the file has, so that most inputs get past them.
 void repair(Shard& shard, std::string_view bytes) {
   const auto hash = [&](std::int64_t offset, std::int64_t count) {
     return hash_text(bytes.substr(static_cast<std::size_t>(offset), static_cast<std::size_t>(count)));
@@ -47,7 +47,7 @@ void repair(Shard& shard, std::string_view bytes) {
   }
 }
 
-/// Reads all of the slices, and holds each byte against the file's.
+/// Reads all of the slices, and compares each byte with the file's.
 void read_all(const Manifest& m, const Shard& shard, std::string_view bytes) {
   std::vector<std::vector<std::byte>> memory;
   std::vector<ckpt::Request> requests;

@@ -1,5 +1,5 @@
-// A block of slices.jsonl: descriptions of shards, each held against a manifest. Its checksum is no barrier
-// to what somebody made up.
+// The fuzz target for a block of slices.jsonl: descriptions of shards, each checked against a manifest. Its
+// checksum is no barrier, because anyone can compute it.
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +22,7 @@ Manifest manifest() {
   return m;
 }
 
-/// What the loader goes by without asking again.
+/// Checks what the loader relies on without asking again.
 void is_sane(const Manifest& m, const Shard& shard) {
   std::vector<char> used(static_cast<std::size_t>(shard.bytes));
   const auto use = [&](std::int64_t offset, std::int64_t bytes) {

@@ -1,5 +1,5 @@
-// Token files. The header has a checksum and sizes that must fit each other and the file, the body a checksum
-// too: what the fuzzer changes is made to fit, most of the time.
+// The fuzz target for token files. The header has a checksum, and sizes that must fit each other and the
+// file; the body has a checksum, too. Most of the time, what the fuzzer changes is made to fit.
 #include "data/token_file.hpp"
 
 #include <cstring>
@@ -17,8 +17,8 @@ using namespace weft::data;
 
 namespace {
 
-/// Sizes of sections, from the header's own as far as they have room. Returns the file's size, which may be
-/// some bytes less.
+/// Makes the sizes of sections fit, beginning with the header's own as far as there is room. Returns the
+/// file's size, which may be some bytes less.
 std::size_t fit(TokenHeader& header, std::size_t size) {
   header.token_size = header.token_size % 4 == 0 ? 4 : 2;
   std::uint64_t room = size - sizeof header;

@@ -1,4 +1,4 @@
-// Whole loss curves against PyTorch's: the same initial weights, tokens and hyperparameters
+// Compares whole loss curves with PyTorch's: initial weights, tokens and hyperparameters are the same
 // (tests/golden/make_curve.py).
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ const GoldenFile& file() {
   return golden;
 }
 
-/// PyTorch's tokens: [steps, sequences, seq + 1].
+/// Gives PyTorch's tokens: [steps, sequences, seq + 1].
 class GoldenBatches : public data::BatchSource {
  public:
   GoldenBatches(const std::string& group, std::int64_t batch)
@@ -66,7 +66,7 @@ std::vector<std::string> settings(const std::string& group) {
   return sets;
 }
 
-/// Relative distances of a curve from PyTorch's fp32 curve.
+/// The relative distances of a curve from PyTorch's fp32 curve.
 struct Distance {
   double loss = 0, norm = 0;          ///< the maximum over the curve
   double loss_rms = 0, norm_rms = 0;  ///< the root mean square over the curve
@@ -115,7 +115,7 @@ class Training {
   }
 
   Distance from_fp32() const { return distance(curve_, torch(group_, "f32")); }
-  /// Of the final tensors, the worst; relative to the tensor's norm.
+  /// The largest distance of a final tensor, relative to the tensor's norm.
   double parameters_from_fp32() {
     double worst = 0;
     for (const std::string& path : file().children(group_ + "/final")) {
@@ -177,7 +177,7 @@ TEST_P(Curve, Fp32InMicrobatches) {
   expect_pytorchs_curve(group, sets);
 }
 
-/// What the tolerances are worth: each mistake lies far outside of them, in Weft as in PyTorch.
+/// Shows what the tolerances are worth: each mistake lies far outside of them, in Weft as in PyTorch.
 TEST_P(Curve, MistakesShow) {
   const std::string group = GetParam();
   for (const char* mistake : {"optimizer.eps=1e-8", "model.norm_eps=1e-6", "optimizer.weight_decay=0",
@@ -213,7 +213,7 @@ double standard_error_of_mean(const std::vector<Distance>& runs, double Distance
   return std::sqrt(squares / (n - 1) / n);
 }
 
-/// Runs of Weft and of PyTorch's six variants on the draws of one model.
+/// Runs of Weft, and of PyTorch's six variants, on the draws of one model.
 struct Bf16Runs {
   explicit Bf16Runs(const std::string& model) {
     for (const std::string& draw : file().children("bf16")) {
@@ -230,11 +230,11 @@ struct Bf16Runs {
   std::map<std::string, std::vector<Distance>> pytorch;
 };
 
-/// As close to PyTorch's fp32 curve as PyTorch's bf16 is. Most of that distance is the rounding of the
-/// weights (variant bf16_weights), and the trajectory amplifies the noise: equally good runs differ by a
-/// factor of two, so that no single one says much. Over twelve draws of tokens, Weft's mean is held against
-/// PyTorch's mean, with two standard errors for what is left of the noise, and its farthest run against the
-/// farthest of PyTorch's variants, with a quarter: another width of vectors moves either by a tenth.
+/// Weft must be as close to PyTorch's fp32 curve as PyTorch's bf16 is. Most of that distance is the rounding
+/// of the weights (variant bf16_weights), and the trajectory amplifies the noise: equally good runs differ by
+/// a factor of two, so no single one says much. Over twelve draws of tokens, Weft's mean is compared with
+/// PyTorch's mean, with two standard errors for what is left of the noise. Its farthest run is compared with
+/// the farthest of PyTorch's variants, with a quarter more: another width of vectors moves either by a tenth.
 TEST_P(Curve, Bf16) {
   const Bf16Runs runs(GetParam());
   ASSERT_EQ(runs.weft.size(), 12U);

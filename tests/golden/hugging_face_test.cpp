@@ -1,4 +1,4 @@
-// Models that `transformers` saved: Weft computes their logits from them, and gives back the bytes that it
+// Tests with models that `transformers` saved: Weft computes their logits, and gives back the bytes that it
 // was given.
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::OneRank;
 
-/// As in model_test.cpp.
+/// The tolerance of model_test.cpp.
 constexpr double tolerance = 2e-6;
 
 struct Saved {
@@ -50,8 +50,8 @@ class HuggingFace : public ::testing::TestWithParam<Saved> {
   }
 
   enum class Rows { as_imported, as_saved };
-  /// |actual - expected| / |expected| of the logits, with the rows of wq and wk in Weft's order, or left in
-  /// that of `transformers`.
+  /// The distance |actual - expected| / |expected| of the logits, with the rows of wq and wk in Weft's order,
+  /// or left in that of `transformers`.
   double distance(const std::string& checkpoint, Rows rows) {
     OneRank weft(deck_, OneRank::Program::logits);
     for (const Unit& unit : units_)
@@ -89,7 +89,7 @@ class HuggingFace : public ::testing::TestWithParam<Saved> {
   std::vector<Unit> units_;
 };
 
-/// The bytes of each tensor of all safetensors files of a directory.
+/// The bytes of each tensor in all safetensors files of a directory.
 std::map<std::string, std::string> tensors_of(const std::string& dir) {
   std::map<std::string, std::string> tensors;
   for (const auto& entry : fs::directory_iterator(dir)) {

@@ -1,4 +1,5 @@
-// The whole model beside the Llama of Hugging Face's transformers: logits and gradients for random weights.
+// Compares the whole model with the Llama of Hugging Face's transformers: logits and gradients for random
+// weights.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +16,8 @@ namespace {
 using test::GoldenFile;
 using test::OneRank;
 
-/// Of the norm of each tensor. Two PyTorch implementations differ by 4e-7 of the largest logit.
+/// The tolerance, relative to the norm of each tensor. Two PyTorch implementations differ by 4e-7 of the
+/// largest logit.
 constexpr double tolerance = 2e-6;
 
 const GoldenFile& file() {
@@ -57,7 +59,7 @@ class Transformers : public ::testing::TestWithParam<const char*> {
     model.publish();
   }
 
-  /// Columns [first, first + seq) of the golden tokens [rows, seq + 1].
+  /// The columns [first, first + seq) of the golden tokens [rows, seq + 1].
   std::vector<std::int32_t> tokens(std::int64_t first) const {
     const std::vector<std::int32_t> all = file().i32(path("tokens"));
     const Shape shape = file().shape(path("tokens"));
@@ -69,7 +71,7 @@ class Transformers : public ::testing::TestWithParam<const char*> {
   }
 };
 
-/// |actual * scale - expected| / |expected|, Euclidean.
+/// The Euclidean |actual * scale - expected| / |expected|.
 double distance(const std::vector<float>& actual, const std::vector<float>& expected, double scale = 1) {
   EXPECT_EQ(actual.size(), expected.size());
   double difference = 0, norm = 0;
@@ -80,7 +82,7 @@ double distance(const std::vector<float>& actual, const std::vector<float>& expe
   return std::sqrt(difference / norm);
 }
 
-/// All rows' logits, one run of the logits plan a row.
+/// The logits of all rows, by one run of the logits plan for each row.
 std::vector<float> all_logits(OneRank& model, const std::vector<std::int32_t>& tokens, std::size_t seq) {
   std::vector<float> logits;
   for (std::size_t row = 0; row < tokens.size() / seq; ++row) {
@@ -98,7 +100,7 @@ TEST_P(Transformers, Logits) {
   EXPECT_LT(distance(all_logits(weft, tokens(0), seq), file().f32(path("logits"))), tolerance);
 }
 
-/// transformers differentiates the mean loss, Weft the sum.
+/// The gradients are scaled, because transformers differentiates the mean loss, and Weft the sum.
 TEST_P(Transformers, Gradients) {
   OneRank weft = model(OneRank::Program::training);
   load(weft);
@@ -117,7 +119,7 @@ TEST_P(Transformers, Gradients) {
   EXPECT_EQ(compared, file().children(path("gradients")).size());
 }
 
-/// What the tolerance is worth: small mistakes in the model lie far outside.
+/// Shows what the tolerance is worth: small mistakes in the model lie far outside of it.
 TEST_P(Transformers, MistakesShow) {
   std::vector<std::string> mistakes = {"model.norm_eps=2e-5", "model.rope_theta=20000"};
   if (file().has_attr(GetParam(), "rope_scaling_factor"))

@@ -55,7 +55,7 @@ void OpCase::compare(const std::string& name, const Array& found, const Bound& b
   std::size_t bad = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const double error = std::fabs(found[i] - wanted[i]);
-    if (error <= bound.of_element * std::fabs(wanted[i]) + allowed) continue;  // a NaN fails
+    if (error <= bound.of_element * std::fabs(wanted[i]) + allowed) continue;  // a NaN fails here
     if (bad++ == 0)
       ADD_FAILURE() << fmt::format(
           "{}/{}[{}] is {:.9g}, PyTorch's {:.9g}: {:.2e} apart, allowed {:.2e} + {:.2e} of the element",

@@ -1,4 +1,4 @@
-// The kernels against PyTorch's values (ops.h5). Tolerances: OpCase::expect.
+// Tests the kernels against PyTorch's values (ops.h5). OpCase::expect has the tolerances.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ double* as_doubles(const Buffer& b) {
   return reinterpret_cast<double*>(b.data());
 }
 
-/// Gradients of parameters are written in fp32 and, for bf16 weights, in bf16.
+/// The types of parameter gradients: they are written in fp32 and, for bf16 weights, in bf16, too.
 std::vector<DType> gradient_types(const OpCase& c) {
   return c.type() == DType::f32 ? std::vector{DType::f32} : std::vector{DType::f32, DType::bf16};
 }
@@ -81,7 +81,7 @@ TEST(GoldenOps, rms_norm) {
   });
 }
 
-/// cos and sin of the golden file as the kernel's table, one row for each of the case's positions.
+/// cos and sin of the golden file as the kernel's table, with a row for each of the case's positions.
 std::vector<float> rope_table(const GoldenFile& file, const std::string& group) {
   const auto cos = file.f32(group + "/cos"), sin = file.f32(group + "/sin");
   std::vector<float> table;
@@ -107,7 +107,7 @@ TEST(GoldenOps, rope) {
   });
 }
 
-/// Angles are fp32 (Meta's convention): off by up to 3e-7 of themselves.
+/// Angles are fp32 (Meta's convention), so they are off by up to 3e-7 of themselves.
 TEST(GoldenOps, rope_table) {
   const GoldenFile file(WEFT_SOURCE_DIR "/tests/golden/ops.h5");
   for (const auto& name : file.children("rope")) {
@@ -128,8 +128,8 @@ TEST(GoldenOps, rope_table) {
       const std::int64_t position = positions[i / static_cast<std::size_t>(width)];
       const std::int64_t column = static_cast<std::int64_t>(i) % width;
       const double exponent = static_cast<double>(column - column % 2) / static_cast<double>(width);
-      const double angle = static_cast<double>(position) *
-                           std::pow(file.attr(group, "theta"), -exponent);  // or less, when scaled
+      // The scaled angle may be less than this.
+      const double angle = static_cast<double>(position) * std::pow(file.attr(group, "theta"), -exponent);
       EXPECT_NEAR(table[static_cast<std::size_t>(position * width + column)], wanted[i], 1e-7 + 3e-7 * angle)
           << group << " position " << position << " column " << column;
     }

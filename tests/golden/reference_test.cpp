@@ -1,4 +1,4 @@
-// The readable references against PyTorch's fp64 values (ops.h5), for inputs in fp32 and bf16.
+// Tests the readable references against PyTorch's fp64 values (ops.h5), for inputs in fp32 and bf16.
 #include "kernels/reference.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The update phase against torch.optim.AdamW and torch.nn.utils.clip_grad_norm_ (ops.h5). Tolerances:
-// OpCase::expect.
+// Tests the update phase against torch.optim.AdamW and torch.nn.utils.clip_grad_norm_ (ops.h5).
+// OpCase::expect has the tolerances.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ float* as_floats(const Buffer& b) {
   return reinterpret_cast<float*>(b.data());
 }
 
-/// The step block as the trainer writes it.
+/// The step block that the trainer would write.
 StepBlock step_block(double lr, double beta1, double beta2, double weight_decay, int t) {
   StepBlock block;
   block.lr = static_cast<float>(lr);

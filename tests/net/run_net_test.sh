@@ -16,10 +16,11 @@ fail() {
   exit 1
 }
 
-# The processes that know of $long: ranks that sleep, and what has started them.
+# Lists the processes that know of $long: ranks that sleep, and what has started them.
 of_long() { grep -lszx "[6]0.$$" /proc/[0-9]*/cmdline; }
 
-# What the run of process $1 left: namespaces (interfaces live and go with them), files, its sleeping commands.
+# Lists what the run of process $1 left: namespaces (interfaces live and go with them), files, and its
+# sleeping commands.
 left() {
   ip netns list | grep "^weft-$1-"
   ls -d {/dev/shm,/tmp}/weft-hosts."$1".* 2>/dev/null
@@ -27,9 +28,10 @@ left() {
 }
 nothing_left() { local what; what=$(left "$2"); [ -z "$what" ] || fail "left after $1: $what"; }
 
-# start OPTION...: two_hosts.sh in the background, its process id in $pid, its output in the log.
+# start OPTION...: starts two_hosts.sh in the background, with its process id in $pid and its output in the
+# log.
 start() { "$two_hosts" "$@" >"$dir/log" 2>&1 & pid=$!; }
-# finish STATUS WHAT: it ended with that status, and left nothing.
+# finish STATUS WHAT: checks that it ended with that status, and left nothing.
 finish() { wait "$pid"; local status=$?; [ $status = "$1" ] || fail "$2: status $status, not $1"; nothing_left "$2" "$pid"; }
 
 # until_true SECONDS COMMAND...: waits for the command to succeed.
@@ -63,7 +65,7 @@ status=$?
 [ $status = 0 ] || fail "true over two hosts: status $status"
 nothing_left "success" "$pid"
 
-# Losses, gradient norms and the state's hash, step by step.
+# Prints losses, gradient norms and the state's hash, step by step.
 curve() { grep '"kind": *"train"' "$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm|state_hash)": *[^,}]*'; }
 
 steps=$(sed -n 's/^steps = //p' tests/net/tiny.toml)
@@ -77,7 +79,8 @@ for hosts in 2 4; do
     fail "the curve over $hosts hosts differs: $(diff <(curve "$dir/one") <(curve "$dir/on$hosts") | head -n 4)"
   grep -q "fsdp on $hosts ranks" "$dir/log" || fail "the log does not show $hosts ranks"
 
-  # Payload by the plan, of the steps and of one rehearsal; and what TCP, mpirun and start-up may add: 6 % and 400 kB.
+  # The bound is the payload by the plan, for the steps and one rehearsal, and what TCP, mpirun and start-up
+  # may add: 6 % and 400 kB.
   sent=$("$weft" plan tests/net/tiny.toml --world $hosts | awk '$1 == "all" { scale["KiB"] = 1024; scale["MiB"] = 1048576; print int($2 * scale[$3]) }')
   [ "${sent:-0}" -gt 1000000 ] || fail "no bytes of a step in the plan for $hosts ranks"
   expected=$((sent * (steps + 1)))
@@ -90,8 +93,8 @@ for hosts in 2 4; do
   echo "$hosts hosts: the curve of one rank; each sends $expected bytes by the plan, ${crossed[0]} crossed the first link"
 done
 
-# The limit holds, both ways at once; the first milliseconds may be faster. Other work on the machine can make a link look slower,
-# never faster.
+# The limit holds, both ways at once. The first milliseconds may be faster. Other work on the machine can make
+# a link look slower, but never faster.
 if command -v python3 >/dev/null; then
   for _ in 1 2 3; do
     start --measure-link --report "$dir/report.json" 100mbit -- true
@@ -110,7 +113,7 @@ start --hosts 3 --ranks-per-host 2 free -- bash -c 'echo "rank $OMPI_COMM_WORLD_
 finish 3 "a command that fails"
 grep -qx 'rank 5 on h3' "$dir/log" || fail "rank 5 of 2 a host is not on the third"
 
-# start_sleeping: ranks on both hosts that would sleep for long.
+# start_sleeping: starts ranks on both hosts that would sleep for long.
 start_sleeping() {
   start 1gbit -- sleep "$long"
   until_true 20 both_sleep || fail "no ranks started"
@@ -125,7 +128,7 @@ start_sleeping
 for p in $(ip netns pids "weft-$pid-h1"); do [ "$(cat "/proc/$p/comm")" != mpirun ] || kill -KILL "$p"; done
 finish 137 "a killed mpirun"
 
-# -9 leaves no time to remove anything: the next run does.
+# A signal -9 leaves no time to remove anything, so the next run does that.
 start_sleeping
 killed=$pid
 kill -KILL "$pid"

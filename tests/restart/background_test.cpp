@@ -1,4 +1,4 @@
-// Saves that are written while training goes on.
+// Tests saves that are written while training goes on.
 #include <filesystem>
 #include <set>
 
@@ -52,7 +52,8 @@ TEST_F(Background, MultiplesStay) {
                                           "step-00000010"}));
 }
 
-/// With room for the run, but not for the copy. The schedule is fixed: else the plan makes room.
+/// There is room for the run, but not for the copy. The schedule is fixed, because else the plan would make
+/// room.
 TEST_F(Background, WithoutMemoryForTheCopyTrainingWaits) {
   std::vector<std::string> sets{"checkpoint.every=5", "schedule.bucketing=none", "schedule.prefetch=0",
                                 "schedule.reduce_delay=0"};

@@ -1,4 +1,5 @@
-// What a user gets wrong: one line from all ranks together, exit status 2, and nothing written.
+// Tests what happens when a user gets something wrong: one line from all ranks together, exit status 2, and
+// nothing written.
 #include <stdlib.h>
 
 #include <filesystem>
@@ -54,13 +55,13 @@ TEST_F(BadInput, Ranks) {
 }
 
 TEST_F(BadInput, MoreThanTheMemoryOfTheHost) {
-  // A hundred times llama3_405b: the plan is made, nothing is allocated.
+  // This is a hundred times llama3_405b: the plan is made, and nothing is allocated.
   expect_refused(
       {"model.dim=65536", "model.layers=800", "model.heads=512", "model.kv_heads=8", "model.ffn=212992"},
       "not enough memory: the run needs ");
 }
 
-/// The numbers at which each limit stands are in tests/unit/deck/limits_test.cpp.
+/// tests/unit/deck/limits_test.cpp has the numbers at which each limit stands.
 TEST_F(BadInput, SizesThatNoKernelHolds) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> decks{
       {{"model.dim=2048"}, "model.heads: 4 heads of model.dim = 2048 are 512 wide"},
@@ -116,7 +117,8 @@ class Environment {
   std::vector<std::pair<const char*, const char*>> variables_;
 };
 
-/// srun and an MPI that do not know each other: two processes, each of which believes to be alone.
+/// A job in which srun and an MPI do not know each other: two processes, each of which believes that it is
+/// alone.
 std::vector<std::string> silent_singletons(const std::vector<std::string>& command) {
   std::vector<std::string> shell{
       "sh", "-c", R"(SLURM_PROCID=1 "$@" & SLURM_PROCID=0 "$@"; status=$?; wait $! || exit $?; exit $status)",
@@ -135,8 +137,8 @@ TEST_F(BadInput, SlurmTasksThatMpiDoesNotSee) {
   expect_one_line(run(silent_singletons(weft(train("run")))), text);
 }
 
-/// Ranks that speak MPI, but are not as many as the tasks. mpirun's own variables are hidden, or Weft would
-/// take its word.
+/// The ranks speak MPI, but are not as many as the tasks. mpirun's own variables are hidden, because Weft
+/// would take its word.
 TEST_F(BadInput, SlurmTasksThatAreNotTheRanks) {
   const Environment step({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}});
   auto command = weft_on(2, train("run"));

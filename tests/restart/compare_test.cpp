@@ -1,4 +1,4 @@
-// `weft compare` on real runs.
+// Tests `weft compare` on real runs.
 #include <filesystem>
 #include <sstream>
 

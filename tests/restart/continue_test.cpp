@@ -1,5 +1,5 @@
-// A run that was interrupted and started again writes the metrics of a run that was not: every loss, norm and
-// state hash, bit for bit, every step once.
+// Tests that a run which was interrupted and started again writes the metrics of a run that was not: every
+// loss, norm and state hash, bit for bit, and every step once.
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -23,7 +23,7 @@ class Killed : public Workspace {
   void expect_to_continue(const std::string& mode) const;
 };
 
-/// Killed some steps after a checkpoint, while the next one is perhaps being written.
+/// Kills the run some steps after a checkpoint, while the next one is perhaps being written.
 void Killed::expect_to_continue(const std::string& mode) const {
   constexpr int every = 40;
   EXPECT_STATUS(run(training("whole", mode, every)), 0);

@@ -1,4 +1,5 @@
-// Ranks that were given different things, and data that change: refused, with the name of what differs.
+// Tests ranks that were given different things, and data that change: the run is refused, with the name of
+// what differs.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -13,8 +14,8 @@ namespace fs = std::filesystem;
 
 class Differ : public Workspace {
  protected:
-  /// Two ranks, the second with `sets` besides, end with status 2 and one line that has each of `texts`, and
-  /// leave no checkpoint.
+  /// Two ranks, the second of which has `sets` besides, end with status 2 and one line that has each of
+  /// `texts`, and leave no checkpoint.
   void expect_refused(const std::vector<std::string>& sets, const std::vector<std::string>& texts) const {
     const Ended ended = run(weft_each({train("run"), train("run", sets)}));
     expect_one_line(ended, texts);
@@ -27,7 +28,7 @@ class Differ : public Workspace {
     for (const std::string& text : texts)
       EXPECT_NE(errors[0].find(text), std::string::npos) << text << "\n" << errors[0];
   }
-  /// The same in two ranks' working directories, path("here") and path("there").
+  /// A command for two ranks with different working directories, path("here") and path("there").
   std::vector<std::string> here_and_there(const std::vector<std::string>& sets) const {
     std::vector<std::string> arguments = train("run", sets);
     for (std::string& argument : arguments)
@@ -38,7 +39,7 @@ class Differ : public Workspace {
     command.insert(command.begin() + 3, {"-wdir", path("here")});
     return command;
   }
-  /// Two ranks, of which the second runs a copy of the program in which the bit `at` was flipped; npos: none.
+  /// Runs two ranks. The second runs a copy of the program in which the bit `at` was flipped; npos: none was.
   Ended with_copy(std::size_t at, const std::vector<std::string>& sets = {}) const {
     const std::string program = weft({})[0];
     std::string bytes = contents_of(program);
@@ -55,7 +56,7 @@ class Differ : public Workspace {
   }
   /// Flips a bit of a token, so that the file is as long as before and its header is whole.
   void damage_body(const std::string& file) const { flip_bit(file, 0.5); }
-  /// Other text, and fewer tokens.
+  /// Makes token files of other text, with fewer tokens.
   void make_other_data() const {
     write_file(path("other.txt"), "the sea is grey. " + std::string(3000, 'x') + "\n\nrain falls.\n");
     const Ended tokenized = run(weft({"data", "tokenize", path("other.txt"), "--train", path("other.bin")}));
@@ -92,13 +93,13 @@ TEST_F(Differ, TokenFilesAreComparedByContent) {
 TEST_F(Differ, ARunDirectoryThatIsNotSharedIsRefused) {
   fs::create_directory(path("here"));
   fs::create_directory(path("there"));
-  // Without a save before the end, too: a run that is stopped saves.
+  // The run is refused without a save at its end, too, because a run that is stopped saves.
   for (const char* final : {"checkpoint.final=true", "checkpoint.final=false"})
     expect_one_line(run(here_and_there({final, "run.collective_timeout=4s"})),
                     {"rank 1: ", path("there") + "/relative", "is not the run directory of rank 0"});
 }
 
-/// That one rank's storage refuses is no mistake in the deck.
+/// It is no mistake in the deck when one rank's storage refuses.
 TEST_F(Differ, ARunDirectoryThatCannotBeReadIsTheMachinesFault) {
   fs::create_directory(path("here"));
   fs::create_directory(path("there"));
@@ -109,13 +110,13 @@ TEST_F(Differ, ARunDirectoryThatCannotBeReadIsTheMachinesFault) {
 
 TEST_F(Differ, BuildsAreRefusedThatVersionAndCommitDoNotTellApart) {
   EXPECT_STATUS(with_copy(std::string::npos), 0);
-  const std::string note("\4\0\0\0\24\0\0\0\3\0\0\0GNU\0", 16);  // before the linker's hash
+  const std::string note("\4\0\0\0\24\0\0\0\3\0\0\0GNU\0", 16);  // this stands before the linker's hash
   const std::size_t at = contents_of(weft({})[0]).find(note);
   ASSERT_NE(at, std::string::npos);
   expect_one_line(with_copy(at + note.size()), {"rank 1: weft's build is ", "on rank 0 (the ranks differ)"});
 }
 
-/// Another version may read the deck in another way: that it is another one is what has to be told.
+/// Another version may read the deck in another way. So the message must say that the versions differ.
 TEST_F(Differ, VersionsAreComparedBeforeDecks) {
   const std::string version = run(weft({"--version"})).out;  // weft 0.1.0 (a627847835e5)
   const std::size_t open = version.find('('), close = version.find(')');
@@ -136,7 +137,7 @@ TEST_F(Differ, DataThatChangedSinceTheCheckpointAreRefused) {
       {"data.train: " + path("train.bin") + " has ", "was trained on", "data.allow_change = true"});
   EXPECT_TRUE(contents(run_dir("run")) == before) << "the run directory has changed";
   EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=12", "data.allow_change=true"}))), 0);
-  // One more file, and none: the order of the data would be another.
+  // With one more file, or one less, the order of the data would be another.
   fs::rename(path("train.bin"), path("second.bin"));
   const std::string more = "data.train=[\"" + path("second.bin") + "\", \"" + path("original.bin") + "\"]";
   expect_one_line(run(weft_on(2, train("run", {"run.steps=14", more}))),
@@ -159,7 +160,7 @@ TEST_F(Differ, ADamagedBodyOfOneRanksCopyEndsTheRun) {
   expect_refused({"data.train=" + path("copy.bin")}, {"the token file " + path("copy.bin") + " is damaged"});
 }
 
-/// What was read whole once is not read again, unless the file has changed.
+/// A body that was read whole once is not read again, unless the file has changed.
 TEST_F(Differ, BodiesAreVerifiedOnceARun) {
   ASSERT_EQ(run(weft(train("run"))).status, 0);
   const std::string latest = checkpoints("run") + "/step-00000010";

@@ -1,5 +1,5 @@
-// A disk that fills up or fails while a run is saving. The full one is a small tmpfs in a mount namespace of
-// this process's own, which needs root; the failing one is a system call that strace answers.
+// Tests a disk that fills up or fails while a run is saving. The full one is a small tmpfs in a mount
+// namespace of this process's own, which needs root; the failing one is a system call that strace answers.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A run directory with room for one checkpoint (1.6 MiB) and everything else a run writes, but not for two.
+/// A workspace with room for one checkpoint (1.6 MiB) and everything else that a run writes, but not for two.
 class FullDisk : public Workspace {
  protected:
   void SetUp() override {
@@ -40,8 +40,8 @@ class FullDisk : public Workspace {
     const std::string block(1024, 'x');
     while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) continue;
   }
-  /// The checkpoint of step 100 is whole; with space again, the run goes on from it to the end that it would
-  /// have had.
+  /// Expects the checkpoint of step 100 to be whole, and that the run goes on from it, with space again, to
+  /// the end that it would have had.
   void expect_whole_and_going_on() const {
     const Ended verified = run(weft({"checkpoint", "verify", checkpoints("run") + "/step-00000100"}));
     EXPECT_STATUS(verified, 0);
@@ -56,7 +56,7 @@ class FullDisk : public Workspace {
   }
 };
 
-/// On the way it would cost the checkpoint alone; the last one is what the run was for.
+/// On the way a full disk would cost the checkpoint alone, but the last checkpoint is what the run was for.
 TEST_F(FullDisk, NoRoomForTheLastCheckpointIsAFailure) {
   const Ended ended =
       run(weft_on(2, train("run", {"run.steps=120", "checkpoint.every=100", "checkpoint.final=true"})));
@@ -94,7 +94,7 @@ TEST_F(FullDisk, NotAByteLeftCostsLinesNotTheRun) {
   expect_whole_and_going_on();
 }
 
-/// The system call that fails for one rank's file of one save.
+/// Tests with a system call that fails for one rank's file of one save.
 class BrokenDisk : public Workspace, public testing::WithParamInterface<const char*> {};
 
 TEST_P(BrokenDisk, CostsThatSave) {

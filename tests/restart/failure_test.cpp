@@ -1,4 +1,4 @@
-// One rank is lost, or all fail in the middle of a run: the job ends, soon, with a message.
+// Tests that a job ends soon, with a message, when one rank is lost, or all fail in the middle of a run.
 #include <signal.h>
 
 #include "restart/workspace.hpp"
@@ -18,7 +18,7 @@ TEST_F(Failure, AKilledRankEndsAllWithinAMinute) {
     ASSERT_EQ(ranks.size(), 2U);
     const double killed_at = seconds_now();
     ASSERT_EQ(::kill(ranks[victim], SIGKILL), 0);
-    const Ended ended = job.wait(90);  // of the launcher and of all ranks
+    const Ended ended = job.wait(90);  // waits for the launcher and all ranks
     EXPECT_TRUE(ended.in_time) << "ranks were left";
     EXPECT_LT(seconds_now() - killed_at, 60);
     EXPECT_NE(ended.status, 0);

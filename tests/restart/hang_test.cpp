@@ -1,4 +1,4 @@
-// One rank stops in the middle of a run: the others say so, and the job ends.
+// Tests that the job ends when one rank stops in the middle of a run, and that the others say so.
 #include <signal.h>
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace {
 
 class Hang : public Workspace {
  protected:
-  /// Where the token files are.
+  /// The directory of the token files.
   std::string directory() const { return std::filesystem::path(deck()).parent_path(); }
 };
 
-/// The process of a rank, by the launcher's variables.
+/// Finds the process of a rank by the launcher's variables.
 pid_t process_of(const Job& job, int rank) {
   for (const pid_t pid : job.ranks()) {
     std::ifstream in("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
@@ -71,7 +71,7 @@ TEST_F(Hang, AStoppedRankIsNamedAndTheJobEnds) {
 }
 
 #ifdef WEFT_FAULTS_LIBRARY
-/// `command` of which one rank's call, as tests/faults names it, ends with `error`.
+/// `command`, in which one rank's call, as tests/faults names it, ends with `error`.
 std::vector<std::string> with_fault(const std::vector<std::string>& command, const std::string& under,
                                     const std::string& rank, const std::string& call, int error) {
   std::vector<std::string> all{"env",
@@ -84,7 +84,7 @@ std::vector<std::string> with_fault(const std::vector<std::string>& command, con
   return all;
 }
 
-/// One rank's file system is dead: its fsync never comes back. On one rank nobody waits for anybody.
+/// One rank's file system is dead: its fsync never returns. On one rank nobody waits for anybody.
 TEST_F(Hang, StorageThatDoesNotAnswerIsNamed) {
   for (const int ranks : {1, 2}) {
     SCOPED_TRACE(ranks);
@@ -109,8 +109,8 @@ TEST_F(Hang, StorageThatDoesNotAnswerIsNamed) {
   }
 }
 
-/// Nothing on the run's file system answers any more, and no collective has a limit: that rank 1 waits for
-/// storage is all there is to see, and what looks for it must not wait for that storage itself.
+/// Nothing on the run's file system answers any more, and no collective has a limit. All there is to see is
+/// that rank 1 waits for storage, and what looks for it must not wait for that storage itself.
 TEST_F(Hang, AFileSystemThatDiesUnderTheRunEndsIt) {
   const std::string shard = "checkpoints/step-00000004.tmp/shard-00001.h5";
   const std::vector<std::string> sets{"run.steps=6", "checkpoint.every=4", "run.storage_timeout=4",
@@ -192,7 +192,7 @@ TEST_F(Hang, EachRanksSecondsAreTold) {
   std::vector<nlohmann::json> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
   ASSERT_EQ(lines.size(), 3U);         // after steps 4, 8 and 10
-  EXPECT_EQ(lines[0].at("steps"), 3);  // without the first
+  EXPECT_EQ(lines[0].at("steps"), 3);  // the first step does not count
   EXPECT_EQ(lines[2].at("step"), 10);
   EXPECT_EQ(lines[2].at("steps"), 2);
   for (const auto& line : lines) {

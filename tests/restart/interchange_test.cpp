@@ -1,4 +1,5 @@
-// Weights that go out to Hugging Face's format, come back, and start new runs, by the commands of a user.
+// Tests weights that go out to Hugging Face's format, come back, and start new runs, by the commands of a
+// user.
 #include <filesystem>
 
 #include "restart/workspace.hpp"

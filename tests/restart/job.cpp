@@ -30,7 +30,7 @@ struct Process {
 std::string read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
-  text << in.rdbuf();  // a process that ends meanwhile is an empty file, not an exception
+  text << in.rdbuf();  // a process that ends meanwhile gives an empty file, not an exception
   return text.str();
 }
 
@@ -54,7 +54,7 @@ std::map<pid_t, Process> processes() {
   return all;
 }
 
-/// Children of this process, theirs, and so on. Orphans are adopted by this process, so none is missed.
+/// The children of this process, their children, and so on. This process adopts orphans, so none is missed.
 std::map<pid_t, Process> descendants() {
   const auto all = processes();
   std::map<pid_t, Process> mine;
@@ -112,7 +112,7 @@ Job::~Job() {
   fs::remove(files_ + ".out"), fs::remove(files_ + ".err");
 }
 
-/// Collects the dead, and keeps the launcher's status.
+/// Collects dead processes, and keeps the launcher's status.
 void Job::reap() {
   int status = 0;
   for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;)

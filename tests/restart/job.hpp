@@ -19,8 +19,8 @@ struct Ended {
   std::vector<std::string> lines(const std::string& prefix) const;
 };
 
-/// A command that runs beside the test. One at a time: everything that descends from the test belongs to the
-/// job.
+/// A command that runs beside the test. Only one may run at a time, because everything that descends from the
+/// test belongs to the job.
 class Job {
  public:
   explicit Job(const std::vector<std::string>& command);
@@ -29,11 +29,11 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  /// Processes called "weft".
+  /// The processes called "weft".
   std::vector<pid_t> ranks() const;
-  /// A signal to the launcher alone.
+  /// Sends a signal to the launcher alone.
   void signal(int number) const;
-  /// SIGKILL to the launcher and all its descendants at once: the node is gone.
+  /// Sends SIGKILL to the launcher and all its descendants at once, as if the host were gone.
   void kill();
   Ended wait(double deadline_s = 60);
 
@@ -48,11 +48,11 @@ class Job {
 
 /// Starts `command` and waits for its end.
 Ended run(const std::vector<std::string>& command, double deadline_s = 60);
-/// `weft` on this process's own.
+/// A command that runs `weft` without a launcher.
 std::vector<std::string> weft(std::vector<std::string> arguments);
-/// `weft` under mpirun.
+/// A command that runs `weft` under mpirun.
 std::vector<std::string> weft_on(int ranks, const std::vector<std::string>& arguments);
-/// The same with other arguments for each rank.
+/// A command that runs `weft` under mpirun with other arguments for each rank.
 std::vector<std::string> weft_each(const std::vector<std::vector<std::string>>& arguments_by_rank);
 double seconds_now();
 

@@ -1,4 +1,4 @@
-// Two jobs in one run directory: the second is refused, and a run that was killed is not in the way.
+// Tests two jobs in one run directory: the second is refused, and a run that was killed is not in the way.
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 class Lock : public Workspace {
  protected:
-  /// A command beside a Job, whose end it does not wait for.
+  /// Runs a command beside a Job, without waiting for the end of the Job.
   Ended run_beside(const std::vector<std::string>& command) const {
     std::string line;
     for (const auto& word : command) line += "'" + word + "' ";
@@ -44,7 +44,7 @@ TEST_F(Lock, RefusesASecondJob) {
   EXPECT_EQ(steps(run_dir("run")), steps_to(last_step(run_dir("run"))));
 }
 
-/// Of two that start together in a directory that is not there yet, one trains.
+/// Of two jobs that start together in a directory that is not there yet, one trains.
 TEST_F(Lock, LetsOneOfTwoStartersIn) {
   const auto training = weft_on(1, train("run", {"run.steps=150", "debug.hash_every=0"}));
   Job first(training);

@@ -1,4 +1,4 @@
-// Memory as a contract: what a run says it takes is what it takes, and too little is refused before the
+// Tests memory as a contract: a run takes what it says it takes, and too little memory is refused before the
 // start.
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ class ControlGroup {
   ControlGroup(const ControlGroup&) = delete;
   ControlGroup& operator=(const ControlGroup&) = delete;
 
-  /// Empty: there is one.
+  /// Why there is no such group; empty when there is one.
   const std::string& why_not() const { return why_not_; }
   bool limit(std::int64_t bytes) const {
     std::ofstream file(limit_);
@@ -50,7 +50,7 @@ class ControlGroup {
 
 class MemoryContract : public Workspace {
  protected:
-  /// Some hundred megabytes a rank, nearly all of them state and arena.
+  /// A command whose ranks take some hundred megabytes each, nearly all of them state and arena.
   std::vector<std::string> large(const std::string& run, const std::vector<std::string>& sets = {}) const {
     std::vector<std::string> all{"run.dir=" + run_dir(run), "run.steps=2", "data.global_batch=2",
                                  "model.vocab=65536", "model.dim=256"};
@@ -77,7 +77,7 @@ TEST_F(MemoryContract, ResidentMemoryIsWhatWasPlannedFromTheFirstStepOn) {
   }
 }
 
-/// The command where /dev/shm is another one, of so many MiB.
+/// The command with another /dev/shm, which has `mib` MiB.
 std::vector<std::string> with_shared_memory(int mib, const std::vector<std::string>& command) {
   std::vector<std::string> all{
       "unshare",
@@ -90,7 +90,7 @@ std::vector<std::string> with_shared_memory(int mib, const std::vector<std::stri
   return all;
 }
 
-/// Containers often have little of it.
+/// Containers often have little shared memory.
 TEST_F(MemoryContract, DoesWithoutSharedMemoryWhereThereIsNone) {
   if (run(with_shared_memory(16, {"true"})).status != 0) GTEST_SKIP() << "not allowed to mount";
   const Ended shared = run(weft_on(2, large("shared"))),
@@ -106,7 +106,7 @@ TEST_F(MemoryContract, DoesWithoutSharedMemoryWhereThereIsNone) {
 }
 
 /// There is room for one of two jobs that begin at once, and neither may die of it: pages that nobody has
-/// reserved would be a SIGBUS. While both reserve, each may find too few left.
+/// reserved would be a SIGBUS. While both reserve, each may find too few pages left.
 TEST_F(MemoryContract, TwoJobsShareWhatSharedMemoryThereIs) {
   if (run(with_shared_memory(16, {"true"})).status != 0) GTEST_SKIP() << "not allowed to mount";
   const std::vector<std::string> job = weft_on(2, large("one"));
@@ -145,7 +145,7 @@ TEST_F(MemoryContract, FinishesInFivePercentMoreAndIsRefusedInFivePercentLess) {
 TEST_F(MemoryContract, MoreThanTheLimitIsRefusedWithWhatWouldFit) {
   const std::vector<std::string> activations{
       "model.layers=12", "model.vocab=300", "data.seq=512",
-      "schedule.bucketing=none"};  // an automatic plan would fit itself
+      "schedule.bucketing=none"};  // an automatic plan would make itself fit
   auto sets = activations;
   sets.emplace_back("run.memory_limit=1TiB");
   const Ended free = run(weft_on(2, large("free", sets)));

@@ -1,4 +1,4 @@
-// `weft plan`: what a run will do, without ranks.
+// Tests `weft plan`, which says without ranks what a run will do.
 #include "restart/workspace.hpp"
 
 namespace weft::test {
@@ -32,7 +32,8 @@ TEST_F(PlanCommand, IsThePlanOfTheRun) {
   EXPECT_EQ(number_after(planned.out, "\n  arena "), metrics(run_dir("run")).at(0).at("arena_peak_bytes"));
 }
 
-/// fsdp: six rounds gather six units forward and the four of the layers backward, and reduce six gradients.
+/// With fsdp, six rounds gather six units forward and the four of the layers backward, and reduce six
+/// gradients.
 TEST_F(PlanCommand, CountsTheCollectives) {
   const Ended fsdp = plan({"--world", "2", "--set", "schedule.bucketing=none"});
   EXPECT_EQ(number_after(fsdp.out, "forward all_gather f32"), 36);

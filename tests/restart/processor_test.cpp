@@ -1,4 +1,4 @@
-// The program on a processor that is older than the one it was built for.
+// Tests the program on a processor that is older than the one it was built for.
 #include "base/processor.hpp"
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 namespace weft::test {
 namespace {
 
-/// Emulated by Debian's qemu-user.
+/// A command that runs on a processor emulated by Debian's qemu-user.
 std::vector<std::string> on(const std::string& processor, const std::vector<std::string>& arguments) {
   std::vector<std::string> command{"qemu-x86_64", "-cpu", processor, WEFT_PROGRAM};
   command.insert(command.end(), arguments.begin(), arguments.end());

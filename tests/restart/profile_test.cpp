@@ -1,4 +1,4 @@
-// `weft profile`: what it writes is read by the other commands, and says about what a run then takes.
+// Tests `weft profile`: the other commands read what it writes, and it says about what a run then takes.
 #include <algorithm>
 
 #include "machine/profile.hpp"
@@ -10,7 +10,7 @@ namespace {
 class ProfileCommand : public Workspace {
  protected:
   std::string out() const { return path("machine.toml"); }
-  /// `weft profile DECK -o out() --seconds 4` and more, on so many ranks.
+  /// Runs `weft profile DECK -o out() --seconds 4`, and more arguments, on some ranks.
   Ended measure(int ranks, std::vector<std::string> more = {}) const {
     more.insert(more.begin(), {"profile", deck(), "-o", out(), "--seconds", "4"});
     return run(ranks == 1 ? weft(more) : weft_on(ranks, more), 120);
@@ -28,7 +28,7 @@ double number_after(const std::string& text, const std::string& label) {
   return at == std::string::npos ? -1 : std::stod(text.substr(at + label.size()));
 }
 
-/// Seconds of a step without its collectives, the median of a run's steps.
+/// Seconds of a step without its collectives: the median of a run's steps.
 double compute_only(const std::string& run_dir) {
   std::vector<double> seconds;
   for (const auto& line : metrics(run_dir))
@@ -38,8 +38,8 @@ double compute_only(const std::string& run_dir) {
   return seconds.at(seconds.size() / 2);
 }
 
-/// A factor of a hundred either way is no statement about accuracy: it finds a mistake in units, also on a
-/// machine that does something else meanwhile.
+/// Expects two times to be within a factor of a hundred. That says nothing about accuracy: it finds a mistake
+/// in units, also on a machine that does something else meanwhile.
 void expect_about(double predicted, double measured) {
   EXPECT_GT(predicted, measured / 100);
   EXPECT_LT(predicted, measured * 100);

@@ -1,4 +1,4 @@
-// What a run writes for scripts and viewers: metrics.jsonl and trace.json.
+// Tests what a run writes for scripts and viewers: metrics.jsonl and trace.json.
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -54,7 +54,7 @@ TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
   EXPECT_EQ(valid, 2);  // at step 5, and at the end
 }
 
-/// What stands in the log after the last progress line, from the summary's head on.
+/// The lines of the log behind the last progress line, from the summary's head on.
 std::string summary_of(const std::string& run_dir) {
   const std::string log = read_file(run_dir + "/log.txt");
   const auto at = log.rfind("median of ");
@@ -87,11 +87,11 @@ TEST_F(Record, ARunThatIsOutOfTimeHasASummary) {
   EXPECT_TRUE(summary_of(run_dir("run")).starts_with("median of "));
 }
 
-/// By rank and lane: what ran, and where it stood in the model.
+/// The rows of a trace, by rank and lane: what ran, and where it stood in the model.
 struct Rows {
   std::map<std::pair<int, std::string>, std::multiset<std::string>> spans;
   std::set<std::string> paths;
-  std::map<std::string, std::map<int, int>> buckets;  ///< rank 0's: by lane and number, the members
+  std::map<std::string, std::map<int, int>> buckets;  ///< rank 0's: the number of members, by lane and bucket
   double sent = 0;                                    ///< by rank 0
 };
 
@@ -118,7 +118,7 @@ Rows rows_of(const json& trace, double step_us) {
       rows.sent += args.at("bytes").get<double>();
       EXPECT_FALSE(args.at("value").get<std::string>().empty()) << event;
     }
-    if (row == "host") continue;  // not in the step
+    if (row == "host") continue;  // the host's row is not part of the step
     rows.paths.insert(args.value("path", "none"));
     EXPECT_TRUE((std::set<std::string>{"forward", "backward", "update"}).contains(args.at("phase"))) << event;
     EXPECT_LE(event.at("ts").get<double>() + event.at("dur").get<double>(), step_us) << event;
@@ -126,7 +126,7 @@ Rows rows_of(const json& trace, double step_us) {
   return rows;
 }
 
-/// A validation between steps gathers whole tables and tells nobody its tokens.
+/// A validation between steps gathers whole tables, and tells nobody its tokens.
 TEST_F(Record, RowsOfTheEmbeddingAreSentBesideValidations) {
   std::vector<std::vector<json>> losses;
   std::vector<std::int64_t> sent;
@@ -161,8 +161,8 @@ TEST_F(Record, TraceHasARowALaneAndASpanAnInstruction) {
     const auto& compute = rows.spans.at({rank, "compute"});
     EXPECT_EQ(compute.count("attention"), 2U * 6);  // layers x rounds
     EXPECT_EQ(compute.count("attention_grad"), 2U * 6);
-    EXPECT_EQ(compute.count("adamw"), 6U);                               // units
-    EXPECT_EQ(rows.spans.at({rank, "gather"}).count("all_gather"), 6U);  // in place: once a step
+    EXPECT_EQ(compute.count("adamw"), 6U);                               // one for each unit
+    EXPECT_EQ(rows.spans.at({rank, "gather"}).count("all_gather"), 6U);  // in place, so once a step
     EXPECT_EQ(rows.spans.at({rank, "reduce"}).count("reduce_scatter"), 36U);
   }
   for (const char* path : {"embed", "layers.0.attn", "layers.0.ffn", "layers.1.attn", "layers.1.ffn", "head"})

@@ -1,4 +1,5 @@
-# Real `weft` processes under a real mpirun: the commands, and runs that are interrupted, starved and started again.
+# Tests with real `weft` processes under a real mpirun: the commands, and runs that are interrupted, starved
+# and started again.
 add_library(weft_test_jobs STATIC restart/job.cpp restart/workspace.cpp)
 target_link_libraries(weft_test_jobs PUBLIC weft_options weft::test_support weft::deck weft::machine nlohmann_json::nlohmann_json)
 target_compile_definitions(weft_test_jobs PUBLIC WEFT_MPIRUN="${WEFT_MPIRUN}" PRIVATE WEFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
@@ -28,5 +29,5 @@ foreach(test commands survival starts hangs)
     target_compile_definitions(test_${test} PRIVATE WEFT_FAULTS_LIBRARY="$<TARGET_FILE:weft_faults>")
   endif()
 endforeach()
-# Runs on two ranks and more; those of `hangs` wait for most of their time.
+# These run on two ranks and more. Those of `hangs` wait for most of their time.
 set_tests_properties(restart.commands restart.survival restart.starts PROPERTIES PROCESSORS 2)

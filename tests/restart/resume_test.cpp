@@ -1,4 +1,4 @@
-// Checkpoints that a run may and may not start from.
+// Tests from which checkpoints a run may start.
 #include <filesystem>
 #include <fstream>
 
@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Ten steps of two ranks, with checkpoints at five and ten.
+/// A workspace with a run of ten steps on two ranks, with checkpoints at steps five and ten.
 class Resume : public Workspace {
  protected:
   void SetUp() override {
@@ -17,7 +17,7 @@ class Resume : public Workspace {
     ASSERT_EQ(run(weft_on(2, train("first", {"checkpoint.every=5"}))).status, 0);
   }
   std::string step_5() const { return checkpoints("first") + "/step-00000005"; }
-  /// Exit status `status`, one line that contains `text`, and not a byte changed or written.
+  /// Expects exit status 4, one line that contains `text`, and that not a byte is changed or written.
   void expect_stopped(const std::string& text) const { expect_refused({}, 4, text); }
   void expect_refused(const std::vector<std::string>& sets, int status, const std::string& text) const {
     SCOPED_TRACE(text);
@@ -42,7 +42,7 @@ TEST_F(Resume, OfAnotherGlobalBatchIsRefused) {
                  "the checkpoint stands at sample 60, which is not step 5 of a global batch of 24");
 }
 
-/// What changes the curve may change, but is said.
+/// Changed settings that change the curve are allowed, but reported.
 TEST_F(Resume, WithOtherSettingsSaysWhich) {
   const Ended ended =
       run(weft_on(2, train("first", {"run.steps=12", "optimizer.weight_decay=0.25", "log.every=1"})));
@@ -85,7 +85,7 @@ TEST_F(Resume, PassesOverADamagedCheckpoint) {
   EXPECT_NE(warnings[1].find("is now step-00000010.damaged"), std::string::npos) << warnings[1];
   EXPECT_EQ(ended.lines("continues from step 5").size(), 1U) << ended.err;
   EXPECT_EQ(curve(run_dir("first")), whole);
-  // What was damaged is evidence: it stands beside the checkpoint that took its name, and stays.
+  // The damaged checkpoint is evidence: it stands beside the one that took its name, and stays.
   EXPECT_EQ(fs::file_size(checkpoints("first") + "/step-00000010.damaged/shard-00000.h5"), 1000U);
   EXPECT_STATUS(run(weft({"checkpoint", "verify", checkpoints("first") + "/step-00000010"})), 0);
   EXPECT_STATUS(run(weft_on(2, train("first", {"run.steps=30", "checkpoint.every=2", "checkpoint.keep=1"}))),
@@ -93,7 +93,7 @@ TEST_F(Resume, PassesOverADamagedCheckpoint) {
   EXPECT_EQ(fs::file_size(checkpoints("first") + "/step-00000010.damaged/shard-00000.h5"), 1000U);
 }
 
-/// Beginning again would replace, in time, what somebody may still rescue.
+/// Beginning again would in time replace what somebody may still rescue.
 TEST_F(Resume, StopsWhenNoCheckpointCanBeUsed) {
   for (const char* step : {"/step-00000005", "/step-00000010"}) {
     const std::string shard = checkpoints("first") + step + "/shard-00001.h5";
@@ -107,7 +107,7 @@ TEST_F(Resume, StopsWhenNoCheckpointCanBeUsed) {
   expect_stopped("none of them can be used (step-000000");
 }
 
-/// On purpose it begins again, and what was there is kept, however often.
+/// A run may begin again on purpose. What was there is then kept, however often.
 TEST_F(Resume, NeverStartsOverBesideWhatIsThere) {
   const auto whole = curve(run_dir("first"));
   const std::string shard = "/step-00000010/shard-00001.h5";
@@ -150,7 +150,7 @@ TEST_F(Resume, GoesBackWhenAShardIsDamagedInside) {
   EXPECT_NE(warnings[1].find("is now " + checkpoints("first") + "/step-00000010.damaged"), std::string::npos)
       << warnings[1];
   EXPECT_EQ(curve(run_dir("first")), whole);
-  // By name it is refused, and so is the last that is left.
+  // By its name the damaged checkpoint is refused, and so is the last one that is left.
   flip_bit(step_5() + "/shard-00000.h5", 0.7);
   expect_refused({"checkpoint.resume=" + step_5()}, 4, "shard-00000.h5 is damaged");
   // Nothing is set aside where nothing is left to go on from.
@@ -159,7 +159,7 @@ TEST_F(Resume, GoesBackWhenAShardIsDamagedInside) {
   EXPECT_TRUE(fs::exists(checkpoints("first") + "/step-00000010"));
 }
 
-/// checkpoint.resume = PATH says where a run starts. What it has made since is not thrown away.
+/// checkpoint.resume = PATH says where a run starts. What the run has made since is not thrown away.
 TEST_F(Resume, ByPathStartsARunAndDoesNotRestartIt) {
   const std::string from = "checkpoint.resume=" + step_5();
   ASSERT_EQ(run(weft_on(2, train("second", {from, "run.steps=7"}))).status, 0);
@@ -178,7 +178,7 @@ TEST_F(Resume, ByPathStartsARunAndDoesNotRestartIt) {
   EXPECT_TRUE(fs::exists(checkpoints("second") + ".old/step-00000012/manifest.json"));
 }
 
-/// Where a run has made checkpoints since it started from PATH, to start there again would be to lose them.
+/// Where a run has made checkpoints since it started from PATH, starting there again would lose them.
 TEST_F(Resume, ByPathDoesNotRestartWhereItsOwnCheckpointsAreDamaged) {
   const std::string from = "checkpoint.resume=" + step_5();
   ASSERT_EQ(run(weft_on(2, train("second", {from, "run.steps=7"}))).status, 0);
@@ -220,7 +220,7 @@ TEST_F(Resume, ByPathStoppedBeforeTheFirstSaveCanGoOn) {
   EXPECT_EQ(again.lines("continues from step 5").size(), 1U) << again.err;
 }
 
-/// From five steps of two copies of a state that two ranks share, by four ranks.
+/// A run goes on, on four ranks, from five steps of a run with two copies of a state that two ranks share.
 TEST_F(Resume, OfReplicasOnAnyMesh) {
   const std::string mesh = "parallel.mesh={ replica = 2, data = 2 }";
   ASSERT_EQ(run(weft_on(4, train("hybrid", {mesh, "checkpoint.every=5"}))).status, 0);

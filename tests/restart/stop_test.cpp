@@ -1,5 +1,5 @@
-// A run that is asked to stop, by a signal or by the file STOP: it finishes the step, saves, says why, and
-// ends with a code that tells scripts whether to start it again. Nothing of the curve is lost.
+// Tests a run that is asked to stop, by a signal or by the file STOP: it finishes the step, saves, says why,
+// and ends with a code that tells scripts whether to start it again. Nothing of the curve is lost.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -23,21 +23,22 @@ class Stop : public Workspace {
   std::vector<std::string> endless(const std::string& run) const {
     return weft_on(2, train(run, {"run.steps=1000000"}));
   }
-  /// A line WHY, and a checkpoint of the last step that the metrics have.
+  /// Expects a line that says `why`, and a checkpoint of the last step that the metrics have.
   void expect_saved(const Ended& ended, const std::string& why, const std::string& run) const {
     const std::string step = std::to_string(last_step(run_dir(run)));
     EXPECT_EQ(ended.lines(why + ": stopped after step " + step + " of 1000000").size(), 1U) << ended.err;
     EXPECT_EQ(fs::read_symlink(checkpoints(run) + "/latest").string(),
               "step-" + std::string(8 - step.size(), '0') + step);
   }
-  /// The signal's line names the rank that had it first: where all get it, one may be a step ahead.
+  /// Expects the line of a signal, which names the rank that had it first: where all ranks get it, one may be
+  /// a step ahead.
   void expect_saved_on_signal(const Ended& ended, const std::string& signal, const std::string& run) const {
     const std::string why = signal + " on rank ";
     const auto lines = ended.lines(why);
     ASSERT_EQ(lines.size(), 1U) << ended.err;
     expect_saved(ended, lines[0].substr(0, why.size() + 1), run);
   }
-  /// Goes on for three steps, to the curve of a run that nobody stopped.
+  /// Goes on for three steps, and expects the curve of a run that nobody stopped.
   void expect_to_continue(const std::string& run) const {
     const std::string steps = "run.steps=" + std::to_string(last_step(run_dir(run)) + 3);
     EXPECT_STATUS(weft::test::run(weft_on(2, train(run, {steps}))), 0);
@@ -77,7 +78,8 @@ TEST_F(Stop, TheLauncherForwardsUserSignals) {
   }
 }
 
-/// Open MPI's mpirun: SIGTERM to the ranks after the time-out, SIGKILL after another, and 1 in any case.
+/// Open MPI's mpirun sends SIGTERM to the ranks after the time-out, SIGKILL after another, and ends with 1 in
+/// any case.
 TEST_F(Stop, ATerminatedLauncherLeavesTimeToSave) {
   ::setenv("OMPI_MCA_odls_base_sigkill_timeout", "3", 1);
   Job job(endless("run"));
@@ -113,7 +115,7 @@ TEST_F(Stop, AFileThatIsThereAtTheStart) {
   EXPECT_EQ(steps(run_dir("run")), steps_to(8));
 }
 
-/// The mask of caught signals in /proc/PID/status.
+/// Whether a process catches a signal, by the mask in /proc/PID/status.
 bool catches(pid_t pid, int number) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(in, line);)
@@ -132,7 +134,8 @@ void wait_until_caught(const Job& job, int number) {
   FAIL() << "no ranks";
 }
 
-/// From the first moment on: while MPI starts, plans are made, steps run, checkpoints are written.
+/// A run can be stopped from the first moment on: while MPI starts, plans are made, steps run, and
+/// checkpoints are written.
 TEST_F(Stop, AtAnyMoment) {
   const auto training = [&](const std::string& run) {
     return weft_on(2, train(run, {"run.steps=20", "checkpoint.every=1"}));

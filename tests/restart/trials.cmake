@@ -1,4 +1,4 @@
-# A few of what perf/checkpoints.py does by the hundred.
+# These tests do a few of the things that perf/checkpoints.py does by the hundred.
 find_program(WEFT_PYTHON python3)
 if(WEFT_PYTHON)
   set(faults "")

@@ -1,4 +1,4 @@
-// From text to text: the commands of a first day, one after the other.
+// Tests the commands of a first day one after the other, from text to sampled text.
 #include <algorithm>
 
 #include "restart/workspace.hpp"

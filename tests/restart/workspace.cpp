@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// 60 documents of one to four lines; about 9000 bytes, so that three dozen steps go through them more than
-/// once.
+/// A text of 60 documents of one to four lines: about 9000 bytes, so that three dozen steps go through them
+/// more than once.
 std::string some_text() {
   const std::vector<std::string> words{"the ",  "ship ", "sails ", "slowly ", "over ",  "a ",
                                        "grey ", "sea, ", "while ", "rain ",   "falls. "};

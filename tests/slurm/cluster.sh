@@ -28,7 +28,7 @@ cluster_open() {
   cluster_start "$dir" || fail "Slurm did not start"
 }
 
-# Daemons with all their files under the folder; exports SLURM_CONF.
+# Starts the daemons with all their files under the folder; exports SLURM_CONF.
 
 cluster_start() {
   local dir=$1 host port
@@ -36,9 +36,9 @@ cluster_start() {
   port=$((20000 + $$ % 20000))
   mkdir -p "$dir/state" "$dir/spool.n1" "$dir/spool.n2" "$dir/tmp.n1" "$dir/tmp.n2"
   chmod 755 "$dir"
-  # munge of our own: the machine's, if it has one, is left alone.
+  # This is a munge of our own: the machine's, if it has one, is left alone.
   (umask 077 && head -c 1024 /dev/urandom >"$dir/munge.key")
-  # Two slurmd on one host: spool and temporary folders by node (%n), or their PMIx sockets collide.
+  # Two slurmd on one host need spool and temporary folders by node (%n), or their PMIx sockets collide.
   cat >"$dir/slurm.conf" <<CONF
 ClusterName=weft
 SlurmctldHost=$host(127.0.0.1)
@@ -100,7 +100,7 @@ cluster_stop() {
   [ ${#cluster_pids[@]} -gt 0 ] || return 0
   timeout 10 scancel --user=root 2>/dev/null
   until_true 15 no_jobs
-  # In the reverse order of their start; munge last.
+  # They end in the reverse order of their start, munge last.
   for ((i = ${#cluster_pids[@]} - 1; i >= 0; --i)); do
     kill "${cluster_pids[$i]}" 2>/dev/null
     wait "${cluster_pids[$i]}" 2>/dev/null

@@ -10,7 +10,8 @@ export WEFT=${WEFT:-$PWD/build/cpu/weft}
 . tests/slurm/cluster.sh
 cluster_open
 
-# submit NAME OPTION... -- ARGUMENT...: a job of the tiny deck in the run directory $dir/NAME; prints its number.
+# submit NAME OPTION... -- ARGUMENT...: submits a job of the tiny deck in the run directory $dir/NAME, and
+# prints its number.
 submit() {
   local name=$1 options=()
   shift
@@ -26,21 +27,22 @@ beyond() { [ "$(last_step "$1" || echo 0)" -gt "$2" ] 2>/dev/null; }
 expect_beyond() { until_true 60 beyond "$1" "$2" || fail "$1 did not come beyond step $2"; }
 expect_log() { grep -q "$2" "$dir/$1.log" || fail "no '$2' in the log of $1"; }
 losses() { sed -n 's/^{"kind": "train", \("step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*\),.*/\1/p' "$dir/$1/metrics.jsonl"; }
-# Slurm waits two minutes before it starts a requeued job again; with no wait its steps would meet what is left of the first start.
+# Slurm waits two minutes before it starts a requeued job again. With no wait at all its steps would meet what
+# is left of the first start.
 start_now() { sleep 4; scontrol update JobId="$1" StartTime=now "${@:2}" || fail "job $1 cannot be changed"; }
 
 steps=1000
 one=(--nodes=1 --ntasks-per-node=1) two=(--nodes=2 --ntasks-per-node=1)
 
-# At its time limit: Slurm looks every half minute, so this runs beside the others.
+# The first job runs into its time limit. Slurm looks every half minute, so this one runs beside the others.
 limit=$(WEFT_REQUEUE=no submit limit "${one[@]}" --time=1 --signal=USR1@60 -- --set run.steps=100000000)
 
-# 1. Signalled on two ranks, requeued on one, signalled again, finished on two.
+# 1. A job is signalled on two ranks, requeued on one, signalled again, and finished on two.
 job=$(submit parts "${two[@]}" -- --set run.steps=$steps)
 expect_beyond parts 100
 scancel --signal=USR1 "$job"
 expect_state "$job" PENDING 60
-expect_log parts 'SIGUSR1 on rank [01]: stopped after step'  # whichever was there a step earlier
+expect_log parts 'SIGUSR1 on rank [01]: stopped after step'  # the rank that was there a step earlier
 at=$(last_step parts)
 start_now "$job" NumNodes=1 NumTasks=1
 expect_beyond parts $((at + 100))
@@ -69,7 +71,7 @@ expect_state "${chain[2]}" CANCELLED 60
 [ "$(grep -c ': 1 ranks of 1 threads' "$dir/chain.log")" = 2 ] || fail "the chain did not have two links"
 expect_log chain "the file $dir/chain/STOP: stopped after step"
 
-# 3. An array, and a member that is not in it.
+# 3. An array has a member that is not in it.
 sbatch --wait --array=0-2 "${one[@]}" --output="$dir/sweep.%a.log" jobs/sweep.sbatch tests/slurm/tiny.toml \
   --over run.seed=1,2 --over optimizer.lr=1e-3 --set run.dir="$dir/sweep" >/dev/null && fail "the third of two members exists"
 for seed in 1 2; do
@@ -77,14 +79,14 @@ for seed in 1 2; do
 done
 grep -q 'member 2 is beyond the combinations' "$dir/sweep.2.log" || fail "the third member says nothing"
 
-# 4. Cancelled: saved, and not requeued.
+# 4. A job that is cancelled saves, and is not requeued.
 job=$(submit cancelled "${one[@]}" -- --set run.steps=100000000)
 expect_beyond cancelled 20
 scancel "$job"
 expect_state "$job" CANCELLED 30
 expect_log cancelled 'SIGTERM on rank 0: stopped after step'
 
-# 5. Starts that bring nothing are not for ever.
+# 5. Starts that bring nothing do not go on for ever.
 cat >"$dir/stuck" <<'SH'
 #!/bin/sh
 [ "$1" = train ] && exit 75
@@ -97,16 +99,17 @@ start_now "$job"
 expect_state "$job" FAILED 30
 expect_log stuck '2 starts in a row brought no new checkpoint (the newest: none)'
 
-# 0. The one that was beside.
+# 0. The job that ran beside the others has reached its limit.
 expect_state "$limit" FAILED 60
 expect_log limit 'SIGUSR1 on rank 0: stopped after step'
 
-# 6. Preempted by a job of a partition with priority, which needs both nodes; goes on on one of them.
+# 6. A job is preempted by one of a partition with priority, which needs both nodes. It goes on on one of
+# them.
 job=$(submit preempted "${two[@]}" -- --set run.steps=$steps)
 expect_beyond preempted 100
 urgent=$(sbatch --parsable --partition=urgent "${two[@]}" --exclusive --output="$dir/urgent.log" --wrap 'sleep 2')
 expect_state "$job" PENDING 60
-expect_log preempted 'SIGTERM on rank [01]: stopped after step'  # Slurm's
+expect_log preempted 'SIGTERM on rank [01]: stopped after step'  # Slurm's signal
 expect_state "$urgent" COMPLETED 60
 start_now "$job" NumNodes=1 NumTasks=1
 expect_state "$job" COMPLETED 90

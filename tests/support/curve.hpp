@@ -1,4 +1,4 @@
-// What a short training leaves behind: the figures that may depend on neither ranks nor schedule.
+// The numbers that a short training leaves, and that may depend on neither ranks nor schedule.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace weft::test {
 struct Curve {
   std::vector<double> losses, norms;
   std::vector<std::int64_t> tokens;
-  std::uint64_t hash = 0;  ///< of the state after the last step
+  std::uint64_t hash = 0;  ///< hash of the state after the last step
   bool operator==(const Curve&) const = default;
 };
 

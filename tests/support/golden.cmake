@@ -1,4 +1,4 @@
-# weft::test_golden reads golden files. Included by every tests/golden/*.cmake.
+# weft::test_golden reads golden files. Every tests/golden/*.cmake includes this file.
 include_guard(GLOBAL)
 add_library(weft_test_golden STATIC ${CMAKE_CURRENT_LIST_DIR}/golden.cpp)
 add_library(weft::test_golden ALIAS weft_test_golden)

@@ -10,8 +10,8 @@
 namespace weft::test {
 
 /// One golden file, opened for reading. Paths are "group/group/dataset". Every accessor throws
-/// std::runtime_error that names file and path when the object is missing or holds another type. Not for use
-/// by two threads at once (HDF5).
+/// std::runtime_error that names file and path when the object is missing or holds another type. Two threads
+/// may not use it at once (HDF5).
 class GoldenFile {
  public:
   explicit GoldenFile(const std::string& path);
@@ -25,13 +25,14 @@ class GoldenFile {
   /// Extents of a dataset; empty for a scalar.
   Shape shape(const std::string& path) const;
 
-  /// Whole datasets, row-major, of exactly the type that is stored; bf16 is stored as its bits, in uint16.
+  /// These functions give whole datasets, row-major, of exactly the type that is stored; bf16 is stored as
+  /// its bits, in uint16.
   std::vector<float> f32(const std::string& path) const;
   std::vector<double> f64(const std::string& path) const;
   std::vector<std::int32_t> i32(const std::string& path) const;
   std::vector<std::uint16_t> u16(const std::string& path) const;
 
-  /// A number attached to a group or dataset.
+  /// The number that is attached to a group or dataset.
   double attr(const std::string& path, const std::string& name) const;
   bool has_attr(const std::string& path, const std::string& name) const;
 
@@ -40,7 +41,7 @@ class GoldenFile {
   std::vector<T> read(const std::string& path, std::int64_t native_type) const;
 
   std::string name_;
-  std::int64_t file_;  // hid_t
+  std::int64_t file_;  // an hid_t
 };
 
 }  // namespace weft::test

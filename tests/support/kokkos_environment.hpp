@@ -1,4 +1,4 @@
-// Include in one or more sources of a test program: Kokkos runs while its tests run.
+// Include this file in one or more sources of a test program: Kokkos then runs while its tests run.
 #pragma once
 
 #include "kernels/space.hpp"

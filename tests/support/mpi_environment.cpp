@@ -16,8 +16,8 @@ std::unique_ptr<comm::World>& instance() {
   return world;
 }
 
-// A channel of its own: a rank that failed in the middle of a test must not answer another rank's collective
-// with this one.
+// The channel on which ranks tell each other how a test ended. It is one of its own, because a rank that
+// failed in the middle of a test must not answer another rank's collective with this one.
 std::unique_ptr<comm::Channel>& verdicts() {
   static std::unique_ptr<comm::Channel> channel;
   return channel;

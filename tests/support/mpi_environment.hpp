@@ -1,6 +1,6 @@
-// Include in one or more sources of a test program that runs on MPI ranks (weft_test(... RANKS ...)).
-// MPI runs while its tests run; ranks other than 0 print failures only; a test that fails on one rank fails
-// on all.
+// Include this file in one or more sources of a test program that runs on MPI ranks (weft_test(... RANKS
+// ...)). MPI then runs while its tests run; ranks other than 0 print failures only; a test that fails on one
+// rank fails on all.
 #pragma once
 
 #include "comm/world.hpp"
@@ -8,7 +8,7 @@
 
 namespace weft::test {
 
-/// All ranks of the program; alone, without a launcher, one rank. Valid from the first test to the last.
+/// All ranks of the program; without a launcher it is one rank. Valid from the first test to the last.
 comm::World& world();
 
 namespace detail {

@@ -12,18 +12,18 @@ struct Runtime {
   void (*stop)() = nullptr;
 };
 
-/// Called before main (from a static initialiser).
+/// Adds a runtime. Call it before main (from a static initialiser).
 bool register_runtime(const Runtime& runtime);
 
-/// What programs of several ranks add. A program without them is rank 0 of 1.
+/// What programs of several ranks add to main. A program without them is rank 0 of 1.
 struct Ranks {
   int rank = 0;
   int size = 1;
-  /// Collective; whether any rank says `failed`. Called at the end of each test, the host waits.
+  /// Collective: whether any rank says `failed`. main calls it at the end of each test, and the host waits.
   bool (*any_failed)(bool failed) = nullptr;
 };
 
-/// Called by the start function of the MPI runtime.
+/// Sets the ranks; the start function of the MPI runtime calls it.
 void set_ranks(const Ranks& ranks);
 
 }  // namespace weft::test

@@ -1,4 +1,4 @@
-// A small deck for a run of several ranks, which have their run directory in common.
+// A small deck for a run of several ranks, which share its run directory.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace weft::test {
 
-/// Collective: the small deck with keys changed, in a run directory of rank 0's process.
+/// Collective: the small deck with some keys changed, in a run directory of rank 0's process.
 inline Deck shared_deck(comm::World& world, std::vector<std::string> sets = {}) {
   const std::string dir = world.broadcast(small_deck().run.dir, 0);
   sets.insert(sets.begin(), "run.dir=" + dir);

@@ -1,4 +1,4 @@
-// A deck that trains in milliseconds, for tests of the whole.
+// A deck that trains in milliseconds, for tests of whole runs.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace weft::test {
 
-/// Twelve sequences a step in microbatches of one: 1, 2, 3, 4, 6 and 12 ranks divide it.
+/// The deck has twelve sequences a step in microbatches of one, which 1, 2, 3, 4, 6 and 12 ranks divide.
 inline constexpr const char* small_deck_text = R"(
 [run]
 name = "small"
@@ -43,7 +43,7 @@ tensorboard = false
 progress = false
 )";
 
-/// The small deck with keys changed, in a run directory of this process.
+/// The small deck with some keys changed, in a run directory of this process.
 inline Deck small_deck(std::vector<std::string> sets = {}) {
   const auto dir = std::filesystem::temp_directory_path() /
                    ("weft-test-" + std::to_string(::getppid()) + "-" + std::to_string(::getpid()));

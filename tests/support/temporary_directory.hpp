@@ -1,4 +1,4 @@
-// A directory that goes away with the test.
+// A directory that is removed at the end of the test.
 #pragma once
 
 #include <stdlib.h>

@@ -51,7 +51,7 @@ class Deadline : public testing::EmptyTestEventListener {
   }
 };
 
-/// The printer of ranks other than 0: failures only.
+/// The printer of ranks other than 0, which prints failures only.
 class FailuresOnly : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& test) override { name_ = full_name(test); }
 

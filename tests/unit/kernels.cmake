@@ -6,14 +6,15 @@ weft_test(kernels
           ${kernel_tests}/derivatives.cpp ${kernel_tests}/threads.cpp ${kernel_tests}/value_hash.cpp ${kernel_tests}/nonfinite.cpp
   DEPS weft::kernels weft::base)
 
-# Other instruction sets than this machine's best: bf16 by dot products, and fp32 arithmetic from bf16 storage.
+# These tests run with other instruction sets than this machine's best: bf16 by dot products, and fp32
+# arithmetic from bf16 storage.
 foreach(isa AVX512_CORE_BF16 AVX2)
   add_test(NAME unit.kernels.${isa} COMMAND test_kernels --gtest_filter=Matmul.*:Attention.*:LinearCrossEntropy.*:Threads.*)
   set_tests_properties(unit.kernels.${isa} PROPERTIES LABELS unit TIMEOUT 300
                        ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};ONEDNN_MAX_CPU_ISA=${isa}")
 endforeach()
 
-# What the libraries' own environment could make of fp32 and of its bits.
+# These tests run with what the libraries' own environment could make of fp32 and of its bits.
 add_test(NAME unit.kernels.fp32 COMMAND test_kernels --gtest_filter=Matmul.FloatIsNotRoundedToBfloat:Threads.*)
 set_tests_properties(unit.kernels.fp32 PROPERTIES LABELS unit TIMEOUT 300
                      ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};ONEDNN_DEFAULT_FPMATH_MODE=BF16;MKL_BLAS_COMPUTE_MODE=FLOAT_TO_BF16;\

@@ -41,7 +41,7 @@ bool same_bytes(const void* a, const void* b, std::size_t bytes) {
   return bytes == 0 || std::memcmp(a, b, bytes) == 0;
 }
 
-/// Rounds of canonical reduce-scatters onto one shard, against the sequential definition over all ranks.
+/// Compares rounds of canonical reduce-scatters onto one shard with the sequential definition over all ranks.
 template <class Wire, class Out>
 void check_sum(Channel& c, std::int64_t count, DType wire, DType out_type, ReduceOrder order) {
   const std::string what = label(c, "reduce_scatter", wire, count);
@@ -84,7 +84,7 @@ void check_all_reduce_of(Channel& c, DType dtype, std::int64_t count) {
         if constexpr (std::is_floating_point_v<T>) {
           return static_cast<T>(real(r, static_cast<std::int64_t>(i)));
         } else {
-          // Half the width of T: sums of signed values must not overflow.
+          // half the width of T, so that sums of signed values do not overflow
           return static_cast<T>(noise(r, static_cast<std::int64_t>(i)) >> (64 - 4 * sizeof(T)));
         }
       };
@@ -165,7 +165,7 @@ void check_reduce_scatter(Channel& c) {
       check_sum<bf16, bf16>(c, count, DType::bf16, DType::bf16, order);
     }
   }
-  // In place: the output is this rank's slice of the input.
+  // This one is in place: the output is this rank's slice of the input.
   const std::int64_t count = 5003;
   std::vector<float> unit(static_cast<std::size_t>(count * c.size()));
   for (std::size_t i = 0; i < unit.size(); ++i) unit[i] = real(c.rank(), static_cast<std::int64_t>(i));
@@ -206,7 +206,8 @@ void check_broadcast(Channel& c) {
 
 void check_send_recv(Channel& c) {
   if (c.size() == 1) return;
-  // A ring, both ways in one group, then everybody to rank 0 with unequal numbers of operations a rank.
+  // This is a ring, both ways in one group. Then everybody sends to rank 0, with another number of operations
+  // on each rank.
   const int next = (c.rank() + 1) % c.size(), previous = (c.rank() + c.size() - 1) % c.size();
   const std::size_t bytes = 70001;
   const auto mine = noisy_bytes(c.rank(), bytes);
@@ -239,7 +240,7 @@ void check_order(Channel& c) {
   compute.complete(6);
   EXPECT_FALSE(done(first)) << "started before its dependency was done";
   EXPECT_FALSE(done(second)) << "overtook an earlier operation of its channel";
-  mine = c.rank();  // what the dependency stands for
+  mine = c.rank();  // the result that the dependency stands for
   compute.complete(7);
   wait(second, "all_gather after a late dependency");
   EXPECT_TRUE(done(first));
@@ -247,7 +248,7 @@ void check_order(Channel& c) {
     EXPECT_EQ(all[static_cast<std::size_t>(r)], r);
     EXPECT_EQ(again[static_cast<std::size_t>(r)], r);
   }
-  // Many operations in flight: the queue grows, the order stays.
+  // With many operations under way the queue grows, and the order stays.
   std::vector<std::int64_t> sums(300, 1);
   Event last;
   for (auto& s : sums) last = c.all_reduce({}, &s, 1, DType::i64, ReduceOp::sum);

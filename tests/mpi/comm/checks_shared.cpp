@@ -1,4 +1,4 @@
-// What a channel sends less of: parameters that a host's ranks share, and rows that nobody uses.
+// Checks of what a channel need not send: parameters that a host's ranks share, and rows that nobody uses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ void check_rows(Channel& c) {
   const std::int64_t ranks = c.size(), count = (rows * row / ranks / 8 + 1) * 8;
   const comm::RowSlices slices{rows, row, count, c.size()};
   const auto rank_uses = [&](std::int64_t r,
-                             std::int64_t i) {  // rank 1 nothing, rank 2 all, the others a few
+                             std::int64_t i) {  // rank 1 uses nothing, rank 2 all rows, the others a few
     return r == 2 || (r != 1 && (i * 7919 + r * 31) % 11 < 2);
   };
   const auto set = [](std::vector<std::uint8_t>& bits, std::int64_t i) {
@@ -29,7 +29,7 @@ void check_rows(Channel& c) {
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(ranks * slices.slice_bytes()));
   for (std::int64_t i = 0; i < rows; ++i)
     if (rank_uses(c.rank(), i)) set(own, i);
-  // A rank knows of the others what they use of the rows that begin, end or stand in its slice.
+  // A rank knows which of the rows that begin, end or stand in its slice the others use.
   const std::int64_t first = slices.first_row(c.rank());
   const std::int64_t end = std::min(rows, ((c.rank() + 1) * count + row - 1) / row);
   for (std::int64_t r = 0; r < ranks; ++r)
@@ -40,7 +40,7 @@ void check_rows(Channel& c) {
   std::vector<float> shard(static_cast<std::size_t>(count)), whole(static_cast<std::size_t>(ranks * count));
   for (std::int64_t i = 0; i < count; ++i) shard[static_cast<std::size_t>(i)] = table(c.rank() * count + i);
   std::vector<std::byte> scratch(c.reduce_scatter_scratch_bytes(count, DType::f32, ReduceOrder::canonical));
-  std::uint64_t expected = 0;  // bytes that this rank sends, of one gather and one reduction
+  std::uint64_t expected = 0;  // bytes that this rank sends for one gather and one reduction
   for (std::int64_t r = 0; r < ranks; ++r)
     for (std::int64_t i = 0; i < rows * row; ++i) {
       const std::int64_t owner = i / count;
@@ -100,7 +100,7 @@ void check_window(Channel& c, comm::Window& window, int hosts) {
       comm::reduce_scatter_scratch_bytes(c.size(), count, DType::f32, ReduceOrder::canonical, window.size()));
   constexpr int rounds = 40;
   for (int round = 0; round < rounds; ++round) {
-    // The same bytes every round: what a slower neighbour still reads must not change under it.
+    // The bytes are the same in every round, because what a slower neighbour still reads must not change.
     std::iota(shard.begin(), shard.end(), static_cast<float>(100 * c.rank() + round));
     wait(c.all_gather({}, shard.data(), common, count, DType::f32), "all_gather in a window");
     for (std::int64_t r = 0; r < ranks; ++r)
@@ -114,11 +114,12 @@ void check_window(Channel& c, comm::Window& window, int hosts) {
       ASSERT_EQ(sum[static_cast<std::size_t>(i)], expected) << "element " << i;
     }
   }
-  // A shard crosses to each other host once; slices cross to every rank of another host.
+  // A shard crosses to each other host once. Slices cross to every rank of another host.
   const std::int64_t crossed = (hosts - 1 + abroad) * count * 4 * rounds;
   EXPECT_EQ(c.bytes_sent() - sent, static_cast<std::uint64_t>(crossed));
 
-  // Several at once, as buckets are; in place, where the shard stands in the common stretch already.
+  // Now several run at once, as buckets do, and in place, where the shard stands in the common stretch
+  // already.
   constexpr std::int64_t small = 300;
   c.group_begin();
   comm::Event last;
@@ -135,7 +136,7 @@ void check_window(Channel& c, comm::Window& window, int hosts) {
       ASSERT_EQ(common[(m * ranks + r) * small + 7], static_cast<float>(1000 * m + 7 + r));
   const auto is_mine = [&](std::byte b) { return b == std::byte(c.rank() + 1); };
   EXPECT_TRUE(std::all_of(unseen.begin(), unseen.end(), is_mine));
-  // What lies elsewhere goes as before.
+  // Operands that lie elsewhere are sent as before.
   check_reduce_scatter(c);
   check_all_gather(c);
 }

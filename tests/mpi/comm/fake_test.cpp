@@ -15,7 +15,7 @@ namespace {
 using comm::Channel;
 using comm::FakeWorld;
 
-/// Runs `body` as each rank, on a thread of its own.
+/// Runs `body` as each rank, each on a thread of its own.
 void on_ranks(const comm::FakeOptions& options, const std::function<void(FakeWorld&)>& body) {
   auto worlds = comm::make_fake_worlds(options);
   std::vector<std::thread> threads;

@@ -20,12 +20,12 @@ TEST(Launch, WhoStartedUs) {
   EXPECT_FALSE(launch({}).ranks);
   EXPECT_TRUE(launch({{"OMPI_COMM_WORLD_SIZE", "2"}}).ranks);
   EXPECT_TRUE(launch({{"PMIX_RANK", "0"}}).ranks);
-  // The batch script itself: the job's tasks, no step.
+  // The batch script itself has the job's tasks, but no step.
   EXPECT_FALSE(launch({{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}).ranks);
   const Launch srun = launch({{"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_NUM_TASKS", "4"}});
   EXPECT_TRUE(srun.ranks);
   EXPECT_EQ(srun.slurm_tasks, 4);
-  // mpirun on a second node is started by a step of mpirun's own daemons.
+  // mpirun on a second host is started by a step of mpirun's own daemons.
   const Launch mpirun =
       launch({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"OMPI_COMM_WORLD_SIZE", "8"}});
   EXPECT_TRUE(mpirun.ranks);

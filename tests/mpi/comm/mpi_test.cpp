@@ -40,13 +40,13 @@ TEST(Mpi, DefaultChunks) {
   check_everything(*open(Lane::gather, "whole"));
 }
 
-// Every transfer is cut many times: what 64-bit counts need at full size.
+// Every transfer is cut many times, which happens at full size to counts of 64 bits.
 TEST(Mpi, SmallChunks) {
   check_everything(*open(Lane::gather, "4096", 4096));
   check_reduce_scatter(*open(Lane::reduce, "264", 264));
 }
 
-// Longer than what Open MPI sends without asking; more than a reduce-scatter's round may have.
+// A chunk is longer than what Open MPI sends without asking, and more than a reduce-scatter's round may have.
 TEST(Mpi, LargeChunks) {
   check_everything(*open(Lane::gather, "4 MiB", 4 << 20));
   check_large(*open(Lane::reduce, "1 GiB", 1 << 30));

@@ -1,4 +1,4 @@
-// Data that another order, place or rank would show in.
+// Makes data in which another order, place or rank would show.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline std::uint64_t noise(int rank, std::int64_t i, int salt = 0) {
              static_cast<std::uint64_t>(salt));
 }
 
-/// Floats of mixed sign and magnitude, so that another order of additions gives other bits.
+/// A float of mixed sign and magnitude, so that another order of additions gives other bits.
 inline float real(int rank, std::int64_t i, int salt = 0) {
   const std::uint64_t n = noise(rank, i, salt);
   const float x = static_cast<float>(static_cast<std::int64_t>(n >> 32) - (1ll << 31)) * 0x1p-31f;

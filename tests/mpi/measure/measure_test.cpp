@@ -1,4 +1,4 @@
-// Measuring a machine on several ranks: all agree, and a size is the bytes that travel.
+// Tests measuring a machine on several ranks: all agree, and a size is the number of bytes that travel.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 
 using ir::Op;
 
-/// Every rank's value of `number` is rank 0's.
+/// Expects `number` to be rank 0's on every rank.
 void expect_same(std::uint64_t number) {
   const std::string mine = std::to_string(number);
   EXPECT_EQ(mine, world().broadcast(mine, 0));
@@ -53,7 +53,7 @@ TEST(Exchanges, ASizeIsWhatARankSends) {
       EXPECT_NEAR(x.sent(Op::reduce_scatter, bytes, wire), bytes, 8);
     }
     const double all = sent_by(*session.reduce(), x.all_reduce(bytes));
-    if (bytes > 100e3) {  // not the small way
+    if (bytes > 100e3) {  // large sizes do not take the way for small ones
       EXPECT_NEAR(all, x.sent(Op::all_reduce, bytes, DType::f32), 32);
     }
     EXPECT_NEAR(x.sent(Op::all_reduce, bytes, DType::f32), bytes, 16);
@@ -99,7 +99,7 @@ TEST(MeasureCollectives, WithoutTimeSmallSizesAreThereAndTheRestIsNoted) {
   EXPECT_EQ(sweep.skipped[0], "all_gather f32 above 1.00 MiB: not enough time (--seconds)");
 }
 
-/// All ranks agree on what they measured, and a file holds it.
+/// Measures for a second, and expects that all ranks agree on the result, and that a file holds it.
 measure::Measured measured_in_a_second(const Deck& deck, runtime::Session& session) {
   measure::MachineOptions options;
   options.seconds = 1;
@@ -122,7 +122,8 @@ TEST(MeasureMachine, AllRanksAgree) {
     }
     EXPECT_GE(c.points.back().bytes, 1 << 19) << name_of(c.op);
   }
-  // Kernels' own time is most of a step's; loosely, because the machine does other things, too.
+  // The kernels' own time is most of a step's. The bound is loose, because the machine does other things,
+  // too.
   EXPECT_GT(m.sum_of_kernels, *m.compute_only / 10);
   EXPECT_LT(m.sum_of_kernels, *m.compute_only * 10);
 }
@@ -153,14 +154,14 @@ TEST(MeasureSharing, SumsOverReplicasRunBesideCompute) {
   std::vector<std::uint64_t> sent;  // when compute begins, and when it ends
   const auto compute = [&] {
     sent.push_back(session.replica()->bytes_sent());
-    // Asleep, because there may be more ranks than cores, and the sums' threads need their turns.
+    // The thread sleeps, because there may be more ranks than cores, and the sums' threads need their turns.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     sent.push_back(session.replica()->bytes_sent());
   };
   const machine::ReplicaSharing found = measure_replica_sharing(sums, nullptr, world(), compute, 0.5);
   EXPECT_GT(found.beside_compute, 0);
   EXPECT_LE(found.beside_compute, 1);
-  // Once to know its time, then five times or more by itself and with sums beside it.
+  // Compute ran once to learn its time, and then five times or more by itself and with sums beside it.
   ASSERT_GE(sent.size(), 22U);
   std::size_t moved = 0;
   for (std::size_t i = 0; i < sent.size(); i += 2) moved += sent[i] != sent[i + 1] ? 1 : 0;
@@ -180,7 +181,7 @@ TEST(MeasureMachine, SumsOverReplicasShareWithGathers) {
   EXPECT_EQ(ranks, (std::vector<int>{2, 2, 2, 2, 2}));
 }
 
-/// The other ranks' nodes may have another file under that name, or none.
+/// The other ranks' hosts may have another file under that name, or none.
 TEST(MachineProfile, IsRankZeros) {
   const TemporaryDirectory directory;
   machine::Profile p = default_profile(machine::DefaultProfile::h100);

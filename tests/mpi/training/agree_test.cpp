@@ -1,4 +1,5 @@
-// What goes wrong on some ranks before a run begins: all of them leave, with one line and one exit code.
+// Tests what happens when something goes wrong on some ranks before a run begins: all of them leave, with one
+// line and one exit code.
 #include "comm/agree.hpp"
 
 #include <gtest/gtest.h>

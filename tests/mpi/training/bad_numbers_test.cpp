@@ -1,5 +1,6 @@
-// Steps whose loss is not finite: they change nothing, the run goes on as the deck says, and the first bad
-// value is named. The trigger is real: the embedding of one token is infinite, and few batches have it.
+// Tests steps whose loss is not finite: they change nothing, the run goes on as the deck says, and the first
+// bad value is named. The trigger is real: the embedding of one token is infinite, and few batches have that
+// token.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +24,7 @@ namespace {
 constexpr std::int32_t rare = 299;
 const char* const all_modes[] = {"ddp", "zero1", "zero2", "fsdp"};
 
-/// Synthetic tokens without the rare one, which one microbatch of each of the bad steps has. Step s of a run
+/// Gives synthetic tokens without the rare one, which one microbatch of each bad step has. Step s of a run
 /// gets the data of step order[s].
 class Batches final : public data::BatchSource {
  public:
@@ -47,7 +48,7 @@ class Batches final : public data::BatchSource {
   std::vector<std::int64_t> order_;
 };
 
-/// Batches in which no target counts.
+/// Gives batches in which no target counts.
 class NoTargets final : public data::BatchSource {
  public:
   explicit NoTargets(const Deck& deck) : batches_(deck, {}), elements_(deck.data.batch * deck.data.seq) {}
@@ -67,7 +68,8 @@ Deck deck_with(const std::vector<std::string>& sets, comm::World& world) {
   static int runs = 0;
   Deck deck = test::small_deck(sets);
   deck.run.dir = world.broadcast(deck.run.dir + "-" + std::to_string(++runs), 0);
-  if (world.rank() == 0) std::filesystem::remove_all(deck.run.dir);  // of another process with this number
+  // It may be of another process with this number.
+  if (world.rank() == 0) std::filesystem::remove_all(deck.run.dir);
   world.barrier();
   return deck;
 }
@@ -92,7 +94,7 @@ std::unique_ptr<train::Trainer> trainer_of(const Deck& deck, comm::World& world,
   return trainer;
 }
 
-/// What rank 0 of the run has told; empty on other ranks.
+/// The log of rank 0; empty on other ranks.
 std::string log_of(const Deck& deck) {
   if (test::world().rank() != 0) return {};
   std::ifstream in(deck.run.dir + "/log.txt");
@@ -104,7 +106,7 @@ void expect_in_log(const Deck& deck, const std::string& text) {
   EXPECT_NE(log_of(deck).find(text), std::string::npos) << text << " is not in\n" << log_of(deck);
 }
 
-/// Losses of the good steps, and the state after them. The third is bad.
+/// Losses of the good steps, and the state after them. The third step is bad.
 test::Curve around_a_bad_step(const std::vector<std::string>& sets, comm::World& world) {
   const auto trainer = trainer_of(deck_with(sets, world), world, {2});
   test::Curve curve = test::train_steps(*trainer, 2);
@@ -157,7 +159,7 @@ TEST(Skip, ARunThatIsResumedBehindItHasTheSameBits) {
   auto whole = trainer_of(deck, test::world(), {2});
   EXPECT_EQ(whole->run(), train::Outcome::finished);
   const std::uint64_t expected = whole->state().hash();
-  whole.reset();  // one run has the directory
+  whole.reset();  // only one run may hold the directory
   if (test::world().rank() == 0) std::filesystem::remove_all(deck.run.dir + "/checkpoints/step-00000006");
   test::world().barrier();
   const auto resumed = trainer_of(deck, test::world(), {2});
@@ -180,7 +182,8 @@ std::vector<std::int64_t> steps_of(const Deck& deck) {
 }
 
 TEST(RollBack, IsARunWithoutTheDataThatWentWrong) {
-  // Steps 1 to 4 see 0 to 3; back to 2. They see 4 and 5, steps 5 and 6 see 6 and 7; back to 4.
+  // Steps 1 to 4 see data 0 to 3, and the run goes back to step 2. Its next steps see 4 and 5, steps 5 and 6
+  // see 6 and 7, and the run goes back to step 4.
   const std::vector<std::int64_t> good{0, 1, 4, 5, 8, 9, 10, 11};
   for (const char* mode : {"ddp", "fsdp"}) {
     SCOPED_TRACE(mode);
@@ -191,7 +194,7 @@ TEST(RollBack, IsARunWithoutTheDataThatWentWrong) {
     auto rolled = trainer_of(deck, test::world(), {3, 7});
     EXPECT_EQ(rolled->run(), train::Outcome::finished);
     const std::uint64_t expected = rolled->state().hash();
-    rolled.reset();  // one run has the directory
+    rolled.reset();  // only one run may hold the directory
     const auto direct = trainer_of(deck_with({set, "run.steps=8"}, test::world()), test::world(), {}, good);
     EXPECT_EQ(direct->run(), train::Outcome::finished);
     EXPECT_EQ(direct->state().hash(), expected);
@@ -227,7 +230,7 @@ TEST(BadNumbers, MoreThanTheLimitInARowStop) {
         {std::string("optimizer.nonfinite=") + policy, "optimizer.nonfinite_limit=2", "checkpoint.every=2"},
         test::world());
     const auto trainer = trainer_of(deck, test::world(), {0, 2, 3, 4, 5, 6});
-    if (policy == std::string("rollback")) trainer->train_step();  // nothing to go back to
+    if (policy == std::string("rollback")) trainer->train_step();  // there is nothing to go back to
     EXPECT_THROW(trainer->run(), Error);
     EXPECT_EQ(trainer->step(), policy == std::string("skip") ? 5 : 3);
   }
@@ -274,7 +277,7 @@ TEST(Locate, NamesTheModuleThatOverflows) {
         "is layers.1.ffn.act, made by swiglu in forward of layers.1.ffn (round 0), with 0 NaN and ", change);
 }
 
-/// Nothing else is bad in such a step: in no layout is there a value that only looks so.
+/// Nothing else is bad in such a step: no layout has a value that only looks bad.
 TEST(Locate, SeesNothingInValuesThatAreFine) {
   using Sets = std::vector<std::string>;
   for (const Sets& sets :

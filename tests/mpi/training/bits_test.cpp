@@ -1,4 +1,4 @@
-// The loss curve and the state are functions of deck and machine: not of the sharding mode, the number of
+// Tests that loss curve and state depend on deck and machine alone: not on the sharding mode, the number of
 // ranks, or the schedule.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ Curve train(const std::vector<std::string>& sets, comm::World& world) {
   return test::train_steps(trainer, 10);
 }
 
-/// What one rank computes alone is the reference for all.
+/// The curve that one rank computes alone; it is the reference for all.
 Curve alone(const std::vector<std::string>& sets) {
   const auto self = comm::make_self_world();
   return train(sets, *self);
@@ -85,7 +85,7 @@ TEST(Bits, DoNotDependOnTheSchedule) {
   }
 }
 
-/// One reduction of a rank's sum is another order of the same terms.
+/// A single reduction of a rank's sum adds the same terms in another order.
 TEST(Bits, ReducingOnceChangesTheOrderOfTheSumOnly) {
   const Curve each = alone({}), once = train({"schedule.accumulate=once"}, test::world());
   ASSERT_EQ(each.losses.size(), once.losses.size());
@@ -105,7 +105,7 @@ TEST(Bits, FusingChangesRoundingOnly) {
       plain, train({"schedule.disable=[\"fuse\", \"residual\"]", "schedule.recompute=full"}, test::world()));
 }
 
-/// Bytes that a plan takes on a rank.
+/// The bytes that a plan takes on a rank.
 std::int64_t planned(const std::vector<std::string>& sets) {
   const train::Trainer trainer(test::shared_deck(test::world(), sets), test::world());
   return trainer.plan().peak_bytes() + plan::persistent_bytes(trainer.plan());

@@ -1,5 +1,5 @@
-// The hashes of a step's values depend on neither ranks, mode nor schedule, name the module where two runs
-// part, and leave the run alone.
+// Tests the hashes of a step's values: they depend on neither ranks, mode nor schedule, name the module where
+// two runs part, and leave the run alone.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace {
 using Steps = std::vector<compare::StepHashes>;
 using Change = std::function<void(runtime::ModelState&)>;
 
-/// The hashes.jsonl of two steps; nothing where rank 0 is another process.
+/// The hashes.jsonl of two steps; empty where rank 0 is another process.
 Steps hashes(std::vector<std::string> sets, comm::World& world, const Change& change = {}) {
   sets.insert(sets.begin(), "debug.hash_every=1");
   const Deck deck = test::shared_deck(world, sets);
@@ -34,7 +34,7 @@ Steps alone(const std::vector<std::string>& sets, const Change& change = {}) {
   return hashes(sets, *self, change);
 }
 
-/// Equal, value by value, and there is no value that only one of the two has.
+/// Expects equal values, and that there is none that only one of the two has.
 void expect_equal(const Steps& a, const Steps& b) {
   if (b.empty()) return;
   const compare::Comparison c = compare::compare_hashes(a, b);
@@ -73,7 +73,7 @@ TEST(Hashes, DoNotDependOnTheSchedule) {
   }
 }
 
-/// Each element counts, wherever it stands: the last one of a unit is the last rank's.
+/// Each element counts, wherever it stands: here the last one of a unit, which the last rank has.
 TEST(Hashes, NameTheUnitOfOneChangedWeight) {
   const auto with_last_weight = [](float last) {
     return [last](runtime::ModelState& state) {

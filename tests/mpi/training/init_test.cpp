@@ -1,4 +1,4 @@
-// model.init: whatever the mode and the number of ranks, a run starts from the weights that it names.
+// Tests model.init: whatever the mode and the number of ranks, a run starts from the weights that it names.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using test::Curve;
 
-/// A checkpoint of three steps and its export, made by rank 0 alone.
+/// A checkpoint of three steps and its export, both made by rank 0 alone.
 class Init : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// What a step's metrics say of its lanes, against the plan.
+// Compares what a step's metrics say of its lanes with the plan.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST(Lanes, SendWhatThePlanSaysAndAddUp) {
       const report::StepMetrics m = trainer.train_step();
       if (world.size() <= 2) {
         EXPECT_EQ(m.sent_bytes, planned);
-      } else {  // so short an all-reduce is sent whole to every rank
+      } else {  // an all-reduce as short as this is sent whole to every rank
         EXPECT_NEAR(static_cast<double>(*m.sent_bytes), static_cast<double>(planned),
                     static_cast<double>(norm * world.size()));
       }

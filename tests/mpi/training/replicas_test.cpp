@@ -1,5 +1,5 @@
-// Meshes with a replica axis: state inside a group, copies of it across. Another order of the gradients' sum
-// than without, and nothing else.
+// Tests meshes with a replica axis: state is cut inside a group, and other groups have copies of it. The
+// gradients' sum has another order than without replicas, and nothing else differs.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ Curve alone(const Sets& sets = {}) {
   return train(sets, *self);
 }
 
-/// The first step's loss has no sum of gradients in it; later ones are near.
+/// Expects the first loss to be equal, because no sum of gradients is in it, and later ones to be near.
 void expect_near(const Curve& a, const Curve& b) {
   EXPECT_EQ(a.losses.front(), b.losses.front());
   EXPECT_EQ(a.tokens, b.tokens);
@@ -106,7 +106,8 @@ TEST(Replicas, OneIsAsGoodAsNone) {
         << mode;
 }
 
-/// The axes in the other order: replicas are neighbours. Other microbatches meet first, so other bits.
+/// With the axes in the other order, replicas are neighbours. Other microbatches meet first, so the bits are
+/// others.
 TEST(Replicas, MayBeNeighbours) {
   if (world().size() < 4) GTEST_SKIP() << "needs two axes of several ranks";
   const std::string mesh = "parallel.mesh={ data = 0, replica = 2 }";
@@ -115,7 +116,8 @@ TEST(Replicas, MayBeNeighbours) {
   EXPECT_EQ(train({mesh, "parallel.mode=zero1", "schedule.bucketing=manual"}), first);
 }
 
-/// What a mesh saves, any other loads: each rank writes its own part of what its replicas have alike.
+/// A checkpoint that one mesh saves loads on any other: each rank writes its own part of what its replicas
+/// have alike.
 TEST(Replicas, CheckpointsLoadOnAnyMesh) {
   std::vector<std::string> layouts = meshes();
   layouts.emplace_back("parallel.mesh={ data = 0 }");

@@ -1,4 +1,4 @@
-// What ranks tell each other of the rows that their tokens name.
+// Tests what ranks tell each other about the rows that their tokens name.
 #include "runtime/token_rows.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ bool names(int rank, int round, std::int64_t row) {
   return (row * 31 + rank * 7 + round * 3) % 5 == 0;
 }
 
-/// A plan that sends rows: one host's ranks would share the table otherwise.
+/// A plan that sends rows, made without shared memory: one host's ranks would share the table otherwise.
 plan::Plan plan_of_rows(const std::string& vocab) {
   return train::Trainer(
              test::shared_deck(test::world(), {"schedule.disable=[\"share\"]", "model.vocab=" + vocab}),

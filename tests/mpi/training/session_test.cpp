@@ -1,4 +1,4 @@
-// What ranks hold each other to.
+// Tests what the ranks of a session must have in common.
 #include "runtime/session.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Ranks that hold different numbers of valid targets, and the weights that they start from.
+// Tests ranks that hold different numbers of valid targets, and the weights from which they start.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Ranks that wait for one another in vain, until the watchdog says so; then they go on, so that the program
-// ends.
+// Tests the watchdog on ranks that wait for one another in vain until it says so. Then they go on, so that
+// the program ends.
 #include "watch/watchdog.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ int last() {
   return world().size() - 1;
 }
 
-/// A watchdog that does not end the run, in a directory of all ranks.
+/// A watchdog that does not end the run, in a directory that all ranks share.
 class Watched {
  public:
   explicit Watched(double timeout_s)
@@ -90,7 +90,7 @@ TEST(Watchdog, NamesTheRankThatLeftACollectiveOut) {
   comm::sync(event);
 }
 
-// The last rank waits in one channel, the others in another.
+// The last rank waits in one channel, and the others in another.
 TEST(Watchdog, FindsRanksThatWaitForEachOther) {
   const auto one = open("one"), two = open("two");
   Watched watched(0.5);
@@ -107,7 +107,8 @@ TEST(Watchdog, FindsRanksThatWaitForEachOther) {
   comm::sync(b);
 }
 
-// As when a stopped rank is woken by the end of the others: what it does now would hide what it did then.
+// This is the case of a stopped rank that is woken by the end of the others: what it does now would hide what
+// it did then.
 TEST(Watchdog, LeavesAVerdictAndItsRecordsAlone) {
   const auto channel = open("late");
   Watched watched(0.5);
@@ -120,9 +121,7 @@ TEST(Watchdog, LeavesAVerdictAndItsRecordsAlone) {
   EXPECT_EQ(watched.verdict(), "rank 1");
 }
 
-// Nothing waits for a slow rank longer than the timeout; and what nobody waits for may take as long as it
-// likes.
-/// All ranks are in an fsync, and nobody in a collective: on one rank, too.
+/// All ranks are in an fsync, and none is in a collective. This holds on one rank, too.
 TEST(Watchdog, NamesTheFileOnStorageThatDoesNotAnswer) {
   Watched watched(2);
   {
@@ -146,6 +145,8 @@ TEST(Watchdog, ShortWaitsForStorageAreNoHang) {
   EXPECT_EQ(watched.code(0.1), 0);
 }
 
+// Ranks wait no longer than the timeout for a slow rank, and what nobody waits for may take as long as it
+// likes.
 TEST(Watchdog, LeavesSlowRanksAlone) {
   const auto channel = open("slow");
   Watched watched(1.5);

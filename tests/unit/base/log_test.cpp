@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-/// In a process of its own: the log is the process's.
+/// It runs in a process of its own, because the log belongs to the process.
 TEST(LogDeathTest, AFullDiskIsOneWarning) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -1,5 +1,5 @@
-// Functions whose bits do not depend on the host: against the C library's in long double, and under every
-// choice that the C library has.
+// Tests functions whose bits do not depend on the host: against the C library's in long double, and under
+// every choice of instructions that the C library has.
 #include "base/portable_math.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr int samples = 200000;
 const RandomStream draws(5, "portable_math");
 
-/// In units of the last place of the exact value.
+/// The error, in units of the last place of the exact value.
 double ulps(double value, long double exact) {
   const double rounded = static_cast<double>(exact);
   const double unit = std::nextafter(std::abs(rounded), INFINITY) - std::abs(rounded);
@@ -92,13 +92,13 @@ std::uint64_t hash_of_bits() {
                     hash_bytes(table.data(), table.size() * sizeof(float), 0));
 }
 
-/// For the processes that the next test starts.
+/// The processes that the next test starts run this one.
 TEST(PortableMath, DISABLED_TellsItsBits) {
   std::printf("bits %016llx\n", static_cast<unsigned long long>(hash_of_bits()));
 }
 
-/// What another process of this program says behind "bits "; a host without some instructions by the
-/// tunables.
+/// What another process of this program prints behind "bits ". glibc's tunables make its host one without
+/// some instructions.
 std::string bits_with(const std::string& tunables) {
   char program[4096] = {};
   if (::readlink("/proc/self/exe", program, sizeof program - 1) <= 0) return "no program";
@@ -118,7 +118,7 @@ TEST(PortableMath, BitsAreThoseOfHostsWithoutFusedMultiplyAndAdd) {
   for (const char* without : {"-FMA,-FMA4", "-AVX2,-FMA,-FMA4,-AVX512F", "-AVX,-AVX2,-FMA,-FMA4,-AVX512F"}) {
     const std::string names(without);
     EXPECT_EQ(bits_with("glibc.cpu.hwcaps=" + names), here);
-    std::string usable = "glibc.cpu.hwcaps=";  // the names of glibc up to 2.32
+    std::string usable = "glibc.cpu.hwcaps=";  // these are the names up to glibc 2.32
     for (const char c : names + ",") usable += c == ',' ? "_Usable," : std::string(1, c);
     EXPECT_EQ(bits_with(usable.substr(0, usable.size() - 1)), here);
   }

@@ -1,4 +1,4 @@
-// Which instruction sets a program needs, and which the processor has.
+// Tests which instruction sets a program needs, and which the processor has.
 #include "base/processor.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(Processor, NamesAreTold) {
   EXPECT_EQ(named("avx1024"), 0U);
 }
 
-/// The compiler's own list, by another way than the table: what this file may use.
+/// This is the compiler's own list, found in another way than by the table: what this file may use.
 TEST(Processor, WasBuiltForWhatTheCompilerMayUse) {
 #ifdef __AVX2__
   EXPECT_NE(built_for & named("avx2"), 0U);
@@ -42,7 +42,7 @@ TEST(Processor, LacksNothingThatThisProgramWasBuiltFor) {
   EXPECT_EQ(names(built_for & ~present()), "");
 }
 
-/// GCC's own look at cpuid must agree.
+/// GCC's own look at cpuid must give the same.
 TEST(Processor, HasWhatTheCompilersLibrarySays) {
   EXPECT_EQ((present() & named("sse4.2")) != 0, __builtin_cpu_supports("sse4.2") != 0);
   EXPECT_EQ((present() & named("avx2")) != 0, __builtin_cpu_supports("avx2") != 0);

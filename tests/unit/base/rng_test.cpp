@@ -1,5 +1,5 @@
-// Random numbers: the known answers of Philox, and the distribution of the normal draws. Their bits are
-// looked at by portable_math_test.cpp.
+// Tests random numbers: the known answers of Philox, and the distribution of the normal draws.
+// portable_math_test.cpp tests their bits.
 #include "base/rng.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-/// From Random123's kat_vectors.
+/// The answers are from Random123's kat_vectors.
 TEST(Philox, KnownAnswers) {
   using Block = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox(0, 0, 0), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -32,7 +32,7 @@ double normal_below(double x) {
   return 0.5 * std::erfc(-x / std::sqrt(2.0));
 }
 
-/// Each moment within five standard errors of the normal distribution's: 0, 1, 0, 3, 0, 15.
+/// Each moment lies within five standard errors of the normal distribution's: 0, 1, 0, 3, 0, 15.
 TEST(NormalDraws, HaveTheMomentsOfTheNormalDistribution) {
   const std::vector<double> x = normal_draws();
   const double moments[] = {0, 1, 0, 3, 0, 15}, squares[] = {1, 3, 15, 105, 945, 10395};
@@ -44,7 +44,7 @@ TEST(NormalDraws, HaveTheMomentsOfTheNormalDistribution) {
   }
 }
 
-/// Kolmogorov and Smirnov: a chance of 1e-5 to be above 2.5 over the root of the count.
+/// By Kolmogorov and Smirnov, the chance to be above 2.5 over the root of the count is 1e-5.
 TEST(NormalDraws, HaveTheNormalDistributionFunction) {
   std::vector<double> x = normal_draws();
   std::sort(x.begin(), x.end());

@@ -1,5 +1,5 @@
-// A save that is killed or fails at any stage leaves a whole checkpoint behind, and the next save clears what
-// it left.
+// Tests that a save which is killed or fails at any stage leaves a whole checkpoint behind, and that the next
+// save clears what it left.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* stages[] = {"prepared", "shard_written", "index_written", "manifest_written",
                                   "renamed",  "latest_moved",  "old_removed"};
-/// Stages after which the new checkpoint has its name.
+/// Whether the new checkpoint has its name after this stage.
 bool is_published(const std::string& stage) {
   return stage == "renamed" || stage == "latest_moved" || stage == "old_removed";
 }
@@ -84,7 +84,7 @@ TEST(CheckpointAtomicity, KilledWhileReplacingTheSameStep) {
 TEST(CheckpointAtomicity, FailingAtAnyStageOfAnyRankIsReported) {
   for (const std::string stage : stages) {
     for (const int failing : {0, 2}) {
-      if (failing != 0 && stage != "shard_written") continue;  // the other stages are rank 0's
+      if (failing != 0 && stage != "shard_written") continue;  // only rank 0 has the other stages
       SCOPED_TRACE(stage);
       TemporaryDirectory dir;
       ASSERT_TRUE(save_with(3, dir.path(), 1, 1).front().ok);
@@ -117,7 +117,7 @@ TEST(CheckpointAtomicity, LeftoversAreIgnoredAndListed) {
   ASSERT_TRUE(save_with(1, dir.path(), 1, 1).front().ok);
   EXPECT_FALSE(fs::exists(dir.path() + "/step-00000009.tmp"));
   fs::create_directories(dir.path() + "/step-00000009.tmp");
-  fs::create_directories(dir.path() + "/step-00000008");  // has no manifest
+  fs::create_directories(dir.path() + "/step-00000008");  // it has no manifest
   EXPECT_EQ(find_latest(dir.path()), dir.path() + "/step-00000001");
   const std::string table = list(dir.path());
   EXPECT_NE(table.find("step-00000009.tmp         unfinished"), std::string::npos) << table;
@@ -147,7 +147,7 @@ TEST(CheckpointAtomicity, AfterARollBackTheNewTimelineIsTheNewest) {
   options.keep = 3;
   for (const int step : {100, 200, 300})
     ASSERT_TRUE(save_with(1, dir.path(), step, step, options).front().ok);
-  ASSERT_TRUE(save_with(1, dir.path(), 150, 150, options).front().ok);  // resumed from step 100
+  ASSERT_TRUE(save_with(1, dir.path(), 150, 150, options).front().ok);  // the run resumed from step 100
   EXPECT_EQ(find_latest(dir.path()), dir.path() + "/step-00000150");
   EXPECT_EQ(names_in(dir.path()),
             (std::set<std::string>{"step-00000150", "step-00000200", "step-00000300", "latest"}));

@@ -5,7 +5,7 @@
 namespace weft::ckpt::detail {
 namespace {
 
-/// Linear indices of the box, in row-major order.
+/// The linear indices of the box, in row-major order.
 std::vector<std::int64_t> indices(const Box& box, const Shape& shape) {
   std::vector<std::int64_t> result = {0};
   for (std::size_t d = 0; d < shape.size(); ++d) {

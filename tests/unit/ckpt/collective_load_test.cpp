@@ -1,4 +1,4 @@
-// Loading on several ranks: rank 0 alone reads the descriptions, and no rank is left behind by a failure.
+// Tests loading on several ranks: rank 0 alone reads the descriptions, and a failure leaves no rank behind.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 struct Loaded {
   bool same = false;
-  std::string error;  ///< of the rank; "quiet" where it has none of its own
+  std::string error;  ///< the rank's error; "quiet" where it has none of its own
 };
 
 std::vector<Loaded> load_with(int ranks, const std::string& checkpoint, int salt) {

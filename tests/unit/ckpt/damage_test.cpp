@@ -51,7 +51,7 @@ class Damage : public ::testing::Test {
 TEST_F(Damage, AFlippedBitInTheDataIsNamed) {
   const std::string shard = checkpoint + "/shard-00001.h5";
   const auto values = filled_state(sample_units(), 1, 2, 2);
-  const StateSlice& s = values.slices[7];  // layers.0.ffn, exp_avg, rank 1
+  const StateSlice& s = values.slices[7];  // the slice of layers.0.ffn, exp_avg, rank 1
   const std::string needle(reinterpret_cast<const char*>(s.data) + 2000, 64);
   const auto at = read_file(shard).find(needle);
   ASSERT_NE(at, std::string::npos);
@@ -68,7 +68,7 @@ TEST_F(Damage, AFlippedBitInTheDataIsNamed) {
   EXPECT_NO_THROW(load(checkpoint, sample_units(), first.slices));
 }
 
-/// Verify finds all; a load may pass over those that are in no element.
+/// verify() finds every damage; a load may pass over those that are in no element.
 TEST_F(Damage, EveryFlippedBitOfAShardIsFound) {
   const std::string shard = checkpoint + "/shard-00000.h5";
   const std::string whole = read_file(shard);
@@ -96,7 +96,8 @@ TEST_F(Damage, EveryFlippedBitOfAShardIsFound) {
 TEST_F(Damage, AFlippedBitInTheHeaderIsNamed) {
   const std::string shard = checkpoint + "/shard-00000.h5";
   const std::string whole = read_file(shard);
-  for (const std::size_t byte : {0, 5, 9, 20, 44}) {  // signature, version, sizes, addresses, checksum
+  // Bytes of signature, version, sizes, addresses, and checksum.
+  for (const std::size_t byte : {0, 5, 9, 20, 44}) {
     write_file(shard, whole);
     flip_bit(shard, byte);
     const auto problems = verify(checkpoint);
@@ -232,7 +233,7 @@ TEST_F(Damage, ANewerFormatIsNamed) {
   write_file(checkpoint + "/" + manifest_name, text);
   const auto message = error_of([&] { read_manifest(checkpoint); });
   EXPECT_TRUE(contains(message, "newer format (3; this Weft reads up to 2)")) << message;
-  // It is no damage: no older checkpoint is taken instead, and no save removes it.
+  // It is no damage, so no older checkpoint is taken instead, and no save removes it.
   EXPECT_THROW(find_checkpoints(dir.path()), io::Unreadable);
   SaveOptions options;
   options.keep = 1;

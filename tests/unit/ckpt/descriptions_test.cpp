@@ -1,4 +1,4 @@
-// Descriptions that are too long to be gathered, or read, at once. Slabs of 8 bytes make them so.
+// Tests descriptions that are too long to be gathered, or read, at once. Slabs of 8 bytes make them so long.
 #include <gtest/gtest.h>
 
 #include "base/check.hpp"
@@ -13,7 +13,7 @@ std::vector<Unit> one_unit(std::int64_t elements) {
   return {Unit{"a", {Parameter{"a.w", {elements}, 0}}, elements}};
 }
 
-/// The masters alone.
+/// A rank's state with nothing but the masters.
 RankState masters_of(const std::vector<Unit>& units, int rank, int ranks) {
   RankState state = filled_state(units, rank, ranks, 1);
   state.slices.resize(1);

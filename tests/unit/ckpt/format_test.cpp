@@ -1,6 +1,6 @@
-// Checkpoints of each format, as they were written when the format was made (tests/unit/ckpt/format_N; two
-// ranks, slabs of 4096 bytes). They must stay loadable: a change that breaks this needs a new format version
-// and a reader for both.
+// Tests checkpoints of each format, as they were written when the format was made (tests/unit/ckpt/format_N;
+// two ranks, slabs of 4096 bytes). They must stay loadable: a change that breaks this needs a new format
+// version and a reader for both.
 #include <gtest/gtest.h>
 
 #include "ckpt/verify.hpp"

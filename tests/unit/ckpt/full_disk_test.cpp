@@ -1,4 +1,4 @@
-// A real file system of 1 MiB: needs root, skipped without.
+// Tests on a real file system of 1 MiB, which needs root; without root they are skipped.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
@@ -26,7 +26,7 @@ class FullDisk : public ::testing::Test {
     if (mounted) ::umount2(dir.path().c_str(), MNT_DETACH);
   }
   std::string checkpoints() const { return dir.path() + "/checkpoints"; }
-  /// Leaves about `kib` KiB free.
+  /// Writes until about `kib` KiB are free.
   void fill(int kib) const {
     const auto free = fs::space(dir.path()).available;
     std::ofstream out(dir.path() + "/filler", std::ios::binary);
@@ -56,7 +56,7 @@ TEST_F(FullDisk, SpaceIsCheckedFirst) {
 }
 
 TEST_F(FullDisk, AWriteThatFailsIsReportedByAllRanks) {
-  // From nothing left for the header, over the first slabs, to only the manifest not fitting.
+  // The sizes reach from nothing left for the header, over the first slabs, to room for all but the manifest.
   for (const int kib : {0, 4, 12, 60, 100, 130, 138, 142, 146, 150, 154, 160}) {
     SCOPED_TRACE(kib);
     const auto fill_after_check = [&](int rank, SaveOptions& options) {
@@ -80,7 +80,8 @@ TEST_F(FullDisk, AWriteThatFailsIsReportedByAllRanks) {
     expect_previous_is_whole();
 }
 
-/// A transfer without the page cache that fails is tried again through it, and the error is that one's.
+/// A transfer without the page cache that fails is tried again through it, and the error is that of the
+/// second try.
 TEST_F(FullDisk, ALargeWriteThatFailsSaysWhy) {
   io::File out(dir.path() + "/large", io::File::Open::create);
   out.avoid_cache();

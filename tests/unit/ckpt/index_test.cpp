@@ -1,5 +1,5 @@
-// index.h5 is for others' tools: it is read here with HDF5's C API, h5dump and h5py, none of which knows
-// Weft.
+// Tests index.h5, which is for others' tools. So it is read here with HDF5's C API, h5dump and h5py, none of
+// which knows Weft.
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
@@ -104,7 +104,7 @@ TEST(CheckpointIndex, H5dumpReadsIt) {
   EXPECT_NE(step.text.find("(0): 12"), std::string::npos) << step.text;
   const auto deck = run_command("h5dump -a /deck " + index);
   EXPECT_NE(deck.text.find("dim = 33"), std::string::npos) << deck.text;
-  // The binary form of a dataset that spans three shards, from another directory.
+  // This is the binary form of a dataset that spans three shards, read from another directory.
   const std::string raw = dir.path() + "/w1.bin";
   const auto dump =
       run_command("cd / && h5dump -d /optimizer/exp_avg/layers.0.ffn.w1 -b LE -o " + raw + " " + index);

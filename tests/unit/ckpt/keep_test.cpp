@@ -1,4 +1,4 @@
-// What a save must not touch, and what must not keep it from saving.
+// Tests what a save must not touch, and what must not keep it from saving.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -31,7 +31,7 @@ std::set<std::string> names_in(const std::string& dir) {
   return names;
 }
 
-/// The state comes into being while the save is under way, as in a background save.
+/// The state is made while the save is under way, as in a background save.
 TEST(CheckpointKeeps, TheSlicesAreReadOnceTheyAreMade) {
   TemporaryDirectory dir;
   const auto units = sample_units();
@@ -49,7 +49,7 @@ TEST(CheckpointKeeps, TheSlicesAreReadOnceTheyAreMade) {
   EXPECT_TRUE(loads_as(dir.path() + "/step-00000001", 1, 5));
 }
 
-/// What could not be made is not the state, whatever stands in its memory.
+/// What could not be made is not the state, whatever the memory holds.
 TEST(CheckpointKeeps, SlicesThatCouldNotBeMadeAreNotSaved) {
   TemporaryDirectory dir;
   const auto units = sample_units();
@@ -62,7 +62,7 @@ TEST(CheckpointKeeps, SlicesThatCouldNotBeMadeAreNotSaved) {
   EXPECT_TRUE(names_in(dir.path()).empty());
 }
 
-/// A leftover that somebody else holds: a mounted file system's root can be neither removed nor renamed.
+/// Somebody else holds the leftover: the root of a mounted file system can be neither removed nor renamed.
 TEST(CheckpointKeeps, LeftoversThatCannotBeRemovedAreInNobodysWay) {
   TemporaryDirectory dir;
   const std::string leftover = dir.path() + "/step-00000002.tmp";
@@ -73,7 +73,7 @@ TEST(CheckpointKeeps, LeftoversThatCannotBeRemovedAreInNobodysWay) {
   if (!mounted) GTEST_SKIP() << "cannot mount: " << std::strerror(errno) << " (it needs root)";
   SaveOptions options;
   options.keep = 1;
-  for (const int step : {1, 2, 3}) {  // the second wants the leftover's name
+  for (const int step : {1, 2, 3}) {  // the second step wants the leftover's name
     const auto report = save_with(2, dir.path(), step, step, options).front();
     EXPECT_TRUE(report.ok) << report.reason;
     EXPECT_NE(report.reason.find("cannot remove " + leftover + " (Device or resource busy)"),
@@ -106,8 +106,8 @@ TEST(CheckpointKeeps, WhatIsDamagedStandsBesideWhatTakesItsName) {
   EXPECT_NE(list(dir.path()).find("step-00000001.damaged"), std::string::npos);
 }
 
-/// What storage does not let us read is neither a missing checkpoint nor a damaged one: a link to itself is
-/// refused with ELOOP, to root as well.
+/// What storage does not let us read is neither a missing checkpoint nor a damaged one. A link to itself is
+/// refused with ELOOP, for root as well.
 TEST(CheckpointKeeps, WhatCannotBeReadIsLeftAlone) {
   TemporaryDirectory dir;
   SaveOptions options;
@@ -120,7 +120,7 @@ TEST(CheckpointKeeps, WhatCannotBeReadIsLeftAlone) {
   EXPECT_NE(report.reason.find("/step-00000005 is left alone: "), std::string::npos) << report.reason;
   EXPECT_EQ(names_in(dir.path()), (std::set<std::string>{"step-00000002", "step-00000005", "latest"}));
   EXPECT_NE(list(dir.path()).find("cannot be read: "), std::string::npos) << list(dir.path());
-  // A directory that cannot be listed is no empty one, and no save goes there.
+  // A directory that cannot be listed is not empty, and no save goes there.
   fs::create_symlink("loop", dir.path() + "/loop");
   EXPECT_THROW(find_checkpoints(dir.path() + "/loop"), Error);
   EXPECT_FALSE(save_with(1, dir.path() + "/loop", 3, 3, options).front().ok);
@@ -149,7 +149,7 @@ TEST(CheckpointKeeps, ALinkToNothingIsNoEmptyDirectory) {
   EXPECT_TRUE(find_checkpoints(dir.path() + "/nowhere").whole.empty());
 }
 
-/// Retention counts what is there after an interrupted replacement was settled, and damage stays.
+/// Retention counts what is there after an interrupted replacement was settled, and damaged checkpoints stay.
 TEST(CheckpointKeeps, RetentionAfterAnInterruptedReplacement) {
   TemporaryDirectory dir;
   SaveOptions options;
@@ -180,7 +180,7 @@ TEST(CheckpointKeeps, AnInterruptedReplacementLosesNothing) {
   EXPECT_TRUE(loads_as(replaced, 2, 1));
   ASSERT_TRUE(save_with(1, dir.path(), 2, 2).front().ok);
   EXPECT_TRUE(loads_as(step, 1, 1)) << "it has its name back";
-  // The newer one is there: the older one goes.
+  // The newer one is there, so the older one is removed.
   fs::rename(step, replaced);
   ASSERT_TRUE(save_with(1, dir.path(), 1, 3).front().ok);
   EXPECT_TRUE(loads_as(step, 1, 3));
@@ -189,7 +189,7 @@ TEST(CheckpointKeeps, AnInterruptedReplacementLosesNothing) {
   EXPECT_FALSE(fs::exists(replaced));
 }
 
-/// Serial numbers grow, however the clock stands: the newest is the one that was saved last.
+/// Serial numbers grow whatever the clock says: the newest checkpoint is the one that was saved last.
 TEST(CheckpointKeeps, TheLastSavedIsTheNewest) {
   TemporaryDirectory dir;
   std::int64_t before = 0;

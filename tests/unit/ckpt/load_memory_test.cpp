@@ -1,4 +1,4 @@
-// What loading takes beside the memory that it fills.
+// Tests how much memory loading takes beside the memory that it fills.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,8 +24,8 @@ std::vector<Unit> large_units() {
   return {Unit{"layers.0.ffn", {Parameter{"layers.0.ffn.w1", Shape{3, mib / 2}, 0}}, 3 * mib / 2}};
 }
 
-/// The most that was resident while `f` ran, less what was before. A forked process has no past, and so no
-/// earlier peak.
+/// The most memory that was resident while `f` ran, less what was resident before. It runs in a forked
+/// process, which has no past, and so no earlier peak.
 std::int64_t peak_of(const std::function<void()>& f) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
@@ -45,8 +45,8 @@ std::int64_t peak_of(const std::function<void()>& f) {
   return extra;
 }
 
-/// 18 MiB of state in slabs of 2 MiB: whole, and a part whose ends lie inside of slabs. 5 MiB are for pages
-/// of libraries, and for the manifest.
+/// The state is 18 MiB in slabs of 2 MiB. It is loaded whole, and in a part whose ends lie inside of slabs. 5
+/// MiB are for pages of libraries, and for the manifest.
 TEST(LoadMemory, ASlabAtMost) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer keeps what was freed";
@@ -59,7 +59,7 @@ TEST(LoadMemory, ASlabAtMost) {
   ASSERT_TRUE(save(dir.path(), sample_run(1), large_units(), saved.slices, single_rank(), options).ok);
   const std::string checkpoint = dir.path() + "/step-00000001";
   for (const int ranks : {1, 3}) {
-    RankState state = filled_state(large_units(), ranks / 2, ranks, 2);  // the memory is there
+    RankState state = filled_state(large_units(), ranks / 2, ranks, 2);  // this makes the memory
     ASSERT_FALSE(same_bytes(state, filled_state(large_units(), ranks / 2, ranks, 1)));
     EXPECT_LE(peak_of([&] { load(checkpoint, large_units(), state.slices); }), 7 * mib) << ranks;
     load(checkpoint, large_units(), state.slices);

@@ -1,4 +1,4 @@
-// Manifests that lie, under a checksum that is right: anyone can compute it.
+// Tests manifests that lie under a checksum that is right: anyone can compute it.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -23,7 +23,8 @@ std::string with_checksum(std::string text) {
   return text.replace(at, 16, fmt::format("{:016x}", hash_text(text)));
 }
 
-/// What is said of the stored manifest with `from` replaced, without the advice that follows each time.
+/// The message about the stored manifest with `from` replaced by `to`, without the advice that always
+/// follows.
 std::string said(int version, const std::string& from, const std::string& to) {
   std::string text = stored_text(version);
   const std::size_t at = text.find(from);
@@ -40,7 +41,7 @@ std::string said(int version, const std::string& from, const std::string& to) {
   return "nothing";
 }
 
-/// Manifests of both formats give the same message.
+/// Expects the same message for manifests of both formats.
 void expect_said(const std::string& from, const std::string& to, const std::string& expected) {
   for (const int version : {1, 2}) EXPECT_EQ(said(version, from, to), expected) << "format " << version;
 }

@@ -7,7 +7,7 @@ namespace weft::ckpt::test {
 namespace {
 
 TEST(CheckpointRoundTrip, AnyNumberOfRanksLoadsAnyOther) {
-  // Slabs of 1000 bytes don't fall on shard, row, or parameter boundaries; slabs of 64 MiB hold a whole
+  // Slabs of 1000 bytes do not end on boundaries of shards, rows, or parameters. Slabs of 64 MiB hold a whole
   // dataset.
   for (const std::int64_t slab : {std::int64_t{1000}, std::int64_t{64} << 20}) {
     for (const int saved : {1, 2, 3}) {
@@ -82,7 +82,7 @@ TEST(CheckpointRoundTrip, WholeParameters) {
 TEST(CheckpointRoundTrip, TheElementTypeIsData) {
   TemporaryDirectory dir;
   SaveOptions options;
-  options.slab_bytes = 999;  // not a multiple of an element
+  options.slab_bytes = 999;  // it is not a multiple of an element
   ASSERT_TRUE(save_with(2, dir.path(), 1, 6, options, {}, DType::bf16).front().ok);
   const std::string checkpoint = *find_latest(dir.path());
   EXPECT_TRUE(loads_as(checkpoint, 3, 6, sample_units(), DType::bf16));

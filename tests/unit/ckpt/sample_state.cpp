@@ -48,7 +48,7 @@ std::vector<Unit> sample_units() {
 
 std::vector<Unit> regrouped_units() {
   const auto units = sample_units();
-  // tiny.scale ends where wq begins, each in its own unit: the two must not be read as one run.
+  // tiny.scale ends where wq begins, each in its own unit: the two must not be read as one run of elements.
   std::vector<Parameter> first = {units[4].parameters[0], units[1].parameters[1], units[2].parameters[0],
                                   units[2].parameters[1]};
   std::vector<Parameter> second = {units[1].parameters[3], units[0].parameters[0], units[1].parameters[0],

@@ -1,4 +1,4 @@
-// Descriptions of shards: their line of text, and lies in it.
+// Tests the descriptions of shards: their line of text, and lies in it.
 #include "ckpt/shard.hpp"
 
 #include <gtest/gtest.h>

@@ -16,22 +16,23 @@ using comm::detail::default_chunk_bytes;
 using comm::detail::messages_in_flight;
 using comm::detail::Pace;
 
-/// A link that moves one message after another, and a thread that looks at it as often as the pace says.
+/// Simulates a link that moves one message after another, and a thread that looks at it as often as the pace
+/// says.
 class Link {
  public:
   explicit Link(double bytes_per_ns) : message_ns_(default_chunk_bytes / bytes_per_ns) {}
 
   double message_ns() const { return message_ns_; }
   void idle(double ns) { now_ns_ += ns; }
-  /// The thread gets its core so much after a sleep's end.
+  /// The thread gets its core this much after a sleep's end.
   void wake_late(double ns) { wake_late_ns_ = ns; }
 
   struct Seen {
     int looks = 0;
-    double idle_ns = 0;  ///< of the link, with messages that were not issued
-    double late_ns = 0;  ///< from the last message's end to the look that sees it
+    double idle_ns = 0;  ///< how long the link was idle while messages were not issued
+    double late_ns = 0;  ///< time from the last message's end to the look that sees it
   };
-  /// An exchange of so many messages; the peer begins `peer_late_ns` after this rank.
+  /// Runs an exchange of `messages`; the peer begins `peer_late_ns` after this rank.
   Seen exchange(std::size_t messages, double peer_late_ns = 0) {
     Seen seen;
     std::vector<double> ends;
@@ -70,7 +71,7 @@ TEST_P(PaceAt, LinkStaysBusyAndFewLooksSuffice) {
   const Link::Seen seen = link.exchange(130);
   EXPECT_EQ(seen.idle_ns, 0);
   EXPECT_LE(seen.late_ns, 2 * Pace::shortest_ns + link.message_ns() / 2);
-  // Eight messages a look, but for the end; or what the longest sleep brings.
+  // A look finds eight messages, except at the end; or what comes during the longest sleep.
   const double messages_a_look = std::min(8.0, GetParam() * Pace::longest_ns / default_chunk_bytes);
   EXPECT_LE(seen.looks, 130 / messages_a_look + 30);
 }

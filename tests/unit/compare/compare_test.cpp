@@ -1,4 +1,4 @@
-// Where two series of hashes part; and `weft compare` on the files of two runs.
+// Tests where two series of hashes part, and `weft compare` on the files of two runs.
 #include "compare/compare_hashes.hpp"
 
 #include <gtest/gtest.h>

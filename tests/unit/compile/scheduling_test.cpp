@@ -1,5 +1,5 @@
-// From decks to schedules: what is automatic in them keeps to the limits, and is never slower than what is
-// not.
+// Tests the way from decks to schedules: automatic ones keep to the limits, and are never slower than manual
+// ones.
 #include "compile/scheduling.hpp"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST(StepSeconds, OfManyRoundsAreThoseOfFourAndTheirPeriod) {
   }
 }
 
-/// Plans are compared by four rounds; what is said of the others holds for the whole step.
+/// Plans are compared by four rounds, and what these say of the other rounds holds for the whole step.
 TEST(ChooseSchedule, ManyRoundsAreWhatFourSay) {
   const std::string rounds = global_batch(7);
   for (const double bytes_per_s : {3e7, 3e8}) {
@@ -112,8 +112,8 @@ TEST(ChooseSchedule, ManyRoundsAreWhatFourSay) {
 }
 
 TEST(ChooseSchedule, LimitsHold) {
-  // All gathers wait for a slow link, so that the search finds large buckets worth their memory; the greedy
-  // rules want large buckets where they hide.
+  // All gathers wait for a slow link, so the search finds large buckets worth their memory. The greedy rules
+  // want large buckets where these hide.
   for (const auto& [bucketing, machine] : {std::pair{"schedule.bucketing=auto", costs(1e8)},
                                            std::pair{"schedule.bucketing=greedy", costs(1e10, 1e9)}}) {
     SCOPED_TRACE(bucketing);

@@ -56,7 +56,7 @@ TEST(Prepare, KeepsEveryByteOfEveryDocument) {
     valid.verify();
     check_tokenizer(train, *tokenizer);
 
-    // Put the two splits back together in the order of the text.
+    // This puts the two splits back together in the order of the text.
     const auto in_train = documents_of(train, *tokenizer), in_valid = documents_of(valid, *tokenizer);
     const RandomStream split(options.seed, "data.split");
     std::size_t t = 0, v = 0;
@@ -76,8 +76,8 @@ TEST(Prepare, KeepsEveryByteOfEveryDocument) {
 
 TEST(Prepare, CountsTheBytesOfTheFile) {
   const TemporaryDirectory dir;
-  const std::string text =
-      made_up_text(3000000) + std::string("\0\xff", 2);  // longer than the reader's pieces
+  // The text is longer than the reader's pieces.
+  const std::string text = made_up_text(3000000) + std::string("\0\xff", 2);
   PrepareOptions options = options_in(dir, text);
   options.text.separator = "file";
   options.valid.clear();

@@ -75,7 +75,7 @@ TEST(Permutation, IsABijectionInEveryEpoch) {
   }
 }
 
-// Printed by tests/golden/shuffle.py.
+// tests/golden/shuffle.py prints these values.
 TEST(Permutation, IsThePythonOne) {
   struct Case {
     std::uint64_t seed, n;
@@ -115,8 +115,8 @@ TEST(Permutation, LooksRandom) {
   }
   EXPECT_NEAR(static_cast<double>(rising) / n, 0.5, 0.04);
   EXPECT_NEAR(static_cast<double>(near) / n, 0.02, 0.01);
-  EXPECT_LT(std::abs(product / (n * (n * static_cast<double>(n) - 1) / 12)),
-            0.08);  // rank correlation, sigma 0.016
+  // This is the rank correlation, whose sigma is 0.016.
+  EXPECT_LT(std::abs(product / (n * (n * static_cast<double>(n) - 1) / 12)), 0.08);
 }
 
 TEST(Sampler, ReadsEachWindowOnceAnEpoch) {
@@ -244,7 +244,7 @@ TEST(BatchSource, SyntheticTokensAreUniform) {
     EXPECT_EQ(b.positions[499], 499);
     EXPECT_EQ(b.positions[500], 0);
   }
-  for (const int count : counts) EXPECT_NEAR(count, 2000, 200);  // sigma 42
+  for (const int count : counts) EXPECT_NEAR(count, 2000, 200);  // sigma is 42
   EXPECT_NE(fill(*source, shape, 0, 0), fill(*synthetic_batches(2, 10, shape), shape, 0, 0));
 }
 
@@ -258,7 +258,7 @@ TEST(ValidationSource, WalksTheFileOnceAndCountsItsBytes) {
   std::vector<std::int32_t> all(static_cast<std::size_t>(file.tokens())), predicted;
   file.read(0, file.tokens(), all.data());
   std::int64_t bytes = 0, ignored = 0;
-  for (std::int64_t m = 0; m < 5; ++m) {  // two more than there are
+  for (std::int64_t m = 0; m < 5; ++m) {  // two microbatches more than there are
     Microbatch b(shape);
     source.fill(m, b.tokens.data(), b.targets.data(), b.positions.data());
     std::int64_t of_batch = 0;

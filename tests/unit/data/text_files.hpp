@@ -1,4 +1,4 @@
-// Files and texts that the data tests share. Long texts are compared by ==: to print how they differ,
+// The files and texts that the data tests share. Compare long texts by ==: to print how they differ,
 // GoogleTest would take all memory.
 #pragma once
 
@@ -21,7 +21,7 @@ inline void write_file(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-/// Every text that a tokenizer could stumble over.
+/// Texts at which a tokenizer could stumble.
 inline std::vector<std::string> hard_texts() {
   std::string all_bytes;
   for (int i = 0; i < 256; ++i) all_bytes += static_cast<char>(i);
@@ -47,7 +47,7 @@ inline std::vector<std::string> hard_texts() {
           "<unk> </s> <s> <0x0A> \xe2\x81\x87 \xe2\x96\x85"};
 }
 
-/// Deterministic text of words with the frequencies of a language (few often, many seldom), in lines and
+/// A made-up text of words with the frequencies of a language (few of them often, many seldom), in lines and
 /// paragraphs.
 inline std::string made_up_text(std::size_t bytes, std::uint64_t seed = 5) {
   const RandomStream random(seed, "test.text");
@@ -66,14 +66,14 @@ inline std::string made_up_text(std::size_t bytes, std::uint64_t seed = 5) {
   return text;
 }
 
-/// A token file of one document with the given byte tokens.
+/// Writes a token file of one document with these byte tokens.
 inline void write_byte_tokens(const std::string& path, const std::vector<std::int32_t>& ids) {
   data::TokenFileWriter writer(path, *data::byte_tokenizer());
   writer.append(ids);
   writer.finish();
 }
 
-/// More ids than 16 bits hold; id i stands for i % 7 letters.
+/// A tokenizer with more ids than 16 bits hold; id i stands for i % 7 letters.
 class WideTokenizer final : public data::Tokenizer {
  public:
   explicit WideTokenizer(std::int64_t vocab) : vocab_(vocab) {}

@@ -53,8 +53,8 @@ TEST(DocumentReader, SplitsAtTheSeparator) {
   EXPECT_EQ(documents_of({{path}, "blank-line"}), Documents{"no end"});
 }
 
-// Against a plain search over the whole text: separators in all places, relative to the reader's blocks and
-// cuts.
+// Compares with a plain search over the whole text, for separators in all places relative to the reader's
+// blocks and cuts.
 TEST(DocumentReader, FindsSeparatorsAcrossItsBlocks) {
   const TemporaryDirectory dir;
   const std::string path = dir / "a.txt", mark = "<|end|>";

@@ -45,7 +45,7 @@ TEST(TokenFile, KeepsTokensDocumentsAndBytes) {
     writer.append(all.subspan(0, 10));
     writer.append(all.subspan(10, 5));
     writer.end_document();
-    writer.end_document();  // empty
+    writer.end_document();  // an empty document
     writer.append(all.subspan(15));
     writer.finish();
 
@@ -71,7 +71,7 @@ TEST(TokenFile, KeepsTokensDocumentsAndBytes) {
   }
 }
 
-// A second reader, from the table of docs/data.md alone.
+// Reads the file by the table in docs/data.md alone.
 TEST(TokenFile, HasTheDocumentedLayout) {
   const TemporaryDirectory dir;
   {
@@ -109,7 +109,7 @@ TEST(TokenFile, HasTheDocumentedLayout) {
   EXPECT_EQ(number_at<std::uint16_t>(b, sizes + 2 * 256), 0u);
 }
 
-/// Nodes that were made from one image have local files with equal inodes, sizes and times.
+/// Hosts that were made from one image have local files with equal inodes, sizes and times.
 TEST(TokenFile, IdentityOnALocalFileSystemHasTheHost) {
   const TemporaryDirectory dir("/dev/shm");
   write_byte_tokens(dir / "tokens.bin", std::vector<std::int32_t>(100, 65));
@@ -172,7 +172,7 @@ TEST(TokenFile, FindsDamageInItsBody) {
   expect_error([&] { file.read(990, 11, ids); }, {"11 tokens from 990", "1000"});
 }
 
-// The checksum is no secret: what it covers may be wrong all the same.
+// Anyone can compute the checksum, so what it covers may be wrong all the same.
 TEST(TokenFile, RefusesAHeaderThatLies) {
   const TemporaryDirectory dir;
   const std::string path = dir / "a.bin";
@@ -285,7 +285,7 @@ TEST(TokenFileWriter, LeavesTheOldFileWhenItIsKilled) {
   });
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(read_file(path), old);
-  write_byte_tokens(path, {4, 5});  // what the killed one left is no obstacle
+  write_byte_tokens(path, {4, 5});  // what the killed process left is no obstacle
   EXPECT_EQ(TokenFile::open(path).tokens(), 2);
   std::filesystem::remove(path);
   const int again = in_child([&] {

@@ -35,7 +35,7 @@ void expect_lossless(const Tokenizer& tokenizer, const std::string& text) {
   EXPECT_EQ(bytes, static_cast<std::int64_t>(text.size()));
 }
 
-/// Pieces of the hard texts and random bytes in random order.
+/// A mixture, in random order, of pieces of the hard texts and random bytes.
 std::string random_mixture(std::uint64_t seed) {
   const RandomStream random(seed, "test.mixture");
   const auto texts = hard_texts();
@@ -59,7 +59,7 @@ TEST(ByteTokenizer, IsLossless) {
   expect_error([&] { (void)tokenizer->decode(std::vector<std::int32_t>{257}); }, {"257"});
 }
 
-/// One model of each type, trained once for all tests.
+/// Has one model of each type, trained once for all tests.
 class SentencePiece : public ::testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() {
@@ -116,8 +116,8 @@ TEST_P(SentencePiece, HasTheIdsOfTheLibrary) {
   const auto tokenizer = open_tokenizer(model());
   sentencepiece::SentencePieceProcessor library;
   ASSERT_TRUE(library.Load(model()).ok());
-  // A unigram model's sums of scores round differently where a line stands among others, so there each line
-  // is a text.
+  // The sums of scores of a unigram model round differently where a line stands among others, so there each
+  // line is a text.
   const std::string end_of_part = GetParam() == "bpe" ? "\n\n" : "\n";
   const std::string text = made_up_text(200000, 7);
   for (std::size_t begin = 0; begin < text.size();) {
@@ -162,7 +162,7 @@ TEST(SentencePieceModel, RefusesWhatItCannotUse) {
                {"empty.model", "not a SentencePiece model"});
 }
 
-// What the library makes by its defaults, and with one setting of ours missing.
+// The models are what the library makes by its defaults, and with one of our settings missing.
 TEST(SentencePieceModel, RefusesModelsThatLoseText) {
   const TemporaryDirectory dir;
   write_file(dir / "a.txt", made_up_text(100000));

@@ -1,4 +1,4 @@
-// The smallest deck that parses, and how the tests change a line of it or read what goes wrong.
+// The smallest deck that parses, and functions by which tests change a line of it, or read what goes wrong.
 #pragma once
 
 #include <fstream>
@@ -28,7 +28,7 @@ inline constexpr std::string_view example =
     "[optimizer]\n"       // 13
     "lr = 1e-3\n";        // 14
 
-/// The example with line `number` replaced; 15 appends.
+/// The example with line `number` replaced; number 15 appends a line.
 inline std::string with_line(int number, std::string_view line) {
   std::string text;
   std::string_view rest = example;

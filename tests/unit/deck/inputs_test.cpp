@@ -1,4 +1,4 @@
-// The decks in inputs/.
+// Tests the decks in inputs/.
 #include <gtest/gtest.h>
 
 #include <algorithm>

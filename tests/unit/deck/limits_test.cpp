@@ -1,4 +1,5 @@
-// What kernels and tables cannot hold is refused with the deck, at the value behind the last that works.
+// Tests that what kernels and tables cannot hold is refused with the deck, beginning with the value behind
+// the last that works.
 #include "base/limits.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace weft::test {
 namespace {
 
-/// A deck of settings that break one limit, and the setting of its message that works.
+/// Settings of a deck that break one limit, and the setting in its message that works.
 struct TooLarge {
   const char* name;
   std::vector<std::string> sets;
@@ -91,7 +92,7 @@ TEST(Limits, RoundsOfLayersHaveNumbers) {
   EXPECT_EQ(accumulation(deck, 32), 64);
 }
 
-/// No suggestion breaks another rule.
+/// A suggestion must not break another rule.
 TEST(Limits, SuggestedHeadsAreNeitherTooWideNorOdd) {
   int refused = 0;
   for (const std::int64_t dim : {300, 514, 768, 1000, 4096, 12288})

@@ -1,4 +1,4 @@
-// Every kind of mistake, with the exact line the user reads.
+// Tests every kind of mistake in a deck, with the exact line that the user reads.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -259,7 +259,7 @@ TEST(Mistakes, StayOnOneLine) {
             "memory_limit, collective_timeout, storage_timeout)");
 }
 
-// A megabyte of dots would be half a million tables, one in the other.
+// A megabyte of dots would be half a million tables, one inside the other.
 TEST(Mistakes, OfDepthEndBeforeTheStackDoes) {
   const auto deep = [](std::size_t keys) {
     std::string dots;

@@ -1,4 +1,4 @@
-// Damaged decks: whatever the damage, the answer is a deck or an Error of short printable lines.
+// Tests damaged decks: whatever the damage, the answer is a deck, or an Error of short printable lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -89,7 +89,7 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-/// What holds for every input; returns whether the deck was taken.
+/// Checks what holds for every input. Returns whether the deck was taken.
 bool survives(const std::string& text, const std::vector<std::string>& sets) {
   Deck deck;
   try {
@@ -114,8 +114,8 @@ TEST(Mutations, OfDecksNeverCrash) {
     const auto& name = input_decks[static_cast<std::size_t>(i) % input_decks.size()];
     taken += survives(mutator.mutated(read_text(input_path(name))), {});
   }
-  EXPECT_GT(taken, 100);   // comments and values that still fit
-  EXPECT_LT(taken, 1900);  // the damage is seen
+  EXPECT_GT(taken, 100);   // damage in comments, and values that still fit
+  EXPECT_LT(taken, 1900);  // most of the damage is seen
 }
 
 TEST(Mutations, OfSettingsNeverCrash) {

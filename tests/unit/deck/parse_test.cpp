@@ -15,7 +15,7 @@ TEST(Parse, TakesTheFileAndTheDefaults) {
   EXPECT_EQ(deck.run.dir, "runs/weft");
   EXPECT_EQ(deck.run.seed, 1234);
   EXPECT_EQ(deck.model.dim, 64);
-  EXPECT_EQ(deck.model.kv_heads, 4);  // as many as heads
+  EXPECT_EQ(deck.model.kv_heads, 4);  // as many as there are heads
   EXPECT_EQ(deck.model.rope_theta, 500000);
   EXPECT_EQ(deck.model.rope_scaling.factor, 1);
   EXPECT_TRUE(deck.data.synthetic);

@@ -1,4 +1,4 @@
-// print_deck and parse_deck are inverse to each other, for decks drawn at random from the schema.
+// Tests that print_deck and parse_deck are inverse to each other, for decks drawn at random from the schema.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ std::string draw_text(Random& random) {
   return text;
 }
 
-/// Any value of the key's type and range.
+/// Draws any value of the key's type and range.
 struct Draw {
   Random& random;
   const deck::Range& range;
@@ -57,7 +57,7 @@ struct Draw {
   }
 };
 
-/// A deck with every key drawn, then made to fit together.
+/// A deck of which every key is drawn, and which is then made to fit together.
 Deck draw_deck(Random& random) {
   Deck deck;
   for (const auto& key : deck::keys()) std::visit(Draw{random, key.range}, key.slot(deck));
@@ -98,7 +98,7 @@ TEST(Print, ParsesBackToTheSameDeck) {
 }
 
 TEST(Print, DecksDifferInEveryKey) {
-  // Guards the test above: == and print_deck see each key.
+  // This guards the test above: == and print_deck see each key.
   Random random(7);
   for (const auto& key : deck::keys()) {
     const Deck base = parse_example();

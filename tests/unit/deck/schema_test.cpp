@@ -50,7 +50,7 @@ TEST(Schema, EveryKeyIsExplained) {
   for (const auto& key : keys()) {
     EXPECT_GT(key.doc.size(), 10u) << key.path;
     EXPECT_EQ(key.doc.back(), '.') << key.path;
-    EXPECT_EQ(key.doc.find_first_of("\n|"), key.doc.npos) << key.path;  // a cell of a Markdown table
+    EXPECT_EQ(key.doc.find_first_of("\n|"), key.doc.npos) << key.path;  // it is a cell of a Markdown table
     EXPECT_NE(schema_text().find("\n  " + std::string(key.name()) + " "), std::string::npos) << key.path;
     EXPECT_NE(schema_markdown().find("\n| `" + std::string(key.name()) + "` | "), std::string::npos)
         << key.path;

@@ -10,7 +10,7 @@ std::int64_t count(const char* name) {
 }
 
 TEST(ParameterCount, OfTheInputs) {
-  // The Llama counts are those of Meta's releases; the others were added up by hand.
+  // The counts of Llama are those of Meta's releases. The others were added up by hand.
   EXPECT_EQ(count("llama3_8b"), 8'030'261'248);
   EXPECT_EQ(count("llama3_70b"), 70'553'706'496);
   EXPECT_EQ(count("llama3_405b"), 405'853'388'800);

@@ -1,4 +1,4 @@
-// Two streams in one graph. Built for CUDA only.
+// Tests two streams in one graph; it is built for CUDA only.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -31,7 +31,7 @@ TEST(Fuse, MakesOneMatmulOfThoseThatReadOneOperand) {
   EXPECT_EQ(shape("layers.1.attn.wq_wk_wv#1"), (Shape{64 + 32 + 32, 64}));
   EXPECT_EQ(shape("layers.1.ffn.w1_w3#1"), (Shape{2 * 176, 64}));
   EXPECT_EQ(shape("layers.1.ffn.gate_up#1").back(), 2 * 176);
-  // What other modules and backward know keeps its name.
+  // Values that other modules and the backward read keep their names.
   for (const char* name :
        {"layers.0.attn.q_rope", "layers.0.attn.k_rope", "layers.0.attn.v", "layers.0.ffn.act"}) {
     EXPECT_EQ(shape(name), before.value(before.find_value(name)).type.shape);
@@ -57,7 +57,8 @@ TEST(Fuse, LeavesGradientsOfEveryParameterInTheirPlace) {
   EXPECT_EQ(count(graph, Op::matmul_wgrad), 4 * m.spec.layers);
 }
 
-/// gate and up as a model would write them; `second` is up's weight among w1, w3 and w2 of the unit.
+/// gate and up as a model would write them; `second` says where up's weight stands among w1, w3 and w2 of the
+/// unit.
 ir::Graph feed_forward(std::size_t second, bool read_twice) {
   const Unit unit{"net", {{"net.w1", {8, 4}, 0}, {"net.w3", {8, 4}, 32}, {"net.w2", {8, 4}, 64}}, 96};
   ir::Graph graph("net", Mesh({{"data", 1}}), {unit});
@@ -82,7 +83,7 @@ TEST(Fuse, NeedsNeighboursThatNobodyElseReads) {
 TEST(Residual, JoinsAnAddAndTheNormBehindIt) {
   SmallModel m;
   const ir::Graph graph = m.step();
-  // Two residuals a layer, each before another norm; the first norm reads the embedding.
+  // A layer has two residuals, each before another norm. The first norm reads the embedding.
   EXPECT_EQ(count(graph, Op::add_rms_norm), 2 * m.spec.layers);
   EXPECT_EQ(count(graph, Op::rms_norm), 1);
   m.options.disable = {"residual"};
@@ -90,7 +91,8 @@ TEST(Residual, JoinsAnAddAndTheNormBehindIt) {
   m.options.disable = {};
   m.options.recompute.what = Recompute::full;
   EXPECT_EQ(count(m.step(), Op::add_rms_norm), 2 * m.spec.layers);
-  EXPECT_EQ(count(m.step(), Op::rms_norm), 1 + 2 * m.spec.layers);  // again, in backward, from the kept sums
+  // Backward makes them again from the kept sums.
+  EXPECT_EQ(count(m.step(), Op::rms_norm), 1 + 2 * m.spec.layers);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Plans as text that a reader can look up; `WEFT_UPDATE_GOLDEN=1` in a test's environment writes them anew.
+// Compares plans with stored texts that a reader can look up; WEFT_UPDATE_GOLDEN=1 in a test's environment
+// writes these anew.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The memory plan as a contract: arenas near what is live, what is kept, and what is freed when.
+// Tests the memory plan as a contract: how near arenas are to what is live, what is kept, and what is freed
+// when.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +34,7 @@ double ratio(std::int64_t size, const std::vector<Buffer>& buffers) {
   return static_cast<double>(size) / static_cast<double>(plan::live_peak(buffers));
 }
 
-/// Llama 3.1 405B's proportions with a 64th of its width.
+/// A model with the proportions of Llama 3.1 405B, and a 64th of its width.
 SmallModel large_model(int layers) {
   SmallModel m;
   m.spec = model::Spec{256, layers, 16, 2, 832, 2048, 1e-5, false};
@@ -75,8 +76,8 @@ INSTANTIATE_TEST_SUITE_P(All, Arena, testing::Values(Recompute::none, Recompute:
                                                                               : "selective");
                          });
 
-/// More buffers than the small plans of the tests above, and lifetimes of all lengths: all of the interval
-/// structure's cases.
+/// There are more buffers than in the small plans of the tests above, and lifetimes of all lengths, so that
+/// all cases of the interval structure occur.
 TEST(Offsets, ManyRandomBuffersNeverOverlap) {
   std::mt19937 random(11);
   for (const std::int64_t longest : {5, 300, 3000, 20000}) {
@@ -131,8 +132,8 @@ TEST(Kept, RecomputationKeepsAModulesResult) {
   EXPECT_NE(text.find("layers.*.ffn, computed again"), std::string::npos);
 }
 
-/// The whole gradient of a unit is gone when the next collective of its lane begins: its bytes serve again
-/// before backward ends, and no more than two units' gradients are held at a time.
+/// The whole gradient of a unit is no longer needed when the next collective of its lane begins. So its bytes
+/// serve again before backward ends, and no more than two units' gradients are held at a time.
 TEST(Gradients, AreFreedAsTheyAreReduced) {
   for (const auto mode : {ShardMode::zero2, ShardMode::fsdp}) {
     SmallModel m;
@@ -151,8 +152,8 @@ TEST(Gradients, AreFreedAsTheyAreReduced) {
     ASSERT_EQ(gradients.size(), 14U);
     for (const Buffer& g : gradients) {
       const std::string name = plan.graph.value(g.value).name;
-      if (name.starts_with("embed") || name.starts_with("layers.0") || name.starts_with("layers.1"))
-        continue;  // the last ones
+      // These are the last ones.
+      if (name.starts_with("embed") || name.starts_with("layers.0") || name.starts_with("layers.1")) continue;
       EXPECT_LT(g.last, backward_end) << name;
       EXPECT_TRUE(std::any_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& b) {
         return g.last < b.first && b.first <= backward_end && b.offset < g.offset + g.bytes &&

@@ -102,8 +102,8 @@ TEST(Passes, OnlyExactPassesCanBeSwitchedOffByName) {
   EXPECT_THROW(passes::check_disabled(options, "deck"), Error);
 }
 
-/// Collectives and bytes of a step against their closed forms: P(u) is a unit's padded size, U the units, R
-/// the rounds.
+/// Compares collectives and bytes of a step with their closed forms: P(u) is a unit's padded size, U the
+/// number of units, R that of the rounds.
 class Counts : public ::testing::TestWithParam<std::tuple<ShardMode, int, int, DType>> {};
 
 TEST_P(Counts, EqualTheirClosedForms) {
@@ -115,7 +115,8 @@ TEST_P(Counts, EqualTheirClosedForms) {
   m.rounds = rounds;
   const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
   std::int64_t padded = 0,
-               again = 0;  // all units; those that backward needs again: not the embedding, not the head
+               // All units, and those that backward needs again: not the embedding, and not the head.
+      again = 0;
   const auto units = model::units(m.spec);
   for (const Unit& u : units) {
     padded += u.padded_elements(ranks);
@@ -123,7 +124,7 @@ TEST_P(Counts, EqualTheirClosedForms) {
   }
   const auto n = static_cast<std::int64_t>(units.size());
   const bool fsdp = mode == ShardMode::fsdp, ddp = mode == ShardMode::ddp;
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> expected;  // count, payload bytes
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> expected;  // count, and payload bytes
   if (fsdp) expected["forward all_gather bf16"] = {n * rounds, 2 * padded * rounds};
   if (fsdp) expected["backward all_gather bf16"] = {(n - 2) * rounds, 2 * again * rounds};
   expected[std::string("backward reduce_scatter ") + (wire == DType::f32 ? "f32" : "bf16")] = {

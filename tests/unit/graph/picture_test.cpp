@@ -38,8 +38,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-/// Says what is wrong with the text as XML: elements that do not nest, attributes without quotes, a bare & or
-/// <.
+/// What is wrong with the text as XML: elements that do not nest, attributes without quotes, a bare & or <.
 std::string xml_error(const std::string& text) {
   std::vector<std::string> open;
   std::size_t at = 0;
@@ -127,7 +126,7 @@ TEST(Picture, OfALargePlanStaysSmall) {
   EXPECT_GT(count(svg, "<rect"), 300U);
 }
 
-/// Merging loses no instruction, byte or moment.
+/// Merging blocks loses no instruction, byte or moment.
 TEST(PictureBlocks, AddUp) {
   const Plan plan = small_plan();
   const machine::LaneTimes times = simulate(plan, costs());

@@ -27,12 +27,12 @@ TEST(Plan, VerifiesInEveryMode) {
           const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
           EXPECT_NO_THROW(plan::verify(plan));
           EXPECT_GE(plan.arena_bytes, plan.live_bytes);
-          // Two layers: a few large buffers. memory_test.cpp holds larger plans to 2 %.
+          // Two layers make a few large buffers. memory_test.cpp holds larger plans to 2 %.
           EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.1 * static_cast<double>(plan.live_bytes));
         }
 }
 
-/// A plan with one of its waits taken away must not verify: the verifier finds each of them needed.
+/// A plan must not verify when one of its waits is taken away: each of them is needed.
 TEST(Plan, EveryWaitIsNeeded) {
   SmallModel m;
   m.rounds = 2;
@@ -86,7 +86,7 @@ TEST(Plan, FsdpHoldsAShardOfTheState) {
     const ir::Storage& s = plan.graph.storages()[i];
     if (s.unit.valid()) state += plan.graph.local_bytes(s);
   }
-  EXPECT_EQ(state, 4 * 4 * shard);  // master, two moments, gradient; fp32
+  EXPECT_EQ(state, 4 * 4 * shard);  // master, two moments and gradient, in fp32
 }
 
 TEST(Offsets, RandomLifetimesNeverOverlapAndStayNearTheLiveSum) {
@@ -131,7 +131,7 @@ TEST(Hazards, WaitsThatFollowFromOthersAreDropped) {
   plan::WaitReducer reducer;
   EXPECT_TRUE(reducer.reduce(Lane::compute, 1, {0, 0, 0}).empty());
   EXPECT_EQ(reducer.reduce(Lane::gather, 1, {1, 0, 0}).size(), 1u);
-  // gather 1 has waited for compute 1: waiting for gather 1 is enough.
+  // gather 1 has waited for compute 1, so waiting for gather 1 is enough.
   const auto waits = reducer.reduce(Lane::reduce, 1, {1, 1, 0});
   ASSERT_EQ(waits.size(), 1u);
   EXPECT_EQ(waits[0], (plan::Wait{Lane::gather, 1}));

@@ -1,4 +1,4 @@
-// Meshes with a replica axis: what is placed how, which collectives a step has, what may run when.
+// Tests meshes with a replica axis: what is placed how, which collectives a step has, and what may run when.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -42,7 +42,8 @@ TEST(Replicas, EveryModeVerifiesOnEveryMesh) {
         }
 }
 
-/// Collectives and bytes against their closed forms: R replicas, S shards, P(u) a unit's padded size.
+/// Compares collectives and bytes with their closed forms: R replicas, S shards, and P(u) for a unit's padded
+/// size.
 TEST(Replicas, CollectivesEqualTheirClosedForms) {
   for (const ShardMode mode : test::all_modes)
     for (const auto& shape : shapes)
@@ -60,8 +61,8 @@ TEST(Replicas, CollectivesEqualTheirClosedForms) {
         }
         const auto n = static_cast<std::int64_t>(units.size());
         const bool fsdp = mode == ShardMode::fsdp;
-        std::map<std::string, std::pair<std::int64_t, std::int64_t>> expected;  // count, payload bytes
-        // Sums of shards, once, whatever the rounds; never whole units.
+        std::map<std::string, std::pair<std::int64_t, std::int64_t>> expected;  // count, and payload bytes
+        // Shards are summed, once, whatever the rounds; whole units never are.
         expected["backward all_reduce f32 replica"] = {n, 4 * padded / ranks};
         expected["update all_gather f64 replica"] = {1, 16 * replicas * ranks * rounds};
         if (ranks > 1) {
@@ -103,7 +104,7 @@ TEST(Replicas, AreNotThereWhenThereIsOne) {
   }
 }
 
-/// The batch is cut over both axes; state over one of them; what the update reads is complete.
+/// The batch is cut over both axes, and state over one of them. What the update reads is complete.
 TEST(Replicas, PlaceBatchAndState) {
   for (const ShardMode mode : test::all_modes) {
     const ir::Graph graph = model_of(mode, {3, 2}, 2).step();
@@ -123,7 +124,8 @@ TEST(Replicas, PlaceBatchAndState) {
   }
 }
 
-/// On a lane of its own, right behind the reduce-scatter that it needs: under what is left of backward.
+/// The sums have a lane of their own. Each stands right behind the reduce-scatter that it needs, under what
+/// is left of backward.
 TEST(Replicas, AreAddedUpAsSoonAsAUnitsSumIsComplete) {
   for (const ShardMode mode : {ShardMode::ddp, ShardMode::zero2, ShardMode::fsdp}) {
     const ir::Graph graph = model_of(mode, {2, 2}, 2).step();

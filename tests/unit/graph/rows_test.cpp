@@ -1,4 +1,5 @@
-// Embeddings of which only the rows that tokens name are sent: what the pass marks, and what it leaves alone.
+// Tests embeddings of which only the rows that tokens name are sent: what the pass marks, and what it leaves
+// alone.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +14,7 @@ using ir::Attr;
 
 struct Rows : test::SmallModel {
   Rows() { options.rows = true; }
-  /// "all_gather embed" and so on, of the marked collectives.
+  /// The marked collectives as text: "all_gather embed" and so on.
   std::vector<std::string> marked() const {
     std::vector<std::string> names;
     const ir::Graph graph = step();
@@ -51,7 +52,7 @@ TEST(Rows, AreAnEstimateOfEvenTokens) {
   for (const ir::Node& node : graph.nodes()) {
     if (!node.attributes.has(Attr::used)) continue;
     EXPECT_EQ(node.attributes.integer(Attr::row), 64);
-    const double used = 1 - std::pow(1 - 1.0 / 300, 2 * 16);  // a rank's tokens
+    const double used = 1 - std::pow(1 - 1.0 / 300, 2 * 16);  // the tokens of one rank
     EXPECT_NEAR(node.attributes.real(Attr::used), used, 1e-4);
     EXPECT_NEAR(static_cast<double>(ops::wire_bytes(graph, node)),
                 used / 2 * static_cast<double>(ops::payload_bytes(graph, node)), 10);

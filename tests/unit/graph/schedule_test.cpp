@@ -1,4 +1,4 @@
-// The passes that trade time for memory and messages for size: recompute, bucket, order.
+// Tests the passes that trade time for memory and messages for size: recompute, bucket, order.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -30,8 +30,8 @@ TEST(Recompute, FullKeepsWhatGoesFromModuleToModule) {
   SmallModel m;
   m.options.recompute.what = Recompute::full;
   const ir::Graph graph = m.step();
-  // A block: norm, qkv, its rotation, attention; norm, gate and up, activation. Not proj, down and the
-  // residuals.
+  // Of a block these are made again: norm, qkv, its rotation, attention; norm, gate and up, activation. Not
+  // made again are proj, down and the residuals.
   EXPECT_EQ(count(graph, Op::rms_norm, Phase::backward), 2 * m.spec.layers);
   EXPECT_EQ(count(graph, Op::attention, Phase::backward), m.spec.layers);
   EXPECT_EQ(count(graph, Op::swiglu, Phase::backward), m.spec.layers);
@@ -78,8 +78,8 @@ TEST(Recompute, TakesLessMemoryTheMoreIsRecomputed) {
 }
 
 TEST(Buckets, ComeFromModulePaths) {
-  const auto units =
-      model::units(SmallModel{}.spec);  // embed, layers.0.attn, layers.0.ffn, layers.1.attn, ...
+  // The units are embed, layers.0.attn, layers.0.ffn, layers.1.attn, ...
+  const auto units = model::units(SmallModel{}.spec);
   using List = std::vector<int>;
   EXPECT_EQ(passes::buckets_by_path(units, {}), (List{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(passes::buckets_by_path(units, {"embed", "layers.*", "head"}), (List{0, 1, 1, 2, 2, 3}));
@@ -110,7 +110,7 @@ TEST(Order, PrefetchIsBoundedByBytes) {
   SmallModel m;
   m.options.order.prefetch = 100;
   const std::int64_t free = lowered(m).live_bytes;
-  m.options.order.prefetch_bytes = 1;  // less than any gather: nothing is gathered ahead
+  m.options.order.prefetch_bytes = 1;  // this is less than any gather, so nothing is gathered ahead
   const std::int64_t bounded = lowered(m).live_bytes;
   m.options.order = {0, 0, 1};
   EXPECT_EQ(bounded, lowered(m).live_bytes);

@@ -1,4 +1,5 @@
-// Memory that ranks of one host share: what the pass marks, what crosses between hosts, what a rank holds.
+// Tests memory that ranks of one host share: what the pass marks, what crosses between hosts, and what a rank
+// holds.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +44,7 @@ TEST(Share, CrossesHostsOnceAHost) {
       for (const auto& [name, total] : shared) {
         const std::int64_t payload = total.payload_bytes;
         EXPECT_EQ(payload, alone.at(name).payload_bytes) << name;
-        // In ddp the summed gradients are gathered; zero1 and zero2 gather into storage, which nobody shares.
+        // In ddp the summed gradients are gathered. zero1 and zero2 gather into storage, which nobody shares.
         const bool to_storage = mode == ShardMode::zero1 || mode == ShardMode::zero2;
         if (name.find("all_gather f32") != std::string::npos && !to_storage) {
           EXPECT_LE(std::abs(total.wire_bytes - payload * (ranks / team - 1) / ranks), total.count) << name;
@@ -78,8 +79,8 @@ TEST(Share, HoldsGatheredParametersOnce) {
   EXPECT_GE(shared.peak_bytes(), shared.live_bytes);
 }
 
-/// A team that is the whole axis reads each unit where its ranks' slices stand, also in another round and in
-/// backward.
+/// A team that is the whole axis reads each unit where its ranks' slices stand, in other rounds and in
+/// backward, too.
 TEST(Share, GathersInPlaceWhereATeamIsTheWholeAxis) {
   for (const DType params : {DType::f32, DType::bf16}) {
     Sharing m(4, 4, ShardMode::fsdp);
@@ -115,7 +116,8 @@ TEST(Share, GathersInPlaceWhereATeamIsTheWholeAxis) {
   }
 }
 
-/// No rank's waits order what it writes behind what its neighbours read; a collective between the two does.
+/// The waits of a rank do not order what it writes behind what its neighbours read. A collective between the
+/// two does.
 TEST(Share, WritesNoSliceThatATeamMayRead) {
   const std::string text =
       "graph g\nmesh data=2\nunit u 512\n  u.a [512] 0\n"
@@ -136,7 +138,7 @@ TEST(Share, WritesNoSliceThatATeamMayRead) {
   EXPECT_THROW(verify(text + write("y")), std::logic_error) << "nothing makes the ranks meet";
   EXPECT_THROW(verify(text + sum + write("y")), std::logic_error) << "it does not wait for the sum";
 
-  // A slice that is written first, which a neighbour may still read in its last run.
+  // This slice is written first, while a neighbour may still read it in its last run.
   const auto first = [](const std::string& meeting, const std::string& gradient) {
     return "graph g\nmesh data=2\nunit u 512\n  u.a [512] 0\n"
            "storage master.u master f32[512]u(u){S0}\n"
@@ -154,8 +156,8 @@ TEST(Share, WritesNoSliceThatATeamMayRead) {
       << "what was gathered is gone";
 }
 
-/// ddp gathers the sums of gradients: each rank's stands in the storage that its reduce-scatter writes, which
-/// is a meeting itself.
+/// ddp gathers the sums of gradients. Each rank's sum stands in the storage that its reduce-scatter writes,
+/// which is a meeting itself.
 TEST(Share, GathersSumsOfGradientsInPlace) {
   const plan::Plan plan = Sharing(4, 4, ShardMode::ddp).plan();
   EXPECT_EQ(plan.common_bytes, 0);

@@ -1,4 +1,4 @@
-// A Llama that is small enough to read its plans.
+// A Llama so small that its plans can be read.
 #pragma once
 
 #include "model/llama.hpp"
@@ -9,7 +9,7 @@ namespace weft::test {
 
 struct SmallModel {
   model::Spec spec{64, 2, 4, 2, 176, 300, 1e-5, false};
-  int ranks = 2;  ///< of the data axis
+  int ranks = 2;  ///< ranks of the data axis
   int replicas = 1;
   int team = 1;  ///< ranks of the data axis that share memory
   int rounds = 1;
@@ -32,8 +32,8 @@ struct SmallModel {
 inline constexpr ShardMode all_modes[] = {ShardMode::ddp, ShardMode::zero1, ShardMode::zero2,
                                           ShardMode::fsdp};
 
-/// Stands in for the kernels' wishes: a reduce-scatter wants its input once more, a sum over replicas half of
-/// it, a matmul a little.
+/// Scratch in the place of the kernels': a reduce-scatter wants as much as its input, a sum over replicas
+/// half of that, and a matmul a little.
 inline std::int64_t test_scratch(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == ir::Op::reduce_scatter) return graph.local_bytes(node.inputs[0]);
   if (node.op == ir::Op::all_reduce && node.lane == Lane::replica) {

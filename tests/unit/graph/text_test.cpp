@@ -137,8 +137,8 @@ TEST(Verifier, RefusesAStaleVersionOfAStorage) {
   ir::Graph stale = good.without_nodes();
   ir::Node late;
   for (const ir::Node& node : good.nodes()) {
-    if (node.op == ir::Op::all_gather && node.phase == ir::Phase::forward)
-      late = node;  // reads a master before its update
+    // This gather reads a master before its update.
+    if (node.op == ir::Op::all_gather && node.phase == ir::Phase::forward) late = node;
     stale.add_node(node);
   }
   ir::Value copy = stale.value(late.outputs[0]);

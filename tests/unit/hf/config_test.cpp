@@ -1,4 +1,4 @@
-// config.json in the spellings of `transformers` 4 and 5, and models that are not Weft's Llama.
+// Tests config.json in the spellings of `transformers` 4 and 5, and models that are not Weft's Llama.
 #include "hf/config.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 using test::error_of;
 
-/// Llama 3.1 8B, as published.
+/// The config.json of Llama 3.1 8B, as published.
 const json& published() {
   static const json config = json::parse(R"({
     "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
@@ -58,7 +58,7 @@ TEST(HuggingFaceConfig, OlderSpelling) {
   EXPECT_EQ(parse(older).model.kv_heads, 32);
   EXPECT_EQ(parse(older).model.rope_theta, 10000);
   EXPECT_TRUE(parse(older).model.tie_embeddings);
-  json with_type = published();  // before rope_type it was type
+  json with_type = published();  // rope_type was called type before
   with_type["rope_scaling"].erase("rope_type");
   with_type["rope_scaling"]["type"] = "llama3";
   EXPECT_EQ(parse(with_type).model, expected);

@@ -32,7 +32,7 @@ TEST(Element, HalvesAreIeee) {
   EXPECT_TRUE(std::signbit(half_to_float(0x8000)));
 }
 
-/// Between neighbours, the middle goes to the even one, and anything beside it to the nearer one.
+/// Between two neighbours, the middle goes to the even one, and anything beside it to the nearer one.
 TEST(Element, HalvesRoundToNearestEven) {
   for (std::uint32_t bits = 0; bits < 0x7bffU; ++bits) {
     const auto low = static_cast<std::uint16_t>(bits), high = static_cast<std::uint16_t>(bits + 1);

@@ -1,4 +1,4 @@
-// Headers of safetensors files: whole ones, and everything that can be wrong with one.
+// Tests headers of safetensors files: whole ones, and everything that can be wrong with one.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -11,7 +11,7 @@ namespace {
 
 using test::error_of;
 
-/// A file's bytes: length, header, data.
+/// The bytes of a file: length, header, data.
 std::string file_of(const std::string& json, std::size_t data_bytes) {
   std::string length(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(json.size() >> (8 * i) & 255U);
@@ -119,7 +119,7 @@ TEST(SafetensorsHeader, LengthsThatLie) {
   const std::string whole = file_of(two_tensors, 16);
   for (std::size_t n = 0; n < whole.size(); ++n)
     EXPECT_FALSE(error_of([&] { parse(whole.substr(0, n)); }).empty());
-  // Refused by the length alone, before anything is allocated for it.
+  // These are refused by the length alone, before anything is allocated for it.
   for (const std::size_t byte : {4U, 5U, 7U}) {
     std::string file = whole;
     file[byte] = '\x7f';
@@ -129,7 +129,7 @@ TEST(SafetensorsHeader, LengthsThatLie) {
             std::string::npos);
 }
 
-/// Whatever stands in the file: an error of one line, or tensors that lie within it.
+/// Whatever the file holds, the result is an error of one line, or tensors that lie within the file.
 TEST(SafetensorsHeader, DamagedBytesNeverPassUnseen) {
   std::mt19937 random(1);
   const std::string whole = file_of(two_tensors, 16);

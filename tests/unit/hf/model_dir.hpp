@@ -1,4 +1,4 @@
-// A small model as a checkpoint and as a Hugging Face directory, and tests' helpers.
+// Makes a small model as a checkpoint and as a Hugging Face directory, and has helpers of the tests.
 #pragma once
 
 #include <functional>
@@ -15,22 +15,23 @@
 
 namespace weft::hf::test {
 
-/// Grouped-query attention; no size is a power of two.
+/// A small model with grouped-query attention; none of its sizes is a power of two.
 Deck small_model(const std::vector<std::string>& sets = {});
 model::Spec spec_of(const Deck& deck);
 ckpt::RunState run_of(const Deck& deck);
 
-/// Saves masters, different in each element and type, and moments. Returns the checkpoint's directory.
+/// Saves moments, and masters that differ in each element and type. Returns the checkpoint's directory.
 std::string save_model(const Deck& deck, const std::string& checkpoints_dir, std::int64_t slab_bytes = 1000);
 
-/// Every parameter's masters.
+/// The masters of every parameter.
 std::map<std::string, std::vector<float>> masters(const Deck& deck, const std::string& checkpoint);
-/// `weft checkpoint import`. Returns the checkpoint's directory.
+/// Does what `weft checkpoint import` does. Returns the checkpoint's directory.
 std::string import_model(const std::string& model_dir, const std::string& checkpoints_dir);
-/// Contents of all files in a directory by name.
+/// The contents of all files in a directory, by name.
 std::map<std::string, std::string> files_in(const std::string& dir);
 
-/// The message that `f` throws as Error(bad_checkpoint); fails the test otherwise, or when it isn't one line.
+/// The message that `f` throws as Error(bad_checkpoint). The test fails when `f` does not throw one, or when
+/// its message is not one line.
 std::string error_of(const std::function<void()>& f);
 
 }  // namespace weft::hf::test

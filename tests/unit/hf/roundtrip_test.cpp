@@ -1,4 +1,4 @@
-// Out to Hugging Face's format and back: the same bytes.
+// Tests the way out to Hugging Face's format and back: the bytes stay the same.
 #include <gtest/gtest.h>
 
 #include <malloc.h>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using namespace test;
 using weft::test::TemporaryDirectory;
 
-/// Several files.
+/// Options that make several files.
 ExportOptions options(Element dtype) {
   return {dtype, 12'000};
 }
@@ -65,7 +65,7 @@ TEST_P(RoundTrip, FilesDoNotDependOnSlabs) {
 INSTANTIATE_TEST_SUITE_P(Models, RoundTrip, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "tied" : "untied"; });
 
-/// Row 2 i + j of a head is row i + j D / 2 there, by another way than the code's.
+/// Row 2 i + j of a head is row i + j D / 2 there. This test finds that in another way than the code.
 TEST(Export, RowsStandAsTransformersWantsThem) {
   const TemporaryDirectory dir;
   const Deck deck = small_model();
@@ -104,7 +104,7 @@ TEST(Export, RowsStandAsTransformersWantsThem) {
 TEST(Export, NamesADirectoryOnlyWhenItIsWhole) {
   const TemporaryDirectory dir;
   const std::string checkpoint = save_model(small_model(), dir / "run");
-  fs::create_directories(dir / "out.weft.tmp/left");  // an interrupted export's
+  fs::create_directories(dir / "out.weft.tmp/left");  // an interrupted export left it
   std::ofstream(dir / "out.weft.tmp/left/over") << "x";
   export_weights(checkpoint, dir / "out/", options(Element::f32));
   EXPECT_FALSE(fs::exists(dir / "out.weft.tmp"));
@@ -113,7 +113,7 @@ TEST(Export, NamesADirectoryOnlyWhenItIsWhole) {
               export_weights(checkpoint, dir / "out", options(Element::f32));
             }).find("is there already"),
             std::string::npos);
-  // A damaged shard: nothing stays.
+  // Of an export from a damaged shard nothing stays.
   const std::string damaged = import_model(dir / "out", dir / "damaged"), shard = damaged + "/shard-00000.h5";
   std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(static_cast<std::streamoff>(fs::file_size(shard) / 2));
@@ -126,7 +126,7 @@ TEST(Export, NamesADirectoryOnlyWhenItIsWhole) {
   EXPECT_FALSE(fs::exists(dir / "bad.weft.tmp"));
 }
 
-/// It is no checkpoint's fault that a directory cannot be made.
+/// A directory that cannot be made is not the checkpoint's fault.
 TEST(Export, WhatCannotBeWrittenIsTheMachines) {
   const TemporaryDirectory dir;
   const std::string checkpoint = save_model(small_model(), dir / "run");
@@ -169,7 +169,7 @@ TEST(Import, LeavesAStepThatIsThere) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// Largest resident memory since the last reset, in bytes.
+/// The largest resident memory since the last reset, in bytes.
 std::int64_t peak_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -184,7 +184,7 @@ TEST(Export, MemoryIsBounded) {
   ASSERT_GT(weights, 9 << 20);
   const std::string checkpoint = save_model(deck, dir / "run", 128 << 10);
   ::malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins again
+  std::ofstream("/proc/self/clear_refs") << "5";  // this resets the peak
   const std::int64_t before = peak_memory();
   export_weights(checkpoint, dir / "hf", {Element::bf16, 2 << 20});
   EXPECT_LT(peak_memory() - before, 4 << 20) << "of " << weights;

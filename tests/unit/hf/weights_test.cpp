@@ -1,4 +1,4 @@
-// Directories that are not a whole Llama.
+// Tests directories that do not hold a whole Llama.
 #include "hf/weights.hpp"
 
 #include <gtest/gtest.h>
@@ -22,14 +22,14 @@ class WeightsTest : public ::testing::Test {
     export_weights(save_model(deck_, dir_ / "run"), dir_ / "one", {Element::bf16, 1 << 30});
     export_weights(dir_ / "run/step-00000009", dir_ / "many", {Element::bf16, 12'000});
   }
-  /// The files of "many" in order.
+  /// The files of "many", in order.
   std::vector<std::string> shards() const {
     std::vector<std::string> names;
     for (const auto& [name, bytes] : files_in(dir_ / "many"))
       if (name.ends_with(".safetensors")) names.push_back(name);
     return names;
   }
-  /// Writes model.safetensors anew with other tensors; the data is zeros.
+  /// Writes model.safetensors anew with other tensors, whose data are zeros.
   void rewrite(const std::function<void(std::vector<Tensor>&)>& change) const {
     const std::string path = dir_ / "one/model.safetensors";
     const std::string file = weft::test::read_file(path);

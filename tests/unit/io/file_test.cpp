@@ -22,10 +22,11 @@ std::string noise(std::size_t bytes) {
   return text;
 }
 
-/// On a disk, and in memory, which may have no transfers without the cache.
+/// Tests on a disk, and in memory, which may have no transfers without the cache.
 class AvoidCache : public ::testing::TestWithParam<const char*> {};
 
-/// Begins, ends and lengths on blocks and beside them, shorter and longer than one transfer.
+/// Begins, ends and lengths are on the borders of blocks and beside them, shorter and longer than one
+/// transfer.
 TEST_P(AvoidCache, MovesTheSameBytes) {
   const TemporaryDirectory dir(GetParam());
   const std::string path = dir.path() + "/file";
@@ -36,7 +37,8 @@ TEST_P(AvoidCache, MovesTheSameBytes) {
     File out(path, File::Open::create);
     out.resize(static_cast<std::int64_t>(whole.size()));
     out.avoid_cache();
-    for (std::size_t i = cuts.size() - 1; i > 0; --i)  // backwards: no part may touch another's blocks
+    // Backwards, because no part may touch another part's blocks.
+    for (std::size_t i = cuts.size() - 1; i > 0; --i)
       out.write_at(whole.data() + cuts[i - 1], cuts[i] - cuts[i - 1], static_cast<std::int64_t>(cuts[i - 1]));
     out.sync();
     out.close();
@@ -67,7 +69,7 @@ TEST_P(AvoidCache, SaysWhereAFileEnds) {
   }
 }
 
-/// Otherwise the tests above may all have gone through the cache.
+/// Without this test, those above might all have gone through the cache.
 TEST(DirectIo, MovesWholeBlocksWhereTheFileSystemCan) {
   constexpr std::size_t blocks = std::size_t{9} << 20;
   const TemporaryDirectory dir(".");

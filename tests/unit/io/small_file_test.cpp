@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using test::read_file;
 using test::TemporaryDirectory;
 
-/// The action throws Error(environment), and `text` is in its message.
+/// Expects the action to throw Error(environment) with `text` in its message.
 template <class Action>
 void expect_refused(Action&& action, const std::string& text) {
   try {

@@ -1,4 +1,4 @@
-// A run directory in which tests of its lock play other owners.
+// A run directory in which tests of its lock play the part of other owners.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ inline constexpr RunLock::Timing quick{std::chrono::milliseconds(20), std::chron
 class LockDirectory : public testing::Test {
  protected:
   std::string lock() const { return dir_ / "lock"; }
-  /// The lock of a process on another host.
+  /// Puts the lock of a process on another host there.
   void put_foreign_lock() const {
     RunOwner owner = this_process();
     owner.host = "far";

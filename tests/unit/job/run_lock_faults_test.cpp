@@ -1,4 +1,4 @@
-// A run directory's lock on storage that answers with errors: nothing is known then of who holds it.
+// Tests a run directory's lock on storage that answers with errors: then nothing is known about who holds it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ namespace {
 using std::chrono::milliseconds;
 namespace fs = std::filesystem;
 
-/// The calls of this name on files whose name ends so fail, from the `from`-th on.
+/// Calls of this name, on files whose name has this end, fail from the `from`-th on.
 struct Fault {
   std::string_view call, file;
   int from = 1;
@@ -59,7 +59,7 @@ long answer(const faults::SystemCall& call, faults::Arguments arguments) {
 
 class RunLockFaultsTest : public LockDirectory {
  protected:
-  /// The exit status of a process that does this, in which the fault waits for g_faulty.
+  /// The exit status of a process that runs `child`, in which the fault waits for g_faulty.
   template <class Child>
   int status_of(const Fault& fault, Child child) const {
     const pid_t pid = ::fork();
@@ -76,7 +76,7 @@ class RunLockFaultsTest : public LockDirectory {
     ::waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  /// The code with which somebody's claim of the directory ends.
+  /// The code with which another process's claim of the directory ends.
   int claim(const Fault& fault) const {
     return status_of(fault, [&] {
       g_faulty = true;
@@ -103,7 +103,7 @@ TEST_F(RunLockFaultsTest, ABeatThatCannotLookGoesOn) {
       while (g_calls < 5) std::this_thread::sleep_for(milliseconds(10));
       g_faulty = false;
       if (lost) return 1;
-      put_foreign_lock();  // and is seen once the storage answers again
+      put_foreign_lock();  // it is seen once the storage answers again
       while (!lost) std::this_thread::sleep_for(milliseconds(10));
       return 0;
     });
@@ -140,7 +140,7 @@ TEST_F(RunLockFaultsTest, ALockThatWasMovedAsideAndCannotBeReadIsPutBack) {
   EXPECT_EQ(test::read_file(lock()), before);
 }
 
-/// A damaged disk may leave a file without content; another run's lock never is.
+/// A damaged disk may leave a file without content, but another run's lock is never empty.
 TEST_F(RunLockFaultsTest, AnEmptyLockIsNobodys) {
   const int status = status_of({"read", "/lock"}, [&] {
     std::atomic<bool> lost{false};

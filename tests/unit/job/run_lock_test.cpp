@@ -1,4 +1,4 @@
-// One run in a run directory: who is refused, and whose lock is not in the way.
+// Tests that one run has a run directory: who is refused, and whose lock is not in the way.
 #include "job/run_lock.hpp"
 
 #include <fcntl.h>
@@ -45,13 +45,13 @@ class RunLockTest : public LockDirectory {
       EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
     }
   }
-  /// Nothing but the lock, if that.
+  /// Expects nothing but the lock or, if it is not locked, nothing at all.
   void expect_tidy(bool locked) const {
     for (const auto& entry : fs::directory_iterator(dir_.path()))
       EXPECT_EQ(entry.path().string(), lock()) << "a leftover";
     EXPECT_EQ(fs::exists(lock()), locked);
   }
-  /// What `child` returns is the process's exit status.
+  /// Runs `child` in a process, whose exit status is what it returns.
   template <class Child>
   pid_t in_child(Child child) const {
     const pid_t pid = ::fork();
@@ -147,10 +147,10 @@ TEST_F(RunLockTest, ThatBecomesAnotherRunsIsNoticed) {
     for (int i = 0; i < 200 && !lost; ++i) std::this_thread::sleep_for(milliseconds(10));
     EXPECT_TRUE(lost);
   }
-  expect_tidy(true);  // the other one's stays
+  expect_tidy(true);  // the lock of the other one stays
 }
 
-/// Starters find a dead run's lock at the same moment: one of them gets it.
+/// Several starters find a dead run's lock at the same moment, and one of them gets it.
 TEST_F(RunLockTest, OneOfManyTakesADeadLockOver) {
   for (int round = 0; round < 10; ++round) {
     put_foreign_lock();
@@ -163,7 +163,7 @@ TEST_F(RunLockTest, OneOfManyTakesADeadLockOver) {
         char byte = 0;
         ::close(gate[1]);
         ::close(done[1]);
-        if (::read(gate[0], &byte, 1) != 0) return 3;  // all start when it is closed
+        if (::read(gate[0], &byte, 1) != 0) return 3;  // all start when the gate is closed
         try {
           const RunLock mine(dir_.path(), not_lost, quick);
           return ::write(tried[1], "+", 1) == 1 && ::read(done[0], &byte, 1) == 0 ? 0 : 3;
@@ -174,7 +174,7 @@ TEST_F(RunLockTest, OneOfManyTakesADeadLockOver) {
     ::close(gate[1]);
     char byte = 0;
     for (std::size_t i = 0; i < children.size(); ++i) ASSERT_EQ(::read(tried[0], &byte, 1), 1);
-    ::close(done[1]);  // who holds it, held it until all had tried
+    ::close(done[1]);  // whoever holds it held it until all had tried
     int holders = 0;
     for (const pid_t child : children) {
       int status = 0;

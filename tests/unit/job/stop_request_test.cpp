@@ -1,4 +1,5 @@
-// Requests to stop. Signals in processes of their own: handlers are the process's.
+// Tests requests to stop. Signals are tested in processes of their own, because handlers belong to the
+// process.
 #include "job/stop_request.hpp"
 
 #include <gtest/gtest.h>
@@ -30,14 +31,14 @@ TEST(StopRequestTest, TheFileIsSeenByRankZeroAndCountsMost) {
   EXPECT_TRUE(std::filesystem::exists(dir / "STOP"));
   first.remove_file();
   EXPECT_FALSE(std::filesystem::exists(dir / "STOP"));
-  first.remove_file();  // no warning: see LogDeathTest
+  first.remove_file();  // there is no warning: see LogDeathTest
   EXPECT_EQ(StopRequest(dir.path(), 0).seen(), 0);
 }
 
 [[noreturn]] void tell_requests_after(int signal_number) {
   catch_stop_signals();
   ::raise(signal_number);
-  ::raise(SIGUSR2);  // the first is what counts
+  ::raise(SIGUSR2);  // the first signal is the one that counts
   StopRequest third("run", 3), twelfth("run", 12);
   const double most = std::max(third.seen(), twelfth.seen());
   std::fprintf(stderr, "%s, %d\n", third.text(most).c_str(), StopRequest::by_file(most) ? 1 : 0);
@@ -61,7 +62,7 @@ TEST(StopRequestDeathTest, ASecondTermEndsTheProcess) {
     ::raise(SIGTERM);
     std::exit(7);
   };
-  EXPECT_EXIT(term_twice(0), testing::ExitedWithCode(7), "");  // one request, told twice
+  EXPECT_EXIT(term_twice(0), testing::ExitedWithCode(7), "");  // this is one request, told twice
   EXPECT_EXIT(term_twice(1100), testing::KilledBySignal(SIGTERM), "");
 }
 

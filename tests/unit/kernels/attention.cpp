@@ -30,9 +30,9 @@ Tensors tensors(const AttentionShape& s, DType t) {
   return {random(queries, t, 1, 2.0), random(keys, t, 2, 2.0), random(keys, t, 3), random(queries, t, 4)};
 }
 
-/// In bf16 the host's engine and cuDNN round probabilities and their gradients, too, and cuDNN the gradients
-/// of keys that each head adds: a sum of few large terms that cancel is off by several of its own roundings,
-/// the whole by little more than one.
+/// Expects values to be close. In bf16 the host's engine and cuDNN round probabilities and their gradients,
+/// too, and cuDNN rounds the gradients of keys that each head adds. So a sum of a few large terms that cancel
+/// is off by several of its own roundings, and the whole by little more than one.
 void expect_close(const char* name, const Array& actual, const Array& expected, DType t, double floor = 0) {
   EXPECT_TRUE(close(actual, expected, t == DType::f32 ? 3e-5 : 3e-2, floor)) << name;
   if (expected.size() > 100) {
@@ -40,12 +40,12 @@ void expect_close(const char* name, const Array& actual, const Array& expected, 
   }
 }
 
-/// Scores are fp32 sums everywhere; tensor cores cut off what the host's sums round.
+/// Scores are fp32 sums everywhere, but tensor cores cut off what the host's sums round.
 double lse_tolerance(DType t) {
   return t == DType::f32 || device_is_host() ? 2e-6 : 1e-5;
 }
 
-/// Of one back end, forward and backward.
+/// The scratch of one back end, forward and backward.
 struct ScratchBytes {
   std::size_t forward, backward;
 };
@@ -72,7 +72,7 @@ void check(const AttentionShape& s, DType t, ScratchBytes scratch_bytes, Forward
   backward(AttentionGrad{q.data(), k.data(), v.data(), o.data(), lse.as<float>(), dout.data(), dq.data(),
                          dk.data(), dv.data(), work.data()});
   const auto grads = reference::attention_grad(s, x.q, x.k, x.v, o.read(), x.dout);
-  expect_close("dq", dq.read(), grads.dq, t, 1e-6);  // a sequence of one has zeros
+  expect_close("dq", dq.read(), grads.dq, t, 1e-6);  // a sequence of one has zeros here
   expect_close("dk", dk.read(), grads.dk, t, 1e-6);
   expect_close("dv", dv.read(), grads.dv, t);
 }
@@ -109,7 +109,7 @@ TEST(Attention, GroupsAndHeadDimensions) {
   }
 }
 
-/// What training uses: wide heads, and sequences that are, and are not, whole tiles of 64 and 128.
+/// This is what training uses: wide heads, and sequences that are, and are not, whole tiles of 64 and 128.
 TEST(Attention, WideHeadsAndTiles) {
   for (DType t : float_types)
     for (std::int64_t head_dim : {64, 128})
@@ -150,7 +150,7 @@ TEST(Attention, PartsMakeUpTheWhole) {
 }
 
 #ifdef WEFT_CUDNN
-/// The bounds leave, of three sequences and four heads: one kv head, one sequence, all.
+/// Of three sequences and four heads, the bounds leave one kv head, one sequence, and all.
 TEST(Attention, CudnnBackwardInParts) {
   const AttentionShape s{3, 256, 4, 2, 64};
   const DType t = DType::bf16;
@@ -179,21 +179,21 @@ TEST(Attention, TeamBackEnd) {
   }
 }
 
-/// The rows of tokens [first, end) of a sequence, of `width` numbers each.
+/// The rows of tokens [first, end) of a sequence, with `width` numbers each.
 Array rows_of(const Array& x, std::int64_t width, std::int64_t first, std::int64_t end) {
   return {x.begin() + first * width, x.begin() + end * width};
 }
 
-/// Documents side by side in a sequence, against each of them by itself.
+/// Compares documents side by side in a sequence with each of them by itself.
 template <class Forward, class Backward>
 void check_documents(AttentionShape s, DType t, std::int64_t longest, ScratchBytes bytes, Forward forward,
                      Backward backward) {
   SCOPED_TRACE(testing::Message() << name_of(t) << " T " << s.seq << " D " << s.head_dim
                                   << " documents below " << longest);
   const Tensors x = tensors(s, t);
-  const Tokens lengths = random_tokens(s.batch * s.seq, longest, 9);  // less one
+  const Tokens lengths = random_tokens(s.batch * s.seq, longest, 9);  // lengths less one
   Tokens positions;
-  std::vector<std::pair<std::int64_t, std::int64_t>> documents;  // tokens of all sequences
+  std::vector<std::pair<std::int64_t, std::int64_t>> documents;  // ranges of tokens, over all sequences
   for (std::int64_t first = 0; first < s.batch * s.seq;) {
     const std::int64_t rest = s.seq - first % s.seq;
     const std::int64_t length = std::min<std::int64_t>(rest, 1 + lengths[static_cast<std::size_t>(first)]);
@@ -232,7 +232,7 @@ void check_documents(AttentionShape s, DType t, std::int64_t longest, ScratchByt
     expected_dv.insert(expected_dv.end(), grads.dv.begin(), grads.dv.end());
   }
   expect_close("o", made, expected_o, t);
-  expect_close("dq", dq.read(), expected_dq, t, 1e-5);  // a document of one has zeros
+  expect_close("dq", dq.read(), expected_dq, t, 1e-5);  // a document of one token has zeros here
   expect_close("dk", dk.read(), expected_dk, t, 1e-5);
   expect_close("dv", dv.read(), expected_dv, t);
 }
@@ -267,7 +267,8 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   }
 }
 
-/// A NaN of a query is its output's; one of a key is that of all queries that see it; and of no other's.
+/// A NaN in a query shows in its own output, and one in a key in those of all queries that see it, and in no
+/// other.
 TEST(Attention, ShowsNaN) {
   const AttentionShape s{1, 300, 1, 1, 32};
   for (DType t : float_types)

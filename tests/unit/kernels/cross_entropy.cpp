@@ -51,7 +51,7 @@ TEST(CrossEntropy, MatchesTheReferenceAndSkipsIgnoredRows) {
 
     cross_entropy_grad(space(), c.shape, c.t, logits.data(), targets_device.data(), lse.as<float>(),
                        logits.data());
-    // exp(z - lse) carries the rounding of z and lse, which grows with them.
+    // exp(z - lse) has the rounding of z and lse, which grows with them.
     const double floor = 1e-6 * c.scale;
     EXPECT_TRUE(
         close(logits.read(), reference::cross_entropy_grad(c.shape, z, targets), tolerance(c.t), floor));

@@ -1,4 +1,4 @@
-// The references' gradients against central differences of the references' forwards, in fp64.
+// Compares the references' gradients with central differences of the references' forwards, in fp64.
 #include <functional>
 
 #include "rig.hpp"

@@ -27,7 +27,7 @@ TEST(Embedding, GradientWritesTheWholeTable) {
       for (std::int64_t rows : odd_sizes)
         for (std::int64_t dim : {1, 17, 300}) {
           const EmbeddingShape shape{rows, 41, dim};
-          const Tokens tokens = random_tokens(rows, shape.vocab - 3, 3);  // the last three do not occur
+          const Tokens tokens = random_tokens(rows, shape.vocab - 3, 3);  // the last three ids do not occur
           const Array dout = random(rows * dim, t, 4);
           const Device dtable(shape.vocab * dim, grad);
           embedding_grad(space(), shape, t, DeviceTokens(tokens).data(), Device(dout, t).data(), grad,
@@ -38,7 +38,7 @@ TEST(Embedding, GradientWritesTheWholeTable) {
 }
 
 TEST(Embedding, GradientAddsInOrderOfRows) {
-  // (2^24 + 1) - 2^24 is 0 in fp32 and 2^24 - 2^24 + 1 is 1: the order shows.
+  // In fp32, (2^24 + 1) - 2^24 is 0, and 2^24 - 2^24 + 1 is 1, so the order shows.
   const EmbeddingShape shape{3, 2, 1};
   const Tokens tokens = {1, 1, 1};
   const auto sum = [&](const Array& dout) {

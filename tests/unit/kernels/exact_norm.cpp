@@ -1,4 +1,4 @@
-// The gradient norm: sum_squares, reduce_totals, clip_scale.
+// Tests the gradient norm: sum_squares, reduce_totals, clip_scale.
 #include <cmath>
 #include <limits>
 #include <span>
@@ -13,7 +13,7 @@ using namespace rig;
 
 using Limbs = std::vector<std::int64_t>;
 
-/// An exact register in device memory, at zero.
+/// An exact register in device memory, which begins at zero.
 struct Register {
   Buffer buffer{exact_limbs * sizeof(std::int64_t), "test"};
   std::int64_t* data() const { return reinterpret_cast<std::int64_t*>(buffer.data()); }
@@ -49,7 +49,7 @@ TEST(ExactNorm, DoesNotDependOnTheCutOrTheOrder) {
   for (std::int64_t chunks : {1, 3, 7, 64}) {
     const Register pieces;
     for (std::int64_t begin = (n / (256 * chunks)) * 256 * chunks; begin >= 0;
-         begin -= 256 * chunks)  // last first
+         begin -= 256 * chunks)  // the last chunks come first
       sum_squares(space(), std::min(256 * chunks, n - begin), device.as<float>() + begin, pieces.data());
     EXPECT_EQ(pieces.read(), whole.read()) << chunks;
   }
@@ -73,7 +73,8 @@ TEST(ExactNorm, RegistersOfRanksAddAsIntegers) {
 }
 
 TEST(ExactNorm, TotalsAddInTheOrderOfMicrobatches) {
-  // [ranks][rounds][2]; in order m = round * ranks + rank the big terms meet before the small one.
+  // The layout is [ranks][rounds][2]. In the order m = round * ranks + rank, the big terms meet before the
+  // small one.
   const Array in = {1e17, 1, 1, 2, -1e17, 3, 2, 4};
   const Device out(2, DType::f64);
   reduce_totals(space(), 2, 2, Device(in, DType::f64).as<double>(), out.as<double>());
@@ -118,7 +119,8 @@ TEST(ClipScale, IsNotANumberWhenNormOrLossIsNotFinite) {
       EXPECT_EQ(of_loss[0], 5);
       EXPECT_TRUE(std::isnan(of_loss[1]));
     }
-    const Array too_large = clip({3e38, 3e38}, {1, 1}, max_norm);  // for an fp32, in which the norm is told
+    // The norm is told in fp32, for which it is too large.
+    const Array too_large = clip({3e38, 3e38}, {1, 1}, max_norm);
     EXPECT_TRUE(std::isinf(too_large[0]));
     EXPECT_TRUE(std::isnan(too_large[1]));
     const Array empty = clip({30, 40}, {0, 0}, max_norm);

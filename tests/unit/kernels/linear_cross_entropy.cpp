@@ -41,7 +41,7 @@ Result in_chunks(const Inputs& x, std::int64_t chunk, DType t, DType dw_type) {
   return result;
 }
 
-/// The kernels that it stands for, one after another on whole logits.
+/// The kernels that it stands for, run one after another on whole logits.
 Result whole(const Inputs& x, DType t, DType dw_type) {
   const Device h(x.h, t), w(x.w, t), logits(rows * vocab, t), lse(rows, DType::f32), totals(2, DType::f64);
   const Device dh(rows * in, t), dw(vocab * in, dw_type);
@@ -89,7 +89,7 @@ TEST(LinearCrossEntropy, ChunksChangeTheSumOfTheWeightsGradientOnly) {
     }
 }
 
-/// bf16 sums of bf16 chunks would be off by more than one rounding.
+/// Sums in bf16 of bf16 chunks would be off by more than one rounding.
 TEST(LinearCrossEntropy, ManyChunksInBf16AreRoundedOnce) {
   const Inputs x(DType::bf16);
   const Array wide = in_chunks(x, 1, DType::bf16, DType::f32).dw;

@@ -24,7 +24,7 @@ Operands elements(const MatmulSpec& s) {
   return {y, x, w};
 }
 
-/// By both ways of f32 products.
+/// Checks a matmul in both ways of f32 products.
 void check(MatmulSpec spec) {
   if (spec.type == DType::f32 && spec.f32_products == F32Products::split) {
     spec.f32_products = F32Products::plain;
@@ -42,7 +42,8 @@ void check(MatmulSpec spec) {
   if (spec.add)
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
   const Device a_device(a, spec.type), b_device(b, spec.type);
-  const Device c = spec.add ? Device(before, spec.result) : Device(n.c, spec.result);  // NaNs: beta is 0
+  // NaNs, because beta is 0.
+  const Device c = spec.add ? Device(before, spec.result) : Device(n.c, spec.result);
   Matmul matmul(spec);
   const Buffer work = scratch(matmul.scratch_bytes());
   matmul.run(space(), a_device.data(), b_device.data(), c.data(), work.data());
@@ -82,7 +83,7 @@ TEST(Matmul, LongSumsAndManyRowsAndColumns) {
     check({MatmulForm::wgrad, 2100, 70, 40, t, DType::f32, add});
     check({MatmulForm::wgrad, 2100, 40, 70, t, t, add});
     check({MatmulForm::forward, 70, 1000, 300, t, t, add});
-    // Rows that are read as they stand, in several slabs and parts of k.
+    // These have rows that are read as they stand, in several slabs and parts of k.
     check({MatmulForm::forward, 40, 1056, 70, t, t, add});
     check({MatmulForm::forward, 70, 2080, 300, t, t, add});
     check({MatmulForm::dgrad, 47, 70, 1056, t, t, add});
@@ -91,7 +92,7 @@ TEST(Matmul, LongSumsAndManyRowsAndColumns) {
 }
 
 TEST(Matmul, FloatIsNotRoundedToBfloat) {
-  // 1 + 2^-12 is no bf16 and no TF32 (10 bits): its square would lose the cross term.
+  // 1 + 2^-12 is no bf16 and no TF32 (10 bits), so its square would lose the cross term.
   const double x = 1 + 1.0 / 4096;
   for (const F32Products way : {F32Products::split, F32Products::plain})
     for (const std::int64_t n : {32, 512}) {  // libraries leave small products alone
@@ -102,7 +103,7 @@ TEST(Matmul, FloatIsNotRoundedToBfloat) {
     }
 }
 
-/// Normal numbers, each times a power of two from 2^-spread to 2^spread.
+/// Normal numbers, each multiplied by a power of two from 2^-spread to 2^spread.
 Array spread_out(std::int64_t n, int spread, unsigned seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal;
@@ -112,7 +113,7 @@ Array spread_out(std::int64_t n, int spread, unsigned seed) {
   return values;
 }
 
-/// Root mean square and largest error of c = A B, beside the sums of |a b|.
+/// The root mean square and largest errors of c = A B, beside the sums of |a b|.
 struct Errors {
   double mean = 0, largest = 0;
 };
@@ -137,8 +138,8 @@ Errors errors(const MatmulSpec& spec, const Array& a, const Array& b) {
   return e;
 }
 
-// The claim on which `split` is the default: beside the exact product it is no farther off than arithmetic in
-// fp32 is. Where there is no AMX both are the same.
+// `split` is the default because of this: its result is no farther from the exact product than that of fp32
+// arithmetic. Where there is no AMX both are the same.
 TEST(Matmul, SplitIsAsAccurateAsPlain) {
   struct Sizes {
     std::int64_t rows, in, out;
@@ -159,7 +160,7 @@ TEST(Matmul, SplitIsAsAccurateAsPlain) {
       }
 }
 
-// Down to where pieces, or their products, begin to be denormal, which AMX takes as zero.
+// Values go down to where pieces, or their products, begin to be denormal, which AMX takes as zero.
 TEST(Matmul, SplitKeepsTheBitsOfSmallValues) {
   constexpr std::int64_t n = 64;
   for (const auto& [left, right] : {std::pair{-100, 40}, std::pair{40, -100}, std::pair{-50, -50}}) {
@@ -190,7 +191,7 @@ TEST(Matmul, WhatIsNotFiniteIsNotFiniteInAllThatItMeets) {
 
 TEST(Matmul, OperandsOfAnyAlignment) {
   const auto behind_one = [](Array values) {
-    values.insert(values.begin(), 1e30);  // read by mistake, it shows
+    values.insert(values.begin(), 1e30);  // if it is read by mistake, it shows
     return values;
   };
   for (const MatmulForm form : forms)
@@ -209,7 +210,7 @@ TEST(Matmul, OperandsOfAnyAlignment) {
     }
 }
 
-/// The result's bytes when the operands begin so many elements behind their arrays' beginnings.
+/// The result's bytes when the operands begin this many elements behind the beginnings of their arrays.
 std::vector<std::byte> bits_at(const MatmulSpec& spec, const Operands& behind) {
   const Operands n = elements(spec);
   const auto shifted = [](const Array& values, std::int64_t by, DType t) {

@@ -1,4 +1,4 @@
-// swiglu, add, cast, and the exponential they stand on.
+// Tests swiglu, add, cast, and the exponential function that they stand on.
 #include <cmath>
 #include <limits>
 
@@ -53,14 +53,14 @@ TEST(Pointwise, SwigluForwardAndBackward) {
       EXPECT_TRUE(close(out.read(), reference::swiglu(gate, up), tolerance(t)));
       swiglu_grad(space(), shape, t, gate_device.data(), up_device.data(), dout_device.data(),
                   gate_device.data(),
-                  up_device.data());  // in place
+                  up_device.data());  // this is in place
       const auto expected = reference::swiglu_grad(gate, up, dout);
       EXPECT_TRUE(close(gate_device.read(), expected.dgate, tolerance(t)));
       EXPECT_TRUE(close(up_device.read(), expected.dup, tolerance(t)));
     }
 }
 
-/// Rows of gate and up in turn, as one matmul makes them.
+/// Here gate and up have their rows in turn, as one matmul makes them.
 TEST(Pointwise, SwigluOfRowsSideBySide) {
   for (DType t : float_types)
     for (std::int64_t dim : odd_sizes) {

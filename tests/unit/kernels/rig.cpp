@@ -117,7 +117,7 @@ testing::AssertionResult close(const Array& actual, const Array& expected, doubl
   for (std::size_t i = 0; i < actual.size(); ++i) {
     const double error = std::fabs(actual[i] - expected[i]);
     const double allowed = tolerance * (std::fabs(expected[i]) + rms) + floor;
-    if (!(error <= allowed))  // a NaN fails
+    if (!(error <= allowed))  // a NaN fails here
       return testing::AssertionFailure() << "element " << i << " is " << actual[i] << ", expected "
                                          << expected[i] << " within " << allowed;
   }

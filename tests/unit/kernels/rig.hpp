@@ -1,5 +1,5 @@
-// What the kernel tests share: arrays on the device, random inputs that the storage type holds exactly, and
-// comparison.
+// The helpers that kernel tests share: arrays on the device, random inputs that the storage type holds
+// exactly, and comparison.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,11 +21,11 @@ using reference::Tokens;
 inline constexpr std::int64_t odd_sizes[] = {1, 3, 17, 255, 257, 1000};
 inline constexpr DType float_types[] = {DType::f32, DType::bf16};
 
-/// The space of the test program, between its SetUp and its TearDown.
+/// The space of the test program. It exists between the program's SetUp and its TearDown.
 Space& space();
 
-/// n normal numbers times `scale` plus `offset`, rounded to `t`, so that kernel and reference read the same
-/// values.
+/// Random values: n normal numbers times `scale` plus `offset`, rounded to `t`, so that kernel and reference
+/// read the same ones.
 Array random(std::int64_t n, DType t, int seed, double scale = 1.0, double offset = 0.0);
 Tokens random_tokens(std::int64_t n, std::int64_t vocab, int seed);
 
@@ -58,18 +58,18 @@ class DeviceTokens {
   Buffer buffer_;
 };
 
-/// Scratch full of NaNs.
+/// A scratch buffer that is filled with NaNs.
 Buffer scratch(std::size_t bytes);
 
-/// Passes when |actual - expected| <= tolerance * (|expected| + root mean square of expected) + floor
+/// Whether |actual - expected| <= tolerance * (|expected| + root mean square of expected) + floor holds
 /// everywhere.
 testing::AssertionResult close(const Array& actual, const Array& expected, double tolerance,
                                double floor = 0.0);
 
-/// |actual - expected| / |expected|, of the whole arrays.
+/// The distance |actual - expected| / |expected| of the whole arrays.
 double distance(const Array& actual, const Array& expected);
 
-/// fp32: a few roundings; bf16: one rounding to 8 bits.
+/// The tolerance of a comparison: a few roundings for fp32, and one rounding to 8 bits for bf16.
 inline double tolerance(DType t, double f32 = 4e-6) {
   return t == DType::f32 ? f32 : 4.5e-3;
 }

@@ -13,7 +13,7 @@ constexpr float eps = 1e-5f;
 struct Case {
   RowShape shape;
   DType t;
-  double scale;  ///< of x; a small one makes eps count
+  double scale;  ///< scale of x; a small one makes eps count
 };
 
 std::vector<Case> cases() {
@@ -92,11 +92,11 @@ TEST(RmsNorm, BackwardMatchesTheReference) {
                      dx.data(),       dw.data(),       DType::f32,       partial.data()};
     rms_norm_grad(space(), c.shape, c.t, grad);
     const auto expected = reference::rms_norm_grad(c.shape, x, w, static_cast<double>(eps), dy);
-    // dx of a single element cancels: what remains is the rounding of its terms.
+    // dx of a single element cancels, so what remains is the rounding of its terms.
     EXPECT_TRUE(close(dx.read(), expected.dx, c.shape.dim == 1 ? 0.3 : tolerance(c.t, 1e-5)));
     EXPECT_TRUE(close(dw.read(), expected.dw, 1e-5));
 
-    // Onto a sum, in its place.
+    // This adds onto a sum, in its place.
     Array total = random(n, c.t, 4);
     const Device sum(total, c.t);
     for (std::size_t i = 0; i < total.size(); ++i) total[i] += expected.dx[i];

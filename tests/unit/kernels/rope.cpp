@@ -28,8 +28,8 @@ TEST(Rope, TableWithoutScaling) {
 }
 
 TEST(Rope, Llama31Scaling) {
-  // theta 500000, D 128: frequency 0 is short (kept), 63 is long (divided by 8), 30 lies between. The
-  // expected frequencies are those of transformers' `_compute_llama3_parameters`, computed in fp64.
+  // With theta 500000 and D 128, frequency 0 is short (kept), 63 is long (divided by 8), and 30 lies between.
+  // The expected frequencies are those of transformers' `_compute_llama3_parameters`, computed in fp64.
   const RopeScaling scaling{true, 8, 1, 4, 8192};
   const Array table = table_of(2, 128, 500000.0f, scaling);
   const auto frequency = [&](std::size_t i) { return std::asin(table[128 + 2 * i + 1]); };
@@ -67,7 +67,7 @@ TEST(Rope, RotatesAndRotatesBack) {
       }
 }
 
-/// The arrays' rows, in turn.
+/// An array whose rows are made of the rows of all arrays, side by side.
 Array side_by_side(std::int64_t rows, const std::vector<Array>& parts) {
   Array all;
   for (std::int64_t r = 0; r < rows; ++r)

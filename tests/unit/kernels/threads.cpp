@@ -1,5 +1,5 @@
-// Bits do not depend on the number of host threads. Kokkos fixes that number when it starts, so the test runs
-// this program again, with another OMP_NUM_THREADS, and compares the hashes it prints.
+// Tests that bits do not depend on the number of host threads. Kokkos fixes that number when it starts, so
+// the test runs this program again with another OMP_NUM_THREADS, and compares the hashes that it prints.
 #include <unistd.h>
 
 #include <algorithm>
@@ -106,7 +106,7 @@ std::string bits() {
   return fmt::format("{:016x}", hash_norm(hash));
 }
 
-/// The `bits=` line of this program under `threads` threads.
+/// The `bits=` line that this program prints with `threads` threads.
 std::string bits_under(int threads) {
   std::array<char, 4096> path{};
   if (readlink("/proc/self/exe", path.data(), path.size() - 1) < 0) return "no /proc/self/exe";

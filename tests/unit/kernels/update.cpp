@@ -36,7 +36,7 @@ State state_of(const Array& initial, DType param_type) {
           Device(static_cast<std::int64_t>(initial.size()), param_type)};
 }
 
-/// One adamw call on elements [begin, begin + n).
+/// Calls adamw once, on elements [begin, begin + n).
 void step_slice(const State& s, const Array& grad, std::int64_t begin, std::int64_t n, int t,
                 DType param_type, double factor = 0.5, int hold = 0) {
   const Device g(grad, DType::f32), scale({0, factor, 0, 0}, DType::f32);
@@ -72,7 +72,7 @@ TEST(AdamW, FollowsTheReferenceForTenSteps) {
 }
 
 TEST(AdamW, WrongHyperparametersShow) {
-  // A test of the test above: it must see a wrong eps, a missing decay, a wrong beta.
+  // This tests the test above, which must see a wrong eps, a missing decay, and a wrong beta.
   const Array initial = random(257, DType::f32, 1), zeros(257, 0.0);
   const State state = state_of(initial, DType::bf16);
   const Array grad = random(257, DType::f32, 2, 1e-6);
@@ -165,7 +165,7 @@ TEST(StateHash, SlicesAddUpToTheWhole) {
                         DType::f32, first, elements - first * 256, 7);
     EXPECT_EQ(sum, whole) << chunks;
   }
-  data[static_cast<std::size_t>(elements)] = 1;  // padding
+  data[static_cast<std::size_t>(elements)] = 1;  // this is padding
   EXPECT_EQ(state_hash(space(), 256 * 24, data.data(), DType::f32, 0, elements, 7), whole);
   EXPECT_NE(state_hash(space(), 256 * 24, data.data(), DType::f32, 0, elements, 8), whole);
   EXPECT_NE(state_hash(space(), 256 * 24, data.data(), DType::f32, 1, elements, 7), whole);

@@ -1,4 +1,4 @@
-// Collectives between and beyond what was measured.
+// Tests the estimates of collectives between and beyond what was measured.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -67,9 +67,9 @@ TEST(CollectiveCost, BetweenNodesItIsTheCurveOfNodes) {
   const CostModel model(small_profile());
   EXPECT_LT(model.collective_seconds(Op::all_gather, 4, 65536), 1e-3) << "four ranks are a node";
   EXPECT_DOUBLE_EQ(model.collective_seconds(Op::all_gather, 16, 65536), 1e-2);
-  // Five are nearer to two than to sixteen, but not on one node.
+  // Five ranks are nearer to two than to sixteen, but they are not on one host.
   EXPECT_NEAR(model.collective_seconds(Op::all_gather, 5, 65536), 1e-2, 1e-4);
-  // One operation's own curve is nearer than another's, wherever it was measured.
+  // An operation's own curve is nearer than another operation's, wherever it was measured.
   EXPECT_LT(model.collective_seconds(Op::reduce_scatter, 8, 65536), 1e-3);
 }
 
@@ -105,7 +105,7 @@ TEST(CollectiveCost, ReplicasShareInTheirOwnWay) {
   EXPECT_DOUBLE_EQ(model.stolen_compute_seconds(Lane::replica, 1e9), 1);
 }
 
-/// What is known of the machines behind the defaults.
+/// The defaults must agree with what is known of the machines behind them.
 TEST(CollectiveCost, DefaultsAreOfTheRightOrder) {
   const CostModel h100(default_profile(machine::DefaultProfile::h100));
   const double gib = 1 << 30;

@@ -1,4 +1,4 @@
-// Kernels: signatures, measured times, estimates between them, and sums over a plan.
+// Tests the estimates of kernels: signatures, measured times, estimates between them, and sums over a plan.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ const ir::Node& first(const ir::Graph& graph, Op op) {
                        [op](const ir::Node& n) { return n.op == op; });
 }
 
-/// A machine on which every kernel takes `factor` times what the small profile's rates say.
+/// The profile of a machine on which every kernel takes `factor` times what the small profile's rates say.
 Profile measured(const ir::Graph& graph, double factor) {
   Profile p = small_profile();
   p.kernels.clear();
@@ -55,7 +55,7 @@ TEST(KernelSignature, SaysWhatTheTimeDependsOn) {
       signature(g, first(g, Op::attention)),
       "attention bf16[2,16,64] bf16[2,16,32] bf16[2,16,32] heads=4 kv_heads=2 -> bf16[2,16,64] f32[2,4,16]");
   EXPECT_EQ(machine::family(signature(g, first(g, Op::attention))), "attention bf16 bf16 bf16 -> bf16 f32");
-  // A rank's half of a unit: 64 * 300 elements on two ranks, padded.
+  // This is a rank's half of a unit: 64 * 300 elements on two ranks, padded.
   EXPECT_NE(signature(g, first(g, Op::adamw)).find(" f32[9728] "), std::string::npos)
       << signature(g, first(g, Op::adamw));
 }
@@ -93,7 +93,7 @@ TEST(KernelCost, MeasuredSignaturesAreThemselves) {
   EXPECT_GT(seen, 50);
 }
 
-/// The same work in another direction is another kernel.
+/// Kernels that do the same work in another direction are other kernels.
 TEST(KernelCost, MeasuredSignaturesOfEqualWorkDiffer) {
   SmallModel small;
   small.options.disable = {"fuse"};
@@ -121,7 +121,7 @@ TEST(KernelCost, WithoutMeasurementsItIsTheRoofline) {
   const ir::Node& product = first(g, Op::matmul);  // [2*16, 64] x [64, 64 + 2 * 32]
   EXPECT_DOUBLE_EQ(ops::cost(g, product).flops, 2.0 * 32 * 64 * 128);
   EXPECT_DOUBLE_EQ(model.kernel_seconds(g, product), 2.0 * 32 * 64 * 128 / 1e9 + 1e-6);
-  const ir::Node& gate = first(g, Op::swiglu);  // reads two, writes one of [2*16, 176]
+  const ir::Node& gate = first(g, Op::swiglu);  // it reads two and writes one of [2*16, 176]
   EXPECT_DOUBLE_EQ(model.kernel_seconds(g, gate), 3.0 * 4 * 32 * 176 / 1e9 + 1e-6);
   const ir::Node& attention = first(g, Op::attention);
   const double bytes = ops::cost(g, attention).bytes;
@@ -137,7 +137,7 @@ TEST(KernelCost, WithoutMeasurementsItIsTheRoofline) {
   EXPECT_THROW(model.kernel_seconds(g, first(g, Op::all_gather)), std::logic_error);
 }
 
-/// A longer sequence on a machine measured with a shorter one: the ratio carries over.
+/// A longer sequence is estimated on a machine that was measured with a shorter one: the ratio carries over.
 TEST(KernelCost, UnmeasuredShapesAreScaledFromTheNearest) {
   SmallModel model;
   const CostModel known(measured(model.step(), 3));
@@ -165,7 +165,7 @@ TEST(KernelCost, TheNearestOfAFamilyDecides) {
   const ops::Cost cost = ops::cost(g, product);
   Profile p = small_profile();
   const auto roofline = [](double flops) { return flops / 1e9 + 1e-6; };
-  // Compute-bound by far, so that the roofline is FLOP / rate.
+  // The kernel is compute-bound by far, so its roofline is FLOP / rate.
   p.kernels = {{"matmul f32[1] f32[1] -> f32[1]", 5 * roofline(2 * cost.flops), 2 * cost.flops, cost.bytes},
                {"matmul f32[2] f32[2] -> f32[2]", 9 * roofline(64 * cost.flops), 64 * cost.flops, cost.bytes},
                {"matmul_dgrad f32[3] f32[3] -> f32[3]", 77 * roofline(cost.flops), cost.flops, cost.bytes}};
@@ -175,7 +175,7 @@ TEST(KernelCost, TheNearestOfAFamilyDecides) {
   EXPECT_NEAR(CostModel(p).kernel_seconds(g, product), 9 * roofline(cost.flops), 1e-12);
 }
 
-/// Two models of one profile's text are one model: what ranks that read the same file rely on.
+/// Two models made of one profile's text give the same numbers; ranks that read the same file rely on it.
 TEST(KernelCost, IsAFunctionOfTheProfilesText) {
   SmallModel model;
   const Profile p = measured(model.step(), 2);
@@ -184,7 +184,7 @@ TEST(KernelCost, IsAFunctionOfTheProfilesText) {
   auto first = std::make_unique<CostModel>(p);
   const CostModel copied = *first;
   const double compute = machine::predict(other, *first).compute_s;
-  first.reset();  // what a copy holds is its own
+  first.reset();  // a copy owns what it holds
   EXPECT_EQ(machine::predict(other, copied).compute_s, compute);
   const CostModel read(machine::parse_profile(print_profile(p), "m.toml"));
   EXPECT_EQ(machine::predict(other, read).compute_s, compute);

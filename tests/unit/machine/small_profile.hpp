@@ -1,4 +1,4 @@
-// A profile with round numbers: what a test expects can be computed in the head.
+// A profile with round numbers, so that what a test expects can be computed in the head.
 #pragma once
 
 #include "machine/profile.hpp"

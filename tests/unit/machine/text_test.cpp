@@ -1,4 +1,4 @@
-// Profiles as text: what is written reads back, and a mistake is named with its line.
+// Tests profiles as text: what is written reads back, and a mistake is named with its line.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -64,7 +64,7 @@ TEST(ProfileText, AProfileOfOneRankHasNoCollectives) {
   EXPECT_EQ(parse_profile(print_profile(p), "m.toml"), p);
 }
 
-/// The text of the small profile with one line in the place of another, and what is said of it.
+/// A mistake: the small profile's text with one line in the place of another, and the message about it.
 struct Slip {
   std::string from, to, message;
 };

@@ -1,4 +1,4 @@
-// Microbatches with unequal numbers of valid targets are one large batch, cut up.
+// Tests that microbatches with unequal numbers of valid targets are one large batch, cut up.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ struct Result {
   std::vector<std::vector<float>> parameters;
 };
 
-/// eps keeps Adam from blowing rounding noise up where a gradient is nearly zero.
+/// eps is large, so that Adam does not make rounding noise large where a gradient is nearly zero.
 Result train(std::int64_t batch) {
   const Deck deck =
       test::small_deck({fmt::format("data.batch={}", batch), "data.global_batch=4", "optimizer.eps=1e-4"});

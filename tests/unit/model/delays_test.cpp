@@ -1,5 +1,5 @@
-// Several ranks as threads of this process, on channels that start and end operations at random times: the
-// plan's waits, not luck, order what a step computes.
+// Tests several ranks as threads of this process, on channels that start and end operations at random times:
+// the plan's waits must order what a step computes, and not luck.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -20,7 +20,8 @@ Curve train(const Deck& deck, comm::World& world) {
   return test::train_steps(trainer, 3);
 }
 
-/// Each rank's curve. Kokkos runs the ranks' kernels one after another; the collectives' delays overlap them.
+/// The curve of each rank. Kokkos runs the ranks' kernels one after another; the collectives' delays overlap
+/// them.
 std::vector<Curve> train_delayed(const Deck& deck, const comm::FakeOptions& options) {
   auto worlds = comm::make_fake_worlds(options);
   std::vector<Curve> curves(worlds.size());

@@ -1,4 +1,4 @@
-// Documents in one sequence (data.document_mask) give what each of them gives by itself.
+// Tests that documents in one sequence (data.document_mask) give what each of them gives by itself.
 #include <gtest/gtest.h>
 
 #include "base/rng.hpp"
@@ -51,7 +51,8 @@ TEST_P(Documents, SideBySideAreWhatTheyAreAlone) {
   const auto together = model_of(deck_of(packed)), alone = model_of(deck_of(apart));
   together->run(tokens, targets, positions);
 
-  // A document a sequence, with tokens behind it that nothing before them sees, and that are not counted.
+  // Each document has a sequence here. The tokens behind it are seen by none before them, and are not
+  // counted.
   std::vector<std::int32_t> padded(2 * seq, 7), counted(2 * seq, -1);
   for (int i = 0; i < seq; ++i) {
     const auto at = static_cast<std::size_t>(i < first_length ? i : seq + i - first_length);
@@ -64,7 +65,7 @@ TEST_P(Documents, SideBySideAreWhatTheyAreAlone) {
   EXPECT_NEAR(together->report()[2], alone->report()[2], 2e-6f * alone->report()[2]);
   EXPECT_NEAR(together->report()[0], alone->report()[0], 2e-5f * alone->report()[0]);
 
-  // The mask matters: the second document would read the first.
+  // The mask matters, because without it the second document would read the first.
   together->run(tokens, targets);
   EXPECT_GT(std::abs(together->report()[2] - alone->report()[2]), 1e-3f);
 }

@@ -37,7 +37,7 @@ class Forward {
  private:
   const Array& weight(const std::string& path) const { return llama_.weights.at(path); }
 
-  /// cos and sin by position and pair.
+  /// cos and sin, by position and pair.
   Array angles() const {
     const std::int64_t pairs = spec_.head_dim() / 2;
     Array table;
@@ -60,7 +60,7 @@ class Forward {
     return reference::rms_norm({rows_, spec_.dim}, x, weight(path), spec_.norm_eps).y;
   }
 
-  /// x [rows, in] times the transpose of a weight [out, in].
+  /// Multiplies x [rows, in] by the transpose of a weight [out, in].
   Array linear(const Array& x, const std::string& path, std::int64_t in, std::int64_t out) const {
     return reference::matmul({kernels::MatmulForm::forward, rows_, in, out, DType::f32, DType::f32}, x,
                              weight(path));

@@ -1,5 +1,5 @@
-// The Llama once more, forward only and in double, from the reference kernels: what finite differences of
-// fp64 can be taken of.
+// The Llama once more, forward only and in double, made of the reference kernels. Finite differences in fp64
+// can be taken of it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct DoubleLlama {
   std::int64_t batch = 1, seq = 1;
   std::map<std::string, std::vector<double>> weights;  ///< by module path
 
-  /// The sum of -log p over the valid targets. Both [batch, seq].
+  /// The sum of -log p over the valid targets. Both arguments are [batch, seq].
   double loss_sum(const std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& targets) const;
 };
 

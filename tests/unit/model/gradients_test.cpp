@@ -1,4 +1,4 @@
-// Gradients of the whole model against finite differences.
+// Compares gradients of the whole model with finite differences.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -18,9 +18,9 @@ namespace {
 using test::DoubleLlama;
 using test::OneRank;
 
-/// Of the largest element of a parameter's gradient. It is fp32 rounding, to which these weights are
-/// sensitive: the worst element is off by 5e-6, PyTorch's in fp32 by 2.5e-6. The differences' own error is
-/// below 1e-8.
+/// The tolerance, relative to the largest element of a parameter's gradient. It is fp32 rounding, to which
+/// these weights are sensitive: the worst element is off by 5e-6, and PyTorch's in fp32 by 2.5e-6. The error
+/// of the differences themselves is below 1e-8.
 constexpr double tolerance = 1e-5;
 constexpr std::int64_t samples_per_parameter = 10;
 constexpr double difference_step = 1e-5;
@@ -46,7 +46,7 @@ std::vector<float> random_weights(const Parameter& p) {
 struct Sequences {
   std::vector<std::int32_t> tokens, targets;
 };
-/// The first sequence has three targets that do not count.
+/// Tokens and targets, of which the first sequence has three targets that do not count.
 Sequences sequences(const Deck& deck) {
   const RandomStream stream(9, "tokens");
   Sequences s;
@@ -60,7 +60,7 @@ Sequences sequences(const Deck& deck) {
   return s;
 }
 
-/// Elements of a parameter to look at: its ends, and some between.
+/// The elements of a parameter that are looked at: its ends, and some between.
 std::vector<std::size_t> sample(const Parameter& p) {
   const RandomStream stream(3, p.path);
   const auto n = static_cast<std::uint64_t>(element_count(p.shape));

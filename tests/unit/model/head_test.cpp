@@ -1,4 +1,4 @@
-// The head and its loss go through a few tokens at a time, with the scratch that the kernels really ask for.
+// Tests the head and its loss a few tokens at a time, with the scratch that the kernels really ask for.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The initial weights: N(0, std), norms one, the matrices that write to the residual stream scaled down.
+// Tests the initial weights: N(0, std), norms one, and the matrices that write to the residual stream scaled
+// down.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,8 +46,8 @@ TEST_F(Initial, NormsAreOne) {
   EXPECT_EQ(norms, 2 * layers + 1);
 }
 
-/// Mean, variance, and the largest distance from the normal distribution function (Kolmogorov and Smirnov),
-/// each within five standard errors (the third: a chance of 1e-9).
+/// Mean, variance, and the largest distance from the normal distribution function (Kolmogorov and Smirnov)
+/// are each within five standard errors (for the third: a chance of 1e-9).
 TEST_F(Initial, MatricesAreNormal) {
   for (const Parameter& p : parameters()) {
     if (p.shape.size() == 1) continue;
@@ -70,7 +71,7 @@ TEST_F(Initial, MatricesAreNormal) {
   }
 }
 
-/// No two parameters share their numbers, nor neighbours in one.
+/// No two parameters have the same numbers, nor have neighbours in one.
 TEST_F(Initial, DrawsAreIndependent) {
   const auto correlation = [](const std::vector<float>& a, const std::vector<float>& b, std::size_t shift) {
     double ab = 0, aa = 0, bb = 0;

@@ -10,7 +10,7 @@ namespace {
 
 namespace tools = Kokkos::Tools::Experimental;
 
-// Callbacks are plain functions: what they write to is the program's.
+// Callbacks are plain functions, so what they write to belongs to the program.
 struct Record {
   std::mutex mutex;
   KokkosTool::Recorded events;

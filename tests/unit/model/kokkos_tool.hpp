@@ -1,4 +1,4 @@
-// A Kokkos tool inside the test program: what Kokkos is asked to do while it stands.
+// A Kokkos tool inside the test program: it records what Kokkos is asked to do as long as it lives.
 #pragma once
 
 #include <string>
@@ -6,13 +6,14 @@
 
 namespace weft::test {
 
-/// One at a time. Events of all threads are recorded; create and destroy it while no kernel runs.
+/// Only one may live at a time. Events of all threads are recorded; create and destroy it while no kernel
+/// runs.
 class KokkosTool {
  public:
   struct Kernel {
     std::string name;
-    std::string region;     ///< the innermost open one; empty without
-    std::size_t depth = 0;  ///< regions open
+    std::string region;     ///< the innermost open region; empty without one
+    std::size_t depth = 0;  ///< how many regions are open
   };
   struct Recorded {
     std::vector<Kernel> kernels;           ///< parallel_for, _reduce and _scan

@@ -1,4 +1,4 @@
-// Kernels that a device refuses to launch, by a device that says so.
+// Tests kernels that a device refuses to launch, on a device that only says so.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// A model on one rank with parameters and tokens from the test, and every storage of its plan in reach.
+// A model on one rank, with parameters and tokens from the test, and every storage of its plan in reach.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,12 @@ namespace weft::test {
 class OneRank {
  public:
   enum class Program { training, logits };
-  /// Plans as `weft train` and `weft sample` do; a logits plan has one row, whatever data.batch is.
+  /// Makes the plan that `weft train` or `weft sample` would make. A logits plan has one row, whatever
+  /// data.batch is.
   OneRank(const Deck& deck, Program program);
 
   const std::vector<Unit>& units() const { return state_->units(); }
-  /// Call publish() after the last one.
+  /// Sets a parameter. Call publish() after the last one.
   void set_parameter(const std::string& path, std::span<const float> values) {
     state_->set_parameter(path, values);
   }
@@ -31,11 +32,11 @@ class OneRank {
   void run(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets = {},
            std::span<const std::int32_t> positions = {});
 
-  /// [seq, vocab], of a logits plan.
+  /// The logits [seq, vocab] of a logits plan.
   std::vector<float> logits();
-  /// Of the loss SUM, of a training plan of one round.
+  /// The gradient of the loss SUM, in a training plan of one round.
   std::vector<float> gradient(const Unit& unit, const Parameter& parameter);
-  /// Gradient norm, clip scale, mean loss, token count of a training plan.
+  /// The gradient norm, clip scale, mean loss, and token count of a training plan.
   std::vector<float> report();
 
  private:

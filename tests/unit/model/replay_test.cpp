@@ -1,5 +1,5 @@
-// Steps that replay a CUDA graph, where there is a GPU, beside steps that launch kernel by kernel. On the
-// host both walk.
+// Compares steps that replay a CUDA graph, where there is a GPU, with steps that launch kernel by kernel. On
+// the host both walk the plan.
 #include <gtest/gtest.h>
 
 #include "exec/compute_lane.hpp"
@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-/// Tokens and learning rate are others in each step. In the fourth one a tap looks at the values, so that
+/// Each step has other tokens and another learning rate. In the fourth one a tap looks at the values, so that
 /// walked and replayed steps alternate.
 test::Curve curve_of(const std::string& params, const std::string& cuda_graph) {
   const auto world = comm::make_self_world();

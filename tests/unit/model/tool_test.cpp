@@ -1,5 +1,5 @@
-// What a profiler sees of a steady training step: no allocation, and every kernel by name, in the region of
-// its module.
+// Tests what a profiler sees of a steady training step: no allocation, and every kernel by name, in the
+// region of its module.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace {
 
 using test::KokkosTool;
 
-/// The third step of the small model, with accumulation.
+/// Records the third step of the small model, with accumulation.
 KokkosTool::Recorded steady_step(const std::vector<std::string>& changes) {
-  // The tool comes after the first steps; of a replayed graph it would see nothing.
+  // The tool comes after the first steps. It would see nothing of a replayed graph.
   std::vector<std::string> sets{"data.global_batch=3", "schedule.cuda_graph=off"};
   sets.insert(sets.end(), changes.begin(), changes.end());
   const auto world = comm::make_self_world();
@@ -49,8 +49,8 @@ TEST_P(Tool, SeesNames) {
   for (const KokkosTool::Kernel& kernel : recorded_.kernels)
     EXPECT_TRUE(kernel.name.starts_with("weft::")) << kernel.name;
   for (const std::string& fence : recorded_.fences)
-    EXPECT_TRUE(fence.starts_with("weft::") || fence.starts_with("Kokkos::Tools::"))
-        << fence;  // the latter: for the tool's sake
+    // The second kind is made for the tool's sake.
+    EXPECT_TRUE(fence.starts_with("weft::") || fence.starts_with("Kokkos::Tools::")) << fence;
 }
 
 /// Inputs are copied before the plan runs, outside of any module.

@@ -1,4 +1,4 @@
-// Sequences of which different numbers of targets count, from none to all.
+// Makes sequences in which different numbers of targets count, from none to all.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ class UnevenBatches : public data::BatchSource {
     }
   }
 
-  /// Targets that count in a sample: 0, ..., seq in turn, in an order that differs from step to step.
+  /// How many targets count in a sample: 0, ..., seq in turn, in an order that differs from step to step.
   std::int64_t valid(std::int64_t sample) const {
     constexpr std::int64_t shares[] = {4, 0, 1, 3, 2};
     return shape_.seq * shares[sample % 5] / 4;
   }
 
-  /// Targets that count in a step.
+  /// How many targets count in a step.
   std::int64_t valid_in_step(std::int64_t step) const {
     std::int64_t n = 0;
     for (std::int64_t i = 0; i < shape_.global_batch; ++i) n += valid(step * shape_.global_batch + i);

@@ -1,5 +1,5 @@
-// Gradients of values with several uses, where the model is not a Llama: a matmul that reads the residual
-// stream itself, a value that a node reads twice, a table that is read as embedding and as head.
+// Tests gradients of values with several uses, where the model is not a Llama: a matmul that reads the
+// residual stream itself, a value that a node reads twice, and a table that is read as embedding and as head.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,13 +25,13 @@ using ir::ValueId;
 constexpr std::int64_t vocab = 7, dim = 4, seq = 5;
 constexpr std::array<std::int32_t, seq> tokens{3, 1, 6, 1, 0}, targets{1, 6, 1, 0, 2};
 
-/// Parameters: table [vocab, dim], w [dim, dim].
+/// The unit of the parameters table [vocab, dim] and w [dim, dim].
 Unit unit() {
   return {
       "net", {{"net.table", {vocab, dim}, 0}, {"net.w", {dim, dim}, vocab * dim}}, vocab * dim + dim * dim};
 }
 
-/// x = table[tokens]; h = x w^T + x; y = h w^T + h; z = y + y; logits = z table^T.
+/// The forward x = table[tokens]; h = x w^T + x; y = h w^T + h; z = y + y; logits = z table^T.
 ir::Graph forward() {
   ir::Graph graph("uses", Mesh({{"data", 1}}), {unit()});
   const ir::Type row{DType::i32, {1, seq}};

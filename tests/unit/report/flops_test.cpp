@@ -5,7 +5,7 @@
 namespace weft::report {
 namespace {
 
-// Llama 3 8B at T = 8192, by hand: N = 8,030,261,248; the table 128256 x 4096 = 525,336,576 is only looked
+// Llama 3 8B at T = 8192. By hand: N = 8,030,261,248; the table 128256 x 4096 = 525,336,576 is only looked
 // up. 6 * 7,504,924,672 = 45,029,548,032; 12 * 32 * 32 * 128 * 8192 = 12,884,901,888.
 constexpr ModelSize llama3_8b{8'030'261'248, 525'336'576, 32, 32, 128, 8192};
 

@@ -36,8 +36,8 @@ StepMetrics line_of(std::int64_t step, MetricsKind kind = MetricsKind::train) {
 std::vector<json> lines_of(const std::string& path) {
   std::vector<json> lines;
   std::ifstream in(path);
-  for (std::string line; std::getline(in, line);)
-    lines.push_back(json::parse(line));  // throws on anything but JSON
+  // parse() throws on anything but JSON.
+  for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
   return lines;
 }
 
@@ -191,7 +191,7 @@ TEST(Metrics, UnwritablePlaceIsOneLine) {
   }
 }
 
-/// Lets no file grow past `bytes` while it lives: writes fail with EFBIG in the middle of a record, as on a
+/// Lets no file grow beyond `bytes` while it lives: writes fail with EFBIG in the middle of a record, as on a
 /// full disk.
 class FileSizeLimit {
  public:
@@ -224,7 +224,8 @@ TEST(Metrics, FullDiskCostsWholeLinesOnly) {
   EXPECT_EQ(steps_of(writer.path()), (std::vector<std::int64_t>{1, 3}));
 }
 
-/// A resumed run that took an unreadable file for a missing one would append to lines of steps that are lost.
+/// A resumed run that took an unreadable file for a missing one would append to lines of steps that no longer
+/// count.
 TEST(Metrics, WhatCannotBeReadAtResumeIsNotTakenForMissing) {
   const TemporaryDirectory directory;
   std::filesystem::create_directory(directory / "metrics.jsonl");

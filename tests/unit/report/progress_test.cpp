@@ -15,7 +15,7 @@ namespace {
 
 using Style = ProgressOptions::Style;
 
-/// A Progress that writes into a pipe and reads a clock of the test's.
+/// Has a Progress that writes into a pipe, and reads a clock of the test's.
 class ProgressTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -70,7 +70,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// What a terminal shows after `text`: \r goes to the column 0, \x1b[K clears to the line's end.
+/// The lines that a terminal shows after `text`: \r goes to column 0, and \x1b[K clears to the line's end.
 std::vector<std::string> screen_of(const std::string& text) {
   std::vector<std::string> screen(1);
   std::size_t column = 0;
@@ -102,7 +102,7 @@ TEST_F(ProgressTest, APipeGetsPlainLinesEachFewSeconds) {
   EXPECT_EQ(text.find('\r'), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   const auto lines = lines_of(text);
-  ASSERT_EQ(lines.size(), 11u);  // 1, 11, 21, ..., 91, 100
+  ASSERT_EQ(lines.size(), 11u);  // steps 1, 11, 21, ..., 91, 100
   EXPECT_EQ(lines[0], "step   1/100  loss 4.0000  1.00k tokens/s  ETA 1m 39s  grad_norm 1.5  lr 3.00e-04");
   EXPECT_EQ(lines[1], "step  11/100  loss 4.0000  1.00k tokens/s  ETA 1m 29s  grad_norm 1.5  lr 3.00e-04");
   EXPECT_EQ(lines[10], "step 100/100  loss 4.0000  1.00k tokens/s  took 1m 40s  grad_norm 1.5  lr 3.00e-04");
@@ -211,14 +211,14 @@ TEST_F(ProgressTest, EtaFollowsTheWallClockAndIsSmoothed) {
     o.interval_s = 1e9;
     Progress progress(o);
     for (std::int64_t s = 1; s <= 999; ++s) {
-      if (s % 10 == 0) clock_ += 10;  // a validation as long as ten steps
+      if (s % 10 == 0) clock_ += 10;  // a validation that takes as long as ten steps
       step(progress, s, 1.0);
     }
     step(progress, 1000, 1.0);
   }
   const auto lines = lines_of(written());
   const auto at = lines[1].find("ETA ");
-  // 100 steps of 2 s on average are 3m 20s; the average ripples by five percent.
+  // 100 steps of 2 s on average are 3m 20s. The average varies by five percent.
   EXPECT_EQ(lines[1].substr(at, 6), "ETA 3m") << lines[1];
   EXPECT_NE(lines[1].find("1.00k tokens/s"), std::string::npos)
       << "validation does not slow the steps: " << lines[1];

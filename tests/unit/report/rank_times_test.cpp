@@ -12,7 +12,7 @@ using test::TemporaryDirectory;
 TEST(SlowRanks, NameTheSlowestAndItsHost) {
   const TemporaryDirectory directory;
   SlowRanks ranks(directory / "ranks.jsonl", {}, {"n1", "n1", "n2", "n2"});
-  EXPECT_EQ(ranks.add(10, {9, {0.2, 0.21, 0.2, 0.19}}), "");  // within a tenth of the median
+  EXPECT_EQ(ranks.add(10, {9, {0.2, 0.21, 0.2, 0.19}}), "");  // all are within a tenth of the median
   EXPECT_EQ(ranks.add(20, {10, {0.2, 0.21, 0.3, 0.19}}),
             "slow: rank 2 on n2 takes 0.3 s of a step for itself, the median rank 0.2 s");
   EXPECT_EQ(ranks.add(21, {0, {0, 0, 0, 0}}), "");
@@ -21,7 +21,7 @@ TEST(SlowRanks, NameTheSlowestAndItsHost) {
       "{\"step\": 10, \"steps\": 9, \"slowest\": 1, \"host\": \"n1\", \"own_s\": [0.2, 0.21, 0.2, 0.19]}\n"
       "{\"step\": 20, \"steps\": 10, \"slowest\": 2, \"host\": \"n2\", \"own_s\": [0.2, 0.21, 0.3, 0.19]}\n");
   const auto lines = ranks.lines();
-  ASSERT_EQ(lines.size(), 8U);  // four in short, and each of the four
+  ASSERT_EQ(lines.size(), 8U);  // four lines in short, and one for each of the four ranks
   EXPECT_EQ(lines[0], "mean of 19 steps, without waiting for others");
   EXPECT_NE(lines[1].find("slowest: rank 2 on n2"), std::string::npos) << lines[1];
   EXPECT_NE(lines[1].find("0.2526 s"), std::string::npos) << lines[1];

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double threshold = 8;  // the deck's default
 
-/// A falling curve with noise: from 10 to about 3, as a small model's first two thousand steps.
+/// A falling curve with noise, from 10 to about 3, like a small model's first two thousand steps.
 std::vector<double> falling(int seed, double noise, int steps = 2000) {
   std::mt19937 random(static_cast<unsigned>(seed));
   std::normal_distribution<double> normal(0, noise);
@@ -22,7 +22,7 @@ std::vector<double> falling(int seed, double noise, int steps = 2000) {
   return losses;
 }
 
-/// Steps that are flagged.
+/// The steps that are found to be spikes.
 std::vector<std::size_t> flagged(const std::vector<double>& losses, double at = threshold) {
   Spikes spikes(at);
   std::vector<std::size_t> steps;
@@ -62,7 +62,7 @@ TEST(Spikes, ANewLevelIsFlaggedOnce) {
 
 TEST(Spikes, TheThresholdDecides) {
   std::vector<double> losses;
-  for (int i = 0; i < 120; ++i) losses.push_back(3 + 0.03 * (i % 3 - 1));  // a deviation of 0.044
+  for (int i = 0; i < 120; ++i) losses.push_back(3 + 0.03 * (i % 3 - 1));  // their deviation is 0.044
   losses[100] = 3.25;
   EXPECT_EQ(flagged(losses), Steps{});
   EXPECT_EQ(flagged(losses, 4), Steps{100});

@@ -41,7 +41,7 @@ Summary::About about(int ranks) {
   return {ranks, 1.25, planned, "machine.toml (vm)"};
 }
 
-/// By the row's name: what follows it, with single spaces.
+/// By each row's name, what follows it, with single spaces.
 std::map<std::string, std::string> rows_of(const Summary& summary) {
   std::map<std::string, std::string> rows;
   for (const std::string& line : summary.lines()) {
@@ -60,7 +60,7 @@ TEST(Summary, MediansBesideThePlan) {
   Summary summary(about(2));
   for (const double seconds : {100.0, 3.0, 9.0, 2.0, 2.5}) summary.add(step_of(seconds));
   const auto rows = rows_of(summary);
-  // Without the first: 2, 2.5, 3 and 9 seconds.
+  // The first step does not count, which leaves 2, 2.5, 3 and 9 seconds.
   EXPECT_EQ(rows.at("median of 4 steps"), "measured planned ratio");
   EXPECT_EQ(rows.at("step"), "2.750 s 2.000 s 1.38");
   EXPECT_EQ(rows.at("compute-only step"), "1.250 s 1.000 s 1.25");
@@ -88,7 +88,7 @@ TEST(Summary, SumsOverReplicasHaveALane) {
   StepMetrics m = step_of(2);
   m.replica_s = 1;
   m.exposed_replica_s = 0.0625;
-  m.sent_bytes = 6 << 20;  // twice what was planned takes twice as long
+  m.sent_bytes = 6 << 20;  // twice the planned bytes take twice as long
   summary.add(m);
   const auto rows = rows_of(summary);
   EXPECT_EQ(rows.at("reduce lane, under way"), "1.500 s 1.250 s 1.20");
@@ -99,7 +99,7 @@ TEST(Summary, SumsOverReplicasHaveALane) {
   EXPECT_EQ(rows.at("wire: bytes sent at the link's rate"), "3.000 s 1.500 s 2.00");
 }
 
-/// Gathers and reductions by their bytes and the link, or sums over replicas by themselves.
+/// The wire is gathers and reductions by their bytes and the link, or sums over replicas by themselves.
 TEST(Summary, TheLongerOfTwoWaysIsTheWire) {
   test::SmallModel m;
   m.replicas = 2;

@@ -1,5 +1,4 @@
-// The event file is read back by a decoder of its own here: a bitwise CRC-32C, and a walk over protobuf wire
-// types.
+// Reads event files back by a decoder of its own: a bitwise CRC-32C, and a walk over protobuf wire types.
 #include "report/tensorboard.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +45,7 @@ T number_at(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-/// The records of an event file; checks both checksums and that nothing is left over.
+/// Reads the records of an event file, and checks both checksums and that nothing is left over.
 std::vector<std::string> records_of(const std::string& path) {
   const std::string bytes = test::read_file(path);
   std::vector<std::string> records;
@@ -63,7 +62,7 @@ std::vector<std::string> records_of(const std::string& path) {
   return records;
 }
 
-/// Field number -> the values' bytes (varints as 8 bytes), in order.
+/// The values' bytes (varints as 8 bytes), in order, by field number.
 using Fields = std::map<int, std::vector<std::string>>;
 
 Fields fields_of(std::string_view bytes) {
@@ -196,8 +195,8 @@ TEST(EventWriter, ResumeVoidsLaterPoints) {
   const EventWriter writer(directory.path(), 100);
   const auto start = fields_of(records_of(writer.path()).at(1));
   EXPECT_EQ(number_at<std::int64_t>(start.at(2).at(0), 0), 101);
-  EXPECT_EQ(number_at<std::int64_t>(fields_of(start.at(7).at(0)).at(1).at(0), 0),
-            1);  // SessionLog.status = START
+  // The 1 stands for SessionLog.status = START.
+  EXPECT_EQ(number_at<std::int64_t>(fields_of(start.at(7).at(0)).at(1).at(0), 0), 1);
 }
 
 TEST(EventWriter, FilesOfOneProcessDoNotMix) {

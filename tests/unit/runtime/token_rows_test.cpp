@@ -1,4 +1,5 @@
-// Memory of the rows that ranks tell each other: planned, and the same for a few ranks and for many.
+// Tests the memory of the rows that ranks tell each other: it is planned, and is the same for few ranks and
+// for many.
 #include "runtime/token_rows.hpp"
 
 #include <gtest/gtest.h>
@@ -25,8 +26,8 @@ plan::Plan plan_on(int ranks, const std::string& disable) {
 TEST(TokenRows, MemoryDoesNotGrowWithTheRanks) {
   for (const int ranks : {2, 3, 64, 1024, 16384}) {
     const std::int64_t bytes = TokenRows::planned_bytes(plan_on(ranks, "[]"));
-    // This rank's bits, those that it tells and those that it hears; the last two have up to two unfilled
-    // bytes for each rank.
+    // These are this rank's bits, those that it tells, and those that it hears; the last two have up to two
+    // unfilled bytes for each rank.
     EXPECT_GE(bytes, 3 * rounds * vocab / 8) << ranks;
     EXPECT_LE(bytes, 3 * rounds * (vocab / 8 + 2) + 2 * rounds * (2 * ranks + 256)) << ranks;
   }

@@ -1,4 +1,4 @@
-// The clock of the simulator, on cases that can be worked out by hand.
+// Tests the clock of the simulator on cases that can be worked out by hand.
 #include "machine/lanes.hpp"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,8 @@ TEST(Lanes, ShareTheLink) {
   LaneTasks tasks;
   tasks[gather] = {task(2)};
   tasks[reduce] = {task(3)};
-  // At half speed both until the gather has ended at 4; the reduction's last second then takes one.
+  // Both run at half speed until the gather has ended at 4. The reduction's last second then takes one
+  // second.
   EXPECT_DOUBLE_EQ(run_lanes(tasks, costs(0.5)).end, 5);
 }
 
@@ -60,8 +61,8 @@ TEST(Lanes, TakeFromEachOther) {
   LaneTasks tasks;
   tasks[compute] = {task(4)};
   tasks[gather] = {task(1, {}, 1e9)};
-  // The gather at half speed takes 2 s and half a byte a nanosecond of them: compute loses 0.1 s a GB, at
-  // 0.05 a second.
+  // The gather at half speed takes 2 s, in which it moves half a byte a nanosecond. Compute loses 0.1 s a GB,
+  // at 0.05 a second.
   const LaneTimes t = run_lanes(tasks, costs(1, 0.5, 1e-10));
   EXPECT_DOUBLE_EQ(t.spans[gather][0].end, 2);
   EXPECT_NEAR(t.end, 4.1, 1e-12);
@@ -75,8 +76,8 @@ TEST(Lanes, ReplicasTakeTheirOwnShare) {
   Profile p = default_profile(DefaultProfile::host);
   p.sharing = {1e9, 0.5, 0.25, 1e-10, ReplicaSharing{0.8, 0.5, 2e-10}};
   const LaneTimes t = run_lanes(tasks, CostModel(p));
-  // The sum at 0.5 x 0.8 of its speed ends at 5, and so does the gather at 0.25 x 0.8. Compute loses 0.1 of
-  // the gather's bytes and 0.2 of the sum's: 0.02 + 0.04 of each of five seconds.
+  // The sum runs at 0.5 x 0.8 of its speed and ends at 5, and so does the gather at 0.25 x 0.8. Compute loses
+  // 0.1 of the gather's bytes and 0.2 of the sum's: 0.02 + 0.04 of each of five seconds.
   EXPECT_DOUBLE_EQ(t.spans[gather][0].end, 5);
   EXPECT_DOUBLE_EQ(t.spans[replica][0].end, 5);
   EXPECT_NEAR(t.end, 10.3, 1e-12);
@@ -95,7 +96,7 @@ TEST(Lanes, LateCollectivesHoldUpComputeOnly) {
   tasks[compute] = {task(2, {0, 1, 0}), task(2, {0, 2, 0})};
   tasks[reduce] = {task(1, {2, 1, 0})};
   const LaneTimes t = run_lanes(tasks, costs(), 0.5);
-  // The first is there at 1.5, the second at 2.5, while compute is busy until 3.5.
+  // The first arrives at 1.5, the second at 2.5, while compute is busy until 3.5.
   EXPECT_DOUBLE_EQ(t.spans[gather][1].start, 1);
   EXPECT_DOUBLE_EQ(t.spans[compute][0].start, 1.5);
   EXPECT_DOUBLE_EQ(t.spans[compute][1].start, 3.5);

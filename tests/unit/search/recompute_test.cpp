@@ -40,7 +40,7 @@ TEST_F(Levels, TradeTimeForMemoryStepByStep) {
   double time = 0;
   for (int level = 0; level <= all.count(); ++level) {
     const plan::Plan p = plan(all.at(level));
-    // The last layers' recomputation stands at the peak itself, and may add a little to it.
+    // The recomputation of the last layers stands at the peak itself, and may add a little to it.
     EXPECT_LE(static_cast<double>(p.live_bytes), 1.03 * static_cast<double>(live)) << level;
     EXPECT_GE(seconds(p), time * (1 - 1e-9)) << level;
     live = p.live_bytes;
@@ -56,7 +56,7 @@ TEST_F(Levels, BeginWithNothingAndEndWithNoMoreThanFullKeeps) {
 }
 
 TEST_F(Levels, TakeTheCheapestBytesFirst) {
-  // A SwiGLU is a pass over memory, a matmul is not.
+  // A SwiGLU is a pass over memory, and a matmul is not.
   const passes::RecomputeOptions first = levels().at(1);
   ASSERT_FALSE(first.rules.empty());
   for (const passes::RecomputeRule& rule : first.rules) {

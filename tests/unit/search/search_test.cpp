@@ -1,4 +1,4 @@
-// The search for a schedule, against the plans that its schedules become.
+// Tests the search for a schedule, against the plans that its schedules become.
 #include "search/search.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using test::SmallModel;
 
-/// A machine on which the step's compute takes about as long as its bytes at `bytes_per_s` 1e9.
+/// Costs of a machine on which the step's compute takes about as long as its bytes when `bytes_per_s` is 1e9.
 machine::CostModel costs(double bytes_per_s, double latency = 1e-5) {
   machine::Profile p = default_profile(machine::DefaultProfile::host);
   p.sharing = {bytes_per_s, 0.5, 0.9, 1e-10};
@@ -63,7 +63,7 @@ struct Model {
 
 constexpr double rates[] = {1e8, 5e8, 2e9, 2e10};
 
-class Problems : public ::testing::TestWithParam<int> {};  // replicas
+class Problems : public ::testing::TestWithParam<int> {};  // the number of replicas
 
 TEST_P(Problems, CountComputeAndBytesOnce) {
   Model m;
@@ -90,8 +90,8 @@ TEST_P(Problems, CountComputeAndBytesOnce) {
 }
 INSTANTIATE_TEST_SUITE_P(Replicas, Problems, ::testing::Values(1, 3));
 
-/// The estimate goes by slots, the simulator by the plan's own waits: they agree where it matters.
-class Estimates : public ::testing::TestWithParam<std::pair<int, int>> {};  // replicas, shards
+/// The estimate uses slots, and the simulator the plan's own waits. They agree where it matters.
+class Estimates : public ::testing::TestWithParam<std::pair<int, int>> {};  // replicas, and shards
 
 TEST_P(Estimates, AgreeWithTheSimulatedPlan) {
   for (const int rounds : {1, 2})
@@ -131,7 +131,8 @@ TEST(Search, IsNeverWorseThanItsStarts) {
     const Problem p = m.problem(c);
     const std::vector<Schedule> starts{unit_schedule(p), m.manual(p), greedy(p, c, 0)};
     const Schedule found = search(p, c, {0, Keep::choose}, starts);
-    // Twice the memory has to be worth 2 % of the time: more than the first start's memory may cost as much.
+    // Twice the memory has to be worth 2 % of the time, so a start that takes more memory may be that much
+    // faster.
     for (const Schedule& start : starts)
       EXPECT_LE(estimate(p, found, c, lateness(p)).seconds, estimate(p, start, c, lateness(p)).seconds * 1.02)
           << rate;
@@ -149,7 +150,7 @@ TEST(Search, GainsWhereMessagesAreSlow) {
 
 TEST(Search, SendsFewMessagesWhereEachIsSlow) {
   const Model m;
-  const auto c = costs(1e12, 1e-3);  // all latency
+  const auto c = costs(1e12, 1e-3);  // everything is latency
   const Problem p = m.problem(c);
   const Schedule found = search(p, c, {0, Keep::as_given}, {unit_schedule(p)});
   EXPECT_LT(estimate(p, found, c).collectives, estimate(p, m.manual(p), c).collectives);
@@ -175,7 +176,7 @@ TEST(Search, ToleratesLateCollectives) {
     const Schedule found = search(p, c, {0, Keep::as_given}, {unit_schedule(p)});
     const double late = lateness(p);
     ASSERT_GT(late, 0);
-    // The first gather has nothing to hide under, nor has the end; the others have.
+    // The first gather has nothing to hide under, and neither has the end; all others have.
     EXPECT_LT(estimate(p, found, c, late).seconds - estimate(p, found, c).seconds, 5 * late) << rate;
   }
 }
@@ -188,8 +189,8 @@ TEST(Search, IsDeterministic) {
   EXPECT_EQ(hash(), hash());
 }
 
-/// What the two choose for one machine, to be read beside the manual plan in fsdp_buckets_of_blocks.txt: a
-/// change of cost model or search shows here.
+/// What search and greedy choose for one machine, to be read beside the manual plan in
+/// fsdp_buckets_of_blocks.txt: a change of cost model or search shows here.
 TEST(Search, GoldenPlans) {
   Model m;
   m.small.spec.layers = 2;
@@ -202,16 +203,16 @@ TEST(Search, GoldenPlans) {
 
 TEST(Greedy, ClosesABucketThatNoLongerHides) {
   const Model m;
-  const auto c = costs(1e7);  // nothing hides: a bucket a unit
+  const auto c = costs(1e7);  // nothing hides: each unit is a bucket
   EXPECT_EQ(greedy(m.problem(c), c, 0).buckets.forward, unit_schedule(m.problem(c)).buckets.forward);
 }
 
 TEST(Greedy, ClosesABucketAtAFifthOfAllBytes) {
   const Model m;
-  const auto c = costs(1e12);  // all hides
+  const auto c = costs(1e12);  // everything hides
   const Problem p = m.problem(c);
   const Schedule s = greedy(p, c, 0);
-  std::map<int, std::pair<int, double>> buckets;  // members, bytes
+  std::map<int, std::pair<int, double>> buckets;  // members, and bytes
   double all = 0;
   for (const Gather& g : p.gathers) {
     all += g.wire_bytes;

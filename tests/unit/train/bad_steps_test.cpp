@@ -33,7 +33,7 @@ TEST(BadSteps, StopAtTheFirst) {
 
 TEST(BadSteps, AreSkippedUntilTooManyAreInARow) {
   BadSteps steps = with(Nonfinite::skip, 2);
-  for (const std::int64_t first : {1, 4, 7}) {  // a good one between two bad ones
+  for (const std::int64_t first : {1, 4, 7}) {  // there is a good step between two bad ones
     EXPECT_EQ(steps.after(step(first, false)), Nonfinite::skip);
     EXPECT_EQ(steps.after(step(first + 1, false)), Nonfinite::skip);
     EXPECT_EQ(steps.describe(step(first + 1, false)),
@@ -45,7 +45,7 @@ TEST(BadSteps, AreSkippedUntilTooManyAreInARow) {
   EXPECT_EQ(steps.after(step(12, false)), Nonfinite::stop);
 }
 
-/// Steps that are run again on the way to the bad one do not end the row.
+/// Steps that are run again on the way to the bad one do not end a row of bad steps.
 TEST(BadSteps, OfARollBackEndTheRowOnceTheRunIsPast) {
   BadSteps steps = with(Nonfinite::rollback, 1);
   EXPECT_EQ(steps.after(step(7, false)), Nonfinite::rollback);

@@ -1,5 +1,5 @@
-// Outside references: PyTorch 2.15 schedulers in fp64 (LinearLR for the warm-up, then CosineAnnealingLR,
-// LinearLR or ConstantLR, joined by SequentialLR), and the end points by hand.
+// Compares learning rates with outside references: PyTorch 2.15 schedulers in fp64 (LinearLR for the warm-up,
+// then CosineAnnealingLR, LinearLR or ConstantLR, joined by SequentialLR), and the end points by hand.
 #include "train/learning_rate.hpp"
 
 #include <gtest/gtest.h>

@@ -22,8 +22,8 @@ std::vector<double> frequencies(const std::vector<float>& logits, const Sampling
   return f;
 }
 
-/// Pearson's chi-squared against `p`; tokens of probability 0 must not occur. 27.9 is exceeded by chance once
-/// in 1e5 with 4 degrees of freedom; the seed is fixed.
+/// Compares frequencies with `p` by Pearson's chi-squared; tokens of probability 0 must not occur. With 4
+/// degrees of freedom, 27.9 is exceeded by chance once in 1e5; the seed is fixed.
 void expect_distribution(const std::vector<double>& f, const std::vector<double>& p) {
   double chi2 = 0;
   for (std::size_t i = 0; i < p.size(); ++i) {
@@ -35,7 +35,7 @@ void expect_distribution(const std::vector<double>& f, const std::vector<double>
   EXPECT_LT(chi2, 27.9);
 }
 
-// softmax = {0.1, 0.4, 0.05, 0.25, 0.2}
+// The softmax of these logits is {0.1, 0.4, 0.05, 0.25, 0.2}.
 const std::vector<float> logits{std::log(0.1f), std::log(0.4f), std::log(0.05f), std::log(0.25f),
                                 std::log(0.2f)};
 
@@ -44,7 +44,7 @@ TEST(Sampling, DrawsFromTheSoftmax) {
 }
 
 TEST(Sampling, TemperatureHalfSquaresTheProbabilities) {
-  // {1, 16, 0.25, 6.25, 4} / 27.5
+  // The probabilities are {1, 16, 0.25, 6.25, 4} / 27.5.
   expect_distribution(frequencies(logits, {.temperature = 0.5}),
                       {1 / 27.5, 16 / 27.5, 0.25 / 27.5, 6.25 / 27.5, 4 / 27.5});
 }
@@ -55,14 +55,14 @@ TEST(Sampling, TopKKeepsTheLargest) {
 }
 
 TEST(Sampling, TopPKeepsTheFewestThatReachIt) {
-  expect_distribution(frequencies(logits, {.top_p = 0.6}),
-                      {0, 0.4 / 0.65, 0, 0.25 / 0.65, 0});  // 0.4 is not enough
+  // One token, with 0.4, does not reach 0.6.
+  expect_distribution(frequencies(logits, {.top_p = 0.6}), {0, 0.4 / 0.65, 0, 0.25 / 0.65, 0});
   expect_distribution(frequencies(logits, {.top_p = 0.7}), {0, 0.4 / 0.85, 0, 0.25 / 0.85, 0.2 / 0.85});
   expect_distribution(frequencies(logits, {.top_p = 1e-9}), {0, 1, 0, 0, 0});
 }
 
 TEST(Sampling, TopPSeesWhatTopKLeft) {
-  // Among {0.4, 0.25, 0.2} / 0.85 the first two hold 0.76.
+  // Of {0.4, 0.25, 0.2} / 0.85, the first two hold 0.76.
   expect_distribution(frequencies(logits, {.top_k = 3, .top_p = 0.75}), {0, 0.4 / 0.65, 0, 0.25 / 0.65, 0});
 }
 

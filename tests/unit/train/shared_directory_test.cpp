@@ -1,4 +1,4 @@
-// What ranks say of a run directory that is not rank 0's.
+// Tests what ranks say about a run directory that is not rank 0's.
 #include "train/shared_directory.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace weft::train {
 namespace {
 
-/// What rank 0 says of six ranks, each on a host of its own; empty: all go on.
+/// What rank 0 says about six ranks, each on a host of its own; empty when all go on.
 std::string said(const std::string& dir, const std::string& mark) {
   const Deck deck = test::small_deck({"run.dir=" + dir, "run.collective_timeout=1s"});
   auto worlds = comm::make_fake_worlds({.size = 6, .ranks_per_host = 1});
@@ -43,7 +43,7 @@ TEST(SharedDirectory, IsOneLineForManyHosts) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 0) << text;
 }
 
-/// As where a network file system shows it late.
+/// A network file system may show the directory late.
 TEST(SharedDirectory, IsWaitedFor) {
   const test::TemporaryDirectory dir;
   std::thread late([&] {

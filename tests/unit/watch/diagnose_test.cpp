@@ -1,4 +1,4 @@
-// Records made by hand: who is missing, and which rank diverged first.
+// Tests diagnoses with records made by hand: who is missing, and which rank diverged first.
 #include "watch/diagnose.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ using test::TemporaryDirectory;
 
 constexpr double now = 1'790'000'000;
 
-/// Records of a rank of three, on channels gather.data (0) and reduce.data (1), at second 100 of `now`.
+/// The records of one of three ranks, on channels gather.data (0) and reduce.data (1), at second 100 of
+/// `now`.
 class Rank {
  public:
   explicit Rank(int rank) {
@@ -111,7 +112,7 @@ TEST(Diagnose, AnotherSize) {
       std::vector{2});
 }
 
-// Rank 0 left one out: what is its second is the others' third, and sizes are equal.
+// Rank 0 left one operation out: its second is the others' third, and the sizes are equal.
 TEST(Diagnose, ASkippedOperation) {
   EXPECT_EQ(first_of({Rank(0).done(0, "embed").waits(0, "layers.1"),
                       Rank(1).done(0, "embed").done(0, "layers.0").waits(0, "layers.1"),
@@ -119,7 +120,7 @@ TEST(Diagnose, ASkippedOperation) {
             std::vector{0});
 }
 
-// The earliest counts: what follows a difference differs, too.
+// The earliest difference counts, because what follows it differs, too.
 TEST(Diagnose, TheFirstOfTwoDifferences) {
   const Diagnosis d = diagnose({Rank(0).done(1, "a").done(0, "x"), Rank(1).done(1, "a").done(0, "x"),
                                 Rank(2).done(1, "b").done(0, "y")},
