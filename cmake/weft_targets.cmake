@@ -1,6 +1,7 @@
-# weft_library(NAME SOURCES ... DEPS ... [KOKKOS ...]): one static library a folder. DEPS are the arrows of docs/architecture.md:
+# weft_library(NAME SOURCES ... DEPS ... [KOKKOS ...] [ARITHMETIC]): one static library a folder. DEPS are the arrows of docs/architecture.md:
 # a header of a folder that is not among DEPS (or theirs) is not found, so the build enforces the arrows.
-# KOKKOS lists the sources that include Kokkos (compiled with its flags, and by nvcc under WEFT_CUDA).
+# KOKKOS lists the sources that include Kokkos (compiled with its flags, and by nvcc under WEFT_CUDA). ARITHMETIC: training's numbers are
+# computed here, so that each source is always compiled alone; together the compiler may inline, and round, otherwise.
 
 add_library(weft_options INTERFACE)
 target_compile_options(weft_options INTERFACE -Wall -Wextra -Wno-unknown-pragmas)
@@ -22,9 +23,30 @@ if(WEFT_CUDA)
   target_compile_definitions(weft_options INTERFACE WEFT_CUDA FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
 endif()
 
+# CMAKE_UNITY_BUILD (the presets asan and tsan; jobs/setup.sh for a first build) compiles up to eight sources of a target as one, which
+# takes half of the time. The sources named here stay alone: a name of theirs also stands in a neighbour's anonymous namespace, or hides
+# one that a neighbour uses. Where a united build fails by such a name, the file belongs here, too.
+set(WEFT_NOT_UNITED
+    duration.cpp print.cpp toml_tree.cpp export.cpp compare_runs.cpp checkpointing.cpp generate.cpp learning_rate.cpp summary.cpp
+    update_test.cpp profile_test.cpp keep_test.cpp run_lock_faults_test.cpp uses_test.cpp progress_test.cpp replicas_test.cpp)
+
+# weft_keep_alone(SOURCES...): of these, the ones above are compiled alone.
+function(weft_keep_alone)
+  foreach(source ${ARGN})
+    get_filename_component(file "${source}" NAME)
+    if(file IN_LIST WEFT_NOT_UNITED)
+      set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()
+
 function(weft_library name)
-  cmake_parse_arguments(A "" "" "SOURCES;KOKKOS;DEPS" ${ARGN})
+  cmake_parse_arguments(A "ARITHMETIC" "" "SOURCES;KOKKOS;DEPS" ${ARGN})
   add_library(weft_${name} STATIC ${A_SOURCES} ${A_KOKKOS})
+  weft_keep_alone(${A_SOURCES} ${A_KOKKOS})
+  if(A_ARITHMETIC)
+    set_target_properties(weft_${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
   add_library(weft::${name} ALIAS weft_${name})
   # Headers are included as "<folder>/<header>". Each target exports a directory that holds only a link to its own folder.
   set(view "${PROJECT_BINARY_DIR}/include/${name}")
@@ -48,12 +70,13 @@ function(weft_test name)
     set(A_TIMEOUT 300)
   endif()
   add_executable(test_${name} ${A_SOURCES})
+  weft_keep_alone(${A_SOURCES})
   target_link_libraries(test_${name} PRIVATE weft_options weft::test_support ${A_DEPS})
+  if(NOT WEFT_CUDA AND NOT "Kokkos::kokkos" IN_LIST A_DEPS)  # which have other flags
+    target_precompile_headers(test_${name} REUSE_FROM weft_test_headers)
+  endif()
   target_compile_definitions(test_${name} PRIVATE WEFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                   WEFT_PROGRAM="${PROJECT_BINARY_DIR}/weft")
-  if(WEFT_SANITIZE)
-    target_compile_options(test_${name} PRIVATE -O0)  # a test's own code is a third of such a build's time, and none of its tests'
-  endif()
   if(NOT TARGET tests_${A_LABEL})
     add_custom_target(tests_${A_LABEL})
   endif()
