@@ -1,4 +1,4 @@
-# weft_library(NAME SOURCES ... DEPS ... [PRIVATE_DEPS ...] [KOKKOS ...]): makes one static library of a
+# weft_library(NAME SOURCES ... DEPS ... [PRIVATE_DEPS ...] [KOKKOS ...] [ARITHMETIC]): makes one static library of a
 # folder. DEPS are the folders that its headers include, and PRIVATE_DEPS those that only its sources include:
 # the arrows of docs/architecture.md. The test unit.arrows compares both with the #include lines, so that
 # nothing is declared that is not used, and nothing is used that is not declared. KOKKOS lists the sources
@@ -24,9 +24,30 @@ if(WEFT_CUDA)
   target_compile_definitions(weft_options INTERFACE WEFT_CUDA FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
 endif()
 
+# CMAKE_UNITY_BUILD (the presets asan and tsan; jobs/setup.sh for a first build) compiles up to eight sources of a target as one, which
+# takes half of the time. The sources named here stay alone: a name of theirs also stands in a neighbour's anonymous namespace, or hides
+# one that a neighbour uses. Where a united build fails by such a name, the file belongs here, too.
+set(WEFT_NOT_UNITED
+    duration.cpp print.cpp toml_tree.cpp export.cpp compare_runs.cpp checkpointing.cpp generate.cpp learning_rate.cpp summary.cpp
+    update_test.cpp profile_test.cpp keep_test.cpp run_lock_faults_test.cpp uses_test.cpp progress_test.cpp replicas_test.cpp)
+
+# weft_keep_alone(SOURCES...): of these, the ones above are compiled alone.
+function(weft_keep_alone)
+  foreach(source ${ARGN})
+    get_filename_component(file "${source}" NAME)
+    if(file IN_LIST WEFT_NOT_UNITED)
+      set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()
+
 function(weft_library name)
-  cmake_parse_arguments(A "" "" "SOURCES;KOKKOS;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(A "ARITHMETIC" "" "SOURCES;KOKKOS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(weft_${name} STATIC ${A_SOURCES} ${A_KOKKOS})
+  weft_keep_alone(${A_SOURCES} ${A_KOKKOS})
+  if(A_ARITHMETIC)
+    set_target_properties(weft_${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
   add_library(weft::${name} ALIAS weft_${name})
   # Headers are included as "<folder>/<header>". Each target exports a directory that holds only a link to its own folder.
   set(view "${PROJECT_BINARY_DIR}/include/${name}")
@@ -65,6 +86,7 @@ function(weft_compile_lone_headers name)  # the further arguments are what the h
   endforeach()
   if(sources)
     add_library(weft_${name}_headers OBJECT ${sources})
+    set_target_properties(weft_${name}_headers PROPERTIES UNITY_BUILD OFF)
     target_link_libraries(weft_${name}_headers PRIVATE weft_${name} weft_options ${ARGN})
   endif()
 endfunction()
@@ -80,13 +102,13 @@ function(weft_test name)
     set(A_TIMEOUT 300)
   endif()
   add_executable(test_${name} ${A_SOURCES})
+  weft_keep_alone(${A_SOURCES})
   target_link_libraries(test_${name} PRIVATE weft_options weft::test_support ${A_DEPS})
+  if(NOT WEFT_CUDA AND NOT "Kokkos::kokkos" IN_LIST A_DEPS)  # which have other flags
+    target_precompile_headers(test_${name} REUSE_FROM weft_test_headers)
+  endif()
   target_compile_definitions(test_${name} PRIVATE WEFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                   WEFT_PROGRAM="${PROJECT_BINARY_DIR}/weft")
-  if(WEFT_SANITIZE)
-    # A test's own code takes a third of such a build's time, and none of the tests' time.
-    target_compile_options(test_${name} PRIVATE -O0)
-  endif()
   if(NOT TARGET tests_${A_LABEL})
     add_custom_target(tests_${A_LABEL})
   endif()

@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
 # Sets this machine up, builds Weft and tests it:
 #
-#   tests/run.sh [--quick] [--label LABEL]...
+#   tests/run.sh [--quick] [--fuzz] [--label LABEL]...
 #
-# Stages: set-up; preset cpu, all tests; asan and tsan builds of the tests that can run under them; the fuzz targets, briefly (where
-# clang is); the cuda preset compiled for sm_90 (where nvcc is); clang-format; clang-tidy on changed files. Ends with a table of stages
-# and their times; the exit status is 0 if none failed. Needs no terminal.
+# Stages: set-up; clang-format (a file that is not formatted ends it all); preset cpu, all tests; asan and tsan builds of the tests that
+# can run under them, and the fuzz corpus under asan; clang-tidy on changed files; the cuda preset compiled for sm_90 (where nvcc is).
+# What is only compiled or looked at goes on beside the tests. Ends with the slowest tests and targets, and a table of stages and their
+# times; the exit status is 0 if none failed. Needs no terminal.
 #   --quick        only set-up and the cpu tests
-#   --label LABEL  of these only the tests with that label (unit, mpi, golden, restart, slurm, net); implies --quick
+#   --fuzz         only set-up, and the fuzz targets (clang) with some ten thousand changes of the corpus each
+#   --label LABEL  of the cpu tests only those with that label (unit, mpi, golden, restart, slurm, net); implies --quick
 # WEFT_BASE names the commit that "changed files" are compared with (default: the merge base with origin/main, else HEAD~1).
 # shellcheck disable=SC2016,SC2317  # functions are called by stage; some scripts are quoted whole
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 exec </dev/null
 
-quick=no labels=()
+# What a run may take on 2 cores from nothing, in seconds. More is said at the end, and fails nothing.
+budget_all=1200 budget_quick=480 budget_unit=60
+
+part=all labels=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --quick) quick=yes ;;
-    --label) [ $# -ge 2 ] || { echo "tests/run.sh: --label needs a name" >&2; exit 2; }; labels+=("$2"); quick=yes; shift ;;
+    --quick) part=quick ;;
+    --fuzz) part=fuzz ;;
+    --label) [ $# -ge 2 ] || { echo "tests/run.sh: --label needs a name" >&2; exit 2; }; labels+=("$2"); part=quick; shift ;;
     *) echo "tests/run.sh: unknown option $1; see the head of the file" >&2; exit 2 ;;
   esac
   shift
@@ -26,26 +32,54 @@ done
 
 logs=build/test_logs
 mkdir -p "$logs"
-summary=() failed=0 failed_logs=()
+rm -f "$logs"/*.log "$logs"/*.end
+began=$(date +%s)
+summary=() failed=0 failed_logs=() beside_pid='' test_seconds=0
 
-# stage NAME FUNCTION: runs a stage; 0 is good, 77 is "skipped" (its last line says why), anything else has
-# failed.
-stage() {
-  local name=$1 start=$SECONDS status outcome note=''
-  printf '\n== %s\n' "$name"
-  "$2" 2>&1 | tee "$logs/$2.log"
-  status=${PIPESTATUS[0]}
-  case $status in
+# ended NAME FUNCTION STATUS SECONDS [NOTE]: a line of the summary. 0 is good, 77 is "skipped" (its last line says why), else it has failed.
+ended() {
+  local outcome note=${5:-}
+  case $3 in
     0) outcome=ok ;;
     77) outcome=skipped note=$(tail -n 1 "$logs/$2.log") ;;
-    *) outcome=FAILED failed=1 ;;
+    *) outcome=FAILED failed=1 failed_logs+=("$logs/$2.log") ;;
   esac
-  summary+=("$(printf '%-34s %-8s %5d s  %s' "$name" "$outcome" $((SECONDS - start)) "$note")")
-  [ "$outcome" != FAILED ] || failed_logs+=("$logs/$2.log")
+  summary+=("$(printf '%-34s %-8s %5d s  %s' "$1" "$outcome" "$4" "$note")")
   [ "$outcome" != FAILED ]
 }
 
-# Prints what failed once more at the end, because often only the end of a long log is kept.
+# stage NAME FUNCTION: runs it now.
+stage() {
+  local start=$SECONDS
+  printf '\n== %s\n' "$1"
+  "$2" 2>&1 | tee "$logs/$2.log"
+  ended "$1" "$2" "${PIPESTATUS[0]}" $((SECONDS - start))
+}
+
+# beside FUNCTION...: runs them one after the other in the background, at the lowest priority: tests wait for half of their time. The
+# stages that need what they make call `wait_for NAME FUNCTION`, which shows what it has said.
+beside() {
+  (
+    renice -n 19 "$BASHPID" >/dev/null
+    for job in "$@"; do
+      start=$SECONDS
+      "$job" >"$logs/$job.log" 2>&1
+      echo "$? $((SECONDS - start))" >"$logs/$job.part"
+      mv "$logs/$job.part" "$logs/$job.end"
+    done
+  ) &
+  beside_pid=$!
+}
+wait_for() {
+  local status seconds
+  while [ ! -f "$logs/$2.end" ] && kill -0 "$beside_pid" 2>/dev/null; do sleep 1; done
+  read -r status seconds <"$logs/$2.end" || status=1 seconds=0
+  printf '\n== %s (beside the tests)\n' "$1"
+  cat "$logs/$2.log"
+  ended "$1" "$2" "$status" "$seconds" "beside the tests"
+}
+
+# What failed stands once more at the end: of a long log often only that is kept.
 print_failures() {
   local log
   for log in "${failed_logs[@]}"; do
@@ -54,10 +88,37 @@ print_failures() {
   done
 }
 
+# The slowest tests and targets of this run, in seconds; a target's are those of all its compilations.
+print_slowest() {
+  local log preset tests
+  tests=$(for log in "$logs"/test_*.log; do
+    [ ! -f "$log" ] || sed -nE "s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) [.* ]+(\w.*) +([0-9.]+) sec.*/\3 $(basename "$log" .log) \1/p" "$log"
+  done | sort -rn | head -n 15)
+  [ -z "$tests" ] || { printf '\n== slowest tests\n'; awk '{printf "%8.1f s  %-10s %s\n", $1, $2, $3}' <<<"$tests"; }
+  targets=$(for log in build/*/.ninja_log; do
+    [ -f "$log" ] || continue
+    preset=${log#build/} preset=${preset%%/*}
+    # start, end (ms), time of the output (ns), output, hash of the command. The same edge may have several outputs.
+    awk -F'\t' -v began="$began" -v preset="$preset" 'NF == 5 && $3 / 1e9 >= began && !seen[$1, $2, $5]++ && match($4, /[^\/]*\.dir\//) {
+      time[substr($4, RSTART, RLENGTH - 5)] += ($2 - $1) / 1000 }
+      END { for (target in time) print time[target], preset, target }' "$log"
+  done | sort -rn | head -n 15)
+  [ -z "$targets" ] || { printf '\n== slowest targets\n'; awk '{printf "%8.1f s  %-10s %s\n", $1, $2, $3}' <<<"$targets"; }
+}
+
+# budget NAME LIMIT SECONDS
+budget() { printf 'budget of %s: %d s, took %d s%s\n' "$1" "$2" "$3" "$([ "$3" -le "$2" ] || echo ' (exceeded; on 2 cores, from nothing)')"; }
+
 print_summary() {
   print_failures
+  print_slowest
   printf '\n== summary\n'
   printf '%s\n' "${summary[@]}" "$(printf '%-34s %-8s %5d s' all "$([ $failed = 0 ] && echo ok || echo FAILED)" "$SECONDS")"
+  case $part in
+    all) budget tests/run.sh "$budget_all" "$SECONDS" ;;
+    quick) [ ${#labels[@]} -gt 0 ] || budget "tests/run.sh --quick" "$budget_quick" "$SECONDS" ;;
+  esac
+  [ "${labels[*]}" != unit ] || budget "ctest -L unit" "$budget_unit" "$test_seconds"
   exit $failed
 }
 
@@ -90,31 +151,21 @@ build_cpu() {
 
 test_cpu() { run_ctest cpu "${labels[@]}"; }
 
-build_asan() { jobs/setup.sh --preset asan:tests_unit --preset asan:tests_mpi; }
+build_asan() { jobs/setup.sh --preset asan:tests_unit --preset asan:tests_mpi --preset asan:tests_fuzz; }
 build_tsan() { jobs/setup.sh --preset tsan:test_comm --preset tsan:test_comm_fake --preset tsan:test_training; }
 
-# Builds what the sanitizers need while the cpu tests run, at the lowest priority, because those wait for half
-# of their time. What fails here fails again in its stage, and is shown there.
-build_ahead() {
-  renice -n 19 "$BASHPID" >/dev/null
-  build_asan && build_tsan
-}
-
-# Runs the tests under asan. One number of ranks is enough for the training tests, and two for the
-# measurements: the sanitizer sees the same code at each, thirty times slower. For the same reason tests with
-# plans of many rounds, which take a minute each, are left out.
+# Of the training tests one rank count is enough here, and of the measurements two: the sanitizer sees the same code at each, thirty times
+# slower; and so it does in plans of many rounds, whose tests take a minute each.
 test_asan() {
-  build_asan &&
-    GTEST_FILTER='-StepSeconds.OfManyRounds*:ChooseSchedule.ManyRounds*:*Arena.IsWithinTwoPercent*/none:*Arena.IsWithinTwoPercent*/selective' \
-    ctest --test-dir build/asan --output-on-failure --no-tests=error --parallel "$(nproc)" --label-regex '^(unit|mpi)$' --exclude-regex '(training.np[1346]|measure.np[34])'
+  GTEST_FILTER='-StepSeconds.OfManyRounds*:ChooseSchedule.ManyRounds*:*Arena.IsWithinTwoPercent*/none:*Arena.IsWithinTwoPercent*/selective' \
+    ctest --test-dir build/asan --output-on-failure --no-tests=error --parallel "$(nproc)" --label-regex '^(unit|mpi|fuzz)$' --exclude-regex '(training.np[1346]|measure.np[34])'
 }
 
 # Runs the communication layer, and training on two ranks, under tsan: there Weft's own threads meet. Each
 # rank has one OpenMP thread, because libgomp shows false races. Left out is what training does without a
 # thread of its own (bad numbers, initial weights, what bits depend on); Skip saves in the background.
 test_tsan() {
-  build_tsan &&
-    OMP_NUM_THREADS=1 GTEST_FILTER='-*BadStep.*:BadNumbers.*:RollBack.*:Locate.*:Init.*:Bits.DependOn*:Bits.Fusing*' \
+  OMP_NUM_THREADS=1 GTEST_FILTER='-*BadStep.*:BadNumbers.*:RollBack.*:Locate.*:Init.*:Bits.DependOn*:Bits.Fusing*' \
     ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$(nproc)" --tests-regex '^mpi\.(comm|training\.np2)'
 }
 
@@ -127,7 +178,7 @@ test_fuzz() {
 
 build_cuda() {
   command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || { echo "no nvcc on this machine"; return 77; }
-  jobs/setup.sh --preset cuda:weft --preset cuda:test_kernels --preset cuda:test_exec
+  jobs/setup.sh --preset cuda:gpu_check
 }
 
 check_format() {
@@ -151,11 +202,15 @@ find_clang_tidy() {
 }
 
 check_tidy() {
-  local tidy units
+  local tidy units kokkos
+  # A configuration of its own, in which each source is compiled alone and without precompiled headers: an include that is missing is seen.
+  kokkos=$(cmake/get_kokkos.sh) &&
+    cmake --preset cpu -B build/tidy -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=OFF -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
+      >"$logs/tidy_configure.log" 2>&1 || { tail -n 20 "$logs/tidy_configure.log"; return 1; }
   tidy=$(find_clang_tidy) || { echo "no clang-tidy 16 or later, and none to be had from PyPI"; return 77; }
   # A changed header is seen through the source beside it. Only what the cpu preset compiles can be parsed.
   units=$(changed_sources | sed 's/\.hpp$/.cpp/' | sort -u | while read -r file; do
-    if [ -f "$file" ] && grep -qF "$PWD/$file\"" build/cpu/compile_commands.json; then echo "$file"; fi
+    if [ -f "$file" ] && grep -qF "$PWD/$file\"" build/tidy/compile_commands.json; then echo "$file"; fi
   done)
   [ -n "$units" ] || { echo "no source has changed"; return 0; }
   # omp.h is GCC's, with an attribute that clang does not know; it stands after all other include folders, so that clang's own headers
@@ -165,7 +220,7 @@ check_tidy() {
   tidy_until=$(($(date +%s) + seconds)) tidy=$tidy logs=$logs omp=$("${CXX:-c++}" -print-file-name=include) \
     xargs -P "$(nproc)" -n 1 bash -c '
       if [ "$(date +%s)" -ge "$tidy_until" ]; then echo "$1" >>"$logs/tidy_left"; exit 0; fi
-      "$tidy" -p build/cpu --quiet --warnings-as-errors="*" --extra-arg=-Wno-unknown-warning-option \
+      "$tidy" -p build/tidy --quiet --warnings-as-errors="*" --extra-arg=-Wno-unknown-warning-option \
         --extra-arg="-idirafter$omp" --extra-arg="-D__malloc__(...)=__malloc__" \
         "$1" 2>>"$logs/tidy_counts.log"' tidy <<<"$units"
   status=$?
@@ -175,16 +230,20 @@ check_tidy() {
 }
 
 stage "set-up" setup || print_summary
-stage "build (cpu)" build_cpu || print_summary
-if [ $quick = no ]; then build_ahead >"$logs/build_ahead.log" 2>&1 & fi
-stage "tests (cpu)" test_cpu
-if [ $quick = no ]; then
-  wait
-  stage "tests under asan and ubsan" test_asan
-  stage "tests under tsan" test_tsan
+if [ $part = fuzz ]; then
   stage "fuzz targets" test_fuzz
-  stage "build (cuda, sm_90)" build_cuda
-  stage "clang-format" check_format
-  stage "clang-tidy on changed files" check_tidy
+  print_summary
+fi
+if [ $part = all ]; then stage "clang-format" check_format || print_summary; fi
+stage "build (cpu)" build_cpu || print_summary
+if [ $part = all ]; then beside build_asan build_tsan check_tidy build_cuda; fi
+test_start=$SECONDS
+stage "tests (cpu)" test_cpu
+test_seconds=$((SECONDS - test_start))
+if [ $part = all ]; then
+  wait_for "build (asan)" build_asan && stage "tests under asan and ubsan" test_asan
+  wait_for "build (tsan)" build_tsan && stage "tests under tsan" test_tsan
+  wait_for "clang-tidy on changed files" check_tidy
+  wait_for "build (cuda, sm_90)" build_cuda
 fi
 print_summary

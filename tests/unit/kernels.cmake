@@ -5,6 +5,7 @@ weft_test(kernels
           ${kernel_tests}/update.cpp ${kernel_tests}/exact_norm.cpp ${kernel_tests}/matmul.cpp ${kernel_tests}/memory.cpp
           ${kernel_tests}/derivatives.cpp ${kernel_tests}/threads.cpp ${kernel_tests}/value_hash.cpp ${kernel_tests}/nonfinite.cpp
   DEPS weft::kernels weft::base)
+set_target_properties(test_kernels PROPERTIES UNITY_BUILD OFF)  # each source has its own `Case` and `cases`
 
 # These tests run with other instruction sets than this machine's best: bf16 by dot products, and fp32
 # arithmetic from bf16 storage.

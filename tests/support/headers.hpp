@@ -1,0 +1,31 @@
+// What most tests include, for precompilation (tests/support/CMakeLists.txt): of the standard library, of fmt
+// and of GoogleTest, nothing of Weft. A test still includes what it uses: the cuda preset, and clang-tidy, do
+// without this file.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <set>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
