@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "base/check.hpp"
 #include "golden_plan.hpp"
 #include "ir/text.hpp"
@@ -76,9 +79,14 @@ TEST(Passes, VerifyAfterEachOfThem) {
         m.spec.tie_embeddings = tied;
         m.ranks = ranks;
         m.rounds = 2;
-        m.step([](const passes::Pass& pass, const ir::Graph&, const ir::Graph& after) {
+        std::vector<std::string> verified, expected;
+        m.step([&](const passes::Pass& pass, const ir::Graph&, const ir::Graph& after) {
           EXPECT_NO_THROW(ir::verify(after)) << pass.name;
+          verified.push_back(pass.name);
         });
+        for (const passes::Pass& pass : passes::training_pipeline(m.options)) expected.push_back(pass.name);
+        EXPECT_GT(expected.size(), 5U);
+        EXPECT_EQ(verified, expected);
       }
 }
 
@@ -88,6 +96,7 @@ TEST(Passes, OneRankHasNoCollectives) {
     m.ranks = 1;
     m.options.shard.mode = mode;
     const ir::Graph graph = m.step();
+    EXPECT_GT(graph.nodes().size(), 50U);
     for (const ir::Node& node : graph.nodes()) EXPECT_FALSE(ir::is_collective(node.op));
   }
 }
@@ -151,27 +160,53 @@ INSTANTIATE_TEST_SUITE_P(Modes, Counts,
                                             ::testing::Values(1, 3),
                                             ::testing::Values(DType::f32, DType::bf16)));
 
+/// Gathers of one rank's step in a phase.
+std::size_t gathers(const ir::Graph& graph, ir::Phase phase) {
+  std::size_t count = 0;
+  for (const ir::Node& node : graph.nodes())
+    count += node.op == ir::Op::all_gather && node.phase == phase ? node.outputs.size() : 0;
+  return count;
+}
+
 TEST(Passes, RegatherNeverKeepsTheForwardsCopy) {
   SmallModel m;
-  m.options.shard.keep_units = static_cast<int>(model::units(m.spec).size());
-  const ir::Graph graph = m.step();
-  for (const ir::Node& node : graph.nodes())
-    EXPECT_FALSE(node.op == ir::Op::all_gather && node.phase == ir::Phase::backward);
+  const std::size_t units = model::units(m.spec).size();
+  const ir::Graph again = m.step();
+  EXPECT_EQ(gathers(again, ir::Phase::forward), units);
+  EXPECT_EQ(gathers(again, ir::Phase::backward), units - 2) << "not the embedding, not the head";
+  m.options.shard.keep_units = static_cast<int>(units);
+  const ir::Graph kept = m.step();
+  EXPECT_EQ(gathers(kept, ir::Phase::forward), units);
+  EXPECT_EQ(gathers(kept, ir::Phase::backward), 0U);
+}
+
+/// Backward nodes that stand behind the first reduction of their round and are no reductions themselves.
+std::size_t nodes_behind_reductions(const ir::Graph& graph) {
+  std::set<int> reducing;  // rounds
+  std::size_t count = 0;
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op == ir::Op::reduce_scatter)
+      reducing.insert(node.round);
+    else
+      count += node.phase == ir::Phase::backward && reducing.contains(node.round) ? 1 : 0;
+  }
+  return count;
 }
 
 TEST(Passes, Zero1ReducesAtTheEndOfARoundsBackward) {
   SmallModel m;
   m.rounds = 2;
+  const auto reductions = [](const ir::Graph& graph) {
+    return std::ranges::count(graph.nodes(), ir::Op::reduce_scatter, &ir::Node::op);
+  };
+  m.options.shard.mode = ShardMode::zero2;
+  const ir::Graph zero2 = m.step();
+  EXPECT_GT(nodes_behind_reductions(zero2), 10U) << "it reduces each unit's gradient at once";
   m.options.shard.mode = ShardMode::zero1;
-  bool reducing = false;
-  int round = 0;
-  const ir::Graph graph = m.step();
-  for (const ir::Node& node : graph.nodes()) {
-    if (node.round != round) reducing = false;
-    round = node.round;
-    if (node.op == ir::Op::reduce_scatter) reducing = true;
-    EXPECT_TRUE(!reducing || node.phase != ir::Phase::backward || node.op == ir::Op::reduce_scatter);
-  }
+  const ir::Graph zero1 = m.step();
+  EXPECT_EQ(nodes_behind_reductions(zero1), 0U);
+  EXPECT_EQ(reductions(zero1), 2 * static_cast<std::ptrdiff_t>(model::units(m.spec).size()));
+  EXPECT_EQ(reductions(zero1), reductions(zero2));
 }
 
 }  // namespace

@@ -34,9 +34,12 @@ TEST(Replicas, EveryModeVerifiesOnEveryMesh) {
           m.spec.tie_embeddings = buckets;
           const auto by_block = passes::buckets_by_path(model::units(m.spec), {"embed", "layers.*", "head"});
           if (buckets) m.options.buckets = {by_block, by_block, by_block};
-          const ir::Graph graph = m.step([](const passes::Pass& pass, const ir::Graph&, const ir::Graph& g) {
+          std::size_t verified = 0;
+          const ir::Graph graph = m.step([&](const passes::Pass& pass, const ir::Graph&, const ir::Graph& g) {
             EXPECT_NO_THROW(ir::verify(g)) << pass.name;
+            ++verified;
           });
+          EXPECT_EQ(verified, passes::training_pipeline(m.options).size());
           EXPECT_EQ(ir::print(ir::parse(ir::print(graph))), ir::print(graph));
           EXPECT_NO_THROW(plan::verify(plan::lower(graph, test::test_scratch)));
         }
@@ -108,19 +111,26 @@ TEST(Replicas, AreNotThereWhenThereIsOne) {
 TEST(Replicas, PlaceBatchAndState) {
   for (const ShardMode mode : test::all_modes) {
     const ir::Graph graph = model_of(mode, {3, 2}, 2).step();
+    int state = 0, inputs = 0, updates = 0;
     for (const ir::Storage& s : graph.storages()) {
       if (s.unit.valid()) {
+        ++state;
         EXPECT_EQ(s.placement[0], ir::replicate) << s.name;
       } else if (s.role == ir::Role::input && s.type.shape.size() == 2) {
+        ++inputs;
         EXPECT_EQ(s.placement, (ir::Placements{ir::shard(0), ir::shard(0)})) << s.name;
       }
     }
     for (const ir::Node& node : graph.nodes()) {
       if (node.op != Op::sum_squares && node.op != Op::adamw) continue;
+      ++updates;
       const ir::Value& gradient = graph.value(node.inputs[0]);
       EXPECT_EQ(gradient.placement[0], ir::replicate) << gradient.name;
       EXPECT_NE(gradient.placement[1].kind, Placement::Kind::partial) << gradient.name;
     }
+    EXPECT_GE(state, 3 * 6) << "masters and two moments of six units";
+    EXPECT_GE(inputs, 2 * 2) << "tokens and targets of two rounds";
+    EXPECT_EQ(updates, 2 * 6);
   }
 }
 
@@ -130,12 +140,15 @@ TEST(Replicas, AreAddedUpAsSoonAsAUnitsSumIsComplete) {
   for (const ShardMode mode : {ShardMode::ddp, ShardMode::zero2, ShardMode::fsdp}) {
     const ir::Graph graph = model_of(mode, {2, 2}, 2).step();
     const auto& nodes = graph.nodes();
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
+    std::size_t sums = 0;
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
       if (nodes[i].op != Op::all_reduce || nodes[i].lane != Lane::replica) continue;
+      ++sums;
       EXPECT_EQ(nodes[i].round, 1);
       EXPECT_EQ(nodes[i - 1].op, Op::reduce_scatter);
       EXPECT_EQ(nodes[i - 1].outputs, nodes[i].inputs);
     }
+    EXPECT_EQ(sums, graph.units().size());
   }
 }
 

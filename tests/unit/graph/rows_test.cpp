@@ -2,6 +2,7 @@
 // alone.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/cost.hpp"
@@ -43,20 +44,24 @@ TEST(Rows, AreSentOfTheEmbeddingOnly) {
 TEST(Rows, AreNotSentInValidation) {
   const Rows m;
   const ir::Graph graph = passes::run(passes::forward_pipeline(m.options), m.forward());
+  EXPECT_NE(std::ranges::count(graph.nodes(), ir::Op::all_gather, &ir::Node::op), 0);
   for (const ir::Node& node : graph.nodes()) EXPECT_FALSE(node.attributes.has(Attr::used)) << node.module;
 }
 
 TEST(Rows, AreAnEstimateOfEvenTokens) {
   const Rows m;
   const ir::Graph graph = m.step();
+  int estimates = 0;
   for (const ir::Node& node : graph.nodes()) {
     if (!node.attributes.has(Attr::used)) continue;
+    ++estimates;
     EXPECT_EQ(node.attributes.integer(Attr::row), 64);
     const double used = 1 - std::pow(1 - 1.0 / 300, 2 * 16);  // the tokens of one rank
     EXPECT_NEAR(node.attributes.real(Attr::used), used, 1e-4);
     EXPECT_NEAR(static_cast<double>(ops::wire_bytes(graph, node)),
                 used / 2 * static_cast<double>(ops::payload_bytes(graph, node)), 10);
   }
+  EXPECT_EQ(estimates, 2) << "a gather and a reduction";
 }
 
 TEST(Rows, AreNotSentWhereWholeTablesAreNeeded) {

@@ -169,12 +169,16 @@ TEST(Import, LeavesAStepThatIsThere) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// The largest resident memory since the last reset, in bytes.
-std::int64_t peak_memory() {
+/// A line of /proc/self/status, in bytes.
+std::int64_t status_of(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+    if (line.starts_with(key + ":")) return std::stoll(line.substr(key.size() + 1)) * 1024;
   return 0;
+}
+/// Largest resident memory since the last reset, in bytes.
+std::int64_t peak_memory() {
+  return status_of("VmHWM");
 }
 
 TEST(Export, MemoryIsBounded) {
@@ -186,8 +190,11 @@ TEST(Export, MemoryIsBounded) {
   ::malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";  // this resets the peak
   const std::int64_t before = peak_memory();
+  ASSERT_LT(before - status_of("VmRSS"), 1 << 20) << "an earlier peak would hide this one";
   export_weights(checkpoint, dir / "hf", {Element::bf16, 2 << 20});
   EXPECT_LT(peak_memory() - before, 4 << 20) << "of " << weights;
+  const std::vector<char> large(static_cast<std::size_t>(weights), 'x');
+  EXPECT_GT(peak_memory() - before, 4 << 20) << "the peak must be able to grow by " << large.size();
 }
 #endif
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -124,19 +125,29 @@ TEST_P(Estimates, AgreeWithTheSimulatedPlan) {
 INSTANTIATE_TEST_SUITE_P(Meshes, Estimates,
                          ::testing::Values(std::pair(1, 2), std::pair(2, 2), std::pair(4, 1)));
 
+/// By the measure that search.hpp gives: seconds with late collectives, and twice the memory of the first
+/// start costs 2 % of them. Estimates have the same bits each time, so nothing is allowed for rounding.
 TEST(Search, IsNeverWorseThanItsStarts) {
+  int gains = 0;
   for (const double rate : rates) {
     const Model m;
     const auto c = costs(rate);
     const Problem p = m.problem(c);
     const std::vector<Schedule> starts{unit_schedule(p), m.manual(p), greedy(p, c, 0)};
-    const Schedule found = search(p, c, {0, Keep::choose}, starts);
-    // Twice the memory has to be worth 2 % of the time, so a start that takes more memory may be that much
-    // faster.
-    for (const Schedule& start : starts)
-      EXPECT_LE(estimate(p, found, c, lateness(p)).seconds, estimate(p, start, c, lateness(p)).seconds * 1.02)
-          << rate;
+    const auto first_live = static_cast<double>(estimate(p, starts[0], c, lateness(p)).live_bytes);
+    const auto score = [&](const Schedule& s) {
+      const Estimate e = estimate(p, s, c, lateness(p));
+      return e.seconds * (1 + 0.02 * static_cast<double>(e.live_bytes) / first_live);
+    };
+    const double found = score(search(p, c, {0, Keep::choose}, starts));
+    double best = score(starts[0]);
+    for (const Schedule& start : starts) {
+      EXPECT_LE(found, score(start)) << rate;
+      best = std::min(best, score(start));
+    }
+    gains += found < best ? 1 : 0;
   }
+  EXPECT_GE(gains, 2) << "it hands back what it was given";
 }
 
 TEST(Search, GainsWhereMessagesAreSlow) {
