@@ -23,6 +23,10 @@ struct Spec {
 /// Units in forward order: "embed"; "layers.N.attn" and "layers.N.ffn" for each block; "head". wq|wk|wv and
 /// w1|w3 are adjacent, so that a fused matmul is a view. With tied embeddings the head has its norm only.
 std::vector<Unit> units(const Spec& spec);
+/// How many these are.
+constexpr std::int64_t unit_count(const Spec& spec) {
+  return 2 + 2 * spec.layers;
+}
 
 /// All that a checkpoint must share with the model that loads it, one "key = value" a line.
 std::string key(const Spec& spec);
