@@ -40,13 +40,13 @@ Spread spread_of_state(const ir::Storage& s) {
 /// How a sum of gradients lies: it is the sum of one replica's ranks, or of all ranks.
 Spread round_sum(const ir::Graph& graph, const ir::Node& node, int last_round) {
   if (node.round < last_round) return Spread::unfinished;
-  const auto& placement = graph.value(node.outputs[0]).placement;
+  const auto& placement = graph.value(node.outputs.front()).placement;
   const bool of_replica = std::find(placement.begin(), placement.end(), ir::partial) != placement.end();
   return of_replica ? Spread::left_out : Spread::unit;
 }
 
 Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
-  const ir::Value& value = graph.value(node.outputs[0]);
+  const ir::Value& value = graph.value(node.outputs.front());
   switch (node.op) {
     case Op::state: return spread_of_state(graph.storage(value.home));
     // A join's parts are outputs, too. The losses of all rounds depend on how many rounds a rank has.
@@ -92,9 +92,8 @@ void ValueHashes::add(ir::NodeId id) {
   const Spread spread = spread_of(plan_.graph, node, last_round_);
   if (spread == Spread::left_out) return;
   if (node.op == Op::state) {
-    const ir::StorageId home = plan_.graph.value(node.outputs[0]).home;
-    // A storage that nothing uses has no memory. A storage that several nodes read is the same for all of
-    // them.
+    const ir::StorageId home = plan_.graph.value(node.out(ir::operand::single::to)).home;
+    // A storage that nothing uses has no memory; one that several nodes read is the same for all.
     if (!plan_.storage_used[home.index()] || !states_.insert(home).second) return;
   }
   for (const ir::ValueId output : node.outputs) {

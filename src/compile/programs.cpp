@@ -72,7 +72,7 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
   options.precision.grad_wire = deck.precision.grad_wire;
   options.shard.mode = deck.parallel.mode;
   if (deck.schedule.regather == Regather::never)
-    options.shard.keep_units = static_cast<int>(2 * deck.model.layers + 2);
+    options.shard.keep_units = static_cast<int>(model::unit_count(spec_of(deck)));
   options.shard.accumulation = deck.schedule.accumulate;
   options.shard.reduction = deck.precision.reduction;
   options.head_rows = deck.precision.head_rows;

@@ -2,44 +2,54 @@
 
 namespace weft::exec {
 
+using namespace ir::operand;
+
 kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
-  const ir::ValueId a = node.inputs[0], b = node.inputs[1], c = node.outputs[0];
-  const std::int64_t a_last = graph.value(a).type.shape.back();
+  const auto width = [&](ir::ValueId v) { return graph.value(v).type.shape.back(); };
   kernels::MatmulSpec spec{};
-  spec.rows = graph.local_elements(a) / a_last;
-  spec.type = graph.value(a).type.dtype;
-  spec.result = graph.value(c).type.dtype;
+  ir::ValueId rows, result;
   switch (node.op) {
     case ir::Op::matmul_dgrad:
+      rows = node.in(matmul_dgrad::dy);
+      result = node.out(matmul_dgrad::dx);
       spec.form = kernels::MatmulForm::dgrad;
-      spec.out = a_last;
-      spec.in = graph.value(b).type.shape[1];
-      spec.add = node.inputs.size() > 2;
+      spec.out = width(rows);
+      spec.in = width(result);
+      spec.add = node.has(matmul_dgrad::so_far);
       break;
     case ir::Op::matmul_wgrad:
+      rows = node.in(matmul_wgrad::dy);
+      result = node.out(matmul_wgrad::dw);
       spec.form = kernels::MatmulForm::wgrad;
-      spec.out = a_last;
-      spec.in = graph.value(b).type.shape.back();
+      spec.out = width(rows);
+      spec.in = width(node.in(matmul_wgrad::x));
       break;
     default:
+      rows = node.in(matmul::x);
+      result = node.out(matmul::y);
       spec.form = kernels::MatmulForm::forward;
-      spec.in = a_last;
-      spec.out = graph.value(b).type.shape[0];
+      spec.in = width(rows);
+      spec.out = width(result);
       break;
   }
+  spec.rows = graph.local_elements(rows) / width(rows);
+  spec.type = graph.value(rows).type.dtype;
+  spec.result = graph.value(result).type.dtype;
   return spec;
 }
 
 kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const ir::Node& node) {
-  const ir::Type& h = graph.value(node.inputs[0]).type;
-  const ir::Type& w = graph.value(node.inputs[1]).type;
+  const ir::ValueId h = node.in(linear_cross_entropy::h);
+  const ir::Type& w = graph.value(node.in(linear_cross_entropy::w)).type;
   kernels::LinearCrossEntropySpec spec{};
   spec.in = w.shape[1];
   spec.vocab = w.shape[0];
-  spec.rows = graph.local_elements(node.inputs[0]) / spec.in;
+  spec.rows = graph.local_elements(h) / spec.in;
   spec.chunk = node.attributes.integer(ir::Attr::rows);
-  spec.type = h.dtype;
-  spec.dw_type = node.outputs.size() > 2 ? graph.value(node.outputs[2]).type.dtype : w.dtype;
+  spec.type = graph.value(h).type.dtype;
+  spec.dw_type = node.has(linear_cross_entropy::dw)
+                     ? graph.value(node.out(linear_cross_entropy::dw)).type.dtype
+                     : w.dtype;
   return spec;
 }
 

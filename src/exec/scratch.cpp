@@ -10,6 +10,7 @@ namespace weft::exec {
 namespace {
 
 using ir::Op;
+using namespace ir::operand;
 
 std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::Node& node) {
   switch (node.op) {
@@ -17,14 +18,18 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
     case Op::matmul_dgrad:
     case Op::matmul_wgrad: return matmuls.get(matmul_spec(graph, node)).scratch_bytes();
     case Op::attention:
-      return kernels::attention_scratch_bytes(attention_shape(graph, node), dtype_of(graph, node.inputs[0]),
-                                              node.inputs.size() > 3);  // the fourth input: positions
+      return kernels::attention_scratch_bytes(attention_shape(graph, node),
+                                              dtype_of(graph, node.in(attention::q)),
+                                              node.has(attention::positions));
     case Op::attention_grad:
       return kernels::attention_grad_scratch_bytes(attention_shape(graph, node),
-                                                   dtype_of(graph, node.inputs[0]), node.inputs.size() > 6);
+                                                   dtype_of(graph, node.in(attention_grad::q)),
+                                                   node.has(attention_grad::positions));
     case Op::embedding_grad: return kernels::embedding_grad_scratch_bytes(embedding_grad_shape(graph, node));
-    case Op::rms_norm_grad: return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.inputs[0]));
-    case Op::cross_entropy: return kernels::cross_entropy_scratch_bytes(loss_shape(graph, node));
+    case Op::rms_norm_grad:
+      return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.in(rms_norm_grad::x)));
+    case Op::cross_entropy:
+      return kernels::cross_entropy_scratch_bytes(loss_shape(graph, node.in(cross_entropy::logits)));
     case Op::linear_cross_entropy: return matmuls.get(linear_loss_spec(graph, node)).loss_scratch_bytes();
     case Op::linear_cross_entropy_grad:
       return matmuls.get(linear_loss_spec(graph, node)).gradients_scratch_bytes();
@@ -47,7 +52,7 @@ std::size_t member_scratch_bytes(const ir::Graph& graph, const ir::Node& node, s
   const std::int64_t elements = graph.local_elements(node.outputs[member]);
   const std::int64_t part = node.op == Op::all_reduce ? elements / ranks : elements;
   const std::size_t bytes = comm::reduce_scatter_scratch_bytes(
-      ranks, part, dtype_of(graph, node.inputs[member]), reduce_order(node), ops::team_of(node));
+      ranks, part, dtype_of(graph, ir::member_input(node, member)), reduce_order(node), ops::team_of(node));
   return aligned(bytes);
 }
 

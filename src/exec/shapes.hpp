@@ -16,8 +16,10 @@ inline DType dtype_of(const ir::Graph& graph, ir::ValueId v) {
   return graph.value(v).type.dtype;
 }
 
+/// Of attention and its gradient.
 inline kernels::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node) {
-  const Shape q = graph.local_shape(node.inputs[0]);
+  using namespace ir::operand;
+  const Shape q = graph.local_shape(node.in(node.op == ir::Op::attention ? attention::q : attention_grad::q));
   const std::int64_t heads = node.attributes.integer(ir::Attr::heads);
   return {q[0], q[1], heads, node.attributes.integer(ir::Attr::kv_heads), q[2] / heads};
 }
@@ -28,37 +30,42 @@ inline kernels::RowShape row_shape(const ir::Graph& graph, ir::ValueId x) {
 }
 
 inline kernels::EmbeddingShape embedding_shape(const ir::Graph& graph, const ir::Node& node) {
-  const Shape& table = graph.value(node.inputs[1]).type.shape;
-  return {graph.local_elements(node.inputs[0]), table[0], table[1]};
+  using namespace ir::operand;
+  const Shape& table = graph.value(node.in(embedding::table)).type.shape;
+  return {graph.local_elements(node.in(embedding::tokens)), table[0], table[1]};
 }
 
 inline kernels::EmbeddingShape embedding_grad_shape(const ir::Graph& graph, const ir::Node& node) {
-  return {graph.local_elements(node.inputs[0]), node.attributes.integer(ir::Attr::vocab),
-          graph.value(node.inputs[1]).type.shape.back()};
+  using namespace ir::operand;
+  return {graph.local_elements(node.in(embedding_grad::tokens)), node.attributes.integer(ir::Attr::vocab),
+          graph.value(node.in(embedding_grad::dy)).type.shape.back()};
 }
 
-inline kernels::LossShape loss_shape(const ir::Graph& graph, const ir::Node& node) {
-  const std::int64_t vocab = graph.value(node.inputs[0]).type.shape.back();
-  return {graph.local_elements(node.inputs[0]) / vocab, vocab};
+inline kernels::LossShape loss_shape(const ir::Graph& graph, ir::ValueId logits) {
+  const std::int64_t vocab = graph.value(logits).type.shape.back();
+  return {graph.local_elements(logits) / vocab, vocab};
 }
 
 inline kernels::RopeShape rope_shape(const ir::Graph& graph, const ir::Node& node) {
-  const std::int64_t width = graph.value(node.inputs[0]).type.shape.back();
+  const ir::ValueId x = node.in(ir::operand::rope::x);
+  const std::int64_t width = graph.value(x).type.shape.back();
   const std::int64_t head_dim = node.attributes.integer(ir::Attr::head_dim);
-  return {graph.local_elements(node.inputs[0]) / width, width / head_dim, head_dim};
+  return {graph.local_elements(x) / width, width / head_dim, head_dim};
 }
 
 /// The shape of a rope_split or a rope_join.
 inline kernels::QkvShape qkv_shape(const ir::Graph& graph, const ir::Node& node) {
-  const std::int64_t width = graph.value(node.inputs[0]).type.shape.back();
-  return {graph.local_elements(node.inputs[0]) / width, node.attributes.integer(ir::Attr::heads),
+  using namespace ir::operand;
+  const ir::ValueId rows = node.in(node.op == ir::Op::rope_split ? rope_split::qkv : rope_join::dq);
+  const std::int64_t width = graph.value(rows).type.shape.back();
+  return {graph.local_elements(rows) / width, node.attributes.integer(ir::Attr::heads),
           node.attributes.integer(ir::Attr::kv_heads), node.attributes.integer(ir::Attr::head_dim)};
 }
 
-/// The shape of a swiglu whose result, or whose result's gradient, is `y`.
-inline kernels::SwigluShape swiglu_shape(const ir::Graph& graph, const ir::Node& node, ir::ValueId y) {
+/// Of a swiglu that reads `gate`, and whose result, or whose result's gradient, is `y`.
+inline kernels::SwigluShape swiglu_shape(const ir::Graph& graph, ir::ValueId gate, ir::ValueId y) {
   const std::int64_t dim = graph.value(y).type.shape.back();
-  return {graph.local_elements(y) / dim, dim, graph.value(node.inputs[0]).type.shape.back()};
+  return {graph.local_elements(y) / dim, dim, graph.value(gate).type.shape.back()};
 }
 
 inline ReduceOrder reduce_order(const ir::Node& node) {
@@ -68,7 +75,7 @@ inline ReduceOrder reduce_order(const ir::Node& node) {
 /// Whether the node is an all-reduce of units that must sum in the order of the ranks. Such a sum is made as
 /// a reduce-scatter and an all-gather, because the library's own adds in an order that may depend on sizes.
 inline bool is_ordered_sum(const ir::Graph& graph, const ir::Node& node) {
-  return node.op == ir::Op::all_reduce && graph.value(node.outputs[0]).unit.valid() &&
+  return node.op == ir::Op::all_reduce && graph.value(node.outputs.front()).unit.valid() &&
          reduce_order(node) == ReduceOrder::canonical;
 }
 /// How many calls on a channel the node is.

@@ -107,7 +107,7 @@ ValueId Graph::alias_root(ValueId id) const {
   for (NodeId producer = value(id).producer; producer.valid(); producer = value(id).producer) {
     const Op op = node(producer).op;
     if (op != Op::view && op != Op::rank_slice) break;
-    id = node(producer).inputs[0];
+    id = node(producer).in(operand::single::from);
   }
   return id;
 }

@@ -16,6 +16,7 @@
 #include "base/unit.hpp"
 #include "ir/name_index.hpp"
 #include "ir/op.hpp"
+#include "ir/operands.hpp"
 
 namespace weft::ir {
 
@@ -77,12 +78,24 @@ struct Node {
   Lane lane = Lane::compute;
   int round = 0;       ///< accumulation round (microbatch of this rank); update nodes have the last one
   std::string module;  ///< module path, for traces and module-level reports
+
+  /// Operands by name (operands.hpp).
+  ValueId in(In operand) const { return inputs[operand.at]; }
+  ValueId& in(In operand) { return inputs[operand.at]; }
+  ValueId out(Out operand) const { return outputs[operand.at]; }
+  ValueId& out(Out operand) { return outputs[operand.at]; }
+  bool has(In operand) const { return inputs.size() > operand.at; }
+  bool has(Out operand) const { return outputs.size() > operand.at; }
 };
 
-/// The operand of one member of a collective. A collective may have several members that run as one: member i
-/// of n has output i and inputs i, i + n, ...
-inline ValueId member_input(const Node& collective, std::size_t member, std::size_t operand = 0) {
-  return collective.inputs[operand * collective.outputs.size() + member];
+/// A collective may have several members that run as one: member i of n has output i and inputs i, i + n, ...
+inline ValueId member_input(const Node& collective, std::size_t member,
+                            In operand = operand::collective::vector) {
+  return collective.inputs[operand.at * collective.outputs.size() + member];
+}
+/// Whether the members of a reduce-scatter are added to what was summed before.
+inline bool adds_to_sum(const Node& collective) {
+  return collective.inputs.size() > collective.outputs.size();
 }
 
 /// The module that an output belongs to: that of its node, except for the sum of add_rms_norm, which is the

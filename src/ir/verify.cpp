@@ -33,7 +33,7 @@ class Verifier {
 
  private:
   [[noreturn]] void fail(const std::string& problem) const {
-    const std::string output = node_->outputs.empty() ? "" : graph_.value(node_->outputs[0]).name;
+    const std::string output = node_->outputs.empty() ? "" : graph_.value(node_->outputs.front()).name;
     throw std::logic_error(
         fmt::format("graph {}: node {} = {}: {}", graph_.name(), output, name_of(node_->op), problem));
   }
@@ -55,8 +55,8 @@ class Verifier {
   }
 
   void check_view() const {
-    const Value& whole = graph_.value(node_->inputs[0]);
-    const Value& part = graph_.value(node_->outputs[0]);
+    const Value& whole = graph_.value(node_->in(operand::single::from));
+    const Value& part = graph_.value(node_->out(operand::single::to));
     if (!whole.unit.valid()) fail("is not a view of a unit");
     const std::int64_t offset = node_->attributes.integer(Attr::offset);
     if (offset < 0 || offset + element_count(part.type.shape) > graph_.unit(whole.unit).elements)
@@ -65,7 +65,7 @@ class Verifier {
   }
 
   void check_join() const {
-    const Value& whole = graph_.value(node_->outputs[0]);
+    const Value& whole = graph_.value(node_->out(operand::single::to));
     if (!whole.unit.valid()) return;
     const Unit& unit = graph_.unit(whole.unit);
     std::size_t next = 0;  // the parameter that comes next

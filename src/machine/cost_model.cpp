@@ -124,7 +124,7 @@ double CostModel::bytes_sent(const ir::Graph& graph, const ir::Node& node) const
 }
 
 DType wire_of(const ir::Graph& graph, const ir::Node& node) {
-  return graph.value(node.inputs[0]).type.dtype;
+  return graph.value(ir::member_input(node, 0)).type.dtype;
 }
 
 }  // namespace weft::machine

@@ -46,7 +46,8 @@ class Llama {
   ValueId loss(int round) {
     const ValueId scores = logits(round);
     const ValueId targets = b_.state(graph_.find_storage(targets_name(round)));
-    return b_.emit(Op::cross_entropy, "loss", {scores, targets}, {"loss.lse", "loss.totals"})[1];
+    return b_.emit(Op::cross_entropy, "loss", {scores, targets},
+                   {"loss.lse", "loss.totals"})[ir::operand::cross_entropy::totals.at];
   }
 
  private:
@@ -77,7 +78,7 @@ class Llama {
 
   ValueId norm(const std::string& module, ValueId x, ValueId weight) {
     return b_.emit(Op::rms_norm, module, {x, weight}, {module + ".h", module + ".rstd"},
-                   {{Attr::eps, spec_.norm_eps}})[0];
+                   {{Attr::eps, spec_.norm_eps}})[ir::operand::rms_norm::y.at];
   }
   ValueId linear(const std::string& module, const char* name, ValueId x, ValueId weight) {
     return b_.emit_one(Op::matmul, module, {x, weight}, module + "." + name);
@@ -96,9 +97,9 @@ class Llama {
     const ValueId v = linear(m, "v", h, w[3]);
     std::vector<ValueId> operands{q, k, v};
     if (spec_.document_mask) operands.push_back(positions_);
-    const ValueId o =
-        b_.emit(Op::attention, m, operands, {m + ".o", m + ".lse"},
-                {{Attr::heads, double(spec_.heads)}, {Attr::kv_heads, double(spec_.kv_heads)}})[0];
+    const ValueId o = b_.emit(Op::attention, m, operands, {m + ".o", m + ".lse"},
+                              {{Attr::heads, double(spec_.heads)},
+                               {Attr::kv_heads, double(spec_.kv_heads)}})[ir::operand::attention::o.at];
     return b_.emit_one(Op::add, m, {x, linear(m, "proj", o, w[4])}, m + ".out");
   }
 

@@ -25,6 +25,10 @@ struct Spec {
 /// are adjacent, and so are w1|w3, so that a fused matmul reads a view. With tied embeddings the head has
 /// only its norm.
 std::vector<Unit> units(const Spec& spec);
+/// How many these are.
+constexpr std::int64_t unit_count(const Spec& spec) {
+  return 2 + 2 * spec.layers;
+}
 
 /// All that a checkpoint must have in common with the model that loads it, one "key = value" a line.
 std::string key(const Spec& spec);

@@ -4,30 +4,42 @@ namespace weft::ops {
 namespace {
 
 using ir::Op;
+using namespace ir::operand;
 
 double elements(const ir::Graph& graph, ir::ValueId id) {
   return static_cast<double>(graph.local_elements(id));
 }
 
-/// FLOPs of a matmul of the node's first input, [.., K] rows, with a matrix: 2 * rows * N * K.
+double width(const ir::Graph& graph, ir::ValueId id) {
+  return static_cast<double>(graph.value(id).type.shape.back());
+}
+
+/// For each element of the operand that is named first, a multiplication and an addition for each column of
+/// the second.
 double matmul_flops(const ir::Graph& graph, const ir::Node& node) {
-  const ir::ValueId rows = node.inputs[0];
-  const ir::ValueId other = node.op == Op::matmul_wgrad ? node.inputs[1] : node.outputs[0];
-  return 2.0 * elements(graph, rows) * static_cast<double>(graph.value(other).type.shape.back());
+  const auto flops = [&](ir::ValueId rows, ir::ValueId columns) {
+    return 2.0 * elements(graph, rows) * width(graph, columns);
+  };
+  switch (node.op) {
+    case Op::matmul_dgrad: return flops(node.in(matmul_dgrad::dy), node.out(matmul_dgrad::dx));
+    case Op::matmul_wgrad: return flops(node.in(matmul_wgrad::dy), node.in(matmul_wgrad::x));
+    default: return flops(node.in(matmul::x), node.out(matmul::y));
+  }
 }
 
 /// FLOPs of the head's products: logits and, with gradients, dh and dw.
 double linear_loss_flops(const ir::Graph& graph, const ir::Node& node) {
   const double products = node.op == Op::linear_cross_entropy ? 1.0 : 3.0;
-  return products * 2.0 * elements(graph, node.inputs[0]) *
-         static_cast<double>(graph.value(node.inputs[1]).type.shape[0]);
+  return products * 2.0 * elements(graph, node.in(linear_cross_entropy::h)) *
+         static_cast<double>(graph.value(node.in(linear_cross_entropy::w)).type.shape[0]);
 }
 
 double attention_flops(const ir::Graph& graph, const ir::Node& node) {
-  const double per_query = static_cast<double>(graph.value(node.inputs[0]).type.shape[1]) / 2.0;
-  // QK and PV; in backward QK, dP, dV, dQ and dK.
-  const double products = node.op == Op::attention ? 2.0 : 5.0;
-  return products * 2.0 * elements(graph, node.inputs[0]) * per_query;
+  const bool forward = node.op == Op::attention;
+  const ir::ValueId q = node.in(forward ? attention::q : attention_grad::q);
+  const double per_query = static_cast<double>(graph.value(q).type.shape[1]) / 2.0;
+  const double products = forward ? 2.0 : 5.0;  // QK, PV; backward: QK, dP, dV, dQ, dK
+  return products * 2.0 * elements(graph, q) * per_query;
 }
 
 /// The share of a collective's payload that is sent: rows that tokens name, or everything.
@@ -91,7 +103,7 @@ std::int64_t copied_bytes(const ir::Graph& graph, const ir::Node& gather) {
 ir::StorageId gathered_in_place(const ir::Graph& graph, const ir::Node& gather, std::size_t member) {
   if (gather.op != Op::all_gather || team_of(gather) == 1 || team_of(gather) != ranks_of(graph, gather))
     return {};
-  const ir::ValueId slice = gather.inputs[member];
+  const ir::ValueId slice = ir::member_input(gather, member);
   const ir::StorageId home = graph.value(slice).home;
   const bool whole_slice =
       home.valid() && graph.local_bytes(graph.storage(home)) == graph.local_bytes(slice) &&

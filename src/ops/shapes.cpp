@@ -12,6 +12,7 @@ namespace {
 using ir::Attr;
 using ir::Op;
 using ir::Type;
+using namespace ir::operand;
 
 /// The shape rules of one node. Letters: B batch, T sequence, C model, N a matmul's outputs, V vocabulary.
 class Rule {
@@ -29,29 +30,37 @@ class Rule {
       case Op::matmul: return matmul();
       case Op::matmul_dgrad: return matmul_dgrad();
       case Op::matmul_wgrad: return matmul_wgrad();
-      case Op::rope: count(3); return {in(0)};
+      case Op::rope: ends_with(rope::table); return {in(rope::x)};
       case Op::rope_split: return rope_split();
       case Op::rope_join: return rope_join();
       case Op::attention: return attention();
       case Op::attention_grad:
-        if (inputs_.size() != 7) count(6);
-        same(in(5), in(0));
-        return {in(0), in(1), in(2)};
+        ends_with(attention_grad::dy, attention_grad::positions);
+        same(attention_grad::dy, attention_grad::q);
+        return {in(attention_grad::q), in(attention_grad::k), in(attention_grad::v)};
       case Op::swiglu: return swiglu();
       case Op::swiglu_grad: return swiglu_grad();
       case Op::add:
-        count(2);
-        same(in(0), in(1));
-        return {in(0)};
+        ends_with(add::b);
+        same(add::a, add::b);
+        return {in(add::a)};
       case Op::cross_entropy: return cross_entropy();
-      case Op::cross_entropy_grad: count(3); return {in(0)};
-      case Op::linear_cross_entropy: linear_loss(); return {{DType::f64, {2}}};
-      case Op::linear_cross_entropy_grad: linear_loss(); return {{DType::f64, {2}}, in(0), in(1)};
-      case Op::zeros: count(0); return {{DType::i64, {exact_limbs}}};
-      case Op::accumulate: return {{DType::f32, in(0).shape}};
-      case Op::sum_squares: count(2); return {in(1)};
-      case Op::reduce_totals: count(1); return {{DType::f64, {2}}};
-      case Op::clip_scale: count(2); return {{DType::f32, {4}}};
+      case Op::cross_entropy_grad:
+        ends_with(cross_entropy_grad::lse);
+        return {in(cross_entropy_grad::logits)};
+      case Op::linear_cross_entropy: linear_loss(); return {totals()};
+      case Op::linear_cross_entropy_grad:
+        linear_loss();
+        return {totals(), in(linear_cross_entropy::h), in(linear_cross_entropy::w)};
+      case Op::zeros:
+        if (!inputs_.empty()) fail("has inputs");
+        return {{DType::i64, {exact_limbs}}};
+      case Op::accumulate:
+        ends_with(accumulate::gradient, accumulate::so_far);
+        return {{DType::f32, in(accumulate::gradient).shape}};
+      case Op::sum_squares: ends_with(sum_squares::so_far); return {in(sum_squares::so_far)};
+      case Op::reduce_totals: ends_with(reduce_totals::rounds); return {totals()};
+      case Op::clip_scale: ends_with(clip_scale::totals); return {{DType::f32, {4}}};
       case Op::adamw: return adamw();
       case Op::state:
       case Op::view:
@@ -68,140 +77,164 @@ class Rule {
   [[noreturn]] void fail(const char* problem) const {
     throw std::logic_error(fmt::format("{}: {}", name_of(op_), problem));
   }
-  const Type& in(std::size_t i) const { return graph_.value(inputs_[i]).type; }
-  void count(std::size_t n) const {
-    if (inputs_.size() != n) fail("wrong number of inputs");
+  const Type& in(ir::In operand) const { return graph_.value(inputs_[operand.at]).type; }
+  bool has(ir::In operand) const { return inputs_.size() > operand.at; }
+  /// `last` is the last input, or the one behind it that may be missing.
+  void ends_with(ir::In last) const {
+    if (inputs_.size() != last.at + 1) fail("wrong number of inputs");
   }
-  void rank(std::size_t i, std::size_t n) const {
-    if (in(i).shape.size() != n) fail("an input has the wrong number of dimensions");
+  void ends_with(ir::In last, ir::In optional) const {
+    if (!has(optional)) ends_with(last);
+    if (has(optional)) ends_with(optional);
+  }
+  void rank(ir::In operand, std::size_t n) const {
+    if (in(operand).shape.size() != n) fail("an input has the wrong number of dimensions");
   }
   void same(const Type& a, const Type& b) const {
     if (a != b) fail("inputs differ in type");
   }
+  void same(ir::In a, ir::In b) const { same(in(a), in(b)); }
   void equal(std::int64_t a, std::int64_t b) const {
     if (a != b) fail("extents do not fit");
   }
 
-  std::vector<Type> embedding() const {
-    count(2);
-    rank(0, 2);
-    rank(1, 2);
-    return {{in(1).dtype, {in(0).shape[0], in(0).shape[1], in(1).shape[1]}}};
+  static Type totals() { return {DType::f64, {2}}; }
+  /// One fp32 number a row of x [B,T,C].
+  Type one_a_row(ir::In x) const { return {DType::f32, {in(x).shape[0], in(x).shape[1]}}; }
+  /// The rows of x, `width` wide.
+  Type as_wide_as(ir::In x, std::int64_t width) const {
+    return {in(x).dtype, {in(x).shape[0], in(x).shape[1], width}};
   }
-  std::vector<Type> embedding_grad() const {  // tokens[B,T], dx[B,T,C]
-    count(2);
-    rank(1, 3);
-    return {{in(1).dtype, {attributes_.integer(Attr::vocab), in(1).shape[2]}}};
+
+  std::vector<Type> embedding() const {
+    ends_with(embedding::table);
+    rank(embedding::tokens, 2);
+    rank(embedding::table, 2);
+    const Type &tokens = in(embedding::tokens), &table = in(embedding::table);
+    return {{table.dtype, {tokens.shape[0], tokens.shape[1], table.shape[1]}}};
+  }
+  std::vector<Type> embedding_grad() const {  // tokens [B,T], dy [B,T,C]
+    ends_with(embedding_grad::dy);
+    rank(embedding_grad::dy, 3);
+    const Type& dy = in(embedding_grad::dy);
+    return {{dy.dtype, {attributes_.integer(Attr::vocab), dy.shape[2]}}};
   }
   std::vector<Type> rms_norm() const {
-    count(2);
-    rank(0, 3);
-    rank(1, 1);
-    equal(in(0).shape[2], in(1).shape[0]);
-    return {in(0), {DType::f32, {in(0).shape[0], in(0).shape[1]}}};
+    ends_with(rms_norm::w);
+    rank(rms_norm::x, 3);
+    rank(rms_norm::w, 1);
+    equal(in(rms_norm::x).shape[2], in(rms_norm::w).shape[0]);
+    return {in(rms_norm::x), one_a_row(rms_norm::x)};
   }
   std::vector<Type> add_rms_norm() const {
-    count(3);
-    same(in(1), in(0));
-    rank(0, 3);
-    rank(2, 1);
-    equal(in(0).shape[2], in(2).shape[0]);
-    return {in(0), in(0), {DType::f32, {in(0).shape[0], in(0).shape[1]}}};
+    ends_with(add_rms_norm::w);
+    same(add_rms_norm::branch, add_rms_norm::x);
+    rank(add_rms_norm::x, 3);
+    rank(add_rms_norm::w, 1);
+    equal(in(add_rms_norm::x).shape[2], in(add_rms_norm::w).shape[0]);
+    return {in(add_rms_norm::x), in(add_rms_norm::x), one_a_row(add_rms_norm::x)};
   }
-  std::vector<Type> rms_norm_grad() const {  // x, w, rstd, dy and, optionally, what dx is added to
-    if (inputs_.size() != 5) count(4);
-    for (std::size_t i = 3; i < inputs_.size(); ++i) same(in(i), in(0));
-    return {in(0), in(1)};
+  std::vector<Type> rms_norm_grad() const {
+    ends_with(rms_norm_grad::dy, rms_norm_grad::so_far);
+    same(rms_norm_grad::dy, rms_norm_grad::x);
+    if (has(rms_norm_grad::so_far)) same(rms_norm_grad::so_far, rms_norm_grad::x);
+    return {in(rms_norm_grad::x), in(rms_norm_grad::w)};
   }
-  std::vector<Type> matmul() const {
-    count(2);
-    rank(0, 3);
-    rank(1, 2);
-    equal(in(0).shape[2], in(1).shape[1]);
-    return {{in(0).dtype, {in(0).shape[0], in(0).shape[1], in(1).shape[0]}}};
+  std::vector<Type> matmul() const {  // x [B,T,C], w [N,C]
+    ends_with(matmul::w);
+    rank(matmul::x, 3);
+    rank(matmul::w, 2);
+    equal(in(matmul::x).shape[2], in(matmul::w).shape[1]);
+    return {as_wide_as(matmul::x, in(matmul::w).shape[0])};
   }
-  std::vector<Type> matmul_dgrad() const {  // dy[B,T,N], w[N,C] and, optionally, what dx is added to
-    if (inputs_.size() != 3) count(2);
-    rank(0, 3);
-    rank(1, 2);
-    equal(in(0).shape[2], in(1).shape[0]);
-    Type dx{in(0).dtype, {in(0).shape[0], in(0).shape[1], in(1).shape[1]}};
-    if (inputs_.size() == 3) same(in(2), dx);
+  std::vector<Type> matmul_dgrad() const {  // dy [B,T,N], w [N,C]
+    ends_with(matmul_dgrad::w, matmul_dgrad::so_far);
+    rank(matmul_dgrad::dy, 3);
+    rank(matmul_dgrad::w, 2);
+    equal(in(matmul_dgrad::dy).shape[2], in(matmul_dgrad::w).shape[0]);
+    Type dx = as_wide_as(matmul_dgrad::dy, in(matmul_dgrad::w).shape[1]);
+    if (has(matmul_dgrad::so_far)) same(in(matmul_dgrad::so_far), dx);
     return {std::move(dx)};
   }
-  std::vector<Type> matmul_wgrad() const {  // dy[B,T,N], x[B,T,C]
-    count(2);
-    rank(0, 3);
-    rank(1, 3);
-    equal(in(0).shape[0], in(1).shape[0]);
-    equal(in(0).shape[1], in(1).shape[1]);
-    return {{in(0).dtype, {in(0).shape[2], in(1).shape[2]}}};
+  std::vector<Type> matmul_wgrad() const {  // dy [B,T,N], x [B,T,C]
+    ends_with(matmul_wgrad::x);
+    rank(matmul_wgrad::dy, 3);
+    rank(matmul_wgrad::x, 3);
+    const Type &dy = in(matmul_wgrad::dy), &x = in(matmul_wgrad::x);
+    equal(dy.shape[0], x.shape[0]);
+    equal(dy.shape[1], x.shape[1]);
+    return {{dy.dtype, {dy.shape[2], x.shape[2]}}};
   }
-  /// Rows of width `width`, as many as input 0 has.
-  Type as_wide_as(std::int64_t width) const { return {in(0).dtype, {in(0).shape[0], in(0).shape[1], width}}; }
   std::vector<Type> rope_split() const {
-    count(3);
-    rank(0, 3);
+    ends_with(rope_split::table);
+    rank(rope_split::qkv, 3);
     const std::int64_t d = attributes_.integer(Attr::head_dim),
                        queries = attributes_.integer(Attr::heads) * d,
                        keys = attributes_.integer(Attr::kv_heads) * d;
-    equal(in(0).shape[2], queries + 2 * keys);
-    return {as_wide_as(queries), as_wide_as(keys), as_wide_as(keys)};
+    equal(in(rope_split::qkv).shape[2], queries + 2 * keys);
+    return {as_wide_as(rope_split::qkv, queries), as_wide_as(rope_split::qkv, keys),
+            as_wide_as(rope_split::qkv, keys)};
   }
   std::vector<Type> rope_join() const {
-    count(5);
-    rank(0, 3);
-    same(in(1), in(2));
-    return {as_wide_as(in(0).shape[2] + 2 * in(1).shape[2])};
+    ends_with(rope_join::table);
+    rank(rope_join::dq, 3);
+    same(rope_join::dk, rope_join::dv);
+    return {as_wide_as(rope_join::dq, in(rope_join::dq).shape[2] + 2 * in(rope_join::dk).shape[2])};
   }
   std::vector<Type> swiglu() const {
-    rank(0, 3);
-    if (inputs_.size() == 1) {
-      equal(in(0).shape[2] % 2, 0);
-      return {as_wide_as(in(0).shape[2] / 2)};
+    rank(swiglu::gate, 3);
+    const Type& gate = in(swiglu::gate);
+    if (!has(swiglu::up)) {  // gate and up, side by side
+      equal(gate.shape[2] % 2, 0);
+      return {as_wide_as(swiglu::gate, gate.shape[2] / 2)};
     }
-    count(2);
-    same(in(0), in(1));
-    return {in(0)};
+    ends_with(swiglu::up);
+    same(swiglu::gate, swiglu::up);
+    return {gate};
   }
-  std::vector<Type> swiglu_grad() const {  // what the forward read, and dy
-    if (inputs_.size() == 2) {
-      equal(in(0).shape.back(), 2 * in(1).shape.back());
-      return {in(0)};
+  std::vector<Type> swiglu_grad() const {
+    if (!has(swiglu_grad::dy)) {
+      ends_with(swiglu_grad_beside::dy);
+      equal(in(swiglu_grad_beside::gate_up).shape.back(), 2 * in(swiglu_grad_beside::dy).shape.back());
+      return {in(swiglu_grad_beside::gate_up)};
     }
-    count(3);
-    same(in(0), in(1));
-    same(in(2), in(0));
-    return {in(0), in(1)};
+    ends_with(swiglu_grad::dy);
+    same(swiglu_grad::gate, swiglu_grad::up);
+    same(swiglu_grad::dy, swiglu_grad::gate);
+    return {in(swiglu_grad::gate), in(swiglu_grad::up)};
   }
-  std::vector<Type> attention() const {  // q, k, v and, where documents are apart, positions
-    if (inputs_.size() != 4) count(3);
-    rank(0, 3);
-    same(in(1), in(2));
+  std::vector<Type> attention() const {
+    ends_with(attention::v, attention::positions);
+    rank(attention::q, 3);
+    same(attention::k, attention::v);
+    const Type& q = in(attention::q);
     const std::int64_t heads = attributes_.integer(Attr::heads),
                        kv_heads = attributes_.integer(Attr::kv_heads);
-    equal(in(0).shape[2] * kv_heads, in(1).shape[2] * heads);
-    return {in(0), {DType::f32, {in(0).shape[0], heads, in(0).shape[1]}}};
+    equal(q.shape[2] * kv_heads, in(attention::k).shape[2] * heads);
+    return {q, {DType::f32, {q.shape[0], heads, q.shape[1]}}};
   }
-  std::vector<Type> cross_entropy() const {  // logits[B,T,V], targets[B,T]
-    count(2);
-    rank(0, 3);
-    rank(1, 2);
-    return {{DType::f32, in(1).shape}, {DType::f64, {2}}};
+  std::vector<Type> cross_entropy() const {  // logits [B,T,V], targets [B,T]
+    ends_with(cross_entropy::targets);
+    rank(cross_entropy::logits, 3);
+    rank(cross_entropy::targets, 2);
+    return {{DType::f32, in(cross_entropy::targets).shape}, totals()};
   }
-  void linear_loss() const {  // h[B,T,C], w[V,C], targets[B,T]
-    count(3);
-    rank(0, 3);
-    rank(1, 2);
-    rank(2, 2);
-    equal(in(0).shape[2], in(1).shape[1]);
-    equal(in(0).shape[0], in(2).shape[0]);
-    equal(in(0).shape[1], in(2).shape[1]);
+  void linear_loss() const {  // h [B,T,C], w [V,C], targets [B,T]
+    ends_with(linear_cross_entropy::targets);
+    rank(linear_cross_entropy::h, 3);
+    rank(linear_cross_entropy::w, 2);
+    rank(linear_cross_entropy::targets, 2);
+    const Type &h = in(linear_cross_entropy::h), &targets = in(linear_cross_entropy::targets);
+    equal(h.shape[2], in(linear_cross_entropy::w).shape[1]);
+    equal(h.shape[0], targets.shape[0]);
+    equal(h.shape[1], targets.shape[1]);
   }
-  std::vector<Type> adamw() const {  // gradient, master, exp_avg, exp_avg_sq, scale, step
-    count(6);
-    for (std::size_t i = 0; i < 4; ++i) equal(element_count(in(i).shape), element_count(in(1).shape));
-    return {in(1), in(2), in(3)};
+  std::vector<Type> adamw() const {
+    ends_with(adamw::step);
+    const std::int64_t n = element_count(in(adamw::master).shape);
+    for (const ir::In vector : {adamw::gradient, adamw::exp_avg, adamw::exp_avg_sq})
+      equal(element_count(in(vector).shape), n);
+    return {in(adamw::master), in(adamw::exp_avg), in(adamw::exp_avg_sq)};
   }
 
   const ir::Graph& graph_;
@@ -214,9 +247,8 @@ class Rule {
 
 BatchRule batch_rule(Op op, std::size_t output) {
   switch (op) {
-    case Op::rms_norm_grad:  // dx, dw
-    case Op::cross_entropy:  // log-sum-exp, totals
-      return output == 1 ? BatchRule::sums : BatchRule::rows;
+    case Op::rms_norm_grad: return output == rms_norm_grad::dw.at ? BatchRule::sums : BatchRule::rows;
+    case Op::cross_entropy: return output == cross_entropy::totals.at ? BatchRule::sums : BatchRule::rows;
     case Op::embedding:
     case Op::rms_norm:
     case Op::add_rms_norm:
@@ -231,8 +263,8 @@ BatchRule batch_rule(Op op, std::size_t output) {
     case Op::attention_grad:
     case Op::swiglu_grad:
     case Op::cross_entropy_grad: return BatchRule::rows;
-    case Op::linear_cross_entropy_grad:  // totals, dh, dw
-      return output == 1 ? BatchRule::rows : BatchRule::sums;
+    case Op::linear_cross_entropy_grad:
+      return output == linear_cross_entropy::dh.at ? BatchRule::rows : BatchRule::sums;
     case Op::linear_cross_entropy:
     case Op::embedding_grad:
     case Op::matmul_wgrad: return BatchRule::sums;
@@ -254,7 +286,8 @@ BatchRule batch_rule(Op op, std::size_t output) {
 }
 
 bool is_parameter_gradient(Op op, std::size_t output) {
-  const bool totals = output == 0 && (op == Op::linear_cross_entropy || op == Op::linear_cross_entropy_grad);
+  const bool totals = output == linear_cross_entropy::totals.at &&
+                      (op == Op::linear_cross_entropy || op == Op::linear_cross_entropy_grad);
   return !totals && op != Op::cross_entropy && batch_rule(op, output) == BatchRule::sums;
 }
 

@@ -12,6 +12,7 @@ namespace {
 using ir::Node;
 using ir::Op;
 using ir::ValueId;
+using namespace ir::operand;
 
 class Autodiff {
  public:
@@ -70,10 +71,10 @@ class Autodiff {
   /// The gradients of a unit's views are written into one flat unit, which is added onto the unit's
   /// accumulator once they are all there.
   void collect_parameter(const Node& view) {
-    const ir::UnitId unit_id = after_.value(view.inputs[0]).unit;
+    const ir::UnitId unit_id = after_.value(view.in(single::from)).unit;
     const Unit& unit = after_.unit(unit_id);
     auto& parts = unit_parts_[unit_id];
-    parts[view.attributes.integer(ir::Attr::offset)] = gradients_.at(view.outputs[0]);
+    parts[view.attributes.integer(ir::Attr::offset)] = gradients_.at(view.out(single::to));
     std::vector<ValueId> in_order;
     std::int64_t elements = 0;
     for (const auto& [offset, part] : parts) {
@@ -91,7 +92,7 @@ class Autodiff {
       home = after_.add_storage({name, ir::Role::gradient, {DType::f32, {unit.elements}}, unit_id, {}});
     ValueId& sum = accumulators_[unit_id.index()];
     std::vector<ValueId> inputs{gradient};
-    if (sum.valid()) inputs.push_back(sum);
+    if (sum.valid()) inputs.push_back(sum);  // what it is added to
     sum = builder_.emit_one(Op::accumulate, unit.path, inputs, unit.path + ".sum");
     after_.value(sum).home = home;
     after_.value(sum).unit = unit_id;

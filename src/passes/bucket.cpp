@@ -50,7 +50,7 @@ class BucketPass {
  private:
   /// The bucket of a collective over whole units; nothing for the collectives of the losses and of the norm.
   std::optional<int> bucket_of(const Node& node) const {
-    const ir::UnitId unit = before_.value(node.outputs[0]).unit;
+    const ir::UnitId unit = before_.value(node.outputs.front()).unit;
     if (!unit.valid()) return std::nullopt;
     if (is_parameter_gather(node))
       return (node.phase == Phase::forward ? buckets_.forward : buckets_.backward)[unit.index()];
@@ -81,12 +81,12 @@ class BucketPass {
   /// adds to a sum if and only if the others do.
   bool fits(const Group& group, const Node& node) const {
     const Node& first = before_.node(group.members[0]);
-    if (first.inputs.size() != node.inputs.size() || dtype(first) != dtype(node)) return false;
+    if (ir::adds_to_sum(first) != ir::adds_to_sum(node) || dtype(first) != dtype(node)) return false;
     return std::none_of(group.members.begin(), group.members.end(), [&](NodeId m) {
-      return before_.value(before_.node(m).outputs[0]).unit == before_.value(node.outputs[0]).unit;
+      return before_.value(before_.node(m).outputs.front()).unit == before_.value(node.outputs.front()).unit;
     });
   }
-  DType dtype(const Node& node) const { return before_.value(node.inputs[0]).type.dtype; }
+  DType dtype(const Node& node) const { return before_.value(ir::member_input(node, 0)).type.dtype; }
 
   void emit(NodeId id) {
     if (emitted_[id.index()]) return;
@@ -98,15 +98,15 @@ class BucketPass {
     Node node = before_.node(group.place);
     node.inputs.clear();
     node.outputs.clear();
-    const std::size_t operands = before_.node(group.members[0]).inputs.size();
-    for (std::size_t operand = 0; operand < operands; ++operand)
+    for (const ir::In operand : {ir::operand::collective::vector, ir::operand::collective::so_far})
       for (const NodeId member : group.members) {
-        const ValueId input = before_.node(member).inputs[operand];
+        if (!before_.node(member).has(operand)) continue;
+        const ValueId input = before_.node(member).in(operand);
         if (const NodeId producer = before_.value(input).producer; before_.node(producer).op == Op::state)
           emit(producer);  // this may be the shard of a member that comes later in the program
         node.inputs.push_back(input);
       }
-    for (const NodeId member : group.members) node.outputs.push_back(before_.node(member).outputs[0]);
+    for (const NodeId member : group.members) node.outputs.push_back(before_.node(member).outputs.front());
     if (group.members.size() > 1)
       node.module =
           before_.node(group.members.front()).module + ".." + before_.node(group.members.back()).module;

@@ -18,6 +18,7 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 using ir::ValueId;
+using namespace ir::operand;
 
 /// Matmuls of one operand by weights that stand one behind the other, and the nodes that must change with
 /// them.
@@ -48,7 +49,7 @@ class FusePass {
     for (std::size_t i = 0; i < before_.nodes().size(); ++i) {
       const Node& node = before_.nodes()[i];
       std::optional<Group> group;
-      if (node.op == Op::swiglu && node.inputs.size() == 2) group = gate_and_up(node);
+      if (node.op == Op::swiglu && node.has(swiglu::up)) group = gate_and_up(node);
       if (node.op == Op::attention) group = queries_keys_and_values(node);
       if (!group) continue;
       group->reader = NodeId(i);
@@ -70,19 +71,20 @@ class FusePass {
   /// Whether exactly one node reads the value, and nobody outside the graph does.
   bool is_private(ValueId id) const { return uses_[id.index()] == 1 && !before_.value(id).home.valid(); }
 
-  std::optional<Group> gate_and_up(const Node& swiglu) const {
-    return side_by_side({swiglu.inputs[0], swiglu.inputs[1]});
+  std::optional<Group> gate_and_up(const Node& node) const {
+    return side_by_side({node.in(swiglu::gate), node.in(swiglu::up)});
   }
 
-  std::optional<Group> queries_keys_and_values(const Node& attention) const {
-    const ValueId q = attention.inputs[0], k = attention.inputs[1], v = attention.inputs[2];
+  std::optional<Group> queries_keys_and_values(const Node& node) const {
+    const ValueId q = node.in(attention::q), k = node.in(attention::k), v = node.in(attention::v);
     const Node &q_rope = before_.node(producer(q)), &k_rope = before_.node(producer(k));
     if (q_rope.op != Op::rope || k_rope.op != Op::rope || !is_private(q) || !is_private(k))
       return std::nullopt;
-    const bool alike = q_rope.attributes == k_rope.attributes && q_rope.inputs[1] == k_rope.inputs[1] &&
-                       q_rope.inputs[2] == k_rope.inputs[2];
+    const bool alike = q_rope.attributes == k_rope.attributes &&
+                       q_rope.in(rope::positions) == k_rope.in(rope::positions) &&
+                       q_rope.in(rope::table) == k_rope.in(rope::table);
     if (!alike) return std::nullopt;
-    std::optional<Group> group = side_by_side({q_rope.inputs[0], k_rope.inputs[0], v});
+    std::optional<Group> group = side_by_side({q_rope.in(rope::x), k_rope.in(rope::x), v});
     if (group) group->gone = {producer(q), producer(k)};
     return group;
   }
@@ -92,24 +94,25 @@ class FusePass {
     Group group;
     for (const ValueId result : results) {
       if (!is_private(result) || before_.node(producer(result)).op != Op::matmul) return std::nullopt;
-      const Node& matmul = before_.node(producer(result));
-      if (!is_private(matmul.inputs[1]) || before_.node(producer(matmul.inputs[1])).op != Op::view)
-        return std::nullopt;
-      const Node& view = before_.node(producer(matmul.inputs[1]));
+      const Node& product = before_.node(producer(result));
+      const ValueId weight = product.in(matmul::w);
+      if (!is_private(weight) || before_.node(producer(weight)).op != Op::view) return std::nullopt;
+      const Node& view = before_.node(producer(weight));
       if (!group.views.empty()) {
         const Node& last = before_.node(group.views.back());
         const bool follows =
-            view.inputs[0] == last.inputs[0] && offset(view) == offset(last) + elements(last);
-        if (!follows || matmul.inputs[0] != before_.node(group.matmuls.back()).inputs[0]) return std::nullopt;
+            view.in(single::from) == last.in(single::from) && offset(view) == offset(last) + elements(last);
+        if (!follows || product.in(matmul::x) != before_.node(group.matmuls.back()).in(matmul::x))
+          return std::nullopt;
       }
       group.matmuls.push_back(producer(result));
-      group.views.push_back(producer(matmul.inputs[1]));
+      group.views.push_back(producer(weight));
     }
     return group;
   }
   static std::int64_t offset(const Node& view) { return view.attributes.integer(Attr::offset); }
   std::int64_t elements(const Node& view) const {
-    return element_count(before_.value(view.outputs[0]).type.shape);
+    return element_count(before_.value(view.out(single::to)).type.shape);
   }
 
   // --- What stands in its place
@@ -125,9 +128,9 @@ class FusePass {
     if (id == group.reader)
       take_apart(node, group);
     else if (id == *std::min_element(group.views.begin(), group.views.end()))
-      joined_.emplace(before_.node(group.views[0]).outputs[0], emit_joined(group.views));
+      joined_.emplace(before_.node(group.views[0]).out(single::to), emit_joined(group.views));
     else if (id == *std::min_element(group.matmuls.begin(), group.matmuls.end()))
-      joined_.emplace(before_.node(group.matmuls[0]).outputs[0], emit_joined(group.matmuls));
+      joined_.emplace(before_.node(group.matmuls[0]).out(matmul::y), emit_joined(group.matmuls));
   }
 
   /// Emits one view or matmul in place of several. The results of matmuls then lie side by side, and weights
@@ -136,31 +139,31 @@ class FusePass {
     Node fused = before_.node(nodes[0]);
     std::vector<std::string> names;
     const std::size_t dim = fused.op == Op::view ? 0 : 2;
-    ir::Value value = before_.value(fused.outputs[0]);
+    ir::Value value = before_.value(fused.outputs.front());
     value.type.shape[dim] = 0;
     for (const NodeId node : nodes) {
-      const ir::Value& part = before_.value(before_.node(node).outputs[0]);
+      const ir::Value& part = before_.value(before_.node(node).outputs.front());
       names.push_back(part.name);
       value.type.shape[dim] += part.type.shape[dim];
     }
     value.name = joined_name(names);
     value.producer = {};
-    if (fused.op == Op::matmul) fused.inputs[1] = joined_.at(fused.inputs[1]);
-    fused.outputs = {after_.add_value(std::move(value))};
-    const ValueId output = fused.outputs[0];
+    if (fused.op == Op::matmul) fused.in(matmul::w) = joined_.at(fused.in(matmul::w));
+    const ValueId output = after_.add_value(std::move(value));
+    fused.outputs = {output};
     after_.add_node(std::move(fused));
     return output;
   }
 
   void take_apart(Node reader, const Group& group) {
-    const ValueId fused = joined_.at(before_.node(group.matmuls[0]).outputs[0]);
+    const ValueId fused = joined_.at(before_.node(group.matmuls[0]).out(matmul::y));
     if (reader.op == Op::swiglu) {
       reader.inputs = {fused};
     } else {
       Node split = before_.node(group.gone[0]);
       split.op = Op::rope_split;
-      split.inputs[0] = fused;
-      split.outputs.assign(reader.inputs.begin(), reader.inputs.begin() + 3);
+      split.in(rope_split::qkv) = fused;
+      split.outputs = {reader.in(attention::q), reader.in(attention::k), reader.in(attention::v)};
       for (const Attr attr : {Attr::heads, Attr::kv_heads})
         split.attributes.set(attr, reader.attributes.real(attr));
       after_.add_node(std::move(split));

@@ -13,6 +13,7 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 using ir::ValueId;
+using namespace ir::operand;
 
 /// The head of one round: the nodes that a single one replaces.
 struct Head {
@@ -44,7 +45,7 @@ class HeadPass {
 
  private:
   void find(NodeId loss) {
-    const ValueId logits = before_.node(loss).inputs[0];
+    const ValueId logits = before_.node(loss).in(cross_entropy::logits);
     Head head{before_.value(logits).producer, loss, {}, {}, {}};
     if (before_.node(head.matmul).op != Op::matmul || before_.value(logits).home.valid()) return;
     for (const NodeId reader : readers_[logits.index()])
@@ -61,26 +62,26 @@ class HeadPass {
   }
 
   bool find_gradients(Head& head) const {
-    const ValueId dlogits = before_.node(*head.gradient).outputs[0];
+    const ValueId dlogits = before_.node(*head.gradient).out(cross_entropy_grad::dlogits);
     for (const NodeId reader : readers_[dlogits.index()]) {
       const Node& node = before_.node(reader);
-      if (node.op == Op::matmul_dgrad && node.inputs.size() == 2) head.dgrad = reader;
+      if (node.op == Op::matmul_dgrad && !node.has(matmul_dgrad::so_far)) head.dgrad = reader;
       if (node.op == Op::matmul_wgrad) head.wgrad = reader;
     }
     return head.dgrad && head.wgrad && readers_[dlogits.index()].size() == 2;
   }
 
   void emit(const Head& head) {
-    const Node& matmul = before_.node(head.matmul);
+    const Node& product = before_.node(head.matmul);
     const Node& loss = before_.node(head.loss);
     Node node = head.gradient ? before_.node(*head.gradient) : loss;
     node.op = head.gradient ? Op::linear_cross_entropy_grad : Op::linear_cross_entropy;
-    node.module = matmul.module;
-    node.inputs = {matmul.inputs[0], matmul.inputs[1], loss.inputs[1]};
-    node.outputs = {loss.outputs[1]};
+    node.module = product.module;
+    node.inputs = {product.in(matmul::x), product.in(matmul::w), loss.in(cross_entropy::targets)};
+    node.outputs = {loss.out(cross_entropy::totals)};
     if (head.gradient) {
-      node.outputs.push_back(before_.node(*head.dgrad).outputs[0]);
-      node.outputs.push_back(before_.node(*head.wgrad).outputs[0]);
+      node.outputs.push_back(before_.node(*head.dgrad).out(matmul_dgrad::dx));
+      node.outputs.push_back(before_.node(*head.wgrad).out(matmul_wgrad::dw));
     }
     node.attributes.set(ir::Attr::rows, static_cast<double>(rows_));
     after_.add_node(std::move(node));

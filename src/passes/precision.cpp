@@ -13,6 +13,7 @@ using ir::Node;
 using ir::Op;
 using ir::Role;
 using ir::ValueId;
+using namespace ir::operand;
 
 class Precision {
  public:
@@ -24,7 +25,7 @@ class Precision {
 
   ir::Graph run() {
     for (Node node : before_.nodes()) {
-      if (node.op == Op::view) node.inputs[0] = parameter(node.inputs[0]);
+      if (node.op == Op::view) node.in(single::from) = parameter(node.in(single::from));
       if (node.op == Op::adamw && has_parameter_copies()) add_parameter_output(node);
       retype(node);
       after_.add_node(std::move(node));
@@ -47,15 +48,15 @@ class Precision {
     return value;
   }
 
-  void add_parameter_output(Node& adamw) {
-    ir::Value next = after_.value(parameters_[after_.value(adamw.outputs[0]).unit.index()]);
+  void add_parameter_output(Node& node) {
+    ir::Value next = after_.value(parameters_[after_.value(node.out(adamw::new_master)).unit.index()]);
     next.name += ".new";
-    adamw.outputs.push_back(after_.add_value(std::move(next)));
+    node.outputs.push_back(after_.add_value(std::move(next)));
   }
 
   void retype(const Node& node) {
-    if (node.op == Op::view || (node.op == Op::join && after_.value(node.outputs[0]).unit.valid())) {
-      set(node.outputs[0], after_.value(node.inputs[0]).type.dtype);
+    if (node.op == Op::view || (node.op == Op::join && after_.value(node.out(single::to)).unit.valid())) {
+      set(node.out(single::to), after_.value(node.inputs.front()).type.dtype);
     } else if (ops::has_shape_rule(node.op)) {
       const std::vector<ir::Type> types = ops::infer(after_, node.op, node.inputs, node.attributes);
       for (std::size_t i = 0; i < types.size(); ++i)

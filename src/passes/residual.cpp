@@ -9,10 +9,11 @@ namespace {
 using ir::Node;
 using ir::NodeId;
 using ir::Op;
+using namespace ir::operand;
 
 /// The add that makes what `norm` reads, if nothing runs between the two.
 NodeId add_before(const ir::Graph& graph, std::size_t norm) {
-  const NodeId producer = graph.value(graph.nodes()[norm].inputs[0]).producer;
+  const NodeId producer = graph.value(graph.nodes()[norm].in(rms_norm::x)).producer;
   if (graph.node(producer).op != Op::add) return {};
   for (std::size_t between = producer.index() + 1; between < norm; ++between)
     if (!ir::is_alias(graph.nodes()[between].op)) return {};
@@ -35,10 +36,10 @@ ir::Graph residual(const ir::Graph& graph) {
     if (gone[i]) continue;
     Node node = nodes[i];
     if (add_of[i].valid()) {
-      const Node& add = graph.node(add_of[i]);
+      const Node& sum = graph.node(add_of[i]);
       node.op = Op::add_rms_norm;
-      node.inputs = {add.inputs[0], add.inputs[1], node.inputs[1]};
-      node.outputs.insert(node.outputs.begin(), add.outputs[0]);
+      node.inputs = {sum.in(add::a), sum.in(add::b), node.in(rms_norm::w)};
+      node.outputs = {sum.out(add::sum), node.out(rms_norm::y), node.out(rms_norm::rstd)};
     }
     after.add_node(std::move(node));
   }

@@ -15,6 +15,7 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 using ir::ValueId;
+using namespace ir::operand;
 
 class RowsPass {
  public:
@@ -52,13 +53,13 @@ class RowsPass {
   /// The table that is gathered, if all that is read of it are rows for the tokens of its own round.
   std::optional<Table> gathered(const Node& gather) const {
     std::optional<Table> table;
-    for (const NodeId user : users_[gather.outputs[0].index()]) {
+    for (const NodeId user : users_[gather.outputs.front().index()]) {
       const Node& view = before_.node(user);
       if (view.op != Op::view) return std::nullopt;
-      for (const NodeId reader : users_[view.outputs[0].index()]) {
+      for (const NodeId reader : users_[view.out(single::to).index()]) {
         const Node& lookup = before_.node(reader);
         if (lookup.op != Op::embedding || lookup.round != gather.round) return std::nullopt;
-        table = table_of(lookup.inputs[0], view.outputs[0]);
+        table = table_of(lookup.in(embedding::tokens), view.out(single::to));
       }
     }
     return table;
@@ -67,11 +68,11 @@ class RowsPass {
   /// The table whose gradient is reduced, if that is the gradient of an embedding and of nothing else: then
   /// it is zero in the rows that its round's tokens do not name.
   std::optional<Table> reduced(const Node& reduce) const {
-    const Node& join = producer(reduce.inputs[0]);
-    if (join.op != Op::join || join.inputs.size() != 1) return std::nullopt;
-    const Node& gradient = producer(join.inputs[0]);
+    const Node& join = producer(ir::member_input(reduce, 0));
+    if (join.op != Op::join || join.inputs.size() > 1) return std::nullopt;
+    const Node& gradient = producer(join.in(single::from));
     if (gradient.op != Op::embedding_grad || gradient.round != reduce.round) return std::nullopt;
-    return table_of(gradient.inputs[0], gradient.outputs[0]);
+    return table_of(gradient.in(embedding_grad::tokens), gradient.out(embedding_grad::dtable));
   }
 
   /// The table, with the share of its rows that evenly drawn tokens would name. Text names fewer.

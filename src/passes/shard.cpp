@@ -20,6 +20,7 @@ using ir::Placement;
 using ir::Placements;
 using ir::Role;
 using ir::ValueId;
+using namespace ir::operand;
 
 class Shard {
  public:
@@ -110,12 +111,11 @@ class Shard {
   void convert(Node node) {
     switch (node.op) {
       case Op::state:
-        after_.value(node.outputs[0]).placement =
-            after_.storage(after_.value(node.outputs[0]).home).placement;
+        set(node.out(single::to), after_.storage(after_.value(node.out(single::to)).home).placement);
         after_.add_node(std::move(node));
         return;
       case Op::view:
-        views_[node.outputs[0]] = std::move(node);
+        views_[node.out(single::to)] = std::move(node);
         return;  // emitted where it is used: it may need a gather
       case Op::accumulate: reduce(std::move(node)); return;
       case Op::sum_squares:
@@ -142,8 +142,8 @@ class Shard {
       const bool sums = ops::batch_rule(node.op, i) == ops::BatchRule::sums;
       set(node.outputs[i], over_all(!cut ? ir::replicate : sums ? ir::partial : ir::shard(0)));
     }
-    if (node.op == Op::add && placement(node.inputs[0]).kind == Placement::Kind::partial)
-      set(node.outputs[0], over_all(ir::partial));
+    if (node.op == Op::add && placement(node.in(add::a)).kind == Placement::Kind::partial)
+      set(node.out(add::sum), over_all(ir::partial));
     after_.add_node(std::move(node));
   }
 
@@ -154,11 +154,11 @@ class Shard {
   ValueId use_view(const Node& node, ValueId id) {
     const auto it = views_.find(id);
     if (it == views_.end()) return id;
-    const ValueId whole = gathered(node, it->second.inputs[0]);
+    const ValueId whole = gathered(node, it->second.in(single::from));
     const auto [known, first] = view_of_.emplace(std::pair(whole, id), id);
     if (!first) return known->second;
     Node view = it->second;
-    view.inputs[0] = whole;
+    view.in(single::from) = whole;
     view.phase = node.phase;
     view.round = node.round;
     if (after_.value(id).producer.valid()) {  // an earlier gather has this view: a new value is needed
@@ -205,13 +205,12 @@ class Shard {
     node.attributes.set(Attr::axis, lane == Lane::replica ? replica_axis_ : axis_);
     node.phase = place.phase;
     node.round = place.round;
-    const ir::Value& value = after_.value(node.outputs[0]);
+    const ir::Value& value = after_.value(output);
     node.module = value.unit.valid() ? after_.unit(value.unit).path : place.module;
     if (op == Op::all_reduce && value.unit.valid() && options_.reduction == ReduceOrder::native)
       node.attributes.set(Attr::native, 1);
-    const ValueId result = node.outputs[0];
     after_.add_node(std::move(node));
-    return result;
+    return output;
   }
 
   // --- Gradients
@@ -235,17 +234,19 @@ class Shard {
   /// Adds the round's gradient to the sum of this rank's rounds. Returns the reduction of the sum, for the
   /// last round.
   Node accumulate_here(Node node) {
-    const ValueId sum = node.outputs[0];
+    const ValueId sum = node.out(accumulate::sum);
     ir::Value local = after_.value(sum);
     local.name += ".local";
     local.home = {};
-    Node add = node;
-    add.outputs = {after_.add_value(std::move(local))};
-    if (add.inputs.size() > 1) add.inputs[1] = local_sums_.at(add.inputs[1]);
-    set(add.outputs[0], term());
-    local_sums_[sum] = add.outputs[0];
-    node.inputs = add.outputs;
-    after_.add_node(std::move(add));
+    const ValueId local_sum = after_.add_value(std::move(local));
+    Node here = node;
+    here.outputs = {local_sum};
+    if (here.has(accumulate::so_far))
+      here.in(accumulate::so_far) = local_sums_.at(here.in(accumulate::so_far));
+    set(local_sum, term());
+    local_sums_[sum] = local_sum;
+    after_.add_node(std::move(here));
+    node.inputs = {local_sum};
     return node;
   }
   void reduce_pending() {
@@ -262,29 +263,31 @@ class Shard {
   /// Emits a node that adds a round's gradient to the sum of this replica; after the last round the sums of
   /// all replicas are added up.
   void emit_sum(Node node) {
-    const ValueId sum = node.outputs[0];
+    const ValueId sum = node.outputs.front();
     const bool over_replicas = replicas_ > 1 && node.round + 1 == rounds_;
     if (over_replicas) {
       ir::Value own = after_.value(sum);
       own.name += ".replica";
       node.outputs = {after_.add_value(std::move(own))};
     }
-    set(node.outputs[0], sum_of_replica());
+    const ValueId own_sum = node.outputs.front();
+    set(own_sum, sum_of_replica());
     const Node place = node;
     after_.add_node(std::move(node));
     if (!over_replicas) return;
-    set(sum, over_axis(placement(place.outputs[0])));
-    collective(Op::all_reduce, Lane::replica, place, place.outputs[0], sum);
+    set(sum, over_axis(placement(own_sum)));
+    collective(Op::all_reduce, Lane::replica, place, own_sum, sum);
   }
 
   // --- Update
 
   void clip_scale(Node node) {
     if (ranks_ > 1) {
-      ir::Value sum = after_.value(node.inputs[0]);
+      ValueId& squares = node.in(clip_scale::squares);
+      ir::Value sum = after_.value(squares);
       sum.name = "clip.squares.sum";
       sum.placement = over_axis(ir::replicate);
-      node.inputs[0] = collective(Op::all_reduce, Lane::reduce, node, node.inputs[0], std::move(sum));
+      squares = collective(Op::all_reduce, Lane::reduce, node, squares, std::move(sum));
     }
     propagate(std::move(node), over_axis(ir::replicate));
   }
@@ -292,17 +295,18 @@ class Shard {
   /// Gathers the totals axis by axis, from the innermost outwards, so that all ranks' totals stand in the
   /// order of the ranks.
   void reduce_totals(Node node) {
+    ValueId& totals = node.in(reduce_totals::rounds);
     int gathered = 1;
     for (int axis = static_cast<int>(before_.mesh().axes().size()) - 1; axis >= 0; --axis) {
       const int ranks = before_.mesh().size(axis);
       if (ranks == 1) continue;
-      ir::Value all = after_.value(node.inputs[0]);
+      ir::Value all = after_.value(totals);
       all.name = axis == axis_ ? "loss.ranks" : "loss.replicas";
       if (gathered == 1) all.type.shape.insert(all.type.shape.begin(), 1);
       all.type.shape[0] *= ranks;
       all.placement[static_cast<std::size_t>(axis)] = ir::replicate;
       const Lane lane = axis == axis_ ? Lane::reduce : Lane::replica;
-      node.inputs[0] = collective(Op::all_gather, lane, node, node.inputs[0], std::move(all));
+      totals = collective(Op::all_gather, lane, node, totals, std::move(all));
       gathered *= ranks;
     }
     propagate(std::move(node), over_axis(ir::replicate));
@@ -310,10 +314,10 @@ class Shard {
 
   void adamw(Node node) {
     const bool whole = ranks_ == 1 || options_.mode == ShardMode::ddp;
+    ValueId &gradient = node.in(adamw::gradient), &master = node.in(adamw::master);
     if (ranks_ > 1 && options_.mode == ShardMode::ddp)
-      node.inputs[0] =
-          all_gather(node, node.inputs[0], after_.unit(after_.value(node.inputs[0]).unit).path + ".sum.full");
-    if (!whole && !is_cut(node.inputs[1])) node.inputs[1] = rank_slice(node, node.inputs[1]);
+      gradient = all_gather(node, gradient, after_.unit(after_.value(gradient).unit).path + ".sum.full");
+    if (!whole && !is_cut(master)) master = rank_slice(node, master);
     for (ValueId output : node.outputs) set(output, over_axis(whole ? ir::replicate : ir::shard(0)));
     const std::vector<ValueId> outputs = node.outputs;
     const Node place = node;
@@ -333,11 +337,11 @@ class Shard {
     ir::Value slice = after_.value(whole);
     slice.name += ".slice";
     slice.placement = over_axis(ir::shard(0));
-    node.outputs = {after_.add_value(std::move(slice))};
+    const ValueId result = after_.add_value(std::move(slice));
+    node.outputs = {result};
     node.phase = place.phase;
     node.round = place.round;
     node.module = place.module;
-    const ValueId result = node.outputs[0];
     after_.add_node(std::move(node));
     return result;
   }

@@ -17,13 +17,13 @@ bool is_free(const ir::Graph& graph, ValueId id) {
 }
 
 bool can_share(const ir::Graph& graph, const Node& node) {
-  const auto all_free = [&](auto begin, auto end) {
-    return std::all_of(begin, end, [&](ValueId id) { return is_free(graph, id); });
-  };
-  if (node.op == Op::all_gather) return all_free(node.outputs.begin(), node.outputs.end());
-  const auto members = static_cast<std::ptrdiff_t>(node.outputs.size());
-  return node.op == Op::reduce_scatter && node.lane == Lane::reduce &&
-         all_free(node.inputs.begin(), node.inputs.begin() + members);
+  if (node.op == Op::all_gather)
+    return std::all_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId id) { return is_free(graph, id); });
+  if (node.op != Op::reduce_scatter || node.lane != Lane::reduce) return false;
+  for (std::size_t i = 0; i < node.outputs.size(); ++i)
+    if (!is_free(graph, ir::member_input(node, i))) return false;
+  return true;
 }
 
 }  // namespace
@@ -37,9 +37,9 @@ ir::Graph share(const ir::Graph& graph, int team) {
       if (const auto other = instead_of.find(input); other != instead_of.end()) input = other->second;
     if (can_share(graph, node)) node.attributes.set(ir::Attr::team, team);
     if (ops::gathered_in_place(graph, node, 0).valid()) {
-      const auto [first, is_new] = whole_of.emplace(node.inputs[0], node.outputs[0]);
-      if (!is_new) {  // the first gather's result still stands there
-        instead_of[node.outputs[0]] = first->second;
+      const auto [first, is_new] = whole_of.emplace(ir::member_input(node, 0), node.outputs.front());
+      if (!is_new) {  // it stands there still
+        instead_of[node.outputs.front()] = first->second;
         continue;
       }
     }

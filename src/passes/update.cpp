@@ -14,6 +14,7 @@ using ir::Attr;
 using ir::Op;
 using ir::Role;
 using ir::ValueId;
+using namespace ir::operand;
 
 class Update {
  public:
@@ -39,13 +40,13 @@ class Update {
     int last_round = 0;
     for (const ir::Node& node : graph_.nodes()) last_round = std::max(last_round, node.round);
     for (const ir::Node& node : graph_.nodes()) {
-      const ir::Value& value = graph_.value(node.outputs[0]);
+      const ir::Value& value = graph_.value(node.outputs.front());
       if (node.op == Op::accumulate) {
-        sums_[value.unit.index()] = node.outputs[0];
-        if (node.round == last_round) completed_.push_back(node.outputs[0]);
+        sums_[value.unit.index()] = node.out(accumulate::sum);
+        if (node.round == last_round) completed_.push_back(node.out(accumulate::sum));
       }
-      if (node.op == Op::state && value.unit.valid()) masters_[value.unit.index()] = node.outputs[0];
-      if (node.op == Op::cross_entropy) losses_.push_back(node.outputs[1]);
+      if (node.op == Op::state && value.unit.valid()) masters_[value.unit.index()] = node.out(single::to);
+      if (node.op == Op::cross_entropy) losses_.push_back(node.out(cross_entropy::totals));
     }
   }
 
@@ -70,7 +71,7 @@ class Update {
     join.outputs = {graph_.add_value(std::move(all))};
     join.phase = ir::Phase::update;
     join.module = "loss";
-    const ValueId joined = join.outputs[0];
+    const ValueId joined = join.out(single::to);
     graph_.add_node(std::move(join));
     const ValueId sum = b_.emit_one(Op::reduce_totals, "loss", {joined}, "loss.sum");
     graph_.value(sum).home =

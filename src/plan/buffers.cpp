@@ -13,26 +13,34 @@ namespace {
 using ir::Node;
 using ir::Op;
 using ir::ValueId;
+using namespace ir::operand;
 
-/// Which inputs' buffers the first outputs may take over: pairs {output, input}, in order of preference.
-std::vector<std::pair<int, int>> in_place_choices(Op op) {
+/// An output, and an input whose buffer it may take over.
+struct InPlace {
+  ir::Out to;
+  ir::In from;
+};
+/// In order of preference.
+std::vector<InPlace> in_place_choices(Op op) {
   switch (op) {
-    case Op::add:
-    case Op::add_rms_norm: return {{0, 0}, {0, 1}};
-    case Op::rope:
-    case Op::cross_entropy_grad:
-    case Op::all_reduce: return {{0, 0}};
-    case Op::swiglu_grad: return {{0, 0}, {1, 1}};
-    case Op::accumulate:
-    case Op::sum_squares: return {{0, 1}};
-    case Op::rms_norm_grad: return {{0, 4}};
-    case Op::matmul_dgrad: return {{0, 2}};
+    case Op::add: return {{add::sum, add::a}, {add::sum, add::b}};
+    case Op::add_rms_norm:
+      return {{add_rms_norm::sum, add_rms_norm::x}, {add_rms_norm::sum, add_rms_norm::branch}};
+    case Op::rope: return {{rope::y, rope::x}};
+    case Op::cross_entropy_grad: return {{cross_entropy_grad::dlogits, cross_entropy_grad::logits}};
+    case Op::all_reduce: return {{single::to, single::from}};
+    case Op::swiglu_grad:  // side by side, gate stands for both
+      return {{swiglu_grad::dgate, swiglu_grad::gate}, {swiglu_grad::dup, swiglu_grad::up}};
+    case Op::accumulate: return {{accumulate::sum, accumulate::so_far}};
+    case Op::sum_squares: return {{sum_squares::sum, sum_squares::so_far}};
+    case Op::rms_norm_grad: return {{rms_norm_grad::dx, rms_norm_grad::so_far}};
+    case Op::matmul_dgrad: return {{matmul_dgrad::dx, matmul_dgrad::so_far}};
     default: return {};
   }
 }
 bool must_be_in_place(const Node& node) {
   return node.op == Op::sum_squares || node.op == Op::all_reduce ||
-         (node.op == Op::accumulate && node.inputs.size() > 1);
+         (node.op == Op::accumulate && node.has(accumulate::so_far));
 }
 
 class Assigner {
@@ -78,7 +86,7 @@ class Assigner {
   void collect_uses() {
     for (const Node& node : graph_.nodes())
       if (node.op == Op::join)
-        for (ValueId part : node.inputs) part_of_[part.index()] = node.outputs[0];
+        for (ValueId part : node.inputs) part_of_[part.index()] = node.out(single::to);
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i)
       for (ValueId input : graph_.nodes()[i].inputs) {
         touch(holder(input), release_place(i));
@@ -90,13 +98,11 @@ class Assigner {
   void find_shown() {
     for (const Node& node : graph_.nodes())
       if (node.op == Op::reduce_scatter && ops::team_of(node) > 1)
-        for (std::size_t i = 0; i < node.outputs.size(); ++i) shown_[holder(node.inputs[i]).index()] = 1;
+        for (std::size_t i = 0; i < node.outputs.size(); ++i)
+          shown_[holder(ir::member_input(node, i)).index()] = 1;
     for (auto node = graph_.nodes().rbegin(); node != graph_.nodes().rend(); ++node)
-      if (must_be_in_place(*node) && shown_[holder(node->outputs[0]).index()] != 0)
-        shown_[holder(node->inputs[operand_in_place(*node)]).index()] = 1;
-  }
-  static std::size_t operand_in_place(const Node& node) {
-    return static_cast<std::size_t>(in_place_choices(node.op).front().second);
+      if (must_be_in_place(*node) && shown_[holder(node->outputs.front()).index()] != 0)
+        shown_[holder(node->in(in_place_choices(node->op).front().from)).index()] = 1;
   }
   void touch(ValueId id, std::int64_t place) {
     last_use_[id.index()] = std::max(last_use_[id.index()], place);
@@ -110,8 +116,8 @@ class Assigner {
   }
 
   void alias(const Node& node) {
-    const std::size_t from = node.inputs[0].index(), to = node.outputs[0].index();
-    const ir::Value& value = graph_.value(node.outputs[0]);
+    const std::size_t from = node.in(single::from).index(), to = node.out(single::to).index();
+    const ir::Value& value = graph_.value(node.out(single::to));
     table_.buffer_of[to] = table_.buffer_of[from];
     table_.storage_of[to] = table_.storage_of[from];
     table_.rank_stride[to] = table_.rank_stride[from];
@@ -120,7 +126,7 @@ class Assigner {
           table_.offset_in[from] +
           node.attributes.integer(ir::Attr::offset) * static_cast<std::int64_t>(size_of(value.type.dtype));
     } else {
-      table_.rank_stride[to] += graph_.local_bytes(node.outputs[0]);
+      table_.rank_stride[to] += graph_.local_bytes(node.out(single::to));
     }
   }
 
@@ -137,13 +143,13 @@ class Assigner {
     if (const ir::StorageId slices = ops::gathered_in_place(graph_, node, output); slices.valid()) {
       // The address of a cut storage is that of this rank's own slice. The first rank's slice lies before it.
       table_.storage_of[id.index()] = slices;
-      table_.rank_stride[id.index()] = -graph_.local_bytes(node.inputs[output]);
+      table_.rank_stride[id.index()] = -graph_.local_bytes(ir::member_input(node, output));
       return;
     }
     const ValueId whole = part_of_[id.index()];
     if (whole.valid()) {
       place_part(id, whole);
-    } else if (table_.buffer_of[id.index()] < 0 && !take_over(node, static_cast<int>(output))) {
+    } else if (table_.buffer_of[id.index()] < 0 && !take_over(node, output)) {
       if (must_be_in_place(node))
         throw std::logic_error("'" + value.name +
                                "' must be updated in place, but its operand is needed later");
@@ -167,14 +173,14 @@ class Assigner {
     return offset;
   }
 
-  bool take_over(const Node& node, int output) {
-    const ValueId id = node.outputs[static_cast<std::size_t>(output)];
+  bool take_over(const Node& node, std::size_t output) {
+    const ValueId id = node.outputs[output];
     for (const auto& [to, from] : in_place_choices(node.op)) {
-      if (static_cast<std::size_t>(from) >= node.inputs.size()) continue;
-      const ValueId operand = node.inputs[static_cast<std::size_t>(from)];
+      if (to.at != output || !node.has(from)) continue;
+      const ValueId operand = node.in(from);
       const std::size_t o = operand.index();
       const int buffer = table_.buffer_of[o];
-      if (to != output || buffer < 0 || sharers(holder(operand)) > 1 ||
+      if (buffer < 0 || sharers(holder(operand)) > 1 ||
           (is_shown(id) && !table_.buffers[static_cast<std::size_t>(buffer)].shown) ||
           graph_.local_bytes(operand) != graph_.local_bytes(id))
         continue;

@@ -182,7 +182,7 @@ std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
   for (const Node& node : plan.graph.nodes()) {
     if (!ir::is_collective(node.op)) continue;
     std::string name = fmt::format("{} {} {}", name_of(node.phase), name_of(node.op),
-                                   name_of(plan.graph.value(node.inputs[0]).type.dtype));
+                                   name_of(plan.graph.value(ir::member_input(node, 0)).type.dtype));
     const auto& axes = plan.graph.mesh().axes();
     if (axes.size() > 1)
       name += " " + axes[static_cast<std::size_t>(node.attributes.integer(ir::Attr::axis))].name;

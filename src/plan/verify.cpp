@@ -53,7 +53,7 @@ class Order {
   const auto name = [&](ir::NodeId id) {
     const ir::Node& node = plan.graph.node(id);
     return std::string(name_of(node.op)) + " -> " +
-           (node.outputs.empty() ? "" : plan.graph.value(node.outputs[0]).name);
+           (node.outputs.empty() ? "" : plan.graph.value(node.outputs.front()).name);
   };
   throw std::logic_error(
       fmt::format("plan {}: '{}' is not ordered before '{}' ({})", plan.graph.name(), name(a), name(b), why));

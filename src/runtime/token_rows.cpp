@@ -16,10 +16,10 @@ Table table_of(const plan::Plan& plan) {
   for (const ir::Node& node : plan.graph.nodes()) {
     if (!node.attributes.has(ir::Attr::used)) continue;
     const bool gathers = node.op == ir::Op::all_gather;
-    const ir::ValueId whole = gathers ? node.outputs[0] : node.inputs[0];
+    const ir::ValueId whole = gathers ? node.outputs.front() : ir::member_input(node, 0);
     comm::RowSlices& s = table.slices;
     s.row_elements = node.attributes.integer(ir::Attr::row);
-    s.rows = plan.graph.unit(plan.graph.value(node.outputs[0]).unit).elements / s.row_elements;
+    s.rows = plan.graph.unit(plan.graph.value(node.outputs.front()).unit).elements / s.row_elements;
     s.ranks = plan.graph.mesh().size(data_axis);
     s.slice_elements = plan.graph.local_elements(whole) / s.ranks;
     table.rounds = std::max(table.rounds, node.round + 1);

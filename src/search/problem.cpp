@@ -44,8 +44,9 @@ class Reader {
         collective(node);
       } else if (!ir::is_alias(node.op)) {
         compute(node);
-      } else if (!node.inputs.empty()) {  // a view of a gathered unit stands for the unit
-        gather_of_[node.outputs[0].index()] = gather_of_[node.inputs[0].index()];
+      } else if (!node.inputs.empty()) {  // a view of a gathered unit stands for it
+        gather_of_[node.out(ir::operand::single::to).index()] =
+            gather_of_[node.in(ir::operand::single::from).index()];
       }
       slot_of_[i] = problem_.slots.empty() ? 0 : problem_.slots.size() - 1;
       problem_.last_node.resize(problem_.slots.size());
@@ -58,23 +59,24 @@ class Reader {
     machine::Peers& peers = node.lane == Lane::replica ? problem_.replicas : problem_.ranks;
     peers = {ops::ranks_of(graph_, node), ops::span_of(graph_, node)};
     const double wire = costs_.bytes_sent(graph_, node);
-    const ir::Value& value = graph_.value(node.outputs[0]);
+    const ir::ValueId result = node.outputs.front();  // one member: buckets come later
+    const ir::Value& value = graph_.value(result);
     const std::size_t next = problem_.slots.size();
     if (passes::is_parameter_gather(node)) {
-      gather_of_[node.outputs[0].index()] = static_cast<int>(problem_.gathers.size());
+      gather_of_[result.index()] = static_cast<int>(problem_.gathers.size());
       problem_.gather_type = value.type.dtype;
       problem_.gathers.push_back({value.unit, node.phase, node.round, next, next, wire,
                                   ops::copied_bytes(graph_, node) / ops::team_of(node)});
     } else if (node.op == Op::reduce_scatter && next > 0) {
-      const ir::ValueId gradient = node.inputs[0];
+      const ir::ValueId gradient = ir::member_input(node, 0);
       problem_.reduce_type = graph_.value(gradient).type.dtype;
       problem_.reduces.push_back(
           {value.unit, node.round, next - 1, wire, graph_.local_bytes(gradient) + scratch_(graph_, node)});
     } else if (node.lane == Lane::replica && value.unit.valid() && next > 0) {
-      is_sum_[node.outputs[0].index()] = true;
+      is_sum_[result.index()] = true;
       problem_.sums.push_back({value.unit, next - 1, wire, scratch_(graph_, node)});
     } else {
-      fixed_of_[node.outputs[0].index()] = static_cast<int>(problem_.fixed.size());
+      fixed_of_[result.index()] = static_cast<int>(problem_.fixed.size());
       problem_.fixed.push_back(
           {node.lane, costs_.collective_seconds(graph_, node), wire, next == 0 ? 0 : next - 1, none});
     }

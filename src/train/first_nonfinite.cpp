@@ -58,11 +58,11 @@ void FirstNonfinite::start(const exec::Locate& locate) {
   std::vector<bool> seen(plan_.graph.storages().size());
   for (const ir::Node& node : plan_.graph.nodes()) {
     if (node.op != ir::Op::state) continue;
-    const ir::StorageId home = plan_.graph.value(node.outputs[0]).home;
+    const ir::StorageId home = plan_.graph.value(node.out(ir::operand::single::to)).home;
     if (!plan_.storage_used[home.index()] || seen[home.index()]) continue;
     seen[home.index()] = true;
     const ir::Storage& storage = plan_.graph.storage(home);
-    if (is_read_first(storage.role)) look_at_state(storage, locate(node.outputs[0]), place);
+    if (is_read_first(storage.role)) look_at_state(storage, locate(node.out(ir::operand::single::to)), place);
   }
   state_places_ = place + 1;
 }

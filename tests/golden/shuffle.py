@@ -1,7 +1,7 @@
 """Weft's order of training samples in plain Python: the second implementation of src/data/permutation.hpp. docs/data.md
 states the same in words. Run it to print the values that tests/unit/data/sampler_test.cpp holds.
 
-    window(seed, n, sample)   the window that a sample of the run reads, where the file has n = (tokens - 1) // seq windows
+    sequence(seed, n, sample)   the sequence that a sample of the run reads, where the file has n = (tokens - 1) // seq sequences
 """
 
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
@@ -38,11 +38,11 @@ def permute(seed, n, epoch, i):
             return i
 
 
-def window(seed, n, sample):
+def sequence(seed, n, sample):
     return permute(seed, n, sample // n, sample % n)
 
 
 if __name__ == "__main__":
     for seed, n in [(1, 1), (1, 2), (7, 10), (1234567890123456789, 1000), (42, 65537), (3, 10**12)]:
         samples = [0, 1, 2, n - 1, n, n + 1, 5 * n + n // 2]
-        print("{%d, %d, {%s}, {%s}}," % (seed, n, ", ".join(map(str, samples)), ", ".join(str(window(seed, n, s)) for s in samples)))
+        print("{%d, %d, {%s}, {%s}}," % (seed, n, ", ".join(map(str, samples)), ", ".join(str(sequence(seed, n, s)) for s in samples)))
