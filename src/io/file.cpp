@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "base/check.hpp"
+#include "io/descriptor.hpp"
 #include "io/storage_wait.hpp"
 
 namespace weft::io {
@@ -41,13 +42,6 @@ void move_in_parts(std::size_t bytes, std::int64_t offset, DirectPart&& direct, 
   const std::size_t done = head + direct(head, (bytes - head) / block * block);
   cached(done, bytes - done);
 }
-
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 }  // namespace
 
@@ -189,9 +183,9 @@ struct Refusal {
 
 Refusal try_to_sync_directory(const std::string& path) {
   const StorageWait wait("fsync", path);
-  const Descriptor directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (directory.fd < 0) return {"open", errno};
-  return {"fsync", ::fsync(directory.fd) == 0 ? 0 : errno};
+  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0) return {"open", errno};
+  return {"fsync", ::fsync(directory.get()) == 0 ? 0 : errno};
 }
 
 }  // namespace

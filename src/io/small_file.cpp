@@ -9,16 +9,10 @@
 #include <cstring>
 
 #include "base/check.hpp"
+#include "io/descriptor.hpp"
 
 namespace weft::io {
 namespace {
-
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 /// Whether `path` is a directory; errno says why not.
 bool is_directory(const std::string& path) {
@@ -31,13 +25,13 @@ bool is_directory(const std::string& path) {
 }  // namespace
 
 std::optional<std::string> read_if_there(const std::string& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0 && errno == ENOENT) return std::nullopt;
-  WEFT_SYSTEM(file.fd >= 0, "cannot open {} ({}); see to its file system", path, std::strerror(errno));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0 && errno == ENOENT) return std::nullopt;
+  WEFT_SYSTEM(file.get() >= 0, "cannot open {} ({}); see to its file system", path, std::strerror(errno));
   std::string text;
   std::array<char, std::size_t{1} << 16> piece;
   for (;;) {
-    const ssize_t n = ::read(file.fd, piece.data(), piece.size());
+    const ssize_t n = ::read(file.get(), piece.data(), piece.size());
     if (n < 0 && errno == EINTR) continue;
     WEFT_SYSTEM(n >= 0, "cannot read {} ({}); see to its file system", path, std::strerror(errno));
     if (n == 0) return text;

@@ -14,6 +14,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "io/descriptor.hpp"
 #include "io/small_file.hpp"
 #include "job/run_owner.hpp"
 
@@ -21,20 +22,6 @@ namespace weft::job {
 namespace {
 
 using std::chrono::milliseconds;
-
-class Descriptor {
- public:
-  explicit Descriptor(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 enum class KernelLock { taken, held, unsupported };
 
@@ -157,7 +144,7 @@ bool RunLock::place() {
 /// Looks at the lock that is there. Returns when it is gone, and throws when its owner lives, or when nothing
 /// can be known about it.
 void RunLock::settle() {
-  const Descriptor file(path_);
+  const io::Descriptor file(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
   if (file.get() < 0 && errno == ENOENT) return;
   WEFT_SYSTEM(file.get() >= 0, "cannot open {} ({}); choose another run.dir", path_, std::strerror(errno));
   const KernelLock kernel = take_kernel_lock(file.get());
@@ -194,7 +181,8 @@ bool RunLock::shows_life(const std::string& text, const std::string& who) const 
 /// How long ago the lock that is there was refreshed, by the clock of the file system.
 milliseconds RunLock::silence() const {
   refresh(fd_, own_);
-  const Descriptor file(path_);  // opening it asks the server, where attributes are cached
+  const io::Descriptor file(
+      ::open(path_.c_str(), O_RDWR | O_CLOEXEC));  // opening it asks the server, where attributes are cached
   if (file.get() < 0 && errno == ENOENT) return milliseconds(0);
   expect_answer(file.get() >= 0, "open", path_);
   return changed_at(fd_, own_) - changed_at(file.get(), path_);
