@@ -2,7 +2,7 @@
 #
 #   cmake -D SOURCE=WEFT -P check_paths.cmake
 #
-# The documents are README.md, CONTRIBUTING.md, NOTICE.md and docs/*.md. A path in them is a word that ends as a source does (.cpp, .md,
+# The documents are all *.md of the tree's root, docs, jobs and perf. A path in them is a word that ends as a source does (.cpp, .md,
 # ...) or begins with a folder of the tree (src/, tests/, ...). It is written as seen from the tree's root, or as #include writes it
 # (ckpt/load.hpp: below src/, comm/ or kernels/), or as a link beside the document; a file's name alone will do. NAME and N stand for any
 # name, and a program is named without its .cpp (perf/bench_comm). Each path that does not exist is one line, and the exit status is not 0.
@@ -12,7 +12,7 @@ cmake_minimum_required(VERSION 3.22)
 set(folders "src|comm|kernels|tests|docs|perf|jobs|inputs|cmake")
 set(examples inputs/my.toml)  # what a user would have
 
-file(GLOB documents RELATIVE "${SOURCE}" "${SOURCE}/*.md" "${SOURCE}/docs/*.md")
+file(GLOB documents RELATIVE "${SOURCE}" "${SOURCE}/*.md" "${SOURCE}/docs/*.md" "${SOURCE}/jobs/*.md" "${SOURCE}/perf/*/*.md")
 file(GLOB_RECURSE sources RELATIVE "${SOURCE}" "${SOURCE}/src/*" "${SOURCE}/comm/*" "${SOURCE}/kernels/*" "${SOURCE}/tests/*" "${SOURCE}/perf/*"
      "${SOURCE}/jobs/*" "${SOURCE}/cmake/*" "${SOURCE}/docs/*" "${SOURCE}/inputs/*" "${SOURCE}/*.md")
 list(TRANSFORM sources REPLACE "^.*/" "" OUTPUT_VARIABLE names)
@@ -24,7 +24,8 @@ function(exists path result)
     set(${result} TRUE PARENT_SCOPE)
     return()
   endif()
-  foreach(base "" src/ docs/)
+  get_filename_component(beside "${document}" DIRECTORY)
+  foreach(base "" src/ "${beside}/")
     file(GLOB found "${SOURCE}/${base}${path}" "${SOURCE}/${base}${path}.cpp")
     if(found)
       set(${result} TRUE PARENT_SCOPE)
