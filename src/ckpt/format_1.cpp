@@ -22,7 +22,7 @@ constexpr std::string_view shards_key = "\n\"shards\":[";
 constexpr std::string_view end_of_shards = "]\n}\n";
 constexpr std::size_t most_head_bytes = std::size_t{16} << 20;
 constexpr std::size_t most_object_bytes = std::size_t{16} << 20;
-constexpr std::int64_t part_bytes = std::int64_t{1} << 18;
+constexpr std::int64_t copied_bytes = std::int64_t{1} << 18;
 
 Shard shard_from(const Json& j) {
   Shard shard;
@@ -69,8 +69,8 @@ Format1Text::Format1Text(TextSource source, std::string name)
 void Format1Text::compare_checksum() const {
   HashStream hash;
   std::string part, checksum;
-  for (std::int64_t at = 0; at < source_.bytes; at += part_bytes) {
-    part.resize(static_cast<std::size_t>(std::min(part_bytes, source_.bytes - at)));
+  for (std::int64_t at = 0; at < source_.bytes; at += copied_bytes) {
+    part.resize(static_cast<std::size_t>(std::min(copied_bytes, source_.bytes - at)));
     source_.read(part.data(), part.size(), at);
     if (at == 0 && part.size() >= prefix.size() + checksum_digits) {
       checksum = part.substr(prefix.size(), checksum_digits);
@@ -136,7 +136,7 @@ Shard Format1Text::parse(const std::string& object) const {
 
 bool Format1Text::has_more() {
   if (at_ < part_.size()) return true;
-  const std::int64_t bytes = std::min(part_bytes, source_.bytes - behind_);
+  const std::int64_t bytes = std::min(copied_bytes, source_.bytes - behind_);
   part_.resize(static_cast<std::size_t>(bytes));
   source_.read(part_.data(), part_.size(), behind_);
   behind_ += bytes;

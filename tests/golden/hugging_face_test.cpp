@@ -1,5 +1,6 @@
 // Tests with models that `transformers` saved: Weft computes their logits, and gives back the bytes that it
 // was given.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ struct Saved {
 class HuggingFace : public ::testing::TestWithParam<Saved> {
  protected:
   HuggingFace()
-      : weights_(std::string(WEFT_SOURCE_DIR) + "/tests/golden/hugging_face/" + GetParam().name),
+      : weights_(fmt::format("{}/tests/golden/hugging_face/{}", WEFT_SOURCE_DIR, GetParam().name)),
         deck_(hf::deck_of(weights_)),
         units_(model::units(compile::spec_of(deck_))) {
     deck_.data.seq = 27;
