@@ -32,8 +32,7 @@ std::vector<std::string> verify(const std::string& dir, bool direct_io) {
     detail::Coverage coverage(manifest.units);
     detail::for_each_shard(manifest, [&](const Shard& shard) {
       coverage.add(shard);
-      for (auto& problem : find_damage(manifest, shard, direct_io))
-        problems.push_back(std::move(problem));
+      for (auto& problem : find_damage(manifest, shard, direct_io)) problems.push_back(std::move(problem));
     });
     coverage.check();
     verify_index(manifest);

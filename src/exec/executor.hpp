@@ -66,7 +66,7 @@ class Executor {
   struct Replay {
     /// A run was walked before: libraries have set themselves up, which no capture may see.
     bool warm = false;
-    /// Those of the lanes that the plan uses.
+    /// The captured operations of the lanes that the plan uses.
     std::vector<std::unique_ptr<comm::CapturedOperations>> operations;
     std::unique_ptr<StepGraph> graph;
   };

@@ -111,7 +111,7 @@ void Trainer::open_data() {
   keep("data.train", train.files());
   if (!deck_.data.valid.empty()) {
     data::Windows valid = runtime::open_windows(deck_, deck_.data.valid, "data.valid");
-    // Without it, bits per byte would mean nothing.
+    // Without this check, bits per byte might mean nothing.
     data::check_same_tokenizer(valid.files()[0], train.files()[0]);
     keep("data.valid", valid.files());
     valid_.emplace(std::move(valid), deck_.data.batch, deck_.data.valid_sequences);
