@@ -1,4 +1,4 @@
-// Whether all ranks see the run directory that rank 0 writes to.
+// Checks that all ranks see the run directory that rank 0 writes to.
 #pragma once
 
 #include <string>
