@@ -1,3 +1,4 @@
+// The host's attention: chooses between the bf16 engine and the tiled implementation.
 #include "kernels/attention_backends.hpp"
 #include "kernels/bf16_engine/tiles.hpp"
 

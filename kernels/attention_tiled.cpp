@@ -36,7 +36,7 @@ using Rows = float[side * most_dim];
 
 /// Tells where the rows of one head of a [B, T, heads, D] tensor are.
 struct HeadView {
-  std::int64_t offset;  ///< of the row at position 0
+  std::int64_t offset;  ///< elements before the row at position 0
   std::int64_t stride;  ///< elements between the rows of two positions
 };
 

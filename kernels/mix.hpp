@@ -7,7 +7,7 @@
 
 namespace weft::kernels {
 
-/// SplitMix64's finaliser: neighbouring numbers get unrelated bits.
+/// Mixes the bits of x by SplitMix64's finaliser: neighbouring numbers get unrelated bits.
 WEFT_FUNCTION std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;

@@ -1,3 +1,4 @@
+// Fills the table of rotary angles, on the host.
 #include <cmath>
 #include <vector>
 

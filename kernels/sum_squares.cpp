@@ -1,3 +1,4 @@
+// The kernel that adds the sum of squares of a gradient to an exact register.
 #include <fmt/core.h>
 
 #include <stdexcept>

@@ -173,7 +173,7 @@ void adamw(Space& space, std::int64_t n, const AdamW& adam, const float* grad, f
                        AdamStep<P, decltype(has_param)::value>{constants, adam.step, adam.scale, grad, master,
                                                                exp_avg, exp_avg_sq, static_cast<P*>(param)});
     };
-    // The master is the parameter, or stands beside it.
+    // When the master is the parameter itself, nothing is written beside it.
     if (param == nullptr || param == static_cast<void*>(master))
       run(std::false_type{});
     else

@@ -437,7 +437,7 @@ class Bench {
 
   Space space_;
   double bytes_per_s_;
-  std::array<double, 2> matmul_flops_{};  ///< of f32, and of bf16
+  std::array<double, 2> matmul_flops_{};  ///< FLOP/s of the best matmul in f32, and in bf16
 };
 
 }  // namespace

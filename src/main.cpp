@@ -1,3 +1,4 @@
+// The program `weft`: runs the command line, and turns exceptions into messages and exit codes.
 #include <chrono>
 #include <exception>
 #include <string_view>

@@ -1,3 +1,4 @@
+// The kernel of the ordered sum on the device.
 #include "comm/nccl/nccl_sum.hpp"
 
 namespace weft::comm::detail {

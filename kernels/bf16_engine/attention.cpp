@@ -162,7 +162,7 @@ struct Workspace {
   Bits *k_left, *v_left, *k_right;
   Bits *q_rows, *q_columns, *do_rows, *do_columns;  ///< right operands
   float *dq, *dk, *dv;                              ///< blocks [rows][dim]
-  float *lse, *delta;                               ///< of each query; lse is in base 2
+  float *lse, *delta;                               ///< log-sum-exp (in base 2) and delta of each query
   std::int32_t* first_keys;                         ///< the first key that each query sees
 
   Workspace(const AttentionShape& s, std::byte* memory) {

@@ -1,4 +1,4 @@
-// The alignment of everything that shares one allocation.
+// The alignment of everything that shares one allocation: 256 bytes.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Which build of Weft this is: version and commit do not tell compilers, flags and changed sources apart.
+// Identifies the build of Weft, because version and commit do not tell compilers, flags and changed sources
+// apart.
 #pragma once
 
 #include <string>

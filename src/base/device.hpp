@@ -1,4 +1,4 @@
-// Where this build of Weft computes.
+// Tells whether this build of Weft computes on the host or on a GPU.
 #pragma once
 
 namespace weft {

@@ -37,7 +37,7 @@ constexpr std::size_t size_of(DType t) {
 /// (kernels/bf16_engine/split_product.hpp), or `plain`, by f32 arithmetic.
 enum class F32Products : std::uint8_t { split, plain };
 
-/// "f32", "bf16", ...: the names used in decks, graph text and checkpoints.
+/// The type's name in decks, graph text and checkpoints: "f32", "bf16", ...
 std::string_view name_of(DType t);
 /// The inverse of name_of; throws Error(bad_input) that lists the names.
 DType dtype_from(std::string_view name);
@@ -57,7 +57,8 @@ WEFT_FUNCTION float to_float(float x) {
   return x;
 }
 
-/// Round to nearest, ties to even; a NaN stays a quiet NaN. Same bits as PyTorch's and oneDNN's conversion.
+/// Rounds to nearest, ties to even; a NaN stays a quiet NaN. The bits are those of PyTorch's and oneDNN's
+/// conversion.
 WEFT_FUNCTION bf16 to_bf16(float x) {
   std::uint32_t u;
   memcpy(&u, &x, sizeof u);
@@ -66,7 +67,7 @@ WEFT_FUNCTION bf16 to_bf16(float x) {
   return bf16{static_cast<std::uint16_t>(nan ? ((u >> 16) | 0x40u) : rounded)};
 }
 
-/// store<T>(x): fp32 to the storage type T.
+/// store<T>(x) converts fp32 to the storage type T.
 template <class T>
 WEFT_FUNCTION T from_float(float x);
 template <>

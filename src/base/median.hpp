@@ -1,4 +1,4 @@
-// The middle of some measured values.
+// The median of measured values.
 #pragma once
 
 #include <algorithm>

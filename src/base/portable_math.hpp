@@ -6,9 +6,10 @@
 
 namespace weft::portable {
 
-/// The natural logarithm of a normal x above 0; -infinity of 0, NaN below, and x itself of infinity and NaN.
+/// The natural logarithm of a normal x above 0. It is -infinity for 0, NaN below, and x itself for infinity
+/// and NaN.
 double log(double x);
-/// e^x; 0 below -708, infinity above 709.
+/// The power e^x; 0 below -708, infinity above 709.
 double exp(double x);
 /// The power x^y of a positive x. The error grows with |y log x|: by half a unit for each 1 of it.
 double pow(double x, double y);

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// A TOML string: in double quotes, with quotes, backslashes and control characters escaped.
+/// The text as a TOML string: in double quotes, with quotes, backslashes and control characters escaped.
 std::string quoted(std::string_view text);
 
 /// `text` with control characters escaped, so that a message with it stays on one line.

@@ -34,7 +34,7 @@ std::string bytes_text(std::int64_t bytes) {
 std::string count_text(double x) {
   static constexpr std::array<std::string_view, 6> suffixes{"", "k", "M", "G", "T", "P"};
   std::size_t i = 0;
-  // 999.5 and more would print as four digits.
+  // From 999.5 on, a number would print with four digits.
   for (; std::abs(x) >= 999.5 && i + 1 < suffixes.size(); ++i) x /= 1000;
   const int decimals = std::abs(x) < 9.995 ? 2 : std::abs(x) < 99.95 ? 1 : 0;
   return fmt::format("{:.{}f}{}", x, i == 0 ? std::min(decimals, 1) : decimals, suffixes[i]);

@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Writes numbers and times as people read them.
 #pragma once
 
 #include <cstdint>

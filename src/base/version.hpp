@@ -1,4 +1,4 @@
-// Which Weft this is.
+// The version of Weft, the commit of its sources, and the version of MKL.
 #pragma once
 
 namespace weft {

@@ -1,5 +1,5 @@
-// Where a save goes: rank 0's work in the directory of checkpoints, before the ranks write and after they
-// have written.
+// Makes the place of a save: rank 0's work in the directory of checkpoints, before the ranks write and after
+// they have written.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The command `weft checkpoint`: ls, verify, import and export.
 #include <cstdio>
 #include <memory>
 

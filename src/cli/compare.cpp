@@ -1,3 +1,4 @@
+// The command `weft compare`.
 #include <cstdio>
 
 #include "base/check.hpp"

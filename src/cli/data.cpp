@@ -1,3 +1,4 @@
+// The command `weft data`: tokenize and show.
 #include <cstdio>
 
 #include "cli/commands.hpp"

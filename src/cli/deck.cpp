@@ -1,3 +1,4 @@
+// The command `weft deck`: prints a deck with every key resolved, or the schema.
 #include "deck/deck.hpp"
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// The command `weft hang`: says who was missing when a run hung, and which rank diverged first.
 #include <cstdio>
 
 #include "base/check.hpp"

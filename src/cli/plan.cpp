@@ -1,3 +1,4 @@
+// The command `weft plan`.
 #include <algorithm>
 #include <cstdio>
 #include <optional>

@@ -1,3 +1,4 @@
+// The command `weft profile`.
 #include <cstdio>
 #include <optional>
 

@@ -1,3 +1,4 @@
+// The command `weft sample`.
 #include <cstdio>
 
 #include "cli/commands.hpp"

@@ -1,3 +1,4 @@
+// The command `weft train`.
 #include <exception>
 #include <functional>
 #include <string>

@@ -1,4 +1,4 @@
-// What commands that run on all ranks start with.
+// Starts what commands need that run on all ranks.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace weft::cli {
 /// All ranks of this run, over the back end of this build: MPI, or NCCL beside it.
 std::unique_ptr<comm::World> make_training_world(Context& context);
 
-/// Kokkos outlives everything that holds device memory.
+/// Runs Kokkos as long as this object lives; everything that holds device memory must end before.
 struct KernelsScope {
   KernelsScope() { kernels::initialize(); }
   ~KernelsScope() { kernels::finalize(); }

@@ -26,7 +26,7 @@ namespace weft::compare {
 /// out.
 class ValueHashes final : public exec::Tap {
  public:
-  /// `plan` and the session outlive this.
+  /// Hashes the values of one plan; `plan` and the session outlive this object.
   ValueHashes(runtime::Session& session, const plan::Plan& plan);
 
   void start(const exec::Locate& locate) override;

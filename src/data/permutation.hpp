@@ -15,7 +15,7 @@ namespace weft::data {
 /// 32 | right); repeated while the result is n or more. That takes fewer than four turns on average.
 class Permutation {
  public:
-  /// n is from 1 to 2^62.
+  /// Makes the permutations of 0..n-1; n is from 1 to 2^62.
   Permutation(std::uint64_t seed, std::uint64_t n);
   /// The place to which `i`, below n, goes in this epoch (below 2^28).
   std::uint64_t at(std::uint64_t epoch, std::uint64_t i) const;

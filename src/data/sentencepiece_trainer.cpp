@@ -1,3 +1,4 @@
+// Trains SentencePiece models (declared in sentencepiece_tokenizer.hpp).
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>

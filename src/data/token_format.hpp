@@ -32,7 +32,7 @@ struct TokenHeader {
   std::uint64_t documents_offset = 0;
   std::uint64_t token_bytes_offset = 0;
   std::uint64_t file_bytes = 0;
-  std::uint64_t body_hash = 0;  ///< chain_hash over the bytes after the header
+  std::uint64_t body_hash = 0;  ///< hash of the bytes after the header, made as hash_piece says
   std::array<std::uint64_t, 18> reserved{};
   std::uint64_t header_hash = 0;  ///< XXH3 of the bytes before this field
 };

@@ -1,3 +1,4 @@
+// Parses a deck (declared in deck.hpp): reads the tree of its TOML text into a Deck, and fills in defaults.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Checks a deck (declared in deck.hpp) for what no single key can show.
 #include <fmt/core.h>
 
 #include <algorithm>

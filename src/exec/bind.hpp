@@ -18,7 +18,7 @@
 
 namespace weft::exec {
 
-/// What instructions run on.
+/// What instructions run on: the space, the lanes, the channels, and what records them.
 struct Device {
   kernels::Space& space;
   Matmuls& matmuls;

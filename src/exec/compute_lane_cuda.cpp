@@ -1,3 +1,4 @@
+// The compute lane on CUDA: a stream, whose work can be captured into a graph.
 #include "comm/nccl/stream_graph.hpp"
 #include "comm/nccl/stream_timeline.hpp"
 #include "exec/compute_lane.hpp"

@@ -1,3 +1,4 @@
+// The compute lane on the host: the main thread.
 #include <stdexcept>
 
 #include "exec/compute_lane.hpp"

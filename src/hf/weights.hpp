@@ -24,7 +24,7 @@ bool is_model(const std::string& dir);
 /// with one line that names file and tensor.
 class Weights {
  public:
-  /// Reads config.json and every file's header.
+  /// Opens a directory: reads config.json and every file's header.
   explicit Weights(const std::string& dir);
 
   const std::string& dir() const { return dir_; }

@@ -35,7 +35,7 @@ void AppendFile::append(std::string_view record) {
   }
   if (rest.empty()) return;
   const std::string why = std::strerror(errno);
-  // A torn record would spoil every later one.
+  // The torn record is taken back, because it would spoil every later one.
   const bool restored = rest.size() == record.size() || ::ftruncate(fd_, before) == 0;
   if (lost_++ == 0)
     log::warn("cannot append to {} ({}){}; the run goes on without these records", path_, why,

@@ -32,7 +32,7 @@ struct StorageWaits {
 
 namespace {
 
-/// Never destroyed: threads may wait while the process ends.
+/// The list of waits. It is never destroyed, because threads may wait while the process ends.
 StorageWaits& waits() {
   static StorageWaits& all = *new StorageWaits;
   return all;

@@ -1,4 +1,4 @@
-// What this process's threads wait for from storage, so that a watchdog can name the file that does not
+// Keeps what this process's threads wait for from storage, so that a watchdog can name the file that does not
 // answer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Compares the texts of two graphs (declared in text.hpp).
 #include <algorithm>
 #include <unordered_map>
 #include <vector>

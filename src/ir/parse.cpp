@@ -1,3 +1,4 @@
+// Reads the text form of a graph (declared in text.hpp).
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -11,8 +12,8 @@
 namespace weft::ir {
 namespace {
 
-constexpr std::int64_t most_elements = std::int64_t{1}
-                                       << 48;  // of a shape or a unit; products stay in 63 bits
+// The most elements of a shape or a unit: with them products stay within 63 bits.
+constexpr std::int64_t most_elements = std::int64_t{1} << 48;
 
 [[noreturn]] void fail(const std::string& problem) {
   throw Error(ExitCode::bad_input, problem);

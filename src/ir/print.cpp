@@ -1,3 +1,4 @@
+// Writes the text form of a graph (declared in text.hpp).
 #include <fmt/format.h>
 
 #include "ir/text.hpp"

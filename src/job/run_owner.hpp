@@ -1,4 +1,4 @@
-// The process that a run directory's lock names.
+// Describes the process that a run directory's lock names, and tells whether it is running.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The profiles that are assumed where nothing was measured (declared in profile.hpp).
 #include "machine/profile.hpp"
 
 namespace weft::machine {

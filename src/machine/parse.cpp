@@ -1,3 +1,4 @@
+// Reads a machine profile from TOML (declared in profile.hpp).
 #include <toml++/toml.h>
 
 #include <algorithm>

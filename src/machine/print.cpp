@@ -1,3 +1,4 @@
+// Writes a machine profile as TOML (declared in profile.hpp).
 #include <fmt/core.h>
 
 #include "base/hash.hpp"

@@ -1,3 +1,4 @@
+// The summary of `weft profile` (declared in machine.hpp).
 #include <fmt/core.h>
 
 #include "measure/machine.hpp"

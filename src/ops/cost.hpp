@@ -1,4 +1,5 @@
-// What an operation costs on one rank: the arithmetic, and the bytes that must cross memory at least once.
+// Tells what an operation costs on one rank: the arithmetic, and the bytes that must cross memory at least
+// once.
 #pragma once
 
 #include "ir/graph.hpp"

@@ -1,4 +1,4 @@
-// Shape rules: the types of an operation's outputs from those of its inputs.
+// Shape rules: they give the types of an operation's outputs from those of its inputs.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// The pass autodiff: appends the backward.
 #include <map>
 #include <vector>
 

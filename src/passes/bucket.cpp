@@ -1,3 +1,4 @@
+// The pass bucket: makes one collective of each bucket's.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -1,3 +1,4 @@
+// The pass fuse: makes one matmul of several that read one operand.
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The pass head: computes logits, loss and their gradients some tokens at a time.
 #include <map>
 #include <optional>
 #include <set>

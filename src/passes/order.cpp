@@ -1,3 +1,4 @@
+// The pass order: decides when collectives begin, and how long their operands are held.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

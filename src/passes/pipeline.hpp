@@ -49,7 +49,7 @@ std::vector<Pass> forward_pipeline(const PipelineOptions& options);
 /// without. `place` is where the names stand: "FILE:LINE: schedule.disable".
 void check_disabled(const PipelineOptions& options, const std::string& place);
 
-/// Sees the graph before and after each pass.
+/// A function that sees the graph before and after each pass.
 using Observer = std::function<void(const Pass&, const ir::Graph& before, const ir::Graph& after)>;
 /// Runs the passes; the verifier runs after each of them in debug builds, and at the end always.
 ir::Graph run(const std::vector<Pass>& passes, const ir::Graph& graph, const Observer& observer = {});

@@ -1,3 +1,4 @@
+// The pass precision: lowers element types.
 #include <utility>
 #include <vector>
 

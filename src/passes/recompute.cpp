@@ -1,3 +1,4 @@
+// The pass recompute: lets backward make forward values again instead of keeping them.
 #include <algorithm>
 #include <map>
 #include <set>

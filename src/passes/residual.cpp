@@ -1,3 +1,4 @@
+// The pass residual: joins an add and the norm behind it.
 #include <utility>
 #include <vector>
 

@@ -1,3 +1,4 @@
+// The pass rows: marks collectives that may leave out an embedding's unused rows.
 #include <algorithm>
 #include <cmath>
 #include <optional>

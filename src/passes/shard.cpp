@@ -1,3 +1,4 @@
+// The pass shard: places values over the mesh, and inserts the collectives.
 #include <algorithm>
 #include <map>
 #include <utility>

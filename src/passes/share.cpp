@@ -1,3 +1,4 @@
+// The pass share: marks collectives that ranks of one host make in shared memory.
 #include <algorithm>
 #include <map>
 

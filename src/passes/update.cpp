@@ -1,3 +1,4 @@
+// The pass update: appends gradient norm, clipping and AdamW.
 #include <algorithm>
 #include <utility>
 #include <vector>

@@ -1,4 +1,4 @@
-// Which values share a buffer, and from when to when each buffer is held.
+// Decides which values share a buffer, and from when to when each buffer is held.
 #pragma once
 
 #include <vector>

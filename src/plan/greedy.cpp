@@ -1,3 +1,4 @@
+// Lays out buffers one after the other, each as low as it can be (declared in fit.hpp).
 #include <algorithm>
 #include <bit>
 

@@ -1,4 +1,4 @@
-// What forward leaves in memory for backward, by kind of module.
+// Lists what forward leaves in memory for backward, by kind of module.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Lowers a graph to a plan (declared in plan.hpp): buffers and their offsets, instructions, waits, and the
+// hash.
 #include <algorithm>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// Offsets in one arena for buffers with known lifetimes.
+// Gives buffers with known lifetimes their offsets in one arena.
 #pragma once
 
 #include <vector>

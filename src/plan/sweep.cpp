@@ -1,3 +1,4 @@
+// Lays out buffers in program order (declared in fit.hpp).
 #include <algorithm>
 #include <limits>
 #include <numeric>

@@ -1,3 +1,4 @@
+// Proves that a plan is right (declared in plan.hpp).
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -33,7 +33,7 @@ struct StepMetrics {
   /// How long the compute lane, or the step's end, waited for the lane's collectives.
   std::optional<double> exposed_gather_s, exposed_reduce_s;
   std::optional<double> gather_s, reduce_s;  ///< how long a collective of the lane was under way
-  /// The same two times for the lane that sums over replicas; no fields when empty (no replicas).
+  /// Exposed time, and time under way, of the lane that sums over replicas; no fields without replicas.
   std::optional<double> exposed_replica_s, replica_s;
   std::optional<std::int64_t> sent_bytes;  ///< payload that a rank sent to others
   std::optional<double> mfu;

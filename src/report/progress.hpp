@@ -19,7 +19,7 @@ struct ProgressOptions {
   std::int64_t total_steps = 0;  ///< the step at which the run ends
   std::int64_t every = 0;        ///< plain lines: one for each `every` steps; with 0, interval_s decides
   double interval_s = 10;        ///< plain lines: the least seconds between two
-  /// In place: the least seconds between two, because the terminal should not cost time.
+  /// The least seconds between two drawings in place, because the terminal should not cost time.
   double redraw_s = 0.1;
   int width = 0;                ///< columns; 0 asks the terminal at every draw
   Style style = Style::detect;  ///< detect: in place on a terminal that is not "dumb"
@@ -68,7 +68,8 @@ class Progress {
 
   ProgressOptions options_;
   Average tokens_{0.96}, step_s_{0.96};  ///< averages for one step
-  /// From step to step; slower, so that a validation does not make the time to go jump.
+  /// The average time from step to step; it follows slowly, so that a validation does not make the time to go
+  /// jump.
   Average wall_s_{0.99};
   StepMetrics last_;
   std::int64_t steps_seen_ = 0;

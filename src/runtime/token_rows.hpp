@@ -16,7 +16,7 @@ namespace weft::runtime {
 
 class TokenRows {
  public:
-  /// Null for a plan that sends whole units.
+  /// Makes the TokenRows of a plan that sends rows; null for a plan that sends whole units.
   static std::unique_ptr<TokenRows> make(const plan::Plan& plan,
                                          const std::function<std::unique_ptr<comm::Channel>()>& open_channel);
   /// Bytes that the TokenRows of this plan takes; 0 for a plan that sends whole units.

@@ -1,3 +1,4 @@
+// SimpleFSDP's greedy algorithm for buckets (declared in search.hpp).
 #include <algorithm>
 
 #include "search/search.hpp"

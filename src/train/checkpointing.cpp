@@ -71,7 +71,7 @@ ckpt::Manifest open(const std::string& dir, const Deck& deck, comm::World& world
   return manifest;
 }
 
-/// The checkpoint's bytes are not those that were saved.
+/// The error that a checkpoint's bytes are not those that were saved.
 class Damaged : public Error {
  public:
   explicit Damaged(const Error& e) : Error(e.code(), e.what()) {}

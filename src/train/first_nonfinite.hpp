@@ -30,7 +30,8 @@ class FirstNonfinite final : public exec::Tap {
 
  private:
   struct Found {
-    /// In program order, counting what the step starts from first; the same on all ranks.
+    /// The value's place in program order, in which what the step starts from comes first; the same on all
+    /// ranks.
     std::int64_t place = 0;
     std::string text;
   };

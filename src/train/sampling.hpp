@@ -11,8 +11,8 @@ namespace weft::train {
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; 0 takes the largest logit
   std::int64_t top_k = 0;  ///< how many of the largest logits are kept; 0 keeps all
-  /// Of these, the fewest tokens are kept whose probabilities together reach p (Holtzman et al., 2020); 1
-  /// keeps all.
+  /// Of the tokens that top_k leaves, the fewest are kept whose probabilities together reach p (Holtzman et
+  /// al., 2020); 1 keeps all.
   double top_p = 1;
 };
 

@@ -28,8 +28,8 @@ std::vector<Candidate> candidates(const Deck& deck, comm::World& world);
 /// somebody may still rescue. `damaged` has one line for each of these, and at least one.
 [[noreturn]] void fail_unusable(const Deck& deck, const std::vector<std::string>& damaged);
 
-/// The path that checkpoint.resume names, whole and normal; empty for "auto" and "never". Checkpoints keep it
-/// as their origin.
+/// The path that checkpoint.resume names, absolute and normalised; empty for "auto" and "never". Checkpoints
+/// keep it as their origin.
 std::string named_origin(const Deck& deck);
 
 /// Rank 0 calls it before a run's first save. It moves what the run's directory holds, though the run goes on

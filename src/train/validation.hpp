@@ -20,7 +20,7 @@ class Validation {
   /// `executor` runs an evaluation plan, whose microbatch on each rank is [batch, seq].
   Validation(runtime::Session& session, exec::Executor& executor, data::ValidationSource source,
              std::int64_t batch, std::int64_t seq);
-  /// Collective: all ranks walk the file together; microbatch m = round * ranks + rank.
+  /// Collective: computes the loss. All ranks walk the file together; microbatch m = round * ranks + rank.
   ValidationResult run();
 
  private:

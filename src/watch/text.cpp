@@ -1,3 +1,4 @@
+// The diagnosis of a hang in words (declared in diagnose.hpp).
 #include <fmt/core.h>
 
 #include "base/text.hpp"

@@ -123,9 +123,8 @@ TEST_P(Counts, EqualTheirClosedForms) {
   m.ranks = ranks;
   m.rounds = rounds;
   const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
-  std::int64_t padded = 0,
-               // All units, and those that backward needs again: not the embedding, and not the head.
-      again = 0;
+  // Elements of all units, and of those that backward needs again: not the embedding, and not the head.
+  std::int64_t padded = 0, again = 0;
   const auto units = model::units(m.spec);
   for (const Unit& u : units) {
     padded += u.padded_elements(ranks);
