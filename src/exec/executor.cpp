@@ -142,7 +142,7 @@ void Executor::record_collectives(Trace& trace) {
   for (const Bound& bound : bound_)
     of_lane[static_cast<std::size_t>(bound.instruction->lane)].push_back(bound.instruction);
   for (const comm::FinishedCall& record : device_.log->stop()) {
-    // The members of a collective have numbers in a row; the event is the last one's.
+    // The members of a collective have consecutive numbers, and its event is that of the last one.
     const auto lane = static_cast<std::size_t>(record.lane);
     const auto& events = events_[lane];
     const auto event = std::lower_bound(events.begin(), events.end(), record.sequence,

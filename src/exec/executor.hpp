@@ -64,8 +64,10 @@ class Executor {
   };
   /// A captured run of one mode.
   struct Replay {
-    bool warm = false;  ///< a run was walked: libraries have set themselves up, which no capture may see
-    std::vector<std::unique_ptr<comm::CapturedCalls>> calls;  ///< of the lanes that the plan uses
+    /// A run was walked before: libraries have set themselves up, which no capture may see.
+    bool warm = false;
+    /// The captured calls of the lanes that the plan uses.
+    std::vector<std::unique_ptr<comm::CapturedCalls>> calls;
     std::unique_ptr<StepGraph> graph;
   };
   void bind();

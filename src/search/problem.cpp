@@ -44,7 +44,7 @@ class Reader {
         collective(node);
       } else if (!ir::is_alias(node.op)) {
         compute(node);
-      } else if (!node.inputs.empty()) {  // a view of a gathered unit stands for it
+      } else if (!node.inputs.empty()) {  // a view of a gathered unit stands for the unit
         gather_of_[node.out(ir::operand::single::to).index()] =
             gather_of_[node.in(ir::operand::single::from).index()];
       }
