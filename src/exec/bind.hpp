@@ -22,7 +22,7 @@ namespace weft::exec {
 struct Device {
   kernels::Space& space;
   Matmuls& matmuls;
-  ComputeLane& compute;             ///< outlives the channels: their operations wait for its events
+  ComputeLane& compute;             ///< outlives the channels: their calls wait for its events
   comm::Channel* gather = nullptr;  ///< may be null when the plan has no collectives on that lane
   comm::Channel* reduce = nullptr;
   comm::Channel* replica = nullptr;

@@ -224,7 +224,7 @@ void Executor::capture_run(Run mode, Replay& replay) {
     for (; !capturing.empty(); capturing.pop_back()) replay.calls.push_back(capturing.back()->end_capture());
     replay.graph = device_.compute.end_capture();
   } catch (const std::exception& e) {
-    // A communicator may end only after the graphs that hold operations of it.
+    // A communicator may end only after the graphs that hold calls on it.
     for (comm::Channel* channel : capturing) channel->end_capture();
     device_.compute.discard_capture();
     throw Error(exit_code_of(e), fmt::format("the step could not be captured into a CUDA graph ({}); set "

@@ -16,7 +16,7 @@ inline DType dtype_of(const ir::Graph& graph, ir::ValueId v) {
   return graph.value(v).type.dtype;
 }
 
-/// Of attention and its gradient.
+/// The shape of attention and its gradient.
 inline kernels::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node) {
   using namespace ir::operand;
   const Shape q = graph.local_shape(node.in(node.op == ir::Op::attention ? attention::q : attention_grad::q));

@@ -23,7 +23,7 @@ std::string_view name_of(MemoryKind memory);
 struct Location {
   MemoryKind memory = MemoryKind::arena;
   ir::StorageId storage;
-  std::int64_t offset = 0;       ///< bytes from the beginning of the space
+  std::int64_t offset = 0;       ///< bytes from the beginning of that memory
   std::int64_t bytes = 0;        ///< bytes of this rank's part
   std::int64_t rank_stride = 0;  ///< bytes from one rank's place to the next one's
 };
