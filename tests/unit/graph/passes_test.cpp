@@ -117,6 +117,7 @@ TEST_P(Counts, EqualTheirClosedForms) {
   std::int64_t padded = 0,
                again = 0;  // all units; those that backward needs again: not the embedding, not the head
   const auto units = model::units(m.spec);
+  EXPECT_EQ(std::ssize(units), model::unit_count(m.spec));
   for (const Unit& u : units) {
     padded += u.padded_elements(ranks);
     if (u.path != "embed" && u.path != "head") again += u.padded_elements(ranks);
