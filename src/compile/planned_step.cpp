@@ -1,7 +1,6 @@
 #include "compile/planned_step.hpp"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "machine/predict.hpp"
 #include "plan/report.hpp"
@@ -32,10 +31,8 @@ StepParts planned_step(const plan::Plan& plan, const machine::CostModel& costs) 
   StepParts p;
   p.step = times.end;
   p.compute_only = machine::predict(plan.graph, costs).compute_s;
-  p.compute = times.busy[static_cast<std::size_t>(Lane::compute)];
-  for (const std::size_t lane :
-       {static_cast<std::size_t>(Lane::gather), static_cast<std::size_t>(Lane::reduce),
-        static_cast<std::size_t>(Lane::replica)}) {
+  p.compute = times.busy[Lane::compute];
+  for (const Lane lane : communication_lanes) {
     p.under_way[lane] = times.busy[lane];
     p.exposed[lane] = times.exposed[lane];
   }

@@ -54,8 +54,7 @@ std::array<double, distinct_rounds> ends_of_rounds(const plan::Plan& plan, const
     const ir::Node& node = plan.graph.node(instruction.node);
     if (node.phase == ir::Phase::update) continue;
     double& end = ends[static_cast<std::size_t>(node.round)];
-    end =
-        std::max(end, times.spans[static_cast<std::size_t>(instruction.lane)][instruction.sequence - 1].end);
+    end = std::max(end, times.spans[instruction.lane][instruction.sequence - 1].end);
   }
   return ends;
 }

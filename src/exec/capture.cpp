@@ -7,10 +7,9 @@ namespace weft::exec {
 Capture capture_of(const plan::Plan& plan, const CaptureMeans& means, CudaGraph wish) {
   if (wish == CudaGraph::off) return Capture::unwanted;
   if (!means.on_stream) return Capture::host_kernels;
-  const bool all_on_streams =
-      std::all_of(plan.instructions.begin(), plan.instructions.end(), [&](const plan::Instruction& i) {
-        return i.lane == Lane::compute || means.channels[static_cast<std::size_t>(i.lane)];
-      });
+  const bool all_on_streams = std::all_of(
+      plan.instructions.begin(), plan.instructions.end(),
+      [&](const plan::Instruction& i) { return i.lane == Lane::compute || means.channels[i.lane]; });
   return all_on_streams ? Capture::captured : Capture::host_collectives;
 }
 

@@ -1,12 +1,11 @@
 // Decides whether runs of a plan are replays of a CUDA graph.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 
 #include "base/choices.hpp"
-#include "base/lane.hpp"
+#include "base/per_lane.hpp"
 #include "plan/plan.hpp"
 
 namespace weft::exec {
@@ -18,8 +17,8 @@ enum class Capture : std::uint8_t { captured, unwanted, host_kernels, host_colle
 
 /// The properties of what a plan runs on.
 struct CaptureMeans {
-  bool on_stream = false;                   ///< kernels are enqueued on a stream
-  std::array<bool, lane_count> channels{};  ///< by lane: comm::Channel::capturable()
+  bool on_stream = false;    ///< kernels are enqueued on a stream
+  PerLane<bool> channels{};  ///< comm::Channel::capturable()
 };
 
 /// Decides by its arguments alone, which are the same on all ranks: collectives must be captured by all of

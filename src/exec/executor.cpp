@@ -14,9 +14,7 @@
 namespace weft::exec {
 namespace {
 
-constexpr std::array communication_lanes{Lane::gather, Lane::reduce, Lane::replica};
-
-/// What a collective is for: "backward head", or for a bucket "forward layers.3.attn..layers.4.ffn".
+/// What a collective is for: "backward head", of a bucket "forward layers.3.attn..layers.4.ffn".
 std::string label_of(const ir::Graph& graph, const ir::Node& node) {
   const auto path = [&](ir::ValueId v) {
     const ir::Value& value = graph.value(v);
@@ -33,7 +31,7 @@ CaptureMeans means_of(const Device& device) {
   means.on_stream = ComputeLane::capturable();
   for (const Lane lane : communication_lanes) {
     const comm::Channel* const channel = channel_of(device, lane);
-    means.channels[static_cast<std::size_t>(lane)] = channel != nullptr && channel->capturable();
+    means.channels[lane] = channel != nullptr && channel->capturable();
   }
   return means;
 }
@@ -76,7 +74,7 @@ void Executor::bind() {
       bound.collective = bind_collective(plan_.graph, node, device_, locate_, scratch);
       bound.label = label_of(plan_.graph, node);
     }
-    events_[static_cast<std::size_t>(instruction.lane)].resize(instruction.sequence);
+    events_[instruction.lane].resize(instruction.sequence);
     bound_.push_back(std::move(bound));
   }
 }
@@ -89,7 +87,7 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
     for (const plan::Wait& wait : instruction.waits) {
       device_.compute.wait(event_of(wait.lane, wait.sequence));
       const double now = seconds_now();
-      times_.exposed[static_cast<std::size_t>(wait.lane)] += now - before;
+      times_.exposed[wait.lane] += now - before;
       before = now;
     }
   }
@@ -138,12 +136,11 @@ void Executor::show(const Bound& bound, Tap& tap) {
 }
 
 void Executor::record_collectives(Trace& trace) {
-  std::array<std::vector<const plan::Instruction*>, lane_count> of_lane;
-  for (const Bound& bound : bound_)
-    of_lane[static_cast<std::size_t>(bound.instruction->lane)].push_back(bound.instruction);
+  PerLane<std::vector<const plan::Instruction*>> of_lane;
+  for (const Bound& bound : bound_) of_lane[bound.instruction->lane].push_back(bound.instruction);
   for (const comm::FinishedCall& record : device_.log->stop()) {
     // The members of a collective have consecutive numbers, and its event is that of the last one.
-    const auto lane = static_cast<std::size_t>(record.lane);
+    const Lane lane = record.lane;
     const auto& events = events_[lane];
     const auto event = std::lower_bound(events.begin(), events.end(), record.sequence,
                                         [](const comm::Event& e, std::uint64_t s) { return e.value < s; });
@@ -162,18 +159,18 @@ void Executor::record_collectives(Trace& trace) {
     span.end_ns = record.end_ns;
     span.bytes = static_cast<std::int64_t>(record.bytes);
     span.bucket = static_cast<std::int64_t>(i.sequence);
-    trace.record(record.lane, span);
+    trace.record(lane, span);
   }
 }
 
 void Executor::wait_for_the_lanes() {
   double before = seconds_now();
   for (const Lane lane : communication_lanes) {
-    const auto& events = events_[static_cast<std::size_t>(lane)];
+    const auto& events = events_[lane];
     if (events.empty()) continue;
     comm::sync(events.back());
     const double now = seconds_now();
-    times_.exposed[static_cast<std::size_t>(lane)] += now - before;
+    times_.exposed[lane] += now - before;
     before = now;
   }
 }
@@ -182,7 +179,7 @@ void Executor::wait_for_the_lanes() {
 /// they say after it less what they said before it.
 void Executor::add_channel(const comm::Channel* channel, int sign) {
   if (channel == nullptr) return;
-  const auto lane = static_cast<std::size_t>(channel->lane());
+  const Lane lane = channel->lane();
   times_.under_way[lane] += sign * channel->busy_seconds();
   times_.sent[lane] += static_cast<std::uint64_t>(sign) * channel->bytes_sent();
 }
@@ -209,7 +206,7 @@ void Executor::walk(Run mode, Trace* trace, Tap* tap, const std::function<void()
 void Executor::capture_run(Run mode, Replay& replay) {
   std::vector<std::pair<comm::Channel*, comm::Event*>> lanes;  // each with its lane's last event
   for (const Lane lane : communication_lanes)
-    if (auto& events = events_[static_cast<std::size_t>(lane)]; mode == Run::full && !events.empty())
+    if (auto& events = events_[lane]; mode == Run::full && !events.empty())
       lanes.emplace_back(channel_of(device_, lane), &events.back());
   std::vector<comm::Channel*> capturing;
   device_.compute.begin_capture();

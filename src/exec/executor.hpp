@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/per_lane.hpp"
 #include "exec/bind.hpp"
 #include "exec/storage.hpp"
 #include "exec/tap.hpp"
@@ -29,12 +30,11 @@ enum class Run : std::uint8_t {
 /// collectives are 0 for the compute lane.
 struct Times {
   double step = 0;
-  /// How long the compute lane, or the step's end, waited for the lane's collectives. This is for host lanes.
-  /// On CUDA the host does not see what a stream waits for: only the wait at the end counts there, and
-  /// nothing in a replay.
-  std::array<double, lane_count> exposed{};
-  std::array<double, lane_count> under_way{};    ///< how long a collective of the lane was under way
-  std::array<std::uint64_t, lane_count> sent{};  ///< payload that went to other ranks
+  /// The compute lane, or the step's end, waited for the lane's collectives (host lanes; on CUDA the host
+  /// does not see what a stream waits for: only the end's wait counts there, and of a replay nothing).
+  PerLane<double> exposed{};
+  PerLane<double> under_way{};    ///< a collective of the lane was under way
+  PerLane<std::uint64_t> sent{};  ///< payload to other ranks
 };
 
 class Executor {
@@ -72,9 +72,7 @@ class Executor {
   };
   void bind();
   std::byte* address(const plan::Location& location) const;
-  comm::Event& event_of(Lane lane, std::uint64_t sequence) {
-    return events_[static_cast<std::size_t>(lane)][sequence - 1];
-  }
+  comm::Event& event_of(Lane lane, std::uint64_t sequence) { return events_[lane][sequence - 1]; }
   void walk(Run mode, Trace* trace, Tap* tap, const std::function<void()>& before_update = {});
   void capture_run(Run mode, Replay& replay);
   void run_kernel(const Bound& bound, Run mode, Trace* trace);
@@ -90,10 +88,9 @@ class Executor {
   int rank_;
   Locate locate_;
   std::vector<Bound> bound_;
-  /// By lane and sequence - 1: the events of this run's collectives, and of kernels that another lane waits
-  /// for.
-  std::vector<comm::Event> events_[lane_count];
-  Times times_;  ///< the times of the run under way
+  /// By sequence - 1: of this run's collectives and of kernels that signal.
+  PerLane<std::vector<comm::Event>> events_;
+  Times times_;  ///< of the run under way
   Capture capture_;
   std::array<Replay, 2> replays_;  ///< by Run
 };

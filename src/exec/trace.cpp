@@ -59,8 +59,8 @@ std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t 
 }  // namespace
 
 Trace::Trace(std::size_t spans_per_row, const std::vector<std::string>& more_rows) {
-  for (int lane = 0; lane < lane_count; ++lane)
-    rows_.push_back(std::make_unique<Row>(std::string(name_of(static_cast<Lane>(lane))), spans_per_row));
+  for (const Lane lane : all_lanes)
+    rows_.push_back(std::make_unique<Row>(std::string(name_of(lane)), spans_per_row));
   for (const auto& name : more_rows) rows_.push_back(std::make_unique<Row>(name, spans_per_row));
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
-#include "base/lane.hpp"
+#include "base/per_lane.hpp"
 
 namespace weft::exec {
 

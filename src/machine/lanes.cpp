@@ -3,23 +3,24 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
 namespace weft::machine {
 namespace {
 
-constexpr auto compute = static_cast<std::size_t>(Lane::compute);
+constexpr Lane compute = Lane::compute;
 
 class Clock {
  public:
   Clock(const LaneTasks& tasks, const CostModel& costs, double late_seconds)
       : tasks_(tasks), costs_(costs), late_(late_seconds) {
-    for (std::size_t lane = 0; lane < lane_count; ++lane) times_.spans[lane].resize(tasks[lane].size());
+    for (const Lane lane : all_lanes) times_.spans[lane].resize(tasks[lane].size());
   }
 
   LaneTimes run() {
     while (start_what_is_ready()) advance();
-    for (std::size_t lane = 0; lane < lane_count; ++lane)
+    for (const Lane lane : all_lanes)
       if (!ended(lane))
         throw std::logic_error("the simulated lanes block each other: their waits form a circle");
     times_.end = now_;
@@ -27,22 +28,21 @@ class Clock {
   }
 
  private:
-  const LaneTask& head(std::size_t lane) const { return tasks_[lane][done_[lane]]; }
-  bool ended(std::size_t lane) const { return done_[lane] == tasks_[lane].size(); }
+  const LaneTask& head(Lane lane) const { return tasks_[lane][done_[lane]]; }
+  bool ended(Lane lane) const { return done_[lane] == tasks_[lane].size(); }
 
-  /// A lane whose work the next task of `lane` waits for, or lane_count.
-  std::size_t blocked_by(std::size_t lane) const {
-    for (std::size_t other = 0; other < lane_count; ++other)
+  /// A lane whose work the next task of `lane` waits for, if there is one.
+  std::optional<Lane> blocked_by(Lane lane) const {
+    for (const Lane other : all_lanes)
       if (done_[other] < head(lane).after[other]) return other;
-    if (lane != compute) return lane_count;
-    for (std::size_t other = 0; other < lane_count; ++other)
+    if (lane != compute) return std::nullopt;
+    for (const Lane other : all_lanes)
       if (there_at(other) > now_) return other;
-    return lane_count;
+    return std::nullopt;
   }
 
-  /// When what the compute lane's next task waits for in another lane arrives. That lane's task must have
-  /// ended.
-  double there_at(std::size_t other) const {
+  /// When what the compute lane's next task waits for in another, where it has ended, is there.
+  double there_at(Lane other) const {
     const std::uint32_t after = head(compute).after[other];
     return other == compute || after == 0 ? 0 : times_.spans[other][after - 1].end + late_;
   }
@@ -52,8 +52,8 @@ class Clock {
   bool start_what_is_ready() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t lane = 0; lane < lane_count; ++lane) {
-        if (running_[lane] || ended(lane) || blocked_by(lane) != lane_count) continue;
+      for (const Lane lane : all_lanes) {
+        if (running_[lane] || ended(lane) || blocked_by(lane)) continue;
         times_.spans[lane][done_[lane]].start = now_;
         left_[lane] = head(lane).seconds;
         running_[lane] = true;
@@ -68,29 +68,27 @@ class Clock {
   double late_until() const {
     if (running_[compute] || ended(compute)) return 0;
     double until = 0;
-    for (std::size_t other = 0; other < lane_count; ++other) {
+    for (const Lane other : all_lanes) {
       if (done_[other] < head(compute).after[other]) return 0;
       until = std::max(until, there_at(other));
     }
     return until;
   }
 
-  void finish(std::size_t lane) {
+  void finish(Lane lane) {
     times_.spans[lane][done_[lane]++].end = now_;
     running_[lane] = false;
   }
 
-  std::array<double, lane_count> speeds() const {
-    std::array<double, lane_count> speed{};
-    double lost = 0;  // what the compute lane loses in a second
-    for (std::size_t lane = 0; lane < lane_count; ++lane) {
-      if (lane == compute || !running_[lane]) continue;
-      const auto mine = static_cast<Lane>(lane);
-      speed[lane] = running_[compute] ? costs_.beside_compute_speed(mine) : 1;
-      for (std::size_t other = 0; other < lane_count; ++other)
-        if (other != lane && other != compute && running_[other])
-          speed[lane] *= costs_.both_lanes_speed(mine, static_cast<Lane>(other));
-      lost += costs_.stolen_compute_seconds(mine, head(lane).bytes / head(lane).seconds * speed[lane]);
+  PerLane<double> speeds() const {
+    PerLane<double> speed{};
+    double lost = 0;  // by the compute lane, a second
+    for (const Lane lane : communication_lanes) {
+      if (!running_[lane]) continue;
+      speed[lane] = running_[compute] ? costs_.beside_compute_speed(lane) : 1;
+      for (const Lane other : communication_lanes)
+        if (other != lane && running_[other]) speed[lane] *= costs_.both_lanes_speed(lane, other);
+      lost += costs_.stolen_compute_seconds(lane, head(lane).bytes / head(lane).seconds * speed[lane]);
     }
     constexpr double least = 0.1;  // otherwise a profile that steals all of a core would stop the clock
     speed[compute] = std::max(least, 1 - lost);
@@ -101,14 +99,14 @@ class Clock {
   void advance() {
     const auto speed = speeds();
     double dt = std::numeric_limits<double>::infinity();
-    for (std::size_t lane = 0; lane < lane_count; ++lane)
+    for (const Lane lane : all_lanes)
       if (running_[lane]) dt = std::min(dt, left_[lane] / speed[lane]);
     const double until = late_until();
     const bool waits = until > now_ && until < now_ + dt;
     if (waits) dt = until - now_;
     account(dt);
     now_ = waits ? until : now_ + dt;
-    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+    for (const Lane lane : all_lanes) {
       if (!running_[lane]) continue;
       const bool ends = left_[lane] / speed[lane] <= dt;
       left_[lane] -= dt * speed[lane];
@@ -117,21 +115,21 @@ class Clock {
   }
 
   void account(double dt) {
-    for (std::size_t lane = 0; lane < lane_count; ++lane)
+    for (const Lane lane : all_lanes)
       if (running_[lane]) times_.busy[lane] += dt;
     if (running_[compute]) return;
-    std::size_t blame = ended(compute) ? lane_count : blocked_by(compute);
-    for (std::size_t lane = 0; lane < lane_count && blame == lane_count; ++lane)
-      if (running_[lane]) blame = lane;
-    times_.exposed[blame] += dt;
+    std::optional<Lane> blame = ended(compute) ? std::nullopt : blocked_by(compute);
+    for (const Lane lane : all_lanes)
+      if (!blame && running_[lane]) blame = lane;
+    times_.exposed[*blame] += dt;
   }
 
   const LaneTasks& tasks_;
   const CostModel& costs_;
   const double late_;
-  std::array<std::size_t, lane_count> done_{};
-  std::array<bool, lane_count> running_{};
-  std::array<double, lane_count> left_{};
+  PerLane<std::size_t> done_{};
+  PerLane<bool> running_{};
+  PerLane<double> left_{};
   double now_ = 0;
   LaneTimes times_;
 };

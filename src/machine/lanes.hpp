@@ -1,31 +1,30 @@
 // Runs lanes of tasks against a clock, with durations from the cost model.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
-#include "base/lane.hpp"
+#include "base/per_lane.hpp"
 #include "machine/cost_model.hpp"
 
 namespace weft::machine {
 
 struct LaneTask {
-  double seconds = 0;                             ///< duration when it is alone on the machine
-  double bytes = 0;                               ///< bytes that a rank sends in a collective
-  std::array<std::uint32_t, lane_count> after{};  ///< how many tasks of each lane must be done first
+  double seconds = 0;              ///< alone on the machine
+  double bytes = 0;                ///< of a collective: what a rank sends
+  PerLane<std::uint32_t> after{};  ///< how many of the lane's tasks must be done first
 };
-using LaneTasks = std::array<std::vector<LaneTask>, lane_count>;
+using LaneTasks = PerLane<std::vector<LaneTask>>;
 
 struct LaneTimes {
   struct Span {
     double start = 0, end = 0;  ///< in seconds
   };
-  std::array<std::vector<Span>, lane_count> spans;  ///< by lane, then by task
+  PerLane<std::vector<Span>> spans;  ///< by task
   double end = 0;
-  std::array<double, lane_count> busy{};  ///< by lane: how long a task of it was under way
-  /// By lane: how long the compute lane, or the step's end, waited for it. 0 for the compute lane itself.
-  std::array<double, lane_count> exposed{};
+  PerLane<double> busy{};  ///< a task of the lane was under way
+  /// The compute lane waited for this one, or the end did. 0 for the compute lane itself.
+  PerLane<double> exposed{};
 };
 
 /// Runs the tasks of each lane in their order. A collective is slower while another communication lane has

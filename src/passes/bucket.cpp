@@ -26,23 +26,25 @@ struct Group {
   NodeId place;                 ///< where the group stands: a gather's first member, a reduction's last
 };
 
+using GroupId = Id<struct GroupTag>;
+
 class BucketPass {
  public:
   BucketPass(const ir::Graph& before, const Buckets& buckets)
       : before_(before),
         after_(before.without_nodes()),
         buckets_(buckets),
-        group_of_(before.nodes().size(), -1),
+        group_of_(before.nodes().size()),
         emitted_(before.nodes().size(), false) {}
 
   ir::Graph run() {
     for (const Lane lane : {Lane::gather, Lane::reduce, Lane::replica}) collect(lane);
     for (std::size_t i = 0; i < before_.nodes().size(); ++i) {
-      const int group = group_of_[i];
-      if (group < 0) {
+      const GroupId group = group_of_[i];
+      if (!group.valid()) {
         emit(NodeId(i));
-      } else if (groups_[static_cast<std::size_t>(group)].place == NodeId(i)) {
-        emit_group(groups_[static_cast<std::size_t>(group)]);
+      } else if (groups_[group.index()].place == NodeId(i)) {
+        emit_group(groups_[group.index()]);
       }
     }
     return std::move(after_);
@@ -74,7 +76,7 @@ class BucketPass {
       open = key;
       groups_.back().members.push_back(NodeId(i));
       if (lane != Lane::gather) groups_.back().place = NodeId(i);
-      group_of_[i] = static_cast<int>(groups_.size()) - 1;
+      group_of_[i] = GroupId(groups_.size() - 1);
     }
   }
 
@@ -118,7 +120,7 @@ class BucketPass {
   ir::Graph after_;
   const Buckets& buckets_;
   std::vector<Group> groups_;
-  std::vector<int> group_of_;  ///< the group of each node; -1: none
+  std::vector<GroupId> group_of_;  ///< by node; invalid: none
   std::vector<bool> emitted_;
 };
 

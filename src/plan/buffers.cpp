@@ -52,24 +52,25 @@ class Assigner {
         last_use_(graph.values().size(), -1),
         uses_(graph.values().size(), 0),
         shown_(graph.values().size(), 0) {
-    table_.buffer_of.assign(graph.values().size(), -1);
+    table_.buffer_of.resize(graph.values().size());
     table_.storage_of.resize(graph.values().size());
     table_.offset_in.assign(graph.values().size(), 0);
     table_.rank_stride.assign(graph.values().size(), 0);
-    table_.scratch_of.assign(graph.nodes().size(), -1);
+    table_.scratch_of.resize(graph.nodes().size());
   }
 
   BufferTable run() {
     collect_uses();
     find_shown();
-    for (place_ = 0; place_ < static_cast<std::int64_t>(graph_.nodes().size()); ++place_) {
-      const Node& node = graph_.nodes()[static_cast<std::size_t>(place_)];
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      place_ = static_cast<std::int64_t>(i);
       if (node.op == Op::view || node.op == Op::rank_slice) {
         alias(node);
       } else {
-        for (std::size_t i = 0; i < node.outputs.size(); ++i) define(node, i);
+        for (std::size_t output = 0; output < node.outputs.size(); ++output) define(node, output);
       }
-      add_scratch(node);
+      add_scratch(ir::NodeId(i));
     }
     extend_lifetimes();
     return std::move(table_);
@@ -149,7 +150,7 @@ class Assigner {
     const ValueId whole = part_of_[id.index()];
     if (whole.valid()) {
       place_part(id, whole);
-    } else if (table_.buffer_of[id.index()] < 0 && !take_over(node, output)) {
+    } else if (!table_.buffer_of[id.index()].valid() && !take_over(node, output)) {
       if (must_be_in_place(node))
         throw std::logic_error("'" + value.name +
                                "' must be updated in place, but its operand is needed later");
@@ -159,8 +160,8 @@ class Assigner {
 
   /// Places a part in its join's buffer, which begins when the first of the parts is made.
   void place_part(ValueId part, ValueId whole) {
-    int& buffer = table_.buffer_of[whole.index()];
-    if (buffer < 0) buffer = new_buffer(whole);
+    BufferId& buffer = table_.buffer_of[whole.index()];
+    if (!buffer.valid()) buffer = new_buffer(whole);
     table_.buffer_of[part.index()] = buffer;
     table_.offset_in[part.index()] = part_offset(part, whole);
   }
@@ -179,13 +180,11 @@ class Assigner {
       if (to.at != output || !node.has(from)) continue;
       const ValueId operand = node.in(from);
       const std::size_t o = operand.index();
-      const int buffer = table_.buffer_of[o];
-      if (buffer < 0 || sharers(holder(operand)) > 1 ||
-          (is_shown(id) && !table_.buffers[static_cast<std::size_t>(buffer)].shown) ||
+      const BufferId buffer = table_.buffer_of[o];
+      if (!buffer.valid() || sharers(holder(operand)) > 1 || (is_shown(id) && !table_.buffer(buffer).shown) ||
           graph_.local_bytes(operand) != graph_.local_bytes(id))
         continue;
-      if (holder(operand) != operand ||
-          table_.buffers[static_cast<std::size_t>(buffer)].bytes != aligned(graph_.local_bytes(id)))
+      if (holder(operand) != operand || table_.buffer(buffer).bytes != aligned(graph_.local_bytes(id)))
         continue;
       // The node reads this value as another operand, too.
       if (std::count(node.inputs.begin(), node.inputs.end(), operand) > 1) continue;
@@ -197,19 +196,23 @@ class Assigner {
     return false;
   }
 
-  void add_scratch(const Node& node) {
-    const std::int64_t bytes = scratch_(graph_, node);
+  void add_scratch(ir::NodeId node) {
+    const std::int64_t bytes = scratch_(graph_, graph_.node(node));
     if (bytes == 0) return;
     Buffer buffer;
-    buffer.scratch_of = ir::NodeId(static_cast<std::size_t>(place_));
+    buffer.scratch_of = node;
     buffer.bytes = aligned(bytes);
     buffer.first = place_;
-    buffer.last = release_place(static_cast<std::size_t>(place_));
-    table_.scratch_of[static_cast<std::size_t>(place_)] = static_cast<int>(table_.buffers.size());
-    table_.buffers.push_back(buffer);
+    buffer.last = release_place(node.index());
+    table_.scratch_of[node.index()] = add(buffer);
   }
 
-  int new_buffer(ValueId id) {
+  BufferId add(const Buffer& buffer) {
+    table_.buffers.push_back(buffer);
+    return BufferId(table_.buffers.size() - 1);
+  }
+
+  BufferId new_buffer(ValueId id) {
     Buffer buffer;
     buffer.value = id;
     buffer.bytes = aligned(graph_.local_bytes(id));
@@ -217,8 +220,7 @@ class Assigner {
     if (buffer.shared_by > 1) buffer.memory = MemoryKind::common;
     buffer.shown = is_shown(id);
     buffer.first = place_;
-    table_.buffers.push_back(buffer);
-    return static_cast<int>(table_.buffers.size()) - 1;
+    return add(buffer);
   }
 
   bool is_shown(ValueId id) const { return shown_[holder(id).index()] != 0; }
@@ -231,9 +233,9 @@ class Assigner {
 
   void extend_lifetimes() {
     for (std::size_t v = 0; v < graph_.values().size(); ++v) {
-      const int index = table_.buffer_of[v];
-      if (index < 0) continue;
-      Buffer& buffer = table_.buffers[static_cast<std::size_t>(index)];
+      const BufferId id = table_.buffer_of[v];
+      if (!id.valid()) continue;
+      Buffer& buffer = table_.buffer(id);
       const ir::NodeId producer = graph_.values()[v].producer;
       buffer.last = std::max({buffer.last, last_use_[v], static_cast<std::int64_t>(producer.index())});
     }

@@ -1,15 +1,6 @@
 #include "plan/hazards.hpp"
 
-#include <algorithm>
-
 namespace weft::plan {
-namespace {
-
-void raise(Clock& clock, const Clock& other) {
-  for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
-}
-
-}  // namespace
 
 std::map<std::int64_t, AddressSpace::Stretch>::iterator AddressSpace::split(std::int64_t at) {
   auto next = stretches_.lower_bound(at);
@@ -25,7 +16,6 @@ std::map<std::int64_t, AddressSpace::Stretch>::iterator AddressSpace::split(std:
 void AddressSpace::access(std::int64_t begin, std::int64_t end, Lane lane, std::uint64_t sequence,
                           Access kind, Clock& waits) {
   if (begin >= end) return;
-  const auto l = static_cast<std::size_t>(lane);
   const auto last = split(end);
   auto it = split(begin);
   if (kind == Access::write) {  // afterwards all of its bytes are alike: one stretch
@@ -34,7 +24,7 @@ void AddressSpace::access(std::int64_t begin, std::int64_t end, Lane lane, std::
       raise(waits, it->second.read);
     }
     Stretch written{end, {}, {}};
-    written.written[l] = sequence;
+    written.written[lane] = sequence;
     stretches_.emplace_hint(last, begin, written);
     return;
   }
@@ -45,33 +35,32 @@ void AddressSpace::access(std::int64_t begin, std::int64_t end, Lane lane, std::
     }
     Stretch& stretch = it->second;
     raise(waits, stretch.written);
-    stretch.read[l] = std::max(stretch.read[l], sequence);
+    stretch.read[lane] = std::max(stretch.read[lane], sequence);
     at = stretch.end;
   }
 }
 
 std::vector<Wait> WaitReducer::reduce(Lane lane, std::uint64_t sequence, const Clock& waits) {
-  std::vector<Clock>& own = seen_[static_cast<std::size_t>(lane)];
-  Clock known = own.empty() ? Clock{} : own.back();
+  std::vector<Clock>& own = seen_[lane];
+  const Clock known = own.empty() ? Clock{} : own.back();
+  const auto is_new = [&](Lane other) { return other != lane && waits[other] > known[other]; };
   std::vector<Wait> kept;
   // The latest wait for another lane may imply the others: look at the lanes in order, and drop what is known
   // by then.
   Clock after = known;
-  for (std::size_t l = 0; l < lane_count; ++l)
-    if (l != static_cast<std::size_t>(lane) && waits[l] > known[l]) {
-      after[l] = std::max(after[l], waits[l]);
-      raise(after, seen_[l][waits[l] - 1]);
+  for (const Lane other : all_lanes)
+    if (is_new(other)) {
+      after[other] = std::max(after[other], waits[other]);
+      raise(after, seen_[other][waits[other] - 1]);
     }
-  for (std::size_t l = 0; l < lane_count; ++l) {
-    if (l == static_cast<std::size_t>(lane) || waits[l] <= known[l]) continue;
-    bool implied = false;
-    for (std::size_t m = 0; m < lane_count; ++m)
-      if (m != l && m != static_cast<std::size_t>(lane) && waits[m] > known[m] &&
-          seen_[m][waits[m] - 1][l] >= waits[l])
-        implied = true;
-    if (!implied) kept.push_back({static_cast<Lane>(l), waits[l]});
+  for (const Lane other : all_lanes) {
+    if (!is_new(other)) continue;
+    const bool implied = std::any_of(all_lanes.begin(), all_lanes.end(), [&](Lane third) {
+      return third != other && is_new(third) && seen_[third][waits[third] - 1][other] >= waits[other];
+    });
+    if (!implied) kept.push_back({other, waits[other]});
   }
-  after[static_cast<std::size_t>(lane)] = sequence;
+  after[lane] = sequence;
   own.push_back(after);
   return kept;
 }

@@ -2,17 +2,23 @@
 // wait for.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
 
+#include "base/per_lane.hpp"
 #include "plan/plan.hpp"
 
 namespace weft::plan {
 
-/// The instruction of each lane, by its sequence number, up to which the lane must be done; 0: no wait.
-using Clock = std::array<std::uint64_t, lane_count>;
+/// For each lane the sequence number up to which it must be done; 0: no wait.
+using Clock = PerLane<std::uint64_t>;
+
+/// To what is later of the two, lane by lane.
+inline void raise(Clock& clock, const Clock& other) {
+  for (const Lane lane : all_lanes) clock[lane] = std::max(clock[lane], other[lane]);
+}
 
 enum class Access : std::uint8_t { read, write };
 
@@ -41,8 +47,7 @@ class WaitReducer {
   std::vector<Wait> reduce(Lane lane, std::uint64_t sequence, const Clock& waits);
 
  private:
-  /// By lane and sequence: how far each lane is done once that instruction is done.
-  std::array<std::vector<Clock>, lane_count> seen_;
+  PerLane<std::vector<Clock>> seen_;  ///< by sequence: what is done once that instruction is done
 };
 
 }  // namespace weft::plan

@@ -29,8 +29,8 @@ void set_locations(Plan& plan, const BufferTable& table) {
     location.bytes = graph.local_bytes(id);
     location.rank_stride = table.rank_stride[v];
     location.offset = table.offset_in[v];
-    if (table.buffer_of[v] >= 0) {
-      const Buffer& buffer = plan.buffers[static_cast<std::size_t>(table.buffer_of[v])];
+    if (table.buffer_of[v].valid()) {
+      const Buffer& buffer = plan.buffers[table.buffer_of[v].index()];
       location.offset += buffer.offset;
       location.memory = buffer.memory;
     } else {
@@ -55,9 +55,9 @@ class Lowering {
       Instruction instruction;
       instruction.node = ir::NodeId(i);
       instruction.lane = node.lane;
-      instruction.sequence = ++count_[static_cast<std::size_t>(node.lane)];
-      if (table.scratch_of[i] >= 0) {
-        const Buffer& buffer = plan_.buffers[static_cast<std::size_t>(table.scratch_of[i])];
+      instruction.sequence = ++count_[node.lane];
+      if (table.scratch_of[i].valid()) {
+        const Buffer& buffer = plan_.buffers[table.scratch_of[i].index()];
         instruction.scratch.offset = buffer.offset;
         instruction.scratch.bytes = buffer.bytes;
       }
@@ -99,7 +99,7 @@ class Lowering {
   AddressSpace arena_, common_;
   std::vector<AddressSpace> storages_;
   WaitReducer reducer_;
-  std::array<std::uint64_t, lane_count> count_{};
+  PerLane<std::uint64_t> count_{};
 };
 
 /// The number by which ranks compare their plans (Session::check_same_plan()). It covers the graph as text:

@@ -117,9 +117,7 @@ class Picture {
         escaped(fmt::format("{} on {} rank{}: step {} predicted, peak {} a rank", name_, ranks,
                             ranks == 1 ? "" : "s", time_text(times_.end),
                             bytes_text(state_ + plan_.peak_bytes()))));
-    const auto of = [](const auto& lanes, Lane lane) {
-      return time_text(lanes[static_cast<std::size_t>(lane)]);
-    };
+    const auto of = [](const auto& lanes, Lane lane) { return time_text(lanes[lane]); };
     std::string text = fmt::format("busy: compute {}, gather {}, reduce {}", of(times_.busy, Lane::compute),
                                    of(times_.busy, Lane::gather), of(times_.busy, Lane::reduce));
     const bool replicas = lanes_ > static_cast<int>(Lane::replica);

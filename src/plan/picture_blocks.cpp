@@ -8,9 +8,7 @@
 namespace weft::plan {
 namespace {
 
-constexpr auto compute = static_cast<std::size_t>(Lane::compute);
-
-/// Adds block `b`, which follows `a`, to `a`.
+/// `b` follows `a`.
 void join(Block& a, const Block& b) {
   if (b.longest > a.longest) {
     a.longest = b.longest;
@@ -31,7 +29,7 @@ Lane waited_for(const Instruction& instruction, const machine::LaneTimes& times)
   Lane lane = Lane::gather;
   double latest = -1;
   for (const Wait& wait : instruction.waits) {
-    const double end = times.spans[static_cast<std::size_t>(wait.lane)][wait.sequence - 1].end;
+    const double end = times.spans[wait.lane][wait.sequence - 1].end;
     if (end <= latest) continue;
     latest = end;
     lane = wait.lane;
@@ -42,7 +40,7 @@ Lane waited_for(const Instruction& instruction, const machine::LaneTimes& times)
 /// The communication lane on which the step ends.
 Lane last_lane(const machine::LaneTimes& times) {
   for (const Lane lane : {Lane::replica, Lane::reduce}) {
-    const auto& spans = times.spans[static_cast<std::size_t>(lane)];
+    const auto& spans = times.spans[lane];
     if (!spans.empty() && spans.back().end >= times.end) return lane;
   }
   return Lane::gather;
@@ -55,7 +53,7 @@ std::vector<Block> blocks_of(const Plan& plan, const machine::LaneTimes& times, 
   for (const Instruction& i : plan.instructions) {
     if (i.lane != lane) continue;
     const ir::Node& node = plan.graph.node(i.node);
-    const auto& span = times.spans[static_cast<std::size_t>(lane)][i.sequence - 1];
+    const auto& span = times.spans[lane][i.sequence - 1];
     Block block{span.start, span.end, node.phase, node.round, node.module, node.module, name_of(node.op), 1};
     block.longest = span.end - span.start;
     if (lane != Lane::compute) block.bytes = ops::wire_bytes(plan.graph, node);
@@ -85,7 +83,7 @@ std::vector<Stretch> waiting_of(const Plan& plan, const machine::LaneTimes& time
   };
   for (const Instruction& i : plan.instructions) {
     if (i.lane != Lane::compute) continue;
-    const auto& span = times.spans[compute][i.sequence - 1];
+    const auto& span = times.spans[Lane::compute][i.sequence - 1];
     add(span.start, waited_for(i, times));
     done = span.end;
   }
@@ -98,7 +96,7 @@ std::vector<double> times_of_places(const Plan& plan, const machine::LaneTimes& 
   std::vector<double> when(plan.graph.nodes().size() + 1, -1);
   when.back() = times.end;
   for (const Instruction& i : plan.instructions)
-    if (i.lane == Lane::compute) when[i.node.index()] = times.spans[compute][i.sequence - 1].start;
+    if (i.lane == Lane::compute) when[i.node.index()] = times.spans[Lane::compute][i.sequence - 1].start;
   for (std::size_t place = when.size() - 1; place-- > 0;)
     if (when[place] < 0) when[place] = when[place + 1];
   return when;

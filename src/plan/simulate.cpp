@@ -15,18 +15,16 @@ machine::LaneTimes simulate(const Plan& plan, const machine::CostModel& costs) {
     const ir::Node& node = plan.graph.node(instruction.node);
     machine::LaneTask task;
     for (const Wait& wait : instruction.waits)
-      task.after[static_cast<std::size_t>(wait.lane)] = static_cast<std::uint32_t>(wait.sequence);
+      task.after[wait.lane] = static_cast<std::uint32_t>(wait.sequence);
     if (instruction.lane == Lane::compute) {
       task.seconds = costs.kernel_seconds(plan.graph, node);
     } else {
       task.seconds = costs.collective_seconds(plan.graph, node);
       task.bytes = costs.bytes_sent(plan.graph, node);
-      std::uint32_t& kernels = task.after[static_cast<std::size_t>(Lane::compute)];
-      if (host_submits)
-        kernels = std::max(kernels,
-                           static_cast<std::uint32_t>(tasks[static_cast<std::size_t>(Lane::compute)].size()));
+      std::uint32_t& kernels = task.after[Lane::compute];
+      if (host_submits) kernels = std::max(kernels, static_cast<std::uint32_t>(tasks[Lane::compute].size()));
     }
-    tasks[static_cast<std::size_t>(instruction.lane)].push_back(task);
+    tasks[instruction.lane].push_back(task);
   }
   return run_lanes(tasks, costs);
 }
@@ -37,14 +35,14 @@ std::string timeline_text(const machine::LaneTimes& times) {
     text += fmt::format("  {:<36} {:>22.6f}\n", name, seconds);
   };
   row("step", times.end);
-  row("compute lane busy", times.busy[static_cast<std::size_t>(Lane::compute)]);
-  row("gather lane busy", times.busy[static_cast<std::size_t>(Lane::gather)]);
-  row("reduce lane busy", times.busy[static_cast<std::size_t>(Lane::reduce)]);
-  const auto replica = static_cast<std::size_t>(Lane::replica);
-  if (times.busy[replica] > 0) row("replica lane busy", times.busy[replica]);
-  row("exposed gathers", times.exposed[static_cast<std::size_t>(Lane::gather)]);
-  row("exposed reductions", times.exposed[static_cast<std::size_t>(Lane::reduce)]);
-  if (times.busy[replica] > 0) row("exposed sums over replicas", times.exposed[replica]);
+  row("compute lane busy", times.busy[Lane::compute]);
+  row("gather lane busy", times.busy[Lane::gather]);
+  row("reduce lane busy", times.busy[Lane::reduce]);
+  const bool replicas = times.busy[Lane::replica] > 0;
+  if (replicas) row("replica lane busy", times.busy[Lane::replica]);
+  row("exposed gathers", times.exposed[Lane::gather]);
+  row("exposed reductions", times.exposed[Lane::reduce]);
+  if (replicas) row("exposed sums over replicas", times.exposed[Lane::replica]);
   return text;
 }
 

@@ -14,38 +14,35 @@
 namespace weft::plan {
 namespace {
 
-/// What is done before what. It proves lower() in another way: it finds this order by vector clocks from the
-/// waits alone, and then every pair of buffers that share bytes, and every producer and consumer, is looked
-/// up in it.
+using InstructionId = Id<struct InstructionTag>;
+
+/// Another way to the same truth as lower(): happens-before by vector clocks from the waits alone, then every
+/// pair of buffers that share bytes, and every producer and consumer, is looked up in it.
 class Order {
  public:
-  explicit Order(const Plan& plan) : plan_(plan), by_node_(plan.graph.nodes().size(), -1) {
-    std::array<Clock, lane_count> lane_clock{};
+  explicit Order(const Plan& plan) : plan_(plan), by_node_(plan.graph.nodes().size()) {
+    PerLane<Clock> lane_clock{};
     for (std::size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];
-      by_node_[instruction.node.index()] = static_cast<int>(i);
-      Clock& clock = lane_clock[static_cast<std::size_t>(instruction.lane)];
-      for (const Wait& wait : instruction.waits) {
-        const Clock& other = done_.at({wait.lane, wait.sequence});
-        for (std::size_t l = 0; l < lane_count; ++l) clock[l] = std::max(clock[l], other[l]);
-      }
-      before_.push_back(clock);  // what is done when this instruction starts
-      clock[static_cast<std::size_t>(instruction.lane)] = instruction.sequence;
+      by_node_[instruction.node.index()] = InstructionId(i);
+      Clock& clock = lane_clock[instruction.lane];
+      for (const Wait& wait : instruction.waits) raise(clock, done_.at({wait.lane, wait.sequence}));
+      before_.push_back(clock);  // done when this instruction starts
+      clock[instruction.lane] = instruction.sequence;
       done_[{instruction.lane, instruction.sequence}] = clock;
     }
   }
 
-  bool runs(ir::NodeId node) const { return by_node_[node.index()] >= 0; }
-  /// Whether a is done before b starts.
+  bool runs(ir::NodeId node) const { return by_node_[node.index()].valid(); }
+  /// a is done before b starts.
   bool ordered(ir::NodeId a, ir::NodeId b) const {
-    const Instruction& first = plan_.instructions[static_cast<std::size_t>(by_node_[a.index()])];
-    return before_[static_cast<std::size_t>(by_node_[b.index()])][static_cast<std::size_t>(first.lane)] >=
-           first.sequence;
+    const Instruction& first = plan_.instructions[by_node_[a.index()].index()];
+    return before_[by_node_[b.index()].index()][first.lane] >= first.sequence;
   }
 
  private:
   const Plan& plan_;
-  std::vector<int> by_node_;
+  std::vector<InstructionId> by_node_;  ///< invalid: nothing runs for it
   std::vector<Clock> before_;
   std::map<std::pair<Lane, std::uint64_t>, Clock> done_;
 };

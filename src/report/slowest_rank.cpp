@@ -9,10 +9,10 @@ namespace weft::report {
 
 StepMetrics slowest_rank(runtime::Session& session, const exec::Times& times, double step_seconds,
                          double compute_only_s, const MemoryBytes& memory, StepNews& news) {
-  constexpr auto gather = static_cast<std::size_t>(Lane::gather);
-  constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
-  constexpr auto replica = static_cast<std::size_t>(Lane::replica);
-  // The host does not see a stream's waits: there the compute is that of the compute-only step.
+  constexpr Lane gather = Lane::gather;
+  constexpr Lane reduce = Lane::reduce;
+  constexpr Lane replica = Lane::replica;
+  // A stream's waits are not seen by the host: there the compute is that of the compute-only step.
   const bool waits_seen = device_is_host() || session.ranks() == 1;
   const double waited = times.exposed[gather] + times.exposed[reduce] + times.exposed[replica];
   const double exposed = session.ranks() > 1 ? std::max(0.0, times.step - compute_only_s) : 0.0;

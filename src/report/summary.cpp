@@ -14,11 +14,11 @@ namespace weft::report {
 namespace {
 
 constexpr std::size_t steps_kept = 1'000;
-constexpr auto gather = static_cast<std::size_t>(Lane::gather);
-constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
-constexpr auto replica = static_cast<std::size_t>(Lane::replica);
+constexpr Lane gather = Lane::gather;
+constexpr Lane reduce = Lane::reduce;
+constexpr Lane replica = Lane::replica;
 
-double sum(const std::array<double, lane_count>& lanes) {
+double sum(const PerLane<double>& lanes) {
   return std::accumulate(lanes.begin(), lanes.end(), 0.0);
 }
 /// The least that the step could take, however well compute and communication hide under each other.

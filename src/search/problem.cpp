@@ -19,8 +19,8 @@ class Reader {
       : graph_(graph),
         scratch_(scratch),
         costs_(costs),
-        gather_of_(graph.values().size(), -1),
-        fixed_of_(graph.values().size(), -1),
+        gather_of_(graph.values().size()),
+        fixed_of_(graph.values().size()),
         is_sum_(graph.values().size(), false) {}
 
   Problem run() {
@@ -35,6 +35,8 @@ class Reader {
 
  private:
   static constexpr auto none = static_cast<std::size_t>(-1);
+  using GatherId = Id<struct GatherTag>;  ///< its place in Problem::gathers
+  using FixedId = Id<struct FixedTag>;    ///< in Problem::fixed
 
   void read_nodes() {
     slot_of_.resize(graph_.nodes().size());
@@ -63,7 +65,7 @@ class Reader {
     const ir::Value& value = graph_.value(result);
     const std::size_t next = problem_.slots.size();
     if (passes::is_parameter_gather(node)) {
-      gather_of_[result.index()] = static_cast<int>(problem_.gathers.size());
+      gather_of_[result.index()] = GatherId(problem_.gathers.size());
       problem_.gather_type = value.type.dtype;
       problem_.gathers.push_back({value.unit, node.phase, node.round, next, next, wire,
                                   ops::copied_bytes(graph_, node) / ops::team_of(node)});
@@ -76,7 +78,7 @@ class Reader {
       is_sum_[result.index()] = true;
       problem_.sums.push_back({value.unit, next - 1, wire, scratch_(graph_, node)});
     } else {
-      fixed_of_[result.index()] = static_cast<int>(problem_.fixed.size());
+      fixed_of_[result.index()] = FixedId(problem_.fixed.size());
       problem_.fixed.push_back(
           {node.lane, costs_.collective_seconds(graph_, node), wire, next == 0 ? 0 : next - 1, none});
     }
@@ -84,10 +86,9 @@ class Reader {
 
   void compute(const Node& node) {
     for (ir::ValueId input : node.inputs)
-      if (const int f = fixed_of_[input.index()];
-          f >= 0 && problem_.fixed[static_cast<std::size_t>(f)].use == none) {
+      if (const FixedId f = fixed_of_[input.index()]; f.valid() && problem_.fixed[f.index()].use == none) {
         open_ = false;
-        problem_.fixed[static_cast<std::size_t>(f)].use = problem_.slots.size();
+        problem_.fixed[f.index()].use = problem_.slots.size();
       }
     if (!sums_used_ && reads_sum(node)) {
       open_ = false;
@@ -98,8 +99,8 @@ class Reader {
     open_ = true;
     problem_.slots.back() += costs_.kernel_seconds(graph_, node);
     for (ir::ValueId input : node.inputs)
-      if (const int g = gather_of_[input.index()]; g >= 0)
-        problem_.gathers[static_cast<std::size_t>(g)].last = problem_.slots.size() - 1;
+      if (const GatherId g = gather_of_[input.index()]; g.valid())
+        problem_.gathers[g.index()].last = problem_.slots.size() - 1;
   }
 
   bool reads_sum(const Node& node) const {
@@ -121,8 +122,9 @@ class Reader {
   const ir::Graph& graph_;
   const plan::ScratchQuery& scratch_;
   const machine::CostModel& costs_;
-  std::vector<int> gather_of_, fixed_of_;  ///< each value's place in the problem, or -1
-  std::vector<bool> is_sum_;               ///< by value: whether it is a sum over the replicas
+  std::vector<GatherId> gather_of_;  ///< by value: what gathers it, or is a part of
+  std::vector<FixedId> fixed_of_;    ///< by value
+  std::vector<bool> is_sum_;         ///< by value: over the replicas
   bool sums_used_ = false;
   std::vector<std::size_t> slot_of_;  ///< the slot of each node
   bool open_ = false;                 ///< the last slot still takes more compute

@@ -18,10 +18,6 @@ struct Bucket {
   std::size_t after = 0;  ///< how many reductions a sum over replicas waits for
 };
 
-constexpr auto index_of(Lane lane) {
-  return static_cast<std::size_t>(lane);
-}
-
 class Estimator {
  public:
   Estimator(const Problem& problem, const Schedule& schedule, const machine::CostModel& costs)
@@ -149,20 +145,20 @@ class Estimator {
   }
 
   void compute(machine::LaneTasks& tasks) const {
-    auto& lane = tasks[index_of(Lane::compute)];
+    auto& lane = tasks[Lane::compute];
     lane.resize(p_.slots.size());
     for (std::size_t i = 0; i < lane.size(); ++i) lane[i].seconds = p_.slots[i];
     const auto needs = [&](std::size_t slot, Lane of, std::size_t count) {
       if (slot >= lane.size()) return;
-      std::uint32_t& after = lane[slot].after[index_of(of)];
+      std::uint32_t& after = lane[slot].after[of];
       after = std::max(after, static_cast<std::uint32_t>(count));
     };
     for (std::size_t b = 0; b < gathers_.size(); ++b) needs(gathers_[b].slot, Lane::gather, b + 1);
     for (std::size_t b = 0; b < reduces_.size(); ++b)
       needs(release_slot(reduces_, b) + 1, Lane::reduce, b + 1);
-    needs(p_.sums_use, Lane::replica, sums_.size());  // their scratch is small, so compute finds other memory
-    std::array<std::size_t, lane_count> count{0, gathers_.size(), reduces_.size(), sums_.size()};
-    for (const Fixed& f : p_.fixed) needs(f.use, f.lane, ++count[index_of(f.lane)]);
+    needs(p_.sums_use, Lane::replica, sums_.size());  // their scratch is small: compute finds other memory
+    PerLane<std::size_t> count{0, gathers_.size(), reduces_.size(), sums_.size()};
+    for (const Fixed& f : p_.fixed) needs(f.use, f.lane, ++count[f.lane]);
   }
 
   void gathers(machine::LaneTasks& tasks) const {
@@ -171,10 +167,9 @@ class Estimator {
       task.seconds =
           costs_.collective_seconds(ir::Op::all_gather, p_.ranks, gathers_[b].wire_bytes, p_.gather_type);
       task.bytes = gathers_[b].wire_bytes;
-      // This holds even if the host submits nothing: the memory that the gather writes is in use until about
-      // then.
-      task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(issue_slot(b));
-      tasks[index_of(Lane::gather)].push_back(task);
+      // Also where nobody submits: the memory it writes is in use until about then.
+      task.after[Lane::compute] = static_cast<std::uint32_t>(issue_slot(b));
+      tasks[Lane::gather].push_back(task);
     }
   }
 
@@ -184,8 +179,8 @@ class Estimator {
       task.seconds =
           costs_.collective_seconds(ir::Op::reduce_scatter, p_.ranks, b.wire_bytes, p_.reduce_type);
       task.bytes = b.wire_bytes;
-      task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(b.slot + 1);
-      tasks[index_of(Lane::reduce)].push_back(task);
+      task.after[Lane::compute] = static_cast<std::uint32_t>(b.slot + 1);
+      tasks[Lane::reduce].push_back(task);
     }
   }
 
@@ -194,9 +189,9 @@ class Estimator {
       machine::LaneTask task;
       task.seconds = costs_.collective_seconds(ir::Op::all_reduce, p_.replicas, s.wire_bytes, DType::f32);
       task.bytes = s.wire_bytes;
-      task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(s.slot + 1);
-      task.after[index_of(Lane::reduce)] = static_cast<std::uint32_t>(s.after);
-      tasks[index_of(Lane::replica)].push_back(task);
+      task.after[Lane::compute] = static_cast<std::uint32_t>(s.slot + 1);
+      task.after[Lane::reduce] = static_cast<std::uint32_t>(s.after);
+      tasks[Lane::replica].push_back(task);
     }
   }
 
@@ -205,8 +200,8 @@ class Estimator {
       machine::LaneTask task;
       task.seconds = f.seconds;
       task.bytes = f.wire_bytes;
-      task.after[index_of(Lane::compute)] = static_cast<std::uint32_t>(f.ready + 1);
-      tasks[index_of(f.lane)].push_back(task);
+      task.after[Lane::compute] = static_cast<std::uint32_t>(f.ready + 1);
+      tasks[f.lane].push_back(task);
     }
   }
 

@@ -11,6 +11,7 @@
 #include "support/golden.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/small_deck.hpp"
+#include "support/worst.hpp"
 #include "train/trainer.hpp"
 
 namespace weft {
@@ -82,9 +83,11 @@ Points torch(const std::string& group, const std::string& variant) {
 Distance distance(const Points& curve, const Points& reference) {
   const auto measure = [](const std::vector<double>& a, const std::vector<double>& b, double& largest,
                           double& rms) {
+    EXPECT_GE(b.size(), 5U);
+    EXPECT_EQ(a.size(), b.size());
     for (std::size_t i = 0; i < b.size(); ++i) {
       const double d = std::abs(a[i] - b[i]) / std::abs(b[i]);
-      largest = std::max(largest, d);
+      largest = test::worse(largest, d);
       rms += d * d / static_cast<double>(b.size());
     }
     rms = std::sqrt(rms);
@@ -118,6 +121,7 @@ class Training {
   /// The largest distance of a final tensor, relative to the tensor's norm.
   double parameters_from_fp32() {
     double worst = 0;
+    EXPECT_FALSE(file().children(group_ + "/final").empty());
     for (const std::string& path : file().children(group_ + "/final")) {
       const std::vector<float> expected = file().f32(group_ + "/final/" + path),
                                actual = trainer_->state().parameter(path);
@@ -126,7 +130,7 @@ class Training {
         difference += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
         norm += std::pow(static_cast<double>(expected[i]), 2);
       }
-      worst = std::max(worst, std::sqrt(difference / norm));
+      worst = test::worse(worst, std::sqrt(difference / norm));
     }
     return worst;
   }

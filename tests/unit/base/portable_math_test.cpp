@@ -16,6 +16,7 @@
 #include "base/hash.hpp"
 #include "base/rng.hpp"
 #include "kernels/rope.hpp"
+#include "support/worst.hpp"
 
 namespace weft {
 namespace {
@@ -35,7 +36,7 @@ TEST(PortableMath, LogIsWithinTwoUnits) {
   for (int i = 0; i < samples; ++i) {
     const double u = draws.uniform(static_cast<std::uint64_t>(i)) + 0x1p-53;
     for (const double x : {u, 1 + u, u * 1e300, u * u * u, 1 - u * 0x1p-20})
-      worst = std::max(worst, ulps(portable::log(x), std::log(static_cast<long double>(x))));
+      worst = test::worse(worst, ulps(portable::log(x), std::log(static_cast<long double>(x))));
   }
   EXPECT_LT(worst, 2);
   EXPECT_EQ(portable::log(1), 0);
@@ -49,8 +50,8 @@ TEST(PortableMath, ExpIsWithinTwoUnits) {
   double worst = 0;
   for (int i = 0; i < samples; ++i) {
     const double x = 1400 * (draws.uniform(static_cast<std::uint64_t>(i)) - 0.5);
-    worst = std::max(worst, ulps(portable::exp(x), std::exp(static_cast<long double>(x))));
-    worst = std::max(worst, ulps(portable::exp(x / 1000), std::exp(static_cast<long double>(x / 1000))));
+    worst = test::worse(worst, ulps(portable::exp(x), std::exp(static_cast<long double>(x))));
+    worst = test::worse(worst, ulps(portable::exp(x / 1000), std::exp(static_cast<long double>(x / 1000))));
   }
   EXPECT_LT(worst, 2);
   EXPECT_EQ(portable::exp(0), 1);
@@ -65,13 +66,13 @@ TEST(PortableMath, AnglesAreWithinTwoPartsInTenToTheSixteenth) {
     const double u = draws.uniform(static_cast<std::uint64_t>(i));
     for (const double turns : {u, u / 1024, u * 2}) {
       const auto [c, s] = portable::of_turns(turns);
-      worst = std::max(worst, std::abs(c - std::cos(2 * pi * turns)));
-      worst = std::max(worst, std::abs(s - std::sin(2 * pi * turns)));
+      worst = test::worse(worst, std::abs(c - std::cos(2 * pi * turns)));
+      worst = test::worse(worst, std::abs(s - std::sin(2 * pi * turns)));
     }
     for (const double angle : {u, 100 * u, 0x1p24 * u}) {
       const auto [c, s] = portable::of_radians(angle);
-      worst = std::max(worst, std::abs(c - std::cos(static_cast<long double>(angle))));
-      worst = std::max(worst, std::abs(s - std::sin(static_cast<long double>(angle))));
+      worst = test::worse(worst, std::abs(c - std::cos(static_cast<long double>(angle))));
+      worst = test::worse(worst, std::abs(s - std::sin(static_cast<long double>(angle))));
     }
   }
   EXPECT_LT(worst, 2.3e-16L);

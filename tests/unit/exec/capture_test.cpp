@@ -25,7 +25,7 @@ plan::Plan plan_of(std::initializer_list<Lane> lanes) {
 CaptureMeans on_stream(std::initializer_list<Lane> channels) {
   CaptureMeans means;
   means.on_stream = true;
-  for (const Lane lane : channels) means.channels[static_cast<std::size_t>(lane)] = true;
+  for (const Lane lane : channels) means.channels[lane] = true;
   return means;
 }
 

@@ -126,6 +126,7 @@ TEST_P(Counts, EqualTheirClosedForms) {
   // Elements of all units, and of those that backward needs again: not the embedding, and not the head.
   std::int64_t padded = 0, again = 0;
   const auto units = model::units(m.spec);
+  EXPECT_EQ(std::ssize(units), model::unit_count(m.spec));
   for (const Unit& u : units) {
     padded += u.padded_elements(ranks);
     if (u.path != "embed" && u.path != "head") again += u.padded_elements(ranks);

@@ -18,7 +18,7 @@ namespace {
 
 using test::SmallModel;
 
-constexpr auto compute = static_cast<std::size_t>(Lane::compute);
+constexpr Lane compute = Lane::compute;
 
 machine::CostModel costs() {
   return machine::CostModel(default_profile(machine::DefaultProfile::host));
@@ -142,7 +142,7 @@ TEST(PictureBlocks, AddUp) {
         instructions += b.instructions;
         bytes += b.bytes;
       }
-      EXPECT_EQ(instructions, times.spans[static_cast<std::size_t>(lane)].size());
+      EXPECT_EQ(instructions, times.spans[lane].size());
       EXPECT_LE(at, times.end);
       sent += bytes;
     }

@@ -10,9 +10,9 @@
 namespace weft::report {
 namespace {
 
-constexpr auto gather = static_cast<std::size_t>(Lane::gather);
-constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
-constexpr auto replica = static_cast<std::size_t>(Lane::replica);
+constexpr Lane gather = Lane::gather;
+constexpr Lane reduce = Lane::reduce;
+constexpr Lane replica = Lane::replica;
 
 StepMetrics step_of(double seconds) {
   StepMetrics m;

@@ -8,10 +8,10 @@
 namespace weft::machine {
 namespace {
 
-constexpr auto compute = static_cast<std::size_t>(Lane::compute);
-constexpr auto gather = static_cast<std::size_t>(Lane::gather);
-constexpr auto reduce = static_cast<std::size_t>(Lane::reduce);
-constexpr auto replica = static_cast<std::size_t>(Lane::replica);
+constexpr Lane compute = Lane::compute;
+constexpr Lane gather = Lane::gather;
+constexpr Lane reduce = Lane::reduce;
+constexpr Lane replica = Lane::replica;
 
 CostModel costs(double both_lanes = 1, double beside_compute = 1, double stolen = 0) {
   Profile p = default_profile(DefaultProfile::host);
@@ -19,7 +19,7 @@ CostModel costs(double both_lanes = 1, double beside_compute = 1, double stolen 
   return CostModel(p);
 }
 
-LaneTask task(double seconds, std::array<std::uint32_t, lane_count> after = {}, double bytes = 0) {
+LaneTask task(double seconds, PerLane<std::uint32_t> after = {}, double bytes = 0) {
   return {seconds, bytes, after};
 }
 

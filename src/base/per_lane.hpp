@@ -1,0 +1,27 @@
+// One thing for each lane.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "base/lane.hpp"
+
+namespace weft {
+
+inline constexpr std::array all_lanes{Lane::compute, Lane::gather, Lane::reduce, Lane::replica};
+static_assert(all_lanes.size() == lane_count);
+/// Those on which collectives run.
+inline constexpr std::array communication_lanes{Lane::gather, Lane::reduce, Lane::replica};
+
+/// An array whose index is a lane. In braces: compute, gather, reduce, replica.
+template <class T>
+struct PerLane {
+  std::array<T, lane_count> values{};
+
+  constexpr T& operator[](Lane lane) { return values[static_cast<std::size_t>(lane)]; }
+  constexpr const T& operator[](Lane lane) const { return values[static_cast<std::size_t>(lane)]; }
+  auto begin() const { return values.begin(); }
+  auto end() const { return values.end(); }
+};
+
+}  // namespace weft
