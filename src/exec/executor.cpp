@@ -14,7 +14,7 @@
 namespace weft::exec {
 namespace {
 
-/// What a collective is for: "backward head", of a bucket "forward layers.3.attn..layers.4.ffn".
+/// What a collective is for: "backward head", or for a bucket "forward layers.3.attn..layers.4.ffn".
 std::string label_of(const ir::Graph& graph, const ir::Node& node) {
   const auto path = [&](ir::ValueId v) {
     const ir::Value& value = graph.value(v);
