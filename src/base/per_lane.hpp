@@ -20,6 +20,7 @@ struct PerLane {
 
   constexpr T& operator[](Lane lane) { return values[static_cast<std::size_t>(lane)]; }
   constexpr const T& operator[](Lane lane) const { return values[static_cast<std::size_t>(lane)]; }
+  bool operator==(const PerLane&) const = default;
   auto begin() const { return values.begin(); }
   auto end() const { return values.end(); }
 };

@@ -119,10 +119,10 @@ class Clock {
     for (const Lane lane : all_lanes)
       if (running_[lane]) times_.busy[lane] += dt;
     if (running_[compute]) return;
-    std::optional<Lane> blame = ended(compute) ? std::nullopt : blocked_by(compute);
-    for (const Lane lane : all_lanes)
-      if (!blame && running_[lane]) blame = lane;
-    times_.exposed[*blame] += dt;
+    const auto first_running =
+        std::find_if(all_lanes.begin(), all_lanes.end(), [this](Lane lane) { return running_[lane]; });
+    const std::optional<Lane> blocks = ended(compute) ? std::nullopt : blocked_by(compute);
+    times_.exposed[blocks ? *blocks : *first_running] += dt;
   }
 
   const LaneTasks& tasks_;

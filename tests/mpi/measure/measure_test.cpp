@@ -142,7 +142,7 @@ TEST(MeasureStep, ItsKernelsAddUpToIt) {
   std::vector<double> ratios;
   for (bool fits = false; !fits && ratios.size() < 10;) {
     const double seconds = step.seconds(0.05);
-    machine::Profile profile = default_profile(machine::Device::host);
+    machine::Profile profile = default_profile(machine::DefaultProfile::host);
     profile.kernels = step.kernels(0.05);
     const machine::Prediction sum = predict(step.plan().graph, machine::CostModel(profile));
     EXPECT_EQ(sum.measured, sum.kernels);
