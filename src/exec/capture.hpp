@@ -18,7 +18,7 @@ enum class Capture : std::uint8_t { captured, unwanted, host_kernels, host_colle
 /// The properties of what a plan runs on.
 struct CaptureMeans {
   bool on_stream = false;    ///< kernels are enqueued on a stream
-  PerLane<bool> channels{};  ///< comm::Channel::capturable()
+  PerLane<bool> channels{};  ///< what comm::Channel::capturable() says
 };
 
 /// Decides by its arguments alone, which are the same on all ranks: collectives must be captured by all of
