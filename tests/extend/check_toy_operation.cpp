@@ -1,5 +1,5 @@
-// What a graph must know of the toy operation (toy_operation.patch): shape rule, cost, derivative, text.
-// Compiled and run by toy_operation.sh, against sources that have it.
+// Checks what a graph must know of the toy operation (toy_operation.patch): its shape rule, cost, derivative
+// and text. toy_operation.sh compiles this against sources that have the operation, and runs it.
 #include <cstdio>
 #include <exception>
 #include <string>

@@ -63,15 +63,16 @@ command_of() {
 cache=()
 if command -v ccache >/dev/null; then cache=(ccache); fi
 
-# object_of SOURCE: its object's name.
+# object_of SOURCE: prints the name of the source's object.
 object_of() { echo "$copy/$(basename "$(dirname "$1")")_$(basename "$1").o"; }
 
-# compile SOURCE: as the sources of command_of's target, but with the copy's headers first.
+# compile SOURCE: compiles it like the sources of command_of's target, but with the copy's headers first.
 compile() {
   "${cache[@]}" "$compiler" -I"$copy/src" -I"$copy" -iquote "$root/tests/unit/kernels" "${flags[@]}" -O0 -c "$1" -o "$(object_of "$1")" >&2
 }
 
-# compile_all TARGET SOURCE...: at once, which takes a third of the time; one by one where that fails, to say which. Adds to `objects`.
+# compile_all TARGET SOURCE...: compiles all at once, which takes a third of the time. Where that fails it compiles one by one, to say which
+# source is wrong. It adds the objects to `objects`.
 compile_all() {
   local target=$1 file
   shift
@@ -86,13 +87,13 @@ compile_all() {
   done
 }
 
-# sources PATTERN: those of the tree, and of the copy, that are named so; of one that is in both, the copy's.
+# sources PATTERN: prints the sources of the tree and of the copy that match. Where both have one, it prints the copy's.
 sources() {
   { (cd "$root" && compgen -G "$1"); (cd "$copy" && compgen -G "$1"); } | sort -u | while read -r file; do
     if [ -f "$copy/$file" ]; then echo "$copy/$file"; else echo "$root/$file"; fi
   done
 }
-# touched_in FOLDER: its sources that the patch touches.
+# touched_in FOLDER: prints the folder's sources that the patch touches.
 touched_in() { sources "$1/*.cpp" | grep "^$copy/"; }
 
 mapfile -t ir < <(sources 'src/ir/*.cpp')

@@ -1,1 +1,2 @@
-// Precompiled headers need a target that compiles something (tests/support/CMakeLists.txt): an empty source.
+// An empty source, because precompiled headers need a target that compiles something
+// (tests/support/CMakeLists.txt).

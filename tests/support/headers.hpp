@@ -1,6 +1,6 @@
-// What most tests include, for precompilation (tests/support/CMakeLists.txt): of the standard library, of fmt
-// and of GoogleTest, nothing of Weft. A test still includes what it uses: the cuda preset, and clang-tidy, do
-// without this file.
+// The headers that most tests include, for precompilation (tests/support/CMakeLists.txt). They are those of
+// the standard library, fmt and GoogleTest, and none of Weft's. A test still includes what it uses, because
+// the cuda preset and clang-tidy do without this file.
 #pragma once
 
 #include <fmt/format.h>

@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, Counts,
                                             ::testing::Values(1, 3),
                                             ::testing::Values(DType::f32, DType::bf16)));
 
-/// Gathers of one rank's step in a phase.
+/// How many units one rank gathers in a phase of the step.
 std::size_t gathers(const ir::Graph& graph, ir::Phase phase) {
   std::size_t count = 0;
   for (const ir::Node& node : graph.nodes())
