@@ -10,8 +10,8 @@ namespace weft::data {
 
 /// What the positions of a sequence's tokens count from.
 enum class Positions {
-  of_sequence,  ///< 0..seq-1
-  of_document   ///< beginning again with 0 behind each end-of-document token
+  of_sequence,  ///< from the sequence's beginning: 0..seq-1
+  of_document   ///< from the document's beginning: again from 0 behind each end-of-document token
 };
 
 /// A file of N tokens holds (N - 1) / seq sequences. Sequence w of it is tokens [w*seq, w*seq + seq]: the

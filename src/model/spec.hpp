@@ -25,7 +25,7 @@ struct Spec {
 /// are adjacent, and so are w1|w3, so that a fused matmul reads a view. With tied embeddings the head has
 /// only its norm.
 std::vector<Unit> units(const Spec& spec);
-/// How many these are.
+/// How many units the model has.
 constexpr std::int64_t unit_count(const Spec& spec) {
   return 2 + 2 * spec.layers;
 }

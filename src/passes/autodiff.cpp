@@ -93,7 +93,7 @@ class Autodiff {
       home = after_.add_storage({name, ir::Role::gradient, {DType::f32, {unit.elements}}, unit_id, {}});
     ValueId& sum = accumulators_[unit_id.index()];
     std::vector<ValueId> inputs{gradient};
-    if (sum.valid()) inputs.push_back(sum);  // what it is added to
+    if (sum.valid()) inputs.push_back(sum);  // the sum that the gradient is added to
     sum = builder_.emit_one(Op::accumulate, unit.path, inputs, unit.path + ".sum");
     after_.value(sum).home = home;
     after_.value(sum).unit = unit_id;

@@ -1,4 +1,4 @@
-// What a run does about a step whose loss or gradient norm is not finite.
+// Does what the deck wants after a step whose loss or gradient norm is not finite.
 #pragma once
 
 #include "deck/deck.hpp"

@@ -1,4 +1,4 @@
-// When a run ends before run.steps: because its time is up, or because it is asked to.
+// Decides when a run ends before run.steps: because its time is up, or because it is asked to.
 #pragma once
 
 #include <cstdint>

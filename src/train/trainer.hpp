@@ -108,7 +108,7 @@ class Trainer {
   RunTrace trace_;
   report::RankTimes rank_times_{session_};
   std::unique_ptr<report::Report> report_;
-  std::unique_ptr<Saver> saver_;  ///< stands behind the state, which its threads read
+  std::unique_ptr<Saver> saver_;  ///< declared after the state, which its threads read
   std::optional<BadNumbers> bad_numbers_;
 };
 

@@ -120,8 +120,8 @@ RankRecords read_file(const std::string& path) {
 }  // namespace
 
 void write_text(const std::string& path, const std::string& text) {
-  // Without a sync: storage may be what hangs, and the other ranks, which look for this file now, see it
-  // before it is on storage.
+  // This does not wait for storage, because storage may be what hangs. The other ranks, which look for this
+  // file now, see it before it is on storage.
   io::replace_file(path, text, io::Named::by_weft, io::Sync::no);
 }
 
