@@ -1,4 +1,4 @@
-// Channels run collectives over bytes and dtypes. Operations are enqueued in order, and complete through
+// Channels run collectives over bytes and dtypes. Calls are enqueued in order, and complete through
 // events. The back ends are self, mpi, nccl and fake.
 #pragma once
 
@@ -42,7 +42,7 @@ std::string_view name_of(CallKind kind);
 struct ReduceScatter {
   const void* in = nullptr;  ///< [S * count] of `wire`
   void* out = nullptr;       ///< [count] of `out_type`
-  /// Reduce_scatter_scratch_bytes(...), used by no one else until the event is done.
+  /// Memory of reduce_scatter_scratch_bytes(...), used by no one else until the event is done.
   void* scratch = nullptr;
   std::int64_t count = 0;       ///< elements of one rank's slice
   DType wire = DType::f32;      ///< f32 or bf16
@@ -56,37 +56,39 @@ struct ReduceScatter {
 };
 
 /// Bytes of ReduceScatter::scratch for `size` ranks: (size - near) * count elements of `wire`, bounded to
-/// about 64 MiB because slices are exchanged in portions. `near` are the ranks, this one among them, whose
-/// slices need no copy: the team when `in` lies in a window. A pure function, for the memory pass; holds for
-/// every back end.
+/// about 64 MiB because slices are exchanged in portions. `near` is the number of ranks, this one among them,
+/// whose slices need no copy: the team when `in` lies in a window. The result depends on the arguments alone,
+/// so that memory can be planned with it, and it holds for every back end.
 std::size_t reduce_scatter_scratch_bytes(int size, std::int64_t count, DType wire, ReduceOrder order,
                                          int near = 1);
 
-/// What a finished operation was, for traces, metrics and tests. Times are steady_clock nanoseconds.
+/// What a finished call was, for traces, metrics and tests. Times are nanoseconds of steady_clock.
 struct FinishedCall {
   CallKind kind = CallKind::barrier;
   Lane lane = Lane::gather;
   DType dtype = DType::u8;
   std::int64_t count = 0;      ///< elements of one rank, as given to the call
-  std::uint64_t sequence = 0;  ///< number of the operation on the channel's timeline, from 1
+  std::uint64_t sequence = 0;  ///< number of the call on the channel's timeline, from 1
   std::uint64_t bytes = 0;     ///< payload sent to other ranks
   std::int64_t start_ns = 0;   ///< when its dependencies were done
   std::int64_t end_ns = 0;
 };
 
-/// A channel's operations in a captured CUDA graph. Ends before the channel, and behind the graph.
+/// The calls on a channel that belong to a captured CUDA graph. It must end before the channel, and after the
+/// graph.
 class CapturedCalls {
  public:
   virtual ~CapturedCalls() = default;
-  /// A run of the graph, the only one since the last call, has ended: the channel's counters go on as if its
-  /// operations had been called.
+  /// Tells that a run of the graph has ended, the only one since count_run() was last called: the channel's
+  /// counters go on as if the calls had been made.
   virtual void count_run() = 0;
 };
 
-/// A channel: one communicator and one lane, first in, first out. All calls return at once. An operation
-/// starts when the events in `deps` are done and the operations before it on this channel are finished.
-/// Buffers stay valid until the returned event is done. Counts are elements (64-bit). All ranks call the same
-/// operations in the same order. One thread submits. A failing operation prints one line and ends all ranks.
+/// A channel: one communicator and one lane, first in, first out. A function that makes a call returns at
+/// once. The call starts when the events in `deps` are done and the calls before it on this channel are
+/// finished. Buffers stay valid until the returned event is done. Counts are elements (64-bit). All ranks
+/// make the same calls in the same order. One thread submits. A failing call prints one line and ends all
+/// ranks.
 class Channel {
  public:
   using Deps = std::span<const Event>;
@@ -123,7 +125,7 @@ class Channel {
   virtual Event recv(Deps deps, void* buffer, std::int64_t bytes, int peer) = 0;
   virtual Event barrier(Deps deps) = 0;
 
-  /// Operations between begin and end run together (one NCCL launch; concurrent messages on the host). Their
+  /// Calls between begin and end run together (one NCCL launch; concurrent messages on the host). Their
   /// events hold only after group_end. Groups are not nested.
   virtual void group_begin() = 0;
   virtual void group_end() = 0;
@@ -136,43 +138,43 @@ class Channel {
   /// is made once for the team: all its ranks pass the same place, and find all of the result there. A
   /// reduce_scatter whose `in` lies in a rank's part reads the slices of the others where they stand: all
   /// ranks pass the same place of their parts. The window belongs to this rank's team (World::team) and
-  /// outlives the channel's operations.
+  /// outlives the channel's calls.
   virtual void share(Window& /*window*/) {}
 
   /// Tells that operands will lie in these bytes, which outlive the channel. A library that can do so then
   /// sends from there and receives there, without buffers of its own. For others nothing changes.
   virtual void register_memory(std::byte* /*memory*/, std::size_t /*bytes*/) {}
 
-  /// Whether operations between begin_capture() and end_capture() can become part of a CUDA graph instead of
+  /// Whether calls between begin_capture() and end_capture() can become part of a CUDA graph instead of
   /// running.
   virtual bool capturable() const { return false; }
-  /// Begins a capture; `fork` is an event of the stream that is being captured. Events of the operations that
+  /// Begins a capture; `fork` is an event of the stream that is being captured. Events of the calls that
   /// follow hold within the capture, which ends when that stream waits for the last of them.
   virtual void begin_capture(const Event& fork);
   virtual std::unique_ptr<CapturedCalls> end_capture();
 
   /// Payload bytes sent to other ranks since the channel was opened. Any thread may read these counters.
   std::uint64_t bytes_sent() const { return bytes_sent_.load(std::memory_order_relaxed); }
-  /// Operations since then other than send, recv and barrier.
+  /// Calls since then other than send, recv and barrier.
   std::uint64_t collectives() const { return collectives_.load(std::memory_order_relaxed); }
-  /// Seconds in which an operation was in progress (its dependencies done, but not itself).
+  /// Seconds in which a call was in progress (its dependencies done, but not itself).
   virtual double busy_seconds() const {
     return 1e-9 * static_cast<double>(busy_ns_.load(std::memory_order_relaxed));
   }
 
-  /// Called for each finished operation, on the communication thread (host back ends; nccl leaves timing to
-  /// its tools). Set it before the first operation.
+  /// Sets a function that is called for each finished call, on the communication thread. Only host back ends
+  /// call it; nccl leaves timing to its tools. Set it before the first call.
   void set_observer(std::function<void(const FinishedCall&)> observer) { observer_ = std::move(observer); }
 
-  /// Sets where operations are recorded, under the label that was set last, which says what they are for and
-  /// is copied. World::open calls this before the first operation.
+  /// Sets where calls are recorded, under the label that was set last, which says what they are for and
+  /// is copied. World::open calls this before the first call.
   void record_in(std::unique_ptr<ChannelRecord> record) { record_ = std::move(record); }
   void set_label(std::string_view label) { label_ = label; }
-  /// Whether the host learns when an operation ends without asking its event.
+  /// Whether the host learns when a call ends without asking its event.
   virtual bool ends_seen() const { return true; }
 
  protected:
-  /// Where operations are recorded; null when they are not.
+  /// Where calls are recorded; null when they are not.
   ChannelRecord* record() const { return record_.get(); }
   Recorder::Ticket record_enqueued(CallKind kind, std::int64_t bytes, int peer = -1) const {
     if (!record_) return {};

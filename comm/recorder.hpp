@@ -1,5 +1,4 @@
-// The recorder keeps the last operations of a rank over all its channels, for the day on which one of them
-// hangs.
+// The recorder keeps the last calls of a rank over all its channels, for the day on which one of them hangs.
 #pragma once
 
 #include <array>
@@ -15,16 +14,17 @@
 
 namespace weft::comm {
 
-/// An operation as it is kept. Times are steady_clock nanoseconds; 0: not yet.
+/// A call as it is kept. Times are nanoseconds of steady_clock; 0: not yet.
 struct RecordedCall {
-  std::uint64_t number = 0;  ///< from 1, of this rank's operations; 0: none
-  std::size_t channel = 0;   ///< place in RecordedCalls::channels
-  std::string_view kind;     ///< "all_gather"; of static storage
-  std::int64_t bytes = 0;    ///< of one rank's block
-  int peer = -1;             ///< in the channel: a broadcast's root; of send and recv the other rank
-  bool collective = true;    ///< not send or recv
-  /// From 1, of the channel's collectives: the same on all its ranks. Of send and recv, the collective's
-  /// before them.
+  std::uint64_t number = 0;  ///< number among this rank's calls, from 1; 0: none
+  std::size_t channel = 0;   ///< index into RecordedCalls::channels
+  std::string_view kind;     ///< "all_gather"; the text is of static storage
+  std::int64_t bytes = 0;    ///< size of one rank's block
+  /// Rank in the channel: the root of a broadcast, or the other rank of a send or recv.
+  int peer = -1;
+  bool collective = true;  ///< false for send and recv
+  /// The number of the collective on its channel, from 1: the same on all its ranks. A send or recv has that
+  /// of the collective before it.
   std::uint64_t sequence = 0;
   std::int64_t step = 0;         ///< step of the activity in which it was enqueued
   std::array<char, 56> label{};  ///< what it is for, cut to this length: "forward layers.3.attn"
@@ -37,7 +37,7 @@ struct RecordedChannel {
   std::string name;
   std::vector<int> ranks;  ///< world ranks
   int opened = 0;          ///< how many channels of the same name and ranks were opened before it
-  bool ends_seen = true;   ///< false: operations are enqueued on a device, and nobody records their ends
+  bool ends_seen = true;   ///< false: calls are enqueued on a device, and nobody records their ends
   bool open = true;
   std::uint64_t enqueued = 0, started = 0, done = 0;
 };
@@ -45,21 +45,22 @@ struct RecordedChannel {
 /// What the recorder holds at one moment.
 struct RecordedCalls {
   std::vector<RecordedChannel> channels;
-  std::vector<RecordedCall> calls;  ///< the last ones, and older ones that are not done; by number
-  std::string activity;             ///< what the rank does: "step", "validation"
+  /// The last ones, and older ones that are not done; sorted by number.
+  std::vector<RecordedCall> calls;
+  std::string activity;  ///< what the rank does: "step", "validation"
   std::int64_t step = 0;
   std::int64_t activity_ns = 0;  ///< when the activity began
   std::int64_t last_ns = 0;      ///< when anything was last recorded
   std::int64_t now_ns = 0;
 };
 
-/// Records the operations of one rank. It may be used on any thread. Recording takes a lock for about a
-/// hundred nanoseconds, and allocates nothing.
+/// Records the calls of one rank. It may be used on any thread. Recording takes a lock for about a hundred
+/// nanoseconds, and allocates nothing.
 class Recorder {
  public:
   static constexpr std::size_t capacity = 256;
 
-  /// What is known of an operation when it is enqueued.
+  /// What is known of a call when it is enqueued.
   struct Call {
     std::string_view kind;
     std::int64_t bytes = 0;
@@ -67,7 +68,7 @@ class Recorder {
     bool collective = true;
     std::string_view label = {};
   };
-  /// Stands for an operation that was enqueued.
+  /// Stands for a call that was enqueued.
   struct Ticket {
     std::uint64_t number = 0;
     std::uint64_t sequence = 0;
@@ -86,10 +87,10 @@ class Recorder {
   void set_activity(std::string_view activity, std::int64_t step);
 
   RecordedCalls read() const;
-  /// The started operation that has waited longest for its end; those of channels whose ends are not seen do
-  /// not count. Nothing when there is none.
+  /// The started call that has waited longest for its end, not counting channels whose ends are not seen.
+  /// Nothing when there is none.
   std::optional<RecordedCall> oldest_waiting() const;
-  /// When anything was recorded last.
+  /// When anything was last recorded.
   std::int64_t last_ns() const;
 
   static std::int64_t now_ns();
@@ -97,9 +98,10 @@ class Recorder {
  private:
   struct Channel {
     RecordedChannel state;
-    RecordedCall kept;  ///< not done yet when newer operations took its place; number 0: none
+    /// What was not done yet when a newer call took its place; number 0: nothing.
+    RecordedCall kept;
   };
-  /// Null when it is no longer there.
+  /// Finds a call; null when it is no longer there.
   RecordedCall* find(std::size_t channel, std::uint64_t number);
   bool waits(const RecordedCall& call) const;
 
@@ -132,10 +134,10 @@ class ChannelRecord {
   std::size_t channel_;
 };
 
-/// Records what runs in a block of the host as one operation.
+/// Records what runs in a block of the host as one call.
 class RecordedBlock {
  public:
-  /// `record` may be null: then nothing is recorded.
+  /// Begins the record. `record` may be null, and then nothing is recorded.
   RecordedBlock(ChannelRecord* record, const Recorder::Call& call) : record_(record) {
     if (record_ == nullptr) return;
     ticket_ = record_->enqueued(call);

@@ -25,7 +25,7 @@ namespace detail {
 /// it, so that a barrier costs no message.
 class Signals {
  public:
-  /// How many operations of a channel may be under way at a time, on one rank or another.
+  /// How many calls of a channel may be under way at a time, on one rank or another.
   static constexpr std::size_t slots = 16;
   using Word = std::atomic<std::uint64_t>;
   static_assert(Word::is_always_lock_free, "words are shared between processes");
@@ -37,11 +37,11 @@ class Signals {
   Signals(std::byte* memory, int members, int me)
       : words_(reinterpret_cast<Word*>(memory)), members_(members), me_(me) {}
 
-  /// PendingCall `serial` (from one) of a lane is past its first or second meeting on this rank.
+  /// Says that call `serial` (from one) of a lane is past its first or second meeting on this rank.
   void arrive(Lane lane, std::uint64_t serial, int meeting) {
     word(lane, me_, serial).store(value(serial, meeting), std::memory_order_release);
   }
-  /// Whether the operation is past that meeting on all ranks of the team.
+  /// Whether the call is past that meeting on all ranks of the team.
   bool all_arrived(Lane lane, std::uint64_t serial, int meeting) const {
     for (int m = 0; m < members_; ++m)
       if (word(lane, m, serial).load(std::memory_order_acquire) < value(serial, meeting)) return false;

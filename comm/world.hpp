@@ -64,9 +64,9 @@ class World {
   /// Gives rank 0 everybody's text, by rank, and the others nothing.
   std::vector<std::string> gather_strings(const std::string& text);
 
-  /// Records this rank's operations, on all channels and in the blocking calls.
+  /// Records this rank's calls: those on channels, and the blocking ones.
   Recorder& recorder() const { return *recorder_; }
-  /// A record for operations over all ranks that do not belong to a channel.
+  /// A record for calls over all ranks that do not belong to a channel.
   std::unique_ptr<ChannelRecord> open_record(std::string name) const;
 
   /// Ends all ranks with this exit code at once. It may be called on any thread.
@@ -98,7 +98,7 @@ class World {
   int node_size_ = 1;
 };
 
-/// A world of one rank without MPI. The calling thread runs operations when they are submitted or polled.
+/// A world of one rank without MPI. The calling thread runs calls when they are submitted or polled.
 std::unique_ptr<World> make_self_world();
 
 /// The world of all ranks of MPI_COMM_WORLD; initialises MPI unless that is done already. Throws

@@ -54,7 +54,7 @@ struct Layout {
 
 struct MatmulDescription {
   MatmulDescription(bool first_transposed, bool second_transposed) {
-    // Of fp32 operands this is fp32 arithmetic: TF32 and the bf16 emulation are compute types of their own.
+    // For fp32 operands this is fp32 arithmetic: TF32 and the bf16 emulation are compute types of their own.
     WEFT_CHECK_CUBLASLT(cublasLtMatmulDescCreate(&value, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     set(CUBLASLT_MATMUL_DESC_TRANSA, first_transposed);
     set(CUBLASLT_MATMUL_DESC_TRANSB, second_transposed);

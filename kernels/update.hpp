@@ -12,7 +12,7 @@
 
 namespace weft::kernels {
 
-/// acc = g or acc += g over n elements, in fp32; g of type `g_type` (f32 or bf16; std::logic_error
+/// acc = g or acc += g over n elements, in fp32. g is of type `g_type` (f32 or bf16; std::logic_error
 /// otherwise).
 void accumulate(Space& space, std::int64_t n, DType g_type, const void* g, float* acc, WriteMode mode);
 

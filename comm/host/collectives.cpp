@@ -36,18 +36,18 @@ bool HostChannel::lies_in_window(const PendingCall& o) const {
   return o.record.kind == CallKind::reduce_scatter && window_->in_shown(o.reduce.in);
 }
 
-/// Tells the team that this rank is there; what the phase exchanges waits until all are.
+/// Tells the team that this rank is at the meeting. What the phase exchanges waits until all ranks are.
 void HostChannel::meet(PendingCall& o, int meeting) {
   window_->signals().arrive(lane(), o.serial, meeting);
   o.meeting = meeting;
 }
 
-// Sets up the exchange of operation.phase; returns false when there is none left.
+// Sets up the exchange of the call's phase; returns false when there is none left.
 //
-// In a window the team meets before it: then nobody reads any more what a gather overwrites, and what a
-// reduce-scatter reads is complete. And after it: then the gathered is complete, and nobody reads a slice any
-// more. Where all slices stand in place nothing is overwritten, and what the team brings to its one meeting
-// is complete.
+// In a window the team meets twice. After the meeting before the exchange, nobody reads any more what a
+// gather overwrites, and what a reduce-scatter reads is complete. After the meeting behind it, what was
+// gathered is complete, and nobody reads a slice any more. Where all slices stand in place nothing is
+// overwritten. There the team meets once, and what its ranks bring to that meeting is complete.
 bool HostChannel::start_phase(PendingCall& o) {
   Exchange x;
   x.piece = chunk_bytes_;
@@ -97,7 +97,7 @@ bool HostChannel::start_phase(PendingCall& o) {
   return more;
 }
 
-/// What ranks share they gather for all of them, so no one's rows are left out.
+/// What ranks share they gather for all of them, so no rank's rows may be left out.
 void HostChannel::send_rows(const PendingCall& o, Exchange::RowsOf of, Exchange& x) {
   if (o.reduce.rows == nullptr || o.shared) return;
   x.rows = o.reduce.rows;
@@ -117,8 +117,9 @@ bool HostChannel::reduce_phase(const PendingCall& o, Exchange& x) {
   return o.phase == 0;
 }
 
-// Small: everybody sends everything to everybody. Else: exchange slices, combine, gather the slices. The
-// piece that is combined into the buffer has left it, because a portion is complete only when its sends are.
+// Reduces over all ranks. When it is small, everybody sends everything to everybody. Else slices are
+// exchanged and combined, and then gathered. A piece may be combined into the buffer it was sent from,
+// because a portion is complete only when its sends are.
 bool HostChannel::all_reduce_phase(PendingCall& o, Exchange& x) {
   std::byte* buffer = bytes_of(o.reduce.out);
   const bool small = o.bytes <= small_bytes;
@@ -143,7 +144,8 @@ bool HostChannel::all_reduce_phase(PendingCall& o, Exchange& x) {
   return o.phase == 1 && !small;
 }
 
-// Small: the root sends to everybody. Else: the root scatters slices, which are then gathered.
+// Broadcasts from the root. When it is small, the root sends to everybody. Else the root scatters slices,
+// which are then gathered.
 bool HostChannel::broadcast_phase(const PendingCall& o, Exchange& x) {
   const bool small = o.bytes <= small_bytes || size() == 2;
   const bool root = rank() == o.peer;
@@ -166,7 +168,7 @@ bool HostChannel::broadcast_phase(const PendingCall& o, Exchange& x) {
   return o.phase == 1 && !small;
 }
 
-// Dissemination: after step k each rank has heard of 2^(k+1) ranks.
+// A barrier by dissemination: after step k each rank has heard of 2^(k+1) ranks.
 bool HostChannel::barrier_phase(const PendingCall& o, Exchange& x) {
   static const std::byte token{1};
   static thread_local std::byte sink;
@@ -182,21 +184,23 @@ bool HostChannel::barrier_phase(const PendingCall& o, Exchange& x) {
   return true;
 }
 
-/// Where another rank's vector of a reduce-scatter can be read; null: its pieces come in messages.
+/// The address at which another rank's vector of a reduce-scatter can be read; null when its pieces come in
+/// messages.
 const std::byte* HostChannel::neighbours_vector(const PendingCall& o, int rank) const {
   const int member = o.shared ? member_of_[static_cast<std::size_t>(rank)] : -1;
   return member < 0 ? nullptr : window_->part(member) + (bytes_of(o.reduce.in) - window_->own());
 }
 
-// Combines the portions of an exchange whose pieces of this rank's block have all arrived, in rank order.
+// Combines, in rank order, the portions of an exchange whose pieces of this rank's block have all arrived.
 void HostChannel::combine_portions(PendingCall& o) {
   const bool scatter = o.record.kind == CallKind::reduce_scatter;
   while (o.run.portion_ready()) {
     const std::int64_t wire_bytes = static_cast<std::int64_t>(size_of(o.reduce.wire));
-    const std::int64_t first = o.run.portion_offset() / wire_bytes;  // elements into this rank's slice
+    // Offset into this rank's slice, in elements.
+    const std::int64_t first = o.run.portion_offset() / wire_bytes;
     const std::int64_t count = o.run.portion_bytes() / wire_bytes;
     const bool whole =
-        !scatter && o.bytes <= small_bytes;  // a small all_reduce: every rank combines everything
+        !scatter && o.bytes <= small_bytes;  // in a small all_reduce every rank combines everything
     const std::int64_t stride = scatter ? o.reduce.count : slice_elements(o.reduce.count, size());
     const std::int64_t own = (whole ? 0 : rank() * stride) + first;
     const std::byte* in = bytes_of(scatter ? o.reduce.in : o.reduce.out);

@@ -13,7 +13,7 @@
 namespace weft::comm::detail {
 namespace {
 
-// After the last operation the transport is nudged for a while: a library without asynchronous progress may
+// After the last call the transport is nudged for a while: a library without asynchronous progress may
 // still hold the tail of a small message that it reported as sent. Each pause is twice as long as the one
 // before, because a nudge takes the core from compute. A tail is then delayed by no more than the time it has
 // already been on its way.

@@ -22,10 +22,10 @@ class Engine {
   enum class Drive { thread, caller };
   struct Options {
     Drive drive = Drive::thread;
-    /// Called now and then while no operation is pending, because buffered messages of finished operations
+    /// Called now and then while no call is pending, because buffered messages of finished calls
     /// still need a push.
     std::function<void()> idle;
-    /// Called on the engine's thread when an operation has failed; it ends the process.
+    /// Called on the engine's thread when a call has failed; it ends the process.
     std::function<void(const std::string&)> failed;
   };
 
@@ -40,7 +40,7 @@ class Engine {
   /// Takes a channel out; after this the engine does not touch it any more.
   void detach(HostChannel* channel);
 
-  /// Tells that an operation was submitted, or is finished. The thread sleeps while none is pending.
+  /// Tells that a call was submitted, or is finished. The thread sleeps while none is pending.
   void work_added();
   void work_done() { work_.fetch_sub(1); }
   /// Lets every channel progress once; returns whether any did. It runs on the engine's thread, or on the

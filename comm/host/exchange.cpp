@@ -37,7 +37,8 @@ std::int64_t ExchangeRun::piece_bytes(std::int64_t block, std::int64_t portion) 
 
 std::byte* ExchangeRun::ring_slot(std::int64_t portion, int peer) const {
   const int index = x_.peers->place[static_cast<std::size_t>(peer)];
-  // Only the last portion is shorter than a piece, so slots of a short exchange are dense: see ring_bytes().
+  // Only the last portion is shorter than a piece, so the slots of a short exchange are dense: see
+  // ring_bytes().
   const std::int64_t length = piece_bytes(block_bytes(rank_), portion);
   return x_.to + (portion % slots_) * x_.peers->count * x_.piece + index * length;
 }
@@ -47,8 +48,8 @@ bool ExchangeRun::is_with(int rank, int only) const {
   return only < 0 || only == rank;
 }
 
-// Round by portion over all peers: a ring's portion is combined as a whole, and a rank that is late holds the
-// others up before they have filled its memory with messages that it has not asked for.
+// Goes portion by portion over all peers: a ring's portion is combined as a whole. A rank that is late holds
+// the others up before they have filled its memory with messages that it has not asked for.
 ExchangeRun::Step ExchangeRun::step(std::int64_t i) const {
   const int distance = 1 + static_cast<int>(i % (size_ - 1));
   return {(rank_ + distance) % size_, (rank_ - distance + size_) % size_, i / (size_ - 1)};

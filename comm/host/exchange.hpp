@@ -29,8 +29,9 @@ struct Exchange {
     none,
     own,   ///< this rank's block; the pointer points at it
     each,  ///< the peer's block; the pointer points at rank 0's
-    ring,  ///< receive only: this rank's block from every peer, into portions of scratch: ring_peer_bytes() a
-           ///< peer
+    /// Only for receiving: this rank's block from every peer, into portions of scratch, where each peer has
+    /// ring_peer_bytes().
+    ring,
   };
   Part send = Part::none;
   Part recv = Part::none;
@@ -48,7 +49,7 @@ struct Exchange {
   enum class RowsOf : std::uint8_t { sender, receiver } rows_of = RowsOf::sender;
   std::int64_t row_bytes = 0;
   std::span<std::byte> staging = {};  ///< where messages with rows are packed; two pieces or more
-  /// A local copy that belongs to the operation: copy_bytes to copy_to.
+  /// A local copy that belongs to the call: copy_bytes to copy_to.
   const std::byte* copy_from = nullptr;
   std::byte* copy_to = nullptr;
   std::int64_t copy_bytes = 0;
@@ -67,10 +68,10 @@ class ExchangeRun {
   bool finished() const;
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
-  /// A ring's portions, in order: while portion_ready(), the caller combines the pieces of portion_*() and
-  /// calls release_portion().
+  /// The portions of a ring, in order: while portion_ready(), the caller combines the pieces of portion_*()
+  /// and calls release_portion().
   bool portion_ready() const;
-  std::int64_t portion_offset() const { return portion_ * x_.piece; }  ///< bytes into this rank's block
+  std::int64_t portion_offset() const { return portion_ * x_.piece; }  ///< offset into this rank's block
   std::int64_t portion_bytes() const { return piece_bytes(block_bytes(rank_), portion_); }
   const std::byte* portion_piece(int peer) const { return ring_slot(portion_, peer); }
   void release_portion() { ++portion_; }
@@ -82,7 +83,7 @@ class ExchangeRun {
     std::int64_t bytes = 0;   ///< bytes received, or sent where nothing is received
     std::int64_t staged = 0;  ///< how many bytes had been staged up to here
   };
-  /// A pair's ranks, and the portion that it belongs to.
+  /// The ranks of a pair, and the portion that it belongs to.
   struct Step {
     int to, from;
     std::int64_t portion;
@@ -100,7 +101,7 @@ class ExchangeRun {
   Piece piece_of(Exchange::Part part, int peer, std::int64_t portion) const;
   Piece sent_piece(const Step& step) const { return piece_of(x_.send, step.to, step.portion); }
   Piece received_piece(const Step& step) const { return piece_of(x_.recv, step.from, step.portion); }
-  std::byte* received_at(const Step& step) const;  ///< where all of the piece has its place
+  std::byte* received_at(const Step& step) const;  ///< where the whole piece has its place
   int user(int sender, int receiver) const;
   template <class Visit>
   void each_used(const Piece& piece, int user, Visit&& visit) const;
@@ -120,9 +121,9 @@ class ExchangeRun {
   int size_ = 1;
   int tag_ = 0;
   std::int64_t portions_ = 0;
-  std::int64_t slots_ = 0;    ///< the ring's portions that its scratch holds
-  std::int64_t issued_ = 0;   ///< of portions_ * (size_ - 1) pairs
-  std::int64_t retired_ = 0;  ///< of these, in order: complete
+  std::int64_t slots_ = 0;    ///< how many of the ring's portions its scratch holds
+  std::int64_t issued_ = 0;   ///< pairs begun, of portions_ * (size_ - 1)
+  std::int64_t retired_ = 0;  ///< pairs completed in order, of those begun
   std::int64_t portion_ = 0;  ///< the ring's first portion that is not yet combined
   std::int64_t copied_ = 0;
   /// Bytes staged and unstaged since the start, with those left out at the staging's end.

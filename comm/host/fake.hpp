@@ -1,4 +1,4 @@
-// A world whose ranks are threads of one process, with real results. It records every operation, delays
+// A world whose ranks are threads of one process, with real results. It records every call, delays
 // starts and ends at random (seeded), and so reorders completions across channels. It is for tests of
 // whatever stands on channels.
 #pragma once
@@ -23,7 +23,7 @@ class FakeFabric;
 struct FakeOptions {
   int size = 1;
   std::uint64_t seed = 0;
-  /// How much later an operation may start and complete than it could; 0: no delay.
+  /// How much later a call may start and complete than it could; 0: no delay.
   std::chrono::microseconds max_delay{0};
   /// Ranks r with the same r / ranks_per_host are on one host; 0: all ranks are.
   int ranks_per_host = 0;
@@ -41,7 +41,7 @@ class FakeWorld final : public World {
   [[noreturn]] void abort(int code) override;
   std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes) override;
 
-  /// The operations that this rank has finished on the channels it opened, in the order in which they ended.
+  /// The calls that this rank has finished on the channels it opened, in the order in which they ended.
   std::vector<FinishedCall> records() const;
 
  protected:

@@ -13,7 +13,7 @@
 namespace weft::comm::detail {
 namespace {
 
-/// The most operations of one group that run at a time; with more, each of them would only take longer.
+/// The most calls of one group that run at a time; with more, each of them would only take longer.
 constexpr std::size_t max_active = 8;
 constexpr std::uint64_t tag_mask = 0x3fff;  // MPI guarantees tags up to 32767
 constexpr int point_to_point_tag = 0x4000;
@@ -97,8 +97,8 @@ PendingCall& HostChannel::draw(CallKind kind, Deps deps, std::int64_t count, DTy
   o.not_done_before_ns = 0;
   o.shared = false;
   o.meeting = 0;
-  // Every rank draws the same tag for the same collective; sends and receives are matched pair by pair
-  // instead.
+  // Every rank draws the same tag for the same collective. Sends and receives have tags for each pair of
+  // ranks instead.
   if (kind != CallKind::send && kind != CallKind::recv) {
     o.tag = static_cast<int>(collective_tags_++ & tag_mask);
     o.serial = collective_tags_;
@@ -234,7 +234,7 @@ void HostChannel::share(Window& window) {
   window_ = &window;
 }
 
-// The head of the queue if it may start: alone, or beside operations of its own group.
+// The head of the queue if it may start: alone, or beside calls of its own group.
 PendingCall* HostChannel::next_ready() {
   PendingCall* head = nullptr;
   {

@@ -1,5 +1,5 @@
-// A channel whose operations are state machines on an engine. The back ends self, mpi and fake differ only in
-// the transport.
+// A channel whose calls are state machines on an engine, which makes them progress. The back ends self, mpi
+// and fake differ only in the transport.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace weft::comm::detail {
 
-/// One submitted operation. Kept in a pool: a steady step allocates nothing.
+/// One submitted call. These are kept in a pool, so that a steady step allocates nothing.
 struct PendingCall {
   FinishedCall record;
   Recorder::Ticket ticket;
@@ -24,7 +24,7 @@ struct PendingCall {
   ReduceOp reduce_op = ReduceOp::sum;
   int peer = -1;            ///< root of a broadcast
   std::int64_t bytes = 0;   ///< size of one rank's block
-  std::uint64_t group = 0;  ///< operations of one group (not 0) run concurrently
+  std::uint64_t group = 0;  ///< calls of one group (not 0) run concurrently
   int tag = 0;
   std::uint64_t serial = 0;  ///< number of the collective on its channel, from one: the same on all ranks
   bool shared = false;       ///< whether it goes through the team's window
@@ -51,7 +51,7 @@ class HostChannel final : public Channel {
     std::function<std::int64_t()> delay_ns;  ///< in fake worlds, an injected delay before start and end
   };
   HostChannel(Engine& engine, Setup setup);
-  /// Waits for the submitted operations. When an exception is on its way, they are dropped.
+  /// Waits for the submitted calls. When an exception is on its way, they are dropped.
   ~HostChannel() override;
 
   Event all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) override;
@@ -68,14 +68,14 @@ class HostChannel final : public Channel {
   void group_end() override;
   void share(Window& window) override;
 
-  /// Looks once at everything: admits, advances and retires operations. Only the engine's thread calls it.
+  /// Looks once at everything: admits, advances and retires calls. Only the engine's thread calls it.
   bool progress();
   // The engine's thread paces itself by these.
   std::int64_t bytes_in_flight() const;
   std::int64_t bytes_done() const { return bytes_done_; }
 
  private:
-  /// Its values rise with the channel's operations. When the caller drives the engine, polling it is what
+  /// Its values rise with the channel's calls. When the caller drives the engine, polling it is what
   /// makes progress.
   class ChannelTimeline final : public HostTimeline {
    public:
@@ -127,15 +127,15 @@ class HostChannel final : public Channel {
   std::vector<std::uint64_t> send_tags_, recv_tags_;  // by peer
   std::uint64_t group_ = 0, groups_ = 0;
 
-  std::mutex mutex_;  // guards the two lists
+  std::mutex mutex_;  // guards the two lists of calls
   std::vector<std::unique_ptr<PendingCall>> free_;
   std::vector<std::unique_ptr<PendingCall>> pending_;  // a ring buffer: pending_[(first_ + i) % capacity]
   std::size_t first_ = 0, pending_count_ = 0;
   std::unique_ptr<PendingCall> drawn_;
 
-  // The engine's.
+  // These belong to the engine.
   std::vector<std::unique_ptr<PendingCall>> active_;
-  std::vector<std::byte> staging_;  ///< of the active operation that sends rows, if there is one
+  std::vector<std::byte> staging_;  ///< for the active call that sends rows, if there is one
   std::int64_t busy_since_ns_ = 0;
   std::int64_t bytes_done_ = 0;
 };

@@ -21,7 +21,7 @@ std::int64_t Pace::pause_ns(std::int64_t in_flight, std::int64_t done, std::int6
   }
   const double soon = std::min(bytes_a_look, static_cast<double>(in_flight) / 2);
   const auto wanted = static_cast<std::int64_t>(soon / bytes_per_ns_);
-  // A short operation's answer should not be late by much, and a long wait for a peer should cost little.
+  // A short call's answer should not be late by much, and a long wait for a peer should cost little.
   const std::int64_t least = moved > 0 ? shortest_ns : std::min(longest_idle_ns, pause_ns_ + pause_ns_ / 8);
   pause_ns_ = std::clamp(wanted, least, longest_ns);
   in_flight_ = in_flight;

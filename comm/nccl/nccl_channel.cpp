@@ -206,7 +206,7 @@ Event NcclChannel::barrier(Deps deps) {
   return end(0);
 }
 
-// Enqueues the messages of one portion: `count` elements from `first` of each rank's slice.
+// Enqueues the messages of one portion: `count` elements, from `first` on, of each rank's slice.
 void NcclChannel::exchange_portion(const ReduceScatter& op, std::int64_t first, std::int64_t count) {
   const std::size_t bytes = bytes_of(count, op.wire);
   for (int r = 0; r < size(); ++r) {
@@ -217,9 +217,9 @@ void NcclChannel::exchange_portion(const ReduceScatter& op, std::int64_t first, 
   }
 }
 
-// All operations advance together, so that a bucket of several units costs one launch a portion. canonical:
-// exchange a portion, then add it in rank order. native: NCCL's own sum in the first portion, added onto the
-// output afterwards where it cannot go directly.
+// Runs reduce-scatters. All of them advance together, so that a bucket of several units costs one launch for
+// each portion. `canonical`: a portion is exchanged, and then added in rank order. `native`: NCCL's own sum
+// is made in the first portion, and is added onto the output afterwards where it cannot go there directly.
 void NcclChannel::reduce_all(std::span<const ReduceScatter> ops) {
   const std::int64_t portion_bytes = ring_peer_bytes(size());
   std::int64_t portions = ops.empty() ? 0 : 1;

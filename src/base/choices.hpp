@@ -9,18 +9,18 @@ namespace weft {
 /// What is cut over the data axis. passes::shard says what each mode does.
 enum class ShardMode : std::uint8_t { ddp, zero1, zero2, fsdp };
 
-/// canonical: added in rank order, the same bits for any back end. native: the library's own order (host back
-/// ends: canonical).
+/// The order in which a reduction adds. `canonical`: in rank order, with the same bits for any back end.
+/// `native`: the library's own order, which for host back ends is canonical.
 enum class ReduceOrder : std::uint8_t { canonical, native };
 
-/// What of the forward is computed again in backward. budget: what fits into the memory limit; a run that
-/// says so chooses one of the others before its graph is made.
+/// What of the forward is computed again in backward. `budget`: so much that the step fits into the memory
+/// limit; a run that says so chooses one of the others before its graph is made.
 enum class Recompute : std::uint8_t { none, full, selective, budget };
 
 /// When the gradients of a step's rounds are reduced over the ranks.
 enum class Accumulation : std::uint8_t {
-  each,  ///< each round's gradients are reduced: memory for shards only
-  once   ///< rounds are summed on the rank, and reduced at the end: numerics, another order of the sum
+  each,  ///< gradients are reduced in every round, so that only shards need memory
+  once   ///< rounds are summed on the rank, and reduced at the end: the sum has another order
 };
 
 /// Whether runs of a plan may be replays of a CUDA graph.

@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// The value in the middle of `values`, of which there is at least one; the mean of the two in the middle of
-/// an even number.
+/// The value in the middle of `values`, or the mean of the two in the middle when their number is even. There
+/// must be at least one.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();

@@ -1,4 +1,4 @@
-// One thing for each lane.
+// An array with one entry for each lane, and the lists of lanes.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@ namespace weft {
 
 inline constexpr std::array all_lanes{Lane::compute, Lane::gather, Lane::reduce, Lane::replica};
 static_assert(all_lanes.size() == lane_count);
-/// Those on which collectives run.
+/// The lanes on which collectives run.
 inline constexpr std::array communication_lanes{Lane::gather, Lane::reduce, Lane::replica};
 
-/// An array whose index is a lane. In braces: compute, gather, reduce, replica.
+/// An array whose index is a lane. Entries in braces are in the order compute, gather, reduce, replica.
 template <class T>
 struct PerLane {
   std::array<T, lane_count> values{};

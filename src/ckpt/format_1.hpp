@@ -50,9 +50,9 @@ class Format1Text {
   std::string name_;
   std::string head_;
   std::string part_;         ///< a part of the text
-  std::size_t at_ = 0;       ///< the next character, in that part
+  std::size_t at_ = 0;       ///< the next character, in that part of the text
   std::int64_t behind_ = 0;  ///< where that part ends in the text
-  bool first_ = true;        ///< no shard has been read
+  bool first_ = true;        ///< no shard has been read yet
   bool ended_ = false;
 };
 

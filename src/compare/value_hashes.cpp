@@ -93,7 +93,8 @@ void ValueHashes::add(ir::NodeId id) {
   if (spread == Spread::left_out) return;
   if (node.op == Op::state) {
     const ir::StorageId home = plan_.graph.value(node.out(ir::operand::single::to)).home;
-    // A storage that nothing uses has no memory; one that several nodes read is the same for all.
+    // A storage that nothing uses has no memory. A storage that several nodes read is the same for all of
+    // them.
     if (!plan_.storage_used[home.index()] || !states_.insert(home).second) return;
   }
   for (const ir::ValueId output : node.outputs) {

@@ -7,11 +7,11 @@
 
 namespace weft::compile {
 
-/// Seconds and bytes of a rank and step. Entries of the compute lane are 0.
+/// Seconds and bytes of one rank in one step. Entries for the compute lane are 0.
 struct StepParts {
-  double step = 0;          ///< with the copying of inputs
-  double compute_only = 0;  ///< the plan without collectives
-  double compute = 0;       ///< the compute lane was busy
+  double step = 0;          ///< the whole step, with the copying of inputs
+  double compute_only = 0;  ///< the step without its collectives
+  double compute = 0;       ///< how long the compute lane was busy
   PerLane<double> under_way{}, exposed{};
   double sent_bytes = 0;
   /// What the links need for sent_bytes at the profile's full rate, or for the sums over replicas alone when

@@ -26,7 +26,7 @@ class BatchSource {
                     std::int32_t* positions) const = 0;
 };
 
-/// Sequences of a token file in the sampler's order.
+/// A source of sequences of token files, in the sampler's order.
 std::unique_ptr<BatchSource> file_batches(Sampler sampler, const BatchShape& shape);
 
 /// The source for data.synthetic: uniform random tokens below `vocab`. Token p of sample i, 0 <= p <= seq, is

@@ -9,8 +9,8 @@
 
 namespace weft::data {
 
-/// Of n sequences, sample i of the run is sequence permutation(i % n) of epoch i / n: every sequence once an
-/// epoch, in another order each.
+/// Gives samples of n sequences: sample i of the run is sequence permutation(i % n) of epoch i / n. Every
+/// sequence comes once in an epoch, and each epoch has another order.
 class Sampler {
  public:
   Sampler(Sequences sequences, std::uint64_t seed);

@@ -1,4 +1,4 @@
-// Samples of a fixed length: the sequences of token files.
+// The samples that are cut from token files: sequences of a fixed length.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace weft::data {
 
-/// Of a sequence's tokens.
+/// What the positions of a sequence's tokens count from.
 enum class Positions {
   of_sequence,  ///< 0..seq-1
   of_document   ///< beginning again with 0 behind each end-of-document token
 };
 
-/// A file of N tokens holds (N - 1) / seq sequences; sequence w of it is tokens [w*seq, w*seq + seq], its
-/// inputs the first seq of them, its targets the last seq. Sequences of several files are numbered through,
-/// in the files' order. Sequences may span documents, not files; their targets are all learnt.
+/// A file of N tokens holds (N - 1) / seq sequences. Sequence w of it is tokens [w*seq, w*seq + seq]: the
+/// first seq of them are its inputs, and the last seq its targets. Numbers go on from file to file, in the
+/// files' order. A sequence may span documents, but not files, and all its targets are learnt.
 class Sequences {
  public:
   /// Throws Error(bad_input) when a file has no whole sequence, is of another tokenizer than the first, or

@@ -104,7 +104,7 @@ struct OptimizerDeck {
 
 struct ParallelDeck {
   ShardMode mode = ShardMode::fsdp;
-  std::vector<MeshAxis> mesh{{"data", 0}};  ///< size 0: all remaining ranks; see resolve_mesh
+  std::vector<MeshAxis> mesh{{"data", 0}};  ///< a size of 0: all remaining ranks (resolve_mesh)
   bool operator==(const ParallelDeck&) const = default;
 };
 

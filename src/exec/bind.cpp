@@ -22,7 +22,7 @@ using ir::Out;
 using ir::ValueId;
 using namespace ir::operand;
 
-/// A kernel's arguments, looked up once.
+/// Binds one node to a kernel; its arguments are looked up once.
 class Binding {
  public:
   Binding(const ir::Graph& graph, const Node& node, const Device& device, const Locate& locate,
@@ -154,7 +154,8 @@ class Binding {
   kernels::RowShape rows(In operand) const { return row_shape(graph_, node_.in(operand)); }
   float real(Attr attr) const { return static_cast<float>(node_.attributes.real(attr)); }
 
-  /// A gradient that dx is added to stands in dx's place already, unless it is still needed elsewhere.
+  /// The gradient dx, perhaps added to another. That other one stands in dx's place already, unless it is
+  /// still needed elsewhere.
   Kernel matmul_dgrad() const {
     const std::byte* const so_far = in_or_null(matmul_dgrad::so_far);
     const auto bytes = static_cast<std::size_t>(graph_.local_bytes(node_.out(matmul_dgrad::dx)));
@@ -248,8 +249,8 @@ class Binding {
     };
   }
 
-  /// The parts stand in the join already; the unit's padding must be zero, because it is summed and squared
-  /// with the rest.
+  /// Zeroes a join's padding. The parts stand in the join already; the padding must be zero, because it is
+  /// summed and squared with the rest.
   Kernel pad() const {
     const ir::Value& whole = graph_.value(node_.out(single::to));
     if (!whole.unit.valid()) return [] {};

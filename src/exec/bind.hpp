@@ -22,16 +22,16 @@ namespace weft::exec {
 struct Device {
   kernels::Space& space;
   Matmuls& matmuls;
-  ComputeLane& compute;             ///< outlives the channels: their operations wait for its events
+  ComputeLane& compute;             ///< outlives the channels: their calls wait for its events
   comm::Channel* gather = nullptr;  ///< may be null when the plan has no collectives on that lane
   comm::Channel* reduce = nullptr;
   comm::Channel* replica = nullptr;
   /// By round, the rows that tokens name, for collectives that send only these; null when the plan has none.
   const std::vector<comm::UsedRows>* rows = nullptr;
-  CollectiveLog* log =
-      nullptr;  ///< observes the channels; may be null, then a trace shows the compute lane only
+  /// Records the channels' calls; when it is null, a trace shows the compute lane only.
+  CollectiveLog* log = nullptr;
   CudaGraph capture = CudaGraph::off;  ///< all ranks must wish the same
-  /// For whole runs, where the ends of operations are not seen (NCCL); may be null.
+  /// Records whole runs, where the ends of calls are not seen (NCCL); it may be null.
   comm::ChannelRecord* runs = nullptr;
   LaunchErrors launch_errors = kernels::take_launch_errors;
 };

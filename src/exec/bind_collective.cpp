@@ -15,7 +15,7 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-/// A collective's arguments, looked up once.
+/// Binds one node to a collective; its arguments are looked up once.
 class CollectiveBinding {
  public:
   CollectiveBinding(const ir::Graph& graph, const Node& node, const Device& device, const Locate& locate,
@@ -45,10 +45,10 @@ class CollectiveBinding {
   }
 
  private:
-  /// Each rank adds up its part of the vectors in the order of the ranks, then all gather the parts. A shard
-  /// divides by the ranks, because units are padded to the whole mesh.
+  /// A sum over all ranks in the order of the ranks. Each rank adds up its part of the vectors, and then all
+  /// gather the parts. A shard divides by the ranks, because units are padded to the whole mesh.
   Collective ordered_sum(comm::Channel& channel) const {
-    std::vector<std::pair<std::byte*, comm::ReduceScatter>> members;  // with the whole vector
+    std::vector<std::pair<std::byte*, comm::ReduceScatter>> members;  // each member with its whole vector
     std::byte* scratch = scratch_;
     for (std::size_t i = 0; i < node_.outputs.size(); ++i) {
       std::byte* const whole = locate_(node_.outputs[i]);
@@ -75,7 +75,7 @@ class CollectiveBinding {
     };
   }
 
-  /// One member of a collective.
+  /// One member of a collective, with its arguments.
   Collective member(comm::Channel& channel, std::size_t i, std::byte* scratch) const {
     const ValueId from = ir::member_input(node_, i), to = node_.outputs[i];
     const DType t = dtype_of(graph_, from);

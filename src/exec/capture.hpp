@@ -10,18 +10,19 @@
 
 namespace weft::exec {
 
-/// captured: the second run of the plan without trace and tap is captured, and it and those after it are
-/// launches of that graph. Otherwise why every run walks the plan's instructions.
+/// Whether runs are captured, and if not, why not. With `captured`, the second run of the plan without trace
+/// and tap is captured, and this run and those after it are launches of that graph. With the other values
+/// every run walks the plan's instructions.
 enum class Capture : std::uint8_t { captured, unwanted, host_kernels, host_collectives };
 
 /// The properties of what a plan runs on.
 struct CaptureMeans {
   bool on_stream = false;    ///< kernels are enqueued on a stream
-  PerLane<bool> channels{};  ///< comm::Channel::capturable()
+  PerLane<bool> channels{};  ///< what comm::Channel::capturable() says
 };
 
-/// A pure function, and of arguments that are the same on all ranks: collectives must be captured by all of
-/// them, or by none. `wish` is off where the deck says so, and where a tool wants to see launches.
+/// Decides by its arguments alone, which are the same on all ranks: collectives must be captured by all of
+/// them, or by none. `wish` is off where the deck says so, or where a tool wants to see launches.
 Capture capture_of(const plan::Plan& plan, const CaptureMeans& means, CudaGraph wish);
 
 /// The answer in words, for the log: "runs are replays of a CUDA graph", or "no CUDA graph (WHY)".

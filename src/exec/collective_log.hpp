@@ -10,7 +10,7 @@ namespace weft::exec {
 
 class CollectiveLog {
  public:
-  /// Collects from this channel. Call it before the channel's first operation; the log outlives the channel.
+  /// Collects from this channel. Call it before the channel's first call; the log outlives the channel.
   void observe(comm::Channel& channel);
   void start();
   std::vector<comm::FinishedCall> stop();

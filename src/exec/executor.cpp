@@ -14,7 +14,7 @@
 namespace weft::exec {
 namespace {
 
-/// What a collective is for: "backward head", of a bucket "forward layers.3.attn..layers.4.ffn".
+/// What a collective is for: "backward head", or for a bucket "forward layers.3.attn..layers.4.ffn".
 std::string label_of(const ir::Graph& graph, const ir::Node& node) {
   const auto path = [&](ir::ValueId v) {
     const ir::Value& value = graph.value(v);
@@ -139,7 +139,7 @@ void Executor::record_collectives(Trace& trace) {
   PerLane<std::vector<const plan::Instruction*>> of_lane;
   for (const Bound& bound : bound_) of_lane[bound.instruction->lane].push_back(bound.instruction);
   for (const comm::FinishedCall& record : device_.log->stop()) {
-    // The members of a collective have numbers in a row; the event is the last one's.
+    // The members of a collective have consecutive numbers, and its event is that of the last one.
     const Lane lane = record.lane;
     const auto& events = events_[lane];
     const auto event = std::lower_bound(events.begin(), events.end(), record.sequence,
@@ -221,7 +221,7 @@ void Executor::capture_run(Run mode, Replay& replay) {
     for (; !capturing.empty(); capturing.pop_back()) replay.calls.push_back(capturing.back()->end_capture());
     replay.graph = device_.compute.end_capture();
   } catch (const std::exception& e) {
-    // A communicator may end only after the graphs that hold operations of it.
+    // A communicator may end only after the graphs that hold calls on it.
     for (comm::Channel* channel : capturing) channel->end_capture();
     device_.compute.discard_capture();
     throw Error(exit_code_of(e), fmt::format("the step could not be captured into a CUDA graph ({}); set "

@@ -30,11 +30,12 @@ enum class Run : std::uint8_t {
 /// collectives are 0 for the compute lane.
 struct Times {
   double step = 0;
-  /// The compute lane, or the step's end, waited for the lane's collectives (host lanes; on CUDA the host
-  /// does not see what a stream waits for: only the end's wait counts there, and of a replay nothing).
+  /// How long the compute lane, or the step's end, waited for the lane's collectives. This is for host lanes.
+  /// On CUDA the host does not see what a stream waits for: only the wait at the end counts there, and
+  /// nothing in a replay.
   PerLane<double> exposed{};
-  PerLane<double> under_way{};    ///< a collective of the lane was under way
-  PerLane<std::uint64_t> sent{};  ///< payload to other ranks
+  PerLane<double> under_way{};    ///< how long a collective of the lane was under way
+  PerLane<std::uint64_t> sent{};  ///< payload that went to other ranks
 };
 
 class Executor {
@@ -64,8 +65,10 @@ class Executor {
   };
   /// A captured run of one mode.
   struct Replay {
-    bool warm = false;  ///< a run was walked: libraries have set themselves up, which no capture may see
-    std::vector<std::unique_ptr<comm::CapturedCalls>> calls;  ///< of the lanes that the plan uses
+    /// A run was walked before: libraries have set themselves up, which no capture may see.
+    bool warm = false;
+    /// The captured calls of the lanes that the plan uses.
+    std::vector<std::unique_ptr<comm::CapturedCalls>> calls;
     std::unique_ptr<StepGraph> graph;
   };
   void bind();
@@ -86,9 +89,10 @@ class Executor {
   int rank_;
   Locate locate_;
   std::vector<Bound> bound_;
-  /// By sequence - 1: of this run's collectives and of kernels that signal.
+  /// By lane and sequence - 1: the events of this run's collectives, and of kernels that another lane waits
+  /// for.
   PerLane<std::vector<comm::Event>> events_;
-  Times times_;  ///< of the run under way
+  Times times_;  ///< the times of the run under way
   Capture capture_;
   std::array<Replay, 2> replays_;  ///< by Run
 };

@@ -16,7 +16,7 @@ inline DType dtype_of(const ir::Graph& graph, ir::ValueId v) {
   return graph.value(v).type.dtype;
 }
 
-/// Of attention and its gradient.
+/// The shape of attention and its gradient.
 inline kernels::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node) {
   using namespace ir::operand;
   const Shape q = graph.local_shape(node.in(node.op == ir::Op::attention ? attention::q : attention_grad::q));
@@ -62,7 +62,7 @@ inline kernels::QkvShape qkv_shape(const ir::Graph& graph, const ir::Node& node)
           node.attributes.integer(ir::Attr::kv_heads), node.attributes.integer(ir::Attr::head_dim)};
 }
 
-/// Of a swiglu that reads `gate`, and whose result, or whose result's gradient, is `y`.
+/// The shape of a swiglu that reads `gate`, and whose result, or whose result's gradient, is `y`.
 inline kernels::SwigluShape swiglu_shape(const ir::Graph& graph, ir::ValueId gate, ir::ValueId y) {
   const std::int64_t dim = graph.value(y).type.shape.back();
   return {graph.local_elements(y) / dim, dim, graph.value(gate).type.shape.back()};
@@ -78,7 +78,7 @@ inline bool is_ordered_sum(const ir::Graph& graph, const ir::Node& node) {
   return node.op == ir::Op::all_reduce && graph.value(node.outputs.front()).unit.valid() &&
          reduce_order(node) == ReduceOrder::canonical;
 }
-/// How many calls on a channel the node is.
+/// How many calls the node makes on its channel.
 inline std::size_t calls_of(const ir::Graph& graph, const ir::Node& node) {
   return node.outputs.size() * (is_ordered_sum(graph, node) ? 2 : 1);
 }

@@ -1,5 +1,5 @@
-// A file that records are appended to, whole or not at all: what metrics and TensorBoard events are written
-// through.
+// A file that records are appended to, whole or not at all. Metrics and TensorBoard events are written
+// through it.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,8 @@ AtomicFile::AtomicFile(std::string path, Named named)
     : path_(std::move(path)), temporary_(path_ + ".tmp"), named_(named) {
   const StorageWait wait("open", temporary_);
   refuse_what_is_no_file();
-  file_ = std::fopen(temporary_.c_str(), "w+be");  // e: programs that this one starts do not inherit it
+  // With e, programs that this one starts do not inherit the file.
+  file_ = std::fopen(temporary_.c_str(), "w+be");
   if (file_ == nullptr) fail("create", errno);
 }
 
@@ -51,7 +52,8 @@ void AtomicFile::commit(Sync sync) {
     const StorageWait wait("fsync", temporary_);
     if (std::fflush(file_) != 0) fail("write", errno);
     if (sync == Sync::yes && ::fsync(::fileno(file_)) != 0) fail("write", errno);
-    // Before the rename: some file systems tell only here that what was written is lost.
+    // The file is closed before the rename, because some file systems tell only here that what was written is
+    // lost.
     if (std::fclose(std::exchange(file_, nullptr)) != 0) fail("write", errno);
   }
   {
@@ -62,8 +64,9 @@ void AtomicFile::commit(Sync sync) {
   if (sync == Sync::yes) sync_name(path_);
 }
 
-/// The rename would put a file in the place of a device or a pipe (as root, of /dev/null), and a directory
-/// would refuse it only after all the work for the content.
+/// Refuses a path that leads to no file before anything is written. The rename would put a file in the place
+/// of a device or a pipe (as root, of /dev/null), and would fail on a directory only after all the work for
+/// the content.
 void AtomicFile::refuse_what_is_no_file() const {
   struct stat status {};
   if (::stat(path_.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;

@@ -1,5 +1,5 @@
-// A file that appears under its name only when it is whole: written beside it as NAME.tmp, synced, then
-// renamed. All that Weft replaces or writes as a whole goes through here.
+// A file that appears under its name only when it is whole. It is written beside it as NAME.tmp, synced, and
+// then renamed. All that Weft replaces or writes as a whole goes through here.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,17 @@ namespace weft::io {
 /// Who chose the path, and so whose mistake it is when the system refuses to write there (docs/errors.md).
 enum class Named {
   by_user,  ///< exit_code_of_named_file() decides: a directory that is not there is the user's mistake
-  by_weft   ///< below run.dir: whatever is refused is the machine's
+  by_weft   ///< the path is below run.dir: whatever is refused is the machine's mistake
 };
 
 /// Whether a write waits until its bytes and its name are on storage. Without that the file outlives this
 /// process, but perhaps not its machine; what others see under the name is whole either way.
 enum class Sync { yes, no };
 
-/// Every call throws Error(bad_input or environment, see Named) with the path and the system's reason (a full
-/// disk, say). Without commit() what was at `path` stays as it was, and the destructor removes the temporary
-/// file. A path that leads to something else than a file (a directory, a device, a pipe) is refused.
+/// Every call throws Error(bad_input or environment, see Named) with the path and the system's reason, for
+/// example a full disk. Without commit() what was at `path` stays as it was, and the destructor removes the
+/// temporary file. A path that leads to something else than a file (a directory, a device, a pipe) is
+/// refused.
 class AtomicFile {
  public:
   /// Creates PATH.tmp, replacing an old one.
@@ -35,7 +36,8 @@ class AtomicFile {
   void write_front(const void* data, std::size_t bytes);
   /// Reads up to `bytes` from `offset` on, and returns how many there were.
   std::size_t read(std::int64_t offset, void* out, std::size_t bytes);
-  /// Syncs and closes the file, renames it to its name, syncs the directory. The last call.
+  /// Syncs and closes the file, renames it to its name, and syncs the directory. Nothing may be called after
+  /// it.
   void commit(Sync sync = Sync::yes);
 
  private:
@@ -44,7 +46,7 @@ class AtomicFile {
   [[noreturn]] void fail(const char* what, int error, const char* why) const;
 
   std::string path_;
-  std::string temporary_;  ///< empty once it has its name
+  std::string temporary_;  ///< empty once the file has its name
   Named named_;
   std::FILE* file_ = nullptr;
   bool at_end_ = true;  ///< where the next byte would go; a needless seek would empty the stream's buffer

@@ -5,7 +5,7 @@
 
 namespace weft::io {
 
-/// Owns what open() returned; below 0, where that failed, it owns nothing.
+/// Owns what open() returned. That is below 0 where open() failed; then it owns nothing.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}

@@ -19,7 +19,7 @@ NewDirectory::NewDirectory(std::string path, std::string temporary)
 }
 
 NewDirectory::~NewDirectory() {
-  std::error_code ignored;  // what went wrong before is what counts
+  std::error_code ignored;  // the earlier error is the one that counts
   if (!published_) std::filesystem::remove_all(temporary_, ignored);
 }
 
@@ -27,7 +27,7 @@ bool NewDirectory::publish() {
   sync_directory_if_permitted(temporary_);
   const StorageWait wait("rename", path_);
   published_ = std::rename(temporary_.c_str(), path_.c_str()) == 0;
-  // ENOTDIR: a file has the name.
+  // With ENOTDIR, a file has the name.
   const bool taken = !published_ && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR);
   WEFT_SYSTEM(published_ || taken, "cannot make the directory {} ({}); choose another place for it", path_,
               std::strerror(errno));

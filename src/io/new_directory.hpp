@@ -5,8 +5,8 @@
 
 namespace weft::io {
 
-/// Made as `temporary`, filled there by its owner, and renamed. Without publish() the destructor removes it
-/// with all that is in it. Errors are Error(environment).
+/// The directory is made as `temporary`, filled there by its owner, and then renamed. Without publish() the
+/// destructor removes it with all that is in it. Errors are Error(environment).
 class NewDirectory {
  public:
   /// Makes `temporary`, which is on the same file system as `path`, and the directories above it that are
@@ -18,10 +18,10 @@ class NewDirectory {
 
   const std::string& temporary() const { return temporary_; }
   std::string file(const std::string& name) const { return temporary_ + "/" + name; }
-  /// Syncs the directory, and gives it its name. False when the name is taken already, by anything but an
-  /// empty directory. Its files are the caller's to sync.
+  /// Syncs the directory, and gives it its name. Returns false when the name is taken already by anything but
+  /// an empty directory. The caller syncs the files in it.
   bool publish();
-  /// After publish(): makes the name durable.
+  /// Makes the name durable; it is called after publish().
   void sync() const;
 
  private:

@@ -13,7 +13,7 @@ namespace weft::io {
 /// cannot be read.
 std::optional<std::string> read_if_there(const std::string& path);
 
-/// Puts `text` in the place of `path` by an AtomicFile: what was there stays whole until the new file is.
+/// Puts `text` in the place of `path` by an AtomicFile: what was there stays until the new file is whole.
 /// Throws as AtomicFile does, and then leaves nothing else behind.
 void replace_file(const std::string& path, std::string_view text, Named named = Named::by_weft,
                   Sync sync = Sync::yes);

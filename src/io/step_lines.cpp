@@ -33,7 +33,7 @@ std::string lines_up_to(std::string_view text, std::int64_t step) {
   std::string kept;
   while (!text.empty()) {
     const auto end = text.find('\n');
-    if (end == std::string_view::npos) break;  // torn: the writer ends every line
+    if (end == std::string_view::npos) break;  // the line is torn, because the writer ends every line
     const auto line = text.substr(0, end + 1);
     const auto line_step = step_of(parse(line));
     if (line_step && *line_step <= step) kept += line;

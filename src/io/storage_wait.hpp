@@ -28,7 +28,7 @@ class StorageWait {
 struct OldestStorageWait {
   std::string what;
   std::string path;
-  double since = 0;  ///< as seconds_now()
+  double since = 0;  ///< when it began, by seconds_now()
 };
 /// The wait that has lasted longest, of all threads; nothing when none waits. It may be called on any thread.
 std::optional<OldestStorageWait> oldest_storage_wait();

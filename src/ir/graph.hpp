@@ -79,7 +79,7 @@ struct Node {
   int round = 0;       ///< accumulation round (microbatch of this rank); update nodes have the last one
   std::string module;  ///< module path, for traces and module-level reports
 
-  /// Operands by name (operands.hpp).
+  /// These find operands by name (operands.hpp).
   ValueId in(In operand) const { return inputs[operand.at]; }
   ValueId& in(In operand) { return inputs[operand.at]; }
   ValueId out(Out operand) const { return outputs[operand.at]; }
@@ -88,7 +88,8 @@ struct Node {
   bool has(Out operand) const { return outputs.size() > operand.at; }
 };
 
-/// A collective may have several members that run as one: member i of n has output i and inputs i, i + n, ...
+/// The operand of one member of a collective. A collective may have several members that run as one: member i
+/// of n has output i and inputs i, i + n, ...
 inline ValueId member_input(const Node& collective, std::size_t member,
                             In operand = operand::collective::vector) {
   return collective.inputs[operand.at * collective.outputs.size() + member];

@@ -1,6 +1,6 @@
 // The operands of each operation by name: where they stand among a node's inputs (In) and outputs (Out). A
-// node's lists, and its line in a graph's text, are in this order. What may be missing is the last of its
-// list.
+// node's lists, and its line in a graph's text, are in this order. Only the last operand of a list may be
+// missing.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ struct Out {
 
 namespace operand {
 
-/// The only input or output of a node that has one: of state, view, rank_slice, join, zeros.
+/// The only input or output of a node that has one: state, view, rank_slice, join, zeros.
 namespace single {
 inline constexpr In from{0};
 inline constexpr Out to{0};
 }  // namespace single
 
-// Forward. Letters: x, y, h activations; w a weight; q, k, v, o attention's; lse a log-sum-exp a row; rstd
-// the reciprocal standard deviation of a row.
+// These belong to the forward. Letters: x, y and h are activations; w is a weight; q, k, v and o are
+// attention's; lse is the log-sum-exp of each row, and rstd the reciprocal standard deviation of each row.
 
 namespace embedding {
 inline constexpr In tokens{0}, table{1};
@@ -77,13 +77,14 @@ inline constexpr In logits{0}, targets{1};
 inline constexpr Out lse{0}, totals{1};
 }  // namespace cross_entropy
 
-/// Of the loss alone, and of the loss with its gradients, which has dh and dw.
+/// Operands of the loss alone, and of the loss with its gradients. Only the latter has dh and dw.
 namespace linear_cross_entropy {
 inline constexpr In h{0}, w{1}, targets{2};
 inline constexpr Out totals{0}, dh{1}, dw{2};
 }  // namespace linear_cross_entropy
 
-// Backward. dx is the gradient of x; so_far is what a gradient is added to, where there is something.
+// These belong to the backward. dx is the gradient of x; so_far is what a gradient is added to, where there
+// is something.
 
 namespace embedding_grad {
 inline constexpr In tokens{0}, dy{1};
@@ -112,16 +113,16 @@ inline constexpr Out dqkv{0};
 
 namespace attention_grad {
 inline constexpr In q{0}, k{1}, v{2}, o{3}, lse{4}, dy{5};
-inline constexpr In positions{6};  ///< as attention's
+inline constexpr In positions{6};  ///< only where attention has them, too
 inline constexpr Out dq{0}, dk{1}, dv{2};
 }  // namespace attention_grad
 
-/// Of gate and up apart.
+/// Operands of swiglu_grad where gate and up are two values.
 namespace swiglu_grad {
 inline constexpr In gate{0}, up{1}, dy{2};
 inline constexpr Out dgate{0}, dup{1};
 }  // namespace swiglu_grad
-/// The same operation, of gate and up side by side.
+/// Operands of the same operation where gate and up stand side by side in one value.
 namespace swiglu_grad_beside {
 inline constexpr In gate_up{0}, dy{1};
 inline constexpr Out dgate_up{0};
@@ -132,7 +133,7 @@ inline constexpr In logits{0}, targets{1}, lse{2};
 inline constexpr Out dlogits{0};
 }  // namespace cross_entropy_grad
 
-// Update.
+// These belong to the update.
 
 namespace accumulate {
 inline constexpr In gradient{0}, so_far{1};
@@ -160,8 +161,8 @@ inline constexpr Out new_master{0}, new_exp_avg{1}, new_exp_avg_sq{2};
 inline constexpr Out new_parameter{3};  ///< only where parameters stand beside their masters
 }  // namespace adamw
 
-/// Of one member of a collective (ir::member_input): what it sends, and what a reduce-scatter adds to, where
-/// there is something.
+/// Operands of one member of a collective (ir::member_input): what it sends, and what a reduce-scatter adds
+/// to, where there is something.
 namespace collective {
 inline constexpr In vector{0}, so_far{1};
 }  // namespace collective

@@ -52,7 +52,7 @@ void RunDirectory::make(const std::string& deck) {
     const RunLock other(dir_, lost_);  // throws, and says who has it
     WEFT_VALIDATE(false, "{}: another run made it meanwhile, and has ended; start again", dir_);
   } catch (...) {
-    lock_.reset();  // before the directory that it is in is removed
+    lock_.reset();  // the lock ends before the directory that it is in is removed
     throw;
   }
 }

@@ -41,7 +41,8 @@ class Clock {
     return std::nullopt;
   }
 
-  /// When what the compute lane's next task waits for in another, where it has ended, is there.
+  /// When what the compute lane's next task waits for in another lane arrives. That lane's task must have
+  /// ended.
   double there_at(Lane other) const {
     const std::uint32_t after = head(compute).after[other];
     return other == compute || after == 0 ? 0 : times_.spans[other][after - 1].end + late_;
@@ -82,7 +83,7 @@ class Clock {
 
   PerLane<double> speeds() const {
     PerLane<double> speed{};
-    double lost = 0;  // by the compute lane, a second
+    double lost = 0;  // what the compute lane loses in a second
     for (const Lane lane : communication_lanes) {
       if (!running_[lane]) continue;
       speed[lane] = running_[compute] ? costs_.beside_compute_speed(lane) : 1;

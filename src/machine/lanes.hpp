@@ -10,9 +10,9 @@
 namespace weft::machine {
 
 struct LaneTask {
-  double seconds = 0;              ///< alone on the machine
-  double bytes = 0;                ///< of a collective: what a rank sends
-  PerLane<std::uint32_t> after{};  ///< how many of the lane's tasks must be done first
+  double seconds = 0;              ///< duration when it is alone on the machine
+  double bytes = 0;                ///< bytes that a rank sends in a collective
+  PerLane<std::uint32_t> after{};  ///< how many tasks of each lane must be done first
 };
 using LaneTasks = PerLane<std::vector<LaneTask>>;
 
@@ -20,10 +20,10 @@ struct LaneTimes {
   struct Span {
     double start = 0, end = 0;  ///< in seconds
   };
-  PerLane<std::vector<Span>> spans;  ///< by task
+  PerLane<std::vector<Span>> spans;  ///< by lane, then by task
   double end = 0;
-  PerLane<double> busy{};  ///< a task of the lane was under way
-  /// The compute lane waited for this one, or the end did. 0 for the compute lane itself.
+  PerLane<double> busy{};  ///< how long a task of the lane was under way
+  /// How long the compute lane, or the step's end, waited for the lane. 0 for the compute lane itself.
   PerLane<double> exposed{};
 };
 

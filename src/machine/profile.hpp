@@ -84,7 +84,8 @@ struct Profile {
 };
 
 enum class DefaultProfile : std::uint8_t { host, h100 };
-/// What is assumed where nothing was measured; default_profiles.cpp has the sources of the numbers.
+/// The profile that is assumed where nothing was measured; default_profiles.cpp has the sources of its
+/// numbers.
 Profile default_profile(DefaultProfile which);
 
 /// The profile as TOML; parse_profile reads back an equal one.

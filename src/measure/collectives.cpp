@@ -35,7 +35,7 @@ int repeats_for(double seconds, double share) {
   return static_cast<int>(std::clamp(share / seconds, 3.0, 41.0));
 }
 
-/// Measures one size. An operation waits for all ranks, so repeats keep the ranks together without barriers,
+/// Measures one size. A collective waits for all ranks, so repeats keep the ranks together without barriers,
 /// whose time would show in the small sizes.
 double time_one(const Swept& what, comm::World& world, double bytes, int repeats) {
   what.hold(bytes);

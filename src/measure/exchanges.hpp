@@ -8,8 +8,8 @@ namespace weft::measure {
 
 class Exchanges {
  public:
-  /// Collective. For collectives in which a rank sends up to `bytes`, or up to what the host has memory for
-  /// (most()): gathers and reductions may be under way at once. At least two ranks.
+  /// Collective. Prepares for collectives in which a rank sends up to `bytes`, or up to what the host has
+  /// memory for (most()). Gathers and reductions may be under way at once. There must be at least two ranks.
   Exchanges(runtime::Session& session, double bytes, ReduceOrder order);
 
   double most() const { return most_; }
@@ -42,7 +42,7 @@ class Exchanges {
 /// a reduce_scatter and an all_gather.
 class ReplicaSums {
  public:
-  /// Collective, as Exchanges.
+  /// Collective: prepares for sums as Exchanges does for its collectives.
   ReplicaSums(runtime::Session& session, double bytes, ReduceOrder order);
 
   double most() const { return most_; }

@@ -70,8 +70,8 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
     const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
     const auto make = [&](const Deck& of, const Mesh& mesh) {
       passes::PipelineOptions options = compile::pipeline_options(of);
-      // What a budget leads to needs the profile. Computing all again takes the same kernels, and least
-      // memory.
+      // What recompute = budget leads to would need the profile. Computing all again takes the same kernels,
+      // and the least memory.
       if (of.schedule.recompute == Recompute::budget) options.recompute.what = Recompute::full;
       return compile::training_plan(of, mesh, scratch, options);
     };

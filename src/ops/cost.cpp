@@ -14,8 +14,8 @@ double width(const ir::Graph& graph, ir::ValueId id) {
   return static_cast<double>(graph.value(id).type.shape.back());
 }
 
-/// For each element of the operand that is named first, a multiplication and an addition for each column of
-/// the second.
+/// FLOPs of a matmul or of one of its gradients: for each element of `rows`, a multiplication and an addition
+/// for each column of `columns`.
 double matmul_flops(const ir::Graph& graph, const ir::Node& node) {
   const auto flops = [&](ir::ValueId rows, ir::ValueId columns) {
     return 2.0 * elements(graph, rows) * width(graph, columns);
@@ -38,7 +38,8 @@ double attention_flops(const ir::Graph& graph, const ir::Node& node) {
   const bool forward = node.op == Op::attention;
   const ir::ValueId q = node.in(forward ? attention::q : attention_grad::q);
   const double per_query = static_cast<double>(graph.value(q).type.shape[1]) / 2.0;
-  const double products = forward ? 2.0 : 5.0;  // QK, PV; backward: QK, dP, dV, dQ, dK
+  // QK and PV; in backward QK, dP, dV, dQ and dK.
+  const double products = forward ? 2.0 : 5.0;
   return products * 2.0 * elements(graph, q) * per_query;
 }
 

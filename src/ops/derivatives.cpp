@@ -49,24 +49,24 @@ class Gradients {
   }
 
  private:
-  /// The gradient of an output, and the name of an input's.
+  /// The gradient of an output.
   ValueId dy(Out output) const { return dys_[output.at]; }
   std::string name(In input) const { return grad_name(b_.graph(), node_.in(input)); }
 
   ValueId added(In input, ValueId gradient) {
     ValueId& so_far = so_far_[input.at];
     if (so_far.valid()) gradient = b_.emit_one(Op::add, node_.module, {so_far, gradient}, name(input));
-    for (std::size_t i = input.at + 1; i < so_far_.size(); ++i)  // a value that the node reads twice
+    for (std::size_t i = input.at + 1; i < so_far_.size(); ++i)  // the node may read a value twice
       if (node_.inputs[i] == node_.in(input)) so_far_[i] = gradient;
     return gradient;
   }
-  /// Of the first inputs, in their order.
+  /// Adds `gradients`, which are those of the first inputs in their order.
   std::vector<ValueId> all_added(std::vector<ValueId> gradients) {
     for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = added(In{i}, gradients[i]);
     return gradients;
   }
-  /// Operands of an operation that adds to the input's gradient itself: one rounding and one pass over memory
-  /// less.
+  /// The operands of an operation that adds to the input's gradient itself, which saves one rounding and one
+  /// pass over memory.
   std::vector<ValueId> with_sum(In input, std::vector<ValueId> operands) {
     if (so_far_[input.at].valid()) operands.push_back(std::exchange(so_far_[input.at], ValueId{}));
     return operands;
@@ -127,8 +127,8 @@ class Gradients {
   }
 
   Builder& b_;
-  ir::Node node_;             // a copy: emitting moves the graph's nodes
-  std::vector<ValueId> dys_;  ///< by output
+  ir::Node node_;             // a copy, because emitting moves the graph's nodes
+  std::vector<ValueId> dys_;  ///< gradients of the outputs
   std::vector<ValueId> so_far_;
 };
 

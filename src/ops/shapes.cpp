@@ -79,7 +79,8 @@ class Rule {
   }
   const Type& in(ir::In operand) const { return graph_.value(inputs_[operand.at]).type; }
   bool has(ir::In operand) const { return inputs_.size() > operand.at; }
-  /// `last` is the last input, or the one behind it that may be missing.
+  /// Checks the number of inputs. `last` is the last of them, but where `optional` is given, that one may
+  /// follow.
   void ends_with(ir::In last) const {
     if (inputs_.size() != last.at + 1) fail("wrong number of inputs");
   }
@@ -99,9 +100,9 @@ class Rule {
   }
 
   static Type totals() { return {DType::f64, {2}}; }
-  /// One fp32 number a row of x [B,T,C].
+  /// The type of one fp32 number for each row of x [B,T,C].
   Type one_a_row(ir::In x) const { return {DType::f32, {in(x).shape[0], in(x).shape[1]}}; }
-  /// The rows of x, `width` wide.
+  /// The type of rows of width `width`, as many as x has.
   Type as_wide_as(ir::In x, std::int64_t width) const {
     return {in(x).dtype, {in(x).shape[0], in(x).shape[1], width}};
   }

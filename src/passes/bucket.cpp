@@ -1,4 +1,4 @@
-// The pass bucket: makes one collective of each bucket's.
+// The pass bucket: makes one collective of those of each bucket.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -120,7 +120,7 @@ class BucketPass {
   ir::Graph after_;
   const Buckets& buckets_;
   std::vector<Group> groups_;
-  std::vector<GroupId> group_of_;  ///< by node; invalid: none
+  std::vector<GroupId> group_of_;  ///< the group of each node; invalid: none
   std::vector<bool> emitted_;
 };
 

@@ -49,8 +49,8 @@ struct PrecisionOptions {
 /// beside its fp32 master. Statistics (norms, log-sum-exp, totals) stay fp32 or wider.
 ir::Graph precision(const ir::Graph& graph, const PrecisionOptions& options);
 
-/// What of the forward is computed again in backward: an operation, or all; in modules whose path begins as
-/// matched_part says (module_path.hpp).
+/// Which operations of the forward are computed again in backward: one kind, or all; in modules whose path
+/// begins as matched_part (module_path.hpp) says.
 struct RecomputeRule {
   std::optional<ir::Op> op;
   std::string module;  ///< a pattern, "layers.*.ffn"; empty: in all modules
@@ -61,9 +61,9 @@ RecomputeRule recompute_rule(const std::string& text);
 std::string text_of(const RecomputeRule& rule);
 
 struct RecomputeOptions {
-  Recompute what = Recompute::none;              ///< not budget
-  std::vector<RecomputeRule> rules;              ///< of selective
-  std::string place = "schedule.recompute_ops";  ///< where they stand, for messages
+  Recompute what = Recompute::none;              ///< any but `budget`
+  std::vector<RecomputeRule> rules;              ///< what `selective` computes again
+  std::string place = "schedule.recompute_ops";  ///< where the rules stand in the deck, for messages
 };
 /// Lets backward read copies of forward values. They are made again just before their first use, from the
 /// values that are kept, and have the same bits. Recompute::full keeps only what goes from module to module.

@@ -1,4 +1,4 @@
-// The pass precision: lowers element types.
+// The pass precision: gives values narrower element types.
 #include <utility>
 #include <vector>
 

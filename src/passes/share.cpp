@@ -39,7 +39,7 @@ ir::Graph share(const ir::Graph& graph, int team) {
     if (can_share(graph, node)) node.attributes.set(ir::Attr::team, team);
     if (ops::gathered_in_place(graph, node, 0).valid()) {
       const auto [first, is_new] = whole_of.emplace(ir::member_input(node, 0), node.outputs.front());
-      if (!is_new) {  // it stands there still
+      if (!is_new) {  // the first gather's result still stands there
         instead_of[node.outputs.front()] = first->second;
         continue;
       }

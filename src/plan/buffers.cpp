@@ -20,7 +20,7 @@ struct InPlace {
   ir::Out to;
   ir::In from;
 };
-/// In order of preference.
+/// The buffers that an operation's outputs may take over, in order of preference.
 std::vector<InPlace> in_place_choices(Op op) {
   switch (op) {
     case Op::add: return {{add::sum, add::a}, {add::sum, add::b}};

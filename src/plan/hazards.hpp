@@ -12,10 +12,10 @@
 
 namespace weft::plan {
 
-/// For each lane the sequence number up to which it must be done; 0: no wait.
+/// The instruction of each lane, by its sequence number, up to which the lane must be done; 0: no wait.
 using Clock = PerLane<std::uint64_t>;
 
-/// To what is later of the two, lane by lane.
+/// Raises `clock` to the later of the two, lane by lane.
 inline void raise(Clock& clock, const Clock& other) {
   for (const Lane lane : all_lanes) clock[lane] = std::max(clock[lane], other[lane]);
 }
@@ -47,7 +47,8 @@ class WaitReducer {
   std::vector<Wait> reduce(Lane lane, std::uint64_t sequence, const Clock& waits);
 
  private:
-  PerLane<std::vector<Clock>> seen_;  ///< by sequence: what is done once that instruction is done
+  /// By lane and sequence: how far each lane is done once that instruction is done.
+  PerLane<std::vector<Clock>> seen_;
 };
 
 }  // namespace weft::plan

@@ -120,12 +120,12 @@ std::uint64_t hash_of(const Plan& plan) {
   return hash_bytes(sizes, sizeof sizes, hash);
 }
 
-/// Lays out the buffers of one kind of memory; returns its size.
+/// Gives the buffers of one kind of memory their offsets; returns the size of that memory.
 std::int64_t assign_offsets_in(MemoryKind memory, std::vector<Buffer>& buffers, MemoryReuse reuse) {
   std::vector<Buffer> there;
   for (const Buffer& b : buffers)
     if (b.memory == memory) there.push_back(b);
-  for (Buffer& b : there) b.shared_by = 1;  // all of it must find a place
+  for (Buffer& b : there) b.shared_by = 1;  // all of its bytes must find a place, not only one rank's share
   const std::int64_t bytes = assign_offsets(there, reuse);
   auto placed = there.begin();
   for (Buffer& b : buffers)

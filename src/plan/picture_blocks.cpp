@@ -8,7 +8,7 @@
 namespace weft::plan {
 namespace {
 
-/// `b` follows `a`.
+/// Adds block `b`, which follows `a`, to `a`.
 void join(Block& a, const Block& b) {
   if (b.longest > a.longest) {
     a.longest = b.longest;

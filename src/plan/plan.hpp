@@ -12,18 +12,18 @@
 
 namespace weft::plan {
 
-/// Where bytes stand: in a rank's arena, in the stretch that it has in common with its team (ranks of one
-/// host that share memory), or in a storage.
+/// Where bytes stand: in a rank's arena, in the common stretch of its team (the ranks of one host that share
+/// memory), or in a storage.
 enum class MemoryKind : std::uint8_t { arena, common, storage };
 std::string_view name_of(MemoryKind memory);
 
 /// Where a value stands on a rank. The address is base(memory) + offset + rank_stride * (the rank's
-/// coordinate on the data axis): a slice of a unit that is held whole has rank_stride > 0, a unit that is
-/// gathered where its slices stand rank_stride < 0.
+/// coordinate on the data axis). A slice of a unit that is held whole has rank_stride > 0; a unit that is
+/// gathered where its slices stand has rank_stride < 0.
 struct Location {
   MemoryKind memory = MemoryKind::arena;
   ir::StorageId storage;
-  std::int64_t offset = 0;       ///< bytes from the beginning of the space
+  std::int64_t offset = 0;       ///< bytes from the beginning of that memory
   std::int64_t bytes = 0;        ///< bytes of this rank's part
   std::int64_t rank_stride = 0;  ///< bytes from one rank's place to the next one's
 };
@@ -52,8 +52,8 @@ constexpr std::int64_t share_of(std::int64_t bytes, int ranks) {
 /// table.
 struct Buffer {
   MemoryKind memory = MemoryKind::arena;
-  ir::ValueId value;      ///< the value that the stretch is named after; invalid for scratch
-  ir::NodeId scratch_of;  ///< set for scratch
+  ir::ValueId value;      ///< the value that the buffer is named after; invalid for scratch
+  ir::NodeId scratch_of;  ///< the node whose scratch this is; invalid for a value
   std::int64_t bytes = 0;
   int shared_by = 1;   ///< how many ranks have it in common: the team's, or 1
   bool shown = false;  ///< the other ranks of the team read it, so it stands at the arena's beginning

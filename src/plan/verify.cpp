@@ -16,8 +16,9 @@ namespace {
 
 using InstructionId = Id<struct InstructionTag>;
 
-/// Another way to the same truth as lower(): happens-before by vector clocks from the waits alone, then every
-/// pair of buffers that share bytes, and every producer and consumer, is looked up in it.
+/// What is done before what. It proves lower() in another way: it finds this order by vector clocks from the
+/// waits alone, and then every pair of buffers that share bytes, and every producer and consumer, is looked
+/// up in it.
 class Order {
  public:
   explicit Order(const Plan& plan) : plan_(plan), by_node_(plan.graph.nodes().size()) {
@@ -27,14 +28,14 @@ class Order {
       by_node_[instruction.node.index()] = InstructionId(i);
       Clock& clock = lane_clock[instruction.lane];
       for (const Wait& wait : instruction.waits) raise(clock, done_.at({wait.lane, wait.sequence}));
-      before_.push_back(clock);  // done when this instruction starts
+      before_.push_back(clock);  // what is done when this instruction starts
       clock[instruction.lane] = instruction.sequence;
       done_[{instruction.lane, instruction.sequence}] = clock;
     }
   }
 
   bool runs(ir::NodeId node) const { return by_node_[node.index()].valid(); }
-  /// a is done before b starts.
+  /// Whether a is done before b starts.
   bool ordered(ir::NodeId a, ir::NodeId b) const {
     const Instruction& first = plan_.instructions[by_node_[a.index()].index()];
     return before_[by_node_[b.index()].index()][first.lane] >= first.sequence;
@@ -42,7 +43,7 @@ class Order {
 
  private:
   const Plan& plan_;
-  std::vector<InstructionId> by_node_;  ///< invalid: nothing runs for it
+  std::vector<InstructionId> by_node_;  ///< the instruction of each node; invalid: nothing runs for it
   std::vector<Clock> before_;
   std::map<std::pair<Lane, std::uint64_t>, Clock> done_;
 };
@@ -100,7 +101,8 @@ void check_storages(const Plan& plan, const Order& order) {
 /// The users of each buffer, in program order.
 std::vector<Users> buffer_users(const Plan& plan) {
   std::vector<Users> users(plan.buffers.size());
-  std::array<std::map<std::int64_t, std::vector<std::size_t>>, 2> by_offset;  // in the arena, in common
+  // One map is for the arena, the other for the common stretch.
+  std::array<std::map<std::int64_t, std::vector<std::size_t>>, 2> by_offset;
   const auto of = [&](MemoryKind memory) -> auto& {
     return by_offset[memory == MemoryKind::arena ? 0 : 1];
   };
@@ -169,8 +171,8 @@ void check_team(const Plan& plan) {
 }
 
 /// Checks storages that a team sees. All its ranks read them, and each writes its own slice, which no wait of
-/// a single rank orders. A collective does: it ends on a rank when all ranks have begun it, and each begins
-/// it after what it waits for.
+/// a single rank orders. A collective does order them: it ends on a rank when all ranks have begun it, and
+/// each begins it after what it waits for.
 class TeamOrder {
  public:
   TeamOrder(const Plan& plan, const Order& order) : plan_(plan), order_(order) {

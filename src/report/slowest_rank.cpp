@@ -12,7 +12,7 @@ StepMetrics slowest_rank(runtime::Session& session, const exec::Times& times, do
   constexpr Lane gather = Lane::gather;
   constexpr Lane reduce = Lane::reduce;
   constexpr Lane replica = Lane::replica;
-  // A stream's waits are not seen by the host: there the compute is that of the compute-only step.
+  // The host does not see a stream's waits: there the compute is that of the compute-only step.
   const bool waits_seen = device_is_host() || session.ranks() == 1;
   const double waited = times.exposed[gather] + times.exposed[reduce] + times.exposed[replica];
   const double exposed = session.ranks() > 1 ? std::max(0.0, times.step - compute_only_s) : 0.0;

@@ -21,8 +21,8 @@ class Spikes {
   /// With a `threshold` of 0 nothing is a spike.
   explicit Spikes(double threshold) : threshold_(threshold) {}
 
-  /// The next step's loss. Flags the first of losses in a row that are above; a new level is soon the
-  /// history's own.
+  /// Takes the next step's loss. Only the first of several high losses in a row is a spike; if they stay, the
+  /// history soon has the new level.
   std::optional<Spike> add(double loss);
 
  private:

@@ -76,7 +76,7 @@ class Table {
     add(name, median(std::move(values)), part(planned_), measure);
   }
   void add(const char* name, double is, double should_be, Measure measure) {
-    constexpr double nothing = 1e-9;  // differences of planned seconds leave as much
+    constexpr double nothing = 1e-9;  // differences of planned seconds may leave this much
     const std::string ratio = should_be > nothing ? fmt::format("{:.2f}", is / should_be) : "-";
     line(name, text(is, measure), text(should_be, measure), ratio);
   }

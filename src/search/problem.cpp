@@ -35,8 +35,8 @@ class Reader {
 
  private:
   static constexpr auto none = static_cast<std::size_t>(-1);
-  using GatherId = Id<struct GatherTag>;  ///< its place in Problem::gathers
-  using FixedId = Id<struct FixedTag>;    ///< in Problem::fixed
+  using GatherId = Id<struct GatherTag>;  ///< index into Problem::gathers
+  using FixedId = Id<struct FixedTag>;    ///< index into Problem::fixed
 
   void read_nodes() {
     slot_of_.resize(graph_.nodes().size());
@@ -46,7 +46,7 @@ class Reader {
         collective(node);
       } else if (!ir::is_alias(node.op)) {
         compute(node);
-      } else if (!node.inputs.empty()) {  // a view of a gathered unit stands for it
+      } else if (!node.inputs.empty()) {  // a view of a gathered unit stands for the unit
         gather_of_[node.out(ir::operand::single::to).index()] =
             gather_of_[node.in(ir::operand::single::from).index()];
       }
@@ -122,9 +122,9 @@ class Reader {
   const ir::Graph& graph_;
   const plan::ScratchQuery& scratch_;
   const machine::CostModel& costs_;
-  std::vector<GatherId> gather_of_;  ///< by value: what gathers it, or is a part of
+  std::vector<GatherId> gather_of_;  ///< by value: the gather that brings it, or brings what it is a part of
   std::vector<FixedId> fixed_of_;    ///< by value
-  std::vector<bool> is_sum_;         ///< by value: over the replicas
+  std::vector<bool> is_sum_;         ///< by value: whether it is a sum over the replicas
   bool sums_used_ = false;
   std::vector<std::size_t> slot_of_;  ///< the slot of each node
   bool open_ = false;                 ///< the last slot still takes more compute

@@ -156,7 +156,7 @@ class Estimator {
     for (std::size_t b = 0; b < gathers_.size(); ++b) needs(gathers_[b].slot, Lane::gather, b + 1);
     for (std::size_t b = 0; b < reduces_.size(); ++b)
       needs(release_slot(reduces_, b) + 1, Lane::reduce, b + 1);
-    needs(p_.sums_use, Lane::replica, sums_.size());  // their scratch is small: compute finds other memory
+    needs(p_.sums_use, Lane::replica, sums_.size());  // their scratch is small, so compute finds other memory
     PerLane<std::size_t> count{0, gathers_.size(), reduces_.size(), sums_.size()};
     for (const Fixed& f : p_.fixed) needs(f.use, f.lane, ++count[f.lane]);
   }
@@ -167,7 +167,8 @@ class Estimator {
       task.seconds =
           costs_.collective_seconds(ir::Op::all_gather, p_.ranks, gathers_[b].wire_bytes, p_.gather_type);
       task.bytes = gathers_[b].wire_bytes;
-      // Also where nobody submits: the memory it writes is in use until about then.
+      // This holds even if the host submits nothing: the memory that the gather writes is in use until about
+      // then.
       task.after[Lane::compute] = static_cast<std::uint32_t>(issue_slot(b));
       tasks[Lane::gather].push_back(task);
     }

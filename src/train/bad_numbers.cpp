@@ -12,7 +12,8 @@
 
 namespace weft::train {
 
-/// All ranks have the same loss and norm; rank 0 speaks.
+/// Does what the deck wants after a step with bad numbers. All ranks have the same loss and norm, so they do
+/// the same; rank 0 logs it.
 bool BadNumbers::goes_on_after(const report::StepMetrics& metrics) {
   const std::optional<Nonfinite> what = bad_steps_.after(metrics);
   if (!what) return true;
@@ -21,7 +22,7 @@ bool BadNumbers::goes_on_after(const report::StepMetrics& metrics) {
   const std::string bad = bad_steps_.describe(metrics);
   switch (*what) {
     case Nonfinite::stop:
-      run_.saver.finish();  // a save under way is of a state that was good
+      run_.saver.finish();  // a save that is under way has a state from before the bad step
       throw Error(ExitCode::failure, speaks ? fmt::format("{} (the run has diverged); {}", bad,
                                                           bad_steps_.advice(run_.saver.newest()))
                                             : "");
@@ -37,7 +38,8 @@ bool BadNumbers::goes_on_after(const report::StepMetrics& metrics) {
   return false;
 }
 
-/// The state is as before the step, and the inputs are still there: the step runs again with the same bits.
+/// Runs the step once more to find where the bad numbers begin. The state is as before the step, and the
+/// inputs are still there, so it has the same bits.
 void BadNumbers::locate(const report::StepMetrics& metrics) {
   FirstNonfinite first(run_.session, run_.step.plan());
   run_.step.run(exec::Run::full, nullptr, &first, [this] { run_.saver.before_update(); });
@@ -45,9 +47,9 @@ void BadNumbers::locate(const report::StepMetrics& metrics) {
   if (run_.session.rank() == 0) log::warn("step {}: {}", metrics.step, found);
 }
 
-/// The data that led here are left out, because they would lead here again.
+/// Goes back to the last checkpoint. The data that led here are left out, because they would lead here again.
 void BadNumbers::roll_back() {
-  run_.saver.finish();  // it reads the state
+  run_.saver.finish();  // a save that is under way reads the state
   const std::int64_t next = run_.at.sample;
   const auto& checkpoint = run_.saver.newest();
   ckpt::RunState loaded;

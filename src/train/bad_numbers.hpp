@@ -17,7 +17,7 @@ class BadNumbers {
   struct Run {
     const Deck& deck;
     runtime::Session& session;
-    exec::Executor& step;  ///< of the training step
+    exec::Executor& step;  ///< runs the training step
     runtime::ModelState& state;
     Saver& saver;
     report::Report& report;
@@ -25,8 +25,8 @@ class BadNumbers {
   };
   explicit BadNumbers(const Run& run) : run_(run), bad_steps_(run.deck) {}
 
-  /// Collective, after each step: whether the run goes on behind it; false when it has gone back to an
-  /// earlier one. Throws Error(failure) when it stops here.
+  /// Collective, called after each step. Returns whether the run goes on behind the step; false when it has
+  /// gone back to an earlier one. Throws Error(failure) when the run stops here.
   bool goes_on_after(const report::StepMetrics& metrics);
 
  private:

@@ -10,7 +10,8 @@ namespace weft::train {
 double compute_only_seconds(comm::World& world, exec::Executor& step) {
   constexpr double long_s = 0.5;
   step.run(exec::Run::full);
-  if (step.capture() == exec::Capture::captured)  // by the second run; the third is the first that replays
+  // The second run captures it, and the third is the first that replays it.
+  if (step.capture() == exec::Capture::captured)
     for (int i = 0; i < 2; ++i) step.run(exec::Run::compute_only);
   const auto timed = [&] {
     world.barrier();

@@ -11,43 +11,46 @@
 
 namespace weft::train {
 
-/// finished: all of run.steps are done. unfinished: the run is to be started again, and goes on then.
-/// stopped: the same, but only its user starts it again, and no script.
+/// How a run ends. `finished`: it has done all of run.steps. `unfinished`: start it again, and it goes on.
+/// `stopped`: it can go on, too, but its user has to start it, and no script does.
 enum class Outcome : std::uint8_t { finished, unfinished, stopped };
 
 /// What comes before the run could end after one more step, as far as this rank knows.
 struct StillToCome {
-  /// Rounds of the validation after that step, over the rounds of a training step; nothing without one.
+  /// The rounds of the validation after that step, divided by those of a training step; nothing without a
+  /// validation.
   std::optional<double> validation_rounds;
   double save_s = 0;
 };
 
-/// The run's clock, and who asks it to stop. Its seconds are measured, or guessed by what was.
+/// Keeps the run's clock, and learns of requests to stop. What is still to come is judged by what has been
+/// measured.
 class Ending {
  public:
-  /// The clock starts.
+  /// Starts the clock.
   Ending(const Deck& deck, int rank);
 
-  /// What this rank knows of a request to stop (job::StopRequest); the largest of all ranks' counts.
+  /// The request to stop that this rank knows of (job::StopRequest). The largest of all ranks' is the one
+  /// that counts.
   double request() { return stop_.seen(); }
-  /// A step, or a validation, took so many seconds on the slowest rank.
+  /// Tells how many seconds a step, or a validation, took on the slowest rank.
   void step_took(double seconds);
   void validation_took(double seconds);
 
   /// Seconds until another step, its validation if one is due, and a save would be done, on this rank. Each
-  /// may take as long as the longest so far, the step twice. A validation that has not been timed yet is
-  /// guessed by its rounds.
+  /// is expected to take as long as the longest so far, and the step twice as long. The time of a validation
+  /// that has not been measured yet is guessed by its rounds.
   double seconds_to_next_save(const StillToCome& next) const;
-  /// Collective: why to end before the next step; empty when nothing asks for it. `request` is the largest of
-  /// all ranks'.
+  /// Collective: why the run must end before the next step; empty when nothing asks for it. `request` is the
+  /// largest of all ranks'. All ranks get the same answer.
   std::string reason(comm::World& world, double request, const StillToCome& next) const;
-  /// The reason of a request alone.
+  /// What reason() says of a request.
   std::string text(double request) const { return stop_.text(request); }
-  /// At most `most` seconds, as a rank may let others wait in a collective, and as run.walltime allows where
-  /// `needed` more seconds are still to come.
+  /// How many seconds a rank may wait: at most `most`, not so long that others would count it as hanging in a
+  /// collective, and only what run.walltime leaves when `needed` more seconds are still to come.
   double patience(double most, double needed) const;
 
-  /// What a run that ends before its last step, for a request (or 0), has come to.
+  /// How a run ends that does so before its last step. `request` is what asked for it; 0: nothing did.
   static Outcome outcome(double request) {
     return job::StopRequest::by_file(request) ? Outcome::stopped : Outcome::unfinished;
   }
@@ -58,7 +61,7 @@ class Ending {
   double walltime_, collective_timeout_;  ///< the deck's, in seconds; 0: none
   double start_;
   job::StopRequest stop_;
-  double longest_step_ = 0;  ///< on any rank
+  double longest_step_ = 0;  ///< the longest on any rank
   std::optional<double> longest_validation_;
 };
 

@@ -10,7 +10,7 @@
 namespace weft::train {
 
 struct LrCourse {
-  double lr = 0;                 ///< peak, reached by the last step of the warm-up
+  double lr = 0;                 ///< peak, which the last step of the warm-up has
   double min_lr = 0;             ///< where linear, cosine and wsd end
   std::int64_t warmup = 0;       ///< steps of the warm-up
   std::int64_t steps = 1;        ///< steps of the whole run, warm-up included

@@ -23,7 +23,8 @@ void RunData::open(const Deck& deck) {
   keep("data.train", train.files());
   if (!deck.data.valid.empty()) {
     data::Sequences valid = runtime::open_sequences(deck, deck.data.valid, "data.valid");
-    data::check_same_tokenizer(valid.files()[0], train.files()[0]);  // else bits per byte mean nothing
+    // Without this check, bits per byte might mean nothing.
+    data::check_same_tokenizer(valid.files()[0], train.files()[0]);
     keep("data.valid", valid.files());
     validation_.emplace(std::move(valid), deck.data.batch, deck.data.valid_sequences);
   }

@@ -1,4 +1,5 @@
-// What a run trains on and validates with: batches, and the token files that they come from.
+// The data of a run: the batches that it trains on and validates with, and the token files that these come
+// from.
 #pragma once
 
 #include <memory>
@@ -17,8 +18,8 @@
 
 namespace weft::train {
 
-/// The token files are verified while the run trains (data_check.hpp). What the check of all ranks has come
-/// to travels with each step's news.
+/// Holds a run's data. The token files are verified while the run trains (data_check.hpp). How far the ranks'
+/// checks are travels with each step's news.
 class RunData {
  public:
   /// `batches` replaces the deck's training data.
@@ -28,25 +29,25 @@ class RunData {
   void open(const Deck& deck);
 
   data::BatchSource& batches() { return *batches_; }
-  /// Null without data.valid.
+  /// The source of the validation's microbatches; null without data.valid.
   const data::ValidationSource* validation() const { return validation_ ? &*validation_ : nullptr; }
-  /// What checkpoints say of the files as they were opened: those of data.train, then those of data.valid.
+  /// How checkpoints describe the files as they were opened: those of data.train, then those of data.valid.
   const std::vector<ckpt::DataFile>& described() const { return described_; }
 
-  /// Collective: begins to verify the files, but for those that `saved`, the checkpoint that the run goes on
-  /// from, calls verified.
+  /// Collective: begins to verify the files, except those that `saved` calls verified. That is the
+  /// description in the checkpoint that the run goes on from.
   void start_check(comm::World& world, const std::vector<ckpt::DataFile>& saved);
   /// Whether the files are being verified.
   bool is_checked() const { return check_ != nullptr; }
-  /// How far this rank's check is, for the next step's news.
+  /// Writes into the next step's news how far this rank's check is.
   void tell(report::StepNews& news) const;
-  /// Collective: the files as checkpoints should describe them now; nothing when no check is under way, and
-  /// the description has not changed.
+  /// Collective: how checkpoints should describe the files now. Nothing when no check is under way, because
+  /// then the description has not changed.
   std::optional<std::vector<ckpt::DataFile>> verified() const;
-  /// Goes by the news of all ranks. Throws, on all ranks, the mistake that one has found in a file. When all
-  /// ranks are done the check is over, and the result is the files' description to keep.
+  /// Acts on the news of all ranks. Throws, on all ranks, the mistake that one has found in a file. When all
+  /// ranks are done the check is over, and the result is the description that checkpoints keep from then on.
   std::optional<std::vector<ckpt::DataFile>> follow(comm::World& world, const report::StepNews& news);
-  /// Collective: waits for so many seconds at most until this rank's check is at its end, then follow()s.
+  /// Collective: waits at most `seconds` for the end of this rank's check, and then does what follow() does.
   std::optional<std::vector<ckpt::DataFile>> finish_check(comm::World& world, double seconds,
                                                           report::StepNews& news);
 
@@ -57,7 +58,7 @@ class RunData {
   std::optional<data::ValidationSource> validation_;
   std::vector<data::TokenFile> files_;
   std::vector<ckpt::DataFile> described_;
-  std::unique_ptr<DataCheck> check_;  ///< while it is under way
+  std::unique_ptr<DataCheck> check_;  ///< null when no check is under way
 };
 
 }  // namespace weft::train

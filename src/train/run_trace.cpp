@@ -12,7 +12,7 @@ void RunTrace::start(const plan::Plan& plan, std::int64_t step) {
 }
 
 exec::TraceScope RunTrace::scope(const char* name) {
-  constexpr exec::TraceRow host_row(lane_count);  // behind the rows of the lanes
+  constexpr exec::TraceRow host_row(lane_count);  // the row behind those of the lanes
   return {trace_, host_row, {.name = name, .category = "host"}};
 }
 

@@ -1,4 +1,4 @@
-// The trace of one step of a run (log.trace_step), with what follows that step.
+// Records the trace of one step of a run (log.trace_step), with what follows that step.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace weft::train {
 
 class RunTrace {
  public:
-  /// All ranks' events go to the file `path`, which rank 0 writes.
+  /// The events of all ranks go to the file `path`, which rank 0 writes.
   RunTrace(comm::World& world, std::string path) : world_(world), path_(std::move(path)) {}
 
-  /// Collective: begins to trace `step`, whose plan this is.
+  /// Collective: begins to trace `step`, which runs `plan`.
   void start(const plan::Plan& plan, std::int64_t step);
-  /// What the executor adds its instructions to; off unless a step is traced.
+  /// The trace that the executor adds its instructions to; it is off unless a step is traced.
   exec::Trace& trace() { return trace_; }
-  /// Traces, while it lives, what this thread does beside the plan's instructions.
+  /// Traces what this thread does beside the plan's instructions, as long as the result lives.
   [[nodiscard]] exec::TraceScope scope(const char* name);
-  /// Collective where a step is traced: writes the file, and ends the trace. A file that cannot be written is
-  /// a warning.
+  /// Writes the file and ends the trace; does nothing when no step is traced. Collective where one is. A file
+  /// that cannot be written only leads to a warning.
   void write();
 
  private:

@@ -49,7 +49,7 @@ Answer read(const std::string& path) {
   const io::StorageWait wait("read", path);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {{}, errno};
-  std::array<char, 4096> bytes;  // a lock has only some lines
+  std::array<char, 4096> bytes;  // that is enough, because a lock has only some lines
   const ssize_t n = ::read(fd, bytes.data(), bytes.size());
   const int error = n < 0 ? errno : 0;
   ::close(fd);

@@ -1,4 +1,4 @@
-// The run directory, which rank 0 writes to and all ranks must see.
+// Checks that all ranks see the run directory that rank 0 writes to, and makes that directory.
 #pragma once
 
 #include <functional>
@@ -18,18 +18,18 @@ namespace weft::train {
 /// would then come from, and go, elsewhere; Error(environment) where it cannot be read.
 bool check_shared_directory(comm::World& world, const Deck& deck, const std::string& mark);
 
-/// All calls are collective, and throw on all ranks alike.
+/// The run directory. All calls but note() are collective, and throw on all ranks alike.
 class SharedDirectory {
  public:
-  /// Rank 0 locks the directory if it exists (job::RunDirectory), before this run takes cores and memory of
-  /// another that has it. `on_seen` is called when all ranks are found to see the same directory. `deck` and
-  /// `world` outlive this.
+  /// Rank 0 locks the directory if it exists (job::RunDirectory). That comes before this run takes cores and
+  /// memory from another run that has the directory. `on_seen` is called when all ranks are found to see the
+  /// same directory. `deck` and `world` outlive this.
   SharedDirectory(const Deck& deck, comm::World& world, std::function<void()> on_seen);
 
-  /// Whether all ranks see rank 0's directory, if there is one yet: check_shared_directory().
+  /// Checks by check_shared_directory() that all ranks see rank 0's directory, if there is one yet.
   void check();
-  /// Rank 0 writes the resolved deck and makes the directory where there is none, and then calls
-  /// `on_rank_0`; check() follows. From here on the directory is this run's.
+  /// Makes the directory this run's: rank 0 makes it where there is none, writes the resolved deck, and calls
+  /// `on_rank_0`; check() follows.
   void make(const std::function<void()>& on_rank_0);
   /// Something about the lock that the user should see; empty on other ranks than 0.
   std::string note() const { return rank_0s_ ? rank_0s_->note() : std::string(); }

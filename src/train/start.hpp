@@ -1,4 +1,4 @@
-// The state that a run begins with: drawn, read from weights, or loaded from a checkpoint.
+// Makes the state that a run begins with. It is drawn, read from weights, or loaded from a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct Start {
   Position at;
   /// The checkpoint that was loaded; nothing for a run from the start.
   std::optional<std::string> checkpoint;
-  /// That checkpoint is the run's own, so that the curve in the run's files goes on.
+  /// Whether that checkpoint is the run's own. Then the curve in the run's files goes on; the curve of
+  /// another run's checkpoint does not belong to them.
   bool resumed = false;
   double load_s = 0;                       ///< seconds that reading the checkpoint took
   std::string origin;                      ///< RunState::origin
@@ -35,7 +36,8 @@ struct Start {
 Start start_state(const Deck& deck, comm::World& world, runtime::ModelState& state,
                   const std::vector<ckpt::DataFile>& data);
 
-/// Collective: the state of step 0. Returns a line for the log, or nothing.
+/// Collective: sets the state of a run that begins at step 0. Returns a line about it for the log, if there
+/// is one.
 std::string initialise(const Deck& deck, comm::World& world, runtime::ModelState& state);
 
 }  // namespace weft::train

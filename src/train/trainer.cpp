@@ -27,7 +27,8 @@
 namespace weft::train {
 namespace {
 
-// A run that has done all its steps waits at most so many seconds until the last token files are verified.
+// How many seconds a run that has done all its steps waits, at most, until the last token files are verified:
+// before the last save, and after it.
 constexpr double most_before_save = 1;
 constexpr double most_after_save = 60;
 
@@ -43,7 +44,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       buffers_(deck.data.batch, deck.data.seq),
       trace_(world, deck.run.dir + "/trace.json") {
   runtime::check_same_machine(world, deck);
-  directory_.check();  // before anything is read from it
+  directory_.check();  // this comes before anything is read from the directory
   comm::agree(world, [&] { data_.open(deck_); });
   check_same_files(world, data_.described());
   build();
@@ -52,7 +53,8 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
   data_.start_check(world, start_.saved_data);
   measure_compute_only();
   std::string set_aside_at;
-  directory_.make([&] {  // not before all that may refuse the deck: the directory may be another run's
+  // This comes after all that may refuse the deck, because the directory may be another run's.
+  directory_.make([&] {
     if (!start_.resumed) set_aside_at = set_earlier_aside(deck_);
   });
   set_aside(start_.damaged, world);
@@ -94,7 +96,7 @@ void Trainer::build() {
 }
 
 void Trainer::measure_compute_only() {
-  if (session_.ranks() == 1) return;  // no communication to expose: every step is such a step
+  if (session_.ranks() == 1) return;  // without communication, every step is such a step
   StepBlock rehearsal = step_block(deck_, at_.step);
   rehearsal.hold = 1;
   upload_inputs(rehearsal);
@@ -145,7 +147,7 @@ void Trainer::upload_inputs(const StepBlock& block) {
   try {
     runtime::upload_step(session_, data_.batches(), at_.sample / deck_.data.global_batch,
                          accumulation(deck_, session_.ranks()), buffers_);
-  } catch (const Error& e) {  // this rank's tokens alone
+  } catch (const Error& e) {  // only this rank's tokens are at fault
     if (session_.ranks() == 1) throw;
     throw Error(e.code(),
                 fmt::format("rank {} on {}: {}", session_.rank(), session_.world().host(), e.what()));
@@ -199,8 +201,8 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
   return m;
 }
 
-/// The memory that this rank has taken. Of the team's window it answers for its own part, whatever of the
-/// others' parts it has looked at.
+/// The memory that this rank has taken. Of the team's window this counts the rank's own part, whatever it has
+/// touched of the others' parts.
 std::int64_t Trainer::resident_bytes() const {
   const runtime::MemoryUsage usage = runtime::memory_usage();
   const std::int64_t window = session_.memory().window_bytes();
@@ -248,7 +250,8 @@ bool Trainer::saves_after(std::int64_t step) const {
          (deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0);
 }
 
-/// Saves if that is due. The save of the last step is waited for; false when its checkpoint is not there.
+/// Saves if that is due. It waits for the save of the last step, and returns false when that one's checkpoint
+/// is not there.
 bool Trainer::save_if_due() {
   const auto scope = trace_.scope("checkpoint");
   const bool last = at_.step == deck_.run.steps;
@@ -269,7 +272,8 @@ void Trainer::describe_data(std::optional<std::vector<ckpt::DataFile>> described
   if (described) saver_->set_data(std::move(*described));
 }
 
-/// What has not been timed yet is guessed: a validation's round as a training step's, a save as 100 MB/s.
+/// What has not been timed yet is guessed: a validation's round takes as long as a training step's, and a
+/// save writes 100 MB/s.
 StillToCome Trainer::still_to_come() const {
   StillToCome next;
   if (programs_.validation && validates_after(at_.step + 1)) {
@@ -291,7 +295,7 @@ bool Trainer::validate_and_save(bool goes_on) {
       report_->validation(*valid);
     }
   describe_data(data_.follow(world, news_));
-  // The last save is not put off for files that take long; small ones are verified by then.
+  // The last save is not put off for files that take long, but small ones are verified by then.
   if (last) {
     const double needed = ending_.seconds_to_next_save(still_to_come());
     describe_data(data_.finish_check(world, ending_.patience(most_before_save, needed), news_));
@@ -338,7 +342,8 @@ Outcome Trainer::end_early(const std::string& why) {
   return Ending::outcome(news_.stop_request);
 }
 
-/// A job that starts again from an older checkpoint would come here again: it is not unfinished, but stuck.
+/// Ends the run with an error when the last save failed. Such a run is not unfinished but stuck: a job that
+/// starts it again from an older checkpoint would only come here again.
 void Trainer::fail_unsaved(const std::string& why) const {
   if (session_.rank() != 0) throw Error(ExitCode::failure, "");
   throw Error(

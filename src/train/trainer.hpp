@@ -1,4 +1,4 @@
-// Trains a model, for `weft train`: the loop over steps.
+// Trains a model for `weft train`. This is the loop over steps.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class Trainer {
   /// stop; validates, saves and reports as the deck says.
   Outcome run();
 
-  // For tests, and as the steps of run().
+  // These are parts of run(), and what tests look at.
   runtime::ModelState& state() { return *programs_.state; }
   const plan::Plan& plan() const { return programs_.train->plan(); }
   exec::Capture capture() const { return programs_.train->capture(); }
@@ -51,19 +51,19 @@ class Trainer {
   std::optional<report::StepMetrics> validate();
 
  private:
-  /// What the run executes, and what that works on.
+  /// What the run executes, and the state that this works on.
   struct Programs {
-    std::unique_ptr<exec::Executor> train, evaluate;  ///< evaluate: null without data.valid
+    std::unique_ptr<exec::Executor> train, evaluate;  ///< `evaluate` is null without data.valid
     std::unique_ptr<runtime::ModelState> state;
     std::unique_ptr<Validation> validation;        ///< null without data.valid
-    std::unique_ptr<compare::ValueHashes> hashes;  ///< with debug.hash_every
+    std::unique_ptr<compare::ValueHashes> hashes;  ///< null without debug.hash_every
   };
   /// What is known of the run before its first step.
   struct Planned {
-    report::Summary::About about;  ///< what the plan and the compute-only step say of a step
+    report::Summary::About about;  ///< how long the plan and the compute-only step say a step takes
     runtime::PlannedMemory memory;
-    std::string schedule;              ///< in words
-    bool saves_in_background = false;  ///< there is room for a copy of the state
+    std::string schedule;              ///< the schedule in words
+    bool saves_in_background = false;  ///< whether there is memory for a copy of the state
     std::int64_t persistent_bytes = 0;
     std::int64_t shared_before = 0;  ///< bytes that MPI shares between processes
     double flops_per_token = 0;
@@ -72,21 +72,22 @@ class Trainer {
   void build();
   void measure_compute_only();
   void begin_saving();
-  /// The lines that a run's log begins with.
+  /// Writes the lines that a run's log begins with.
   void tell_start(const std::string& set_aside);
-  /// Tokens, targets and positions, and the step block.
+  /// Brings tokens, targets and positions, and the step block, to the plan's inputs.
   void upload_inputs(const StepBlock& block);
   report::StepMetrics collect(const exec::Times& times, double step_seconds);
   std::int64_t resident_bytes() const;
   /// Collective: reports how long each rank has taken since the last call.
   void tell_ranks();
-  /// After a step that the run goes on behind. False when the last step's checkpoint is not there.
+  /// Does what is due after a step; `goes_on` is false when the run has gone back to an earlier one. Returns
+  /// false when the last step's checkpoint is not there.
   bool validate_and_save(bool goes_on);
   bool save_if_due();
-  /// Checkpoints from here on describe the token files so; does nothing without a description.
+  /// Sets how checkpoints describe the token files from here on; does nothing without a description.
   void describe_data(std::optional<std::vector<ckpt::DataFile>> described);
   StillToCome still_to_come() const;
-  /// Before run.steps: saves, and tells why.
+  /// Ends the run before run.steps: saves, and tells why.
   Outcome end_early(const std::string& why);
   [[noreturn]] void fail_unsaved(const std::string& why) const;
   bool hashes_after(std::int64_t step) const;
@@ -103,11 +104,11 @@ class Trainer {
   Planned planned_;
   Start start_;
   Position at_;
-  report::StepNews news_;  ///< of all ranks, at the end of the last step
+  report::StepNews news_;  ///< what all ranks reported at the end of the last step
   RunTrace trace_;
   report::RankTimes rank_times_{session_};
   std::unique_ptr<report::Report> report_;
-  std::unique_ptr<Saver> saver_;  ///< behind what its threads read: the state
+  std::unique_ptr<Saver> saver_;  ///< stands behind the state, which its threads read
   std::optional<BadNumbers> bad_numbers_;
 };
 

@@ -146,8 +146,8 @@ void Analysis::find_waits() {
             [](const Wait& a, const Wait& b) { return a.since < b.since; });
 }
 
-/// The channel's first number under which ranks called different calls, if it is earlier than the one
-/// found so far.
+/// Finds the channel's first number under which ranks made different calls, and keeps it if it is earlier
+/// than the one found so far.
 void Analysis::difference_in(const Key& key, std::optional<Difference>& earliest) const {
   std::map<std::uint64_t, Difference> by_sequence;
   for (const auto& [rank, place] : channels_.at(key)) {

@@ -1,4 +1,4 @@
-// Finds out which ranks are missing from which operations, and which rank diverged first, from the records of
+// Finds out which ranks are missing from which calls, and which rank diverged first, from the records of
 // the ranks that left some.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace weft::watch {
 
-/// Ranks that wait for the same operation. A send or a recv is an operation of one rank.
+/// Ranks that wait for the same call. A send or a recv is a call of one rank.
 struct Wait {
-  std::string what;  ///< the operation, as describe() writes it
+  std::string what;  ///< the call, as describe() writes it
   double since = 0;  ///< when the first of them began it
   std::vector<int> waiting;
   std::vector<int> missing;  ///< members that have not started it; empty: all have started it
@@ -36,16 +36,16 @@ struct Diagnosis {
 };
 
 /// Makes a diagnosis. `hosts` has the host of each rank; it may be empty, and then those of silent ranks are
-/// not known. The rank that diverged first is, in this order: the one whose operation differs from the
+/// not known. The rank that diverged first is, in this order: the one whose call differs from the
 /// others' with the same number in its channel; one whose storage does not answer; one that left no records;
 /// one that others wait for and that waits for nobody; of ranks that wait for each other, the one that has
 /// waited longest.
 Diagnosis diagnose(const std::vector<RankRecords>& records, const std::vector<std::string>& hosts);
 
-/// "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB)", "world, after #12 (recv from rank 2, 8
-/// B)"
+/// A call in words: "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB)", or "world, after #12
+/// (recv from rank 2, 8 B)".
 std::string describe(const RankRecords& records, const Call& call);
-/// "rank 3", "ranks 0-6, 8"
+/// Some ranks in words: "rank 3", "ranks 0-6, 8".
 std::string list_of(const std::vector<int>& ranks);
 /// A wait in words:
 /// "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB): missing rank 2; ranks 0, 1 wait".

@@ -1,10 +1,8 @@
-// What a rank leaves when a run hangs: the recorder's calls as a file of JSON lines.
-//   {"rank": 1, "ranks": 3, "host": "n1", "written": 1790000012.5, "activity": "step", "step": 118, "since":
-//   ..., "last": ...}
-//   {"channel": "gather.data", "members": [0, 1, 2], "opened": 0, ..., "enqueued": 57, "started": 57, "done":
-//   56}
-//   {"number": 901, "on": 2, "op": "all_gather", "sequence": 57, "label": "forward layers.3.attn", ...,
-//   "done": null}
+// What a rank leaves when a run hangs: the recorder's calls as a file of JSON lines. The first line is about
+// the rank, and each further one about a channel or a call (shortened here):
+//   {"rank": 1, "ranks": 3, "host": "n1", "written": 1790000012.5, "activity": "step", "step": 118, ...}
+//   {"channel": "gather.data", "members": [0, 1, 2], "enqueued": 57, "started": 57, "done": 56, ...}
+//   {"number": 901, "on": 2, "op": "all_gather", "sequence": 57, "label": "forward layers.3.attn", ...}
 #pragma once
 
 #include <cstdint>
@@ -15,10 +13,10 @@
 
 namespace weft::watch {
 
-/// As comm::RecordedCall, with times that ranks have in common: seconds since 1970, 0: not yet.
+/// What comm::RecordedCall says, with times that ranks have in common: seconds since 1970; 0: not yet.
 struct Call {
   std::uint64_t number = 0;
-  std::size_t channel = 0;  ///< place in RankRecords::channels
+  std::size_t channel = 0;  ///< index into RankRecords::channels
   std::string kind;
   std::int64_t bytes = 0;
   int peer = -1;
@@ -41,13 +39,13 @@ struct RankRecords {
   std::string storage;       ///< "fsync of PATH": the system call that waits for storage; empty: none does
   double storage_since = 0;  ///< when that call began
   std::vector<comm::RecordedChannel> channels;
-  std::vector<Call> calls;  ///< by number
+  std::vector<Call> calls;  ///< sorted by number
 };
 
 /// Reads the recorder, the waits for storage, and the clocks.
 RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host);
 
-/// Of the started calls that are not done, the one that has waited longest; null when there is none, or
+/// The call that has waited longest, of those that have started and are not done; null when there is none, or
 /// when ends are not seen.
 const Call* waits_for(const RankRecords& records);
 
@@ -65,7 +63,8 @@ std::vector<RankRecords> read_records(const std::string& dir);
 
 /// Writes the hosts of all ranks, a line for each. For ranks that leave no records they are known from there.
 void write_hosts(const std::string& dir, const std::vector<std::string>& hosts);
-/// Empty where there is no such file. Throws Error(environment) when it cannot be read.
+/// Reads what write_hosts() has written; empty where there is no such file. Throws Error(environment) when it
+/// cannot be read.
 std::vector<std::string> read_hosts(const std::string& dir);
 
 }  // namespace weft::watch

@@ -95,9 +95,9 @@ void Watchdog::loop() {
   }
 }
 
-/// Whether an operation or storage is overdue here, or another rank has found one. `awake_s` is how long this
-/// process has run without having been stopped. It waits for nothing, because storage that does not answer
-/// would stop the clock.
+/// Whether a call or storage is overdue here, or another rank has found one that is. `awake_s` is how long
+/// this process has run without having been stopped. It waits for nothing, because storage that does not
+/// answer would stop the clock.
 bool Watchdog::hangs(double awake_s) {
   const comm::Recorder& recorder = world_.recorder();
   const auto seconds_since = [&](std::int64_t ns) {
@@ -200,7 +200,7 @@ bool Watchdog::verdict_within(double seconds) const {
   return is_there;
 }
 
-/// Waits for the verdict, and repeats what it says about the operation that this rank waits for.
+/// Waits for the verdict, and repeats what it says about the call that this rank waits for.
 void Watchdog::tell_missing(const std::string& waits_for) const {
   verdict_within(grace_s_ + 5);
   std::ifstream file(verdict_path(dir_));

@@ -18,14 +18,14 @@ namespace weft::watch {
 
 struct WatchdogOptions {
   std::string run_dir;     ///< the run directory of all ranks; records go to RUN_DIR/hang/ID/
-  double timeout_s = 600;  ///< the most seconds for an operation that has started; 0: any time
-  /// The most seconds for one call on storage (io/storage_wait.hpp); 0: any time.
+  double timeout_s = 600;  ///< the most seconds for a call that has started; 0: any time
+  /// The most seconds for one system call that waits for storage (io/storage_wait.hpp); 0: any time.
   double storage_timeout_s = 1800;
   /// Called at the end with the exit code; when it is empty, all ranks are ended.
   std::function<void(int)> end;
 };
 
-/// A thread that looks at the recorder, and at what other threads wait for from storage. When an operation,
+/// A thread that looks at the recorder, and at what other threads wait for from storage. When a call,
 /// or a wait for storage, has been under way for longer than its timeout, this rank says what it waits for,
 /// leaves its records, and gives the others a few seconds to do the same. Ranks that wait for nothing look
 /// for the directory of records, once the run directory is there. The lowest rank that left records reads

@@ -1,11 +1,11 @@
-// main() of a fuzz target without libFuzzer (the preset asan, which needs no clang):
+// The main() of a fuzz target without libFuzzer (in the preset asan, which needs no clang):
 //
 //   fuzz_TARGET [--changes N --length BYTES] FILE...
 //
-// Runs the target for each file, or for N changes of the files instead, always the same ones, each at most
-// BYTES long. Nothing guides these changes to code that was not reached yet: libFuzzer does
-// (tests/fuzz/run.sh). A change stands in fuzz_TARGET.input, in the directory of the call, before the target
-// sees it: when the process ends there, `fuzz_TARGET fuzz_TARGET.input` shows it again.
+// It runs the target for each file, or instead for N changes of the files. These are always the same, and
+// each is at most BYTES long. Nothing guides them to code that was not reached yet, as libFuzzer does
+// (tests/fuzz/run.sh). A change is written to fuzz_TARGET.input, in the current directory, before the target
+// sees it. When the process ends there, `fuzz_TARGET fuzz_TARGET.input` shows it again.
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -17,7 +17,7 @@
 
 #include "fuzz.hpp"
 
-// Defined by the targets whose checksums would otherwise refuse every change.
+// A custom mutator of libFuzzer. Those targets define it whose checksums would otherwise refuse every change.
 extern "C" __attribute__((weak)) std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                                      std::size_t max_size, unsigned seed);
 
@@ -39,7 +39,8 @@ Bytes piece_of(const Bytes& bytes) {
           bytes.begin() + static_cast<std::ptrdiff_t>(begin + size)};
 }
 
-// A bit flipped, a byte set, a few bytes left out, a piece of another file put in between or written over.
+// Makes one change: flips a bit, sets a byte, leaves out a few bytes, inserts a piece of one of the files, or
+// writes such a piece over what is there.
 void change(Bytes& bytes) {
   const Bytes piece = piece_of(corpus[below(corpus.size())]);
   const std::size_t at = below(bytes.size());
@@ -59,7 +60,7 @@ void change(Bytes& bytes) {
   }
 }
 
-// An allocation of the input's own size, so that a sanitizer sees what is read behind it.
+// Runs the target on an allocation of the input's own size, so that a sanitizer sees what is read behind it.
 void run(const Bytes& bytes) {
   const auto input = std::make_unique<std::uint8_t[]>(bytes.size());
   std::copy(bytes.begin(), bytes.end(), input.get());
@@ -123,7 +124,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   for (std::size_t i = 0; i < files.size(); ++i) {
-    std::fprintf(stderr, "Running: %s\n", files[i]);  // the last one named is the one that ended the process
+    std::fprintf(stderr, "Running: %s\n", files[i]);  // the last file named is the one that ended the process
     run(corpus[i]);
   }
   std::fprintf(stderr, "%zu files, all promises kept\n", files.size());

@@ -206,7 +206,7 @@ void check_broadcast(Channel& c) {
 
 void check_send_recv(Channel& c) {
   if (c.size() == 1) return;
-  // This is a ring, both ways in one group. Then everybody sends to rank 0, with another number of operations
+  // This is a ring, both ways in one group. Then everybody sends to rank 0, with another number of calls
   // on each rank.
   const int next = (c.rank() + 1) % c.size(), previous = (c.rank() + c.size() - 1) % c.size();
   const std::size_t bytes = 70001;
@@ -248,7 +248,7 @@ void check_order(Channel& c) {
     EXPECT_EQ(all[static_cast<std::size_t>(r)], r);
     EXPECT_EQ(again[static_cast<std::size_t>(r)], r);
   }
-  // With many operations under way the queue grows, and the order stays.
+  // With many calls under way the queue grows, and the order stays.
   std::vector<std::int64_t> sums(300, 1);
   Event last;
   for (auto& s : sums) last = c.all_reduce({}, &s, 1, DType::i64, ReduceOp::sum);

@@ -17,7 +17,7 @@ void check_reduce_scatter(comm::Channel& channel);
 void check_all_reduce(comm::Channel& channel);
 void check_broadcast(comm::Channel& channel);
 void check_send_recv(comm::Channel& channel);
-/// Checks that operations end in order, and that one starts when its dependency is done, and not before.
+/// Checks that calls end in order, and that one starts when its dependency is done, and not before.
 void check_order(comm::Channel& channel);
 void check_group(comm::Channel& channel);
 /// Checks that counters equal their closed forms.

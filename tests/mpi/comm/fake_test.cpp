@@ -104,7 +104,7 @@ TEST(FakeWorld, RecordsWhatRan) {
 }
 
 TEST(FakeWorld, DelaysReorderChannels) {
-  // With delays, the later of two channels' operations sometimes ends first; without a dependency nothing
+  // With delays, the later of two channels' calls sometimes ends first; without a dependency nothing
   // orders them.
   comm::FakeOptions options;
   options.max_delay = std::chrono::microseconds(2000);

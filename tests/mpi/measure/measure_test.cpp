@@ -130,8 +130,8 @@ TEST(MeasureMachine, AllRanksAgree) {
   EXPECT_GT(m.sum_of_kernels, 0);
 }
 
-/// A step is its kernels one after another: by their times in a profile it takes what it takes. What else
-/// goes on on the machine disturbs one of the two measurements or the other, but not ten pairs of them.
+/// The kernels' times in a profile add up to the time of a step, because a step is its kernels one after
+/// another. What else goes on on the machine may disturb either measurement, but not ten pairs of them.
 TEST(MeasureStep, ItsKernelsAddUpToIt) {
   if (world().size() > static_cast<int>(std::thread::hardware_concurrency()))
     GTEST_SKIP() << "ranks that take turns on a core are measured badly";

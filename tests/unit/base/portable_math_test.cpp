@@ -93,7 +93,7 @@ std::uint64_t hash_of_bits() {
                     hash_bytes(table.data(), table.size() * sizeof(float), 0));
 }
 
-/// The processes that the next test starts run this one.
+/// The processes that the next test starts run this test.
 TEST(PortableMath, DISABLED_TellsItsBits) {
   std::printf("bits %016llx\n", static_cast<unsigned long long>(hash_of_bits()));
 }

@@ -95,8 +95,8 @@ TEST(Recorder, TellsChannelsOfOneNameApart) {
   EXPECT_EQ(all.channels[2].opened, 1);
 }
 
-// The time of an operation, from call to end, is about 300 ns on an idle machine; the bound leaves room for a
-// busy one.
+// The time of recording a call, from its beginning to its end, is about 300 ns on an idle machine; the bound
+// leaves room for a busy one.
 TEST(Recorder, TakesLittleTime) {
   const auto r = recorder();
   ChannelRecord channel(r, "gather.data", {0, 1}, true);

@@ -34,7 +34,7 @@ Microbatch fill(const BatchSource& source, const BatchShape& shape, std::int64_t
   return b;
 }
 
-/// Token i of the file is a hash of i, so that a shifted sequence is seen.
+/// A file whose token i is a hash of i, so that a shifted sequence is seen.
 TokenFile made_up_tokens(const TemporaryDirectory& dir, std::size_t count, const char* name = "t.bin") {
   const RandomStream random(1, "test.tokens");
   std::vector<std::int32_t> ids(count);
@@ -52,8 +52,8 @@ TEST(Sequences, PositionsBeginAgainWithEachDocument) {
   const Sequences documents({file}, 5, Positions::of_document), plain({file}, 5);
   documents.copy(0, tokens.data(), targets.data(), positions.data());
   EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 2, 0, 1}));
-  documents.copy(1, tokens.data(), targets.data(),
-                 positions.data());  // a sequence begins with 0, whatever was before
+  // A sequence's positions begin with 0, whatever was before.
+  documents.copy(1, tokens.data(), targets.data(), positions.data());
   EXPECT_EQ(tokens, (std::array<std::int32_t, 5>{5, end, end, 6, 7}));
   EXPECT_EQ(positions, (std::array<std::int32_t, 5>{0, 1, 0, 0, 1}));
   plain.copy(1, tokens.data(), targets.data(), positions.data());
@@ -250,7 +250,7 @@ TEST(BatchSource, SyntheticTokensAreUniform) {
 
 TEST(ValidationSource, WalksTheFileOnceAndCountsItsBytes) {
   const TemporaryDirectory dir;
-  const TokenFile file = made_up_tokens(dir, 7 * 11 + 4);  // 11 sequences and a rest
+  const TokenFile file = made_up_tokens(dir, 7 * 11 + 4);  // 11 sequences, and a rest
   const BatchShape shape{.batch = 4, .global_batch = 4, .seq = 7};
   const ValidationSource source(Sequences({file}, 7), 4);
   ASSERT_EQ(source.sequences(), 11);

@@ -26,7 +26,7 @@ void write(const std::string& path, std::string_view text, Named named, Sync syn
   file.commit(sync);
 }
 
-/// A write ends with this code, and `text` is in its message.
+/// Expects a write to throw an Error with this code, and with `text` in its message.
 void expect_refused(const std::string& path, Named named, ExitCode code, const std::string& text) {
   try {
     write(path, "text", named);
@@ -61,7 +61,7 @@ TEST(AtomicFile, WhoNamedThePathDecidesWhoseMistakeItIs) {
   expect_refused(dir / "none/a", Named::by_weft, ExitCode::environment, problem + "free some space");
 }
 
-/// The temporary file leads to a device that is full.
+/// Here the temporary file's name leads to a device that is full.
 TEST(AtomicFile, AFullDiskIsTheMachines) {
   const TemporaryDirectory dir;
   write(dir / "a", "old", Named::by_user);

@@ -37,8 +37,8 @@ struct Fault {
 
 Fault g_fault;
 std::atomic<bool> g_faulty{false};
-std::atomic<int> g_calls{0};  ///< that failed or would have
-std::atomic<int> g_looks{0};  ///< the calls of that name on such files, faulty or not
+std::atomic<int> g_calls{0};  ///< how many such calls came while g_faulty was set
+std::atomic<int> g_looks{0};  ///< how many such calls there were, whether faulty or not
 
 std::string_view name_of(const faults::SystemCall& call, const faults::Arguments& arguments) {
   const bool of_descriptor =
@@ -150,7 +150,8 @@ TEST_F(RunLockFaultsTest, AnEmptyLockIsNobodys) {
         dir_.path(), [&](const std::string&) { lost = true; }, quick);
     fs::resize_file(lock(), 0);
     const int before = g_looks;
-    while (g_looks < before + 4) std::this_thread::sleep_for(milliseconds(5));  // of beats that see it empty
+    while (g_looks < before + 4)
+      std::this_thread::sleep_for(milliseconds(5));  // these are looks of beats that see it empty
     return lost ? 1 : 0;
   });
   EXPECT_EQ(status, 0);

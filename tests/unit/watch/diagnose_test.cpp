@@ -112,7 +112,7 @@ TEST(Diagnose, AnotherSize) {
       std::vector{2});
 }
 
-// Rank 0 left one operation out: its second is the others' third, and the sizes are equal.
+// Rank 0 left one call out: its second is the others' third, and the sizes are equal.
 TEST(Diagnose, ASkippedOperation) {
   EXPECT_EQ(first_of({Rank(0).done(0, "embed").waits(0, "layers.1"),
                       Rank(1).done(0, "embed").done(0, "layers.0").waits(0, "layers.1"),
