@@ -149,14 +149,14 @@ void add_plan(CLI::App& app) {
   auto arguments = std::make_shared<PlanArguments>();
   add_deck_arguments(*command, arguments->deck)->required();
   command->add_option("--world", arguments->world, "Ranks to plan for")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number_from(1))
       ->capture_default_str();
   command
       ->add_option("--ranks-per-host", arguments->per_host,
                    "Ranks of a host, which share gathered parameters; none are shared without it")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number_from(1));
   command->add_option("--holders", arguments->holders, "Rows of the table of the largest holders")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number_from(0))
       ->capture_default_str();
   command->add_option("--dump-after", arguments->dump_after,
                       "Print the graph after this pass instead; after 'memory', the plan's instructions");
