@@ -23,7 +23,7 @@ Execution make_execution() {
 void initialize(bool warnings) {
   if (Kokkos::is_initialized() || Kokkos::is_finalized()) return;
   Kokkos::InitializationSettings settings;
-  if (!warnings) settings.set_disable_warnings(true);  // else as KOKKOS_DISABLE_WARNINGS says
+  if (!warnings || runs_on_host) settings.set_disable_warnings(true);  // else as KOKKOS_DISABLE_WARNINGS says
 #ifdef KOKKOS_ENABLE_CUDA
   // The device that comm::bind_device made current: Kokkos would go by those of a launcher's variables that
   // it knows.
