@@ -132,7 +132,9 @@ void Trainer::build() {
   background_ = plans.background;
   schedule_ = std::move(plans.schedule);
   about_ = {session_.ranks(), 0, plans.step,
-            fmt::format("{} ({})", compile::profile_source(deck_), costs.profile().name)};
+            compile::has_measured_profile(deck_)
+                ? fmt::format("{} ({})", compile::profile_source(deck_), costs.profile().name)
+                : std::string()};
   persistent_bytes_ = session_.memory().storage_bytes();
   train_ = session_.bind(std::move(plans.train));
   if (plans.evaluate) {
