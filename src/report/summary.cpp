@@ -74,10 +74,10 @@ class Table {
   void row(const char* name, Part&& part, Measure measure = Measure::seconds) {
     std::vector<double> values;
     for (const compile::StepParts& p : steps_) values.push_back(part(p));
-    if (unit == Unit::bytes || seconds_planned_)
-      add(name, median(std::move(values)), part(planned_), unit);
+    if (measure == Measure::bytes || seconds_planned_)
+      add(name, median(std::move(values)), part(planned_), measure);
     else
-      line(name, text(median(std::move(values)), unit), "", "");
+      line(name, text(median(std::move(values)), measure), "", "");
   }
   void add(const char* name, double is, double should_be, Measure measure) {
     constexpr double nothing = 1e-9;  // differences of planned seconds may leave this much
