@@ -28,10 +28,9 @@ endif()
 # takes half of the time. The sources named here stay alone: a name of theirs also stands in a neighbour's anonymous namespace, or hides
 # one that a neighbour uses. Where a united build fails by such a name, the file belongs here, too.
 set(WEFT_NOT_UNITED
-    duration.cpp print.cpp toml_tree.cpp export.cpp fetch.cpp index_file.cpp json_fields.cpp text_reader.cpp token_file.cpp compare_runs.cpp
-    checkpointing.cpp generate.cpp learning_rate.cpp summary.cpp
-    update_test.cpp profile_test.cpp keep_test.cpp run_lock_faults_test.cpp uses_test.cpp hashes_test.cpp progress_test.cpp
-    replicas_test.cpp)
+    bucket.cpp checkpointing.cpp compare_runs.cpp duration.cpp export.cpp fetch.cpp generate.cpp index_file.cpp json_fields.cpp
+    learning_rate.cpp load.cpp print.cpp summary.cpp text_reader.cpp text_runs.cpp token_file.cpp toml_tree.cpp
+    hashes_test.cpp keep_test.cpp profile_test.cpp progress_test.cpp replicas_test.cpp run_lock_faults_test.cpp update_test.cpp uses_test.cpp)
 
 # weft_keep_alone(SOURCES...): of these, the ones above are compiled alone.
 function(weft_keep_alone)

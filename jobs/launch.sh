@@ -23,6 +23,12 @@ if [ -z "$ranks" ] || [ $# -eq 0 ]; then
   exit 2
 fi
 
+# Ranks write into the launcher's pipes: only here can be seen whether a terminal shows them, and how wide it is.
+if [ -t 2 ]; then
+  columns=$(stty size <&2 2>/dev/null | cut -d' ' -f2) || columns=
+  export WEFT_TERMINAL_COLUMNS=${columns:-80}
+fi
+
 cores=$(nproc)
 [ -n "$threads" ] || threads=$((cores / ranks > 0 ? cores / ranks : 1))
 export OMP_NUM_THREADS=$threads

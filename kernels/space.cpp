@@ -24,7 +24,7 @@ Execution make_execution() {
 void initialize(bool warnings) {
   if (Kokkos::is_initialized() || Kokkos::is_finalized()) return;
   Kokkos::InitializationSettings settings;
-  if (!warnings) settings.set_disable_warnings(true);  // else KOKKOS_DISABLE_WARNINGS decides
+  if (!warnings || runs_on_host) settings.set_disable_warnings(true);  // else as KOKKOS_DISABLE_WARNINGS says
 #ifdef KOKKOS_ENABLE_CUDA
   // This takes the device that comm::bind_device made current. Kokkos itself would choose by those of a
   // launcher's variables that it knows.

@@ -9,6 +9,10 @@
 
 namespace weft::ckpt {
 
+bool has_any(const std::string& checkpoints_dir) {
+  return !detail::checkpoint_names(checkpoints_dir).empty() || !detail::unfinished(checkpoints_dir).empty();
+}
+
 std::string list(const std::string& checkpoints_dir) {
   const auto entries = detail::scan(checkpoints_dir);
   const auto unfinished = detail::unfinished(checkpoints_dir);

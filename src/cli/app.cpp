@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/check.hpp"
@@ -22,6 +26,27 @@ CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments) {
       ->take_all()
       ->allow_extra_args(false);
   return deck;
+}
+
+CLI::Validator whole_number_from(std::int64_t least) {
+  const auto check = [least](const std::string& text) {
+    std::int64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && rest == end && value >= least) return std::string();
+    return fmt::format("{} is not a whole number of {} or more", text, least);
+  };
+  return {check, "", "whole number"};
+}
+
+CLI::Validator number_above_zero() {
+  const auto check = [](const std::string& text) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (!text.empty() && *end == '\0' && std::isfinite(value) && value > 0) return std::string();
+    return fmt::format("{} is not a number above 0", text);
+  };
+  return {check, "", "number above 0"};
 }
 
 namespace {

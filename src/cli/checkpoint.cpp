@@ -1,6 +1,8 @@
 // The command `weft checkpoint`: ls, verify, import and export.
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "base/check.hpp"
 #include "base/version.hpp"
@@ -15,6 +17,30 @@
 
 namespace weft::cli {
 namespace {
+
+/// The directory whose checkpoints are asked for: of a run's own directory, its checkpoints. Throws
+/// Error(bad_input) for what is no directory, and for one that neither has checkpoints nor is a run's.
+std::string checkpoints_directory(const std::string& named) {
+  namespace fs = std::filesystem;
+  fs::path dir = fs::absolute(named).lexically_normal();
+  if (!dir.has_filename()) dir = dir.parent_path();  // a slash at the end
+  std::error_code unknown;
+  if (fs::exists(dir / "deck.toml", unknown)) return (fs::path(named) / "checkpoints").string();
+  const bool of_a_run = dir.filename().string().starts_with("checkpoints") &&
+                        fs::exists(dir.parent_path() / "deck.toml", unknown);
+  if (of_a_run && !fs::exists(dir, unknown)) return named;  // before the first save
+  const fs::file_status status = fs::status(named, unknown);
+  WEFT_VALIDATE(status.type() != fs::file_type::not_found,
+                "cannot list the checkpoints of {} (there is no such directory); name a run's directory",
+                named);
+  WEFT_VALIDATE(status.type() != fs::file_type::regular,
+                "cannot list the checkpoints of {} (it is a file); name a run's directory", named);
+  WEFT_VALIDATE(of_a_run || ckpt::has_any(named),
+                "{} is no run (it has neither checkpoints nor a deck.toml); name a run's directory, or its "
+                "checkpoints",
+                named);
+  return named;
+}
 
 void verify(const std::string& dir, bool cached) {
   const std::vector<std::string> problems = ckpt::verify(dir, !cached);
@@ -101,8 +127,8 @@ void add_checkpoint(CLI::App& app) {
   command->require_subcommand(1);
   auto dir = std::make_shared<std::string>();
   CLI::App* ls = command->add_subcommand("ls", "List the checkpoints of a run");
-  ls->add_option("DIR", *dir, "RUN_DIR/checkpoints")->required();
-  ls->callback([dir] { std::fputs(ckpt::list(*dir).c_str(), stdout); });
+  ls->add_option("DIR", *dir, "RUN_DIR, or RUN_DIR/checkpoints")->required();
+  ls->callback([dir] { std::fputs(ckpt::list(checkpoints_directory(*dir)).c_str(), stdout); });
   CLI::App* check = command->add_subcommand(
       "verify", "Read every byte of one checkpoint and hold it against its checksums");
   check->add_option("DIR", *dir, "A checkpoint: .../step-N")->required();

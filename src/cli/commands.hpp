@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,11 @@ struct DeckArguments {
   std::string file;
   std::vector<std::string> sets;
 };
-/// Adds the arguments, and returns the deck's option, for commands that cannot do without a deck.
+/// Of an option that takes a whole number: "0 is not a whole number of 1 or more".
+CLI::Validator whole_number_from(std::int64_t least);
+/// Of an option that takes a number: "0 is not a number above 0".
+CLI::Validator number_above_zero();
+/// Returns the deck's option, for commands that cannot do without one.
 CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments);
 
 void add_train(CLI::App& app, Context& context);

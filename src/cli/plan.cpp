@@ -95,18 +95,25 @@ void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& a
   fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
 }
 
-/// How many ranks of a host share memory: those of one group of the data axis, where each host has as many.
+/// How many ranks of the rank's own group of the axis are on its host.
+std::int64_t neighbours_of_group(const Mesh& mesh, int rank, int axis, std::int64_t per_host) {
+  // The group's ranks are first, first + stride, first + 2 stride, ...; the host's are [begin, end).
+  const std::int64_t stride = mesh.stride(axis), first = rank - mesh.coordinate(rank, axis) * stride;
+  const std::int64_t begin = rank / per_host * per_host, end = begin + per_host;
+  const auto members_below = [&](std::int64_t bound) {
+    const std::int64_t distance = std::max<std::int64_t>(0, bound - first);
+    return std::min<std::int64_t>(mesh.size(axis), (distance + stride - 1) / stride);
+  };
+  return members_below(end) - members_below(begin);
+}
+
+/// Ranks of a host that share memory: those of one group of the data axis, where each host has as many.
 int team(const Mesh& mesh, int per_host) {
-  std::optional<std::ptrdiff_t> size;
   const int axis = mesh.axis(data_axis);
-  for (int rank = 0; rank < mesh.world(); ++rank) {
-    const std::vector<int> group = mesh.group(rank, axis);
-    const auto here = std::count_if(group.begin(), group.end(),
-                                    [&](int other) { return other / per_host == rank / per_host; });
-    if (here != size.value_or(here)) return 1;
-    size = here;
-  }
-  return static_cast<int>(size.value_or(1));
+  const std::int64_t size = neighbours_of_group(mesh, 0, axis, per_host);
+  for (int rank = 1; rank < mesh.world(); ++rank)
+    if (neighbours_of_group(mesh, rank, axis, per_host) != size) return 1;
+  return static_cast<int>(size);
 }
 
 void plan(const PlanArguments& arguments) {
@@ -149,14 +156,14 @@ void add_plan(CLI::App& app) {
   auto arguments = std::make_shared<PlanArguments>();
   add_deck_arguments(*command, arguments->deck)->required();
   command->add_option("--world", arguments->world, "Ranks to plan for")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number_from(1))
       ->capture_default_str();
   command
       ->add_option("--ranks-per-host", arguments->per_host,
                    "Ranks of a host, which share gathered parameters; none are shared without it")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number_from(1));
   command->add_option("--holders", arguments->holders, "Rows of the table of the largest holders")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number_from(0))
       ->capture_default_str();
   command->add_option("--dump-after", arguments->dump_after,
                       "Print the graph after this pass instead; after 'memory', the plan's instructions");

@@ -56,7 +56,7 @@ void add_profile(CLI::App& app, Context& context) {
   command->add_option("-o,--out", arguments->out, "The machine profile to write (TOML)")
       ->capture_default_str();
   command->add_option("--seconds", arguments->options.seconds, "About how long the measurements may take")
-      ->check(CLI::PositiveNumber)
+      ->check(number_above_zero())
       ->capture_default_str();
   command->callback([arguments, &context] { profile(*arguments, context); });
 }

@@ -33,7 +33,7 @@ void add_sample(CLI::App& app) {
       ->required();
   command->add_option("--prompt", o->prompt, "Text to continue");
   command->add_option("--tokens", o->tokens, "Most tokens to write")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number_from(1))
       ->capture_default_str();
   command
       ->add_option("--temperature", o->sampling.temperature,

@@ -51,8 +51,12 @@ machine::Profile machine_profile(const Deck& deck) {
   return machine_profile(deck, profile_text(deck));
 }
 
+bool has_measured_profile(const Deck& deck) {
+  return !default_named(deck.schedule.profile);
+}
+
 std::string profile_source(const Deck& deck) {
-  return default_named(deck.schedule.profile) ? "defaults" : deck.schedule.profile;
+  return has_measured_profile(deck) ? deck.schedule.profile : "defaults";
 }
 
 }  // namespace weft::compile

@@ -27,8 +27,25 @@ namespace {
 struct Bytes {
   std::shared_ptr<const std::byte> data;
   std::size_t size = 0;
-  std::string identity;  ///< what storage_identity() says; empty when the bytes are of no file
+  std::string identity;  ///< storage_identity(); empty for what is no file
+  bool mapped = false;
+
+  /// The pages of these bytes leave this process. They stay in the page cache, where the next read finds
+  /// them.
+  void release(std::size_t begin, std::size_t end) const;
 };
+
+/// Reading one page of a file maps its neighbours as well, as far as they are in the page cache: 64 KiB, or
+/// the whole folio that it is cached in, up to a huge page (seen with Linux 6.18). Without releasing them,
+/// all of the file would in time count as memory of each rank.
+void Bytes::release(std::size_t begin, std::size_t end) const {
+  constexpr std::size_t block = 2 << 20;  // a huge page, to which mappings are aligned
+  if (!mapped || begin >= end) return;
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(data.get() + begin) % block;
+  const std::size_t after = block - reinterpret_cast<std::uintptr_t>(data.get() + end) % block;
+  const std::size_t first = begin - std::min(begin, before), last = std::min(end + after, size);
+  ::madvise(const_cast<std::byte*>(data.get()) + first, last - first, MADV_DONTNEED);
+}
 
 Bytes map(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -53,7 +70,8 @@ Bytes map(const std::string& path) {
               std::strerror(reason));
   const auto watch = std::make_shared<io::MappedFileWatch>(mapped, size, path);
   const auto unmap = [size, watch](const std::byte* data) { ::munmap(const_cast<std::byte*>(data), size); };
-  return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), unmap), size, identity};
+  return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), unmap), size, identity,
+          true};
 }
 
 /// "node7-" for a file on a disk or in the memory of this host; empty for a file that other hosts may share.
@@ -154,7 +172,7 @@ TokenFile TokenFile::open(const std::string& path) {
 
 TokenFile TokenFile::in_memory(const std::string& name, std::span<const std::byte> bytes) {
   const std::shared_ptr<const std::byte> borrowed(std::shared_ptr<void>(), bytes.data());
-  return TokenFile(std::make_shared<Contents>(name, Bytes{borrowed, bytes.size(), {}}));
+  return TokenFile(std::make_shared<Contents>(name, Bytes{borrowed, bytes.size(), {}, false}));
 }
 
 const std::string& TokenFile::path() const {
@@ -209,6 +227,10 @@ void TokenFile::read(std::int64_t begin, std::int64_t count, std::int32_t* out) 
     }
   };
   token_size() == 2 ? copy(contents_->tokens16()) : copy(contents_->tokens32());
+  const auto byte_of = [&](std::int64_t token) {
+    return contents_->header.tokens_offset + static_cast<std::uint64_t>(token * token_size());
+  };
+  contents_->bytes.release(byte_of(begin), byte_of(begin + count));
   WEFT_VALIDATE(count == 0 || largest < vocab(),
                 "the token file {} is damaged (token {} in {} to {}, the vocabulary has {}); copy it again",
                 path(), largest, begin, begin + count, vocab());
@@ -241,8 +263,11 @@ std::int64_t TokenFile::document_start(std::int64_t i) const {
 void TokenFile::verify() const {
   const std::size_t end = contents_->bytes.size;
   std::uint64_t hash = 0;
-  for (std::size_t at = sizeof(TokenHeader); at < end; at += hash_piece)
-    hash = hash_bytes(contents_->base() + at, std::min(hash_piece, end - at), hash);
+  for (std::size_t at = sizeof(TokenHeader); at < end; at += hash_piece) {
+    const std::size_t n = std::min(hash_piece, end - at);
+    hash = hash_bytes(contents_->base() + at, n, hash);
+    contents_->bytes.release(at, at + n);
+  }
   WEFT_VALIDATE(hash == contents_->header.body_hash,
                 "the token file {} is damaged (the checksum of its body is wrong); copy it again", path());
   bool ordered = documents() == 0 || document_start(0) == 0;

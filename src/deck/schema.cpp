@@ -271,7 +271,7 @@ constexpr std::array key_list{
     Key{WEFT_KEY(log.trace_step), .range = between(0, most_steps),
         .doc = "The step whose timeline goes to `trace.json` (Perfetto), counted from 1; 0: none."},
     Key{WEFT_KEY(log.progress),
-        .doc = "A progress line with loss, tokens/s and time left; plain lines when not on a terminal."},
+        .doc = "A progress bar with time left, loss and tokens/s; plain lines when not on a terminal."},
     Key{WEFT_KEY(log.peak_tflops), .range = at_least(0),
         .doc = "Peak TFLOP/s of one rank's device in `precision.params`, which MFU is a share of; 0: no MFU. "
                "Of f32 on AMX: a sixth of bf16's peak."},

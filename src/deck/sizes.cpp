@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.hpp"
 #include "deck/deck.hpp"
@@ -18,6 +19,24 @@ std::int64_t parameter_count(const ModelDeck& model) {
   return model.layers * (attention + ffn + norms) + model.dim + embeddings;
 }
 
+namespace {
+
+/// The largest divisor of n up to `value`, and the smallest from it on (n, where all are smaller). Divisors
+/// come in pairs, so that the square root of n is as far as one has to look.
+std::pair<std::int64_t, std::int64_t> divisors_around(std::int64_t n, std::int64_t value) {
+  std::int64_t below = 1, above = n;
+  for (std::int64_t d = 1; d <= n / d; ++d) {
+    if (n % d != 0) continue;
+    for (const std::int64_t divisor : {d, n / d}) {
+      if (divisor <= value) below = std::max(below, divisor);
+      if (divisor >= value) above = std::min(above, divisor);
+    }
+  }
+  return {below, above};
+}
+
+}  // namespace
+
 std::int64_t accumulation(const Deck& deck, int data_ranks) {
   const auto& data = deck.data;
   const std::int64_t round = data.batch * data_ranks;
@@ -26,13 +45,8 @@ std::int64_t accumulation(const Deck& deck, int data_ranks) {
     return data.global_batch / round;
   }
 
-  // We suggest the nearest rank counts that work, and the nearest global batches that this rank count works
-  // with.
-  const std::int64_t microbatches = data.global_batch / data.batch;
-  std::int64_t fewer = std::min<std::int64_t>(data_ranks, microbatches);
-  while (microbatches % fewer != 0) --fewer;
-  std::int64_t more = std::min<std::int64_t>(data_ranks, microbatches);
-  while (microbatches % more != 0) ++more;
+  // The nearest rank counts that work, and the nearest global batches that this rank count works with.
+  const auto [fewer, more] = divisors_around(data.global_batch / data.batch, data_ranks);
   const std::string ranks =
       more > data_ranks ? fmt::format("{} or {}", fewer, more) : fmt::format("{}", fewer);
   const std::int64_t below = data.global_batch / round * round;

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 
@@ -17,15 +19,69 @@
 namespace weft::report {
 namespace {
 
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+/// Under mpirun and srun a rank writes into a pipe, even where its launcher writes to a terminal.
+/// jobs/launch.sh looks before it starts them, and says how wide that terminal is; 0: it has not seen one.
+std::size_t columns_of_launcher() {
+  const std::string_view text = variable("WEFT_TERMINAL_COLUMNS");
+  std::size_t columns = 0;
+  std::from_chars(text.data(), text.data() + text.size(), columns);
+  return columns;
+}
+
 ProgressOptions::Style detect_style(std::FILE* out) {
-  const char* term = std::getenv("TERM");
-  const bool dumb = term == nullptr || std::string_view(term) == "dumb";
-  return ::isatty(::fileno(out)) && !dumb ? ProgressOptions::Style::in_place : ProgressOptions::Style::lines;
+  const std::string_view term = variable("TERM");
+  const bool dumb = term.empty() || term == "dumb";
+  const bool terminal = ::isatty(::fileno(out)) || columns_of_launcher() > 0;
+  return terminal && !dumb ? ProgressOptions::Style::in_place : ProgressOptions::Style::lines;
+}
+
+/// By the same variables, in the same order, as the C library.
+ProgressOptions::Bar detect_bar() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string_view locale = variable(name);
+    if (locale.empty()) continue;
+    const bool utf8 = locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
+    return utf8 ? ProgressOptions::Bar::blocks : ProgressOptions::Bar::ascii;
+  }
+  return ProgressOptions::Bar::ascii;
 }
 
 std::size_t terminal_columns(std::FILE* out) {
   winsize size{};
-  return ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  if (::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const std::size_t launcher = columns_of_launcher();
+  return launcher > 0 ? launcher : 80;
+}
+
+/// "[######----]" of columns + 2 characters. Blocks fill an eighth of a column at a time.
+std::string bar_text(double done, std::size_t columns, ProgressOptions::Bar bar) {
+  const double filled = std::clamp(done, 0.0, 1.0) * static_cast<double>(columns);
+  const auto whole = static_cast<std::size_t>(filled);
+  if (bar == ProgressOptions::Bar::ascii)
+    return '[' + std::string(whole, '#') + std::string(columns - whole, '-') + ']';
+  static constexpr std::array<std::string_view, 8> eighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const std::string_view part = eighths[static_cast<std::size_t>(8 * (filled - static_cast<double>(whole)))];
+  std::string text = "[";
+  for (std::size_t i = 0; i < whole; ++i) text += "█";
+  text += part;
+  return text + std::string(columns - whole - (part.empty() ? 0 : 1), ' ') + ']';
+}
+
+/// Appends fields to a line that is `width` columns wide, up to the first that does not fit.
+void append(std::string& line, std::size_t width, std::size_t columns,
+            std::initializer_list<std::string_view> fields) {
+  for (const std::string_view field : fields) {
+    if (field.empty()) continue;
+    width += 2 + field.size();
+    if (width > columns) return;
+    line += "  ";
+    line += field;
+  }
 }
 
 }  // namespace
@@ -34,6 +90,7 @@ Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
   if (!options_.now) options_.now = seconds_now;
   if (options_.out && options_.style == ProgressOptions::Style::detect)
     options_.style = detect_style(options_.out);
+  if (options_.bar == ProgressOptions::Bar::detect) options_.bar = detect_bar();
   start_s_ = options_.now();
 }
 
@@ -65,23 +122,37 @@ void Progress::update_averages(const StepMetrics& metrics, double now) {
   ++steps_seen_;
 }
 
-std::string Progress::text(std::size_t columns) const {
+Progress::Fields Progress::fields() const {
   const auto to_go = std::max<std::int64_t>(0, options_.total_steps - last_.step);
   const auto total = fmt::format("{}", options_.total_steps);
-  std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}", last_.step, total.size(), total, last_.loss);
-  const std::array<std::string, 4> fields{
-      step_s_.value() > 0 ? fmt::format("{} tokens/s", count_text(tokens_.value() / step_s_.value())) : "",
-      to_go > 0 ? fmt::format("ETA {}", duration_text(static_cast<double>(to_go) * wall_s_.value()))
-                : fmt::format("took {}", duration_text(last_step_s_ - start_s_)),
-      last_.grad_norm ? fmt::format("grad_norm {:.3g}", *last_.grad_norm) : "",
-      last_.lr ? fmt::format("lr {:.2e}", *last_.lr) : ""};
-  for (const auto& field : fields) {
-    if (field.empty()) continue;
-    if (line.size() + 2 + field.size() > columns) break;
-    line += "  ";
-    line += field;
-  }
+  Fields fields;
+  fields.step = fmt::format("step {:>{}}/{}", last_.step, total.size(), total);
+  fields.loss = fmt::format("loss {:.4f}", last_.loss);
+  if (step_s_.value() > 0)
+    fields.rate = fmt::format("{} tokens/s", count_text(tokens_.value() / step_s_.value()));
+  fields.time = to_go > 0 ? fmt::format("ETA {}", duration_text(static_cast<double>(to_go) * wall_s_.value()))
+                          : fmt::format("took {}", duration_text(last_step_s_ - start_s_));
+  if (last_.grad_norm) fields.grad_norm = fmt::format("grad_norm {:.3g}", *last_.grad_norm);
+  if (last_.lr) fields.lr = fmt::format("lr {:.2e}", *last_.lr);
+  return fields;
+}
+
+std::string Progress::text(std::size_t columns) const {
+  const Fields f = fields();
+  std::string line = fmt::format("{}  {}", f.step, f.loss);
+  append(line, line.size(), columns, {f.rate, f.time, f.grad_norm, f.lr});
   return line.substr(0, columns);
+}
+
+std::string Progress::text_with_bar(std::size_t columns) const {
+  constexpr std::size_t narrow = 60, shortest = 10, longest = 40;
+  if (columns < narrow || options_.total_steps <= 0) return text(columns);
+  const Fields f = fields();
+  const std::size_t bar = std::clamp(columns / 4, shortest, longest);
+  const double done = static_cast<double>(last_.step) / static_cast<double>(options_.total_steps);
+  std::string line = fmt::format("{} {}", f.step, bar_text(done, bar, options_.bar));
+  append(line, f.step.size() + 1 + bar + 2, columns, {f.time, f.loss, f.rate, f.grad_norm, f.lr});
+  return line;
 }
 
 void Progress::draw() {
@@ -89,7 +160,7 @@ void Progress::draw() {
     const std::size_t columns =
         options_.width > 0 ? static_cast<std::size_t>(options_.width) : terminal_columns(options_.out);
     // The last column stays free: some terminals wrap as soon as it is written. \x1b[K clears the rest.
-    std::fputs(fmt::format("\r{}\x1b[K", text(columns - 1)).c_str(), options_.out);
+    std::fputs(fmt::format("\r{}\x1b[K", text_with_bar(columns - 1)).c_str(), options_.out);
     line_open_ = true;
   } else {
     const std::size_t columns = options_.width > 0 ? static_cast<std::size_t>(options_.width)

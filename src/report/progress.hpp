@@ -1,4 +1,4 @@
-// Shows a run's progress to its user: one line that is rewritten in place on a terminal, and plain lines
+// What a user watches: a bar with the remaining time, rewritten in place on a terminal, plain lines
 // elsewhere.
 #pragma once
 
@@ -14,22 +14,25 @@ namespace weft::report {
 
 struct ProgressOptions {
   enum class Style : std::uint8_t { detect, in_place, lines };
+  enum class Bar : std::uint8_t { detect, ascii, blocks };
 
   std::FILE* out = nullptr;      ///< null shows nothing; ranks other than 0 pass null
   std::int64_t total_steps = 0;  ///< the step at which the run ends
-  std::int64_t every = 0;        ///< plain lines: one for each `every` steps; with 0, interval_s decides
-  double interval_s = 10;        ///< plain lines: the least seconds between two
-  /// The least seconds between two drawings in place, because the terminal should not cost time.
-  double redraw_s = 0.1;
-  int width = 0;                ///< columns; 0 asks the terminal at every draw
-  Style style = Style::detect;  ///< detect: in place on a terminal that is not "dumb"
-  std::function<double()> now;  ///< seconds from any origin; empty: by the steady clock
+  std::int64_t every = 0;        ///< plain lines: one each `every` steps; 0 goes by interval_s
+  double interval_s = 10;        ///< plain lines: at least so far apart
+  double redraw_s = 0.1;         ///< in place: at most so often, the terminal should not cost time
+  int width = 0;                 ///< columns; 0 asks the terminal at every draw
+  Style style = Style::detect;   ///< detect: in place on a terminal that is not "dumb", also a launcher's
+  Bar bar = Bar::detect;         ///< detect: Unicode's blocks where the locale is of UTF-8
+  std::function<double()> now;   ///< seconds from any origin; empty: the steady clock
 };
 
-/// Shows step, loss, tokens/s, time to go, gradient norm and learning rate; on a narrow terminal the last
-/// ones are left out. Loss, norm and rate are this step's. Tokens/s and the time to go are smoothed over the
-/// last tens of steps, and the latter goes by the wall clock, so that validation and checkpoints count; the
-/// last step shows how long the run took instead. The first and the last step are always shown.
+/// Shows step, loss, tokens/s, time to go, gradient norm and learning rate, and in place of 60 columns and
+/// more a bar of the steps that are done; on a narrow terminal the last fields are left out. There is no
+/// colour, so that NO_COLOR has nothing to switch off. Loss, norm and rate are this step's; tokens/s and ETA
+/// are smoothed over the last tens of steps, and the ETA goes by the wall clock, so that validation and
+/// checkpoints count; the last step shows what the run took instead. The first and the last step are always
+/// shown.
 class Progress {
  public:
   explicit Progress(ProgressOptions options);
@@ -64,7 +67,13 @@ class Progress {
 
   void update_averages(const StepMetrics& metrics, double now);
   void draw();
+  /// What a line may show; what is not known is empty.
+  struct Fields {
+    std::string step, loss, rate, time, grad_norm, lr;
+  };
+  Fields fields() const;
   std::string text(std::size_t columns) const;
+  std::string text_with_bar(std::size_t columns) const;
 
   ProgressOptions options_;
   Average tokens_{0.96}, step_s_{0.96};  ///< averages for one step

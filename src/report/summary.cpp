@@ -66,14 +66,18 @@ std::string text(double value, Measure measure) {
 /// Makes the table for some steps, row by row.
 class Table {
  public:
-  Table(const std::deque<compile::StepParts>& steps, const compile::StepParts& planned)
-      : steps_(steps), planned_(planned) {}
+  /// Without `seconds_planned` the rows of seconds show only what was measured.
+  Table(const std::deque<compile::StepParts>& steps, const compile::StepParts& planned, bool seconds_planned)
+      : steps_(steps), planned_(planned), seconds_planned_(seconds_planned) {}
 
   template <class Part>
   void row(const char* name, Part&& part, Measure measure = Measure::seconds) {
     std::vector<double> values;
     for (const compile::StepParts& p : steps_) values.push_back(part(p));
-    add(name, median(std::move(values)), part(planned_), measure);
+    if (measure == Measure::bytes || seconds_planned_)
+      add(name, median(std::move(values)), part(planned_), measure);
+    else
+      line(name, text(median(std::move(values)), measure), "", "");
   }
   void add(const char* name, double is, double should_be, Measure measure) {
     constexpr double nothing = 1e-9;  // differences of planned seconds may leave this much
@@ -81,13 +85,15 @@ class Table {
     line(name, text(is, measure), text(should_be, measure), ratio);
   }
   void line(std::string_view name, std::string_view is, std::string_view should_be, std::string_view ratio) {
-    lines_.push_back(fmt::format("{:<42} {:>14} {:>14} {:>8}", name, is, should_be, ratio));
+    const std::string line = fmt::format("{:<42} {:>14} {:>14} {:>8}", name, is, should_be, ratio);
+    lines_.push_back(line.substr(0, line.find_last_not_of(' ') + 1));
   }
   std::vector<std::string> finish() { return std::move(lines_); }
 
  private:
   const std::deque<compile::StepParts>& steps_;
   const compile::StepParts& planned_;
+  bool seconds_planned_;
   std::vector<std::string> lines_;
 };
 
@@ -106,7 +112,8 @@ std::vector<std::string> Summary::lines() const {
   if (steps_.empty()) return {};
   const bool alone = about_.ranks == 1;
   const bool replicas = about_.planned.under_way[replica] > 0;
-  Table table(steps_, about_.planned);
+  const bool profile = !about_.profile.empty();
+  Table table(steps_, about_.planned, profile);
   table.line(fmt::format("median of {} step{}", steps_.size(), steps_.size() == 1 ? "" : "s"), "measured",
              "planned", "ratio");
   table.row("  step", [](const compile::StepParts& p) { return p.step; });
@@ -129,8 +136,10 @@ std::vector<std::string> Summary::lines() const {
   }
   if (waits_seen_) table.row("  idle and other", idle);
   if (!alone) {
-    table.row("  wire: bytes sent at the link's rate", [](const compile::StepParts& p) { return p.wire; });
-    table.row("  bound: max(compute-only, wire)", bound);
+    if (profile) {  // the link's rate is the profile's
+      table.row("  wire: bytes sent at the link's rate", [](const compile::StepParts& p) { return p.wire; });
+      table.row("  bound: max(compute-only, wire)", bound);
+    }
     table.row(
         "  sent by a rank", [](const compile::StepParts& p) { return p.sent_bytes; }, Measure::bytes);
     table.row("  rate while under way", rate, Measure::bytes_per_s);
@@ -138,7 +147,9 @@ std::vector<std::string> Summary::lines() const {
   table.add("  memory of a rank: resident, planned", peak_bytes_, about_.planned.memory_bytes,
             Measure::bytes);
   std::vector<std::string> lines = table.finish();
-  lines.push_back(fmt::format("  planned with the machine profile: {}", about_.source));
+  lines.push_back(profile ? fmt::format("  planned with the machine profile: {}", about_.profile)
+                          : "  no seconds are planned without a profile of this machine: weft profile "
+                            "measures one, schedule.profile names it");
   return lines;
 }
 

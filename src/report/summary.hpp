@@ -20,13 +20,14 @@ class Summary {
     int ranks = 1;
     double compute_only_s = 0;  ///< measured at start-up; without meaning on one rank
     compile::StepParts planned;
-    std::string source;  ///< where the profile of `planned` comes from
+    std::string profile;  ///< a measured one, which the planned seconds come from; empty: there is none
   };
   explicit Summary(About about) : about_(std::move(about)) {}
 
   void add(const StepMetrics& metrics);
-  /// A table of medians, with a line for each: measured, planned, ratio. It is empty before a step was added.
-  /// What the host cannot see (on CUDA: waits) has no row, and one rank has no rows of communication.
+  /// A table of medians, a line each: measured, planned, ratio. Nothing before a step was added. What the
+  /// host cannot see (CUDA: waits) has no row; one rank has no rows of communication. Without a measured
+  /// profile nothing is said of planned seconds: only bytes have a planned column then.
   std::vector<std::string> lines() const;
 
  private:

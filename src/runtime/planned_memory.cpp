@@ -29,6 +29,19 @@ constexpr std::int64_t a_rank_of_the_host = 4 * mib;
 /// What a trace takes for each instruction: the rows of the lanes and of the host are as long as the plan.
 constexpr std::int64_t traced_instruction = (lane_count + 1) * static_cast<std::int64_t>(sizeof(exec::Span));
 
+/// What saving takes beside a copy of the state, and in part keeps: HDF5's code, which nothing else touches,
+/// and the saving thread's heap; of the largest slice a piece for the transfer, and once more to read it
+/// back.
+std::int64_t saving_bytes(const Deck& deck, const plan::Plan& train) {
+  const CheckpointDeck& save = deck.checkpoint;
+  if (!device_is_host() || (save.every == 0 && !save.initial && !save.final)) return 0;
+  constexpr std::int64_t code_and_heap = 6 * mib, piece = 8 * mib;
+  std::int64_t largest = 0;
+  for (const Unit& unit : train.graph.units())
+    largest = std::max(largest, unit.shard_elements(train.graph.mesh().world()));
+  return code_and_heap + 2 * std::min(piece, largest * static_cast<std::int64_t>(sizeof(float)));
+}
+
 }  // namespace
 
 std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int ranks, int team) {
@@ -46,7 +59,8 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
     return std::max(train.*bytes, evaluate == nullptr ? 0 : evaluate->*bytes);
   };
   m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), train.team);
-  m.baseline = least_baseline(deck, resident, ranks, train.team) + TokenRows::planned_bytes(train);
+  m.baseline = least_baseline(deck, resident, ranks, train.team) + TokenRows::planned_bytes(train) +
+               saving_bytes(deck, train);
   if (deck.log.trace_step > 0 && device_is_host())
     m.baseline += static_cast<std::int64_t>(train.instructions.size()) * traced_instruction;
   m.loading = loading_bytes(deck, train.graph.mesh().world());

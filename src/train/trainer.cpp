@@ -82,7 +82,9 @@ void Trainer::build() {
   planned_.saves_in_background = plans.background;
   planned_.schedule = std::move(plans.schedule);
   planned_.about = {session_.ranks(), 0, plans.step,
-                    fmt::format("{} ({})", compile::profile_source(deck_), costs.profile().name)};
+                    compile::has_measured_profile(deck_)
+                        ? fmt::format("{} ({})", compile::profile_source(deck_), costs.profile().name)
+                        : std::string()};
   planned_.persistent_bytes = session_.memory().storage_bytes();
   programs_.train = session_.bind(std::move(plans.train));
   if (plans.evaluate) {

@@ -1,5 +1,6 @@
 // Tests memory as a contract: a run takes what it says it takes, and too little memory is refused before the
 // start.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,16 +65,44 @@ class MemoryContract : public Workspace {
   }
 };
 
+/// What a machine decides: threads of a rank, and the instructions that products are made of.
+struct Machine {
+  int ranks;
+  const char* threads;
+  const char* instructions;
+};
+
+/// Each step reads 128 windows all over a token file of 16 MiB, and is validated and saved: whatever of that
+/// stays resident and is not planned shows.
 TEST_F(MemoryContract, ResidentMemoryIsWhatWasPlannedFromTheFirstStepOn) {
-  for (const int ranks : {1, 2}) {
-    const std::string name = "run" + std::to_string(ranks);
-    const Ended ended = run(weft_on(ranks, large(name)));
+  std::string text;
+  while (text.size() < (8U << 20)) text += read_file(path("text.txt"));
+  write_file(path("much.txt"), text);
+  const Ended tokenized = run(weft({"data", "tokenize", path("much.txt"), "--train", path("much.bin")}));
+  ASSERT_EQ(tokenized.status, 0) << tokenized.err;
+  for (const Machine& m : {Machine{1, "2", "AVX2"}, Machine{2, "1", "AVX2"}, Machine{2, "1", "ALL"}}) {
+    const std::string name = fmt::format("{}-ranks-{}-threads-{}", m.ranks, m.threads, m.instructions);
+    SCOPED_TRACE(name);
+    std::vector<std::string> command{"env", fmt::format("OMP_NUM_THREADS={}", m.threads),
+                                     fmt::format("ONEDNN_MAX_CPU_ISA={}", m.instructions)};
+    const auto training = weft_on(
+        m.ranks,
+        train(name, {"run.steps=4", "data.train=" + path("much.bin"), "data.valid=" + path("much.bin"),
+                     "data.seq=64", "data.batch=64", "data.global_batch=128", "data.valid_every=2",
+                     "data.valid_sequences=128", "checkpoint.every=1", "checkpoint.keep=2", "model.dim=256",
+                     "model.vocab=4096", "model.ffn=704"}));
+    command.insert(command.end(), training.begin(), training.end());
+    const Ended ended = run(command, 120);
     EXPECT_STATUS(ended, 0);
-    for (const auto& line : metrics(run_dir(name))) {
-      const auto rss = line.at("rss_bytes").get<double>(), plan = line.at("planned_bytes").get<double>();
-      EXPECT_LE(rss, plan);
-      EXPECT_GE(rss, 0.95 * plan);
+    const auto lines = metrics(run_dir(name));
+    EXPECT_EQ(lines.size(), 6U);
+    double most = 0;
+    for (const auto& line : lines) {
+      const auto rss = line.at("rss_bytes").get<double>();
+      EXPECT_LE(rss, line.at("planned_bytes").get<double>()) << line;
+      most = std::max(most, rss);
     }
+    EXPECT_GE(most, 0.95 * static_cast<double>(planned(name)));
   }
 }
 

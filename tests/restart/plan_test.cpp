@@ -122,5 +122,44 @@ TEST_F(PlanCommand, UnknownPassesAndRanksAreNamed) {
   EXPECT_EQ(ranks.out, "");
 }
 
+TEST_F(PlanCommand, NumbersOutOfRangeAreToldInOneShortLine) {
+  for (const char* world : {"0", "-1", "two", "1.5"}) {
+    const Ended ended = plan({"--world", world});
+    EXPECT_STATUS(ended, 2);
+    EXPECT_EQ(ended.err,
+              std::string("weft: error: --world: ") + world +
+                  " is not a whole number of 1 or more (see weft --help, or weft COMMAND --help)\n");
+  }
+  const Ended holders = plan({"--holders", "-1"});
+  EXPECT_STATUS(holders, 2);
+  EXPECT_NE(holders.err.find("--holders: -1 is not a whole number of 0 or more"), std::string::npos);
+  const Ended seconds = run(weft({"profile", "--seconds", "0"}));
+  EXPECT_STATUS(seconds, 2);
+  EXPECT_NE(seconds.err.find("--seconds: 0 is not a number above 0"), std::string::npos) << seconds.err;
+}
+
+/// By arithmetic: a look at each pair of a million ranks would take half an hour.
+TEST_F(PlanCommand, AMillionRanksAreRefusedAtOnce) {
+  const Ended ended = plan({"--world", "1000000"});
+  EXPECT_STATUS(ended, 2);
+  ASSERT_EQ(ended.lines("weft: error:").size(), 1U) << ended.err;
+  EXPECT_NE(ended.err.find("use 12 ranks, or global_batch = 1000000"), std::string::npos) << ended.err;
+}
+
+/// Teams: 6 ranks in hosts of so many, where ranks of a group of the data axis share a host.
+TEST_F(PlanCommand, RanksOfAHostAreATeamWhereEachHostHasAsMany) {
+  const auto has_team = [&](const char* mesh, const char* per_host, const char* team) {
+    const Ended ended = plan({"--world", "6", "--ranks-per-host", per_host, "--set",
+                              std::string("parallel.mesh=") + mesh, "--dump-after=share"});
+    EXPECT_STATUS(ended, 0);
+    const bool has = ended.out.find(std::string("team=") + team) != std::string::npos;
+    return has;
+  };
+  EXPECT_TRUE(has_team("{ data = 0 }", "3", "3"));
+  EXPECT_TRUE(has_team("{ replica = 2, data = 0 }", "3", "3"));
+  EXPECT_FALSE(has_team("{ data = 0 }", "4", "")) << "hosts of four and of two";
+  EXPECT_FALSE(has_team("{ replica = 3, data = 2 }", "3", "")) << "groups of two across hosts of three";
+}
+
 }  // namespace
 }  // namespace weft::test

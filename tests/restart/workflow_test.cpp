@@ -1,5 +1,7 @@
 // Tests the commands of a first day one after the other, from text to sampled text.
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "restart/workspace.hpp"
 
@@ -58,6 +60,49 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
   EXPECT_STATUS(written, 0);
   EXPECT_EQ(written.out, "the ship sails over the grey sea while rain falls.\n");
   EXPECT_EQ(sample({"--tokens", "20", "--seed", "3"}).out, sample({"--tokens", "20", "--seed", "3"}).out);
+}
+
+/// A run without checkpoints is no error; a directory that is no run's has been misspelt.
+TEST_F(Workflow, ChecksThatWhatIsListedIsARun) {
+  EXPECT_STATUS(run(weft(train("run", {"run.steps=2", "checkpoint.final=false"}))), 0);
+  std::filesystem::create_directory(path("other"));
+  const auto list = [&](const std::string& dir) { return run(weft({"checkpoint", "ls", dir})); };
+  for (const std::string& dir :
+       {run_dir("run"), run_dir("run") + "/", checkpoints("run"), checkpoints("run") + "/"}) {
+    const Ended empty = list(dir);
+    EXPECT_STATUS(empty, 0);
+    EXPECT_TRUE(empty.out.starts_with("no checkpoints in " + checkpoints("run"))) << empty.out;
+  }
+  const std::vector<std::pair<std::string, std::string>> no_runs{
+      {path("other"), path("other") + " is no run (it has neither checkpoints nor a deck.toml); "},
+      {path("none"), "cannot list the checkpoints of " + path("none") + " (there is no such directory); "},
+      {path("none") + "/checkpoints", "/checkpoints (there is no such directory); "},
+      {path("text.txt"), path("text.txt") + " (it is a file); "}};
+  for (const auto& [dir, text] : no_runs) {
+    const Ended ended = list(dir);
+    EXPECT_STATUS(ended, 2);
+    ASSERT_EQ(ended.lines("weft: error:").size(), 1U) << ended.err;
+    EXPECT_NE(ended.err.find(text + "name a run's directory"), std::string::npos) << ended.err;
+    EXPECT_EQ(ended.out, "");
+  }
+  EXPECT_STATUS(run(weft(train("run", {"run.steps=2"}))), 0);
+  for (const std::string& dir : {run_dir("run"), checkpoints("run")}) {
+    const Ended listed = list(dir);
+    EXPECT_STATUS(listed, 0);
+    EXPECT_NE(listed.out.find("step-00000002"), std::string::npos) << listed.out;
+  }
+}
+
+/// Kokkos would ask for OMP_PROC_BIND; whoever starts a run by hand gets Weft's lines alone.
+TEST_F(Workflow, OnlyWeftSpeaksWithoutALauncher) {
+  std::vector<std::string> command{"env",        "-u", "OMP_PROC_BIND",          "-u",
+                                   "OMP_PLACES", "-u", "KOKKOS_DISABLE_WARNINGS"};
+  const auto started = weft(train("run", {"run.steps=1", "optimizer.warmup=1", "data.valid_every=1"}));
+  command.insert(command.end(), started.begin(), started.end());
+  const Ended ended = run(command);
+  EXPECT_STATUS(ended, 0);
+  EXPECT_EQ(ended.err.find("Kokkos"), std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find("OMP_"), std::string::npos) << ended.err;
 }
 
 TEST_F(Workflow, VerifyNamesWhatIsDamaged) {

@@ -261,6 +261,31 @@ TEST(TokenFileDeathTest, AFileThatIsCutWhileItIsReadIsNamed) {
 }
 
 /// A SIGBUS outside of token files goes to the handler that was there before.
+/// Resident pages of files, in KiB.
+std::int64_t mapped_kib() {
+  const std::string status = read_file("/proc/self/status");
+  return std::stoll(status.substr(status.find("RssFile:") + 8));
+}
+
+/// Else the page cache of the whole file would count as memory of each rank that reads it.
+TEST(TokenFile, ReadPagesDoNotStayResident) {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "large.bin";
+  TokenFileWriter writer(path, *byte_tokenizer());
+  writer.append(std::vector<std::int32_t>(8 << 20, 65));
+  writer.finish();
+  const TokenFile file = TokenFile::open(path);
+  std::vector<std::int32_t> ids(300);
+  file.read(0, 300, ids.data());
+  const std::int64_t before = mapped_kib();
+  std::int64_t reads = 0;
+  for (std::int64_t at = 0; at + 300 <= file.tokens(); at += 20'000, ++reads) file.read(at, 300, ids.data());
+  ASSERT_GT(reads, 400);
+  EXPECT_LT(mapped_kib() - before, 1024) << "of a file of " << file.bytes() / 1024 << " KiB";
+  file.verify();
+  EXPECT_LT(mapped_kib() - before, 1024) << "after all of it was read";
+}
+
 TEST(TokenFileDeathTest, ASignalElsewhereIsNotTaken) {
   const TemporaryDirectory dir;
   write_byte_tokens(dir / "a.bin", {1, 2, 3});

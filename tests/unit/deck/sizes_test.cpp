@@ -48,6 +48,15 @@ TEST(Accumulation, NamesWhatWouldDivide) {
             "takes 16); use 4 ranks, or global_batch = 16");
 }
 
+/// 16777213 is a prime number, the largest below the most sequences that a deck takes.
+TEST(Accumulation, NamesWhatDividesAPrimeNumber) {
+  const auto deck = parse_example({"data.batch=1", "data.global_batch=16777213"});
+  EXPECT_EQ(accumulation_error(deck, 2),
+            "d.toml:12: data.global_batch: 16777213 sequences do not divide into microbatches of 1 on 2 "
+            "data-parallel ranks (a round "
+            "takes 2); use 1 or 16777213 ranks, or global_batch = 16777212 or 16777214");
+}
+
 TEST(Accumulation, AdviceHolds) {
   for (int batch = 1; batch <= 4; ++batch)
     for (int microbatches = 1; microbatches <= 24; ++microbatches)

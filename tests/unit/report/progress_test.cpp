@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,7 @@ class ProgressTest : public ::testing::Test {
     o.out = out_;
     o.total_steps = total;
     o.style = style;
+    o.bar = ProgressOptions::Bar::ascii;
     o.now = [this] { return clock_; };
     return o;
   }
@@ -144,7 +147,9 @@ TEST_F(ProgressTest, ATerminalKeepsOneLine) {
   }
   const auto screen = screen_of(written());
   ASSERT_EQ(screen.size(), 2u);
-  EXPECT_EQ(screen[0], "step 50/50  loss 2.0000  1.00k tokens/s  took 50s  grad_norm 1.5  lr 3.00e-04");
+  EXPECT_EQ(screen[0],
+            "step 50/50 [#############################]  took 50s  loss 2.0000  1.00k tokens/s  "
+            "grad_norm 1.5  lr 3.00e-04");
   EXPECT_EQ(screen[1], "");
 }
 
@@ -157,7 +162,7 @@ TEST_F(ProgressTest, FastStepsDoNotFloodTheTerminal) {
   }
   const auto text = written();
   EXPECT_LE(std::count(text.begin(), text.end(), '\r'), 13);
-  EXPECT_NE(text.rfind("step  1000/10000"), std::string::npos);
+  EXPECT_NE(text.rfind("step  1000/10000 [##"), std::string::npos);
 }
 
 TEST_F(ProgressTest, NotesStandAboveTheProgressLine) {
@@ -187,18 +192,57 @@ TEST_F(ProgressTest, NotesStandAboveTheProgressLine) {
 }
 
 TEST_F(ProgressTest, NarrowTerminalsLoseTheLastFieldsFirst) {
-  const std::string whole = "step 1/3  loss 4.0000  1.00k tokens/s  ETA 2s  grad_norm 1.5  lr 3.00e-04";
-  const std::vector<std::pair<int, std::size_t>> shown{{200, 73}, {74, 73}, {73, 60}, {61, 60}, {60, 45},
-                                                       {46, 45},  {45, 37}, {38, 37}, {37, 21}, {22, 21},
-                                                       {21, 20},  {10, 9},  {1, 0}};
-  for (const auto& [width, length] : shown) {
+  const std::string plain = "step 1/3  loss 4.0000  1.00k tokens/s  ETA 2s  grad_norm 1.5  lr 3.00e-04";
+  const std::string bar =
+      "step 1/3 [######--------------]  ETA 2s  loss 4.0000  1.00k tokens/s  grad_norm 1.5";
+  const std::vector<std::pair<int, std::string>> shown{{81, bar.substr(0, 68)},   {60, plain.substr(0, 45)},
+                                                       {46, plain.substr(0, 45)}, {45, plain.substr(0, 37)},
+                                                       {38, plain.substr(0, 37)}, {37, plain.substr(0, 21)},
+                                                       {22, plain.substr(0, 21)}, {21, plain.substr(0, 20)},
+                                                       {10, plain.substr(0, 9)},  {1, ""}};
+  for (const auto& [width, text] : shown) {
     {
       auto o = options(3, Style::in_place);
       o.width = width;
       Progress progress(o);
       step(progress, 1, 1.0);
     }
-    EXPECT_EQ(screen_of(written())[0], whole.substr(0, length)) << "width " << width;
+    EXPECT_EQ(screen_of(written())[0], text) << "width " << width;
+    ::close(ends_[0]);
+    SetUp();
+  }
+}
+
+/// From nothing to full, in Unicode's eighths of a column.
+TEST_F(ProgressTest, TheBarFillsWithTheSteps) {
+  {
+    auto o = options(80, Style::in_place);
+    o.width = 61;  // a bar of 15 columns
+    o.bar = ProgressOptions::Bar::blocks;
+    Progress progress(o);
+    for (const std::int64_t s : {1, 8, 40, 80}) step(progress, s, 1.0);
+  }
+  const auto text = written();
+  for (const char* bar : {"1/80 [▏              ]  ETA", " 8/80 [█▌             ]  ETA",
+                          "40/80 [███████▌       ]  ETA", "80/80 [███████████████]  took"})
+    EXPECT_NE(text.find(bar), std::string::npos) << bar << " is not in\n" << text;
+}
+
+/// mpirun gives its ranks a pipe; jobs/launch.sh has seen the terminal behind it.
+TEST_F(ProgressTest, ThroughALauncherThereIsABarWhereItSawATerminal) {
+  for (const auto& [term, columns, in_place] :
+       {std::tuple("xterm", "100", true), std::tuple("dumb", "100", false),
+        std::tuple("xterm", "0", false)}) {
+    ::setenv("TERM", term, 1);
+    ::setenv("WEFT_TERMINAL_COLUMNS", columns, 1);
+    {
+      Progress progress(options(10, Style::detect));
+      step(progress, 1, 1.0);
+    }
+    const auto text = written();
+    EXPECT_EQ(text.find("\rstep  1/10 [##----------------------]  ETA 9s") == 0, in_place) << text;
+    EXPECT_EQ(text.find('\x1b') != std::string::npos, in_place) << text;
+    ::unsetenv("WEFT_TERMINAL_COLUMNS");
     ::close(ends_[0]);
     SetUp();
   }

@@ -45,7 +45,7 @@ Summary::About about(int ranks) {
 std::map<std::string, std::string> rows_of(const Summary& summary) {
   std::map<std::string, std::string> rows;
   for (const std::string& line : summary.lines()) {
-    if (line.starts_with("  planned with")) continue;
+    if (line.starts_with("  planned with") || line.starts_with("  no seconds")) continue;
     const std::string name = line.substr(0, std::min<std::size_t>(42, line.size()));
     std::istringstream words(line.substr(name.size()));
     std::string rest;
@@ -78,6 +78,29 @@ TEST(Summary, MediansBesideThePlan) {
   EXPECT_EQ(rows.at("memory of a rank: resident, planned"), "100.00 MiB 50.00 MiB 2.00");
   EXPECT_FALSE(rows.contains("replica lane, under way"));
   EXPECT_EQ(summary.lines().back(), "  planned with the machine profile: machine.toml (vm)");
+}
+
+/// The defaults are of another machine: seconds planned with them would be held against nothing.
+TEST(Summary, WithoutAMeasuredProfileNothingIsSaidOfPlannedSeconds) {
+  Summary::About without = about(2);
+  without.profile.clear();
+  Summary summary(without);
+  summary.add(step_of(3));
+  const auto rows = rows_of(summary);
+  EXPECT_EQ(rows.at("median of 1 step"), "measured planned ratio");
+  EXPECT_EQ(rows.at("step"), "3.000 s");
+  EXPECT_EQ(rows.at("compute-only step"), "1.250 s");
+  EXPECT_EQ(rows.at("of it stolen by communication"), "1.250 s");
+  EXPECT_EQ(rows.at("exposed gathers"), "250.000 ms");
+  EXPECT_EQ(rows.at("rate while under way"), "1.50 MiB/s");
+  EXPECT_EQ(rows.at("sent by a rank"), "3.00 MiB 3.00 MiB 1.00") << "bytes do not depend on the machine";
+  EXPECT_EQ(rows.at("memory of a rank: resident, planned"), "100.00 MiB 50.00 MiB 2.00");
+  for (const char* name : {"wire: bytes sent at the link's rate", "bound: max(compute-only, wire)"})
+    EXPECT_FALSE(rows.contains(name)) << name << " comes from the profile";
+  EXPECT_EQ(summary.lines().back(),
+            "  no seconds are planned without a profile of this machine: weft profile measures one, "
+            "schedule.profile names it");
+  for (const std::string& line : summary.lines()) EXPECT_FALSE(line.ends_with(' ')) << line;
 }
 
 TEST(Summary, SumsOverReplicasHaveALane) {
