@@ -73,7 +73,7 @@ takes_sixels() {
   case ";${answer#*\?};" in *";4;"*) return 0 ;; *) return 1 ;; esac
 }
 
-# draw_characters COLUMNS: the smoothed loss in dots of which a character has two by four, and validations as o.
+# draw_characters COLUMNS: draws the smoothed loss in dots, of which a character has two by four, and validations as o.
 draw_characters() {
   LC_ALL=C awk -v columns="$1" -v rows=14 -v title="$title" '
     function dot(x, y) { dots[int(x / 2), int(y / 4), x % 2, y % 4] = 1 }

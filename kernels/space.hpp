@@ -7,9 +7,9 @@
 namespace weft::kernels {
 
 /// Starts and ends Kokkos. The number of host threads comes from OMP_NUM_THREADS. Repeated calls do nothing.
-/// On the host without Kokkos's warnings: they ask for OMP_PROC_BIND, which jobs/launch.sh sets, and which a
-/// program cannot set for itself, because the OpenMP library has read it by then. On a GPU `warnings` says
-/// whether they appear; they are of the device there, too.
+/// On the host Kokkos's warnings do not appear. They ask for OMP_PROC_BIND, which jobs/launch.sh sets, and
+/// which a program cannot set for itself, because the OpenMP library has read it by then. On a GPU `warnings`
+/// says whether they appear, because there they tell of the device, too.
 void initialize(bool warnings = true);
 void finalize();
 

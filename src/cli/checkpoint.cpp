@@ -18,17 +18,18 @@
 namespace weft::cli {
 namespace {
 
-/// The directory whose checkpoints are asked for: of a run's own directory, its checkpoints. Throws
-/// Error(bad_input) for what is no directory, and for one that neither has checkpoints nor is a run's.
+/// The directory whose checkpoints are asked for. Where a run's own directory is named, that is the one with
+/// its checkpoints. Throws Error(bad_input) for what is no directory, and for one that neither has
+/// checkpoints nor is a run's.
 std::string checkpoints_directory(const std::string& named) {
   namespace fs = std::filesystem;
   fs::path dir = fs::absolute(named).lexically_normal();
-  if (!dir.has_filename()) dir = dir.parent_path();  // a slash at the end
+  if (!dir.has_filename()) dir = dir.parent_path();  // there is a slash at the end
   std::error_code unknown;
   if (fs::exists(dir / "deck.toml", unknown)) return (fs::path(named) / "checkpoints").string();
   const bool of_a_run = dir.filename().string().starts_with("checkpoints") &&
                         fs::exists(dir.parent_path() / "deck.toml", unknown);
-  if (of_a_run && !fs::exists(dir, unknown)) return named;  // before the first save
+  if (of_a_run && !fs::exists(dir, unknown)) return named;  // the run has not saved yet
   const fs::file_status status = fs::status(named, unknown);
   WEFT_VALIDATE(status.type() != fs::file_type::not_found,
                 "cannot list the checkpoints of {} (there is no such directory); name a run's directory",

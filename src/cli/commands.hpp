@@ -20,9 +20,9 @@ struct DeckArguments {
   std::string file;
   std::vector<std::string> sets;
 };
-/// Of an option that takes a whole number: "0 is not a whole number of 1 or more".
+/// Checks an option that takes a whole number. Its message is "0 is not a whole number of 1 or more".
 CLI::Validator whole_number_from(std::int64_t least);
-/// Of an option that takes a number: "0 is not a number above 0".
+/// Checks an option that takes a number. Its message is "0 is not a number above 0".
 CLI::Validator number_above_zero();
 /// Returns the deck's option, for commands that cannot do without one.
 CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments);

@@ -95,7 +95,7 @@ void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& a
   fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
 }
 
-/// How many ranks of the rank's own group of the axis are on its host.
+/// How many ranks on the rank's host belong to its group of the axis.
 std::int64_t neighbours_of_group(const Mesh& mesh, int rank, int axis, std::int64_t per_host) {
   // The group's ranks are first, first + stride, first + 2 stride, ...; the host's are [begin, end).
   const std::int64_t stride = mesh.stride(axis), first = rank - mesh.coordinate(rank, axis) * stride;
@@ -107,7 +107,8 @@ std::int64_t neighbours_of_group(const Mesh& mesh, int rank, int axis, std::int6
   return members_below(end) - members_below(begin);
 }
 
-/// Ranks of a host that share memory: those of one group of the data axis, where each host has as many.
+/// How many ranks of a host share memory. They are those of one group of the data axis, where each host has
+/// as many.
 int team(const Mesh& mesh, int per_host) {
   const int axis = mesh.axis(data_axis);
   const std::int64_t size = neighbours_of_group(mesh, 0, axis, per_host);

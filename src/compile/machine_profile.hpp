@@ -19,11 +19,11 @@ machine::Profile machine_profile(const Deck& deck);
 std::string profile_text(const Deck& deck);
 machine::Profile machine_profile(const Deck& deck, std::string_view text);
 
-/// Whether the deck names the file of a profile. Else plans are timed for an assumed machine, whose seconds
-/// say how plans compare, not what this machine takes.
+/// Whether the deck names the file of a profile. If not, plans are timed for an assumed machine, whose
+/// seconds say how plans compare, but not what this machine takes.
 bool has_measured_profile(const Deck& deck);
 
-/// For reports: the file, or "defaults".
+/// Where the profile comes from, for reports: the file, or "defaults".
 std::string profile_source(const Deck& deck);
 
 }  // namespace weft::compile

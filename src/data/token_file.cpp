@@ -27,10 +27,10 @@ namespace {
 struct Bytes {
   std::shared_ptr<const std::byte> data;
   std::size_t size = 0;
-  std::string identity;  ///< storage_identity(); empty for what is no file
+  std::string identity;  ///< what storage_identity() says; empty for what is no file
   bool mapped = false;
 
-  /// The pages of these bytes leave this process. They stay in the page cache, where the next read finds
+  /// Lets the pages of these bytes leave this process. They stay in the page cache, where the next read finds
   /// them.
   void release(std::size_t begin, std::size_t end) const;
 };
@@ -39,7 +39,7 @@ struct Bytes {
 /// the whole folio that it is cached in, up to a huge page (seen with Linux 6.18). Without releasing them,
 /// all of the file would in time count as memory of each rank.
 void Bytes::release(std::size_t begin, std::size_t end) const {
-  constexpr std::size_t block = 2 << 20;  // a huge page, to which mappings are aligned
+  constexpr std::size_t block = 2 << 20;  // the size of a huge page, to which mappings are aligned
   if (!mapped || begin >= end) return;
   const std::size_t before = reinterpret_cast<std::uintptr_t>(data.get() + begin) % block;
   const std::size_t after = block - reinterpret_cast<std::uintptr_t>(data.get() + end) % block;

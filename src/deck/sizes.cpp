@@ -21,8 +21,8 @@ std::int64_t parameter_count(const ModelDeck& model) {
 
 namespace {
 
-/// The largest divisor of n up to `value`, and the smallest from it on (n, where all are smaller). Divisors
-/// come in pairs, so that the square root of n is as far as one has to look.
+/// The largest divisor of n up to `value`, and the smallest divisor from `value` on, or n where all are
+/// smaller. Divisors come in pairs, so that the square root of n is as far as one has to look.
 std::pair<std::int64_t, std::int64_t> divisors_around(std::int64_t n, std::int64_t value) {
   std::int64_t below = 1, above = n;
   for (std::int64_t d = 1; d <= n / d; ++d) {

@@ -24,8 +24,9 @@ std::string_view variable(const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-/// Under mpirun and srun a rank writes into a pipe, even where its launcher writes to a terminal.
-/// jobs/launch.sh looks before it starts them, and says how wide that terminal is; 0: it has not seen one.
+/// The width of the launcher's terminal. Under mpirun and srun a rank writes into a pipe, even where its
+/// launcher writes to a terminal. jobs/launch.sh looks before it starts them, and says how wide that terminal
+/// is; 0: it has not seen one.
 std::size_t columns_of_launcher() {
   const std::string_view text = variable("WEFT_TERMINAL_COLUMNS");
   std::size_t columns = 0;
@@ -40,7 +41,7 @@ ProgressOptions::Style detect_style(std::FILE* out) {
   return terminal && !dumb ? ProgressOptions::Style::in_place : ProgressOptions::Style::lines;
 }
 
-/// By the same variables, in the same order, as the C library.
+/// Finds out whether the locale is of UTF-8, by the same variables as the C library, and in the same order.
 ProgressOptions::Bar detect_bar() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const std::string_view locale = variable(name);
@@ -58,7 +59,7 @@ std::size_t terminal_columns(std::FILE* out) {
   return launcher > 0 ? launcher : 80;
 }
 
-/// "[######----]" of columns + 2 characters. Blocks fill an eighth of a column at a time.
+/// A bar as text, "[######----]", of columns + 2 characters. Blocks fill an eighth of a column at a time.
 std::string bar_text(double done, std::size_t columns, ProgressOptions::Bar bar) {
   const double filled = std::clamp(done, 0.0, 1.0) * static_cast<double>(columns);
   const auto whole = static_cast<std::size_t>(filled);

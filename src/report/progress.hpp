@@ -1,5 +1,5 @@
-// What a user watches: a bar with the remaining time, rewritten in place on a terminal, plain lines
-// elsewhere.
+// Shows a run's progress to its user: a bar with the remaining time, rewritten in place on a terminal, and
+// plain lines elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,22 @@ struct ProgressOptions {
 
   std::FILE* out = nullptr;      ///< null shows nothing; ranks other than 0 pass null
   std::int64_t total_steps = 0;  ///< the step at which the run ends
-  std::int64_t every = 0;        ///< plain lines: one each `every` steps; 0 goes by interval_s
-  double interval_s = 10;        ///< plain lines: at least so far apart
-  double redraw_s = 0.1;         ///< in place: at most so often, the terminal should not cost time
+  std::int64_t every = 0;        ///< steps from one plain line to the next; 0: by interval_s
+  double interval_s = 10;        ///< the least seconds from one plain line to the next
+  double redraw_s = 0.1;         ///< the least seconds between redraws in place
   int width = 0;                 ///< columns; 0 asks the terminal at every draw
-  Style style = Style::detect;   ///< detect: in place on a terminal that is not "dumb", also a launcher's
-  Bar bar = Bar::detect;         ///< detect: Unicode's blocks where the locale is of UTF-8
+  Style style = Style::detect;   ///< `detect`: in place on a terminal that is not "dumb", even if only the
+                                 ///< launcher has one
+  Bar bar = Bar::detect;         ///< `detect`: Unicode's blocks where the locale is of UTF-8
   std::function<double()> now;   ///< seconds from any origin; empty: the steady clock
 };
 
-/// Shows step, loss, tokens/s, time to go, gradient norm and learning rate, and in place of 60 columns and
-/// more a bar of the steps that are done; on a narrow terminal the last fields are left out. There is no
-/// colour, so that NO_COLOR has nothing to switch off. Loss, norm and rate are this step's; tokens/s and ETA
-/// are smoothed over the last tens of steps, and the ETA goes by the wall clock, so that validation and
-/// checkpoints count; the last step shows what the run took instead. The first and the last step are always
-/// shown.
+/// Shows step, loss, tokens/s, time to go, gradient norm and learning rate, and, where a line is rewritten in
+/// place and has 60 columns or more, a bar of the steps that are done. On a narrow terminal the last fields
+/// are left out. There is no colour, so that NO_COLOR has nothing to switch off. Loss, norm and rate are this
+/// step's; tokens/s and ETA are smoothed over the last tens of steps, and the ETA goes by the wall clock, so
+/// that validation and checkpoints count; the last step shows what the run took instead. The first and the
+/// last step are always shown.
 class Progress {
  public:
   explicit Progress(ProgressOptions options);
@@ -40,7 +41,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Call after each training step, also after a resume (the first call may carry any step).
+  /// Call it after each training step, also after a resume (the first call may carry any step).
   void step(const StepMetrics& metrics);
   /// Shows a validation's line: loss, bits per byte when known, and duration.
   void validation(const StepMetrics& metrics);
@@ -67,7 +68,7 @@ class Progress {
 
   void update_averages(const StepMetrics& metrics, double now);
   void draw();
-  /// What a line may show; what is not known is empty.
+  /// The fields that a line may show; those that are not known are empty.
   struct Fields {
     std::string step, loss, rate, time, grad_norm, lr;
   };

@@ -136,7 +136,7 @@ std::vector<std::string> Summary::lines() const {
   }
   if (waits_seen_) table.row("  idle and other", idle);
   if (!alone) {
-    if (profile) {  // the link's rate is the profile's
+    if (profile) {  // the link's rate comes from the profile
       table.row("  wire: bytes sent at the link's rate", [](const compile::StepParts& p) { return p.wire; });
       table.row("  bound: max(compute-only, wire)", bound);
     }

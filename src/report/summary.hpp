@@ -25,9 +25,10 @@ class Summary {
   explicit Summary(About about) : about_(std::move(about)) {}
 
   void add(const StepMetrics& metrics);
-  /// A table of medians, a line each: measured, planned, ratio. Nothing before a step was added. What the
-  /// host cannot see (CUDA: waits) has no row; one rank has no rows of communication. Without a measured
-  /// profile nothing is said of planned seconds: only bytes have a planned column then.
+  /// A table of medians, with a line for each: measured, planned, ratio. It is empty before a step was added.
+  /// What the host cannot see (waits, on CUDA) has no row, and with one rank there are no rows of
+  /// communication. Without a measured profile nothing is said of planned seconds: only bytes have a planned
+  /// column then.
   std::vector<std::string> lines() const;
 
  private:

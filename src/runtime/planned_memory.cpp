@@ -29,9 +29,9 @@ constexpr std::int64_t a_rank_of_the_host = 4 * mib;
 /// What a trace takes for each instruction: the rows of the lanes and of the host are as long as the plan.
 constexpr std::int64_t traced_instruction = (lane_count + 1) * static_cast<std::int64_t>(sizeof(exec::Span));
 
-/// What saving takes beside a copy of the state, and in part keeps: HDF5's code, which nothing else touches,
-/// and the saving thread's heap; of the largest slice a piece for the transfer, and once more to read it
-/// back.
+/// The memory that saving takes beside a copy of the state, and in part keeps. That is HDF5's code, which
+/// nothing else touches, and the saving thread's heap. It is also a piece of the largest slice for the
+/// transfer, and another to read it back.
 std::int64_t saving_bytes(const Deck& deck, const plan::Plan& train) {
   const CheckpointDeck& save = deck.checkpoint;
   if (!device_is_host() || (save.every == 0 && !save.initial && !save.final)) return 0;
