@@ -65,15 +65,15 @@ class MemoryContract : public Workspace {
   }
 };
 
-/// What a machine decides: threads of a rank, and the instructions that products are made of.
+/// What a machine decides: how many threads a rank has, and of which instructions products are made.
 struct Machine {
   int ranks;
   const char* threads;
   const char* instructions;
 };
 
-/// Each step reads 128 windows all over a token file of 16 MiB, and is validated and saved: whatever of that
-/// stays resident and is not planned shows.
+/// Each step reads 128 sequences from all over a token file of 16 MiB, and is validated and saved. Whatever
+/// of that stays resident without being planned shows here.
 TEST_F(MemoryContract, ResidentMemoryIsWhatWasPlannedFromTheFirstStepOn) {
   std::string text;
   while (text.size() < (8U << 20)) text += read_file(path("text.txt"));

@@ -138,7 +138,7 @@ TEST_F(PlanCommand, NumbersOutOfRangeAreToldInOneShortLine) {
   EXPECT_NE(seconds.err.find("--seconds: 0 is not a number above 0"), std::string::npos) << seconds.err;
 }
 
-/// By arithmetic: a look at each pair of a million ranks would take half an hour.
+/// The ranks are counted by arithmetic. A look at each pair of a million would take half an hour.
 TEST_F(PlanCommand, AMillionRanksAreRefusedAtOnce) {
   const Ended ended = plan({"--world", "1000000"});
   EXPECT_STATUS(ended, 2);
@@ -146,7 +146,8 @@ TEST_F(PlanCommand, AMillionRanksAreRefusedAtOnce) {
   EXPECT_NE(ended.err.find("use 12 ranks, or global_batch = 1000000"), std::string::npos) << ended.err;
 }
 
-/// Teams: 6 ranks in hosts of so many, where ranks of a group of the data axis share a host.
+/// Tests teams of 6 ranks, on hosts of a given number of ranks, where ranks of a group of the data axis share
+/// a host.
 TEST_F(PlanCommand, RanksOfAHostAreATeamWhereEachHostHasAsMany) {
   const auto has_team = [&](const char* mesh, const char* per_host, const char* team) {
     const Ended ended = plan({"--world", "6", "--ranks-per-host", per_host, "--set",

@@ -261,13 +261,13 @@ TEST(TokenFileDeathTest, AFileThatIsCutWhileItIsReadIsNamed) {
 }
 
 /// A SIGBUS outside of token files goes to the handler that was there before.
-/// Resident pages of files, in KiB.
+/// The size of the resident pages of files, in KiB.
 std::int64_t mapped_kib() {
   const std::string status = read_file("/proc/self/status");
   return std::stoll(status.substr(status.find("RssFile:") + 8));
 }
 
-/// Else the page cache of the whole file would count as memory of each rank that reads it.
+/// Otherwise the page cache of the whole file would count as memory of each rank that reads it.
 TEST(TokenFile, ReadPagesDoNotStayResident) {
   const TemporaryDirectory dir;
   const std::string path = dir / "large.bin";

@@ -213,7 +213,7 @@ TEST_F(ProgressTest, NarrowTerminalsLoseTheLastFieldsFirst) {
   }
 }
 
-/// From nothing to full, in Unicode's eighths of a column.
+/// The bar goes from nothing to full, in Unicode's eighths of a column.
 TEST_F(ProgressTest, TheBarFillsWithTheSteps) {
   {
     auto o = options(80, Style::in_place);

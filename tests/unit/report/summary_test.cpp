@@ -80,7 +80,8 @@ TEST(Summary, MediansBesideThePlan) {
   EXPECT_EQ(summary.lines().back(), "  planned with the machine profile: machine.toml (vm)");
 }
 
-/// The defaults are of another machine: seconds planned with them would be held against nothing.
+/// The default profiles describe another machine, so seconds planned with them are not compared with measured
+/// ones.
 TEST(Summary, WithoutAMeasuredProfileNothingIsSaidOfPlannedSeconds) {
   Summary::About without = about(2);
   without.profile.clear();
