@@ -69,7 +69,9 @@ TEST_F(MemoryContract, ResidentMemoryIsWhatWasPlannedFromTheFirstStepOn) {
     const std::string name = "run" + std::to_string(ranks);
     const Ended ended = run(weft_on(ranks, large(name)));
     EXPECT_STATUS(ended, 0);
-    for (const auto& line : metrics(run_dir(name))) {
+    const auto lines = metrics(run_dir(name));
+    ASSERT_EQ(lines.size(), 2U);
+    for (const auto& line : lines) {
       const auto rss = line.at("rss_bytes").get<double>(), plan = line.at("planned_bytes").get<double>();
       EXPECT_LE(rss, plan);
       EXPECT_GE(rss, 0.95 * plan);
