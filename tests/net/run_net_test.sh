@@ -93,10 +93,10 @@ for hosts in 2 4; do
   echo "$hosts hosts: the curve of one rank; each sends $expected bytes by the plan, ${crossed[0]} crossed the first link"
 done
 
-# The limit holds, both ways at once. The first milliseconds may be faster. Other work on the machine can make
-# a link look slower, but never faster.
+# The limit holds, both ways at once; the first milliseconds may be faster. Other work on the machine, such as the tests that run beside
+# this one, can make a link look slower, never faster: one try of ten is enough.
 if command -v python3 >/dev/null; then
-  for _ in 1 2 3; do
+  for _ in {1..10}; do
     start --measure-link --report "$dir/report.json" 100mbit -- true
     finish 0 "measuring the link"
     rate=$(sed -n 's/.*"link_bytes_per_s": \([0-9]*\).*/\1/p' "$dir/report.json")

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "restart/workspace.hpp"
+#include "support/missing.hpp"
 
 namespace weft::test {
 namespace {
@@ -98,8 +99,9 @@ TEST_F(FullDisk, NotAByteLeftCostsLinesNotTheRun) {
 class BrokenDisk : public Workspace, public testing::WithParamInterface<const char*> {};
 
 TEST_P(BrokenDisk, CostsThatSave) {
+  if (run({"sh", "-c", "command -v strace"}).status != 0) WEFT_MISSING_TOOL() << "there is no strace";
   if (run({"strace", "-qq", "-o", "/dev/null", "true"}).status != 0)
-    GTEST_SKIP() << "strace cannot trace here";
+    GTEST_SKIP() << "strace may not trace here";
   const std::string call = GetParam();
   std::vector<std::string> command{"strace", "--seccomp-bpf",
                                    "-f",     "-qq",

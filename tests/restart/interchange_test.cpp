@@ -29,9 +29,11 @@ TEST_F(Interchange, ImportedWeightsWriteTheSameText) {
   EXPECT_NE(imported.out.find("[model]\ndim = 64\n"), std::string::npos) << imported.out;
   succeeds(weft({"checkpoint", "verify", path("imported") + "/step-00000000"}));
   const auto sample = [&](const std::string& from) {
-    return run(weft({"sample", "--checkpoint", from, "--tokenizer", "byte", "--prompt", "the ", "--tokens",
-                     "20"}))
-        .out;
+    const Ended ended = run(
+        weft({"sample", "--checkpoint", from, "--tokenizer", "byte", "--prompt", "the ", "--tokens", "20"}));
+    EXPECT_STATUS(ended, 0);
+    EXPECT_GT(ended.out.size(), 4U) << ended.out;
+    return ended.out;
   };
   EXPECT_EQ(sample(path("imported")), sample(checkpoints("first")));
   const Ended shown = run(weft({"checkpoint", "import", hf()}));

@@ -95,7 +95,7 @@ TEST_F(MemoryContract, ResidentMemoryIsWhatWasPlannedFromTheFirstStepOn) {
     const Ended ended = run(command, 120);
     EXPECT_STATUS(ended, 0);
     const auto lines = metrics(run_dir(name));
-    EXPECT_EQ(lines.size(), 6U);
+    ASSERT_EQ(lines.size(), 6U);
     double most = 0;
     for (const auto& line : lines) {
       const auto rss = line.at("rss_bytes").get<double>();

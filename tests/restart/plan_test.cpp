@@ -40,6 +40,7 @@ TEST_F(PlanCommand, CountsTheCollectives) {
   EXPECT_EQ(number_after(fsdp.out, "backward all_gather f32"), 24);
   EXPECT_EQ(number_after(fsdp.out, "reduce_scatter f32"), 36);
   const Ended alone = plan({"--world", "1"});
+  EXPECT_STATUS(alone, 0);
   EXPECT_EQ(alone.out.find("all_gather"), std::string::npos) << alone.out;
   // Twelve ranks have a round each, and a sixth of the master weights.
   const Ended twelve = plan({"--world", "12", "--set", "schedule.bucketing=none"});
@@ -53,6 +54,7 @@ TEST_F(PlanCommand, DumpAndDiffShowAPass) {
   EXPECT_STATUS(before, 0);
   EXPECT_STATUS(after, 0);
   EXPECT_TRUE(after.out.starts_with("graph train\nmesh data=2\nunit embed ")) << after.out.substr(0, 200);
+  EXPECT_TRUE(before.out.starts_with("graph train\n")) << before.out.substr(0, 200);
   EXPECT_EQ(before.out.find("reduce_scatter"), std::string::npos);
   EXPECT_NE(after.out.find("reduce_scatter"), std::string::npos);
   const Ended diff = plan({"--world", "2", "--diff=shard"});

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "restart/workspace.hpp"
+#include "support/missing.hpp"
 
 namespace weft::test {
 namespace {
@@ -19,7 +20,8 @@ class AnotherProcessor : public Workspace {
  protected:
   void SetUp() override {
     Workspace::SetUp();
-    if (run({"sh", "-c", "command -v qemu-x86_64"}).status != 0) GTEST_SKIP() << "there is no qemu-x86_64";
+    if (run({"sh", "-c", "command -v qemu-x86_64"}).status != 0)
+      WEFT_MISSING_TOOL() << "there is no qemu-x86_64";
     if ((processor::built_for & processor::named("avx")) == 0) GTEST_SKIP() << "built for every processor";
   }
 };

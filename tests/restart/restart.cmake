@@ -31,3 +31,4 @@ foreach(test commands survival starts hangs)
 endforeach()
 # These run on two ranks and more. Those of `hangs` wait for most of their time.
 set_tests_properties(restart.commands restart.survival restart.starts PROPERTIES PROCESSORS 2)
+set_tests_properties(restart.hangs PROPERTIES COST 90)  # about its seconds: what waits is started first, beside others

@@ -1,12 +1,14 @@
 # A real Slurm of two nodes on this one machine, for tests: jobs of the partition `urgent` take the place of those of `test`, which have
 # 20 s to end. To be sourced, as root:
-#   cluster_open        skips the test (77) where there can be no Slurm; else starts it in $dir, a folder that goes with the script
+#   cluster_open        skips the test (77) where there can be no Slurm; else starts it in $dir, a folder that goes with the script.
+#                       Where WEFT_TEST_TOOLS is "all", a Slurm that is not installed is a failure.
 #   fail MESSAGE        shows the ends of all logs in $dir, and exits
 #   until_true SECONDS COMMAND...
 # shellcheck shell=bash
 cluster_pids=()
 
 skip() { echo "skipped: $*"; exit 77; }
+missing() { [ "${WEFT_TEST_TOOLS:-}" != all ] || { echo "FAILED: $*"; exit 1; }; skip "$*"; }
 
 fail() {
   echo "FAILED: $*"
@@ -20,7 +22,7 @@ cluster_open() {
   local program
   [ "$(id -u)" = 0 ] || skip "only root can start Slurm's daemons"
   for program in slurmctld slurmd munged sbatch; do
-    command -v $program >/dev/null || skip "$program is not installed (Debian: slurm-wlm, munge)"
+    command -v $program >/dev/null || missing "$program is not installed (Debian: slurm-wlm, munge)"
   done
   dir=$(mktemp -d /tmp/weft-slurm.XXXXXX)
   trap 'cluster_stop; rm -rf "$dir"' EXIT

@@ -18,7 +18,7 @@ using Change = std::function<void(runtime::ModelState&)>;
 
 /// The hashes.jsonl of two steps; empty where rank 0 is another process.
 Steps hashes(std::vector<std::string> sets, comm::World& world, const Change& change = {}) {
-  sets.insert(sets.begin(), "debug.hash_every=1");
+  sets.insert(sets.begin(), {"debug.hash_every=1", test::unit_buckets});
   const Deck deck = test::shared_deck(world, sets);
   train::Trainer trainer(deck, world);
   if (change) {
@@ -29,14 +29,16 @@ Steps hashes(std::vector<std::string> sets, comm::World& world, const Change& ch
   return world.rank() == 0 ? compare::read_hashes(deck.run.dir + "/hashes.jsonl") : Steps{};
 }
 
+/// What one rank alone writes: rank 0 computes it, and it is what rank 0 compares.
 Steps alone(const std::vector<std::string>& sets, const Change& change = {}) {
+  if (test::world().rank() != 0) return {};
   const auto self = comm::make_self_world();
   return hashes(sets, *self, change);
 }
 
-/// Expects equal values, and that there is none that only one of the two has.
+/// On rank 0: equal, value by value, and there is no value that only one of the two has.
 void expect_equal(const Steps& a, const Steps& b) {
-  if (b.empty()) return;
+  if (test::world().rank() != 0) return;
   const compare::Comparison c = compare::compare_hashes(a, b);
   EXPECT_EQ(c.steps, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(c.only_in_a, 0U);
@@ -49,7 +51,7 @@ class Hashes : public ::testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(Hashes, DoNotDependOnRanksOrMode) {
   const Steps reference = alone(GetParam());
-  ASSERT_EQ(reference.size(), 2U);
+  ASSERT_EQ(reference.size(), test::world().rank() == 0 ? 2U : 0U);
   for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"}) {
     SCOPED_TRACE(mode);
     std::vector<std::string> sets = GetParam();
@@ -86,7 +88,7 @@ TEST(Hashes, NameTheUnitOfOneChangedWeight) {
   for (const char* mode : {"ddp", "fsdp"}) {
     const Steps changed =
         hashes({std::string("parallel.mode=") + mode}, test::world(), with_last_weight(0.02F));
-    if (changed.empty()) continue;
+    if (test::world().rank() != 0) continue;
     const compare::Comparison c = compare::compare_hashes(reference, changed);
     ASSERT_TRUE(c.parting);
     EXPECT_EQ(c.parting->step, 1);
@@ -97,7 +99,7 @@ TEST(Hashes, NameTheUnitOfOneChangedWeight) {
 
 TEST(Hashes, LeaveTheBitsAlone) {
   const auto curve = [](const char* set) {
-    train::Trainer trainer(test::shared_deck(test::world(), {set}), test::world());
+    train::Trainer trainer(test::shared_deck(test::world(), {test::unit_buckets, set}), test::world());
     return test::train_steps(trainer, 4);
   };
   const test::Curve without = curve("debug.hash_every=0");

@@ -18,7 +18,8 @@ TEST(Lanes, SendWhatThePlanSaysAndAddUp) {
   for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"}) {
     SCOPED_TRACE(mode);
     comm::World& world = test::world();
-    Trainer trainer(test::shared_deck(world, {std::string("parallel.mode=") + mode}), world);
+    Trainer trainer(test::shared_deck(world, {std::string("parallel.mode=") + mode, test::unit_buckets}),
+                    world);
     std::int64_t planned = 0, norm = 0;
     for (const auto& [name, total] : plan::collective_totals(trainer.plan())) {
       planned += total.wire_bytes;

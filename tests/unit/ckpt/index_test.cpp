@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "sample_state.hpp"
+#include "support/missing.hpp"
 
 namespace weft::ckpt::test {
 namespace {
@@ -96,7 +97,7 @@ TEST(CheckpointIndex, ReadsAfterTheDirectoryWasMoved) {
 }
 
 TEST(CheckpointIndex, H5dumpReadsIt) {
-  if (run_command("h5dump --version").status != 0) GTEST_SKIP() << "h5dump is not installed";
+  if (run_command("h5dump --version").status != 0) WEFT_MISSING_TOOL() << "h5dump is not installed";
   TemporaryDirectory dir;
   ASSERT_TRUE(save_with(3, dir.path(), 12, 9).front().ok);
   const std::string index = dir.path() + "/latest/" + index_name;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -95,18 +96,24 @@ TEST(Recorder, TellsChannelsOfOneNameApart) {
   EXPECT_EQ(all.channels[2].opened, 1);
 }
 
-// The time of recording a call, from its beginning to its end, is about 300 ns on an idle machine; the bound
-// leaves room for a busy one.
+// An operation from call to end: the least of many stretches, because what others do on the machine only adds
+// to a time. About 300 ns.
 TEST(Recorder, TakesLittleTime) {
   const auto r = recorder();
   ChannelRecord channel(r, "gather.data", {0, 1}, true);
-  constexpr int calls = 200000;
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < calls; ++i) whole(channel, {.kind = "all_gather", .label = "forward layers.17.attn"});
-  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
-  const double ns = took.count() / calls;
-  RecordProperty("nanoseconds_an_operation", std::to_string(ns));
-  EXPECT_LT(ns, 20000) << "an operation";
+  constexpr int stretches = 200, operations = 500;
+  double least = 1e9;  // nanoseconds
+  for (int stretch = 0; stretch < stretches; ++stretch) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < operations; ++i)
+      whole(channel, {.op = "all_gather", .label = "forward layers.17.attn"});
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    least = std::min(least, took.count() / operations);
+  }
+  RecordProperty("nanoseconds_an_operation", std::to_string(least));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(least, 3000) << "an operation";
+#endif
 }
 
 }  // namespace

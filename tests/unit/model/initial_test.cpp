@@ -49,8 +49,10 @@ TEST_F(Initial, NormsAreOne) {
 /// Mean, variance, and the largest distance from the normal distribution function (Kolmogorov and Smirnov)
 /// are each within five standard errors (for the third: a chance of 1e-9).
 TEST_F(Initial, MatricesAreNormal) {
+  int matrices = 0;
   for (const Parameter& p : parameters()) {
     if (p.shape.size() == 1) continue;
+    ++matrices;
     SCOPED_TRACE(p.path);
     std::vector<float> w = values(p.path);
     const auto n = static_cast<double>(w.size());
@@ -69,6 +71,7 @@ TEST_F(Initial, MatricesAreNormal) {
     }
     EXPECT_LT(distance, std::sqrt(-0.5 * std::log(0.5e-9) / n));
   }
+  EXPECT_EQ(matrices, 7 * layers + 2);
 }
 
 /// No two parameters have the same numbers, nor have neighbours in one.
@@ -85,6 +88,7 @@ TEST_F(Initial, DrawsAreIndependent) {
   std::vector<std::vector<float>> matrices;
   for (const Parameter& p : parameters())
     if (p.shape.size() == 2) matrices.push_back(values(p.path));
+  ASSERT_EQ(matrices.size(), 7 * layers + 2);
   for (std::size_t i = 0; i < matrices.size(); ++i)
     for (std::size_t j = i; j < matrices.size(); ++j) {
       const auto n = static_cast<double>(std::min(matrices[i].size(), matrices[j].size()));

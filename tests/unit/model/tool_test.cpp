@@ -46,6 +46,8 @@ TEST_P(Tool, SeesNoAllocation) {
 }
 
 TEST_P(Tool, SeesNames) {
+  ASSERT_FALSE(recorded_.kernels.empty());
+  ASSERT_FALSE(recorded_.fences.empty());
   for (const KokkosTool::Kernel& kernel : recorded_.kernels)
     EXPECT_TRUE(kernel.name.starts_with("weft::")) << kernel.name;
   for (const std::string& fence : recorded_.fences)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <thread>
 
@@ -15,11 +16,12 @@
 namespace weft::train {
 namespace {
 
-/// What rank 0 says about six ranks, each on a host of its own; empty when all go on.
+/// What rank 0 says of six ranks, each on a host of its own; empty: all go on. All of them leave, or none.
 std::string said(const std::string& dir, const std::string& mark) {
   const Deck deck = test::small_deck({"run.dir=" + dir, "run.collective_timeout=1s"});
   auto worlds = comm::make_fake_worlds({.size = 6, .ranks_per_host = 1});
   std::string text;
+  std::atomic<int> left{0};
   std::vector<std::thread> threads;
   for (auto& world : worlds)
     threads.emplace_back([&, rank = world->rank()] {
@@ -27,10 +29,12 @@ std::string said(const std::string& dir, const std::string& mark) {
         check_shared_directory(*world, deck, rank == 0 ? mark : std::string());
       } catch (const Error& e) {
         EXPECT_EQ(e.code(), ExitCode::bad_input);
+        ++left;
         if (rank == 0) text = e.what();
       }
     });
   for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(left, text.empty() ? 0 : 6);
   return text;
 }
 
