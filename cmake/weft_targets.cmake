@@ -30,7 +30,8 @@ endif()
 set(WEFT_NOT_UNITED
     bucket.cpp checkpointing.cpp compare_runs.cpp duration.cpp export.cpp fetch.cpp generate.cpp index_file.cpp json_fields.cpp
     learning_rate.cpp load.cpp print.cpp summary.cpp text_runs.cpp toml_tree.cpp
-    hashes_test.cpp keep_test.cpp profile_test.cpp progress_test.cpp replicas_test.cpp run_lock_faults_test.cpp update_test.cpp uses_test.cpp)
+    hashes_test.cpp keep_test.cpp profile_test.cpp progress_test.cpp replicas_test.cpp run_lock_faults_test.cpp summary_test.cpp
+    update_test.cpp uses_test.cpp)
 
 # weft_keep_alone(SOURCES...): of these, the ones above are compiled alone.
 function(weft_keep_alone)
