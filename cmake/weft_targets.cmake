@@ -24,13 +24,15 @@ if(WEFT_CUDA)
   target_compile_definitions(weft_options INTERFACE WEFT_CUDA FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
 endif()
 
-# CMAKE_UNITY_BUILD (the presets asan and tsan; jobs/setup.sh for a first build) compiles up to eight sources of a target as one, which
-# takes half of the time. The sources named here stay alone: a name of theirs also stands in a neighbour's anonymous namespace, or hides
-# one that a neighbour uses. Where a united build fails by such a name, the file belongs here, too.
+# CMAKE_UNITY_BUILD (the presets asan and tsan; jobs/setup.sh for a first build) compiles up to eight sources of a target as one, so that
+# what they include is read once. The sources named here stay alone: a name of theirs also stands in a neighbour's anonymous namespace,
+# or hides one that a neighbour uses. Where a united build fails by such a name, the file belongs here, too. learning_rate.cpp is here
+# because its arithmetic is training's (see ARITHMETIC).
 set(WEFT_NOT_UNITED
     bucket.cpp checkpointing.cpp compare_runs.cpp duration.cpp export.cpp fetch.cpp generate.cpp index_file.cpp json_fields.cpp
     learning_rate.cpp load.cpp print.cpp summary.cpp text_reader.cpp text_runs.cpp token_file.cpp toml_tree.cpp
-    hashes_test.cpp keep_test.cpp profile_test.cpp progress_test.cpp replicas_test.cpp run_lock_faults_test.cpp update_test.cpp uses_test.cpp)
+    hashes_test.cpp keep_test.cpp profile_test.cpp progress_test.cpp replicas_test.cpp run_lock_faults_test.cpp summary_test.cpp
+    update_test.cpp uses_test.cpp)
 
 # weft_keep_alone(SOURCES...): of these, the ones above are compiled alone.
 function(weft_keep_alone)
@@ -105,7 +107,7 @@ function(weft_test name)
   add_executable(test_${name} ${A_SOURCES})
   weft_keep_alone(${A_SOURCES})
   target_link_libraries(test_${name} PRIVATE weft_options weft::test_support ${A_DEPS})
-  if(NOT WEFT_CUDA AND NOT "Kokkos::kokkos" IN_LIST A_DEPS)  # which have other flags
+  if(NOT WEFT_CUDA)
     target_precompile_headers(test_${name} REUSE_FROM weft_test_headers)
   endif()
   target_compile_definitions(test_${name} PRIVATE WEFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

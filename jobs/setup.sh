@@ -9,8 +9,9 @@
 #   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
 #   --preset NAME  configure and build the CMake preset NAME (cpu, cuda, debug, asan, tsan); NAME:TARGET builds only TARGET
 #
-# A first build of cpu is of several sources at once (CMAKE_UNITY_BUILD), which is half the work; who changes Weft turns that off with
-# `cmake --preset cpu -D CMAKE_UNITY_BUILD=OFF`, and it stays off. ccache is used where it is.
+# A first build of cpu or cuda compiles several sources at once (CMAKE_UNITY_BUILD), so that what they include is read once. Whoever changes
+# Weft turns that off with `cmake --preset cpu -D CMAKE_UNITY_BUILD=OFF`, and it stays off. Host presets use ccache where it is installed.
+#
 # As root (or with password-less sudo) on Debian or Ubuntu it installs what is missing. Elsewhere it prints what is missing and how
 # to point to it, and ends with 1. What is there is left alone, so that a second run takes a second.
 set -euo pipefail
@@ -194,7 +195,7 @@ for preset in "${presets[@]}"; do
       options=(-U "mkl_*" -D WEFT_MKL=ON -D MKL_ROOT="$mkl_root")
     fi
   fi
-  if [ "$preset" = cpu ] && [ ! -f build/cpu/CMakeCache.txt ]; then options+=(-D CMAKE_UNITY_BUILD=ON); fi
+  if { [ "$preset" = cpu ] || [ "$preset" = cuda ]; } && [ ! -f "build/$preset/CMakeCache.txt" ]; then options+=(-D CMAKE_UNITY_BUILD=ON); fi
   # Not with CUDA, whose Kokkos puts a launcher of its own before the compiler. Of precompiled headers ccache must be told to trust them.
   if [ "$preset" != cuda ] && [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ] && command -v ccache >/dev/null; then
     options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)

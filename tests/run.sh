@@ -8,7 +8,7 @@
 # What is only compiled or looked at goes on beside the tests. Ends with the slowest tests and targets, and a table of stages and their
 # times; the exit status is 0 if none failed. Needs no terminal.
 #   --quick        only set-up and the cpu tests
-#   --fuzz         only set-up, and the fuzz targets (clang) with some ten thousand changes of the corpus each
+#   --fuzz         only set-up, and the fuzz targets (clang) with thousands of changes of the corpus each
 #   --label LABEL  of the cpu tests only those with that label (unit, mpi, golden, restart, slurm, net); implies --quick
 # WEFT_BASE names the commit that "changed files" are compared with (default: the merge base with origin/main, else HEAD~1).
 # shellcheck disable=SC2016,SC2317  # functions are called by stage; some scripts are quoted whole
@@ -204,9 +204,12 @@ find_clang_tidy() {
 check_tidy() {
   local tidy units kokkos
   # A configuration of its own, in which each source is compiled alone and without precompiled headers: an include that is missing is seen.
-  kokkos=$(cmake/get_kokkos.sh) &&
-    cmake --preset cpu -B build/tidy -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=OFF -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
-      >"$logs/tidy_configure.log" 2>&1 || { tail -n 20 "$logs/tidy_configure.log"; return 1; }
+  kokkos=$(cmake/get_kokkos.sh) || return 1
+  if ! cmake --preset cpu -B build/tidy -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=OFF \
+    -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON >"$logs/tidy_configure.log" 2>&1; then
+    tail -n 20 "$logs/tidy_configure.log"
+    return 1
+  fi
   tidy=$(find_clang_tidy) || { echo "no clang-tidy 16 or later, and none to be had from PyPI"; return 77; }
   # A changed header is seen through the source beside it. Only what the cpu preset compiles can be parsed.
   units=$(changed_sources | sed 's/\.hpp$/.cpp/' | sort -u | while read -r file; do
