@@ -106,7 +106,7 @@ TEST(Recorder, TakesLittleTime) {
   for (int stretch = 0; stretch < stretches; ++stretch) {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < operations; ++i)
-      whole(channel, {.op = "all_gather", .label = "forward layers.17.attn"});
+      whole(channel, {.kind = "all_gather", .label = "forward layers.17.attn"});
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
     least = std::min(least, took.count() / operations);
   }
