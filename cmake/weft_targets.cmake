@@ -118,9 +118,14 @@ function(weft_test name)
   add_dependencies(tests_${A_LABEL} test_${name})
   if(A_RANKS)
     target_link_libraries(test_${name} PRIVATE weft::test_mpi)
+    cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
     foreach(n ${A_RANKS})
+      set(processors ${n})
+      if(n GREATER cores)  # such ranks take turns on all cores; another test that only waits may run beside them
+        set(processors ${cores})
+      endif()
       add_test(NAME ${A_LABEL}.${name}.np${n} COMMAND ${WEFT_MPIRUN} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:test_${name}> ${A_ARGS})
-      set_tests_properties(${A_LABEL}.${name}.np${n} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT} PROCESSORS ${n}
+      set_tests_properties(${A_LABEL}.${name}.np${n} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT} PROCESSORS ${processors}
                            ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};${WEFT_MPI_TEST_ENVIRONMENT};${A_ENVIRONMENT}")
     endforeach()
   else()

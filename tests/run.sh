@@ -31,6 +31,7 @@ while [ $# -gt 0 ]; do
 done
 
 logs=build/test_logs
+parallel=$(($(nproc) + 1))  # a test that only waits runs beside those that compute
 mkdir -p "$logs"
 rm -f "$logs"/*.log "$logs"/*.end
 began=$(date +%s)
@@ -127,7 +128,7 @@ run_ctest() {
   local preset=$1 regex=''
   shift
   [ $# -eq 0 ] || regex="^($(IFS='|'; echo "$*"))\$"
-  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --parallel "$(nproc)" ${regex:+--label-regex "$regex"}
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --parallel "$parallel" ${regex:+--label-regex "$regex"}
 }
 
 sources() { git ls-files --cached --others --exclude-standard -- '*.hpp' '*.cpp' 2>/dev/null || find src comm kernels perf tests -name '*.[hc]pp'; }
@@ -158,7 +159,7 @@ build_tsan() { jobs/setup.sh --preset tsan:test_comm --preset tsan:test_comm_fak
 # slower; and so it does in plans of many rounds, whose tests take a minute each.
 test_asan() {
   GTEST_FILTER='-StepSeconds.OfManyRounds*:ChooseSchedule.ManyRounds*:*Arena.IsWithinTwoPercent*/none:*Arena.IsWithinTwoPercent*/selective' \
-    ctest --test-dir build/asan --output-on-failure --no-tests=error --parallel "$(nproc)" --label-regex '^(unit|mpi|fuzz)$' --exclude-regex '(training.np[1346]|measure.np[34])'
+    ctest --test-dir build/asan --output-on-failure --no-tests=error --parallel "$parallel" --label-regex '^(unit|mpi|fuzz)$' --exclude-regex '(training.np[1346]|measure.np[34])'
 }
 
 # Runs the communication layer, and training on two ranks, under tsan: there Weft's own threads meet. Each
@@ -166,7 +167,7 @@ test_asan() {
 # thread of its own (bad numbers, initial weights, what bits depend on); Skip saves in the background.
 test_tsan() {
   OMP_NUM_THREADS=1 GTEST_FILTER='-*BadStep.*:BadNumbers.*:RollBack.*:Locate.*:Init.*:Bits.DependOn*:Bits.Fusing*' \
-    ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$(nproc)" --tests-regex '^mpi\.(comm|training\.np2)'
+    ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$parallel" --tests-regex '^mpi\.(comm|training\.np2)'
 }
 
 # Runs the corpus, and then changes of it that are the same each time. tests/fuzz/run.sh is for longer runs.

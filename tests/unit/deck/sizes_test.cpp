@@ -52,7 +52,7 @@ TEST(Accumulation, NamesWhatWouldDivide) {
 TEST(Accumulation, NamesWhatDividesAPrimeNumber) {
   const auto deck = parse_example({"data.batch=1", "data.global_batch=16777213"});
   EXPECT_EQ(accumulation_error(deck, 2),
-            "d.toml:12: data.global_batch: 16777213 sequences do not divide into microbatches of 1 on 2 "
+            "--set: data.global_batch: 16777213 sequences do not divide into microbatches of 1 on 2 "
             "data-parallel ranks (a round "
             "takes 2); use 1 or 16777213 ranks, or global_batch = 16777212 or 16777214");
 }
