@@ -287,24 +287,5 @@ TEST_F(ProgressTest, OtherRanksAreSilent) {
   EXPECT_EQ(written(), "");
 }
 
-TEST(Human, Counts) {
-  EXPECT_EQ(count_text(0), "0.0");
-  EXPECT_EQ(count_text(12.34), "12.3");
-  EXPECT_EQ(count_text(999), "999");
-  EXPECT_EQ(count_text(999.6), "1.00k");
-  EXPECT_EQ(count_text(12345), "12.3k");
-  EXPECT_EQ(count_text(999'600), "1.00M");
-  EXPECT_EQ(count_text(4.56e9), "4.56G");
-}
-
-TEST(Human, Durations) {
-  EXPECT_EQ(duration_text(0.2), "0s");
-  EXPECT_EQ(duration_text(59.4), "59s");
-  EXPECT_EQ(duration_text(59.6), "1m 00s");
-  EXPECT_EQ(duration_text(7625), "2h 07m");
-  EXPECT_EQ(duration_text(3 * 86400 + 4 * 3600), "3d 04h");
-  EXPECT_EQ(duration_text(1e300 * 1e300), "?");
-}
-
 }  // namespace
 }  // namespace weft::report

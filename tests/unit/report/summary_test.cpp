@@ -28,7 +28,7 @@ StepMetrics step_of(double seconds) {
 }
 
 Summary::About about(int ranks) {
-  StepParts planned;
+  compile::StepParts planned;
   planned.step = 2;
   planned.compute_only = 1;
   planned.compute = 1.5;
@@ -130,7 +130,7 @@ TEST(Summary, TheLongerOfTwoWaysIsTheWire) {
   machine::Profile profile = default_profile(machine::Device::host);
   const auto wire = [&](double link) {
     profile.sharing.link_bytes_per_s = link;
-    return planned_step(plan, machine::CostModel(profile)).wire;
+    return compile::planned_step(plan, machine::CostModel(profile)).wire;
   };
   double bytes = 0, sums = 0;
   const machine::CostModel costs(profile);
