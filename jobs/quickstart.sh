@@ -11,7 +11,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 data=runs/data
 run=runs/quickstart
 weft=build/cpu/weft
-step() { printf '\n== %s\n' "$*"; }
+# step HEADING: also notes what the step before it took.
+previous='' began=0 times=''
+step() {
+  [ -z "$previous" ] || times+="${times:+, }$previous $((SECONDS - began)) s"
+  previous=${1#*/* } began=$SECONDS
+  printf '\n== %s\n' "$1"
+}
 
 step "1/6 set-up and build"
 jobs/setup.sh --quickstart --preset cpu:weft
@@ -20,24 +26,27 @@ step "2/6 text"
 text=$data/gcide.txt
 [ -s "$text" ] || jobs/get_text.sh
 
-step "3/6 tokens (SentencePiece, 4096 pieces)"
+step "3/6 tokens"
 model=$data/quickstart.model
 if [ -s "$model" ] && [ -s $data/quickstart.train.bin ] && [ -s $data/quickstart.valid.bin ]; then
   echo "already there: $model, $data/quickstart.{train,valid}.bin"
 else
+  echo "learning a SentencePiece model of 4096 pieces, and turning the text into them"
   "$weft" data tokenize --separator '\n\n\n' --tokenizer sentencepiece --vocab 4096 --model "$model" \
     --train $data/quickstart.train.bin --valid $data/quickstart.valid.bin "$text"
 fi
 
-step "4/6 training on 2 ranks"
+step "4/6 training"
 jobs/launch.sh -n 2 -- "$weft" train inputs/quickstart.toml "$@"
 
 step "5/6 loss curve"
 jobs/plot_loss.sh $run
 
-step "6/6 text from the model"
+step "6/6 samples"
 for prompt in "The sea is" "Music, n."; do
   jobs/launch.sh -n 1 -- "$weft" sample --checkpoint $run/checkpoints/latest --tokenizer "$model" --prompt "$prompt"
 done
 
-printf '\nThe run is in %s: metrics.jsonl, loss.png, checkpoints/. The deck is inputs/quickstart.toml.\n' "$run"
+step "done"
+printf 'took %d min %d s: %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$times"
+printf 'The run is in %s: metrics.jsonl, loss.png, checkpoints/. The deck is inputs/quickstart.toml.\n' "$run"

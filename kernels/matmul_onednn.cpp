@@ -147,10 +147,13 @@ unsigned product_instructions() {
 }
 
 std::size_t product_buffer_bytes(DType type, F32Products f32) {
-  // This is what MKL 2026.2 was seen to take.
-  constexpr std::size_t first = std::size_t{4} << 20, a_thread = std::size_t{9} << 20;
-  if (!mkl::serves(type) || bf16_engine::splits(f32)) return 0;
-  return first + static_cast<std::size_t>(concurrency()) * a_thread;
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  const auto threads = static_cast<std::size_t>(concurrency());
+  if (type != DType::f32 || bf16_engine::splits(f32)) return 0;
+  if (mkl::serves(type)) return (4 + threads * 9) * mib;  // seen with MKL 2026.2
+  constexpr auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  if ((product_instructions() & avx512) == avx512) return 0;  // oneDNN has scratch that Weft gives it
+  return threads * 20 * mib;  // its products for AVX2 and less pack operands; seen with oneDNN 2.6
 }
 
 struct Matmul::Impl {
