@@ -50,7 +50,7 @@ scancel --signal=TERM "$job"
 expect_state "$job" PENDING 60
 expect_log parts 'SIGTERM on rank 0: stopped after step'
 start_now "$job" NumNodes=2 NumTasks=2
-expect_state "$job" COMPLETED 90
+expect_state "$job" COMPLETED 240
 submit whole "${two[@]}" --wait -- --set run.steps=$steps >/dev/null || fail "the whole run ended with status $?"
 [ "$(losses whole | wc -l)" = $steps ] || fail "metrics.jsonl has $(losses whole | wc -l) of $steps steps"
 [ "$(losses parts)" = "$(losses whole)" ] || fail "the loss curves differ"
@@ -66,7 +66,7 @@ expect_state "${chain[0]}" FAILED 30
 at=$(last_step chain)
 expect_beyond chain $((at + 20))
 touch "$dir/chain/STOP"
-expect_state "${chain[1]}" COMPLETED 30
+expect_state "${chain[1]}" COMPLETED 90
 expect_state "${chain[2]}" CANCELLED 60
 [ "$(grep -c ': 1 ranks of 1 threads' "$dir/chain.log")" = 2 ] || fail "the chain did not have two links"
 expect_log chain "the file $dir/chain/STOP: stopped after step"
@@ -110,9 +110,9 @@ expect_beyond preempted 100
 urgent=$(sbatch --parsable --partition=urgent "${two[@]}" --exclusive --output="$dir/urgent.log" --wrap 'sleep 2')
 expect_state "$job" PENDING 60
 expect_log preempted 'SIGTERM on rank [01]: stopped after step'  # Slurm's signal
-expect_state "$urgent" COMPLETED 60
+expect_state "$urgent" COMPLETED 180
 start_now "$job" NumNodes=1 NumTasks=1
-expect_state "$job" COMPLETED 90
+expect_state "$job" COMPLETED 240
 [ "$(losses preempted)" = "$(losses whole)" ] || fail "the loss curve of the preempted run differs"
 
 echo "ok: $steps steps in three parts on 2, 1 and 2 ranks, and in two with a preemption between, have the losses of one part"

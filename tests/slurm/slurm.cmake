@@ -2,6 +2,6 @@
 add_test(NAME slurm.train COMMAND ${CMAKE_CURRENT_LIST_DIR}/run_slurm_test.sh)
 add_test(NAME slurm.requeue COMMAND ${CMAKE_CURRENT_LIST_DIR}/run_requeue_test.sh)
 # They wait for most of their time: others may run beside them, but not one of these beside the other.
-set_tests_properties(slurm.train slurm.requeue PROPERTIES LABELS slurm TIMEOUT 400 SKIP_RETURN_CODE 77 RESOURCE_LOCK slurm
+set_tests_properties(slurm.train slurm.requeue PROPERTIES LABELS slurm TIMEOUT 900 SKIP_RETURN_CODE 77 RESOURCE_LOCK slurm
                      ENVIRONMENT "WEFT=$<TARGET_FILE:weft>")
 set_tests_properties(slurm.requeue PROPERTIES COST 200)
