@@ -139,7 +139,7 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, cons
   talk.from_first = [comm](std::string text) {
     text.resize(256);
     CHECK_MPI(MPI_Bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, comm));
-    return std::string(text.c_str());
+    return text.substr(0, text.find('\0'));
   };
   talk.all = [comm](bool good) {
     int all = good ? 1 : 0;
