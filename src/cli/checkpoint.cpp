@@ -13,10 +13,16 @@
 #include "deck/bytes.hpp"
 #include "hf/export.hpp"
 #include "hf/import.hpp"
+#include "io/file.hpp"
 #include "train/checkpointing.hpp"
 
 namespace weft::cli {
 namespace {
+
+/// Whether a run has written its deck there. Throws Unreadable where storage does not say.
+bool is_of_a_run(const std::filesystem::path& dir) {
+  return io::file_bytes((dir / "deck.toml").string()).has_value();
+}
 
 /// The directory whose checkpoints are asked for. Where a run's own directory is named, that is the one with
 /// its checkpoints. Throws Error(bad_input) for what is no directory, and for one that neither has
@@ -25,16 +31,15 @@ std::string checkpoints_directory(const std::string& named) {
   namespace fs = std::filesystem;
   fs::path dir = fs::absolute(named).lexically_normal();
   if (!dir.has_filename()) dir = dir.parent_path();  // there is a slash at the end
-  std::error_code unknown;
-  if (fs::exists(dir / "deck.toml", unknown)) return (fs::path(named) / "checkpoints").string();
-  const bool of_a_run = dir.filename().string().starts_with("checkpoints") &&
-                        fs::exists(dir.parent_path() / "deck.toml", unknown);
-  if (of_a_run && !fs::exists(dir, unknown)) return named;  // the run has not saved yet
-  const fs::file_status status = fs::status(named, unknown);
-  WEFT_VALIDATE(status.type() != fs::file_type::not_found,
+  if (is_of_a_run(dir)) return (fs::path(named) / "checkpoints").string();
+  const bool of_a_run = dir.filename().string().starts_with("checkpoints") && is_of_a_run(dir.parent_path());
+  std::error_code unknown;  // what cannot be looked at is told by what lists it
+  const fs::file_type type = fs::status(dir, unknown).type();
+  if (of_a_run && type == fs::file_type::not_found) return named;  // the run has not saved yet
+  WEFT_VALIDATE(type != fs::file_type::not_found,
                 "cannot list the checkpoints of {} (there is no such directory); name a run's directory",
                 named);
-  WEFT_VALIDATE(status.type() != fs::file_type::regular,
+  WEFT_VALIDATE(type != fs::file_type::regular,
                 "cannot list the checkpoints of {} (it is a file); name a run's directory", named);
   WEFT_VALIDATE(of_a_run || ckpt::has_any(named),
                 "{} is no run (it has neither checkpoints nor a deck.toml); name a run's directory, or its "

@@ -9,6 +9,7 @@
 namespace weft::runtime {
 
 machine::Profile machine_profile(const Deck& deck, comm::World& world) {
+  if (!compile::has_measured_profile(deck)) return compile::machine_profile(deck);  // there is no file
   std::string text;
   comm::agree(world, [&] {
     if (world.rank() != 0) return;
