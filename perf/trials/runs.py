@@ -97,9 +97,13 @@ def continued(ended):
 
 
 class Listed:
-    """`weft checkpoint ls`: names of the whole ones, newest first, and of those that it calls damaged."""
+    """`weft checkpoint ls`: names of the whole ones, newest first, and of those that it calls damaged. A run that was killed before it wrote
+    its deck is none yet, and has nothing to list."""
 
     def __init__(self, place, checkpoints):
+        self.status, self.damaged, self.whole = 0, [], []
+        if not os.path.isdir(checkpoints) and not os.path.exists(os.path.join(os.path.dirname(checkpoints), "deck.toml")):
+            return
         ended = place.call([WEFT, "checkpoint", "ls", checkpoints])
         rows = [line.split() for line in ended.out.splitlines() if line.startswith("step-") and "unfinished" not in line]
         self.status = ended.status
