@@ -4,9 +4,14 @@
 //
 // It runs the target for each file, or instead for N changes of the files. These are always the same, and
 // each is at most BYTES long. Nothing guides them to code that was not reached yet, as libFuzzer does
-// (tests/fuzz/run.sh). A change is written to fuzz_TARGET.input, in the current directory, before the target
-// sees it. When the process ends there, `fuzz_TARGET fuzz_TARGET.input` shows it again.
+// (tests/fuzz/run.sh). When the process ends at a change, it writes that to fuzz_TARGET.input, in the current
+// directory, and `fuzz_TARGET fuzz_TARGET.input` shows it again.
+#include <sanitizer/common_interface_defs.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -76,7 +81,27 @@ Bytes bytes_of(const char* file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-void run_changes(long count, std::size_t length, const std::string& kept) {
+const Bytes* running = nullptr;  ///< the change that the target works on
+std::string kept;                ///< where it is written when the process ends there
+
+void keep_running() {
+  if (running == nullptr) return;
+  std::ofstream(kept, std::ios::binary)
+      .write(reinterpret_cast<const char*>(running->data()), static_cast<std::streamsize>(running->size()));
+  std::fprintf(stderr, "The change is in %s.\n", kept.c_str());
+}
+
+void end_with(int signal) {
+  std::fprintf(stderr, signal == SIGALRM ? "One change takes too long.\n" : "A promise is broken.\n");
+  keep_running();
+  std::_Exit(1);
+}
+
+void run_changes(long count, std::size_t length) {
+  constexpr unsigned longest = 60;  // seconds
+  __sanitizer_set_death_callback(keep_running);
+  std::signal(SIGABRT, end_with);  // also by an exception that nobody catches
+  std::signal(SIGALRM, end_with);
   for (long i = 0; i < count; ++i) {
     Bytes bytes = corpus[below(corpus.size())];
     const std::size_t changes = below(4) + 1;
@@ -87,11 +112,11 @@ void run_changes(long count, std::size_t length, const std::string& kept) {
                                      : LLVMFuzzerMutate(bytes.data(), size, length);
       bytes.resize(size);
     }
-    std::ofstream(kept, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    running = &bytes;
+    ::alarm(longest);
     run(bytes);
+    running = nullptr;
   }
-  std::remove(kept.c_str());
 }
 
 }  // namespace
@@ -119,7 +144,8 @@ int main(int argc, char** argv) {
   }
   for (const char* file : files) corpus.push_back(bytes_of(file));
   if (changes > 0) {
-    run_changes(changes, length, std::string(argv[0]).substr(std::string(argv[0]).rfind('/') + 1) + ".input");
+    kept = std::string(argv[0]).substr(std::string(argv[0]).rfind('/') + 1) + ".input";
+    run_changes(changes, length);
     std::fprintf(stderr, "%ld changes of %zu files, all promises kept\n", changes, files.size());
     return 0;
   }
