@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -20,8 +21,23 @@ struct SweepRule {
 /// milliseconds for 30,000 buffers. Returns the arena's size.
 std::int64_t sweep(std::vector<Buffer>& buffers, const SweepRule& rule);
 
-/// Places the buffers in `order`, each as low as the buffers placed before it and held at the same time
-/// allow. Returns the arena's size.
-std::int64_t greedy(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order);
+class Timetable;
+
+/// Tries orders of the same buffers. Its tables stay from one try to the next: to allocate them took longer
+/// than the try.
+class Greedy {
+ public:
+  explicit Greedy(const std::vector<Buffer>& buffers);
+  ~Greedy();
+  Greedy(const Greedy&) = delete;
+  Greedy& operator=(const Greedy&) = delete;
+
+  /// Places the buffers in `order`, each as low as the buffers placed before it and held at the same time
+  /// allow. Returns the arena's size.
+  std::int64_t place(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order);
+
+ private:
+  std::unique_ptr<Timetable> table_;
+};
 
 }  // namespace weft::plan::detail

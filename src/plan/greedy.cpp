@@ -25,6 +25,8 @@ class Taken {
     }
   }
 
+  void clear() { stretches_.clear(); }
+
   struct Stretch {
     std::int64_t begin, end;
   };
@@ -36,6 +38,8 @@ class Taken {
   std::vector<Stretch> stretches_;
 };
 
+}  // namespace
+
 /// Which bytes are taken at which time, in a binary tree over the program's places. The time for which a
 /// buffer is held is the sum of a few nodes. Two such times overlap where a node of one is also a node of the
 /// other, or stands above one. A node keeps a single set of bytes for its many buffers: they are packed
@@ -44,6 +48,14 @@ class Timetable {
  public:
   explicit Timetable(std::int64_t places)
       : leaves_(std::bit_ceil(static_cast<std::size_t>(places))), nodes_(2 * leaves_) {}
+
+  /// Forgets all buffers, and keeps the memory of its sets.
+  void clear() {
+    for (Node& node : nodes_) {
+      node.throughout.clear();
+      node.at_times.clear();
+    }
+  }
 
   void add(const Buffer& b) {
     for_each_node(b, [&](std::size_t node) { nodes_[node].throughout.add(b.offset, b.offset + b.bytes); });
@@ -127,16 +139,21 @@ class Timetable {
   std::vector<Ahead> in_the_way_;
 };
 
-}  // namespace
-
-std::int64_t greedy(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order) {
-  std::int64_t places = 0, size = 0;
+Greedy::Greedy(const std::vector<Buffer>& buffers) {
+  std::int64_t places = 0;
   for (const Buffer& b : buffers) places = std::max(places, b.last + 1);
-  Timetable table(places);
+  table_ = std::make_unique<Timetable>(places);
+}
+
+Greedy::~Greedy() = default;
+
+std::int64_t Greedy::place(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order) {
+  std::int64_t size = 0;
+  table_->clear();
   for (const std::size_t i : order) {
     Buffer& b = buffers[i];
-    b.offset = table.lowest(b);
-    table.add(b);
+    b.offset = table_->lowest(b);
+    table_->add(b);
     size = std::max(size, b.offset + b.bytes);
   }
   return size;

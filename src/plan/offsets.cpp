@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "plan/fit.hpp"
@@ -92,6 +93,7 @@ class Search {
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return keys[a] > keys[b]; });
     if (buffers_.size() > small) attempts = 1;
+    if (!greedy_) greedy_.emplace(buffers_);
     for (int i = 0; i < attempts && best_ > goal_; ++i) {
       if (!shown_.empty()) {
         // When they are placed by rising offset, each as low as it can be, they stand no higher than they did
@@ -99,7 +101,7 @@ class Search {
         std::stable_partition(order.begin(), order.end(), [&](auto b) { return tried_[b].shown; });
         std::copy(shown_.begin(), shown_.end(), order.begin());
       }
-      const std::int64_t size = detail::greedy(tried_, order);
+      const std::int64_t size = greedy_->place(tried_, order);
       keep(size);
       std::stable_partition(order.begin(), order.end(),
                             [&](auto b) { return tried_[b].offset + tried_[b].bytes == size; });
@@ -131,6 +133,7 @@ class Search {
 
   std::vector<Buffer>& buffers_;
   std::vector<Buffer> tried_;
+  std::optional<detail::Greedy> greedy_;
   std::vector<std::size_t> shown_;  ///< indices of the buffers that the team reads, by rising offset
   std::int64_t live_;
   std::int64_t goal_;
