@@ -26,11 +26,11 @@ endif()
 
 # CMAKE_UNITY_BUILD (the presets asan and tsan; jobs/setup.sh for a first build) compiles up to eight sources of a target as one, so that
 # what they include is read once. The sources named here stay alone: a name of theirs also stands in a neighbour's anonymous namespace,
-# or hides one that a neighbour uses. Where a united build fails by such a name, the file belongs here, too. learning_rate.cpp is here
-# because its arithmetic is training's (see ARITHMETIC).
+# or hides one that a neighbour uses. Where a united build fails by such a name, the file belongs here, too. learning_rate.cpp and
+# reduce.cpp are here because their arithmetic is training's (see ARITHMETIC).
 set(WEFT_NOT_UNITED
     bucket.cpp checkpointing.cpp compare_runs.cpp duration.cpp export.cpp fetch.cpp generate.cpp index_file.cpp json_fields.cpp
-    learning_rate.cpp load.cpp print.cpp summary.cpp text_reader.cpp text_runs.cpp token_file.cpp toml_tree.cpp
+    learning_rate.cpp load.cpp print.cpp reduce.cpp summary.cpp text_reader.cpp text_runs.cpp token_file.cpp toml_tree.cpp
     hashes_test.cpp keep_test.cpp profile_test.cpp progress_test.cpp replicas_test.cpp run_lock_faults_test.cpp summary_test.cpp
     update_test.cpp uses_test.cpp)
 
