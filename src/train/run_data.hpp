@@ -38,7 +38,7 @@ class RunData {
   /// description in the checkpoint that the run goes on from.
   void start_check(comm::World& world, const std::vector<ckpt::DataFile>& saved);
   /// Whether the files are being verified.
-  bool is_checked() const { return check_ != nullptr; }
+  bool being_checked() const { return check_ != nullptr; }
   /// Writes into the next step's news how far this rank's check is.
   void tell(report::StepNews& news) const;
   /// Collective: how checkpoints should describe the files now. Nothing when no check is under way, because

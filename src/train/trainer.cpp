@@ -305,7 +305,8 @@ bool Trainer::validate_and_save(bool goes_on) {
   const bool saved = !goes_on || save_if_due();
   if (last) {
     describe_data(data_.finish_check(world, ending_.patience(most_after_save, 0), news_));
-    if (data_.is_checked()) report_->note("the run was too short to verify the checksums of all token files");
+    if (data_.being_checked())
+      report_->note("the run was too short to verify the checksums of all token files");
   }
   return saved;
 }

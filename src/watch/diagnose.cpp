@@ -87,7 +87,7 @@ std::string Analysis::doing(int rank) const {
   std::string text = "in " + r.activity;
   if (r.step > 0) text += fmt::format(" {}", r.step);
   text += fmt::format(" for {:.1f} s", r.written - r.since);
-  if (r.calls.empty()) return text + ", before its first operation";
+  if (r.calls.empty()) return text + ", before its first collective";
   const Call& last = r.calls.back();
   return text + fmt::format(", {:.1f} s after {}", r.written - std::max(last.enqueued, last.done),
                             describe(r, last));
