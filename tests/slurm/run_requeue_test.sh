@@ -29,7 +29,8 @@ expect_log() { grep -q "$2" "$dir/$1.log" || fail "no '$2' in the log of $1"; }
 losses() { sed -n 's/^{"kind": "train", \("step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*\),.*/\1/p' "$dir/$1/metrics.jsonl"; }
 # Slurm waits two minutes before it starts a requeued job again. With no wait at all its steps would meet what
 # is left of the first start.
-start_now() { sleep 4; scontrol update JobId="$1" StartTime=now "${@:2}" || fail "job $1 cannot be changed"; }
+no_steps() { ! pgrep --full "slurmstepd: \[$1\." >/dev/null; }
+start_now() { sleep 4; until_true 60 no_steps "$1" || fail "steps of job $1 are still there"; scontrol update JobId="$1" StartTime=now "${@:2}" || fail "job $1 cannot be changed"; }
 
 steps=1000
 one=(--nodes=1 --ntasks-per-node=1) two=(--nodes=2 --ntasks-per-node=1)
@@ -86,17 +87,23 @@ scancel "$job"
 expect_state "$job" CANCELLED 30
 expect_log cancelled 'SIGTERM on rank 0: stopped after step'
 
-# 5. Starts that bring nothing do not go on for ever.
+# 5. Starts that bring nothing do not go on for ever. One of them is a launch that fails, and of which srun says 0: Weft left no deck.
 cat >"$dir/stuck" <<'SH'
 #!/bin/sh
-[ "$1" = train ] && exit 75
-printf '[run]\ndir = "%s"\n\n' "$(dirname "$0")/stuck.run"
+run=$(dirname "$0")/stuck.run
+if [ "$1" = train ]; then
+  [ ! -e "$run/was_here" ] || exit 0
+  touch "$run/was_here"
+  exit 75
+fi
+printf '[run]\ndir = "%s"\n\n' "$run"
 SH
 chmod +x "$dir/stuck" && mkdir "$dir/stuck.run"
 job=$(WEFT=$dir/stuck WEFT_STARTS=2 submit stuck "${one[@]}" --)
 expect_state "$job" PENDING 60
 start_now "$job"
 expect_state "$job" FAILED 30
+expect_log stuck 'srun ended with 0, but Weft has not started'
 expect_log stuck '2 starts in a row brought no new checkpoint (the newest: none)'
 
 # 0. The job that ran beside the others has reached its limit.
