@@ -1,8 +1,10 @@
-# weft_library(NAME SOURCES ... DEPS ... [PRIVATE_DEPS ...] [KOKKOS ...] [ARITHMETIC]): makes one static library of a
+# weft_library(NAME SOURCES ... DEPS ... [PRIVATE_DEPS ...] [KOKKOS ...] [ARITHMETIC] [COLD]): makes one static library of a
 # folder. DEPS are the folders that its headers include, and PRIVATE_DEPS those that only its sources include:
 # the arrows of docs/architecture.md. The test unit.arrows compares both with the #include lines, so that
 # nothing is declared that is not used, and nothing is used that is not declared. KOKKOS lists the sources
-# that include Kokkos (compiled with its flags, and by nvcc under WEFT_CUDA).
+# that include Kokkos (compiled with its flags, and by nvcc under WEFT_CUDA). ARITHMETIC: training's bits and its speed are made here, so
+# its sources are optimised fully, and each is compiled alone (below). COLD: what runs once, or once a second, is optimised little. Both
+# save a tenth of a first build.
 
 add_library(weft_options INTERFACE)
 target_compile_options(weft_options INTERFACE -Wall -Wextra -Wno-unknown-pragmas)
@@ -45,11 +47,13 @@ function(weft_keep_alone)
 endfunction()
 
 function(weft_library name)
-  cmake_parse_arguments(A "ARITHMETIC" "" "SOURCES;KOKKOS;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(A "ARITHMETIC;COLD" "" "SOURCES;KOKKOS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(weft_${name} STATIC ${A_SOURCES} ${A_KOKKOS})
   weft_keep_alone(${A_SOURCES} ${A_KOKKOS})
   if(A_ARITHMETIC)
     set_target_properties(weft_${name} PROPERTIES UNITY_BUILD OFF)
+  else()
+    target_compile_options(weft_${name} PRIVATE $<$<CONFIG:Release>:$<IF:$<BOOL:${A_COLD}>,-O1,-O2>>)
   endif()
   add_library(weft::${name} ALIAS weft_${name})
   # Headers are included as "<folder>/<header>". Each target exports a directory that holds only a link to its own folder.
@@ -94,10 +98,11 @@ function(weft_compile_lone_headers name)  # the further arguments are what the h
   endif()
 endfunction()
 
-# weft_test(NAME SOURCES ... DEPS ... [LABEL unit] [RANKS 1 2 4] [ARGS ...] [ENVIRONMENT ...]): a GoogleTest program tests/<label>/<name>.
-# Without RANKS it runs alone; with RANKS it is launched by mpirun once for each count. The target tests_<label> builds a label's tests.
+# weft_test(NAME SOURCES ... DEPS ... [LABEL unit] [RANKS 1 2 4] [SHARDS n] [ARGS ...] [ENVIRONMENT ...]): a GoogleTest program
+# tests/<label>/<name>. Without RANKS it runs alone; with RANKS it is launched by mpirun once for each count. Its tests are dealt out to
+# SHARDS tests of CTest, which run beside each other. The target tests_<label> builds a label's tests.
 function(weft_test name)
-  cmake_parse_arguments(A "" "LABEL;TIMEOUT" "SOURCES;DEPS;RANKS;ARGS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(A "" "LABEL;TIMEOUT;SHARDS" "SOURCES;DEPS;RANKS;ARGS;ENVIRONMENT" ${ARGN})
   if(NOT A_LABEL)
     set(A_LABEL unit)
   endif()
@@ -127,6 +132,13 @@ function(weft_test name)
       add_test(NAME ${A_LABEL}.${name}.np${n} COMMAND ${WEFT_MPIRUN} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:test_${name}> ${A_ARGS})
       set_tests_properties(${A_LABEL}.${name}.np${n} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT} PROCESSORS ${processors}
                            ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};${WEFT_MPI_TEST_ENVIRONMENT};${A_ENVIRONMENT}")
+    endforeach()
+  elseif(A_SHARDS)
+    math(EXPR last "${A_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      add_test(NAME ${A_LABEL}.${name}.${shard} COMMAND test_${name} ${A_ARGS})
+      set_tests_properties(${A_LABEL}.${name}.${shard} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT}
+                           ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};GTEST_TOTAL_SHARDS=${A_SHARDS};GTEST_SHARD_INDEX=${shard}")
     endforeach()
   else()
     add_test(NAME ${A_LABEL}.${name} COMMAND test_${name} ${A_ARGS})

@@ -8,18 +8,18 @@ set(processor "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   set(processor restart/processor_test.cpp)
 endif()
-weft_test(commands LABEL restart TIMEOUT 600
+weft_test(commands LABEL restart TIMEOUT 600 SHARDS 3
   SOURCES restart/bad_input_test.cpp restart/compare_test.cpp restart/interchange_test.cpp restart/memory_test.cpp restart/plan_test.cpp
           ${processor}
           restart/profile_test.cpp restart/record_test.cpp restart/workflow_test.cpp
   DEPS weft::machine weft_test_jobs)
-weft_test(survival LABEL restart TIMEOUT 600
+weft_test(survival LABEL restart TIMEOUT 600 SHARDS 3
   SOURCES restart/background_test.cpp restart/continue_test.cpp restart/disk_test.cpp restart/stop_test.cpp
   DEPS weft_test_jobs)
-weft_test(starts LABEL restart TIMEOUT 600
+weft_test(starts LABEL restart TIMEOUT 600 SHARDS 2
   SOURCES restart/differ_test.cpp restart/resume_test.cpp
   DEPS weft_test_jobs)
-weft_test(hangs LABEL restart TIMEOUT 600
+weft_test(hangs LABEL restart TIMEOUT 600 SHARDS 3
   SOURCES restart/failure_test.cpp restart/hang_test.cpp restart/lock_test.cpp
   DEPS weft_test_jobs)
 foreach(test commands survival starts hangs)
@@ -29,6 +29,7 @@ foreach(test commands survival starts hangs)
     target_compile_definitions(test_${test} PRIVATE WEFT_FAULTS_LIBRARY="$<TARGET_FILE:weft_faults>")
   endif()
 endforeach()
-# These run on two ranks and more. Those of `hangs` wait for most of their time.
-set_tests_properties(restart.commands restart.survival restart.starts PROPERTIES PROCESSORS 2)
-set_tests_properties(restart.hangs PROPERTIES COST 90)  # about its seconds: what waits is started first, beside others
+# These run on two ranks and more, and wait for half of their time. What is longest is started first.
+foreach(shard 0 1 2)
+  set_tests_properties(restart.commands.${shard} restart.survival.${shard} restart.hangs.${shard} PROPERTIES COST 60)
+endforeach()

@@ -9,7 +9,7 @@ if(WEFT_PYTHON)
                 "faults;--sample;200" "disagree;--only;checkpoint.;data.;THREADS;program")
     list(POP_FRONT trial name)
     add_test(NAME restart.trial_${name} COMMAND ${WEFT_PYTHON} ${CMAKE_SOURCE_DIR}/perf/checkpoints.py ${name} ${trial})
-    set_tests_properties(restart.trial_${name} PROPERTIES LABELS restart TIMEOUT 300 PROCESSORS 2 SKIP_RETURN_CODE 77
+    set_tests_properties(restart.trial_${name} PROPERTIES LABELS restart TIMEOUT 300 SKIP_RETURN_CODE 77
                          ENVIRONMENT "WEFT=$<TARGET_FILE:weft>;MPIRUN=${WEFT_MPIRUN};${faults};${WEFT_TEST_ENVIRONMENT}")
   endforeach()
 endif()
