@@ -62,18 +62,20 @@ class BucketPass {
   }
 
   void collect(Lane lane) {
-    std::optional<std::tuple<int, Phase, int>> open;
+    std::tuple<int, Phase, int> last;
+    bool open = false;  // whether the last group may still grow
     for (std::size_t i = 0; i < before_.nodes().size(); ++i) {
       const Node& node = before_.nodes()[i];
       if (node.lane != lane) continue;
       const std::optional<int> bucket = bucket_of(node);
       if (!bucket || node.attributes.has(ir::Attr::used)) {
-        open.reset();
+        open = false;
         continue;
       }
       const std::tuple key(*bucket, node.phase, node.round);
-      if (open != key || !fits(groups_.back(), node)) groups_.push_back({{}, NodeId(i)});
-      open = key;
+      if (!open || last != key || !fits(groups_.back(), node)) groups_.push_back({{}, NodeId(i)});
+      last = key;
+      open = true;
       groups_.back().members.push_back(NodeId(i));
       if (lane != Lane::gather) groups_.back().place = NodeId(i);
       group_of_[i] = GroupId(groups_.size() - 1);

@@ -5,7 +5,6 @@
 #include "plan/fit.hpp"
 
 namespace weft::plan::detail {
-namespace {
 
 /// The bytes of the arena that are taken, as stretches sorted by offset that do not touch each other.
 class Taken {
@@ -37,8 +36,6 @@ class Taken {
 
   std::vector<Stretch> stretches_;
 };
-
-}  // namespace
 
 /// Which bytes are taken at which time, in a binary tree over the program's places. The time for which a
 /// buffer is held is the sum of a few nodes. Two such times overlap where a node of one is also a node of the
