@@ -1,0 +1,98 @@
+// Pipeline schedules: which stage a rank of the pipe axis works on, and in which order. A schedule is data.
+// It is made by make_schedule(), proved by check(), timed by simulate() and drawn by drawn().
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::pipe {
+
+enum class ScheduleKind : std::uint8_t {
+  gpipe,        ///< all forwards, then all backwards (Huang et al., 2019)
+  one_f_one_b,  ///< a forward and a backward in turn: a rank holds as many microbatches as follow it
+  interleaved,  ///< 1f1b over several stages a rank (Narayanan et al., 2021)
+  zb_h1         ///< 1f1b whose weight gradients are made where a rank would wait (Qi et al., 2023)
+};
+/// The deck's name of it: "1f1b".
+std::string_view name_of(ScheduleKind kind);
+
+/// How many ranks the pipe has, stages (chunks of layers) each of them, and microbatches of a step they
+/// share. Stage s stands on rank s % ranks, as its chunk s / ranks.
+struct Sizes {
+  int ranks = 1;
+  int chunks = 1;
+  int microbatches = 1;
+  int stages() const { return ranks * chunks; }
+};
+
+enum class Work : std::uint8_t {
+  forward,
+  backward,     ///< both parts of a backward, one after the other
+  input_grad,   ///< the part that the stage before waits for
+  weight_grad,  ///< the part that nothing waits for before the update
+};
+
+/// One piece of work of a rank: a microbatch in one of the rank's stages.
+struct Action {
+  Work work = Work::forward;
+  int microbatch = 0;
+  int chunk = 0;
+  bool operator==(const Action&) const = default;
+};
+
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::gpipe;
+  Sizes sizes;
+  std::vector<std::vector<Action>> actions;  ///< in order, by rank
+  int stage(int rank, const Action& action) const { return action.chunk * sizes.ranks + rank; }
+};
+
+/// Makes the schedule. Each kind serves any number of ranks and microbatches, but only `interleaved` serves
+/// several chunks. Throws Error(bad_input) otherwise, and says which kind would serve.
+Schedule make_schedule(ScheduleKind kind, const Sizes& sizes);
+
+/// Throws std::logic_error unless
+/// - each microbatch passes each stage once forward and once backward,
+/// - a stage takes microbatches in rising order, in every kind of work, so that sums of weight gradients have
+/// one
+///   order whatever the schedule,
+/// - no ranks wait for each other in a circle,
+/// - what a rank sends to another arrives in the order in which it is used, so that messages need no tags.
+void check(const Schedule& schedule);
+
+/// What the work of one stage takes, in seconds or any other unit.
+struct StageTimes {
+  double forward = 1, input_grad = 1, weight_grad = 1;
+};
+
+struct Span {
+  Action action;
+  double start = 0, end = 0;
+};
+
+/// What happens when each rank begins each action as soon as it can.
+struct Timeline {
+  std::vector<std::vector<Span>> spans;  ///< by rank
+  double end = 0;                        ///< of the last action
+  std::vector<double> busy;              ///< by rank
+  /// By rank: the most pairs of stage and microbatch whose forward has begun and whose backward has not
+  /// ended.
+  std::vector<int> in_flight;
+
+  /// The idle time of a rank over its busy time, in a step: the bubble.
+  double bubble(int rank) const;
+};
+
+/// Times a schedule whose stages take `stages` (one entry: all take this long), and whose messages take
+/// `message`. Throws std::logic_error when ranks wait for each other in a circle.
+Timeline simulate(const Schedule& schedule, const std::vector<StageTimes>& stages, double message = 0);
+
+/// A row of cells for each rank, one cell for each unit of time: "F3" is the forward of microbatch 3, "B3"
+/// its backward (or the part of it that gives input gradients), "W3" the part that gives weight gradients,
+/// and "." an idle unit. Chunks after the first are named behind the microbatch, "F3b". Rows end with "..."
+/// behind `cells` cells.
+std::string drawn(const Schedule& schedule, const Timeline& timeline, int cells = 40);
+
+}  // namespace weft::pipe

@@ -1,0 +1,185 @@
+// Tests pipeline schedules: every one of up to 8 ranks, 4 chunks and 24 microbatches is proved, and idles as
+// long as its formula says. A schedule with any change is refused.
+#include "pipe/schedule.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <stdexcept>
+
+#include "base/check.hpp"
+
+namespace weft::pipe::test {
+namespace {
+
+constexpr ScheduleKind kinds[] = {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
+                                  ScheduleKind::zb_h1};
+
+void for_each_schedule(const std::function<void(const Schedule&)>& visit) {
+  for (const ScheduleKind kind : kinds)
+    for (int ranks = 1; ranks <= 8; ++ranks)
+      for (int chunks = 1; chunks <= (kind == ScheduleKind::interleaved ? 4 : 1); ++chunks)
+        for (int microbatches = 1; microbatches <= 24; ++microbatches)
+          visit(make_schedule(kind, {ranks, chunks, microbatches}));
+}
+
+std::string name_of(const Schedule& s) {
+  return std::string(pipe::name_of(s.kind)) + ", ranks " + std::to_string(s.sizes.ranks) + ", chunks " +
+         std::to_string(s.sizes.chunks) + ", microbatches " + std::to_string(s.sizes.microbatches);
+}
+
+TEST(PipeSchedule, EachOneIsProved) {
+  int seen = 0;
+  for_each_schedule([&](const Schedule& s) {
+    EXPECT_NO_THROW(check(s)) << name_of(s);
+    ++seen;
+  });
+  EXPECT_EQ(seen, 8 * 24 * (3 + 4));
+}
+
+/// Idle time of a rank in a step, after the papers: (P - 1) times a stage's forward and backward. zb_h1 saves
+/// a weight gradient twice in each. Where microbatches are fewer than ranks, zb_h1 has too few weight
+/// gradients to fill its waits, and interleaved too few microbatches to come round before a rank has no more.
+double formula(const Schedule& s, const StageTimes& t) {
+  const double one = t.forward + t.input_grad + t.weight_grad;
+  const int ranks = s.sizes.ranks, missing = std::max(0, ranks - s.sizes.microbatches);
+  switch (s.kind) {
+    case ScheduleKind::gpipe:
+    case ScheduleKind::one_f_one_b: return (ranks - 1) * one;
+    case ScheduleKind::interleaved: return (ranks - 1 + (s.sizes.chunks - 1) * missing) * one;
+    case ScheduleKind::zb_h1:
+      return (ranks - 1) * (t.forward + t.input_grad - t.weight_grad) + missing * t.weight_grad;
+  }
+  return 0;
+}
+
+TEST(PipeSchedule, IdlesAsLongAsItsFormulaSays) {
+  for (const StageTimes& t : {StageTimes{1, 1, 1}, StageTimes{2, 3, 2}, StageTimes{3, 3, 2}})
+    for_each_schedule([&](const Schedule& s) {
+      const Timeline line = simulate(s, {t});
+      const double busy = s.sizes.chunks * s.sizes.microbatches * (t.forward + t.input_grad + t.weight_grad);
+      for (int rank = 0; rank < s.sizes.ranks; ++rank) {
+        EXPECT_EQ(line.busy[static_cast<std::size_t>(rank)], busy) << name_of(s);
+        EXPECT_DOUBLE_EQ(line.bubble(rank), formula(s, t) / busy) << name_of(s) << " rank " << rank;
+      }
+    });
+}
+
+TEST(PipeSchedule, HoldsAsManyMicrobatchesAsItsMemoryIsPlannedFor) {
+  for_each_schedule([&](const Schedule& s) {
+    const Timeline line = simulate(s, {StageTimes{}});
+    const int ranks = s.sizes.ranks, m = s.sizes.microbatches;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int held = line.in_flight[static_cast<std::size_t>(rank)];
+      switch (s.kind) {
+        case ScheduleKind::gpipe: EXPECT_EQ(held, m); break;
+        case ScheduleKind::one_f_one_b: EXPECT_EQ(held, std::min(m, ranks - rank)) << name_of(s); break;
+        case ScheduleKind::zb_h1: EXPECT_LE(held, std::min(m, ranks)) << name_of(s); break;
+        case ScheduleKind::interleaved: EXPECT_LE(held, m * s.sizes.chunks) << name_of(s);
+      }
+    }
+  });
+  // A group of 4 passes the first chunk; then rank 0 waits for the backward of 7 more.
+  EXPECT_EQ(simulate(make_schedule(ScheduleKind::interleaved, {4, 2, 8}), {StageTimes{}}).in_flight[0], 11);
+}
+
+/// A message takes time wherever it goes to another rank, and none between chunks of a pipe of one rank.
+TEST(PipeSchedule, MessagesTakeTime) {
+  const auto end = [](int ranks, int chunks, double message) {
+    const auto kind = chunks > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
+    return simulate(make_schedule(kind, {ranks, chunks, 1}), {StageTimes{}}, message).end;
+  };
+  EXPECT_EQ(end(3, 1, 0.5) - end(3, 1, 0), 4 * 0.5);
+  EXPECT_EQ(end(1, 3, 0.5), end(1, 3, 0));
+}
+
+TEST(PipeSchedule, StagesMayTakeDifferentTimes) {
+  const Schedule s = make_schedule(ScheduleKind::one_f_one_b, {2, 1, 4});
+  const Timeline line = simulate(s, {{1, 1, 1}, {2, 2, 2}});
+  EXPECT_EQ(line.busy[0], 12);
+  EXPECT_EQ(line.busy[1], 24);
+  EXPECT_EQ(line.end, 1 + 24 + 2);  // the slower stage never waits between its first and its last action
+}
+
+/// Any two neighbouring actions of a rank that are not the same work in the same order may be what another
+/// schedule does. But a schedule in which one is missing, there twice, or of another microbatch is none.
+TEST(PipeSchedule, AnyOtherListOfActionsIsRefused) {
+  std::mt19937 random(1);
+  for_each_schedule([&](const Schedule& s) {
+    if (s.sizes.microbatches > 6) return;
+    for (std::size_t rank = 0; rank < s.actions.size(); ++rank)
+      for (std::size_t i = 0; i < s.actions[rank].size(); ++i) {
+        Schedule dropped = s, twice = s, other = s;
+        const auto at = static_cast<std::ptrdiff_t>(i);
+        dropped.actions[rank].erase(dropped.actions[rank].begin() + at);
+        EXPECT_THROW(check(dropped), std::logic_error) << name_of(s);
+        twice.actions[rank].insert(twice.actions[rank].begin() + at, s.actions[rank][i]);
+        EXPECT_THROW(check(twice), std::logic_error) << name_of(s);
+        other.actions[rank][i].microbatch += random() % 2 == 0 ? 1 : -1;
+        EXPECT_THROW(check(other), std::logic_error) << name_of(s);
+      }
+  });
+}
+
+TEST(PipeSchedule, ABackwardBeforeItsForwardIsRefused) {
+  Schedule s = make_schedule(ScheduleKind::gpipe, {1, 1, 2});
+  std::swap(s.actions[0][1], s.actions[0][2]);
+  EXPECT_NO_THROW(check(s));  // F0 B0 F1 B1 is 1f1b
+  std::swap(s.actions[0][0], s.actions[0][1]);
+  EXPECT_THROW(check(s), std::logic_error);
+}
+
+/// Rank 0 wants the gradient of microbatch 0 before it sends microbatch 1, for which rank 1 waits first.
+TEST(PipeSchedule, ACircleOfWaitsIsRefused) {
+  Schedule s = make_schedule(ScheduleKind::gpipe, {2, 1, 2});
+  s.actions[0] = {{Work::forward, 0}, {Work::backward, 0}, {Work::forward, 1}, {Work::backward, 1}};
+  try {
+    check(s);
+    FAIL() << "the circle was not seen";
+  } catch (const std::logic_error& e) {
+    EXPECT_NE(std::string(e.what()).find("waits in a circle"), std::string::npos) << e.what();
+  }
+}
+
+/// Rank 1 sends the chunk's activations of two microbatches in turn; rank 0 uses them in the other order.
+TEST(PipeSchedule, MessagesInAnotherOrderThanThatOfTheirUseAreRefused) {
+  Schedule s = make_schedule(ScheduleKind::interleaved, {2, 3, 2});
+  const auto forward = [](int m, int chunk) { return Action{Work::forward, m, chunk}; };
+  std::vector<Action>& first = s.actions[0];
+  const auto a = std::find(first.begin(), first.end(), forward(1, 1)),
+             b = std::find(first.begin(), first.end(), forward(0, 2));
+  ASSERT_LT(a, b);
+  // Rank 0 takes chunk 2 of microbatch 0 before chunk 1 of microbatch 1, though that came first.
+  std::rotate(a, b, b + 1);
+  EXPECT_THROW(check(s), std::logic_error);
+}
+
+TEST(PipeSchedule, ARefusalNamesTheScheduleThatWouldServe) {
+  try {
+    make_schedule(ScheduleKind::zb_h1, {4, 2, 8});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::bad_input);
+    EXPECT_STREQ(e.what(), "the schedule zb_h1 has one chunk a rank, not 2; use interleaved, or chunks = 1");
+  }
+}
+
+TEST(PipeSchedule, IsDrawn) {
+  const auto picture = [](ScheduleKind kind, const Sizes& sizes, int cells = 40) {
+    const Schedule s = make_schedule(kind, sizes);
+    return drawn(s, simulate(s, {StageTimes{}}), cells);
+  };
+  EXPECT_EQ(picture(ScheduleKind::one_f_one_b, {2, 1, 3}),
+            "  rank 0   F0 F1 .  .  B0 B0 F2 B1 B1 .  B2 B2\n"
+            "  rank 1   .  F0 B0 B0 F1 B1 B1 F2 B2 B2\n");
+  EXPECT_EQ(picture(ScheduleKind::zb_h1, {2, 1, 3}),
+            "  rank 0   F0 F1 .  B0 W0 F2 B1 W1 B2 W2\n"
+            "  rank 1   .  F0 B0 F1 B1 W0 F2 B2 W1 W2\n");
+  EXPECT_EQ(picture(ScheduleKind::interleaved, {1, 2, 1}), "  rank 0   F0  F0b B0b B0b B0  B0\n");
+  EXPECT_EQ(picture(ScheduleKind::gpipe, {1, 1, 3}, 4), "  rank 0   F0 F1 F2 B0 ...\n");
+}
+
+}  // namespace
+}  // namespace weft::pipe::test
