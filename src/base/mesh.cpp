@@ -42,6 +42,14 @@ int Mesh::coordinate(int rank, int axis) const {
   return rank / stride(axis) % size(axis);
 }
 
+int Mesh::batch_rank(int rank) const {
+  int place = 0;
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].name == data_axis || axes_[i].name == replica_axis)
+      place = place * axes_[i].size + coordinate(rank, static_cast<int>(i));
+  return place;
+}
+
 std::vector<int> Mesh::group(int rank, int axis) const {
   const int first = rank - coordinate(rank, axis) * stride(axis);
   std::vector<int> ranks;

@@ -34,6 +34,10 @@ class Mesh {
   int coordinate(int rank, int axis) const;  ///< the rank's place on that axis
   /// World ranks that share all of this rank's other coordinates, in the order of the axis.
   std::vector<int> group(int rank, int axis) const;
+  /// The ranks that share a batch are those of the axes data and replica: how many there are, and a rank's
+  /// place among them. Units are padded so that they can be cut over all of them.
+  int batch_ranks() const { return size(data_axis) * size(replica_axis); }
+  int batch_rank(int rank) const;
   int stride(int axis) const;  ///< distance between neighbours of a group, in world ranks
 
   /// How many ranks of a group of the data axis sit on one host and share its memory; every host has as many.

@@ -119,7 +119,7 @@ std::size_t ValueHashes::row_of(const ir::Node& node, const std::string& module,
 
 ValueHashes::Item ValueHashes::slice_of_unit(ir::ValueId id) const {
   const Unit& unit = plan_.graph.unit(plan_.graph.value(id).unit);
-  const std::int64_t part = unit.shard_elements(session_.ranks());
+  const std::int64_t part = unit.shard_elements(session_.batch_ranks());
   // The whole unit, or a shard that holds several ranks' parts.
   const std::int64_t held = plan_.graph.local_elements(id);
   Item item{.value = id};
@@ -133,7 +133,7 @@ ValueHashes::Item ValueHashes::part_of_batch(ir::ValueId id, int round) const {
   const ir::Value& value = plan_.graph.value(id);
   Item item{.value = id};
   item.count = value.unit.valid() ? plan_.graph.unit(value.unit).elements : plan_.graph.local_elements(id);
-  item.first = item.count * (round * session_.ranks() + session_.rank());
+  item.first = item.count * (round * session_.batch_ranks() + session_.batch_rank());
   return item;
 }
 

@@ -92,7 +92,7 @@ passes::PipelineOptions pipeline_options(const Deck& deck) {
 }
 
 ir::Graph training_forward(const Deck& deck, const Mesh& mesh) {
-  const int ranks = mesh.world();
+  const int ranks = mesh.batch_ranks();
   model::Batch batch;
   batch.rows = deck.data.batch * ranks;
   batch.seq = deck.data.seq;
@@ -118,7 +118,7 @@ plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& s
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                            const passes::PipelineOptions& options) {
   model::Batch batch;
-  batch.rows = deck.data.batch * mesh.world();
+  batch.rows = deck.data.batch * mesh.batch_ranks();
   batch.seq = deck.data.seq;
   const ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
   return lowered(passes::run(passes::forward_pipeline(options), forward), deck, scratch);

@@ -284,11 +284,11 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
                        const machine::CostModel& costs, std::int64_t baseline) {
   if (!is_searched(deck, mesh) && deck.schedule.recompute != Recompute::budget)
     return as_given(deck, mesh, scratch);
-  const std::int64_t more_rounds = accumulation(deck, mesh.world()) - distinct_rounds;
+  const std::int64_t more_rounds = accumulation(deck, mesh.batch_ranks()) - distinct_rounds;
   // Without the memory pass each round takes memory of its own, so a step of fewer rounds tells nothing.
   if (more_rounds > 0 && !is_disabled(deck, "memory")) {
     Deck fewer = deck;
-    fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.world();
+    fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.batch_ranks();
     Chosen chosen = Chooser(fewer, mesh, scratch, costs, baseline, more_rounds).run();
     const double limit = limit_of(deck, costs, baseline);
     const bool fitted = fits(*chosen.plan, limit);

@@ -103,7 +103,7 @@ void Step::upload_inputs(const Deck& deck) {
   const auto batches = data::synthetic_batches(static_cast<std::uint64_t>(deck.run.seed), deck.model.vocab,
                                                {deck.data.batch, deck.data.global_batch, deck.data.seq});
   runtime::MicrobatchBuffers buffers(deck.data.batch, deck.data.seq);
-  runtime::upload_step(session_, *batches, 0, accumulation(deck, session_.ranks()), buffers);
+  runtime::upload_step(session_, *batches, 0, accumulation(deck, session_.batch_ranks()), buffers);
   StepBlock block;
   block.step = 1;
   block.hold = 1;

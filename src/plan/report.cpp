@@ -57,7 +57,7 @@ void print_units(const Plan& plan, std::string& text) {
       rows.push_back({path, &unit, 1});
     }
   }
-  const int ranks = plan.graph.mesh().world(), shards = plan.graph.mesh().size(data_axis);
+  const int ranks = plan.graph.mesh().batch_ranks(), shards = plan.graph.mesh().size(data_axis);
   text += fmt::format("\n{:<38} {:>7} {:>14} {:>16} {:>12}\n", "units", "count", "elements", "with padding",
                       "a shard");
   for (const Row& r : rows)

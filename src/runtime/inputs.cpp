@@ -9,7 +9,7 @@ void upload_step(Session& session, data::BatchSource& batches, std::int64_t step
   TokenRows* const rows = session.token_rows();
   buffers.begin_step(rounds);
   for (std::int64_t round = 0; round < rounds; ++round) {
-    const std::int64_t microbatch = round * session.ranks() + session.rank();
+    const std::int64_t microbatch = round * session.batch_ranks() + session.batch_rank();
     batches.fill(step, microbatch, buffers.tokens.data(), buffers.targets.data(), buffers.positions.data());
     buffers.upload(session, static_cast<int>(round));
     if (rows != nullptr) rows->add(static_cast<int>(round), buffers.tokens);

@@ -149,13 +149,13 @@ void ModelState::publish() {
 }
 
 std::pair<std::int64_t, std::int64_t> ModelState::own_range(const Unit& unit) const {
-  const std::int64_t part = unit.shard_elements(session_.ranks());
+  const std::int64_t part = unit.shard_elements(session_.batch_ranks());
   const std::int64_t begin = std::min(unit.elements, part * session_.own_part());
   return {begin, std::min(unit.elements, begin + part)};
 }
 
 std::pair<std::int64_t, std::int64_t> ModelState::shard_range(const Unit& unit) const {
-  const std::int64_t shard = unit.padded_elements(session_.ranks()) / session_.shards();
+  const std::int64_t shard = unit.padded_elements(session_.batch_ranks()) / session_.shards();
   const std::int64_t begin = std::min(unit.elements, shard * session_.shard());
   return {begin, std::min(unit.elements, begin + shard)};
 }

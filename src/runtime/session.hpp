@@ -23,14 +23,18 @@ class Session {
   /// The mesh. It has teams, of this rank and its neighbours on the data axis, where the device is the host,
   /// every host has as many ranks, and the deck allows it.
   const Mesh& mesh() const { return mesh_; }
-  /// How many ranks there are in all. They share the batch: microbatch m = round * ranks + rank.
+  /// How many ranks there are in all.
   int ranks() const { return mesh_.world(); }
   int rank() const { return world_.rank(); }
+  /// How many ranks share the batch, and this rank's place among them: its microbatches are
+  /// m = round * batch_ranks + batch_rank.
+  int batch_ranks() const { return mesh_.batch_ranks(); }
+  int batch_rank() const { return mesh_.batch_rank(rank()); }
   /// How many ranks state is cut over, those of the data axis; shard() is this rank's place among them.
   int shards() const { return shards_; }
   int shard() const { return shard_; }
-  /// This rank's part of a unit that is cut over all ranks. The parts of ranks that hold the same shard lie
-  /// side by side in that shard.
+  /// This rank's part of a unit that is cut over all batch ranks. The parts of ranks that hold the same shard
+  /// lie side by side in that shard.
   int own_part() const { return shard_ * replicas() + replica_; }
   kernels::Space& space() { return space_; }
   exec::Memory& memory() { return memory_; }
@@ -42,7 +46,7 @@ class Session {
   comm::Channel* reduce() { return reduce_.get(); }
   /// The channel that gradients are summed over replicas on; null without replicas.
   comm::Channel* replica() { return replica_channel_.get(); }
-  int replicas() const { return ranks() / shards_; }
+  int replicas() const { return batch_ranks() / shards_; }
 
   /// Collective: throws Error(bad_input) on all ranks unless all made the same plan.
   void check_same_plan(const plan::Plan& plan);

@@ -148,7 +148,7 @@ void Trainer::tell_start(const std::string& set_aside) {
 void Trainer::upload_inputs(const StepBlock& block) {
   try {
     runtime::upload_step(session_, data_.batches(), at_.sample / deck_.data.global_batch,
-                         accumulation(deck_, session_.ranks()), buffers_);
+                         accumulation(deck_, session_.batch_ranks()), buffers_);
   } catch (const Error& e) {  // only this rank's tokens are at fault
     if (session_.ranks() == 1) throw;
     throw Error(e.code(),
@@ -280,8 +280,8 @@ StillToCome Trainer::still_to_come() const {
   StillToCome next;
   if (programs_.validation && validates_after(at_.step + 1)) {
     const double rounds =
-        std::ceil(static_cast<double>(data_.validation()->microbatches()) / session_.ranks());
-    next.validation_rounds = rounds / static_cast<double>(accumulation(deck_, session_.ranks()));
+        std::ceil(static_cast<double>(data_.validation()->microbatches()) / session_.batch_ranks());
+    next.validation_rounds = rounds / static_cast<double>(accumulation(deck_, session_.batch_ranks()));
   }
   next.save_s = saver_->longest_seconds().value_or(static_cast<double>(programs_.state->own_bytes()) / 1e8);
   return next;

@@ -18,8 +18,8 @@ ValidationResult Validation::run() {
   const double start = seconds_now();
   runtime::MicrobatchBuffers buffers(batch_, seq_);
   double loss = 0, count = 0;
-  for (std::int64_t first = 0; first < source_.microbatches(); first += session_.ranks()) {
-    source_.fill(first + session_.rank(), buffers.tokens.data(), buffers.targets.data(),
+  for (std::int64_t first = 0; first < source_.microbatches(); first += session_.batch_ranks()) {
+    source_.fill(first + session_.batch_rank(), buffers.tokens.data(), buffers.targets.data(),
                  buffers.positions.data());
     buffers.begin_step();
     buffers.upload(session_, 0);
