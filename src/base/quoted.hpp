@@ -6,7 +6,8 @@
 
 namespace weft {
 
-/// The text as a TOML string: in double quotes, with quotes, backslashes and control characters escaped.
+/// The text as a TOML string: in double quotes, with quotes, backslashes and control characters escaped. Call
+/// it weft::quoted, because for a std::string the compiler finds std::quoted, too.
 std::string quoted(std::string_view text);
 
 /// `text` with control characters escaped, so that a message with it stays on one line.

@@ -25,13 +25,13 @@ struct Printer {
     const std::string text = key.form == Form::duration ? print_duration(*member)
                              : key.form == Form::bytes  ? print_bytes(*member)
                                                         : "";
-    return text.empty() ? number(*member) : quoted(text);
+    return text.empty() ? number(*member) : weft::quoted(text);
   }
-  std::string operator()(const std::string* member) const { return quoted(*member); }
+  std::string operator()(const std::string* member) const { return weft::quoted(*member); }
   std::string operator()(const std::vector<std::string>* member) const {
-    if (member->size() == 1) return quoted(member->front());
+    if (member->size() == 1) return weft::quoted(member->front());
     std::string list;
-    for (const auto& text : *member) list += (list.empty() ? "" : ", ") + quoted(text);
+    for (const auto& text : *member) list += (list.empty() ? "" : ", ") + weft::quoted(text);
     return fmt::format("[{}]", list);
   }
   std::string operator()(const std::vector<MeshAxis>* member) const {
@@ -43,7 +43,7 @@ struct Printer {
   template <class E>
   std::string operator()(const E* member) const {
     for (const auto& [value, name] : choices(*member))
-      if (value == *member) return quoted(name);
+      if (value == *member) return weft::quoted(name);
     return "\"?\"";
   }
 };

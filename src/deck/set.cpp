@@ -44,7 +44,7 @@ std::string read_value(std::string_view text, const Key* key, std::string_view p
   if (!(bare && takes_text(key)) && read_toml_value(text, place, value)) return {};
   if (!bare)
     return fmt::format("'{}' is not a TOML value (quote it for the shell: --set '{}=...')", text, path);
-  return read_toml_value(quoted(text), place, value) ? "" : "not UTF-8 text";
+  return read_toml_value(weft::quoted(text), place, value) ? "" : "not UTF-8 text";
 }
 
 /// Replaces `old`, the value at `path`; a table of keys is merged into the one that stands there.

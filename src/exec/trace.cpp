@@ -12,7 +12,7 @@ namespace weft::exec {
 namespace {
 
 /// The text as a JSON string, quotes included.
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -43,16 +43,16 @@ std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t 
   const auto add = [&](std::string_view key, const std::string& value) {
     args += fmt::format("{}\"{}\": {}", args.empty() ? "" : ", ", key, value);
   };
-  if (!span.path.empty()) add("path", quoted(span.path));
-  if (!span.phase.empty()) add("phase", quoted(span.phase));
-  if (!span.value.empty()) add("value", quoted(span.value));
+  if (!span.path.empty()) add("path", json_string(span.path));
+  if (!span.phase.empty()) add("phase", json_string(span.phase));
+  if (!span.value.empty()) add("value", json_string(span.value));
   if (span.bytes >= 0) add("bytes", fmt::format("{}", span.bytes));
   if (span.flops >= 0) add("flops", fmt::format("{}", span.flops));
   if (span.bucket >= 0) add("bucket", fmt::format("{}", span.bucket));
   if (step >= 0) add("step", fmt::format("{}", step));
   return fmt::format(
       R"({{"ph": "X", "name": {}, "cat": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{{}}}}})",
-      quoted(span.name), quoted(span.category), pid, tid, microseconds(span.start_ns - origin_ns),
+      json_string(span.name), json_string(span.category), pid, tid, microseconds(span.start_ns - origin_ns),
       microseconds(span.end_ns - span.start_ns), args);
 }
 
@@ -77,7 +77,7 @@ std::int64_t Trace::now_ns() noexcept {
 }
 
 std::string Trace::events(int rank, std::string_view host) const {
-  const std::string process = quoted(fmt::format("rank {} ({})", rank, host));
+  const std::string process = json_string(fmt::format("rank {} ({})", rank, host));
   std::string out = metadata("process_name", rank, 0, "\"name\": " + process);
   out += ",\n" + metadata("process_sort_index", rank, 0, fmt::format("\"sort_index\": {}", rank));
   for (std::size_t tid = 0; tid < rows_.size(); ++tid) {
@@ -85,7 +85,7 @@ std::string Trace::events(int rank, std::string_view host) const {
     const auto dropped = row.dropped.load(std::memory_order_relaxed);
     const std::string name =
         dropped == 0 ? row.name : fmt::format("{} ({} spans dropped)", row.name, dropped);
-    out += ",\n" + metadata("thread_name", rank, tid, "\"name\": " + quoted(name));
+    out += ",\n" + metadata("thread_name", rank, tid, "\"name\": " + json_string(name));
     out += ",\n" + metadata("thread_sort_index", rank, tid, fmt::format("\"sort_index\": {}", tid));
     const auto count = row.count.load(std::memory_order_acquire);
     for (std::size_t i = 0; i < count; ++i)

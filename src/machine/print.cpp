@@ -26,7 +26,7 @@ void put(std::string& text, const CollectiveCurve& curve) {
 std::string print_profile(const Profile& p) {
   std::string text =
       "# A machine profile of Weft: docs/running.md has its meaning. Numbers are of one rank.\n";
-  text += fmt::format("name = {}\nranks_per_node = {}\n", quoted(p.name), p.ranks_per_node);
+  text += fmt::format("name = {}\nranks_per_node = {}\n", weft::quoted(p.name), p.ranks_per_node);
   text += "\n[compute]\n";
   put(text, "threads", p.compute.threads, "host threads; 0: a GPU");
   put(text, "matmul_f32", p.compute.matmul_f32, "FLOP/s");
@@ -49,7 +49,7 @@ std::string print_profile(const Profile& p) {
   for (const CollectiveCurve& curve : p.collectives) put(text, curve);
   text += "\n[kernels]  # seconds, FLOP, bytes\n";
   for (const KernelSample& k : p.kernels)
-    text += fmt::format("{} = [{}, {}, {}]\n", quoted(k.signature), k.seconds, k.flops, k.bytes);
+    text += fmt::format("{} = [{}, {}, {}]\n", weft::quoted(k.signature), k.seconds, k.flops, k.bytes);
   return text;
 }
 
