@@ -1,5 +1,5 @@
-// CHECK_CUDA and CHECK_NCCL throw Error(comm_failure) with expression, place, and the library's own text.
-// Only the CUDA sources of this folder may include this file.
+// What the CUDA sources of this folder share. CHECK_CUDA and CHECK_NCCL throw Error(comm_failure) with
+// expression, place, and the library's own text. Only the CUDA sources of this folder may include this file.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,6 +10,11 @@
 namespace weft::comm::detail {
 
 [[noreturn]] void fail_cuda(const char* text, const char* expression, const char* file, int line);
+
+/// A stream, which headers without CUDA hold as void*.
+inline cudaStream_t as_stream(void* p) {
+  return static_cast<cudaStream_t>(p);
+}
 
 }  // namespace weft::comm::detail
 

@@ -3,13 +3,8 @@
 #include "comm/nccl/check_cuda.hpp"
 
 namespace weft::comm {
-namespace {
 
-cudaStream_t as_stream(void* p) {
-  return static_cast<cudaStream_t>(p);
-}
-
-}  // namespace
+using detail::as_stream;
 
 void StreamGraph::begin(void* stream) {
   // Only calls of this thread are captured, because NCCL's threads may allocate meanwhile.

@@ -7,6 +7,9 @@
 #include "comm/nccl/check_cuda.hpp"
 
 namespace weft::comm {
+
+using detail::as_stream;
+
 namespace {
 
 constexpr std::size_t ring_size = 1024;
@@ -16,9 +19,6 @@ cudaEvent_t as_event(void* p) {
 }
 cudaEvent_t as_event(const StreamEvent& event) {
   return as_event(event.get());
-}
-cudaStream_t as_stream(void* p) {
-  return static_cast<cudaStream_t>(p);
 }
 
 bool query(const StreamEvent& event) {
