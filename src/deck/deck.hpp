@@ -228,12 +228,13 @@ std::string schema_markdown();
 /// The number of trainable parameters, norms included; a tied embedding counts once.
 std::int64_t parameter_count(const ModelDeck& model);
 
-/// How many microbatches a rank computes in a step: global_batch / (batch * data_ranks). Throws
+/// How many microbatches a rank computes in a step: global_batch / (batch * batch_ranks). Throws
 /// Error(bad_input) when that is not a whole number, and names rank counts that would do.
-std::int64_t accumulation(const Deck& deck, int data_ranks);
+std::int64_t accumulation(const Deck& deck, int batch_ranks);
 
-/// The mesh of [parallel] over `world` ranks: a data axis, and a replica axis where the deck has one. An axis
-/// of size 0 gets what remains. Throws Error(bad_input) when the axes' sizes do not multiply to `world`.
+/// The mesh of [parallel] over `world` ranks: the deck's axes, and a data axis. An axis of size 0 gets what
+/// remains, or the data axis where the deck has none. Throws Error(bad_input) when the axes' sizes do not
+/// multiply to `world`.
 Mesh resolve_mesh(const Deck& deck, int world);
 
 }  // namespace weft

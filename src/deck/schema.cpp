@@ -160,7 +160,8 @@ constexpr std::array key_list{
     Key{WEFT_KEY(parallel.mode), .doc = "What is cut over the ranks: nothing (ddp), optimizer state (zero1), "
                                         "gradients too (zero2), parameters too (fsdp)."},
     Key{WEFT_KEY(parallel.mesh), .doc = "Axes of the device mesh, outermost first, as { name = ranks }; 0 "
-                                        "ranks: all that remain. The batch is cut over all axes, state "
+                                        "ranks: all that remain. An axis that is left out has one rank, and "
+                                        "`data` all that remain. The batch is cut over all axes, state "
                                         "(`parallel.mode`) over `data`; `replica` repeats it: { replica = 0, "
                                         "data = 8 } cuts state over 8 neighbours."},
 

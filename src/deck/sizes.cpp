@@ -37,18 +37,18 @@ std::pair<std::int64_t, std::int64_t> divisors_around(std::int64_t n, std::int64
 
 }  // namespace
 
-std::int64_t accumulation(const Deck& deck, int data_ranks) {
+std::int64_t accumulation(const Deck& deck, int batch_ranks) {
   const auto& data = deck.data;
-  const std::int64_t round = data.batch * data_ranks;
+  const std::int64_t round = data.batch * batch_ranks;
   if (data.global_batch % round == 0) {
     deck::check_rounds(deck, data.global_batch / round, round);
     return data.global_batch / round;
   }
 
   // The nearest rank counts that work, and the nearest global batches that this rank count works with.
-  const auto [fewer, more] = divisors_around(data.global_batch / data.batch, data_ranks);
+  const auto [fewer, more] = divisors_around(data.global_batch / data.batch, batch_ranks);
   const std::string ranks =
-      more > data_ranks ? fmt::format("{} or {}", fewer, more) : fmt::format("{}", fewer);
+      more > batch_ranks ? fmt::format("{} or {}", fewer, more) : fmt::format("{}", fewer);
   const std::int64_t below = data.global_batch / round * round;
   const std::string batches =
       below > 0 ? fmt::format("{} or {}", below, below + round) : fmt::format("{}", round);
@@ -56,13 +56,16 @@ std::int64_t accumulation(const Deck& deck, int data_ranks) {
                 "{}: {} sequences do not divide into microbatches of {} on {} data-parallel ranks (a round "
                 "takes {}); use {} "
                 "ranks, or global_batch = {}",
-                place_of(deck, "data.global_batch"), data.global_batch, data.batch, data_ranks, round, ranks,
+                place_of(deck, "data.global_batch"), data.global_batch, data.batch, batch_ranks, round, ranks,
                 batches);
   return 0;
 }
 
 Mesh resolve_mesh(const Deck& deck, int world) {
   std::vector<MeshAxis> axes = deck.parallel.mesh;
+  const auto is_open = [](const MeshAxis& axis) { return axis.size == 0; };
+  if (std::none_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.name == data_axis; }))
+    axes.push_back({std::string(data_axis), std::any_of(axes.begin(), axes.end(), is_open) ? 1 : 0});
   MeshAxis* open = nullptr;
   std::int64_t fixed = 1;
   std::string text;

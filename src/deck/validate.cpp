@@ -82,16 +82,7 @@ class Validator {
 
   void parallel() {
     int open = 0;
-    bool data = false;
-    for (const auto& axis : deck_.parallel.mesh) {
-      open += axis.size == 0;
-      data |= axis.name == data_axis;
-    }
-    check(!deck_.parallel.mesh.empty(), "parallel.mesh",
-          "no axes (ranks stand on at least one); use {{ data = 0 }}");
-    check(
-        data || deck_.parallel.mesh.empty(), "parallel.mesh",
-        "no axis 'data' (state is cut over it); use {{ replica = R, data = 0 }}, or data = 1 to cut nothing");
+    for (const auto& axis : deck_.parallel.mesh) open += axis.size == 0;
     check(open <= 1, "parallel.mesh", "{} axes of size 0 (only one can take the ranks that remain)", open);
   }
 

@@ -208,14 +208,8 @@ const LineMistake sizes[] = {
      "d.toml:2: run.name: 'a/b' cannot name a directory (no '/', not empty); use run.dir for a path"},
     {"replicas_by_another_name", 15, "[parallel]\nmesh = { dp_replicate = 2, data = 0 }",
      "d.toml:16: parallel.mesh.dp_replicate: unknown axis (axes: data, replica); did you mean 'replica'?"},
-    {"no_data_axis", 15, "[parallel]\nmesh = { replica = 2 }",
-     "d.toml:16: parallel.mesh: no axis 'data' (state is cut over it); use { replica = R, data = 0 }, or "
-     "data "
-     "= 1 to cut nothing"},
     {"two_open_axes", 15, "[parallel]\nmesh = { replica = 0, data = 0 }",
      "d.toml:16: parallel.mesh: 2 axes of size 0 (only one can take the ranks that remain)"},
-    {"no_axes", 15, "[parallel]\nmesh = {}",
-     "d.toml:16: parallel.mesh: no axes (ranks stand on at least one); use { data = 0 }"},
     {"nameless_pass", 15, "[schedule]\ndisable = [\"order\", \"\"]",
      "d.toml:16: schedule.disable: an empty name (passes are named as `weft plan` lists them)"},
     {"resume", 15, "[checkpoint]\nresume = \"\"",

@@ -85,6 +85,19 @@ TEST(ResolveMesh, ZeroTakesWhatRemains) {
   EXPECT_EQ(mesh.size(mesh.axis("data")), 6);
 }
 
+TEST(ResolveMesh, DataLeftOutTakesWhatRemains) {
+  using Axes = std::vector<MeshAxis>;
+  const auto axes = [](const std::string& mesh) {
+    return resolve_mesh(parse_example({"parallel.mesh=" + mesh}), 6).axes();
+  };
+  EXPECT_EQ(axes("{}"), (Axes{{"data", 6}}));
+  EXPECT_EQ(axes("{ replica = 2 }"), (Axes{{"replica", 2}, {"data", 3}}));
+  EXPECT_EQ(axes("{ replica = 0 }"), (Axes{{"replica", 6}, {"data", 1}}));
+  EXPECT_EQ(error_of([&] { axes("{ replica = 4 }"); }),
+            "--set: parallel.mesh: 6 ranks do not divide by 4 (mesh { replica = 4, data = 0 }); start a "
+            "multiple of 4 ranks");
+}
+
 TEST(ResolveMesh, AxesKeepTheirOrder) {
   auto deck = parse_example();
   deck.parallel.mesh = {{"replica", 0}, {"data", 4}};
