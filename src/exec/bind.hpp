@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/per_lane.hpp"
 #include "comm/channel.hpp"
 #include "exec/capture.hpp"
 #include "exec/collective_log.hpp"
@@ -22,10 +23,9 @@ namespace weft::exec {
 struct Device {
   kernels::Space& space;
   Matmuls& matmuls;
-  ComputeLane& compute;             ///< outlives the channels: their calls wait for its events
-  comm::Channel* gather = nullptr;  ///< may be null when the plan has no collectives on that lane
-  comm::Channel* reduce = nullptr;
-  comm::Channel* replica = nullptr;
+  ComputeLane& compute;  ///< outlives the channels: their calls wait for its events
+  /// By lane: null for the compute lane, and where no plan has collectives on the lane.
+  PerLane<comm::Channel*> channels{};
   /// By round, the rows that tokens name, for collectives that send only these; null when the plan has none.
   const std::vector<comm::UsedRows>* rows = nullptr;
   /// Records the channels' calls; when it is null, a trace shows the compute lane only.
@@ -35,17 +35,6 @@ struct Device {
   comm::ChannelRecord* runs = nullptr;
   LaunchErrors launch_errors = kernels::take_launch_errors;
 };
-
-/// The channel of a communication lane; null for the compute lane.
-inline comm::Channel* channel_of(const Device& device, Lane lane) {
-  switch (lane) {
-    case Lane::compute: return nullptr;
-    case Lane::gather: return device.gather;
-    case Lane::reduce: return device.reduce;
-    case Lane::replica: return device.replica;
-  }
-  return nullptr;
-}
 
 /// Finds the address of a value on this rank.
 using Locate = std::function<std::byte*(ir::ValueId)>;

@@ -23,7 +23,7 @@ class CollectiveBinding {
       : graph_(graph), node_(node), device_(device), locate_(locate), scratch_(scratch) {}
 
   Collective collective() const {
-    comm::Channel* const channel = channel_of(device_, node_.lane);
+    comm::Channel* const channel = device_.channels[node_.lane];
     if (channel == nullptr) throw std::logic_error("the plan has collectives, but there is no channel");
     if (channel->size() != ops::ranks_of(graph_, node_))
       throw std::logic_error("the channel " + channel->name() + " is not over the axis of the collective");

@@ -30,7 +30,7 @@ CaptureMeans means_of(const Device& device) {
   CaptureMeans means;
   means.on_stream = ComputeLane::capturable();
   for (const Lane lane : communication_lanes) {
-    const comm::Channel* const channel = channel_of(device, lane);
+    const comm::Channel* const channel = device.channels[lane];
     means.channels[lane] = channel != nullptr && channel->capturable();
   }
   return means;
@@ -121,7 +121,7 @@ void Executor::start_collective(const Bound& bound) {
   std::array<comm::Event, lane_count> deps;
   std::size_t n = 0;
   for (const plan::Wait& wait : instruction.waits) deps[n++] = event_of(wait.lane, wait.sequence);
-  comm::Channel* const channel = channel_of(device_, instruction.lane);
+  comm::Channel* const channel = device_.channels[instruction.lane];
   channel->set_label(bound.label);
   event_of(instruction.lane, instruction.sequence) = bound.collective(std::span(deps.data(), n));
   channel->set_label({});
@@ -207,7 +207,7 @@ void Executor::capture_run(Run mode, Replay& replay) {
   std::vector<std::pair<comm::Channel*, comm::Event*>> lanes;  // each with its lane's last event
   for (const Lane lane : communication_lanes)
     if (auto& events = events_[lane]; mode == Run::full && !events.empty())
-      lanes.emplace_back(channel_of(device_, lane), &events.back());
+      lanes.emplace_back(device_.channels[lane], &events.back());
   std::vector<comm::Channel*> capturing;
   device_.compute.begin_capture();
   try {
@@ -236,7 +236,7 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()
   const comm::RecordedBlock block(device_.runs, {.kind = "run", .label = plan_.graph.name()});
   const double start = seconds_now();
   times_ = {};
-  for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), -1);
+  for (const Lane lane : communication_lanes) add_channel(device_.channels[lane], -1);
   if (mode != Run::full) tap = nullptr;  // in such a run the values are wrong
   if (tap != nullptr) tap->start(locate_);
   // Forgets errors from before this run: a library that asks for a feature which is not there may leave one.
@@ -257,7 +257,7 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()
   }
   check_launches(device_.launch_errors, plan_.graph.name(), nullptr);
   times_.step = seconds_now() - start;
-  for (const Lane lane : communication_lanes) add_channel(channel_of(device_, lane), 1);
+  for (const Lane lane : communication_lanes) add_channel(device_.channels[lane], 1);
   if (trace != nullptr && device_.log != nullptr) record_collectives(*trace);
   return times_;
 }

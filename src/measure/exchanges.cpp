@@ -81,8 +81,8 @@ double Exchanges::sent(ir::Op op, double bytes, DType wire) const {
 }
 
 comm::Event Exchanges::gather(double bytes) {
-  return session_.gather()->all_gather({}, shard_.data(), gathered_.data(), elements(bytes, DType::f32),
-                                       DType::f32);
+  return session_.channel(Lane::gather)
+      ->all_gather({}, shard_.data(), gathered_.data(), elements(bytes, DType::f32), DType::f32);
 }
 
 comm::Event Exchanges::reduce(double bytes, DType wire) {
@@ -94,12 +94,12 @@ comm::Event Exchanges::reduce(double bytes, DType wire) {
   what.wire = wire;
   what.write = WriteMode::add;
   what.order = order_;
-  return session_.reduce()->reduce_scatter({}, what);
+  return session_.channel(Lane::reduce)->reduce_scatter({}, what);
 }
 
 comm::Event Exchanges::all_reduce(double bytes) {
-  return session_.reduce()->all_reduce({}, gradient_.data(), elements_of_sum(bytes, ranks_), DType::f32,
-                                       comm::ReduceOp::sum);
+  return session_.channel(Lane::reduce)
+      ->all_reduce({}, gradient_.data(), elements_of_sum(bytes, ranks_), DType::f32, comm::ReduceOp::sum);
 }
 
 ReplicaSums::ReplicaSums(runtime::Session& session, double bytes, ReduceOrder order)
@@ -128,7 +128,7 @@ double ReplicaSums::sent(double bytes) const {
 }
 
 comm::Event ReplicaSums::start(double bytes) {
-  comm::Channel& channel = *session_.replica();
+  comm::Channel& channel = *session_.channel(Lane::replica);
   if (order_ == ReduceOrder::native)
     return channel.all_reduce({}, sum_.data(), elements(bytes), DType::f32, comm::ReduceOp::sum);
   comm::ReduceScatter part;

@@ -144,7 +144,7 @@ void ModelState::publish() {
     kernels::fence(session_.space());
     exec::check_launches(kernels::take_launch_errors, "parameters from masters", nullptr);
     if (slice && session_.shards() > 1)
-      comm::sync(session_.gather()->all_gather({}, mine, to, n, parameter.type.dtype));
+      comm::sync(session_.channel(Lane::gather)->all_gather({}, mine, to, n, parameter.type.dtype));
   }
 }
 

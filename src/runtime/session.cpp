@@ -21,20 +21,18 @@ Session::Session(const Deck& deck, comm::World& world)
       shard_(mesh_.coordinate(world.rank(), mesh_.axis(data_axis))),
       matmuls_(deck.precision.f32_products) {
   const auto open = [&](std::string_view axis, Lane lane, const char* name) {
-    auto channel = world.open(mesh_.group(world.rank(), mesh_.axis(axis)), lane, name);
-    log_.observe(*channel);
-    return channel;
+    channels_[lane] = world.open(mesh_.group(world.rank(), mesh_.axis(axis)), lane, name);
+    log_.observe(*channels_[lane]);
+    if (!channels_[lane]->ends_seen() && !runs_) runs_ = world.open_record("plans");
   };
   if (shards_ > 1) {
-    gather_ = open(data_axis, Lane::gather, "gather.data");
-    reduce_ = open(data_axis, Lane::reduce, "reduce.data");
+    open(data_axis, Lane::gather, "gather.data");
+    open(data_axis, Lane::reduce, "reduce.data");
   }
   if (mesh_.size(replica_axis) > 1) {
     replica_ = mesh_.coordinate(world.rank(), mesh_.axis(replica_axis));
-    replica_channel_ = open(replica_axis, Lane::replica, "replica");
+    open(replica_axis, Lane::replica, "replica");
   }
-  const comm::Channel* const any = gather_ ? gather_.get() : replica_channel_.get();
-  if (any != nullptr && !any->ends_seen()) runs_ = world.open_record("plans");
   find_team(deck);
   decide_capture(deck);
 }
@@ -80,10 +78,10 @@ void Session::reserve(const MakePlans& make_plans) {
   comm::agree(world_, [&] {
     memory_.reserve(plans, std::move(window), [this](std::size_t bytes) { return world_.allocate(bytes); });
   });
-  for (comm::Channel* channel : {gather_.get(), reduce_.get(), replica_channel_.get()})
-    if (channel != nullptr) memory_.register_with(*channel);
+  for (const auto& channel : channels_)
+    if (channel) memory_.register_with(*channel);
   if (memory_.window() != nullptr)
-    for (comm::Channel* channel : {gather_.get(), reduce_.get()}) channel->share(*memory_.window());
+    for (const Lane lane : {Lane::gather, Lane::reduce}) channels_[lane]->share(*memory_.window());
 }
 
 void Session::check_same_plan(const plan::Plan& plan) {
@@ -97,16 +95,11 @@ std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
       plan, [this] { return world_.open(mesh_.group(rank(), mesh_.axis(data_axis)), Lane::gather, "rows"); });
   if (rows && token_rows_) throw std::logic_error("a second plan sends rows");
   if (rows) token_rows_ = std::move(rows);
-  const exec::Device device{space_,
-                            matmuls_,
-                            compute_,
-                            gather_.get(),
-                            reduce_.get(),
-                            replica_channel_.get(),
-                            token_rows_ ? &token_rows_->by_round() : nullptr,
-                            &log_,
-                            capture_,
-                            runs_.get()};
+  PerLane<comm::Channel*> channels;
+  for (const Lane lane : communication_lanes) channels[lane] = channel(lane);
+  const exec::Device device{
+      space_, matmuls_, compute_,   channels, token_rows_ ? &token_rows_->by_round() : nullptr,
+      &log_,  capture_, runs_.get()};
   return std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);
 }
 

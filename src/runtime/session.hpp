@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/per_lane.hpp"
 #include "comm/world.hpp"
 #include "deck/deck.hpp"
 #include "exec/executor.hpp"
@@ -40,12 +41,9 @@ class Session {
   exec::Memory& memory() { return memory_; }
   const exec::Memory& memory() const { return memory_; }
   exec::Matmuls& matmuls() { return matmuls_; }
-  /// The channel that parameters are gathered on; null with one shard.
-  comm::Channel* gather() { return gather_.get(); }
-  /// The channel that gradients are reduced on; null with one shard.
-  comm::Channel* reduce() { return reduce_.get(); }
-  /// The channel that gradients are summed over replicas on; null without replicas.
-  comm::Channel* replica() { return replica_channel_.get(); }
+  /// The channel of a lane. Those of gather and reduce are over the ranks that state is cut over, and null
+  /// with one shard; that of replica is null without replicas.
+  comm::Channel* channel(Lane lane) { return channels_[lane].get(); }
   int replicas() const { return batch_ranks() / shards_; }
 
   /// Collective: throws Error(bad_input) on all ranks unless all made the same plan.
@@ -78,7 +76,7 @@ class Session {
   exec::ComputeLane compute_{space_};
   exec::Memory memory_;
   exec::CollectiveLog log_;
-  std::unique_ptr<comm::Channel> gather_, reduce_, replica_channel_;
+  PerLane<std::unique_ptr<comm::Channel>> channels_;
   /// Records whole runs of plans, where a device's collectives end unseen.
   std::unique_ptr<comm::ChannelRecord> runs_;
   std::unique_ptr<TokenRows> token_rows_;

@@ -50,12 +50,14 @@ TEST(Exchanges, ASizeIsWhatARankSends) {
     return static_cast<double>(sent);
   };
   for (const double bytes : {1024.0, 65536.0, most}) {
-    EXPECT_EQ(sent_by(*session.gather(), x.gather(bytes)), x.sent(Op::all_gather, bytes, DType::f32));
+    EXPECT_EQ(sent_by(*session.channel(Lane::gather), x.gather(bytes)),
+              x.sent(Op::all_gather, bytes, DType::f32));
     for (const DType wire : {DType::f32, DType::bf16}) {
-      EXPECT_EQ(sent_by(*session.reduce(), x.reduce(bytes, wire)), x.sent(Op::reduce_scatter, bytes, wire));
+      EXPECT_EQ(sent_by(*session.channel(Lane::reduce), x.reduce(bytes, wire)),
+                x.sent(Op::reduce_scatter, bytes, wire));
       EXPECT_NEAR(x.sent(Op::reduce_scatter, bytes, wire), bytes, 8);
     }
-    const double all = sent_by(*session.reduce(), x.all_reduce(bytes));
+    const double all = sent_by(*session.channel(Lane::reduce), x.all_reduce(bytes));
     if (bytes > 100e3) {  // large sizes do not take the way for small ones
       EXPECT_NEAR(all, x.sent(Op::all_reduce, bytes, DType::f32), 32);
     }
@@ -72,10 +74,11 @@ TEST(ReplicaSums, ASizeIsWhatARankSends) {
     measure::ReplicaSums sums(session, 1 << 21, order);
     sums.hold(sums.most());
     for (const double bytes : {65536.0 * 4, sums.most()}) {
-      const std::uint64_t before = session.replica()->bytes_sent();
+      const std::uint64_t before = session.channel(Lane::replica)->bytes_sent();
       comm::sync(sums.start(bytes));
       session.world().barrier();
-      EXPECT_NEAR(static_cast<double>(session.replica()->bytes_sent() - before), sums.sent(bytes), 32);
+      EXPECT_NEAR(static_cast<double>(session.channel(Lane::replica)->bytes_sent() - before),
+                  sums.sent(bytes), 32);
       EXPECT_NEAR(sums.sent(bytes), bytes, 8.0 * world().size());
     }
   }
@@ -178,10 +181,10 @@ TEST(MeasureSharing, SumsOverReplicasRunBesideCompute) {
   sums.hold(sums.most());
   std::vector<std::uint64_t> sent;  // when compute begins, and when it ends
   const auto compute = [&] {
-    sent.push_back(session.replica()->bytes_sent());
+    sent.push_back(session.channel(Lane::replica)->bytes_sent());
     // The thread sleeps, because there may be more ranks than cores, and the sums' threads need their turns.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    sent.push_back(session.replica()->bytes_sent());
+    sent.push_back(session.channel(Lane::replica)->bytes_sent());
   };
   const machine::ReplicaSharing found = measure_replica_sharing(sums, nullptr, world(), compute, 0.5);
   EXPECT_GT(found.beside_compute, 0);
