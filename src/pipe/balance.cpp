@@ -50,10 +50,12 @@ class Cuts {
     for (std::vector<std::size_t>& begins : begin_) {
       std::vector<double> next(layers_ + 1, never);
       for (std::size_t end = 1; end <= layers_; ++end)
-        for (std::size_t begin = end; begin-- > 0 && seconds_[end] - seconds_[begin] <= limit;) {
+        for (std::size_t length = 1; length <= end; ++length) {
+          const std::size_t begin = end - length;
+          if (seconds_[end] - seconds_[begin] > limit) break;
           const double largest = std::max(best[begin], sums[end] - sums[begin]);
-          if (largest > next[end])
-            continue;  // an equal cut that begins earlier leaves less to earlier stages
+          // Of two equal cuts the one that begins earlier leaves less to earlier stages.
+          if (largest > next[end]) continue;
           next[end] = largest;
           begins[end] = begin;
         }

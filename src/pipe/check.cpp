@@ -1,4 +1,4 @@
-// The proof of a schedule (declared in schedule.hpp).
+// The proof of a schedule (declared in pipeline_schedule.hpp).
 #include <fmt/core.h>
 
 #include <array>
@@ -7,12 +7,12 @@
 #include <stdexcept>
 #include <utility>
 
-#include "pipe/schedule.hpp"
+#include "pipe/pipeline_schedule.hpp"
 
 namespace weft::pipe {
 namespace {
 
-[[noreturn]] void fail(const Schedule& schedule, const std::string& what) {
+[[noreturn]] void fail(const PipelineSchedule& schedule, const std::string& what) {
   const Sizes& s = schedule.sizes;
   throw std::logic_error(fmt::format("the schedule {} of {} ranks, {} chunks and {} microbatches: {}",
                                      name_of(schedule.kind), s.ranks, s.chunks, s.microbatches, what));
@@ -27,7 +27,7 @@ constexpr std::array part_names{"forward", "input gradient", "weight gradient"};
 
 /// Each part of each stage takes the microbatches 0, 1, 2, ..., and no part comes before the one that it
 /// needs.
-void check_order(const Schedule& schedule) {
+void check_order(const PipelineSchedule& schedule) {
   for (int rank = 0; rank < schedule.sizes.ranks; ++rank) {
     std::vector<std::array<int, 3>> next(static_cast<std::size_t>(schedule.sizes.chunks));
     for (const Action& action : schedule.actions.at(static_cast<std::size_t>(rank))) {
@@ -64,7 +64,7 @@ struct Wire {
 };
 using Messages = std::map<Wire, std::vector<std::pair<int, int>>>;
 
-void check_messages(const Schedule& schedule) {
+void check_messages(const PipelineSchedule& schedule) {
   const Sizes& s = schedule.sizes;
   const auto rank_of = [&](int stage) { return stage % s.ranks; };
   Messages sent, used;
@@ -87,7 +87,7 @@ void check_messages(const Schedule& schedule) {
 
 }  // namespace
 
-void check(const Schedule& schedule) {
+void check(const PipelineSchedule& schedule) {
   check_order(schedule);
   check_messages(schedule);
   simulate(schedule, {StageTimes{}});  // throws on a circle

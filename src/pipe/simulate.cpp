@@ -1,4 +1,4 @@
-// Times and drawings of schedules (declared in schedule.hpp).
+// Times and drawings of schedules (declared in pipeline_schedule.hpp).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -6,14 +6,14 @@
 #include <optional>
 #include <stdexcept>
 
-#include "pipe/schedule.hpp"
+#include "pipe/pipeline_schedule.hpp"
 
 namespace weft::pipe {
 namespace {
 
 class Simulation {
  public:
-  Simulation(const Schedule& schedule, const std::vector<StageTimes>& stages, double message)
+  Simulation(const PipelineSchedule& schedule, const std::vector<StageTimes>& stages, double message)
       : schedule_(schedule),
         stages_(stages),
         message_(message),
@@ -108,7 +108,7 @@ class Simulation {
     return true;
   }
 
-  const Schedule& schedule_;
+  const PipelineSchedule& schedule_;
   const std::vector<StageTimes>& stages_;
   double message_;
   Known activations_, gradients_;  ///< by stage and microbatch: the end of the forward, of the input gradient
@@ -129,11 +129,11 @@ double Timeline::bubble(int rank) const {
   return (end - work) / work;
 }
 
-Timeline simulate(const Schedule& schedule, const std::vector<StageTimes>& stages, double message) {
+Timeline simulate(const PipelineSchedule& schedule, const std::vector<StageTimes>& stages, double message) {
   return Simulation(schedule, stages, message).run();
 }
 
-std::string drawn(const Schedule& schedule, const Timeline& timeline, int cells) {
+std::string drawn(const PipelineSchedule& schedule, const Timeline& timeline, int cells) {
   const std::size_t width =
       fmt::format("{}", schedule.sizes.microbatches - 1).size() + (schedule.sizes.chunks > 1 ? 2 : 1) + 1;
   std::string text;

@@ -77,7 +77,7 @@ struct DataCheck::Reading {
   void read_all();
 };
 
-DataCheck::DataCheck(comm::World& world, std::vector<data::TokenFile> files,
+DataCheck::DataCheck(comm::World& world, const std::vector<data::TokenFile>& files,
                      std::vector<ckpt::DataFile> described, const std::vector<ckpt::DataFile>& saved)
     : world_(world),
       described_(std::move(described)),

@@ -23,8 +23,8 @@ class DataCheck {
   /// Collective: begins the check at once. `described` are the files' descriptions, in their order. `saved`
   /// are those of the checkpoint that the run goes on from: files that it calls verified, and that have not
   /// changed since, are not read again.
-  DataCheck(comm::World& world, std::vector<data::TokenFile> files, std::vector<ckpt::DataFile> described,
-            const std::vector<ckpt::DataFile>& saved);
+  DataCheck(comm::World& world, const std::vector<data::TokenFile>& files,
+            std::vector<ckpt::DataFile> described, const std::vector<ckpt::DataFile>& saved);
   /// Stops reading. A thread whose read storage does not answer is left behind.
   ~DataCheck();
   DataCheck(const DataCheck&) = delete;

@@ -1,1 +1,1 @@
-weft_test(pipe SOURCES unit/pipe/balance_test.cpp unit/pipe/schedule_test.cpp DEPS weft::pipe weft::base)
+weft_test(pipe SOURCES unit/pipe/balance_test.cpp unit/pipe/pipeline_schedule_test.cpp DEPS weft::pipe weft::base)

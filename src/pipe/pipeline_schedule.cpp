@@ -1,4 +1,4 @@
-#include "pipe/schedule.hpp"
+#include "pipe/pipeline_schedule.hpp"
 
 #include <algorithm>
 
@@ -78,33 +78,33 @@ class Rank {
   std::vector<Action> actions_;
 };
 
-std::vector<Action> actions_of(ScheduleKind kind, const Sizes& sizes, int rank) {
+std::vector<Action> actions_of(PipelineKind kind, const Sizes& sizes, int rank) {
   switch (kind) {
-    case ScheduleKind::gpipe: return Rank(sizes, rank).gpipe();
-    case ScheduleKind::one_f_one_b: return Rank(sizes, rank).one_f_one_b();
-    case ScheduleKind::interleaved: return Rank(sizes, rank).interleaved();
-    case ScheduleKind::zb_h1: return Rank(sizes, rank).zb_h1();
+    case PipelineKind::gpipe: return Rank(sizes, rank).gpipe();
+    case PipelineKind::one_f_one_b: return Rank(sizes, rank).one_f_one_b();
+    case PipelineKind::interleaved: return Rank(sizes, rank).interleaved();
+    case PipelineKind::zb_h1: return Rank(sizes, rank).zb_h1();
   }
   return {};
 }
 
 }  // namespace
 
-std::string_view name_of(ScheduleKind kind) {
+std::string_view name_of(PipelineKind kind) {
   switch (kind) {
-    case ScheduleKind::gpipe: return "gpipe";
-    case ScheduleKind::one_f_one_b: return "1f1b";
-    case ScheduleKind::interleaved: return "interleaved";
-    case ScheduleKind::zb_h1: return "zb_h1";
+    case PipelineKind::gpipe: return "gpipe";
+    case PipelineKind::one_f_one_b: return "1f1b";
+    case PipelineKind::interleaved: return "interleaved";
+    case PipelineKind::zb_h1: return "zb_h1";
   }
   return "?";
 }
 
-Schedule make_schedule(ScheduleKind kind, const Sizes& sizes) {
-  WEFT_VALIDATE(sizes.chunks == 1 || kind == ScheduleKind::interleaved,
+PipelineSchedule make_pipeline_schedule(PipelineKind kind, const Sizes& sizes) {
+  WEFT_VALIDATE(sizes.chunks == 1 || kind == PipelineKind::interleaved,
                 "the schedule {} has one chunk a rank, not {}; use interleaved, or chunks = 1", name_of(kind),
                 sizes.chunks);
-  Schedule schedule{kind, sizes, {}};
+  PipelineSchedule schedule{kind, sizes, {}};
   for (int rank = 0; rank < sizes.ranks; ++rank) schedule.actions.push_back(actions_of(kind, sizes, rank));
   return schedule;
 }

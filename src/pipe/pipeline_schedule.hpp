@@ -1,5 +1,5 @@
 // Pipeline schedules: which stage a rank of the pipe axis works on, and in which order. A schedule is data.
-// It is made by make_schedule(), proved by check(), timed by simulate() and drawn by drawn().
+// It is made by make_pipeline_schedule(), proved by check(), timed by simulate() and drawn by drawn().
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace weft::pipe {
 
-enum class ScheduleKind : std::uint8_t {
+enum class PipelineKind : std::uint8_t {
   gpipe,        ///< all forwards, then all backwards (Huang et al., 2019)
   one_f_one_b,  ///< a forward and a backward in turn: a rank holds as many microbatches as follow it
   interleaved,  ///< 1f1b over several stages a rank (Narayanan et al., 2021)
   zb_h1         ///< 1f1b whose weight gradients are made where a rank would wait (Qi et al., 2023)
 };
 /// The deck's name of it: "1f1b".
-std::string_view name_of(ScheduleKind kind);
+std::string_view name_of(PipelineKind kind);
 
 /// How many ranks the pipe has, stages (chunks of layers) each of them, and microbatches of a step they
 /// share. Stage s stands on rank s % ranks, as its chunk s / ranks.
@@ -42,8 +42,8 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-struct Schedule {
-  ScheduleKind kind = ScheduleKind::gpipe;
+struct PipelineSchedule {
+  PipelineKind kind = PipelineKind::gpipe;
   Sizes sizes;
   std::vector<std::vector<Action>> actions;  ///< in order, by rank
   int stage(int rank, const Action& action) const { return action.chunk * sizes.ranks + rank; }
@@ -51,7 +51,7 @@ struct Schedule {
 
 /// Makes the schedule. Each kind serves any number of ranks and microbatches, but only `interleaved` serves
 /// several chunks. Throws Error(bad_input) otherwise, and says which kind would serve.
-Schedule make_schedule(ScheduleKind kind, const Sizes& sizes);
+PipelineSchedule make_pipeline_schedule(PipelineKind kind, const Sizes& sizes);
 
 /// Throws std::logic_error unless
 /// - each microbatch passes each stage once forward and once backward,
@@ -60,7 +60,7 @@ Schedule make_schedule(ScheduleKind kind, const Sizes& sizes);
 ///   order whatever the schedule,
 /// - no ranks wait for each other in a circle,
 /// - what a rank sends to another arrives in the order in which it is used, so that messages need no tags.
-void check(const Schedule& schedule);
+void check(const PipelineSchedule& schedule);
 
 /// What the work of one stage takes, in seconds or any other unit.
 struct StageTimes {
@@ -87,12 +87,13 @@ struct Timeline {
 
 /// Times a schedule whose stages take `stages` (one entry: all take this long), and whose messages take
 /// `message`. Throws std::logic_error when ranks wait for each other in a circle.
-Timeline simulate(const Schedule& schedule, const std::vector<StageTimes>& stages, double message = 0);
+Timeline simulate(const PipelineSchedule& schedule, const std::vector<StageTimes>& stages,
+                  double message = 0);
 
 /// A row of cells for each rank, one cell for each unit of time: "F3" is the forward of microbatch 3, "B3"
 /// its backward (or the part of it that gives input gradients), "W3" the part that gives weight gradients,
 /// and "." an idle unit. Chunks after the first are named behind the microbatch, "F3b". Rows end with "..."
 /// behind `cells` cells.
-std::string drawn(const Schedule& schedule, const Timeline& timeline, int cells = 40);
+std::string drawn(const PipelineSchedule& schedule, const Timeline& timeline, int cells = 40);
 
 }  // namespace weft::pipe

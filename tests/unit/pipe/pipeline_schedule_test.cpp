@@ -1,6 +1,6 @@
 // Tests pipeline schedules: every one of up to 8 ranks, 4 chunks and 24 microbatches is proved, and idles as
 // long as its formula says. A schedule with any change is refused.
-#include "pipe/schedule.hpp"
+#include "pipe/pipeline_schedule.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,25 +14,25 @@
 namespace weft::pipe::test {
 namespace {
 
-constexpr ScheduleKind kinds[] = {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
-                                  ScheduleKind::zb_h1};
+constexpr PipelineKind kinds[] = {PipelineKind::gpipe, PipelineKind::one_f_one_b, PipelineKind::interleaved,
+                                  PipelineKind::zb_h1};
 
-void for_each_schedule(const std::function<void(const Schedule&)>& visit) {
-  for (const ScheduleKind kind : kinds)
+void for_each_schedule(const std::function<void(const PipelineSchedule&)>& visit) {
+  for (const PipelineKind kind : kinds)
     for (int ranks = 1; ranks <= 8; ++ranks)
-      for (int chunks = 1; chunks <= (kind == ScheduleKind::interleaved ? 4 : 1); ++chunks)
+      for (int chunks = 1; chunks <= (kind == PipelineKind::interleaved ? 4 : 1); ++chunks)
         for (int microbatches = 1; microbatches <= 24; ++microbatches)
-          visit(make_schedule(kind, {ranks, chunks, microbatches}));
+          visit(make_pipeline_schedule(kind, {ranks, chunks, microbatches}));
 }
 
-std::string name_of(const Schedule& s) {
+std::string name_of(const PipelineSchedule& s) {
   return std::string(pipe::name_of(s.kind)) + ", ranks " + std::to_string(s.sizes.ranks) + ", chunks " +
          std::to_string(s.sizes.chunks) + ", microbatches " + std::to_string(s.sizes.microbatches);
 }
 
-TEST(PipeSchedule, EachOneIsProved) {
+TEST(PipelineSchedules, EachOneIsProved) {
   int seen = 0;
-  for_each_schedule([&](const Schedule& s) {
+  for_each_schedule([&](const PipelineSchedule& s) {
     EXPECT_NO_THROW(check(s)) << name_of(s);
     ++seen;
   });
@@ -42,22 +42,22 @@ TEST(PipeSchedule, EachOneIsProved) {
 /// Idle time of a rank in a step, after the papers: (P - 1) times a stage's forward and backward. zb_h1 saves
 /// a weight gradient twice in each. Where microbatches are fewer than ranks, zb_h1 has too few weight
 /// gradients to fill its waits, and interleaved too few microbatches to come round before a rank has no more.
-double formula(const Schedule& s, const StageTimes& t) {
+double formula(const PipelineSchedule& s, const StageTimes& t) {
   const double one = t.forward + t.input_grad + t.weight_grad;
   const int ranks = s.sizes.ranks, missing = std::max(0, ranks - s.sizes.microbatches);
   switch (s.kind) {
-    case ScheduleKind::gpipe:
-    case ScheduleKind::one_f_one_b: return (ranks - 1) * one;
-    case ScheduleKind::interleaved: return (ranks - 1 + (s.sizes.chunks - 1) * missing) * one;
-    case ScheduleKind::zb_h1:
+    case PipelineKind::gpipe:
+    case PipelineKind::one_f_one_b: return (ranks - 1) * one;
+    case PipelineKind::interleaved: return (ranks - 1 + (s.sizes.chunks - 1) * missing) * one;
+    case PipelineKind::zb_h1:
       return (ranks - 1) * (t.forward + t.input_grad - t.weight_grad) + missing * t.weight_grad;
   }
   return 0;
 }
 
-TEST(PipeSchedule, IdlesAsLongAsItsFormulaSays) {
+TEST(PipelineSchedules, IdlesAsLongAsItsFormulaSays) {
   for (const StageTimes& t : {StageTimes{1, 1, 1}, StageTimes{2, 3, 2}, StageTimes{3, 3, 2}})
-    for_each_schedule([&](const Schedule& s) {
+    for_each_schedule([&](const PipelineSchedule& s) {
       const Timeline line = simulate(s, {t});
       const double busy = s.sizes.chunks * s.sizes.microbatches * (t.forward + t.input_grad + t.weight_grad);
       for (int rank = 0; rank < s.sizes.ranks; ++rank) {
@@ -67,36 +67,38 @@ TEST(PipeSchedule, IdlesAsLongAsItsFormulaSays) {
     });
 }
 
-TEST(PipeSchedule, HoldsAsManyMicrobatchesAsItsMemoryIsPlannedFor) {
-  for_each_schedule([&](const Schedule& s) {
+TEST(PipelineSchedules, HoldsAsManyMicrobatchesAsItsMemoryIsPlannedFor) {
+  for_each_schedule([&](const PipelineSchedule& s) {
     const Timeline line = simulate(s, {StageTimes{}});
     const int ranks = s.sizes.ranks, m = s.sizes.microbatches;
     for (int rank = 0; rank < ranks; ++rank) {
       const int held = line.in_flight[static_cast<std::size_t>(rank)];
       switch (s.kind) {
-        case ScheduleKind::gpipe: EXPECT_EQ(held, m); break;
-        case ScheduleKind::one_f_one_b: EXPECT_EQ(held, std::min(m, ranks - rank)) << name_of(s); break;
-        case ScheduleKind::zb_h1: EXPECT_LE(held, std::min(m, ranks)) << name_of(s); break;
-        case ScheduleKind::interleaved: EXPECT_LE(held, m * s.sizes.chunks) << name_of(s);
+        case PipelineKind::gpipe: EXPECT_EQ(held, m); break;
+        case PipelineKind::one_f_one_b: EXPECT_EQ(held, std::min(m, ranks - rank)) << name_of(s); break;
+        case PipelineKind::zb_h1: EXPECT_LE(held, std::min(m, ranks)) << name_of(s); break;
+        case PipelineKind::interleaved: EXPECT_LE(held, m * s.sizes.chunks) << name_of(s);
       }
     }
   });
   // A group of 4 passes the first chunk; then rank 0 waits for the backward of 7 more.
-  EXPECT_EQ(simulate(make_schedule(ScheduleKind::interleaved, {4, 2, 8}), {StageTimes{}}).in_flight[0], 11);
+  EXPECT_EQ(
+      simulate(make_pipeline_schedule(PipelineKind::interleaved, {4, 2, 8}), {StageTimes{}}).in_flight[0],
+      11);
 }
 
 /// A message takes time wherever it goes to another rank, and none between chunks of a pipe of one rank.
-TEST(PipeSchedule, MessagesTakeTime) {
+TEST(PipelineSchedules, MessagesTakeTime) {
   const auto end = [](int ranks, int chunks, double message) {
-    const auto kind = chunks > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
-    return simulate(make_schedule(kind, {ranks, chunks, 1}), {StageTimes{}}, message).end;
+    const auto kind = chunks > 1 ? PipelineKind::interleaved : PipelineKind::gpipe;
+    return simulate(make_pipeline_schedule(kind, {ranks, chunks, 1}), {StageTimes{}}, message).end;
   };
   EXPECT_EQ(end(3, 1, 0.5) - end(3, 1, 0), 4 * 0.5);
   EXPECT_EQ(end(1, 3, 0.5), end(1, 3, 0));
 }
 
-TEST(PipeSchedule, StagesMayTakeDifferentTimes) {
-  const Schedule s = make_schedule(ScheduleKind::one_f_one_b, {2, 1, 4});
+TEST(PipelineSchedules, StagesMayTakeDifferentTimes) {
+  const PipelineSchedule s = make_pipeline_schedule(PipelineKind::one_f_one_b, {2, 1, 4});
   const Timeline line = simulate(s, {{1, 1, 1}, {2, 2, 2}});
   EXPECT_EQ(line.busy[0], 12);
   EXPECT_EQ(line.busy[1], 24);
@@ -105,13 +107,13 @@ TEST(PipeSchedule, StagesMayTakeDifferentTimes) {
 
 /// Any two neighbouring actions of a rank that are not the same work in the same order may be what another
 /// schedule does. But a schedule in which one is missing, there twice, or of another microbatch is none.
-TEST(PipeSchedule, AnyOtherListOfActionsIsRefused) {
+TEST(PipelineSchedules, AnyOtherListOfActionsIsRefused) {
   std::mt19937 random(1);
-  for_each_schedule([&](const Schedule& s) {
+  for_each_schedule([&](const PipelineSchedule& s) {
     if (s.sizes.microbatches > 6) return;
     for (std::size_t rank = 0; rank < s.actions.size(); ++rank)
       for (std::size_t i = 0; i < s.actions[rank].size(); ++i) {
-        Schedule dropped = s, twice = s, other = s;
+        PipelineSchedule dropped = s, twice = s, other = s;
         const auto at = static_cast<std::ptrdiff_t>(i);
         dropped.actions[rank].erase(dropped.actions[rank].begin() + at);
         EXPECT_THROW(check(dropped), std::logic_error) << name_of(s);
@@ -123,8 +125,8 @@ TEST(PipeSchedule, AnyOtherListOfActionsIsRefused) {
   });
 }
 
-TEST(PipeSchedule, ABackwardBeforeItsForwardIsRefused) {
-  Schedule s = make_schedule(ScheduleKind::gpipe, {1, 1, 2});
+TEST(PipelineSchedules, ABackwardBeforeItsForwardIsRefused) {
+  PipelineSchedule s = make_pipeline_schedule(PipelineKind::gpipe, {1, 1, 2});
   std::swap(s.actions[0][1], s.actions[0][2]);
   EXPECT_NO_THROW(check(s));  // F0 B0 F1 B1 is 1f1b
   std::swap(s.actions[0][0], s.actions[0][1]);
@@ -132,8 +134,8 @@ TEST(PipeSchedule, ABackwardBeforeItsForwardIsRefused) {
 }
 
 /// Rank 0 wants the gradient of microbatch 0 before it sends microbatch 1, for which rank 1 waits first.
-TEST(PipeSchedule, ACircleOfWaitsIsRefused) {
-  Schedule s = make_schedule(ScheduleKind::gpipe, {2, 1, 2});
+TEST(PipelineSchedules, ACircleOfWaitsIsRefused) {
+  PipelineSchedule s = make_pipeline_schedule(PipelineKind::gpipe, {2, 1, 2});
   s.actions[0] = {{Work::forward, 0}, {Work::backward, 0}, {Work::forward, 1}, {Work::backward, 1}};
   try {
     check(s);
@@ -144,8 +146,8 @@ TEST(PipeSchedule, ACircleOfWaitsIsRefused) {
 }
 
 /// Rank 1 sends the chunk's activations of two microbatches in turn; rank 0 uses them in the other order.
-TEST(PipeSchedule, MessagesInAnotherOrderThanThatOfTheirUseAreRefused) {
-  Schedule s = make_schedule(ScheduleKind::interleaved, {2, 3, 2});
+TEST(PipelineSchedules, MessagesInAnotherOrderThanThatOfTheirUseAreRefused) {
+  PipelineSchedule s = make_pipeline_schedule(PipelineKind::interleaved, {2, 3, 2});
   const auto forward = [](int m, int chunk) { return Action{Work::forward, m, chunk}; };
   std::vector<Action>& first = s.actions[0];
   const auto a = std::find(first.begin(), first.end(), forward(1, 1)),
@@ -156,9 +158,9 @@ TEST(PipeSchedule, MessagesInAnotherOrderThanThatOfTheirUseAreRefused) {
   EXPECT_THROW(check(s), std::logic_error);
 }
 
-TEST(PipeSchedule, ARefusalNamesTheScheduleThatWouldServe) {
+TEST(PipelineSchedules, ARefusalNamesTheScheduleThatWouldServe) {
   try {
-    make_schedule(ScheduleKind::zb_h1, {4, 2, 8});
+    make_pipeline_schedule(PipelineKind::zb_h1, {4, 2, 8});
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::bad_input);
@@ -166,19 +168,19 @@ TEST(PipeSchedule, ARefusalNamesTheScheduleThatWouldServe) {
   }
 }
 
-TEST(PipeSchedule, IsDrawn) {
-  const auto picture = [](ScheduleKind kind, const Sizes& sizes, int cells = 40) {
-    const Schedule s = make_schedule(kind, sizes);
+TEST(PipelineSchedules, IsDrawn) {
+  const auto picture = [](PipelineKind kind, const Sizes& sizes, int cells = 40) {
+    const PipelineSchedule s = make_pipeline_schedule(kind, sizes);
     return drawn(s, simulate(s, {StageTimes{}}), cells);
   };
-  EXPECT_EQ(picture(ScheduleKind::one_f_one_b, {2, 1, 3}),
+  EXPECT_EQ(picture(PipelineKind::one_f_one_b, {2, 1, 3}),
             "  rank 0   F0 F1 .  .  B0 B0 F2 B1 B1 .  B2 B2\n"
             "  rank 1   .  F0 B0 B0 F1 B1 B1 F2 B2 B2\n");
-  EXPECT_EQ(picture(ScheduleKind::zb_h1, {2, 1, 3}),
+  EXPECT_EQ(picture(PipelineKind::zb_h1, {2, 1, 3}),
             "  rank 0   F0 F1 .  B0 W0 F2 B1 W1 B2 W2\n"
             "  rank 1   .  F0 B0 F1 B1 W0 F2 B2 W1 W2\n");
-  EXPECT_EQ(picture(ScheduleKind::interleaved, {1, 2, 1}), "  rank 0   F0  F0b B0b B0b B0  B0\n");
-  EXPECT_EQ(picture(ScheduleKind::gpipe, {1, 1, 3}, 4), "  rank 0   F0 F1 F2 B0 ...\n");
+  EXPECT_EQ(picture(PipelineKind::interleaved, {1, 2, 1}), "  rank 0   F0  F0b B0b B0b B0  B0\n");
+  EXPECT_EQ(picture(PipelineKind::gpipe, {1, 1, 3}, 4), "  rank 0   F0 F1 F2 B0 ...\n");
 }
 
 }  // namespace
