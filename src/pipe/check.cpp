@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <compare>
 #include <map>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
