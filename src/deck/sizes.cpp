@@ -71,7 +71,7 @@ Mesh resolve_mesh(const Deck& deck, int world) {
   std::string text;
   for (auto& axis : axes) {
     text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", axis.name, axis.size);
-    if (axis.size == 0)
+    if (is_open(axis))
       open = &axis;
     else
       fixed *= axis.size;

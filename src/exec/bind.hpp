@@ -24,7 +24,8 @@ struct Device {
   kernels::Space& space;
   Matmuls& matmuls;
   ComputeLane& compute;  ///< outlives the channels: their calls wait for its events
-  /// By lane: null for the compute lane, and where no plan has collectives on the lane.
+  /// The channel of each lane. The compute lane has none, and another lane may have none when no plan has
+  /// collectives on it.
   PerLane<comm::Channel*> channels{};
   /// By round, the rows that tokens name, for collectives that send only these; null when the plan has none.
   const std::vector<comm::UsedRows>* rows = nullptr;

@@ -54,7 +54,7 @@ class Cuts {
           const std::size_t begin = end - length;
           if (seconds_[end] - seconds_[begin] > limit) break;
           const double largest = std::max(best[begin], sums[end] - sums[begin]);
-          // Of two equal cuts the one that begins earlier leaves less to earlier stages.
+          // A cut that is equal to the one found before begins earlier, and so leaves less to earlier stages.
           if (largest > next[end]) continue;
           next[end] = largest;
           begins[end] = begin;

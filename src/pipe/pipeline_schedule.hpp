@@ -77,8 +77,8 @@ struct Timeline {
   std::vector<std::vector<Span>> spans;  ///< by rank
   double end = 0;                        ///< of the last action
   std::vector<double> busy;              ///< by rank
-  /// By rank: the most pairs of stage and microbatch whose forward has begun and whose backward has not
-  /// ended.
+  /// How many pairs of stage and microbatch each rank holds at most: those whose forward has begun and whose
+  /// backward has not ended.
   std::vector<int> in_flight;
 
   /// The idle time of a rank over its busy time, in a step: the bubble.

@@ -97,9 +97,14 @@ std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
   if (rows) token_rows_ = std::move(rows);
   PerLane<comm::Channel*> channels;
   for (const Lane lane : communication_lanes) channels[lane] = channel(lane);
-  const exec::Device device{
-      space_, matmuls_, compute_,   channels, token_rows_ ? &token_rows_->by_round() : nullptr,
-      &log_,  capture_, runs_.get()};
+  const exec::Device device{.space = space_,
+                            .matmuls = matmuls_,
+                            .compute = compute_,
+                            .channels = channels,
+                            .rows = token_rows_ ? &token_rows_->by_round() : nullptr,
+                            .log = &log_,
+                            .capture = capture_,
+                            .runs = runs_.get()};
   return std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);
 }
 
