@@ -62,8 +62,8 @@ std::vector<int> unit_buckets(const Deck& deck) {
   return passes::buckets_by_path(units, deck.schedule.buckets);
 }
 
-passes::PipelineOptions pipeline_options(const Deck& deck) {
-  passes::PipelineOptions options;
+passes::PassOptions pass_options(const Deck& deck) {
+  passes::PassOptions options;
   options.update.beta1 = deck.optimizer.beta1;
   options.update.beta2 = deck.optimizer.beta2;
   options.update.eps = deck.optimizer.eps;
@@ -101,8 +101,8 @@ ir::Graph training_forward(const Deck& deck, const Mesh& mesh) {
 }
 
 plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                         const passes::PipelineOptions& options, const passes::Observer& observer) {
-  const auto passes = passes::training_pipeline(options);
+                         const passes::PassOptions& options, const passes::Observer& observer) {
+  const auto passes = passes::training_passes(options);
   return lowered(passes::run(passes, training_forward(deck, mesh), observer), deck, scratch);
 }
 
@@ -116,19 +116,19 @@ plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& s
 }
 
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                           const passes::PipelineOptions& options) {
+                           const passes::PassOptions& options) {
   model::Batch batch;
   batch.rows = deck.data.batch * mesh.batch_ranks();
   batch.seq = deck.data.seq;
   const ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
-  return lowered(passes::run(passes::forward_pipeline(options), forward), deck, scratch);
+  return lowered(passes::run(passes::forward_passes(options), forward), deck, scratch);
 }
 
 plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
   model::Batch batch;
   batch.seq = deck.data.seq;
   const ir::Graph forward = model::build_logits(spec_of(deck), batch, Mesh({{"data", 1}}));
-  return lowered(passes::run(passes::forward_pipeline(pipeline_options(deck)), forward), deck, scratch);
+  return lowered(passes::run(passes::forward_passes(pass_options(deck)), forward), deck, scratch);
 }
 
 }  // namespace weft::compile

@@ -8,7 +8,7 @@
 #include "base/mesh.hpp"
 #include "deck/deck.hpp"
 #include "model/llama.hpp"
-#include "passes/pipeline.hpp"
+#include "passes/pass_list.hpp"
 #include "plan/plan.hpp"
 
 namespace weft::compile {
@@ -23,22 +23,22 @@ model::Spec spec_of(const Deck& deck);
 std::vector<int> unit_buckets(const Deck& deck);
 /// The passes' options that the deck gives. For the bucketings greedy and auto, each unit has its own
 /// collectives here.
-passes::PipelineOptions pipeline_options(const Deck& deck);
+passes::PassOptions pass_options(const Deck& deck);
 
-/// The forward and the losses of all of a step's rounds; the training pipeline starts from it. Throws
+/// The forward and the losses of all of a step's rounds; training_passes() start from it. Throws
 /// Error(bad_input) when sizes do not divide.
 ir::Graph training_forward(const Deck& deck, const Mesh& mesh);
 /// The plan of the whole training step on the mesh. Throws Error(bad_input) when sizes do not divide or a
 /// pass cannot be switched off. `options` are those of choose_schedule (scheduling.hpp), or
-/// pipeline_options(deck), in which nothing is chosen automatically. `observer` sees the graph before and
+/// pass_options(deck), in which nothing is chosen automatically. `observer` sees the graph before and
 /// after each pass.
 plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                         const passes::PipelineOptions& options, const passes::Observer& observer = {});
+                         const passes::PassOptions& options, const passes::Observer& observer = {});
 /// Lowers a step that all passes have run over: the last part of training_plan().
 plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& scratch);
 /// The plan of a validation: the loss totals of one microbatch on each rank.
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                           const passes::PipelineOptions& options);
+                           const passes::PassOptions& options);
 /// The plan of a forward on one rank: the logits of one sequence of data.seq tokens.
 plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch);
 

@@ -19,7 +19,7 @@ namespace weft::compile {
 namespace {
 
 struct Candidate {
-  passes::PipelineOptions options;
+  passes::PassOptions options;
   plan::Plan plan;
   double seconds = 0;
   std::int64_t bytes = 0;  ///< bytes of state and arena
@@ -66,7 +66,7 @@ bool is_searched(const Deck& deck, const Mesh& mesh) {
 
 /// The choice for a deck that leaves nothing open.
 Chosen as_given(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch) {
-  const passes::PipelineOptions options = pipeline_options(deck);
+  const passes::PassOptions options = pass_options(deck);
   const double limit = deck.schedule.memory_limit;
   if (limit <= 0) return {options, std::nullopt};
   plan::Plan plan = training_plan(deck, mesh, scratch, options);
@@ -89,7 +89,7 @@ class Chooser {
         scratch_(scratch),
         costs_(costs),
         more_rounds_(more_rounds),
-        given_(pipeline_options(deck)),
+        given_(pass_options(deck)),
         limit_(limit_of(deck, costs, baseline)) {}
 
   Chosen run() {
@@ -108,8 +108,8 @@ class Chooser {
   }
 
  private:
-  passes::PipelineOptions with(const search::Schedule& schedule) const {
-    passes::PipelineOptions options = given_;
+  passes::PassOptions with(const search::Schedule& schedule) const {
+    passes::PassOptions options = given_;
     options.buckets = schedule.buckets;
     options.order.prefetch = schedule.prefetch;
     options.order.delay = schedule.delay;
@@ -141,7 +141,7 @@ class Chooser {
     given_ = fitted_->options;
   }
 
-  Candidate planned(const passes::PipelineOptions& options, const ir::Graph& sharded) const {
+  Candidate planned(const passes::PassOptions& options, const ir::Graph& sharded) const {
     plan::Plan plan = lowered(passes::run(passes::after_sharding(options), sharded), deck_, scratch_);
     const std::int64_t bytes = bytes_of(plan);
     return {options, std::move(plan), 0, bytes};
@@ -168,7 +168,7 @@ class Chooser {
 
   /// The step in which each unit has collectives of its own, each where it is needed. Candidates share it,
   /// unless other units stay gathered.
-  const ir::Graph& sharded(const passes::PipelineOptions& options) {
+  const ir::Graph& sharded(const passes::PassOptions& options) {
     if (!sharded_ || kept_units_ != options.shard.keep_units)
       sharded_ = passes::run(passes::sharding(options), typed_);
     kept_units_ = options.shard.keep_units;
@@ -182,7 +182,7 @@ class Chooser {
   }
 
   Candidate planned(const search::Schedule& schedule) {
-    const passes::PipelineOptions options = with(schedule);
+    const passes::PassOptions options = with(schedule);
     Candidate candidate = planned(options, sharded(options));
     candidate.seconds = step_seconds(candidate.plan, costs_, more_rounds_);
     return candidate;
@@ -260,7 +260,7 @@ class Chooser {
   const plan::ScratchQuery& scratch_;
   const machine::CostModel& costs_;
   std::int64_t more_rounds_;
-  passes::PipelineOptions given_;
+  passes::PassOptions given_;
   ir::Graph typed_;  ///< the step before it is sharded: what all candidates begin with
   std::optional<ir::Graph> sharded_;
   int kept_units_ = 0;  ///< how many units stay gathered in sharded_
@@ -300,7 +300,7 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
   return Chooser(deck, mesh, scratch, costs, baseline).run();
 }
 
-std::string schedule_text(const passes::PipelineOptions& options) {
+std::string schedule_text(const passes::PassOptions& options) {
   std::string text = "schedule: ";
   if (options.buckets) {
     const auto count = [](const std::vector<int>& numbers) {

@@ -9,13 +9,13 @@
 #include "base/mesh.hpp"
 #include "deck/deck.hpp"
 #include "machine/cost_model.hpp"
-#include "passes/pipeline.hpp"
+#include "passes/pass_list.hpp"
 #include "plan/plan.hpp"
 
 namespace weft::compile {
 
 struct Chosen {
-  passes::PipelineOptions options;
+  passes::PassOptions options;
   std::optional<plan::Plan> plan;  ///< the plan of these options, where choosing has made it
 };
 
@@ -34,6 +34,6 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
 double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds);
 
 /// The schedule in one line: buckets, distances, what is kept, and what is computed again.
-std::string schedule_text(const passes::PipelineOptions& options);
+std::string schedule_text(const passes::PassOptions& options);
 
 }  // namespace weft::compile

@@ -69,7 +69,7 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
   session.reserve([&] {
     const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
     const auto make = [&](const Deck& of, const Mesh& mesh) {
-      passes::PipelineOptions options = compile::pipeline_options(of);
+      passes::PassOptions options = compile::pass_options(of);
       // What recompute = budget leads to would need the profile. Computing all again takes the same kernels,
       // and the least memory.
       if (of.schedule.recompute == Recompute::budget) options.recompute.what = Recompute::full;

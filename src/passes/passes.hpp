@@ -1,4 +1,4 @@
-// The passes: each takes a graph, gives a new one, and has a file in this folder. pipeline.hpp lists them
+// The passes: each takes a graph, gives a new one, and has a file in this folder. pass_list.hpp lists them
 // in order.
 #pragma once
 

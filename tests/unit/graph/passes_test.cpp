@@ -84,7 +84,7 @@ TEST(Passes, VerifyAfterEachOfThem) {
           EXPECT_NO_THROW(ir::verify(after)) << pass.name;
           verified.push_back(pass.name);
         });
-        for (const passes::Pass& pass : passes::training_pipeline(m.options)) expected.push_back(pass.name);
+        for (const passes::Pass& pass : passes::training_passes(m.options)) expected.push_back(pass.name);
         EXPECT_GT(expected.size(), 5U);
         EXPECT_EQ(verified, expected);
       }
@@ -102,7 +102,7 @@ TEST(Passes, OneRankHasNoCollectives) {
 }
 
 TEST(Passes, OnlyExactPassesCanBeSwitchedOffByName) {
-  passes::PipelineOptions options;
+  passes::PassOptions options;
   options.disable = {"head", "recompute", "bucket", "order", "memory"};
   EXPECT_NO_THROW(passes::check_disabled(options, "deck"));
   options.disable = {"shard"};

@@ -39,7 +39,7 @@ TEST(Replicas, EveryModeVerifiesOnEveryMesh) {
             EXPECT_NO_THROW(ir::verify(g)) << pass.name;
             ++verified;
           });
-          EXPECT_EQ(verified, passes::training_pipeline(m.options).size());
+          EXPECT_EQ(verified, passes::training_passes(m.options).size());
           EXPECT_EQ(ir::print(ir::parse(ir::print(graph))), ir::print(graph));
           EXPECT_NO_THROW(plan::verify(plan::lower(graph, test::test_scratch)));
         }
@@ -94,7 +94,7 @@ TEST(Replicas, AreNotThereWhenThereIsOne) {
     SmallModel m = model_of(mode, {1, 3}, 2);
     const ir::Graph without = m.step();
     const ir::Graph one = passes::run(
-        passes::training_pipeline(m.options),
+        passes::training_passes(m.options),
         model::build_loss(m.spec, {m.batch * 3, m.seq, 2}, Mesh({{"replica", 1}, {"data", 3}}), "train")
             .graph);
     ASSERT_EQ(one.nodes().size(), without.nodes().size());

@@ -43,7 +43,7 @@ TEST(Rows, AreSentOfTheEmbeddingOnly) {
 
 TEST(Rows, AreNotSentInValidation) {
   const Rows m;
-  const ir::Graph graph = passes::run(passes::forward_pipeline(m.options), m.forward());
+  const ir::Graph graph = passes::run(passes::forward_passes(m.options), m.forward());
   EXPECT_NE(std::ranges::count(graph.nodes(), ir::Op::all_gather, &ir::Node::op), 0);
   for (const ir::Node& node : graph.nodes()) EXPECT_FALSE(node.attributes.has(Attr::used)) << node.module;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/llama.hpp"
-#include "passes/pipeline.hpp"
+#include "passes/pass_list.hpp"
 #include "plan/plan.hpp"
 
 namespace weft::test {
@@ -14,7 +14,7 @@ struct SmallModel {
   int team = 1;  ///< ranks of the data axis that share memory
   int rounds = 1;
   std::int64_t batch = 2, seq = 16;
-  passes::PipelineOptions options;
+  passes::PassOptions options;
 
   Mesh mesh() const {
     Mesh mesh = replicas == 1 ? Mesh({{"data", ranks}}) : Mesh({{"replica", replicas}, {"data", ranks}});
@@ -25,7 +25,7 @@ struct SmallModel {
     return model::build_loss(spec, {batch * ranks * replicas, seq, rounds}, mesh(), "train").graph;
   }
   ir::Graph step(const passes::Observer& observer = {}) const {
-    return passes::run(passes::training_pipeline(options), forward(), observer);
+    return passes::run(passes::training_passes(options), forward(), observer);
   }
 };
 

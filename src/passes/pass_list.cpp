@@ -1,4 +1,4 @@
-#include "passes/pipeline.hpp"
+#include "passes/pass_list.hpp"
 
 #include <fmt/ranges.h>
 
@@ -19,16 +19,16 @@ void verify_all(const ir::Graph& graph) {
   ops::verify_types(graph);
 }
 
-bool disabled(const PipelineOptions& options, std::string_view name) {
+bool disabled(const PassOptions& options, std::string_view name) {
   return std::find(options.disable.begin(), options.disable.end(), name) != options.disable.end();
 }
 
-void append_fuse(const PipelineOptions& options, std::vector<Pass>& passes) {
+void append_fuse(const PassOptions& options, std::vector<Pass>& passes) {
   if (!disabled(options, "fuse"))
     passes.push_back({"fuse", Bits::numerics, [](const ir::Graph& g) { return fuse(g); }});
 }
 
-void append_head_and_types(const PipelineOptions& options, std::vector<Pass>& passes) {
+void append_head_and_types(const PassOptions& options, std::vector<Pass>& passes) {
   if (options.head_rows > 0 && !disabled(options, "head"))
     passes.push_back(
         {"head", Bits::numerics, [rows = options.head_rows](const ir::Graph& g) { return head(g, rows); }});
@@ -36,7 +36,7 @@ void append_head_and_types(const PipelineOptions& options, std::vector<Pass>& pa
       {"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
 }
 
-void append_sharding(const PipelineOptions& options, std::vector<Pass>& passes) {
+void append_sharding(const PassOptions& options, std::vector<Pass>& passes) {
   if (options.recompute.what != Recompute::none && !disabled(options, "recompute"))
     passes.push_back(
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
@@ -54,7 +54,7 @@ void append_sharding(const PipelineOptions& options, std::vector<Pass>& passes) 
     passes.push_back({"rows", Bits::exact, [](const ir::Graph& g) { return rows(g); }});
 }
 
-void append_order(const PipelineOptions& options, std::vector<Pass>& passes) {
+void append_order(const PassOptions& options, std::vector<Pass>& passes) {
   if (options.buckets && !disabled(options, "bucket"))
     passes.push_back(
         {"bucket", Bits::exact, [b = *options.buckets](const ir::Graph& g) { return bucket(g, b); }});
@@ -64,9 +64,9 @@ void append_order(const PipelineOptions& options, std::vector<Pass>& passes) {
 
 }  // namespace
 
-std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
+std::vector<Pass> forward_passes(const PassOptions& options) {
   // In a validation no rank is told the tokens of the others, so whole tables are sent.
-  PipelineOptions whole = options;
+  PassOptions whole = options;
   whole.rows = false;
   std::vector<Pass> passes;
   append_fuse(whole, passes);
@@ -76,7 +76,7 @@ std::vector<Pass> forward_pipeline(const PipelineOptions& options) {
   return passes;
 }
 
-std::vector<Pass> before_sharding(const PipelineOptions& options) {
+std::vector<Pass> before_sharding(const PassOptions& options) {
   std::vector<Pass> passes;
   append_fuse(options, passes);
   passes.push_back({"autodiff", Bits::exact, [](const ir::Graph& g) { return autodiff(g); }});
@@ -86,26 +86,26 @@ std::vector<Pass> before_sharding(const PipelineOptions& options) {
   return passes;
 }
 
-std::vector<Pass> sharding(const PipelineOptions& options) {
+std::vector<Pass> sharding(const PassOptions& options) {
   std::vector<Pass> passes;
   append_sharding(options, passes);
   return passes;
 }
 
-std::vector<Pass> after_sharding(const PipelineOptions& options) {
+std::vector<Pass> after_sharding(const PassOptions& options) {
   std::vector<Pass> passes;
   append_order(options, passes);
   return passes;
 }
 
-std::vector<Pass> training_pipeline(const PipelineOptions& options) {
+std::vector<Pass> training_passes(const PassOptions& options) {
   std::vector<Pass> passes = before_sharding(options);
   append_sharding(options, passes);
   append_order(options, passes);
   return passes;
 }
 
-void check_disabled(const PipelineOptions& options, const std::string& place) {
+void check_disabled(const PassOptions& options, const std::string& place) {
   static constexpr std::array optional{"fuse",  "residual", "head",  "recompute", "bucket",
                                        "order", "memory",   "share", "rows"};
   for (const std::string& name : options.disable)

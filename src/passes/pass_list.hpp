@@ -22,7 +22,7 @@ struct Pass {
   std::function<ir::Graph(const ir::Graph&)> run;
 };
 
-struct PipelineOptions {
+struct PassOptions {
   UpdateOptions update;
   std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   PrecisionOptions precision;
@@ -35,19 +35,19 @@ struct PipelineOptions {
 };
 
 /// All passes, from a forward with losses to the whole training step.
-std::vector<Pass> training_pipeline(const PipelineOptions& options);
-/// The first part of the training pipeline. It knows no mesh yet, and ends with the element types.
-std::vector<Pass> before_sharding(const PipelineOptions& options);
+std::vector<Pass> training_passes(const PassOptions& options);
+/// The first part of training_passes(). It knows no mesh yet, and ends with the element types.
+std::vector<Pass> before_sharding(const PassOptions& options);
 /// The second part. After it, each unit has collectives of its own, each where it is needed.
-std::vector<Pass> sharding(const PipelineOptions& options);
+std::vector<Pass> sharding(const PassOptions& options);
 /// The third part: which collectives are one, and when they begin.
-std::vector<Pass> after_sharding(const PipelineOptions& options);
+std::vector<Pass> after_sharding(const PassOptions& options);
 /// The passes for a forward alone: it is placed over the mesh, and gets no backward and no update.
-std::vector<Pass> forward_pipeline(const PipelineOptions& options);
+std::vector<Pass> forward_passes(const PassOptions& options);
 
 /// Throws Error(bad_input) when a name in options.disable is no pass, or one that a training step cannot do
 /// without. `place` is where the names stand: "FILE:LINE: schedule.disable".
-void check_disabled(const PipelineOptions& options, const std::string& place);
+void check_disabled(const PassOptions& options, const std::string& place);
 
 /// A function that sees the graph before and after each pass.
 using Observer = std::function<void(const Pass&, const ir::Graph& before, const ir::Graph& after)>;
