@@ -7,11 +7,23 @@
 
 namespace weft {
 
-/// The lanes gather and reduce run over the axis that state is cut over, and replica over the axis that
-/// repeats it. With a lane of its own, what travels between hosts does not stand in line behind what stays
-/// inside one.
-enum class Lane : std::uint8_t { compute, gather, reduce, replica };
-inline constexpr int lane_count = 4;
+/// The lanes gather and reduce run over the axis that state is cut over, replica over the axis that repeats it,
+/// and pipe over the axis that the layers are cut over. With a lane of its own, what travels between hosts does
+/// not stand in line behind what stays inside one. The last four carry the messages between the stages of a
+/// pipe, one for each kind and direction: a message that the receiver is not ready for holds up none of
+/// another kind.
+enum class Lane : std::uint8_t {
+  compute,
+  gather,
+  reduce,
+  replica,
+  pipe,
+  activations_in,
+  activations_out,
+  gradients_in,
+  gradients_out
+};
+inline constexpr int lane_count = 9;
 
 constexpr std::string_view name_of(Lane lane) {
   switch (lane) {
@@ -19,6 +31,11 @@ constexpr std::string_view name_of(Lane lane) {
     case Lane::gather: return "gather";
     case Lane::reduce: return "reduce";
     case Lane::replica: return "replica";
+    case Lane::pipe: return "pipe";
+    case Lane::activations_in: return "activations_in";
+    case Lane::activations_out: return "activations_out";
+    case Lane::gradients_in: return "gradients_in";
+    case Lane::gradients_out: return "gradients_out";
   }
   return "?";
 }

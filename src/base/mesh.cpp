@@ -50,6 +50,10 @@ int Mesh::batch_rank(int rank) const {
   return place;
 }
 
+int Mesh::pipe_rank(int rank) const {
+  return size(pipe_axis) == 1 ? 0 : coordinate(rank, axis(pipe_axis));
+}
+
 std::vector<int> Mesh::group(int rank, int axis) const {
   const int first = rank - coordinate(rank, axis) * stride(axis);
   std::vector<int> ranks;

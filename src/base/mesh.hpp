@@ -11,9 +11,11 @@ namespace weft {
 inline constexpr std::string_view data_axis = "data";
 /// The axis over which batches are cut, but state is repeated: every place on it holds the same state.
 inline constexpr std::string_view replica_axis = "replica";
+/// The axis over which the layers are cut into stages: every place on it has other layers.
+inline constexpr std::string_view pipe_axis = "pipe";
 
 struct MeshAxis {
-  std::string name;  ///< data_axis or replica_axis
+  std::string name;  ///< data_axis, replica_axis or pipe_axis
   int size = 1;
   bool operator==(const MeshAxis&) const = default;
 };
@@ -38,6 +40,8 @@ class Mesh {
   /// place among them. Units are padded so that they can be cut over all of them.
   int batch_ranks() const { return size(data_axis) * size(replica_axis); }
   int batch_rank(int rank) const;
+  /// The rank's place on the pipe; 0 when there is none.
+  int pipe_rank(int rank) const;
   int stride(int axis) const;  ///< distance between neighbours of a group, in world ranks
 
   /// How many ranks of a group of the data axis sit on one host and share its memory; every host has as many.

@@ -8,12 +8,22 @@
 
 namespace weft {
 
-inline constexpr std::array all_lanes{Lane::compute, Lane::gather, Lane::reduce, Lane::replica};
+inline constexpr std::array all_lanes{Lane::compute,         Lane::gather,       Lane::reduce,
+                                      Lane::replica,         Lane::pipe,         Lane::activations_in,
+                                      Lane::activations_out, Lane::gradients_in, Lane::gradients_out};
 static_assert(all_lanes.size() == lane_count);
-/// The lanes on which collectives run.
-inline constexpr std::array communication_lanes{Lane::gather, Lane::reduce, Lane::replica};
+/// The lanes on which messages travel: those of collectives, and those between stages.
+inline constexpr std::array communication_lanes{
+    Lane::gather,         Lane::reduce,          Lane::replica,      Lane::pipe,
+    Lane::activations_in, Lane::activations_out, Lane::gradients_in, Lane::gradients_out};
+/// The lanes between the stages of a pipe.
+inline constexpr std::array stage_lanes{Lane::activations_in, Lane::activations_out, Lane::gradients_in,
+                                        Lane::gradients_out};
+constexpr bool is_between_stages(Lane lane) {
+  return lane >= Lane::activations_in;
+}
 
-/// An array whose index is a lane. Entries in braces are in the order compute, gather, reduce, replica.
+/// An array whose index is a lane. Entries in braces are in the order of all_lanes.
 template <class T>
 struct PerLane {
   std::array<T, lane_count> values{};
@@ -24,5 +34,12 @@ struct PerLane {
   auto begin() const { return values.begin(); }
   auto end() const { return values.end(); }
 };
+
+/// The sum over the lanes between the stages of a pipe.
+constexpr double of_stage_lanes(const PerLane<double>& lanes) {
+  double sum = 0;
+  for (const Lane lane : stage_lanes) sum += lanes[lane];
+  return sum;
+}
 
 }  // namespace weft

@@ -22,7 +22,7 @@ void deck(const Arguments& arguments) {
   }
   WEFT_VALIDATE(!arguments.deck.file.empty(), "weft deck: no deck given (give a file, or --schema)");
   const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
-  compile::pass_options(deck);  // only throws its errors
+  compile::pass_options(deck, Mesh({{"data", 1}}));  // only throws its errors
   std::fputs(print_deck(deck).c_str(), stdout);
 }
 

@@ -28,6 +28,7 @@ struct PlanArguments {
   DeckArguments deck;
   int world = 1;
   std::optional<int> per_host;
+  int pipe_rank = 0;
   int holders = 8;
   std::string dump_after, diff;
   std::string picture;
@@ -124,12 +125,15 @@ void plan(const PlanArguments& arguments) {
   exec::Matmuls matmuls(deck.precision.f32_products);
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
+  WEFT_VALIDATE(arguments.pipe_rank < mesh.size(pipe_axis), "--pipe-rank {}: the pipe has {} ranks",
+                arguments.pipe_rank, mesh.size(pipe_axis));
   if (compile::shares_memory(deck)) mesh.set_team(team(mesh, arguments.per_host.value_or(1)));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
   compile::Chosen chosen = compile::choose_schedule(
       deck, mesh, scratch, costs,
       runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.team()) +
-          runtime::loading_bytes(deck, mesh.world()));
+          runtime::loading_bytes(deck, mesh.world()),
+      arguments.pipe_rank);
   if (dump.wanted()) chosen.plan.reset();  // so that the passes run where the dump sees them
   const plan::Plan plan = chosen.plan
                               ? std::move(*chosen.plan)
@@ -163,6 +167,11 @@ void add_plan(CLI::App& app) {
       ->add_option("--ranks-per-host", arguments->per_host,
                    "Ranks of a host, which share gathered parameters; none are shared without it")
       ->check(whole_number_from(1));
+  command
+      ->add_option("--pipe-rank", arguments->pipe_rank,
+                   "Place on the mesh's pipe, from 0, whose stages are planned")
+      ->check(whole_number_from(0))
+      ->capture_default_str();
   command->add_option("--holders", arguments->holders, "Rows of the table of the largest holders")
       ->check(whole_number_from(0))
       ->capture_default_str();

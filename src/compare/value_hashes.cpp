@@ -89,6 +89,7 @@ ValueHashes::ValueHashes(runtime::Session& session, const plan::Plan& plan)
 
 void ValueHashes::add(ir::NodeId id) {
   const ir::Node& node = plan_.graph.node(id);
+  if (node.outputs.empty()) return;
   const Spread spread = spread_of(plan_.graph, node, last_round_);
   if (spread == Spread::left_out) return;
   if (node.op == Op::state) {

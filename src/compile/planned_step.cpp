@@ -14,7 +14,7 @@ namespace {
 double wire_seconds(const plan::Plan& plan, const machine::CostModel& costs) {
   double bytes = 0, replicas = 0;
   for (const ir::Node& node : plan.graph.nodes()) {
-    if (!ir::is_collective(node.op)) continue;
+    if (!ir::communicates(node.op)) continue;
     if (node.lane == Lane::replica) {
       replicas += costs.collective_seconds(plan.graph, node);
     } else {

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/device.hpp"
+#include "compile/stages.hpp"
 #include "passes/module_path.hpp"
 
 namespace weft::compile {
@@ -23,6 +24,17 @@ passes::RecomputeOptions recompute_options(const Deck& deck) {
     throw Error(e.code(), fmt::format("{}: {}", options.place, e.what()));
   }
   return options;
+}
+
+/// Throws Error(bad_input) when a rule of recomputation names nothing of the model. A stage alone could not
+/// tell.
+void check_rules(const Deck& deck, const passes::PassOptions& options) {
+  passes::PassOptions whole = options;
+  whole.stage.reset();
+  const ir::Graph forward =
+      model::build_loss(spec_of(deck), {deck.data.batch, deck.data.seq, 1}, Mesh({{"data", 1}}), "rules")
+          .graph;
+  passes::recompute(passes::run(passes::before_sharding(whole), forward), whole.recompute);
 }
 
 }  // namespace
@@ -51,7 +63,7 @@ model::Spec spec_of(const Deck& deck) {
   return spec;
 }
 
-std::vector<int> unit_buckets(const Deck& deck) {
+std::vector<int> unit_buckets(const Deck& deck, const std::optional<passes::StageOptions>& stage) {
   const std::vector<Unit> units = model::units(spec_of(deck));
   for (const std::string& pattern : deck.schedule.buckets)
     WEFT_VALIDATE(
@@ -59,11 +71,15 @@ std::vector<int> unit_buckets(const Deck& deck) {
                     [&](const Unit& unit) { return passes::matched_part(pattern, unit.path).has_value(); }),
         "{}: '{}' matches no unit of this model; they are '{}' to '{}'", place_of(deck, "schedule.buckets"),
         pattern, units.front().path, units.back().path);
-  return passes::buckets_by_path(units, deck.schedule.buckets);
+  std::vector<Unit> own;
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    if (!stage || stage->is_own(stage->stage_of_unit(unit))) own.push_back(units[unit]);
+  return passes::buckets_by_path(own, deck.schedule.buckets);
 }
 
-passes::PassOptions pass_options(const Deck& deck) {
+passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_rank) {
   passes::PassOptions options;
+  options.stage = stage_options(deck, mesh, pipe_rank);
   options.update.beta1 = deck.optimizer.beta1;
   options.update.beta2 = deck.optimizer.beta2;
   options.update.eps = deck.optimizer.eps;
@@ -78,7 +94,7 @@ passes::PassOptions pass_options(const Deck& deck) {
   options.head_rows = deck.precision.head_rows;
   options.recompute = recompute_options(deck);
   if (deck.schedule.bucketing == Bucketing::manual) {
-    const std::vector<int> buckets = unit_buckets(deck);
+    const std::vector<int> buckets = unit_buckets(deck, options.stage);
     options.buckets = passes::Buckets{buckets, buckets, buckets};
   }
   options.order.prefetch = deck.schedule.prefetch < 0 ? 1 : static_cast<int>(deck.schedule.prefetch);
@@ -88,6 +104,8 @@ passes::PassOptions pass_options(const Deck& deck) {
   options.rows = device_is_host() && deck.debug.hash_every == 0;
   options.disable = deck.schedule.disable;
   passes::check_disabled(options, place_of(deck, "schedule.disable"));
+  if (options.stage && options.recompute.what == Recompute::selective) check_rules(deck, options);
+  if (options.stage) options.recompute.whole_model = false;
   return options;
 }
 
@@ -127,8 +145,9 @@ plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::Scrat
 plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
   model::Batch batch;
   batch.seq = deck.data.seq;
-  const ir::Graph forward = model::build_logits(spec_of(deck), batch, Mesh({{"data", 1}}));
-  return lowered(passes::run(passes::forward_passes(pass_options(deck)), forward), deck, scratch);
+  const Mesh alone({{"data", 1}});
+  const ir::Graph forward = model::build_logits(spec_of(deck), batch, alone);
+  return lowered(passes::run(passes::forward_passes(pass_options(deck, alone)), forward), deck, scratch);
 }
 
 }  // namespace weft::compile

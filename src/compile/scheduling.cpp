@@ -65,8 +65,8 @@ bool is_searched(const Deck& deck, const Mesh& mesh) {
 }
 
 /// The choice for a deck that leaves nothing open.
-Chosen as_given(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch) {
-  const passes::PassOptions options = pass_options(deck);
+Chosen as_given(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                passes::PassOptions options) {
   const double limit = deck.schedule.memory_limit;
   if (limit <= 0) return {options, std::nullopt};
   plan::Plan plan = training_plan(deck, mesh, scratch, options);
@@ -83,13 +83,14 @@ class Chooser {
  public:
   /// Chooses for a deck; the real step has `more_rounds` more rounds than this deck.
   Chooser(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-          const machine::CostModel& costs, std::int64_t baseline, std::int64_t more_rounds = 0)
+          const machine::CostModel& costs, std::int64_t baseline, passes::PassOptions given,
+          std::int64_t more_rounds = 0)
       : deck_(deck),
         mesh_(mesh),
         scratch_(scratch),
         costs_(costs),
         more_rounds_(more_rounds),
-        given_(pass_options(deck)),
+        given_(std::move(given)),
         limit_(limit_of(deck, costs, baseline)) {}
 
   Chosen run() {
@@ -207,7 +208,7 @@ class Chooser {
       fitted_->seconds = step_seconds(fitted_->plan, costs_, more_rounds_);
       consider(std::move(*fitted_));
     }
-    const std::vector<int> blocks = unit_buckets(deck_);
+    const std::vector<int> blocks = unit_buckets(deck_, given_.stage);
     const search::Schedule greedy = by_rules(problem, arena_limit());
     search::Schedule manual = units(problem);
     manual.buckets = {blocks, blocks, blocks};
@@ -281,15 +282,17 @@ double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std
 }
 
 Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                       const machine::CostModel& costs, std::int64_t baseline) {
+                       const machine::CostModel& costs, std::int64_t baseline, int pipe_rank) {
+  const passes::PassOptions given = pass_options(deck, mesh, pipe_rank);
   if (!is_searched(deck, mesh) && deck.schedule.recompute != Recompute::budget)
-    return as_given(deck, mesh, scratch);
+    return as_given(deck, mesh, scratch, given);
   const std::int64_t more_rounds = accumulation(deck, mesh.batch_ranks()) - distinct_rounds;
-  // Without the memory pass each round takes memory of its own, so a step of fewer rounds tells nothing.
-  if (more_rounds > 0 && !is_disabled(deck, "memory")) {
+  // Without the memory pass each round takes memory of its own, so a step of fewer rounds tells nothing. In a
+  // pipe rounds overlap.
+  if (more_rounds > 0 && !is_disabled(deck, "memory") && !given.stage) {
     Deck fewer = deck;
     fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.batch_ranks();
-    Chosen chosen = Chooser(fewer, mesh, scratch, costs, baseline, more_rounds).run();
+    Chosen chosen = Chooser(fewer, mesh, scratch, costs, baseline, given, more_rounds).run();
     const double limit = limit_of(deck, costs, baseline);
     const bool fitted = fits(*chosen.plan, limit);
     chosen.plan = training_plan(deck, mesh, scratch, chosen.options);
@@ -297,7 +300,7 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
     // Preflight reports what is missing.
     if (!fitted && fits(*chosen.plan, deck.schedule.memory_limit)) return chosen;
   }
-  return Chooser(deck, mesh, scratch, costs, baseline).run();
+  return Chooser(deck, mesh, scratch, costs, baseline, given).run();
 }
 
 std::string schedule_text(const passes::PassOptions& options) {

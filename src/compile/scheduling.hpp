@@ -19,15 +19,15 @@ struct Chosen {
   std::optional<plan::Plan> plan;  ///< the plan of these options, where choosing has made it
 };
 
-/// Chooses the options. The result depends on the arguments alone, so all ranks choose alike. The middle ones
-/// of many accumulation rounds are alike, so plans are compared by a step of four rounds. With automatic
-/// bucketing the result is the shortest simulated step among the search's, the greedy and the manual plan.
-/// Only plans count whose state and arena are within schedule.memory_limit, and within run.memory_limit less
-/// `baseline` bytes (without either: within the machine's memory). Throws Error(bad_input) when no plan is
-/// within schedule.memory_limit (for a deck that leaves nothing open, this is the only limit), or when
-/// recompute = budget finds none within either.
+/// Chooses the options of the rank at `pipe_rank` of the mesh's pipe. The result depends on the arguments
+/// alone, so all ranks choose alike. The middle ones of many accumulation rounds are alike, so plans are
+/// compared by a step of four rounds. With automatic bucketing the result is the shortest simulated step
+/// among the search's, the greedy and the manual plan. Only plans count whose state and arena are within
+/// schedule.memory_limit, and within run.memory_limit less `baseline` bytes (without either: within the
+/// machine's memory). Throws Error(bad_input) when no plan is within schedule.memory_limit (for a deck that
+/// leaves nothing open, this is the only limit), or when recompute = budget finds none within either.
 Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                       const machine::CostModel& costs, std::int64_t baseline);
+                       const machine::CostModel& costs, std::int64_t baseline, int pipe_rank = 0);
 
 /// Simulated seconds of a step that has `more_rounds` more accumulation rounds than the plan. If there are
 /// any, the plan has four rounds, and each further round takes as long as its middle ones.

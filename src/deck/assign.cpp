@@ -1,6 +1,7 @@
 #include "deck/assign.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -16,7 +17,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-constexpr std::array axis_names{data_axis, replica_axis};
+constexpr std::array axis_names{replica_axis, data_axis, pipe_axis};
 constexpr double most_ranks = 1 << 24;
 
 std::string shortened(std::string_view text) {
@@ -136,6 +137,19 @@ struct Assigner {
     *member = std::move(list);
   }
 
+  void operator()(std::vector<std::int64_t>* member) {
+    if (value.kind != Kind::array) return mistype("an array of integers");
+    std::vector<std::int64_t> list;
+    for (const auto& item : value.items) {
+      if (item.kind != Kind::integer) {
+        problem = fmt::format("{} in the array is not an integer", describe(item));
+        return;
+      }
+      list.push_back(item.integer);
+    }
+    *member = std::move(list);
+  }
+
   void operator()(std::vector<MeshAxis>* member) {
     if (value.kind != Kind::table) {
       const bool ranks = value.kind == Kind::integer && value.integer >= 0;
@@ -147,7 +161,7 @@ struct Assigner {
       const std::string path = fmt::format("{}.{}", key.path, item.name);
       if (std::find(axis_names.begin(), axis_names.end(), item.name) == axis_names.end())
         problems.add(item.place, path,
-                     fmt::format("unknown axis (axes: data, replica){}",
+                     fmt::format("unknown axis (axes: {}){}", fmt::join(axis_names, ", "),
                                  did_you_mean(nearest_word(item.name, axis_names))));
       else if (item.kind != Kind::integer)
         problems.add(item.place, path,
@@ -202,6 +216,10 @@ std::string range_problem(const Key& key, Deck& deck) {
         if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>)
           if (!key.range.holds(static_cast<double>(*member)))
             return fmt::format("{} is out of range ({})", *member, range_text(key.range));
+        if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
+          for (const std::int64_t item : *member)
+            if (!key.range.holds(static_cast<double>(item)))
+              return fmt::format("{} in the array is out of range ({})", item, range_text(key.range));
         return {};
       },
       key.slot(deck));

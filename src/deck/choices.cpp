@@ -15,6 +15,11 @@ constexpr std::array decay_names{
 constexpr std::array mode_names{
     Names<ShardMode>{ShardMode::ddp, "ddp"}, Names<ShardMode>{ShardMode::zero1, "zero1"},
     Names<ShardMode>{ShardMode::zero2, "zero2"}, Names<ShardMode>{ShardMode::fsdp, "fsdp"}};
+constexpr std::array pipeline_names{
+    Names<PipelineKind>{PipelineKind::gpipe, name_of(PipelineKind::gpipe)},
+    Names<PipelineKind>{PipelineKind::one_f_one_b, name_of(PipelineKind::one_f_one_b)},
+    Names<PipelineKind>{PipelineKind::interleaved, name_of(PipelineKind::interleaved)},
+    Names<PipelineKind>{PipelineKind::zb_h1, name_of(PipelineKind::zb_h1)}};
 constexpr std::array reduction_names{Names<ReduceOrder>{ReduceOrder::canonical, "canonical"},
                                      Names<ReduceOrder>{ReduceOrder::native, "native"}};
 constexpr std::array f32_products_names{Names<F32Products>{F32Products::split, "split"},
@@ -56,6 +61,9 @@ Choices<LrDecay> choices(LrDecay) {
 }
 Choices<ShardMode> choices(ShardMode) {
   return mode_names;
+}
+Choices<PipelineKind> choices(PipelineKind) {
+  return pipeline_names;
 }
 Choices<ReduceOrder> choices(ReduceOrder) {
   return reduction_names;

@@ -8,8 +8,8 @@ namespace weft {
 
 bool operator==(const Deck& a, const Deck& b) {
   return a.run == b.run && a.model == b.model && a.data == b.data && a.optimizer == b.optimizer &&
-         a.parallel == b.parallel && a.precision == b.precision && a.schedule == b.schedule &&
-         a.checkpoint == b.checkpoint && a.log == b.log && a.debug == b.debug;
+         a.parallel == b.parallel && a.pipeline == b.pipeline && a.precision == b.precision &&
+         a.schedule == b.schedule && a.checkpoint == b.checkpoint && a.log == b.log && a.debug == b.debug;
 }
 
 std::string place_of(const Deck& deck, std::string_view key) {

@@ -12,6 +12,7 @@
 #include "base/choices.hpp"
 #include "base/dtype.hpp"
 #include "base/mesh.hpp"
+#include "base/pipeline_kind.hpp"
 
 namespace weft {
 
@@ -108,6 +109,14 @@ struct ParallelDeck {
   bool operator==(const ParallelDeck&) const = default;
 };
 
+/// How the stages of the mesh's axis pipe work. Without that axis it has no effect.
+struct PipelineDeck {
+  PipelineKind schedule = PipelineKind::one_f_one_b;
+  std::int64_t chunks = 1;           ///< stages a rank
+  std::vector<std::int64_t> layers;  ///< how many layers each stage has; empty: balanced
+  bool operator==(const PipelineDeck&) const = default;
+};
+
 struct PrecisionDeck {
   DType params = DType::f32;     ///< f32 or bf16
   DType grad_wire = DType::f32;  ///< f32 or bf16
@@ -177,6 +186,7 @@ struct Deck {
   DataDeck data;
   OptimizerDeck optimizer;
   ParallelDeck parallel;
+  PipelineDeck pipeline;
   PrecisionDeck precision;
   ScheduleDeck schedule;
   CheckpointDeck checkpoint;

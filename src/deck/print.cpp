@@ -1,6 +1,7 @@
 #include "deck/print.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "base/quoted.hpp"
 #include "deck/bytes.hpp"
@@ -33,6 +34,9 @@ struct Printer {
     std::string list;
     for (const auto& text : *member) list += (list.empty() ? "" : ", ") + weft::quoted(text);
     return fmt::format("[{}]", list);
+  }
+  std::string operator()(const std::vector<std::int64_t>* member) const {
+    return fmt::format("[{}]", fmt::join(*member, ", "));
   }
   std::string operator()(const std::vector<MeshAxis>* member) const {
     std::string list;

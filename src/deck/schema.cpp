@@ -34,6 +34,9 @@ constexpr std::array table_list{
         "parallel",
         "How ranks share the work. Nothing here changes the losses, but for the number of replicas, which is "
         "another order of the gradients' sum."},
+    Table{"pipeline",
+          "How the stages of the mesh's axis `pipe` take turns. Nothing here changes the losses, and nothing "
+          "has an effect without that axis."},
     Table{"precision", "Element types, and the order of sums over ranks. These settings change the losses."},
     Table{"schedule",
           "What the compiler's passes do. Only `accumulate` = once, and switching `fuse` or `head` "
@@ -159,11 +162,25 @@ constexpr std::array key_list{
 
     Key{WEFT_KEY(parallel.mode), .doc = "What is cut over the ranks: nothing (ddp), optimizer state (zero1), "
                                         "gradients too (zero2), parameters too (fsdp)."},
-    Key{WEFT_KEY(parallel.mesh), .doc = "Axes of the device mesh, outermost first, as { name = ranks }; 0 "
-                                        "ranks: all that remain. An axis that is left out has one rank, and "
-                                        "`data` all that remain. The batch is cut over all axes, state "
-                                        "(`parallel.mode`) over `data`; `replica` repeats it: { replica = 0, "
-                                        "data = 8 } cuts state over 8 neighbours."},
+    Key{WEFT_KEY(parallel.mesh),
+        .doc = "Axes of the device mesh, outermost first, as { name = ranks }; 0 "
+               "ranks: all that remain. An axis that is left out has one rank, and "
+               "`data` all that remain. The batch is cut over `data` and `replica`, state "
+               "(`parallel.mode`) over `data`; `replica` repeats it: { replica = 0, "
+               "data = 8 } cuts state over 8 neighbours. The layers are cut over "
+               "`pipe` (`[pipeline]`)."},
+
+    Key{WEFT_KEY(pipeline.schedule),
+        .doc = "gpipe: all microbatches forward, then all backward. 1f1b: forward and backward in turn, "
+               "which holds fewer microbatches at a time. interleaved: 1f1b over several stages a rank "
+               "(`chunks`), which idles less and sends more. zb_h1: 1f1b that makes weight gradients where "
+               "a rank would wait."},
+    Key{WEFT_KEY(pipeline.chunks), .range = between(1, 1024),
+        .doc = "Stages a rank; more than 1 needs interleaved."},
+    Key{WEFT_KEY(pipeline.layers), .range = between(0, 1 << 20),
+        .doc = "Layers of each stage, the first to the last, as [3, 4, 4, 3]; the embedding stands before "
+               "the first layer, the head behind the last. Only first and last stage may have none. Empty: "
+               "balanced by the FLOPs of layers and head."},
 
     Key{WEFT_KEY(precision.params), .doc = "Type of parameters and activations in forward and backward. The "
                                            "optimizer's copy and all sums are f32."},
@@ -342,6 +359,8 @@ std::string type_text(const Key& key) {
           return "string";
         else if constexpr (std::is_same_v<T, std::vector<std::string>>)
           return "string or array of strings";
+        else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
+          return "array of integers";
         else
           return "table of integers";
       },

@@ -86,6 +86,25 @@ class Validator {
     check(open <= 1, "parallel.mesh", "{} axes of size 0 (only one can take the ranks that remain)", open);
   }
 
+  void pipeline() {
+    const auto& p = deck_.pipeline;
+    check(
+        p.chunks == 1 || p.schedule == PipelineKind::interleaved, "pipeline.chunks",
+        "{} stages a rank need another schedule than {}; set pipeline.schedule = \"interleaved\", or chunks "
+        "= 1",
+        p.chunks, name_of(p.schedule));
+    if (p.layers.empty()) return;
+    std::int64_t all = 0;
+    for (const std::int64_t layers : p.layers) all += layers;
+    check(all == deck_.model.layers, "pipeline.layers", "{} layers in all, the model has {} (model.layers)",
+          all, deck_.model.layers);
+    for (std::size_t stage = 1; stage + 1 < p.layers.size(); ++stage)
+      check(p.layers[stage] > 0, "pipeline.layers",
+            "stage {} has no layer (only the first stage, with the embedding, and the last, with the head, "
+            "can do without)",
+            stage);
+  }
+
   void rest() {
     for (const auto& pass : deck_.schedule.disable)
       check(!pass.empty(), "schedule.disable", "an empty name (passes are named as `weft plan` lists them)");
@@ -138,6 +157,7 @@ void validate(const Deck& deck) {
   validator.data();
   validator.optimizer();
   validator.parallel();
+  validator.pipeline();
   validator.rest();
   problems.throw_if_any();  // the limits are of heads that divide
   deck::check_limits(deck, problems);

@@ -130,7 +130,9 @@ class Binding {
       case Op::rank_slice:
       case Op::all_gather:
       case Op::reduce_scatter:
-      case Op::all_reduce: break;
+      case Op::all_reduce:
+      case Op::send:
+      case Op::recv: break;
     }
     throw std::logic_error(std::string(name_of(node_.op)) + " is not a kernel");
   }

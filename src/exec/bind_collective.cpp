@@ -25,8 +25,9 @@ class CollectiveBinding {
   Collective collective() const {
     comm::Channel* const channel = device_.channels[node_.lane];
     if (channel == nullptr) throw std::logic_error("the plan has collectives, but there is no channel");
-    if (channel->size() != ops::ranks_of(graph_, node_))
+    if (channel->size() != (ir::is_message(node_.op) ? 2 : ops::ranks_of(graph_, node_)))
       throw std::logic_error("the channel " + channel->name() + " is not over the axis of the collective");
+    if (ir::is_message(node_.op)) return message(*channel);
     if (is_ordered_sum(graph_, node_)) return ordered_sum(*channel);
     if (node_.outputs.size() == 1) return member(*channel, 0, scratch_);
     std::vector<Collective> members;
@@ -45,6 +46,19 @@ class CollectiveBinding {
   }
 
  private:
+  /// A message to the only other rank of the channel.
+  Collective message(comm::Channel& channel) const {
+    const ValueId value = ir::moved_value(node_);
+    const std::int64_t bytes = graph_.local_bytes(value);
+    const int peer = 1 - channel.rank();
+    if (node_.op == Op::send)
+      return [&channel, x = locate_(value), bytes, peer](auto deps) {
+        return channel.send(deps, x, bytes, peer);
+      };
+    return
+        [&channel, x = locate_(value), bytes, peer](auto deps) { return channel.recv(deps, x, bytes, peer); };
+  }
+
   /// A sum over all ranks in the order of the ranks. Each rank adds up its part of the vectors, and then all
   /// gather the parts. A shard divides by the ranks, because units are padded to the whole mesh.
   Collective ordered_sum(comm::Channel& channel) const {

@@ -21,6 +21,7 @@ std::string label_of(const ir::Graph& graph, const ir::Node& node) {
     return value.unit.valid() ? graph.unit(value.unit).path : value.name;
   };
   std::string label(name_of(node.phase));
+  if (node.op == ir::Op::send) label.append(" ").append(path(ir::moved_value(node)));
   if (!node.outputs.empty()) label.append(" ").append(path(node.outputs.front()));
   if (node.outputs.size() > 1) label.append("..").append(path(node.outputs.back()));
   return label;
@@ -150,7 +151,10 @@ void Executor::record_collectives(Trace& trace) {
     const std::uint64_t behind = event->value - record.sequence;
     const std::size_t calls = calls_of(plan_.graph, node);
     if (behind >= calls) continue;
-    const ir::Value& member = plan_.graph.value(node.outputs[(calls - 1 - behind) % node.outputs.size()]);
+    const ir::ValueId moved = ir::is_message(node.op)
+                                  ? ir::moved_value(node)
+                                  : node.outputs[(calls - 1 - behind) % node.outputs.size()];
+    const ir::Value& member = plan_.graph.value(moved);
     Span span{name_of(node.op), "comm", node.module};
     if (member.unit.valid()) span.path = plan_.graph.unit(member.unit).path;
     span.phase = name_of(node.phase);

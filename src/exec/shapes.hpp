@@ -80,6 +80,7 @@ inline bool is_ordered_sum(const ir::Graph& graph, const ir::Node& node) {
 }
 /// How many calls the node makes on its channel.
 inline std::size_t calls_of(const ir::Graph& graph, const ir::Node& node) {
+  if (ir::is_message(node.op)) return 1;
   return node.outputs.size() * (is_ordered_sum(graph, node) ? 2 : 1);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "exec/shapes.hpp"
 #include "io/atomic_file.hpp"
 
 namespace weft::exec {
@@ -58,10 +59,31 @@ std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t 
 
 }  // namespace
 
-Trace::Trace(std::size_t spans_per_row, const std::vector<std::string>& more_rows) {
+namespace {
+
+PerLane<std::size_t> on_all_lanes(std::size_t spans) {
+  PerLane<std::size_t> list;
+  list.values.fill(spans);
+  return list;
+}
+
+}  // namespace
+
+Trace::Trace(std::size_t spans_per_row, const std::vector<std::string>& more_rows)
+    : Trace(on_all_lanes(spans_per_row), more_rows) {}
+
+Trace::Trace(const PerLane<std::size_t>& spans_of_lanes, const std::vector<std::string>& more_rows) {
+  constexpr std::size_t in_other_rows = 64;
   for (const Lane lane : all_lanes)
-    rows_.push_back(std::make_unique<Row>(std::string(name_of(lane)), spans_per_row));
-  for (const auto& name : more_rows) rows_.push_back(std::make_unique<Row>(name, spans_per_row));
+    rows_.push_back(std::make_unique<Row>(std::string(name_of(lane)), spans_of_lanes[lane]));
+  for (const auto& name : more_rows) rows_.push_back(std::make_unique<Row>(name, in_other_rows));
+}
+
+PerLane<std::size_t> spans_of(const plan::Plan& plan) {
+  PerLane<std::size_t> spans{};
+  for (const plan::Instruction& i : plan.instructions)
+    spans[i.lane] += i.lane == Lane::compute ? 1 : calls_of(plan.graph, plan.graph.node(i.node));
+  return spans;
 }
 
 std::int64_t Trace::dropped() const {
@@ -82,6 +104,7 @@ std::string Trace::events(int rank, std::string_view host) const {
   out += ",\n" + metadata("process_sort_index", rank, 0, fmt::format("\"sort_index\": {}", rank));
   for (std::size_t tid = 0; tid < rows_.size(); ++tid) {
     const Row& row = *rows_[tid];
+    if (row.spans.empty()) continue;
     const auto dropped = row.dropped.load(std::memory_order_relaxed);
     const std::string name =
         dropped == 0 ? row.name : fmt::format("{} ({} spans dropped)", row.name, dropped);

@@ -13,6 +13,7 @@
 
 #include "base/ids.hpp"
 #include "base/per_lane.hpp"
+#include "plan/plan.hpp"
 
 namespace weft::exec {
 
@@ -46,8 +47,10 @@ struct Span {
 class Trace {
  public:
   Trace() = default;
-  /// Makes rows for the lanes, and behind them those of `more_rows`. A span takes 120 bytes of memory.
+  /// Makes a row for each lane, and behind them those of `more_rows`. A span takes sizeof(Span) bytes.
   explicit Trace(std::size_t spans_per_row, const std::vector<std::string>& more_rows = {});
+  /// Makes rows for as many spans of each lane. A lane without any has no row in the file.
+  Trace(const PerLane<std::size_t>& spans_of_lanes, const std::vector<std::string>& more_rows);
 
   bool on() const { return !rows_.empty(); }
   /// Records a span. A full row drops and counts it: a trace shows a run's first steps rather than slowing
@@ -100,6 +103,9 @@ class Trace {
   std::int64_t origin_ns_ = 0;
   std::int64_t step_ = -1;
 };
+
+/// How many spans one run of a plan records on each lane.
+PerLane<std::size_t> spans_of(const plan::Plan& plan);
 
 /// Records the time from its making to its end. It looks at no clock when the trace is off.
 class TraceScope {

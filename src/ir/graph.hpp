@@ -40,7 +40,7 @@ constexpr Placement shard(int dim) {
   return {Placement::Kind::shard, static_cast<std::int8_t>(dim)};
 }
 
-using Placements = InlineVector<Placement, 4>;
+using Placements = InlineVector<Placement, 5>;
 
 struct Type {
   DType dtype = DType::f32;
@@ -77,6 +77,7 @@ struct Node {
   Phase phase = Phase::forward;
   Lane lane = Lane::compute;
   int round = 0;       ///< accumulation round (microbatch of this rank); update nodes have the last one
+  int chunk = 0;       ///< which of this rank's stages of a pipe it belongs to; update nodes have the first
   std::string module;  ///< module path, for traces and module-level reports
 
   /// These find operands by name (operands.hpp).
@@ -93,6 +94,10 @@ struct Node {
 inline ValueId member_input(const Node& collective, std::size_t member,
                             In operand = operand::collective::vector) {
   return collective.inputs[operand.at * collective.outputs.size() + member];
+}
+/// The value that a send or a recv moves.
+inline ValueId moved_value(const Node& message) {
+  return message.op == Op::send ? message.in(operand::send::x) : message.out(operand::recv::x);
 }
 /// Whether the members of a reduce-scatter are added to what was summed before.
 inline bool adds_to_sum(const Node& collective) {

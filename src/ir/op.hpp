@@ -48,8 +48,11 @@ enum class Op : std::uint8_t {
   all_gather,
   reduce_scatter,
   all_reduce,
+  // These are the messages between two stages of a pipe. Attr::peer is the other one's place on the pipe.
+  send,  ///< (x) -> ()
+  recv,  ///< () -> x
 };
-inline constexpr int op_count = static_cast<int>(Op::all_reduce) + 1;
+inline constexpr int op_count = static_cast<int>(Op::recv) + 1;
 
 std::string_view name_of(Op op);
 /// The operation of this name. Throws Error(bad_input) when there is none.
@@ -60,7 +63,15 @@ constexpr bool is_alias(Op op) {
   return op == Op::state || op == Op::view || op == Op::rank_slice;
 }
 constexpr bool is_collective(Op op) {
-  return op >= Op::all_gather;
+  return op == Op::all_gather || op == Op::reduce_scatter || op == Op::all_reduce;
+}
+/// Whether the operation is one end of a message between stages.
+constexpr bool is_message(Op op) {
+  return op == Op::send || op == Op::recv;
+}
+/// Whether the operation runs on a channel, and so on a lane of its own.
+constexpr bool communicates(Op op) {
+  return is_collective(op) || is_message(op);
 }
 
 enum class Attr : std::uint8_t {
@@ -76,6 +87,7 @@ enum class Attr : std::uint8_t {
   max_norm,
   native,
   offset,
+  peer,
   row,
   rows,
   team,

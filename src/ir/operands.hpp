@@ -161,6 +161,14 @@ inline constexpr Out new_master{0}, new_exp_avg{1}, new_exp_avg_sq{2};
 inline constexpr Out new_parameter{3};  ///< only where parameters stand beside their masters
 }  // namespace adamw
 
+/// Operands of the ends of a message between stages.
+namespace send {
+inline constexpr In x{0};
+}  // namespace send
+namespace recv {
+inline constexpr Out x{0};
+}  // namespace recv
+
 /// Operands of one member of a collective (ir::member_input): what it sends, and what a reduce-scatter adds
 /// to, where there is something.
 namespace collective {

@@ -3,9 +3,11 @@
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <span>
 #include <string>
 
 #include "base/check.hpp"
+#include "base/per_lane.hpp"
 #include "base/quoted.hpp"
 #include "ir/text.hpp"
 
@@ -99,10 +101,14 @@ Placements parse_placement(Line& line, const Shape& shape) {
 }
 
 template <class Enum>
-Enum parse_enum(std::string_view word, std::initializer_list<Enum> all) {
+Enum parse_enum(std::string_view word, std::span<const Enum> all) {
   for (Enum e : all)
     if (name_of(e) == word) return e;
   fail(fmt::format("unknown word '{}'", word));
+}
+template <class Enum>
+Enum parse_enum(std::string_view word, std::initializer_list<Enum> all) {
+  return parse_enum(word, std::span(all.begin(), all.size()));
 }
 
 class Parser {
@@ -231,18 +237,21 @@ class Parser {
     Node node;
     node.phase = parse_enum(line.word(" "), {Phase::forward, Phase::backward, Phase::update});
     line.expect(" r");
-    node.round = line.number<int>(" ");
+    node.round = line.number<int>(" .");
+    if (line.accept(".")) node.chunk = line.number<int>(" ");
     line.expect(" ");
-    node.lane = parse_enum(line.word(" "), {Lane::compute, Lane::gather, Lane::reduce, Lane::replica});
+    node.lane = parse_enum<Lane>(line.word(" "), std::span(all_lanes));
     line.expect(" ");
     if (!line.accept("| ")) {
       node.module = line.word(" ");
       line.expect(" | ");
     }
-    do {
-      node.outputs.push_back(parse_output(line));
-    } while (line.accept(", "));
-    line.expect(" = ");
+    if (!line.accept(" = ")) {  // a send has no output
+      do {
+        node.outputs.push_back(parse_output(line));
+      } while (line.accept(", "));
+      line.expect(" = ");
+    }
     node.op = op_from(line.word("("));
     line.expect("(");
     while (!line.accept(")")) {

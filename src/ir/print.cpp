@@ -46,6 +46,10 @@ void append_type(std::string& text, const Graph& graph, const Type& type, UnitId
 void append_node(std::string& text, const Graph& graph, const Node& node) {
   text.append(name_of(node.phase)) += " r";
   append_number(text, node.round);
+  if (node.chunk > 0) {
+    text += '.';
+    append_number(text, node.chunk);
+  }
   text.append(" ").append(name_of(node.lane)).append(" ").append(node.module);
   text += node.module.empty() ? "| " : " | ";
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {

@@ -3,7 +3,8 @@
 //   forward r0 compute layers.0.ffn | layers.0.ffn.act:f32[4,16,176]{S0} = swiglu(layers.0.ffn.gate_up)
 //
 // Braces hold a placement for each axis: S0 is cut along dimension 0, R replicated, P a partial sum. u(PATH)
-// stands behind the type of a flat unit, and @NAME names the value's storage.
+// stands behind the type of a flat unit, and @NAME names the value's storage. r0.1 is round 0 of the rank's
+// second stage of a pipe.
 #pragma once
 
 #include <string>

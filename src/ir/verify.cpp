@@ -50,7 +50,7 @@ class Verifier {
   }
 
   void check_lane() const {
-    if (is_collective(node_->op) == (node_->lane == Lane::compute))
+    if (communicates(node_->op) == (node_->lane == Lane::compute))
       fail(fmt::format("stands on the {} lane", name_of(node_->lane)));
   }
 

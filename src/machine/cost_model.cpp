@@ -41,7 +41,7 @@ bool CostModel::is_measured(const ir::Graph& graph, const ir::Node& node) const 
 
 double CostModel::kernel_seconds(const ir::Graph& graph, const ir::Node& node) const {
   if (ir::is_alias(node.op)) return 0;
-  if (ir::is_collective(node.op)) throw std::logic_error("a collective has no kernel_seconds");
+  if (ir::communicates(node.op)) throw std::logic_error("what communicates has no kernel_seconds");
   const std::string name = signature(graph, node);
   if (const auto it = seconds_.find(name); it != seconds_.end()) return it->second;
   const ops::Cost cost = ops::cost(graph, node);
@@ -113,6 +113,9 @@ double CostModel::collective_seconds(Op op, Peers peers, double bytes_sent, DTyp
 }
 
 double CostModel::collective_seconds(const ir::Graph& graph, const ir::Node& node) const {
+  if (ir::is_message(node.op))
+    return collective_seconds(node.op, {2, ops::span_of(graph, node)},
+                              static_cast<double>(ops::payload_bytes(graph, node)), wire_of(graph, node));
   return collective_seconds(node.op, {ops::ranks_of(graph, node), ops::span_of(graph, node)},
                             bytes_sent(graph, node), wire_of(graph, node));
 }
@@ -124,7 +127,8 @@ double CostModel::bytes_sent(const ir::Graph& graph, const ir::Node& node) const
 }
 
 DType wire_of(const ir::Graph& graph, const ir::Node& node) {
-  return graph.value(ir::member_input(node, 0)).type.dtype;
+  const ir::ValueId value = ir::is_message(node.op) ? ir::moved_value(node) : ir::member_input(node, 0);
+  return graph.value(value).type.dtype;
 }
 
 }  // namespace weft::machine

@@ -42,7 +42,7 @@ class CostModel {
   /// (within a host or between hosts), then by wire type, then by the number of ranks. For another number of
   /// ranks the latency is scaled by the number of peers.
   double collective_seconds(ir::Op op, Peers peers, double bytes_sent, DType wire = DType::f32) const;
-  /// Seconds of a collective that is a node of a graph.
+  /// Seconds of a collective that is a node of a graph, or of a message, once both ends have begun it.
   double collective_seconds(const ir::Graph& graph, const ir::Node& node) const;
   /// How many bytes of messages take as long as the node. These are its own bytes; for what a team moves in
   /// its memory, they are as many as the link carries meanwhile.

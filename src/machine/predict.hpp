@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/per_lane.hpp"
 #include "machine/cost_model.hpp"
 
 namespace weft::machine {
@@ -11,9 +12,7 @@ namespace weft::machine {
 /// The sums for one rank and one step.
 struct Prediction {
   double compute_s = 0;  ///< all kernels, one after another
-  double gather_s = 0;   ///< collectives of the gather lane, alone on the wire; the other lanes follow
-  double reduce_s = 0;
-  double replica_s = 0;
+  PerLane<double> lanes_s{};  ///< what each lane communicates, alone on the wire; 0 for the compute lane
   std::int64_t kernels = 0;
   std::int64_t measured = 0;  ///< kernels whose signature is in the profile
 };

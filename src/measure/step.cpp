@@ -69,7 +69,7 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
   session.reserve([&] {
     const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
     const auto make = [&](const Deck& of, const Mesh& mesh) {
-      passes::PassOptions options = compile::pass_options(of);
+      passes::PassOptions options = compile::pass_options(of, mesh, mesh.pipe_rank(session.rank()));
       // What recompute = budget leads to would need the profile. Computing all again takes the same kernels,
       // and the least memory.
       if (of.schedule.recompute == Recompute::budget) options.recompute.what = Recompute::full;
@@ -95,7 +95,7 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
   // The numbers are like those of training, because products by AMX take less time for zeros. A whole step
   // brings parameters that are gathered in place.
   runtime::ModelState(session, this->plan())
-      .initialize(static_cast<std::uint64_t>(deck.run.seed), deck.model.init_std);
+      .initialize(static_cast<std::uint64_t>(deck.run.seed), deck.model.init_std, deck.model.layers);
   executor_->run(exec::Run::full);
 }
 

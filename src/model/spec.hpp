@@ -30,6 +30,15 @@ constexpr std::int64_t unit_count(const Spec& spec) {
   return 2 + 2 * spec.layers;
 }
 
+/// The index of the first unit of a layer, or of the head for the number behind the last layer.
+constexpr std::size_t first_unit_of_layer(std::size_t layer) {
+  return 1 + 2 * layer;
+}
+/// The place of a unit in a list of the embedding, all layers, and the head.
+constexpr std::size_t layer_of_unit(std::size_t unit) {
+  return (unit + 1) / 2;
+}
+
 /// All that a checkpoint must have in common with the model that loads it, one "key = value" a line.
 std::string key(const Spec& spec);
 

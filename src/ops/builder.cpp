@@ -16,14 +16,16 @@ std::string Builder::suffix() const {
 }
 
 ir::NodeId Builder::append(ir::Op op, std::string_view module, std::vector<ValueId> inputs,
-                           std::vector<ValueId> outputs, ir::Attributes attributes) {
+                           std::vector<ValueId> outputs, ir::Attributes attributes, Lane lane) {
   ir::Node node;
   node.op = op;
   node.inputs = std::move(inputs);
   node.outputs = std::move(outputs);
   node.attributes = std::move(attributes);
   node.phase = phase_;
+  node.lane = lane;
   node.round = round_;
+  node.chunk = chunk_;
   node.module = module;
   return graph_.add_node(std::move(node));
 }
@@ -45,6 +47,34 @@ std::vector<ValueId> Builder::emit(ir::Op op, std::string_view module, std::vect
 ValueId Builder::emit_one(ir::Op op, std::string_view module, std::vector<ValueId> inputs, std::string name,
                           ir::Attributes attributes) {
   return emit(op, module, std::move(inputs), {std::move(name)}, std::move(attributes))[0];
+}
+
+ValueId Builder::zeros(std::string_view module, ir::Type type, std::string name) {
+  Value value;
+  value.name = std::move(name);
+  value.type = type;
+  const ValueId output = graph_.add_value(std::move(value));
+  append(ir::Op::zeros, module, {}, {output}, {});
+  return output;
+}
+
+ir::Attributes Builder::to_peer(int peer) const {
+  return {{ir::Attr::axis, double(graph_.mesh().axis(pipe_axis))}, {ir::Attr::peer, double(peer)}};
+}
+
+void Builder::send(std::string_view module, ValueId x, int peer) {
+  append(ir::Op::send, module, {x}, {}, to_peer(peer),
+         phase_ == ir::Phase::forward ? Lane::activations_out : Lane::gradients_out);
+}
+
+ValueId Builder::recv(std::string_view module, ir::Type type, std::string name, int peer) {
+  Value value;
+  value.name = std::move(name) + suffix();
+  value.type = type;
+  const ValueId output = graph_.add_value(std::move(value));
+  append(ir::Op::recv, module, {}, {output}, to_peer(peer),
+         phase_ == ir::Phase::forward ? Lane::activations_in : Lane::gradients_in);
+  return output;
 }
 
 ValueId Builder::state(ir::StorageId id) {

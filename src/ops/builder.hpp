@@ -16,9 +16,10 @@ class Builder {
   explicit Builder(ir::Graph& graph) : graph_(graph) {}
 
   ir::Graph& graph() { return graph_; }
-  void at(ir::Phase phase, int round) {
+  void at(ir::Phase phase, int round, int chunk = 0) {
     phase_ = phase;
     round_ = round;
+    chunk_ = chunk;
   }
   ir::Phase phase() const { return phase_; }
   int round() const { return round_; }
@@ -30,6 +31,12 @@ class Builder {
   /// Emits an operation that has a shape rule and one output.
   ir::ValueId emit_one(ir::Op op, std::string_view module, std::vector<ir::ValueId> inputs, std::string name,
                        ir::Attributes attributes = {});
+  /// Emits zeros of this type.
+  ir::ValueId zeros(std::string_view module, ir::Type type, std::string name);
+  /// Emits the sending of a value over the mesh's pipe to the stage at place `peer`, and the receiving of one
+  /// of this type from there. The message belongs to the module that makes the value.
+  void send(std::string_view module, ir::ValueId x, int peer);
+  ir::ValueId recv(std::string_view module, ir::Type type, std::string name, int peer);
   /// Emits the content of a storage, with the storage's type and placement.
   ir::ValueId state(ir::StorageId storage);
   /// Emits a view of parameter `index` of the unit that `whole` holds.
@@ -43,11 +50,14 @@ class Builder {
 
  private:
   ir::NodeId append(ir::Op op, std::string_view module, std::vector<ir::ValueId> inputs,
-                    std::vector<ir::ValueId> outputs, ir::Attributes attributes);
+                    std::vector<ir::ValueId> outputs, ir::Attributes attributes,
+                    Lane lane = Lane::compute);
+  ir::Attributes to_peer(int peer) const;
 
   ir::Graph& graph_;
   ir::Phase phase_ = ir::Phase::forward;
   int round_ = 0;
+  int chunk_ = 0;
 };
 
 }  // namespace weft::ops

@@ -69,6 +69,7 @@ Cost cost(const ir::Graph& graph, const ir::Node& node) {
 }
 
 std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective) {
+  if (ir::is_message(collective.op)) return graph.local_bytes(ir::moved_value(collective));
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < collective.outputs.size(); ++i)
     bytes += graph.local_bytes(collective.op == Op::all_gather ? collective.outputs[i]
@@ -82,6 +83,8 @@ std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective) {
                                                  static_cast<double>(payload_bytes(graph, collective)));
   switch (collective.op) {
     case Op::all_reduce: return payload * (ranks - 1) / ranks * 2;
+    case Op::send: return payload;
+    case Op::recv: return 0;  // counted where it is sent
     case Op::all_gather: return payload * (ranks / team - 1) / ranks;
     default: return payload * (ranks - team) / ranks;
   }
@@ -123,6 +126,7 @@ int ranks_of(const ir::Graph& graph, const ir::Node& collective) {
 
 int span_of(const ir::Graph& graph, const ir::Node& collective) {
   const int axis = static_cast<int>(collective.attributes.integer(ir::Attr::axis));
+  if (ir::is_message(collective.op)) return graph.mesh().stride(axis) + 1;
   return graph.mesh().stride(axis) * (graph.mesh().size(axis) - 1) + 1;
 }
 

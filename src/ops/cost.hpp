@@ -13,7 +13,7 @@ struct Cost {
 
 Cost cost(const ir::Graph& graph, const ir::Node& node);
 
-/// The bytes of a collective with all its members. payload_bytes counts the whole vectors. wire_bytes counts
+/// The bytes of a collective with all its members, or of a message. payload_bytes counts the whole vectors. wire_bytes counts
 /// what one rank sends (and receives) in messages: payload * (W - 1) / W, and twice that for an all_reduce.
 /// In a team's memory (Attr::team) a gather sends its shard to each other host once, and a reduce-scatter a
 /// slice to each rank of other hosts. For a table whose unused rows are not sent (Attr::used) it is an
@@ -30,9 +30,10 @@ ir::StorageId gathered_in_place(const ir::Graph& graph, const ir::Node& gather, 
 /// Bytes of the whole vectors of those members that are not gathered in place: the memory that a gather
 /// takes.
 std::int64_t copied_bytes(const ir::Graph& graph, const ir::Node& gather);
-/// How many ranks the collective runs over.
+/// How many ranks the collective's axis has, or the message's.
 int ranks_of(const ir::Graph& graph, const ir::Node& collective);
-/// World ranks from the first of the collective's to the last: ranks that stand apart are on different hosts.
+/// World ranks from the first of the collective's to the last, or between neighbours on a message's axis:
+/// ranks that stand apart are on different hosts.
 int span_of(const ir::Graph& graph, const ir::Node& collective);
 
 }  // namespace weft::ops

@@ -44,6 +44,9 @@ class Gradients {
       case Op::swiglu: return all_added(swiglu());
       case Op::add: return all_added({dy(add::sum), dy(add::sum)});
       case Op::cross_entropy: return {added(cross_entropy::logits, cross_entropy()), {}};
+      // The stage that got the value sends its gradient back.
+      case Op::send: return {added(send::x, b_.recv(node_.module, type(send::x), name(send::x), peer()))};
+      case Op::recv: b_.send(node_.module, dy(recv::x), peer()); return {};
       default: throw std::logic_error(fmt::format("{} has no derivative", name_of(node_.op)));
     }
   }
@@ -52,6 +55,8 @@ class Gradients {
   /// The gradient of an output.
   ValueId dy(Out output) const { return dys_[output.at]; }
   std::string name(In input) const { return grad_name(b_.graph(), node_.in(input)); }
+  const ir::Type& type(In input) const { return b_.graph().value(node_.in(input)).type; }
+  int peer() const { return static_cast<int>(node_.attributes.integer(Attr::peer)); }
 
   ValueId added(In input, ValueId gradient) {
     ValueId& so_far = so_far_[input.at];

@@ -52,9 +52,6 @@ class Rule {
       case Op::linear_cross_entropy_grad:
         linear_loss();
         return {totals(), in(linear_cross_entropy::h), in(linear_cross_entropy::w)};
-      case Op::zeros:
-        if (!inputs_.empty()) fail("has inputs");
-        return {{DType::i64, {exact_limbs}}};
       case Op::accumulate:
         ends_with(accumulate::gradient, accumulate::so_far);
         return {{DType::f32, in(accumulate::gradient).shape}};
@@ -66,9 +63,12 @@ class Rule {
       case Op::view:
       case Op::rank_slice:
       case Op::join:
+      case Op::zeros:
       case Op::all_gather:
       case Op::reduce_scatter:
-      case Op::all_reduce: break;
+      case Op::all_reduce:
+      case Op::send:
+      case Op::recv: break;
     }
     fail("has no shape rule");
   }
@@ -281,7 +281,9 @@ BatchRule batch_rule(Op op, std::size_t output) {
     case Op::adamw:
     case Op::all_gather:
     case Op::reduce_scatter:
-    case Op::all_reduce: return BatchRule::invariant;
+    case Op::all_reduce:
+    case Op::send: return BatchRule::invariant;
+    case Op::recv: return BatchRule::rows;
   }
   return BatchRule::invariant;
 }
@@ -293,7 +295,7 @@ bool is_parameter_gradient(Op op, std::size_t output) {
 }
 
 bool has_shape_rule(Op op) {
-  return !ir::is_alias(op) && !ir::is_collective(op) && op != Op::join;
+  return !ir::is_alias(op) && !ir::communicates(op) && op != Op::join && op != Op::zeros;
 }
 
 std::vector<Type> infer(const ir::Graph& graph, Op op, std::span<const ir::ValueId> inputs,

@@ -29,7 +29,6 @@ class Autodiff {
     for (int round = 0; round < rounds; ++round) {
       const std::vector<Node>& nodes = forward[static_cast<std::size_t>(round)];
       for (const Node& node : nodes) after_.add_node(node);
-      builder_.at(ir::Phase::backward, round);
       backward(nodes);
     }
     return std::move(after_);
@@ -49,8 +48,10 @@ class Autodiff {
   }
 
   void differentiate(const Node& node) {
+    builder_.at(ir::Phase::backward, node.round, node.chunk);
     std::vector<ValueId> output_gradients;
-    bool any = node.op == Op::cross_entropy;  // where every backward starts
+    // A backward starts at the loss, and at the values whose gradients come from the next stage.
+    bool any = node.op == Op::cross_entropy || node.op == Op::send;
     for (ValueId output : node.outputs) {
       output_gradients.push_back(gradient_of(output));
       any = any || output_gradients.back().valid();
@@ -72,6 +73,7 @@ class Autodiff {
   /// The gradients of a unit's views are written into one flat unit, which is added onto the unit's
   /// accumulator once they are all there.
   void collect_parameter(const Node& view) {
+    builder_.at(ir::Phase::backward, view.round, view.chunk);
     const ir::UnitId unit_id = after_.value(view.in(single::from)).unit;
     const Unit& unit = after_.unit(unit_id);
     auto& parts = unit_parts_[unit_id];

@@ -23,7 +23,10 @@ bool disabled(const PassOptions& options, std::string_view name) {
   return std::find(options.disable.begin(), options.disable.end(), name) != options.disable.end();
 }
 
-void append_fuse(const PassOptions& options, std::vector<Pass>& passes) {
+void append_stage_and_fuse(const PassOptions& options, std::vector<Pass>& passes) {
+  if (options.stage)
+    passes.push_back(
+        {"stage", Bits::exact, [o = *options.stage](const ir::Graph& g) { return stage(g, o); }});
   if (!disabled(options, "fuse"))
     passes.push_back({"fuse", Bits::numerics, [](const ir::Graph& g) { return fuse(g); }});
 }
@@ -36,12 +39,15 @@ void append_head_and_types(const PassOptions& options, std::vector<Pass>& passes
       {"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
 }
 
-void append_sharding(const PassOptions& options, std::vector<Pass>& passes) {
+void append_sharding(const PassOptions& options, std::vector<Pass>& passes, bool trains) {
   if (options.recompute.what != Recompute::none && !disabled(options, "recompute"))
     passes.push_back(
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
   if (!disabled(options, "residual"))
     passes.push_back({"residual", Bits::exact, [](const ir::Graph& g) { return residual(g); }});
+  if (options.stage && trains)
+    passes.push_back(
+        {"interleave", Bits::exact, [o = *options.stage](const ir::Graph& g) { return interleave(g, o); }});
   const bool exact =
       options.shard.accumulation == Accumulation::each && options.shard.reduction == ReduceOrder::canonical;
   passes.push_back({"shard", exact ? Bits::exact : Bits::numerics,
@@ -69,16 +75,16 @@ std::vector<Pass> forward_passes(const PassOptions& options) {
   PassOptions whole = options;
   whole.rows = false;
   std::vector<Pass> passes;
-  append_fuse(whole, passes);
+  append_stage_and_fuse(whole, passes);
   append_head_and_types(whole, passes);
-  append_sharding(whole, passes);
+  append_sharding(whole, passes, false);
   append_order(whole, passes);
   return passes;
 }
 
 std::vector<Pass> before_sharding(const PassOptions& options) {
   std::vector<Pass> passes;
-  append_fuse(options, passes);
+  append_stage_and_fuse(options, passes);
   passes.push_back({"autodiff", Bits::exact, [](const ir::Graph& g) { return autodiff(g); }});
   passes.push_back(
       {"update", Bits::exact, [o = options.update](const ir::Graph& g) { return update(g, o); }});
@@ -88,7 +94,7 @@ std::vector<Pass> before_sharding(const PassOptions& options) {
 
 std::vector<Pass> sharding(const PassOptions& options) {
   std::vector<Pass> passes;
-  append_sharding(options, passes);
+  append_sharding(options, passes, true);
   return passes;
 }
 
@@ -100,7 +106,7 @@ std::vector<Pass> after_sharding(const PassOptions& options) {
 
 std::vector<Pass> training_passes(const PassOptions& options) {
   std::vector<Pass> passes = before_sharding(options);
-  append_sharding(options, passes);
+  append_sharding(options, passes, true);
   append_order(options, passes);
   return passes;
 }

@@ -23,6 +23,7 @@ struct Pass {
 };
 
 struct PassOptions {
+  std::optional<StageOptions> stage;  ///< none: the rank has the whole model
   UpdateOptions update;
   std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   PrecisionOptions precision;

@@ -10,8 +10,30 @@
 #include "base/choices.hpp"
 #include "base/dtype.hpp"
 #include "ir/graph.hpp"
+#include "pipe/pipeline_schedule.hpp"
 
 namespace weft::passes {
+
+/// The stages of a pipe that one of its ranks has.
+struct StageOptions {
+  PipelineKind kind = PipelineKind::one_f_one_b;
+  pipe::Sizes sizes;  ///< how many ranks, chunks and microbatches the pipe has
+  int rank = 0;       ///< this rank's place on the pipe
+  /// By stage: the index of its first unit, in the order of the model.
+  std::vector<std::size_t> first_units;
+
+  /// The stage that has the model's unit.
+  int stage_of_unit(std::size_t unit) const;
+  /// Whether the stage is one of this rank's.
+  bool is_own(int stage) const { return stage >= 0 && stage % sizes.ranks == rank; }
+};
+/// Keeps the nodes of this rank's stages, and only their units and storages. A value that the next stage
+/// reads is sent there, and received from the stage before. Sums of losses stay in all stages. Throws
+/// std::logic_error where a value would have to skip a stage.
+ir::Graph stage(const ir::Graph& graph, const StageOptions& options);
+/// Puts the nodes of a training step into the order of the pipeline schedule. All sums keep their order. A
+/// message is asked for while what makes it is computed.
+ir::Graph interleave(const ir::Graph& graph, const StageOptions& options);
 
 /// Makes one matmul of those of q, k and v, whose result is split while it is rotated (rope_split), and one
 /// of those of gate and up. It does so where the weights stand one behind the other in their unit, and
@@ -21,7 +43,8 @@ ir::Graph fuse(const ir::Graph& graph);
 
 /// Appends each round's backward behind its forward, and adds the rounds' unit gradients up in storages
 /// "grad.UNIT" (f32): acc = ((g(0) + g(1)) + g(2)) + ... The graph must hold forward nodes that end in one
-/// cross_entropy a round. Gradients are of the loss SUM.
+/// cross_entropy a round, or in values that are sent to the next stage of a pipe. Gradients are of the loss
+/// SUM.
 ir::Graph autodiff(const ir::Graph& graph);
 
 struct UpdateOptions {
@@ -64,10 +87,12 @@ struct RecomputeOptions {
   Recompute what = Recompute::none;              ///< any but `budget`
   std::vector<RecomputeRule> rules;              ///< what `selective` computes again
   std::string place = "schedule.recompute_ops";  ///< where the rules stand in the deck, for messages
+  /// Whether the graph is a whole model, in which each rule must name something.
+  bool whole_model = true;
 };
 /// Lets backward read copies of forward values. They are made again just before their first use, from the
 /// values that are kept, and have the same bits. Recompute::full keeps only what goes from module to module.
-/// Throws Error(bad_input) on a rule that names nothing.
+/// Throws Error(bad_input) on a rule that names nothing of a whole model.
 ir::Graph recompute(const ir::Graph& graph, const RecomputeOptions& options);
 
 /// Joins an add and the norm that reads its result, where they follow each other, so that memory is passed

@@ -38,7 +38,8 @@ class RecomputePass {
   }
 
   ir::Graph run() {
-    for (const RecomputeRule& rule : options_.rules) check(rule);
+    if (options_.whole_model)
+      for (const RecomputeRule& rule : options_.rules) check(rule);
     for (Node node : before_.nodes()) {
       if (node.phase == Phase::backward)
         for (ValueId& input : node.inputs) input = again(input, node);
@@ -55,8 +56,8 @@ class RecomputePass {
   }
 
   static bool can_be_recomputed(const Node& node) {
-    return node.phase == Phase::forward && !ir::is_alias(node.op) && node.op != Op::linear_cross_entropy &&
-           node.op != Op::cross_entropy;
+    return node.phase == Phase::forward && !ir::is_alias(node.op) && !ir::communicates(node.op) &&
+           node.op != Op::linear_cross_entropy && node.op != Op::cross_entropy;
   }
 
   void check(const RecomputeRule& rule) const {

@@ -31,8 +31,10 @@ class Shard {
         options_(options),
         axis_(before.mesh().axis(data_axis)),
         ranks_(before.mesh().size(axis_)),
-        replicas_(before.mesh().size(replica_axis)) {
+        replicas_(before.mesh().size(replica_axis)),
+        pipe_ranks_(before.mesh().size(pipe_axis)) {
     if (replicas_ > 1) replica_axis_ = before.mesh().axis(replica_axis);
+    if (pipe_ranks_ > 1) pipe_axis_ = before.mesh().axis(pipe_axis);
     for (const Node& node : before.nodes()) rounds_ = std::max(rounds_, node.round + 1);
   }
 
@@ -56,13 +58,19 @@ class Shard {
     placements[static_cast<std::size_t>(axis_)] = p;
     return placements;
   }
-  /// The placement of what is made from a rank's microbatches: every rank has another part, or another term.
-  Placements over_all(Placement p) const { return Placements(before_.mesh().axes().size(), p); }
-  /// The placement of a term of a sum over all ranks. Over axes with a single rank the sum is complete.
-  Placements term() const {
+  /// The placement of what is made from a rank's microbatches: every rank that shares the batch has another
+  /// part, or another term. The stages of a pipe have other values altogether.
+  Placements over_batch(Placement p) const {
     Placements placements(before_.mesh().axes().size());
     for (std::size_t axis = 0; axis < placements.size(); ++axis)
-      if (before_.mesh().size(static_cast<int>(axis)) > 1) placements[axis] = ir::partial;
+      if (static_cast<int>(axis) != pipe_axis_) placements[axis] = p;
+    return placements;
+  }
+  /// The placement of a term of a sum over the batch. Over axes with a single rank the sum is complete.
+  Placements term() const {
+    Placements placements = over_batch(ir::partial);
+    for (std::size_t axis = 0; axis < placements.size(); ++axis)
+      if (before_.mesh().size(static_cast<int>(axis)) == 1) placements[axis] = ir::replicate;
     return placements;
   }
   /// The placement of a gradient's sum over the ranks of one replica.
@@ -104,7 +112,7 @@ class Shard {
   void place(ir::Storage& s) {
     const bool batch = !s.unit.valid();
     const Placement p = state_is_cut(s) ? ir::shard(0) : ir::replicate;
-    s.placement = batch ? over_all(p) : over_axis(p);
+    s.placement = batch ? over_batch(p) : over_axis(p);
   }
 
   // --- Nodes
@@ -126,6 +134,7 @@ class Shard {
       case Op::reduce_totals: reduce_totals(std::move(node)); return;
       case Op::adamw: adamw(std::move(node)); return;
       case Op::join: propagate(std::move(node), term()); return;
+      case Op::recv: propagate(std::move(node), over_batch(ir::shard(0))); return;
       default: compute(std::move(node)); return;
     }
   }
@@ -141,10 +150,10 @@ class Shard {
     for (ValueId input : node.inputs) cut = cut || is_cut(input);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const bool sums = ops::batch_rule(node.op, i) == ops::BatchRule::sums;
-      set(node.outputs[i], over_all(!cut ? ir::replicate : sums ? ir::partial : ir::shard(0)));
+      set(node.outputs[i], over_batch(!cut ? ir::replicate : sums ? ir::partial : ir::shard(0)));
     }
     if (node.op == Op::add && placement(node.in(add::a)).kind == Placement::Kind::partial)
-      set(node.out(add::sum), over_all(ir::partial));
+      set(node.out(add::sum), over_batch(ir::partial));
     after_.add_node(std::move(node));
   }
 
@@ -162,6 +171,7 @@ class Shard {
     view.in(single::from) = whole;
     view.phase = node.phase;
     view.round = node.round;
+    view.chunk = node.chunk;
     if (after_.value(id).producer.valid()) {  // an earlier gather has this view: a new value is needed
       ir::Value copy = after_.value(id);
       known->second = after_.add_value(std::move(copy));
@@ -173,13 +183,14 @@ class Shard {
   }
 
   /// The gathered copy of a unit. It serves until another unit is gathered; the copy of a unit that is kept
-  /// serves from forward to the backward of the same round.
+  /// serves from forward to the backward of the same round, and in a stage of a pipe, whose rounds overlap,
+  /// the whole step.
   ValueId gathered(const Node& node, ValueId state) {
     if (!is_cut(state) || ranks_ == 1) return state;
     const ir::UnitId unit = after_.value(state).unit;
     Gathered& copy = copies_[unit];
     const bool kept = stays_gathered(unit, options_.keep_units, after_.units().size()) &&
-                      copy.value.valid() && copy.round == node.round;
+                      copy.value.valid() && (pipe_ranks_ > 1 || copy.round == node.round);
     if (kept || last_gathered_ == unit) return copy.value;
     copy = {all_gather(node, state, after_.unit(unit).path + ".full"), node.round};
     last_gathered_ = unit;
@@ -203,9 +214,10 @@ class Shard {
     node.lane = lane;
     node.inputs = {input};
     node.outputs = {output};
-    node.attributes.set(Attr::axis, lane == Lane::replica ? replica_axis_ : axis_);
+    node.attributes.set(Attr::axis, axis_of(lane));
     node.phase = place.phase;
     node.round = place.round;
+    node.chunk = place.chunk;
     const ir::Value& value = after_.value(output);
     node.module = value.unit.valid() ? after_.unit(value.unit).path : place.module;
     if (op == Op::all_reduce && value.unit.valid() && options_.reduction == ReduceOrder::native)
@@ -282,15 +294,25 @@ class Shard {
 
   // --- Update
 
+  /// The axis of a lane's collectives.
+  int axis_of(Lane lane) const {
+    return lane == Lane::replica ? replica_axis_ : lane == Lane::pipe ? pipe_axis_ : axis_;
+  }
+  Lane lane_of(int axis) const {
+    return axis == replica_axis_ ? Lane::replica : axis == pipe_axis_ ? Lane::pipe : Lane::reduce;
+  }
+
   void clip_scale(Node node) {
-    if (ranks_ > 1) {
-      ValueId& squares = node.in(clip_scale::squares);
-      ir::Value sum = after_.value(squares);
-      sum.name = "clip.squares.sum";
-      sum.placement = over_axis(ir::replicate);
-      squares = collective(Op::all_reduce, Lane::reduce, node, squares, std::move(sum));
-    }
+    ValueId& squares = node.in(clip_scale::squares);
+    if (ranks_ > 1) squares = sum_over(axis_, node, squares, "clip.squares.sum");
+    if (pipe_ranks_ > 1) squares = sum_over(pipe_axis_, node, squares, "clip.squares.of_stages");
     propagate(std::move(node), over_axis(ir::replicate));
+  }
+  ValueId sum_over(int axis, const Node& place, ValueId term, std::string name) {
+    ir::Value sum = after_.value(term);
+    sum.name = std::move(name);
+    sum.placement = over_axis(ir::replicate);
+    return collective(Op::all_reduce, lane_of(axis), place, term, std::move(sum));
   }
 
   /// Gathers the totals axis by axis, from the innermost outwards, so that all ranks' totals stand in the
@@ -302,12 +324,11 @@ class Shard {
       const int ranks = before_.mesh().size(axis);
       if (ranks == 1) continue;
       ir::Value all = after_.value(totals);
-      all.name = axis == axis_ ? "loss.ranks" : "loss.replicas";
+      all.name = axis == axis_ ? "loss.ranks" : axis == pipe_axis_ ? "loss.stages" : "loss.replicas";
       if (gathered == 1) all.type.shape.insert(all.type.shape.begin(), 1);
       all.type.shape[0] *= ranks;
       all.placement[static_cast<std::size_t>(axis)] = ir::replicate;
-      const Lane lane = axis == axis_ ? Lane::reduce : Lane::replica;
-      totals = collective(Op::all_gather, lane, node, totals, std::move(all));
+      totals = collective(Op::all_gather, lane_of(axis), node, totals, std::move(all));
       gathered *= ranks;
     }
     propagate(std::move(node), over_axis(ir::replicate));
@@ -359,6 +380,8 @@ class Shard {
   int ranks_;
   int replica_axis_ = -1;
   int replicas_;
+  int pipe_axis_ = -1;
+  int pipe_ranks_;
   int rounds_ = 1;
   std::map<ValueId, Node> views_;                           ///< parameter views of the unsharded graph
   std::map<std::pair<ValueId, ValueId>, ValueId> view_of_;  ///< (whole unit, view) -> value

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/exact_sum.hpp"
 #include "base/step_block.hpp"
 #include "ops/builder.hpp"
 #include "ops/storages.hpp"
@@ -40,13 +41,16 @@ class Update {
     masters_.resize(graph_.units().size());
     int last_round = 0;
     for (const ir::Node& node : graph_.nodes()) last_round = std::max(last_round, node.round);
+    rounds_ = last_round + 1;
     for (const ir::Node& node : graph_.nodes()) {
-      const ir::Value& value = graph_.value(node.outputs.front());
       if (node.op == Op::accumulate) {
-        sums_[value.unit.index()] = node.out(accumulate::sum);
-        if (node.round == last_round) completed_.push_back(node.out(accumulate::sum));
+        const ValueId sum = node.out(accumulate::sum);
+        sums_[graph_.value(sum).unit.index()] = sum;
+        if (node.round == last_round) completed_.push_back(sum);
       }
-      if (node.op == Op::state && value.unit.valid()) masters_[value.unit.index()] = node.out(single::to);
+      if (node.op == Op::state)
+        if (const ir::UnitId unit = graph_.value(node.out(single::to)).unit; unit.valid())
+          masters_[unit.index()] = node.out(single::to);
       if (node.op == Op::cross_entropy) losses_.push_back(node.out(cross_entropy::totals));
     }
   }
@@ -55,29 +59,36 @@ class Update {
   /// gradients of the first layers are still on their way when backward ends. The accumulator is exact, so
   /// neither this order nor the cut over ranks changes the bits.
   ValueId square_sum() {
-    ValueId limbs = b_.emit_one(Op::zeros, "clip", {}, "clip.zero");
+    ValueId limbs = b_.zeros("clip", {DType::i64, {exact_limbs}}, "clip.zero");
     for (const ValueId sum : completed_)
       limbs = b_.emit_one(Op::sum_squares, "clip", {sum, limbs}, "clip.squares");
     return limbs;
   }
 
   /// The loss sums and token counts of all rounds: side by side at first, and then added in microbatch order.
+  /// A stage without the loss has zeros instead, which change no sum.
   ValueId totals() {
+    const ir::Type type{DType::f64, {rounds_, 2}};
+    const ValueId of_rounds = losses_.empty() ? b_.zeros("loss", type, "loss.rounds") : joined(type);
+    const ValueId sum = b_.emit_one(Op::reduce_totals, "loss", {of_rounds}, "loss.sum");
+    graph_.value(sum).home =
+        graph_.add_storage({ops::totals_name, Role::report, graph_.value(sum).type, {}, {}});
+    return sum;
+  }
+
+  ValueId joined(const ir::Type& type) {
     ir::Value all;
     all.name = "loss.rounds";
-    all.type = {DType::f64, {static_cast<std::int64_t>(losses_.size()), 2}};
+    all.type = type;
     ir::Node join;
     join.op = Op::join;
     join.inputs = losses_;
     join.outputs = {graph_.add_value(std::move(all))};
     join.phase = ir::Phase::update;
     join.module = "loss";
-    const ValueId joined = join.out(single::to);
+    const ValueId result = join.out(single::to);
     graph_.add_node(std::move(join));
-    const ValueId sum = b_.emit_one(Op::reduce_totals, "loss", {joined}, "loss.sum");
-    graph_.value(sum).home =
-        graph_.add_storage({ops::totals_name, Role::report, graph_.value(sum).type, {}, {}});
-    return sum;
+    return result;
   }
 
   ValueId clip(ValueId limbs, ValueId totals) {
@@ -115,7 +126,8 @@ class Update {
   UpdateOptions options_;
   std::vector<ValueId> sums_, masters_;  ///< by unit
   std::vector<ValueId> completed_;       ///< the sums in the order of the last round's backward
-  std::vector<ValueId> losses_;          ///< by round
+  std::vector<ValueId> losses_;          ///< by round; empty in a stage without the loss
+  std::int64_t rounds_ = 1;
 };
 
 }  // namespace

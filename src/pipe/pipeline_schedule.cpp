@@ -90,20 +90,9 @@ std::vector<Action> actions_of(PipelineKind kind, const Sizes& sizes, int rank) 
 
 }  // namespace
 
-std::string_view name_of(PipelineKind kind) {
-  switch (kind) {
-    case PipelineKind::gpipe: return "gpipe";
-    case PipelineKind::one_f_one_b: return "1f1b";
-    case PipelineKind::interleaved: return "interleaved";
-    case PipelineKind::zb_h1: return "zb_h1";
-  }
-  return "?";
-}
-
 PipelineSchedule make_pipeline_schedule(PipelineKind kind, const Sizes& sizes) {
-  WEFT_VALIDATE(sizes.chunks == 1 || kind == PipelineKind::interleaved,
-                "the schedule {} has one chunk a rank, not {}; use interleaved, or chunks = 1", name_of(kind),
-                sizes.chunks);
+  WEFT_REQUIRE(sizes.chunks == 1 || kind == PipelineKind::interleaved,
+              "the schedule {} has one chunk a rank, not {}", name_of(kind), sizes.chunks);
   PipelineSchedule schedule{kind, sizes, {}};
   for (int rank = 0; rank < sizes.ranks; ++rank) schedule.actions.push_back(actions_of(kind, sizes, rank));
   return schedule;

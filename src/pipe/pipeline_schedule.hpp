@@ -4,19 +4,11 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
-namespace weft::pipe {
+#include "base/pipeline_kind.hpp"
 
-enum class PipelineKind : std::uint8_t {
-  gpipe,        ///< all forwards, then all backwards (Huang et al., 2019)
-  one_f_one_b,  ///< a forward and a backward in turn: a rank holds as many microbatches as follow it
-  interleaved,  ///< 1f1b over several stages a rank (Narayanan et al., 2021)
-  zb_h1         ///< 1f1b whose weight gradients are made where a rank would wait (Qi et al., 2023)
-};
-/// The deck's name of it: "1f1b".
-std::string_view name_of(PipelineKind kind);
+namespace weft::pipe {
 
 /// How many ranks the pipe has, stages (chunks of layers) each of them, and microbatches of a step they
 /// share. Stage s stands on rank s % ranks, as its chunk s / ranks.
@@ -50,7 +42,7 @@ struct PipelineSchedule {
 };
 
 /// Makes the schedule. Each kind serves any number of ranks and microbatches, but only `interleaved` serves
-/// several chunks. Throws Error(bad_input) otherwise, and says which kind would serve.
+/// several chunks. Throws std::logic_error otherwise.
 PipelineSchedule make_pipeline_schedule(PipelineKind kind, const Sizes& sizes);
 
 /// Throws std::logic_error unless

@@ -180,9 +180,10 @@ std::string place_text(const Plan& plan, std::int64_t place) {
 std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
   std::map<std::string, CollectiveTotal> totals;
   for (const Node& node : plan.graph.nodes()) {
-    if (!ir::is_collective(node.op)) continue;
+    if (!ir::communicates(node.op)) continue;
+    const ir::ValueId moved = ir::is_message(node.op) ? ir::moved_value(node) : ir::member_input(node, 0);
     std::string name = fmt::format("{} {} {}", name_of(node.phase), name_of(node.op),
-                                   name_of(plan.graph.value(ir::member_input(node, 0)).type.dtype));
+                                   name_of(plan.graph.value(moved).type.dtype));
     const auto& axes = plan.graph.mesh().axes();
     if (axes.size() > 1)
       name += " " + axes[static_cast<std::size_t>(node.attributes.integer(ir::Attr::axis))].name;

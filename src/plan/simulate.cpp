@@ -31,18 +31,21 @@ machine::LaneTimes simulate(const Plan& plan, const machine::CostModel& costs) {
 
 std::string timeline_text(const machine::LaneTimes& times) {
   std::string text = fmt::format("\n{:<38} {:>22}\n", "predicted step, lanes overlapped", "seconds");
-  const auto row = [&](const char* name, double seconds) {
+  const auto row = [&](const std::string& name, double seconds) {
     text += fmt::format("  {:<36} {:>22.6f}\n", name, seconds);
   };
   row("step", times.end);
   row("compute lane busy", times.busy[Lane::compute]);
-  row("gather lane busy", times.busy[Lane::gather]);
-  row("reduce lane busy", times.busy[Lane::reduce]);
-  const bool replicas = times.busy[Lane::replica] > 0;
-  if (replicas) row("replica lane busy", times.busy[Lane::replica]);
+  const auto shown = [&](Lane lane) {
+    return lane == Lane::gather || lane == Lane::reduce || times.busy[lane] > 0;
+  };
+  for (const Lane lane : communication_lanes)
+    if (shown(lane)) row(fmt::format("{} lane busy", name_of(lane)), times.busy[lane]);
   row("exposed gathers", times.exposed[Lane::gather]);
   row("exposed reductions", times.exposed[Lane::reduce]);
-  if (replicas) row("exposed sums over replicas", times.exposed[Lane::replica]);
+  if (shown(Lane::replica)) row("exposed sums over replicas", times.exposed[Lane::replica]);
+  if (const double messages = of_stage_lanes(times.exposed); messages > 0)
+    row("exposed messages between stages", messages);
   return text;
 }
 

@@ -61,6 +61,10 @@ std::string to_json_line(const StepMetrics& m) {
     line.real("exposed_replica_s", m.exposed_replica_s);
     line.real("replica_s", m.replica_s);
   }
+  if (m.pipe_s) {
+    line.real("exposed_pipe_s", m.exposed_pipe_s);
+    line.real("pipe_s", m.pipe_s);
+  }
   line.integer("sent_bytes", m.sent_bytes);
   line.real("mfu", m.mfu);
   line.integer("arena_peak_bytes", m.arena_peak_bytes);

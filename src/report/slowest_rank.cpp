@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "base/device.hpp"
 
@@ -14,25 +15,26 @@ StepMetrics slowest_rank(runtime::Session& session, const exec::Times& times, do
   constexpr Lane replica = Lane::replica;
   // The host does not see a stream's waits: there the compute is that of the compute-only step.
   const bool waits_seen = device_is_host() || session.ranks() == 1;
-  const double waited = times.exposed[gather] + times.exposed[reduce] + times.exposed[replica];
+  const auto all = [](const auto& lanes) { return std::accumulate(lanes.begin(), lanes.end(), 0.0); };
   const double exposed = session.ranks() > 1 ? std::max(0.0, times.step - compute_only_s) : 0.0;
-  std::array<double, 16> most{
-      step_seconds,
-      waits_seen ? times.step - waited : compute_only_s,
-      times.under_way[gather] + times.under_way[reduce] + times.under_way[replica],
-      exposed,
-      times.exposed[gather],
-      times.exposed[reduce],
-      times.exposed[replica],
-      times.under_way[gather],
-      times.under_way[reduce],
-      times.under_way[replica],
-      static_cast<double>(times.sent[gather] + times.sent[reduce] + times.sent[replica]),
-      static_cast<double>(memory.resident),
-      static_cast<double>(memory.planned),
-      news.stop_request,
-      news.data_check,
-      news.data_left};
+  std::array<double, 18> most{step_seconds,
+                              waits_seen ? times.step - all(times.exposed) : compute_only_s,
+                              all(times.under_way),
+                              exposed,
+                              times.exposed[gather],
+                              times.exposed[reduce],
+                              times.exposed[replica],
+                              times.under_way[gather],
+                              times.under_way[reduce],
+                              times.under_way[replica],
+                              all(times.sent),
+                              static_cast<double>(memory.resident),
+                              static_cast<double>(memory.planned),
+                              news.stop_request,
+                              news.data_check,
+                              news.data_left,
+                              of_stage_lanes(times.exposed),
+                              of_stage_lanes(times.under_way)};
   session.world().all_reduce_max(most);
   const bool replicas = session.replicas() > 1;
   StepMetrics m;
@@ -52,6 +54,10 @@ StepMetrics slowest_rank(runtime::Session& session, const exec::Times& times, do
   m.rss_bytes = static_cast<std::int64_t>(most[11]);
   m.planned_bytes = static_cast<std::int64_t>(most[12]);
   news = {most[13], most[14], most[15]};
+  if (session.mesh().size(pipe_axis) > 1) {
+    if (waits_seen) m.exposed_pipe_s = most[16];
+    m.pipe_s = most[17];
+  }
   return m;
 }
 

@@ -17,6 +17,8 @@ constexpr std::size_t steps_kept = 1'000;
 constexpr Lane gather = Lane::gather;
 constexpr Lane reduce = Lane::reduce;
 constexpr Lane replica = Lane::replica;
+/// What is measured of the lanes between stages together stands at the first of them.
+constexpr Lane stages = Lane::activations_in;
 
 double sum(const PerLane<double>& lanes) {
   return std::accumulate(lanes.begin(), lanes.end(), 0.0);
@@ -47,6 +49,8 @@ compile::StepParts measured(const StepMetrics& m, const Summary::About& about) {
   p.exposed[gather] = m.exposed_gather_s.value_or(0);
   p.exposed[reduce] = m.exposed_reduce_s.value_or(0);
   p.exposed[replica] = m.exposed_replica_s.value_or(0);
+  p.under_way[stages] = m.pipe_s.value_or(0);
+  p.exposed[stages] = m.exposed_pipe_s.value_or(0);
   p.sent_bytes = static_cast<double>(m.sent_bytes.value_or(0));
   const compile::StepParts& planned = about.planned;
   p.wire = planned.sent_bytes > 0 ? planned.wire * p.sent_bytes / planned.sent_bytes : 0;
@@ -112,6 +116,7 @@ std::vector<std::string> Summary::lines() const {
   if (steps_.empty()) return {};
   const bool alone = about_.ranks == 1;
   const bool replicas = about_.planned.under_way[replica] > 0;
+  const bool pipe = of_stage_lanes(about_.planned.under_way) > 0;
   const bool profile = !about_.profile.empty();
   Table table(steps_, about_.planned, profile);
   table.line(fmt::format("median of {} step{}", steps_.size(), steps_.size() == 1 ? "" : "s"), "measured",
@@ -126,12 +131,18 @@ std::vector<std::string> Summary::lines() const {
     if (replicas)
       table.row("  replica lane, under way",
                 [](const compile::StepParts& p) { return p.under_way[replica]; });
+    if (pipe)
+      table.row("  messages between stages, under way",
+                [](const compile::StepParts& p) { return of_stage_lanes(p.under_way); });
     if (waits_seen_) {
       table.row("  exposed gathers", [](const compile::StepParts& p) { return p.exposed[gather]; });
       table.row("  exposed reductions", [](const compile::StepParts& p) { return p.exposed[reduce]; });
       if (replicas)
         table.row("  exposed sums over replicas",
                   [](const compile::StepParts& p) { return p.exposed[replica]; });
+      if (pipe)
+        table.row("  waits for other stages",
+                  [](const compile::StepParts& p) { return of_stage_lanes(p.exposed); });
     }
   }
   if (waits_seen_) table.row("  idle and other", idle);

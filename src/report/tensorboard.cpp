@@ -152,6 +152,8 @@ void EventWriter::write(const StepMetrics& m) {
     add("comm/reduce_s", m.reduce_s);
     add("comm/exposed_replica_s", m.exposed_replica_s);
     add("comm/replica_s", m.replica_s);
+    add("comm/exposed_pipe_s", m.exposed_pipe_s);
+    add("comm/pipe_s", m.pipe_s);
     add("comm/sent_bytes", m.sent_bytes);
   } else {
     add("valid/loss", m.loss);

@@ -18,6 +18,7 @@ void upload_step(Session& session, data::BatchSource& batches, std::int64_t step
 }
 
 void upload_rope_table(Session& session, const Deck& deck) {
+  if (!session.memory().has(model::rope_name)) return;  // a stage without a layer
   const std::int64_t head_dim = deck.model.dim / deck.model.heads;
   const RopeScalingDeck& s = deck.model.rope_scaling;
   kernels::RopeScaling scaling;

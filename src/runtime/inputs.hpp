@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/step_block.hpp"
@@ -37,9 +38,11 @@ class MicrobatchBuffers {
     const auto copy = [&](const std::string& name, const std::vector<std::int32_t>& host) {
       upload(session, name, host.data(), host.size() * sizeof(std::int32_t));
     };
-    copy(model::tokens_name(round), tokens);
-    copy(model::positions_name(round), positions);
-    if (session.memory().has(model::targets_name(round))) copy(model::targets_name(round), targets);
+    // A stage of a pipe has only those inputs that it reads, and a forward alone has no targets.
+    for (const auto& [name, host] :
+         {std::pair(model::tokens_name(round), &tokens), std::pair(model::positions_name(round), &positions),
+          std::pair(model::targets_name(round), &targets)})
+      if (session.memory().has(name)) copy(name, *host);
   }
   void upload(Session& session, const StepBlock& block) {
     upload(session, passes::step_name, &block, sizeof block);

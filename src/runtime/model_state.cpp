@@ -74,9 +74,7 @@ ModelState::ModelState(Session& session, const plan::Plan& plan)
   }
 }
 
-void ModelState::initialize(std::uint64_t seed, double std) {
-  const auto layers = static_cast<double>(
-      std::count_if(units_.begin(), units_.end(), [](const Unit& u) { return ends_with(u.path, "attn"); }));
+void ModelState::initialize(std::uint64_t seed, double std, std::int64_t layers) {
   std::vector<float> host;
   for (const Vector& v : vectors_)
     for (std::int64_t at = v.begin; at < v.begin + v.count; at += drawn_at_once) {
@@ -87,7 +85,7 @@ void ModelState::initialize(std::uint64_t seed, double std) {
           const auto [begin, end] = overlap(p, at, n);
           if (begin >= end) continue;
           const bool into_residual = ends_with(p.path, "wo") || ends_with(p.path, "w2");
-          const double scale = into_residual ? std / std::sqrt(2 * layers) : std;
+          const double scale = into_residual ? std / std::sqrt(2 * static_cast<double>(layers)) : std;
           draw(p, begin - p.offset, end - p.offset, RandomStream(seed, p.path), scale,
                host.data() + (begin - at));
         }

@@ -23,8 +23,9 @@ class ModelState {
 
   const std::vector<Unit>& units() const { return units_; }
   /// Draws the initial parameters by (seed, module path, element): N(0, std), but norms are 1, and wo and w2
-  /// have std / sqrt(2 layers). Each rank draws what it holds. Moments become 0.
-  void initialize(std::uint64_t seed, double std);
+  /// have std / sqrt(2 layers), where `layers` counts the whole model's. Each rank draws what it holds.
+  /// Moments become 0.
+  void initialize(std::uint64_t seed, double std, std::int64_t layers);
   /// Sets a whole parameter from host values, on every rank that holds some of it. Call publish() after the
   /// last one.
   void set_parameter(const std::string& path, std::span<const float> values);

@@ -26,8 +26,6 @@ constexpr std::int64_t in_every_run = 4 * mib;
 /// What MPI takes for its messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, and 13 on
 /// four. It takes nothing where all ranks of the host are one team, because they send none.
 constexpr std::int64_t a_rank_of_the_host = 4 * mib;
-/// What a trace takes for each instruction: the rows of the lanes and of the host are as long as the plan.
-constexpr std::int64_t traced_instruction = (lane_count + 1) * static_cast<std::int64_t>(sizeof(exec::Span));
 
 /// The memory that saving takes beside a copy of the state, and in part keeps. That is HDF5's code, which
 /// nothing else touches, and the saving thread's heap. It is also a piece of the largest slice for the
@@ -62,7 +60,8 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
   m.baseline = least_baseline(deck, resident, ranks, train.team) + TokenRows::planned_bytes(train) +
                saving_bytes(deck, train);
   if (deck.log.trace_step > 0 && device_is_host())
-    m.baseline += static_cast<std::int64_t>(train.instructions.size()) * traced_instruction;
+    for (const std::size_t spans : exec::spans_of(train))
+      m.baseline += static_cast<std::int64_t>(spans * sizeof(exec::Span));
   m.loading = loading_bytes(deck, train.graph.mesh().world());
   return m;
 }

@@ -46,7 +46,8 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   std::int64_t baseline =
       most(least_baseline(deck, memory_usage().rss_bytes, neighbours, session.mesh().team()));
   const auto choose = [&](const Deck& of, const Mesh& mesh) {
-    return compile::choose_schedule(of, mesh, scratch, costs, baseline + loading_bytes(of, mesh.world()));
+    return compile::choose_schedule(of, mesh, scratch, costs, baseline + loading_bytes(of, mesh.world()),
+                                    mesh.pipe_rank(world.rank()));
   };
   RunPlans plans;
   bool by_limits = true;  // choosing has made the plan, perhaps by a limit

@@ -21,9 +21,11 @@ constexpr std::size_t most_told = 5;
 /// Differences as text, "optimizer.lr is 0.001, and 0.002 on rank 0"; when there are many, the first ones.
 class Differences {
  public:
+  explicit Differences(int first_rank = 0) : first_rank_(first_rank) {}
   void add(std::string_view name, std::string_view mine, std::string_view first) {
     if (++count_ <= most_told)
-      text_ += fmt::format("{}{} is {}, and {} on rank 0", text_.empty() ? "" : "; ", name, mine, first);
+      text_ += fmt::format("{}{} is {}, and {} on rank {}", text_.empty() ? "" : "; ", name, mine, first,
+                           first_rank_);
   }
   bool none() const { return count_ == 0; }
   std::string text() const {
@@ -31,6 +33,7 @@ class Differences {
   }
 
  private:
+  int first_rank_;
   std::string text_;
   std::size_t count_ = 0;
 };
@@ -63,8 +66,8 @@ std::vector<Fact> split(std::string_view text) {
   return facts;
 }
 
-Differences differences(const std::vector<Fact>& mine, const std::vector<Fact>& first) {
-  Differences found;
+Differences differences(const std::vector<Fact>& mine, const std::vector<Fact>& first, int first_rank) {
+  Differences found(first_rank);
   for (std::size_t i = 0; i < std::max(mine.size(), first.size()); ++i) {
     if (i >= first.size())
       found.add(mine[i].name, shown(mine[i]), "missing");
@@ -86,10 +89,16 @@ bool may_differ(const KeyChange& change) {
 
 }  // namespace
 
-void check_same(comm::World& world, const std::vector<Fact>& facts, const std::string& advice) {
-  const std::vector<Fact> first = split(world.broadcast(joined(facts), 0));
+void check_same(comm::World& world, const std::vector<Fact>& facts, const std::string& advice,
+                const Groups& groups) {
+  std::vector<Fact> first;
+  for (std::size_t group = 0; group < groups.first_ranks.size(); ++group) {
+    std::string told = world.broadcast(joined(facts), groups.first_ranks[group]);
+    if (group == static_cast<std::size_t>(groups.own)) first = split(told);
+  }
+  const int first_rank = groups.first_ranks[static_cast<std::size_t>(groups.own)];
   comm::agree(world, [&] {
-    const Differences found = differences(facts, first);
+    const Differences found = differences(facts, first, first_rank);
     WEFT_VALIDATE(found.none(), "{} (the ranks differ); {}", found.text(), advice);
   });
 }

@@ -17,9 +17,17 @@ struct Fact {
   std::string shown = {};  ///< what stands for the value in messages; empty: the value itself
 };
 
-/// Collective: throws Error(bad_input) on all ranks unless each has the facts of rank 0, in the same order.
-/// The message names each rank that differs, the facts, and both values; `advice` says what to do.
-void check_same(comm::World& world, const std::vector<Fact>& facts, const std::string& advice);
+/// Groups of ranks in which all must have the same facts: the first rank of each, and the group of this rank.
+struct Groups {
+  std::vector<int> first_ranks{0};
+  int own = 0;
+};
+
+/// Collective: throws Error(bad_input) on all ranks unless each has the facts of its group's first rank, in
+/// the same order. The message names each rank that differs, the facts, and both values; `advice` says what
+/// to do.
+void check_same(comm::World& world, const std::vector<Fact>& facts, const std::string& advice,
+                const Groups& groups = {});
 
 /// Collective: compares the keys of the resolved deck, as check_same() does. Keys that name files by paths
 /// that may differ from host to host (data.train, data.valid, model.init) are left out: what is in these

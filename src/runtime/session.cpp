@@ -21,9 +21,7 @@ Session::Session(const Deck& deck, comm::World& world)
       shard_(mesh_.coordinate(world.rank(), mesh_.axis(data_axis))),
       matmuls_(deck.precision.f32_products) {
   const auto open = [&](std::string_view axis, Lane lane, const char* name) {
-    channels_[lane] = world.open(mesh_.group(world.rank(), mesh_.axis(axis)), lane, name);
-    log_.observe(*channels_[lane]);
-    if (!channels_[lane]->ends_seen() && !runs_) runs_ = world.open_record("plans");
+    open_channel(mesh_.group(world.rank(), mesh_.axis(axis)), lane, name);
   };
   if (shards_ > 1) {
     open(data_axis, Lane::gather, "gather.data");
@@ -33,8 +31,35 @@ Session::Session(const Deck& deck, comm::World& world)
     replica_ = mesh_.coordinate(world.rank(), mesh_.axis(replica_axis));
     open(replica_axis, Lane::replica, "replica");
   }
+  if (mesh_.size(pipe_axis) > 1) {
+    open(pipe_axis, Lane::pipe, "pipe");
+    open_links();
+  }
   find_team(deck);
   decide_capture(deck);
+}
+
+void Session::open_channel(std::vector<int> ranks, Lane lane, const std::string& name) {
+  channels_[lane] = world_.open(std::move(ranks), lane, name);
+  log_.observe(*channels_[lane]);
+  if (!channels_[lane]->ends_seen() && !runs_) runs_ = world_.open_record("plans");
+}
+
+/// Opens the channels to the neighbours on the pipe, which is a ring because a rank may have several stages.
+/// What goes out on one rank comes in on the next.
+void Session::open_links() {
+  const std::vector<int> pipe = mesh_.group(rank(), mesh_.axis(pipe_axis));
+  const auto places = static_cast<int>(pipe.size());
+  for (int place = 0; place < places; ++place) {  // in the same order on all ranks
+    const int next = (place + 1) % places;
+    const bool sends = place == pipe_rank(), receives = next == pipe_rank();
+    if (!sends && !receives) continue;
+    std::vector<int> ends{pipe[static_cast<std::size_t>(place)], pipe[static_cast<std::size_t>(next)]};
+    std::sort(ends.begin(), ends.end());
+    const std::string name = fmt::format("pipe.{}-{}", place, next);
+    open_channel(ends, sends ? Lane::activations_out : Lane::activations_in, name + ".activations");
+    open_channel(ends, sends ? Lane::gradients_in : Lane::gradients_out, name + ".gradients");
+  }
 }
 
 void Session::decide_capture(const Deck& deck) {
@@ -65,7 +90,9 @@ void Session::reserve(const MakePlans& make_plans) {
   const auto has_team = [](const plan::Plan* plan) { return plan->team > 1; };
   std::vector<const plan::Plan*> plans = make_plans();
   std::unique_ptr<comm::Window> window;
-  if (std::any_of(plans.begin(), plans.end(), has_team)) {
+  std::array<double, 1> teams{std::any_of(plans.begin(), plans.end(), has_team) ? 1.0 : 0.0};
+  world_.all_reduce_max(teams);  // stages have different plans
+  if (teams[0] > 0) {
     window = open_window(plans);
     if (!window) {
       if (rank() == 0)
@@ -85,9 +112,14 @@ void Session::reserve(const MakePlans& make_plans) {
 }
 
 void Session::check_same_plan(const plan::Plan& plan) {
-  check_same(world_,
-             {{fmt::format("the plan of '{}'", plan.graph.name()), fmt::format("{:016x}", plan.hash)}},
-             "start all ranks from one installation, with one deck and one profile, on equal nodes");
+  const std::vector<Fact> facts{
+      {fmt::format("the plan of '{}'", plan.graph.name()), fmt::format("{:016x}", plan.hash)}};
+  std::vector<int> firsts;  // by place on the pipe: the first rank there
+  for (int rank = 0; std::ssize(firsts) < mesh_.size(pipe_axis); ++rank)
+    if (mesh_.pipe_rank(rank) == std::ssize(firsts)) firsts.push_back(rank);
+  check_same(world_, facts,
+             "start all ranks from one installation, with one deck and one profile, on equal nodes",
+             {firsts, pipe_rank()});
 }
 
 std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {

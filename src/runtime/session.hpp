@@ -16,8 +16,9 @@ namespace weft::runtime {
 
 class Session {
  public:
-  /// Collective. Opens the gather and reduce channels over the data axis, and the replica channel over the
-  /// replica axis. Throws Error(bad_input) when the deck's mesh does not fit.
+  /// Collective. Opens the gather and reduce channels over the data axis, the replica channel over the
+  /// replica axis, and over the pipe axis its own and one to each neighbour for each kind of message. Throws
+  /// Error(bad_input) when the deck's mesh does not fit.
   Session(const Deck& deck, comm::World& world);
 
   comm::World& world() { return world_; }
@@ -31,6 +32,8 @@ class Session {
   /// m = round * batch_ranks + batch_rank.
   int batch_ranks() const { return mesh_.batch_ranks(); }
   int batch_rank() const { return mesh_.batch_rank(rank()); }
+  /// This rank's place on the pipe: which stages of the model it has.
+  int pipe_rank() const { return mesh_.pipe_rank(rank()); }
   /// How many ranks state is cut over, those of the data axis; shard() is this rank's place among them.
   int shards() const { return shards_; }
   int shard() const { return shard_; }
@@ -42,11 +45,12 @@ class Session {
   const exec::Memory& memory() const { return memory_; }
   exec::Matmuls& matmuls() { return matmuls_; }
   /// The channel of a lane. Those of gather and reduce are over the ranks that state is cut over, and null
-  /// with one shard; that of replica is null without replicas.
+  /// with one shard; that of replica is null without replicas, and those between stages without a pipe.
   comm::Channel* channel(Lane lane) { return channels_[lane].get(); }
   int replicas() const { return batch_ranks() / shards_; }
 
-  /// Collective: throws Error(bad_input) on all ranks unless all made the same plan.
+  /// Collective: throws Error(bad_input) on all ranks unless those that have the same stages of the model
+  /// made the same plan.
   void check_same_plan(const plan::Plan& plan);
   using MakePlans = std::function<std::vector<const plan::Plan*>()>;
   /// Collective: makes the plans and allocates what they need. Call it once. When a host gives no shared
@@ -58,6 +62,8 @@ class Session {
   TokenRows* token_rows() { return token_rows_.get(); }
 
  private:
+  void open_channel(std::vector<int> ranks, Lane lane, const std::string& name);
+  void open_links();
   void find_team(const Deck& deck);
   /// Decides whether collectives are captured: by all ranks or by none.
   void decide_capture(const Deck& deck);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/per_lane.hpp"
 #include "ops/cost.hpp"
 #include "passes/collectives.hpp"
 #include "plan/buffers.hpp"
@@ -42,8 +43,8 @@ class Reader {
     slot_of_.resize(graph_.nodes().size());
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
-      if (ir::is_collective(node.op)) {
-        collective(node);
+      if (ir::communicates(node.op)) {
+        communication(node);
       } else if (!ir::is_alias(node.op)) {
         compute(node);
       } else if (!node.inputs.empty()) {  // a view of a gathered unit stands for the unit
@@ -56,8 +57,12 @@ class Reader {
     }
   }
 
-  void collective(const Node& node) {
+  void communication(const Node& node) {
     open_ = false;
+    if (is_between_stages(node.lane)) {
+      fixed(node);
+      return;
+    }
     machine::Peers& peers = node.lane == Lane::replica ? problem_.replicas : problem_.ranks;
     peers = {ops::ranks_of(graph_, node), ops::span_of(graph_, node)};
     const double wire = costs_.bytes_sent(graph_, node);
@@ -78,10 +83,14 @@ class Reader {
       is_sum_[result.index()] = true;
       problem_.sums.push_back({value.unit, next - 1, wire, scratch_(graph_, node)});
     } else {
-      fixed_of_[result.index()] = FixedId(problem_.fixed.size());
-      problem_.fixed.push_back(
-          {node.lane, costs_.collective_seconds(graph_, node), wire, next == 0 ? 0 : next - 1, none});
+      fixed(node);
     }
+  }
+
+  void fixed(const Node& node) {
+    for (const ir::ValueId output : node.outputs) fixed_of_[output.index()] = FixedId(problem_.fixed.size());
+    problem_.fixed.push_back({node.lane, costs_.collective_seconds(graph_, node),
+                              costs_.bytes_sent(graph_, node), problem_.slots.size(), none});
   }
 
   void compute(const Node& node) {

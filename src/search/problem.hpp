@@ -37,11 +37,12 @@ struct ReplicaSum {
   std::int64_t bytes = 0;  ///< bytes of the scratch
 };
 
-/// Any other collective: for the norm, the losses, or the update. It stays where it is.
+/// Any other collective: for the norm, the losses, or the update; or a message between stages. It stays where
+/// it is.
 struct Fixed {
   Lane lane = Lane::reduce;
   double seconds = 0, wire_bytes = 0;
-  std::size_t ready = 0;  ///< the slot after which it begins
+  std::size_t after = 0;  ///< how many slots are done before it begins
   std::size_t use = 0;    ///< the slot that needs it; the number of slots when none does
 };
 

@@ -201,7 +201,7 @@ class Estimator {
       machine::LaneTask task;
       task.seconds = f.seconds;
       task.bytes = f.wire_bytes;
-      task.after[Lane::compute] = static_cast<std::uint32_t>(f.ready + 1);
+      task.after[Lane::compute] = static_cast<std::uint32_t>(f.after);
       tasks[f.lane].push_back(task);
     }
   }

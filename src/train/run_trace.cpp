@@ -5,7 +5,7 @@
 namespace weft::train {
 
 void RunTrace::start(const plan::Plan& plan, std::int64_t step) {
-  trace_ = exec::Trace(plan.instructions.size(), {"host"});
+  trace_ = exec::Trace(exec::spans_of(plan), {"host"});
   trace_.set_step(step);
   world_.barrier();
   trace_.set_origin(exec::Trace::now_ns());

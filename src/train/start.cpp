@@ -32,7 +32,7 @@ Start start_state(const Deck& deck, comm::World& world, runtime::ModelState& sta
 
 std::string initialise(const Deck& deck, comm::World& world, runtime::ModelState& state) {
   if (!deck.model.init.empty()) return start_from(deck, world, state);
-  state.initialize(static_cast<std::uint64_t>(deck.run.seed), deck.model.init_std);
+  state.initialize(static_cast<std::uint64_t>(deck.run.seed), deck.model.init_std, deck.model.layers);
   return {};
 }
 

@@ -20,7 +20,7 @@ namespace {
 using test::GoldenFile;
 
 const GoldenFile& file() {
-  static const GoldenFile golden(std::string(WEFT_SOURCE_DIR) + "/tests/golden/curve.h5");
+  static const GoldenFile golden(WEFT_SOURCE_DIR "/tests/golden/curve.h5");
   return golden;
 }
 

@@ -21,7 +21,7 @@ using test::OneRank;
 constexpr double tolerance = 2e-6;
 
 const GoldenFile& file() {
-  static const GoldenFile golden(std::string(WEFT_SOURCE_DIR) + "/tests/golden/transformers.h5");
+  static const GoldenFile golden(WEFT_SOURCE_DIR "/tests/golden/transformers.h5");
   return golden;
 }
 

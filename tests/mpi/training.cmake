@@ -1,5 +1,5 @@
 weft_test(training
-  SOURCES mpi/training/agree_test.cpp mpi/training/bad_numbers_test.cpp mpi/training/bits_test.cpp mpi/training/hashes_test.cpp mpi/training/init_test.cpp mpi/training/lanes_test.cpp mpi/training/replicas_test.cpp mpi/training/rows_test.cpp
+  SOURCES mpi/training/agree_test.cpp mpi/training/bad_numbers_test.cpp mpi/training/bits_test.cpp mpi/training/hashes_test.cpp mpi/training/init_test.cpp mpi/training/lanes_test.cpp mpi/training/pipe_test.cpp mpi/training/replicas_test.cpp mpi/training/rows_test.cpp
           mpi/training/session_test.cpp mpi/training/tokens_test.cpp
   DEPS weft::train weft::test_mpi weft::base weft::comm weft::kernels weft::deck weft::plan weft::exec weft::ckpt weft::hf weft::data weft::compile weft::runtime weft::compare
   LABEL mpi

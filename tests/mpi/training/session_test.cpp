@@ -22,7 +22,7 @@ TEST(Session, ARankWithAnotherPlanIsFound) {
       test::small_deck(odd ? std::vector<std::string>{"schedule.prefetch=2"} : std::vector<std::string>{});
   runtime::Session session(deck, world);
   const plan::Plan plan = compile::training_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()),
-                                                 compile::pass_options(deck));
+                                                 compile::pass_options(deck, session.mesh()));
   if (world.size() == 1) {
     EXPECT_NO_THROW(session.check_same_plan(plan));
     return;

@@ -35,11 +35,12 @@ TEST_P(OneLine, SaysWhereWhatWhy) {
 const LineMistake structure[] = {
     {"unknown_table", 15, "[modle]\nx = 1",
      "d.toml:15: modle: unknown table (tables: run, model, model.rope_scaling, data, optimizer, parallel, "
+     "pipeline, "
      "precision, schedule, "
      "checkpoint, log, debug); did you mean 'model'?"},
     {"table_of_another_trainer", 15, "[lr_scheduler]\nwarmup_steps = 1",
      "d.toml:15: lr_scheduler: unknown table (tables: run, model, model.rope_scaling, data, optimizer, "
-     "parallel, precision, "
+     "parallel, pipeline, precision, "
      "schedule, checkpoint, log, debug); did you mean 'optimizer'?"},
     {"unknown_key", 14, "lr = 1e-3\nwarmpu = 3",
      "d.toml:15: optimizer.warmpu: unknown key (keys of [optimizer]: lr, min_lr, beta1, beta2, eps, "
@@ -59,7 +60,7 @@ const LineMistake structure[] = {
      "collective_timeout, storage_timeout)"},
     {"key_without_a_table", 1, "lr = 3\n[run]",
      "d.toml:1: lr: unknown key (a key stands in a table: run, model, model.rope_scaling, data, optimizer, "
-     "parallel, precision, "
+     "parallel, pipeline, precision, "
      "schedule, checkpoint, log, debug); did you mean 'optimizer.lr'?"},
     {"subtable_key", 15, "[model.rope_scaling]\nlow_freq = 2",
      "d.toml:16: model.rope_scaling.low_freq: unknown key (keys of [model.rope_scaling]: factor, "
@@ -160,7 +161,7 @@ const LineMistake values[] = {
      "d.toml:16: parallel.mesh: the integer 8 is not a table of axes, { name = ranks }; did you mean { data "
      "= 8 }?"},
     {"mesh_axis", 15, "[parallel]\nmesh = { dp = 8 }",
-     "d.toml:16: parallel.mesh.dp: unknown axis (axes: data, replica); did you mean 'data'?"},
+     "d.toml:16: parallel.mesh.dp: unknown axis (axes: replica, data, pipe); did you mean 'data'?"},
     {"mesh_axis_type", 15, "[parallel.mesh]\ndata = \"8\"",
      "d.toml:16: parallel.mesh.data: the string \"8\" is not an integer (ranks on the axis; 0: all that "
      "remain)"},
@@ -207,7 +208,8 @@ const LineMistake sizes[] = {
     {"name_is_a_path", 1, "[run]\nname = \"a/b\"",
      "d.toml:2: run.name: 'a/b' cannot name a directory (no '/', not empty); use run.dir for a path"},
     {"replicas_by_another_name", 15, "[parallel]\nmesh = { dp_replicate = 2, data = 0 }",
-     "d.toml:16: parallel.mesh.dp_replicate: unknown axis (axes: data, replica); did you mean 'replica'?"},
+     "d.toml:16: parallel.mesh.dp_replicate: unknown axis (axes: replica, data, pipe); did you mean "
+     "'replica'?"},
     {"two_open_axes", 15, "[parallel]\nmesh = { replica = 0, data = 0 }",
      "d.toml:16: parallel.mesh: 2 axes of size 0 (only one can take the ranks that remain)"},
     {"nameless_pass", 15, "[schedule]\ndisable = [\"order\", \"\"]",
@@ -302,7 +304,7 @@ TEST(Mistakes, InSettingsNameTheOption) {
             "--set: model.heads: 5 heads do not divide model.dim = 64 (a head is dim / heads wide); did you "
             "mean 4?");
   EXPECT_EQ(set("parallel.mesh.dp=2"),
-            "--set: parallel.mesh.dp: unknown axis (axes: data, replica); did you mean 'data'?");
+            "--set: parallel.mesh.dp: unknown axis (axes: replica, data, pipe); did you mean 'data'?");
   EXPECT_EQ(set("log=3"), "--set: log: the integer 3 is not a table (its keys stand below [log])");
   EXPECT_EQ(set("log.every=1\nlog.progress=false"),
             "--set: log.every: the string \"1\\nlog.progress=false\" is not an integer (1 to 2147483647)");

@@ -47,6 +47,10 @@ struct Draw {
     member->resize(static_cast<std::size_t>(draw(random, 0, 3)));
     for (auto& text : *member) text = draw_text(random);
   }
+  void operator()(std::vector<std::int64_t>* member) const {
+    member->resize(static_cast<std::size_t>(draw(random, 0, 3)));
+    for (auto& item : *member) (*this)(&item);
+  }
   void operator()(std::vector<MeshAxis>* member) const {
     *member = {{"data", static_cast<int>(draw(random, 0, 1 << 24))}};
   }
@@ -80,6 +84,10 @@ Deck draw_deck(Random& random) {
   o.min_lr = o.lr / 3;
   o.warmup = draw(random, 0, deck.run.steps / 2);
   o.decay_steps = o.decay == LrDecay::wsd ? draw(random, 1, (deck.run.steps + 1) / 2) : 0;
+  auto& p = deck.pipeline;
+  if (p.schedule != PipelineKind::interleaved) p.chunks = 1;
+  if (!p.layers.empty()) p.layers = {draw(random, 0, m.layers), 0};
+  if (!p.layers.empty()) p.layers.back() = m.layers - p.layers.front();
   deck.schedule.memory_limit = std::max(deck.schedule.memory_limit, 1.0);
   deck.log.trace_step = draw(random, 0, deck.run.steps);
   return deck;

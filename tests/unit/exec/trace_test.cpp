@@ -28,7 +28,8 @@ std::vector<json> spans_of(const json& events) {
 }
 
 TEST(Trace, ARowALane) {
-  const Trace trace(4, {"data"});
+  PerLane<std::size_t> spans{4, 4, 4, 4};
+  const Trace trace(spans, {"data"});
   std::map<int, std::string> rows;
   for (const auto& event : parsed(trace, 3)) {
     EXPECT_EQ(event.at("pid"), 3);
@@ -38,7 +39,7 @@ TEST(Trace, ARowALane) {
     }
   }
   EXPECT_EQ(rows, (std::map<int, std::string>{
-                      {0, "compute"}, {1, "gather"}, {2, "reduce"}, {3, "replica"}, {4, "data"}}));
+                      {0, "compute"}, {1, "gather"}, {2, "reduce"}, {3, "replica"}, {lane_count, "data"}}));
 }
 
 TEST(Trace, SpansKeepNanoseconds) {

@@ -208,10 +208,10 @@ TEST(Prediction, SumsTheNodesOfAStep) {
       norm += model.collective_seconds(g, node);
   }
   EXPECT_DOUBLE_EQ(p.compute_s, compute);
-  EXPECT_DOUBLE_EQ(p.gather_s, gather);
+  EXPECT_DOUBLE_EQ(p.lanes_s[Lane::gather], gather);
   EXPECT_GT(reduce, 0);
   EXPECT_GT(norm, 0);
-  EXPECT_DOUBLE_EQ(p.reduce_s, reduce + norm) << "the norm's and the losses' come on top";
+  EXPECT_DOUBLE_EQ(p.lanes_s[Lane::reduce], reduce + norm) << "the norm's and the losses' come on top";
   EXPECT_EQ(p.kernels, p.measured);
   const std::string text = machine::prediction_text(p, model, "machine.toml");
   EXPECT_NE(text.find("from machine.toml (small, "), std::string::npos) << text;

@@ -18,9 +18,10 @@ OneRank::OneRank(const Deck& deck, Program program)
       session_(deck_, *world_),
       buffers_(program == Program::logits ? 1 : deck.data.batch, deck.data.seq) {
   const plan::ScratchQuery scratch = exec::scratch_query(session_.matmuls());
-  plan::Plan plan = program == Program::logits ? compile::logits_plan(deck_, scratch)
-                                               : compile::training_plan(deck_, session_.mesh(), scratch,
-                                                                        compile::pass_options(deck_));
+  plan::Plan plan = program == Program::logits
+                        ? compile::logits_plan(deck_, scratch)
+                        : compile::training_plan(deck_, session_.mesh(), scratch,
+                                                 compile::pass_options(deck_, session_.mesh()));
   session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
   executor_ = session_.bind(std::move(plan));
   state_ = std::make_unique<runtime::ModelState>(session_, executor_->plan());

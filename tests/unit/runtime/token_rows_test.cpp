@@ -20,7 +20,7 @@ plan::Plan plan_on(int ranks, const std::string& disable) {
                                       "schedule.disable=" + disable});
   return compile::training_plan(
       deck, resolve_mesh(deck, ranks), [](const ir::Graph&, const ir::Node&) { return 0; },
-      compile::pass_options(deck));
+      compile::pass_options(deck, resolve_mesh(deck, ranks)));
 }
 
 TEST(TokenRows, MemoryDoesNotGrowWithTheRanks) {

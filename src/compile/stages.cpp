@@ -1,0 +1,80 @@
+#include "compile/stages.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/check.hpp"
+#include "compile/programs.hpp"
+#include "ops/cost.hpp"
+#include "pipe/balance.hpp"
+
+namespace weft::compile {
+namespace {
+
+/// The forward's FLOPs and the parameters of the embedding, of each layer, and of the head.
+std::vector<pipe::LayerCost> costs_of_layers(const Deck& deck) {
+  const model::Spec spec = spec_of(deck);
+  const ir::Graph graph =
+      model::build_loss(spec, {deck.data.batch, deck.data.seq, 1}, Mesh({{"data", 1}}), "train").graph;
+  std::vector<pipe::LayerCost> costs(static_cast<std::size_t>(spec.layers + 2));
+  std::map<std::string, std::size_t> layer_of;  // by the unit's path
+  for (std::size_t unit = 0; unit < graph.units().size(); ++unit) {
+    const std::size_t layer = model::layer_of_unit(unit);
+    layer_of[graph.units()[unit].path] = layer;
+    costs[layer].bytes += static_cast<double>(graph.units()[unit].elements);
+  }
+  for (const ir::Node& node : graph.nodes())
+    if (const auto layer = layer_of.find(node.module); layer != layer_of.end())
+      costs[layer->second].seconds += ops::cost(graph, node).flops;
+  return costs;
+}
+
+std::vector<std::int64_t> balanced(const Deck& deck, int stages) {
+  const std::vector<pipe::LayerCost> costs = costs_of_layers(deck);
+  const std::vector<int> lengths = pipe::balance(costs, stages);
+  std::vector<std::int64_t> layers(lengths.begin(), lengths.end());
+  --layers.front();  // the embedding
+  --layers.back();   // the head
+  return layers;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> layers_of_stages(const Deck& deck, const Mesh& mesh) {
+  const int ranks = mesh.size(pipe_axis);
+  const std::int64_t stages = ranks * deck.pipeline.chunks;
+  WEFT_VALIDATE(stages <= deck.model.layers + 2,
+                "{}: {} ranks of {} chunks are {} stages, and the model has {} layers, embedding and head "
+                "included; use at most as many stages",
+                place_of(deck, deck.pipeline.chunks > 1 ? "pipeline.chunks" : "parallel.mesh"), ranks,
+                deck.pipeline.chunks, stages, deck.model.layers + 2);
+  if (deck.pipeline.layers.empty()) return balanced(deck, static_cast<int>(stages));
+  const auto given = static_cast<std::int64_t>(deck.pipeline.layers.size());
+  WEFT_VALIDATE(given == stages, "{}: layers of {} stages, but {} ranks of {} chunks have {}",
+                place_of(deck, "pipeline.layers"), given, ranks, deck.pipeline.chunks, stages);
+  return deck.pipeline.layers;
+}
+
+std::optional<passes::StageOptions> stage_options(const Deck& deck, const Mesh& mesh, int pipe_rank) {
+  const int ranks = mesh.size(pipe_axis);
+  if (ranks == 1) return std::nullopt;
+  WEFT_VALIDATE(!deck.model.tie_embeddings,
+                "{}: the first stage of a pipe and the last would share the embedding's table; set "
+                "model.tie_embeddings = false, or pipe = 1",
+                place_of(deck, "model.tie_embeddings"));
+  passes::StageOptions options;
+  options.kind = deck.pipeline.schedule;
+  options.sizes = {ranks, static_cast<int>(deck.pipeline.chunks),
+                   static_cast<int>(accumulation(deck, mesh.batch_ranks()))};
+  options.rank = pipe_rank;
+  std::int64_t layer = 0;
+  for (const std::int64_t layers : layers_of_stages(deck, mesh)) {
+    const bool first = options.first_units.empty();
+    options.first_units.push_back(first ? 0 : model::first_unit_of_layer(static_cast<std::size_t>(layer)));
+    layer += layers;
+  }
+  return options;
+}
+
+}  // namespace weft::compile

@@ -1,0 +1,189 @@
+// The pass stage: keeps one rank's stages of a pipe.
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "ops/builder.hpp"
+#include "passes/passes.hpp"
+
+namespace weft::passes {
+namespace {
+
+using ir::Node;
+using ir::Op;
+using ir::StorageId;
+using ir::UnitId;
+using ir::ValueId;
+using namespace ir::operand;
+
+/// The stage of a node that no unit owns, such as an input: it is in each stage that reads it.
+constexpr int every_stage = -1;
+
+class StagePass {
+ public:
+  StagePass(const ir::Graph& before, const StageOptions& options)
+      : before_(before),
+        options_(options),
+        storages_(before.storages().size()),
+        values_(before.values().size()),
+        last_reader_(before.values().size(), every_stage) {
+    std::vector<Unit> units;
+    for (std::size_t u = 0; u < before.units().size(); ++u) {
+      units_.emplace_back();
+      if (!is_own(stage_of_unit(UnitId(u)))) continue;
+      units_.back() = UnitId(units.size());
+      units.push_back(before.units()[u]);
+    }
+    after_ = ir::Graph(before.name(), before.mesh(), std::move(units));
+    for (std::size_t u = 0; u < before.units().size(); ++u)
+      unit_by_path_.emplace(before.units()[u].path, UnitId(u));
+  }
+
+  ir::Graph run() {
+    for (const Node& node : before_.nodes()) stages_.push_back(stage_of(node));
+    for (std::size_t i = 0; i < stages_.size(); ++i)
+      for (const ValueId input : before_.nodes()[i].inputs) {
+        int& last = last_reader_[input.index()];
+        last = std::max(last, stages_[i]);
+      }
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      const Node& node = before_.nodes()[i];
+      if (node.op == Op::reduce_totals)
+        totals(node, stages_[i]);
+      else if (is_own(stages_[i]))
+        emit(node, stages_[i]);
+    }
+    return std::move(after_);
+  }
+
+ private:
+  // --- Which stage a node belongs to
+
+  bool is_own(int stage) const { return options_.is_own(stage); }
+  int chunk_of(int stage) const { return stage / options_.sizes.ranks; }
+  int place_of(int stage) const { return stage % options_.sizes.ranks; }
+
+  int stage_of_unit(UnitId unit) const { return options_.stage_of_unit(unit.index()); }
+
+  int stage_of(const Node& node) const {
+    if (node.op == Op::state) {
+      const UnitId unit = before_.value(node.out(single::to)).unit;
+      return unit.valid() ? stage_of_unit(unit) : every_stage;
+    }
+    if (node.op == Op::view) return stage_of_unit(before_.value(node.in(single::from)).unit);
+    if (const auto unit = unit_by_path_.find(node.module); unit != unit_by_path_.end())
+      return stage_of_unit(unit->second);
+    int stage = every_stage;  // what belongs to no unit, as the loss, follows what it reads
+    for (const ValueId input : node.inputs) stage = std::max(stage, stage_of_producer(input));
+    return stage;
+  }
+  int stage_of_producer(ValueId id) const { return stages_[before_.value(id).producer.index()]; }
+
+  // --- What a stage holds
+
+  void emit(const Node& node, int stage) {
+    Node own = node;
+    own.chunk = chunk_of(stage);
+    for (ValueId& input : own.inputs) input = in_stage(input, node, stage);
+    for (ValueId& output : own.outputs) output = copy(output);
+    after_.add_node(std::move(own));
+    for (const ValueId output : node.outputs)
+      if (last_reader_[output.index()] > stage && node.op != Op::view) send(node, output, stage);
+  }
+
+  /// The value of this graph that a node of `stage` reads for a value of the whole one.
+  ValueId in_stage(ValueId id, const Node& reader, int stage) {
+    const int made_in = stage_of_producer(id);
+    const ValueId own = values_[id.index()];
+    if (own.valid() && (made_in == stage || made_in == every_stage || received_in_[id] == stage)) return own;
+    const Node& producer = before_.node(before_.value(id).producer);
+    if (made_in == every_stage) {
+      emit_state(producer, stage);
+    } else if (made_in + 1 == stage && producer.op != Op::view) {
+      receive(id, producer, stage);
+    } else {
+      throw std::logic_error(fmt::format("stage {} of the pipe reads '{}' of stage {} in {}", stage,
+                                         before_.value(id).name, made_in, reader.module));
+    }
+    return values_[id.index()];
+  }
+
+  void emit_state(const Node& state, int stage) {
+    Node own = state;
+    own.chunk = chunk_of(stage);
+    for (ValueId& output : own.outputs) output = copy(output);
+    after_.add_node(std::move(own));
+  }
+
+  void receive(ValueId id, const Node& producer, int stage) {
+    ops::Builder b(after_);
+    b.at(producer.phase, producer.round, chunk_of(stage));
+    const ir::Value& value = before_.value(id);
+    values_[id.index()] =
+        b.recv(producer.module, value.type, value.name.substr(0, value.name.find('#')), place_of(stage - 1));
+    received_in_[id] = stage;
+  }
+
+  void send(const Node& producer, ValueId id, int stage) {
+    ops::Builder b(after_);
+    b.at(producer.phase, producer.round, chunk_of(stage));
+    b.send(producer.module, values_[id.index()], place_of(stage + 1));
+  }
+
+  /// The sum of the losses is known to all stages: those that have none add zeros.
+  void totals(const Node& node, int stage) {
+    ops::Builder b(after_);
+    b.at(node.phase, node.round);
+    ir::Value loss = before_.value(node.in(reduce_totals::rounds));
+    Node own = node;
+    own.in(reduce_totals::rounds) = is_own(stage) ? values_[node.in(reduce_totals::rounds).index()]
+                                                  : b.zeros(node.module, loss.type, loss.name);
+    own.out(reduce_totals::totals) = copy(node.out(reduce_totals::totals));
+    after_.add_node(std::move(own));
+  }
+
+  ValueId copy(ValueId id) {
+    ir::Value value = before_.value(id);
+    if (value.unit.valid()) value.unit = units_[value.unit.index()];
+    if (value.home.valid()) value.home = storage(value.home);
+    return values_[id.index()] = after_.add_value(std::move(value));
+  }
+
+  StorageId storage(StorageId id) {
+    StorageId& own = storages_[id.index()];
+    if (own.valid()) return own;
+    ir::Storage storage = before_.storage(id);
+    if (storage.unit.valid()) storage.unit = units_[storage.unit.index()];
+    own = after_.add_storage(std::move(storage));
+    return own;
+  }
+
+  const ir::Graph& before_;
+  ir::Graph after_;
+  const StageOptions& options_;
+  std::map<std::string, UnitId> unit_by_path_;
+  std::vector<UnitId> units_;        ///< the stage's own unit for each; invalid: another stage has it
+  std::vector<StorageId> storages_;  ///< likewise, once something reads or writes it
+  std::vector<ValueId> values_;      ///< likewise
+  std::map<ValueId, int> received_in_;
+  std::vector<int> stages_;       ///< by node
+  std::vector<int> last_reader_;  ///< by value: the last stage that reads it
+};
+
+}  // namespace
+
+int StageOptions::stage_of_unit(std::size_t unit) const {
+  const auto next = std::upper_bound(first_units.begin(), first_units.end(), unit);
+  return static_cast<int>(next - first_units.begin()) - 1;
+}
+
+ir::Graph stage(const ir::Graph& graph, const StageOptions& options) {
+  return StagePass(graph, options).run();
+}
+
+}  // namespace weft::passes
