@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/device.hpp"
@@ -53,8 +54,8 @@ void draw(const Parameter& p, std::int64_t begin, std::int64_t end, const Random
 
 }  // namespace
 
-ModelState::ModelState(Session& session, const plan::Plan& plan)
-    : session_(session), plan_(plan), units_(plan.graph.units()) {
+ModelState::ModelState(Session& session, const plan::Plan& plan, std::vector<Unit> model)
+    : session_(session), plan_(plan), units_(plan.graph.units()), model_(std::move(model)) {
   for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
     const ir::Storage& s = plan.graph.storages()[i];
     if (!s.unit.valid() || s.role == ir::Role::gradient || !session.memory().has(s.name)) continue;

@@ -18,10 +18,12 @@ namespace weft::runtime {
 class ModelState {
  public:
   /// Finds the state in the session's memory. `plan` is reserved in the session, and lives as long as this
-  /// object; its storages tell the layout. A forward plan has no moments.
-  ModelState(Session& session, const plan::Plan& plan);
+  /// object; its storages tell the layout. A forward plan has no moments. `model` are the units of the whole
+  /// model, where the plan has those of some stages only; empty: the plan has them all.
+  ModelState(Session& session, const plan::Plan& plan, std::vector<Unit> model = {});
 
-  const std::vector<Unit>& units() const { return units_; }
+  /// The units of the whole model.
+  const std::vector<Unit>& units() const { return model_.empty() ? units_ : model_; }
   /// Draws the initial parameters by (seed, module path, element): N(0, std), but norms are 1, and wo and w2
   /// have std / sqrt(2 layers), where `layers` counts the whole model's. Each rank draws what it holds.
   /// Moments become 0.
@@ -72,7 +74,8 @@ class ModelState {
 
   Session& session_;
   const plan::Plan& plan_;
-  std::vector<Unit> units_;
+  std::vector<Unit> units_;  ///< this rank's
+  std::vector<Unit> model_;
   std::vector<Vector> vectors_;
 };
 

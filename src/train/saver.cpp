@@ -6,7 +6,6 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "compile/programs.hpp"
 
 namespace weft::train {
 
@@ -44,8 +43,7 @@ void Saver::start(const Position& at, std::vector<ckpt::StateSlice> slices,
                   std::function<void()> await_slices) {
   step_ = at.step;
   under_way_ =
-      begin_save(deck_, session_, run_,
-                 {model::units(compile::spec_of(deck_)), std::move(slices), std::move(await_slices)}, at);
+      begin_save(deck_, session_, run_, {state_.units(), std::move(slices), std::move(await_slices)}, at);
 }
 
 void Saver::before_update() {

@@ -10,6 +10,7 @@
 #include "base/device.hpp"
 #include "comm/agree.hpp"
 #include "compile/machine_profile.hpp"
+#include "compile/programs.hpp"
 #include "kernels/matmul.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
@@ -92,7 +93,8 @@ void Trainer::build() {
     programs_.validation =
         std::make_unique<Validation>(session_, *programs_.evaluate, *valid, deck_.data.batch, deck_.data.seq);
   }
-  programs_.state = std::make_unique<runtime::ModelState>(session_, plan());
+  programs_.state = std::make_unique<runtime::ModelState>(session_, plan(),
+                                                               model::units(compile::spec_of(deck_)));
   if (deck_.debug.hash_every > 0) programs_.hashes = std::make_unique<compare::ValueHashes>(session_, plan());
   runtime::upload_rope_table(session_, deck_);
 }

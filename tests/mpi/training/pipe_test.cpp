@@ -1,6 +1,9 @@
 // Tests pipes: the layers are cut into stages, and no bit of loss, norm and state depends on how.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
 
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
@@ -80,6 +83,83 @@ TEST_F(Pipe, EveryModeHasTheSameBits) {
                                     std::string("pipeline.schedule=") + schedule})),
                   reference);
       }
+}
+
+/// The meshes' first ones: their schedules and modes are tested above.
+TEST_F(Pipe, NumericsHaveTheSameBits) {
+  for (const Sets& numerics :
+       {Sets{"precision.params=bf16"}, Sets{"precision.params=bf16", "precision.grad_wire=bf16"},
+        Sets{"precision.head_rows=3"}, Sets{"schedule.disable=[\"fuse\", \"head\"]"}}) {
+    const Curve reference = alone(numerics);
+    for (const std::string& mesh : meshes()) {
+      SCOPED_TRACE(mesh + testing::PrintToString(numerics));
+      EXPECT_EQ(train(with(mesh, numerics)), reference);
+    }
+  }
+}
+
+TEST_F(Pipe, ScheduleLeavesTheBitsAlone) {
+  const Curve reference = alone();
+  for (const std::string& mesh : meshes())
+    for (Sets sets : {Sets{"schedule.bucketing=manual"}, Sets{"schedule.bucketing=auto"},
+                      Sets{"schedule.bucketing=greedy", "pipeline.schedule=zb_h1"},
+                      Sets{"schedule.prefetch=4", "schedule.reduce_delay=3"},
+                      Sets{"schedule.disable=[\"order\", \"memory\"]"}, Sets{"schedule.disable=share"},
+                      Sets{"schedule.disable=[\"rows\", \"residual\"]"},
+                      Sets{"schedule.recompute=full", "schedule.regather=never"},
+                      Sets{"schedule.recompute=full", "pipeline.schedule=zb_h1"},
+                      Sets{"schedule.recompute=selective",
+                           "schedule.recompute_ops=[\"swiglu\", \"matmul@layers.1.*\"]"},
+                      Sets{"schedule.regather=never", "pipeline.schedule=interleaved", "pipeline.chunks=2"}}) {
+      SCOPED_TRACE(mesh + testing::PrintToString(sets));
+      EXPECT_EQ(train(with(mesh, sets)), reference);
+    }
+}
+
+/// Stages of any lengths, and stages that are nothing but the embedding or the head.
+TEST_F(Pipe, LayersMayBeCutAnywhere) {
+  if (world().size() > 3) GTEST_SKIP() << "all cuts of a few stages are enough";
+  const Curve reference = alone();
+  const int layers = std::max(7, 2 * world().size() - 2);
+  for (int first = 0; first <= layers; ++first) {
+    std::vector<int> cut{first, layers - first};
+    if (world().size() == 3) cut = {first, 1, layers - first - 1};
+    if (cut.back() < 0) continue;
+    SCOPED_TRACE(first);
+    EXPECT_EQ(train(with("parallel.mesh={ pipe = 0 }",
+                         {fmt::format("pipeline.layers=[{}]", fmt::join(cut, ", "))})),
+              reference);
+  }
+}
+
+/// What a mesh saves, any other loads.
+TEST_F(Pipe, CheckpointsLoadOnAnyMesh) {
+  Sets layouts = meshes();
+  layouts.emplace_back("parallel.mesh={ data = 0 }");
+  for (std::size_t m = 0; m < layouts.size(); ++m) {
+    SCOPED_TRACE(layouts[m]);
+    Sets sets = with(layouts[m], {"run.steps=2", "checkpoint.final=true"});
+    const Deck deck = test::shared_deck(world(), sets);
+    std::uint64_t hash = 0;
+    {
+      train::Trainer trainer(deck, world());
+      trainer.run();
+      hash = trainer.state().hash();
+    }
+    const std::string resume = "checkpoint.resume=" + deck.run.dir + "/checkpoints/step-00000002";
+    const auto next = [&](const std::string& layout, comm::World& ranks) {
+      train::Trainer trainer(test::shared_deck(ranks, with(layout, {resume})), ranks);
+      EXPECT_EQ(trainer.state().hash(), hash);
+      return test::train_steps(trainer, 1);
+    };
+    const Curve expected = test::from_rank_zero([&] {
+      const auto self = comm::make_self_world();
+      return next("parallel.mesh={ data = 0 }", *self);
+    });
+    for (const std::string& other : layouts) EXPECT_EQ(next(other, world()), expected) << other;
+    if (world().rank() == 0) std::filesystem::remove_all(deck.run.dir);
+    world().barrier();
+  }
 }
 
 }  // namespace
