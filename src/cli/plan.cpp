@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "compile/machine_profile.hpp"
+#include "compile/planned_pipe.hpp"
 #include "compile/programs.hpp"
 #include "compile/scheduling.hpp"
 #include "exec/scratch.hpp"
@@ -129,11 +130,11 @@ void plan(const PlanArguments& arguments) {
                 arguments.pipe_rank, mesh.size(pipe_axis));
   if (compile::shares_memory(deck)) mesh.set_team(team(mesh, arguments.per_host.value_or(1)));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
-  compile::Chosen chosen = compile::choose_schedule(
-      deck, mesh, scratch, costs,
+  const std::int64_t baseline =
       runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.team()) +
-          runtime::loading_bytes(deck, mesh.world()),
-      arguments.pipe_rank);
+      runtime::loading_bytes(deck, mesh.world());
+  compile::Chosen chosen =
+      compile::choose_schedule(deck, mesh, scratch, costs, baseline, arguments.pipe_rank);
   if (dump.wanted()) chosen.plan.reset();  // so that the passes run where the dump sees them
   const plan::Plan plan = chosen.plan
                               ? std::move(*chosen.plan)
@@ -149,6 +150,8 @@ void plan(const PlanArguments& arguments) {
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, compile::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(times).c_str(), stdout);
+    if (mesh.size(pipe_axis) > 1)
+      std::fputs(to_text(compile::planned_pipe(deck, mesh, scratch, costs, baseline)).c_str(), stdout);
   }
   kernels::finalize();
 }

@@ -134,12 +134,13 @@ plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& s
 }
 
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                           const passes::PassOptions& options) {
+                           const passes::PassOptions& options, int rounds) {
   model::Batch batch;
+  batch.rounds = rounds;
   batch.rows = deck.data.batch * mesh.batch_ranks();
   batch.seq = deck.data.seq;
   const ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
-  return lowered(passes::run(passes::forward_passes(options), forward), deck, scratch);
+  return lowered(passes::run(passes::forward_passes(options, rounds), forward), deck, scratch);
 }
 
 plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
@@ -147,7 +148,7 @@ plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
   batch.seq = deck.data.seq;
   const Mesh alone({{"data", 1}});
   const ir::Graph forward = model::build_logits(spec_of(deck), batch, alone);
-  return lowered(passes::run(passes::forward_passes(pass_options(deck, alone)), forward), deck, scratch);
+  return lowered(passes::run(passes::forward_passes(pass_options(deck, alone), 1), forward), deck, scratch);
 }
 
 }  // namespace weft::compile

@@ -37,9 +37,9 @@ plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::Scratch
                          const passes::PassOptions& options, const passes::Observer& observer = {});
 /// Lowers a step that all passes have run over: the last part of training_plan().
 plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& scratch);
-/// The plan of a validation: the loss totals of one microbatch on each rank.
+/// The plan of a validation: the loss totals of `rounds` microbatches on each rank, one after the other.
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                           const passes::PassOptions& options);
+                           const passes::PassOptions& options, int rounds = 1);
 /// The plan of a forward on one rank: the logits of one sequence of data.seq tokens.
 plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch);
 

@@ -143,10 +143,14 @@ Forward build_loss(const Spec& spec, const Batch& batch, const Mesh& mesh, const
 ir::Graph build_evaluation(const Spec& spec, const Batch& batch, const Mesh& mesh) {
   Forward forward = build_loss(spec, batch, mesh, "evaluate");
   ir::Graph& graph = forward.graph;
-  const ir::StorageId home = graph.add_storage({ops::totals_name, Role::report, {DType::f64, {2}}, {}, {}});
   ops::Builder b(graph);
-  const ValueId sum = b.emit_one(Op::reduce_totals, "loss", {forward.totals[0]}, "loss.sum");
-  graph.value(sum).home = home;
+  for (int round = 0; round < batch.rounds; ++round) {
+    b.at(ir::Phase::update, round);
+    const ir::StorageId home =
+        graph.add_storage({ops::totals_name_of(round), Role::report, {DType::f64, {2}}, {}, {}});
+    const ValueId of_round = forward.totals[static_cast<std::size_t>(round)];
+    graph.value(b.emit_one(Op::reduce_totals, "loss", {of_round}, "loss.sum")).home = home;
+  }
   return std::move(forward.graph);
 }
 

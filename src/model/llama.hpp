@@ -31,7 +31,8 @@ inline constexpr const char* logits_name = "report.logits";  ///< [rows, seq, vo
 
 /// Builds forward and loss of `batch.rounds` rounds. Parameters are read from the units' f32 masters.
 Forward build_loss(const Spec& spec, const Batch& batch, const Mesh& mesh, const std::string& name);
-/// Builds the loss of one round, whose totals over all ranks go to the storage ops::totals_name.
+/// Builds the losses of all rounds, whose totals over all ranks go to the storages
+/// ops::totals_name_of(round).
 ir::Graph build_evaluation(const Spec& spec, const Batch& batch, const Mesh& mesh);
 /// Builds the forward from tokens to logits, which go to the storage logits_name.
 ir::Graph build_logits(const Spec& spec, const Batch& batch, const Mesh& mesh);

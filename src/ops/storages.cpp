@@ -24,6 +24,10 @@ std::string_view prefix(ir::Role role) {
 
 }  // namespace
 
+std::string totals_name_of(int round) {
+  return round == 0 ? totals_name : fmt::format("{}.{}", totals_name, round);
+}
+
 std::string storage_name(ir::Role role, const Unit& unit) {
   return fmt::format("{}.{}", prefix(role), unit.path);
 }

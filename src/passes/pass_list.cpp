@@ -39,13 +39,13 @@ void append_head_and_types(const PassOptions& options, std::vector<Pass>& passes
       {"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
 }
 
-void append_sharding(const PassOptions& options, std::vector<Pass>& passes, bool trains) {
+void append_sharding(const PassOptions& options, std::vector<Pass>& passes) {
   if (options.recompute.what != Recompute::none && !disabled(options, "recompute"))
     passes.push_back(
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
   if (!disabled(options, "residual"))
     passes.push_back({"residual", Bits::exact, [](const ir::Graph& g) { return residual(g); }});
-  if (options.stage && trains)
+  if (options.stage)
     passes.push_back(
         {"interleave", Bits::exact, [o = *options.stage](const ir::Graph& g) { return interleave(g, o); }});
   const bool exact =
@@ -70,14 +70,18 @@ void append_order(const PassOptions& options, std::vector<Pass>& passes) {
 
 }  // namespace
 
-std::vector<Pass> forward_passes(const PassOptions& options) {
+std::vector<Pass> forward_passes(const PassOptions& options, int rounds) {
   // In a validation no rank is told the tokens of the others, so whole tables are sent.
   PassOptions whole = options;
   whole.rows = false;
+  if (whole.stage) {
+    whole.stage->kind = whole.stage->sizes.chunks > 1 ? PipelineKind::interleaved : PipelineKind::gpipe;
+    whole.stage->sizes.microbatches = rounds;
+  }
   std::vector<Pass> passes;
   append_stage_and_fuse(whole, passes);
   append_head_and_types(whole, passes);
-  append_sharding(whole, passes, false);
+  append_sharding(whole, passes);
   append_order(whole, passes);
   return passes;
 }
@@ -94,7 +98,7 @@ std::vector<Pass> before_sharding(const PassOptions& options) {
 
 std::vector<Pass> sharding(const PassOptions& options) {
   std::vector<Pass> passes;
-  append_sharding(options, passes, true);
+  append_sharding(options, passes);
   return passes;
 }
 
@@ -106,7 +110,7 @@ std::vector<Pass> after_sharding(const PassOptions& options) {
 
 std::vector<Pass> training_passes(const PassOptions& options) {
   std::vector<Pass> passes = before_sharding(options);
-  append_sharding(options, passes, true);
+  append_sharding(options, passes);
   append_order(options, passes);
   return passes;
 }

@@ -43,8 +43,9 @@ std::vector<Pass> before_sharding(const PassOptions& options);
 std::vector<Pass> sharding(const PassOptions& options);
 /// The third part: which collectives are one, and when they begin.
 std::vector<Pass> after_sharding(const PassOptions& options);
-/// The passes for a forward alone: it is placed over the mesh, and gets no backward and no update.
-std::vector<Pass> forward_passes(const PassOptions& options);
+/// The passes for a forward of `rounds` rounds alone: it is placed over the mesh, and gets no backward and no
+/// update. In a pipe the stages work on several rounds at a time.
+std::vector<Pass> forward_passes(const PassOptions& options, int rounds = 1);
 
 /// Throws Error(bad_input) when a name in options.disable is no pass, or one that a training step cannot do
 /// without. `place` is where the names stand: "FILE:LINE: schedule.disable".

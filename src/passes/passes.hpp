@@ -31,8 +31,8 @@ struct StageOptions {
 /// reads is sent there, and received from the stage before. Sums of losses stay in all stages. Throws
 /// std::logic_error where a value would have to skip a stage.
 ir::Graph stage(const ir::Graph& graph, const StageOptions& options);
-/// Puts the nodes of a training step into the order of the pipeline schedule. All sums keep their order. A
-/// message is asked for while what makes it is computed.
+/// Puts the nodes of a training step, or of a forward alone, into the order of the pipeline schedule. All
+/// sums keep their order. A message is asked for while what makes it is computed.
 ir::Graph interleave(const ir::Graph& graph, const StageOptions& options);
 
 /// Makes one matmul of those of q, k and v, whose result is split while it is rotated (rope_split), and one

@@ -29,9 +29,19 @@ bool copy_fits(const Deck& deck, const PlannedMemory& memory, comm::World& world
   return lack[0] == 0;
 }
 
+/// How many microbatches a rank validates in one run of the plan. In a pipe there must be several, so that
+/// its stages work at the same time; as many as in training have places for their tokens already.
+int validation_rounds(const Deck& deck, const Session& session, std::int64_t validated) {
+  if (session.mesh().size(pipe_axis) == 1) return 1;
+  const std::int64_t ranks = session.batch_ranks();
+  return static_cast<int>(
+      std::min(accumulation(deck, session.batch_ranks()), (validated + ranks - 1) / ranks));
+}
+
 }  // namespace
 
-RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostModel& costs, bool validates) {
+RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostModel& costs,
+                        std::int64_t validated) {
   const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
   comm::World& world = session.world();
   const int neighbours = world.node_size();
@@ -59,7 +69,9 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
       plans.schedule = compile::schedule_text(chosen.options);
       plans.train = chosen.plan ? std::move(*chosen.plan)
                                 : compile::training_plan(deck, session.mesh(), scratch, chosen.options);
-      if (validates) plans.evaluate = compile::evaluation_plan(deck, session.mesh(), scratch, chosen.options);
+      if (validated > 0)
+        plans.evaluate = compile::evaluation_plan(deck, session.mesh(), scratch, chosen.options,
+                                                  validation_rounds(deck, session, validated));
     });
     trim_heap();
     plans.memory = planned_memory(deck, plans.train, plans.evaluate ? &*plans.evaluate : nullptr,

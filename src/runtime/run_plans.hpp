@@ -21,8 +21,9 @@ struct RunPlans {
   compile::StepParts step;
 };
 
-/// Collective: all ranks make the same plans, or an Error tells which rank did not. Throws Error(bad_input)
-/// when nothing fits the deck's limits or the host's memory.
-RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostModel& costs, bool validates);
+/// Collective: all ranks that have the same stages make the same plans, or an Error tells which rank did not.
+/// Throws Error(bad_input) when nothing fits the deck's limits or the host's memory.
+RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostModel& costs,
+                        std::int64_t validated);
 
 }  // namespace weft::runtime

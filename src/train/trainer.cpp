@@ -74,7 +74,7 @@ void Trainer::build() {
   planned_.shared_before = runtime::memory_usage().shared_bytes;
   runtime::RunPlans plans;
   session_.reserve([&] {
-    plans = runtime::make_run_plans(deck_, session_, costs, valid != nullptr);
+    plans = runtime::make_run_plans(deck_, session_, costs, valid == nullptr ? 0 : valid->microbatches());
     std::vector<const plan::Plan*> all{&plans.train};
     if (plans.evaluate) all.push_back(&*plans.evaluate);
     return all;
@@ -93,8 +93,8 @@ void Trainer::build() {
     programs_.validation =
         std::make_unique<Validation>(session_, *programs_.evaluate, *valid, deck_.data.batch, deck_.data.seq);
   }
-  programs_.state = std::make_unique<runtime::ModelState>(session_, plan(),
-                                                               model::units(compile::spec_of(deck_)));
+  programs_.state =
+      std::make_unique<runtime::ModelState>(session_, plan(), model::units(compile::spec_of(deck_)));
   if (deck_.debug.hash_every > 0) programs_.hashes = std::make_unique<compare::ValueHashes>(session_, plan());
   runtime::upload_rope_table(session_, deck_);
 }

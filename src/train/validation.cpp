@@ -1,5 +1,6 @@
 #include "train/validation.hpp"
 
+#include <algorithm>
 #include <array>
 #include <numbers>
 #include <utility>
@@ -12,23 +13,30 @@ namespace weft::train {
 
 Validation::Validation(runtime::Session& session, exec::Executor& executor, data::ValidationSource source,
                        std::int64_t batch, std::int64_t seq)
-    : session_(session), executor_(executor), source_(std::move(source)), batch_(batch), seq_(seq) {}
+    : session_(session), executor_(executor), source_(std::move(source)), batch_(batch), seq_(seq) {
+  for (const ir::Node& node : executor.plan().graph.nodes()) rounds_ = std::max(rounds_, node.round + 1);
+}
 
 ValidationResult Validation::run() {
   const double start = seconds_now();
   runtime::MicrobatchBuffers buffers(batch_, seq_);
   double loss = 0, count = 0;
-  for (std::int64_t first = 0; first < source_.microbatches(); first += session_.batch_ranks()) {
-    source_.fill(first + session_.batch_rank(), buffers.tokens.data(), buffers.targets.data(),
-                 buffers.positions.data());
-    buffers.begin_step();
-    buffers.upload(session_, 0);
+  std::int64_t next = 0;  // the first microbatch of the next round
+  while (next < source_.microbatches()) {
+    buffers.begin_step(rounds_);
+    for (int round = 0; round < rounds_; ++round, next += session_.batch_ranks()) {
+      source_.fill(next + session_.batch_rank(), buffers.tokens.data(), buffers.targets.data(),
+                   buffers.positions.data());
+      buffers.upload(session_, round);
+    }
     executor_.run(exec::Run::full);
-    std::array<double, 2> totals{};
-    kernels::copy_to_host(session_.space(), totals.data(), session_.memory().storage(ops::totals_name),
-                          sizeof totals);
-    loss += totals[0];
-    count += totals[1];
+    for (int round = 0; round < rounds_; ++round) {
+      std::array<double, 2> totals{};
+      kernels::copy_to_host(session_.space(), totals.data(),
+                            session_.memory().storage(ops::totals_name_of(round)), sizeof totals);
+      loss += totals[0];
+      count += totals[1];
+    }
   }
   ValidationResult result;
   result.loss = loss / count;

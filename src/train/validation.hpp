@@ -17,7 +17,7 @@ struct ValidationResult {
 
 class Validation {
  public:
-  /// `executor` runs an evaluation plan, whose microbatch on each rank is [batch, seq].
+  /// `executor` runs an evaluation plan, whose microbatches on each rank are [batch, seq].
   Validation(runtime::Session& session, exec::Executor& executor, data::ValidationSource source,
              std::int64_t batch, std::int64_t seq);
   /// Collective: computes the loss. All ranks walk the file together; microbatch m = round * ranks + rank.
@@ -28,6 +28,7 @@ class Validation {
   exec::Executor& executor_;
   data::ValidationSource source_;
   std::int64_t batch_, seq_;
+  int rounds_ = 1;  ///< microbatches of a rank in one run of the plan
 };
 
 }  // namespace weft::train

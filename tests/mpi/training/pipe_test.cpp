@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 
 #include "support/kokkos_environment.hpp"
@@ -64,10 +65,9 @@ TEST_F(Pipe, EveryScheduleHasTheSameBits) {
   const Curve reference = alone();
   EXPECT_NE(reference.losses.back(), reference.losses.front());
   for (const std::string& mesh : meshes())
-    for (const Sets& schedule :
-         {Sets{"pipeline.schedule=gpipe"}, Sets{"pipeline.schedule=1f1b"}, Sets{"pipeline.schedule=zb_h1"},
-          Sets{"pipeline.schedule=interleaved"},
-          Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"}}) {
+    for (const Sets& schedule : {Sets{"pipeline.schedule=gpipe"}, Sets{"pipeline.schedule=1f1b"},
+                                 Sets{"pipeline.schedule=zb_h1"}, Sets{"pipeline.schedule=interleaved"},
+                                 Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"}}) {
       SCOPED_TRACE(mesh + testing::PrintToString(schedule));
       EXPECT_EQ(train(with(mesh, schedule)), reference);
     }
@@ -101,16 +101,16 @@ TEST_F(Pipe, NumericsHaveTheSameBits) {
 TEST_F(Pipe, ScheduleLeavesTheBitsAlone) {
   const Curve reference = alone();
   for (const std::string& mesh : meshes())
-    for (Sets sets : {Sets{"schedule.bucketing=manual"}, Sets{"schedule.bucketing=auto"},
-                      Sets{"schedule.bucketing=greedy", "pipeline.schedule=zb_h1"},
-                      Sets{"schedule.prefetch=4", "schedule.reduce_delay=3"},
-                      Sets{"schedule.disable=[\"order\", \"memory\"]"}, Sets{"schedule.disable=share"},
-                      Sets{"schedule.disable=[\"rows\", \"residual\"]"},
-                      Sets{"schedule.recompute=full", "schedule.regather=never"},
-                      Sets{"schedule.recompute=full", "pipeline.schedule=zb_h1"},
-                      Sets{"schedule.recompute=selective",
-                           "schedule.recompute_ops=[\"swiglu\", \"matmul@layers.1.*\"]"},
-                      Sets{"schedule.regather=never", "pipeline.schedule=interleaved", "pipeline.chunks=2"}}) {
+    for (Sets sets :
+         {Sets{"schedule.bucketing=manual"}, Sets{"schedule.bucketing=auto"},
+          Sets{"schedule.bucketing=greedy", "pipeline.schedule=zb_h1"},
+          Sets{"schedule.prefetch=4", "schedule.reduce_delay=3"},
+          Sets{"schedule.disable=[\"order\", \"memory\"]"}, Sets{"schedule.disable=share"},
+          Sets{"schedule.disable=[\"rows\", \"residual\"]"},
+          Sets{"schedule.recompute=full", "schedule.regather=never"},
+          Sets{"schedule.recompute=full", "pipeline.schedule=zb_h1"},
+          Sets{"schedule.recompute=selective", "schedule.recompute_ops=[\"swiglu\", \"matmul@layers.1.*\"]"},
+          Sets{"schedule.regather=never", "pipeline.schedule=interleaved", "pipeline.chunks=2"}}) {
       SCOPED_TRACE(mesh + testing::PrintToString(sets));
       EXPECT_EQ(train(with(mesh, sets)), reference);
     }
@@ -130,6 +130,26 @@ TEST_F(Pipe, LayersMayBeCutAnywhere) {
                          {fmt::format("pipeline.layers=[{}]", fmt::join(cut, ", "))})),
               reference);
   }
+}
+
+/// Fifteen sequences are no whole number of rounds.
+TEST_F(Pipe, ValidationHasTheSameBits) {
+  const Sets valid{"data.valid_sequences=15"};
+  const auto loss = [&](comm::World& ranks, const Sets& sets) {
+    train::Trainer trainer(test::shared_deck(ranks, sets), ranks);
+    return trainer.validate()->loss;
+  };
+  std::array<double, 1> expected{-1e300};
+  if (world().rank() == 0) {
+    const auto self = comm::make_self_world();
+    expected[0] = loss(*self, with("parallel.mesh={ data = 0 }", valid));
+  }
+  world().all_reduce_max(expected);
+  for (const std::string& mesh : meshes())
+    for (Sets sets : {Sets{}, Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"}}) {
+      sets.push_back(valid.front());
+      EXPECT_EQ(loss(world(), with(mesh, sets)), expected[0]) << mesh << testing::PrintToString(sets);
+    }
 }
 
 /// What a mesh saves, any other loads.

@@ -1,6 +1,9 @@
 // A Llama so small that its plans can be read.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "model/llama.hpp"
 #include "passes/pass_list.hpp"
 #include "plan/plan.hpp"
@@ -11,13 +14,18 @@ struct SmallModel {
   model::Spec spec{64, 2, 4, 2, 176, 300, 1e-5, false};
   int ranks = 2;  ///< ranks of the data axis
   int replicas = 1;
+  int pipe = 1;
   int team = 1;  ///< ranks of the data axis that share memory
   int rounds = 1;
   std::int64_t batch = 2, seq = 16;
   passes::PassOptions options;
 
   Mesh mesh() const {
-    Mesh mesh = replicas == 1 ? Mesh({{"data", ranks}}) : Mesh({{"replica", replicas}, {"data", ranks}});
+    std::vector<MeshAxis> axes;
+    if (replicas > 1) axes.push_back({"replica", replicas});
+    if (pipe > 1) axes.push_back({"pipe", pipe});
+    axes.push_back({"data", ranks});
+    Mesh mesh(std::move(axes));
     mesh.set_team(team);
     return mesh;
   }

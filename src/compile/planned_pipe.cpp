@@ -1,0 +1,124 @@
+#include "compile/planned_pipe.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "base/text.hpp"
+#include "compile/programs.hpp"
+#include "compile/scheduling.hpp"
+#include "compile/stages.hpp"
+#include "plan/report.hpp"
+
+namespace weft::compile {
+namespace {
+
+/// The layers of one stage: "embed, 0-6", "7-13", "14-20, head".
+std::string layers_text(std::int64_t first, std::int64_t layers, bool has_embedding, bool has_head) {
+  std::string text = has_embedding ? "embed" : "";
+  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
+  if (layers == 1) add(fmt::format("{}", first));
+  if (layers > 1) add(fmt::format("{}-{}", first, first + layers - 1));
+  if (has_head) add("head");
+  return text;
+}
+
+/// The layers of each place's stages.
+std::vector<std::string> stages_text(const Deck& deck, const Mesh& mesh) {
+  const std::vector<std::int64_t> layers = layers_of_stages(deck, mesh);
+  std::vector<std::string> texts(static_cast<std::size_t>(mesh.size(pipe_axis)));
+  std::int64_t first = 0;
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    std::string& text = texts[stage % texts.size()];
+    text += (text.empty() ? "" : " | ") +
+            layers_text(first, layers[stage], stage == 0, stage + 1 == layers.size());
+    first += layers[stage];
+  }
+  return texts;
+}
+
+/// The seconds of a microbatch in each of a rank's stages. A backward's two parts take as long as each other.
+std::vector<pipe::StageTimes> times_of(const plan::Plan& plan, const machine::CostModel& costs, int chunks) {
+  std::vector<pipe::StageTimes> times(static_cast<std::size_t>(chunks), {0, 0, 0});
+  for (const ir::Node& node : plan.graph.nodes()) {
+    if (ir::communicates(node.op) || node.round != 0 || node.phase == ir::Phase::update) continue;
+    pipe::StageTimes& t = times[static_cast<std::size_t>(node.chunk)];
+    const double seconds = costs.kernel_seconds(plan.graph, node);
+    if (node.phase == ir::Phase::forward) {
+      t.forward += seconds;
+    } else {
+      t.input_grad += seconds / 2;
+      t.weight_grad += seconds / 2;
+    }
+  }
+  return times;
+}
+
+/// Seconds of the longest message between stages.
+double message_seconds(const plan::Plan& plan, const machine::CostModel& costs) {
+  double longest = 0;
+  for (const ir::Node& node : plan.graph.nodes())
+    if (ir::is_message(node.op)) longest = std::max(longest, costs.collective_seconds(plan.graph, node));
+  return longest;
+}
+
+}  // namespace
+
+PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                         const machine::CostModel& costs, std::int64_t baseline) {
+  const auto options = stage_options(deck, mesh, 0);
+  if (!options) throw std::logic_error("the mesh has no pipe to plan");
+  PlannedPipe pipe;
+  pipe.schedule = pipe::make_pipeline_schedule(options->kind, options->sizes);
+  const std::vector<std::string> stages = stages_text(deck, mesh);
+  std::vector<pipe::StageTimes> times(static_cast<std::size_t>(options->sizes.stages()));
+  double message = 0;
+  for (int place = 0; place < options->sizes.ranks; ++place) {
+    Chosen chosen = choose_schedule(deck, mesh, scratch, costs, baseline, place);
+    const plan::Plan plan =
+        chosen.plan ? std::move(*chosen.plan) : training_plan(deck, mesh, scratch, chosen.options);
+    PlannedRank rank;
+    rank.stages = stages[static_cast<std::size_t>(place)];
+    for (const Unit& unit : plan.graph.units()) rank.parameters += unit.elements;
+    rank.state_bytes = plan::persistent_bytes(plan);
+    rank.arena_bytes = plan.peak_bytes();
+    rank.chunks = times_of(plan, costs, options->sizes.chunks);
+    rank.hash = plan.hash;
+    for (int chunk = 0; chunk < options->sizes.chunks; ++chunk)
+      times[static_cast<std::size_t>(chunk * options->sizes.ranks + place)] =
+          rank.chunks[static_cast<std::size_t>(chunk)];
+    message = std::max(message, message_seconds(plan, costs));
+    pipe.ranks.push_back(std::move(rank));
+  }
+  pipe.timeline = pipe::simulate(pipe.schedule, times, message);
+  return pipe;
+}
+
+std::string to_text(const PlannedPipe& pipe) {
+  const pipe::Sizes& sizes = pipe.schedule.sizes;
+  std::string text = fmt::format(
+      "\npipe: {}, {} ranks of {} stage{} each, {} microbatches; kernels and messages take {:.6f} "
+      "s\n",
+      name_of(pipe.schedule.kind), sizes.ranks, sizes.chunks, sizes.chunks == 1 ? "" : "s",
+      sizes.microbatches, pipe.timeline.end);
+  std::size_t width = 8;
+  for (const PlannedRank& rank : pipe.ranks) width = std::max(width, rank.stages.size());
+  text += fmt::format("  {:>4}  {:<{}} {:>15} {:>12} {:>12} {:>12} {:>10} {:>7} {:>17}\n", "rank", "layers",
+                      width, "parameters", "state", "arena", "both", "in flight", "idle", "plan");
+  for (std::size_t i = 0; i < pipe.ranks.size(); ++i) {
+    const PlannedRank& rank = pipe.ranks[i];
+    text +=
+        fmt::format("  {:>4}  {:<{}} {:>15} {:>12} {:>12} {:>12} {:>10} {:>6.1f}% {:>17}\n", i, rank.stages,
+                    width, rank.parameters, bytes_text(rank.state_bytes), bytes_text(rank.arena_bytes),
+                    bytes_text(rank.state_bytes + rank.arena_bytes), pipe.timeline.in_flight[i],
+                    100 * (1 - pipe.timeline.busy[i] / pipe.timeline.end), fmt::format("{:016x}", rank.hash));
+  }
+  text +=
+      "  F3: forward of microbatch 3, B3: its backward, W3: its weight gradients, .: idle; a cell each, if "
+      "all took as long\n";
+  return text + pipe::drawn(pipe.schedule, pipe::simulate(pipe.schedule, {pipe::StageTimes{}}));
+}
+
+}  // namespace weft::compile

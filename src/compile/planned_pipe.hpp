@@ -1,0 +1,39 @@
+// Plans all ranks of a pipe, for `weft plan`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/mesh.hpp"
+#include "deck/deck.hpp"
+#include "machine/cost_model.hpp"
+#include "pipe/pipeline_schedule.hpp"
+#include "plan/plan.hpp"
+
+namespace weft::compile {
+
+/// What a place on the pipe has and takes.
+struct PlannedRank {
+  std::string stages;           ///< its layers by stage: "embed, 0-2", or "0-1 | 4-5"
+  std::int64_t parameters = 0;  ///< of its stages, over all ranks of this place
+  std::int64_t state_bytes = 0, arena_bytes = 0;
+  std::vector<pipe::StageTimes> chunks;  ///< seconds of its kernels for a microbatch
+  std::uint64_t hash = 0;                ///< of its plan
+};
+
+struct PlannedPipe {
+  pipe::PipelineSchedule schedule;
+  std::vector<PlannedRank> ranks;
+  pipe::Timeline timeline;  ///< of the kernels alone, with the messages between stages
+};
+
+/// Plans each place of the mesh's pipe. `baseline` is as in choose_schedule(). Throws
+/// Error(bad_input) where a rank's plan would.
+PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                         const machine::CostModel& costs, std::int64_t baseline);
+
+/// A table with a row for each place, and the schedule's picture.
+std::string to_text(const PlannedPipe& pipe);
+
+}  // namespace weft::compile

@@ -1,0 +1,266 @@
+// Tests stages of a pipe as graphs and plans: nothing is lost or done twice, and no ranks wait for each other
+// in a circle.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/per_lane.hpp"
+#include "plan/plan.hpp"
+#include "small_model.hpp"
+
+namespace weft {
+namespace {
+
+using ir::Node;
+using ir::Op;
+using ir::Phase;
+using test::SmallModel;
+
+/// A pipe of the small model: which kind of schedule, how many ranks, chunks and microbatches.
+struct Case {
+  PipelineKind kind;
+  int ranks, chunks, microbatches;
+};
+std::string name_of(const Case& c) {
+  return fmt::format("{}, {} ranks, {} chunks, {} microbatches", name_of(c.kind), c.ranks, c.chunks,
+                     c.microbatches);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> list;
+  for (const PipelineKind kind :
+       {PipelineKind::gpipe, PipelineKind::one_f_one_b, PipelineKind::interleaved, PipelineKind::zb_h1})
+    for (const int ranks : {2, 3, 4})
+      for (int chunks = 1; chunks <= (kind == PipelineKind::interleaved ? 2 : 1); ++chunks)
+        for (const int microbatches : {1, 2, 4, 5, 7, 8}) list.push_back({kind, ranks, chunks, microbatches});
+  return list;
+}
+
+/// Six layers, which are dealt out as evenly as they can be, the embedding and the head counted as one each.
+SmallModel model_of(const Case& c, int place) {
+  SmallModel model;
+  model.spec.layers = 6;
+  model.ranks = 1;
+  model.pipe = c.ranks;
+  model.rounds = c.microbatches;
+  model.batch = 1;
+  passes::StageOptions stage{c.kind, {c.ranks, c.chunks, c.microbatches}, place, {}};
+  const int stages = c.ranks * c.chunks;
+  for (int s = 0; s < stages; ++s)
+    stage.first_units.push_back(
+        s == 0 ? 0 : model::first_unit_of_layer(static_cast<std::size_t>(8 * s / stages - 1)));
+  model.options.stage = stage;
+  return model;
+}
+
+/// The plans of all ranks, which several tests share.
+const std::vector<plan::Plan>& plans_of(const Case& c) {
+  static std::map<std::string, std::vector<plan::Plan>> made;
+  std::vector<plan::Plan>& plans = made[name_of(c)];
+  if (!plans.empty()) return plans;
+  for (int place = 0; place < c.ranks; ++place)
+    plans.push_back(plan::lower(model_of(c, place).step(), test::test_scratch));
+  return plans;
+}
+
+/// What a node computes, by phase, round, operation and the first of its values.
+std::map<std::string, int> work_of(const ir::Graph& graph) {
+  std::map<std::string, int> work;
+  for (const Node& node : graph.nodes())
+    if (!ir::is_alias(node.op) && !ir::communicates(node.op) && node.phase != Phase::update)
+      ++work[fmt::format("{} {} r{} {}", name_of(node.phase), name_of(node.op), node.round,
+                         graph.value(node.outputs.front()).name)];
+  return work;
+}
+
+TEST(Stages, DoTheWorkOfOneRankTogether) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(name_of(c));
+    SmallModel whole = model_of(c, 0);
+    whole.pipe = 1;
+    whole.options.stage.reset();
+    // At a border an add and the norm behind it are two.
+    whole.options.disable = {"residual"};
+    std::map<std::string, int> together;
+    std::size_t units = 0, elements = 0;
+    for (int place = 0; place < c.ranks; ++place) {
+      SmallModel own = model_of(c, place);
+      own.options.disable = {"residual"};
+      const ir::Graph step = own.step();
+      for (const auto& [what, times] : work_of(step)) together[what] += times;
+      units += step.units().size();
+      for (const Unit& unit : step.units()) elements += static_cast<std::size_t>(unit.elements);
+    }
+    EXPECT_EQ(together, work_of(whole.step()));
+    const std::vector<Unit> all = model::units(whole.spec);
+    EXPECT_EQ(units, all.size());
+    for (const Unit& unit : all) elements -= static_cast<std::size_t>(unit.elements);
+    EXPECT_EQ(elements, 0u);
+  }
+}
+
+/// The values that a plan moves on a lane, in order, with the place at the other end.
+std::vector<std::pair<std::string, int>> moved(const plan::Plan& plan, Lane lane) {
+  std::vector<std::pair<std::string, int>> list;
+  for (const plan::Instruction& i : plan.instructions) {
+    if (i.lane != lane) continue;
+    const Node& node = plan.graph.node(i.node);
+    list.emplace_back(plan.graph.value(ir::moved_value(node)).name,
+                      static_cast<int>(node.attributes.integer(ir::Attr::peer)));
+  }
+  return list;
+}
+
+TEST(Stages, ReceiveWhatTheirNeighboursSendInTheSameOrder) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(name_of(c));
+    const std::vector<plan::Plan>& plans = plans_of(c);
+    for (int place = 0; place < c.ranks; ++place) {
+      const int next = (place + 1) % c.ranks;
+      const auto& here = plans[static_cast<std::size_t>(place)];
+      const auto& there = plans[static_cast<std::size_t>(next)];
+      const auto names = [](std::vector<std::pair<std::string, int>> list, int peer) {
+        std::vector<std::string> result;
+        for (auto& [name, other] : list) {
+          EXPECT_EQ(other, peer);
+          result.push_back(std::move(name));
+        }
+        return result;
+      };
+      EXPECT_EQ(names(moved(here, Lane::activations_out), next),
+                names(moved(there, Lane::activations_in), place));
+      EXPECT_EQ(names(moved(here, Lane::gradients_in), next),
+                names(moved(there, Lane::gradients_out), place));
+    }
+    std::size_t messages = 0;
+    for (const plan::Plan& plan : plans) messages += moved(plan, Lane::activations_out).size();
+    EXPECT_EQ(messages, static_cast<std::size_t>((c.ranks * c.chunks - 1) * c.microbatches));
+  }
+}
+
+TEST(Stages, HavePlansThatAreProved) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(name_of(c));
+    for (const plan::Plan& plan : plans_of(c)) EXPECT_NO_THROW(plan::verify(plan));
+  }
+}
+
+/// Runs the plans of all ranks as their executors do, without times: a host's thread takes the instructions
+/// in order, computes when what a kernel waits for is done, and hands the others over to their lanes. A
+/// message or collective ends once all its ends have begun it, so nothing is ever buffered. Says whether all
+/// ranks come to their end.
+class Execution {
+ public:
+  explicit Execution(const std::vector<plan::Plan>& plans) : plans_(plans), ranks_(plans.size()) {}
+
+  bool ends() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        moved = host(rank) || moved;
+        for (const Lane lane : communication_lanes) moved = finish(rank, lane) || moved;
+      }
+    }
+    return std::all_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) {
+      return rank.next == plans_[static_cast<std::size_t>(&rank - ranks_.data())].instructions.size();
+    });
+  }
+
+ private:
+  struct Rank {
+    std::size_t next = 0;  ///< the host's next instruction
+    PerLane<std::vector<const plan::Instruction*>> handed;
+    PerLane<std::uint64_t> done{};
+  };
+
+  bool ready(const Rank& rank, const plan::Instruction& i) const {
+    return std::all_of(i.waits.begin(), i.waits.end(),
+                       [&](const plan::Wait& w) { return rank.done[w.lane] >= w.sequence; });
+  }
+
+  bool host(std::size_t r) {
+    Rank& rank = ranks_[r];
+    const auto& instructions = plans_[r].instructions;
+    bool moved = false;
+    for (; rank.next < instructions.size(); ++rank.next, moved = true) {
+      const plan::Instruction& i = instructions[rank.next];
+      if (i.lane != Lane::compute)
+        rank.handed[i.lane].push_back(&i);
+      else if (ready(rank, i))
+        ++rank.done[Lane::compute];
+      else
+        break;
+    }
+    return moved;
+  }
+
+  /// Whether the lane's next instruction has begun: the one behind the last that is done.
+  bool begun(std::size_t r, Lane lane, std::uint64_t sequence) const {
+    const Rank& rank = ranks_[r];
+    return rank.done[lane] >= sequence ||
+           (rank.done[lane] + 1 == sequence && rank.handed[lane].size() >= sequence &&
+            ready(rank, *rank.handed[lane][sequence - 1]));
+  }
+
+  bool finish(std::size_t r, Lane lane) {
+    Rank& rank = ranks_[r];
+    const std::uint64_t sequence = rank.done[lane] + 1;
+    if (!begun(r, lane, sequence)) return false;
+    const std::size_t n = ranks_.size();
+    const auto at_peer = [&](std::size_t peer, Lane there) { return begun(peer, there, sequence); };
+    bool all = true;
+    switch (lane) {
+      case Lane::activations_out: all = at_peer((r + 1) % n, Lane::activations_in); break;
+      case Lane::activations_in: all = at_peer((r + n - 1) % n, Lane::activations_out); break;
+      case Lane::gradients_out: all = at_peer((r + n - 1) % n, Lane::gradients_in); break;
+      case Lane::gradients_in: all = at_peer((r + 1) % n, Lane::gradients_out); break;
+      default:
+        for (std::size_t peer = 0; peer < n; ++peer) all = all && at_peer(peer, lane);
+    }
+    if (all) rank.done[lane] = sequence;
+    return all;
+  }
+
+  const std::vector<plan::Plan>& plans_;
+  std::vector<Rank> ranks_;
+};
+
+TEST(Stages, NeverWaitForEachOtherInACircle) {
+  for (const Case& c : cases()) EXPECT_TRUE(Execution(plans_of(c)).ends()) << name_of(c);
+}
+
+/// The test above would see a circle.
+TEST(Stages, ACircleIsSeen) {
+  std::vector<plan::Plan> plans = plans_of({PipelineKind::one_f_one_b, 2, 1, 4});
+  std::vector<plan::Instruction>& first = plans[0].instructions;
+  const auto receives = std::find_if(first.begin(), first.end(),
+                                     [](const plan::Instruction& i) { return i.lane == Lane::gradients_in; });
+  const auto sends = std::find_if(first.begin(), first.end(),
+                                  [](const plan::Instruction& i) { return i.lane == Lane::activations_out; });
+  sends->waits.push_back({Lane::gradients_in, receives->sequence});
+  EXPECT_FALSE(Execution(plans).ends());
+}
+
+/// A stage's weight gradients that nothing waits for stand behind the gradient for the stage before.
+TEST(Stages, MakeWeightGradientsLateWhereTheScheduleSaysSo) {
+  const auto wgrads_before_send = [](PipelineKind kind) {
+    const plan::Plan plan = plans_of({kind, 4, 1, 8})[2];
+    int wgrads = 0;
+    for (const plan::Instruction& i : plan.instructions) {
+      const Node& node = plan.graph.node(i.node);
+      if (node.op == Op::matmul_wgrad) ++wgrads;
+      if (node.op == Op::send && node.phase == Phase::backward) return wgrads;
+    }
+    return -1;
+  };
+  EXPECT_GT(wgrads_before_send(PipelineKind::one_f_one_b), 0);
+  EXPECT_EQ(wgrads_before_send(PipelineKind::zb_h1), 0);
+}
+
+}  // namespace
+}  // namespace weft
