@@ -7,6 +7,9 @@
       the plan's prediction.
   perf/hosts.py peers RATE [PEER...] [--set K=V]...
       tokens/s on two hosts beside PyTorch's: ddpc, fsdp2c, fsdp2c-keep (not gathering again), simplefsdp; bench_33m.
+  perf/hosts.py pipe RATE [PEER...] [--microbatch B] [--set K=V]...
+      tokens/s of a pipe over all hosts (1f1b, B sequences a microbatch) beside fsdp and ddp of Weft, and beside PyTorch's peers
+      (fsdp2c, unless others are named), of the same sequences a step; bench_33m on two hosts, and --deck without peers on more.
   perf/hosts.py plans RATE... [--hosts N] [--ranks-per-host R] [--others "K=V ..."...] [--deck D] [--set K=V]...
       Plan regret: the step of the automatic plan over the best of others (some twenty, or those named), all measured, the best
       ones twice; and their predictions.
@@ -124,6 +127,31 @@ def peers(h):
         print(f"  weft {show(mine, 0)}  {name:12s} {show(other, 0)}  ratio {show([a / b for a, b in pairs], 2)}", flush=True)
 
 
+def pipe(h):
+    rate, *names = h.a.names
+    with_peers = h.a.hosts == 2 and h.a.deck == "inputs/bench_33m.toml"
+    names = (names or ["fsdp2c"]) if with_peers else []
+    python = call(["perf/peers/setup.sh"]).strip() if names else None
+    profile = automatic(h.profile(rate))
+    sides = {
+        "pipe": [f"parallel.mesh={{ pipe = {h.a.hosts} }}", f"data.batch={h.a.microbatch}", "schedule.bucketing=none"],
+        "fsdp": [*profile, "schedule.regather=auto"],
+        "ddp": [*profile, "parallel.mode=ddp"],
+    }
+    rows, memory = {}, {}
+    for _ in range(h.a.pairs):
+        for name, sets in sides.items():
+            run = h.train(rate, sets)
+            rows.setdefault(name, []).append(run["tokens_per_s"])
+            memory[name] = run["rss"] / 2**20
+        for name in names:
+            rows.setdefault(name, []).append(peer_rate(h, rate, name, python))
+    print(f"{h.a.hosts} hosts, {rate}, {h.a.batch * h.ranks} sequences a step, {' '.join(h.a.set)}: tokens/s, pipe over the other, MiB of a rank")
+    for name, rates in rows.items():
+        ratios = [a / b for a, b in zip(rows["pipe"], rates)]
+        print(f"  {name:12s} {show(rates, 0)}  {show(ratios, 2)}  {memory.get(name, 0):6.0f}", flush=True)
+
+
 def plans(h):
     others = [f"schedule.bucketing={b} schedule.prefetch={p} schedule.reduce_delay={d}"
               for b, p, d in itertools.product(("none", "manual"), (1, 2, 4), (1, 2, 4))]
@@ -195,12 +223,13 @@ def modes(h):
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("what", choices=("hidden", "peers", "plans", "passes", "modes"))
+parser.add_argument("what", choices=("hidden", "peers", "pipe", "plans", "passes", "modes"))
 parser.add_argument("names", nargs="+", metavar="RATE|PEER")
 parser.add_argument("--hosts", type=int, default=2)
 parser.add_argument("--ranks-per-host", type=int, default=1)
 parser.add_argument("--deck", default="inputs/bench_33m.toml")
 parser.add_argument("--batch", type=int, default=4, help="sequences a rank (data.batch)")
+parser.add_argument("--microbatch", type=int, default=1, help="sequences of a microbatch of the pipe")
 parser.add_argument("--set", action="append", default=[], metavar="K=V")
 parser.add_argument("--others", nargs="+", metavar="K=V", help="plans that the automatic one is held against")
 parser.add_argument("--pairs", type=int, default=5)
@@ -208,4 +237,4 @@ parser.add_argument("--steps", type=int, default=6, help=f"of a run; the first {
 parser.add_argument("--profile-seconds", type=int, default=25)
 with tempfile.TemporaryDirectory() as scratch:
     arguments = parser.parse_args()
-    {"hidden": hidden, "peers": peers, "plans": plans, "passes": passes, "modes": modes}[arguments.what](Hosts(arguments, scratch))
+    {"hidden": hidden, "peers": peers, "pipe": pipe, "plans": plans, "passes": passes, "modes": modes}[arguments.what](Hosts(arguments, scratch))

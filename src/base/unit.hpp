@@ -33,6 +33,10 @@ struct Unit {
   std::string path;  ///< "embed", "layers.3.attn", "layers.3.ffn", "head"
   std::vector<Parameter> parameters;
   std::int64_t elements = 0;  ///< sum of the parameters, without padding
+  /// The place on the pipe of the other rank that has this unit, too (a table that embedding and head share);
+  /// negative: there is none. Both keep its state, and add up its gradient.
+  int twin = -1;
+  bool copy = false;  ///< the twin saves the unit and counts it in norms and hashes
 
   /// Elements of one rank's slice when the unit is cut over `ranks`.
   std::int64_t shard_elements(int ranks) const {

@@ -73,7 +73,7 @@ std::vector<int> unit_buckets(const Deck& deck, const std::optional<passes::Stag
         pattern, units.front().path, units.back().path);
   std::vector<Unit> own;
   for (std::size_t unit = 0; unit < units.size(); ++unit)
-    if (!stage || stage->is_own(stage->stage_of_unit(unit))) own.push_back(units[unit]);
+    if (!stage || stage->has_unit(unit)) own.push_back(units[unit]);
   return passes::buckets_by_path(own, deck.schedule.buckets);
 }
 

@@ -59,10 +59,6 @@ std::vector<std::int64_t> layers_of_stages(const Deck& deck, const Mesh& mesh) {
 std::optional<passes::StageOptions> stage_options(const Deck& deck, const Mesh& mesh, int pipe_rank) {
   const int ranks = mesh.size(pipe_axis);
   if (ranks == 1) return std::nullopt;
-  WEFT_VALIDATE(!deck.model.tie_embeddings,
-                "{}: the first stage of a pipe and the last would share the embedding's table; set "
-                "model.tie_embeddings = false, or pipe = 1",
-                place_of(deck, "model.tie_embeddings"));
   passes::StageOptions options;
   options.kind = deck.pipeline.schedule;
   options.sizes = {ranks, static_cast<int>(deck.pipeline.chunks),
@@ -73,6 +69,11 @@ std::optional<passes::StageOptions> stage_options(const Deck& deck, const Mesh& 
     const bool first = options.first_units.empty();
     options.first_units.push_back(first ? 0 : model::first_unit_of_layer(static_cast<std::size_t>(layer)));
     layer += layers;
+  }
+  if (deck.model.tie_embeddings) {  // the head, in the last stage, reads the first unit
+    const int last = ranks - 1;
+    if (pipe_rank == 0) options.twins.push_back({0, last, false});
+    if (pipe_rank == last) options.twins.push_back({0, 0, true});
   }
   return options;
 }

@@ -178,6 +178,12 @@ class Parser {
     unit.path = line.word(" ");
     line.expect(" ");
     unit.elements = line.elements(" ");
+    if (line.accept(" ")) {
+      unit.copy = line.accept("copy_of ");
+      if (!unit.copy) line.expect("copied_by ");
+      unit.twin = line.number<int>(" ");
+      if (unit.twin < 0) fail(fmt::format("{} is no place on a pipe", unit.twin));
+    }
     line.end();
     while (next_starts_with("  ") && next()) {
       Line entry(current_);

@@ -74,7 +74,9 @@ std::string print(const Graph& graph) {
   for (const MeshAxis& axis : graph.mesh().axes()) text += fmt::format(" {}={}", axis.name, axis.size);
   text += "\n";
   for (const Unit& unit : graph.units()) {
-    text += fmt::format("unit {} {}\n", unit.path, unit.elements);
+    text += fmt::format("unit {} {}", unit.path, unit.elements);
+    if (unit.twin >= 0) text += fmt::format(" {} {}", unit.copy ? "copy_of" : "copied_by", unit.twin);
+    text += '\n';
     for (const Parameter& p : unit.parameters)
       text += fmt::format("  {} [{}] {}\n", p.path, fmt::join(p.shape, ","), p.offset);
   }

@@ -62,18 +62,16 @@ ir::Attributes Builder::to_peer(int peer) const {
   return {{ir::Attr::axis, double(graph_.mesh().axis(pipe_axis))}, {ir::Attr::peer, double(peer)}};
 }
 
-void Builder::send(std::string_view module, ValueId x, int peer) {
-  append(ir::Op::send, module, {x}, {}, to_peer(peer),
-         phase_ == ir::Phase::forward ? Lane::activations_out : Lane::gradients_out);
+void Builder::send(std::string_view module, ValueId x, int peer, Lane lane) {
+  append(ir::Op::send, module, {x}, {}, to_peer(peer), lane);
 }
 
-ValueId Builder::recv(std::string_view module, ir::Type type, std::string name, int peer) {
+ValueId Builder::recv(std::string_view module, ir::Type type, std::string name, int peer, Lane lane) {
   Value value;
   value.name = std::move(name) + suffix();
   value.type = type;
   const ValueId output = graph_.add_value(std::move(value));
-  append(ir::Op::recv, module, {}, {output}, to_peer(peer),
-         phase_ == ir::Phase::forward ? Lane::activations_in : Lane::gradients_in);
+  append(ir::Op::recv, module, {}, {output}, to_peer(peer), lane);
   return output;
 }
 

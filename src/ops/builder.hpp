@@ -35,8 +35,8 @@ class Builder {
   ir::ValueId zeros(std::string_view module, ir::Type type, std::string name);
   /// Emits the sending of a value over the mesh's pipe to the stage at place `peer`, and the receiving of one
   /// of this type from there. The message belongs to the module that makes the value.
-  void send(std::string_view module, ir::ValueId x, int peer);
-  ir::ValueId recv(std::string_view module, ir::Type type, std::string name, int peer);
+  void send(std::string_view module, ir::ValueId x, int peer, Lane lane);
+  ir::ValueId recv(std::string_view module, ir::Type type, std::string name, int peer, Lane lane);
   /// Emits the content of a storage, with the storage's type and placement.
   ir::ValueId state(ir::StorageId storage);
   /// Emits a view of parameter `index` of the unit that `whole` holds.
@@ -50,8 +50,7 @@ class Builder {
 
  private:
   ir::NodeId append(ir::Op op, std::string_view module, std::vector<ir::ValueId> inputs,
-                    std::vector<ir::ValueId> outputs, ir::Attributes attributes,
-                    Lane lane = Lane::compute);
+                    std::vector<ir::ValueId> outputs, ir::Attributes attributes, Lane lane = Lane::compute);
   ir::Attributes to_peer(int peer) const;
 
   ir::Graph& graph_;

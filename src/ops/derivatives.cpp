@@ -45,8 +45,10 @@ class Gradients {
       case Op::add: return all_added({dy(add::sum), dy(add::sum)});
       case Op::cross_entropy: return {added(cross_entropy::logits, cross_entropy()), {}};
       // The stage that got the value sends its gradient back.
-      case Op::send: return {added(send::x, b_.recv(node_.module, type(send::x), name(send::x), peer()))};
-      case Op::recv: b_.send(node_.module, dy(recv::x), peer()); return {};
+      case Op::send:
+        return {
+            added(send::x, b_.recv(node_.module, type(send::x), name(send::x), peer(), Lane::gradients_in))};
+      case Op::recv: b_.send(node_.module, dy(recv::x), peer(), Lane::gradients_out); return {};
       default: throw std::logic_error(fmt::format("{} has no derivative", name_of(node_.op)));
     }
   }

@@ -134,9 +134,16 @@ class Shard {
       case Op::reduce_totals: reduce_totals(std::move(node)); return;
       case Op::adamw: adamw(std::move(node)); return;
       case Op::join: propagate(std::move(node), term()); return;
-      case Op::recv: propagate(std::move(node), over_batch(ir::shard(0))); return;
+      case Op::recv: recv(std::move(node)); return;
       default: compute(std::move(node)); return;
     }
+  }
+
+  /// Activations and their gradients are cut over the batch, and a twin's sum of gradients like the own.
+  void recv(Node node) {
+    const bool unit = after_.value(node.out(recv::x)).unit.valid();
+    propagate(std::move(node),
+              unit ? over_axis(ranks_ > 1 ? ir::shard(0) : ir::replicate) : over_batch(ir::shard(0)));
   }
 
   void propagate(Node node, const Placements& p) {
@@ -146,6 +153,11 @@ class Shard {
 
   void compute(Node node) {
     for (ValueId& input : node.inputs) input = use_view(node, input);
+    if (node.op == Op::add && after_.value(node.out(add::sum)).unit.valid()) {  // of two twins' gradients
+      const Placements as_own = after_.value(node.in(add::a)).placement;
+      propagate(std::move(node), as_own);
+      return;
+    }
     bool cut = false;
     for (ValueId input : node.inputs) cut = cut || is_cut(input);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {

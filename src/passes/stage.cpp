@@ -35,9 +35,13 @@ class StagePass {
     std::vector<Unit> units;
     for (std::size_t u = 0; u < before.units().size(); ++u) {
       units_.emplace_back();
-      if (!is_own(stage_of_unit(UnitId(u)))) continue;
+      if (!options.has_unit(u)) continue;
       units_.back() = UnitId(units.size());
       units.push_back(before.units()[u]);
+      if (const StageOptions::Twin* twin = options.twin_of(u)) {
+        units.back().twin = twin->place;
+        units.back().copy = twin->copy;
+      }
     }
     after_ = ir::Graph(before.name(), before.mesh(), std::move(units));
     for (std::size_t u = 0; u < before.units().size(); ++u)
@@ -100,10 +104,13 @@ class StagePass {
   ValueId in_stage(ValueId id, const Node& reader, int stage) {
     const int made_in = stage_of_producer(id);
     const ValueId own = values_[id.index()];
-    if (own.valid() && (made_in == stage || made_in == every_stage || received_in_[id] == stage)) return own;
     const Node& producer = before_.node(before_.value(id).producer);
+    const bool here = made_in == stage || made_in == every_stage || producer.op == Op::view;
+    if (own.valid() && (here || received_in_[id] == stage)) return own;
     if (made_in == every_stage) {
-      emit_state(producer, stage);
+      emit_alias(producer, stage);
+    } else if (producer.op == Op::view && units_[unit_of(producer).index()].valid()) {
+      emit_alias(producer, stage);  // of a unit that two stages have
     } else if (made_in + 1 == stage && producer.op != Op::view) {
       receive(id, producer, stage);
     } else {
@@ -113,9 +120,17 @@ class StagePass {
     return values_[id.index()];
   }
 
-  void emit_state(const Node& state, int stage) {
-    Node own = state;
+  UnitId unit_of(const Node& view) const { return before_.value(view.in(single::from)).unit; }
+
+  /// Emits a state, or a view with its state, where it is read first.
+  void emit_alias(const Node& node, int stage) {
+    Node own = node;
     own.chunk = chunk_of(stage);
+    for (ValueId& input : own.inputs) {
+      const ValueId known = values_[input.index()];
+      if (!known.valid()) emit_alias(before_.node(before_.value(input).producer), stage);
+      input = values_[input.index()];
+    }
     for (ValueId& output : own.outputs) output = copy(output);
     after_.add_node(std::move(own));
   }
@@ -124,15 +139,15 @@ class StagePass {
     ops::Builder b(after_);
     b.at(producer.phase, producer.round, chunk_of(stage));
     const ir::Value& value = before_.value(id);
-    values_[id.index()] =
-        b.recv(producer.module, value.type, value.name.substr(0, value.name.find('#')), place_of(stage - 1));
+    values_[id.index()] = b.recv(producer.module, value.type, value.name.substr(0, value.name.find('#')),
+                                 place_of(stage - 1), Lane::activations_in);
     received_in_[id] = stage;
   }
 
   void send(const Node& producer, ValueId id, int stage) {
     ops::Builder b(after_);
     b.at(producer.phase, producer.round, chunk_of(stage));
-    b.send(producer.module, values_[id.index()], place_of(stage + 1));
+    b.send(producer.module, values_[id.index()], place_of(stage + 1), Lane::activations_out);
   }
 
   /// The sum of the losses is known to all stages: those that have none add zeros.
@@ -180,6 +195,11 @@ class StagePass {
 int StageOptions::stage_of_unit(std::size_t unit) const {
   const auto next = std::upper_bound(first_units.begin(), first_units.end(), unit);
   return static_cast<int>(next - first_units.begin()) - 1;
+}
+
+const StageOptions::Twin* StageOptions::twin_of(std::size_t unit) const {
+  const auto twin = std::find_if(twins.begin(), twins.end(), [&](const Twin& t) { return t.unit == unit; });
+  return twin == twins.end() ? nullptr : &*twin;
 }
 
 ir::Graph stage(const ir::Graph& graph, const StageOptions& options) {

@@ -25,8 +25,8 @@ class Update {
 
   ir::Graph run() {
     collect();
-    // Update nodes follow the last round, and carry its number.
     b_.at(ir::Phase::update, 0);
+    for (std::size_t unit = 0; unit < graph_.units().size(); ++unit) add_twin(ir::UnitId(unit));
     const ValueId squares = square_sum();
     const ValueId scale = clip(squares, totals());
     const ValueId step =
@@ -55,10 +55,35 @@ class Update {
     }
   }
 
+  /// Adds the gradient of the twin to that of a unit which two stages have. Each sends its own to the other,
+  /// over the channels of the pipe's ring, and both get the same sum.
+  void add_twin(ir::UnitId id) {
+    const Unit& unit = graph_.unit(id);
+    if (unit.twin < 0) return;
+    ValueId& sum = sums_[id.index()];
+    const ir::Value own = graph_.value(sum);
+    const std::string name = unit.path + ".sum.twin";
+    ValueId other;
+    if (unit.copy) {  // this is the pipe's last rank
+      b_.send(unit.path, sum, unit.twin, Lane::activations_out);
+      other = b_.recv(unit.path, own.type, name, unit.twin, Lane::gradients_in);
+    } else {
+      b_.send(unit.path, sum, unit.twin, Lane::gradients_out);
+      other = b_.recv(unit.path, own.type, name, unit.twin, Lane::activations_in);
+    }
+    graph_.value(other).unit = id;
+    const ValueId both = b_.emit_one(Op::add, unit.path, {sum, other}, unit.path + ".sum.both");
+    graph_.value(both).home = own.home;
+    graph_.value(both).unit = id;
+    std::replace(completed_.begin(), completed_.end(), sum, both);
+    sum = both;
+  }
+
   /// The sum of squares of all gradients. They are taken in the order in which their sums are complete: the
   /// gradients of the first layers are still on their way when backward ends. The accumulator is exact, so
   /// neither this order nor the cut over ranks changes the bits.
   ValueId square_sum() {
+    std::erase_if(completed_, [this](ValueId sum) { return graph_.unit(graph_.value(sum).unit).copy; });
     ValueId limbs = b_.zeros("clip", {DType::i64, {exact_limbs}}, "clip.zero");
     for (const ValueId sum : completed_)
       limbs = b_.emit_one(Op::sum_squares, "clip", {sum, limbs}, "clip.squares");

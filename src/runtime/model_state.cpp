@@ -187,6 +187,7 @@ void ModelState::copy_to_device(const Vector& v, std::int64_t at, std::int64_t c
 std::vector<ckpt::StateSlice> ModelState::own_slices() const {
   std::vector<ckpt::StateSlice> slices;
   for (const Vector& v : vectors_) {
+    if (units_[v.unit].copy) continue;
     const auto [begin, end] = own_range(units_[v.unit]);
     slices.push_back(slice_of(v, begin, end - begin,
                               v.device + (begin - v.begin) * static_cast<std::int64_t>(sizeof(float))));

@@ -36,7 +36,7 @@ class ModelState {
   /// Collective: brings the copies that the forward reads (bf16, or gathered) up to date with the masters.
   void publish();
 
-  /// This rank's own 1/W of every vector, on the device.
+  /// This rank's own 1/W of every vector that no other stage saves, on the device.
   std::vector<ckpt::StateSlice> own_slices() const;
   std::int64_t own_bytes() const;  ///< bytes of own_slices()
   /// The own slices for the host to read: the state itself where the device is the host, else copies of it.

@@ -49,7 +49,7 @@ SmallModel model_of(const Case& c, int place) {
   model.pipe = c.ranks;
   model.rounds = c.microbatches;
   model.batch = 1;
-  passes::StageOptions stage{c.kind, {c.ranks, c.chunks, c.microbatches}, place, {}};
+  passes::StageOptions stage{c.kind, {c.ranks, c.chunks, c.microbatches}, place, {}, {}};
   const int stages = c.ranks * c.chunks;
   for (int s = 0; s < stages; ++s)
     stage.first_units.push_back(
