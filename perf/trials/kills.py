@@ -56,7 +56,7 @@ class Kills:
     def __init__(self, place, arguments):
         self.place, self.a, self.rng = place, arguments, random.Random(arguments.seed)
         self.under_way, self.problems = collections.Counter(), []
-        self.kills = self.of_one = self.resumes = self.attempts = self.finished = self.trajectories = 0
+        self.kills = self.of_one = self.of_pipes = self.resumes = self.attempts = self.finished = self.trajectories = 0
         self.startups = []
         runs.adopt_orphans()
 
@@ -117,9 +117,12 @@ class Kills:
         """One start; True when it was the run's last."""
         self.attempts += 1
         ranks, every = self.rng.randint(1, 4), self.rng.choice((1, 2, 3, 5))
+        pipe = self.rng.choice([n for n in range(1, ranks + 1) if ranks % n == 0])
+        self.of_pipes += pipe > 1
         old = runs.lines(self.run)
         job = Job(self.place, runs.train(self.run, ranks, f"run.steps={self.a.steps}", f"checkpoint.every={every}",
-                                         f"checkpoint.keep={KEEP}", f"checkpoint.background={self.rng.choice(('true', 'true', 'false'))}"))
+                                         f"checkpoint.keep={KEEP}", f"parallel.mesh={{ pipe = {pipe} }}",
+                                         f"pipeline.schedule={self.rng.choice(('gpipe', '1f1b', 'zb_h1'))}", f"checkpoint.background={self.rng.choice(('true', 'true', 'false'))}"))
         killed = self.kills < self.a.kills and self.wait_for_moment(job)
         if killed:
             self.of_one += job.kill(self.rng.choice(("one", "all")), self.rng)
@@ -198,7 +201,7 @@ class Kills:
     def report(self):
         def count(word):
             return sum(p.startswith(word) for p in self.problems)
-        print(f"{self.kills} kills ({self.of_one} of one rank) in {self.trajectories} runs of {self.a.steps} steps on 1 to 4 ranks: "
+        print(f"{self.kills} kills ({self.of_one} of one rank, {self.of_pipes} starts with pipes) in {self.trajectories} runs of {self.a.steps} steps on 1 to 4 ranks: "
               + ", ".join(f"{n} {phase}" for phase, n in sorted(self.under_way.items(), key=lambda p: -p[1])))
         print(f"  {self.resumes} resumes, {self.finished} runs to their end: checkpoints lost {count('lost')}, resumes off the curve "
               f"{count('off')}, other problems {len(self.problems) - count('lost') - count('off')}", flush=True)

@@ -3,11 +3,15 @@ import itertools, random, time
 
 from . import runs
 
-MODES, SAVED, MORE = ("ddp", "zero1", "zero2", "fsdp", "hsdp"), 4, 5
+MODES, SAVED, MORE = ("ddp", "zero1", "zero2", "fsdp", "hsdp", "pipe"), 4, 5
 
 
 def sets(ranks, mode):
-    """The settings that make a mode. hsdp is fsdp inside groups of neighbours, with copies of the groups."""
+    """The settings that make a mode. hsdp is fsdp inside groups of neighbours, with copies of the groups; pipe is fsdp with two stages, or
+    as many as there are ranks up to four."""
+    if mode == "pipe":
+        pipe = next(n for n in (4, 3, 2, 1) if ranks % n == 0 and (n < 4 or ranks == 4))
+        return ("parallel.mode=fsdp", f"parallel.mesh={{ pipe = {pipe} }}")
     if mode != "hsdp":
         return (f"parallel.mode={mode}",)
     replicas = replicas_of(ranks, mode)
