@@ -9,6 +9,7 @@
 
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
+#include "support/pipe_meshes.hpp"
 #include "support/reference.hpp"
 #include "support/shared_deck.hpp"
 
@@ -20,9 +21,12 @@ using test::Curve;
 using test::world;
 
 constexpr int steps = 4;
-/// As many layers as two chunks of each rank need, with the embedding and the head: uneven stages on four.
+
+std::vector<std::string> meshes() {
+  return test::pipe_meshes();
+}
 std::string layers() {
-  return fmt::format("model.layers={}", std::max(7, 2 * world().size() - 2));
+  return fmt::format("model.layers={}", test::layers_of_pipe());
 }
 
 /// By all ranks together.
@@ -40,18 +44,6 @@ Curve alone(Sets sets = {}) {
 Sets with(std::string mesh, Sets more = {}) {
   more.insert(more.begin(), {test::unit_buckets, layers(), std::move(mesh)});
   return more;
-}
-
-/// The meshes of pipe and data over the ranks of this test, either axis outermost.
-std::vector<std::string> meshes() {
-  std::vector<std::string> list;
-  for (int pipe = 2; pipe <= world().size(); ++pipe) {
-    if (world().size() % pipe != 0) continue;
-    const int data = world().size() / pipe;
-    list.push_back(fmt::format("parallel.mesh={{ data = {}, pipe = {} }}", data, pipe));
-    if (data > 1) list.push_back(fmt::format("parallel.mesh={{ pipe = {}, data = {} }}", pipe, data));
-  }
-  return list;
 }
 
 /// One rank has no pipe: a loop over its meshes would test nothing.
@@ -121,7 +113,7 @@ TEST_F(Pipe, ScheduleLeavesTheBitsAlone) {
 TEST_F(Pipe, LayersMayBeCutAnywhere) {
   if (world().size() > 3) GTEST_SKIP() << "all cuts of a few stages are enough";
   const Curve reference = alone();
-  const int layers = std::max(7, 2 * world().size() - 2);
+  const int layers = test::layers_of_pipe();
   for (int first = 0; first <= layers; ++first) {
     std::vector<int> cut{first, layers - first};
     if (world().size() == 3) cut = {first, 1, layers - first - 1};
