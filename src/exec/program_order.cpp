@@ -28,14 +28,10 @@ ProgramOrder::ProgramOrder(const ir::Graph& graph, int pipe_rank) {
   for (const ir::Node& node : graph.nodes()) {
     const ir::UnitId unit = unit_of(graph, node);
     stages_.push_back(unit.valid() ? stage_of_unit[unit.index()] : stage_of_chunk(node.chunk));
+    int number = node.phase == ir::Phase::backward ? -stages_.back() : stages_.back();
     // What all stages do in the update, the sums over them and clipping, comes before what each does alone.
-    const bool of_all = node.phase == ir::Phase::update && !unit.valid();
-    const int stage = stages_.back();
-    places_.push_back({section_of(node),
-                       of_all                              ? -1
-                       : node.phase == ir::Phase::backward ? -stage
-                                                           : stage,
-                       static_cast<std::int64_t>(places_.size())});
+    if (node.phase == ir::Phase::update && !unit.valid()) number = -1;
+    places_.push_back({section_of(node), number, static_cast<std::int64_t>(places_.size())});
   }
 }
 
