@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "plan/report.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/pipe_meshes.hpp"
@@ -165,6 +166,19 @@ TEST_F(Pipe, TiedEmbeddingsAreOneTable) {
   for (std::size_t i = 0; i < reference.losses.size(); ++i) {
     EXPECT_NEAR(first->losses[i] / reference.losses[i], 1, 1e-5);
     EXPECT_NEAR(first->norms[i] / reference.norms[i], 1, 1e-5);
+  }
+}
+
+/// Stages take different amounts of memory: a line of metrics has the largest.
+TEST_F(Pipe, MetricsHaveTheLargestPlan) {
+  for (const std::string& mesh : meshes()) {
+    train::Trainer trainer(test::shared_deck(world(), with(mesh)), world());
+    const report::StepMetrics m = trainer.train_step();
+    std::array<double, 2> most{static_cast<double>(trainer.plan().peak_bytes()),
+                               static_cast<double>(plan::persistent_bytes(trainer.plan()))};
+    world().all_reduce_max(most);
+    EXPECT_EQ(static_cast<double>(m.arena_peak_bytes), most[0]) << mesh;
+    EXPECT_GE(static_cast<double>(m.persistent_bytes), most[1]) << mesh;
   }
 }
 
