@@ -98,11 +98,12 @@ void FirstNonfinite::made(ir::NodeId id, const exec::Locate& locate) {
 
 std::string FirstNonfinite::finish() {
   bool is_first = found_.has_value();
+  // Of the ranks that may be the first, those with the least number stay.
   const auto keep_least = [&](std::int64_t number) {
-    std::array<double, 1> least{is_first ? -static_cast<double>(number) : nowhere};
-    const double own = least[0];
-    session_.world().all_reduce_max(least);
-    is_first = is_first && own == least[0];
+    std::array<double, 1> negated{is_first ? -static_cast<double>(number) : nowhere};
+    const double own = negated[0];
+    session_.world().all_reduce_max(negated);
+    is_first = is_first && own == negated[0];
   };
   const exec::ProgramPlace place = found_ ? found_->place : exec::ProgramPlace{};
   keep_least(place.section);
