@@ -35,6 +35,7 @@ Recorder::Ticket Recorder::enqueued(std::size_t channel, const Call& call) {
   const std::lock_guard lock(mutex_);
   RecordedChannel& state = channels_[channel].state;
   if (call.collective) ++state.enqueued;
+  const std::uint64_t place = ++channels_[channel].calls;
   RecordedCall& slot = ring_[numbers_ % capacity];
   if (waits(slot) && channels_[slot.channel].kept.number == 0) channels_[slot.channel].kept = slot;
   slot.number = ++numbers_;
@@ -44,6 +45,7 @@ Recorder::Ticket Recorder::enqueued(std::size_t channel, const Call& call) {
   slot.peer = call.peer;
   slot.collective = call.collective;
   slot.sequence = state.enqueued;
+  slot.place = place;
   slot.step = step_;
   slot.label.fill('\0');
   call.label.copy(slot.label.data(), slot.label.size() - 1);
@@ -82,6 +84,17 @@ bool Recorder::waits(const RecordedCall& o) const {
   return on_its_way && channels_[o.channel].state.open && channels_[o.channel].state.ends_seen;
 }
 
+void Recorder::host_waits(std::size_t channel, std::uint64_t place) {
+  const std::lock_guard lock(mutex_);
+  waited_channel_ = channel;
+  waited_place_ = place;
+}
+
+void Recorder::host_goes_on() {
+  const std::lock_guard lock(mutex_);
+  waited_place_ = 0;
+}
+
 void Recorder::set_activity(std::string_view activity, std::int64_t step) {
   const std::int64_t now = now_ns();
   const std::lock_guard lock(mutex_);
@@ -101,6 +114,8 @@ RecordedCalls Recorder::read() const {
     if (o.number != 0) all.calls.push_back(o);
   std::sort(all.calls.begin(), all.calls.end(),
             [](const auto& a, const auto& b) { return a.number < b.number; });
+  for (RecordedCall& o : all.calls)
+    o.host_waits = o.channel == waited_channel_ && o.place <= waited_place_ && o.done_ns == 0;
   all.activity = activity_;
   all.step = step_;
   all.activity_ns = activity_ns_;

@@ -26,6 +26,8 @@ struct RecordedCall {
   /// The number of the collective on its channel, from 1: the same on all its ranks. A send or recv has that
   /// of the collective before it.
   std::uint64_t sequence = 0;
+  std::uint64_t place = 0;       ///< its number among all calls of its channel, messages too, from 1
+  bool host_waits = false;       ///< whether the host goes on only once it is done
   std::int64_t step = 0;         ///< step of the activity in which it was enqueued
   std::array<char, 56> label{};  ///< what it is for, cut to this length: "forward layers.3.attn"
   std::int64_t enqueued_ns = 0, started_ns = 0, done_ns = 0;
@@ -83,6 +85,10 @@ class Recorder {
   void started(std::size_t channel, const Ticket& ticket);
   void done(std::size_t channel, const Ticket& ticket);
 
+  /// Says that the host waits until the channel's first `place` calls are done, and then that it goes on.
+  void host_waits(std::size_t channel, std::uint64_t place);
+  void host_goes_on();
+
   /// Sets what the rank does from here on. The text of `activity` is of static storage.
   void set_activity(std::string_view activity, std::int64_t step);
 
@@ -98,6 +104,7 @@ class Recorder {
  private:
   struct Channel {
     RecordedChannel state;
+    std::uint64_t calls = 0;
     /// What was not done yet when a newer call took its place; number 0: nothing.
     RecordedCall kept;
   };
@@ -109,6 +116,8 @@ class Recorder {
   std::vector<Channel> channels_;
   std::array<RecordedCall, capacity> ring_;
   std::uint64_t numbers_ = 0;
+  std::size_t waited_channel_ = 0;  ///< what the host waits for
+  std::uint64_t waited_place_ = 0;  ///< 0: for nothing
   std::string_view activity_ = "start-up";
   std::int64_t step_ = 0;
   std::int64_t activity_ns_ = now_ns();
@@ -128,6 +137,8 @@ class ChannelRecord {
   Recorder::Ticket enqueued(const Recorder::Call& call) { return recorder_->enqueued(channel_, call); }
   void started(const Recorder::Ticket& ticket) { recorder_->started(channel_, ticket); }
   void done(const Recorder::Ticket& ticket) { recorder_->done(channel_, ticket); }
+  void host_waits(std::uint64_t place) { recorder_->host_waits(channel_, place); }
+  void host_goes_on() { recorder_->host_goes_on(); }
 
  private:
   std::shared_ptr<Recorder> recorder_;

@@ -30,11 +30,18 @@ std::unique_ptr<Channel> World::open(std::vector<int> ranks, Lane lane, std::str
                rank(), name, size() - 1);
   WEFT_REQUIRE(options.chunk_bytes > 0 && options.chunk_bytes <= (1 << 30),
                "channel {} with chunks of {} bytes", name, options.chunk_bytes);
-  const RecordedBlock block(openings_.get(), {.kind = "open", .label = name});
+  const RecordedBlock block(openings(ranks), {.kind = "open", .label = name});
   auto channel = open_channel(ranks, lane, std::move(name), options);
   channel->record_in(
       std::make_unique<ChannelRecord>(recorder_, channel->name(), std::move(ranks), channel->ends_seen()));
   return channel;
+}
+
+ChannelRecord* World::openings(const std::vector<int>& ranks) {
+  if (openings_name_.empty()) return nullptr;
+  std::unique_ptr<ChannelRecord>& record = openings_[ranks];
+  if (!record) record = std::make_unique<ChannelRecord>(recorder_, openings_name_, ranks, /*ends_seen=*/true);
+  return record.get();
 }
 
 std::unique_ptr<ChannelRecord> World::open_record(std::string name) const {
@@ -77,7 +84,7 @@ std::unique_ptr<Window> World::share(const std::vector<int>& /*team*/, const Win
 }
 
 void World::connect() {
-  openings_ = open_record("channels");
+  openings_name_ = "channels";
   control_ = open(everybody(), Lane::compute, "world");
 
   constexpr std::size_t width = 256;
@@ -93,7 +100,7 @@ void World::connect() {
 
 void World::connect_through(const World& other) {
   recorder_ = other.recorder_;
-  openings_ = open_record("device channels");
+  openings_name_ = "device channels";
   control_ = other.control_;
   hosts_ = other.hosts_;
   node_rank_ = other.node_rank_;

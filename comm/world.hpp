@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -89,9 +90,12 @@ class World {
 
  private:
   std::vector<int> everybody() const;
+  ChannelRecord* openings(const std::vector<int>& ranks);
 
   std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
-  std::unique_ptr<ChannelRecord> openings_;  ///< records the calls of open()
+  /// By ranks, records of the calls of open(): ranks need not open the same channels as all others do.
+  std::map<std::vector<int>, std::unique_ptr<ChannelRecord>> openings_;
+  std::string openings_name_;  ///< what these records are called; empty: there are none yet
   std::shared_ptr<Channel> control_;
   std::vector<std::string> hosts_;
   int node_rank_ = 0;

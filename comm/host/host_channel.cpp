@@ -32,17 +32,26 @@ bool is_collective(CallKind kind) {
 
 bool HostChannel::ChannelTimeline::done(std::uint64_t value) {
   if (HostTimeline::done(value)) return true;
-  if (engine_.drive() == Engine::Drive::thread) return false;
-  engine_.poll();
+  if (channel_.engine_.drive() == Engine::Drive::thread) return false;
+  channel_.engine_.poll();
   return HostTimeline::done(value);
 }
 
+/// The values of the timeline are the numbers of the channel's calls.
 void HostChannel::ChannelTimeline::sync(std::uint64_t value) {
-  if (engine_.drive() == Engine::Drive::thread) return HostTimeline::sync(value);
+  if (HostTimeline::done(value)) return;
+  ChannelRecord* const record = channel_.record();
+  if (record != nullptr) record->host_waits(value);
+  wait(value);
+  if (record != nullptr) record->host_goes_on();
+}
+
+void HostChannel::ChannelTimeline::wait(std::uint64_t value) {
+  if (channel_.engine_.drive() == Engine::Drive::thread) return HostTimeline::sync(value);
   while (!done(value)) {
     const timespec pause{0, 20'000};
     // It waits for a dependency that another thread completes.
-    if (!engine_.poll()) nanosleep(&pause, nullptr);
+    if (!channel_.engine_.poll()) nanosleep(&pause, nullptr);
   }
 }
 
@@ -52,7 +61,7 @@ HostChannel::HostChannel(Engine& engine, Setup setup)
       chunk_bytes_(std::max<std::int64_t>(8, setup.chunk_bytes / 8 * 8)),
       transport_(std::move(setup.transport)),
       delay_ns_(std::move(setup.delay_ns)),
-      timeline_(engine),
+      timeline_(*this),
       host_of_(std::move(setup.host_of)),
       send_tags_(static_cast<std::size_t>(setup.size)),
       recv_tags_(static_cast<std::size_t>(setup.size)),

@@ -79,12 +79,14 @@ class HostChannel final : public Channel {
   /// makes progress.
   class ChannelTimeline final : public HostTimeline {
    public:
-    explicit ChannelTimeline(Engine& engine) : engine_(engine) {}
+    explicit ChannelTimeline(HostChannel& channel) : channel_(channel) {}
     bool done(std::uint64_t value) override;
     void sync(std::uint64_t value) override;
 
    private:
-    Engine& engine_;
+    void wait(std::uint64_t value);
+
+    HostChannel& channel_;
   };
 
   template <class IsPeer>

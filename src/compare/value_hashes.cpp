@@ -60,6 +60,7 @@ Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
     case Op::adamw: return Spread::unit;
     case Op::reduce_totals:
     case Op::clip_scale: return Spread::replicated;
+    case Op::recv: return Spread::left_out;  // the stage that sends the value counts it
     default: break;
   }
   // A value that depends on the batch is made once in each microbatch. Aliases and gathers do not depend on
@@ -83,11 +84,25 @@ std::string name_in_all_rounds(const ir::Value& value, const ir::Node& node, Spr
 ValueHashes::ValueHashes(runtime::Session& session, const plan::Plan& plan)
     : session_(session), plan_(plan), made_by_(plan.graph.nodes().size()) {
   for (const ir::Node& node : plan.graph.nodes()) last_round_ = std::max(last_round_, node.round);
-  for (std::size_t i = 0; i < plan.graph.nodes().size(); ++i) add(ir::NodeId(i));
+  const exec::ProgramOrder order(plan.graph, session.pipe_rank());
+  for (std::size_t i = 0; i < plan.graph.nodes().size(); ++i) add(ir::NodeId(i), order.place(ir::NodeId(i)));
+  if (session.mesh().size(pipe_axis) > 1) share_rows();
   sums_.resize(rows_.size());
 }
 
-void ValueHashes::add(ir::NodeId id) {
+/// Takes the rows of all stages in the place of its own, and leaves out what another stage counts.
+void ValueHashes::share_rows() {
+  CommonRows common = common_rows(session_, rows_);
+  const auto share = [&](std::vector<Item>& items) {
+    std::erase_if(items, [&](const Item& item) { return !common.counted[item.row]; });
+    for (Item& item : items) item.row = common.row_of[item.row];
+  };
+  share(at_start_);
+  for (std::vector<Item>& items : made_by_) share(items);
+  rows_ = std::move(common.rows);
+}
+
+void ValueHashes::add(ir::NodeId id, const exec::ProgramPlace& place) {
   const ir::Node& node = plan_.graph.node(id);
   if (node.outputs.empty()) return;
   const Spread spread = spread_of(plan_.graph, node, last_round_);
@@ -99,8 +114,11 @@ void ValueHashes::add(ir::NodeId id) {
     if (!plan_.storage_used[home.index()] || !states_.insert(home).second) return;
   }
   for (const ir::ValueId output : node.outputs) {
-    const std::string name = name_in_all_rounds(plan_.graph.value(output), node, spread);
-    const std::size_t row = row_of(node, ir::module_of(node, plan_.graph.value(output)), name);
+    const ir::Value& value = plan_.graph.value(output);
+    const std::string name = name_in_all_rounds(value, node, spread);
+    const std::string module = ir::module_of(node, value);
+    const std::size_t row = number_of(
+        {place, {std::string(name_of(node.phase)), module, name, std::string(name_of(node.op)), {}}});
     if (spread == Spread::unfinished) continue;
     Item item = spread == Spread::unit         ? slice_of_unit(output)
                 : spread == Spread::microbatch ? part_of_batch(output, node.round)
@@ -111,11 +129,11 @@ void ValueHashes::add(ir::NodeId id) {
   }
 }
 
-std::size_t ValueHashes::row_of(const ir::Node& node, const std::string& module, const std::string& name) {
-  const auto [row, is_new] = row_by_name_.emplace(std::pair(node.phase, name), rows_.size());
-  if (is_new)
-    rows_.push_back({std::string(name_of(node.phase)), module, name, std::string(name_of(node.op)), {}});
-  return row->second;
+std::size_t ValueHashes::number_of(ValueRow row) {
+  const auto [known, is_new] =
+      row_by_name_.emplace(std::pair(row.value.phase, row.value.value), rows_.size());
+  if (is_new) rows_.push_back(std::move(row));
+  return known->second;
 }
 
 ValueHashes::Item ValueHashes::slice_of_unit(ir::ValueId id) const {
@@ -139,7 +157,7 @@ ValueHashes::Item ValueHashes::part_of_batch(ir::ValueId id, int round) const {
 }
 
 ValueHashes::Item ValueHashes::whole(ir::ValueId id) const {
-  return {.value = id, .count = session_.rank() == 0 ? plan_.graph.local_elements(id) : 0};
+  return {.value = id, .count = session_.batch_rank() == 0 ? plan_.graph.local_elements(id) : 0};
 }
 
 void ValueHashes::start(const exec::Locate& locate) {
@@ -161,9 +179,11 @@ void ValueHashes::hash(const Item& item, const exec::Locate& locate) {
 StepHashes ValueHashes::finish(std::int64_t step) {
   std::vector<std::uint64_t> sums = sums_;
   session_.world().all_reduce_sum(sums);
-  StepHashes hashes{step, rows_};
-  for (std::size_t row = 0; row < sums.size(); ++row)
-    hashes.values[row].hash = fmt::format("{:016x}", sums[row]);
+  StepHashes hashes{step, {}};
+  for (std::size_t row = 0; row < sums.size(); ++row) {
+    hashes.values.push_back(rows_[row].value);
+    hashes.values.back().hash = fmt::format("{:016x}", sums[row]);
+  }
   return hashes;
 }
 

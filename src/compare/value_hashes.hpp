@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compare/hash_file.hpp"
+#include "compare/value_rows.hpp"
 #include "exec/tap.hpp"
 #include "runtime/session.hpp"
 
@@ -21,12 +22,14 @@ namespace weft::compare {
 /// layout changes:
 /// - What is made once in each microbatch has its place in microbatch m = round * ranks + rank as key.
 /// - A unit's state and gradient have their index in the unit. Each rank counts its own slice, no padding.
-/// - Of what all ranks have alike, rank 0 counts its copy.
-/// Values that only some layouts have (gathered copies, slices, sums over some of the microbatches) are left
-/// out.
+/// - Of what all ranks have alike, the first one counts its copy. Where only some stages of a pipe have it,
+/// it
+///   is the first of these.
+/// Values that only some layouts have (gathered copies, slices, received copies, sums over some of the
+/// microbatches) are left out.
 class ValueHashes final : public exec::Tap {
  public:
-  /// Hashes the values of one plan; `plan` and the session outlive this object.
+  /// Collective. Hashes the values of one plan; `plan` and the session outlive this object.
   ValueHashes(runtime::Session& session, const plan::Plan& plan);
 
   void start(const exec::Locate& locate) override;
@@ -44,8 +47,10 @@ class ValueHashes final : public exec::Tap {
     std::int64_t count = 0;  ///< how many elements this rank counts; 0 when another rank does
     std::int64_t first = 0;  ///< index of the first of them in the whole value
   };
-  void add(ir::NodeId node);
-  std::size_t row_of(const ir::Node& node, const std::string& module, const std::string& name);
+  void add(ir::NodeId node, const exec::ProgramPlace& place);
+  /// The number of a row: that of an earlier round, where the value has one, or else of this new one.
+  std::size_t number_of(ValueRow row);
+  void share_rows();
   Item slice_of_unit(ir::ValueId id) const;
   Item part_of_batch(ir::ValueId id, int round) const;
   Item whole(ir::ValueId id) const;
@@ -54,8 +59,8 @@ class ValueHashes final : public exec::Tap {
   runtime::Session& session_;
   const plan::Plan& plan_;
   int last_round_ = 0;
-  std::vector<ValueHash> rows_;  ///< in program order, each value where it is made first; without hashes yet
-  std::map<std::pair<ir::Phase, std::string>, std::size_t> row_by_name_;
+  std::vector<ValueRow> rows_;  ///< in program order, each value where it is made first
+  std::map<std::pair<std::string, std::string>, std::size_t> row_by_name_;  ///< by phase and name
   std::set<ir::StorageId> states_;
   std::vector<std::uint64_t> sums_;  ///< by row: the sum of this rank in this run
   std::vector<Item> at_start_;

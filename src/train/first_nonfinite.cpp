@@ -29,7 +29,8 @@ kernels::Nonfinite FirstNonfinite::count(const std::byte* data, DType t, std::in
 }
 
 /// Looks at a storage parameter by parameter; of a shard it sees the part that this rank holds.
-void FirstNonfinite::look_at_state(const ir::Storage& storage, const std::byte* data, std::int64_t& place) {
+void FirstNonfinite::look_at_state(const ir::Storage& storage, const std::byte* data,
+                                   exec::ProgramPlace& place) {
   const ir::Graph& graph = plan_.graph;
   const std::int64_t held = graph.local_elements(storage);
   std::vector<Parameter> parts{{storage.name, {held}, 0}};
@@ -40,36 +41,42 @@ void FirstNonfinite::look_at_state(const ir::Storage& storage, const std::byte* 
     if (held < unit.padded_elements(session_.batch_ranks())) begin = session_.shard() * held;
   }
   for (const Parameter& part : parts) {
-    ++place;
+    ++place.index;
     const std::int64_t from = std::max(part.offset, begin);
     const std::int64_t n = std::min(part.offset + element_count(part.shape), begin + held) - from;
-    if (n <= 0 || found_) continue;
+    if (n <= 0 || !would_be_first(place)) continue;
     const DType t = storage.type.dtype;
     const kernels::Nonfinite bad = count(data + (from - begin) * static_cast<std::int64_t>(size_of(t)), t, n);
     if (bad.any())
-      found_ = {place, fmt::format("the step starts from {} ({}) with {}", part.path, name_of(storage.role),
-                                   in_words(bad, n, session_.rank()))};
+      found_ = Found{place, fmt::format("the step starts from {} ({}) with {}", part.path,
+                                        name_of(storage.role), in_words(bad, n, session_.rank()))};
   }
 }
 
 void FirstNonfinite::start(const exec::Locate& locate) {
   found_.reset();
-  std::int64_t place = 0;
+  exec::ProgramPlace place;
   std::vector<bool> seen(plan_.graph.storages().size());
-  for (const ir::Node& node : plan_.graph.nodes()) {
+  for (std::size_t i = 0; i < plan_.graph.nodes().size(); ++i) {
+    const ir::Node& node = plan_.graph.nodes()[i];
     if (node.op != ir::Op::state) continue;
     const ir::StorageId home = plan_.graph.value(node.out(ir::operand::single::to)).home;
     if (!plan_.storage_used[home.index()] || seen[home.index()]) continue;
     seen[home.index()] = true;
     const ir::Storage& storage = plan_.graph.storage(home);
-    if (is_read_first(storage.role)) look_at_state(storage, locate(node.out(ir::operand::single::to)), place);
+    if (!is_read_first(storage.role)) continue;
+    place.stage = order_.stage(ir::NodeId(i));
+    look_at_state(storage, locate(node.out(ir::operand::single::to)), place);
   }
-  state_places_ = place + 1;
 }
 
 bool FirstNonfinite::wants(ir::NodeId id) const {
   const ir::Node& node = plan_.graph.node(id);
-  return !found_ && !(node.op == ir::Op::all_gather && node.attributes.has(ir::Attr::used));
+  // The executor waits for what is wanted. A stage asks for a message long before it reads it, so stages that
+  // waited for messages there could wait for each other.
+  if (ir::is_message(node.op)) return false;
+  return would_be_first(order_.place(id)) &&
+         !(node.op == ir::Op::all_gather && node.attributes.has(ir::Attr::used));
 }
 
 void FirstNonfinite::made(ir::NodeId id, const exec::Locate& locate) {
@@ -79,7 +86,8 @@ void FirstNonfinite::made(ir::NodeId id, const exec::Locate& locate) {
     const std::int64_t n = plan_.graph.local_elements(output);
     const kernels::Nonfinite bad = count(locate(output), value.type.dtype, n);
     if (!bad.any()) continue;
-    found_ = {state_places_ + static_cast<std::int64_t>(id.index()),
+    found_ =
+        Found{order_.place(id),
               fmt::format("the first value that is not finite is {}, made by {} in {} of {} (round {}), with "
                           "{}; the parameters before the step are finite",
                           value.name, name_of(node.op), name_of(node.phase), ir::module_of(node, value),
@@ -89,10 +97,18 @@ void FirstNonfinite::made(ir::NodeId id, const exec::Locate& locate) {
 }
 
 std::string FirstNonfinite::finish() {
-  std::array<double, 1> first{found_ ? -static_cast<double>(found_->place) : nowhere};
-  const double own = first[0];
-  session_.world().all_reduce_max(first);
-  const bool is_first = found_ && own == first[0];
+  bool is_first = found_.has_value();
+  // Of the ranks that may be the first, those with the least number stay.
+  const auto keep_least = [&](std::int64_t number) {
+    std::array<double, 1> negated{is_first ? -static_cast<double>(number) : nowhere};
+    const double own = negated[0];
+    session_.world().all_reduce_max(negated);
+    is_first = is_first && own == negated[0];
+  };
+  const exec::ProgramPlace place = found_ ? found_->place : exec::ProgramPlace{};
+  keep_least(place.section);
+  keep_least(place.stage);
+  keep_least(place.index);
   for (std::string& text : session_.world().gather_strings(is_first ? found_->text : ""))
     if (!text.empty()) return std::move(text);
   return session_.rank() == 0 ? "all values of the step are finite when it runs again" : "";

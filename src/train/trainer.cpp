@@ -86,7 +86,11 @@ void Trainer::build() {
                     compile::has_measured_profile(deck_)
                         ? fmt::format("{} ({})", compile::profile_source(deck_), costs.profile().name)
                         : std::string()};
-  planned_.persistent_bytes = session_.memory().storage_bytes();
+  std::array<double, 2> most{static_cast<double>(plans.train.peak_bytes()),
+                             static_cast<double>(session_.memory().storage_bytes())};
+  session_.world().all_reduce_max(most);  // the stages of a pipe differ
+  planned_.arena_peak_bytes = static_cast<std::int64_t>(most[0]);
+  planned_.persistent_bytes = static_cast<std::int64_t>(most[1]);
   programs_.train = session_.bind(std::move(plans.train));
   if (plans.evaluate) {
     programs_.evaluate = session_.bind(std::move(*plans.evaluate));
@@ -126,11 +130,11 @@ void Trainer::tell_start(const std::string& set_aside) {
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   report_->note(fmt::format(
       "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB, "
-      "baseline {:.1f} MiB{}: {:.1f} MiB a rank",
+      "baseline {:.1f} MiB{}: {:.1f} MiB {}",
       deck_.run.name, parameter_count(deck_.model), name_of(deck_.parallel.mode), session_.ranks(),
       plan().hash, plan().instructions.size(), mib(memory.arena), mib(memory.state), mib(memory.baseline),
       memory.copy > 0 ? fmt::format(", copy of the state {:.1f} MiB", mib(memory.copy)) : "",
-      mib(memory.peak())));
+      mib(memory.peak()), session_.mesh().size(pipe_axis) > 1 ? "on rank 0, others differ" : "a rank"));
   report_->note(planned_.schedule);
   report_->note(fmt::format("products of {} by {}", name_of(deck_.precision.params),
                             kernels::product_method(deck_.precision.params, deck_.precision.f32_products)));
@@ -197,7 +201,7 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
   m.mfu =
       report::mfu(m.tokens_per_s, planned_.flops_per_token, 1e12 * deck_.log.peak_tflops * session_.ranks());
-  m.arena_peak_bytes = plan().peak_bytes();
+  m.arena_peak_bytes = planned_.arena_peak_bytes;
   m.persistent_bytes = planned_.persistent_bytes;
   if (hashes_after(at_.step)) m.state_hash = state().hash();
   at_.tokens += m.tokens;
@@ -234,7 +238,7 @@ std::optional<report::StepMetrics> Trainer::validate() {
   m.tokens = result.tokens;
   m.step_s = largest[0];
   m.tokens_per_s = static_cast<double>(result.tokens) / m.step_s;
-  m.arena_peak_bytes = plan().peak_bytes();
+  m.arena_peak_bytes = planned_.arena_peak_bytes;
   m.persistent_bytes = planned_.persistent_bytes;
   m.rss_bytes = static_cast<std::int64_t>(largest[1]);
   m.planned_bytes = static_cast<std::int64_t>(largest[2]);

@@ -64,7 +64,8 @@ class Trainer {
     runtime::PlannedMemory memory;
     std::string schedule;              ///< the schedule in words
     bool saves_in_background = false;  ///< whether there is memory for a copy of the state
-    std::int64_t persistent_bytes = 0;
+    /// The planned arena of the training step, and the storages of all plans: of the rank that has most.
+    std::int64_t arena_peak_bytes = 0, persistent_bytes = 0;
     std::int64_t shared_before = 0;  ///< bytes that MPI shares between processes
     double flops_per_token = 0;
   };

@@ -43,6 +43,7 @@ json line_of(const Call& o) {
           {"bytes", o.bytes},
           {"peer", o.peer},
           {"collective", o.collective},
+          {"host_waits", o.host_waits},
           {"step", o.step},
           {"enqueued", time(o.enqueued)},
           {"started", time(o.started)},
@@ -74,6 +75,7 @@ Call call_of(const json& j, std::size_t channels) {
   o.bytes = j.at("bytes");
   o.peer = j.at("peer");
   o.collective = j.at("collective");
+  o.host_waits = j.value("host_waits", false);
   o.step = j.at("step");
   o.enqueued = time("enqueued");
   o.started = time("started");
@@ -150,18 +152,24 @@ RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, cons
   }
   for (const comm::RecordedCall& o : all.calls)
     r.calls.push_back({o.number, o.channel, std::string(o.kind), o.bytes, o.peer, o.collective, o.sequence,
-                       o.step, o.label.data(), time(o.enqueued_ns), time(o.started_ns), time(o.done_ns)});
+                       o.host_waits, o.step, o.label.data(), time(o.enqueued_ns), time(o.started_ns),
+                       time(o.done_ns)});
   return r;
 }
 
 const Call* waits_for(const RankRecords& records) {
-  const Call* oldest = nullptr;
+  const bool host_waits =
+      std::any_of(records.calls.begin(), records.calls.end(), [](const Call& o) { return o.host_waits; });
+  const Call* first = nullptr;
   for (const Call& o : records.calls) {
     const comm::RecordedChannel& channel = records.channels[o.channel];
     const bool waits = o.started > 0 && o.done == 0 && channel.open && channel.ends_seen;
-    if (waits && (oldest == nullptr || o.started < oldest->started)) oldest = &o;
+    if (!waits || (!o.collective && !host_waits)) continue;
+    if (first == nullptr ||
+        std::pair(!o.host_waits, o.started) < std::pair(!first->host_waits, first->started))
+      first = &o;
   }
-  return oldest;
+  return first;
 }
 
 std::string records_path(const std::string& dir, int rank) {

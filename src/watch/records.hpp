@@ -22,6 +22,7 @@ struct Call {
   int peer = -1;
   bool collective = true;
   std::uint64_t sequence = 0;
+  bool host_waits = false;
   std::int64_t step = 0;
   std::string label;
   double enqueued = 0, started = 0, done = 0;
@@ -45,8 +46,9 @@ struct RankRecords {
 /// Reads the recorder, the waits for storage, and the clocks.
 RankRecords records_of(const comm::Recorder& recorder, int rank, int ranks, const std::string& host);
 
-/// The call that has waited longest, of those that have started and are not done; null when there is none, or
-/// when ends are not seen.
+/// The call that the rank waits for: of those that have started and are not done, the one that the host waits
+/// for, or else the one that has waited longest. While the host waits for nothing, messages do not count: it
+/// asks for them long before it needs them. Null when there is none, or when ends are not seen.
 const Call* waits_for(const RankRecords& records);
 
 /// Replaces a file as a whole (io::AtomicFile), without waiting for storage. Throws Error(environment) when

@@ -8,10 +8,13 @@ namespace weft::watch {
 
 std::string describe(const RankRecords& records, const Call& o) {
   const comm::RecordedChannel& channel = records.channels[o.channel];
-  if (!o.collective)
-    return fmt::format("{}, after #{} ({} {} rank {}, {})", channel.name, o.sequence, o.kind,
+  if (!o.collective) {
+    const std::string place = o.sequence > 0 ? fmt::format(", after #{}", o.sequence) : "";
+    const std::string label = o.label.empty() ? "" : o.label + ", ";
+    return fmt::format("{}{} ({} {} rank {}, {}{})", channel.name, place, o.kind,
                        o.kind == "send" ? "to" : "from", channel.ranks[static_cast<std::size_t>(o.peer)],
-                       bytes_text(o.bytes));
+                       label, bytes_text(o.bytes));
+  }
   std::string what = o.kind;
   if (!o.label.empty()) what += ", " + o.label;
   if (o.bytes > 0) what += ", " + bytes_text(o.bytes);

@@ -70,6 +70,22 @@ TEST_F(Hang, AStoppedRankIsNamedAndTheJobEnds) {
   }
 }
 
+/// The middle stage of a pipe of three stops: both neighbours wait for its messages, or all for its part of a
+/// sum. The job is young, so its records still have the opening of the channels, which differ from rank to
+/// rank.
+TEST_F(Hang, AStoppedStageIsNamed) {
+  Job job(weft_on(3, train("run", {"run.steps=1000000", "run.collective_timeout=4", "log.progress=false",
+                                   "parallel.mesh={ pipe = 3 }"})));
+  ASSERT_TRUE(wait_for_step(run_dir("run"), 1)) << job.wait(0).err;
+  const pid_t process = process_of(job, 1);
+  ASSERT_GT(process, 0);
+  ASSERT_EQ(::kill(process, SIGSTOP), 0);
+  const Ended ended = job.wait(90);
+  EXPECT_STATUS(ended, 76);
+  EXPECT_NE(ended.err.find("hang: first to diverge: rank 1 on "), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find(": left no records"), std::string::npos) << ended.err;
+}
+
 #ifdef WEFT_FAULTS_LIBRARY
 /// `command`, in which one rank's call, as tests/faults names it, ends with `error`.
 std::vector<std::string> with_fault(const std::vector<std::string>& command, const std::string& under,

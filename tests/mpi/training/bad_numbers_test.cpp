@@ -16,6 +16,7 @@
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
+#include "support/pipe_meshes.hpp"
 #include "support/reference.hpp"
 #include "support/shared_deck.hpp"
 
@@ -145,6 +146,12 @@ TEST_P(BadStep, ChangesNothingOnAnyRanksInAnyMode) {
     const test::Curve curve = around_a_bad_step(sets, test::world());
     EXPECT_EQ(curve, alone);
   }
+  for (const std::string& mesh : test::pipe_meshes()) {
+    SCOPED_TRACE(mesh);
+    std::vector<std::string> sets = GetParam();
+    sets.push_back(mesh);
+    EXPECT_EQ(around_a_bad_step(sets, test::world()), alone);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -193,9 +200,10 @@ TEST(RollBack, IsARunWithoutTheDataThatWentWrong) {
   // Steps 1 to 4 see data 0 to 3, and the run goes back to step 2. Its next steps see 4 and 5, steps 5 and 6
   // see 6 and 7, and the run goes back to step 4.
   const std::vector<std::int64_t> good{0, 1, 4, 5, 8, 9, 10, 11};
-  for (const char* mode : {"ddp", "fsdp"}) {
-    SCOPED_TRACE(mode);
-    const std::string set = std::string("parallel.mode=") + mode;
+  std::vector<std::string> layouts = test::pipe_meshes();
+  for (const char* mode : {"ddp", "fsdp"}) layouts.push_back(std::string("parallel.mode=") + mode);
+  for (const std::string& set : layouts) {
+    SCOPED_TRACE(set);
     const Deck deck = deck_with({set, "optimizer.nonfinite=rollback", "optimizer.nonfinite_limit=1",
                                  "run.steps=8", "checkpoint.every=2", "checkpoint.keep=9"},
                                 test::world());
@@ -262,15 +270,28 @@ void expect_located(const std::vector<std::string>& sets, const std::string& tex
   expect_in_log(deck, text);
 }
 
+/// The layouts over the ranks of this program: all modes, and all pipes with all schedules.
+std::vector<std::vector<std::string>> layouts() {
+  std::vector<std::vector<std::string>> list;
+  for (const char* mode : all_modes) list.push_back({std::string("parallel.mode=") + mode});
+  for (const std::string& mesh : test::pipe_meshes()) {
+    for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
+      list.push_back({mesh, std::string("pipeline.schedule=") + schedule});
+    list.push_back({mesh, "pipeline.schedule=interleaved", "pipeline.chunks=2",
+                    "model.layers=" + std::to_string(test::layers_of_pipe())});
+  }
+  return list;
+}
+
 TEST(Locate, NamesAParameter) {
   const auto change = [](train::Trainer& trainer) {
     std::vector<float> weights(std::size_t{176} * 64, 0.01F);
     weights[5000] = std::numeric_limits<float>::quiet_NaN();
     trainer.state().set_parameter("layers.1.ffn.w1", weights);
   };
-  for (const char* mode : all_modes)
-    expect_located({std::string("parallel.mode=") + mode},
-                   "step 1: the step starts from layers.1.ffn.w1 (master) with 1 NaN and 0 Inf in ", change);
+  for (const auto& layout : layouts())
+    expect_located(layout, "step 1: the step starts from layers.1.ffn.w1 (master) with 1 NaN and 0 Inf in ",
+                   change);
   expect_located({"precision.params=bf16", "log.trace_step=1"}, "from layers.1.ffn.w1 (", change);
 }
 
@@ -280,10 +301,72 @@ TEST(Locate, NamesTheModuleThatOverflows) {
     trainer.state().set_parameter("layers.1.ffn.w1", weights);
     trainer.state().set_parameter("layers.1.ffn.w3", weights);
   };
-  for (const char* mode : all_modes)
+  for (const auto& layout : layouts())
     expect_located(
-        {std::string("parallel.mode=") + mode},
-        "is layers.1.ffn.act, made by swiglu in forward of layers.1.ffn (round 0), with 0 NaN and ", change);
+        layout, "is layers.1.ffn.act, made by swiglu in forward of layers.1.ffn (round 0), with 0 NaN and ",
+        change);
+}
+
+std::vector<float> waves(std::size_t n, float size) {
+  std::vector<float> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = size * std::sin(static_cast<float>(i));
+  return values;
+}
+
+/// Large gradients come from the head, and meet large weights behind small values in the feed-forward of
+/// `layer`: its backward overflows in every round, and with it that of all layers before it.
+void make_backward_overflow(runtime::ModelState& state, const std::string& layer) {
+  state.set_parameter("head.norm", std::vector<float>(64, 1e15F));
+  state.set_parameter("head.weight", waves(std::size_t{300} * 64, 1e15F));
+  state.set_parameter(layer + ".ffn.w1", waves(std::size_t{176} * 64, 1e-20F));
+  state.set_parameter(layer + ".ffn.w2", waves(std::size_t{64} * 176, 1e20F));
+}
+
+/// The forward of the rare token overflows in layer 0. No other token has anything in the first dimension,
+/// which alone meets large weights.
+void make_forward_of_rare_token_overflow(runtime::ModelState& state) {
+  std::vector<float> table = embedding_with(0), weights = waves(std::size_t{176} * 64, 0.02F);
+  for (std::size_t i = 0; i < table.size(); i += 64) table[i] = 0;
+  table[std::size_t{rare} * 64] = 1;
+  for (std::size_t i = 0; i < weights.size(); i += 64) weights[i] = 1e25F;
+  state.set_parameter("embed.table", table);
+  state.set_parameter("layers.0.attn.wo", std::vector<float>(std::size_t{64} * 64, 0));
+  state.set_parameter("layers.0.ffn.w1", weights);
+  state.set_parameter("layers.0.ffn.w3", weights);
+}
+
+/// A backward goes through the stages the other way round, and what a stage receives is not its own.
+TEST(Locate, NamesTheModuleWhoseBackwardOverflows) {
+  for (const std::string layer : {"layers.0", "layers.1"})
+    for (const auto& layout : layouts())
+      expect_located(layout,
+                     "is " + layer + ".ffn.act.grad, made by matmul_dgrad in backward of " + layer +
+                         ".ffn (round 0), with ",
+                     [&](train::Trainer& trainer) { make_backward_overflow(trainer.state(), layer); });
+}
+
+/// A pipe computes the forward of a later round before the backward of an earlier one, in which one rank
+/// would see bad numbers first.
+TEST(Locate, NamesTheFirstInTheProgramOfOneRank) {
+  for (const auto& layout : layouts()) {
+    expect_located(layout, "is layers.0.ffn.act#",
+                   [](train::Trainer& trainer) { make_forward_of_rare_token_overflow(trainer.state()); });
+    expect_located(layout, "made by matmul_dgrad in backward of layers.1.ffn (round 0), with ",
+                   [](train::Trainer& trainer) {
+                     make_forward_of_rare_token_overflow(trainer.state());
+                     make_backward_overflow(trainer.state(), "layers.1");
+                   });
+  }
+}
+
+void expect_nothing_located(const std::vector<std::string>& sets) {
+  SCOPED_TRACE(testing::PrintToString(sets));
+  std::vector<std::string> all{"debug.nan=locate", "run.steps=2", "optimizer.nonfinite=skip"};
+  all.insert(all.end(), sets.begin(), sets.end());
+  const Deck deck = deck_with(all, test::world());
+  train::Trainer trainer(deck, test::world(), std::make_unique<NoTargets>(deck));
+  EXPECT_EQ(trainer.run(), train::Outcome::finished);
+  expect_in_log(deck, "step 2: the first value that is not finite is clip.scale, made by clip_scale");
 }
 
 /// Nothing else is bad in such a step: no layout has a value that only looks bad.
@@ -293,15 +376,11 @@ TEST(Locate, SeesNothingInValuesThatAreFine) {
        {Sets{"parallel.mode=ddp"}, Sets{"parallel.mode=zero1", "precision.params=bf16"},
         Sets{"parallel.mode=zero2", "schedule.disable=share"}, Sets{"schedule.recompute=full"},
         Sets{"precision.params=bf16", "precision.grad_wire=bf16", "schedule.disable=share"},
-        Sets{"model.tie_embeddings=true", "schedule.bucketing=manual"}, Sets{"schedule.accumulate=once"}}) {
-    SCOPED_TRACE(testing::PrintToString(sets));
-    Sets all{"debug.nan=locate", "run.steps=2", "optimizer.nonfinite=skip"};
-    all.insert(all.end(), sets.begin(), sets.end());
-    const Deck deck = deck_with(all, test::world());
-    train::Trainer trainer(deck, test::world(), std::make_unique<NoTargets>(deck));
-    EXPECT_EQ(trainer.run(), train::Outcome::finished);
-    expect_in_log(deck, "step 2: the first value that is not finite is clip.scale, made by clip_scale");
-  }
+        Sets{"model.tie_embeddings=true", "schedule.bucketing=manual"}, Sets{"schedule.accumulate=once"}})
+    expect_nothing_located(sets);
+  for (const std::string& mesh : test::pipe_meshes())
+    for (const char* schedule : {"1f1b", "zb_h1"})
+      expect_nothing_located({mesh, std::string("pipeline.schedule=") + schedule});
 }
 
 }  // namespace

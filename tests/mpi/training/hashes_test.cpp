@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <utility>
 
 #include "compare/compare_hashes.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
+#include "support/pipe_meshes.hpp"
 #include "support/shared_deck.hpp"
 
 namespace weft {
@@ -94,6 +96,89 @@ TEST(Hashes, NameTheUnitOfOneChangedWeight) {
     EXPECT_EQ(c.parting->step, 1);
     EXPECT_EQ(c.parting->in_a.value, "master.layers.1.ffn");
     EXPECT_EQ(c.parting->in_a.module, "layers.1.ffn");
+  }
+}
+
+/// One rank has no pipe: a loop over its meshes would test nothing.
+class HashesOfPipes : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (test::pipe_meshes().empty()) GTEST_SKIP() << "needs several ranks";
+  }
+};
+
+std::vector<std::string> with_layers(std::vector<std::string> sets) {
+  sets.push_back("model.layers=" + std::to_string(test::layers_of_pipe()));
+  return sets;
+}
+
+using Names = std::vector<std::pair<std::string, std::string>>;
+
+/// Phase and name of what a step's kernels make, in order. States are left out: several stages have those
+/// that are no unit's, and each has them before it reads them.
+Names made(const Steps& steps) {
+  Names names;
+  if (steps.empty()) return names;
+  for (const compare::ValueHash& value : steps.front().values)
+    if (value.op != "state") names.emplace_back(value.phase, value.value);
+  return names;
+}
+
+TEST_F(HashesOfPipes, AreThoseOfOneRankInItsOrder) {
+  using Sets = std::vector<std::string>;
+  const Sets bf16{"precision.params=bf16", "precision.grad_wire=bf16"};
+  const Sets apart{"schedule.disable=[\"fuse\", \"head\", \"residual\"]"};
+  const Sets chunks{"pipeline.schedule=interleaved", "pipeline.chunks=2"};
+  for (const auto& [numerics, layout] :
+       {std::pair(Sets{}, Sets{"pipeline.schedule=gpipe", "parallel.mode=ddp"}), std::pair(Sets{}, chunks),
+        std::pair(bf16, chunks), std::pair(apart, Sets{"parallel.mode=zero2"})}) {
+    const Steps reference = alone(with_layers(numerics));
+    for (const std::string& mesh : test::pipe_meshes()) {
+      SCOPED_TRACE(mesh + testing::PrintToString(layout) + testing::PrintToString(numerics));
+      Sets sets = with_layers(numerics);
+      sets.push_back(mesh);
+      sets.insert(sets.end(), layout.begin(), layout.end());
+      const Steps hashed = hashes(sets, test::world());
+      expect_equal(reference, hashed);
+      EXPECT_EQ(made(hashed), made(reference));
+    }
+  }
+}
+
+/// A schedule may put weight gradients off, and compute again what other schedules keep.
+TEST_F(HashesOfPipes, DoNotDependOnTheSchedule) {
+  for (const std::string recompute : {"none", "full"}) {
+    const std::string set = "schedule.recompute=" + recompute;
+    const Steps reference = alone(with_layers({set}));
+    for (const std::string& mesh : test::pipe_meshes()) {
+      SCOPED_TRACE(mesh + set);
+      expect_equal(reference, hashes(with_layers({set, mesh, "pipeline.schedule=zb_h1"}), test::world()));
+    }
+  }
+}
+
+/// The parting is named whichever run is the first, and it is the first in the program of one rank: the stage
+/// behind the changed one makes other values, too.
+TEST_F(HashesOfPipes, NameTheUnitOfOneChangedWeight) {
+  const auto with_last_weight = [](float last) {
+    return [last](runtime::ModelState& state) {
+      std::vector<float> weights(64 * 176, 0.01F);
+      weights.back() = last;
+      state.set_parameter("layers.3.ffn.w2", weights);
+    };
+  };
+  const Steps reference = alone(with_layers({}), with_last_weight(0.01F));
+  for (const std::string& mesh : test::pipe_meshes()) {
+    SCOPED_TRACE(mesh);
+    const Steps changed = hashes(with_layers({mesh}), test::world(), with_last_weight(0.02F));
+    if (test::world().rank() != 0) continue;
+    for (const auto& c :
+         {compare::compare_hashes(reference, changed), compare::compare_hashes(changed, reference)}) {
+      ASSERT_TRUE(c.parting);
+      EXPECT_EQ(c.parting->step, 1);
+      EXPECT_EQ(c.parting->in_a.value, "master.layers.3.ffn");
+      EXPECT_EQ(c.parting->in_a.module, "layers.3.ffn");
+    }
   }
 }
 

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <optional>
 
+#include "plan/report.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
+#include "support/pipe_meshes.hpp"
 #include "support/reference.hpp"
 #include "support/shared_deck.hpp"
 
@@ -20,9 +22,12 @@ using test::Curve;
 using test::world;
 
 constexpr int steps = 4;
-/// As many layers as two chunks of each rank need, with the embedding and the head: uneven stages on four.
+
+std::vector<std::string> meshes() {
+  return test::pipe_meshes();
+}
 std::string layers() {
-  return fmt::format("model.layers={}", std::max(7, 2 * world().size() - 2));
+  return fmt::format("model.layers={}", test::layers_of_pipe());
 }
 
 /// By all ranks together.
@@ -40,18 +45,6 @@ Curve alone(Sets sets = {}) {
 Sets with(std::string mesh, Sets more = {}) {
   more.insert(more.begin(), {test::unit_buckets, layers(), std::move(mesh)});
   return more;
-}
-
-/// The meshes of pipe and data over the ranks of this test, either axis outermost.
-std::vector<std::string> meshes() {
-  std::vector<std::string> list;
-  for (int pipe = 2; pipe <= world().size(); ++pipe) {
-    if (world().size() % pipe != 0) continue;
-    const int data = world().size() / pipe;
-    list.push_back(fmt::format("parallel.mesh={{ data = {}, pipe = {} }}", data, pipe));
-    if (data > 1) list.push_back(fmt::format("parallel.mesh={{ pipe = {}, data = {} }}", pipe, data));
-  }
-  return list;
 }
 
 /// One rank has no pipe: a loop over its meshes would test nothing.
@@ -121,7 +114,7 @@ TEST_F(Pipe, ScheduleLeavesTheBitsAlone) {
 TEST_F(Pipe, LayersMayBeCutAnywhere) {
   if (world().size() > 3) GTEST_SKIP() << "all cuts of a few stages are enough";
   const Curve reference = alone();
-  const int layers = std::max(7, 2 * world().size() - 2);
+  const int layers = test::layers_of_pipe();
   for (int first = 0; first <= layers; ++first) {
     std::vector<int> cut{first, layers - first};
     if (world().size() == 3) cut = {first, 1, layers - first - 1};
@@ -173,6 +166,19 @@ TEST_F(Pipe, TiedEmbeddingsAreOneTable) {
   for (std::size_t i = 0; i < reference.losses.size(); ++i) {
     EXPECT_NEAR(first->losses[i] / reference.losses[i], 1, 1e-5);
     EXPECT_NEAR(first->norms[i] / reference.norms[i], 1, 1e-5);
+  }
+}
+
+/// Stages take different amounts of memory: a line of metrics has the largest.
+TEST_F(Pipe, MetricsHaveTheLargestPlan) {
+  for (const std::string& mesh : meshes()) {
+    train::Trainer trainer(test::shared_deck(world(), with(mesh)), world());
+    const report::StepMetrics m = trainer.train_step();
+    std::array<double, 2> most{static_cast<double>(trainer.plan().peak_bytes()),
+                               static_cast<double>(plan::persistent_bytes(trainer.plan()))};
+    world().all_reduce_max(most);
+    EXPECT_EQ(static_cast<double>(m.arena_peak_bytes), most[0]) << mesh;
+    EXPECT_GE(static_cast<double>(m.persistent_bytes), most[1]) << mesh;
   }
 }
 

@@ -107,6 +107,49 @@ TEST(Watchdog, FindsRanksThatWaitForEachOther) {
   comm::sync(b);
 }
 
+// The ranks are the stages of a pipe. Rank 0 computes and does not end. It has asked for what rank 1 will
+// send back, so each waits for the other by its channels alone.
+TEST(Watchdog, NamesTheStageThatTheOthersWaitFor) {
+  if (world().size() == 1) GTEST_SKIP() << "needs several ranks";
+  const int rank = world().rank(), size = world().size();
+  std::unique_ptr<Channel> before, behind, back;
+  for (int place = 0; place + 1 < size; ++place) {
+    if (rank != place && rank != place + 1) continue;
+    const std::string name = "pipe." + std::to_string(place) + "-" + std::to_string(place + 1);
+    (rank == place ? behind : before) =
+        world().open({place, place + 1}, rank == place ? Lane::activations_out : Lane::activations_in, name);
+    if (place == 0) back = world().open({0, 1}, Lane::gradients_in, "back");
+  }
+  Watched watched(0.5);
+  int x = 0, gradient = 0;
+  comm::Event asked;
+  if (rank == 0) asked = back->recv({}, &gradient, sizeof gradient, 1);
+  comm::Event received;
+  std::thread host;  // waits as the executor does, while this thread looks at the watchdog
+  if (before) {
+    before->set_label("forward x");
+    received = before->recv({}, &x, sizeof x, 0);
+    host = std::thread([&] { comm::sync(received); });
+  }
+  EXPECT_EQ(watched.code(20), static_cast<int>(ExitCode::hang));
+  const watch::Diagnosis d = watched.diagnosis();
+  EXPECT_EQ(d.first, std::vector{0}) << d.verdict;
+  EXPECT_NE(d.verdict.find("waits for no rank"), std::string::npos) << d.verdict;
+  EXPECT_EQ(d.waits.size(), static_cast<std::size_t>(size - 1));
+  for (const watch::Wait& wait : d.waits) {
+    const int stage = wait.waiting.front();
+    EXPECT_EQ(wait.missing, std::vector{stage - 1});
+    EXPECT_EQ(wait.what, "pipe." + std::to_string(stage - 1) + "-" + std::to_string(stage) +
+                             " (recv from rank " + std::to_string(stage - 1) + ", forward x, 4 B)");
+  }
+  if (rank == 0) x = 7;
+  if (host.joinable()) host.join();
+  if (behind) comm::sync(behind->send({}, &x, sizeof x, 1));
+  EXPECT_EQ(x, 7);
+  if (rank == 1) comm::sync(back->send({}, &x, sizeof x, 0));
+  comm::sync(asked);
+}
+
 // This is the case of a stopped rank that is woken by the end of the others: what it does now would hide what
 // it did then.
 TEST(Watchdog, LeavesAVerdictAndItsRecordsAlone) {

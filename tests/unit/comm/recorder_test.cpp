@@ -51,6 +51,28 @@ TEST(Recorder, NumbersTheCollectivesOfEachChannel) {
   EXPECT_EQ(all.activity, "step");
 }
 
+TEST(Recorder, TellsWhatTheHostWaitsFor) {
+  const auto r = recorder();
+  ChannelRecord pipe(r, "pipe", {0, 1}, true), gather(r, "gather", {0, 1}, true);
+  const Recorder::Call recv{.kind = "recv", .peer = 1, .collective = false};
+  whole(pipe, recv);
+  for (int i = 0; i < 2; ++i) pipe.started(pipe.enqueued(recv));
+  gather.started(gather.enqueued({.kind = "all_gather"}));
+  const auto waited = [&] {
+    std::vector<std::uint64_t> numbers;
+    for (const RecordedCall& o : r->read().calls)
+      if (o.host_waits) numbers.push_back(o.number);
+    return numbers;
+  };
+  EXPECT_TRUE(waited().empty());
+  pipe.host_waits(2);
+  EXPECT_EQ(waited(), std::vector<std::uint64_t>{2});
+  gather.host_waits(1);
+  EXPECT_EQ(waited(), std::vector<std::uint64_t>{4});
+  gather.host_goes_on();
+  EXPECT_TRUE(waited().empty());
+}
+
 TEST(Recorder, KeepsTheLastOnesAndAnOlderOneThatIsNotDone) {
   const auto r = recorder();
   ChannelRecord slow(r, "slow", {0, 1}, true), busy(r, "busy", {0, 1}, true);

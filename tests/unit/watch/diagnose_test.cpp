@@ -16,8 +16,8 @@ using test::TemporaryDirectory;
 
 constexpr double now = 1'790'000'000;
 
-/// The records of one of three ranks, on channels gather.data (0) and reduce.data (1), at second 100 of
-/// `now`.
+/// The records of one of three ranks, on channels gather.data (0) and reduce.data (1), and pipe.0-1 (2) and
+/// pipe.1-2 (3), which two of them have, at second 100 of `now`.
 class Rank {
  public:
   explicit Rank(int rank) {
@@ -34,6 +34,12 @@ class Rank {
       channel.ranks = {0, 1, 2};
       r_.channels.push_back(channel);
     }
+    for (const int place : {0, 1}) {
+      comm::RecordedChannel channel;
+      channel.name = "pipe." + std::to_string(place) + "-" + std::to_string(place + 1);
+      channel.ranks = {place, place + 1};
+      r_.channels.push_back(channel);
+    }
   }
   Rank& done(std::size_t channel, const std::string& label, std::int64_t bytes = 4 << 20,
              const std::string& kind = "all_gather") {
@@ -44,6 +50,17 @@ class Rank {
   Rank& waits(std::size_t channel, const std::string& label, double since = 88) {
     Call& o = add(channel, label, 4 << 20, "all_gather");
     o.started = now + since;
+    return *this;
+  }
+  /// A message on a pipe that has begun and is not done. The host may go on meanwhile.
+  Rank& message(std::size_t channel, const std::string& kind, double since, bool host_waits) {
+    Call& o = add(channel, "forward x", 64, kind);
+    --r_.channels[channel].enqueued;
+    r_.channels[channel].started = o.sequence = 0;
+    o.collective = false;
+    o.peer = r_.channels[channel].ranks[0] == r_.rank ? 1 : 0;
+    o.started = now + since;
+    o.host_waits = host_waits;
     return *this;
   }
   operator RankRecords() const { return r_; }  // NOLINT(google-explicit-constructor)
@@ -143,6 +160,27 @@ TEST(Diagnose, ACircle) {
       << d.verdict;
 }
 
+// Stage 0 computes and does not end, and has asked for a message of stage 1, as a pipe does.
+TEST(Diagnose, AMessageThatIsAskedForEarlyIsNoWait) {
+  const Diagnosis d = diagnose({Rank(0).message(2, "recv", 80, false), Rank(1).message(2, "recv", 82, true),
+                                Rank(2).message(3, "recv", 81, true)},
+                               {});
+  EXPECT_EQ(d.first, std::vector{0});
+  ASSERT_EQ(d.waits.size(), 2U);
+  EXPECT_EQ(text_of(d.waits[0]),
+            "pipe.1-2 (recv from rank 1, forward x, 64 B): missing rank 1; rank 2 waits");
+  EXPECT_EQ(text_of(d.waits[1]),
+            "pipe.0-1 (recv from rank 0, forward x, 64 B): missing rank 0; rank 1 waits");
+  EXPECT_NE(d.verdict.find("rank 0 on n0: waits for no rank"), std::string::npos) << d.verdict;
+}
+
+// Rank 1 has asked for a message for longer than it has waited in the collective that rank 2 does not come
+// to.
+TEST(Diagnose, WhatTheHostWaitsForCounts) {
+  Rank waits = Rank(1).message(2, "recv", 80, false).waits(0, "embed", 90);
+  EXPECT_EQ(first_of({Rank(0).message(2, "recv", 85, true), waits, Rank(2)}), std::vector{2});
+}
+
 TEST(Diagnose, AllAreInIt) {
   const Diagnosis d =
       diagnose({Rank(0).waits(0, "embed"), Rank(1).waits(0, "embed"), Rank(2).waits(0, "embed")}, {});
@@ -180,6 +218,9 @@ TEST(Records, SurviveTheFile) {
   EXPECT_DOUBLE_EQ(read[1].calls[0].done, one.calls[0].done);
   ASSERT_NE(waits_for(read[1]), nullptr);
   EXPECT_EQ(waits_for(read[1])->channel, 1U);
+  RankRecords waiting = Rank(1).message(2, "recv", 80, true);
+  write_records(directory.path(), waiting);
+  EXPECT_TRUE(read_records(directory.path())[1].calls[0].host_waits);
 }
 
 TEST(Records, ADamagedFileIsNamed) {
@@ -191,7 +232,7 @@ TEST(Records, ADamagedFileIsNamed) {
     read_records(directory.path());
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find(path + ":5: not a line of records"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find(path + ":7: not a line of records"), std::string::npos) << e.what();
   }
 }
 
