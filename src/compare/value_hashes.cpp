@@ -45,8 +45,19 @@ Spread round_sum(const ir::Graph& graph, const ir::Node& node, int last_round) {
   return of_replica ? Spread::left_out : Spread::unit;
 }
 
+/// Whether the value is this stage's part of the gradient of a unit that another stage has, too.
+bool is_part_of_twins(const ir::Graph& graph, const ir::Node& node, const ir::Value& value) {
+  return node.phase == ir::Phase::backward && value.unit.valid() && graph.unit(value.unit).twin >= 0;
+}
+
+/// Whether the node adds up the gradients that a unit has in two stages.
+bool adds_twins(const ir::Graph& graph, const ir::Node& node) {
+  return node.op == Op::add && graph.value(node.outputs.front()).unit.valid();
+}
+
 Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
   const ir::Value& value = graph.value(node.outputs.front());
+  if (adds_twins(graph, node)) return Spread::unit;
   switch (node.op) {
     case Op::state: return spread_of_state(graph.storage(value.home));
     // A join's parts are outputs, too. The losses of all rounds depend on how many rounds a rank has.
@@ -77,6 +88,17 @@ std::string name_in_all_rounds(const ir::Value& value, const ir::Node& node, Spr
   if (const auto round = name.find('#'); round != std::string::npos)
     name.erase(round, name.find_first_not_of("0123456789", round + 1) - round);
   return name;
+}
+
+/// The row of a value, without the hash. Twins are added up in the update, and one rank has their sum in its
+/// backward.
+ValueHash without_hash(const ir::Graph& graph, const ir::Node& node, const ir::Value& value, Spread spread) {
+  std::string phase(name_of(node.phase)), name = name_in_all_rounds(value, node, spread);
+  if (adds_twins(graph, node)) {
+    phase = name_of(ir::Phase::backward);
+    name = graph.unit(value.unit).path + ".sum";
+  }
+  return {std::move(phase), ir::module_of(node, value), std::move(name), std::string(name_of(node.op)), {}};
 }
 
 }  // namespace
@@ -115,16 +137,15 @@ void ValueHashes::add(ir::NodeId id, const exec::ProgramPlace& place) {
   }
   for (const ir::ValueId output : node.outputs) {
     const ir::Value& value = plan_.graph.value(output);
-    const std::string name = name_in_all_rounds(value, node, spread);
-    const std::string module = ir::module_of(node, value);
-    const std::size_t row = number_of(
-        {place, {std::string(name_of(node.phase)), module, name, std::string(name_of(node.op)), {}}});
+    if (is_part_of_twins(plan_.graph, node, value)) continue;
+    const ValueHash row = without_hash(plan_.graph, node, value, spread);
+    const std::size_t number = number_of({place, row});
     if (spread == Spread::unfinished) continue;
     Item item = spread == Spread::unit         ? slice_of_unit(output)
                 : spread == Spread::microbatch ? part_of_batch(output, node.round)
                                                : whole(output);
-    item.row = row;
-    item.seed = hash_text(name);
+    item.row = number;
+    item.seed = hash_text(row.value);
     (node.op == Op::state ? at_start_ : made_by_[id.index()]).push_back(item);
   }
 }

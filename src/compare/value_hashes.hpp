@@ -22,9 +22,9 @@ namespace weft::compare {
 /// layout changes:
 /// - What is made once in each microbatch has its place in microbatch m = round * ranks + rank as key.
 /// - A unit's state and gradient have their index in the unit. Each rank counts its own slice, no padding.
-/// - Of what all ranks have alike, the first one counts its copy. Where only some stages of a pipe have it,
-/// it
-///   is the first of these.
+/// - Of what all ranks have alike, the first one counts its copy; or the first of those stages of a pipe that
+///   have it.
+/// - The gradient of a unit that two stages have is their sum.
 /// Values that only some layouts have (gathered copies, slices, received copies, sums over some of the
 /// microbatches) are left out.
 class ValueHashes final : public exec::Tap {

@@ -293,6 +293,8 @@ TEST(Locate, NamesAParameter) {
     expect_located(layout, "step 1: the step starts from layers.1.ffn.w1 (master) with 1 NaN and 0 Inf in ",
                    change);
   expect_located({"precision.params=bf16", "log.trace_step=1"}, "from layers.1.ffn.w1 (", change);
+  for (const std::string& mesh : test::pipe_meshes())
+    expect_located({mesh, "model.tie_embeddings=true"}, "from layers.1.ffn.w1 (", change);
 }
 
 TEST(Locate, NamesTheModuleThatOverflows) {

@@ -157,6 +157,30 @@ TEST_F(HashesOfPipes, DoNotDependOnTheSchedule) {
   }
 }
 
+/// Both ends of a pipe have the table, and add up its gradients in another order than one rank does: what
+/// parts first is that sum. It is the same for all pipes.
+TEST_F(HashesOfPipes, PartAtTheGradientOfTiedEmbeddings) {
+  const std::vector<std::string> tied = with_layers({"model.tie_embeddings=true"});
+  const Steps reference = alone(tied);
+  Steps first;
+  for (const std::string& mesh : test::pipe_meshes())
+    for (const char* set : {"pipeline.schedule=1f1b", "parallel.mode=ddp"}) {
+      SCOPED_TRACE(mesh + set);
+      std::vector<std::string> sets = tied;
+      sets.insert(sets.end(), {mesh, set});
+      const Steps hashed = hashes(sets, test::world());
+      if (first.empty()) first = hashed;
+      expect_equal(first, hashed);
+      if (test::world().rank() != 0) continue;
+      const compare::Comparison c = compare::compare_hashes(reference, hashed);
+      ASSERT_TRUE(c.parting);
+      EXPECT_EQ(c.parting->step, 1);
+      EXPECT_EQ(c.parting->in_a.value, "embed.sum");
+      EXPECT_EQ(c.parting->in_a.phase, "backward");
+      EXPECT_EQ(c.only_in_b, 0U);
+    }
+}
+
 /// The parting is named whichever run is the first, and it is the first in the program of one rank: the stage
 /// behind the changed one makes other values, too.
 TEST_F(HashesOfPipes, NameTheUnitOfOneChangedWeight) {
