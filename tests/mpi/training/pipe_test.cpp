@@ -72,6 +72,8 @@ TEST_F(Pipe, EveryModeHasTheSameBits) {
   for (const std::string& mesh : meshes())
     for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"})
       for (const char* schedule : {"1f1b", "zb_h1"}) {
+        if (mesh.find("data = 1,") != std::string::npos && mode != std::string("fsdp"))
+          continue;  // all alike
         SCOPED_TRACE(mesh + mode + schedule);
         EXPECT_EQ(train(with(mesh, {std::string("parallel.mode=") + mode,
                                     std::string("pipeline.schedule=") + schedule})),
@@ -79,13 +81,12 @@ TEST_F(Pipe, EveryModeHasTheSameBits) {
       }
 }
 
-/// The meshes' first ones: their schedules and modes are tested above.
 TEST_F(Pipe, NumericsHaveTheSameBits) {
   for (const Sets& numerics :
        {Sets{"precision.params=bf16"}, Sets{"precision.params=bf16", "precision.grad_wire=bf16"},
         Sets{"precision.head_rows=3"}, Sets{"schedule.disable=[\"fuse\", \"head\"]"}}) {
     const Curve reference = alone(numerics);
-    for (const std::string& mesh : meshes()) {
+    for (const std::string& mesh : test::some_pipe_meshes()) {
       SCOPED_TRACE(mesh + testing::PrintToString(numerics));
       EXPECT_EQ(train(with(mesh, numerics)), reference);
     }
@@ -94,7 +95,7 @@ TEST_F(Pipe, NumericsHaveTheSameBits) {
 
 TEST_F(Pipe, ScheduleLeavesTheBitsAlone) {
   const Curve reference = alone();
-  for (const std::string& mesh : meshes())
+  for (const std::string& mesh : test::some_pipe_meshes())
     for (Sets sets :
          {Sets{"schedule.bucketing=manual"}, Sets{"schedule.bucketing=auto"},
           Sets{"schedule.bucketing=greedy", "pipeline.schedule=zb_h1"},
@@ -139,7 +140,7 @@ TEST_F(Pipe, ValidationHasTheSameBits) {
     expected[0] = loss(*self, with("parallel.mesh={ data = 0 }", valid));
   }
   world().all_reduce_max(expected);
-  for (const std::string& mesh : meshes())
+  for (const std::string& mesh : test::some_pipe_meshes())
     for (Sets sets : {Sets{}, Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"}}) {
       sets.push_back(valid.front());
       EXPECT_EQ(loss(world(), with(mesh, sets)), expected[0]) << mesh << testing::PrintToString(sets);
@@ -152,7 +153,7 @@ TEST_F(Pipe, TiedEmbeddingsAreOneTable) {
   const Sets tied{"model.tie_embeddings=true"};
   const Curve reference = alone(tied);
   std::optional<Curve> first;
-  for (const std::string& mesh : meshes())
+  for (const std::string& mesh : test::some_pipe_meshes())
     for (Sets sets : {Sets{}, Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"},
                       Sets{"parallel.mode=zero1", "pipeline.schedule=zb_h1"}, Sets{"parallel.mode=ddp"},
                       Sets{"schedule.bucketing=manual", "schedule.recompute=full"}}) {
