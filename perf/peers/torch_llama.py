@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 2 torch_llama.py --mode fsdp2c --dtype bf16
 
-Modes: single; ddp; fsdp2; simplefsdp (torchtitan's, compiled, with its manual bucket plan: a bucket a block). A c at the end
-compiles the blocks. On a GPU: single and singlec; rss_mib is then the device memory that tensors took at most. tok_s counts the tokens of all ranks in the median step; a step is the slowest rank's."""
+Modes: single; ddp; fsdp2; simplefsdp (torchtitan's, compiled, with its manual bucket plan: a bucket a block); pipe (a stage of the layers a
+rank, torch.distributed.pipelining's 1F1B, --microbatches of all ranks' sequences). A c at the end compiles the blocks. On a GPU: single and singlec; rss_mib is then the device memory that tensors took at most. tok_s counts the tokens of all ranks in the median step; a step is the slowest rank's."""
 import argparse
 import json
 import os
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 from llama import Llama, Shape
 
-MODES = ("single", "singlec", "ddp", "ddpc", "fsdp2", "fsdp2c", "simplefsdp")
+MODES = ("single", "singlec", "ddp", "ddpc", "fsdp2", "fsdp2c", "simplefsdp", "pipe", "pipec")
 
 
 def arguments():
@@ -30,6 +30,7 @@ def arguments():
     p.add_argument("--steps", type=int, default=12)
     p.add_argument("--skip", type=int, default=3, help="first steps that do not count (compilation, caches)")
     p.add_argument("--batch", type=int, default=4, help="sequences a rank")
+    p.add_argument("--microbatches", type=int, default=8, help="of a step, in a pipe")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     for name in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq"):
@@ -71,7 +72,7 @@ def with_simplefsdp(model, low_precision, wire, ranks):
 
 def parallel(model, a, ranks):
     low_precision, wire = a.dtype == "bf16", torch.bfloat16 if a.reduce == "bf16" else torch.float32
-    if a.mode in ("singlec", "ddpc", "fsdp2c"):
+    if a.mode in ("singlec", "ddpc", "fsdp2c", "pipec"):
         for layer in model.layers:
             layer.compile()
     if a.mode in ("ddp", "ddpc"):
@@ -106,6 +107,55 @@ def train(model, a, rank):
     return losses, seconds
 
 
+class Stage(torch.nn.Module):
+    """The layers that one rank of a pipe has: as many as the others; the first also has the embedding, the last the head."""
+
+    def __init__(self, model, rank, ranks):
+        super().__init__()
+        each = -(-len(model.layers) // ranks)
+        self.embed = model.embed if rank == 0 else None
+        self.layers = model.layers[rank * each:(rank + 1) * each]
+        self.head = model.head if rank == ranks - 1 else None
+        self.register_buffer("cos", model.cos, persistent=False)
+        self.register_buffer("sin", model.sin, persistent=False)
+
+    def forward(self, x):
+        h = x if self.embed is None else self.embed(x)
+        for layer in self.layers:
+            h = layer(h, self.cos[: h.shape[1]], self.sin[: h.shape[1]])
+        return h if self.head is None else self.head(h, None)
+
+
+def train_pipe(model, a, rank, ranks):
+    """Trains a pipe; gives losses (of the last rank) and seconds of each step."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+    module = Stage(model, rank, ranks)
+    schedule = Schedule1F1B(PipelineStage(module, rank, ranks, torch.device("cpu")), a.microbatches,
+                            loss_fn=lambda logits, y: F.cross_entropy(logits.flatten(0, 1).float(), y.flatten()))
+    cast = torch.autocast(a.device, torch.bfloat16) if a.dtype == "bf16" else nullcontext()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    g = torch.Generator().manual_seed(1234)
+    losses, seconds = [], []
+    for _ in range(a.steps):
+        x = torch.randint(0, a.vocab, (ranks * a.batch, a.seq + 1), generator=g)
+        start, of_step = time.perf_counter(), []
+        with cast:
+            if rank == 0:
+                schedule.step(x[:, :-1].contiguous())
+            elif rank == ranks - 1:
+                schedule.step(target=x[:, 1:].contiguous(), losses=of_step)
+            else:
+                schedule.step()
+        squares = sum(p.grad.pow(2).sum() for p in module.parameters())
+        dist.all_reduce(squares)
+        torch.nn.utils.clip_grads_with_norm_(module.parameters(), 1.0, squares.sqrt())
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(sum(loss.item() for loss in of_step) / max(1, len(of_step)))
+        seconds.append(time.perf_counter() - start)
+    return losses, seconds
+
+
 def main():
     a = arguments()
     torch.set_num_threads(a.threads)
@@ -118,7 +168,10 @@ def main():
     with torch.device(a.device):
         model = Llama(Shape(**{k: getattr(a, k) for k in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq")}))
     parameters = sum(p.numel() for p in model.parameters())
-    losses, seconds = train(parallel(model, a, ranks), a, rank)
+    if a.mode in ("pipe", "pipec"):
+        losses, seconds = train_pipe(parallel(model, a, ranks), a, rank, ranks)
+    else:
+        losses, seconds = train(parallel(model, a, ranks), a, rank)
     memory = torch.cuda.max_memory_allocated() / 2**20 if a.device == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     worst = torch.tensor(seconds[a.skip:] + [memory], dtype=torch.float64)
     if ranks > 1:

@@ -1,12 +1,12 @@
 // The pass stage: keeps one rank's stages of a pipe.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <fmt/core.h>
 
 #include "ops/builder.hpp"
 #include "passes/passes.hpp"
@@ -182,12 +182,12 @@ class StagePass {
   ir::Graph after_;
   const StageOptions& options_;
   std::map<std::string, UnitId> unit_by_path_;
-  std::vector<UnitId> units_;        ///< the stage's own unit for each; invalid: another stage has it
-  std::vector<StorageId> storages_;  ///< likewise, once something reads or writes it
-  std::vector<ValueId> values_;      ///< likewise
-  std::map<ValueId, int> received_in_;
-  std::vector<int> stages_;       ///< by node
-  std::vector<int> last_reader_;  ///< by value: the last stage that reads it
+  std::vector<UnitId> units_;           ///< the stage's own unit for each; invalid: another stage has it
+  std::vector<StorageId> storages_;     ///< likewise, once something reads or writes it
+  std::vector<ValueId> values_;         ///< likewise
+  std::map<ValueId, int> received_in_;  ///< the stage that a value was received in
+  std::vector<int> stages_;             ///< by node
+  std::vector<int> last_reader_;        ///< by value: the last stage that reads it
 };
 
 }  // namespace
