@@ -7,11 +7,11 @@
 
 namespace weft {
 
-/// The lanes gather and reduce run over the axis that state is cut over, replica over the axis that repeats it,
-/// and pipe over the axis that the layers are cut over. With a lane of its own, what travels between hosts does
-/// not stand in line behind what stays inside one. The last four carry the messages between the stages of a
-/// pipe, one for each kind and direction: a message that the receiver is not ready for holds up none of
-/// another kind.
+/// The lanes gather and reduce run over the axis that state is cut over, replica over the axis that repeats
+/// it, and pipe over the axis that the layers are cut over. With a lane of its own, what travels between
+/// hosts does not stand in line behind what stays inside one. The last four carry the messages between the
+/// stages of a pipe, one for each kind and direction: a message that the receiver is not ready for holds up
+/// none of another kind.
 enum class Lane : std::uint8_t {
   compute,
   gather,

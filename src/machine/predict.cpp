@@ -27,7 +27,8 @@ std::string prediction_text(const Prediction& p, const CostModel& model, const s
   row("compute, sum of kernels", p.compute_s);
   for (const Lane lane : communication_lanes)
     if (lane == Lane::gather || lane == Lane::reduce || p.lanes_s[lane] > 0)
-      row(fmt::format("{} lane, sum of {}", name_of(lane), is_between_stages(lane) ? "messages" : "collectives"),
+      row(fmt::format("{} lane, sum of {}", name_of(lane),
+                      is_between_stages(lane) ? "messages" : "collectives"),
           p.lanes_s[lane]);
   text += fmt::format("  from {} ({}, {:016x}); {} of {} kernels measured\n", source, model.profile().name,
                       hash_of(model.profile()), p.measured, p.kernels);

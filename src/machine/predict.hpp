@@ -11,7 +11,7 @@ namespace weft::machine {
 
 /// The sums for one rank and one step.
 struct Prediction {
-  double compute_s = 0;  ///< all kernels, one after another
+  double compute_s = 0;       ///< all kernels, one after another
   PerLane<double> lanes_s{};  ///< what each lane communicates, alone on the wire; 0 for the compute lane
   std::int64_t kernels = 0;
   std::int64_t measured = 0;  ///< kernels whose signature is in the profile

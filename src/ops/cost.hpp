@@ -13,11 +13,11 @@ struct Cost {
 
 Cost cost(const ir::Graph& graph, const ir::Node& node);
 
-/// The bytes of a collective with all its members, or of a message. payload_bytes counts the whole vectors. wire_bytes counts
-/// what one rank sends (and receives) in messages: payload * (W - 1) / W, and twice that for an all_reduce.
-/// In a team's memory (Attr::team) a gather sends its shard to each other host once, and a reduce-scatter a
-/// slice to each rank of other hosts. For a table whose unused rows are not sent (Attr::used) it is an
-/// estimate.
+/// The bytes of a collective with all its members, or of a message. payload_bytes counts the whole vectors.
+/// wire_bytes counts what one rank sends (and receives) in messages: payload * (W - 1) / W, and twice that
+/// for an all_reduce. In a team's memory (Attr::team) a gather sends its shard to each other host once, and a
+/// reduce-scatter a slice to each rank of other hosts. For a table whose unused rows are not sent
+/// (Attr::used) it is an estimate.
 std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective);
 std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective);
 /// Bytes that the ranks of a team read and write in each other's memory, in the place of messages.

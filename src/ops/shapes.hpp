@@ -22,8 +22,8 @@ BatchRule batch_rule(ir::Op op, std::size_t output);
 bool is_parameter_gradient(ir::Op op, std::size_t output);
 
 /// The global types of the outputs. `state`, `view`, `rank_slice`, `join`, `zeros` and what communicates have
-/// no rule: whoever emits them says their types. Throws std::logic_error that names the operation when the inputs do
-/// not fit each other.
+/// no rule: whoever emits them says their types. Throws std::logic_error that names the operation when the
+/// inputs do not fit each other.
 std::vector<ir::Type> infer(const ir::Graph& graph, ir::Op op, std::span<const ir::ValueId> inputs,
                             const ir::Attributes& attributes);
 

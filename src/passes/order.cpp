@@ -58,8 +58,7 @@ class OrderPass {
       Node node = before_.node(order_[i]);
       if (ir::communicates(node.op) && options_.delay > 0) {
         // A stage that is behind takes its messages late, so what they carry is held for as long as it takes.
-        const std::size_t longest =
-            ir::is_message(node.op) ? order_.size() : longest_hold(options_.delay);
+        const std::size_t longest = ir::is_message(node.op) ? order_.size() : longest_hold(options_.delay);
         const std::size_t end = std::min(order_.size() - 1, i + longest);
         std::size_t until = i, later = 0;
         while (until < end) {

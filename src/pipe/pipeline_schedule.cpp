@@ -92,7 +92,7 @@ std::vector<Action> actions_of(PipelineKind kind, const Sizes& sizes, int rank) 
 
 PipelineSchedule make_pipeline_schedule(PipelineKind kind, const Sizes& sizes) {
   WEFT_REQUIRE(sizes.chunks == 1 || kind == PipelineKind::interleaved,
-              "the schedule {} has one chunk a rank, not {}", name_of(kind), sizes.chunks);
+               "the schedule {} has one chunk a rank, not {}", name_of(kind), sizes.chunks);
   PipelineSchedule schedule{kind, sizes, {}};
   for (int rank = 0; rank < sizes.ranks; ++rank) schedule.actions.push_back(actions_of(kind, sizes, rank));
   return schedule;
