@@ -146,6 +146,7 @@ def pipe(h):
             memory[name] = run["rss"] / 2**20
         for name in names:
             rows.setdefault(name, []).append(peer_rate(h, rate, name, python))
+        print("  ".join(f"{name} {rates[-1]:.0f}" for name, rates in rows.items()), file=sys.stderr, flush=True)
     print(f"{h.a.hosts} hosts, {rate}, {h.a.batch * h.ranks} sequences a step, {' '.join(h.a.set)}: tokens/s, pipe over the other, MiB of a rank")
     for name, rates in rows.items():
         ratios = [a / b for a, b in zip(rows["pipe"], rates)]

@@ -21,38 +21,33 @@ using Sets = std::vector<std::string>;
 using test::Curve;
 using test::world;
 
-constexpr int steps = 4;
-
-std::vector<std::string> meshes() {
-  return test::pipe_meshes();
-}
-std::string layers() {
-  return fmt::format("model.layers={}", test::layers_of_pipe());
-}
-
-/// By all ranks together.
-Curve train(const Sets& sets) {
-  train::Trainer trainer(test::shared_deck(world(), sets), world());
-  return test::train_steps(trainer, steps);
-}
-
-/// The curve that one rank computes alone.
-Curve alone(Sets sets = {}) {
-  sets.insert(sets.begin(), {test::unit_buckets, layers()});
-  return test::reference(sets, steps);
-}
-
-Sets with(std::string mesh, Sets more = {}) {
-  more.insert(more.begin(), {test::unit_buckets, layers(), std::move(mesh)});
-  return more;
-}
-
-/// One rank has no pipe: a loop over its meshes would test nothing.
 class Pipe : public testing::Test {
  protected:
+  /// One rank has no pipe: a loop over its meshes would test nothing.
   void SetUp() override {
     if (meshes().empty()) GTEST_SKIP() << "needs several ranks";
   }
+
+  static std::vector<std::string> meshes() { return test::pipe_meshes(); }
+
+  /// By all ranks together.
+  static Curve train(const Sets& sets) {
+    weft::train::Trainer trainer(test::shared_deck(world(), sets), world());
+    return test::train_steps(trainer, steps);
+  }
+  /// The curve that one rank computes alone.
+  static Curve alone(Sets sets = {}) {
+    sets.insert(sets.begin(), {test::unit_buckets, layers()});
+    return test::reference(sets, steps);
+  }
+  static Sets with(std::string mesh, Sets more = {}) {
+    more.insert(more.begin(), {test::unit_buckets, layers(), std::move(mesh)});
+    return more;
+  }
+
+ private:
+  static constexpr int steps = 4;
+  static std::string layers() { return fmt::format("model.layers={}", test::layers_of_pipe()); }
 };
 
 TEST_F(Pipe, EveryScheduleHasTheSameBits) {
@@ -131,7 +126,7 @@ TEST_F(Pipe, LayersMayBeCutAnywhere) {
 TEST_F(Pipe, ValidationHasTheSameBits) {
   const Sets valid{"data.valid_sequences=15"};
   const auto loss = [&](comm::World& ranks, const Sets& sets) {
-    train::Trainer trainer(test::shared_deck(ranks, sets), ranks);
+    weft::train::Trainer trainer(test::shared_deck(ranks, sets), ranks);
     return trainer.validate()->loss;
   };
   std::array<double, 1> expected{-1e300};
@@ -173,7 +168,7 @@ TEST_F(Pipe, TiedEmbeddingsAreOneTable) {
 /// Stages take different amounts of memory: a line of metrics has the largest.
 TEST_F(Pipe, MetricsHaveTheLargestPlan) {
   for (const std::string& mesh : meshes()) {
-    train::Trainer trainer(test::shared_deck(world(), with(mesh)), world());
+    weft::train::Trainer trainer(test::shared_deck(world(), with(mesh)), world());
     const report::StepMetrics m = trainer.train_step();
     std::array<double, 2> most{static_cast<double>(trainer.plan().peak_bytes()),
                                static_cast<double>(plan::persistent_bytes(trainer.plan()))};
@@ -194,13 +189,13 @@ TEST_F(Pipe, CheckpointsLoadOnAnyMesh) {
     const Deck deck = test::shared_deck(world(), sets);
     std::uint64_t hash = 0;
     {
-      train::Trainer trainer(deck, world());
+      weft::train::Trainer trainer(deck, world());
       trainer.run();
       hash = trainer.state().hash();
     }
     const std::string resume = "checkpoint.resume=" + deck.run.dir + "/checkpoints/step-00000002";
     const auto next = [&](const std::string& layout, comm::World& ranks) {
-      train::Trainer trainer(test::shared_deck(ranks, with(layout, {resume, tied})), ranks);
+      weft::train::Trainer trainer(test::shared_deck(ranks, with(layout, {resume, tied})), ranks);
       EXPECT_EQ(trainer.state().hash(), hash);
       return trainer.train_step().loss;
     };
