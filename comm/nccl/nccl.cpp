@@ -19,9 +19,14 @@ int priority_of(Lane lane) {
   CHECK_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   switch (lane) {
     case Lane::compute: return least;
-    case Lane::gather: return greatest;
+    case Lane::gather:
+    case Lane::activations_in:
+    case Lane::activations_out:
+    case Lane::gradients_in:
+    case Lane::gradients_out: return greatest;
     case Lane::reduce: return std::min(greatest + 1, least);
-    case Lane::replica: return std::min(greatest + 2, least);
+    case Lane::replica:
+    case Lane::pipe: return std::min(greatest + 2, least);
   }
   return least;
 }

@@ -6,13 +6,17 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 
+#include "data/token_file_writer.hpp"
+#include "data/tokenizer.hpp"
 #include "plan/report.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/pipe_meshes.hpp"
 #include "support/reference.hpp"
 #include "support/shared_deck.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace weft {
 namespace {
@@ -91,7 +95,7 @@ TEST_F(Pipe, NumericsHaveTheSameBits) {
 TEST_F(Pipe, ScheduleLeavesTheBitsAlone) {
   const Curve reference = alone();
   for (const std::string& mesh : test::some_pipe_meshes())
-    for (Sets sets :
+    for (const Sets& sets :
          {Sets{"schedule.bucketing=manual"}, Sets{"schedule.bucketing=auto"},
           Sets{"schedule.bucketing=greedy", "pipeline.schedule=zb_h1"},
           Sets{"schedule.prefetch=4", "schedule.reduce_delay=3"},
@@ -122,24 +126,53 @@ TEST_F(Pipe, LayersMayBeCutAnywhere) {
   }
 }
 
+/// Rank 0 writes a file of documents of text; gives its path on all ranks.
+class PipeOfText : public Pipe {
+ protected:
+  void SetUp() override {
+    Pipe::SetUp();
+    if (IsSkipped()) return;
+    if (world().rank() == 0) {
+      directory_.emplace();
+      const auto tokenizer = data::open_tokenizer("byte");
+      data::TokenFileWriter writer(*directory_ / "text.bin", *tokenizer);
+      for (int document = 0; document < 60; ++document) {
+        writer.append(tokenizer->encode(fmt::format("document {} of {}", document * document, document % 7)));
+        writer.append(std::array{tokenizer->end_of_document()});
+        writer.end_document();
+      }
+      writer.finish();
+    }
+    path_ = world().broadcast(directory_ ? *directory_ / "text.bin" : std::string(), 0);
+  }
+  void TearDown() override { world().barrier(); }  // nobody reads any more
+
+  std::optional<test::TemporaryDirectory> directory_;
+  std::string path_;
+};
+
 /// Fifteen sequences are no whole number of rounds.
-TEST_F(Pipe, ValidationHasTheSameBits) {
-  const Sets valid{"data.valid_sequences=15"};
-  const auto loss = [&](comm::World& ranks, const Sets& sets) {
+TEST_F(PipeOfText, ValidationAndDocumentsHaveTheSameBits) {
+  const Sets text{"data.synthetic=false", "data.train=" + path_, "data.valid=" + path_,
+                  "data.valid_sequences=15", "data.document_mask=true"};
+  const auto losses = [&](comm::World& ranks, Sets sets) {
+    sets.insert(sets.end(), text.begin(), text.end());
     weft::train::Trainer trainer(test::shared_deck(ranks, sets), ranks);
-    return trainer.validate()->loss;
+    const double trained = trainer.train_step().loss;
+    const auto valid = trainer.validate();
+    if (!valid) throw std::logic_error("nothing was validated");
+    return std::array{trained, valid->loss, static_cast<double>(valid->tokens)};
   };
-  std::array<double, 1> expected{-1e300};
+  std::array<double, 3> expected{-1e300, -1e300, -1e300};
   if (world().rank() == 0) {
     const auto self = comm::make_self_world();
-    expected[0] = loss(*self, with("parallel.mesh={ data = 0 }", valid));
+    expected = losses(*self, with("parallel.mesh={ data = 0 }"));
   }
   world().all_reduce_max(expected);
+  EXPECT_EQ(expected[2], 15 * 24);
   for (const std::string& mesh : test::some_pipe_meshes())
-    for (Sets sets : {Sets{}, Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"}}) {
-      sets.push_back(valid.front());
-      EXPECT_EQ(loss(world(), with(mesh, sets)), expected[0]) << mesh << testing::PrintToString(sets);
-    }
+    for (const Sets& sets : {Sets{}, Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"}})
+      EXPECT_EQ(losses(world(), with(mesh, sets)), expected) << mesh << testing::PrintToString(sets);
 }
 
 /// Both ends of the pipe have the table, and add up its gradients of whole steps: another order than that of
