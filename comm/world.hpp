@@ -93,7 +93,8 @@ class World {
   ChannelRecord* openings(const std::vector<int>& ranks);
 
   std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
-  /// By ranks, records of the calls of open(): ranks need not open the same channels as all others do.
+  /// Records of the calls of open(), one for each set of ranks that open channels together: others need not
+  /// open as many.
   std::map<std::vector<int>, std::unique_ptr<ChannelRecord>> openings_;
   std::string openings_name_;  ///< what these records are called; empty: there are none yet
   std::shared_ptr<Channel> control_;

@@ -54,6 +54,10 @@ int Mesh::pipe_rank(int rank) const {
   return size(pipe_axis) == 1 ? 0 : coordinate(rank, axis(pipe_axis));
 }
 
+std::vector<int> Mesh::pipe_firsts() const {
+  return size(pipe_axis) == 1 ? std::vector{0} : group(0, axis(pipe_axis));
+}
+
 std::vector<int> Mesh::group(int rank, int axis) const {
   const int first = rank - coordinate(rank, axis) * stride(axis);
   std::vector<int> ranks;

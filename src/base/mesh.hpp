@@ -42,6 +42,8 @@ class Mesh {
   int batch_rank(int rank) const;
   /// The rank's place on the pipe; 0 when there is none.
   int pipe_rank(int rank) const;
+  /// The first rank of each place on the pipe; rank 0 when there is none.
+  std::vector<int> pipe_firsts() const;
   int stride(int axis) const;  ///< distance between neighbours of a group, in world ranks
 
   /// How many ranks of a group of the data axis sit on one host and share its memory; every host has as many.

@@ -136,9 +136,7 @@ void plan(const PlanArguments& arguments) {
   compile::Chosen chosen =
       compile::choose_schedule(deck, mesh, scratch, costs, baseline, arguments.pipe_rank);
   if (dump.wanted()) chosen.plan.reset();  // so that the passes run where the dump sees them
-  const plan::Plan plan = chosen.plan
-                              ? std::move(*chosen.plan)
-                              : compile::training_plan(deck, mesh, scratch, chosen.options, std::ref(dump));
+  const plan::Plan plan = compile::take_plan(chosen, deck, mesh, scratch, std::ref(dump));
   dump(plan);
   dump.check();
   const machine::LaneTimes times = plan::simulate(plan, costs);
@@ -151,7 +149,10 @@ void plan(const PlanArguments& arguments) {
     std::fputs(prediction_text(prediction, costs, compile::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(times).c_str(), stdout);
     if (mesh.size(pipe_axis) > 1)
-      std::fputs(to_text(compile::planned_pipe(deck, mesh, scratch, costs, baseline)).c_str(), stdout);
+      std::fputs(
+          to_text(compile::planned_pipe(deck, mesh, scratch, costs, baseline, {plan, arguments.pipe_rank}))
+              .c_str(),
+          stdout);
   }
   kernels::finalize();
 }

@@ -36,11 +36,10 @@ struct OneRow {
 }  // namespace
 
 CommonRows common_rows(runtime::Session& session, const std::vector<ValueRow>& own) {
-  const Mesh& mesh = session.mesh();
   const std::string mine = text_of(own);
   std::vector<OneRow> all;
   int pipe_rank = 0;
-  for (const int first : mesh.group(0, mesh.axis(pipe_axis))) {
+  for (const int first : session.mesh().pipe_firsts()) {
     std::vector<ValueRow> rows = rows_of(session.world().broadcast(mine, first));
     for (std::size_t i = 0; i < rows.size(); ++i) all.push_back({std::move(rows[i]), pipe_rank, i});
     ++pipe_rank;

@@ -19,9 +19,9 @@ struct ValueRow {
 
 struct CommonRows {
   std::vector<ValueRow> rows;       ///< those of all stages, in the order of the program of one rank
-  std::vector<std::size_t> row_of;  ///< by this rank's own row: which of them it is
-  /// By this rank's own row: whether its place on the pipe counts the value. Of several that have a value,
-  /// such as the positions of tokens, the first stage counts it.
+  std::vector<std::size_t> row_of;  ///< for each row of this rank, which of them it is
+  /// For each row of this rank, whether its place on the pipe counts the value. Where several stages have a
+  /// value, such as the positions of tokens, the first one counts it.
   std::vector<bool> counted;
 };
 

@@ -67,30 +67,37 @@ double message_seconds(const plan::Plan& plan, const machine::CostModel& costs) 
 }  // namespace
 
 PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                         const machine::CostModel& costs, std::int64_t baseline) {
+                         const machine::CostModel& costs, std::int64_t baseline, const KnownPlace& known) {
   const auto options = stage_options(deck, mesh, 0);
   if (!options) throw std::logic_error("the mesh has no pipe to plan");
+  const pipe::Sizes& sizes = options->sizes;
   PlannedPipe pipe;
-  pipe.schedule = pipe::make_pipeline_schedule(options->kind, options->sizes);
+  pipe.schedule = pipe::make_pipeline_schedule(options->kind, sizes);
   const std::vector<std::string> stages = stages_text(deck, mesh);
-  std::vector<pipe::StageTimes> times(static_cast<std::size_t>(options->sizes.stages()));
+  std::vector<pipe::StageTimes> times(static_cast<std::size_t>(sizes.stages()));
   double message = 0;
-  for (int place = 0; place < options->sizes.ranks; ++place) {
-    Chosen chosen = choose_schedule(deck, mesh, scratch, costs, baseline, place);
-    const plan::Plan plan =
-        chosen.plan ? std::move(*chosen.plan) : training_plan(deck, mesh, scratch, chosen.options);
+  const auto add = [&](int place, const plan::Plan& plan) {
     PlannedRank rank;
     rank.stages = stages[static_cast<std::size_t>(place)];
     for (const Unit& unit : plan.graph.units()) rank.parameters += unit.elements;
     rank.state_bytes = plan::persistent_bytes(plan);
     rank.arena_bytes = plan.peak_bytes();
-    rank.chunks = times_of(plan, costs, options->sizes.chunks);
     rank.hash = plan.hash;
-    for (int chunk = 0; chunk < options->sizes.chunks; ++chunk)
-      times[static_cast<std::size_t>(chunk * options->sizes.ranks + place)] =
-          rank.chunks[static_cast<std::size_t>(chunk)];
-    message = std::max(message, message_seconds(plan, costs));
     pipe.ranks.push_back(std::move(rank));
+    int stage = place;
+    for (const pipe::StageTimes& of_chunk : times_of(plan, costs, sizes.chunks)) {
+      times[static_cast<std::size_t>(stage)] = of_chunk;
+      stage += sizes.ranks;
+    }
+    message = std::max(message, message_seconds(plan, costs));
+  };
+  for (int place = 0; place < sizes.ranks; ++place) {
+    if (place == known.pipe_rank) {
+      add(place, known.plan);
+      continue;
+    }
+    Chosen chosen = choose_schedule(deck, mesh, scratch, costs, baseline, place);
+    add(place, take_plan(chosen, deck, mesh, scratch));
   }
   pipe.timeline = pipe::simulate(pipe.schedule, times, message);
   return pipe;

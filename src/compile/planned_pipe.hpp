@@ -18,8 +18,7 @@ struct PlannedRank {
   std::string stages;           ///< its layers by stage: "embed, 0-2", or "0-1 | 4-5"
   std::int64_t parameters = 0;  ///< of its stages, over all ranks of this place
   std::int64_t state_bytes = 0, arena_bytes = 0;
-  std::vector<pipe::StageTimes> chunks;  ///< seconds of its kernels for a microbatch
-  std::uint64_t hash = 0;                ///< of its plan
+  std::uint64_t hash = 0;  ///< of its plan
 };
 
 struct PlannedPipe {
@@ -28,10 +27,16 @@ struct PlannedPipe {
   pipe::Timeline timeline;  ///< of the kernels alone, with the messages between stages
 };
 
-/// Plans each place of the mesh's pipe. `baseline` is as in choose_schedule(). Throws
+/// A place on the pipe whose plan has been made.
+struct KnownPlace {
+  const plan::Plan& plan;
+  int pipe_rank = 0;
+};
+
+/// Plans each place of the mesh's pipe but the known one. `baseline` is as in choose_schedule(). Throws
 /// Error(bad_input) where a rank's plan would.
 PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                         const machine::CostModel& costs, std::int64_t baseline);
+                         const machine::CostModel& costs, std::int64_t baseline, const KnownPlace& known);
 
 /// A table with a row for each place, and the schedule's picture.
 std::string to_text(const PlannedPipe& pipe);

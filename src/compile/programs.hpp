@@ -31,7 +31,7 @@ passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_ra
 ir::Graph training_forward(const Deck& deck, const Mesh& mesh);
 /// The plan of the whole training step on the mesh. Throws Error(bad_input) when sizes do not divide or a
 /// pass cannot be switched off. `options` are those of choose_schedule (scheduling.hpp), or
-/// pass_options(deck), in which nothing is chosen automatically. `observer` sees the graph before and
+/// pass_options(deck, mesh), in which nothing is chosen automatically. `observer` sees the graph before and
 /// after each pass.
 plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                          const passes::PassOptions& options, const passes::Observer& observer = {});

@@ -303,6 +303,12 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
   return Chooser(deck, mesh, scratch, costs, baseline, given).run();
 }
 
+plan::Plan take_plan(Chosen& chosen, const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                     const passes::Observer& observer) {
+  if (chosen.plan) return *std::exchange(chosen.plan, std::nullopt);
+  return training_plan(deck, mesh, scratch, chosen.options, observer);
+}
+
 std::string schedule_text(const passes::PassOptions& options) {
   std::string text = "schedule: ";
   if (options.buckets) {

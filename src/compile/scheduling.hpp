@@ -29,6 +29,11 @@ struct Chosen {
 Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                        const machine::CostModel& costs, std::int64_t baseline, int pipe_rank = 0);
 
+/// The plan of what choose_schedule() chose with the same arguments: moved from `chosen` where choosing has
+/// made it. `observer` sees the passes only where they still have to run.
+plan::Plan take_plan(Chosen& chosen, const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                     const passes::Observer& observer = {});
+
 /// Simulated seconds of a step that has `more_rounds` more accumulation rounds than the plan. If there are
 /// any, the plan has four rounds, and each further round takes as long as its middle ones.
 double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds);

@@ -57,10 +57,6 @@ std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t 
       microseconds(span.end_ns - span.start_ns), args);
 }
 
-}  // namespace
-
-namespace {
-
 PerLane<std::size_t> on_all_lanes(std::size_t spans) {
   PerLane<std::size_t> list;
   list.values.fill(spans);

@@ -19,7 +19,7 @@ struct StageOptions {
   PipelineKind kind = PipelineKind::one_f_one_b;
   pipe::Sizes sizes;  ///< how many ranks, chunks and microbatches the pipe has
   int rank = 0;       ///< this rank's place on the pipe
-  /// By stage: the index of its first unit, in the order of the model.
+  /// The index of each stage's first unit, in the order of the model.
   std::vector<std::size_t> first_units;
   /// A unit of the model that another rank has, too.
   struct Twin {

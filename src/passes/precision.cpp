@@ -58,9 +58,8 @@ class Precision {
   void retype(const Node& node) {
     if (node.op == Op::view || (node.op == Op::join && after_.value(node.out(single::to)).unit.valid())) {
       set(node.out(single::to), after_.value(node.inputs.front()).type.dtype);
-    } else if (node.op == Op::recv &&
-               node.phase !=
-                   ir::Phase::update) {  // what goes from stage to stage has the parameters' element type
+    } else if (node.op == Op::recv && node.phase != ir::Phase::update) {
+      // What goes from stage to stage has the parameters' element type; twins' sums of gradients are fp32.
       set(node.out(recv::x), options_.params);
     } else if (ops::has_shape_rule(node.op)) {
       const std::vector<ir::Type> types = ops::infer(after_, node.op, node.inputs, node.attributes);

@@ -79,13 +79,14 @@ class StagePass {
       const UnitId unit = before_.value(node.out(single::to)).unit;
       return unit.valid() ? stage_of_unit(unit) : every_stage;
     }
-    if (node.op == Op::view) return stage_of_unit(before_.value(node.in(single::from)).unit);
+    if (node.op == Op::view) return stage_of_unit(unit_of(node));
     if (const auto unit = unit_by_path_.find(node.module); unit != unit_by_path_.end())
       return stage_of_unit(unit->second);
     int stage = every_stage;  // what belongs to no unit, as the loss, follows what it reads
     for (const ValueId input : node.inputs) stage = std::max(stage, stage_of_producer(input));
     return stage;
   }
+  UnitId unit_of(const Node& view) const { return before_.value(view.in(single::from)).unit; }
   int stage_of_producer(ValueId id) const { return stages_[before_.value(id).producer.index()]; }
 
   // --- What a stage holds
@@ -120,8 +121,6 @@ class StagePass {
     return values_[id.index()];
   }
 
-  UnitId unit_of(const Node& view) const { return before_.value(view.in(single::from)).unit; }
-
   /// Emits a state, or a view with its state, where it is read first.
   void emit_alias(const Node& node, int stage) {
     Node own = node;
@@ -154,7 +153,7 @@ class StagePass {
   void totals(const Node& node, int stage) {
     ops::Builder b(after_);
     b.at(node.phase, node.round);
-    ir::Value loss = before_.value(node.in(reduce_totals::rounds));
+    const ir::Value& loss = before_.value(node.in(reduce_totals::rounds));
     Node own = node;
     own.in(reduce_totals::rounds) = is_own(stage) ? values_[node.in(reduce_totals::rounds).index()]
                                                   : b.zeros(node.module, loss.type, loss.name);

@@ -62,15 +62,11 @@ class Update {
     if (unit.twin < 0) return;
     ValueId& sum = sums_[id.index()];
     const ir::Value own = graph_.value(sum);
-    const std::string name = unit.path + ".sum.twin";
-    ValueId other;
-    if (unit.copy) {  // this is the pipe's last rank
-      b_.send(unit.path, sum, unit.twin, Lane::activations_out);
-      other = b_.recv(unit.path, own.type, name, unit.twin, Lane::gradients_in);
-    } else {
-      b_.send(unit.path, sum, unit.twin, Lane::gradients_out);
-      other = b_.recv(unit.path, own.type, name, unit.twin, Lane::activations_in);
-    }
+    // The copy is on the pipe's last rank, and the ring goes on from there to the first.
+    const Lane out = unit.copy ? Lane::activations_out : Lane::gradients_out,
+               in = unit.copy ? Lane::gradients_in : Lane::activations_in;
+    b_.send(unit.path, sum, unit.twin, out);
+    const ValueId other = b_.recv(unit.path, own.type, unit.path + ".sum.twin", unit.twin, in);
     graph_.value(other).unit = id;
     const ValueId both = b_.emit_one(Op::add, unit.path, {sum, other}, unit.path + ".sum.both");
     graph_.value(both).home = own.home;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/text.hpp"
+#include "machine/cost_model.hpp"
 #include "ops/cost.hpp"
 #include "plan/kept.hpp"
 #include "plan/offsets.hpp"
@@ -181,9 +182,8 @@ std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
   std::map<std::string, CollectiveTotal> totals;
   for (const Node& node : plan.graph.nodes()) {
     if (!ir::communicates(node.op)) continue;
-    const ir::ValueId moved = ir::is_message(node.op) ? ir::moved_value(node) : ir::member_input(node, 0);
     std::string name = fmt::format("{} {} {}", name_of(node.phase), name_of(node.op),
-                                   name_of(plan.graph.value(moved).type.dtype));
+                                   name_of(machine::wire_of(plan.graph, node)));
     const auto& axes = plan.graph.mesh().axes();
     if (axes.size() > 1)
       name += " " + axes[static_cast<std::size_t>(node.attributes.integer(ir::Attr::axis))].name;

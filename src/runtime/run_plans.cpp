@@ -67,8 +67,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
       compile::Chosen chosen = choose(deck, session.mesh());
       by_limits = chosen.plan.has_value();
       plans.schedule = compile::schedule_text(chosen.options);
-      plans.train = chosen.plan ? std::move(*chosen.plan)
-                                : compile::training_plan(deck, session.mesh(), scratch, chosen.options);
+      plans.train = compile::take_plan(chosen, deck, session.mesh(), scratch);
       if (validated > 0)
         plans.evaluate = compile::evaluation_plan(deck, session.mesh(), scratch, chosen.options,
                                                   validation_rounds(deck, session, validated));
@@ -90,8 +89,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
     Mesh mesh = resolve_mesh(changed, ranks);
     mesh.set_team(session.mesh().team());
     compile::Chosen chosen = choose(changed, mesh);
-    const plan::Plan plan = chosen.plan ? std::move(*chosen.plan)
-                                        : compile::training_plan(changed, mesh, scratch, chosen.options);
+    const plan::Plan plan = compile::take_plan(chosen, changed, mesh, scratch);
     PlannedMemory memory = planned_memory(changed, plan, nullptr, 0, neighbours);
     memory.baseline = plans.memory.baseline;
     return memory;

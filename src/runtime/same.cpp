@@ -91,9 +91,10 @@ bool may_differ(const KeyChange& change) {
 
 void check_same(comm::World& world, const std::vector<Fact>& facts, const std::string& advice,
                 const Groups& groups) {
+  const std::string mine = joined(facts);
   std::vector<Fact> first;
   for (std::size_t group = 0; group < groups.first_ranks.size(); ++group) {
-    std::string told = world.broadcast(joined(facts), groups.first_ranks[group]);
+    std::string told = world.broadcast(mine, groups.first_ranks[group]);
     if (group == static_cast<std::size_t>(groups.own)) first = split(told);
   }
   const int first_rank = groups.first_ranks[static_cast<std::size_t>(groups.own)];

@@ -114,12 +114,9 @@ void Session::reserve(const MakePlans& make_plans) {
 void Session::check_same_plan(const plan::Plan& plan) {
   const std::vector<Fact> facts{
       {fmt::format("the plan of '{}'", plan.graph.name()), fmt::format("{:016x}", plan.hash)}};
-  std::vector<int> firsts;  // by place on the pipe: the first rank there
-  for (int rank = 0; std::ssize(firsts) < mesh_.size(pipe_axis); ++rank)
-    if (mesh_.pipe_rank(rank) == std::ssize(firsts)) firsts.push_back(rank);
   check_same(world_, facts,
              "start all ranks from one installation, with one deck and one profile, on equal nodes",
-             {firsts, pipe_rank()});
+             {mesh_.pipe_firsts(), pipe_rank()});
 }
 
 std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {

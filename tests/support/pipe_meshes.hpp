@@ -30,7 +30,8 @@ inline std::vector<std::string> some_pipe_meshes() {
   return list.size() > 1 ? std::vector{list[1]} : list;
 }
 
-/// As many layers as two chunks of each rank need, with the embedding and the head: uneven stages on four.
+/// The number of layers of a model that fills two chunks of each rank, with the embedding and the head. On
+/// four ranks its stages are uneven.
 inline int layers_of_pipe() {
   return std::max(7, 2 * world().size() - 2);
 }

@@ -77,19 +77,21 @@ TEST(Hashes, DoNotDependOnTheSchedule) {
   }
 }
 
+/// Sets a feed-forward's w2 to 0.01, and its last element to `last`.
+auto last_weight_of(const char* w2, float last) {
+  return [w2, last](runtime::ModelState& state) {
+    std::vector<float> weights(64 * 176, 0.01F);
+    weights.back() = last;
+    state.set_parameter(w2, weights);
+  };
+}
+
 /// Each element counts, wherever it stands: here the last one of a unit, which the last rank has.
 TEST(Hashes, NameTheUnitOfOneChangedWeight) {
-  const auto with_last_weight = [](float last) {
-    return [last](runtime::ModelState& state) {
-      std::vector<float> weights(64 * 176, 0.01F);
-      weights.back() = last;
-      state.set_parameter("layers.1.ffn.w2", weights);
-    };
-  };
-  const Steps reference = alone({}, with_last_weight(0.01F));
+  const Steps reference = alone({}, last_weight_of("layers.1.ffn.w2", 0.01F));
   for (const char* mode : {"ddp", "fsdp"}) {
-    const Steps changed =
-        hashes({std::string("parallel.mode=") + mode}, test::world(), with_last_weight(0.02F));
+    const Steps changed = hashes({std::string("parallel.mode=") + mode}, test::world(),
+                                 last_weight_of("layers.1.ffn.w2", 0.02F));
     if (test::world().rank() != 0) continue;
     const compare::Comparison c = compare::compare_hashes(reference, changed);
     ASSERT_TRUE(c.parting);
@@ -184,17 +186,11 @@ TEST_F(HashesOfPipes, PartAtTheGradientOfTiedEmbeddings) {
 /// The parting is named whichever run is the first, and it is the first in the program of one rank: the stage
 /// behind the changed one makes other values, too.
 TEST_F(HashesOfPipes, NameTheUnitOfOneChangedWeight) {
-  const auto with_last_weight = [](float last) {
-    return [last](runtime::ModelState& state) {
-      std::vector<float> weights(64 * 176, 0.01F);
-      weights.back() = last;
-      state.set_parameter("layers.3.ffn.w2", weights);
-    };
-  };
-  const Steps reference = alone(with_layers({}), with_last_weight(0.01F));
+  const Steps reference = alone(with_layers({}), last_weight_of("layers.3.ffn.w2", 0.01F));
   for (const std::string& mesh : test::some_pipe_meshes()) {
     SCOPED_TRACE(mesh);
-    const Steps changed = hashes(with_layers({mesh}), test::world(), with_last_weight(0.02F));
+    const Steps changed =
+        hashes(with_layers({mesh}), test::world(), last_weight_of("layers.3.ffn.w2", 0.02F));
     if (test::world().rank() != 0) continue;
     for (const auto& c :
          {compare::compare_hashes(reference, changed), compare::compare_hashes(changed, reference)}) {

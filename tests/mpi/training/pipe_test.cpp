@@ -34,7 +34,7 @@ class Pipe : public testing::Test {
 
   static std::vector<std::string> meshes() { return test::pipe_meshes(); }
 
-  /// By all ranks together.
+  /// The curve that all ranks compute together.
   static Curve train(const Sets& sets) {
     weft::train::Trainer trainer(test::shared_deck(world(), sets), world());
     return test::train_steps(trainer, steps);

@@ -42,8 +42,7 @@ Deck deck_of(std::vector<std::string> sets) {
 plan::Plan plan_of(const Deck& deck, const machine::CostModel& machine, std::int64_t baseline = 0) {
   const Mesh mesh = resolve_mesh(deck, ranks);
   Chosen chosen = choose_schedule(deck, mesh, test::test_scratch, machine, baseline);
-  return chosen.plan ? std::move(*chosen.plan)
-                     : training_plan(deck, mesh, test::test_scratch, chosen.options);
+  return take_plan(chosen, deck, mesh, test::test_scratch);
 }
 std::int64_t bytes_of(const plan::Plan& plan) {
   return plan::persistent_bytes(plan) + plan.peak_bytes();

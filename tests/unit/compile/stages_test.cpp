@@ -12,6 +12,7 @@
 #include "../graph/small_model.hpp"
 #include "base/check.hpp"
 #include "compile/planned_pipe.hpp"
+#include "compile/scheduling.hpp"
 #include "support/small_deck.hpp"
 
 namespace weft::compile {
@@ -68,7 +69,9 @@ TEST(PlannedPipe, HasEachPlaceOnce) {
   const Deck deck = test::small_deck(
       {"model.layers=6", "pipeline.schedule=interleaved", "pipeline.chunks=2", "schedule.bucketing=none"});
   const machine::CostModel costs(default_profile(machine::DefaultProfile::host));
-  const PlannedPipe pipe = planned_pipe(deck, pipe_of(3), test::test_scratch, costs, 0);
+  Chosen middle = choose_schedule(deck, pipe_of(3), test::test_scratch, costs, 0, 1);
+  const plan::Plan known = take_plan(middle, deck, pipe_of(3), test::test_scratch);
+  const PlannedPipe pipe = planned_pipe(deck, pipe_of(3), test::test_scratch, costs, 0, {known, 1});
   ASSERT_EQ(pipe.ranks.size(), 3u);
   std::int64_t parameters = 0;
   std::set<std::uint64_t> hashes;
@@ -80,6 +83,7 @@ TEST(PlannedPipe, HasEachPlaceOnce) {
   }
   EXPECT_EQ(parameters, parameter_count(deck.model));
   EXPECT_EQ(hashes.size(), 3u);
+  EXPECT_EQ(pipe.ranks[1].hash, known.hash);
   EXPECT_GT(pipe.timeline.end, busy);
   EXPECT_EQ(pipe.ranks.front().stages.substr(0, 8), "embed, 0");
   EXPECT_EQ(pipe.ranks.back().stages.substr(pipe.ranks.back().stages.size() - 4), "head");
