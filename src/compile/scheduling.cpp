@@ -66,7 +66,7 @@ bool is_searched(const Deck& deck, const Mesh& mesh) {
 
 /// The choice for a deck that leaves nothing open.
 Chosen as_given(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
-                passes::PassOptions options) {
+                const passes::PassOptions& options) {
   const double limit = deck.schedule.memory_limit;
   if (limit <= 0) return {options, std::nullopt};
   plan::Plan plan = training_plan(deck, mesh, scratch, options);

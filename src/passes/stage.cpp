@@ -108,10 +108,9 @@ class StagePass {
     const Node& producer = before_.node(before_.value(id).producer);
     const bool here = made_in == stage || made_in == every_stage || producer.op == Op::view;
     if (own.valid() && (here || received_in_[id] == stage)) return own;
-    if (made_in == every_stage) {
+    const bool in_two_stages = producer.op == Op::view && units_[unit_of(producer).index()].valid();
+    if (made_in == every_stage || in_two_stages) {
       emit_alias(producer, stage);
-    } else if (producer.op == Op::view && units_[unit_of(producer).index()].valid()) {
-      emit_alias(producer, stage);  // of a unit that two stages have
     } else if (made_in + 1 == stage && producer.op != Op::view) {
       receive(id, producer, stage);
     } else {
