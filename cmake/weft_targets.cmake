@@ -98,6 +98,16 @@ function(weft_compile_lone_headers name)  # the further arguments are what the h
   endif()
 endfunction()
 
+# weft_test_environment(TEST [VARIABLE=VALUE ...]): the environment of one test of CTest. Open MPI removes a directory that jobs beside each
+# other share when a job ends, and another one that starts at this moment fails; so each test has a directory of its own. Its path is
+# short, because sockets stand in it.
+function(weft_test_environment test)
+  string(MD5 build "${PROJECT_BINARY_DIR}")
+  string(SUBSTRING ${build} 0 8 build)
+  set_tests_properties(${test} PROPERTIES ENVIRONMENT
+                       "${WEFT_TEST_ENVIRONMENT};OMPI_MCA_orte_tmpdir_base=/tmp/weft_tests_${build}/${test};${ARGN}")
+endfunction()
+
 # weft_test(NAME SOURCES ... DEPS ... [LABEL unit] [RANKS 1 2 4] [SHARDS n] [ARGS ...] [ENVIRONMENT ...]): a GoogleTest program
 # tests/<label>/<name>. Without RANKS it runs alone; with RANKS it is launched by mpirun once for each count. Its tests are dealt out to
 # SHARDS tests of CTest, which run beside each other. The target tests_<label> builds a label's tests.
@@ -130,18 +140,19 @@ function(weft_test name)
         set(processors ${cores})
       endif()
       add_test(NAME ${A_LABEL}.${name}.np${n} COMMAND ${WEFT_MPIRUN} ${MPIEXEC_NUMPROC_FLAG} ${n} $<TARGET_FILE:test_${name}> ${A_ARGS})
-      set_tests_properties(${A_LABEL}.${name}.np${n} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT} PROCESSORS ${processors}
-                           ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};${WEFT_MPI_TEST_ENVIRONMENT};${A_ENVIRONMENT}")
+      set_tests_properties(${A_LABEL}.${name}.np${n} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT} PROCESSORS ${processors})
+      weft_test_environment(${A_LABEL}.${name}.np${n} ${WEFT_MPI_TEST_ENVIRONMENT} ${A_ENVIRONMENT})
     endforeach()
   elseif(A_SHARDS)
     math(EXPR last "${A_SHARDS} - 1")
     foreach(shard RANGE ${last})
       add_test(NAME ${A_LABEL}.${name}.${shard} COMMAND test_${name} ${A_ARGS})
-      set_tests_properties(${A_LABEL}.${name}.${shard} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT}
-                           ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};GTEST_TOTAL_SHARDS=${A_SHARDS};GTEST_SHARD_INDEX=${shard}")
+      set_tests_properties(${A_LABEL}.${name}.${shard} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+      weft_test_environment(${A_LABEL}.${name}.${shard} GTEST_TOTAL_SHARDS=${A_SHARDS} GTEST_SHARD_INDEX=${shard})
     endforeach()
   else()
     add_test(NAME ${A_LABEL}.${name} COMMAND test_${name} ${A_ARGS})
-    set_tests_properties(${A_LABEL}.${name} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${WEFT_TEST_ENVIRONMENT}")
+    set_tests_properties(${A_LABEL}.${name} PROPERTIES LABELS ${A_LABEL} TIMEOUT ${A_TIMEOUT})
+    weft_test_environment(${A_LABEL}.${name})
   endif()
 endfunction()

@@ -11,9 +11,7 @@ namespace weft::kernels {
 
 /// The sum mod 2^64, over the elements of `data` [n] on the device, of a mix of `seed`, the element's index
 /// in the whole value (`first` + its place here) and its bits. The parts of a value add up to the hash of the
-/// whole. It runs on `space` after what is enqueued there, and the host waits for it. It is for debugging,
-/// and on the device because an activation is too large to copy; state_hash is for the host's copy of the
-/// state.
+/// whole. It runs on `space` after what is enqueued there, and the host waits for it.
 std::uint64_t value_hash(Space& space, std::int64_t n, const void* data, DType t, std::int64_t first,
                          std::uint64_t seed);
 

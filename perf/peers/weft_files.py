@@ -48,7 +48,10 @@ def open_checkpoint(path):
     # A virtual dataset whose source is missing reads as zeros: a matrix of zeros means that files were moved apart.
     with h5py.File(pathlib.Path(path) / "index.h5") as f:
         deck = tomllib.loads(str(f.attrs["deck"].decode() if isinstance(f.attrs["deck"], bytes) else f.attrs["deck"]))
-        weights = {name: torch.from_numpy(data[...].astype(np.float32)) for name, data in f["model"].items()}
+        # From format 3 on these two kinds of matrices are stored [in, out]; PyTorch's are [out, in].
+        in_first = (".wo", ".w2") if f.attrs["format_version"] >= 3 else ()
+        weights = {name: torch.from_numpy(np.ascontiguousarray(data[...].T if name.endswith(in_first) else data[...], np.float32))
+                   for name, data in f["model"].items()}
         step = int(f.attrs["step"])
     zeros = [name for name, value in weights.items() if not value.any()]
     if zeros:

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/inline_vector.hpp"
@@ -19,15 +20,36 @@ inline std::int64_t element_count(const Shape& shape) {
   return n;
 }
 
-/// A shard boundary falls on a multiple of this many elements, so that the gradient norm's chunks and the
-/// state hash's chunks are the same for any number of ranks.
+/// The rows [first, second) of one column of a row-major matrix of `columns` that are among its elements
+/// [from, to).
+inline std::pair<std::int64_t, std::int64_t> rows_of_column(std::int64_t from, std::int64_t to,
+                                                            std::int64_t columns, std::int64_t column) {
+  const auto rows_before = [&](std::int64_t element) {
+    return element > column ? (element - column + columns - 1) / columns : 0;
+  };
+  return {rows_before(from), rows_before(to)};
+}
+
+/// A shard boundary falls on a multiple of this many elements, so that the gradient norm's chunks are the
+/// same for any number of ranks.
 inline constexpr std::int64_t shard_granularity = 256;
 
 struct Parameter {
   std::string path;         ///< module path: "layers.3.attn.wq"
-  Shape shape;              ///< row-major; matrices are [out, in]
+  Shape shape;              ///< row-major; matrices are [out, in], or [in, out] where `in_first` says so
   std::int64_t offset = 0;  ///< elements from the unit's start
+  bool in_first = false;
 };
+
+/// The shape [out, in] of a matrix, whichever way it is stored; of other parameters, the shape.
+inline Shape out_in_shape(const Parameter& p) {
+  return p.in_first ? Shape{p.shape[1], p.shape[0]} : p.shape;
+}
+
+/// Element `i` of a parameter as it would be counted in a matrix [out, in].
+inline std::int64_t out_in_index(const Parameter& p, std::int64_t i) {
+  return p.in_first ? i % p.shape[1] * p.shape[0] + i / p.shape[1] : i;
+}
 
 struct Unit {
   std::string path;  ///< "embed", "layers.3.attn", "layers.3.ffn", "head"

@@ -1,6 +1,8 @@
 #include "ckpt/load.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <deque>
 #include <exception>
 #include <filesystem>
 #include <iterator>
@@ -73,10 +75,10 @@ void check_parameters(const Manifest& manifest, const StoredByPath& stored, cons
       const auto found = stored.find(p.path);
       if (found == stored.end())
         fail(fmt::format("{} is of another model (it has no parameter {})", name, p.path));
-      const Shape& shape = found->second.parameter->shape;
-      if (shape != p.shape) {
-        fail(fmt::format("{} is of another model ({} is {} there and {} here)", name, p.path, text_of(shape),
-                         text_of(p.shape)));
+      const Shape there = out_in_shape(*found->second.parameter), here = out_in_shape(p);
+      if (there != here) {
+        fail(fmt::format("{} is of another model ({} is {} there and {} here)", name, p.path, text_of(there),
+                         text_of(here)));
       }
       ++wanted;
     }
@@ -93,10 +95,38 @@ const Unit& unit_named(const std::vector<Unit>& units, const std::string& path) 
   return *found;
 }
 
+/// The elements of a slice that are stored in another order and have no memory of their own. They are
+/// collected, and put together.
+struct Turned {
+  const StateSlice* slice;
+  std::int64_t at;  ///< the first of them in the slice
+  std::vector<std::byte> bytes;
+};
+
+/// Adds what fills elements [from, to) of parameter `p` to `out`, where the checkpoint has the parameter's
+/// other order, [out, in] for [in, out] or the reverse (as formats before 3 have it): a request for each of
+/// its rows.
+void add_turned_requests(const StateSlice& slice, const Parameter& p, const Stored& source, std::int64_t from,
+                         std::int64_t to, std::byte* out, std::vector<Request>& requests) {
+  const std::int64_t rows = p.shape[0], columns = p.shape[1];
+  const auto size = static_cast<std::int64_t>(size_of(slice.dtype));
+  for (std::int64_t column = 0; column < columns; ++column) {
+    const auto [begin, end] = rows_of_column(from, to, columns, column);
+    if (begin >= end) continue;
+    std::byte* const top = out + (begin * columns + column - from) * size;
+    requests.push_back(
+        {slice.role, source.unit, slice.dtype, source.parameter->offset + column * rows + begin, end - begin,
+         nullptr, [=](std::int64_t part, std::int64_t count, const std::byte* data) {
+           for (std::int64_t i = 0; i < count; ++i)
+             std::memcpy(top + (part + i) * columns * size, data + i * size, static_cast<std::size_t>(size));
+         }});
+  }
+}
+
 /// Adds what fills the slice: a request for each parameter that it touches, joined where both sides go on
 /// without a gap.
 void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath& stored, const Put& put,
-                  std::vector<Request>& requests) {
+                  std::vector<Request>& requests, std::deque<Turned>& turned) {
   const std::int64_t end = slice.begin + slice.count;
   const auto size = static_cast<std::int64_t>(size_of(slice.dtype));
   const std::size_t first_of_slice = requests.size();
@@ -108,6 +138,15 @@ void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath&
     const Stored& source = stored.at(p.path);
     const std::int64_t begin = source.parameter->offset + from - p.offset;
     const std::int64_t at = from - slice.begin;
+    if (source.parameter->in_first != p.in_first) {
+      std::byte* out = slice.data + at * size;
+      if (slice.data == nullptr) {
+        turned.push_back({&slice, at, std::vector<std::byte>(static_cast<std::size_t>((to - from) * size))});
+        out = turned.back().bytes.data();
+      }
+      add_turned_requests(slice, p, source, from - p.offset, to - p.offset, out, requests);
+      continue;
+    }
     if (requests.size() > first_of_slice && at == reached) {
       Request& last = requests.back();
       if (last.unit == source.unit && last.begin + last.count == begin) {
@@ -129,7 +168,8 @@ void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath&
 }
 
 std::vector<Request> requests_of(const Manifest& manifest, const std::vector<Unit>& units,
-                                 std::span<const StateSlice> slices, const Put& put) {
+                                 std::span<const StateSlice> slices, const Put& put,
+                                 std::deque<Turned>& turned) {
   const StoredByPath stored = stored_parameters(manifest);
   check_parameters(manifest, stored, units);
   std::vector<Request> requests;
@@ -139,7 +179,7 @@ std::vector<Request> requests_of(const Manifest& manifest, const std::vector<Uni
     WEFT_VALIDATE(slice.begin >= 0 && slice.begin + slice.count <= unit.elements,
                   "a slice [{}, {}) of unit {} is outside of its {} elements", slice.begin,
                   slice.begin + slice.count, unit.path, unit.elements);
-    add_requests(slice, unit, stored, put, requests);
+    add_requests(slice, unit, stored, put, requests, turned);
   }
   return requests;
 }
@@ -200,15 +240,18 @@ void check_model(const Manifest& manifest, std::string_view model_key) {
 void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<const StateSlice> slices,
           const Hooks& hooks, const Put& put) {
   std::optional<Fetcher> fetcher;
+  std::deque<Turned> turned;
   std::exception_ptr problem;
   try {
-    fetcher.emplace(manifest, requests_of(manifest, units, slices, put));
+    fetcher.emplace(manifest, requests_of(manifest, units, slices, put, turned));
   } catch (const std::exception&) {
     problem = std::current_exception();
   }
   detail::leave_together(hooks, problem);
   detail::for_each_shard(manifest, hooks, [&](const Shard& shard) { fetcher->take(shard); });
   fetcher->finish();
+  for (const Turned& t : turned)
+    put(*t.slice, t.at, static_cast<std::int64_t>(t.bytes.size() / size_of(t.slice->dtype)), t.bytes.data());
 }
 
 void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<const StateSlice> slices,
@@ -220,6 +263,25 @@ void load(const std::string& dir, const std::vector<Unit>& units, std::span<cons
   load(read_manifest(dir), units, slices);
 }
 
+namespace {
+
+/// How many parameters of the unit a run of `elements` touches at most.
+std::int64_t touched(const Unit& unit, std::int64_t elements) {
+  std::int64_t most = 0;
+  for (auto first = unit.parameters.begin(); first != unit.parameters.end(); ++first) {
+    std::int64_t count = 0;
+    for (auto p = first; p != unit.parameters.end(); ++p) {
+      const std::int64_t needed =
+          p == first ? 1 : p->offset - (first->offset + element_count(first->shape)) + 2;
+      if (needed <= elements) ++count;
+    }
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+}  // namespace
+
 std::int64_t loading_bytes(const std::vector<Unit>& units, int ranks) {
   // Sizes of the parts as text: a slice with its first checksum, a further checksum, and a file of the
   // manifest with its tree of JSON.
@@ -230,8 +292,8 @@ std::int64_t loading_bytes(const std::vector<Unit>& units, int ranks) {
   std::int64_t line = 0, largest = 0;
   for (const Unit& unit : units) {
     const std::int64_t bytes = unit.shard_elements(ranks) * static_cast<std::int64_t>(sizeof(float));
-    line +=
-        static_cast<std::int64_t>(std::size(all_roles)) * (slice_bytes + bytes / slab_bytes * checksum_bytes);
+    line += static_cast<std::int64_t>(std::size(all_roles)) *
+            (touched(unit, unit.shard_elements(ranks)) * slice_bytes + bytes / slab_bytes * checksum_bytes);
     largest = std::max(largest, bytes);
   }
   const std::int64_t block = std::min(static_cast<std::int64_t>(detail::block_bytes) + line, ranks * line);
@@ -244,18 +306,22 @@ std::vector<float> load_parameter(const Manifest& manifest, const std::string& p
   if (found == stored.end()) fail(fmt::format("{} has no parameter {}", manifest.dir, path));
   const Parameter& p = *found->second.parameter;
   const std::int64_t count = element_count(p.shape);
-  std::vector<float> values(static_cast<std::size_t>(count));
+  std::vector<float> kept(static_cast<std::size_t>(count));
   Request request{
-      role, found->second.unit, DType::f32, p.offset, count, reinterpret_cast<std::byte*>(values.data()), {}};
+      role, found->second.unit, DType::f32, p.offset, count, reinterpret_cast<std::byte*>(kept.data()), {}};
   if (dtype_of(manifest, role, found->second.unit) == DType::f32) {
     fetch(manifest, {request});
-    return values;
+  } else {
+    std::vector<bf16> narrow(kept.size());
+    request.dtype = DType::bf16;
+    request.out = reinterpret_cast<std::byte*>(narrow.data());
+    fetch(manifest, {request});
+    std::transform(narrow.begin(), narrow.end(), kept.begin(), [](bf16 x) { return to_float(x); });
   }
-  std::vector<bf16> narrow(values.size());
-  request.dtype = DType::bf16;
-  request.out = reinterpret_cast<std::byte*>(narrow.data());
-  fetch(manifest, {request});
-  std::transform(narrow.begin(), narrow.end(), values.begin(), [](bf16 x) { return to_float(x); });
+  if (!p.in_first) return kept;
+  std::vector<float> values(kept.size());
+  for (std::int64_t i = 0; i < count; ++i)
+    values[static_cast<std::size_t>(out_in_index(p, i))] = kept[static_cast<std::size_t>(i)];
   return values;
 }
 

@@ -70,7 +70,8 @@ void load(const std::string& dir, const std::vector<Unit>& units, std::span<cons
 /// manifest, blocks of descriptions, and a part of a slab. 64 MiB are enough for 16,384 ranks and 254 units.
 std::int64_t loading_bytes(const std::vector<Unit>& units, int ranks);
 
-/// Reads one parameter, whole and row-major, as fp32; the checkpoint may hold f32 or bf16.
+/// Reads one parameter, whole and row-major (matrices as [out, in]), as fp32; the checkpoint may hold f32 or
+/// bf16.
 std::vector<float> load_parameter(const Manifest& manifest, const std::string& path,
                                   Role role = Role::master);
 std::vector<float> load_parameter(const std::string& dir, const std::string& path, Role role = Role::master);

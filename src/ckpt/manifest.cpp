@@ -99,6 +99,7 @@ Json to_json(const Unit& unit) {
   for (const Parameter& p : unit.parameters) {
     const std::vector<std::int64_t> shape(p.shape.begin(), p.shape.end());
     parameters.push_back({{"path", p.path}, {"shape", shape}, {"offset", p.offset}});
+    if (p.in_first) parameters.back()["in_first"] = true;
   }
   return {{"path", unit.path}, {"elements", unit.elements}, {"parameters", std::move(parameters)}};
 }
@@ -114,6 +115,8 @@ Parameter parameter_from(const Json& j, std::int64_t unit_elements) {
     room /= p.shape.back();
   }
   if (room < 1) fail(fmt::format("parameter {} leaves its unit", p.path));
+  p.in_first = j.value("in_first", false);
+  if (p.in_first && p.shape.size() != 2) fail(fmt::format("parameter {} is no matrix", p.path));
   return p;
 }
 
@@ -181,7 +184,7 @@ Manifest manifest_from(const Json& j) {
   return m;
 }
 
-Manifest format_2_from(const Json& j) {
+Manifest from_format_2_on(const Json& j) {
   Manifest m = manifest_from(j);
   m.state_bytes = integer<std::int64_t>(j.at("state_bytes"));
   m.slices = digest_from(j.at("slices"));
@@ -301,7 +304,7 @@ Manifest manifest_from_text(std::string_view text, const std::string& name) {
     if (json.at("format") != format_name) fail("it is not a checkpoint's manifest");
     version = small_integer(json.at("version"));
     if (version < 2) fail("it is not as format 1 was written");
-    return version == format_version ? format_2_from(json) : Manifest();
+    return version <= format_version ? from_format_2_on(json) : Manifest();
   });
   if (version > format_version)
     throw io::Unreadable(

@@ -15,7 +15,7 @@
 
 namespace weft::ckpt {
 
-inline constexpr int format_version = 2;
+inline constexpr int format_version = 3;
 inline constexpr const char* manifest_name = "manifest.json";
 inline constexpr const char* slices_name = "slices.jsonl";
 inline constexpr const char* index_name = "index.h5";
@@ -58,7 +58,7 @@ Manifest read_manifest(const std::string& dir, const Hooks& hooks);
 
 namespace detail {
 
-/// The text of manifest.json; always of format 2.
+/// The text of manifest.json; always of the newest format.
 std::string to_text(const Manifest& manifest);
 /// Reads a manifest's text, of any format; `name` stands for the file in messages. Throws
 /// Error(bad_checkpoint).

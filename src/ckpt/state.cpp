@@ -20,4 +20,16 @@ Role role_from(std::string_view name) {
   throw Error(ExitCode::bad_checkpoint, fmt::format("unknown state '{}' in a checkpoint", name));
 }
 
+std::vector<Unit> stored_units(const std::vector<Unit>& units) {
+  std::vector<Unit> stored;
+  for (const Unit& unit : units)
+    for (const Parameter& p : unit.parameters) {
+      Unit& own = stored.emplace_back();
+      own.path = p.path;
+      own.parameters = {{p.path, p.shape, 0, p.in_first}};
+      own.elements = element_count(p.shape);
+    }
+  return stored;
+}
+
 }  // namespace weft::ckpt

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "base/unit.hpp"
 
 namespace weft::ckpt {
 
@@ -18,6 +19,10 @@ inline constexpr Role all_roles[] = {Role::master, Role::exp_avg, Role::exp_avg_
 std::string_view name_of(Role role);
 /// The inverse of name_of; throws Error(bad_checkpoint).
 Role role_from(std::string_view name);
+
+/// The units of a new checkpoint: one for each parameter, with the parameter's path. So what it holds depends
+/// neither on which parameters are gathered together nor on the mesh.
+std::vector<Unit> stored_units(const std::vector<Unit>& units);
 
 /// A rank's contiguous slice [begin, begin + count) of one state vector of one unit, in elements without
 /// padding. `count` may be 0 (a unit smaller than the rank's shard offset). `data` is host memory that the

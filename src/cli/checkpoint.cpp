@@ -85,7 +85,7 @@ struct ImportArguments {
 void import_model(const ImportArguments& arguments) {
   const hf::Weights weights(arguments.model);
   const Deck deck = hf::deck_of(weights);
-  const std::vector<Unit> units = model::units(compile::spec_of(deck));
+  const std::vector<Unit> units = ckpt::stored_units(model::units(compile::spec_of(deck)));
   weights.check(units);
   if (!arguments.out.empty()) {
     ckpt::RunState run;

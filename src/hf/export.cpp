@@ -1,6 +1,7 @@
 #include "hf/export.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <stdexcept>
@@ -77,6 +78,10 @@ class FileWriter {
     bytes_.resize(static_cast<std::size_t>(count * size));
     if (!from_f32(type_, values, count, bytes_.data())) fail_range(source, count, values);
     const Parameter& p = *source.parameter;
+    if (p.in_first) {
+      put_turned(p, offset, at, count);
+      return;
+    }
     std::vector<Run> runs{{at, 0, count}};
     // These runs tell where Weft's order takes elements from. Written to the same places, they are in the
     // other order.
@@ -84,6 +89,21 @@ class FileWriter {
     for (const Run& run : runs)
       file_.write_at(bytes_.data() + run.at * size, static_cast<std::size_t>(run.count * size),
                      offset + run.from * size);
+  }
+
+  /// Writes elements [at, at + count) of a parameter [in, out], which stand in bytes_, where they are in
+  /// [out, in].
+  void put_turned(const Parameter& p, std::int64_t offset, std::int64_t at, std::int64_t count) {
+    const std::int64_t size = size_of(type_), in = p.shape[0], outputs = p.shape[1];
+    for (std::int64_t output = 0; output < outputs; ++output) {
+      const auto [begin, end] = rows_of_column(at, at + count, outputs, output);
+      if (begin >= end) continue;
+      column_.resize(static_cast<std::size_t>((end - begin) * size));
+      for (std::int64_t i = begin; i < end; ++i)
+        std::memcpy(column_.data() + (i - begin) * size, bytes_.data() + (i * outputs + output - at) * size,
+                    static_cast<std::size_t>(size));
+      file_.write_at(column_.data(), column_.size(), offset + (output * in + begin) * size);
+    }
   }
 
   /// Throws an error that names the first of the weights that is out of the type's range.
@@ -102,7 +122,7 @@ class FileWriter {
   Element type_;
   File& file_;
   std::vector<ckpt::Request> requests_;
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> bytes_, column_;
 };
 
 class Export {
@@ -113,9 +133,10 @@ class Export {
         deck_(parse_deck_text(manifest_.run.deck, checkpoint + "/" + ckpt::manifest_name)) {
     for (std::size_t u = 0; u < manifest_.units.size(); ++u)
       for (const Parameter& p : manifest_.units[u].parameters) {
+        const Shape out_in = out_in_shape(p);
         const Tensor tensor{tensor_name(p.path),
                             std::string(name_of(options.dtype)),
-                            {p.shape.begin(), p.shape.end()},
+                            {out_in.begin(), out_in.end()},
                             0,
                             element_count(p.shape) * size_of(options.dtype)};
         sources_[tensor.name] = {static_cast<int>(u), &p};

@@ -101,7 +101,8 @@ void Weights::check(const std::vector<Unit>& units) const {
   for (const Unit& unit : units)
     for (const Parameter& p : unit.parameters) {
       const Place& at = place(tensor_name(p.path));
-      const std::vector<std::int64_t> shape(p.shape.begin(), p.shape.end());
+      const Shape out_in = out_in_shape(p);
+      const std::vector<std::int64_t> shape(out_in.begin(), out_in.end());
       if (at.tensor.shape != shape)
         fail(fmt::format("{}/{}: tensor {} is {} (config.json makes it {})", dir_, at.file_name,
                          shown(at.tensor.name), shown(at.tensor.shape), shown(shape)));
@@ -140,6 +141,10 @@ void Weights::check_known(const std::vector<Unit>& units) const {
 
 void Weights::read(const Parameter& parameter, std::int64_t begin, std::int64_t count, float* out) const {
   const Place& at = place(tensor_name(parameter.path));
+  if (parameter.in_first) {
+    read_turned(parameter, at, begin, count, out);
+    return;
+  }
   const Element type = *element_from(at.tensor.dtype);
   std::vector<Run> runs{{begin, 0, count}};
   if (is_rotated(parameter.path))
@@ -155,6 +160,30 @@ void Weights::read(const Parameter& parameter, std::int64_t begin, std::int64_t 
       to_f32(type, block.data(), n, out + run.at + done);
       done += n;
     }
+}
+
+/// Reads elements of a parameter [in, out], whose file has [out, in]: of each row of the file what the
+/// elements need of it.
+void Weights::read_turned(const Parameter& parameter, const Place& at, std::int64_t begin, std::int64_t count,
+                          float* out) const {
+  const Element type = *element_from(at.tensor.dtype);
+  const std::int64_t in = parameter.shape[0], outputs = parameter.shape[1];
+  std::vector<std::byte> bytes;
+  std::vector<float> row;
+  for (std::int64_t output = 0; output < outputs; ++output) {
+    const auto [first, last] = rows_of_column(begin, begin + count, outputs, output);
+    for (std::int64_t from = first; from < last;) {
+      const std::int64_t n = std::min(last - from, block_bytes / size_of(type));
+      bytes.resize(static_cast<std::size_t>(n * size_of(type)));
+      row.resize(static_cast<std::size_t>(n));
+      at.file->read_at(bytes.data(), bytes.size(),
+                       at.data_begin + at.tensor.begin + (output * in + from) * size_of(type));
+      to_f32(type, bytes.data(), n, row.data());
+      for (std::int64_t i = 0; i < n; ++i)
+        out[(from + i) * outputs + output - begin] = row[static_cast<std::size_t>(i)];
+      from += n;
+    }
+  }
 }
 
 void Weights::load(const std::vector<Unit>& units, std::span<const ckpt::StateSlice> slices) const {

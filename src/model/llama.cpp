@@ -83,6 +83,12 @@ class Llama {
   ValueId linear(const std::string& module, const char* name, ValueId x, ValueId weight) {
     return b_.emit_one(Op::matmul, module, {x, weight}, module + "." + name);
   }
+  /// A product by a weight that is stored [in, out]. The weights whose results are added to the residual are
+  /// stored so: what a rank of a tensor axis has of them, some of the inputs, is then a run of elements, as
+  /// it is of the others.
+  ValueId linear_in_first(const std::string& module, const char* name, ValueId x, ValueId weight) {
+    return b_.emit_one(Op::matmul_dgrad, module, {x, weight}, module + "." + name);
+  }
   ValueId rope(const std::string& module, const char* name, ValueId x) {
     return b_.emit_one(Op::rope, module, {x, positions_, rope_}, module + "." + name,
                        {{Attr::head_dim, double(spec_.head_dim())}});
@@ -100,7 +106,7 @@ class Llama {
     const ValueId o = b_.emit(Op::attention, m, operands, {m + ".o", m + ".lse"},
                               {{Attr::heads, double(spec_.heads)},
                                {Attr::kv_heads, double(spec_.kv_heads)}})[ir::operand::attention::o.at];
-    return b_.emit_one(Op::add, m, {x, linear(m, "proj", o, w[4])}, m + ".out");
+    return b_.emit_one(Op::add, m, {x, linear_in_first(m, "proj", o, w[4])}, m + ".out");
   }
 
   ValueId feed_forward(std::int64_t layer, ValueId x) {
@@ -110,7 +116,7 @@ class Llama {
     const ValueId gate = linear(m, "gate", h, w[1]);
     const ValueId up = linear(m, "up", h, w[2]);
     const ValueId a = b_.emit_one(Op::swiglu, m, {gate, up}, m + ".act");
-    return b_.emit_one(Op::add, m, {x, linear(m, "down", a, w[3])}, m + ".out");
+    return b_.emit_one(Op::add, m, {x, linear_in_first(m, "down", a, w[3])}, m + ".out");
   }
 
   const Spec& spec_;

@@ -16,6 +16,11 @@ class UnitBuilder {
     unit_.elements += n;
     return *this;
   }
+  UnitBuilder& add_in_first(const char* name, Shape in_out) {
+    add(name, std::move(in_out));
+    unit_.parameters.back().in_first = true;
+    return *this;
+  }
   Unit build() { return std::move(unit_); }
 
  private:
@@ -33,13 +38,13 @@ std::vector<Unit> units(const Spec& s) {
                        .add("wq", {s.dim, s.dim})
                        .add("wk", {s.kv_dim(), s.dim})
                        .add("wv", {s.kv_dim(), s.dim})
-                       .add("wo", {s.dim, s.dim})
+                       .add_in_first("wo", {s.dim, s.dim})
                        .build());
     list.push_back(UnitBuilder(fmt::format("layers.{}.ffn", i))
                        .add("norm", {s.dim})
                        .add("w1", {s.ffn, s.dim})
                        .add("w3", {s.ffn, s.dim})
-                       .add("w2", {s.dim, s.ffn})
+                       .add_in_first("w2", {s.ffn, s.dim})
                        .build());
   }
   UnitBuilder head("head");

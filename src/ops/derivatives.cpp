@@ -38,6 +38,7 @@ class Gradients {
       case Op::embedding: return {{}, added(embedding::table, embedding_table())};
       case Op::rms_norm: return rms_norm();
       case Op::matmul: return matmul();
+      case Op::matmul_dgrad: return matmul_in_first();
       case Op::rope: return {added(rope::x, rope()), {}, {}};
       case Op::rope_split: return {added(rope_split::qkv, rope_join()), {}, {}};
       case Op::attention: return attention();
@@ -90,6 +91,13 @@ class Gradients {
     const ValueId dx =
         b_.emit_one(Op::matmul_dgrad, node_.module, with_sum(matmul::x, {dy, w}), name(matmul::x));
     return all_added({dx, b_.emit_one(Op::matmul_wgrad, node_.module, {dy, x}, name(matmul::w))});
+  }
+  /// The derivative of x w, w [in, out].
+  std::vector<ValueId> matmul_in_first() {
+    const ValueId x = node_.in(matmul_dgrad::dy), w = node_.in(matmul_dgrad::w),
+                  dy = this->dy(matmul_dgrad::dx);
+    const ValueId dx = b_.emit_one(Op::matmul, node_.module, {dy, w}, name(matmul_dgrad::dy));
+    return all_added({dx, b_.emit_one(Op::matmul_wgrad, node_.module, {x, dy}, name(matmul_dgrad::w))});
   }
   std::vector<ValueId> attention() {
     std::vector<ValueId> operands{node_.in(attention::q),  node_.in(attention::k),    node_.in(attention::v),

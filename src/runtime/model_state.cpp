@@ -11,7 +11,7 @@
 #include "exec/launch_check.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/memory.hpp"
-#include "kernels/state_hash.hpp"
+#include "kernels/value_hash.hpp"
 #include "ops/storages.hpp"
 
 namespace weft::runtime {
@@ -40,7 +40,8 @@ std::pair<std::int64_t, std::int64_t> overlap(const Parameter& p, std::int64_t b
 /// How many elements of the initial state are on the host at a time.
 constexpr std::int64_t drawn_at_once = 1 << 18;
 
-/// Draws elements [begin, end) of one parameter.
+/// Draws elements [begin, end) of one parameter. A draw belongs to a place in [out, in], however it is
+/// stored.
 void draw(const Parameter& p, std::int64_t begin, std::int64_t end, const RandomStream& stream, double std,
           float* out) {
   if (ends_with(p.path, "norm")) {
@@ -49,13 +50,16 @@ void draw(const Parameter& p, std::int64_t begin, std::int64_t end, const Random
   }
 #pragma omp parallel for schedule(static)
   for (std::int64_t i = begin; i < end; ++i)
-    out[i - begin] = static_cast<float>(std * stream.normal(static_cast<std::uint64_t>(i)));
+    out[i - begin] = static_cast<float>(std * stream.normal(static_cast<std::uint64_t>(out_in_index(p, i))));
 }
 
 }  // namespace
 
-ModelState::ModelState(Session& session, const plan::Plan& plan, std::vector<Unit> model)
-    : session_(session), plan_(plan), units_(plan.graph.units()), model_(std::move(model)) {
+ModelState::ModelState(Session& session, const plan::Plan& plan, const std::vector<Unit>& model)
+    : session_(session),
+      plan_(plan),
+      units_(plan.graph.units()),
+      stored_units_(ckpt::stored_units(model.empty() ? units_ : model)) {
   for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
     const ir::Storage& s = plan.graph.storages()[i];
     if (!s.unit.valid() || s.role == ir::Role::gradient || !session.memory().has(s.name)) continue;
@@ -102,10 +106,12 @@ void ModelState::set_parameter(const std::string& path, std::span<const float> v
     for (const Parameter& p : units_[v.unit].parameters) {
       if (p.path != path) continue;
       const auto [begin, end] = overlap(p, v.begin, v.count);
-      if (begin < end)
-        kernels::copy_to_device(session_.space(), v.device + (begin - v.begin) * 4,
-                                values.data() + (begin - p.offset),
-                                static_cast<std::size_t>(end - begin) * 4);
+      if (begin >= end) continue;
+      std::vector<float> stored;
+      for (std::int64_t i = begin - p.offset; i < end - p.offset; ++i)
+        stored.push_back(values[static_cast<std::size_t>(out_in_index(p, i))]);
+      kernels::copy_to_device(session_.space(), v.device + (begin - v.begin) * 4, stored.data(),
+                              stored.size() * sizeof(float));
     }
   }
 }
@@ -114,10 +120,12 @@ std::vector<float> ModelState::parameter(const std::string& path) const {
   for (const Vector& v : vectors_)
     for (const Parameter& p : units_[v.unit].parameters)
       if (v.role == ckpt::Role::master && p.path == path) {
-        std::vector<float> values(static_cast<std::size_t>(element_count(p.shape)));
+        std::vector<float> stored(static_cast<std::size_t>(element_count(p.shape))), values(stored.size());
         WEFT_EXPECT(v.begin <= p.offset && p.offset + element_count(p.shape) <= v.begin + v.count);
-        kernels::copy_to_host(session_.space(), values.data(), v.device + (p.offset - v.begin) * 4,
-                              values.size() * sizeof(float));
+        kernels::copy_to_host(session_.space(), stored.data(), v.device + (p.offset - v.begin) * 4,
+                              stored.size() * sizeof(float));
+        for (std::size_t i = 0; i < stored.size(); ++i)
+          values[static_cast<std::size_t>(out_in_index(p, static_cast<std::int64_t>(i)))] = stored[i];
         return values;
       }
   return {};
@@ -159,16 +167,20 @@ std::pair<std::int64_t, std::int64_t> ModelState::shard_range(const Unit& unit) 
   return {begin, std::min(unit.elements, begin + shard)};
 }
 
-ckpt::StateSlice ModelState::slice_of(const Vector& v, std::int64_t begin, std::int64_t count,
-                                      std::byte* host) const {
-  ckpt::StateSlice slice;
-  slice.unit = units_[v.unit].path;
-  slice.role = v.role;
-  slice.unit_elements = units_[v.unit].elements;
-  slice.begin = begin;
-  slice.count = count;
-  slice.data = host;
-  return slice;
+void ModelState::add_slices(const Vector& v, std::int64_t begin, std::int64_t end,
+                            std::vector<ckpt::StateSlice>& slices) const {
+  for (const Parameter& p : units_[v.unit].parameters) {
+    const auto [from, to] = overlap(p, begin, end - begin);
+    if (from >= to) continue;
+    ckpt::StateSlice slice;
+    slice.unit = p.path;
+    slice.role = v.role;
+    slice.unit_elements = element_count(p.shape);
+    slice.begin = from - p.offset;
+    slice.count = to - from;
+    slice.data = v.device + (from - v.begin) * static_cast<std::int64_t>(size_of(v.dtype));
+    slices.push_back(slice);
+  }
 }
 
 void ModelState::copy_to_device(const Vector& v, std::int64_t at, std::int64_t count, const std::byte* host) {
@@ -189,8 +201,7 @@ std::vector<ckpt::StateSlice> ModelState::own_slices() const {
   for (const Vector& v : vectors_) {
     if (units_[v.unit].copy) continue;
     const auto [begin, end] = own_range(units_[v.unit]);
-    slices.push_back(slice_of(v, begin, end - begin,
-                              v.device + (begin - v.begin) * static_cast<std::int64_t>(sizeof(float))));
+    add_slices(v, begin, end, slices);
   }
   return slices;
 }
@@ -217,24 +228,25 @@ std::int64_t ModelState::own_bytes() const {
 void ModelState::restore(const Fill& fill) {
   std::vector<ckpt::StateSlice> slices;
   for (const Vector& v : vectors_) {
+    const std::size_t first = slices.size();
+    add_slices(v, v.begin, v.begin + v.count, slices);
     const bool in_place = device_is_host() && v.dtype == DType::f32;
-    slices.push_back(slice_of(v, v.begin, v.count, in_place ? v.device : nullptr));
+    for (std::size_t i = first; !in_place && i < slices.size(); ++i) slices[i].data = nullptr;
   }
   fill(slices,
        [this](const ckpt::StateSlice& slice, std::int64_t at, std::int64_t count, const std::byte* data) {
          for (const Vector& v : vectors_)
-           if (v.role == slice.role && units_[v.unit].path == slice.unit) copy_to_device(v, at, count, data);
+           for (const Parameter& p : units_[v.unit].parameters)
+             if (v.role == slice.role && p.path == slice.unit)
+               copy_to_device(v, p.offset + slice.begin + at - v.begin, count, data);
        });
 }
 
 std::uint64_t ModelState::hash() {
   std::uint64_t sum = 0;
-  const Snapshot mine = snapshot();
-  for (const ckpt::StateSlice& s : mine.slices) {
-    const std::uint64_t seed = hash_text(s.unit, static_cast<std::uint64_t>(s.role));
-    sum += kernels::state_hash(session_.space(), s.count, s.data, DType::f32, s.begin / shard_granularity,
-                               s.count, seed);
-  }
+  for (const ckpt::StateSlice& s : own_slices())
+    sum += kernels::value_hash(session_.space(), s.count, s.data, s.dtype, s.begin,
+                               hash_text(s.unit, static_cast<std::uint64_t>(s.role)));
   session_.world().all_reduce_sum(std::span(&sum, 1));
   return sum;
 }

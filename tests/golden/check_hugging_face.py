@@ -59,7 +59,8 @@ def same_bytes(a, b):
 
 def masters(checkpoint):
     with h5py.File(checkpoint / "index.h5") as f:
-        return {name: torch.from_numpy(data[...]) for name, data in f["model"].items()}
+        # wo and w2 are stored [in, out]
+        return {name: torch.from_numpy(data[...].T.copy() if name.endswith((".wo", ".w2")) else data[...]) for name, data in f["model"].items()}
 
 
 def loss_of(model, tokens):

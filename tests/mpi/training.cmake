@@ -10,5 +10,5 @@ weft_test(training
 # one to four.
 add_test(NAME mpi.training.np6 COMMAND ${WEFT_MPIRUN} ${MPIEXEC_NUMPROC_FLAG} 6 $<TARGET_FILE:test_training>
                                        --gtest_filter=Replicas.*:Precisions/Bits.*)
-set_tests_properties(mpi.training.np6 PROPERTIES LABELS mpi TIMEOUT 900 PROCESSORS 2
-                     ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};${WEFT_MPI_TEST_ENVIRONMENT};${WEFT_TRAINING_TEST_ENVIRONMENT}")
+set_tests_properties(mpi.training.np6 PROPERTIES LABELS mpi TIMEOUT 900 PROCESSORS 2)
+weft_test_environment(mpi.training.np6 ${WEFT_MPI_TEST_ENVIRONMENT} ${WEFT_TRAINING_TEST_ENVIRONMENT})

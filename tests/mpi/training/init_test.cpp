@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "ckpt/load.hpp"
 #include "hf/export.hpp"
+#include "io/file.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
@@ -36,10 +38,12 @@ class Init : public ::testing::Test {
   }
   void TearDown() override { test::world().barrier(); }  // nobody reads any more
 
-  Curve curve(const std::string& name, const std::string& mode, comm::World& world) const {
-    train::Trainer trainer(test::shared_deck(world, {"model.init=" + path_ + "/" + name,
-                                                     "parallel.mode=" + mode, test::unit_buckets}),
-                           world);
+  Curve curve(const std::string& name, const std::string& mode, comm::World& world,
+              const std::string& mesh = "{ data = 0 }") const {
+    train::Trainer trainer(
+        test::shared_deck(world, {"model.init=" + path_ + "/" + name, "parallel.mode=" + mode,
+                                  "parallel.mesh=" + mesh, test::unit_buckets}),
+        world);
     return test::train_steps(trainer, 2);
   }
 
@@ -57,6 +61,34 @@ TEST_F(Init, IsTheSameFromEitherFormatOnAnyNumberOfRanks) {
   for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"})
     for (const char* name : {checkpoint_name, "hf"})
       EXPECT_EQ(curve(name, mode, test::world()), alone) << mode << " from " << name;
+}
+
+TEST_F(Init, IsTheSameInAPipe) {
+  const Curve alone = test::from_rank_zero([this] {
+    const auto self = comm::make_self_world();
+    return curve("hf", "ddp", *self);
+  });
+  const std::string pipe = "{ pipe = " + std::to_string(test::world().size()) + " }";
+  for (const char* name : {checkpoint_name, "hf"})
+    EXPECT_EQ(curve(name, "fsdp", test::world(), pipe), alone) << name;
+}
+
+TEST_F(Init, APipeIsExportedAsOneRankIs) {
+  const std::string pipe = "parallel.mesh={ pipe = " + std::to_string(test::world().size()) + " }";
+  const Deck deck = test::shared_deck(test::world(), {"run.dir=" + path_ + "/pipe", "run.steps=3",
+                                                      "checkpoint.final=true", "data.global_batch=2", pipe});
+  train::Trainer(deck, test::world()).run();
+  if (test::world().rank() != 0) return;
+  hf::export_weights(path_ + "/pipe/checkpoints/step-00000003", path_ + "/pipe_hf",
+                     {hf::Element::f32, 50'000});
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(path_ + "/hf")) {
+    ++files;
+    EXPECT_EQ(io::read_text(path_ + "/pipe_hf/" + file.path().filename().string()),
+              io::read_text(file.path().string()))
+        << file.path();
+  }
+  EXPECT_GT(files, 3);
 }
 
 TEST_F(Init, TakesMastersAndNoMoments) {

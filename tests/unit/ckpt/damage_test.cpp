@@ -232,7 +232,7 @@ TEST_F(Damage, ANewerFormatIsNamed) {
   text.replace(checksum, 16, digits);
   write_file(checkpoint + "/" + manifest_name, text);
   const auto message = error_of([&] { read_manifest(checkpoint); });
-  EXPECT_TRUE(contains(message, "newer format (3; this Weft reads up to 2)")) << message;
+  EXPECT_TRUE(contains(message, "newer format (4; this Weft reads up to 3)")) << message;
   // It is no damage, so no older checkpoint is taken instead, and no save removes it.
   EXPECT_THROW(find_checkpoints(dir.path()), io::Unreadable);
   SaveOptions options;

@@ -44,7 +44,7 @@ void expect_index_shows(const std::string& checkpoint, int salt, bool narrow = f
   for (const Unit& unit : sample_units()) {
     for (const Parameter& p : unit.parameters) {
       for (const Role role : all_roles) {
-        auto expected = whole_parameter(role, p, salt);
+        auto expected = stored_parameter(role, p, salt);
         if (narrow) {
           for (float& x : expected) x = to_float(to_bf16(x));
         }
@@ -114,7 +114,7 @@ TEST(CheckpointIndex, H5dumpReadsIt) {
   std::vector<float> values(static_cast<std::size_t>(element_count(p.shape)));
   std::ifstream(raw, std::ios::binary)
       .read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(values.size() * 4));
-  EXPECT_EQ(values, whole_parameter(Role::exp_avg, p, 9));
+  EXPECT_EQ(values, stored_parameter(Role::exp_avg, p, 9));
 }
 
 TEST(CheckpointIndex, H5pyReadsIt) {
@@ -128,7 +128,7 @@ TEST(CheckpointIndex, H5pyReadsIt) {
   for (const Role role : all_roles) {
     for (const Unit& unit : sample_units()) {
       for (const Parameter& p : unit.parameters) {
-        const auto values = whole_parameter(role, p, 9);
+        const auto values = stored_parameter(role, p, 9);
         std::ofstream(dir.path() + "/" + std::string(name_of(role)) + "." + p.path, std::ios::binary)
             .write(reinterpret_cast<const char*>(values.data()),
                    static_cast<std::streamsize>(values.size() * 4));

@@ -41,13 +41,13 @@ std::string said(int version, const std::string& from, const std::string& to) {
   return "nothing";
 }
 
-/// Expects the same message for manifests of both formats.
+/// Expects the same message for manifests of all formats.
 void expect_said(const std::string& from, const std::string& to, const std::string& expected) {
-  for (const int version : {1, 2}) EXPECT_EQ(said(version, from, to), expected) << "format " << version;
+  for (const int version : {1, 2, 3}) EXPECT_EQ(said(version, from, to), expected) << "format " << version;
 }
 
 TEST(Manifest, IsPrintedAsItWasRead) {
-  const std::string text = stored_text(2);
+  const std::string text = stored_text(3);
   EXPECT_EQ(detail::to_text(detail::manifest_from_text(text, "m.json")), text);
   Manifest empty;
   empty.slab_bytes = 8;
@@ -108,6 +108,14 @@ TEST(Manifest, SizesFitEachOther) {
               "m.json is damaged (parameter embed.weight leaves its unit)");
   expect_said("\"shape\":[50,33]", "\"shape\":[1,1,1,1,1]",
               "m.json is damaged (a parameter has more than 4 extents)");
+}
+
+TEST(Manifest, OnlyMatricesAreStoredTheOtherWay) {
+  const Manifest three = detail::manifest_from_text(stored_text(3), "m.json");
+  for (const Unit& unit : three.units)
+    for (const Parameter& p : unit.parameters) EXPECT_EQ(p.in_first, p.path == "layers.0.ffn.w2") << p.path;
+  EXPECT_EQ(said(3, "\"layers.0.ffn.w2\",\"shape\":[71,33]", "\"layers.0.ffn.w2\",\"shape\":[2343]"),
+            "m.json is damaged (parameter layers.0.ffn.w2 is no matrix)");
 }
 
 TEST(Manifest, NamesStayOnOneLine) {

@@ -16,6 +16,6 @@ with h5py.File(index) as f:
             assert numpy.array_equal(dataset[...].ravel(), expected), f"{role} {name}"
             equal += 1
     assert f.attrs["seed"] == 0xFEDCBA9876543210 and f.attrs["mode"] == "fsdp" and "ünïcode" in f.attrs["deck"]
-    assert f.attrs["sample"] == 96 and f.attrs["world"] == 3 and f.attrs["format_version"] == 1
+    assert f.attrs["sample"] == 96 and f.attrs["world"] == 3 and f.attrs["format_version"] == 3
     assert f.attrs["saved_at"].endswith("Z") and f.attrs["git_hash"] == "abc123" and f.attrs["tokens"] == 12 * 4096
     print(f"{equal} datasets are equal, step {f.attrs['step']}")

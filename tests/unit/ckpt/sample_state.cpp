@@ -37,13 +37,14 @@ Unit make_unit(std::string path, std::vector<Parameter> parameters) {
 }  // namespace
 
 std::vector<Unit> sample_units() {
-  return {make_unit("embed", {{"embed.weight", {50, 33}, 0}}),
-          make_unit("layers.0.attn", {{"layers.0.attn.norm", {33}, 0},
-                                      {"layers.0.attn.wq", {33, 33}, 0},
-                                      {"layers.0.attn.wk", {11, 33}, 0},
-                                      {"layers.0.attn.wv", {11, 33}, 0}}),
-          make_unit("layers.0.ffn", {{"layers.0.ffn.w1", {71, 33}, 0}, {"layers.0.ffn.w2", {33, 71}, 0}}),
-          make_unit("experts", {{"experts.w", {7, 13, 5}, 0}}), make_unit("tiny", {{"tiny.scale", {33}, 0}})};
+  return {
+      make_unit("embed", {{"embed.weight", {50, 33}, 0}}),
+      make_unit("layers.0.attn", {{"layers.0.attn.norm", {33}, 0},
+                                  {"layers.0.attn.wq", {33, 33}, 0},
+                                  {"layers.0.attn.wk", {11, 33}, 0},
+                                  {"layers.0.attn.wv", {11, 33}, 0}}),
+      make_unit("layers.0.ffn", {{"layers.0.ffn.w1", {71, 33}, 0}, {"layers.0.ffn.w2", {71, 33}, 0, true}}),
+      make_unit("experts", {{"experts.w", {7, 13, 5}, 0}}), make_unit("tiny", {{"tiny.scale", {33}, 0}})};
 }
 
 std::vector<Unit> regrouped_units() {
@@ -83,6 +84,13 @@ std::vector<float> whole_parameter(Role role, const Parameter& parameter, int sa
   return values;
 }
 
+std::vector<float> stored_parameter(Role role, const Parameter& parameter, int salt) {
+  std::vector<float> values(static_cast<std::size_t>(element_count(parameter.shape)));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = value_of(role, parameter.path, out_in_index(parameter, static_cast<std::int64_t>(i)), salt);
+  return values;
+}
+
 RankState empty_state(const std::vector<Unit>& units, int rank, int ranks, DType dtype) {
   RankState state;
   for (const Unit& unit : units) {
@@ -106,7 +114,7 @@ RankState filled_state(const std::vector<Unit>& units, int rank, int ranks, int 
     for (const Parameter& p : unit->parameters) {
       const std::int64_t end = std::min(s.begin + s.count, p.offset + element_count(p.shape));
       for (std::int64_t i = std::max(s.begin, p.offset); i < end; ++i) {
-        const float value = value_of(s.role, p.path, i - p.offset, salt);
+        const float value = value_of(s.role, p.path, out_in_index(p, i - p.offset), salt);
         std::byte* to = s.data + (i - s.begin) * static_cast<std::int64_t>(size_of(dtype));
         const bf16 narrow = to_bf16(value);
         if (dtype == DType::f32) std::memcpy(to, &value, sizeof value);

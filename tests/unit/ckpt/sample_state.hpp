@@ -27,17 +27,19 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-/// Units whose sizes are no multiples of 256. One has 3 dimensions, and one is smaller than a rank's 256
-/// elements.
+/// Units whose sizes are no multiples of 256. One has 3 dimensions, one is smaller than a rank's 256
+/// elements, and one has a matrix [in, out], which the stored formats 1 and 2 have as [out, in].
 std::vector<Unit> sample_units();
 /// Units with the same parameters: fewer of them, and in another order.
 std::vector<Unit> regrouped_units();
 RunState sample_run(std::int64_t step);
 
-/// The value of an element. It depends on the parameter's path, so that every grouping has the same values.
-/// `salt` tells states apart.
+/// The value of an element, as it is counted in [out, in]. It depends on the parameter's path, so that every
+/// grouping has the same values. `salt` tells states apart.
 float value_of(Role role, const std::string& parameter, std::int64_t element, int salt);
 std::vector<float> whole_parameter(Role role, const Parameter& parameter, int salt);
+/// The same in the order in which the parameter is stored.
+std::vector<float> stored_parameter(Role role, const Parameter& parameter, int salt);
 
 /// The slices that one rank has of all units and roles, and the memory behind them.
 struct RankState {

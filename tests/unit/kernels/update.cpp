@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/state_hash.hpp"
 #include "rig.hpp"
 
 namespace weft::kernels {
@@ -150,27 +149,6 @@ TEST(Accumulate, ReplacesAndAdds) {
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += second[i];
       EXPECT_TRUE(close(acc.read(), sum, 1e-7));
     }
-}
-
-TEST(StateHash, SlicesAddUpToTheWhole) {
-  const std::int64_t elements = 256 * 20 + 100;
-  std::vector<float> data(256 * 24, 0.0f);
-  const Array values = random(elements, DType::f32, 1);
-  for (std::size_t i = 0; i < values.size(); ++i) data[i] = static_cast<float>(values[i]);
-  const std::uint64_t whole = state_hash(space(), 256 * 24, data.data(), DType::f32, 0, elements, 7);
-  for (std::int64_t chunks : {1, 2, 3, 8, 12, 24}) {
-    std::uint64_t sum = 0;
-    for (std::int64_t first = 0; first < 24; first += chunks)
-      sum += state_hash(space(), std::min<std::int64_t>(chunks, 24 - first) * 256, data.data() + first * 256,
-                        DType::f32, first, elements - first * 256, 7);
-    EXPECT_EQ(sum, whole) << chunks;
-  }
-  data[static_cast<std::size_t>(elements)] = 1;  // this is padding
-  EXPECT_EQ(state_hash(space(), 256 * 24, data.data(), DType::f32, 0, elements, 7), whole);
-  EXPECT_NE(state_hash(space(), 256 * 24, data.data(), DType::f32, 0, elements, 8), whole);
-  EXPECT_NE(state_hash(space(), 256 * 24, data.data(), DType::f32, 1, elements, 7), whole);
-  data[static_cast<std::size_t>(elements) - 1] += 1;
-  EXPECT_NE(state_hash(space(), 256 * 24, data.data(), DType::f32, 0, elements, 7), whole);
 }
 
 }  // namespace

@@ -51,7 +51,12 @@ std::vector<float> OneRank::logits() {
 }
 
 std::vector<float> OneRank::gradient(const Unit& unit, const Parameter& parameter) {
-  return read(ops::storage_name(ir::Role::gradient, unit), parameter.offset, element_count(parameter.shape));
+  const std::vector<float> stored =
+      read(ops::storage_name(ir::Role::gradient, unit), parameter.offset, element_count(parameter.shape));
+  std::vector<float> gradient(stored.size());
+  for (std::size_t i = 0; i < stored.size(); ++i)
+    gradient[static_cast<std::size_t>(out_in_index(parameter, static_cast<std::int64_t>(i)))] = stored[i];
+  return gradient;
 }
 
 std::vector<float> OneRank::report() {

@@ -20,7 +20,7 @@ class OneRank {
   /// data.batch is.
   OneRank(const Deck& deck, Program program);
 
-  const std::vector<Unit>& units() const { return state_->units(); }
+  const std::vector<Unit>& units() const { return executor_->plan().graph.units(); }
   /// Sets a parameter. Call publish() after the last one.
   void set_parameter(const std::string& path, std::span<const float> values) {
     state_->set_parameter(path, values);
@@ -34,7 +34,7 @@ class OneRank {
 
   /// The logits [seq, vocab] of a logits plan.
   std::vector<float> logits();
-  /// The gradient of the loss SUM, in a training plan of one round.
+  /// The gradient of the loss SUM, in a training plan of one round; of matrices as [out, in].
   std::vector<float> gradient(const Unit& unit, const Parameter& parameter);
   /// The gradient norm, clip scale, mean loss, and token count of a training plan.
   std::vector<float> report();
