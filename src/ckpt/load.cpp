@@ -95,33 +95,38 @@ const Unit& unit_named(const std::vector<Unit>& units, const std::string& path) 
   return *found;
 }
 
-/// The elements of a slice that are stored in another order and have no memory of their own. They are
-/// collected, and put together.
+/// The elements of a slice that older formats store in another order ([out, in] instead of [in, out]) and
+/// that have no memory of their own. They are collected, and put together.
 struct Turned {
   const StateSlice* slice;
   std::int64_t at;  ///< the first of them in the slice
   std::vector<std::byte> bytes;
 };
 
-/// Adds what fills elements [from, to) of parameter `p` to `out`, where the checkpoint has the parameter's
-/// other order, [out, in] for [in, out] or the reverse (as formats before 3 have it): a request for each of
-/// its rows.
-void add_turned_requests(const StateSlice& slice, const Parameter& p, const Stored& source, std::int64_t from,
-                         std::int64_t to, std::byte* out, std::vector<Request>& requests) {
-  const std::int64_t rows = p.shape[0], columns = p.shape[1];
-  const auto size = static_cast<std::int64_t>(size_of(slice.dtype));
-  for (std::int64_t column = 0; column < columns; ++column) {
-    const auto [begin, end] = rows_of_column(from, to, columns, column);
-    if (begin >= end) continue;
-    std::byte* const top = out + (begin * columns + column - from) * size;
-    requests.push_back(
-        {slice.role, source.unit, slice.dtype, source.parameter->offset + column * rows + begin, end - begin,
-         nullptr, [=](std::int64_t part, std::int64_t count, const std::byte* data) {
-           for (std::int64_t i = 0; i < count; ++i)
-             std::memcpy(top + (part + i) * columns * size, data + i * size, static_cast<std::size_t>(size));
-         }});
+/// Elements [from, to) of a matrix [rows, columns], which come from one that is stored as [columns, rows].
+class TurnedMatrix {
+ public:
+  TurnedMatrix(const Shape& shape, std::int64_t from, std::int64_t to, std::byte* out, DType dtype)
+      : rows_(shape[0]), columns_(shape[1]), from_(from), to_(to), out_(out), size_(size_of(dtype)) {}
+
+  /// Takes elements [at, at + count) of the stored matrix.
+  void take(std::int64_t at, std::int64_t count, const std::byte* data) const {
+    for (std::int64_t i = at; i < at + count;) {
+      const std::int64_t column = i / rows_, first = i % rows_;
+      const std::int64_t n = std::min(rows_ - first, at + count - i);
+      const auto [begin, end] = rows_of_column(from_, to_, columns_, column);
+      for (std::int64_t row = std::max(begin, first); row < std::min(end, first + n); ++row)
+        std::memcpy(out_ + static_cast<std::size_t>(row * columns_ + column - from_) * size_,
+                    data + static_cast<std::size_t>(column * rows_ + row - at) * size_, size_);
+      i += n;
+    }
   }
-}
+
+ private:
+  std::int64_t rows_, columns_, from_, to_;
+  std::byte* out_;
+  std::size_t size_;
+};
 
 /// Adds what fills the slice: a request for each parameter that it touches, joined where both sides go on
 /// without a gap.
@@ -144,7 +149,12 @@ void add_requests(const StateSlice& slice, const Unit& unit, const StoredByPath&
         turned.push_back({&slice, at, std::vector<std::byte>(static_cast<std::size_t>((to - from) * size))});
         out = turned.back().bytes.data();
       }
-      add_turned_requests(slice, p, source, from - p.offset, to - p.offset, out, requests);
+      const TurnedMatrix matrix(p.shape, from - p.offset, to - p.offset, out, slice.dtype);
+      requests.push_back({slice.role, source.unit, slice.dtype, source.parameter->offset,
+                          element_count(p.shape), nullptr,
+                          [matrix](std::int64_t part, std::int64_t count, const std::byte* data) {
+                            matrix.take(part, count, data);
+                          }});
       continue;
     }
     if (requests.size() > first_of_slice && at == reached) {
@@ -318,11 +328,7 @@ std::vector<float> load_parameter(const Manifest& manifest, const std::string& p
     fetch(manifest, {request});
     std::transform(narrow.begin(), narrow.end(), kept.begin(), [](bf16 x) { return to_float(x); });
   }
-  if (!p.in_first) return kept;
-  std::vector<float> values(kept.size());
-  for (std::int64_t i = 0; i < count; ++i)
-    values[static_cast<std::size_t>(out_in_index(p, i))] = kept[static_cast<std::size_t>(i)];
-  return values;
+  return as_out_in(p, kept);
 }
 
 std::vector<float> load_parameter(const std::string& dir, const std::string& path, Role role) {

@@ -66,8 +66,9 @@ void load(const Manifest& manifest, const std::vector<Unit>& units, std::span<co
           const Put& put = {});
 void load(const std::string& dir, const std::vector<Unit>& units, std::span<const StateSlice> slices);
 
-/// Upper bound of what load() takes on a rank beside the slices, if as many ranks saved the checkpoint: the
-/// manifest, blocks of descriptions, and a part of a slab. 64 MiB are enough for 16,384 ranks and 254 units.
+/// Upper bound of what load() takes on a rank beside the slices, if as many ranks saved the checkpoint in the
+/// newest format (of older ones, wo and w2 of slices without memory are collected on the host): the manifest,
+/// blocks of descriptions, and a part of a slab. 64 MiB are enough for 16,384 ranks and 254 units.
 std::int64_t loading_bytes(const std::vector<Unit>& units, int ranks);
 
 /// Reads one parameter, whole and row-major (matrices as [out, in]), as fp32; the checkpoint may hold f32 or

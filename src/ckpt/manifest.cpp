@@ -191,6 +191,9 @@ Manifest from_format_2_on(const Json& j) {
   for (const Json& file : j.at("files"))
     m.files.push_back({name_from(file.at(0)), integer<std::int64_t>(file.at(1))});
   check_sizes(m);
+  for (const Unit& unit : m.units)
+    for (const Parameter& p : unit.parameters)
+      if (p.in_first && m.version < 3) fail(fmt::format("parameter {} is not as format 2 has it", p.path));
   return m;
 }
 

@@ -12,7 +12,7 @@
 
 namespace weft::ckpt {
 
-/// The state vectors of a unit: the master parameters and Adam's moments.
+/// The state vectors of a parameter, or of a unit of several: the master parameters and Adam's moments.
 enum class Role : std::uint8_t { master, exp_avg, exp_avg_sq };
 inline constexpr Role all_roles[] = {Role::master, Role::exp_avg, Role::exp_avg_sq};
 
@@ -24,8 +24,16 @@ Role role_from(std::string_view name);
 /// neither on which parameters are gathered together nor on the mesh.
 std::vector<Unit> stored_units(const std::vector<Unit>& units);
 
+/// A parameter's elements in the order of a matrix [out, in].
+inline std::vector<float> as_out_in(const Parameter& p, const std::vector<float>& stored) {
+  std::vector<float> values(stored.size());
+  for (std::size_t i = 0; i < stored.size(); ++i)
+    values[static_cast<std::size_t>(out_in_index(p, static_cast<std::int64_t>(i)))] = stored[i];
+  return values;
+}
+
 /// A rank's contiguous slice [begin, begin + count) of one state vector of one unit, in elements without
-/// padding. `count` may be 0 (a unit smaller than the rank's shard offset). `data` is host memory that the
+/// padding. `count` may be 0. `data` is host memory that the
 /// caller owns: read by save(), written by load().
 struct StateSlice {
   std::string unit;

@@ -87,7 +87,7 @@ int run(int argc, char** argv) {
   add_deck(app);
   add_data(app);
   add_checkpoint(app);
-  add_sample(app);
+  add_sample(app, context);
   add_compare(app, context);
   add_hang(app);
   try {

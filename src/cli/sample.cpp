@@ -2,26 +2,28 @@
 #include <cstdio>
 
 #include "cli/commands.hpp"
-#include "kernels/space.hpp"
+#include "cli/world.hpp"
 #include "train/generate.hpp"
 
 namespace weft::cli {
 namespace {
 
-void sample(const train::GenerateOptions& options) {
-  kernels::initialize();
-  train::generate(options, [](std::string_view text) {
+void sample(const train::GenerateOptions& options, Context& context) {
+  const auto world = make_training_world(context);
+  const KernelsScope kernels;
+  train::generate(options, *world, [](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   });
-  std::fputc('\n', stdout);
-  kernels::finalize();
+  if (world->rank() == 0) std::fputc('\n', stdout);
+  world->barrier();
 }
 
 }  // namespace
 
-void add_sample(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("sample", "Write text with a trained model");
+void add_sample(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand(
+      "sample", "Write text with a trained model; under mpirun or srun each rank holds some of its layers");
   auto o = std::make_shared<train::GenerateOptions>();
   command
       ->add_option("--checkpoint", o->checkpoint,
@@ -44,7 +46,7 @@ void add_sample(CLI::App& app) {
   command->add_option("--top-p", o->sampling.top_p, "Keep the fewest tokens whose probabilities reach this")
       ->capture_default_str();
   command->add_option("--seed", o->seed, "Seed of the draws")->capture_default_str();
-  command->callback([o] { sample(*o); });
+  command->callback([o, &context] { sample(*o, context); });
 }
 
 }  // namespace weft::cli

@@ -143,12 +143,12 @@ plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::Scrat
   return lowered(passes::run(passes::forward_passes(options, rounds), forward), deck, scratch);
 }
 
-plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch) {
+plan::Plan logits_plan(const Deck& deck, const Mesh& mesh, int pipe_rank, const plan::ScratchQuery& scratch) {
   model::Batch batch;
   batch.seq = deck.data.seq;
-  const Mesh alone({{"data", 1}});
-  const ir::Graph forward = model::build_logits(spec_of(deck), batch, alone);
-  return lowered(passes::run(passes::forward_passes(pass_options(deck, alone), 1), forward), deck, scratch);
+  const ir::Graph forward = model::build_logits(spec_of(deck), batch, mesh);
+  const auto passes = passes::forward_passes(pass_options(deck, mesh, pipe_rank), 1);
+  return lowered(passes::run(passes, forward), deck, scratch);
 }
 
 }  // namespace weft::compile

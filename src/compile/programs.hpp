@@ -40,7 +40,8 @@ plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& s
 /// The plan of a validation: the loss totals of `rounds` microbatches on each rank, one after the other.
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                            const passes::PassOptions& options, int rounds = 1);
-/// The plan of a forward on one rank: the logits of one sequence of data.seq tokens.
-plan::Plan logits_plan(const Deck& deck, const plan::ScratchQuery& scratch);
+/// The plan of a forward at one place of the mesh's pipe (the mesh has no other axis of several ranks): the
+/// logits of one sequence of data.seq tokens, which stand on the pipe's last rank.
+plan::Plan logits_plan(const Deck& deck, const Mesh& mesh, int pipe_rank, const plan::ScratchQuery& scratch);
 
 }  // namespace weft::compile

@@ -19,7 +19,9 @@ using ir::Phase;
 using ir::ValueId;
 
 bool matches(const RecomputeRule& rule, const Node& node) {
-  return (!rule.op || *rule.op == node.op) && matched_part(rule.module, node.module).has_value();
+  // A rule for matmuls also means those by weights [in, out].
+  const bool in_first = rule.op == Op::matmul && node.op == Op::matmul_dgrad;
+  return (!rule.op || *rule.op == node.op || in_first) && matched_part(rule.module, node.module).has_value();
 }
 
 /// The name of a copy: "layers.0.ffn.h#1" gives "layers.0.ffn.h.again#1".

@@ -108,6 +108,7 @@ void ModelState::set_parameter(const std::string& path, std::span<const float> v
       const auto [begin, end] = overlap(p, v.begin, v.count);
       if (begin >= end) continue;
       std::vector<float> stored;
+      stored.reserve(static_cast<std::size_t>(end - begin));
       for (std::int64_t i = begin - p.offset; i < end - p.offset; ++i)
         stored.push_back(values[static_cast<std::size_t>(out_in_index(p, i))]);
       kernels::copy_to_device(session_.space(), v.device + (begin - v.begin) * 4, stored.data(),
@@ -120,13 +121,11 @@ std::vector<float> ModelState::parameter(const std::string& path) const {
   for (const Vector& v : vectors_)
     for (const Parameter& p : units_[v.unit].parameters)
       if (v.role == ckpt::Role::master && p.path == path) {
-        std::vector<float> stored(static_cast<std::size_t>(element_count(p.shape))), values(stored.size());
+        std::vector<float> stored(static_cast<std::size_t>(element_count(p.shape)));
         WEFT_EXPECT(v.begin <= p.offset && p.offset + element_count(p.shape) <= v.begin + v.count);
         kernels::copy_to_host(session_.space(), stored.data(), v.device + (p.offset - v.begin) * 4,
                               stored.size() * sizeof(float));
-        for (std::size_t i = 0; i < stored.size(); ++i)
-          values[static_cast<std::size_t>(out_in_index(p, static_cast<std::int64_t>(i)))] = stored[i];
-        return values;
+        return ckpt::as_out_in(p, stored);
       }
   return {};
 }
@@ -200,6 +199,7 @@ std::vector<ckpt::StateSlice> ModelState::own_slices() const {
   std::vector<ckpt::StateSlice> slices;
   for (const Vector& v : vectors_) {
     if (units_[v.unit].copy) continue;
+    WEFT_EXPECT(v.dtype == DType::f32);
     const auto [begin, end] = own_range(units_[v.unit]);
     add_slices(v, begin, end, slices);
   }

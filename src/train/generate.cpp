@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "ckpt/load.hpp"
+#include "comm/agree.hpp"
 #include "compile/programs.hpp"
 #include "data/tokenizer.hpp"
 #include "exec/scratch.hpp"
@@ -25,17 +26,23 @@ std::string resolve_checkpoint(const std::string& path) {
   return *newest;
 }
 
-/// A checkpoint's model on a single rank.
+/// A checkpoint's model in a pipe over all ranks.
 class Generator {
  public:
   Generator(comm::World& world, const ckpt::Manifest& manifest, Deck deck)
       : deck_(std::move(deck)), session_(deck_, world), buffers_(1, deck_.data.seq) {
-    plan::Plan plan = compile::logits_plan(deck_, exec::scratch_query(session_.matmuls()));
+    plan::Plan plan;
+    comm::agree(world, [&] {
+      plan = compile::logits_plan(deck_, session_.mesh(), session_.mesh().pipe_rank(world.rank()),
+                                  exec::scratch_query(session_.matmuls()));
+    });
     session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
     executor_ = session_.bind(std::move(plan));
-    runtime::ModelState state(session_, executor_->plan());
-    state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
-      ckpt::load(manifest, state.units(), slices, put);
+    runtime::ModelState state(session_, executor_->plan(), model::units(compile::spec_of(deck_)));
+    comm::agree(world, [&] {
+      state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
+        ckpt::load(manifest, state.units(), slices, hooks_of(world), put);
+      });
     });
     state.publish();
     runtime::upload_rope_table(session_, deck_);
@@ -43,7 +50,8 @@ class Generator {
       buffers_.positions[i] = static_cast<std::int32_t>(i);
   }
 
-  /// The logits of the token that follows `context`, of which the last data.seq tokens are seen.
+  /// Collective: the logits of the token that follows `context`, of which the last data.seq tokens are seen;
+  /// on the pipe's last rank, and none on the others.
   std::span<const float> next(const std::vector<std::int32_t>& context) {
     const std::size_t seq = buffers_.tokens.size(), n = std::min(seq, context.size());
     // The zeros stand behind the last token, where causal attention does not look.
@@ -52,7 +60,7 @@ class Generator {
     buffers_.begin_step();
     buffers_.upload(session_, 0);
     executor_->run(exec::Run::full);
-    copy_row(n - 1);
+    if (session_.memory().has(model::logits_name)) copy_row(n - 1);
     return logits_;
   }
 
@@ -80,29 +88,46 @@ class Generator {
 
 }  // namespace
 
-void generate(const GenerateOptions& options, const std::function<void(std::string_view)>& print) {
-  validate(options.sampling);
-  const ckpt::Manifest manifest = ckpt::read_manifest(resolve_checkpoint(options.checkpoint));
-  Deck deck = parse_deck_text(manifest.run.deck, manifest.dir);
-  deck.parallel.mesh = {{"data", 1}};
-  const auto tokenizer = data::open_tokenizer(options.tokenizer);
-  WEFT_VALIDATE(tokenizer->vocab() <= deck.model.vocab,
-                "--tokenizer {}: its vocabulary has {} entries, the model's {}; give the tokenizer that made "
-                "the training data",
-                options.tokenizer, tokenizer->vocab(), deck.model.vocab);
-  const auto world = comm::make_self_world();
-  Generator generator(*world, manifest, std::move(deck));
+void generate(const GenerateOptions& options, comm::World& world,
+              const std::function<void(std::string_view)>& print) {
+  std::string checkpoint;
+  comm::agree(world, [&] {
+    validate(options.sampling);
+    if (world.rank() == 0) checkpoint = resolve_checkpoint(options.checkpoint);
+  });
+  checkpoint = world.broadcast(checkpoint, 0);
+  ckpt::Manifest manifest;
+  Deck deck;
+  std::unique_ptr<data::Tokenizer> tokenizer;
+  comm::agree(world, [&] {
+    manifest = ckpt::read_manifest(checkpoint, hooks_of(world));
+    deck = parse_deck_text(manifest.run.deck, manifest.dir);
+    deck.parallel.mesh = {{std::string(data_axis), 1}, {std::string(pipe_axis), world.size()}};
+    deck.pipeline = {};
+    tokenizer = data::open_tokenizer(options.tokenizer);
+    WEFT_VALIDATE(
+        tokenizer->vocab() <= deck.model.vocab,
+        "--tokenizer {}: its vocabulary has {} entries, the model's {}; give the tokenizer that made "
+        "the training data",
+        options.tokenizer, tokenizer->vocab(), deck.model.vocab);
+  });
+  Generator generator(world, manifest, std::move(deck));
+  const auto print_once = [&](std::string_view text) {
+    if (world.rank() == 0) print(text);
+  };
   std::vector<std::int32_t> context{tokenizer->end_of_document()};  // what stands before a document
   for (std::int32_t id : tokenizer->encode(options.prompt)) context.push_back(id);
-  print(options.prompt);
+  print_once(options.prompt);
   const RandomStream stream(options.seed, "sample");
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const std::span<const float> logits =
-        generator.next(context).first(static_cast<std::size_t>(tokenizer->vocab()));
-    const auto id = static_cast<std::int32_t>(
-        sample_token(logits, options.sampling, stream, static_cast<std::uint64_t>(i)));
+    const std::span<const float> logits = generator.next(context);
+    std::string drawn;
+    if (!logits.empty())
+      drawn = std::to_string(sample_token(logits.first(static_cast<std::size_t>(tokenizer->vocab())),
+                                          options.sampling, stream, static_cast<std::uint64_t>(i)));
+    const auto id = static_cast<std::int32_t>(std::stoi(world.broadcast(drawn, world.size() - 1)));
     if (id == tokenizer->end_of_document()) break;
-    print(tokenizer->text_of(id));
+    print_once(tokenizer->text_of(id));
     context.push_back(id);
   }
 }

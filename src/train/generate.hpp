@@ -1,4 +1,4 @@
-// Makes text from a checkpoint on a single rank, for `weft sample`.
+// Makes text from a checkpoint, for `weft sample`.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "comm/world.hpp"
 #include "train/sampling.hpp"
 
 namespace weft::train {
@@ -19,9 +20,11 @@ struct GenerateOptions {
   SamplingOptions sampling;
 };
 
-/// Calls `print` with the prompt and then with each piece of text as it is made. The whole context is
-/// computed for every token, because the plan has one shape, data.seq. Throws Error on a checkpoint or
-/// tokenizer that cannot be used.
-void generate(const GenerateOptions& options, const std::function<void(std::string_view)>& print);
+/// Collective: calls `print` on rank 0 with the prompt and then with each piece of text as it is made. The
+/// ranks are the stages of a pipe, so each has some of the model's layers; the text is the same for any
+/// number of them. The whole context is computed for every token, because the plan has one shape, data.seq.
+/// Throws Error on a checkpoint or tokenizer that cannot be used.
+void generate(const GenerateOptions& options, comm::World& world,
+              const std::function<void(std::string_view)>& print);
 
 }  // namespace weft::train

@@ -16,12 +16,13 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 class Workflow : public Workspace {
  protected:
-  Ended sample(const std::vector<std::string>& more) const {
+  std::vector<std::string> sampling(const std::vector<std::string>& more) const {
     std::vector<std::string> arguments{"sample",   "--checkpoint", checkpoints("run"), "--tokenizer", "byte",
                                        "--prompt", "the "};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return run(weft(arguments));
+    return arguments;
   }
+  Ended sample(const std::vector<std::string>& more) const { return run(weft(sampling(more))); }
 };
 
 /// The text repeats one sentence, so that some hundred steps are enough to learn it by heart.
@@ -63,6 +64,15 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
   EXPECT_STATUS(drawn, 0);
   EXPECT_GT(drawn.out.size(), 4U) << drawn.out;
   EXPECT_EQ(sample({"--tokens", "20", "--seed", "3"}).out, drawn.out);
+
+  for (const int ranks : {2, 3}) {
+    const Ended piped = run(weft_on(ranks, sampling({"--tokens", "20", "--seed", "3"})));
+    EXPECT_STATUS(piped, 0);
+    EXPECT_EQ(piped.out, drawn.out) << ranks << " ranks";
+  }
+  const Ended none = run(weft_on(2, {"sample", "--checkpoint", path("none"), "--tokenizer", "byte"}));
+  EXPECT_STATUS(none, 2);
+  EXPECT_EQ(none.lines("weft: error:").size(), 1U) << none.err;
 }
 
 /// A run without checkpoints is no error; a directory that is no run's has been misspelt.

@@ -341,10 +341,10 @@ void make_forward_of_rare_token_overflow(runtime::ModelState& state) {
 TEST(Locate, NamesTheModuleWhoseBackwardOverflows) {
   for (const std::string layer : {"layers.0", "layers.1"})
     for (const auto& layout : layouts())
-      expect_located(layout,
-                     "is " + layer + ".ffn.act.grad, made by matmul_dgrad in backward of " + layer +
-                         ".ffn (round 0), with ",
-                     [&](train::Trainer& trainer) { make_backward_overflow(trainer.state(), layer); });
+      expect_located(
+          layout,
+          "is " + layer + ".ffn.act.grad, made by matmul in backward of " + layer + ".ffn (round 0), with ",
+          [&](train::Trainer& trainer) { make_backward_overflow(trainer.state(), layer); });
 }
 
 /// A pipe computes the forward of a later round before the backward of an earlier one, in which one rank
@@ -353,7 +353,7 @@ TEST(Locate, NamesTheFirstInTheProgramOfOneRank) {
   for (const auto& layout : layouts()) {
     expect_located(layout, "is layers.0.ffn.act#",
                    [](train::Trainer& trainer) { make_forward_of_rare_token_overflow(trainer.state()); });
-    expect_located(layout, "made by matmul_dgrad in backward of layers.1.ffn (round 0), with ",
+    expect_located(layout, "made by matmul in backward of layers.1.ffn (round 0), with ",
                    [](train::Trainer& trainer) {
                      make_forward_of_rare_token_overflow(trainer.state());
                      make_backward_overflow(trainer.state(), "layers.1");

@@ -38,7 +38,8 @@ class Launches : public ::testing::Test {
   const std::unique_ptr<comm::World> world_ = comm::make_self_world();
   runtime::Session session_{deck_, *world_};
   const plan::Plan plan_ = [this] {
-    plan::Plan plan = compile::logits_plan(deck_, exec::scratch_query(session_.matmuls()));
+    plan::Plan plan =
+        compile::logits_plan(deck_, session_.mesh(), 0, exec::scratch_query(session_.matmuls()));
     session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
     return plan;
   }();

@@ -19,7 +19,7 @@ OneRank::OneRank(const Deck& deck, Program program)
       buffers_(program == Program::logits ? 1 : deck.data.batch, deck.data.seq) {
   const plan::ScratchQuery scratch = exec::scratch_query(session_.matmuls());
   plan::Plan plan = program == Program::logits
-                        ? compile::logits_plan(deck_, scratch)
+                        ? compile::logits_plan(deck_, session_.mesh(), 0, scratch)
                         : compile::training_plan(deck_, session_.mesh(), scratch,
                                                  compile::pass_options(deck_, session_.mesh()));
   session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
@@ -53,10 +53,7 @@ std::vector<float> OneRank::logits() {
 std::vector<float> OneRank::gradient(const Unit& unit, const Parameter& parameter) {
   const std::vector<float> stored =
       read(ops::storage_name(ir::Role::gradient, unit), parameter.offset, element_count(parameter.shape));
-  std::vector<float> gradient(stored.size());
-  for (std::size_t i = 0; i < stored.size(); ++i)
-    gradient[static_cast<std::size_t>(out_in_index(parameter, static_cast<std::int64_t>(i)))] = stored[i];
-  return gradient;
+  return ckpt::as_out_in(parameter, stored);
 }
 
 std::vector<float> OneRank::report() {
