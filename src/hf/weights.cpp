@@ -145,44 +145,39 @@ void Weights::read(const Parameter& parameter, std::int64_t begin, std::int64_t 
     read_turned(parameter, at, begin, count, out);
     return;
   }
-  const Element type = *element_from(at.tensor.dtype);
   std::vector<Run> runs{{begin, 0, count}};
   if (is_rotated(parameter.path))
     runs = rotated_runs(RowOrder::weft, config_.model.dim / config_.model.heads, parameter.shape[1], begin,
                         count);
+  for (const Run& run : runs) read_run(at, run.from, run.count, out + run.at);
+}
+
+/// Reads `count` elements of a tensor as they follow each other in its file.
+void Weights::read_run(const Place& at, std::int64_t from, std::int64_t count, float* out) {
+  const Element type = *element_from(at.tensor.dtype);
   std::vector<std::byte> block;
-  for (const Run& run : runs)
-    for (std::int64_t done = 0; done < run.count;) {
-      const std::int64_t n = std::min(run.count - done, block_bytes / size_of(type));
-      block.resize(static_cast<std::size_t>(n * size_of(type)));
-      at.file->read_at(block.data(), block.size(),
-                       at.data_begin + at.tensor.begin + (run.from + done) * size_of(type));
-      to_f32(type, block.data(), n, out + run.at + done);
-      done += n;
-    }
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t n = std::min(count - done, block_bytes / size_of(type));
+    block.resize(static_cast<std::size_t>(n * size_of(type)));
+    at.file->read_at(block.data(), block.size(),
+                     at.data_begin + at.tensor.begin + (from + done) * size_of(type));
+    to_f32(type, block.data(), n, out + done);
+    done += n;
+  }
 }
 
 /// Reads elements of a parameter [in, out], whose file has [out, in]: of each row of the file what the
 /// elements need of it.
 void Weights::read_turned(const Parameter& parameter, const Place& at, std::int64_t begin, std::int64_t count,
-                          float* out) const {
-  const Element type = *element_from(at.tensor.dtype);
+                          float* out) {
   const std::int64_t in = parameter.shape[0], outputs = parameter.shape[1];
-  std::vector<std::byte> bytes;
   std::vector<float> row;
   for (std::int64_t output = 0; output < outputs; ++output) {
     const auto [first, last] = rows_of_column(begin, begin + count, outputs, output);
-    for (std::int64_t from = first; from < last;) {
-      const std::int64_t n = std::min(last - from, block_bytes / size_of(type));
-      bytes.resize(static_cast<std::size_t>(n * size_of(type)));
-      row.resize(static_cast<std::size_t>(n));
-      at.file->read_at(bytes.data(), bytes.size(),
-                       at.data_begin + at.tensor.begin + (output * in + from) * size_of(type));
-      to_f32(type, bytes.data(), n, row.data());
-      for (std::int64_t i = 0; i < n; ++i)
-        out[(from + i) * outputs + output - begin] = row[static_cast<std::size_t>(i)];
-      from += n;
-    }
+    row.resize(static_cast<std::size_t>(last - first));
+    read_run(at, output * in + first, last - first, row.data());
+    for (std::int64_t i = first; i < last; ++i)
+      out[i * outputs + output - begin] = row[static_cast<std::size_t>(i - first)];
   }
 }
 

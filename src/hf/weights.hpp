@@ -38,7 +38,8 @@ class Weights {
   /// type and first 4 KiB.
   std::uint64_t fingerprint() const;
 
-  /// Reads elements [begin, begin + count) of a parameter, in Weft's order, as fp32. Needs 3 MiB of memory.
+  /// Reads elements [begin, begin + count) of a parameter, in Weft's order, as fp32. Needs 1 MiB of
+  /// memory, and a row of the file.
   void read(const Parameter& parameter, std::int64_t begin, std::int64_t count, float* out) const;
 
   /// Fills fp32 slices of masters: the counterpart of ckpt::load.
@@ -53,8 +54,9 @@ class Weights {
   };
   void open(const std::string& name);
   const Place& place(const std::string& tensor) const;
-  void read_turned(const Parameter& parameter, const Place& at, std::int64_t begin, std::int64_t count,
-                   float* out) const;
+  static void read_run(const Place& at, std::int64_t from, std::int64_t count, float* out);
+  static void read_turned(const Parameter& parameter, const Place& at, std::int64_t begin, std::int64_t count,
+                          float* out);
   void check_known(const std::vector<Unit>& units) const;
 
   std::string dir_;
