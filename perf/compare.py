@@ -5,15 +5,18 @@
                   [--threads 1] [--set K=V]...
 
 PEER: ddpc, fsdp2c, simplefsdp (all three without a name); single on one rank; pipe, pipec: both sides then are pipes over all ranks, whose
-microbatches have one sequence. A side's step is (wall clock of a run of 3 N steps - wall
-clock of one of N) / 2 N: start, compilation and whatever a program says of itself are left out. Beside it stands the median step that
-it reports, and the seconds from the start to the end of the first step. Too few steps, and what starts differ by shows in the first. --wire: gradients between ranks. --set changes Weft's deck (inputs/bench_33m.toml) where that is no matter of shape.
+microbatches have one sequence; tensor, tensorc: both sides then are tensor parallel over all ranks, with the sequences of all ranks in one
+microbatch. A side's step is (wall clock of a run of 3 N steps - wall clock of one of N) / 2 N: start, compilation and whatever a program says
+of itself are left out. Beside it stands the median step that it reports, and the seconds from the start to the end of the first step. Too few
+steps, and what starts differ by shows in the first. --wire: gradients between ranks. --set changes Weft's deck (inputs/bench_33m.toml) where
+that is no matter of shape.
 WEFT: the program (default: build/cpu/weft). Other work on the machine spoils the result: ratios are taken within a pair.
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WEFT = os.environ.get("WEFT", "build/cpu/weft")
+PEERS = ("ddpc", "fsdp2c", "simplefsdp", "single", "pipe", "pipec", "tensor", "tensorc")
 # The first is the deck's, the others have as many tokens a rank: long sequences, a wide vocabulary.
 SHAPES = {
     "33m": dict(dim=512, layers=8, heads=8, kv_heads=4, ffn=1536, vocab=8192, seq=512, batch=4),
@@ -37,15 +40,17 @@ def timed(command):
     sys.exit(f"compare.py: {' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
-def run_weft(steps, pipe=False):
+def run_weft(steps, peer):
     with tempfile.TemporaryDirectory() as folder:
         s = SHAPES[a.shape]
         sets = [f"model.{k}={s[k]}" for k in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab")]
         sets += [f"data.seq={s['seq']}", f"data.batch={s['batch']}", f"data.global_batch={s['batch'] * a.ranks}", f"run.steps={steps}",
                  f"run.dir={folder}/run", f"precision.params={a.dtype.replace('fp32', 'f32')}",
                  f"precision.grad_wire={a.wire.replace('fp32', 'f32')}", "log.progress=false"]
-        if pipe:
+        if peer.startswith("pipe"):
             sets += [f"parallel.mesh={{ pipe = {a.ranks} }}", "data.batch=1"]
+        if peer.startswith("tensor"):
+            sets += [f"parallel.mesh={{ tensor = {a.ranks} }}", f"data.batch={s['batch'] * a.ranks}"]
         sets += a.set
         command = ["mpirun", "-n", str(a.ranks), "--map-by", f"slot:PE={a.threads}", WEFT, "train", "inputs/bench_33m.toml"]
         seconds, _ = timed(command + [x for k in sets for x in ("--set", k)])
@@ -73,7 +78,7 @@ def side(run):
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("peers", nargs="*", metavar="PEER", help="ddpc, fsdp2c, simplefsdp; single; pipe, pipec")
+parser.add_argument("peers", nargs="*", metavar="PEER", help=", ".join(PEERS))
 parser.add_argument("--shape", choices=SHAPES, default="33m")
 parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
 parser.add_argument("--wire", choices=("fp32", "bf16"), default="fp32")
@@ -83,8 +88,8 @@ parser.add_argument("--ranks", type=int, default=2)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--set", action="append", default=[], metavar="K=V")
 a = parser.parse_args()
-peers = a.peers or ["ddpc", "fsdp2c", "simplefsdp"]
-if unknown := set(peers) - {"ddpc", "fsdp2c", "simplefsdp", "single", "pipe", "pipec"}:
+peers = a.peers or list(PEERS[:3])
+if unknown := set(peers) - set(PEERS):
     parser.error(f"no peer {', '.join(sorted(unknown))}")
 if a.steps < 3:
     parser.error("--steps: the peers' first two do not count; 3 or more")
@@ -95,7 +100,7 @@ for peer in peers:  # the first run compiles into a cache that the others find
 rows = {}
 for _ in range(a.pairs):
     for peer in peers:
-        pair = side(lambda steps: run_weft(steps, peer.startswith("pipe"))), side(lambda steps: run_peer(peer, steps))
+        pair = side(lambda steps: run_weft(steps, peer)), side(lambda steps: run_peer(peer, steps))
         rows.setdefault(peer, []).append(pair)
         print(f"weft / {peer}: {pair[0][0] / pair[1][0]:.2f} [{pair[0][1] / pair[1][1]:.2f}]", file=sys.stderr, flush=True)
 print(f"{a.shape}, {a.dtype}, gradients on the wire {a.wire}, {a.ranks} ranks of {a.threads}: tokens/s by wall clock [as reported], MiB of a rank, first step")

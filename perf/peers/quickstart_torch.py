@@ -19,7 +19,7 @@ from llama import Llama
 from weft_files import load_weights, one_file, open_checkpoint, shape_of
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"))
-from shuffle import window  # noqa: E402
+from shuffle import sequence  # noqa: E402
 
 
 def learning_rate(o, steps, s):
@@ -56,7 +56,7 @@ class Run:
         """Row r of microbatch m is sample step * global_batch + m * batch + r of the run."""
         seq, batch, n = self.data["seq"], self.data["batch"], self.train_file.windows(self.data["seq"])
         first = step * self.data["global_batch"] + m * batch
-        return torch.stack([self.train_file.window(window(self.deck["run"]["seed"], n, first + r), seq) for r in range(batch)])
+        return torch.stack([self.train_file.window(sequence(self.deck["run"]["seed"], n, first + r), seq) for r in range(batch)])
 
     def step(self, s):
         start, total = time.perf_counter(), 0.0
@@ -107,4 +107,5 @@ def main():
                 print(json.dumps(record), file=out, flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

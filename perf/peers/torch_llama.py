@@ -3,7 +3,10 @@
     torchrun --nproc-per-node 2 torch_llama.py --mode fsdp2c --dtype bf16
 
 Modes: single; ddp; fsdp2; simplefsdp (torchtitan's, compiled, with its manual bucket plan: a bucket a block); pipe (a stage of the layers a
-rank, torch.distributed.pipelining's 1F1B, --microbatches of all ranks' sequences). A c at the end compiles the blocks. On a GPU: single and singlec; rss_mib is then the device memory that tensors took at most. tok_s counts the tokens of all ranks in the median step; a step is the slowest rank's."""
+rank, torch.distributed.pipelining's 1F1B, --microbatches of all ranks' sequences); tensor (tensor parallel over all ranks by DTensors as in
+torchtitan: residuals cut along the sequence, the logits and their loss over the vocabulary; each rank works on the sequences of all). A c at
+the end compiles the blocks. On a GPU: single and singlec; rss_mib is then the device memory that tensors took at most. tok_s counts the
+tokens of all ranks in the median step; a step is the slowest rank's."""
 import argparse
 import json
 import os
@@ -18,7 +21,7 @@ import torch.nn.functional as F
 
 from llama import Llama, Shape
 
-MODES = ("single", "singlec", "ddp", "ddpc", "fsdp2", "fsdp2c", "simplefsdp", "pipe", "pipec")
+MODES = ("single", "singlec", "ddp", "ddpc", "fsdp2", "fsdp2c", "simplefsdp", "pipe", "pipec", "tensor", "tensorc")
 
 
 def arguments():
@@ -49,12 +52,12 @@ def with_ddp(model, wire):
     return model
 
 
-def with_fsdp2(model, low_precision, wire, reshard):
+def with_fsdp2(model, low_precision, wire, reshard, mesh=None):
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=wire) if low_precision else MixedPrecisionPolicy()
     for layer in model.layers:
-        fully_shard(layer, mp_policy=policy, reshard_after_forward=reshard)
-    return fully_shard(model, mp_policy=policy)
+        fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
+    return fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
 def with_simplefsdp(model, low_precision, wire, ranks):
@@ -70,6 +73,51 @@ def with_simplefsdp(model, low_precision, wire, ranks):
     return torch.compile(data_parallel(model, init_device_mesh("cpu", (ranks,)), "fully_shard", policy), fullgraph=True)
 
 
+def cut_tensors(model, mesh, compiled=False):
+    """torchtitan's plan for Llama, with sequence and loss parallelism, on a model or a stage of one. Norms gather the sequence for what follows."""
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleOutput, RowwiseParallel, SequenceParallel, parallelize_module
+    gather = PrepareModuleOutput(output_layouts=Shard(1), desired_output_layouts=Replicate(), use_local_output=False)
+    rows = lambda: RowwiseParallel(output_layouts=Shard(1))
+    for layer in model.layers:
+        plan = {"attn.norm": SequenceParallel(), "ffn.norm": SequenceParallel(), "attn.wo": rows(), "ffn.w2": rows()}
+        parallelize_module(layer, mesh, plan | {w: ColwiseParallel() for w in ("attn.wq", "attn.wk", "attn.wv", "ffn.w1", "ffn.w3")})
+        parallelize_module(layer, mesh, {"attn.norm": gather, "ffn.norm": gather})
+        if compiled:
+            layer.compile()
+    if model.embed:
+        parallelize_module(model.embed, mesh, {"table": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1))})
+        if compiled:  # a compiled block cannot take what a collective has not finished yet; a copy waits for it
+            model.embed.register_forward_hook(lambda _module, _tokens, h: h.clone())
+    if model.head:
+        parallelize_module(model.head, mesh, {"norm": SequenceParallel(), "weight": ColwiseParallel(
+            input_layouts=Shard(1), output_layouts=Shard(-1), use_local_output=False)})
+    return model
+
+
+def with_tensor(model, low_precision, wire, ranks, compiled):
+    """As in torchtitan, FSDP2 over a data axis of one rank is what casts to bf16."""
+    from torch.distributed.device_mesh import init_device_mesh
+    mesh = init_device_mesh("cpu", (1, ranks), mesh_dim_names=("data", "tensor"))
+    cut_tensors(model, mesh["tensor"], compiled)
+    return with_fsdp2(model, True, wire, False, mesh["data"]) if low_precision else model
+
+
+def clip(parameters, limit, over_stages=None):
+    """Clips gradients by the norm of the whole gradient, and gives it. DTensors know what other ranks hold, but for other stages of a pipe."""
+    for p in parameters:  # tensor parallelism leaves gradients of norms as parts to be added, and that of the embedding whole on each rank
+        if hasattr(p, "placements") and p.grad.placements != p.placements:
+            p.grad = p.grad.redistribute(placements=p.placements)
+    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
+    norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+    if over_stages:
+        square = norm.square()
+        dist.all_reduce(square, group=over_stages)
+        norm = square.sqrt()
+    torch.nn.utils.clip_grads_with_norm_(parameters, limit, norm)
+    return norm
+
+
 def parallel(model, a, ranks):
     low_precision, wire = a.dtype == "bf16", torch.bfloat16 if a.reduce == "bf16" else torch.float32
     if a.mode in ("singlec", "ddpc", "fsdp2c", "pipec"):
@@ -81,25 +129,30 @@ def parallel(model, a, ranks):
         return with_fsdp2(model, low_precision, wire, bool(a.reshard))
     if a.mode == "simplefsdp":
         return with_simplefsdp(model, low_precision, wire, ranks)
+    if a.mode in ("tensor", "tensorc"):
+        return with_tensor(model, low_precision, wire, ranks, a.mode == "tensorc")
     return model
 
 
-def train(model, a, rank):
+def train(model, a, rank, ranks):
     """Trains; gives losses and seconds of each step on this rank."""
+    from torch.distributed.tensor.parallel import loss_parallel
+    tensor = a.mode in ("tensor", "tensorc")
     # FSDP casts parameters itself; DDP and a single process take PyTorch's usual way, autocast.
-    cast = torch.autocast(a.device, torch.bfloat16) if a.dtype == "bf16" and "fsdp" not in a.mode else nullcontext()
+    cast = torch.autocast(a.device, torch.bfloat16) if a.dtype == "bf16" and "fsdp" not in a.mode and not tensor else nullcontext()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    g = torch.Generator().manual_seed(1234 + rank)
+    g = torch.Generator().manual_seed(1234 + (0 if tensor else rank))
     losses, seconds = [], []
     for _ in range(a.steps):
-        x = torch.randint(0, a.vocab, (a.batch, a.seq + 1), generator=g)
+        x = torch.randint(0, a.vocab, (a.batch * (ranks if tensor else 1), a.seq + 1), generator=g)
         start = time.perf_counter()
         x = x.to(a.device)
         with cast:
             logits = model(x[:, :-1])
-        loss = F.cross_entropy(logits.flatten(0, 1).float(), x[:, 1:].flatten())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        with loss_parallel() if tensor else nullcontext():
+            loss = F.cross_entropy(logits.flatten(0, 1).float(), x[:, 1:].flatten())
+            loss.backward()
+        clip(list(model.parameters()), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
@@ -122,7 +175,7 @@ class Stage(torch.nn.Module):
     def forward(self, x):
         h = x if self.embed is None else self.embed(x)
         for layer in self.layers:
-            h = layer(h, self.cos[: h.shape[1]], self.sin[: h.shape[1]])
+            h = layer(h, self.cos, self.sin)
         return h if self.head is None else self.head(h, None)
 
 
@@ -146,9 +199,7 @@ def train_pipe(model, a, rank, ranks):
                 schedule.step(target=x[:, 1:].contiguous(), losses=of_step)
             else:
                 schedule.step()
-        squares = sum(p.grad.pow(2).sum() for p in module.parameters())
-        dist.all_reduce(squares)
-        torch.nn.utils.clip_grads_with_norm_(module.parameters(), 1.0, squares.sqrt())
+        clip(list(module.parameters()), 1.0, dist.group.WORLD)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(sum(loss.item() for loss in of_step) / max(1, len(of_step)))
@@ -171,7 +222,7 @@ def main():
     if a.mode in ("pipe", "pipec"):
         losses, seconds = train_pipe(parallel(model, a, ranks), a, rank, ranks)
     else:
-        losses, seconds = train(parallel(model, a, ranks), a, rank)
+        losses, seconds = train(parallel(model, a, ranks), a, rank, ranks)
     memory = torch.cuda.max_memory_allocated() / 2**20 if a.device == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     worst = torch.tensor(seconds[a.skip:] + [memory], dtype=torch.float64)
     if ranks > 1:
