@@ -102,8 +102,70 @@ struct SumChunks {
 };
 
 template <class T>
+struct Part {
+  LossShape shape;
+  const T* logits;
+  const std::int32_t* targets;
+  float* parts;
+  bool by_engine;
+
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
+    const std::int64_t vocab = shape.vocab;
+    const T* z = logits + row * vocab;
+    if (targets[row] < 0) return finish(lanes, row, 0, 0);
+    if constexpr (runs_on_host && std::is_same_v<T, bf16>)
+      if (by_engine) {
+        const float largest = bf16_engine::largest_of_row(vocab, z);
+        return finish(lanes, row, largest, bf16_engine::powers_of_row(vocab, z, largest));
+      }
+    const float largest = lanes.max(vocab, [&](std::int64_t c) { return to_float(z[c]); });
+    const float sum = lanes.sum(vocab, [&](std::int64_t c) { return exp_f32(to_float(z[c]) - largest); });
+    finish(lanes, row, largest, sum);
+  }
+
+  template <class Lanes>
+  KOKKOS_FUNCTION void finish(const Lanes& lanes, std::int64_t row, float largest, float sum) const {
+    lanes.once([&] {
+      const std::int64_t target = targets[row] - shape.first;
+      const bool here = targets[row] >= 0 && target >= 0 && target < shape.vocab;
+      parts[3 * row] = largest;
+      parts[3 * row + 1] = sum;
+      parts[3 * row + 2] = here ? to_float(logits[row * shape.vocab + target]) : 0;
+    });
+  }
+};
+
+struct JoinParts {
+  std::int64_t rows, ranks;
+  const float* parts;
+  const std::int32_t* targets;
+  float* lse;
+  float* losses;  ///< [rows]
+
+  KOKKOS_FUNCTION void operator()(std::int64_t row) const {
+    if (targets[row] < 0) {
+      lse[row] = losses[row] = 0;
+      return;
+    }
+    const auto part = [&](std::int64_t rank) { return parts + 3 * (rank * rows + row); };
+    float largest = part(0)[0], sum = 0, target = 0;
+    for (std::int64_t rank = 1; rank < ranks; ++rank)
+      largest = part(rank)[0] > largest ? part(rank)[0] : largest;
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      sum += part(rank)[1] * exp_f32(part(rank)[0] - largest);
+      target += part(rank)[2];
+    }
+    const float log_sum = log_of(sum);
+    lse[row] = largest + log_sum;
+    losses[row] = log_sum + (largest - target);
+  }
+};
+
+template <class T>
 struct Backward {
   std::int64_t vocab;
+  std::int64_t first;
   const T* logits;
   const std::int32_t* targets;
   const float* lse;
@@ -114,17 +176,18 @@ struct Backward {
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
     const T* z = logits + row * vocab;
     T* dz = dlogits + row * vocab;
-    const std::int32_t target = targets[row];
-    if (target < 0) {
+    const std::int64_t target = targets[row] - first;
+    if (targets[row] < 0) {
       lanes.each(vocab, [&](std::int64_t c) { dz[c] = from_float<T>(0.0f); });
       return;
     }
     const float shift = lse[row];
     if constexpr (runs_on_host && std::is_same_v<T, bf16>)
       if (by_engine) {
-        const float hit = exp_f32(to_float(z[target]) - shift) - 1.0f;
+        const bool here = target >= 0 && target < vocab;
+        const float hit = here ? exp_f32(to_float(z[target]) - shift) - 1.0f : 0;
         bf16_engine::softmax_row(vocab, z, shift, dz);
-        dz[target] = from_float<T>(hit);
+        if (here) dz[target] = from_float<T>(hit);
         return;
       }
     lanes.each(vocab, [&](std::int64_t c) {
@@ -134,24 +197,48 @@ struct Backward {
   }
 };
 
+using Range = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
+
+void sum_losses(Space& space, std::int64_t rows, const float* losses, const std::int32_t* targets,
+                double* partial, double* totals) {
+  const std::int64_t chunks = chunk_count(rows);
+  Kokkos::parallel_for("weft::cross_entropy::sum_rows", Range(execution_of(space), 0, chunks),
+                       SumChunk{rows, losses, targets, partial});
+  Kokkos::parallel_for("weft::cross_entropy::sum_chunks", Range(execution_of(space), 0, 1),
+                       SumChunks{chunks, partial, totals});
+}
+
 }  // namespace
 
 void cross_entropy(Space& space, LossShape shape, DType t, const void* logits, const std::int32_t* targets,
                    float* lse, double* totals, void* scratch) {
-  const std::int64_t chunks = chunk_count(shape.rows);
   auto* partial = static_cast<double*>(scratch);
-  auto* losses = reinterpret_cast<float*>(partial + 2 * chunks);
+  auto* losses = reinterpret_cast<float*>(partial + 2 * chunk_count(shape.rows));
   with_float_type("cross_entropy", t, [&](auto type) {
     using T = decltype(type);
     for_each_row(space, "weft::cross_entropy::forward", shape.rows,
                  Forward<T>{shape.vocab, static_cast<const T*>(logits), targets, lse, losses,
                             bf16_engine::serves_rows(t)});
   });
-  using Policy = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
-  Kokkos::parallel_for("weft::cross_entropy::sum_rows", Policy(execution_of(space), 0, chunks),
-                       SumChunk{shape.rows, losses, targets, partial});
-  Kokkos::parallel_for("weft::cross_entropy::sum_chunks", Policy(execution_of(space), 0, 1),
-                       SumChunks{chunks, partial, totals});
+  sum_losses(space, shape.rows, losses, targets, partial, totals);
+}
+
+void cross_entropy_part(Space& space, LossShape shape, DType t, const void* logits,
+                        const std::int32_t* targets, float* parts) {
+  with_float_type("cross_entropy_part", t, [&](auto type) {
+    using T = decltype(type);
+    for_each_row(space, "weft::cross_entropy::part", shape.rows,
+                 Part<T>{shape, static_cast<const T*>(logits), targets, parts, bf16_engine::serves_rows(t)});
+  });
+}
+
+void cross_entropy_of_parts(Space& space, std::int64_t rows, std::int64_t ranks, const float* parts,
+                            const std::int32_t* targets, float* lse, double* totals, void* scratch) {
+  auto* partial = static_cast<double*>(scratch);
+  auto* losses = reinterpret_cast<float*>(partial + 2 * chunk_count(rows));
+  Kokkos::parallel_for("weft::cross_entropy::join_parts", Range(execution_of(space), 0, rows),
+                       JoinParts{rows, ranks, parts, targets, lse, losses});
+  sum_losses(space, rows, losses, targets, partial, totals);
 }
 
 std::size_t cross_entropy_scratch_bytes(LossShape shape) {
@@ -164,7 +251,7 @@ void cross_entropy_grad(Space& space, LossShape shape, DType t, const void* logi
   with_float_type("cross_entropy_grad", t, [&](auto type) {
     using T = decltype(type);
     for_each_row(space, "weft::cross_entropy::backward", shape.rows,
-                 Backward<T>{shape.vocab, static_cast<const T*>(logits), targets, lse,
+                 Backward<T>{shape.vocab, shape.first, static_cast<const T*>(logits), targets, lse,
                              static_cast<T*>(dlogits), bf16_engine::serves_rows(t)});
   });
 }

@@ -12,6 +12,9 @@ namespace weft::kernels {
 struct LossShape {
   std::int64_t rows;   ///< B*T
   std::int64_t vocab;  ///< V
+  /// The token of the first logit, where a rank has those for tokens [first, first + vocab) of a larger
+  /// vocabulary.
+  std::int64_t first = 0;
 };
 
 /// Writes the log-sum-exp of each row to lse [rows] (0 for ignored rows), and totals [2]: the sum of -log
@@ -21,6 +24,16 @@ struct LossShape {
 void cross_entropy(Space& space, LossShape shape, DType t, const void* logits, const std::int32_t* targets,
                    float* lse, double* totals, void* scratch);
 std::size_t cross_entropy_scratch_bytes(LossShape shape);
+
+/// The same loss of a vocabulary that is cut into parts. First, what it needs of the logits of one part:
+/// parts [rows, 3] is each row's largest logit, the sum of the exponentials above that, and the target's
+/// logit, or 0 where it is not among these (and zeros for ignored rows).
+void cross_entropy_part(Space& space, LossShape shape, DType t, const void* logits,
+                        const std::int32_t* targets, float* parts);
+/// Then lse and totals, of which there are the same on all ranks: `parts` [ranks, rows, 3] are those of all
+/// parts, which are added in their order. `scratch` is as for cross_entropy().
+void cross_entropy_of_parts(Space& space, std::int64_t rows, std::int64_t ranks, const float* parts,
+                            const std::int32_t* targets, float* lse, double* totals, void* scratch);
 
 /// dlogits = softmax(logits) - onehot(target), with zeros for ignored rows. This is the gradient of the SUM
 /// over rows, not divided by the count. `lse` is the forward's. dlogits [rows, vocab] of type `t` may be

@@ -14,15 +14,20 @@ namespace {
 
 template <class T>
 struct Gather {
-  std::int64_t dim;
+  EmbeddingShape shape;
   const std::int32_t* tokens;
   const T* table;
   T* out;
 
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
-    const T* from = table + tokens[row] * dim;
+    const std::int64_t dim = shape.dim, token = tokens[row] - shape.first;
     T* to = out + row * dim;
+    if (token < 0 || token >= shape.vocab) {
+      lanes.each(dim, [&](std::int64_t c) { to[c] = from_float<T>(0.0f); });
+      return;
+    }
+    const T* from = table + token * dim;
     lanes.each(dim, [&](std::int64_t c) { to[c] = from[c]; });
   }
 };
@@ -42,7 +47,7 @@ struct ListRows {
     const std::int64_t end = shape.vocab * (worker + 1) / workers;
     for (std::int64_t v = begin; v < end; ++v) first[v] = -1;
     for (std::int64_t r = shape.rows - 1; r >= 0; --r) {
-      const std::int32_t token = tokens[r];
+      const std::int64_t token = tokens[r] - shape.first;
       if (token < begin || token >= end) continue;
       next[r] = first[token];
       first[token] = static_cast<std::int32_t>(r);
@@ -94,7 +99,7 @@ void embedding(Space& space, EmbeddingShape shape, DType t, const std::int32_t* 
   with_float_type("embedding", t, [&](auto type) {
     using T = decltype(type);
     for_each_row(space, "weft::embedding::forward", shape.rows,
-                 Gather<T>{shape.dim, tokens, static_cast<const T*>(table), static_cast<T*>(out)});
+                 Gather<T>{shape, tokens, static_cast<const T*>(table), static_cast<T*>(out)});
   });
 }
 

@@ -26,7 +26,9 @@ int priority_of(Lane lane) {
     case Lane::gradients_out: return greatest;
     case Lane::reduce: return std::min(greatest + 1, least);
     case Lane::replica:
-    case Lane::pipe: return std::min(greatest + 2, least);
+    case Lane::pipe:
+    case Lane::tensor:
+    case Lane::copies: return std::min(greatest + 2, least);
   }
   return least;
 }

@@ -54,6 +54,10 @@ int Mesh::pipe_rank(int rank) const {
   return size(pipe_axis) == 1 ? 0 : coordinate(rank, axis(pipe_axis));
 }
 
+int Mesh::tensor_rank(int rank) const {
+  return size(tensor_axis) == 1 ? 0 : coordinate(rank, axis(tensor_axis));
+}
+
 std::vector<int> Mesh::pipe_firsts() const {
   return size(pipe_axis) == 1 ? std::vector{0} : group(0, axis(pipe_axis));
 }

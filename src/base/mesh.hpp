@@ -13,9 +13,12 @@ inline constexpr std::string_view data_axis = "data";
 inline constexpr std::string_view replica_axis = "replica";
 /// The axis over which the layers are cut into stages: every place on it has other layers.
 inline constexpr std::string_view pipe_axis = "pipe";
+/// The axis over which the matrices of each layer, the vocabulary and, between the products, the rows of
+/// activations are cut: every place on it computes another part of the same layers from the same batch.
+inline constexpr std::string_view tensor_axis = "tensor";
 
 struct MeshAxis {
-  std::string name;  ///< data_axis, replica_axis or pipe_axis
+  std::string name;  ///< data_axis, replica_axis, pipe_axis or tensor_axis
   int size = 1;
   bool operator==(const MeshAxis&) const = default;
 };
@@ -37,11 +40,17 @@ class Mesh {
   /// World ranks that share all of this rank's other coordinates, in the order of the axis.
   std::vector<int> group(int rank, int axis) const;
   /// The ranks that share a batch are those of the axes data and replica: how many there are, and a rank's
-  /// place among them. Units are padded so that they can be cut over all of them.
+  /// place among them.
   int batch_ranks() const { return size(data_axis) * size(replica_axis); }
   int batch_rank(int rank) const;
+  /// How many ranks have the same unit between them, and so save a part of it each: those that share a batch,
+  /// and their neighbours on the tensor axis that have copies (Unit::copies). Units are padded so that they
+  /// can be cut over all of them.
+  int unit_ranks(int copies) const { return batch_ranks() * copies; }
   /// The rank's place on the pipe; 0 when there is none.
   int pipe_rank(int rank) const;
+  /// The rank's place on the tensor axis; 0 when there is none.
+  int tensor_rank(int rank) const;
   /// The first rank of each place on the pipe; rank 0 when there is none.
   std::vector<int> pipe_firsts() const;
   int stride(int axis) const;  ///< distance between neighbours of a group, in world ranks

@@ -8,14 +8,15 @@
 
 namespace weft {
 
-inline constexpr std::array all_lanes{Lane::compute,         Lane::gather,       Lane::reduce,
-                                      Lane::replica,         Lane::pipe,         Lane::activations_in,
-                                      Lane::activations_out, Lane::gradients_in, Lane::gradients_out};
+inline constexpr std::array all_lanes{Lane::compute,      Lane::gather,         Lane::reduce,
+                                      Lane::replica,      Lane::pipe,           Lane::tensor,
+                                      Lane::copies,       Lane::activations_in, Lane::activations_out,
+                                      Lane::gradients_in, Lane::gradients_out};
 static_assert(all_lanes.size() == lane_count);
 /// The lanes on which messages travel: those of collectives, and those between stages.
 inline constexpr std::array communication_lanes{
-    Lane::gather,         Lane::reduce,          Lane::replica,      Lane::pipe,
-    Lane::activations_in, Lane::activations_out, Lane::gradients_in, Lane::gradients_out};
+    Lane::gather, Lane::reduce,         Lane::replica,         Lane::pipe,         Lane::tensor,
+    Lane::copies, Lane::activations_in, Lane::activations_out, Lane::gradients_in, Lane::gradients_out};
 /// The lanes between the stages of a pipe.
 inline constexpr std::array stage_lanes{Lane::activations_in, Lane::activations_out, Lane::gradients_in,
                                         Lane::gradients_out};
@@ -35,11 +36,15 @@ struct PerLane {
   auto end() const { return values.end(); }
 };
 
-/// The sum over the lanes between the stages of a pipe.
-constexpr double of_stage_lanes(const PerLane<double>& lanes) {
-  double sum = 0;
+/// Sums over the lanes of the axis pipe, messages between stages among them, and over those of the axis
+/// tensor.
+constexpr double of_pipe_lanes(const PerLane<double>& lanes) {
+  double sum = lanes[Lane::pipe];
   for (const Lane lane : stage_lanes) sum += lanes[lane];
   return sum;
+}
+constexpr double of_tensor_lanes(const PerLane<double>& lanes) {
+  return lanes[Lane::tensor] + lanes[Lane::copies];
 }
 
 }  // namespace weft

@@ -39,7 +39,25 @@ struct Parameter {
   Shape shape;              ///< row-major; matrices are [out, in], or [in, out] where `in_first` says so
   std::int64_t offset = 0;  ///< elements from the unit's start
   bool in_first = false;
+  /// Into how many equal parts a tensor axis may cut it, along dimension 0; 0: into any number. A rank of
+  /// such an axis has one part. Where the axis has more ranks than parts, neighbours have the same one.
+  std::int64_t most_parts = 0;
+  /// `shape` is one of this many equal parts; 1: the parameter is whole.
+  int parts = 1;
 };
+
+/// The whole parameter that `p` is a part of. Its offset is the part's.
+inline Parameter whole(const Parameter& p) {
+  Parameter all = p;
+  all.shape[0] *= p.parts;
+  all.parts = 1;
+  return all;
+}
+
+/// The first element of the whole parameter that the rank at this place of a tensor axis has.
+inline std::int64_t first_element(const Parameter& p, int tensor_rank, int tensor_ranks) {
+  return std::int64_t{tensor_rank} * p.parts / tensor_ranks * element_count(p.shape);
+}
 
 /// The shape [out, in] of a matrix, whichever way it is stored; of other parameters, the shape.
 inline Shape out_in_shape(const Parameter& p) {
@@ -59,6 +77,7 @@ struct Unit {
   /// negative: there is none. Both keep its state, and add up its gradient.
   int twin = -1;
   bool copy = false;  ///< the twin saves the unit and counts it in norms and hashes
+  int copies = 1;     ///< how many neighbours on the tensor axis have the same parts in it
 
   /// Elements of one rank's slice when the unit is cut over `ranks`.
   std::int64_t shard_elements(int ranks) const {

@@ -45,6 +45,11 @@ void add_sample(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_option("--top-p", o->sampling.top_p, "Keep the fewest tokens whose probabilities reach this")
       ->capture_default_str();
+  command
+      ->add_option("--tensor", o->tensor,
+                   "Ranks that share each layer (a divisor of the ranks); the others have other layers")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
   command->add_option("--seed", o->seed, "Seed of the draws")->capture_default_str();
   command->callback([o, &context] { sample(*o, context); });
 }

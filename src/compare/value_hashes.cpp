@@ -39,6 +39,8 @@ Spread spread_of_state(const ir::Storage& s) {
 
 /// How a sum of gradients lies: it is the sum of one replica's ranks, or of all ranks.
 Spread round_sum(const ir::Graph& graph, const ir::Node& node, int last_round) {
+  const ir::UnitId unit = graph.value(node.outputs.front()).unit;
+  if (unit.valid() && graph.unit(unit).copies > 1) return Spread::left_out;  // terms of neighbours
   if (node.round < last_round) return Spread::unfinished;
   const auto& placement = graph.value(node.outputs.front()).placement;
   const bool of_replica = std::find(placement.begin(), placement.end(), ir::partial) != placement.end();
@@ -66,7 +68,9 @@ Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
     case Op::accumulate:
       if (!value.home.valid()) return Spread::left_out;  // a rank's own sum, which is reduced later
       [[fallthrough]];
-    case Op::reduce_scatter: return round_sum(graph, node, last_round);
+    case Op::reduce_scatter:
+      if (node.lane == Lane::tensor) return Spread::microbatch;
+      return round_sum(graph, node, last_round);
     case Op::all_reduce: return value.unit.valid() ? Spread::unit : Spread::left_out;
     case Op::adamw: return Spread::unit;
     case Op::reduce_totals:
@@ -139,14 +143,44 @@ void ValueHashes::add(ir::NodeId id, const exec::ProgramPlace& place) {
     const ir::Value& value = plan_.graph.value(output);
     if (is_part_of_twins(plan_.graph, node, value)) continue;
     const ValueHash row = without_hash(plan_.graph, node, value, spread);
+    if (value.unit.valid() && plan_.graph.unit(value.unit).copies > 1) {
+      // What all ranks of a tensor axis have is of other layers in each stage, so parameters count one by
+      // one.
+      if (spread == Spread::unit) add_parameters(id, output, {place, row});
+      continue;
+    }
     const std::size_t number = number_of({place, row});
     if (spread == Spread::unfinished) continue;
-    Item item = spread == Spread::unit         ? slice_of_unit(output)
-                : spread == Spread::microbatch ? part_of_batch(output, node.round)
-                                               : whole(output);
-    item.row = number;
-    item.seed = hash_text(row.value);
-    (node.op == Op::state ? at_start_ : made_by_[id.index()]).push_back(item);
+    add(id, number, row,
+        spread == Spread::unit         ? slice_of_unit(output)
+        : spread == Spread::microbatch ? part_of_batch(output, node.round)
+                                       : whole(output));
+  }
+}
+
+void ValueHashes::add(ir::NodeId id, std::size_t row_number, const ValueHash& row, Item item) {
+  item.row = row_number;
+  item.seed = hash_text(row.value);
+  (plan_.graph.node(id).op == Op::state ? at_start_ : made_by_[id.index()]).push_back(item);
+}
+
+void ValueHashes::add_parameters(ir::NodeId id, ir::ValueId value, const ValueRow& unit_row) {
+  const Unit& unit = plan_.graph.unit(plan_.graph.value(value).unit);
+  const Item slice = slice_of_unit(value);
+  for (const Parameter& p : unit.parameters) {
+    ValueRow row = unit_row;
+    row.value.value.replace(row.value.value.find(unit.path), unit.path.size(), p.path);
+    row.value.module = p.path.substr(0, p.path.rfind('.'));
+    const std::size_t number = number_of(row);
+    const std::int64_t begin = std::max(slice.first, p.offset),
+                       end = std::min(slice.first + slice.count, p.offset + element_count(p.shape));
+    if (begin < end)
+      add(id, number, row.value,
+          {.value = value,
+           .skip = slice.skip + begin - slice.first,
+           .count = end - begin,
+           .first = first_element(p, session_.tensor_rank(), session_.mesh().size(tensor_axis)) + begin -
+                    p.offset});
   }
 }
 
@@ -159,13 +193,14 @@ std::size_t ValueHashes::number_of(ValueRow row) {
 
 ValueHashes::Item ValueHashes::slice_of_unit(ir::ValueId id) const {
   const Unit& unit = plan_.graph.unit(plan_.graph.value(id).unit);
-  const std::int64_t part = unit.shard_elements(session_.batch_ranks());
+  const std::int64_t part = unit.shard_elements(session_.mesh().unit_ranks(unit.copies));
   // The whole unit, or a shard that holds several ranks' parts.
   const std::int64_t held = plan_.graph.local_elements(id);
   Item item{.value = id};
-  item.first = std::min(unit.elements, part * session_.own_part());
+  item.first = std::min(unit.elements, part * session_.own_part(unit));
   item.count = std::min(unit.elements, item.first + part) - item.first;
   item.skip = item.first % held;
+  if (unit.copies == 1) item.first += unit.elements * session_.tensor_rank();
   return item;
 }
 
@@ -173,12 +208,15 @@ ValueHashes::Item ValueHashes::part_of_batch(ir::ValueId id, int round) const {
   const ir::Value& value = plan_.graph.value(id);
   Item item{.value = id};
   item.count = value.unit.valid() ? plan_.graph.unit(value.unit).elements : plan_.graph.local_elements(id);
-  item.first = item.count * (round * session_.batch_ranks() + session_.batch_rank());
+  const std::int64_t microbatch = round * session_.batch_ranks() + session_.batch_rank();
+  // The ranks of a tensor axis have their parts of it one behind the other.
+  item.first = item.count * (microbatch * session_.mesh().size(tensor_axis) + session_.tensor_rank());
   return item;
 }
 
 ValueHashes::Item ValueHashes::whole(ir::ValueId id) const {
-  return {.value = id, .count = session_.batch_rank() == 0 ? plan_.graph.local_elements(id) : 0};
+  const bool counts = session_.batch_rank() == 0 && session_.tensor_rank() == 0;
+  return {.value = id, .count = counts ? plan_.graph.local_elements(id) : 0};
 }
 
 void ValueHashes::start(const exec::Locate& locate) {

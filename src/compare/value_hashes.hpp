@@ -48,6 +48,9 @@ class ValueHashes final : public exec::Tap {
     std::int64_t first = 0;  ///< index of the first of them in the whole value
   };
   void add(ir::NodeId node, const exec::ProgramPlace& place);
+  void add(ir::NodeId node, std::size_t row_number, const ValueHash& row, Item item);
+  /// Adds the parameters of a unit that neighbours have copies of, a row each.
+  void add_parameters(ir::NodeId node, ir::ValueId value, const ValueRow& unit_row);
   /// The number of a row: that of an earlier round, where the value has one, or else of this new one.
   std::size_t number_of(ValueRow row);
   void share_rows();

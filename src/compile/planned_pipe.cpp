@@ -79,7 +79,8 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
   const auto add = [&](int place, const plan::Plan& plan) {
     PlannedRank rank;
     rank.stages = stages[static_cast<std::size_t>(place)];
-    for (const Unit& unit : plan.graph.units()) rank.parameters += unit.elements;
+    for (const Unit& unit : plan.graph.units())
+      for (const Parameter& p : unit.parameters) rank.parameters += element_count(whole(p).shape);
     rank.state_bytes = plan::persistent_bytes(plan);
     rank.arena_bytes = plan.peak_bytes();
     rank.hash = plan.hash;

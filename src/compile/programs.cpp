@@ -28,12 +28,12 @@ passes::RecomputeOptions recompute_options(const Deck& deck) {
 
 /// Throws Error(bad_input) when a rule of recomputation names nothing of the model. A stage alone could not
 /// tell.
-void check_rules(const Deck& deck, const passes::PassOptions& options) {
+void check_rules(const Deck& deck, const passes::PassOptions& options, int tensor_ranks) {
   passes::PassOptions whole = options;
   whole.stage.reset();
+  const Mesh one_stage({{std::string(data_axis), 1}, {std::string(tensor_axis), tensor_ranks}});
   const ir::Graph forward =
-      model::build_loss(spec_of(deck), {deck.data.batch, deck.data.seq, 1}, Mesh({{"data", 1}}), "rules")
-          .graph;
+      model::build_loss(spec_of(deck), {deck.data.batch, deck.data.seq, 1}, one_stage, "rules").graph;
   passes::recompute(passes::run(passes::before_sharding(whole), forward), whole.recompute);
 }
 
@@ -63,7 +63,8 @@ model::Spec spec_of(const Deck& deck) {
   return spec;
 }
 
-std::vector<int> unit_buckets(const Deck& deck, const std::optional<passes::StageOptions>& stage) {
+std::vector<int> unit_buckets(const Deck& deck, const std::optional<passes::StageOptions>& stage,
+                              int tensor_ranks) {
   const std::vector<Unit> units = model::units(spec_of(deck));
   for (const std::string& pattern : deck.schedule.buckets)
     WEFT_VALIDATE(
@@ -74,12 +75,14 @@ std::vector<int> unit_buckets(const Deck& deck, const std::optional<passes::Stag
   std::vector<Unit> own;
   for (std::size_t unit = 0; unit < units.size(); ++unit)
     if (!stage || stage->has_unit(unit)) own.push_back(units[unit]);
+  if (tensor_ranks > 1) own = passes::partitioned(own, tensor_ranks);
   return passes::buckets_by_path(own, deck.schedule.buckets);
 }
 
 passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_rank) {
   passes::PassOptions options;
   options.stage = stage_options(deck, mesh, pipe_rank);
+  options.partition = mesh.size(tensor_axis) > 1;
   options.update.beta1 = deck.optimizer.beta1;
   options.update.beta2 = deck.optimizer.beta2;
   options.update.eps = deck.optimizer.eps;
@@ -94,7 +97,7 @@ passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_ra
   options.head_rows = deck.precision.head_rows;
   options.recompute = recompute_options(deck);
   if (deck.schedule.bucketing == Bucketing::manual) {
-    const std::vector<int> buckets = unit_buckets(deck, options.stage);
+    const std::vector<int> buckets = unit_buckets(deck, options.stage, mesh.size(tensor_axis));
     options.buckets = passes::Buckets{buckets, buckets, buckets};
   }
   options.order.prefetch = deck.schedule.prefetch < 0 ? 1 : static_cast<int>(deck.schedule.prefetch);
@@ -104,7 +107,8 @@ passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_ra
   options.rows = device_is_host() && deck.debug.hash_every == 0;
   options.disable = deck.schedule.disable;
   passes::check_disabled(options, place_of(deck, "schedule.disable"));
-  if (options.stage && options.recompute.what == Recompute::selective) check_rules(deck, options);
+  if (options.stage && options.recompute.what == Recompute::selective)
+    check_rules(deck, options, mesh.size(tensor_axis));
   if (options.stage) options.recompute.whole_model = false;
   return options;
 }

@@ -19,9 +19,11 @@ bool is_disabled(const Deck& deck, std::string_view pass);
 /// Whether ranks of one host share memory, where that is possible.
 bool shares_memory(const Deck& deck);
 model::Spec spec_of(const Deck& deck);
-/// The bucket of each unit that the stages have (none: of the whole model), as schedule.buckets says. Throws
-/// Error(bad_input) on a pattern that matches no unit of the model.
-std::vector<int> unit_buckets(const Deck& deck, const std::optional<passes::StageOptions>& stage = {});
+/// The bucket of each unit that the stages have (none: of the whole model), as schedule.buckets says; of
+/// those that the pass partition makes of them, where it runs. Throws Error(bad_input) on a pattern that
+/// matches no unit of the model.
+std::vector<int> unit_buckets(const Deck& deck, const std::optional<passes::StageOptions>& stage = {},
+                              int tensor_ranks = 1);
 /// The passes' options that the deck gives to the rank at this place of the mesh's pipe. For the bucketings
 /// greedy and auto, each unit has its own collectives here.
 passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_rank = 0);

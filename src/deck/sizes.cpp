@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <utility>
 
 #include "base/check.hpp"
@@ -61,11 +63,51 @@ std::int64_t accumulation(const Deck& deck, int batch_ranks) {
   return 0;
 }
 
+namespace {
+
+/// Checks that the tensor axis divides what it cuts.
+void check_tensor(const Deck& deck, int ranks) {
+  if (ranks == 1) return;
+  const ModelDeck& m = deck.model;
+  const std::string place = place_of(deck, "parallel.mesh");
+  // A vocabulary may be larger than the tokenizer's.
+  WEFT_VALIDATE(
+      m.vocab % ranks == 0,
+      "{}: tensor = {} does not divide model.vocab = {} (each rank of the axis has an equal part of "
+      "the vocabulary); use model.vocab = {}",
+      place, ranks, m.vocab, (m.vocab / ranks + 1) * ranks);
+  const std::array cut{std::pair("model.heads", m.heads), std::pair("model.ffn", m.ffn),
+                       std::pair("data.seq", deck.data.seq)};
+  std::int64_t common = 0;
+  for (const auto& [key, extent] : cut) common = std::gcd(common, extent);
+  const auto [below, above] = divisors_around(common, ranks);
+  const std::string others = above > ranks ? fmt::format("{} or {}", below, above) : fmt::format("{}", below);
+  for (const auto& [key, extent] : cut)
+    WEFT_VALIDATE(extent % ranks == 0,
+                  "{}: tensor = {} does not divide {} = {} (each rank of the axis has equal parts of the "
+                  "heads, the feed-forward and the tokens); use tensor = {}",
+                  place, ranks, key, extent, others);
+  // Neighbours have the same head of keys and values where there are fewer than ranks.
+  const auto [fewer, more] = divisors_around(m.kv_heads, ranks);
+  WEFT_VALIDATE(
+      m.kv_heads % ranks == 0 || ranks % m.kv_heads == 0,
+      "{}: tensor = {} neither divides model.kv_heads = {} nor is a multiple of it (each rank of the "
+      "axis has whole heads of keys and values); use tensor = {} or {}",
+      place, ranks, m.kv_heads, fewer, std::max(more, m.kv_heads));
+}
+
+}  // namespace
+
 Mesh resolve_mesh(const Deck& deck, int world) {
   std::vector<MeshAxis> axes = deck.parallel.mesh;
   const auto is_open = [](const MeshAxis& axis) { return axis.size == 0; };
-  if (std::none_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.name == data_axis; }))
-    axes.push_back({std::string(data_axis), std::any_of(axes.begin(), axes.end(), is_open) ? 1 : 0});
+  if (std::none_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.name == data_axis; })) {
+    // Ranks of the tensor axis send most, so they stay neighbours.
+    const auto tensor =
+        std::find_if(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.name == tensor_axis; });
+    const int size = std::any_of(axes.begin(), axes.end(), is_open) ? 1 : 0;
+    axes.insert(tensor, {std::string(data_axis), size});
+  }
   MeshAxis* open = nullptr;
   std::int64_t fixed = 1;
   std::string text;
@@ -88,7 +130,9 @@ Mesh resolve_mesh(const Deck& deck, int world) {
                   "to take what remains",
                   place, world, fixed, text, fixed);
   }
-  return Mesh(std::move(axes));
+  Mesh mesh(std::move(axes));
+  check_tensor(deck, mesh.size(tensor_axis));
+  return mesh;
 }
 
 }  // namespace weft

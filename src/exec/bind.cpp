@@ -34,13 +34,15 @@ class Binding {
     std::byte* const s = scratch_;
     switch (node_.op) {
       case Op::embedding:
-        return [&space, shape = embedding_shape(graph_, node_), t = type(embedding::table),
-                tokens = in<std::int32_t>(embedding::tokens), table = in(embedding::table),
-                y = out(embedding::y)] { kernels::embedding(space, shape, t, tokens, table, y); };
+        return
+            [&space, shape = embedding_shape(graph_, node_, device_.tensor_rank), t = type(embedding::table),
+             tokens = in<std::int32_t>(embedding::tokens), table = in(embedding::table),
+             y = out(embedding::y)] { kernels::embedding(space, shape, t, tokens, table, y); };
       case Op::embedding_grad:
-        return [&space, shape = embedding_grad_shape(graph_, node_), t = type(embedding_grad::dy),
-                tokens = in<std::int32_t>(embedding_grad::tokens), dy = in(embedding_grad::dy),
-                dt = type(embedding_grad::dtable), dtable = out(embedding_grad::dtable),
+        return [&space, shape = embedding_grad_shape(graph_, node_, device_.tensor_rank),
+                t = type(embedding_grad::dy), tokens = in<std::int32_t>(embedding_grad::tokens),
+                dy = in(embedding_grad::dy), dt = type(embedding_grad::dtable),
+                dtable = out(embedding_grad::dtable),
                 s] { kernels::embedding_grad(space, shape, t, tokens, dy, dt, dtable, s); };
       case Op::rms_norm:
         return
@@ -88,12 +90,14 @@ class Binding {
       case Op::add:
         return [&space, n = elements(add::sum), t = type(add::a), a = in(add::a), b = in(add::b),
                 sum = out(add::sum)] { kernels::add(space, n, t, a, b, sum); };
-      case Op::cross_entropy:
-        return [&space, shape = loss_shape(graph_, node_.in(cross_entropy::logits)),
-                t = type(cross_entropy::logits), logits = in(cross_entropy::logits),
-                targets = in<std::int32_t>(cross_entropy::targets), lse = out<float>(cross_entropy::lse),
-                totals = out<double>(cross_entropy::totals),
-                s] { kernels::cross_entropy(space, shape, t, logits, targets, lse, totals, s); };
+      case Op::cross_entropy_part:
+        return
+            [&space, shape = loss(), t = type(cross_entropy_part::logits),
+             logits = in(cross_entropy_part::logits), targets = in<std::int32_t>(cross_entropy_part::targets),
+             parts = out<float>(cross_entropy_part::parts)] {
+              kernels::cross_entropy_part(space, shape, t, logits, targets, parts);
+            };
+      case Op::cross_entropy: return node_.has(cross_entropy::parts) ? loss_of_parts() : cross_entropy();
       case Op::cross_entropy_grad: return cross_entropy_grad();
       case Op::linear_cross_entropy:
         return [&space, &loss = device_.matmuls.get(linear_loss_spec(graph_, node_)),
@@ -116,8 +120,11 @@ class Binding {
         };
       case Op::accumulate: return accumulate();
       case Op::sum_squares:
-        return [&space, n = graph_.local_elements(node_.in(sum_squares::gradient)),
-                g = in<float>(sum_squares::gradient),
+        // The sum stands in place: one that another rank counts needs nothing done.
+        if (node_.attributes.has(Attr::copies) &&
+            device_.tensor_rank % node_.attributes.integer(Attr::copies) > 0)
+          return [] {};
+        return [&space, n = elements(sum_squares::gradient), g = in<float>(sum_squares::gradient),
                 limbs = out<std::int64_t>(sum_squares::sum)] { kernels::sum_squares(space, n, g, limbs); };
       case Op::reduce_totals: return reduce_totals();
       case Op::clip_scale:
@@ -152,6 +159,7 @@ class Binding {
   }
   DType type(In operand) const { return dtype_of(graph_, node_.in(operand)); }
   DType type(Out operand) const { return dtype_of(graph_, node_.out(operand)); }
+  std::int64_t elements(In operand) const { return graph_.local_elements(node_.in(operand)); }
   std::int64_t elements(Out operand) const { return graph_.local_elements(node_.out(operand)); }
   kernels::RowShape rows(In operand) const { return row_shape(graph_, node_.in(operand)); }
   float real(Attr attr) const { return static_cast<float>(node_.attributes.real(attr)); }
@@ -242,11 +250,25 @@ class Binding {
     };
   }
 
+  kernels::LossShape loss() const { return loss_shape(graph_, node_, device_.tensor_rank); }
+  Kernel cross_entropy() const {
+    return [&space = device_.space, shape = loss(), t = type(cross_entropy::logits),
+            logits = in(cross_entropy::logits), targets = in<std::int32_t>(cross_entropy::targets),
+            lse = out<float>(cross_entropy::lse), totals = out<double>(cross_entropy::totals),
+            s = scratch_] { kernels::cross_entropy(space, shape, t, logits, targets, lse, totals, s); };
+  }
+  Kernel loss_of_parts() const {
+    const std::int64_t rows = loss().rows, ranks = elements(cross_entropy::parts) / (3 * rows);
+    return [&space = device_.space, rows, ranks, parts = in<float>(cross_entropy::parts),
+            targets = in<std::int32_t>(cross_entropy::targets), lse = out<float>(cross_entropy::lse),
+            totals = out<double>(cross_entropy::totals), s = scratch_] {
+      kernels::cross_entropy_of_parts(space, rows, ranks, parts, targets, lse, totals, s);
+    };
+  }
   Kernel cross_entropy_grad() const {
-    return [&space = device_.space, shape = loss_shape(graph_, node_.in(cross_entropy_grad::logits)),
-            t = type(cross_entropy_grad::logits), logits = in(cross_entropy_grad::logits),
-            targets = in<std::int32_t>(cross_entropy_grad::targets), lse = in<float>(cross_entropy_grad::lse),
-            dlogits = out(cross_entropy_grad::dlogits)] {
+    return [&space = device_.space, shape = loss(), t = type(cross_entropy_grad::logits),
+            logits = in(cross_entropy_grad::logits), targets = in<std::int32_t>(cross_entropy_grad::targets),
+            lse = in<float>(cross_entropy_grad::lse), dlogits = out(cross_entropy_grad::dlogits)] {
       kernels::cross_entropy_grad(space, shape, t, logits, targets, lse, dlogits);
     };
   }

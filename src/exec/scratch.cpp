@@ -25,11 +25,11 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
       return kernels::attention_grad_scratch_bytes(attention_shape(graph, node),
                                                    dtype_of(graph, node.in(attention_grad::q)),
                                                    node.has(attention_grad::positions));
-    case Op::embedding_grad: return kernels::embedding_grad_scratch_bytes(embedding_grad_shape(graph, node));
+    case Op::embedding_grad:
+      return kernels::embedding_grad_scratch_bytes(embedding_grad_shape(graph, node, 0));
     case Op::rms_norm_grad:
       return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.in(rms_norm_grad::x)));
-    case Op::cross_entropy:
-      return kernels::cross_entropy_scratch_bytes(loss_shape(graph, node.in(cross_entropy::logits)));
+    case Op::cross_entropy: return kernels::cross_entropy_scratch_bytes(loss_shape(graph, node, 0));
     case Op::linear_cross_entropy: return matmuls.get(linear_loss_spec(graph, node)).loss_scratch_bytes();
     case Op::linear_cross_entropy_grad:
       return matmuls.get(linear_loss_spec(graph, node)).gradients_scratch_bytes();

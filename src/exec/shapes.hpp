@@ -29,21 +29,32 @@ inline kernels::RowShape row_shape(const ir::Graph& graph, ir::ValueId x) {
   return {graph.local_elements(x) / dim, dim};
 }
 
-inline kernels::EmbeddingShape embedding_shape(const ir::Graph& graph, const ir::Node& node) {
+/// The first token of a rank's part of the vocabulary, which is cut where the node names an axis.
+inline std::int64_t first_token(const ir::Node& node, std::int64_t vocab, int tensor_rank) {
+  return node.attributes.has(ir::Attr::axis) ? vocab * tensor_rank : 0;
+}
+
+inline kernels::EmbeddingShape embedding_shape(const ir::Graph& graph, const ir::Node& node,
+                                               int tensor_rank) {
   using namespace ir::operand;
   const Shape& table = graph.value(node.in(embedding::table)).type.shape;
-  return {graph.local_elements(node.in(embedding::tokens)), table[0], table[1]};
+  return {graph.local_elements(node.in(embedding::tokens)), table[0], table[1],
+          first_token(node, table[0], tensor_rank)};
 }
 
-inline kernels::EmbeddingShape embedding_grad_shape(const ir::Graph& graph, const ir::Node& node) {
+inline kernels::EmbeddingShape embedding_grad_shape(const ir::Graph& graph, const ir::Node& node,
+                                                    int tensor_rank) {
   using namespace ir::operand;
-  return {graph.local_elements(node.in(embedding_grad::tokens)), node.attributes.integer(ir::Attr::vocab),
-          graph.value(node.in(embedding_grad::dy)).type.shape.back()};
+  const std::int64_t vocab = node.attributes.integer(ir::Attr::vocab);
+  return {graph.local_elements(node.in(embedding_grad::tokens)), vocab,
+          graph.value(node.in(embedding_grad::dy)).type.shape.back(), first_token(node, vocab, tensor_rank)};
 }
 
-inline kernels::LossShape loss_shape(const ir::Graph& graph, ir::ValueId logits) {
+/// The shape of cross_entropy, its part and its gradient, whose logits are their first operand.
+inline kernels::LossShape loss_shape(const ir::Graph& graph, const ir::Node& node, int tensor_rank) {
+  const ir::ValueId logits = node.in(ir::operand::cross_entropy::logits);
   const std::int64_t vocab = graph.value(logits).type.shape.back();
-  return {graph.local_elements(logits) / vocab, vocab};
+  return {graph.local_elements(logits) / vocab, vocab, first_token(node, vocab, tensor_rank)};
 }
 
 inline kernels::RopeShape rope_shape(const ir::Graph& graph, const ir::Node& node) {

@@ -91,7 +91,7 @@ std::int64_t Graph::local_elements(const Type& type, const Placements& placement
     if (placement[axis].kind == Placement::Kind::shard) cuts *= mesh_.size(static_cast<int>(axis));
   if (!unit_id.valid()) return element_count(type.shape) / cuts;
   const Unit& u = unit(unit_id);
-  return u.padded_elements(mesh_.batch_ranks()) / cuts;
+  return u.padded_elements(mesh_.unit_ranks(u.copies)) / cuts;
 }
 
 std::int64_t Graph::local_elements(ValueId id) const {

@@ -25,7 +25,8 @@ enum class Op : std::uint8_t {
   attention,   ///< (q, k, v) or (q, k, v, positions) -> o, lse; with positions, within documents
   swiglu,      ///< (gate, up) -> y, or (gate and up side by side) -> y
   add,
-  cross_entropy,
+  cross_entropy_part,    ///< (logits, targets) -> parts: of logits for a part of the vocabulary
+  cross_entropy,         ///< (logits, targets) or (logits, targets, parts of all) -> lse, totals
   linear_cross_entropy,  ///< (h, w, targets) -> totals: a matmul and its result's loss, some rows at a time
   // These belong to the backward.
   embedding_grad,
@@ -78,6 +79,7 @@ enum class Attr : std::uint8_t {
   axis,
   beta1,
   beta2,
+  copies,
   eps,
   head_dim,
   heads,

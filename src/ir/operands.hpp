@@ -72,8 +72,16 @@ inline constexpr In a{0}, b{1};
 inline constexpr Out sum{0};
 }  // namespace add
 
+/// Each row of `parts` is the largest logit, the sum of the exponentials above it, and the target's logit or,
+/// where the target is in another part of the vocabulary, 0.
+namespace cross_entropy_part {
+inline constexpr In logits{0}, targets{1};
+inline constexpr Out parts{0};
+}  // namespace cross_entropy_part
+
 namespace cross_entropy {
 inline constexpr In logits{0}, targets{1};
+inline constexpr In parts{2};  ///< of all ranks, where each has logits for a part of the vocabulary
 inline constexpr Out lse{0}, totals{1};
 }  // namespace cross_entropy
 

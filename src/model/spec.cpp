@@ -16,6 +16,11 @@ class UnitBuilder {
     unit_.elements += n;
     return *this;
   }
+  /// The last parameter can be cut into this many parts at most.
+  UnitBuilder& in_parts(std::int64_t most) {
+    unit_.parameters.back().most_parts = most;
+    return *this;
+  }
   UnitBuilder& add_in_first(const char* name, Shape in_out) {
     add(name, std::move(in_out));
     unit_.parameters.back().in_first = true;
@@ -35,20 +40,24 @@ std::vector<Unit> units(const Spec& s) {
   for (std::int64_t i = 0; i < s.layers; ++i) {
     list.push_back(UnitBuilder(fmt::format("layers.{}.attn", i))
                        .add("norm", {s.dim})
+                       .in_parts(1)
                        .add("wq", {s.dim, s.dim})
                        .add("wk", {s.kv_dim(), s.dim})
+                       .in_parts(s.kv_heads)
                        .add("wv", {s.kv_dim(), s.dim})
+                       .in_parts(s.kv_heads)
                        .add_in_first("wo", {s.dim, s.dim})
                        .build());
     list.push_back(UnitBuilder(fmt::format("layers.{}.ffn", i))
                        .add("norm", {s.dim})
+                       .in_parts(1)
                        .add("w1", {s.ffn, s.dim})
                        .add("w3", {s.ffn, s.dim})
                        .add_in_first("w2", {s.ffn, s.dim})
                        .build());
   }
   UnitBuilder head("head");
-  head.add("norm", {s.dim});
+  head.add("norm", {s.dim}).in_parts(1);
   if (!s.tie_embeddings) head.add("weight", {s.vocab, s.dim});
   list.push_back(head.build());
   return list;

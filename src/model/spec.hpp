@@ -24,6 +24,8 @@ struct Spec {
 /// The units in forward order: "embed"; "layers.N.attn" and "layers.N.ffn" for each block; "head". wq|wk|wv
 /// are adjacent, and so are w1|w3, so that a fused matmul reads a view. With tied embeddings the head has
 /// only its norm.
+/// This is also the table by which the pass partition cuts the model over a tensor axis: norms stay whole,
+/// and of wk and wv a rank has whole heads.
 std::vector<Unit> units(const Spec& spec);
 /// How many units the model has.
 constexpr std::int64_t unit_count(const Spec& spec) {

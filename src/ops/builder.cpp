@@ -75,6 +75,29 @@ ValueId Builder::recv(std::string_view module, ir::Type type, std::string name, 
   return output;
 }
 
+ValueId Builder::over_tensor(ir::Op op, std::string_view module, ValueId x, ir::Type type, std::string name) {
+  Value value;
+  value.name = std::move(name) + suffix();
+  value.type = type;
+  const ValueId output = graph_.add_value(std::move(value));
+  append(op, module, {x}, {output}, {{ir::Attr::axis, double(graph_.mesh().axis(tensor_axis))}},
+         Lane::tensor);
+  return output;
+}
+
+ValueId Builder::sum_of_copies(ValueId x, std::string name) {
+  Value value = graph_.value(x);
+  value.name = std::move(name);
+  const Unit& unit = graph_.unit(value.unit);
+  const bool all = unit.copies == graph_.mesh().size(tensor_axis);
+  ir::Attributes attributes{{ir::Attr::axis, double(graph_.mesh().axis(tensor_axis))}};
+  if (!all) attributes.set(ir::Attr::copies, unit.copies);
+  const ValueId output = graph_.add_value(std::move(value));
+  append(ir::Op::all_reduce, unit.path, {x}, {output}, std::move(attributes),
+         all ? Lane::tensor : Lane::copies);
+  return output;
+}
+
 ValueId Builder::state(ir::StorageId id) {
   const ir::Storage& storage = graph_.storage(id);
   Value value;

@@ -37,6 +37,10 @@ class Builder {
   /// of this type from there. The message belongs to the module that makes the value.
   void send(std::string_view module, ir::ValueId x, int peer, Lane lane);
   ir::ValueId recv(std::string_view module, ir::Type type, std::string name, int peer, Lane lane);
+  /// Emits a collective of one value over the tensor axis of the mesh, or in place an all-reduce over those
+  /// neighbours there that have copies of a unit (Unit::copies). `type` is the result's.
+  ir::ValueId over_tensor(ir::Op op, std::string_view module, ir::ValueId x, ir::Type type, std::string name);
+  ir::ValueId sum_of_copies(ir::ValueId x, std::string name);
   /// Emits the content of a storage, with the storage's type and placement.
   ir::ValueId state(ir::StorageId storage);
   /// Emits a view of parameter `index` of the unit that `whole` holds.

@@ -61,6 +61,10 @@ Cost cost(const ir::Graph& graph, const ir::Node& node) {
     case Op::matmul_wgrad: c.flops = matmul_flops(graph, node); break;
     case Op::linear_cross_entropy:
     case Op::linear_cross_entropy_grad: c.flops = linear_loss_flops(graph, node); break;
+    case Op::cross_entropy:  // reads the parts instead of the logits, where there are any
+      if (node.has(cross_entropy::parts))
+        c.bytes -= static_cast<double>(graph.local_bytes(node.in(cross_entropy::logits)));
+      break;
     case Op::attention:
     case Op::attention_grad: c.flops = attention_flops(graph, node); break;
     default: break;
@@ -121,13 +125,15 @@ int team_of(const ir::Node& collective) {
 }
 
 int ranks_of(const ir::Graph& graph, const ir::Node& collective) {
+  if (collective.lane == Lane::copies)
+    return static_cast<int>(collective.attributes.integer(ir::Attr::copies));
   return graph.mesh().size(static_cast<int>(collective.attributes.integer(ir::Attr::axis)));
 }
 
 int span_of(const ir::Graph& graph, const ir::Node& collective) {
   const int axis = static_cast<int>(collective.attributes.integer(ir::Attr::axis));
   if (ir::is_message(collective.op)) return graph.mesh().stride(axis) + 1;
-  return graph.mesh().stride(axis) * (graph.mesh().size(axis) - 1) + 1;
+  return graph.mesh().stride(axis) * (ranks_of(graph, collective) - 1) + 1;
 }
 
 }  // namespace weft::ops

@@ -44,7 +44,10 @@ class Gradients {
       case Op::attention: return attention();
       case Op::swiglu: return all_added(swiglu());
       case Op::add: return all_added({dy(add::sum), dy(add::sum)});
-      case Op::cross_entropy: return {added(cross_entropy::logits, cross_entropy()), {}};
+      case Op::cross_entropy: return {added(cross_entropy::logits, cross_entropy()), {}, {}};
+      // Of what a rank gathers, it made one part, and all ranks have a term of that part's gradient.
+      case Op::all_gather: return {added(single::from, over_tensor(Op::reduce_scatter))};
+      case Op::reduce_scatter: return {added(single::from, over_tensor(Op::all_gather))};
       // The stage that got the value sends its gradient back.
       case Op::send:
         return {
@@ -80,6 +83,10 @@ class Gradients {
     return operands;
   }
 
+  /// The gradient of what a collective over the tensor axis reads.
+  ValueId over_tensor(Op op) {
+    return b_.over_tensor(op, node_.module, dy(single::to), type(single::from), name(single::from));
+  }
   std::vector<ValueId> rms_norm() {
     const ValueId x = node_.in(rms_norm::x), w = node_.in(rms_norm::w), rstd = node_.out(rms_norm::rstd);
     return all_added(b_.emit(Op::rms_norm_grad, node_.module,
@@ -118,8 +125,10 @@ class Gradients {
   }
   ValueId embedding_table() {
     const auto vocab = static_cast<double>(b_.graph().value(node_.in(embedding::table)).type.shape[0]);
+    ir::Attributes attributes = node_.attributes;
+    attributes.set(Attr::vocab, vocab);
     return b_.emit_one(Op::embedding_grad, node_.module, {node_.in(embedding::tokens), dy(embedding::y)},
-                       name(embedding::table), {{Attr::vocab, vocab}});
+                       name(embedding::table), attributes);
   }
   ValueId rope() {
     ir::Attributes attributes = node_.attributes;
@@ -138,7 +147,7 @@ class Gradients {
     return b_.emit_one(
         Op::cross_entropy_grad, node_.module,
         {node_.in(cross_entropy::logits), node_.in(cross_entropy::targets), node_.out(cross_entropy::lse)},
-        name(cross_entropy::logits));
+        name(cross_entropy::logits), node_.attributes);
   }
 
   Builder& b_;

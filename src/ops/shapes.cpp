@@ -44,6 +44,7 @@ class Rule {
         ends_with(add::b);
         same(add::a, add::b);
         return {in(add::a)};
+      case Op::cross_entropy_part: loss_of_logits(); return {parts_of_loss(1)};
       case Op::cross_entropy: return cross_entropy();
       case Op::cross_entropy_grad:
         ends_with(cross_entropy_grad::lse);
@@ -214,10 +215,25 @@ class Rule {
     equal(q.shape[2] * kv_heads, in(attention::k).shape[2] * heads);
     return {q, {DType::f32, {q.shape[0], heads, q.shape[1]}}};
   }
-  std::vector<Type> cross_entropy() const {  // logits [B,T,V], targets [B,T]
-    ends_with(cross_entropy::targets);
+  void loss_of_logits() const {  // logits [B,T,V], targets [B,T]
     rank(cross_entropy::logits, 3);
     rank(cross_entropy::targets, 2);
+    equal(in(cross_entropy::logits).shape[0], in(cross_entropy::targets).shape[0]);
+    equal(in(cross_entropy::logits).shape[1], in(cross_entropy::targets).shape[1]);
+  }
+  /// Three numbers for each row and part of the vocabulary. Parts lie one behind the other.
+  Type parts_of_loss(std::int64_t parts) const {
+    const Shape& targets = in(cross_entropy::targets).shape;
+    return {DType::f32, {targets[0], parts * targets[1], 3}};
+  }
+  std::vector<Type> cross_entropy() const {
+    ends_with(cross_entropy::targets, cross_entropy::parts);
+    loss_of_logits();
+    if (has(cross_entropy::parts)) {
+      const Shape& shape = in(cross_entropy::parts).shape;
+      rank(cross_entropy::parts, 3);
+      same(in(cross_entropy::parts), parts_of_loss(shape[1] / in(cross_entropy::targets).shape[1]));
+    }
     return {{DType::f32, in(cross_entropy::targets).shape}, totals()};
   }
   void linear_loss() const {  // h [B,T,C], w [V,C], targets [B,T]
@@ -263,6 +279,7 @@ BatchRule batch_rule(Op op, std::size_t output) {
     case Op::matmul_dgrad:
     case Op::attention_grad:
     case Op::swiglu_grad:
+    case Op::cross_entropy_part:
     case Op::cross_entropy_grad: return BatchRule::rows;
     case Op::linear_cross_entropy_grad:
       return output == linear_cross_entropy::dh.at ? BatchRule::rows : BatchRule::sums;

@@ -10,7 +10,7 @@ namespace weft::passes {
 bool is_parameter_gather(const ir::Node& node);
 
 /// Whether a unit's parameters stay gathered from forward to backward: those of the last `keep_units` units
-/// do.
+/// do. (What all ranks of a tensor axis have is small, and is gathered once a step.)
 inline bool stays_gathered(ir::UnitId unit, int keep_units, std::size_t units) {
   return unit.index() + static_cast<std::size_t>(keep_units) >= units;
 }

@@ -46,6 +46,7 @@ class HeadPass {
 
  private:
   void find(NodeId loss) {
+    if (before_.node(loss).has(cross_entropy::parts)) return;  // its gradient needs the logits of all ranks
     const ValueId logits = before_.node(loss).in(cross_entropy::logits);
     Head head{before_.value(logits).producer, loss, {}, {}, {}};
     if (before_.node(head.matmul).op != Op::matmul || before_.value(logits).home.valid()) return;

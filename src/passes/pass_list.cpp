@@ -23,10 +23,12 @@ bool disabled(const PassOptions& options, std::string_view name) {
   return std::find(options.disable.begin(), options.disable.end(), name) != options.disable.end();
 }
 
-void append_stage_and_fuse(const PassOptions& options, std::vector<Pass>& passes) {
+void append_cuts_and_fuse(const PassOptions& options, std::vector<Pass>& passes) {
   if (options.stage)
     passes.push_back(
         {"stage", Bits::exact, [o = *options.stage](const ir::Graph& g) { return stage(g, o); }});
+  if (options.partition)
+    passes.push_back({"partition", Bits::numerics, [](const ir::Graph& g) { return partition(g); }});
   if (!disabled(options, "fuse"))
     passes.push_back({"fuse", Bits::numerics, [](const ir::Graph& g) { return fuse(g); }});
 }
@@ -79,7 +81,7 @@ std::vector<Pass> forward_passes(const PassOptions& options, int rounds) {
     whole.stage->sizes.microbatches = rounds;
   }
   std::vector<Pass> passes;
-  append_stage_and_fuse(whole, passes);
+  append_cuts_and_fuse(whole, passes);
   append_head_and_types(whole, passes);
   append_sharding(whole, passes);
   append_order(whole, passes);
@@ -88,7 +90,7 @@ std::vector<Pass> forward_passes(const PassOptions& options, int rounds) {
 
 std::vector<Pass> before_sharding(const PassOptions& options) {
   std::vector<Pass> passes;
-  append_stage_and_fuse(options, passes);
+  append_cuts_and_fuse(options, passes);
   passes.push_back({"autodiff", Bits::exact, [](const ir::Graph& g) { return autodiff(g); }});
   passes.push_back(
       {"update", Bits::exact, [o = options.update](const ir::Graph& g) { return update(g, o); }});

@@ -24,6 +24,7 @@ struct Pass {
 
 struct PassOptions {
   std::optional<StageOptions> stage;  ///< none: the rank has the whole model
+  bool partition = false;             ///< the mesh has a tensor axis of several ranks
   UpdateOptions update;
   std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   PrecisionOptions precision;

@@ -47,6 +47,19 @@ ir::Graph stage(const ir::Graph& graph, const StageOptions& options);
 /// sums keep their order. A message is asked for while what makes it is computed.
 ir::Graph interleave(const ir::Graph& graph, const StageOptions& options);
 
+/// Cuts a model over the tensor axis of the mesh (Shoeybi et al., 2019; Korthikanti et al., 2022). Shapes are
+/// those of one rank from then on, and the collectives are nodes like others: autodiff makes each one's
+/// derivative. A rank has part of the rows of each matrix as it is stored, so of the outputs, or of the
+/// inputs where it is [in, out]. Between the products, activations are cut by rows, the runs of B T tokens;
+/// they are gathered for a product by [out, in], and the terms of one by [in, out] are reduce-scattered. The
+/// vocabulary is cut as the table and the head's weight are. Throws std::logic_error on an operation for
+/// which the pass has no rule.
+ir::Graph partition(const ir::Graph& graph);
+/// The units of a rank: those given, with a part of each parameter. What all ranks have whole is in a unit
+/// "whole" of its own, the first, and what some neighbours have alike is in a unit behind the others of its
+/// module ("layers.0.attn.copies").
+std::vector<Unit> partitioned(const std::vector<Unit>& units, int ranks);
+
 /// Makes one matmul of those of q, k and v, whose result is split while it is rotated (rope_split), and one
 /// of those of gate and up. It does so where the weights stand one behind the other in their unit, and
 /// nothing else reads the results. The gradient of their operand is then one sum in fp32 instead of sums that

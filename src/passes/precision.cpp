@@ -61,6 +61,8 @@ class Precision {
     } else if (node.op == Op::recv && node.phase != ir::Phase::update) {
       // What goes from stage to stage has the parameters' element type; twins' sums of gradients are fp32.
       set(node.out(recv::x), options_.params);
+    } else if (ir::is_collective(node.op)) {
+      set(node.out(single::to), after_.value(node.in(single::from)).type.dtype);
     } else if (ops::has_shape_rule(node.op)) {
       const std::vector<ir::Type> types = ops::infer(after_, node.op, node.inputs, node.attributes);
       for (std::size_t i = 0; i < types.size(); ++i)

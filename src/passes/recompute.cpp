@@ -58,8 +58,11 @@ class RecomputePass {
   }
 
   static bool can_be_recomputed(const Node& node) {
-    return node.phase == Phase::forward && !ir::is_alias(node.op) && !ir::communicates(node.op) &&
-           node.op != Op::linear_cross_entropy && node.op != Op::cross_entropy;
+    // Rows that the tensor axis cuts can be gathered again.
+    const bool gathers_rows = node.op == Op::all_gather && node.lane == Lane::tensor;
+    return node.phase == Phase::forward && !ir::is_alias(node.op) &&
+           (gathers_rows || !ir::communicates(node.op)) && node.op != Op::linear_cross_entropy &&
+           node.op != Op::cross_entropy;
   }
 
   void check(const RecomputeRule& rule) const {

@@ -80,7 +80,9 @@ class RowsPass {
   Table table_of(ValueId tokens, ValueId table) const {
     const Shape& shape = before_.value(table).type.shape;
     const double drawn = static_cast<double>(before_.local_elements(tokens));
-    const double used = 1 - std::pow(1 - 1 / static_cast<double>(shape[0]), drawn);
+    // Over a tensor axis, a rank's table has a part of the vocabulary, and tokens are drawn from all of it.
+    const double vocab = static_cast<double>(shape[0]) * before_.mesh().size(tensor_axis);
+    const double used = 1 - std::pow(1 - 1 / vocab, drawn);
     return {shape[1], std::round(1e4 * used) / 1e4};
   }
 

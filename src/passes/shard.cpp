@@ -35,6 +35,7 @@ class Shard {
         pipe_ranks_(before.mesh().size(pipe_axis)) {
     if (replicas_ > 1) replica_axis_ = before.mesh().axis(replica_axis);
     if (pipe_ranks_ > 1) pipe_axis_ = before.mesh().axis(pipe_axis);
+    if (before.mesh().size(tensor_axis) > 1) tensor_axis_ = before.mesh().axis(tensor_axis);
     for (const Node& node : before.nodes()) rounds_ = std::max(rounds_, node.round + 1);
   }
 
@@ -59,11 +60,13 @@ class Shard {
     return placements;
   }
   /// The placement of what is made from a rank's microbatches: every rank that shares the batch has another
-  /// part, or another term. The stages of a pipe have other values altogether.
+  /// part, or another term. The stages of a pipe have other values altogether, and what a tensor axis cuts is
+  /// cut already.
   Placements over_batch(Placement p) const {
     Placements placements(before_.mesh().axes().size());
     for (std::size_t axis = 0; axis < placements.size(); ++axis)
-      if (static_cast<int>(axis) != pipe_axis_) placements[axis] = p;
+      if (static_cast<int>(axis) != pipe_axis_ && static_cast<int>(axis) != tensor_axis_)
+        placements[axis] = p;
     return placements;
   }
   /// The placement of a term of a sum over the batch. Over axes with a single rank the sum is complete.
@@ -135,6 +138,7 @@ class Shard {
       case Op::adamw: adamw(std::move(node)); return;
       case Op::join: propagate(std::move(node), term()); return;
       case Op::recv: recv(std::move(node)); return;
+      case Op::all_reduce: sum_over_tensor(std::move(node)); return;
       default: compute(std::move(node)); return;
     }
   }
@@ -144,6 +148,14 @@ class Shard {
     const bool unit = after_.value(node.out(recv::x)).unit.valid();
     propagate(std::move(node),
               unit ? over_axis(ranks_ > 1 ? ir::shard(0) : ir::replicate) : over_batch(ir::shard(0)));
+  }
+
+  /// A sum of the update over ranks of the tensor axis lies like its terms.
+  void sum_over_tensor(Node node) {
+    const Placements as_terms = after_.value(node.in(single::from)).placement;
+    if (after_.value(node.out(single::to)).unit.valid() && options_.reduction == ReduceOrder::native)
+      node.attributes.set(Attr::native, 1);
+    propagate(std::move(node), as_terms);
   }
 
   void propagate(Node node, const Placements& p) {
@@ -196,16 +208,19 @@ class Shard {
 
   /// The gathered copy of a unit. It serves until another unit is gathered; the copy of a unit that is kept
   /// serves from forward to the backward of the same round, and in a stage of a pipe, whose rounds overlap,
-  /// the whole step.
+  /// the whole step. What all ranks of a tensor axis have serves the whole step, too: it is of
+  /// all layers.
   ValueId gathered(const Node& node, ValueId state) {
     if (!is_cut(state) || ranks_ == 1) return state;
     const ir::UnitId unit = after_.value(state).unit;
     Gathered& copy = copies_[unit];
-    const bool kept = stays_gathered(unit, options_.keep_units, after_.units().size()) &&
-                      copy.value.valid() && (pipe_ranks_ > 1 || copy.round == node.round);
+    const bool repeated = tensor_axis_ >= 0 && after_.unit(unit).copies == after_.mesh().size(tensor_axis_);
+    const bool kept = copy.value.valid() &&
+                      (repeated || (stays_gathered(unit, options_.keep_units, after_.units().size()) &&
+                                    (pipe_ranks_ > 1 || copy.round == node.round)));
     if (kept || last_gathered_ == unit) return copy.value;
     copy = {all_gather(node, state, after_.unit(unit).path + ".full"), node.round};
-    last_gathered_ = unit;
+    if (!repeated) last_gathered_ = unit;
     return copy.value;
   }
 
@@ -334,7 +349,8 @@ class Shard {
     int gathered = 1;
     for (int axis = static_cast<int>(before_.mesh().axes().size()) - 1; axis >= 0; --axis) {
       const int ranks = before_.mesh().size(axis);
-      if (ranks == 1) continue;
+      // Ranks of the tensor axis have the same totals.
+      if (ranks == 1 || axis == tensor_axis_) continue;
       ir::Value all = after_.value(totals);
       all.name = axis == axis_ ? "loss.ranks" : axis == pipe_axis_ ? "loss.stages" : "loss.replicas";
       if (gathered == 1) all.type.shape.insert(all.type.shape.begin(), 1);
@@ -393,6 +409,7 @@ class Shard {
   int replica_axis_ = -1;
   int replicas_;
   int pipe_axis_ = -1;
+  int tensor_axis_ = -1;
   int pipe_ranks_;
   int rounds_ = 1;
   std::map<ValueId, Node> views_;                           ///< parameter views of the unsharded graph

@@ -26,7 +26,10 @@ class Update {
   ir::Graph run() {
     collect();
     b_.at(ir::Phase::update, 0);
-    for (std::size_t unit = 0; unit < graph_.units().size(); ++unit) add_twin(ir::UnitId(unit));
+    for (std::size_t unit = 0; unit < graph_.units().size(); ++unit) {
+      add_twin(ir::UnitId(unit));
+      add_copies(ir::UnitId(unit));
+    }
     const ValueId squares = square_sum();
     const ValueId scale = clip(squares, totals());
     const ValueId step =
@@ -75,14 +78,32 @@ class Update {
     sum = both;
   }
 
+  /// Adds up the gradient of a unit of which neighbours on the tensor axis have copies: each of them has the
+  /// terms of its own rows or heads.
+  void add_copies(ir::UnitId id) {
+    const Unit& unit = graph_.unit(id);
+    if (unit.copies == 1) return;
+    ValueId& sum = sums_[id.index()];
+    const ValueId all = b_.sum_of_copies(sum, unit.path + ".sum.copies");
+    std::replace(completed_.begin(), completed_.end(), sum, all);
+    sum = all;
+  }
+
   /// The sum of squares of all gradients. They are taken in the order in which their sums are complete: the
   /// gradients of the first layers are still on their way when backward ends. The accumulator is exact, so
   /// neither this order nor the cut over ranks changes the bits.
   ValueId square_sum() {
     std::erase_if(completed_, [this](ValueId sum) { return graph_.unit(graph_.value(sum).unit).copy; });
     ValueId limbs = b_.zeros("clip", {DType::i64, {exact_limbs}}, "clip.zero");
-    for (const ValueId sum : completed_)
-      limbs = b_.emit_one(Op::sum_squares, "clip", {sum, limbs}, "clip.squares");
+    for (const ValueId sum : completed_) {
+      ir::Attributes attributes;
+      // Of neighbours with the same gradient the first one counts it.
+      if (const int copies = graph_.unit(graph_.value(sum).unit).copies; copies > 1)
+        attributes.set(Attr::copies, copies);
+      limbs = b_.emit_one(Op::sum_squares, "clip", {sum, limbs}, "clip.squares", std::move(attributes));
+    }
+    if (graph_.mesh().size(tensor_axis) > 1)
+      limbs = b_.over_tensor(Op::all_reduce, "clip", limbs, graph_.value(limbs).type, "clip.squares.tensor");
     return limbs;
   }
 

@@ -58,12 +58,14 @@ void print_units(const Plan& plan, std::string& text) {
       rows.push_back({path, &unit, 1});
     }
   }
-  const int ranks = plan.graph.mesh().batch_ranks(), shards = plan.graph.mesh().size(data_axis);
+  const Mesh& mesh = plan.graph.mesh();
   text += fmt::format("\n{:<38} {:>7} {:>14} {:>16} {:>12}\n", "units", "count", "elements", "with padding",
                       "a shard");
-  for (const Row& r : rows)
-    text += fmt::format("  {:<36} {:>7} {:>14} {:>16} {:>12}\n", r.path, r.count, r.unit->elements,
-                        r.unit->padded_elements(ranks), r.unit->padded_elements(ranks) / shards);
+  for (const Row& r : rows) {
+    const std::int64_t padded = r.unit->padded_elements(mesh.unit_ranks(r.unit->copies));
+    text += fmt::format("  {:<36} {:>7} {:>14} {:>16} {:>12}\n", r.path, r.count, r.unit->elements, padded,
+                        padded / mesh.size(data_axis));
+  }
 }
 
 void print_collectives(const Plan& plan, std::string& text) {

@@ -44,8 +44,10 @@ std::string timeline_text(const machine::LaneTimes& times) {
   row("exposed gathers", times.exposed[Lane::gather]);
   row("exposed reductions", times.exposed[Lane::reduce]);
   if (shown(Lane::replica)) row("exposed sums over replicas", times.exposed[Lane::replica]);
-  if (const double messages = of_stage_lanes(times.exposed); messages > 0)
+  if (const double messages = of_pipe_lanes(times.exposed); messages > 0)
     row("exposed messages between stages", messages);
+  if (const double tensor = of_tensor_lanes(times.exposed); tensor > 0)
+    row("exposed collectives of tensor", tensor);
   return text;
 }
 

@@ -65,6 +65,10 @@ std::string to_json_line(const StepMetrics& m) {
     line.real("exposed_pipe_s", m.exposed_pipe_s);
     line.real("pipe_s", m.pipe_s);
   }
+  if (m.tensor_s) {
+    line.real("exposed_tensor_s", m.exposed_tensor_s);
+    line.real("tensor_s", m.tensor_s);
+  }
   line.integer("sent_bytes", m.sent_bytes);
   line.real("mfu", m.mfu);
   line.integer("arena_peak_bytes", m.arena_peak_bytes);

@@ -35,9 +35,11 @@ struct StepMetrics {
   std::optional<double> gather_s, reduce_s;  ///< how long a collective of the lane was under way
   /// Exposed time, and time under way, of the lane that sums over replicas; no fields without replicas.
   std::optional<double> exposed_replica_s, replica_s;
-  /// The same of the lanes between the stages of a pipe, together; no fields without a pipe. Waiting for
-  /// another stage's work is exposed time, too.
+  /// The same of the lanes of a pipe, together; no fields without a pipe. Waiting for another stage's work is
+  /// exposed time, too.
   std::optional<double> exposed_pipe_s, pipe_s;
+  /// The same of the lanes of a tensor axis, together; no fields without one.
+  std::optional<double> exposed_tensor_s, tensor_s;
   std::optional<std::int64_t> sent_bytes;  ///< payload that a rank sent to others
   std::optional<double> mfu;
   std::int64_t arena_peak_bytes = 0;

@@ -17,8 +17,9 @@ constexpr std::size_t steps_kept = 1'000;
 constexpr Lane gather = Lane::gather;
 constexpr Lane reduce = Lane::reduce;
 constexpr Lane replica = Lane::replica;
-/// What is measured of the lanes between stages together stands at the first of them.
-constexpr Lane stages = Lane::activations_in;
+/// What is measured of the lanes of a pipe together stands at the first of them.
+constexpr Lane stages = Lane::pipe;
+constexpr Lane tensor = Lane::tensor;
 
 double sum(const PerLane<double>& lanes) {
   return std::accumulate(lanes.begin(), lanes.end(), 0.0);
@@ -51,6 +52,8 @@ compile::StepParts measured(const StepMetrics& m, const Summary::About& about) {
   p.exposed[replica] = m.exposed_replica_s.value_or(0);
   p.under_way[stages] = m.pipe_s.value_or(0);
   p.exposed[stages] = m.exposed_pipe_s.value_or(0);
+  p.under_way[tensor] = m.tensor_s.value_or(0);
+  p.exposed[tensor] = m.exposed_tensor_s.value_or(0);
   p.sent_bytes = static_cast<double>(m.sent_bytes.value_or(0));
   const compile::StepParts& planned = about.planned;
   p.wire = planned.sent_bytes > 0 ? planned.wire * p.sent_bytes / planned.sent_bytes : 0;
@@ -116,7 +119,8 @@ std::vector<std::string> Summary::lines() const {
   if (steps_.empty()) return {};
   const bool alone = about_.ranks == 1;
   const bool replicas = about_.planned.under_way[replica] > 0;
-  const bool pipe = of_stage_lanes(about_.planned.under_way) > 0;
+  const bool pipe = of_pipe_lanes(about_.planned.under_way) > 0;
+  const bool cut = of_tensor_lanes(about_.planned.under_way) > 0;
   const bool profile = !about_.profile.empty();
   Table table(steps_, about_.planned, profile);
   table.line(fmt::format("median of {} step{}", steps_.size(), steps_.size() == 1 ? "" : "s"), "measured",
@@ -133,7 +137,10 @@ std::vector<std::string> Summary::lines() const {
                 [](const compile::StepParts& p) { return p.under_way[replica]; });
     if (pipe)
       table.row("  messages between stages, under way",
-                [](const compile::StepParts& p) { return of_stage_lanes(p.under_way); });
+                [](const compile::StepParts& p) { return of_pipe_lanes(p.under_way); });
+    if (cut)
+      table.row("  tensor lane, under way",
+                [](const compile::StepParts& p) { return of_tensor_lanes(p.under_way); });
     if (waits_seen_) {
       table.row("  exposed gathers", [](const compile::StepParts& p) { return p.exposed[gather]; });
       table.row("  exposed reductions", [](const compile::StepParts& p) { return p.exposed[reduce]; });
@@ -142,7 +149,10 @@ std::vector<std::string> Summary::lines() const {
                   [](const compile::StepParts& p) { return p.exposed[replica]; });
       if (pipe)
         table.row("  waits for other stages",
-                  [](const compile::StepParts& p) { return of_stage_lanes(p.exposed); });
+                  [](const compile::StepParts& p) { return of_pipe_lanes(p.exposed); });
+      if (cut)
+        table.row("  exposed collectives of tensor",
+                  [](const compile::StepParts& p) { return of_tensor_lanes(p.exposed); });
     }
   }
   if (waits_seen_) table.row("  idle and other", idle);

@@ -154,6 +154,8 @@ void EventWriter::write(const StepMetrics& m) {
     add("comm/replica_s", m.replica_s);
     add("comm/exposed_pipe_s", m.exposed_pipe_s);
     add("comm/pipe_s", m.pipe_s);
+    add("comm/exposed_tensor_s", m.exposed_tensor_s);
+    add("comm/tensor_s", m.tensor_s);
     add("comm/sent_bytes", m.sent_bytes);
   } else {
     add("valid/loss", m.loss);

@@ -40,7 +40,7 @@ std::pair<std::int64_t, std::int64_t> overlap(const Parameter& p, std::int64_t b
 /// How many elements of the initial state are on the host at a time.
 constexpr std::int64_t drawn_at_once = 1 << 18;
 
-/// Draws elements [begin, end) of one parameter. A draw belongs to a place in [out, in], however it is
+/// Draws elements [begin, end) of one whole parameter. A draw belongs to a place in [out, in], however it is
 /// stored.
 void draw(const Parameter& p, std::int64_t begin, std::int64_t end, const RandomStream& stream, double std,
           float* out) {
@@ -91,7 +91,8 @@ void ModelState::initialize(std::uint64_t seed, double std, std::int64_t layers)
           if (begin >= end) continue;
           const bool into_residual = ends_with(p.path, "wo") || ends_with(p.path, "w2");
           const double scale = into_residual ? std / std::sqrt(2 * static_cast<double>(layers)) : std;
-          draw(p, begin - p.offset, end - p.offset, RandomStream(seed, p.path), scale,
+          const std::int64_t first = first_of(p) - p.offset;
+          draw(whole(p), begin + first, end + first, RandomStream(seed, p.path), scale,
                host.data() + (begin - at));
         }
       kernels::copy_to_device(session_.space(), v.device + (at - v.begin) * 4, host.data(),
@@ -109,8 +110,9 @@ void ModelState::set_parameter(const std::string& path, std::span<const float> v
       if (begin >= end) continue;
       std::vector<float> stored;
       stored.reserve(static_cast<std::size_t>(end - begin));
-      for (std::int64_t i = begin - p.offset; i < end - p.offset; ++i)
-        stored.push_back(values[static_cast<std::size_t>(out_in_index(p, i))]);
+      const std::int64_t first = first_of(p) - p.offset;
+      for (std::int64_t i = begin + first; i < end + first; ++i)
+        stored.push_back(values[static_cast<std::size_t>(out_in_index(whole(p), i))]);
       kernels::copy_to_device(session_.space(), v.device + (begin - v.begin) * 4, stored.data(),
                               stored.size() * sizeof(float));
     }
@@ -154,14 +156,19 @@ void ModelState::publish() {
   }
 }
 
+std::int64_t ModelState::first_of(const Parameter& p) const {
+  return first_element(p, session_.tensor_rank(), session_.mesh().size(tensor_axis));
+}
+
 std::pair<std::int64_t, std::int64_t> ModelState::own_range(const Unit& unit) const {
-  const std::int64_t part = unit.shard_elements(session_.batch_ranks());
-  const std::int64_t begin = std::min(unit.elements, part * session_.own_part());
+  const std::int64_t part = unit.shard_elements(session_.mesh().unit_ranks(unit.copies));
+  const std::int64_t begin = std::min(unit.elements, part * session_.own_part(unit));
   return {begin, std::min(unit.elements, begin + part)};
 }
 
 std::pair<std::int64_t, std::int64_t> ModelState::shard_range(const Unit& unit) const {
-  const std::int64_t shard = unit.padded_elements(session_.batch_ranks()) / session_.shards();
+  const std::int64_t shard =
+      unit.padded_elements(session_.mesh().unit_ranks(unit.copies)) / session_.shards();
   const std::int64_t begin = std::min(unit.elements, shard * session_.shard());
   return {begin, std::min(unit.elements, begin + shard)};
 }
@@ -174,8 +181,8 @@ void ModelState::add_slices(const Vector& v, std::int64_t begin, std::int64_t en
     ckpt::StateSlice slice;
     slice.unit = p.path;
     slice.role = v.role;
-    slice.unit_elements = element_count(p.shape);
-    slice.begin = from - p.offset;
+    slice.unit_elements = element_count(whole(p).shape);
+    slice.begin = first_of(p) + from - p.offset;
     slice.count = to - from;
     slice.data = v.device + (from - v.begin) * static_cast<std::int64_t>(size_of(v.dtype));
     slices.push_back(slice);
@@ -238,7 +245,7 @@ void ModelState::restore(const Fill& fill) {
          for (const Vector& v : vectors_)
            for (const Parameter& p : units_[v.unit].parameters)
              if (v.role == slice.role && p.path == slice.unit)
-               copy_to_device(v, p.offset + slice.begin + at - v.begin, count, data);
+               copy_to_device(v, p.offset + slice.begin - first_of(p) + at - v.begin, count, data);
        });
 }
 

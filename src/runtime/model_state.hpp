@@ -66,7 +66,10 @@ class ModelState {
   };
   /// Copies fp32 from the host to elements [at, at + count) of what the device holds.
   void copy_to_device(const Vector& vector, std::int64_t at, std::int64_t count, const std::byte* host);
-  /// The elements [begin, end) of a unit that this rank saves and hashes: its 1/W, of all W ranks.
+  /// The first element that this rank has of the whole parameter.
+  std::int64_t first_of(const Parameter& p) const;
+  /// The elements [begin, end) of a unit that this rank saves and hashes: its 1/W, of all W ranks that have
+  /// it.
   std::pair<std::int64_t, std::int64_t> own_range(const Unit& unit) const;
   /// The elements of a cut unit that this rank holds: the own ranges of all ranks that hold the same.
   std::pair<std::int64_t, std::int64_t> shard_range(const Unit& unit) const;

@@ -36,7 +36,7 @@ std::int64_t saving_bytes(const Deck& deck, const plan::Plan& train) {
   constexpr std::int64_t code_and_heap = 6 * mib, piece = 8 * mib;
   std::int64_t largest = 0;
   for (const Unit& unit : train.graph.units())
-    largest = std::max(largest, unit.shard_elements(train.graph.mesh().batch_ranks()));
+    largest = std::max(largest, unit.shard_elements(train.graph.mesh().unit_ranks(unit.copies)));
   return code_and_heap + 2 * std::min(piece, largest * static_cast<std::int64_t>(sizeof(float)));
 }
 
@@ -76,7 +76,7 @@ std::int64_t state_copy_bytes(const Deck& deck, const plan::Plan& train) {
   constexpr auto bytes_an_element = static_cast<std::int64_t>(std::size(ckpt::all_roles) * sizeof(float));
   std::int64_t elements = 0;
   for (const Unit& unit : train.graph.units())
-    elements += unit.shard_elements(train.graph.mesh().batch_ranks());
+    elements += unit.shard_elements(train.graph.mesh().unit_ranks(unit.copies));
   return elements * bytes_an_element;
 }
 

@@ -31,6 +31,10 @@ Session::Session(const Deck& deck, comm::World& world)
     replica_ = mesh_.coordinate(world.rank(), mesh_.axis(replica_axis));
     open(replica_axis, Lane::replica, "replica");
   }
+  if (mesh_.size(tensor_axis) > 1) {
+    open(tensor_axis, Lane::tensor, "tensor");
+    open_copies(static_cast<int>(deck.model.kv_heads));
+  }
   if (mesh_.size(pipe_axis) > 1) {
     open(pipe_axis, Lane::pipe, "pipe");
     open_links();
@@ -43,6 +47,16 @@ void Session::open_channel(std::vector<int> ranks, Lane lane, const std::string&
   channels_[lane] = world_.open(std::move(ranks), lane, name);
   log_.observe(*channels_[lane]);
   if (!channels_[lane]->ends_seen() && !runs_) runs_ = world_.open_record("plans");
+}
+
+/// Opens the channel over the neighbours that have the same heads of keys and values, where these are some of
+/// the tensor axis.
+void Session::open_copies(int kv_heads) {
+  const std::vector<int> all = mesh_.group(rank(), mesh_.axis(tensor_axis));
+  const int copies = static_cast<int>(all.size()) / kv_heads;
+  if (copies <= 1 || kv_heads == 1) return;
+  const auto first = all.begin() + tensor_rank() / copies * copies;
+  open_channel({first, first + copies}, Lane::copies, "copies");
 }
 
 /// Opens the channels to the neighbours on the pipe, which is a ring because a rank may have several stages.
@@ -120,8 +134,9 @@ void Session::check_same_plan(const plan::Plan& plan) {
 }
 
 std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
-  auto rows = TokenRows::make(
-      plan, [this] { return world_.open(mesh_.group(rank(), mesh_.axis(data_axis)), Lane::gather, "rows"); });
+  auto rows = TokenRows::make(plan, tensor_rank(), [this] {
+    return world_.open(mesh_.group(rank(), mesh_.axis(data_axis)), Lane::gather, "rows");
+  });
   if (rows && token_rows_) throw std::logic_error("a second plan sends rows");
   if (rows) token_rows_ = std::move(rows);
   PerLane<comm::Channel*> channels;
@@ -132,6 +147,7 @@ std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
                             .channels = channels,
                             .rows = token_rows_ ? &token_rows_->by_round() : nullptr,
                             .log = &log_,
+                            .tensor_rank = tensor_rank(),
                             .capture = capture_,
                             .runs = runs_.get()};
   return std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);

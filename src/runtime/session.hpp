@@ -17,8 +17,9 @@ namespace weft::runtime {
 class Session {
  public:
   /// Collective. Opens the gather and reduce channels over the data axis, the replica channel over the
-  /// replica axis, and over the pipe axis its own and one to each neighbour for each kind of message. Throws
-  /// Error(bad_input) when the deck's mesh does not fit.
+  /// replica axis, the tensor channel over the tensor axis (and copies over those there who have the same
+  /// heads of keys and values), and over the pipe axis its own and one to each
+  /// neighbour for each kind of message. Throws Error(bad_input) when the deck's mesh does not fit.
   Session(const Deck& deck, comm::World& world);
 
   comm::World& world() { return world_; }
@@ -34,18 +35,24 @@ class Session {
   int batch_rank() const { return mesh_.batch_rank(rank()); }
   /// This rank's place on the pipe: which stages of the model it has.
   int pipe_rank() const { return mesh_.pipe_rank(rank()); }
+  /// This rank's place on the tensor axis: which part of each matrix it has.
+  int tensor_rank() const { return mesh_.tensor_rank(rank()); }
   /// How many ranks state is cut over, those of the data axis; shard() is this rank's place among them.
   int shards() const { return shards_; }
   int shard() const { return shard_; }
-  /// This rank's part of a unit that is cut over all batch ranks. The parts of ranks that hold the same shard
-  /// lie side by side in that shard.
-  int own_part() const { return shard_ * replicas() + replica_; }
+  /// This rank's part of a unit that is cut over all ranks that have it (Mesh::unit_ranks). The parts of
+  /// ranks that hold the same shard lie side by side in that shard.
+  int own_part(const Unit& unit) const {
+    const int part = shard_ * replicas() + replica_;
+    return part * unit.copies + tensor_rank() % unit.copies;
+  }
   kernels::Space& space() { return space_; }
   exec::Memory& memory() { return memory_; }
   const exec::Memory& memory() const { return memory_; }
   exec::Matmuls& matmuls() { return matmuls_; }
   /// The channel of a lane. Those of gather and reduce are over the ranks that state is cut over, and null
-  /// with one shard; that of replica is null without replicas, and those between stages without a pipe.
+  /// with one shard; that of replica is null without replicas, those of tensor and copies without such an
+  /// axis, and those between stages without a pipe.
   comm::Channel* channel(Lane lane) { return channels_[lane].get(); }
   int replicas() const { return batch_ranks() / shards_; }
 
@@ -63,6 +70,7 @@ class Session {
 
  private:
   void open_channel(std::vector<int> ranks, Lane lane, const std::string& name);
+  void open_copies(int kv_heads);
   void open_links();
   void find_team(const Deck& deck);
   /// Decides whether collectives are captured: by all ranks or by none.

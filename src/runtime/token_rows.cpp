@@ -34,10 +34,12 @@ std::int64_t bits_told(const comm::RowSlices& slices, int rounds) {
 }  // namespace
 
 std::unique_ptr<TokenRows> TokenRows::make(
-    const plan::Plan& plan, const std::function<std::unique_ptr<comm::Channel>()>& open_channel) {
+    const plan::Plan& plan, int tensor_rank,
+    const std::function<std::unique_ptr<comm::Channel>()>& open_channel) {
   const Table table = table_of(plan);
   if (table.rounds == 0) return nullptr;
-  return std::unique_ptr<TokenRows>(new TokenRows(open_channel(), table.slices, table.rounds));
+  return std::unique_ptr<TokenRows>(
+      new TokenRows(open_channel(), table.slices, table.rounds, tensor_rank * table.slices.rows));
 }
 
 std::int64_t TokenRows::planned_bytes(const plan::Plan& plan) {
@@ -47,9 +49,11 @@ std::int64_t TokenRows::planned_bytes(const plan::Plan& plan) {
          2 * bits_told(table.slices, table.rounds);
 }
 
-TokenRows::TokenRows(std::unique_ptr<comm::Channel> channel, const comm::RowSlices& slices, int rounds)
+TokenRows::TokenRows(std::unique_ptr<comm::Channel> channel, const comm::RowSlices& slices, int rounds,
+                     std::int64_t first)
     : channel_(std::move(channel)),
       slices_(slices),
+      first_(first),
       mine_(static_cast<std::size_t>(rounds * slices.table_bytes())),
       told_(static_cast<std::size_t>(bits_told(slices, rounds))),
       heard_(told_.size()),
@@ -64,7 +68,10 @@ void TokenRows::add(int round, std::span<const std::int32_t> tokens) {
   if (exchanged_) std::fill(mine_.begin(), mine_.end(), std::uint8_t{0});
   exchanged_ = false;
   std::uint8_t* const bits = mine_.data() + round * slices_.table_bytes();
-  for (const std::int32_t token : tokens) bits[token / 8] |= static_cast<std::uint8_t>(1U << (token % 8));
+  for (const std::int32_t any : tokens) {
+    const std::int64_t token = any - first_;
+    if (token >= 0 && token < slices_.rows) bits[token / 8] |= static_cast<std::uint8_t>(1U << (token % 8));
+  }
 }
 
 void TokenRows::exchange() {

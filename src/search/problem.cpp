@@ -59,7 +59,7 @@ class Reader {
 
   void communication(const Node& node) {
     open_ = false;
-    if (is_between_stages(node.lane)) {
+    if (node.lane != Lane::gather && node.lane != Lane::reduce && node.lane != Lane::replica) {
       fixed(node);
       return;
     }

@@ -53,6 +53,7 @@ class Trades {
     std::set<Op> ops;
     for (const NodeId id : module_.nodes) {
       const Op op = graph_.node(id).op;
+      if (ir::communicates(op) && op != Op::all_gather) continue;  // only a gather can be done again
       if (op != Op::add && op != Op::cross_entropy && op != Op::linear_cross_entropy) ops.insert(op);
     }
     return {ops.begin(), ops.end()};
@@ -62,7 +63,10 @@ class Trades {
     std::set<NodeId> again;
     std::set<ValueId> kept;
     for (const ValueId value : module_.read) need(value, trade.ops, again, kept);
-    for (const NodeId id : again) trade.seconds += costs_.kernel_seconds(graph_, graph_.node(id));
+    for (const NodeId id : again)
+      trade.seconds += ir::communicates(graph_.node(id).op)
+                           ? costs_.collective_seconds(graph_, graph_.node(id))
+                           : costs_.kernel_seconds(graph_, graph_.node(id));
     for (const ValueId value : kept) trade.kept += graph_.local_bytes(value);
   }
 

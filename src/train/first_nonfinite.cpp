@@ -38,7 +38,7 @@ void FirstNonfinite::look_at_state(const ir::Storage& storage, const std::byte* 
   if (storage.unit.valid()) {
     const Unit& unit = graph.unit(storage.unit);
     parts = unit.parameters;
-    if (held < unit.padded_elements(session_.batch_ranks())) begin = session_.shard() * held;
+    if (held < unit.padded_elements(session_.mesh().unit_ranks(unit.copies))) begin = session_.shard() * held;
   }
   for (const Parameter& part : parts) {
     ++place.index;

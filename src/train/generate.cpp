@@ -26,7 +26,7 @@ std::string resolve_checkpoint(const std::string& path) {
   return *newest;
 }
 
-/// A checkpoint's model in a pipe over all ranks.
+/// A checkpoint's model over all ranks.
 class Generator {
  public:
   Generator(comm::World& world, const ckpt::Manifest& manifest, Deck deck)
@@ -51,7 +51,7 @@ class Generator {
   }
 
   /// Collective: the logits of the token that follows `context`, of which the last data.seq tokens are seen;
-  /// on the pipe's last rank, and none on the others.
+  /// on rank 0, and none on the others.
   std::span<const float> next(const std::vector<std::int32_t>& context) {
     const std::size_t seq = buffers_.tokens.size(), n = std::min(seq, context.size());
     // The zeros stand behind the last token, where causal attention does not look.
@@ -60,13 +60,24 @@ class Generator {
     buffers_.begin_step();
     buffers_.upload(session_, 0);
     executor_->run(exec::Run::full);
-    if (session_.memory().has(model::logits_name)) copy_row(n - 1);
+    // The ranks of the last stage have a part of the vocabulary each, in their order.
+    std::string own;
+    if (session_.memory().has(model::logits_name)) {
+      copy_row(n - 1);
+      own.assign(reinterpret_cast<const char*>(logits_.data()), logits_.size() * sizeof(float));
+    }
+    logits_.clear();
+    for (const std::string& part : session_.world().gather_strings(own)) {
+      const std::size_t at = logits_.size();
+      logits_.resize(at + part.size() / sizeof(float));
+      std::copy(part.begin(), part.end(), reinterpret_cast<char*>(logits_.data() + at));
+    }
     return logits_;
   }
 
  private:
   void copy_row(std::size_t row) {
-    const auto vocab = static_cast<std::size_t>(deck_.model.vocab);
+    const auto vocab = static_cast<std::size_t>(deck_.model.vocab / session_.mesh().size(tensor_axis));
     logits_.resize(vocab);
     const DType type = deck_.precision.params;
     const std::byte* device = session_.memory().storage(model::logits_name) + row * vocab * size_of(type);
@@ -102,7 +113,12 @@ void generate(const GenerateOptions& options, comm::World& world,
   comm::agree(world, [&] {
     manifest = ckpt::read_manifest(checkpoint, hooks_of(world));
     deck = parse_deck_text(manifest.run.deck, manifest.dir);
-    deck.parallel.mesh = {{std::string(data_axis), 1}, {std::string(pipe_axis), world.size()}};
+    WEFT_VALIDATE(world.size() % options.tensor == 0,
+                  "--tensor {}: {} ranks do not divide into groups of that many; start a multiple of {}",
+                  options.tensor, world.size(), options.tensor);
+    deck.parallel.mesh = {{std::string(data_axis), 1},
+                          {std::string(pipe_axis), world.size() / options.tensor},
+                          {std::string(tensor_axis), options.tensor}};
     deck.pipeline = {};
     tokenizer = data::open_tokenizer(options.tokenizer);
     WEFT_VALIDATE(
@@ -125,7 +141,7 @@ void generate(const GenerateOptions& options, comm::World& world,
     if (!logits.empty())
       drawn = std::to_string(sample_token(logits.first(static_cast<std::size_t>(tokenizer->vocab())),
                                           options.sampling, stream, static_cast<std::uint64_t>(i)));
-    const auto id = static_cast<std::int32_t>(std::stoi(world.broadcast(drawn, world.size() - 1)));
+    const auto id = static_cast<std::int32_t>(std::stoi(world.broadcast(drawn, 0)));
     if (id == tokenizer->end_of_document()) break;
     print_once(tokenizer->text_of(id));
     context.push_back(id);

@@ -71,19 +71,23 @@ TEST_F(Hang, AStoppedRankIsNamedAndTheJobEnds) {
 }
 
 /// The middle stage of a pipe of three stops: both neighbours wait for its messages, or all for its part of a
-/// sum. The job is young, so its records still have the opening of the channels, which differ from rank to
-/// rank.
-TEST_F(Hang, AStoppedStageIsNamed) {
-  Job job(weft_on(3, train("run", {"run.steps=1000000", "run.collective_timeout=4", "log.progress=false",
-                                   "parallel.mesh={ pipe = 3 }"})));
-  ASSERT_TRUE(wait_for_step(run_dir("run"), 1)) << job.wait(0).err;
-  const pid_t process = process_of(job, 1);
-  ASSERT_GT(process, 0);
-  ASSERT_EQ(::kill(process, SIGSTOP), 0);
-  const Ended ended = job.wait(90);
-  EXPECT_STATUS(ended, 76);
-  EXPECT_NE(ended.err.find("hang: first to diverge: rank 1 on "), std::string::npos) << ended.err;
-  EXPECT_NE(ended.err.find(": left no records"), std::string::npos) << ended.err;
+/// sum. Likewise a rank that shares the layers of its stage with another. The jobs are young, so their
+/// records still have the opening of the channels, which differ from rank to rank.
+TEST_F(Hang, AStoppedRankOfAMeshIsNamed) {
+  for (const auto& [ranks, mesh] : {std::pair(3, "{ pipe = 3 }"), std::pair(4, "{ pipe = 2, tensor = 2 }")}) {
+    SCOPED_TRACE(mesh);
+    const std::string name = "run" + std::to_string(ranks);
+    Job job(weft_on(ranks, train(name, {"run.steps=1000000", "run.collective_timeout=4", "log.progress=false",
+                                        "model.vocab=260", std::string("parallel.mesh=") + mesh})));
+    ASSERT_TRUE(wait_for_step(run_dir(name), 1)) << job.wait(0).err;
+    const pid_t process = process_of(job, 1);
+    ASSERT_GT(process, 0);
+    ASSERT_EQ(::kill(process, SIGSTOP), 0);
+    const Ended ended = job.wait(90);
+    EXPECT_STATUS(ended, 76);
+    EXPECT_NE(ended.err.find("hang: first to diverge: rank 1 on "), std::string::npos) << ended.err;
+    EXPECT_NE(ended.err.find(": left no records"), std::string::npos) << ended.err;
+  }
 }
 
 #ifdef WEFT_FAULTS_LIBRARY

@@ -26,7 +26,7 @@ plan::Plan plan_of_rows(const std::string& vocab) {
 }
 
 std::unique_ptr<runtime::TokenRows> rows_of(const plan::Plan& plan) {
-  return runtime::TokenRows::make(plan, [] {
+  return runtime::TokenRows::make(plan, 0, [] {
     std::vector<int> all(static_cast<std::size_t>(test::world().size()));
     std::iota(all.begin(), all.end(), 0);
     return test::world().open(all, Lane::gather, "rows");

@@ -15,6 +15,7 @@ struct SmallModel {
   int ranks = 2;  ///< ranks of the data axis
   int replicas = 1;
   int pipe = 1;
+  int tensor = 1;
   int team = 1;  ///< ranks of the data axis that share memory
   int rounds = 1;
   std::int64_t batch = 2, seq = 16;
@@ -25,6 +26,7 @@ struct SmallModel {
     if (replicas > 1) axes.push_back({"replica", replicas});
     if (pipe > 1) axes.push_back({"pipe", pipe});
     axes.push_back({"data", ranks});
+    if (tensor > 1) axes.push_back({"tensor", tensor});
     Mesh mesh(std::move(axes));
     mesh.set_team(team);
     return mesh;

@@ -58,6 +58,51 @@ TEST(CrossEntropy, MatchesTheReferenceAndSkipsIgnoredRows) {
   }
 }
 
+/// A vocabulary in equal parts has the loss and the gradient of the whole one.
+TEST(CrossEntropy, PartsOfAVocabularyAreTheWhole) {
+  for (const DType t : float_types)
+    for (const double scale : {1.0, 40.0})
+      for (const std::int64_t ranks : {2, 3, 7})
+        for (const std::int64_t own : {1, 33, 130}) {
+          SCOPED_TRACE(testing::Message() << name_of(t) << " " << ranks << " parts of " << own);
+          const LossShape all{70, ranks * own};
+          const Array z = random(all.rows * all.vocab, t, 1, scale);
+          const Tokens targets = targets_of(all);
+          const DeviceTokens targets_device(targets);
+          std::vector<Array> parts;
+          Array found;
+          for (std::int64_t rank = 0; rank < ranks; ++rank) {
+            parts.emplace_back();
+            for (std::int64_t row = 0; row < all.rows; ++row)
+              for (std::int64_t c = 0; c < own; ++c)
+                parts.back().push_back(z[static_cast<std::size_t>(row * all.vocab + rank * own + c)]);
+            const Device of_rank(3 * all.rows, DType::f32);
+            cross_entropy_part(space(), {all.rows, own, rank * own}, t, Device(parts.back(), t).data(),
+                               targets_device.data(), of_rank.as<float>());
+            for (const double x : of_rank.read()) found.push_back(x);
+          }
+          const Device lse(all.rows, DType::f32), totals(2, DType::f64);
+          cross_entropy_of_parts(space(), all.rows, ranks, Device(found, DType::f32).as<float>(),
+                                 targets_device.data(), lse.as<float>(), totals.as<double>(),
+                                 scratch(cross_entropy_scratch_bytes(all)).data());
+          const auto expected = reference::cross_entropy(all, z, targets);
+          EXPECT_TRUE(close(lse.read(), expected.lse, 1e-6));
+          EXPECT_TRUE(close(totals.read(), {expected.loss, expected.count}, 1e-6));
+
+          const Array gradient = reference::cross_entropy_grad(all, z, targets);
+          for (std::int64_t rank = 0; rank < ranks; ++rank) {
+            const Device logits(parts[static_cast<std::size_t>(rank)], t);
+            cross_entropy_grad(space(), {all.rows, own, rank * own}, t, logits.data(), targets_device.data(),
+                               lse.as<float>(), logits.data());
+            Array of_rank;
+            for (std::int64_t row = 0; row < all.rows; ++row)
+              for (std::int64_t c = 0; c < own; ++c)
+                of_rank.push_back(gradient[static_cast<std::size_t>(row * all.vocab + rank * own + c)]);
+            EXPECT_TRUE(close(logits.read(), of_rank, tolerance(t), 1e-6 * scale));
+          }
+        }
+}
+
 TEST(CrossEntropy, ANaNIsSeenInTheLoss) {
   for (DType t : float_types)
     for (std::size_t place : {0, 40, 66}) {

@@ -37,6 +37,33 @@ TEST(Embedding, GradientWritesTheWholeTable) {
         }
 }
 
+/// A table in parts gives each row in one of them, and zeros in the others; gradients are parts of the whole.
+TEST(Embedding, PartsOfATableAreTheWhole) {
+  constexpr std::int64_t rows = 50, parts = 3, own = 7, dim = 19;
+  const EmbeddingShape all{rows, parts * own, dim};
+  const Tokens tokens = random_tokens(rows, all.vocab, 1);
+  for (const DType t : float_types) {
+    const Array table = random(all.vocab * dim, t, 2), dout = random(rows * dim, t, 3);
+    Array sum(static_cast<std::size_t>(rows * dim), 0.0);
+    const Array gradient = reference::embedding_grad(all, tokens, dout);
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const EmbeddingShape shape{rows, own, dim, part * own};
+      const auto from = table.begin() + part * own * dim;
+      const Device out(rows * dim, t), dtable(own * dim, DType::f32);
+      embedding(space(), shape, t, DeviceTokens(tokens).data(),
+                Device(Array(from, from + own * dim), t).data(), out.data());
+      const Array read = out.read();
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += read[i];
+      embedding_grad(space(), shape, t, DeviceTokens(tokens).data(), Device(dout, t).data(), DType::f32,
+                     dtable.data(), scratch(embedding_grad_scratch_bytes(shape)).data());
+      const auto expected = gradient.begin() + part * own * dim;
+      EXPECT_TRUE(close(dtable.read(), Array(expected, expected + own * dim), tolerance(DType::f32)))
+          << name_of(t) << " part " << part;
+    }
+    EXPECT_EQ(sum, reference::embedding(all, tokens, table)) << name_of(t);
+  }
+}
+
 TEST(Embedding, GradientAddsInOrderOfRows) {
   // In fp32, (2^24 + 1) - 2^24 is 0, and 2^24 - 2^24 + 1 is 1, so the order shows.
   const EmbeddingShape shape{3, 2, 1};
