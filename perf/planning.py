@@ -37,11 +37,15 @@ def batch_of(deck):
         return int(re.search(r"^batch = ([\d_]+)", file.read(), re.M)[1])
 
 
+# All decks on one axis, so that figures can be compared.
+ONE_AXIS = ["parallel.mesh={ data = 0 }", "parallel.mode=fsdp", "schedule.recompute=none", "schedule.accumulate=each"]
+
+
 def series(arguments, title, deck, points):
     """Plans over points of (what grows, ranks, rounds, options of the deck)."""
     rows = []
     for x, ranks, rounds, sets in points:
-        sets = [*sets, f"data.global_batch={batch_of(deck) * ranks * rounds}", *arguments.set]
+        sets = [*ONE_AXIS, *sets, f"data.global_batch={batch_of(deck) * ranks * rounds}", *arguments.set]
         runs = [plan(deck, ranks, sets) for _ in range(arguments.runs)]
         user, wall, memory = (min(r[i] for r in runs) for i in range(3))
         rows.append((x, user, *runs[0][3:]))

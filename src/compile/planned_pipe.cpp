@@ -3,7 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <deque>
+#include <future>
+#include <mutex>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "base/text.hpp"
@@ -75,6 +79,7 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
   pipe.schedule = pipe::make_pipeline_schedule(options->kind, sizes);
   const std::vector<std::string> stages = stages_text(deck, mesh);
   std::vector<pipe::StageTimes> times(static_cast<std::size_t>(sizes.stages()));
+  pipe.ranks.resize(static_cast<std::size_t>(sizes.ranks));
   double message = 0;
   const auto add = [&](int place, const plan::Plan& plan) {
     PlannedRank rank;
@@ -84,7 +89,7 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
     rank.state_bytes = plan::persistent_bytes(plan);
     rank.arena_bytes = plan.peak_bytes();
     rank.hash = plan.hash;
-    pipe.ranks.push_back(std::move(rank));
+    pipe.ranks[static_cast<std::size_t>(place)] = std::move(rank);
     int stage = place;
     for (const pipe::StageTimes& of_chunk : times_of(plan, costs, sizes.chunks)) {
       times[static_cast<std::size_t>(stage)] = of_chunk;
@@ -92,14 +97,31 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
     }
     message = std::max(message, message_seconds(plan, costs));
   };
+  // Places are planned at the same time, as many as there are cores. Only the kernels' scratch is asked for
+  // by one after the other, because a library prepares products for it.
+  std::mutex asking;
+  const plan::ScratchQuery one_by_one = [&](const ir::Graph& graph, const ir::Node& node) {
+    const std::lock_guard lock(asking);
+    return scratch(graph, node);
+  };
+  std::deque<std::pair<int, std::future<plan::Plan>>> under_way;
+  const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
+  const auto finish_first = [&] {
+    const int place = under_way.front().first;
+    const plan::Plan plan = under_way.front().second.get();
+    under_way.pop_front();
+    add(place, plan);
+  };
   for (int place = 0; place < sizes.ranks; ++place) {
-    if (place == known.pipe_rank) {
-      add(place, known.plan);
-      continue;
-    }
-    Chosen chosen = choose_schedule(deck, mesh, scratch, costs, baseline, place);
-    add(place, take_plan(chosen, deck, mesh, scratch));
+    if (place == known.pipe_rank) continue;
+    if (under_way.size() == most) finish_first();
+    under_way.emplace_back(place, std::async(std::launch::async, [&, place] {
+                             Chosen chosen = choose_schedule(deck, mesh, one_by_one, costs, baseline, place);
+                             return take_plan(chosen, deck, mesh, one_by_one);
+                           }));
   }
+  while (!under_way.empty()) finish_first();
+  add(known.pipe_rank, known.plan);
   pipe.timeline = pipe::simulate(pipe.schedule, times, message);
   return pipe;
 }

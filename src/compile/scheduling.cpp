@@ -25,8 +25,15 @@ struct Candidate {
   std::int64_t bytes = 0;  ///< bytes of state and arena
 };
 
-/// Four rounds stand for any number: the first, two that are like all others but the last, and the last.
-constexpr int distinct_rounds = 4;
+/// How many rounds stand for any number of them. They are four: the first, two that are like all others but
+/// the last, and the last. A pipe has some more, as many as are under way at a time; nothing where that
+/// depends on how many there are.
+std::optional<std::int64_t> distinct_rounds(const passes::PassOptions& given) {
+  if (!given.stage) return 4;
+  const bool bounded =
+      given.stage->kind == PipelineKind::one_f_one_b || given.stage->kind == PipelineKind::zb_h1;
+  return bounded ? std::optional<std::int64_t>(given.stage->sizes.ranks + 4) : std::nullopt;
+}
 
 /// The bytes of state and arena that a plan may take; 0: any number.
 double limit_of(const Deck& deck, const machine::CostModel& costs, std::int64_t baseline) {
@@ -48,11 +55,12 @@ bool fits(const plan::Plan& plan, double limit) {
 }
 
 /// When the last instruction of each round ends; reductions behind the compute count, too.
-std::array<double, distinct_rounds> ends_of_rounds(const plan::Plan& plan, const machine::LaneTimes& times) {
-  std::array<double, distinct_rounds> ends{};
+std::vector<double> ends_of_rounds(const plan::Plan& plan, const machine::LaneTimes& times) {
+  std::vector<double> ends;
   for (const plan::Instruction& instruction : plan.instructions) {
     const ir::Node& node = plan.graph.node(instruction.node);
     if (node.phase == ir::Phase::update) continue;
+    ends.resize(std::max(ends.size(), static_cast<std::size_t>(node.round) + 1));
     double& end = ends[static_cast<std::size_t>(node.round)];
     end = std::max(end, times.spans[instruction.lane][instruction.sequence - 1].end);
   }
@@ -208,7 +216,7 @@ class Chooser {
       fitted_->seconds = step_seconds(fitted_->plan, costs_, more_rounds_);
       consider(std::move(*fitted_));
     }
-    const std::vector<int> blocks = unit_buckets(deck_, given_.stage);
+    const std::vector<int> blocks = unit_buckets(deck_, given_.stage, mesh_.size(tensor_axis));
     const search::Schedule greedy = by_rules(problem, arena_limit());
     search::Schedule manual = units(problem);
     manual.buckets = {blocks, blocks, blocks};
@@ -286,13 +294,16 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
   const passes::PassOptions given = pass_options(deck, mesh, pipe_rank);
   if (!is_searched(deck, mesh) && deck.schedule.recompute != Recompute::budget)
     return as_given(deck, mesh, scratch, given);
-  const std::int64_t more_rounds = accumulation(deck, mesh.batch_ranks()) - distinct_rounds;
-  // Without the memory pass each round takes memory of its own, so a step of fewer rounds tells nothing. In a
-  // pipe rounds overlap.
-  if (more_rounds > 0 && !is_disabled(deck, "memory") && !given.stage) {
+  const std::int64_t rounds = accumulation(deck, mesh.batch_ranks());
+  const std::int64_t more_rounds = rounds - distinct_rounds(given).value_or(rounds);
+  // Without the memory pass each round takes memory of its own, so a step of fewer rounds tells nothing.
+  if (more_rounds > 0 && !is_disabled(deck, "memory")) {
     Deck fewer = deck;
     fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.batch_ranks();
-    Chosen chosen = Chooser(fewer, mesh, scratch, costs, baseline, given, more_rounds).run();
+    Chosen chosen =
+        Chooser(fewer, mesh, scratch, costs, baseline, pass_options(fewer, mesh, pipe_rank), more_rounds)
+            .run();
+    chosen.options.stage = given.stage;  // that of all rounds
     const double limit = limit_of(deck, costs, baseline);
     const bool fitted = fits(*chosen.plan, limit);
     chosen.plan = training_plan(deck, mesh, scratch, chosen.options);

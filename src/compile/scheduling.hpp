@@ -21,7 +21,8 @@ struct Chosen {
 
 /// Chooses the options of the rank at `pipe_rank` of the mesh's pipe. The result depends on the arguments
 /// alone, so all ranks choose alike. The middle ones of many accumulation rounds are alike, so plans are
-/// compared by a step of four rounds. With automatic bucketing the result is the shortest simulated step
+/// compared by a step of four rounds (with the schedules 1f1b and zb_h1 of a pipe: of four more than it has
+/// ranks). With automatic bucketing the result is the shortest simulated step
 /// among the search's, the greedy and the manual plan. Only plans count whose state and arena are within
 /// schedule.memory_limit, and within run.memory_limit less `baseline` bytes (without either: within the
 /// machine's memory). Throws Error(bad_input) when no plan is within schedule.memory_limit (for a deck that
@@ -35,7 +36,8 @@ plan::Plan take_plan(Chosen& chosen, const Deck& deck, const Mesh& mesh, const p
                      const passes::Observer& observer = {});
 
 /// Simulated seconds of a step that has `more_rounds` more accumulation rounds than the plan. If there are
-/// any, the plan has four rounds, and each further round takes as long as its middle ones.
+/// any, the plan has as few rounds as choose_schedule() compares by, and each further round takes as long as
+/// the middle ones.
 double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds);
 
 /// The schedule in one line: buckets, distances, what is kept, and what is computed again.

@@ -1,4 +1,8 @@
 // Tests `weft plan`, which says without ranks what a run will do.
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
 #include "restart/workspace.hpp"
 
 namespace weft::test {
@@ -46,6 +50,39 @@ TEST_F(PlanCommand, CountsTheCollectives) {
   const Ended twelve = plan({"--world", "12", "--set", "schedule.bucketing=none"});
   EXPECT_EQ(number_after(twelve.out, "reduce_scatter f32"), 6);
   EXPECT_LT(number_after(twelve.out, "\n  master "), 0.2 * number_after(fsdp.out, "\n  master "));
+}
+
+/// What each place of a pipe takes, in GiB, by the plan's table: state and arena together.
+std::vector<double> places(const std::string& text) {
+  std::vector<double> taken;
+  std::istringstream lines(text.substr(std::min(text.find("\npipe: "), text.size())));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find('%') == std::string::npos) continue;
+    std::vector<std::string> words;
+    std::istringstream in(line);
+    for (std::string word; in >> word;) words.push_back(word);
+    const auto third = words.end() - 5;  // "... 57.86 GiB 8 22.8% HASH"
+    EXPECT_EQ(*(third + 1), "GiB") << line;
+    taken.push_back(std::stod(*third));
+  }
+  return taken;
+}
+
+/// Every stage of Llama 3.1 405B fits an 80 GB device on the mesh of its paper, and on 512 of them.
+TEST_F(PlanCommand, TheLargestDeckFitsItsMeshes) {
+  const std::vector<std::string> of_the_deck{"--world", "16384"},
+      smaller{"--world", "512",
+              "--set",   "parallel.mesh={ pipe = 8, tensor = 8 }",
+              "--set",   "data.global_batch=256"};
+  for (const auto& [stages, arguments] : {std::pair(16U, of_the_deck), std::pair(8U, smaller)}) {
+    std::vector<std::string> command{"plan", WEFT_SOURCE_DIR "/inputs/llama3_405b.toml"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const Ended planned = run(weft(command));
+    EXPECT_STATUS(planned, 0);
+    const std::vector<double> taken = places(planned.out);
+    EXPECT_EQ(taken.size(), stages) << planned.out;
+    for (const double gib : taken) EXPECT_LT(gib, 80e9 / (1 << 30)) << planned.out;
+  }
 }
 
 TEST_F(PlanCommand, DumpAndDiffShowAPass) {

@@ -70,10 +70,13 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
     EXPECT_STATUS(piped, 0);
     EXPECT_EQ(piped.out, drawn.out) << ranks << " ranks";
   }
-  // The vocabulary of 257 is no even number.
-  const Ended uneven = run(weft_on(2, sampling({"--tensor", "2"})));
+  // Two ranks share each layer, and two others have the other layers.
+  const Ended shared = run(weft_on(4, sampling({"--tokens", "46", "--temperature", "0", "--tensor", "2"})));
+  EXPECT_STATUS(shared, 0);
+  EXPECT_EQ(shared.out, written.out);
+  const Ended uneven = run(weft_on(2, sampling({"--tensor", "3"})));
   EXPECT_STATUS(uneven, 2);
-  EXPECT_NE(uneven.err.find("tensor = 2 does not divide model.vocab = 257"), std::string::npos) << uneven.err;
+  EXPECT_EQ(uneven.lines("weft: error: --tensor 3: 2 ranks do not divide").size(), 1U) << uneven.err;
   const Ended none = run(weft_on(2, {"sample", "--checkpoint", path("none"), "--tokenizer", "byte"}));
   EXPECT_STATUS(none, 2);
   EXPECT_EQ(none.lines("weft: error:").size(), 1U) << none.err;
