@@ -27,6 +27,25 @@ KOKKOS_INLINE_FUNCTION float log_of(T x) {
     return Kokkos::log(x);
 }
 
+/// What a loss needs of a row of logits: the largest, and the sum of the exponentials of all less the
+/// largest.
+struct Exponentials {
+  float largest, sum;
+};
+
+template <class Lanes, class T>
+KOKKOS_FUNCTION Exponentials exponentials_of(const Lanes& lanes, std::int64_t vocab, const T* z,
+                                             [[maybe_unused]] bool by_engine) {
+  if constexpr (runs_on_host && std::is_same_v<T, bf16>)
+    if (by_engine) {
+      const float largest = bf16_engine::largest_of_row(vocab, z);
+      return {largest, bf16_engine::powers_of_row(vocab, z, largest)};
+    }
+  const float largest = lanes.max(vocab, [&](std::int64_t c) { return to_float(z[c]); });
+  const float sum = lanes.sum(vocab, [&](std::int64_t c) { return exp_f32(to_float(z[c]) - largest); });
+  return {largest, sum};
+}
+
 template <class T>
 struct Forward {
   std::int64_t vocab;
@@ -44,13 +63,7 @@ struct Forward {
       lanes.once([&] { lse[row] = losses[row] = 0; });
       return;
     }
-    if constexpr (runs_on_host && std::is_same_v<T, bf16>)
-      if (by_engine) {
-        const float largest = bf16_engine::largest_of_row(vocab, z);
-        return finish(lanes, row, largest, bf16_engine::powers_of_row(vocab, z, largest));
-      }
-    const float largest = lanes.max(vocab, [&](std::int64_t c) { return to_float(z[c]); });
-    const float sum = lanes.sum(vocab, [&](std::int64_t c) { return exp_f32(to_float(z[c]) - largest); });
+    const auto [largest, sum] = exponentials_of(lanes, vocab, z, by_engine);
     finish(lanes, row, largest, sum);
   }
 
@@ -114,13 +127,7 @@ struct Part {
     const std::int64_t vocab = shape.vocab;
     const T* z = logits + row * vocab;
     if (targets[row] < 0) return finish(lanes, row, 0, 0);
-    if constexpr (runs_on_host && std::is_same_v<T, bf16>)
-      if (by_engine) {
-        const float largest = bf16_engine::largest_of_row(vocab, z);
-        return finish(lanes, row, largest, bf16_engine::powers_of_row(vocab, z, largest));
-      }
-    const float largest = lanes.max(vocab, [&](std::int64_t c) { return to_float(z[c]); });
-    const float sum = lanes.sum(vocab, [&](std::int64_t c) { return exp_f32(to_float(z[c]) - largest); });
+    const auto [largest, sum] = exponentials_of(lanes, vocab, z, by_engine);
     finish(lanes, row, largest, sum);
   }
 

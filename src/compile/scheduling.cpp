@@ -300,9 +300,9 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
   if (more_rounds > 0 && !is_disabled(deck, "memory")) {
     Deck fewer = deck;
     fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.batch_ranks();
-    Chosen chosen =
-        Chooser(fewer, mesh, scratch, costs, baseline, pass_options(fewer, mesh, pipe_rank), more_rounds)
-            .run();
+    passes::PassOptions of_fewer = given;
+    if (of_fewer.stage) of_fewer.stage->sizes.microbatches -= static_cast<int>(more_rounds);
+    Chosen chosen = Chooser(fewer, mesh, scratch, costs, baseline, std::move(of_fewer), more_rounds).run();
     chosen.options.stage = given.stage;  // that of all rounds
     const double limit = limit_of(deck, costs, baseline);
     const bool fitted = fits(*chosen.plan, limit);

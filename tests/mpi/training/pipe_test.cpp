@@ -8,15 +8,13 @@
 #include <optional>
 #include <stdexcept>
 
-#include "data/token_file_writer.hpp"
-#include "data/tokenizer.hpp"
 #include "plan/report.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/pipe_meshes.hpp"
 #include "support/reference.hpp"
 #include "support/shared_deck.hpp"
-#include "support/temporary_directory.hpp"
+#include "support/text_of_ranks.hpp"
 
 namespace weft {
 namespace {
@@ -126,35 +124,10 @@ TEST_F(Pipe, LayersMayBeCutAnywhere) {
   }
 }
 
-/// Rank 0 writes a file of documents of text; gives its path on all ranks.
-class PipeOfText : public Pipe {
- protected:
-  void SetUp() override {
-    Pipe::SetUp();
-    if (IsSkipped()) return;
-    if (world().rank() == 0) {
-      directory_.emplace();
-      const auto tokenizer = data::open_tokenizer("byte");
-      data::TokenFileWriter writer(*directory_ / "text.bin", *tokenizer);
-      for (int document = 0; document < 60; ++document) {
-        writer.append(tokenizer->encode(fmt::format("document {} of {}", document * document, document % 7)));
-        writer.append(std::array{tokenizer->end_of_document()});
-        writer.end_document();
-      }
-      writer.finish();
-    }
-    path_ = world().broadcast(directory_ ? *directory_ / "text.bin" : std::string(), 0);
-  }
-  void TearDown() override { world().barrier(); }  // nobody reads any more
-
-  std::optional<test::TemporaryDirectory> directory_;
-  std::string path_;
-};
-
 /// Fifteen sequences are no whole number of rounds.
-TEST_F(PipeOfText, ValidationAndDocumentsHaveTheSameBits) {
-  const Sets text{"data.synthetic=false", "data.train=" + path_, "data.valid=" + path_,
-                  "data.valid_sequences=15", "data.document_mask=true"};
+TEST_F(Pipe, ValidationAndDocumentsHaveTheSameBits) {
+  const test::TextOfRanks file;
+  const Sets text = file.sets();
   const auto losses = [&](comm::World& ranks, Sets sets) {
     sets.insert(sets.end(), text.begin(), text.end());
     weft::train::Trainer trainer(test::shared_deck(ranks, sets), ranks);

@@ -12,13 +12,11 @@
 
 #include "ckpt/load.hpp"
 #include "compile/programs.hpp"
-#include "data/token_file_writer.hpp"
-#include "data/tokenizer.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/reference.hpp"
 #include "support/shared_deck.hpp"
-#include "support/temporary_directory.hpp"
+#include "support/text_of_ranks.hpp"
 #include "train/checkpointing.hpp"
 
 namespace weft {
@@ -125,7 +123,8 @@ TEST_F(Tensor, MeshesModesAndSchedulesHaveTheBitsOfTheAxisSize) {
   }
 }
 
-/// With fewer heads of keys and values than ranks, neighbours have the same ones.
+/// Where a model has fewer heads of keys and values than the axis has ranks, neighbouring ranks have copies
+/// of the same head.
 TEST_F(Tensor, HeadsOfKeysAndValuesMayBeFewerThanRanks) {
   for (const int tensor : sizes())
     for (const int kv_heads : {1, 2, 3, 4, 6}) {
@@ -269,23 +268,9 @@ TEST_F(Tensor, CheckpointsLoadOnAnyMesh) {
   }
 }
 
-/// Rank 0 writes a file of documents of text.
 TEST_F(Tensor, ValidationAndDocumentsAreThoseOfOneRank) {
-  std::optional<test::TemporaryDirectory> directory;
-  if (world().rank() == 0) {
-    directory.emplace();
-    const auto tokenizer = data::open_tokenizer("byte");
-    data::TokenFileWriter writer(*directory / "text.bin", *tokenizer);
-    for (int document = 0; document < 60; ++document) {
-      writer.append(tokenizer->encode(fmt::format("document {} of {}", document * document, document % 7)));
-      writer.append(std::array{tokenizer->end_of_document()});
-      writer.end_document();
-    }
-    writer.finish();
-  }
-  const std::string path = world().broadcast(directory ? *directory / "text.bin" : std::string(), 0);
-  const Sets text{"data.synthetic=false", "data.train=" + path, "data.valid=" + path,
-                  "data.valid_sequences=15", "data.document_mask=true"};
+  const test::TextOfRanks file;
+  const Sets text = file.sets();
   const auto losses = [&](comm::World& ranks, const std::string& mesh) {
     weft::train::Trainer trainer(test::shared_deck(ranks, with(12, mesh, text)), ranks);
     const double trained = trainer.train_step().loss;
@@ -305,7 +290,6 @@ TEST_F(Tensor, ValidationAndDocumentsAreThoseOfOneRank) {
       for (std::size_t i = 0; i < 2; ++i) EXPECT_NEAR(own[i] / expected[i], 1, 1e-6) << mesh;
       EXPECT_EQ(own[2], expected[2]) << mesh;
     }
-  world().barrier();  // nobody reads any more
 }
 
 /// What goes over the axis in a step: activations, by the number of blocks; three numbers a token; the norms'
