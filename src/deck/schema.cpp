@@ -168,10 +168,8 @@ constexpr std::array key_list{
                "`data` all that remain. The batch is cut over `data` and `replica`, state "
                "(`parallel.mode`) over `data`; `replica` repeats it: { replica = 0, "
                "data = 8 } cuts state over 8 neighbours. The layers are cut over "
-               "`pipe` (`[pipeline]`), and over `tensor` the matrices of each layer, "
-               "the vocabulary and the rows of activations: it divides `model.heads`, "
-               "`model.ffn`, `model.vocab` and `data.seq`, divides `model.kv_heads` or is a "
-               "multiple of it, and stands last, so that its ranks are neighbours."},
+               "`pipe` (`[pipeline]`), and each layer, vocabulary and tokens over `tensor`, "
+               "which stands last and must divide them (docs/mesh.md)."},
 
     Key{WEFT_KEY(pipeline.schedule),
         .doc = "gpipe: all microbatches forward, then all backward. 1f1b: forward and backward in turn, "

@@ -45,7 +45,8 @@ class Gradients {
       case Op::swiglu: return all_added(swiglu());
       case Op::add: return all_added({dy(add::sum), dy(add::sum)});
       case Op::cross_entropy: return {added(cross_entropy::logits, cross_entropy()), {}, {}};
-      // Of what a rank gathers, it made one part, and all ranks have a term of that part's gradient.
+      // The input of an all-gather is one part of its result. Every rank has a term of that part's gradient:
+      // a reduce-scatter adds them up. The derivative of a reduce-scatter is the reverse.
       case Op::all_gather: return {added(single::from, over_tensor(Op::reduce_scatter))};
       case Op::reduce_scatter: return {added(single::from, over_tensor(Op::all_gather))};
       // The stage that got the value sends its gradient back.

@@ -97,7 +97,7 @@ class Update {
     ValueId limbs = b_.zeros("clip", {DType::i64, {exact_limbs}}, "clip.zero");
     for (const ValueId sum : completed_) {
       ir::Attributes attributes;
-      // Of neighbours with the same gradient the first one counts it.
+      // Neighbours that have copies of a unit have the same gradient, and the first of them counts it.
       if (const int copies = graph_.unit(graph_.value(sum).unit).copies; copies > 1)
         attributes.set(Attr::copies, copies);
       limbs = b_.emit_one(Op::sum_squares, "clip", {sum, limbs}, "clip.squares", std::move(attributes));

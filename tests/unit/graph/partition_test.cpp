@@ -136,7 +136,7 @@ TEST(Partition, RecomputeCanGatherRowsAgain) {
   };
   const auto kept = gathers();
   model.options.recompute.what = Recompute::full;
-  // In each block, those of the rows that the first products read.
+  // A block gathers the rows that its first products (q, k, v, and gate, up) read once more.
   EXPECT_EQ(gathers(), kept + 2 * model.spec.layers);
 }
 
