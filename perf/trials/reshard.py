@@ -3,30 +3,49 @@ import itertools, random, time
 
 from . import runs
 
-MODES, SAVED, MORE = ("ddp", "zero1", "zero2", "fsdp", "hsdp", "pipe"), 4, 5
+MODES, SAVED, MORE = ("ddp", "zero1", "zero2", "fsdp", "hsdp", "pipe", "tensor", "mesh"), 4, 5
+
+
+def largest(ranks, sizes):
+    return next(n for n in sizes if ranks % n == 0)
+
+
+def mesh_of(ranks, mode):
+    """The sizes of the axes that make a mode. hsdp is fsdp inside groups of neighbours, with copies of the groups; pipe and tensor are fsdp
+    with as many stages or parts as the model has layers and heads for; mesh has two of each of tensor, pipe and replica, as far as there
+    are ranks."""
+    sizes = {"replica": 1, "data": 1, "pipe": 1, "tensor": 1}
+    if mode == "hsdp":
+        sizes["replica"] = 2 if ranks % 2 == 0 else ranks
+    elif mode == "pipe":
+        sizes["pipe"] = 4 if ranks == 4 else largest(ranks, (3, 2, 1))
+    elif mode == "tensor":
+        sizes["tensor"] = largest(ranks, (4, 2, 1))
+    elif mode == "mesh":
+        left = ranks
+        for axis in ("tensor", "pipe", "replica"):
+            sizes[axis] = largest(left, (2, 1))
+            left //= sizes[axis]
+    used = sizes["replica"] * sizes["pipe"] * sizes["tensor"]
+    return sizes | {"data": ranks // used}
 
 
 def sets(ranks, mode):
-    """The settings that make a mode. hsdp is fsdp inside groups of neighbours, with copies of the groups; pipe is fsdp with two stages, or
-    as many as there are ranks up to four."""
-    if mode == "pipe":
-        pipe = next(n for n in (4, 3, 2, 1) if ranks % n == 0 and (n < 4 or ranks == 4))
-        return ("parallel.mode=fsdp", f"parallel.mesh={{ pipe = {pipe} }}")
-    if mode != "hsdp":
-        return (f"parallel.mode={mode}",)
-    replicas = replicas_of(ranks, mode)
-    return ("parallel.mode=fsdp", f"parallel.mesh={{ replica = {replicas}, data = {ranks // replicas} }}")
+    sizes = ", ".join(f"{axis} = {size}" for axis, size in mesh_of(ranks, mode).items())
+    return (f"parallel.mode={mode if mode in ('ddp', 'zero1', 'zero2') else 'fsdp'}", f"parallel.mesh={{ {sizes} }}")
 
 
-def replicas_of(ranks, mode):
-    """The number of replicas. Another number is another order of the gradients' sum, so that later steps have other bits."""
-    return 1 if mode != "hsdp" else 2 if ranks % 2 == 0 else ranks
+def key(ranks, mode):
+    """A key of a run; runs with equal keys have equal bits. Another number of replicas is another order of the gradients' sum, and tensor
+    cuts the sums of products and norms: with either, later steps have other bits."""
+    sizes = mesh_of(ranks, mode)
+    return (sizes["tensor"], sizes["replica"], sizes["data"] if sizes["replica"] > 1 else 1)
 
 
 class Reshard:
     def __init__(self, place, arguments):
         self.place, self.a, self.rng, self.problems = place, arguments, random.Random(arguments.seed), []
-        # Curves of continuations, by (the checkpoint's curve, shards and replicas that go on).
+        # Curves of continuations, by the keys of the run that saved and of the run that goes on.
         self.curves = {}
 
     def failed(self, pair, kind, what):
@@ -54,11 +73,6 @@ class Reshard:
     def checkpoint(self, ranks, mode):
         return self.place.path(f"{mode}{ranks}/checkpoints/step-{SAVED:08}")
 
-    def key(self, ranks, mode):
-        """A key of a run; runs with equal keys have equal bits."""
-        r = replicas_of(ranks, mode)
-        return (r, ranks // r) if r > 1 else (1, 1)
-
     def save(self, ranks, mode):
         self.place.trained(f"{mode}{ranks}", ranks, f"run.steps={SAVED}", *sets(ranks, mode))
         return runs.curve(self.place.path(f"{mode}{ranks}"))[SAVED][2]
@@ -66,13 +80,13 @@ class Reshard:
     def continuation(self, saver, loader):
         """What the steps after the saved one must be: of a run without interruption where it would be of one key, else of other ranks and
         another mode that have the loader's key."""
-        of, on = self.key(*saver), self.key(*loader)
+        of, on = key(*saver), key(*loader)
         if (of, on) not in self.curves:
             name = f"reference{len(self.curves)}"
-            ranks = on[0] * on[1]
+            tensor, replicas, data = on
             where = () if of == on else (f"checkpoint.resume={self.checkpoint(*saver)}",)
-            mesh = () if ranks == 1 else ("parallel.mode=ddp", f"parallel.mesh={{ replica = {on[0]}, data = {on[1]} }}")
-            self.place.trained(name, ranks, f"run.steps={SAVED + MORE}", "checkpoint.final=false", *where, *mesh)
+            self.place.trained(name, tensor * replicas * data, f"run.steps={SAVED + MORE}", "checkpoint.final=false", *where, "parallel.mode=ddp",
+                               f"parallel.mesh={{ replica = {replicas}, data = {data}, tensor = {tensor} }}")
             curve = runs.curve(self.place.path(name))
             self.curves[of, on] = [curve[SAVED + i] for i in range(1, MORE + 1)]
         return self.curves[of, on]

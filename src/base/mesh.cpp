@@ -42,20 +42,20 @@ int Mesh::coordinate(int rank, int axis) const {
   return rank / stride(axis) % size(axis);
 }
 
+int Mesh::place(int rank, std::string_view name) const {
+  return size(name) == 1 ? 0 : coordinate(rank, axis(name));
+}
+
 int Mesh::batch_rank(int rank) const {
-  int place = 0;
-  for (std::size_t i = 0; i < axes_.size(); ++i)
-    if (axes_[i].name == data_axis || axes_[i].name == replica_axis)
-      place = place * axes_[i].size + coordinate(rank, static_cast<int>(i));
-  return place;
+  return place(rank, replica_axis) * size(data_axis) + place(rank, data_axis);
 }
 
 int Mesh::pipe_rank(int rank) const {
-  return size(pipe_axis) == 1 ? 0 : coordinate(rank, axis(pipe_axis));
+  return place(rank, pipe_axis);
 }
 
 int Mesh::tensor_rank(int rank) const {
-  return size(tensor_axis) == 1 ? 0 : coordinate(rank, axis(tensor_axis));
+  return place(rank, tensor_axis);
 }
 
 std::vector<int> Mesh::pipe_firsts() const {

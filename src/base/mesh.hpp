@@ -40,7 +40,8 @@ class Mesh {
   /// World ranks that share all of this rank's other coordinates, in the order of the axis.
   std::vector<int> group(int rank, int axis) const;
   /// The ranks that share a batch are those of the axes data and replica: how many there are, and a rank's
-  /// place among them.
+  /// place among them. The places of a replica lie side by side, whichever axis the deck names first: the
+  /// bits of a step depend on no order of axes.
   int batch_ranks() const { return size(data_axis) * size(replica_axis); }
   int batch_rank(int rank) const;
   /// How many ranks have the same unit between them, and so save a part of it each: those that share a batch,
@@ -61,6 +62,9 @@ class Mesh {
   void set_team(int ranks) { team_ = ranks; }
 
  private:
+  /// The rank's place on an axis; 0 when there is none.
+  int place(int rank, std::string_view name) const;
+
   std::vector<MeshAxis> axes_;
   int world_ = 1;
   int team_ = 1;

@@ -76,6 +76,8 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
   if (!options) throw std::logic_error("the mesh has no pipe to plan");
   const pipe::Sizes& sizes = options->sizes;
   PlannedPipe pipe;
+  pipe.planned_microbatches =
+      accumulation(with_distinct_rounds(deck, mesh, pass_options(deck, mesh)), mesh.batch_ranks());
   pipe.schedule = pipe::make_pipeline_schedule(options->kind, sizes);
   const std::vector<std::string> stages = stages_text(deck, mesh);
   std::vector<pipe::StageTimes> times(static_cast<std::size_t>(sizes.stages()));
@@ -88,7 +90,7 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
       for (const Parameter& p : unit.parameters) rank.parameters += element_count(whole(p).shape);
     rank.state_bytes = plan::persistent_bytes(plan);
     rank.arena_bytes = plan.peak_bytes();
-    rank.hash = plan.hash;
+    if (place == known.pipe_rank || pipe.planned_microbatches == sizes.microbatches) rank.hash = plan.hash;
     pipe.ranks[static_cast<std::size_t>(place)] = std::move(rank);
     int stage = place;
     for (const pipe::StageTimes& of_chunk : times_of(plan, costs, sizes.chunks)) {
@@ -116,8 +118,7 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
     if (place == known.pipe_rank) continue;
     if (under_way.size() == most) finish_first();
     under_way.emplace_back(place, std::async(std::launch::async, [&, place] {
-                             Chosen chosen = choose_schedule(deck, mesh, one_by_one, costs, baseline, place);
-                             return take_plan(chosen, deck, mesh, one_by_one);
+                             return plan_of_distinct_rounds(deck, mesh, one_by_one, costs, baseline, place);
                            }));
   }
   while (!under_way.empty()) finish_first();
@@ -139,12 +140,17 @@ std::string to_text(const PlannedPipe& pipe) {
                       width, "parameters", "state", "arena", "both", "in flight", "idle", "plan");
   for (std::size_t i = 0; i < pipe.ranks.size(); ++i) {
     const PlannedRank& rank = pipe.ranks[i];
-    text +=
-        fmt::format("  {:>4}  {:<{}} {:>15} {:>12} {:>12} {:>12} {:>10} {:>6.1f}% {:>17}\n", i, rank.stages,
-                    width, rank.parameters, bytes_text(rank.state_bytes), bytes_text(rank.arena_bytes),
-                    bytes_text(rank.state_bytes + rank.arena_bytes), pipe.timeline.in_flight[i],
-                    100 * (1 - pipe.timeline.busy[i] / pipe.timeline.end), fmt::format("{:016x}", rank.hash));
+    text += fmt::format("  {:>4}  {:<{}} {:>15} {:>12} {:>12} {:>12} {:>10} {:>6.1f}% {:>17}\n", i,
+                        rank.stages, width, rank.parameters, bytes_text(rank.state_bytes),
+                        bytes_text(rank.arena_bytes), bytes_text(rank.state_bytes + rank.arena_bytes),
+                        pipe.timeline.in_flight[i], 100 * (1 - pipe.timeline.busy[i] / pipe.timeline.end),
+                        rank.hash ? fmt::format("{:016x}", *rank.hash) : "-");
   }
+  if (pipe.planned_microbatches < sizes.microbatches)
+    text += fmt::format(
+        "  -: planned with {} of the {} microbatches, which take no more memory but for "
+        "their tokens; --pipe-rank plans them all, and shows the plan's hash\n",
+        pipe.planned_microbatches, sizes.microbatches);
   text +=
       "  F3: forward of microbatch 3, B3: its backward, W3: its weight gradients, .: idle; a cell each, if "
       "all took as long\n";

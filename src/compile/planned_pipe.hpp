@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,15 @@ struct PlannedRank {
   std::string stages;           ///< its layers by stage: "embed, 0-2", or "0-1 | 4-5"
   std::int64_t parameters = 0;  ///< of its stages, over all ranks of this place
   std::int64_t state_bytes = 0, arena_bytes = 0;
-  std::uint64_t hash = 0;  ///< of its plan
+  std::optional<std::uint64_t> hash;  ///< of its plan; none where a plan of fewer microbatches was made
 };
 
 struct PlannedPipe {
   pipe::PipelineSchedule schedule;
   std::vector<PlannedRank> ranks;
   pipe::Timeline timeline;  ///< of the kernels alone, with the messages between stages
+  /// How many microbatches the plans of the places without a hash have. They stand for all.
+  std::int64_t planned_microbatches = 0;
 };
 
 /// A place on the pipe whose plan has been made.
@@ -33,8 +36,8 @@ struct KnownPlace {
   int pipe_rank = 0;
 };
 
-/// Plans each place of the mesh's pipe but the known one. `baseline` is as in choose_schedule(). Throws
-/// Error(bad_input) where a rank's plan would.
+/// Plans each place of the mesh's pipe but the known one, with as many microbatches as stand for all.
+/// `baseline` is as in choose_schedule(). Throws Error(bad_input) where a rank's plan would.
 PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                          const machine::CostModel& costs, std::int64_t baseline, const KnownPlace& known);
 

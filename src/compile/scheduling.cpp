@@ -280,6 +280,23 @@ class Chooser {
   std::optional<Candidate> smallest_;  ///< the smallest considered plan, while none fits
 };
 
+std::int64_t rounds(const Deck& deck, const Mesh& mesh) {
+  return accumulation(deck, mesh.batch_ranks());
+}
+
+/// Whether there is something to choose.
+bool is_open(const Deck& deck, const Mesh& mesh) {
+  return is_searched(deck, mesh) || deck.schedule.recompute == Recompute::budget;
+}
+
+/// Chooses for `deck` by plans of `fewer`, which has fewer rounds. The options are those of `fewer`.
+Chosen chosen_by(const Deck& fewer, const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                 const machine::CostModel& costs, std::int64_t baseline, int pipe_rank) {
+  return Chooser(fewer, mesh, scratch, costs, baseline, pass_options(fewer, mesh, pipe_rank),
+                 rounds(deck, mesh) - rounds(fewer, mesh))
+      .run();
+}
+
 }  // namespace
 
 double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds) {
@@ -289,20 +306,22 @@ double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std
   return times.end + static_cast<double>(more_rounds) * (ends[2] - ends[1]);
 }
 
+Deck with_distinct_rounds(const Deck& deck, const Mesh& mesh, const passes::PassOptions& given) {
+  const std::int64_t all = rounds(deck, mesh), more_rounds = all - distinct_rounds(given).value_or(all);
+  // Without the memory pass each round takes memory of its own.
+  if (more_rounds <= 0 || is_disabled(deck, "memory")) return deck;
+  Deck fewer = deck;
+  fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.batch_ranks();
+  return fewer;
+}
+
 Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                        const machine::CostModel& costs, std::int64_t baseline, int pipe_rank) {
   const passes::PassOptions given = pass_options(deck, mesh, pipe_rank);
-  if (!is_searched(deck, mesh) && deck.schedule.recompute != Recompute::budget)
-    return as_given(deck, mesh, scratch, given);
-  const std::int64_t rounds = accumulation(deck, mesh.batch_ranks());
-  const std::int64_t more_rounds = rounds - distinct_rounds(given).value_or(rounds);
-  // Without the memory pass each round takes memory of its own, so a step of fewer rounds tells nothing.
-  if (more_rounds > 0 && !is_disabled(deck, "memory")) {
-    Deck fewer = deck;
-    fewer.data.global_batch -= more_rounds * deck.data.batch * mesh.batch_ranks();
-    passes::PassOptions of_fewer = given;
-    if (of_fewer.stage) of_fewer.stage->sizes.microbatches -= static_cast<int>(more_rounds);
-    Chosen chosen = Chooser(fewer, mesh, scratch, costs, baseline, std::move(of_fewer), more_rounds).run();
+  if (!is_open(deck, mesh)) return as_given(deck, mesh, scratch, given);
+  const Deck fewer = with_distinct_rounds(deck, mesh, given);
+  if (rounds(fewer, mesh) < rounds(deck, mesh)) {
+    Chosen chosen = chosen_by(fewer, deck, mesh, scratch, costs, baseline, pipe_rank);
     chosen.options.stage = given.stage;  // that of all rounds
     const double limit = limit_of(deck, costs, baseline);
     const bool fitted = fits(*chosen.plan, limit);
@@ -312,6 +331,14 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
     if (!fitted && fits(*chosen.plan, deck.schedule.memory_limit)) return chosen;
   }
   return Chooser(deck, mesh, scratch, costs, baseline, given).run();
+}
+
+plan::Plan plan_of_distinct_rounds(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                                   const machine::CostModel& costs, std::int64_t baseline, int pipe_rank) {
+  const Deck fewer = with_distinct_rounds(deck, mesh, pass_options(deck, mesh, pipe_rank));
+  Chosen chosen = is_open(deck, mesh) ? chosen_by(fewer, deck, mesh, scratch, costs, baseline, pipe_rank)
+                                      : as_given(fewer, mesh, scratch, pass_options(fewer, mesh, pipe_rank));
+  return take_plan(chosen, fewer, mesh, scratch);
 }
 
 plan::Plan take_plan(Chosen& chosen, const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,

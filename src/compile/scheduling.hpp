@@ -19,16 +19,25 @@ struct Chosen {
   std::optional<plan::Plan> plan;  ///< the plan of these options, where choosing has made it
 };
 
+/// The deck with as few accumulation rounds as stand for any number of them: the first, two that are like all
+/// others but the last, and the last; in a pipe with the schedules 1f1b and zb_h1 four more than it has
+/// ranks. A plan of it takes as much memory, but for tokens and losses. It is the deck itself where its
+/// rounds are no more, or each of them takes memory of its own. `given` are the deck's pass_options().
+Deck with_distinct_rounds(const Deck& deck, const Mesh& mesh, const passes::PassOptions& given);
+
 /// Chooses the options of the rank at `pipe_rank` of the mesh's pipe. The result depends on the arguments
-/// alone, so all ranks choose alike. The middle ones of many accumulation rounds are alike, so plans are
-/// compared by a step of four rounds (with the schedules 1f1b and zb_h1 of a pipe: of four more than it has
-/// ranks). With automatic bucketing the result is the shortest simulated step
-/// among the search's, the greedy and the manual plan. Only plans count whose state and arena are within
-/// schedule.memory_limit, and within run.memory_limit less `baseline` bytes (without either: within the
-/// machine's memory). Throws Error(bad_input) when no plan is within schedule.memory_limit (for a deck that
-/// leaves nothing open, this is the only limit), or when recompute = budget finds none within either.
+/// alone, so all ranks choose alike. Plans are compared by a step of with_distinct_rounds(). With automatic
+/// bucketing the result is the shortest simulated step among the search's, the greedy and the manual plan.
+/// Only plans count whose state and arena are within schedule.memory_limit, and within run.memory_limit less
+/// `baseline` bytes (without either: within the machine's memory). Throws Error(bad_input) when no plan is
+/// within schedule.memory_limit (for a deck that leaves nothing open, this is the only limit), or when
+/// recompute = budget finds none within either.
 Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                        const machine::CostModel& costs, std::int64_t baseline, int pipe_rank = 0);
+
+/// The plan of with_distinct_rounds() with the schedule that choose_schedule() chooses for the whole deck.
+plan::Plan plan_of_distinct_rounds(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                                   const machine::CostModel& costs, std::int64_t baseline, int pipe_rank);
 
 /// The plan of what choose_schedule() chose with the same arguments: moved from `chosen` where choosing has
 /// made it. `observer` sees the passes only where they still have to run.

@@ -67,10 +67,17 @@ TEST_F(Killed, AgainAndAgainAtAnyMoment) {
   expect_equal_curves();
 }
 
-class Walltime : public Workspace {};
+class Walltime : public Workspace {
+ protected:
+  void expect_parts_of_a_whole(int ranks, const std::vector<std::string>& sets) const;
+};
 
-TEST_F(Walltime, SavesStopsAndContinues) {
-  const auto limited = weft_on(2, train("limited", {"run.steps=1000000", "run.walltime=1s"}));
+void Walltime::expect_parts_of_a_whole(int ranks, const std::vector<std::string>& sets) const {
+  const auto training = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), sets.begin(), sets.end());
+    return weft_on(ranks, train(name, more));
+  };
+  const auto limited = training("limited", {"run.steps=1000000", "run.walltime=1s"});
   std::int64_t step = 0;
   for (int part = 0; part < 2; ++part) {
     const Ended stopped = run(limited);
@@ -83,11 +90,18 @@ TEST_F(Walltime, SavesStopsAndContinues) {
     EXPECT_TRUE(std::filesystem::exists(checkpoints("limited") + "/latest/manifest.json"));
   }
   // The rate is constant, so that the two runs differ in nothing but their ends.
-  EXPECT_STATUS(run(weft_on(2, train("whole", {"run.steps=" + std::to_string(step), "run.walltime=1h"}))), 0);
+  EXPECT_STATUS(run(training("whole", {"run.steps=" + std::to_string(step), "run.walltime=1h"})), 0);
   EXPECT_EQ(steps(run_dir("limited")), steps_to(step));
   auto whole = curve(run_dir("whole"));
   if (step % 5 != 0) whole.pop_back();  // the validation at the end of the whole run
   EXPECT_EQ(curve(run_dir("limited")), whole);
+}
+
+TEST_F(Walltime, SavesStopsAndContinues) {
+  expect_parts_of_a_whole(2, {});
+}
+TEST_F(Walltime, SavesStopsAndContinuesOnAMesh) {
+  expect_parts_of_a_whole(4, {"parallel.mesh={ pipe = 2, tensor = 2 }", "model.vocab=260"});
 }
 
 TEST_F(Walltime, FarAwayChangesNothing) {

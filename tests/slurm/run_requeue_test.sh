@@ -110,15 +110,15 @@ expect_log stuck '2 starts in a row brought no new checkpoint (the newest: none)
 expect_state "$limit" FAILED 60
 expect_log limit 'SIGUSR1 on rank 0: stopped after step'
 
-# 6. A job is preempted by one of a partition with priority, which needs both nodes. It goes on on one of
-# them.
-job=$(submit preempted "${two[@]}" -- --set run.steps=$steps)
+# 6. A job, a pipe with a stage on each node, is preempted by one of a partition with priority, which needs both nodes. It goes on with
+# both stages on one of them.
+job=$(submit preempted "${two[@]}" -- --set run.steps=$steps --set 'parallel.mesh={ pipe = 2 }')
 expect_beyond preempted 100
 urgent=$(sbatch --parsable --partition=urgent "${two[@]}" --exclusive --output="$dir/urgent.log" --wrap 'sleep 2')
 expect_state "$job" PENDING 60
 expect_log preempted 'SIGTERM on rank [01]: stopped after step'  # Slurm's signal
 expect_state "$urgent" COMPLETED 180
-start_now "$job" NumNodes=1 NumTasks=1
+start_now "$job" NumNodes=1 NumTasks=2
 expect_state "$job" COMPLETED 240
 [ "$(losses preempted)" = "$(losses whole)" ] || fail "the loss curve of the preempted run differs"
 

@@ -91,6 +91,31 @@ TEST_F(Init, APipeIsExportedAsOneRankIs) {
   EXPECT_GT(files, 3);
 }
 
+/// What ranks of a tensor axis keep of each parameter is read from either format, and all of it is exported.
+TEST_F(Init, ATensorAxisReadsAndIsExportedAsOneRankIs) {
+  const int ranks = test::world().size();
+  if (ranks % 2 != 0) GTEST_SKIP() << "the model's heads are cut in two or four";
+  const std::string mesh = "{ tensor = " + std::to_string(ranks) + " }";
+  const Curve first = curve(checkpoint_name, "fsdp", test::world(), mesh);
+  EXPECT_EQ(curve("hf", "fsdp", test::world(), mesh), first);
+  const std::string two = "{ data = " + std::to_string(ranks / 2) + ", tensor = 2 }";
+  EXPECT_EQ(curve("hf", "zero1", test::world(), two), curve(checkpoint_name, "fsdp", test::world(), two));
+
+  const Deck deck = test::shared_deck(test::world(),
+                                      {"run.dir=" + path_ + "/tensor", "run.steps=3", "checkpoint.final=true",
+                                       "data.global_batch=2", "parallel.mesh=" + mesh});
+  train::Trainer(deck, test::world()).run();
+  if (test::world().rank() != 0) return;
+  const std::string saved = "tensor/checkpoints/step-00000003";
+  hf::export_weights(path_ + "/" + saved, path_ + "/tensor_hf", {hf::Element::f32, 50'000});
+  const auto self = comm::make_self_world();
+  const Curve alone = curve("hf", "ddp", *self);
+  const Curve exported = curve("tensor_hf", "ddp", *self);
+  EXPECT_EQ(exported, curve(saved, "ddp", *self));
+  EXPECT_NEAR(first.losses[0] / alone.losses[0], 1, 1e-6);
+  EXPECT_NEAR(exported.losses[0] / alone.losses[0], 1, 1e-4);
+}
+
 TEST_F(Init, TakesMastersAndNoMoments) {
   if (test::world().size() > 1) GTEST_SKIP() << "what one rank reads is looked at where there is one rank";
   const auto self = comm::make_self_world();

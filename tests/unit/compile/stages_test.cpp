@@ -13,6 +13,7 @@
 #include "base/check.hpp"
 #include "compile/planned_pipe.hpp"
 #include "compile/scheduling.hpp"
+#include "plan/report.hpp"
 #include "support/small_deck.hpp"
 
 namespace weft::compile {
@@ -78,7 +79,7 @@ TEST(PlannedPipe, HasEachPlaceOnce) {
   double busy = 0;
   for (std::size_t rank = 0; rank < 3; ++rank) {
     parameters += pipe.ranks[rank].parameters;
-    hashes.insert(pipe.ranks[rank].hash);
+    hashes.insert(pipe.ranks[rank].hash.value());
     busy = std::max(busy, pipe.timeline.busy[rank]);
   }
   EXPECT_EQ(parameters, parameter_count(deck.model));
@@ -91,6 +92,40 @@ TEST(PlannedPipe, HasEachPlaceOnce) {
   for (const char* line : {"pipe: interleaved, 3 ranks of 2 stages each, 12 microbatches",
                            "\n  rank 0   F0   F1   F2   F0b", "in flight", "embed, 0"})
     EXPECT_NE(text.find(line), std::string::npos) << line << " in\n" << text;
+}
+
+/// Few microbatches stand for many: they take as much memory, but for tokens and losses, in every place and
+/// with every schedule that bounds what is under way.
+TEST(PlannedPipe, FewMicrobatchesTakeTheMemoryOfMany) {
+  const machine::CostModel costs(default_profile(machine::DefaultProfile::host));
+  for (const char* schedule : {"1f1b", "zb_h1"})
+    for (const char* bucketing : {"none", "auto"}) {
+      SCOPED_TRACE(schedule + std::string(" ") + bucketing);
+      const Deck deck = test::small_deck({"model.layers=6", "data.global_batch=40",
+                                          std::string("pipeline.schedule=") + schedule,
+                                          std::string("schedule.bucketing=") + bucketing});
+      const auto whole = [&](int place) {
+        Chosen chosen = choose_schedule(deck, pipe_of(3), test::test_scratch, costs, 0, place);
+        return take_plan(chosen, deck, pipe_of(3), test::test_scratch);
+      };
+      const plan::Plan first = whole(0);
+      const PlannedPipe pipe = planned_pipe(deck, pipe_of(3), test::test_scratch, costs, 0, {first, 0});
+      EXPECT_EQ(pipe.planned_microbatches, 7);
+      EXPECT_EQ(pipe.schedule.sizes.microbatches, 40);
+      EXPECT_EQ(pipe.ranks[0].hash, first.hash);
+      for (int place = 1; place < 3; ++place) {
+        const PlannedRank& rank = pipe.ranks[static_cast<std::size_t>(place)];
+        EXPECT_FALSE(rank.hash);
+        const plan::Plan all = whole(place);
+        // The other microbatches have tokens and targets of 24 places, and a loss.
+        constexpr std::int64_t others = 40 - 7, tokens = others * 24 * 2 * 4, losses = others * 16;
+        EXPECT_LE(plan::persistent_bytes(all) - rank.state_bytes, tokens) << place;
+        EXPECT_GE(plan::persistent_bytes(all), rank.state_bytes) << place;
+        EXPECT_LE(all.peak_bytes() - rank.arena_bytes, losses) << place;
+        EXPECT_GE(all.peak_bytes(), rank.arena_bytes) << place;
+      }
+      EXPECT_NE(to_text(pipe).find("planned with 7 of the 40 microbatches"), std::string::npos);
+    }
 }
 
 }  // namespace
