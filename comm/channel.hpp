@@ -36,6 +36,17 @@ enum class ReduceOp : std::uint8_t { sum, max, min };
 
 std::string_view name_of(CallKind kind);
 
+/// Which gathers go through a window.
+enum class SharedGathers : std::uint8_t {
+  /// Those whose `out` lies in the common stretch. They are made once for the team: all its ranks pass the
+  /// same
+  /// place, and find all of the result there.
+  to_common,
+  /// Those whose `in` lies in a rank's part: all ranks pass the same place of their parts. Each copies the
+  /// blocks of the others from where they stand.
+  from_parts,
+};
+
 /// One reduce-scatter over S ranks. With `canonical`, out = ((acc + s0) + s1) + ... in fp32. There acc is
 /// out's old value (add) or absent (replace: the sum starts from s0), and s_r is the slice that rank r has
 /// for this rank. `out` may be this rank's slice of `in` if the types agree.
@@ -134,12 +145,11 @@ class Channel {
     return comm::reduce_scatter_scratch_bytes(size_, count, wire, order);
   }
 
-  /// Collective over the channel. From here on, an all_gather whose `out` lies in the window's common stretch
-  /// is made once for the team: all its ranks pass the same place, and find all of the result there. A
-  /// reduce_scatter whose `in` lies in a rank's part reads the slices of the others where they stand: all
-  /// ranks pass the same place of their parts. The window belongs to this rank's team (World::team) and
+  /// Collective over the channel. From here on, a reduce_scatter whose `in` lies in a rank's part reads the
+  /// slices of the others where they stand: all ranks pass the same place of their parts. The window has at
+  /// least the ranks of this rank's team (World::team), in whose channel each lane is the only one, and
   /// outlives the channel's calls.
-  virtual void share(Window& /*window*/) {}
+  virtual void share(Window& /*window*/, SharedGathers /*gathers*/) {}
 
   /// Tells that operands will lie in these bytes, which outlive the channel. A library that can do so then
   /// sends from there and receives there, without buffers of its own. For others nothing changes.

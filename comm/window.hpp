@@ -1,7 +1,8 @@
-// A team's window: memory that the ranks of one host see. Each of them has a part, whose beginning the others
-// may read, and all have one stretch in common.
+// A window: memory that ranks of one host see. Each of them has a part, whose beginning the others may read,
+// and all have one stretch in common. A team is those of them that are in one channel.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +22,8 @@ struct WindowSizes {
 
 namespace detail {
 
-/// How far each rank of a team is in the collectives of each lane. One rank writes a word and the others read
-/// it, so that a barrier costs no message.
+/// How far each rank of a window is in the collectives of each lane. One rank writes a word and the others
+/// read it, so that a barrier costs no message.
 class Signals {
  public:
   /// How many calls of a channel may be under way at a time, on one rank or another.
@@ -33,7 +34,7 @@ class Signals {
   static std::size_t bytes(int members) {
     return lane_count * static_cast<std::size_t>(members) * slots * sizeof(Word);
   }
-  /// Uses `memory`: bytes(members), zeroed, the same for all ranks of the team.
+  /// Uses `memory`: bytes(members), zeroed, the same for all ranks of the window.
   Signals(std::byte* memory, int members, int me)
       : words_(reinterpret_cast<Word*>(memory)), members_(members), me_(me) {}
 
@@ -41,11 +42,11 @@ class Signals {
   void arrive(Lane lane, std::uint64_t serial, int meeting) {
     word(lane, me_, serial).store(value(serial, meeting), std::memory_order_release);
   }
-  /// Whether the call is past that meeting on all ranks of the team.
-  bool all_arrived(Lane lane, std::uint64_t serial, int meeting) const {
-    for (int m = 0; m < members_; ++m)
-      if (word(lane, m, serial).load(std::memory_order_acquire) < value(serial, meeting)) return false;
-    return true;
+  /// Whether the call is past that meeting on all these members.
+  bool all_arrived(std::span<const int> team, Lane lane, std::uint64_t serial, int meeting) const {
+    return std::all_of(team.begin(), team.end(), [&](int m) {
+      return word(lane, m, serial).load(std::memory_order_acquire) >= value(serial, meeting);
+    });
   }
 
  private:
@@ -69,10 +70,12 @@ class Signals {
 /// stretch begin at multiples of 256 bytes, as a Buffer does.
 class Window {
  public:
+  /// `ranks` are the world ranks that have it, ascending, and `member` is this rank's place among them.
   /// `parts` is the memory of each rank's part; `release` gives all of it back.
-  Window(int member, const WindowSizes& sizes, std::vector<std::byte*> parts, std::byte* common,
-         std::byte* signals, std::function<void()> release)
-      : member_(member),
+  Window(std::vector<int> ranks, int member, const WindowSizes& sizes, std::vector<std::byte*> parts,
+         std::byte* common, std::byte* signals, std::function<void()> release)
+      : ranks_(std::move(ranks)),
+        member_(member),
         sizes_(sizes),
         parts_(std::move(parts)),
         common_(common),
@@ -83,7 +86,12 @@ class Window {
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
-  /// This rank's place in the team, and below the number of the team's ranks.
+  /// The place of a world rank in the window; -1 when it does not have it.
+  int member_of(int rank) const {
+    const auto place = std::lower_bound(ranks_.begin(), ranks_.end(), rank);
+    return place != ranks_.end() && *place == rank ? static_cast<int>(place - ranks_.begin()) : -1;
+  }
+  /// This rank's place in the window, and below the number of its ranks.
   int member() const { return member_; }
   int size() const { return static_cast<int>(parts_.size()); }
   const WindowSizes& sizes() const { return sizes_; }
@@ -101,6 +109,7 @@ class Window {
     return !std::less<>()(at, begin) && std::less<>()(at, begin + bytes);
   }
 
+  std::vector<int> ranks_;
   int member_;
   WindowSizes sizes_;
   std::vector<std::byte*> parts_;

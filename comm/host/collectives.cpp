@@ -3,6 +3,7 @@
 // - 2 B (S-1)/S in an all_reduce, or B (S-1) in a small one.
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "comm/host/host_channel.hpp"
 #include "comm/host/reduce.hpp"
@@ -16,6 +17,8 @@ using Part = Exchange::Part;
 constexpr std::int64_t small_bytes = 32 << 10;
 /// Bytes of rows that are under way at once: as many as 10 Gbit/s takes in a millisecond.
 constexpr std::int64_t staging_bytes = 1 << 20;
+/// Bytes that a gather copies from a neighbour before other calls get their turn.
+constexpr std::int64_t copied_at_once = 256 << 10;
 
 const std::byte* bytes_of(const void* p) {
   return static_cast<const std::byte*>(p);
@@ -30,10 +33,13 @@ std::int64_t slice_elements(std::int64_t count, int size) {
 
 }  // namespace
 
-bool HostChannel::lies_in_window(const PendingCall& o) const {
-  if (window_ == nullptr) return false;
-  if (o.record.kind == CallKind::all_gather) return window_->in_common(o.reduce.out);
-  return o.record.kind == CallKind::reduce_scatter && window_->in_shown(o.reduce.in);
+Through HostChannel::way_of(const PendingCall& o) const {
+  if (window_ == nullptr) return Through::messages;
+  const bool gathers = o.record.kind == CallKind::all_gather;
+  if (gathers && gathers_ == SharedGathers::to_common)
+    return window_->in_common(o.reduce.out) ? Through::common : Through::messages;
+  const bool reads = gathers || o.record.kind == CallKind::reduce_scatter;
+  return reads && window_->in_shown(o.reduce.in) ? Through::parts : Through::messages;
 }
 
 /// Tells the team that this rank is at the meeting. What the phase exchanges waits until all ranks are.
@@ -64,7 +70,8 @@ bool HostChannel::start_phase(PendingCall& o) {
       x.copy_from = x.from;
       x.copy_to = x.to + rank() * x.slice;
       x.copy_bytes = x.slice;
-      if (o.shared) x.peers = &counterparts_;
+      if (o.through == Through::common) x.peers = &counterparts_;
+      if (o.through == Through::parts) x.peers = &abroad_;
       send_rows(o, Exchange::RowsOf::receiver, x);
       break;
     case CallKind::all_to_all:
@@ -86,9 +93,9 @@ bool HostChannel::start_phase(PendingCall& o) {
     case CallKind::broadcast: more = broadcast_phase(o, x); break;
     case CallKind::barrier: more = barrier_phase(o, x); break;
   }
-  if (o.shared) {
+  if (o.through != Through::messages) {
     const bool in_place =
-        o.record.kind == CallKind::all_gather && x.copy_from == x.copy_to && counterparts_.count == 0;
+        o.through == Through::common && x.copy_from == x.copy_to && counterparts_.count == 0;
     more = o.phase < (in_place ? 1 : 2);
     if (o.phase == 1) x = Exchange{.piece = chunk_bytes_, .peers = &others_};
     if (more) meet(o, o.phase + 1);
@@ -99,7 +106,7 @@ bool HostChannel::start_phase(PendingCall& o) {
 
 /// What ranks share they gather for all of them, so no rank's rows may be left out.
 void HostChannel::send_rows(const PendingCall& o, Exchange::RowsOf of, Exchange& x) {
-  if (o.reduce.rows == nullptr || o.shared) return;
+  if (o.reduce.rows == nullptr || o.through != Through::messages) return;
   x.rows = o.reduce.rows;
   x.rows_of = of;
   x.row_bytes = x.rows->slices.row_elements * static_cast<std::int64_t>(size_of(o.reduce.wire));
@@ -113,7 +120,7 @@ bool HostChannel::reduce_phase(const PendingCall& o, Exchange& x) {
   x.to = bytes_of(o.reduce.scratch);
   x.piece = ring_piece_bytes(size(), chunk_bytes_);
   send_rows(o, Exchange::RowsOf::sender, x);
-  if (o.shared) x.peers = &abroad_;
+  if (o.through == Through::parts) x.peers = &abroad_;
   return o.phase == 0;
 }
 
@@ -184,11 +191,29 @@ bool HostChannel::barrier_phase(const PendingCall& o, Exchange& x) {
   return true;
 }
 
-/// The address at which another rank's vector of a reduce-scatter can be read; null when its pieces come in
-/// messages.
-const std::byte* HostChannel::neighbours_vector(const PendingCall& o, int rank) const {
-  const int member = o.shared ? member_of_[static_cast<std::size_t>(rank)] : -1;
+/// The address at which another rank's `in` can be read; null when it comes in messages.
+const std::byte* HostChannel::in_neighbours_part(const PendingCall& o, int rank) const {
+  const int member = o.through == Through::parts ? member_of_[static_cast<std::size_t>(rank)] : -1;
   return member < 0 ? nullptr : window_->part(member) + (bytes_of(o.reduce.in) - window_->own());
+}
+
+/// Whether a gather still has blocks to copy from the neighbours' parts.
+bool HostChannel::copies_blocks(const PendingCall& o) const {
+  return o.through == Through::parts && o.record.kind == CallKind::all_gather && o.phase == 0 &&
+         o.copied < o.bytes * size();
+}
+
+/// Copies a piece of a neighbour's block; always makes progress. Blocks that come in messages, and the rank's
+/// own, are passed over.
+bool HostChannel::copy_block(PendingCall& o) {
+  const auto from = static_cast<int>(o.copied / o.bytes);
+  const std::byte* const block = from == rank() ? nullptr : in_neighbours_part(o, from);
+  const std::int64_t begin = o.copied % o.bytes;
+  const std::int64_t bytes = block == nullptr ? o.bytes : std::min(o.bytes - begin, copied_at_once);
+  if (block != nullptr)
+    std::memcpy(bytes_of(o.reduce.out) + o.copied, block + begin, static_cast<std::size_t>(bytes));
+  o.copied += bytes;
+  return true;
 }
 
 // Combines, in rank order, the portions of an exchange whose pieces of this rank's block have all arrived.
@@ -207,7 +232,7 @@ void HostChannel::combine_portions(PendingCall& o) {
 
     o.sources.clear();
     for (int r = 0; r < size(); ++r) {
-      const std::byte* const vector = r == rank() ? in : neighbours_vector(o, r);
+      const std::byte* const vector = r == rank() ? in : in_neighbours_part(o, r);
       o.sources.push_back(vector != nullptr ? vector + own * wire_bytes : o.run.portion_piece(r));
     }
     if (scatter) {

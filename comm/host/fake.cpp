@@ -157,8 +157,8 @@ std::unique_ptr<Window> FakeWorld::share(const std::vector<int>& team, const Win
   std::byte* const first = aligned(memory->data());
   std::vector<std::byte*> parts;
   for (std::size_t m = 0; m < team.size(); ++m) parts.push_back(first + signals + common + m * part);
-  return std::make_unique<Window>(static_cast<int>(place), sizes, std::move(parts), first + signals, first,
-                                  [memory] {});
+  return std::make_unique<Window>(team, static_cast<int>(place), sizes, std::move(parts), first + signals,
+                                  first, [memory] {});
 }
 
 std::vector<FinishedCall> FakeWorld::records() const {
@@ -179,6 +179,7 @@ std::unique_ptr<Channel> FakeWorld::open_channel(const std::vector<int>& ranks, 
   setup.lane = lane;
   setup.name = std::move(name);
   setup.chunk_bytes = options.chunk_bytes;
+  setup.ranks = ranks;
   setup.host_of = host_numbers(ranks);
   setup.transport = std::make_unique<detail::FakeTransport>(fabric_, fabric_->channel_id(key), setup.rank);
   if (options_.max_delay.count() > 0 && !control) {

@@ -62,6 +62,7 @@ HostChannel::HostChannel(Engine& engine, Setup setup)
       transport_(std::move(setup.transport)),
       delay_ns_(std::move(setup.delay_ns)),
       timeline_(*this),
+      ranks_(std::move(setup.ranks)),
       host_of_(std::move(setup.host_of)),
       send_tags_(static_cast<std::size_t>(setup.size)),
       recv_tags_(static_cast<std::size_t>(setup.size)),
@@ -104,7 +105,8 @@ PendingCall& HostChannel::draw(CallKind kind, Deps deps, std::int64_t count, DTy
   o.finished = false;
   o.not_before_ns = -1;
   o.not_done_before_ns = 0;
-  o.shared = false;
+  o.through = Through::messages;
+  o.copied = 0;
   o.meeting = 0;
   // Every rank draws the same tag for the same collective. Sends and receives have tags for each pair of
   // ranks instead.
@@ -226,7 +228,7 @@ Peers HostChannel::peers(IsPeer&& is_peer) const {
   return p;
 }
 
-void HostChannel::share(Window& window) {
+void HostChannel::share(Window& window, SharedGathers gathers) {
   const auto ranks = static_cast<std::size_t>(size());
   WEFT_REQUIRE(host_of_.size() == ranks && size() > 1, "channel {} does not know its hosts", name());
   const auto host = [&](int r) { return host_of_[static_cast<std::size_t>(r)]; };
@@ -236,11 +238,18 @@ void HostChannel::share(Window& window) {
   const int mine = place(rank());
   abroad_ = peers([&](int r) { return host(r) != host(rank()); });
   counterparts_ = peers([&](int r) { return host(r) != host(rank()) && place(r) == mine; });
-  member_of_.clear();
-  for (int r = 0; r < size(); ++r) member_of_.push_back(host(r) == host(rank()) ? place(r) : -1);
-  WEFT_REQUIRE(size() - abroad_.count == window.size() && mine == window.member(),
-               "the window of {} ranks is not that of channel {}'s team", window.size(), name());
+  member_of_.assign(ranks, -1);
+  team_.clear();
+  for (int r = 0; r < size(); ++r) {
+    if (host(r) != host(rank())) continue;
+    const int member = window.member_of(ranks_[static_cast<std::size_t>(r)]);
+    WEFT_REQUIRE(member >= 0, "the window of {} ranks has not all of channel {}'s team", window.size(),
+                 name());
+    member_of_[static_cast<std::size_t>(r)] = member;
+    team_.push_back(member);
+  }
   window_ = &window;
+  gathers_ = gathers;
 }
 
 // The head of the queue if it may start: alone, or beside calls of its own group.
@@ -265,7 +274,7 @@ bool HostChannel::admit() {
   while (PendingCall* o = next_ready()) {
     o->record.start_ns = now_ns();
     if (record() != nullptr) record()->started(o->ticket);
-    o->shared = lies_in_window(*o);
+    o->through = way_of(*o);
     if (active_.empty()) busy_since_ns_ = o->record.start_ns;
     {
       std::lock_guard lock(mutex_);
@@ -281,13 +290,14 @@ bool HostChannel::admit() {
 
 bool HostChannel::advance(PendingCall& o) {
   if (o.finished) return false;
-  if (o.meeting != 0 && !window_->signals().all_arrived(lane(), o.serial, o.meeting)) return false;
+  if (o.meeting != 0 && !window_->signals().all_arrived(team_, lane(), o.serial, o.meeting)) return false;
   o.meeting = 0;
   const std::int64_t before = o.run.bytes_done();
-  const bool moved = o.run.progress(transport_.get());
+  bool moved = o.run.progress(transport_.get());
   bytes_done_ += o.run.bytes_done() - before;
   combine_portions(o);
-  if (!o.run.finished()) return moved;
+  if (copies_blocks(o)) moved = copy_block(o);
+  if (!o.run.finished() || copies_blocks(o)) return moved;
   o.record.bytes += o.record.kind == CallKind::barrier ? 0 : o.run.bytes_sent();
   ++o.phase;
   if (!start_phase(o)) finish(o);

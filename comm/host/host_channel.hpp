@@ -14,6 +14,13 @@
 
 namespace weft::comm::detail {
 
+/// How ranks of one host exchange what a call moves between them. Others always send messages.
+enum class Through : std::uint8_t {
+  messages,
+  common,  ///< by a place that the team has in common
+  parts,   ///< each reads what stands in the others' parts of the window
+};
+
 /// One submitted call. These are kept in a pool, so that a steady step allocates nothing.
 struct PendingCall {
   FinishedCall record;
@@ -27,8 +34,9 @@ struct PendingCall {
   std::uint64_t group = 0;  ///< calls of one group (not 0) run concurrently
   int tag = 0;
   std::uint64_t serial = 0;  ///< number of the collective on its channel, from one: the same on all ranks
-  bool shared = false;       ///< whether it goes through the team's window
-  int meeting = 0;           ///< the team's meeting that it waits for: 1 or 2; 0: none
+  Through through = Through::messages;
+  std::int64_t copied = 0;  ///< bytes of the neighbours' blocks that a gather has copied
+  int meeting = 0;          ///< the team's meeting that it waits for: 1 or 2; 0: none
   int phase = 0;
   bool finished = false;
   std::int64_t not_before_ns = -1;  ///< injected delay; -1: not drawn yet
@@ -46,6 +54,7 @@ class HostChannel final : public Channel {
     Lane lane = Lane::gather;
     std::string name;
     std::int64_t chunk_bytes = default_chunk_bytes;
+    std::vector<int> ranks;                  ///< world ranks
     std::vector<int> host_of;                ///< a number for each rank's host; empty: not known yet
     std::unique_ptr<Transport> transport;    ///< null for one rank
     std::function<std::int64_t()> delay_ns;  ///< in fake worlds, an injected delay before start and end
@@ -66,7 +75,7 @@ class HostChannel final : public Channel {
   Event barrier(Deps deps) override;
   void group_begin() override;
   void group_end() override;
-  void share(Window& window) override;
+  void share(Window& window, SharedGathers gathers) override;
 
   /// Looks once at everything: admits, advances and retires calls. Only the engine's thread calls it.
   bool progress();
@@ -99,10 +108,12 @@ class HostChannel final : public Channel {
   bool retire();
   void combine_portions(PendingCall& call);
   bool start_phase(PendingCall& call);
-  bool lies_in_window(const PendingCall& call) const;
+  Through way_of(const PendingCall& call) const;
   void meet(PendingCall& call, int meeting);
+  bool copies_blocks(const PendingCall& call) const;
+  bool copy_block(PendingCall& call);
   void send_rows(const PendingCall& call, Exchange::RowsOf of, Exchange& x);
-  const std::byte* neighbours_vector(const PendingCall& call, int rank) const;
+  const std::byte* in_neighbours_part(const PendingCall& call, int rank) const;
   bool reduce_phase(const PendingCall& call, Exchange& x);
   bool all_reduce_phase(PendingCall& call, Exchange& x);
   bool broadcast_phase(const PendingCall& call, Exchange& x);
@@ -116,12 +127,15 @@ class HostChannel final : public Channel {
   std::function<std::int64_t()> delay_ns_;
   ChannelTimeline timeline_;
 
+  std::vector<int> ranks_;
   std::vector<int> host_of_;
   Window* window_ = nullptr;
+  SharedGathers gathers_ = SharedGathers::to_common;
   Peers others_;                ///< all ranks but this one
   Peers abroad_;                ///< all ranks on other hosts
   Peers counterparts_;          ///< on each other host, the rank with this one's place in its team
-  std::vector<int> member_of_;  ///< by rank: the place in this rank's team; -1 on other hosts
+  std::vector<int> member_of_;  ///< by rank: the place in the window; -1 on other hosts
+  std::vector<int> team_;       ///< the places in the window of this rank's team
 
   // These belong to the submitting thread.
   std::uint64_t submitted_ = 0;

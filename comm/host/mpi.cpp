@@ -103,6 +103,7 @@ class MpiWorld final : public World {
     setup.lane = lane;
     setup.name = std::move(name);
     setup.chunk_bytes = options.chunk_bytes;
+    setup.ranks = ranks;
     setup.host_of = host_numbers(ranks);
     engine_.run(
         [&] { setup.transport = std::make_unique<detail::MpiTransport>(make_communicator(ranks, 0)); });
@@ -147,7 +148,7 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, cons
     return all != 0;
   };
   std::unique_ptr<Window> window;
-  if (is_one_node(comm, members)) window = detail::make_team_window(me, members, sizes, talk);
+  if (is_one_node(comm, members)) window = detail::make_team_window(team, me, sizes, talk);
   MPI_Comm_free(&comm);
   return window;
 }

@@ -24,8 +24,8 @@ class SelfWorld final : public World {
   std::unique_ptr<Channel> open_channel(const std::vector<int>&, Lane lane, std::string name,
                                         const ChannelOptions& options) override {
     return std::make_unique<detail::HostChannel>(
-        engine_,
-        detail::HostChannel::Setup{0, 1, lane, std::move(name), options.chunk_bytes, {}, nullptr, nullptr});
+        engine_, detail::HostChannel::Setup{
+                     0, 1, lane, std::move(name), options.chunk_bytes, {}, {}, nullptr, nullptr});
   }
 
  private:

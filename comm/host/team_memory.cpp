@@ -87,9 +87,9 @@ std::optional<Mappings> map_all(const SharedSegment& segment, const Layout& layo
 
 }  // namespace
 
-std::unique_ptr<Window> make_team_window(int member, int members, const WindowSizes& sizes,
+std::unique_ptr<Window> make_team_window(const std::vector<int>& team, int member, const WindowSizes& sizes,
                                          const TeamTalk& talk) {
-  const Layout layout(sizes, members);
+  const Layout layout(sizes, static_cast<int>(team.size()));
   std::optional<SharedSegment> segment;
   if (member == 0) segment = SharedSegment::create(layout.bytes());
   const std::string name = talk.from_first(segment ? segment->name() : std::string());
@@ -99,7 +99,7 @@ std::unique_ptr<Window> make_team_window(int member, int members, const WindowSi
   if (reserved) mappings = map_all(*segment, layout, member, sizes);
   if (!talk.all(mappings.has_value())) return nullptr;  // the pages end with the segment
   const auto held = std::make_shared<Mappings>(std::move(*mappings));
-  return std::make_unique<Window>(member, sizes, held->parts, held->head + layout.signals, held->head,
+  return std::make_unique<Window>(team, member, sizes, held->parts, held->head + layout.signals, held->head,
                                   [held] { held->ranges.clear(); });
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/window.hpp"
 
@@ -18,9 +19,10 @@ struct TeamTalk {
   std::function<bool(bool)> all;
 };
 
-/// Collective over the team: makes memory that its ranks share, zeroed, reserved, and touched by nobody. It
-/// is null on all of them where one has no room for its pages, or does not see the memory of the others.
-std::unique_ptr<Window> make_team_window(int member, int members, const WindowSizes& sizes,
+/// Collective over the team (world ranks, of which this one is at the place `member`): makes memory that its
+/// ranks share, zeroed, reserved, and touched by nobody. It is null on all of them where one has no room for
+/// its pages, or does not see the memory of the others.
+std::unique_ptr<Window> make_team_window(const std::vector<int>& team, int member, const WindowSizes& sizes,
                                          const TeamTalk& talk);
 
 }  // namespace weft::comm::detail

@@ -23,6 +23,15 @@ struct MeshAxis {
   bool operator==(const MeshAxis&) const = default;
 };
 
+/// How many ranks of a group of an axis sit on one host and share its memory; every host has as many. 1: none
+/// is shared.
+struct Teams {
+  int data = 1;
+  int tensor = 1;
+  bool any() const { return data > 1 || tensor > 1; }
+  bool operator==(const Teams&) const = default;
+};
+
 /// Axes are ordered outermost first. The last axis varies fastest with the rank, so that its groups sit on
 /// one host.
 class Mesh {
@@ -56,10 +65,8 @@ class Mesh {
   std::vector<int> pipe_firsts() const;
   int stride(int axis) const;  ///< distance between neighbours of a group, in world ranks
 
-  /// How many ranks of a group of the data axis sit on one host and share its memory; every host has as many.
-  /// It is 1 until it is set.
-  int team() const { return team_; }
-  void set_team(int ranks) { team_ = ranks; }
+  const Teams& teams() const { return teams_; }
+  void set_teams(const Teams& teams) { teams_ = teams; }
 
  private:
   /// The rank's place on an axis; 0 when there is none.
@@ -67,7 +74,7 @@ class Mesh {
 
   std::vector<MeshAxis> axes_;
   int world_ = 1;
-  int team_ = 1;
+  Teams teams_;
 };
 
 }  // namespace weft

@@ -109,10 +109,10 @@ std::int64_t neighbours_of_group(const Mesh& mesh, int rank, int axis, std::int6
   return members_below(end) - members_below(begin);
 }
 
-/// How many ranks of a host share memory. They are those of one group of the data axis, where each host has
-/// as many.
-int team(const Mesh& mesh, int per_host) {
-  const int axis = mesh.axis(data_axis);
+/// How many ranks of a host are in one group of the axis, where each host has as many.
+int team(const Mesh& mesh, std::string_view name, int per_host) {
+  if (mesh.size(name) == 1) return 1;
+  const int axis = mesh.axis(name);
   const std::int64_t size = neighbours_of_group(mesh, 0, axis, per_host);
   for (int rank = 1; rank < mesh.world(); ++rank)
     if (neighbours_of_group(mesh, rank, axis, per_host) != size) return 1;
@@ -128,10 +128,11 @@ void plan(const PlanArguments& arguments) {
   Mesh mesh = resolve_mesh(deck, arguments.world);
   WEFT_VALIDATE(arguments.pipe_rank < mesh.size(pipe_axis), "--pipe-rank {}: the pipe has {} ranks",
                 arguments.pipe_rank, mesh.size(pipe_axis));
-  if (compile::shares_memory(deck)) mesh.set_team(team(mesh, arguments.per_host.value_or(1)));
+  if (const int per_host = arguments.per_host.value_or(1); compile::shares_memory(deck))
+    mesh.set_teams({team(mesh, data_axis, per_host), team(mesh, tensor_axis, per_host)});
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
   const std::int64_t baseline =
-      runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.team()) +
+      runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.teams().data) +
       runtime::loading_bytes(deck, mesh.world());
   compile::Chosen chosen =
       compile::choose_schedule(deck, mesh, scratch, costs, baseline, arguments.pipe_rank);

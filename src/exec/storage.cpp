@@ -44,7 +44,7 @@ std::int64_t copies_bytes(Memory::Plans plans) {
 
 }  // namespace
 
-comm::WindowSizes Memory::window_sizes(Plans plans) {
+comm::WindowSizes Memory::window_sizes(Plans plans, int teams) {
   comm::WindowSizes sizes;
   for (const plan::Plan* plan : plans) {
     sizes.part = std::max(sizes.part, plan->arena_bytes);
@@ -53,15 +53,16 @@ comm::WindowSizes Memory::window_sizes(Plans plans) {
   sizes.common = copies_bytes(plans);
   for (const auto& [name, s] : storages_of(plans))
     if (s.team > 1) sizes.common += aligned(s.team * s.bytes);
+  sizes.common *= teams;
   return sizes;
 }
 
-void Memory::reserve(Plans plans, std::unique_ptr<comm::Window> window, const Allocate& allocate) {
-  window_ = std::move(window);
-  if (window_) {
+void Memory::reserve(Plans plans, SharedMemory shared, const Allocate& allocate) {
+  shared_ = std::move(shared);
+  if (window() != nullptr) {
     touch_window(copies_bytes(plans));
   } else {
-    arena_ = buffer_of(static_cast<std::size_t>(window_sizes(plans).part), "weft::arena", allocate);
+    arena_ = buffer_of(static_cast<std::size_t>(window_sizes(plans, 1).part), "weft::arena", allocate);
   }
   reserve_storages(plans, allocate);
 }
@@ -73,12 +74,11 @@ void Memory::register_with(comm::Channel& channel) const {
 
 void Memory::touch_window(std::int64_t copies) {
   kernels::Space space;
-  kernels::fill_zero(space, window_->own(), static_cast<std::size_t>(window_->sizes().part));
+  kernels::fill_zero(space, window()->own(), static_cast<std::size_t>(window()->sizes().part));
   // Each rank of the team touches a part of the copies, so that they lie in the memory of all its sockets.
-  const std::int64_t part = aligned(plan::share_of(copies, window_->size()));
-  const std::int64_t begin = std::min(part * window_->member(), copies);
-  kernels::fill_zero(space, window_->common() + begin,
-                     static_cast<std::size_t>(std::min(part, copies - begin)));
+  const std::int64_t part = aligned(plan::share_of(copies, shared_.members));
+  const std::int64_t begin = std::min(part * shared_.member, copies);
+  kernels::fill_zero(space, common() + begin, static_cast<std::size_t>(std::min(part, copies - begin)));
 }
 
 void Memory::reserve_storages(Plans plans, const Allocate& allocate) {
@@ -90,7 +90,7 @@ void Memory::reserve_storages(Plans plans, const Allocate& allocate) {
   // pages.
   block_ = buffer_of(static_cast<std::size_t>(all), "weft::storages", allocate);
   std::byte* next = block_.data();
-  std::byte* next_common = window_ ? window_->common() + copies_bytes(plans) : nullptr;
+  std::byte* next_common = common() == nullptr ? nullptr : common() + copies_bytes(plans);
   kernels::Space space;
   for (const auto& [name, s] : sizes) {
     const auto bytes = static_cast<std::size_t>(s.bytes);
@@ -98,7 +98,7 @@ void Memory::reserve_storages(Plans plans, const Allocate& allocate) {
       storages_.emplace(name, Stretch{next, bytes});
       next += aligned(s.bytes);
     } else {
-      std::byte* const mine = next_common + window_->member() * s.bytes;
+      std::byte* const mine = next_common + shared_.member * s.bytes;
       kernels::fill_zero(space, mine, bytes);  // the rank that touches it is the one whose slice it is
       storages_.emplace(name, Stretch{mine, bytes});
       next_common += aligned(s.team * s.bytes);
@@ -113,8 +113,8 @@ std::byte* Memory::storage(std::string_view name) const {
 }
 
 std::int64_t Memory::window_bytes() const {
-  if (!window_) return 0;
-  return window_->sizes().shown + plan::share_of(window_->sizes().common, window_->size());
+  if (window() == nullptr) return 0;
+  return window()->sizes().shown + plan::share_of(window()->sizes().common, window()->size());
 }
 
 std::int64_t Memory::storage_bytes() const {

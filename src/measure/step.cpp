@@ -83,7 +83,7 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
     session.check_same_plan(plan);
     const auto replan = [&](const Deck& changed, int ranks) {
       Mesh mesh = resolve_mesh(changed, ranks);
-      mesh.set_team(session.mesh().team());
+      mesh.set_teams(session.mesh().teams());
       return memory_of(changed, make(changed, mesh));
     };
     runtime::check_memory(deck, memory_of(deck, plan), replan, session.world());

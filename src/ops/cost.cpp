@@ -89,16 +89,18 @@ std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective) {
     case Op::all_reduce: return payload * (ranks - 1) / ranks * 2;
     case Op::send: return payload;
     case Op::recv: return 0;  // counted where it is sent
-    case Op::all_gather: return payload * (ranks / team - 1) / ranks;
-    default: return payload * (ranks - team) / ranks;
+    default:
+      return gathers_in_common(collective) ? payload * (ranks / team - 1) / ranks
+                                           : payload * (ranks - team) / ranks;
   }
 }
 
 std::int64_t local_bytes(const ir::Graph& graph, const ir::Node& collective) {
   const std::int64_t ranks = ranks_of(graph, collective), team = team_of(collective);
   if (team == 1) return 0;
-  if (collective.op != Op::all_gather) return payload_bytes(graph, collective) / ranks * (team - 1);
-  return 2 * copied_bytes(graph, collective) / ranks;
+  if (gathers_in_common(collective)) return 2 * copied_bytes(graph, collective) / ranks;
+  const std::int64_t read = payload_bytes(graph, collective) / ranks * (team - 1);
+  return collective.op == Op::all_gather ? 2 * read : read;  // a gather writes what it has read
 }
 
 std::int64_t copied_bytes(const ir::Graph& graph, const ir::Node& gather) {
@@ -122,6 +124,10 @@ ir::StorageId gathered_in_place(const ir::Graph& graph, const ir::Node& gather, 
 int team_of(const ir::Node& collective) {
   const ir::Attributes& attributes = collective.attributes;
   return attributes.has(ir::Attr::team) ? static_cast<int>(attributes.integer(ir::Attr::team)) : 1;
+}
+
+bool gathers_in_common(const ir::Node& collective) {
+  return collective.op == Op::all_gather && collective.lane != Lane::tensor && team_of(collective) > 1;
 }
 
 int ranks_of(const ir::Graph& graph, const ir::Node& collective) {

@@ -15,14 +15,17 @@ Cost cost(const ir::Graph& graph, const ir::Node& node);
 
 /// The bytes of a collective with all its members, or of a message. payload_bytes counts the whole vectors.
 /// wire_bytes counts what one rank sends (and receives) in messages: payload * (W - 1) / W, and twice that
-/// for an all_reduce. In a team's memory (Attr::team) a gather sends its shard to each other host once, and a
-/// reduce-scatter a slice to each rank of other hosts. For a table whose unused rows are not sent
-/// (Attr::used) it is an estimate.
+/// for an all_reduce. In a team's memory (Attr::team) a gather into common memory sends its shard to each
+/// other host once; others send a slice to each rank of other hosts. For a table whose unused rows are not
+/// sent (Attr::used) it is an estimate.
 std::int64_t payload_bytes(const ir::Graph& graph, const ir::Node& collective);
 std::int64_t wire_bytes(const ir::Graph& graph, const ir::Node& collective);
 /// Bytes that the ranks of a team read and write in each other's memory, in the place of messages.
 std::int64_t local_bytes(const ir::Graph& graph, const ir::Node& collective);
 int team_of(const ir::Node& collective);  ///< 1: the collective is not shared
+/// Whether it is a gather whose result a team has in common: of parameters, over the data axis. On the tensor
+/// axis each rank copies the neighbours' rows to memory of its own.
+bool gathers_in_common(const ir::Node& collective);
 /// The storage in which a gather's member finds all slices where it wants them: a team that is the whole axis
 /// keeps what it gathers in memory that all its ranks see, slice beside slice. It is invalid when slices are
 /// copied.

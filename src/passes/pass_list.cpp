@@ -56,7 +56,7 @@ void append_sharding(const PassOptions& options, std::vector<Pass>& passes) {
                     [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
   if (!disabled(options, "share"))
     passes.push_back({"share", Bits::exact, [](const ir::Graph& g) {
-                        return g.mesh().team() > 1 ? share(g, g.mesh().team()) : g;
+                        return g.mesh().teams().any() ? share(g, g.mesh().teams()) : g;
                       }});
   if (options.rows && !disabled(options, "rows"))
     passes.push_back({"rows", Bits::exact, [](const ir::Graph& g) { return rows(g); }});

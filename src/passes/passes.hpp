@@ -169,11 +169,12 @@ struct OrderOptions {
 /// compute does not wait for it.
 ir::Graph order(const ir::Graph& graph, const OrderOptions& options);
 
-/// Marks the collectives that the ranks of a team make in the memory that they share; `team` says how many
-/// ranks these are. They are gathers, whose result then exists once a team, and reduce-scatters, which read
-/// the neighbours' gradients where they stand. Where a team has all slices (ops::gathered_in_place), a unit
-/// is gathered once a step.
-ir::Graph share(const ir::Graph& graph, int team);
+/// Marks the collectives that the ranks of a team make in the memory that they share; `teams` says how many
+/// ranks these are. Over the data axis they are gathers, whose result then exists once a team, and
+/// reduce-scatters, which read the neighbours' gradients where they stand. Where a team has all slices
+/// (ops::gathered_in_place), a unit is gathered once a step. Over the tensor axis both read the neighbours'
+/// rows where they stand.
+ir::Graph share(const ir::Graph& graph, const Teams& teams);
 
 /// Marks the gathers of an embedding's table, and the reductions of its gradient, that may leave out the rows
 /// that no token of the round names. Attr::used says which share of the rows would be named if tokens were

@@ -1,5 +1,4 @@
 // The pass share: marks collectives that ranks of one host make in shared memory.
-#include <algorithm>
 #include <map>
 
 #include "ops/cost.hpp"
@@ -17,26 +16,50 @@ bool is_free(const ir::Graph& graph, ValueId id) {
   return graph.value(id).unit.valid() && !graph.value(graph.alias_root(id)).home.valid();
 }
 
-bool can_share(const ir::Graph& graph, const Node& node) {
-  if (node.op == Op::all_gather)
-    return std::all_of(node.outputs.begin(), node.outputs.end(),
-                       [&](ValueId id) { return is_free(graph, id); });
-  if (node.op != Op::reduce_scatter || node.lane != Lane::reduce) return false;
+/// Whether the value stands in the arena, and at the same place on all ranks.
+bool stands_alike(const ir::Graph& graph, ValueId id) {
+  for (ir::NodeId n = graph.value(id).producer; n.valid(); n = graph.value(id).producer) {
+    const Node& producer = graph.node(n);
+    if (producer.op == Op::rank_slice) return false;
+    if (producer.op != Op::view) break;
+    id = producer.in(ir::operand::single::from);
+  }
+  return !graph.value(id).home.valid();
+}
+
+template <class Holds>
+bool all_members(const Node& node, Holds&& holds) {
   for (std::size_t i = 0; i < node.outputs.size(); ++i)
-    if (!is_free(graph, ir::member_input(node, i))) return false;
+    if (!holds(i)) return false;
   return true;
+}
+
+/// How many ranks make the collective in the memory that they share; 1: none.
+int team_of(const ir::Graph& graph, const Node& node, const Teams& teams) {
+  const bool gathers = node.op == Op::all_gather;
+  if (!gathers && node.op != Op::reduce_scatter) return 1;
+  if (node.lane == Lane::tensor)
+    return all_members(node, [&](auto i) { return stands_alike(graph, ir::member_input(node, i)); })
+               ? teams.tensor
+               : 1;
+  if (!gathers && node.lane != Lane::reduce) return 1;
+  return all_members(
+             node,
+             [&](auto i) { return is_free(graph, gathers ? node.outputs[i] : ir::member_input(node, i)); })
+             ? teams.data
+             : 1;
 }
 
 }  // namespace
 
-ir::Graph share(const ir::Graph& graph, int team) {
+ir::Graph share(const ir::Graph& graph, const Teams& teams) {
   ir::Graph after = graph.without_nodes();
   std::map<ValueId, ValueId> whole_of;  // by a slice that is gathered in place: its first gather's result
   std::map<ValueId, ValueId> instead_of;
   for (Node node : graph.nodes()) {
     for (ValueId& input : node.inputs)
       if (const auto other = instead_of.find(input); other != instead_of.end()) input = other->second;
-    if (can_share(graph, node)) node.attributes.set(ir::Attr::team, team);
+    if (const int team = team_of(graph, node, teams); team > 1) node.attributes.set(ir::Attr::team, team);
     if (ops::gathered_in_place(graph, node, 0).valid()) {
       const auto [first, is_new] = whole_of.emplace(ir::member_input(node, 0), node.outputs.front());
       if (!is_new) {  // the first gather's result still stands there

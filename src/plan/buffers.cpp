@@ -94,11 +94,11 @@ class Assigner {
         ++uses_[input.index()];
       }
   }
-  /// Finds the values that a team's reduce-scatter reads on the neighbours: gradients, and the values that
-  /// they are added up in.
+  /// Finds the values that a team's collectives read on the neighbours: gradients, the values that they are
+  /// added up in, and rows of the tensor axis.
   void find_shown() {
     for (const Node& node : graph_.nodes())
-      if (node.op == Op::reduce_scatter && ops::team_of(node) > 1)
+      if (ir::is_collective(node.op) && ops::team_of(node) > 1 && !ops::gathers_in_common(node))
         for (std::size_t i = 0; i < node.outputs.size(); ++i)
           shown_[holder(ir::member_input(node, i)).index()] = 1;
     for (auto node = graph_.nodes().rbegin(); node != graph_.nodes().rend(); ++node)
@@ -228,7 +228,7 @@ class Assigner {
   /// writes it.
   int sharers(ValueId id) const {
     const Node& producer = graph_.node(graph_.value(id).producer);
-    return producer.op == Op::all_gather ? ops::team_of(producer) : 1;
+    return ops::gathers_in_common(producer) ? ops::team_of(producer) : 1;
   }
 
   void extend_lifetimes() {

@@ -149,7 +149,8 @@ Plan lower(ir::Graph graph, const ScratchQuery& scratch, MemoryReuse reuse) {
   plan.graph = std::move(graph);
   BufferTable table = assign_buffers(plan.graph, scratch);
   for (const Node& node : plan.graph.nodes())
-    if (ir::is_collective(node.op)) plan.team = std::max(plan.team, ops::team_of(node));
+    if (ir::is_collective(node.op) && node.lane != Lane::tensor)
+      plan.team = std::max(plan.team, ops::team_of(node));
   plan.arena_bytes = assign_offsets_in(MemoryKind::arena, table.buffers, reuse);
   for (const Buffer& b : table.buffers)
     if (b.shown) plan.shown_bytes = std::max(plan.shown_bytes, b.offset + b.bytes);

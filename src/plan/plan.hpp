@@ -73,15 +73,17 @@ struct Plan {
   std::vector<bool> storage_used;  ///< by storage: whether a node reads or writes it
   /// By storage: whether the team sees it, with its ranks' slices side by side.
   std::vector<bool> storage_common;
-  int team = 1;                   ///< ranks of a host that share memory
+  int team = 1;                   ///< ranks of a host that have gathered parameters in common
   std::int64_t arena_bytes = 0;   ///< bytes of each rank's arena
-  std::int64_t shown_bytes = 0;   ///< the first of these, in which the other ranks of the team read
+  std::int64_t shown_bytes = 0;   ///< the first of these, in which other ranks of the host read
   std::int64_t common_bytes = 0;  ///< for each team: copies of parameters that all its ranks gather
   std::int64_t live_bytes = 0;    ///< the largest sum of live buffers of a rank: no layout can be smaller
   std::uint64_t hash = 0;         ///< what ranks compare; hash_of() in lower.cpp says what it covers
 
   /// The planned peak of all memory but storages: a rank's arena, and its share of what is in common.
   std::int64_t peak_bytes() const { return arena_bytes + share_of(common_bytes, team); }
+  /// Whether ranks of a host see memory of each other.
+  bool shares_memory() const { return team > 1 || shown_bytes > 0; }
 };
 
 /// Bytes of scratch that the kernel or collective bound to a node needs on a rank.

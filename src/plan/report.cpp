@@ -104,7 +104,7 @@ void print_memory(const Plan& plan, const ReportOptions& options, std::string& t
   }
   const std::string live = fmt::format("   (live at the peak: {})", bytes_text(plan.live_bytes));
   row("arena", plan.arena_bytes, plan.common_bytes == 0 ? live : "");
-  if (plan.team > 1) row("  of it read by the team", plan.shown_bytes);
+  if (plan.shares_memory()) row("  of it read by the team", plan.shown_bytes);
   if (plan.common_bytes > 0)
     row(fmt::format("1/{} of gathered parameters", plan.team), share_of(plan.common_bytes, plan.team), live);
   row("planned", persistent_bytes(plan) + plan.peak_bytes());

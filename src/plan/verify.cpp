@@ -158,10 +158,11 @@ void check_team(const Plan& plan) {
   for (const Instruction& instruction : plan.instructions) {
     const ir::Node& node = plan.graph.node(instruction.node);
     if (!ir::is_collective(node.op) || ops::team_of(node) == 1) continue;
-    const bool gathers = node.op == ir::Op::all_gather;
+    const bool gathers = ops::gathers_in_common(node);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Location& l = plan.locations[(gathers ? node.outputs : node.inputs)[i].index()];
-      const bool shown = l.memory == MemoryKind::arena && l.offset + l.bytes <= plan.shown_bytes;
+      const bool shown =
+          l.memory == MemoryKind::arena && l.offset + l.bytes <= plan.shown_bytes && l.rank_stride == 0;
       const bool seen = l.memory == MemoryKind::common ||
                         (l.memory == MemoryKind::storage && plan.storage_common[l.storage.index()]);
       if (gathers ? !seen : !shown)

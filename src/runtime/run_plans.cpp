@@ -54,7 +54,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   // where the run's limit was missed by that little, they are made once more.
   trim_heap();
   std::int64_t baseline =
-      most(least_baseline(deck, memory_usage().rss_bytes, neighbours, session.mesh().team()));
+      most(least_baseline(deck, memory_usage().rss_bytes, neighbours, session.mesh().teams().data));
   const auto choose = [&](const Deck& of, const Mesh& mesh) {
     return compile::choose_schedule(of, mesh, scratch, costs, baseline + loading_bytes(of, mesh.world()),
                                     mesh.pipe_rank(world.rank()));
@@ -87,7 +87,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   if (plans.evaluate) session.check_same_plan(*plans.evaluate);
   const auto replan = [&](const Deck& changed, int ranks) {
     Mesh mesh = resolve_mesh(changed, ranks);
-    mesh.set_team(session.mesh().team());
+    mesh.set_teams(session.mesh().teams());
     compile::Chosen chosen = choose(changed, mesh);
     const plan::Plan plan = compile::take_plan(chosen, changed, mesh, scratch);
     PlannedMemory memory = planned_memory(changed, plan, nullptr, 0, neighbours);

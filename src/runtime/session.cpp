@@ -39,7 +39,7 @@ Session::Session(const Deck& deck, comm::World& world)
     open(pipe_axis, Lane::pipe, "pipe");
     open_links();
   }
-  find_team(deck);
+  find_teams(deck);
   decide_capture(deck);
 }
 
@@ -83,46 +83,82 @@ void Session::decide_capture(const Deck& deck) {
   if (unwanted[0] == 0) capture_ = CudaGraph::automatic;
 }
 
-/// Finds how many ranks a team has. The number is the same on all ranks, because they make the same plan.
-void Session::find_team(const Deck& deck) {
-  const bool wanted = shards_ > 1 && compile::shares_memory(deck);
-  if (wanted) team_ = world_.team(mesh_.group(world_.rank(), mesh_.axis(data_axis)));
-  std::array<double, 2> sizes{static_cast<double>(team_.size()), -static_cast<double>(team_.size())};
-  world_.all_reduce_max(sizes);
-  if (wanted && sizes[0] == -sizes[1]) mesh_.set_team(static_cast<int>(team_.size()));
+/// Finds how many ranks the teams have. The numbers are the same on all ranks, because they make the same
+/// plan. One window holds both teams of a rank, so all of its ranks must be on one host: as many as the
+/// product of the two.
+void Session::find_teams(const Deck& deck) {
+  data_team_ = tensor_team_ = {rank()};
+  const bool wanted = compile::shares_memory(deck);
+  if (wanted && shards_ > 1) data_team_ = world_.team(mesh_.group(rank(), mesh_.axis(data_axis)));
+  if (wanted && mesh_.size(tensor_axis) > 1)
+    tensor_team_ = world_.team(mesh_.group(rank(), mesh_.axis(tensor_axis)));
+  const std::vector<int> both = window_ranks();
+  const bool here = std::all_of(both.begin(), both.end(), [&](int r) {
+    return world_.hosts()[static_cast<std::size_t>(r)] == world_.host();
+  });
+  const auto data = static_cast<double>(data_team_.size()), tensor = static_cast<double>(tensor_team_.size());
+  std::array<double, 5> seen{data, -data, tensor, -tensor, here ? 0.0 : 1.0};
+  world_.all_reduce_max(seen);
+  if (seen[0] != -seen[1]) data_team_ = {rank()};
+  if (seen[2] != -seen[3] || seen[4] > 0) tensor_team_ = {rank()};
+  mesh_.set_teams({static_cast<int>(data_team_.size()), static_cast<int>(tensor_team_.size())});
 }
 
-std::unique_ptr<comm::Window> Session::open_window(exec::Memory::Plans plans) {
-  auto window = world_.share(team_, exec::Memory::window_sizes(plans));
-  std::array<double, 1> missing{window ? 0.0 : 1.0};
+/// The ranks that are on this rank's places of both axes, or its teams' places.
+std::vector<int> Session::window_ranks() const {
+  std::vector<int> ranks;
+  for (const int along_tensor : tensor_team_)
+    for (const int along_data : data_team_) ranks.push_back(along_tensor + along_data - rank());
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+exec::SharedMemory Session::open_window(exec::Memory::Plans plans) {
+  const auto place = [&](const std::vector<int>& team) {
+    return static_cast<int>(std::find(team.begin(), team.end(), rank()) - team.begin());
+  };
+  exec::SharedMemory shared;
+  shared.team = place(tensor_team_);
+  shared.teams = static_cast<int>(tensor_team_.size());
+  shared.member = place(data_team_);
+  shared.members = static_cast<int>(data_team_.size());
+  shared.window = world_.share(window_ranks(), exec::Memory::window_sizes(plans, shared.teams));
+  std::array<double, 1> missing{shared.window ? 0.0 : 1.0};
   world_.all_reduce_max(missing);
-  if (missing[0] > 0) window.reset();
-  return window;
+  if (missing[0] > 0) shared.window.reset();
+  return shared;
 }
 
 void Session::reserve(const MakePlans& make_plans) {
-  const auto has_team = [](const plan::Plan* plan) { return plan->team > 1; };
+  const auto shares = [](const plan::Plan* plan) { return plan->shares_memory(); };
   std::vector<const plan::Plan*> plans = make_plans();
-  std::unique_ptr<comm::Window> window;
-  std::array<double, 1> teams{std::any_of(plans.begin(), plans.end(), has_team) ? 1.0 : 0.0};
+  exec::SharedMemory shared;
+  std::array<double, 1> teams{std::any_of(plans.begin(), plans.end(), shares) ? 1.0 : 0.0};
   world_.all_reduce_max(teams);  // stages have different plans
   if (teams[0] > 0) {
-    window = open_window(plans);
-    if (!window) {
+    shared = open_window(plans);
+    if (!shared.window) {
       if (rank() == 0)
         log::warn(
             "a host gives its ranks no shared memory (see df /dev/shm): each gathers parameters of its own");
-      mesh_.set_team(1);
+      mesh_.set_teams({});
       plans = make_plans();
     }
   }
   comm::agree(world_, [&] {
-    memory_.reserve(plans, std::move(window), [this](std::size_t bytes) { return world_.allocate(bytes); });
+    memory_.reserve(plans, std::move(shared), [this](std::size_t bytes) { return world_.allocate(bytes); });
   });
   for (const auto& channel : channels_)
     if (channel) memory_.register_with(*channel);
-  if (memory_.window() != nullptr)
-    for (const Lane lane : {Lane::gather, Lane::reduce}) channels_[lane]->share(*memory_.window());
+  if (memory_.window() != nullptr) share_channels(*memory_.window());
+}
+
+void Session::share_channels(comm::Window& window) {
+  const Teams& teams = mesh_.teams();
+  if (teams.data > 1)
+    for (const Lane lane : {Lane::gather, Lane::reduce})
+      channels_[lane]->share(window, comm::SharedGathers::to_common);
+  if (teams.tensor > 1) channels_[Lane::tensor]->share(window, comm::SharedGathers::from_parts);
 }
 
 void Session::check_same_plan(const plan::Plan& plan) {

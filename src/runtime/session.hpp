@@ -23,8 +23,8 @@ class Session {
   Session(const Deck& deck, comm::World& world);
 
   comm::World& world() { return world_; }
-  /// The mesh. It has teams, of this rank and its neighbours on the data axis, where the device is the host,
-  /// every host has as many ranks, and the deck allows it.
+  /// The mesh. It has teams, of this rank and its neighbours on the data axis and on the tensor axis, where
+  /// the device is the host, every host has as many ranks, and the deck allows it.
   const Mesh& mesh() const { return mesh_; }
   /// How many ranks there are in all.
   int ranks() const { return mesh_.world(); }
@@ -72,16 +72,18 @@ class Session {
   void open_channel(std::vector<int> ranks, Lane lane, const std::string& name);
   void open_copies(int kv_heads);
   void open_links();
-  void find_team(const Deck& deck);
+  void find_teams(const Deck& deck);
   /// Decides whether collectives are captured: by all ranks or by none.
   void decide_capture(const Deck& deck);
-  /// Opens the team's window; null on all ranks when one of them cannot have it.
-  std::unique_ptr<comm::Window> open_window(exec::Memory::Plans plans);
+  std::vector<int> window_ranks() const;
+  /// Opens the window of this rank's teams; null on all ranks when one of them cannot have it.
+  exec::SharedMemory open_window(exec::Memory::Plans plans);
+  void share_channels(comm::Window& window);
 
   comm::World& world_;
   CudaGraph capture_ = CudaGraph::off;
   Mesh mesh_;
-  std::vector<int> team_;  ///< world ranks of this rank's team
+  std::vector<int> data_team_, tensor_team_;  ///< world ranks of this rank's teams on either axis
   int shards_;
   int shard_;
   int replica_ = 0;

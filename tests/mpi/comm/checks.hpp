@@ -29,6 +29,10 @@ void check_independence(comm::Channel& blocked, comm::Channel& free);
 /// hosts. `hosts` are those of the channel.
 void check_window(comm::Channel& channel, comm::Window& window, int hosts);
 
+/// Checks gathers and reduce-scatters that read the parts of a window, which has `near` of the channel's
+/// ranks and may have others: results, bits, and what is sent.
+void check_parts(comm::Channel& channel, comm::Window& window, int near);
+
 /// Checks tables of which ranks use some rows: results, bits, and that nothing else is sent.
 void check_rows(comm::Channel& channel);
 

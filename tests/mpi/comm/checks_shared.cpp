@@ -85,7 +85,7 @@ void check_window(Channel& c, comm::Window& window, int hosts) {
   const std::int64_t ranks = c.size();
   ASSERT_GE(window.sizes().common, ranks * count * 4);
   ASSERT_GE(window.sizes().shown, ranks * count * 4);
-  c.share(window);
+  c.share(window, comm::SharedGathers::to_common);
   const std::span<std::byte> unseen(window.own() + window.sizes().shown, window.own() + window.sizes().part);
   std::fill(unseen.begin(), unseen.end(), std::byte(c.rank() + 1));
   const std::uint64_t sent = c.bytes_sent();
@@ -137,6 +137,51 @@ void check_window(Channel& c, comm::Window& window, int hosts) {
   const auto is_mine = [&](std::byte b) { return b == std::byte(c.rank() + 1); };
   EXPECT_TRUE(std::all_of(unseen.begin(), unseen.end(), is_mine));
   // Operands that lie elsewhere are sent as before.
+  check_reduce_scatter(c);
+  check_all_gather(c);
+}
+
+void check_parts(Channel& c, comm::Window& window, int near) {
+  constexpr std::int64_t count = 100'003, slice = 5'003;  // a block is copied in several pieces
+  const std::int64_t ranks = c.size();
+  ASSERT_GE(window.sizes().shown, 4 * std::max(count, ranks * slice));
+  c.share(window, comm::SharedGathers::from_parts);
+  const std::uint64_t sent = c.bytes_sent();
+  auto* const shown = reinterpret_cast<float*>(window.own());
+  std::vector<float> whole(static_cast<std::size_t>(ranks * count)), sum(slice);
+  std::vector<std::byte> scratch(
+      comm::reduce_scatter_scratch_bytes(c.size(), slice, DType::f32, ReduceOrder::canonical, near));
+  constexpr int rounds = 20;
+  for (int round = 0; round < rounds; ++round) {
+    // What a slower neighbour still reads must not change, so the bytes are others in each round.
+    for (std::int64_t i = 0; i < count; ++i) shown[i] = static_cast<float>(100 * c.rank() + round + i);
+    wait(c.all_gather({}, shown, whole.data(), count, DType::f32), "all_gather from parts");
+    for (std::int64_t r = 0; r < ranks; ++r)
+      for (std::int64_t i = 0; i < count; ++i)
+        ASSERT_EQ(whole[static_cast<std::size_t>(r * count + i)], static_cast<float>(100 * r + round + i))
+            << r << " " << i;
+    for (std::int64_t i = 0; i < ranks * slice; ++i) shown[i] = real(c.rank(), i, round);
+    wait(c.reduce_scatter({}, {shown, sum.data(), scratch.data(), slice}), "reduce_scatter from parts");
+    for (std::int64_t i = 0; i < slice; ++i) {
+      float expected = real(0, c.rank() * slice + i, round);
+      for (int r = 1; r < ranks; ++r) expected += real(r, c.rank() * slice + i, round);
+      ASSERT_EQ(sum[static_cast<std::size_t>(i)], expected) << "element " << i;
+    }
+  }
+  EXPECT_EQ(c.bytes_sent() - sent, static_cast<std::uint64_t>((ranks - near) * (count + slice) * 4 * rounds));
+
+  constexpr std::int64_t small = 300;
+  for (std::int64_t i = 0; i < 12 * small; ++i) shown[i] = static_cast<float>(10'000 * c.rank() + i);
+  c.group_begin();
+  comm::Event last;
+  for (std::int64_t m = 0; m < 12; ++m)
+    last = c.all_gather({}, shown + m * small, whole.data() + m * ranks * small, small, DType::f32);
+  c.group_end();
+  wait(last, "a group from parts");
+  for (std::int64_t m = 0; m < 12; ++m)
+    for (std::int64_t r = 0; r < ranks; ++r)
+      ASSERT_EQ(whole[static_cast<std::size_t>((m * ranks + r) * small + 7)],
+                static_cast<float>(10'000 * r + m * small + 7));
   check_reduce_scatter(c);
   check_all_gather(c);
 }

@@ -68,6 +68,7 @@ TEST_P(FakeWindow, SharesAndCrosses) {
     const auto window = world.share(team, {1 << 20, 1 << 20, 1 << 20});
     const auto channel = open(world, Lane::gather, "window", 4096);
     check_window(*channel, *window, p.hosts);
+    check_parts(*open(world, Lane::tensor, "parts", 4096), *window, p.ranks_per_host);
     world.barrier();
   });
 }

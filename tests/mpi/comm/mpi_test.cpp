@@ -67,6 +67,20 @@ TEST(Mpi, Window) {
   world().barrier();
 }
 
+/// The window of a mesh of two axes has more ranks than a channel over one of them.
+TEST(Mpi, PartsOfAWindowOfMoreRanks) {
+  if (world().size() == 1) GTEST_SKIP() << "one rank has nobody to share with";
+  std::vector<int> everybody(static_cast<std::size_t>(world().size())), some;
+  std::iota(everybody.begin(), everybody.end(), 0);
+  const int apart = world().size() == 4 ? 2 : 1;  // of four ranks 0 and 2, and 1 and 3
+  for (int r = world().rank() % apart; r < world().size(); r += apart) some.push_back(r);
+  const auto window = world().share(everybody, {1 << 20, 1 << 20, 1 << 20});
+  ASSERT_NE(window, nullptr);
+  const auto channel = world().open(some, Lane::tensor, "parts");
+  check_parts(*channel, *window, channel->size());
+  world().barrier();
+}
+
 TEST(Mpi, ChannelsAreIndependent) {
   const auto gather = open(Lane::gather, "gather"), reduce = open(Lane::reduce, "reduce");
   check_independence(*gather, *reduce);

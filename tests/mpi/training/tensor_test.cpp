@@ -293,27 +293,30 @@ TEST_F(Tensor, ValidationAndDocumentsAreThoseOfOneRank) {
 }
 
 /// What goes over the axis in a step: activations, by the number of blocks; three numbers a token; the norms'
-/// gradients, and the sum of squares.
+/// gradients, and the sum of squares. On one host only the last two are messages.
 TEST_F(Tensor, SendsWhatTheFormulaSays) {
   const int tensor = world().size();
-  const Deck deck =
-      test::shared_deck(world(), with(12, fmt::format("parallel.mesh={{ tensor = {} }}", tensor)));
-  weft::train::Trainer trainer(deck, world());
-  trainer.train_step();
-  const std::int64_t tokens = deck.data.batch * deck.data.seq, rounds = accumulation(deck, 1),
-                     others = tensor - 1;
-  // Forward and backward of the embedding and the head have one each, and those of a block four.
-  const std::int64_t activations =
-      (4 + 8 * deck.model.layers) * tokens * deck.model.dim * 4 / tensor * others;
-  const std::int64_t statistics = tokens * 3 * 4 * others;
-  std::int64_t update = 0;
-  for (const ir::Node& node : trainer.plan().graph.nodes())
-    if (node.op == ir::Op::all_reduce) {
-      const std::int64_t bytes = trainer.plan().graph.local_bytes(node.outputs[0]);
-      const bool unit = trainer.plan().graph.value(node.outputs[0]).unit.valid();
-      update += unit ? 2 * bytes / tensor * others : bytes * others;
-    }
-  EXPECT_EQ(trainer.train_step().sent_bytes, rounds * (activations + statistics) + update);
+  for (const bool shared : {true, false}) {
+    const Deck deck =
+        test::shared_deck(world(), with(12, fmt::format("parallel.mesh={{ tensor = {} }}", tensor),
+                                        {shared ? "schedule.disable=[]" : "schedule.disable=[\"share\"]"}));
+    weft::train::Trainer trainer(deck, world());
+    trainer.train_step();
+    const std::int64_t tokens = deck.data.batch * deck.data.seq, rounds = accumulation(deck, 1),
+                       others = tensor - 1;
+    // Forward and backward of the embedding and the head have one each, and those of a block four.
+    const std::int64_t activations =
+        (4 + 8 * deck.model.layers) * tokens * deck.model.dim * 4 / tensor * others;
+    const std::int64_t statistics = tokens * 3 * 4 * others;
+    std::int64_t update = 0;
+    for (const ir::Node& node : trainer.plan().graph.nodes())
+      if (node.op == ir::Op::all_reduce) {
+        const std::int64_t bytes = trainer.plan().graph.local_bytes(node.outputs[0]);
+        const bool unit = trainer.plan().graph.value(node.outputs[0]).unit.valid();
+        update += unit ? 2 * bytes / tensor * others : bytes * others;
+      }
+    EXPECT_EQ(trainer.train_step().sent_bytes, (shared ? 0 : rounds * (activations + statistics)) + update);
+  }
 }
 
 }  // namespace

@@ -105,6 +105,7 @@ TEST(Partition, PlansAreRightInEveryMode) {
           SmallModel model = model_of(tensor, kv_heads);
           model.options.shard.mode = mode;
           model.team = team;
+          model.tensor_team = team;
           model.rounds = 2;
           const plan::Plan plan = plan::lower(model.step(), test::test_scratch);
           EXPECT_NO_THROW(plan::verify(plan)) << static_cast<int>(mode) << tensor << kv_heads << team;

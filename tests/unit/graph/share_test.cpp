@@ -117,6 +117,40 @@ TEST(Share, GathersInPlaceWhereATeamIsTheWholeAxis) {
   }
 }
 
+/// On the tensor axis rows are read where they stand: nothing is in common, and nothing crosses inside a
+/// host.
+TEST(Share, ReadsRowsOfTheTensorAxisWhereTheyStand) {
+  for (const int tensor : {2, 4})
+    for (const int team : {1, 2, 4}) {
+      if (team > tensor) continue;
+      SCOPED_TRACE(fmt::format("{} of {}", team, tensor));
+      Sharing m(2, 1, ShardMode::fsdp);
+      m.spec.heads = m.spec.kv_heads = 4;
+      m.options.partition = true;
+      m.tensor = tensor;
+      m.tensor_team = team;
+      const plan::Plan plan = m.plan();
+      EXPECT_EQ(plan.team, 1);
+      EXPECT_EQ(plan.common_bytes, 0);
+      EXPECT_EQ(plan.shares_memory(), team > 1);
+      std::size_t shared = 0;
+      for (const ir::Node& node : plan.graph.nodes()) {
+        if (!ir::is_collective(node.op) || node.lane != Lane::tensor || node.op == Op::all_reduce) continue;
+        ++shared;
+        const std::int64_t payload = ops::payload_bytes(plan.graph, node);
+        EXPECT_EQ(ops::team_of(node), team);
+        EXPECT_EQ(ops::wire_bytes(plan.graph, node), payload * (tensor - team) / tensor);
+        const std::int64_t read = payload / tensor * (team - 1);
+        EXPECT_EQ(ops::local_bytes(plan.graph, node), node.op == Op::all_gather ? 2 * read : read);
+        const plan::Location& in = plan.locations[node.inputs[0].index()];
+        EXPECT_EQ(in.memory, plan::MemoryKind::arena);
+        EXPECT_TRUE(team == 1 || in.offset + in.bytes <= plan.shown_bytes);
+        EXPECT_EQ(plan.locations[node.outputs[0].index()].memory, plan::MemoryKind::arena);
+      }
+      EXPECT_GT(shared, 4 * m.spec.layers);
+    }
+}
+
 /// The waits of a rank do not order what it writes behind what its neighbours read. A collective between the
 /// two does.
 TEST(Share, WritesNoSliceThatATeamMayRead) {

@@ -17,6 +17,7 @@ struct SmallModel {
   int pipe = 1;
   int tensor = 1;
   int team = 1;  ///< ranks of the data axis that share memory
+  int tensor_team = 1;
   int rounds = 1;
   std::int64_t batch = 2, seq = 16;
   passes::PassOptions options;
@@ -28,7 +29,7 @@ struct SmallModel {
     axes.push_back({"data", ranks});
     if (tensor > 1) axes.push_back({"tensor", tensor});
     Mesh mesh(std::move(axes));
-    mesh.set_team(team);
+    mesh.set_teams({team, tensor_team});
     return mesh;
   }
   ir::Graph forward() const {
