@@ -145,10 +145,10 @@ class Channel {
     return comm::reduce_scatter_scratch_bytes(size_, count, wire, order);
   }
 
-  /// Collective over the channel. From here on, a reduce_scatter whose `in` lies in a rank's part reads the
-  /// slices of the others where they stand: all ranks pass the same place of their parts. The window has at
-  /// least the ranks of this rank's team (World::team), in whose channel each lane is the only one, and
-  /// outlives the channel's calls.
+  /// Collective over the channel. From here on, a reduce_scatter whose `in` lies in a rank's part of the
+  /// window reads the slices of the others where they stand: all ranks pass the same place of their parts.
+  /// The window has this rank's team (World::team), perhaps other ranks, and no other channel of this lane.
+  /// It outlives the channel's calls.
   virtual void share(Window& /*window*/, SharedGathers /*gathers*/) {}
 
   /// Tells that operands will lie in these bytes, which outlive the channel. A library that can do so then

@@ -3,6 +3,9 @@
 //
 //   perf/two_hosts.sh --measure-link 1gbit -- build/cpu/perf/bench_comm [MiB a rank sends]...
 //
+// Where all ranks are on one host, the two are measured in its shared memory as well, as teams make them:
+// nothing is sent there, and MB/s are of the bytes that messages would have sent.
+//
 // "one" waits for each operation before it submits the next; "queued" submits them all, as a plan does. Times
 // are the slowest rank's, and CPU seconds are rank 0's while "queued". "of link" is the share of
 // WEFT_LINK_BYTES_PER_S, which two_hosts.sh sets.
@@ -24,24 +27,34 @@ namespace {
 
 constexpr double seconds_a_row = 0.7;
 
-/// The buffers for one size, and the two operations on them.
+/// The buffers for one size, and the two operations on them. What other ranks read stands in `input`, which
+/// has input_bytes().
 class Load {
  public:
-  Load(comm::World& world, comm::Channel& gather, comm::Channel& reduce, std::int64_t sent_bytes)
-      : gather_(gather), reduce_(reduce), count_(sent_bytes / 4 / (world.size() - 1)) {
+  static std::int64_t elements(const comm::World& world, std::int64_t sent_bytes) {
+    return sent_bytes / 4 / (world.size() - 1);
+  }
+  static std::int64_t input_bytes(const comm::World& world, std::int64_t sent_bytes) {
+    return 4 * elements(world, sent_bytes) * world.size();
+  }
+  Load(comm::World& world, comm::Channel& gather, comm::Channel& reduce, std::int64_t sent_bytes,
+       std::byte* input)
+      : gather_(gather),
+        reduce_(reduce),
+        count_(elements(world, sent_bytes)),
+        input_(reinterpret_cast<float*>(input)) {
     const std::size_t all = static_cast<std::size_t>(count_ * world.size());
-    own_.assign(static_cast<std::size_t>(count_), 1.0F);
-    gathered_.resize(all);
-    gradient_.assign(all, 1.0F);
-    sum_.resize(own_.size());
+    std::fill_n(input_, all, 1.0F);
+    gathered_.resize(all + half_a_page);
+    sum_.resize(static_cast<std::size_t>(count_));
     scratch_.resize(reduce.reduce_scatter_scratch_bytes(count_, DType::f32, ReduceOrder::canonical));
   }
   comm::Event all_gather() {
-    return gather_.all_gather({}, own_.data(), gathered_.data(), count_, DType::f32);
+    return gather_.all_gather({}, input_, gathered_.data() + half_a_page, count_, DType::f32);
   }
   comm::Event reduce_scatter() {
     comm::ReduceScatter what;
-    what.in = gradient_.data();
+    what.in = input_;
     what.out = sum_.data();
     what.scratch = scratch_.data();
     what.count = count_;
@@ -49,10 +62,15 @@ class Load {
   }
 
  private:
+  /// In elements. A copy runs at half its speed where it reads and writes at the same places of two pages, as
+  /// it would with buffers that both begin with a page. An arena's buffers do not.
+  static constexpr std::int64_t half_a_page = 512;
+
   comm::Channel& gather_;
   comm::Channel& reduce_;
   std::int64_t count_;
-  std::vector<float> own_, gathered_, gradient_, sum_;
+  float* input_;
+  std::vector<float> gathered_, sum_;
   std::vector<std::byte> scratch_;
 };
 
@@ -101,13 +119,25 @@ void run(comm::World& world, const std::vector<double>& mebibytes) {
                "queued", "CPU s/GB", link > 0 ? "of link" : "");
   }
   for (const double size : mebibytes) {
-    Load load(world, *gather, *reduce, static_cast<std::int64_t>(size * (1 << 20)));
     const double bytes = size * (1 << 20);
+    const auto sent = static_cast<std::int64_t>(bytes);
+    const std::int64_t input_bytes = Load::input_bytes(world, sent);
+    std::vector<std::byte> input(static_cast<std::size_t>(input_bytes));
+    Load load(world, *gather, *reduce, sent, input.data());
     measure(world, "all_gather", bytes, link, [&] { return std::vector{load.all_gather()}; });
     measure(world, "reduce_scatter", bytes, link, [&] { return std::vector{load.reduce_scatter()}; });
     measure(world, "both lanes", 2 * bytes, link, [&] {
       return std::vector{load.all_gather(), load.reduce_scatter()};
     });
+    if (world.team(everybody) != everybody) continue;
+    const auto window = world.share(everybody, {input_bytes, input_bytes, 0});
+    if (!window) continue;
+    const auto shared = world.open(everybody, Lane::tensor, "shared");
+    shared->share(*window, comm::SharedGathers::from_parts);
+    Load near(world, *shared, *shared, sent, window->own());
+    measure(world, "all_gather, shared memory", bytes, 0, [&] { return std::vector{near.all_gather()}; });
+    measure(world, "reduce_scatter, shared memory", bytes, 0,
+            [&] { return std::vector{near.reduce_scatter()}; });
   }
 }
 

@@ -19,10 +19,16 @@ namespace {
 // already been on its way.
 constexpr auto first_nudge = std::chrono::milliseconds(2);
 constexpr auto last_nudge = std::chrono::milliseconds(256);
+/// How long a team's meeting is looked at without a sleep, which would take longer than most neighbours need.
+constexpr std::int64_t awake_ns = 30'000;
 
 void sleep_between_polls(std::int64_t ns) {
   const timespec pause{0, ns};
   nanosleep(&pause, nullptr);
+}
+
+std::int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -108,18 +114,25 @@ void Engine::loop() {
       if (stop_) return;
     }
     run_task();
-    if (!poll() && work_.load() > 0) pause();
+    if (poll()) {
+      moved_ns_ = now_ns();
+    } else if (work_.load() > 0) {
+      pause();
+    }
   }
 }
 
 void Engine::pause() {
   std::int64_t in_flight = 0, done = 0;
+  bool meets = false;
   for (const HostChannel* channel : channels_) {
     in_flight += channel->bytes_in_flight();
     done += channel->bytes_done();
+    meets |= channel->meets();
   }
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  sleep_between_polls(pace_.pause_ns(in_flight, done, std::chrono::nanoseconds(now).count()));
+  const std::int64_t now = now_ns();
+  if (meets && now - moved_ns_ < awake_ns) return std::this_thread::yield();
+  sleep_between_polls(pace_.pause_ns(in_flight, done, now));
 }
 
 }  // namespace weft::comm::detail

@@ -60,6 +60,7 @@ class Engine {
   std::atomic<int> work_{0};
   bool polling_ = false;
   Pace pace_;
+  std::int64_t moved_ns_ = 0;  ///< when something moved last
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -341,6 +341,11 @@ std::int64_t HostChannel::bytes_in_flight() const {
   return sum;
 }
 
+bool HostChannel::meets() const {
+  return std::any_of(active_.begin(), active_.end(),
+                     [](const auto& o) { return o->meeting != 0 && !o->finished; });
+}
+
 bool HostChannel::progress() {
   bool moved = admit();
   for (auto& o : active_) {

@@ -82,6 +82,8 @@ class HostChannel final : public Channel {
   // The engine's thread paces itself by these.
   std::int64_t bytes_in_flight() const;
   std::int64_t bytes_done() const { return bytes_done_; }
+  /// Whether a call waits for a meeting of the team.
+  bool meets() const;
 
  private:
   /// Its values rise with the channel's calls. When the caller drives the engine, polling it is what
