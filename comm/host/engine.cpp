@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/affinity.hpp"
+#include "base/clock.hpp"
 #include "comm/host/host_channel.hpp"
 
 namespace weft::comm::detail {
@@ -25,10 +26,6 @@ constexpr std::int64_t awake_ns = 30'000;
 void sleep_between_polls(std::int64_t ns) {
   const timespec pause{0, ns};
   nanosleep(&pause, nullptr);
-}
-
-std::int64_t now_ns() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -115,7 +112,7 @@ void Engine::loop() {
     }
     run_task();
     if (poll()) {
-      moved_ns_ = now_ns();
+      moved_ns_ = nanoseconds_now();
     } else if (work_.load() > 0) {
       pause();
     }
@@ -130,7 +127,7 @@ void Engine::pause() {
     done += channel->bytes_done();
     meets |= channel->meets();
   }
-  const std::int64_t now = now_ns();
+  const std::int64_t now = nanoseconds_now();
   if (meets && now - moved_ns_ < awake_ns) return std::this_thread::yield();
   sleep_between_polls(pace_.pause_ns(in_flight, done, now));
 }

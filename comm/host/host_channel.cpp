@@ -3,12 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 #include <exception>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 
 namespace weft::comm::detail {
 namespace {
@@ -17,12 +17,6 @@ namespace {
 constexpr std::size_t max_active = 8;
 constexpr std::uint64_t tag_mask = 0x3fff;  // MPI guarantees tags up to 32767
 constexpr int point_to_point_tag = 0x4000;
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 bool is_collective(CallKind kind) {
   return kind != CallKind::send && kind != CallKind::recv && kind != CallKind::barrier;
@@ -265,14 +259,14 @@ PendingCall* HostChannel::next_ready() {
   if (head->reduce.rows != nullptr && std::any_of(active_.begin(), active_.end(), sends_rows)) return nullptr;
   if (!std::all_of(head->deps.begin(), head->deps.end(), [](const Event& e) { return comm::done(e); }))
     return nullptr;
-  if (delay_ns_ && head->not_before_ns < 0) head->not_before_ns = now_ns() + delay_ns_();
-  return head->not_before_ns > now_ns() ? nullptr : head;
+  if (delay_ns_ && head->not_before_ns < 0) head->not_before_ns = nanoseconds_now() + delay_ns_();
+  return head->not_before_ns > nanoseconds_now() ? nullptr : head;
 }
 
 bool HostChannel::admit() {
   bool moved = false;
   while (PendingCall* o = next_ready()) {
-    o->record.start_ns = now_ns();
+    o->record.start_ns = nanoseconds_now();
     if (record() != nullptr) record()->started(o->ticket);
     o->through = way_of(*o);
     if (active_.empty()) busy_since_ns_ = o->record.start_ns;
@@ -306,15 +300,16 @@ bool HostChannel::advance(PendingCall& o) {
 
 void HostChannel::finish(PendingCall& o) {
   o.finished = true;
-  if (delay_ns_) o.not_done_before_ns = now_ns() + delay_ns_();
+  if (delay_ns_) o.not_done_before_ns = nanoseconds_now() + delay_ns_();
 }
 
 bool HostChannel::retire() {
   bool moved = false;
-  while (!active_.empty() && active_.front()->finished && active_.front()->not_done_before_ns <= now_ns()) {
+  while (!active_.empty() && active_.front()->finished &&
+         active_.front()->not_done_before_ns <= nanoseconds_now()) {
     std::unique_ptr<PendingCall> o = std::move(active_.front());
     active_.erase(active_.begin());
-    o->record.end_ns = now_ns();
+    o->record.end_ns = nanoseconds_now();
     bytes_sent_.fetch_add(o->record.bytes, std::memory_order_relaxed);
     if (is_collective(o->record.kind)) collectives_.fetch_add(1, std::memory_order_relaxed);
     if (active_.empty()) {

@@ -62,6 +62,14 @@ std::string time_text(double seconds) {
   return seconds >= 1e-3 ? fmt::format("{:.4g} ms", 1e3 * seconds) : fmt::format("{:.4g} us", 1e6 * seconds);
 }
 
+/// The lanes that have a row: three always, the others where the plan has something on them.
+std::vector<Lane> lanes_of(const machine::LaneTimes& times) {
+  std::vector<Lane> lanes;
+  for (const Lane lane : all_lanes)
+    if (lane <= Lane::reduce || !times.spans[lane].empty()) lanes.push_back(lane);
+  return lanes;
+}
+
 class Picture {
  public:
   Picture(const Plan& plan, const machine::LaneTimes& times, std::string_view name)
@@ -71,8 +79,8 @@ class Picture {
         per_second_(times.end > 0 ? width / times.end : 0),
         state_(persistent_bytes(plan)),
         highest_(std::max<double>(1, 1.06 * static_cast<double>(state_ + plan.peak_bytes()))),
-        lanes_(plan.graph.mesh().size(replica_axis) > 1 ? 4 : 3),
-        lanes_bottom_(lanes_top + lane_pitch * lanes_),
+        lanes_(lanes_of(times)),
+        lanes_bottom_(lanes_top + lane_pitch * static_cast<double>(lanes_.size())),
         memory_top_(lanes_bottom_ + memory_below),
         memory_bottom_(memory_top_ + memory_height),
         holders_top_(memory_bottom_ + holders_below) {}
@@ -81,7 +89,7 @@ class Picture {
     add(head, holders_top_ + holders_height);
     draw_title();
     draw_legend();
-    for (int lane = 0; lane < lanes_; ++lane) draw_lane(static_cast<Lane>(lane));
+    for (std::size_t place = 0; place < lanes_.size(); ++place) draw_lane(lanes_[place], place);
     draw_axis(lanes_bottom_);
     draw_memory();
     draw_axis(memory_bottom_);
@@ -117,15 +125,25 @@ class Picture {
         escaped(fmt::format("{} on {} rank{}: step {} predicted, peak {} a rank", name_, ranks,
                             ranks == 1 ? "" : "s", time_text(times_.end),
                             bytes_text(state_ + plan_.peak_bytes()))));
-    const auto of = [](const auto& lanes, Lane lane) { return time_text(lanes[lane]); };
-    std::string text = fmt::format("busy: compute {}, gather {}, reduce {}", of(times_.busy, Lane::compute),
-                                   of(times_.busy, Lane::gather), of(times_.busy, Lane::reduce));
-    const bool replicas = lanes_ > static_cast<int>(Lane::replica);
-    if (replicas) text += ", replica " + of(times_.busy, Lane::replica);
-    text += fmt::format("; exposed: gathers {}, reductions {}", of(times_.exposed, Lane::gather),
-                        of(times_.exposed, Lane::reduce));
-    if (replicas) text += ", sums " + of(times_.exposed, Lane::replica);
-    label(left, 46, text);
+    label(left, 46,
+          fmt::format("busy: compute {}, gather {}, reduce {}", time_text(times_.busy[Lane::compute]),
+                      time_text(times_.busy[Lane::gather]), time_text(times_.busy[Lane::reduce])) +
+              of_other_axes(times_.busy, "replica") +
+              fmt::format("; exposed: gathers {}, reductions {}", time_text(times_.exposed[Lane::gather]),
+                          time_text(times_.exposed[Lane::reduce])) +
+              of_other_axes(times_.exposed, "sums"));
+  }
+  /// The seconds of the axes that a plan may have beside data.
+  std::string of_other_axes(const PerLane<double>& seconds, std::string_view of_replicas) const {
+    std::string text;
+    const auto add_where = [&](bool there, std::string_view name, double sum) {
+      if (there) text += fmt::format(", {} {}", name, time_text(sum));
+    };
+    const Mesh& mesh = plan_.graph.mesh();
+    add_where(mesh.size(replica_axis) > 1, of_replicas, seconds[Lane::replica]);
+    add_where(mesh.size(tensor_axis) > 1, "tensor", of_tensor_lanes(seconds));
+    add_where(mesh.size(pipe_axis) > 1, "stages", of_pipe_lanes(seconds));
+    return text;
   }
 
   void draw_legend() {
@@ -141,8 +159,8 @@ class Picture {
     }
   }
 
-  void draw_lane(Lane lane) {
-    const double top = lanes_top + lane_pitch * static_cast<double>(lane);
+  void draw_lane(Lane lane, std::size_t place) {
+    const double top = lanes_top + lane_pitch * static_cast<double>(place);
     const double shortest = per_second_ > 0 ? narrowest / per_second_ : 0;
     add("<g id=\"lane-{}\">\n<rect fill=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
         weft::name_of(lane), row, left, top, width, lane_height);
@@ -165,7 +183,10 @@ class Picture {
                                    time_text(b.end - b.start), time_text(b.start));
     if (lane != Lane::compute) text += ", " + bytes_text(b.bytes);
     if (b.instructions > 1)
-      text += fmt::format(", {} {}", b.instructions, lane == Lane::compute ? "kernels" : "collectives");
+      text += fmt::format(", {} {}", b.instructions,
+                          lane == Lane::compute     ? "kernels"
+                          : is_between_stages(lane) ? "messages"
+                                                    : "collectives");
     return text;
   }
 
@@ -253,7 +274,7 @@ class Picture {
   double per_second_;   ///< pixels
   std::int64_t state_;  ///< bytes of the state
   double highest_;      ///< bytes at the memory's upper edge
-  int lanes_;           ///< the last of four is the replicas', where there are any
+  std::vector<Lane> lanes_;
   double lanes_bottom_, memory_top_, memory_bottom_, holders_top_;
   std::string text_;
 };

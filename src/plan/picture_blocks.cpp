@@ -39,11 +39,12 @@ Lane waited_for(const Instruction& instruction, const machine::LaneTimes& times)
 
 /// The communication lane on which the step ends.
 Lane last_lane(const machine::LaneTimes& times) {
-  for (const Lane lane : {Lane::replica, Lane::reduce}) {
+  const auto ends = [&](Lane lane) {
     const auto& spans = times.spans[lane];
-    if (!spans.empty() && spans.back().end >= times.end) return lane;
-  }
-  return Lane::gather;
+    return !spans.empty() && spans.back().end >= times.end;
+  };
+  const auto last = std::find_if(communication_lanes.rbegin(), communication_lanes.rend(), ends);
+  return last == communication_lanes.rend() ? Lane::gather : *last;
 }
 
 }  // namespace

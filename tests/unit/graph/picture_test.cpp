@@ -1,8 +1,10 @@
 #include "plan/picture.hpp"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -113,6 +115,40 @@ TEST(Picture, SumsOverReplicasHaveALane) {
   const auto replica = svg.find("id=\"lane-replica\"");
   EXPECT_GT(count(svg.substr(replica, svg.find("</g>", replica) - replica), "all_reduce"), 0U);
   EXPECT_NE(svg.find(", replica "), std::string::npos) << "seconds that it is busy";
+}
+
+/// Each lane of a pipe and of a tensor axis has a row, and no two rows stand at one place.
+TEST(Picture, StagesAndTensorHaveLanes) {
+  SmallModel m;
+  m.spec.heads = 4;
+  m.spec.kv_heads = 2;  // on four ranks: neighbours have the same
+  m.pipe = 2;
+  m.tensor = 4;
+  m.rounds = 2;
+  m.options.partition = true;
+  m.options.stage = passes::StageOptions{};
+  m.options.stage->kind = PipelineKind::one_f_one_b;
+  m.options.stage->sizes = {2, 1, 2};
+  m.options.stage->first_units = {0, 2};
+  const Plan plan = lower(m.step(), test::test_scratch);
+  const machine::LaneTimes times = simulate(plan, costs());
+  const std::string svg = picture(plan, times, "mesh");
+  EXPECT_EQ(xml_error(svg), "");
+  std::set<std::string> tops;
+  std::size_t rows = 0;
+  for (const Lane lane : all_lanes) {
+    const auto begin = svg.find(fmt::format("id=\"lane-{}\"", name_of(lane)));
+    EXPECT_EQ(begin != std::string::npos, lane <= Lane::reduce || !times.spans[lane].empty())
+        << name_of(lane);
+    if (begin == std::string::npos) continue;
+    ++rows;
+    const auto top = svg.find(" y=\"", begin);
+    tops.insert(svg.substr(top, svg.find("width", top) - top));
+  }
+  EXPECT_EQ(tops.size(), rows);
+  for (const char* part :
+       {"lane-tensor", "lane-copies", "lane-activations_out", "lane-gradients_in", ", tensor ", ", stages "})
+    EXPECT_NE(svg.find(part), std::string::npos) << part;
 }
 
 TEST(Picture, OfALargePlanStaysSmall) {
