@@ -91,8 +91,7 @@ class Window {
     const auto place = std::lower_bound(ranks_.begin(), ranks_.end(), rank);
     return place != ranks_.end() && *place == rank ? static_cast<int>(place - ranks_.begin()) : -1;
   }
-  /// This rank's place in the window, and below the number of its ranks.
-  int member() const { return member_; }
+  /// The number of its ranks.
   int size() const { return static_cast<int>(parts_.size()); }
   const WindowSizes& sizes() const { return sizes_; }
   std::byte* part(int member) const { return parts_[static_cast<std::size_t>(member)]; }

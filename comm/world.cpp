@@ -79,7 +79,7 @@ std::vector<int> World::team(const std::vector<int>& group) const {
   return alike ? mine : std::vector<int>{rank()};
 }
 
-std::unique_ptr<Window> World::share(const std::vector<int>& /*team*/, const WindowSizes& /*sizes*/) {
+std::unique_ptr<Window> World::share(const std::vector<int>& /*ranks*/, const WindowSizes& /*sizes*/) {
   return nullptr;
 }
 

@@ -46,9 +46,10 @@ class World {
   /// The ranks of `group` (ascending world ranks) on this rank's host, when each host has as many of them;
   /// else this rank alone.
   std::vector<int> team(const std::vector<int>& group) const;
-  /// Collective over the team: memory that its ranks share, zeroed. It is null where that cannot be had, and
-  /// the caller then does without. Call it at start-up.
-  virtual std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes);
+  /// Collective over `ranks` (ascending world ranks of one host, this one among them): memory that they
+  /// share, zeroed. It is null where that cannot be had, and the caller then does without. Call it at
+  /// start-up.
+  virtual std::unique_ptr<Window> share(const std::vector<int>& ranks, const WindowSizes& sizes);
 
   /// Memory of the device that this world's channels can register; null where no memory is better than any
   /// other. It must end before the world.

@@ -22,8 +22,8 @@ void accumulate(Space& space, std::int64_t n, DType g_type, const void* g, float
 /// many ranks can be added as integers.
 void sum_squares(Space& space, std::int64_t n, const float* g, std::int64_t* limbs);
 
-/// out [2] = the sum of in [ranks][rounds][2] (loss sum, token count) in the order of microbatches, m = round
-/// * ranks + rank.
+/// out [2] = the sum of in [ranks][rounds][2] (loss sum, token count), round by round, and in each by rank:
+/// the order of microbatches.
 void reduce_totals(Space& space, std::int64_t ranks, std::int64_t rounds, const double* in, double* out);
 
 /// Computes out [4] from the register of the summed gradient and totals [2] (loss sum, token count):

@@ -145,19 +145,19 @@ std::string FakeWorld::host_name() const {
   return fmt::format("host{}", options_.ranks_per_host == 0 ? 0 : rank_ / options_.ranks_per_host);
 }
 
-std::unique_ptr<Window> FakeWorld::share(const std::vector<int>& team, const WindowSizes& sizes) {
-  const auto members = static_cast<int>(team.size());
-  const auto place = std::lower_bound(team.begin(), team.end(), rank_) - team.begin();
+std::unique_ptr<Window> FakeWorld::share(const std::vector<int>& ranks, const WindowSizes& sizes) {
+  const auto members = static_cast<int>(ranks.size());
+  const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin();
   const auto signals = aligned(detail::Signals::bytes(members)),
              part = aligned(static_cast<std::size_t>(sizes.part)),
              common = aligned(static_cast<std::size_t>(sizes.common));
   // The window begins at an aligned address, so up to one alignment of bytes is skipped before it.
-  const std::size_t bytes = signals + common + part * team.size() + aligned(1);
-  auto memory = fabric_->memory(fmt::format("{} #{}", fmt::join(team, " "), windows_++), bytes);
+  const std::size_t bytes = signals + common + part * ranks.size() + aligned(1);
+  auto memory = fabric_->memory(fmt::format("{} #{}", fmt::join(ranks, " "), windows_++), bytes);
   std::byte* const first = aligned(memory->data());
   std::vector<std::byte*> parts;
-  for (std::size_t m = 0; m < team.size(); ++m) parts.push_back(first + signals + common + m * part);
-  return std::make_unique<Window>(team, static_cast<int>(place), sizes, std::move(parts), first + signals,
+  for (std::size_t m = 0; m < ranks.size(); ++m) parts.push_back(first + signals + common + m * part);
+  return std::make_unique<Window>(ranks, static_cast<int>(place), sizes, std::move(parts), first + signals,
                                   first, [memory] {});
 }
 

@@ -39,7 +39,7 @@ class FakeWorld final : public World {
   int size() const override { return options_.size; }
   /// Ends the process with this exit code.
   [[noreturn]] void abort(int code) override;
-  std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes) override;
+  std::unique_ptr<Window> share(const std::vector<int>& ranks, const WindowSizes& sizes) override;
 
   /// The calls that this rank has finished on the channels it opened, in the order in which they ended.
   std::vector<FinishedCall> records() const;

@@ -87,9 +87,9 @@ class MpiWorld final : public World {
   int rank() const override { return session_.rank; }
   int size() const override { return session_.size; }
   [[noreturn]] void abort(int code) override { end_all_ranks(code); }
-  std::unique_ptr<Window> share(const std::vector<int>& team, const WindowSizes& sizes) override {
+  std::unique_ptr<Window> share(const std::vector<int>& ranks, const WindowSizes& sizes) override {
     std::unique_ptr<Window> window;
-    engine_.run([&] { window = make_window(team, sizes); });
+    engine_.run([&] { window = make_window(ranks, sizes); });
     return window;
   }
 
@@ -111,7 +111,7 @@ class MpiWorld final : public World {
   }
 
  private:
-  std::unique_ptr<Window> make_window(const std::vector<int>& team, const WindowSizes& sizes);
+  std::unique_ptr<Window> make_window(const std::vector<int>& ranks, const WindowSizes& sizes);
   [[noreturn]] void fail(const std::string& line) {
     log::write_error(line);  // the line names the rank
     abort(static_cast<int>(ExitCode::comm_failure));
@@ -131,12 +131,12 @@ bool is_one_node(MPI_Comm comm, int ranks) {
   return here == ranks;
 }
 
-std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, const WindowSizes& sizes) {
+std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& ranks, const WindowSizes& sizes) {
   constexpr int tag = 1;
-  const auto members = static_cast<int>(team.size());
-  const auto me = static_cast<int>(std::lower_bound(team.begin(), team.end(), rank()) - team.begin());
-  MPI_Comm comm = make_communicator(team, tag);
-  detail::TeamTalk talk;
+  const auto members = static_cast<int>(ranks.size());
+  const auto me = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank()) - ranks.begin());
+  MPI_Comm comm = make_communicator(ranks, tag);
+  detail::HostTalk talk;
   talk.from_first = [comm](std::string text) {
     text.resize(256);
     CHECK_MPI(MPI_Bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, comm));
@@ -148,7 +148,7 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& team, cons
     return all != 0;
   };
   std::unique_ptr<Window> window;
-  if (is_one_node(comm, members)) window = detail::make_team_window(team, me, sizes, talk);
+  if (is_one_node(comm, members)) window = detail::make_window(ranks, me, sizes, talk);
   MPI_Comm_free(&comm);
   return window;
 }

@@ -14,11 +14,11 @@
 namespace weft::comm::detail {
 namespace {
 
-/// How the segment is laid out: signals and the common stretch, and then what each rank of the team shows.
+/// How the segment is laid out: signals and the common stretch, and then what each rank shows.
 struct Layout {
-  Layout(const WindowSizes& sizes, int team)
-      : members(team),
-        signals(static_cast<std::int64_t>(aligned(Signals::bytes(team)))),
+  Layout(const WindowSizes& sizes, int ranks)
+      : members(ranks),
+        signals(static_cast<std::int64_t>(aligned(Signals::bytes(ranks)))),
         head(whole_pages(signals + sizes.common)),
         shown(whole_pages(sizes.shown)) {}
 
@@ -87,9 +87,9 @@ std::optional<Mappings> map_all(const SharedSegment& segment, const Layout& layo
 
 }  // namespace
 
-std::unique_ptr<Window> make_team_window(const std::vector<int>& team, int member, const WindowSizes& sizes,
-                                         const TeamTalk& talk) {
-  const Layout layout(sizes, static_cast<int>(team.size()));
+std::unique_ptr<Window> make_window(const std::vector<int>& ranks, int member, const WindowSizes& sizes,
+                                    const HostTalk& talk) {
+  const Layout layout(sizes, static_cast<int>(ranks.size()));
   std::optional<SharedSegment> segment;
   if (member == 0) segment = SharedSegment::create(layout.bytes());
   const std::string name = talk.from_first(segment ? segment->name() : std::string());
@@ -99,7 +99,7 @@ std::unique_ptr<Window> make_team_window(const std::vector<int>& team, int membe
   if (reserved) mappings = map_all(*segment, layout, member, sizes);
   if (!talk.all(mappings.has_value())) return nullptr;  // the pages end with the segment
   const auto held = std::make_shared<Mappings>(std::move(*mappings));
-  return std::make_unique<Window>(team, member, sizes, held->parts, held->head + layout.signals, held->head,
+  return std::make_unique<Window>(ranks, member, sizes, held->parts, held->head + layout.signals, held->head,
                                   [held] { held->ranges.clear(); });
 }
 

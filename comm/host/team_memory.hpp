@@ -1,4 +1,4 @@
-// Makes the memory of a team's window, in one segment that all ranks of the team map.
+// Makes the memory of a window, in one segment that all of its ranks map.
 #pragma once
 
 #include <functional>
@@ -10,19 +10,19 @@
 
 namespace weft::comm::detail {
 
-/// What the ranks of a team need from each other while they make a window. Both functions are collective over
-/// the team.
-struct TeamTalk {
-  /// Gives everybody the text of the team's first rank.
+/// What ranks of a host need from each other while they make a window. Both functions are collective over
+/// them.
+struct HostTalk {
+  /// Gives everybody the first rank's text.
   std::function<std::string(std::string)> from_first;
-  /// Whether the argument is true on all ranks of the team.
+  /// Whether the argument is true on all ranks.
   std::function<bool(bool)> all;
 };
 
-/// Collective over the team (world ranks, of which this one is at the place `member`): makes memory that its
-/// ranks share, zeroed, reserved, and touched by nobody. It is null on all of them where one has no room for
-/// its pages, or does not see the memory of the others.
-std::unique_ptr<Window> make_team_window(const std::vector<int>& team, int member, const WindowSizes& sizes,
-                                         const TeamTalk& talk);
+/// Collective over `ranks` (world ranks, ascending, of which this one is at the place `member`): makes memory
+/// that they share, zeroed, reserved, and touched by nobody. It is null on all of them where one has no room
+/// for its pages, or does not see the memory of the others.
+std::unique_ptr<Window> make_window(const std::vector<int>& ranks, int member, const WindowSizes& sizes,
+                                    const HostTalk& talk);
 
 }  // namespace weft::comm::detail

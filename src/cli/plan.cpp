@@ -170,7 +170,7 @@ void add_plan(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--ranks-per-host", arguments->per_host,
-                   "Ranks of a host, which share gathered parameters; none are shared without it")
+                   "Ranks of a host, which share memory; none is shared without it")
       ->check(whole_number_from(1));
   command
       ->add_option("--pipe-rank", arguments->pipe_rank,

@@ -60,6 +60,17 @@ std::vector<pipe::StageTimes> times_of(const plan::Plan& plan, const machine::Co
   return times;
 }
 
+/// Bytes of the storages that hold something of each microbatch: tokens, targets, positions.
+std::int64_t batch_bytes(const plan::Plan& plan) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
+    const ir::Storage& s = plan.graph.storages()[i];
+    if (plan.storage_used[i] && s.role == ir::Role::input && s.type.shape.size() == 2)
+      bytes += plan.graph.local_bytes(s);
+  }
+  return bytes;
+}
+
 /// Seconds of the longest message between stages.
 double message_seconds(const plan::Plan& plan, const machine::CostModel& costs) {
   double longest = 0;
@@ -88,7 +99,9 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
     rank.stages = stages[static_cast<std::size_t>(place)];
     for (const Unit& unit : plan.graph.units())
       for (const Parameter& p : unit.parameters) rank.parameters += element_count(whole(p).shape);
-    rank.state_bytes = plan::persistent_bytes(plan);
+    const std::int64_t planned = place == known.pipe_rank ? sizes.microbatches : pipe.planned_microbatches;
+    rank.state_bytes =
+        plan::persistent_bytes(plan) + batch_bytes(plan) / planned * (sizes.microbatches - planned);
     rank.arena_bytes = plan.peak_bytes();
     if (place == known.pipe_rank || pipe.planned_microbatches == sizes.microbatches) rank.hash = plan.hash;
     pipe.ranks[static_cast<std::size_t>(place)] = std::move(rank);
@@ -148,8 +161,8 @@ std::string to_text(const PlannedPipe& pipe) {
   }
   if (pipe.planned_microbatches < sizes.microbatches)
     text += fmt::format(
-        "  -: planned with {} of the {} microbatches, which take no more memory but for "
-        "their tokens; --pipe-rank plans them all, and shows the plan's hash\n",
+        "  -: planned with {} of the {} microbatches, which stand for all; --pipe-rank "
+        "plans them all, and shows the plan's hash\n",
         pipe.planned_microbatches, sizes.microbatches);
   text +=
       "  F3: forward of microbatch 3, B3: its backward, W3: its weight gradients, .: idle; a cell each, if "

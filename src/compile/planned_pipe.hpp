@@ -37,7 +37,8 @@ struct KnownPlace {
 };
 
 /// Plans each place of the mesh's pipe but the known one, with as many microbatches as stand for all.
-/// `baseline` is as in choose_schedule(). Throws Error(bad_input) where a rank's plan would.
+/// `baseline` is as in choose_schedule(). Throws Error(bad_input) where a plan of so many does not fit; what
+/// the tokens of the others take is in state_bytes, and in no limit.
 PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                          const machine::CostModel& costs, std::int64_t baseline, const KnownPlace& known);
 

@@ -35,7 +35,8 @@ Deck with_distinct_rounds(const Deck& deck, const Mesh& mesh, const passes::Pass
 Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                        const machine::CostModel& costs, std::int64_t baseline, int pipe_rank = 0);
 
-/// The plan of with_distinct_rounds() with the schedule that choose_schedule() chooses for the whole deck.
+/// The plan of with_distinct_rounds() with the schedule that choose_schedule() chooses for the whole deck,
+/// unless it chooses another because the tokens of all rounds no longer fit.
 plan::Plan plan_of_distinct_rounds(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                                    const machine::CostModel& costs, std::int64_t baseline, int pipe_rank);
 

@@ -342,15 +342,14 @@ class Shard {
     return collective(Op::all_reduce, lane_of(axis), place, term, std::move(sum));
   }
 
-  /// Gathers the totals axis by axis, from the innermost outwards, so that all ranks' totals stand in the
-  /// order of the ranks.
+  /// Gathers the totals axis by axis, so that they stand in the order of the batch ranks (Mesh::batch_rank),
+  /// whichever axis the deck names first. Stages without the loss have zeros.
   void reduce_totals(Node node) {
     ValueId& totals = node.in(reduce_totals::rounds);
     int gathered = 1;
-    for (int axis = static_cast<int>(before_.mesh().axes().size()) - 1; axis >= 0; --axis) {
-      const int ranks = before_.mesh().size(axis);
-      // Ranks of the tensor axis have the same totals.
-      if (ranks == 1 || axis == tensor_axis_) continue;
+    for (const int axis : {axis_, replica_axis_, pipe_axis_}) {
+      const int ranks = axis < 0 ? 1 : before_.mesh().size(axis);
+      if (ranks == 1) continue;
       ir::Value all = after_.value(totals);
       all.name = axis == axis_ ? "loss.ranks" : axis == pipe_axis_ ? "loss.stages" : "loss.replicas";
       if (gathered == 1) all.type.shape.insert(all.type.shape.begin(), 1);

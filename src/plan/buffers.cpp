@@ -38,6 +38,11 @@ std::vector<InPlace> in_place_choices(Op op) {
     default: return {};
   }
 }
+/// Whether the node adds to a value where that stands.
+bool continues_sum(const Node& node) {
+  return (node.op == Op::rms_norm_grad && node.has(rms_norm_grad::so_far)) ||
+         (node.op == Op::matmul_dgrad && node.has(matmul_dgrad::so_far));
+}
 bool must_be_in_place(const Node& node) {
   return node.op == Op::sum_squares || node.op == Op::all_reduce ||
          (node.op == Op::accumulate && node.has(accumulate::so_far));
@@ -102,7 +107,8 @@ class Assigner {
         for (std::size_t i = 0; i < node.outputs.size(); ++i)
           shown_[holder(ir::member_input(node, i)).index()] = 1;
     for (auto node = graph_.nodes().rbegin(); node != graph_.nodes().rend(); ++node)
-      if (must_be_in_place(*node) && shown_[holder(node->outputs.front()).index()] != 0)
+      if ((must_be_in_place(*node) || continues_sum(*node)) &&
+          shown_[holder(node->outputs.front()).index()] != 0)
         shown_[holder(node->in(in_place_choices(node->op).front().from)).index()] = 1;
   }
   void touch(ValueId id, std::int64_t place) {

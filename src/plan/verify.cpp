@@ -152,12 +152,29 @@ void check_buffers(const Plan& plan, const Order& order) {
     }
 }
 
-/// Checks that what a team's collectives share stands in its window. Elsewhere each rank would wait for
-/// messages that the others do not send.
+/// Whether the channel of the node's lane reads neighbours' parts, if what it is given stands there.
+bool reads_parts(const Plan& plan, const ir::Node& node) {
+  const Teams& teams = plan.graph.mesh().teams();
+  // A sum of a unit over its copies is a reduce-scatter and a gather; other sums are messages.
+  const bool sums = node.op == ir::Op::all_reduce && !plan.graph.value(node.outputs.front()).unit.valid();
+  if (node.lane == Lane::tensor) return teams.tensor > 1 && !sums;
+  return node.lane == Lane::reduce && node.op == ir::Op::reduce_scatter && teams.data > 1;
+}
+
+/// Checks that what a team's collectives share stands in its window, and nothing of the others. Elsewhere
+/// each rank would wait for messages that the others do not send.
 void check_team(const Plan& plan) {
   for (const Instruction& instruction : plan.instructions) {
     const ir::Node& node = plan.graph.node(instruction.node);
-    if (!ir::is_collective(node.op) || ops::team_of(node) == 1) continue;
+    if (!ir::is_collective(node.op)) continue;
+    if (ops::team_of(node) == 1) {
+      for (const ir::ValueId input : node.inputs) {
+        const Location& l = plan.locations[input.index()];
+        if (reads_parts(plan, node) && l.memory == MemoryKind::arena && l.offset < plan.shown_bytes)
+          fail(plan, instruction.node, instruction.node, "neighbours would be read, who send a message");
+      }
+      continue;
+    }
     const bool gathers = ops::gathers_in_common(node);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Location& l = plan.locations[(gathers ? node.outputs : node.inputs)[i].index()];

@@ -24,7 +24,7 @@ constexpr std::int64_t rounding = 2 * mib;
 /// What every run takes for executor, microbatch buffers, metrics and log, and at the kernels' first calls.
 constexpr std::int64_t in_every_run = 4 * mib;
 /// What MPI takes for its messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, and 13 on
-/// four. It takes nothing where all ranks of the host are one team, because they send none.
+/// four. It takes nothing where all ranks of the host are one team of the data axis, because they send none.
 constexpr std::int64_t a_rank_of_the_host = 4 * mib;
 
 /// The memory that saving takes beside a copy of the state, and in part keeps. That is HDF5's code, which

@@ -84,23 +84,31 @@ void Session::decide_capture(const Deck& deck) {
 }
 
 /// Finds how many ranks the teams have. The numbers are the same on all ranks, because they make the same
-/// plan. One window holds both teams of a rank, so all of its ranks must be on one host: as many as the
-/// product of the two.
+/// plan. One window holds both teams of a rank, so a team of the tensor axis must have all its neighbours
+/// along data on this host, too.
 void Session::find_teams(const Deck& deck) {
   data_team_ = tensor_team_ = {rank()};
   const bool wanted = compile::shares_memory(deck);
   if (wanted && shards_ > 1) data_team_ = world_.team(mesh_.group(rank(), mesh_.axis(data_axis)));
+  drop_uneven(data_team_, /*good=*/true);
   if (wanted && mesh_.size(tensor_axis) > 1)
     tensor_team_ = world_.team(mesh_.group(rank(), mesh_.axis(tensor_axis)));
   const std::vector<int> both = window_ranks();
-  const bool here = std::all_of(both.begin(), both.end(), [&](int r) {
-    return world_.hosts()[static_cast<std::size_t>(r)] == world_.host();
-  });
-  const auto data = static_cast<double>(data_team_.size()), tensor = static_cast<double>(tensor_team_.size());
-  std::array<double, 5> seen{data, -data, tensor, -tensor, here ? 0.0 : 1.0};
+  drop_uneven(tensor_team_, std::all_of(both.begin(), both.end(), [&](int r) {
+                return world_.hosts()[static_cast<std::size_t>(r)] == world_.host();
+              }));
+  set_teams();
+}
+
+/// Leaves this rank alone in the team unless it is good, and has as many ranks, everywhere.
+void Session::drop_uneven(std::vector<int>& team, bool good) {
+  const auto size = static_cast<double>(team.size());
+  std::array<double, 3> seen{size, -size, good ? 0.0 : 1.0};
   world_.all_reduce_max(seen);
-  if (seen[0] != -seen[1]) data_team_ = {rank()};
-  if (seen[2] != -seen[3] || seen[4] > 0) tensor_team_ = {rank()};
+  if (seen[0] != -seen[1] || seen[2] > 0) team = {rank()};
+}
+
+void Session::set_teams() {
   mesh_.set_teams({static_cast<int>(data_team_.size()), static_cast<int>(tensor_team_.size())});
 }
 
@@ -111,6 +119,14 @@ std::vector<int> Session::window_ranks() const {
     for (const int along_data : data_team_) ranks.push_back(along_tensor + along_data - rank());
   std::sort(ranks.begin(), ranks.end());
   return ranks;
+}
+
+/// Whether the plan of any stage shares memory.
+bool Session::wants_window(exec::Memory::Plans plans) {
+  const auto shares = [](const plan::Plan* plan) { return plan->shares_memory(); };
+  std::array<double, 1> wanted{std::any_of(plans.begin(), plans.end(), shares) ? 1.0 : 0.0};
+  world_.all_reduce_max(wanted);
+  return wanted[0] > 0;
 }
 
 exec::SharedMemory Session::open_window(exec::Memory::Plans plans) {
@@ -129,21 +145,26 @@ exec::SharedMemory Session::open_window(exec::Memory::Plans plans) {
   return shared;
 }
 
+/// Gives up the team that matters less, for want of memory that the ranks of a host could share.
+void Session::give_up_a_team() {
+  const bool of_tensor = tensor_team_.size() > 1;
+  (of_tensor ? tensor_team_ : data_team_) = {rank()};
+  if (rank() == 0)
+    log::warn(
+        "a host gives its ranks {} shared memory (see df /dev/shm): {}",
+        data_team_.size() > 1 ? "too little" : "no",
+        of_tensor ? "those of a tensor axis send each other messages" : "each gathers parameters of its own");
+  set_teams();
+}
+
 void Session::reserve(const MakePlans& make_plans) {
-  const auto shares = [](const plan::Plan* plan) { return plan->shares_memory(); };
   std::vector<const plan::Plan*> plans = make_plans();
   exec::SharedMemory shared;
-  std::array<double, 1> teams{std::any_of(plans.begin(), plans.end(), shares) ? 1.0 : 0.0};
-  world_.all_reduce_max(teams);  // stages have different plans
-  if (teams[0] > 0) {
+  while (wants_window(plans)) {
     shared = open_window(plans);
-    if (!shared.window) {
-      if (rank() == 0)
-        log::warn(
-            "a host gives its ranks no shared memory (see df /dev/shm): each gathers parameters of its own");
-      mesh_.set_teams({});
-      plans = make_plans();
-    }
+    if (shared.window) break;
+    give_up_a_team();
+    plans = make_plans();
   }
   comm::agree(world_, [&] {
     memory_.reserve(plans, std::move(shared), [this](std::size_t bytes) { return world_.allocate(bytes); });

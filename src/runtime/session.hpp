@@ -73,9 +73,13 @@ class Session {
   void open_copies(int kv_heads);
   void open_links();
   void find_teams(const Deck& deck);
+  void drop_uneven(std::vector<int>& team, bool good);
+  void give_up_a_team();
+  void set_teams();
   /// Decides whether collectives are captured: by all ranks or by none.
   void decide_capture(const Deck& deck);
   std::vector<int> window_ranks() const;
+  bool wants_window(exec::Memory::Plans plans);
   /// Opens the window of this rank's teams; null on all ranks when one of them cannot have it.
   exec::SharedMemory open_window(exec::Memory::Plans plans);
   void share_channels(comm::Window& window);

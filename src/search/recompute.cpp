@@ -64,10 +64,16 @@ class Trades {
     std::set<ValueId> kept;
     for (const ValueId value : module_.read) need(value, trade.ops, again, kept);
     for (const NodeId id : again)
-      trade.seconds += ir::communicates(graph_.node(id).op)
-                           ? costs_.collective_seconds(graph_, graph_.node(id))
-                           : costs_.kernel_seconds(graph_, graph_.node(id));
+      trade.seconds += ir::communicates(graph_.node(id).op) ? gather_seconds(graph_.node(id))
+                                                            : costs_.kernel_seconds(graph_, graph_.node(id));
     for (const ValueId value : kept) trade.kept += graph_.local_bytes(value);
+  }
+
+  /// The seconds of gathering rows of the tensor axis again. The pass share, which tells the gathers that
+  /// need no message, comes later.
+  double gather_seconds(Node gather) const {
+    if (const int team = graph_.mesh().teams().tensor; team > 1) gather.attributes.set(ir::Attr::team, team);
+    return costs_.collective_seconds(graph_, gather);
   }
 
   void need(ValueId value, const std::vector<Op>& ops, std::set<NodeId>& again,

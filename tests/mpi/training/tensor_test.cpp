@@ -26,7 +26,7 @@ using Sets = std::vector<std::string>;
 using test::Curve;
 using test::world;
 
-constexpr int steps = 4;
+constexpr int steps = 3;
 
 /// The small deck has two heads of keys and values. Other numbers of them are tested for the axes of two and
 /// four ranks: more heads than ranks, one each, and fewer.
@@ -128,7 +128,8 @@ TEST_F(Tensor, MeshesModesAndSchedulesHaveTheBitsOfTheAxisSize) {
 TEST_F(Tensor, HeadsOfKeysAndValuesMayBeFewerThanRanks) {
   for (const int tensor : sizes())
     for (const int kv_heads : {1, 2, 3, 4, 6}) {
-      const auto meshes = meshes_of(tensor);
+      Sets meshes = meshes_of(tensor);
+      if (meshes.size() > 2) meshes = {meshes.front(), meshes.back()};  // with the data axis, and with a pipe
       if (!fit(kv_heads, tensor)) {
         EXPECT_THROW(train(with(kv_heads, meshes.front())), Error);
         continue;
@@ -233,7 +234,8 @@ TEST_F(Tensor, GradientsAreThoseOfOneRank) {
     }
 }
 
-/// A run starts from the same weights on any mesh, and what one saves any other loads.
+/// A run starts from the same weights on any mesh, and what one saves others load: the data axis alone, and
+/// the next mesh. perf/checkpoints.py reshard has more pairs.
 TEST_F(Tensor, CheckpointsLoadOnAnyMesh) {
   for (const int kv_heads : {1, 2}) {
     Sets layouts{"parallel.mesh={ data = 0 }"};
@@ -248,7 +250,8 @@ TEST_F(Tensor, CheckpointsLoadOnAnyMesh) {
     world().all_reduce_sum(initial);
     for (const std::string& layout : layouts)
       EXPECT_EQ(initial_hash(world(), with(kv_heads, layout)), initial[0]) << layout;
-    for (const std::string& layout : layouts) {
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      const std::string& layout = layouts[i];
       SCOPED_TRACE(layout);
       const Deck deck =
           test::shared_deck(world(), with(kv_heads, layout, {"run.steps=2", "checkpoint.final=true"}));
@@ -259,7 +262,7 @@ TEST_F(Tensor, CheckpointsLoadOnAnyMesh) {
         hash = trainer.state().hash();
       }
       const std::string resume = "checkpoint.resume=" + deck.run.dir + "/checkpoints/step-00000002";
-      for (const std::string& other : layouts)
+      for (const std::string& other : {layouts.front(), layouts[(i + 1) % layouts.size()]})
         EXPECT_EQ(initial_hash(world(), with(kv_heads, other, {resume})), hash) << other;
       world().barrier();
       if (world().rank() == 0) std::filesystem::remove_all(deck.run.dir);

@@ -1,7 +1,10 @@
 // Tests meshes with a replica axis: what is placed how, which collectives a step has, and what may run when.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
@@ -43,6 +46,24 @@ TEST(Replicas, EveryModeVerifiesOnEveryMesh) {
           EXPECT_EQ(ir::print(ir::parse(ir::print(graph))), ir::print(graph));
           EXPECT_NO_THROW(plan::verify(plan::lower(graph, test::test_scratch)));
         }
+}
+
+/// Losses are added up in the order of batch ranks, which is that of microbatches, whichever axis comes
+/// first.
+TEST(Replicas, LossesStandInTheOrderOfBatchRanks) {
+  for (const bool replicas_first : {true, false}) {
+    SmallModel m;
+    std::vector<MeshAxis> axes{{"replica", 2}, {"data", 2}};
+    if (!replicas_first) std::swap(axes[0], axes[1]);
+    const ir::Graph forward = model::build_loss(m.spec, {m.batch * 4, m.seq, 1}, Mesh(axes), "train").graph;
+    std::vector<std::string> gathered;
+    const ir::Graph step = passes::run(passes::training_passes(m.options), forward);
+    for (const ir::Node& node : step.nodes())
+      if (const std::string& name = step.value(node.outputs[0]).name;
+          node.op == Op::all_gather && name.starts_with("loss."))
+        gathered.push_back(name);
+    EXPECT_EQ(gathered, (std::vector<std::string>{"loss.ranks", "loss.replicas"})) << replicas_first;
+  }
 }
 
 /// Compares collectives and bytes with their closed forms: R replicas, S shards, and P(u) for a unit's padded

@@ -151,6 +151,41 @@ TEST(Share, ReadsRowsOfTheTensorAxisWhereTheyStand) {
     }
 }
 
+/// What neighbours read is added up where it stands, without a second buffer: with fewer heads of keys and
+/// values than ranks, the gradient of a block's input is a sum of several products.
+TEST(Share, SumsThatNeighboursReadStayInPlace) {
+  for (const int team : {1, 4}) {
+    Sharing m(1, 1, ShardMode::fsdp);
+    m.spec.heads = 4;
+    m.spec.kv_heads = 2;
+    m.tensor = 4;
+    m.tensor_team = team;
+    m.options.partition = true;
+    const plan::Plan plan = m.plan();
+    int sums = 0;
+    for (const ir::Node& node : plan.graph.nodes()) {
+      if (node.op != Op::matmul_dgrad || !node.has(ir::operand::matmul_dgrad::so_far)) continue;
+      ++sums;
+      EXPECT_EQ(plan.locations[node.in(ir::operand::matmul_dgrad::so_far).index()].offset,
+                plan.locations[node.outputs[0].index()].offset)
+          << team;
+    }
+    EXPECT_GT(sums, 0);
+  }
+}
+
+/// A collective that sends messages must not be given what its channel would read on the neighbours.
+TEST(Share, UnmarkedCollectivesStandElsewhere) {
+  Sharing m(1, 1, ShardMode::fsdp);
+  m.spec.heads = m.spec.kv_heads = 4;
+  m.tensor = m.tensor_team = 2;
+  m.options.partition = true;
+  m.options.disable = {"share"};
+  plan::Plan plan = m.plan();  // nothing is shown
+  plan.shown_bytes = plan.arena_bytes;
+  EXPECT_THROW(plan::verify(plan), std::logic_error);
+}
+
 /// The waits of a rank do not order what it writes behind what its neighbours read. A collective between the
 /// two does.
 TEST(Share, WritesNoSliceThatATeamMayRead) {
