@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "restart/workspace.hpp"
 
@@ -136,6 +137,29 @@ TEST_F(MemoryContract, DoesWithoutSharedMemoryWhereThereIsNone) {
   EXPECT_LT(here.back().at("sent_bytes"), 10000);
   EXPECT_GT(there.back().at("sent_bytes"), 1000000);
   EXPECT_EQ(here.back().at("loss"), there.back().at("loss"));
+}
+
+/// On a mesh the tensor axis gives up its memory first, and then the data axis. The bits stay.
+TEST_F(MemoryContract, OnAMeshOneTeamIsGivenUpAtATime) {
+  if (run(with_shared_memory(16, {"true"})).status != 0) GTEST_SKIP() << "not allowed to mount";
+  const std::string of_tensor = "those of a tensor axis send each other messages",
+                    of_data = "each gathers parameters of its own";
+  std::vector<std::vector<std::string>> curves;
+  for (const auto& [mib, without_tensor, without_data] :
+       {std::tuple(400, false, false), {24, true, false}, {4, true, true}}) {
+    SCOPED_TRACE(mib);
+    const std::string name = std::to_string(mib);
+    const Ended ended = run(with_shared_memory(
+        mib, weft_on(4, train(name, {"parallel.mesh={ data = 2, tensor = 2 }", "run.steps=3", "model.dim=256",
+                                     "model.ffn=512", "model.vocab=1024", "data.seq=128", "data.batch=4",
+                                     "data.global_batch=24", "debug.hash_every=1"}))));
+    EXPECT_STATUS(ended, 0);
+    EXPECT_EQ(ended.err.find(of_tensor) != std::string::npos, without_tensor) << ended.err;
+    EXPECT_EQ(ended.err.find(of_data) != std::string::npos, without_data) << ended.err;
+    curves.push_back(curve(run_dir(name)));
+  }
+  EXPECT_EQ(curves[1], curves[0]);
+  EXPECT_EQ(curves[2], curves[0]);
 }
 
 /// There is room for one of two jobs that begin at once, and neither may die of it: pages that nobody has
