@@ -53,7 +53,8 @@ def sets_of(sizes, batch):
 
 def curve(place, ranks, sets):
     """Step by step, loss, norm and state hash; else the line that refused the deck."""
-    ended = place.train("run", ranks, f"run.steps={a.steps}", "checkpoint.resume=never", "checkpoint.final=false", "log.progress=false", *sets)
+    always = (f"run.steps={a.steps}", "checkpoint.resume=never", "checkpoint.final=false", "log.progress=false")
+    ended = place.call(runs.train(place.path("run"), ranks, *always, *sets), seconds=900)
     if ended.status == runs.BAD_INPUT and len(runs.errors(ended)) == 1:
         return runs.errors(ended)[0]
     if ended.status != 0:
