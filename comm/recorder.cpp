@@ -1,14 +1,13 @@
 #include "comm/recorder.hpp"
 
 #include <algorithm>
-#include <chrono>
+
+#include "base/clock.hpp"
 
 namespace weft::comm {
 
 std::int64_t Recorder::now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return nanoseconds_now();
 }
 
 std::size_t Recorder::open(std::string name, std::vector<int> ranks, bool ends_seen) {

@@ -46,7 +46,7 @@ def sets_of(sizes, batch):
     chunks = rng.choice([n for n in (1, 2) if n * pipe <= 8 and microbatches % pipe == 0] or [1]) if pipe > 1 else 1
     schedule = "interleaved" if chunks > 1 else rng.choice(("gpipe", "1f1b", "zb_h1"))
     rng.shuffle(axes)
-    return (f"parallel.mesh={{ {', '.join(f'{axis} = {size}' for axis, size in axes)} }}", f"pipeline.schedule={schedule}",
+    return (runs.mesh(axes), f"pipeline.schedule={schedule}",
             f"pipeline.chunks={chunks}", f"parallel.mode={rng.choice(('ddp', 'zero1', 'zero2', 'fsdp'))}",
             f"schedule.recompute={rng.choice(('none', 'full'))}")
 
@@ -78,7 +78,7 @@ with runs.Place() as place:
         for ranks in a.ranks:
             batch = batch_of(ranks)
             model = (*MODEL, f"model.kv_heads={kv_heads}", f"data.global_batch={batch}")
-            alone = first.setdefault((batch, 1, 1, 1), curve(place, 1, model))
+            alone = first.setdefault((batch, *runs.bits_of(1, 1, 1)), curve(place, 1, model))
             meshes = meshes_of(ranks)
             for sizes in rng.sample(meshes, min(a.sample or len(meshes), len(meshes))):
                 replica, data, _, tensor = sizes
@@ -91,7 +91,7 @@ with runs.Place() as place:
                         wrong += 1
                         print(f"{sets}: refused: {found}", flush=True)
                     continue
-                group = (batch, tensor, replica, data if replica > 1 else 1)
+                group = (batch, *runs.bits_of(replica, data, tensor))
                 if found != first.setdefault(group, found):
                     wrong += 1
                     print(f"{sets}, {kv_heads} heads of keys: other bits than its group {group}", flush=True)

@@ -42,6 +42,11 @@ Through HostChannel::way_of(const PendingCall& o) const {
   return reads && window_->in_shown(o.reduce.in) ? Through::parts : Through::messages;
 }
 
+/// The ranks with which a call exchanges messages.
+const Peers& HostChannel::partners(Through through) const {
+  return through == Through::common ? counterparts_ : through == Through::parts ? abroad_ : others_;
+}
+
 /// Tells the team that this rank is at the meeting. What the phase exchanges waits until all ranks are.
 void HostChannel::meet(PendingCall& o, int meeting) {
   window_->signals().arrive(lane(), o.serial, meeting);
@@ -57,7 +62,7 @@ void HostChannel::meet(PendingCall& o, int meeting) {
 bool HostChannel::start_phase(PendingCall& o) {
   Exchange x;
   x.piece = chunk_bytes_;
-  x.peers = &others_;
+  x.peers = &partners(o.through);
   x.from = bytes_of(o.reduce.in);
   x.to = bytes_of(o.reduce.out);
   x.slice = o.bytes;
@@ -70,8 +75,6 @@ bool HostChannel::start_phase(PendingCall& o) {
       x.copy_from = x.from;
       x.copy_to = x.to + rank() * x.slice;
       x.copy_bytes = x.slice;
-      if (o.through == Through::common) x.peers = &counterparts_;
-      if (o.through == Through::parts) x.peers = &abroad_;
       send_rows(o, Exchange::RowsOf::receiver, x);
       break;
     case CallKind::all_to_all:
@@ -120,7 +123,6 @@ bool HostChannel::reduce_phase(const PendingCall& o, Exchange& x) {
   x.to = bytes_of(o.reduce.scratch);
   x.piece = ring_piece_bytes(size(), chunk_bytes_);
   send_rows(o, Exchange::RowsOf::sender, x);
-  if (o.through == Through::parts) x.peers = &abroad_;
   return o.phase == 0;
 }
 
@@ -203,9 +205,8 @@ bool HostChannel::copies_blocks(const PendingCall& o) const {
          o.copied < o.bytes * size();
 }
 
-/// Copies a piece of a neighbour's block; always makes progress. Blocks that come in messages, and the rank's
-/// own, are passed over.
-bool HostChannel::copy_block(PendingCall& o) {
+/// Copies a piece of a neighbour's block. Blocks that come in messages, and the rank's own, are passed over.
+void HostChannel::copy_block(PendingCall& o) {
   const auto from = static_cast<int>(o.copied / o.bytes);
   const std::byte* const block = from == rank() ? nullptr : in_neighbours_part(o, from);
   const std::int64_t begin = o.copied % o.bytes;
@@ -213,7 +214,6 @@ bool HostChannel::copy_block(PendingCall& o) {
   if (block != nullptr)
     std::memcpy(bytes_of(o.reduce.out) + o.copied, block + begin, static_cast<std::size_t>(bytes));
   o.copied += bytes;
-  return true;
 }
 
 // Combines, in rank order, the portions of an exchange whose pieces of this rank's block have all arrived.

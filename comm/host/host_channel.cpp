@@ -290,7 +290,10 @@ bool HostChannel::advance(PendingCall& o) {
   bool moved = o.run.progress(transport_.get());
   bytes_done_ += o.run.bytes_done() - before;
   combine_portions(o);
-  if (copies_blocks(o)) moved = copy_block(o);
+  if (copies_blocks(o)) {
+    copy_block(o);
+    moved = true;
+  }
   if (!o.run.finished() || copies_blocks(o)) return moved;
   o.record.bytes += o.record.kind == CallKind::barrier ? 0 : o.run.bytes_sent();
   ++o.phase;

@@ -113,7 +113,8 @@ class HostChannel final : public Channel {
   Through way_of(const PendingCall& call) const;
   void meet(PendingCall& call, int meeting);
   bool copies_blocks(const PendingCall& call) const;
-  bool copy_block(PendingCall& call);
+  void copy_block(PendingCall& call);
+  const Peers& partners(Through through) const;
   void send_rows(const PendingCall& call, Exchange::RowsOf of, Exchange& x);
   const std::byte* in_neighbours_part(const PendingCall& call, int rank) const;
   bool reduce_phase(const PendingCall& call, Exchange& x);

@@ -31,15 +31,13 @@ def mesh_of(ranks, mode):
 
 
 def sets(ranks, mode):
-    sizes = ", ".join(f"{axis} = {size}" for axis, size in mesh_of(ranks, mode).items())
-    return (f"parallel.mode={mode if mode in ('ddp', 'zero1', 'zero2') else 'fsdp'}", f"parallel.mesh={{ {sizes} }}")
+    return (f"parallel.mode={mode if mode in ('ddp', 'zero1', 'zero2') else 'fsdp'}", runs.mesh(mesh_of(ranks, mode).items()))
 
 
 def key(ranks, mode):
-    """A key of a run; runs with equal keys have equal bits. Another number of replicas is another order of the gradients' sum, and tensor
-    cuts the sums of products and norms: with either, later steps have other bits."""
+    """What a run's bits depend on (runs.bits_of)."""
     sizes = mesh_of(ranks, mode)
-    return (sizes["tensor"], sizes["replica"], sizes["data"] if sizes["replica"] > 1 else 1)
+    return runs.bits_of(sizes["replica"], sizes["data"], sizes["tensor"])
 
 
 class Reshard:
@@ -86,7 +84,7 @@ class Reshard:
             tensor, replicas, data = on
             where = () if of == on else (f"checkpoint.resume={self.checkpoint(*saver)}",)
             self.place.trained(name, tensor * replicas * data, f"run.steps={SAVED + MORE}", "checkpoint.final=false", *where, "parallel.mode=ddp",
-                               f"parallel.mesh={{ replica = {replicas}, data = {data}, tensor = {tensor} }}")
+                               runs.mesh((("replica", replicas), ("data", data), ("tensor", tensor))))
             curve = runs.curve(self.place.path(name))
             self.curves[of, on] = [curve[SAVED + i] for i in range(1, MORE + 1)]
         return self.curves[of, on]

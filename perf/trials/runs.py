@@ -58,6 +58,17 @@ def train(run_dir, ranks, *sets):
     return command + [WEFT, "train", DECK] + [x for s in (f"run.dir={run_dir}", *sets) for x in ("--set", s)]
 
 
+def mesh(sizes):
+    """The setting of a mesh: pairs of an axis and its size, outermost first."""
+    return f"parallel.mesh={{ {', '.join(f'{axis} = {size}' for axis, size in sizes)} }}"
+
+
+def bits_of(replica, data, tensor):
+    """What the bits of a run depend on; runs with equal values have equal bits. Another number of replicas is another order of the gradients'
+    sum, and tensor cuts the sums of products and norms."""
+    return (tensor, replica, data if replica > 1 else 1)
+
+
 def write_tokens(place, directory, seed, letters=None):
     """Makes train.bin and valid.bin, of 257 tokens: bytes, and the end of a document. `letters`: a translation of the text (str.maketrans), for other tokens of the same number."""
     rng, text = random.Random(seed), os.path.join(directory, "text.txt")
