@@ -112,7 +112,7 @@ void Session::set_teams() {
   mesh_.set_teams({static_cast<int>(data_team_.size()), static_cast<int>(tensor_team_.size())});
 }
 
-/// The ranks that are on this rank's places of both axes, or its teams' places.
+/// The ranks of the window: a row of this rank's team along data for each rank of its team along tensor.
 std::vector<int> Session::window_ranks() const {
   std::vector<int> ranks;
   for (const int along_tensor : tensor_team_)
