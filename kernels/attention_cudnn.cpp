@@ -135,6 +135,7 @@ void* operand(const void* p, std::int64_t offset_bytes = 0) {
 }
 
 std::unique_ptr<Graph> forward_graph(const AttentionShape& s) {
+  if (s.context > 1) throw NotSupported("ranks share its sequences");
   auto graph = std::make_unique<Graph>(s, s);
   const auto options = fe::graph::SDPA_attributes()
                            .set_name("attention")
@@ -151,6 +152,7 @@ std::unique_ptr<Graph> forward_graph(const AttentionShape& s) {
 }
 
 std::unique_ptr<Graph> backward_graph(const AttentionShape& part, const AttentionShape& whole) {
+  if (whole.context > 1) throw NotSupported("ranks share its sequences");
   // The front end puts sums for each row before cuDNN's own workspace, and the lse of parts follow each
   // other.
   if (part.batch * part.heads * part.seq % 4 != 0)

@@ -24,26 +24,52 @@ constexpr float never = -1e30f;
 KOKKOS_INLINE_FUNCTION std::int64_t least(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
+KOKKOS_INLINE_FUNCTION std::int64_t most(std::int64_t a, std::int64_t b) {
+  return a > b ? a : b;
+}
 
-/// Finds elements of [B, T, H, D], [B, T, Hkv, D] and [B, H, T].
+/// Finds elements of [R, B, Tq, H, D], [B, T, Hkv, D] and [R, B, H, Tq]. A run here is one of those of all
+/// sequences, run * B + sequence, and a query is named by its number in its run.
 struct Index {
   AttentionShape s;
   const std::int32_t* positions;  ///< null without documents
-  KOKKOS_FUNCTION std::int64_t query(std::int64_t b, std::int64_t t, std::int64_t h) const {
-    return ((b * s.seq + t) * s.heads + h) * s.head_dim;
+  std::int64_t runs, queries;     ///< R * B, and Tq
+  std::int64_t begins[2];         ///< the index in the sequence of a run's first query
+
+  Index(const AttentionShape& shape, const std::int32_t* of_queries)
+      : s(shape),
+        positions(of_queries),
+        runs(s.runs() * s.batch),
+        queries(s.queries()),
+        begins{s.first(0), s.first(1)} {}
+
+  KOKKOS_FUNCTION std::int64_t query(std::int64_t run, std::int64_t i, std::int64_t h) const {
+    return ((run * queries + i) * s.heads + h) * s.head_dim;
   }
   KOKKOS_FUNCTION std::int64_t key(std::int64_t b, std::int64_t t, std::int64_t kv) const {
     return ((b * s.seq + t) * s.kv_heads + kv) * s.head_dim;
   }
-  KOKKOS_FUNCTION std::int64_t row(std::int64_t b, std::int64_t h, std::int64_t t) const {
-    return (b * s.heads + h) * s.seq + t;
+  KOKKOS_FUNCTION std::int64_t row(std::int64_t run, std::int64_t h, std::int64_t i) const {
+    return (run * s.heads + h) * queries + i;
+  }
+  KOKKOS_FUNCTION std::int64_t sequence(std::int64_t run) const {
+    return run < s.batch ? run : run - s.batch;
+  }
+  /// The last key that a query sees, which is its own.
+  KOKKOS_FUNCTION std::int64_t last_key(std::int64_t run, std::int64_t i) const {
+    return begins[run < s.batch ? 0 : 1] + i;
   }
   /// The first key that a query sees.
-  KOKKOS_FUNCTION std::int64_t first_key(std::int64_t b, std::int64_t query) const {
-    return positions == nullptr ? 0 : query - positions[b * s.seq + query];
+  KOKKOS_FUNCTION std::int64_t first_key(std::int64_t run, std::int64_t i) const {
+    return positions == nullptr ? 0 : last_key(run, i) - positions[run * queries + i];
+  }
+  /// Whether there is such a query, and it sees the key.
+  KOKKOS_FUNCTION bool sees(std::int64_t run, std::int64_t i, std::int64_t key) const {
+    return i < queries && key <= last_key(run, i) && key >= first_key(run, i);
   }
   KOKKOS_FUNCTION std::int64_t group() const { return s.heads / s.kv_heads; }
-  KOKKOS_FUNCTION std::int64_t blocks() const { return (s.seq + rows - 1) / rows; }
+  KOKKOS_FUNCTION std::int64_t query_blocks() const { return (queries + rows - 1) / rows; }
+  KOKKOS_FUNCTION std::int64_t key_blocks() const { return (s.seq + rows - 1) / rows; }
   KOKKOS_FUNCTION float scale() const { return 1.0f / Kokkos::sqrt(static_cast<float>(s.head_dim)); }
 };
 
@@ -82,11 +108,13 @@ struct Forward {
   KOKKOS_FUNCTION void operator()(const Member& member) const {
     const AttentionShape& s = index.s;
     const std::int64_t item = member.league_rank();
-    const std::int64_t first = item % index.blocks() * rows;
-    const std::int64_t h = item / index.blocks() % s.heads;
-    const std::int64_t b = item / index.blocks() / s.heads;
+    const std::int64_t first = item % index.query_blocks() * rows;
+    const std::int64_t h = item / index.query_blocks() % s.heads;
+    const std::int64_t run = item / index.query_blocks() / s.heads;
+    const std::int64_t b = index.sequence(run);
     const std::int64_t kv = h / index.group();
-    const std::int64_t own = least(rows, s.seq - first);
+    const std::int64_t own = least(rows, index.queries - first);
+    const std::int64_t end = index.last_key(run, first) + own;
     const std::int64_t dim = s.head_dim;
     float* sum = scratch(member, rows * dim);  // sum of p v
     float* p = scratch(member, rows * columns);
@@ -99,13 +127,13 @@ struct Forward {
       largest[i] = never;
       total[i] = 0;
     });
-    for (std::int64_t begin = index.first_key(b, first); begin < first + own; begin += columns) {
+    for (std::int64_t begin = index.first_key(run, first); begin < end; begin += columns) {
       each(member, rows * columns, [&](std::int64_t i) {
         const std::int64_t query = first + i / columns;
         const std::int64_t key = begin + i % columns;
-        const bool seen = query < s.seq && key <= query && key >= index.first_key(b, query);
-        p[i] =
-            seen ? index.scale() * dot(q + index.query(b, query, h), k + index.key(b, key, kv), dim) : never;
+        p[i] = index.sees(run, query, key)
+                   ? index.scale() * dot(q + index.query(run, query, h), k + index.key(b, key, kv), dim)
+                   : never;
       });
       each(member, own,
            [&](std::int64_t i) { online_softmax(p + i * columns, largest[i], total[i], rescale[i]); });
@@ -118,10 +146,10 @@ struct Forward {
       });
     }
     each(member, own * dim, [&](std::int64_t i) {
-      o[index.query(b, first + i / dim, h) + i % dim] = from_float<T>(sum[i] / total[i / dim]);
+      o[index.query(run, first + i / dim, h) + i % dim] = from_float<T>(sum[i] / total[i / dim]);
     });
     each(member, own,
-         [&](std::int64_t i) { lse[index.row(b, h, first + i)] = largest[i] + Kokkos::log(total[i]); });
+         [&](std::int64_t i) { lse[index.row(run, h, first + i)] = largest[i] + Kokkos::log(total[i]); });
   }
 
   KOKKOS_FUNCTION static void online_softmax(float* scores, float& largest, float& total, float& rescale) {
@@ -137,7 +165,7 @@ struct Forward {
   }
 };
 
-/// delta [B, H, T] = sum over D of dout * o.
+/// delta [R, B, H, Tq] = sum over D of dout * o.
 template <class T>
 struct Delta {
   Index index;
@@ -147,7 +175,8 @@ struct Delta {
 
   KOKKOS_FUNCTION void operator()(std::int64_t i) const {
     const AttentionShape& s = index.s;
-    const std::int64_t at = index.query(i / s.seq / s.heads, i % s.seq, i / s.seq % s.heads);
+    const std::int64_t queries = index.queries;
+    const std::int64_t at = index.query(i / queries / s.heads, i % queries, i / queries % s.heads);
     delta[i] = dot(dout + at, o + at, s.head_dim);
   }
 };
@@ -165,13 +194,13 @@ struct BackwardInputs {
 
   /// Computes p and ds = p * (dp - delta) for one query and one key; zeros where the query does not see the
   /// key.
-  KOKKOS_FUNCTION void scores(std::int64_t b, std::int64_t h, std::int64_t query, std::int64_t key, float& p,
-                              float& ds) const {
+  KOKKOS_FUNCTION void scores(std::int64_t run, std::int64_t h, std::int64_t query, std::int64_t key,
+                              float& p, float& ds) const {
     p = ds = 0;
-    if (query >= index.s.seq || key > query || key < index.first_key(b, query)) return;
-    const std::int64_t at_query = index.query(b, query, h);
-    const std::int64_t at_key = index.key(b, key, h / index.group());
-    const std::int64_t at_row = index.row(b, h, query);
+    if (!index.sees(run, query, key)) return;
+    const std::int64_t at_query = index.query(run, query, h);
+    const std::int64_t at_key = index.key(index.sequence(run), key, h / index.group());
+    const std::int64_t at_row = index.row(run, h, query);
     p = exp_f32(index.scale() * dot(q + at_query, k + at_key, index.s.head_dim) - lse[at_row]);
     ds = p * (dot(dout + at_query, v + at_key, index.s.head_dim) - delta[at_row]);
   }
@@ -191,19 +220,21 @@ struct QueryGrad {
     const Index& index = in.index;
     const AttentionShape& s = index.s;
     const std::int64_t item = member.league_rank();
-    const std::int64_t first = item % index.blocks() * rows;
-    const std::int64_t h = item / index.blocks() % s.heads;
-    const std::int64_t b = item / index.blocks() / s.heads;
-    const std::int64_t own = least(rows, s.seq - first);
+    const std::int64_t first = item % index.query_blocks() * rows;
+    const std::int64_t h = item / index.query_blocks() % s.heads;
+    const std::int64_t run = item / index.query_blocks() / s.heads;
+    const std::int64_t b = index.sequence(run);
+    const std::int64_t own = least(rows, index.queries - first);
+    const std::int64_t end = index.last_key(run, first) + own;
     const std::int64_t dim = s.head_dim;
     float* sum = scratch(member, rows * dim);
     float* ds = scratch(member, rows * columns);
 
     each(member, rows * dim, [&](std::int64_t i) { sum[i] = 0; });
-    for (std::int64_t begin = index.first_key(b, first); begin < first + own; begin += columns) {
+    for (std::int64_t begin = index.first_key(run, first); begin < end; begin += columns) {
       each(member, rows * columns, [&](std::int64_t i) {
         float p;
-        in.scores(b, h, first + i / columns, begin + i % columns, p, ds[i]);
+        in.scores(run, h, first + i / columns, begin + i % columns, p, ds[i]);
       });
       each(member, own * dim, [&](std::int64_t i) {
         float x = sum[i];
@@ -214,7 +245,7 @@ struct QueryGrad {
       });
     }
     each(member, own * dim, [&](std::int64_t i) {
-      dq[index.query(b, first + i / dim, h) + i % dim] = from_float<T>(sum[i] * index.scale());
+      dq[index.query(run, first + i / dim, h) + i % dim] = from_float<T>(sum[i] * index.scale());
     });
   }
 };
@@ -234,9 +265,9 @@ struct KeyValueGrad {
     const Index& index = in.index;
     const AttentionShape& s = index.s;
     const std::int64_t item = member.league_rank();
-    const std::int64_t first = item % index.blocks() * rows;  // the first key
-    const std::int64_t kv = item / index.blocks() % s.kv_heads;
-    const std::int64_t b = item / index.blocks() / s.kv_heads;
+    const std::int64_t first = item % index.key_blocks() * rows;  // the first key
+    const std::int64_t kv = item / index.key_blocks() % s.kv_heads;
+    const std::int64_t b = item / index.key_blocks() / s.kv_heads;
     const std::int64_t own = least(rows, s.seq - first);
     const std::int64_t dim = s.head_dim;
     float* sum_k = scratch(member, rows * dim);
@@ -246,21 +277,24 @@ struct KeyValueGrad {
 
     each(member, rows * dim, [&](std::int64_t i) { sum_k[i] = sum_v[i] = 0; });
     for (std::int64_t h = kv * index.group(); h < (kv + 1) * index.group(); ++h)
-      for (std::int64_t begin = first; begin < s.seq; begin += columns) {
-        each(member, rows * columns,
-             [&](std::int64_t i) { in.scores(b, h, begin + i % columns, first + i / columns, p[i], ds[i]); });
-        each(member, own * dim, [&](std::int64_t i) {
-          float x = sum_k[i];
-          float y = sum_v[i];
-          for (std::int64_t j = 0; j < least(columns, s.seq - begin); ++j) {
-            const std::int64_t at = index.query(b, begin + j, h) + i % dim;
-            x += ds[i / dim * columns + j] * to_float(in.q[at]);
-            y += p[i / dim * columns + j] * to_float(in.dout[at]);
-          }
-          sum_k[i] = x;
-          sum_v[i] = y;
-        });
-      }
+      for (std::int64_t run = b; run < index.runs; run += s.batch)
+        for (std::int64_t begin = most(0, first - index.last_key(run, 0)); begin < index.queries;
+             begin += columns) {
+          each(member, rows * columns, [&](std::int64_t i) {
+            in.scores(run, h, begin + i % columns, first + i / columns, p[i], ds[i]);
+          });
+          each(member, own * dim, [&](std::int64_t i) {
+            float x = sum_k[i];
+            float y = sum_v[i];
+            for (std::int64_t j = 0; j < least(columns, index.queries - begin); ++j) {
+              const std::int64_t at = index.query(run, begin + j, h) + i % dim;
+              x += ds[i / dim * columns + j] * to_float(in.q[at]);
+              y += p[i / dim * columns + j] * to_float(in.dout[at]);
+            }
+            sum_k[i] = x;
+            sum_v[i] = y;
+          });
+        }
     each(member, own * dim, [&](std::int64_t i) {
       const std::int64_t at = index.key(b, first + i / dim, kv) + i % dim;
       dk[at] = from_float<T>(sum_k[i] * index.scale());
@@ -288,7 +322,7 @@ void attention(Space& space, AttentionShape shape, DType t, const void* q, const
   const Index index{shape, positions};
   with_float_type("attention", t, [&](auto type) {
     using T = decltype(type);
-    launch(space, "weft::attention::forward", shape, shape.batch * shape.heads * index.blocks(),
+    launch(space, "weft::attention::forward", shape, index.runs * shape.heads * index.query_blocks(),
            Forward<T>{index, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
                       static_cast<T*>(o), lse});
   });
@@ -302,7 +336,7 @@ void attention_grad(Space& space, AttentionShape shape, DType t, const Attention
     const auto* dout = static_cast<const T*>(g.do_);
     using Policy = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
     Kokkos::parallel_for("weft::attention::backward_delta",
-                         Policy(execution_of(space), 0, shape.batch * shape.heads * shape.seq),
+                         Policy(execution_of(space), 0, index.runs * shape.heads * index.queries),
                          Delta<T>{index, static_cast<const T*>(g.o), dout, delta});
     const BackwardInputs<T> in{index,
                                static_cast<const T*>(g.q),
@@ -311,9 +345,10 @@ void attention_grad(Space& space, AttentionShape shape, DType t, const Attention
                                g.lse,
                                dout,
                                delta};
-    launch(space, "weft::attention::backward_query", shape, shape.batch * shape.heads * index.blocks(),
+    launch(space, "weft::attention::backward_query", shape, index.runs * shape.heads * index.query_blocks(),
            QueryGrad<T>{in, static_cast<T*>(g.dq)});
-    launch(space, "weft::attention::backward_key_value", shape, shape.batch * shape.kv_heads * index.blocks(),
+    launch(space, "weft::attention::backward_key_value", shape,
+           shape.batch * shape.kv_heads * index.key_blocks(),
            KeyValueGrad<T>{in, static_cast<T*>(g.dk), static_cast<T*>(g.dv)});
   });
 }
@@ -323,7 +358,7 @@ std::size_t attention_scratch_bytes(AttentionShape, DType) {
 }
 
 std::size_t attention_grad_scratch_bytes(AttentionShape s, DType) {
-  return static_cast<std::size_t>(s.batch * s.heads * s.seq) * sizeof(float);
+  return static_cast<std::size_t>(s.runs() * s.batch * s.heads * s.queries()) * sizeof(float);
 }
 
 }  // namespace weft::kernels::team

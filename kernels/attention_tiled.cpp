@@ -34,15 +34,53 @@ constexpr float never = -1e30f;
 using Square = float[side * side];
 using Rows = float[side * most_dim];
 
-/// Tells where the rows of one head of a [B, T, heads, D] tensor are.
+/// Tells where the rows of one head of a sequence, or of a run of its queries, are.
 struct HeadView {
-  std::int64_t offset;  ///< elements before the row at position 0
-  std::int64_t stride;  ///< elements between the rows of two positions
+  std::int64_t offset;  ///< elements before the first row
+  std::int64_t stride;  ///< elements between two rows
 };
 
-HeadView head_view(const AttentionShape& s, std::int64_t batch, std::int64_t head, std::int64_t heads) {
-  return {(batch * s.seq * heads + head) * s.head_dim, heads * s.head_dim};
+/// A kv head of [B, T, Hkv, D].
+HeadView view_of_keys(const AttentionShape& s, std::int64_t batch, std::int64_t kv_head) {
+  return {(batch * s.seq * s.kv_heads + kv_head) * s.head_dim, s.kv_heads * s.head_dim};
 }
+
+std::int64_t tiles_of(std::int64_t rows) {
+  return (rows + side - 1) / side;
+}
+
+/// A tile of the queries of one head.
+struct QueryTile {
+  std::int64_t run, batch, head;
+  std::int64_t row;    ///< its first query's number in the run
+  std::int64_t first;  ///< and its index in the sequence
+  std::int64_t count;
+
+  /// The tile that begins with query `row_` of a run.
+  QueryTile(const AttentionShape& s, std::int64_t run_, std::int64_t batch_, std::int64_t head_,
+            std::int64_t row_)
+      : run(run_),
+        batch(batch_),
+        head(head_),
+        row(row_),
+        first(s.first(run) + row),
+        count(std::min(side, s.queries() - row)) {}
+
+  std::int64_t end() const { return first + count; }
+  /// The head of [R, B, Tq, H, D], whose row 0 is the run's first query.
+  HeadView view(const AttentionShape& s) const {
+    return {(sequence(s) * s.queries() * s.heads + head) * s.head_dim, s.heads * s.head_dim};
+  }
+  /// The first query's place in lse [R, B, H, Tq].
+  std::int64_t place_in_lse(const AttentionShape& s) const {
+    return (sequence(s) * s.heads + head) * s.queries() + row;
+  }
+  /// The first query's place in the positions [R, B, Tq].
+  std::int64_t place_in_positions(const AttentionShape& s) const { return sequence(s) * s.queries() + row; }
+
+ private:
+  std::int64_t sequence(const AttentionShape& s) const { return run * s.batch + batch; }
+};
 
 /// Reads the tile of `count` rows from `first` on, as fp32 times `factor`, padded with zeros to `ld` columns
 /// and `rows` rows.
@@ -77,14 +115,14 @@ void transpose(const float* from, std::int64_t ld, std::int64_t dim, float* to) 
     for (std::int64_t i = 0; i < side; ++i) to[d * side + i] = from[i * ld + d];
 }
 
-/// Masks future keys in the scores [key][query] of a tile on the diagonal.
-void mask_diagonal(float* scores, std::int64_t keys, float value) {
-  for (std::int64_t k = 1; k < keys; ++k)
-    for (std::int64_t q = 0; q < k; ++q) scores[k * side + q] = value;
+/// Masks future keys in the scores [key][query] of a tile whose keys begin `ahead` tokens behind its queries.
+void mask_future(float* scores, std::int64_t keys, std::int64_t ahead, float value) {
+  for (std::int64_t k = std::max<std::int64_t>(0, 1 - ahead); k < keys; ++k)
+    for (std::int64_t q = 0; q < std::min(side, k + ahead); ++q) scores[k * side + q] = value;
 }
 
-// These are the products of a tile. On the diagonal no query of the first half sees a key of the second half,
-// so all of them leave that quarter out. There the numbers of keys and queries are equal.
+// These are the products of a tile. It is on the diagonal when its keys are the tokens of its queries: then
+// no query of the first half sees a key of the second half, so all products leave that quarter out.
 
 std::int64_t first_half(std::int64_t rows) {
   return std::min(rows, half);
@@ -124,11 +162,16 @@ void add_over_keys(bool diagonal, std::int64_t queries, std::int64_t keys, const
 
 /// Tells where the documents of a tile's queries begin.
 struct Starts {
-  const std::int32_t* positions;  ///< positions of the sequence; null: there is one document
+  const std::int32_t* positions;  ///< positions of the queries; null: there is one document
   std::int64_t first, queries;    ///< the tile's first query, and their number
 
+  Starts(const AttentionShape& s, const QueryTile& tile, const std::int32_t* all)
+      : positions(all == nullptr ? nullptr : all + tile.place_in_positions(s)),
+        first(tile.first),
+        queries(tile.count) {}
+
   std::int64_t of(std::int64_t query) const {
-    return positions == nullptr ? 0 : first + query - positions[first + query];
+    return positions == nullptr ? 0 : first + query - positions[query];
   }
   std::int64_t first_tile() const { return of(0) / side * side; }
   /// Masks keys of other documents in the scores [key][query] of a tile of keys from `begin` on.
@@ -183,7 +226,6 @@ struct Forward {
   float* lse;
   float* packed;                  ///< [B][Hkv][K, V][T][padded D]
   const std::int32_t* positions;  ///< null without documents
-  std::int64_t blocks;            ///< blocks of queries
 
   float* packed_of(std::int64_t sequence) const {
     return packed + sequence * 2 * shape.seq * tile::padded(shape.head_dim);
@@ -191,46 +233,44 @@ struct Forward {
 
   /// Packs a tile of a kv head's keys and values.
   void pack(std::int64_t item) const {
-    const std::int64_t sequence = item / blocks, first = item % blocks * side;
+    const std::int64_t tiles = tiles_of(shape.seen()), sequence = item / tiles, first = item % tiles * side;
     const std::int64_t ld = tile::padded(shape.head_dim), rows = std::min(side, shape.seq - first);
-    const HeadView theirs =
-        head_view(shape, sequence / shape.kv_heads, sequence % shape.kv_heads, shape.kv_heads);
+    const HeadView theirs = view_of_keys(shape, sequence / shape.kv_heads, sequence % shape.kv_heads);
     float* to = packed_of(sequence) + first * ld;
     load(k, theirs, first, rows, shape.head_dim, 1.0f, to, ld, rows);
     load(v, theirs, first, rows, shape.head_dim, 1.0f, to + shape.seq * ld, ld, rows);
   }
 
-  /// Runs an item. Items are ordered longest first: the last block of queries of every head comes first, then
+  /// Runs an item. Items are ordered longest first: the last tile of queries of every head comes first, then
   /// the one before it.
   void operator()(std::int64_t item) const {
-    const std::int64_t sequences = shape.batch * shape.heads;
-    const std::int64_t block = blocks - 1 - item / sequences;
-    query_block(item % sequences / shape.heads, item % shape.heads, block);
+    const std::int64_t heads = shape.batch * shape.heads, tiles = tiles_of(shape.queries());
+    const std::int64_t index = shape.runs() * tiles - 1 - item / heads;
+    query_tile({shape, index / tiles, item % heads / shape.heads, item % shape.heads, index % tiles * side});
   }
 
-  void query_block(std::int64_t batch, std::int64_t head, std::int64_t block) const {
+  void query_tile(const QueryTile& mine) const {
     ForwardTiles t;
     const std::int64_t ld = tile::padded(shape.head_dim);
-    const std::int64_t first = block * side;
-    const std::int64_t queries = shape.seq - first < side ? shape.seq - first : side;
-    const HeadView mine = head_view(shape, batch, head, shape.heads);
-    const float* keys_of_head = packed_of(batch * shape.kv_heads + head / (shape.heads / shape.kv_heads));
+    const std::int64_t first = mine.first, queries = mine.count;
+    const float* keys_of_head =
+        packed_of(mine.batch * shape.kv_heads + mine.head / (shape.heads / shape.kv_heads));
     const float* values_of_head = keys_of_head + shape.seq * ld;
 
-    load(q, mine, first, queries, shape.head_dim, 1.0f / std::sqrt(static_cast<float>(shape.head_dim)), t.q,
-         ld, side);
+    load(q, mine.view(shape), mine.row, queries, shape.head_dim,
+         1.0f / std::sqrt(static_cast<float>(shape.head_dim)), t.q, ld, side);
     transpose(t.q, ld, shape.head_dim, t.q_transposed);
     std::memset(t.o, 0, static_cast<std::size_t>(side * ld) * sizeof(float));
     for (std::int64_t i = 0; i < side; ++i) {
       t.largest[i] = minus_infinity;
       t.sum[i] = 0;
     }
-    const Starts starts{positions == nullptr ? nullptr : positions + batch * shape.seq, first, queries};
-    for (std::int64_t begin = starts.first_tile(); begin <= first; begin += side) {
-      const std::int64_t keys = shape.seq - begin < side ? shape.seq - begin : side;
+    const Starts starts(shape, mine, positions);
+    for (std::int64_t begin = starts.first_tile(); begin < mine.end(); begin += side) {
+      const std::int64_t keys = std::min(side, mine.end() - begin);
       const bool diagonal = begin == first;
       multiply_keys(diagonal, keys, shape.head_dim, keys_of_head + begin * ld, ld, t.q_transposed, t.scores);
-      if (diagonal) mask_diagonal(t.scores, keys, minus_infinity);
+      mask_future(t.scores, keys, begin - first, minus_infinity);
       starts.mask(t.scores, begin, keys, never);
       online_softmax(t, keys);
       for (std::int64_t i = 0; i < queries; ++i)
@@ -238,14 +278,14 @@ struct Forward {
         for (std::int64_t d = 0; d < ld; ++d) t.o[i * ld + d] *= t.rescale[i];
       add_over_keys(diagonal, queries, keys, t.scores, values_of_head + begin * ld, ld, t.o);
     }
-    finish(t, ld, mine, first, queries, (batch * shape.heads + head) * shape.seq + first);
+    finish(t, ld, mine);
   }
 
-  void finish(ForwardTiles& t, std::int64_t ld, HeadView mine, std::int64_t first, std::int64_t queries,
-              std::int64_t lse_offset) const {
-    for (std::int64_t i = 0; i < queries; ++i) {
-      store(t.o + i * ld, ld, 1, shape.head_dim, 1.0f / t.sum[i], o, mine, first + i);
-      lse[lse_offset + i] = t.largest[i] + static_cast<float>(portable::log(static_cast<double>(t.sum[i])));
+  void finish(ForwardTiles& t, std::int64_t ld, const QueryTile& mine) const {
+    for (std::int64_t i = 0; i < mine.count; ++i) {
+      store(t.o + i * ld, ld, 1, shape.head_dim, 1.0f / t.sum[i], o, mine.view(shape), mine.row + i);
+      lse[mine.place_in_lse(shape) + i] =
+          t.largest[i] + static_cast<float>(portable::log(static_cast<double>(t.sum[i])));
     }
   }
 };
@@ -297,50 +337,50 @@ struct Backward {
     const std::int64_t batch = item / shape.kv_heads;
     const std::int64_t kv_head = item % shape.kv_heads;
     const std::int64_t group = shape.heads / shape.kv_heads;
-    const HeadView theirs = head_view(shape, batch, kv_head, shape.kv_heads);
+    const HeadView theirs = view_of_keys(shape, batch, kv_head);
     const auto slot = slots.acquire(item);
     const HeadRows rows(shape, scratch + slot * HeadRows::floats(shape));
-    load(k, theirs, 0, shape.seq, shape.head_dim, 1.0f, rows.k, rows.ld, shape.seq);
-    load(v, theirs, 0, shape.seq, shape.head_dim, 1.0f, rows.v, rows.ld, shape.seq);
+    load(k, theirs, 0, shape.seen(), shape.head_dim, 1.0f, rows.k, rows.ld, shape.seen());
+    load(v, theirs, 0, shape.seen(), shape.head_dim, 1.0f, rows.v, rows.ld, shape.seen());
     rows.clear_sums();
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
-      for (std::int64_t first = 0; first < shape.seq; first += side) query_block(batch, head, first, rows);
+      for (std::int64_t run = 0; run < shape.runs(); ++run)
+        for (std::int64_t row = 0; row < shape.queries(); row += side)
+          query_tile({shape, run, batch, head, row}, rows);
     store(rows.dk, rows.ld, shape.seq, shape.head_dim, 1.0f, dk, theirs, 0);
     store(rows.dv, rows.ld, shape.seq, shape.head_dim, 1.0f, dv, theirs, 0);
     slots.release(slot);
   }
 
-  void query_block(std::int64_t batch, std::int64_t head, std::int64_t first, const HeadRows& rows) const {
+  void query_tile(const QueryTile& mine, const HeadRows& rows) const {
     BackwardTiles t;
-    const std::int64_t ld = rows.ld;
-    const std::int64_t queries = std::min(side, shape.seq - first);
-    const HeadView mine = head_view(shape, batch, head, shape.heads);
-    load_queries(t, ld, mine, first, queries, (batch * shape.heads + head) * shape.seq + first);
-    const Starts starts{positions == nullptr ? nullptr : positions + batch * shape.seq, first, queries};
-    for (std::int64_t begin = starts.first_tile(); begin <= first; begin += side) {
-      const std::int64_t keys = std::min(side, shape.seq - begin), at = begin * ld;
-      const bool diagonal = begin == first;
+    const std::int64_t ld = rows.ld, queries = mine.count;
+    load_queries(t, ld, mine);
+    const Starts starts(shape, mine, positions);
+    for (std::int64_t begin = starts.first_tile(); begin < mine.end(); begin += side) {
+      const std::int64_t keys = std::min(side, mine.end() - begin), at = begin * ld;
+      const bool diagonal = begin == mine.first;
       score_gradients(t, ld, keys, begin, rows, starts);
       add_over_queries(diagonal, keys, queries, t.p, t.dout, ld, rows.dv + at);
       add_over_queries(diagonal, keys, queries, t.ds, t.q, ld, rows.dk + at);
       add_over_keys(diagonal, queries, keys, t.ds, rows.k + at, ld, t.dq);
     }
-    store(t.dq, ld, queries, shape.head_dim, scale(), dq, mine, first);
+    store(t.dq, ld, queries, shape.head_dim, scale(), dq, mine.view(shape), mine.row);
   }
 
   /// Loads the tile's queries (scaled) and output gradients, both also transposed, with lse and delta = sum
   /// of dout * o.
-  void load_queries(BackwardTiles& t, std::int64_t ld, HeadView mine, std::int64_t first,
-                    std::int64_t queries, std::int64_t lse_offset) const {
-    load(q, mine, first, queries, shape.head_dim, scale(), t.q, ld, side);
-    load(dout, mine, first, queries, shape.head_dim, 1.0f, t.dout, ld, side);
-    load(o, mine, first, queries, shape.head_dim, 1.0f, t.dq, ld, side);
+  void load_queries(BackwardTiles& t, std::int64_t ld, const QueryTile& mine) const {
+    const HeadView view = mine.view(shape);
+    load(q, view, mine.row, mine.count, shape.head_dim, scale(), t.q, ld, side);
+    load(dout, view, mine.row, mine.count, shape.head_dim, 1.0f, t.dout, ld, side);
+    load(o, view, mine.row, mine.count, shape.head_dim, 1.0f, t.dq, ld, side);
     for (std::int64_t i = 0; i < side; ++i) {
       float delta = 0;
 #pragma omp simd reduction(+ : delta)
       for (std::int64_t d = 0; d < ld; ++d) delta += t.dout[i * ld + d] * t.dq[i * ld + d];
       t.delta[i] = delta;
-      t.lse[i] = i < queries ? lse[lse_offset + i] : 0.0f;
+      t.lse[i] = i < mine.count ? lse[mine.place_in_lse(shape) + i] : 0.0f;
     }
     transpose(t.q, ld, shape.head_dim, t.q_transposed);
     transpose(t.dout, ld, shape.head_dim, t.dout_transposed);
@@ -353,7 +393,7 @@ struct Backward {
     const bool diagonal = begin == starts.first;
     multiply_keys(diagonal, keys, shape.head_dim, rows.k + begin * ld, ld, t.q_transposed, t.p);
     multiply_keys(diagonal, keys, shape.head_dim, rows.v + begin * ld, ld, t.dout_transposed, t.ds);
-    if (diagonal) mask_diagonal(t.p, keys, minus_infinity);
+    mask_future(t.p, keys, begin - starts.first, minus_infinity);
     starts.mask(t.p, begin, keys, minus_infinity);
     for (std::int64_t key = 0; key < keys; ++key)
 #pragma omp simd
@@ -369,7 +409,8 @@ struct Backward {
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
                void* o, float* lse, void* scratch, const std::int32_t* positions) {
-  const std::int64_t blocks = (shape.seq + side - 1) / side;
+  const std::int64_t key_tiles = tiles_of(shape.seen()),
+                     query_tiles = shape.runs() * tiles_of(shape.queries());
   with_float_type("attention", t, [&](auto type) {
     using T = decltype(type);
     const Forward<T> forward{shape,
@@ -379,11 +420,10 @@ void attention(Space& space, AttentionShape shape, DType t, const void* q, const
                              static_cast<T*>(o),
                              lse,
                              static_cast<float*>(scratch),
-                             positions,
-                             blocks};
-    run_items(space, "weft::attention::pack", shape.batch * shape.kv_heads * blocks,
+                             positions};
+    run_items(space, "weft::attention::pack", shape.batch * shape.kv_heads * key_tiles,
               [forward](std::int64_t item) { forward.pack(item); });
-    run_items(space, "weft::attention::forward", shape.batch * shape.heads * blocks, forward);
+    run_items(space, "weft::attention::forward", shape.batch * shape.heads * query_tiles, forward);
   });
 }
 

@@ -18,10 +18,37 @@ double sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
 }
 
-/// The place of [b, t, h, 0] in a [B, T, heads, D] tensor.
-std::int64_t head_row(const AttentionShape& s, std::int64_t heads, std::int64_t b, std::int64_t t,
-                      std::int64_t h) {
-  return ((b * s.seq + t) * heads + h) * s.head_dim;
+/// A query of attention: number `i` of a run of sequence `b`, for head `h`.
+struct Query {
+  std::int64_t run, b, i, h;
+};
+
+template <class F>
+void each_query(const AttentionShape& s, F f) {
+  for (std::int64_t run = 0; run < s.runs(); ++run)
+    for (std::int64_t b = 0; b < s.batch; ++b)
+      for (std::int64_t h = 0; h < s.heads; ++h)
+        for (std::int64_t i = 0; i < s.queries(); ++i) f(Query{run, b, i, h});
+}
+
+/// The place of a query in [R, B, Tq, H, D].
+std::int64_t query_row(const AttentionShape& s, const Query& q) {
+  return (((q.run * s.batch + q.b) * s.queries() + q.i) * s.heads + q.h) * s.head_dim;
+}
+/// The place in [B, T, Hkv, D] of key `j` for a query.
+std::int64_t key_row(const AttentionShape& s, const Query& q, std::int64_t j) {
+  const std::int64_t kv = q.h / (s.heads / s.kv_heads);
+  return ((q.b * s.seq + j) * s.kv_heads + kv) * s.head_dim;
+}
+
+/// The keys from `first` to `last` are those that a query sees.
+struct Keys {
+  std::int64_t first, last;
+};
+Keys keys_of(const AttentionShape& s, const Query& q, const Tokens& positions) {
+  const std::int64_t last = s.first(q.run) + q.i;
+  if (positions.empty()) return {0, last};
+  return {last - positions[at((q.run * s.batch + q.b) * s.queries() + q.i)], last};
 }
 
 double dot(const Array& a, std::int64_t a_row, const Array& b, std::int64_t b_row, std::int64_t n) {
@@ -36,22 +63,19 @@ void add_row(Array& to, std::int64_t to_row, double factor, const Array& from, s
   for (std::int64_t i = 0; i < n; ++i) to[at(to_row + i)] += factor * from[at(from_row + i)];
 }
 
-/// The probabilities of one query over its past, and their log-sum-exp.
+/// The probabilities of the keys that one query sees, and the log-sum-exp of their scores.
 struct Softmax {
   Array p;
   double lse = 0;
 };
 
-Softmax softmax_row(const AttentionShape& s, const Array& q, const Array& k, std::int64_t b, std::int64_t h,
-                    std::int64_t t) {
-  const std::int64_t kv = h / (s.heads / s.kv_heads);
-  Softmax result{zeros(t + 1), 0};
+Softmax softmax_row(const AttentionShape& s, const Query& query, Keys keys, const Array& q, const Array& k) {
+  Softmax result;
   double largest = -std::numeric_limits<double>::infinity();
-  for (std::int64_t j = 0; j <= t; ++j) {
-    result.p[at(j)] =
-        dot(q, head_row(s, s.heads, b, t, h), k, head_row(s, s.kv_heads, b, j, kv), s.head_dim) /
-        std::sqrt(static_cast<double>(s.head_dim));
-    largest = std::fmax(largest, result.p[at(j)]);
+  for (std::int64_t j = keys.first; j <= keys.last; ++j) {
+    result.p.push_back(dot(q, query_row(s, query), k, key_row(s, query, j), s.head_dim) /
+                       std::sqrt(static_cast<double>(s.head_dim)));
+    largest = std::fmax(largest, result.p.back());
   }
   double sum = 0;
   for (double score : result.p) sum += std::exp(score - largest);
@@ -123,43 +147,40 @@ Array rope(RopeShape shape, const Array& x, const Tokens& positions, const Array
   return out;
 }
 
-AttentionResult attention(AttentionShape s, const Array& q, const Array& k, const Array& v) {
-  AttentionResult result{zeros(s.batch * s.seq * s.heads * s.head_dim), zeros(s.batch * s.heads * s.seq)};
-  for (std::int64_t b = 0; b < s.batch; ++b)
-    for (std::int64_t h = 0; h < s.heads; ++h)
-      for (std::int64_t t = 0; t < s.seq; ++t) {
-        const std::int64_t kv = h / (s.heads / s.kv_heads);
-        const Softmax row = softmax_row(s, q, k, b, h, t);
-        result.lse[at((b * s.heads + h) * s.seq + t)] = row.lse;
-        for (std::int64_t j = 0; j <= t; ++j)
-          add_row(result.o, head_row(s, s.heads, b, t, h), row.p[at(j)], v, head_row(s, s.kv_heads, b, j, kv),
-                  s.head_dim);
-      }
+AttentionResult attention(AttentionShape s, const Array& q, const Array& k, const Array& v,
+                          const Tokens& positions) {
+  const std::int64_t rows = s.runs() * s.batch * s.queries() * s.heads;
+  AttentionResult result{zeros(rows * s.head_dim), zeros(rows)};
+  each_query(s, [&](const Query& query) {
+    const Keys keys = keys_of(s, query, positions);
+    const Softmax row = softmax_row(s, query, keys, q, k);
+    result.lse[at(((query.run * s.batch + query.b) * s.heads + query.h) * s.queries() + query.i)] = row.lse;
+    for (std::int64_t j = keys.first; j <= keys.last; ++j)
+      add_row(result.o, query_row(s, query), row.p[at(j - keys.first)], v, key_row(s, query, j), s.head_dim);
+  });
   return result;
 }
 
 AttentionGrads attention_grad(AttentionShape s, const Array& q, const Array& k, const Array& v,
-                              const Array& o, const Array& dout) {
-  AttentionGrads grads{zeros(s.batch * s.seq * s.heads * s.head_dim),
+                              const Array& o, const Array& dout, const Tokens& positions) {
+  AttentionGrads grads{zeros(s.runs() * s.batch * s.queries() * s.heads * s.head_dim),
                        zeros(s.batch * s.seq * s.kv_heads * s.head_dim),
                        zeros(s.batch * s.seq * s.kv_heads * s.head_dim)};
   const double scale = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
-  for (std::int64_t b = 0; b < s.batch; ++b)
-    for (std::int64_t h = 0; h < s.heads; ++h)
-      for (std::int64_t t = 0; t < s.seq; ++t) {
-        const std::int64_t kv = h / (s.heads / s.kv_heads);
-        const std::int64_t query = head_row(s, s.heads, b, t, h);
-        const Array p = softmax_row(s, q, k, b, h, t).p;
-        const double delta = dot(dout, query, o, query, s.head_dim);  // equal to the sum of p * dp
-        for (std::int64_t j = 0; j <= t; ++j) {
-          const std::int64_t key = head_row(s, s.kv_heads, b, j, kv);
-          const double dp = dot(dout, query, v, key, s.head_dim);
-          const double dscore = p[at(j)] * (dp - delta) * scale;
-          add_row(grads.dq, query, dscore, k, key, s.head_dim);
-          add_row(grads.dk, key, dscore, q, query, s.head_dim);
-          add_row(grads.dv, key, p[at(j)], dout, query, s.head_dim);
-        }
-      }
+  each_query(s, [&](const Query& query) {
+    const Keys keys = keys_of(s, query, positions);
+    const Array p = softmax_row(s, query, keys, q, k).p;
+    const std::int64_t row = query_row(s, query);
+    const double delta = dot(dout, row, o, row, s.head_dim);  // equal to the sum of p * dp
+    for (std::int64_t j = keys.first; j <= keys.last; ++j) {
+      const std::int64_t key = key_row(s, query, j);
+      const double probability = p[at(j - keys.first)], dp = dot(dout, row, v, key, s.head_dim);
+      const double dscore = probability * (dp - delta) * scale;
+      add_row(grads.dq, row, dscore, k, key, s.head_dim);
+      add_row(grads.dk, key, dscore, q, row, s.head_dim);
+      add_row(grads.dv, key, probability, dout, row, s.head_dim);
+    }
+  });
   return grads;
 }
 

@@ -37,13 +37,15 @@ Array rope(RopeShape shape, const Array& x, const Tokens& positions, const Array
 struct AttentionResult {
   Array o, lse;
 };
-AttentionResult attention(AttentionShape shape, const Array& q, const Array& k, const Array& v);
+/// `positions` is empty without documents.
+AttentionResult attention(AttentionShape shape, const Array& q, const Array& k, const Array& v,
+                          const Tokens& positions = {});
 struct AttentionGrads {
   Array dq, dk, dv;
 };
 /// `o` is the forward's output as it was stored: its rounding is part of the result.
 AttentionGrads attention_grad(AttentionShape shape, const Array& q, const Array& k, const Array& v,
-                              const Array& o, const Array& dout);
+                              const Array& o, const Array& dout, const Tokens& positions = {});
 
 Array swiglu(const Array& gate, const Array& up);
 struct SwigluGrads {

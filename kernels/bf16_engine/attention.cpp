@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "base/align.hpp"
 #include "base/limits.hpp"
@@ -21,22 +22,22 @@ namespace {
 constexpr std::int64_t most_dim_blocks = limits::most_head_dim / side;
 constexpr float log2_e = 1.44269504088896341f;
 
-/// One head of a [B, T, heads, D] tensor.
+/// One head of a tensor [sequences, length, heads, D].
 struct Head {
-  std::int64_t offset, ld, seq, dim;
-  Head(const AttentionShape& s, std::int64_t batch, std::int64_t head, std::int64_t heads)
-      : offset((batch * s.seq * heads + head) * s.head_dim),
-        ld(heads * s.head_dim),
-        seq(s.seq),
-        dim(s.head_dim) {}
+  std::int64_t offset, ld, length, dim;
+  Head(std::int64_t sequence, std::int64_t rows, std::int64_t head, std::int64_t heads, std::int64_t head_dim)
+      : offset((sequence * rows * heads + head) * head_dim),
+        ld(heads * head_dim),
+        length(rows),
+        dim(head_dim) {}
 
-  std::int64_t row_blocks() const { return blocks_of(seq); }
+  std::int64_t row_blocks() const { return blocks_of(length); }
   std::int64_t dim_blocks() const { return blocks_of(dim); }
   int columns(std::int64_t dim_block) const {
     return static_cast<int>(std::min<std::int64_t>(side, dim - dim_block * side));
   }
   int rows(std::int64_t first, int most) const {
-    return static_cast<int>(std::clamp<std::int64_t>(seq - first, 0, most));
+    return static_cast<int>(std::clamp<std::int64_t>(length - first, 0, most));
   }
 
   // The functions below pack a block of 32 rows.
@@ -77,8 +78,25 @@ struct Head {
   }
 };
 
-std::int64_t packed_elements(const AttentionShape& s) {
-  return blocks_of(s.seq) * blocks_of(s.head_dim) * step_size;
+/// A query head in one run of a sequence.
+struct QueryHead : Head {
+  std::int64_t first;      ///< the index in the sequence of row 0
+  std::int64_t lse;        ///< the place of row 0 in lse [R, B, H, Tq]
+  std::int64_t positions;  ///< the place of row 0 in the positions [R, B, Tq]
+  QueryHead(const AttentionShape& s, std::int64_t run, std::int64_t batch, std::int64_t head)
+      : Head(run * s.batch + batch, s.queries(), head, s.heads, s.head_dim),
+        first(s.first(run)),
+        lse(((run * s.batch + batch) * s.heads + head) * s.queries()),
+        positions((run * s.batch + batch) * s.queries()) {}
+};
+
+Head key_head(const AttentionShape& s, std::int64_t batch, std::int64_t kv_head) {
+  return {batch, s.seq, kv_head, s.kv_heads, s.head_dim};
+}
+
+/// The elements of a packed head of `rows` rows.
+std::int64_t packed_elements(const AttentionShape& s, std::int64_t rows) {
+  return blocks_of(rows) * blocks_of(s.head_dim) * step_size;
 }
 
 // --- Forward
@@ -91,16 +109,13 @@ struct Forward {
   Bits* packed;                   ///< [B, Hkv][K, V]
   const std::int32_t* positions;  ///< null without documents
 
-  Head mine(std::int64_t batch, std::int64_t head) const { return {shape, batch, head, shape.heads}; }
-  Head theirs(std::int64_t sequence) const {
-    return {shape, sequence / shape.kv_heads, sequence % shape.kv_heads, shape.kv_heads};
-  }
-  Bits* packed_k(std::int64_t sequence) const { return packed + sequence * 2 * packed_elements(shape); }
-  Bits* packed_v(std::int64_t sequence) const { return packed_k(sequence) + packed_elements(shape); }
+  std::int64_t packed_size() const { return packed_elements(shape, shape.seq); }
+  Bits* packed_k(std::int64_t sequence) const { return packed + sequence * 2 * packed_size(); }
+  Bits* packed_v(std::int64_t sequence) const { return packed_k(sequence) + packed_size(); }
 
   void pack(std::int64_t item) const {
-    const std::int64_t blocks = blocks_of(shape.seq), sequence = item / blocks, block = item % blocks;
-    const Head head = theirs(sequence);
+    const std::int64_t blocks = blocks_of(shape.seen()), sequence = item / blocks, block = item % blocks;
+    const Head head = key_head(shape, sequence / shape.kv_heads, sequence % shape.kv_heads);
     head.fetch(k, block + 1);
     head.fetch(v, block + 1);
     head.pack_right_rows(k, block, packed_k(sequence));
@@ -110,16 +125,17 @@ struct Forward {
   /// Runs a block of queries. Items go head by head, because the head's keys and values then stay in the
   /// cache, and the longest come first.
   void queries(std::int64_t item) const {
-    const std::int64_t blocks = blocks_of(shape.seq), head = item / blocks;
-    block_of_queries(head / shape.heads, head % shape.heads, blocks - 1 - item % blocks);
+    const std::int64_t of_run = blocks_of(shape.queries()), blocks = shape.runs() * of_run;
+    const std::int64_t head = item / blocks, block = blocks - 1 - item % blocks;
+    block_of_queries(head / shape.heads, head % shape.heads, block / of_run, block % of_run);
   }
 
  private:
-  void block_of_queries(std::int64_t batch, std::int64_t head, std::int64_t block) const {
-    const Head h = mine(batch, head);
+  void block_of_queries(std::int64_t batch, std::int64_t head, std::int64_t run, std::int64_t block) const {
+    const QueryHead h(shape, run, batch, head);
     const std::int64_t sequence = batch * shape.kv_heads + head / (shape.heads / shape.kv_heads);
-    const std::int64_t dims = h.dim_blocks(), first = block * side;
-    const int rows = h.rows(first, side);
+    const std::int64_t dims = h.dim_blocks(), row = block * side, first = h.first + row;
+    const int rows = h.rows(row, side);
     const float scale = log2_e / std::sqrt(static_cast<float>(shape.head_dim));
 
     alignas(64) Bits query[most_dim_blocks * step_size];
@@ -133,31 +149,32 @@ struct Forward {
     std::int32_t first_keys[side] = {};    // the first key that each query sees
     if (positions != nullptr)
       for (int i = 0; i < rows; ++i)
-        first_keys[i] = static_cast<std::int32_t>(first + i) - positions[batch * shape.seq + first + i];
-    const std::int64_t first_block = first_keys[0] / side;
+        first_keys[i] = static_cast<std::int32_t>(first + i) - positions[h.positions + row + i];
+    const std::int64_t first_block = first_keys[0] / side, end_block = blocks_of(first + rows);
+    const std::int64_t down = blocks_of(shape.seq) * step_size;  // elements from panel to panel of v
     const TileScope scope;
-    for (std::int64_t begin = first_block; begin <= block; begin += chunk_blocks) {
-      const std::int64_t blocks = std::min(chunk_blocks, block + 1 - begin);
+    for (std::int64_t begin = first_block; begin < end_block; begin += chunk_blocks) {
+      const std::int64_t blocks = std::min(chunk_blocks, end_block - begin);
       multiply_panels(packed_left(query, dims), packed_k(sequence) + begin * dims * step_size,
                       dims * step_size, dims, blocks, scores, false);
       const bool changed =
-          probabilities(scores, blocks, begin + blocks > block, positions == nullptr ? nullptr : first_keys,
+          probabilities(scores, blocks, first - begin * side, positions == nullptr ? nullptr : first_keys,
                         begin * side, scale, softmax, p);
       if (begin > first_block && changed) scale_rows(sums, dims, softmax.factor);
-      multiply_panels(left_of(p), packed_v(sequence) + begin * step_size, h.row_blocks() * step_size, blocks,
-                      dims, sums, begin > first_block);
+      multiply_panels(left_of(p), packed_v(sequence) + begin * step_size, down, blocks, dims, sums,
+                      begin > first_block);
     }
-    finish(softmax, rows, lse + (batch * shape.heads + head) * shape.seq + first);
+    finish(softmax, rows, lse + h.lse + row);
     scale_rows(sums, dims, softmax.factor);
     for (std::int64_t d = 0; d < dims; ++d)
-      write_block(sums + d * block_size, rows, h.columns(d), h.target(o, first, d));
+      write_block(sums + d * block_size, rows, h.columns(d), h.target(o, row, d));
   }
 };
 
 // --- Backward
 
-/// What an item of the backward pass needs beside its operands: memory for a kv head, and for one query head
-/// at a time of those that read it.
+/// What an item of the backward pass needs beside its operands: memory for a kv head, and for one run at a
+/// time of one query head of those that read it.
 struct Workspace {
   Bits *k_left, *v_left, *k_right;
   Bits *q_rows, *q_columns, *do_rows, *do_columns;  ///< right operands
@@ -166,25 +183,24 @@ struct Workspace {
   std::int32_t* first_keys;                         ///< the first key that each query sees
 
   Workspace(const AttentionShape& s, std::byte* memory) {
-    const auto packed = static_cast<std::size_t>(packed_elements(s));
-    for (Bits** part : {&k_left, &v_left, &k_right, &q_rows, &q_columns, &do_rows, &do_columns}) {
-      *part = reinterpret_cast<Bits*>(memory);
-      memory += packed * sizeof(Bits);
-    }
-    for (float** part : {&dq, &dk, &dv}) {
-      *part = reinterpret_cast<float*>(memory);
-      memory += packed * sizeof(float);
-    }
-    for (float** part : {&lse, &delta}) {
-      *part = reinterpret_cast<float*>(memory);
-      memory += static_cast<std::size_t>(blocks_of(s.seq) * side) * sizeof(float);
-    }
-    first_keys = reinterpret_cast<std::int32_t*>(memory);
+    const auto take = [&memory](auto*& part, std::int64_t elements) {
+      part = reinterpret_cast<std::remove_reference_t<decltype(part)>>(memory);
+      memory += static_cast<std::size_t>(elements) * sizeof(*part);
+    };
+    const std::int64_t keys = packed_elements(s, s.seq), queries = packed_elements(s, s.queries());
+    for (Bits** part : {&k_left, &v_left, &k_right}) take(*part, keys);
+    for (Bits** part : {&q_rows, &q_columns, &do_rows, &do_columns}) take(*part, queries);
+    take(dq, queries);
+    for (float** part : {&dk, &dv}) take(*part, keys);
+    for (float** part : {&lse, &delta}) take(*part, blocks_of(s.queries()) * side);
+    take(first_keys, blocks_of(s.queries()) * side);
   }
   static std::size_t bytes(const AttentionShape& s) {
-    return aligned(static_cast<std::size_t>(packed_elements(s)) * (7 * sizeof(Bits) + 3 * sizeof(float)) +
-                   static_cast<std::size_t>(blocks_of(s.seq) * side) *
-                       (2 * sizeof(float) + sizeof(std::int32_t)));
+    const auto keys = static_cast<std::size_t>(packed_elements(s, s.seq));
+    const auto queries = static_cast<std::size_t>(packed_elements(s, s.queries()));
+    return aligned(
+        keys * (3 * sizeof(Bits) + 2 * sizeof(float)) + queries * (4 * sizeof(Bits) + sizeof(float)) +
+        static_cast<std::size_t>(blocks_of(s.queries()) * side) * (2 * sizeof(float) + sizeof(std::int32_t)));
   }
 };
 
@@ -206,22 +222,23 @@ struct Backward {
     Workspace w(shape, scratch + static_cast<std::size_t>(slot) * Workspace::bytes(shape));
     const std::int64_t batch = item / shape.kv_heads, kv_head = item % shape.kv_heads;
     const std::int64_t group = shape.heads / shape.kv_heads;
-    const Head theirs(shape, batch, kv_head, shape.kv_heads);
-    for (std::int64_t block = 0; block < theirs.row_blocks(); ++block) {
+    const Head theirs = key_head(shape, batch, kv_head);
+    for (std::int64_t block = 0; block < blocks_of(shape.seen()); ++block) {
       theirs.fetch(k, block + 1);
       theirs.fetch(v, block + 1);
       theirs.pack_left(k, block, w.k_left + block * theirs.dim_blocks() * step_size);
       theirs.pack_left(v, block, w.v_left + block * theirs.dim_blocks() * step_size);
       theirs.pack_right_columns(k, block, w.k_right);
     }
-    for (std::int64_t i = 0; positions != nullptr && i < theirs.row_blocks() * side; ++i)
-      w.first_keys[i] = static_cast<std::int32_t>(i) - (i < shape.seq ? positions[batch * shape.seq + i] : 0);
-    clear(w.dk);
-    clear(w.dv);
+    clear(w.dk, theirs);
+    clear(w.dv, theirs);
     {
       const TileScope scope;
-      for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
-        one_head(batch, head, w);
+      for (std::int64_t run = 0; run < shape.runs(); ++run) {
+        find_first_keys(QueryHead(shape, run, batch, 0), w);
+        for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
+          one_head(QueryHead(shape, run, batch, head), w);
+      }
     }
     store(w.dk, theirs, scale(), dk);
     store(w.dv, theirs, 1, dv);
@@ -229,8 +246,14 @@ struct Backward {
   }
 
  private:
-  void clear(float* sums) const {
-    std::memset(sums, 0, static_cast<std::size_t>(packed_elements(shape)) * sizeof(float));
+  void clear(float* sums, const Head& head) const {
+    std::memset(sums, 0, static_cast<std::size_t>(packed_elements(shape, head.length)) * sizeof(float));
+  }
+
+  void find_first_keys(const QueryHead& mine, const Workspace& w) const {
+    for (std::int64_t i = 0; positions != nullptr && i < mine.row_blocks() * side; ++i)
+      w.first_keys[i] =
+          static_cast<std::int32_t>(mine.first + i) - (i < mine.length ? positions[mine.positions + i] : 0);
   }
 
   void store(float* sums, const Head& head, float factor, Bits* to) const {
@@ -247,7 +270,7 @@ struct Backward {
     }
   }
 
-  void prepare(std::int64_t batch, std::int64_t head, const Head& mine, const Workspace& w) const {
+  void prepare(const QueryHead& mine, const Workspace& w) const {
     for (std::int64_t block = 0; block < mine.row_blocks(); ++block) {
       for (const Bits* x : {q, dout, o}) mine.fetch(x, block + 1);
       mine.pack_right_rows(q, block, w.q_rows);
@@ -256,40 +279,44 @@ struct Backward {
       mine.pack_right_columns(dout, block, w.do_columns);
       for (std::int64_t i = block * side; i < (block + 1) * side; ++i) {
         const std::int64_t row = mine.offset + i * mine.ld;
-        const bool there = i < shape.seq;
-        w.lse[i] = there ? log2_e * lse[(batch * shape.heads + head) * shape.seq + i] : -never;
+        const bool there = i < mine.length;
+        w.lse[i] = there ? log2_e * lse[mine.lse + i] : -never;
         w.delta[i] = there ? dot(dout + row, o + row, shape.head_dim) : 0;
       }
     }
-    clear(w.dq);
+    clear(w.dq, mine);
   }
 
-  void one_head(std::int64_t batch, std::int64_t head, const Workspace& w) const {
-    const Head mine(shape, batch, head, shape.heads);
-    prepare(batch, head, mine, w);
+  void one_head(const QueryHead& mine, const Workspace& w) const {
+    prepare(mine, w);
     const auto sees = [&](std::int64_t queries,
                           std::int64_t keys) {  // or all further ones are of later documents
       return positions == nullptr || w.first_keys[queries * side] < (keys + 1) * side;
     };
-    for (std::int64_t keys = 0; keys < mine.row_blocks(); ++keys)
-      for (std::int64_t queries = keys; queries < mine.row_blocks() && sees(queries, keys);
+    for (std::int64_t keys = 0; keys < blocks_of(mine.first + mine.length); ++keys) {
+      // The first block with a query that sees the first of the keys.
+      const std::int64_t first = std::max<std::int64_t>(0, keys * side - mine.first) / side;
+      for (std::int64_t queries = first; queries < mine.row_blocks() && sees(queries, keys);
            queries += chunk_blocks)
         keys_and_queries(mine, keys, queries, std::min(chunk_blocks, mine.row_blocks() - queries), w);
+    }
     store(w.dq, mine, scale(), dq);
   }
 
   /// Adds what a block of keys and up to four blocks of queries give.
-  void keys_and_queries(const Head& mine, std::int64_t keys, std::int64_t queries, std::int64_t blocks,
+  void keys_and_queries(const QueryHead& mine, std::int64_t keys, std::int64_t queries, std::int64_t blocks,
                         const Workspace& w) const {
-    const std::int64_t dims = mine.dim_blocks(), whole = mine.row_blocks();
+    const std::int64_t dims = mine.dim_blocks();
     alignas(64) float scores[chunk_blocks * block_size], dp[chunk_blocks * block_size];
     alignas(64) Chunk p, ds;
     const Left key = packed_left(w.k_left + keys * dims * step_size, dims);
     const Left value = packed_left(w.v_left + keys * dims * step_size, dims);
-    const std::int64_t across = dims * step_size, down = whole * step_size;  // elements from panel to panel
+    // Elements from panel to panel.
+    const std::int64_t across = dims * step_size, down = mine.row_blocks() * step_size,
+                       down_keys = blocks_of(shape.seq) * step_size;
     multiply_panels(key, w.q_rows + queries * across, across, dims, blocks, scores, false);
     multiply_panels(value, w.do_rows + queries * across, across, dims, blocks, dp, false);
-    score_gradients(scores, dp, blocks, queries == keys,
+    score_gradients(scores, dp, blocks, mine.first + queries * side - keys * side,
                     positions == nullptr ? nullptr : w.first_keys + queries * side, keys * side,
                     scale() * log2_e, w.lse + queries * side, w.delta + queries * side, p, ds);
     const std::int64_t sums = keys * dims * block_size;
@@ -299,7 +326,7 @@ struct Backward {
       alignas(64) Bits turned[step_size];  // ds of 32 queries, ordered by keys
       for (int strip = 0; strip < 2; ++strip)
         left_from_columns({ds + j * side + strip * half, chunk, side, half}, turned + strip * tile_size);
-      multiply_panels(packed_left(turned, 1), w.k_right + keys * step_size, down, 1, dims,
+      multiply_panels(packed_left(turned, 1), w.k_right + keys * step_size, down_keys, 1, dims,
                       w.dq + (queries + j) * dims * block_size, true);
     }
   }
@@ -317,15 +344,16 @@ void attention(Space& space, AttentionShape shape, const void* q, const void* k,
                         lse,
                         static_cast<Bits*>(scratch),
                         positions};
-  const std::int64_t blocks = blocks_of(shape.seq);
-  run_items(space, "weft::attention::pack", shape.batch * shape.kv_heads * blocks,
+  const std::int64_t query_blocks = shape.runs() * blocks_of(shape.queries());
+  run_items(space, "weft::attention::pack", shape.batch * shape.kv_heads * blocks_of(shape.seen()),
             [forward](std::int64_t item) { forward.pack(item); });
-  run_items(space, "weft::attention::forward", shape.batch * shape.heads * blocks,
+  run_items(space, "weft::attention::forward", shape.batch * shape.heads * query_blocks,
             [forward](std::int64_t item) { forward.queries(item); });
 }
 
 std::size_t attention_scratch_bytes(AttentionShape s) {
-  return aligned(static_cast<std::size_t>(s.batch * s.kv_heads * 2 * packed_elements(s)) * sizeof(Bits));
+  return aligned(static_cast<std::size_t>(s.batch * s.kv_heads * 2 * packed_elements(s, s.seq)) *
+                 sizeof(Bits));
 }
 
 void attention_grad(Space& space, AttentionShape shape, const AttentionGrad& g) {

@@ -64,7 +64,7 @@ void write_block(const float* /*sums*/, int /*rows*/, int /*columns*/, const Tar
 void transpose_block(const float* /*from*/, float* /*to*/) {
   fail();
 }
-bool probabilities(float* /*scores*/, std::int64_t /*blocks*/, bool /*diagonal*/,
+bool probabilities(float* /*scores*/, std::int64_t /*blocks*/, std::int64_t /*behind*/,
                    const std::int32_t* /*first_keys*/, std::int64_t /*key*/, float /*scale*/,
                    Softmax& /*softmax*/, Chunk& /*p*/) {
   fail();
@@ -75,9 +75,10 @@ void finish(Softmax& /*softmax*/, int /*queries*/, float* /*lse*/) {
 void scale_rows(float* /*sums*/, std::int64_t /*blocks*/, const float* /*factor*/) {
   fail();
 }
-void score_gradients(const float* /*scores*/, const float* /*dp*/, std::int64_t /*blocks*/, bool /*diagonal*/,
-                     const std::int32_t* /*first_keys*/, std::int64_t /*key*/, float /*scale*/,
-                     const float* /*lse*/, const float* /*delta*/, Chunk& /*p*/, Chunk& /*ds*/) {
+void score_gradients(const float* /*scores*/, const float* /*dp*/, std::int64_t /*blocks*/,
+                     std::int64_t /*behind*/, const std::int32_t* /*first_keys*/, std::int64_t /*key*/,
+                     float /*scale*/, const float* /*lse*/, const float* /*delta*/, Chunk& /*p*/,
+                     Chunk& /*ds*/) {
   fail();
 }
 void swiglu_row(std::int64_t /*n*/, std::int64_t /*stride*/, const bf16* /*gate*/, const bf16* /*up*/,

@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/bf16_engine/isa.hpp"
@@ -121,11 +122,11 @@ WEFT_AVX512 bool probabilities_of(const float* scores, float scale, Softmax& m, 
 
 }  // namespace
 
-bool probabilities(float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* first_keys,
+bool probabilities(float* scores, std::int64_t blocks, std::int64_t behind, const std::int32_t* first_keys,
                    std::int64_t key, float scale, Softmax& m, Chunk& p) {
   const int whole = static_cast<int>(blocks) * side;
   for (int i = 0; i < side; ++i) {
-    const int past = diagonal ? whole - side + i + 1 : whole;
+    const int past = static_cast<int>(std::min<std::int64_t>(whole, behind + i + 1));
     const int skipped = first_keys == nullptr ? 0 : first_keys[i] - static_cast<int>(key);
     if (past < whole || skipped > 0) hide(scores + i * side, blocks, past, skipped);
   }
@@ -159,16 +160,16 @@ WEFT_AVX512 void scale_rows(float* sums, std::int64_t blocks, const float* facto
   }
 }
 
-WEFT_AVX512 void score_gradients(const float* scores, const float* dp, std::int64_t blocks, bool diagonal,
-                                 const std::int32_t* first_keys, std::int64_t key, float scale,
-                                 const float* lse, const float* delta, Chunk& p, Chunk& ds) {
+WEFT_AVX512 void score_gradients(const float* scores, const float* dp, std::int64_t blocks,
+                                 std::int64_t behind, const std::int32_t* first_keys, std::int64_t key,
+                                 float scale, const float* lse, const float* delta, Chunk& p, Chunk& ds) {
   const __m512 factor = _mm512_set1_ps(scale);
   for (std::int64_t j = 0; j < blocks; ++j) {
     const __m512 lse_of[2] = {_mm512_load_ps(lse + j * side), _mm512_load_ps(lse + j * side + half)};
     const __m512 delta_of[2] = {_mm512_load_ps(delta + j * side), _mm512_load_ps(delta + j * side + half)};
     for (int i = 0; i < side; ++i) {
       // Bits of the queries that are not before the key.
-      std::uint32_t seen = j == 0 && diagonal ? ~0u << i : ~0u;
+      std::uint32_t seen = ~first_bits(static_cast<int>(i - behind - j * side));
       if (first_keys != nullptr) {
         const __m512i mine = _mm512_set1_epi32(static_cast<int>(key) + i);
         for (int h = 0; h < 2; ++h) {

@@ -25,10 +25,10 @@ struct Softmax {
 };
 
 /// Turns the scores [query, key] of up to four blocks into p = 2^(scale score - largest); scores that a query
-/// does not see count as minus infinity. `diagonal`: the keys of the last block are the queries.
-/// `first_keys`: by query, the first key that it sees, or null; `key` is the first key of the blocks. Returns
-/// whether some query's largest score has changed.
-bool probabilities(float* scores, std::int64_t blocks, bool diagonal, const std::int32_t* first_keys,
+/// does not see count as minus infinity. The first query stands `behind` tokens behind the first key, which
+/// is `key`. `first_keys`: by query, the first key that it sees, or null. Returns whether some query's
+/// largest score has changed.
+bool probabilities(float* scores, std::int64_t blocks, std::int64_t behind, const std::int32_t* first_keys,
                    std::int64_t key, float scale, Softmax& softmax, Chunk& p);
 
 /// Sets `factor` to what the sums of p's products must be multiplied by. The natural logarithms of the sums
@@ -39,9 +39,9 @@ void finish(Softmax& softmax, int queries, float* lse);
 void scale_rows(float* sums, std::int64_t blocks, const float* factor);
 
 /// For 32 keys (rows) and the queries of up to four blocks: p = 2^(scale score - lse) and ds = p (dp -
-/// delta). `diagonal`: the queries of the first block are the keys. `first_keys`: by query, the first key
-/// that it sees, 64-byte aligned, or null; `key` is the first of the 32.
-void score_gradients(const float* scores, const float* dp, std::int64_t blocks, bool diagonal,
+/// delta). The first query stands `behind` tokens behind the first key, which is `key`; less than none where
+/// it stands before it. `first_keys`: by query, the first key that it sees, 64-byte aligned, or null.
+void score_gradients(const float* scores, const float* dp, std::int64_t blocks, std::int64_t behind,
                      const std::int32_t* first_keys, std::int64_t key, float scale, const float* lse,
                      const float* delta, Chunk& p, Chunk& ds);
 

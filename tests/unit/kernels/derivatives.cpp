@@ -44,19 +44,28 @@ TEST(Derivatives, RmsNorm) {
   }
 }
 
+void check_attention(const AttentionShape& s, const Tokens& positions) {
+  const std::int64_t queries = s.runs() * s.batch * s.queries() * s.heads * s.head_dim;
+  const std::int64_t keys = s.batch * s.seq * s.kv_heads * s.head_dim;
+  const Array q = random(queries, DType::f32, 1), k = random(keys, DType::f32, 2);
+  const Array v = random(keys, DType::f32, 3), dout = random(queries, DType::f32, 4);
+  const auto forward = [&](const Array& q1, const Array& k1, const Array& v1) {
+    return reference::attention(s, q1, k1, v1, positions).o;
+  };
+  const auto grads = reference::attention_grad(s, q, k, v, forward(q, k, v), dout, positions);
+  expect_gradient([&](const Array& x) { return inner(forward(x, k, v), dout); }, q, grads.dq);
+  expect_gradient([&](const Array& x) { return inner(forward(q, x, v), dout); }, k, grads.dk);
+  expect_gradient([&](const Array& x) { return inner(forward(q, k, x), dout); }, v, grads.dv);
+}
+
 TEST(Derivatives, Attention) {
-  for (std::int64_t kv_heads : {1, 2, 4}) {
-    const AttentionShape s{2, 5, 4, kv_heads, 3};
-    const Array q = random(2 * 5 * 4 * 3, DType::f32, 1), k = random(2 * 5 * kv_heads * 3, DType::f32, 2);
-    const Array v = random(2 * 5 * kv_heads * 3, DType::f32, 3), dout = random(2 * 5 * 4 * 3, DType::f32, 4);
-    const auto grads = reference::attention_grad(s, q, k, v, reference::attention(s, q, k, v).o, dout);
-    expect_gradient([&](const Array& x) { return inner(reference::attention(s, x, k, v).o, dout); }, q,
-                    grads.dq);
-    expect_gradient([&](const Array& x) { return inner(reference::attention(s, q, x, v).o, dout); }, k,
-                    grads.dk);
-    expect_gradient([&](const Array& x) { return inner(reference::attention(s, q, k, x).o, dout); }, v,
-                    grads.dv);
-  }
+  for (std::int64_t kv_heads : {1, 2, 4}) check_attention({2, 5, 4, kv_heads, 3}, {});
+}
+
+TEST(Derivatives, AttentionOfOnePlace) {
+  const AttentionShape s{1, 8, 2, 1, 3, 2, 1};  // it has the queries 2, 3 and 4, 5
+  check_attention(s, {});
+  check_attention(s, {2, 0, 1, 2});
 }
 
 TEST(Derivatives, Swiglu) {

@@ -29,11 +29,11 @@ std::uint64_t hash_of(const Device& d, std::uint64_t seed) {
   return hash_bytes(bytes.data(), bytes.size(), seed);
 }
 
-std::uint64_t hash_attention(DType t, std::uint64_t hash) {
-  const AttentionShape s{2, 200, 4, 2, 32};
-  const std::int64_t queries = 2 * 200 * 4 * 32, keys = 2 * 200 * 2 * 32;
+std::uint64_t hash_attention(const AttentionShape& s, DType t, std::uint64_t hash) {
+  const std::int64_t rows = s.runs() * s.batch * s.queries() * s.heads, queries = rows * s.head_dim;
+  const std::int64_t keys = s.batch * s.seq * s.kv_heads * s.head_dim;
   const Device q(random(queries, t, 1), t), k(random(keys, t, 2), t), v(random(keys, t, 3), t);
-  const Device dout(random(queries, t, 4), t), o(queries, t), lse(2 * 200 * 4, DType::f32);
+  const Device dout(random(queries, t, 4), t), o(queries, t), lse(rows, DType::f32);
   const Device dq(queries, t), dk(keys, t), dv(keys, t);
   const Buffer forward_work = scratch(attention_scratch_bytes(s, t));
   attention(space(), s, t, q.data(), k.data(), v.data(), o.data(), lse.as<float>(), forward_work.data());
@@ -102,7 +102,11 @@ std::uint64_t hash_norm(std::uint64_t hash) {
 
 std::string bits() {
   std::uint64_t hash = 0;
-  for (DType t : float_types) hash = hash_ends(t, hash_rms_norm(t, hash_matmuls(t, hash_attention(t, hash))));
+  for (DType t : float_types) {
+    for (const AttentionShape& s : {AttentionShape{2, 200, 4, 2, 32}, AttentionShape{2, 400, 4, 2, 32, 2, 1}})
+      hash = hash_attention(s, t, hash);
+    hash = hash_ends(t, hash_rms_norm(t, hash_matmuls(t, hash)));
+  }
   return fmt::format("{:016x}", hash_norm(hash));
 }
 
