@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string_view>
 
 #include "base/check.hpp"
@@ -23,11 +23,12 @@ void all_reduce(Channel& channel, std::span<T> values, DType dtype, ReduceOp op)
 
 std::unique_ptr<Channel> World::open(std::vector<int> ranks, Lane lane, std::string name,
                                      ChannelOptions options) {
-  const bool ascending = std::is_sorted(ranks.begin(), ranks.end(), std::less_equal<>());
-  const bool valid = !ranks.empty() && ascending && ranks.front() >= 0 && ranks.back() < size();
-  WEFT_REQUIRE(valid && std::binary_search(ranks.begin(), ranks.end(), rank()),
-               "rank {} cannot open channel {} (its ranks must ascend within 0..{} and include this one)",
-               rank(), name, size() - 1);
+  const std::set<int> distinct(ranks.begin(), ranks.end());
+  const bool valid = distinct.size() == ranks.size() && distinct.contains(rank());
+  WEFT_REQUIRE(
+      valid && *distinct.begin() >= 0 && *distinct.rbegin() < size(),
+      "rank {} cannot open channel {} (its ranks must be within 0..{}, each once, and include this one)",
+      rank(), name, size() - 1);
   WEFT_REQUIRE(options.chunk_bytes > 0 && options.chunk_bytes <= (1 << 30),
                "channel {} with chunks of {} bytes", name, options.chunk_bytes);
   const RecordedBlock block(openings(ranks), {.kind = "open", .label = name});

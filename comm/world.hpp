@@ -37,14 +37,14 @@ class World {
   const std::string& host() const { return hosts_[static_cast<std::size_t>(rank())]; }
   const std::vector<std::string>& hosts() const { return hosts_; }
 
-  /// Collective over `ranks` (ascending world ranks, this one among them), which open their channels in the
-  /// same order. It may block, so call it at start-up. The channel's rank is the place in `ranks`. Lane and
-  /// name are for traces and messages.
+  /// Collective over `ranks` (world ranks, this one among them, in the same order on all), which open their
+  /// channels in the same order. It may block, so call it at start-up. The channel's rank is the place in
+  /// `ranks`. Lane and name are for traces and messages.
   std::unique_ptr<Channel> open(std::vector<int> ranks, Lane lane, std::string name,
                                 ChannelOptions options = {});
 
-  /// The ranks of `group` (ascending world ranks) on this rank's host, when each host has as many of them;
-  /// else this rank alone.
+  /// The ranks of `group` (world ranks) on this rank's host, in its order, when each host has as many of
+  /// them; else this rank alone.
   std::vector<int> team(const std::vector<int>& group) const;
   /// Collective over `ranks` (ascending world ranks of one host, this one among them): memory that they
   /// share, zeroed. It is null where that cannot be had, and the caller then does without. Call it at

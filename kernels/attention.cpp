@@ -26,9 +26,9 @@ namespace {
 void check(const AttentionShape& s) {
   const bool sizes = s.batch > 0 && s.seq > 0 && s.head_dim > 0 && s.head_dim <= limits::most_head_dim;
   const bool groups = s.kv_heads > 0 && s.heads > 0 && s.heads % s.kv_heads == 0;
-  const bool chunks = s.context == 1 || (s.context > 1 && s.seq % (2 * s.context) == 0);
+  const bool sections = s.context == 1 || (s.context > 1 && s.seq % (2 * s.context) == 0);
   const bool place = s.place >= 0 && s.place < s.context;
-  if (!sizes || !groups || !chunks || !place)
+  if (!sizes || !groups || !sections || !place)
     throw std::logic_error(fmt::format(
         "attention: no kernel for batch {}, seq {}, heads {}, kv_heads {}, head_dim {}, place {} of {}",
         s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.place, s.context));

@@ -11,8 +11,8 @@
 
 namespace weft::kernels {
 
-/// Ranks that share their sequences (context parallelism) cut each into 2c chunks of T/(2c) tokens. Rank r
-/// has all keys and values, and the queries of chunks r and 2c-1-r: together each rank's see about as many
+/// Ranks that share their sequences (context parallelism) cut each into 2c sections of T/(2c) tokens. Rank r
+/// has all keys and values, and the queries of sections r and 2c-1-r: together each rank's see about as many
 /// keys (Llama 3: Grattafiori et al., 2024). Its queries of a sequence are two runs, without such ranks one.
 struct AttentionShape {
   std::int64_t batch;     ///< B

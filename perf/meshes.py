@@ -4,18 +4,18 @@
   perf/meshes.py [--ranks 1 2 3 4 5 6 7 8] [--steps 10] [--sample N]      N meshes of each number of ranks; all without it
 
 Each mesh is trained with a mode, a schedule of the pipe, an order of axes and a recomputation drawn at random (--seed), with the same weights
-and tokens as one rank. Losses, gradient norms and state hashes must be equal, bit by bit, in all runs of one size of the tensor axis (and of
-one pair of replica and data where there are replicas, which change the order of the gradients' sum). The first run of each such group must be
+and tokens as one rank. Losses, gradient norms and state hashes must be equal, bit by bit, in all runs of one size of the tensor and the context
+axis (and of one pair of replica and data where there are replicas, which change the order of the gradients' sum). The first run of each such group must be
 near one rank: losses within 1e-5 of them, the first gradient norm too. Prints a line for each run that is not as it must be, then a table; the
 exit status is 1 if there was one. WEFT: the program (default: build/cpu/weft), MPIRUN: its launcher.
 """
-import argparse, collections, itertools, random, sys
+import argparse, collections, itertools, math, random, sys
 
 from trials import runs
 
-AXES = ("replica", "data", "pipe", "tensor")
-# Heads for a tensor axis of 2, 3, 4, 6 or 8, layers for eight stages. One head of keys and values is on every rank of the axis.
-MODEL = ("model.layers=6", "data.seq=24", "model.heads=24", "model.dim=96", "model.ffn=96", "optimizer.lr=1e-3")
+AXES = ("replica", "data", "pipe", "context", "tensor")
+# Heads for a tensor axis of 2, 3, 4, 6 or 8, layers for eight stages, tokens for contexts of 2, 3, 4, 6 and 8. One head of keys and values is on every rank of the axis.
+MODEL = ("model.layers=6", "data.seq=48", "model.heads=24", "model.dim=96", "model.ffn=96", "optimizer.lr=1e-3")
 KV_HEADS = (24, 1)
 BOUND = 1e-5
 
@@ -31,7 +31,7 @@ rng = random.Random(a.seed)
 def meshes_of(ranks):
     """All sizes of the axes whose product is the number of ranks, in the order of AXES."""
     sizes = [n for n in range(1, ranks + 1) if ranks % n == 0]
-    return [s for s in itertools.product(sizes, repeat=len(AXES)) if s[0] * s[1] * s[2] * s[3] == ranks]
+    return [s for s in itertools.product(sizes, repeat=len(AXES)) if math.prod(s) == ranks]
 
 
 def batch_of(ranks):
@@ -78,32 +78,32 @@ with runs.Place() as place:
         for ranks in a.ranks:
             batch = batch_of(ranks)
             model = (*MODEL, f"model.kv_heads={kv_heads}", f"data.global_batch={batch}")
-            alone = first.setdefault((batch, *runs.bits_of(1, 1, 1)), curve(place, 1, model))
+            alone = first.setdefault((batch, *runs.bits_of(1, 1, 1, 1)), curve(place, 1, model))
             meshes = meshes_of(ranks)
             for sizes in rng.sample(meshes, min(a.sample or len(meshes), len(meshes))):
-                replica, data, _, tensor = sizes
+                replica, data, _, context, tensor = sizes
                 sets = sets_of(sizes, batch)
                 found = curve(place, ranks, (*model, *sets))
                 runs_made += 1
                 if isinstance(found, str):
                     refused[found] += 1
-                    if 24 % tensor == 0:
+                    if 24 % tensor == 0 and 24 % (context * tensor) == 0:
                         wrong += 1
                         print(f"{sets}: refused: {found}", flush=True)
                     continue
-                group = (batch, *runs.bits_of(replica, data, tensor))
+                group = (batch, *runs.bits_of(replica, data, tensor, context))
                 if found != first.setdefault(group, found):
                     wrong += 1
                     print(f"{sets}, {kv_heads} heads of keys: other bits than its group {group}", flush=True)
                 losses, norm = distance(found, alone)
-                kind = "tensor" if tensor > 1 else "replica" if replica > 1 else "data and pipe"
+                kind = "context" if context > 1 else "tensor" if tensor > 1 else "replica" if replica > 1 else "data and pipe"
                 farthest[kind] = max(farthest[kind], losses, norm)
                 if max(losses, norm) > BOUND:
                     wrong += 1
                     print(f"{sets}, {kv_heads} heads of keys: losses {losses:.1e}, the first norm {norm:.1e} from one rank", flush=True)
                 seen[ranks][kind] += 1
 print(f"\n{runs_made} runs of {a.steps} steps, {sum(refused.values())} refused, {wrong} not as they must be")
-kinds = ("data and pipe", "replica", "tensor")
+kinds = ("data and pipe", "replica", "tensor", "context")
 print("| ranks | " + " | ".join(kinds) + " |\n|---|" + "---|" * len(kinds))
 for ranks, counts in seen.items():
     print(f"| {ranks} | " + " | ".join(str(counts[kind]) for kind in kinds) + " |")

@@ -174,7 +174,7 @@ std::unique_ptr<Channel> FakeWorld::open_channel(const std::vector<int>& ranks, 
   detail::HostChannel::Setup setup;
   // World::connect's channel, the first one.
   const bool control = opened_.size() == 1 && lane == Lane::compute;
-  setup.rank = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin());
+  setup.rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
   setup.size = static_cast<int>(ranks.size());
   setup.lane = lane;
   setup.name = std::move(name);

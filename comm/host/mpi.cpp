@@ -96,7 +96,7 @@ class MpiWorld final : public World {
  protected:
   std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
                                         const ChannelOptions& options) override {
-    const auto me = std::lower_bound(ranks.begin(), ranks.end(), rank()) - ranks.begin();
+    const auto me = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
     detail::HostChannel::Setup setup;
     setup.rank = static_cast<int>(me);
     setup.size = static_cast<int>(ranks.size());

@@ -28,7 +28,8 @@ int priority_of(Lane lane) {
     case Lane::replica:
     case Lane::pipe:
     case Lane::tensor:
-    case Lane::copies: return std::min(greatest + 2, least);
+    case Lane::copies:
+    case Lane::context: return std::min(greatest + 2, least);
   }
   return least;
 }
@@ -58,7 +59,7 @@ class NcclWorld final : public World {
   std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
                                         const ChannelOptions&) override {
     const int size = static_cast<int>(ranks.size());
-    const int me = static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank()) - ranks.begin());
+    const int me = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
     ncclUniqueId id{};
     if (me == 0) CHECK_NCCL(ncclGetUniqueId(&id));
     const std::unique_ptr<Channel> bootstrap = host_->open(ranks, lane, name + ".bootstrap");

@@ -57,7 +57,7 @@ class Kills:
         self.place, self.a, self.rng = place, arguments, random.Random(arguments.seed)
         self.under_way, self.problems = collections.Counter(), []
         self.curves = {}
-        self.kills = self.of_one = self.of_pipes = self.of_tensors = self.resumes = self.attempts = self.finished = self.trajectories = 0
+        self.kills = self.of_one = self.of_pipes = self.of_tensors = self.of_contexts = self.resumes = self.attempts = self.finished = self.trajectories = 0
         self.startups = []
         runs.adopt_orphans()
 
@@ -67,22 +67,23 @@ class Kills:
         if self.a.keep:
             shutil.copytree(self.run, f"{self.a.keep}/{len(self.problems)}", symlinks=True, dirs_exist_ok=True)
 
-    def reference(self, tensor):
-        """The curve of a run that nobody kills: its bits depend on the size of the tensor axis, and on no other of these."""
-        if tensor not in self.curves:
-            name = f"whole{tensor}"
-            ended = self.place.trained(name, max(2, tensor), f"run.steps={self.a.steps}", f"parallel.mesh={{ tensor = {tensor} }}")
-            self.curves[tensor] = runs.curve(self.place.path(name))
+    def reference(self, tensor, context):
+        """The curve of a run that nobody kills: its bits depend on the sizes of the axes tensor and context, and on no other of these."""
+        if (tensor, context) not in self.curves:
+            name = f"whole{tensor}-{context}"
+            ended = self.place.trained(name, max(2, tensor * context), f"run.steps={self.a.steps}",
+                                       runs.mesh((("context", context), ("tensor", tensor))))
+            self.curves[tensor, context] = runs.curve(self.place.path(name))
             self.stepping = 2 * sum(r["step_s"] for r in runs.lines(self.place.path(name)) if r["kind"] == "train")
             self.startups.append(ended.seconds - self.stepping / 2)
-            if list(self.curves[tensor]) != list(range(1, self.a.steps + 1)):
+            if list(self.curves[tensor, context]) != list(range(1, self.a.steps + 1)):
                 raise SystemExit("checkpoints.py: the run that nobody kills lacks steps")
-        return self.curves[tensor]
+        return self.curves[tensor, context]
 
     def go(self):
         while self.kills < self.a.kills:
-            self.tensor = self.rng.choice((1, 1, 2, 4))
-            self.curve = self.reference(self.tensor)
+            self.tensor, self.context = self.rng.choice(((1, 1), (1, 1), (2, 1), (4, 1), (1, 2), (1, 4), (2, 2)))
+            self.curve = self.reference(self.tensor, self.context)
             self.run, self.before = self.place.path(f"run{self.trajectories}"), None
             self.trajectories += 1
             done = False
@@ -122,13 +123,15 @@ class Kills:
     def attempt(self):
         """One start; True when it was the run's last."""
         self.attempts += 1
-        groups, every = self.rng.randint(1, 4 // self.tensor), self.rng.choice((1, 2, 3, 5))
+        share = self.tensor * self.context
+        groups, every = self.rng.randint(1, 4 // share), self.rng.choice((1, 2, 3, 5))
         pipe = self.rng.choice([n for n in range(1, groups + 1) if groups % n == 0])
         self.of_pipes += pipe > 1
         self.of_tensors += self.tensor > 1
+        self.of_contexts += self.context > 1
         old = runs.lines(self.run)
-        job = Job(self.place, runs.train(self.run, self.tensor * groups, f"run.steps={self.a.steps}", f"checkpoint.every={every}",
-                                         f"checkpoint.keep={KEEP}", f"parallel.mesh={{ pipe = {pipe}, tensor = {self.tensor} }}",
+        job = Job(self.place, runs.train(self.run, share * groups, f"run.steps={self.a.steps}", f"checkpoint.every={every}",
+                                         f"checkpoint.keep={KEEP}", runs.mesh((("pipe", pipe), ("context", self.context), ("tensor", self.tensor))),
                                          f"pipeline.schedule={self.rng.choice(('gpipe', '1f1b', 'zb_h1'))}",
                                          f"checkpoint.background={self.rng.choice(('true', 'true', 'false'))}"))
         killed = self.kills < self.a.kills and self.wait_for_moment(job)
@@ -209,7 +212,7 @@ class Kills:
     def report(self):
         def count(word):
             return sum(p.startswith(word) for p in self.problems)
-        print(f"{self.kills} kills ({self.of_one} of one rank, {self.of_pipes} starts with pipes, {self.of_tensors} with tensor) in {self.trajectories} runs of {self.a.steps} steps on 1 to 4 ranks: "
+        print(f"{self.kills} kills ({self.of_one} of one rank, {self.of_pipes} starts with pipes, {self.of_tensors} with tensor, {self.of_contexts} with context) in {self.trajectories} runs of {self.a.steps} steps on 1 to 4 ranks: "
               + ", ".join(f"{n} {phase}" for phase, n in sorted(self.under_way.items(), key=lambda p: -p[1])))
         print(f"  {self.resumes} resumes, {self.finished} runs to their end: checkpoints lost {count('lost')}, resumes off the curve "
               f"{count('off')}, other problems {len(self.problems) - count('lost') - count('off')}", flush=True)

@@ -1,9 +1,9 @@
 """Checkpoints of N ranks in one mode, loaded on M ranks in another: the state has the saver's hash, and the losses go on."""
-import itertools, random, time
+import itertools, math, random, time
 
 from . import runs
 
-MODES, SAVED, MORE = ("ddp", "zero1", "zero2", "fsdp", "hsdp", "pipe", "tensor", "mesh"), 4, 5
+MODES, SAVED, MORE = ("ddp", "zero1", "zero2", "fsdp", "hsdp", "pipe", "tensor", "context", "mesh"), 4, 5
 
 
 def largest(ranks, sizes):
@@ -11,23 +11,22 @@ def largest(ranks, sizes):
 
 
 def mesh_of(ranks, mode):
-    """The sizes of the axes that make a mode. hsdp is fsdp inside groups of neighbours, with copies of the groups; pipe and tensor are fsdp
-    with as many stages or parts as the model has layers and heads for; mesh has two of each of tensor, pipe and replica, as far as there
-    are ranks."""
-    sizes = {"replica": 1, "data": 1, "pipe": 1, "tensor": 1}
+    """The sizes of the axes that make a mode. hsdp is fsdp inside groups of neighbours, with copies of the groups; pipe, tensor and context
+    are fsdp with as many stages or parts as the model has layers, heads and tokens for; mesh has two of each of context, tensor, pipe and
+    replica, as far as there are ranks."""
+    sizes = {"replica": 1, "data": 1, "pipe": 1, "context": 1, "tensor": 1}
     if mode == "hsdp":
         sizes["replica"] = 2 if ranks % 2 == 0 else ranks
     elif mode == "pipe":
         sizes["pipe"] = 4 if ranks == 4 else largest(ranks, (3, 2, 1))
-    elif mode == "tensor":
-        sizes["tensor"] = largest(ranks, (4, 2, 1))
+    elif mode in ("tensor", "context"):
+        sizes[mode] = largest(ranks, (4, 2, 1))
     elif mode == "mesh":
         left = ranks
-        for axis in ("tensor", "pipe", "replica"):
+        for axis in ("context", "tensor", "pipe", "replica"):
             sizes[axis] = largest(left, (2, 1))
             left //= sizes[axis]
-    used = sizes["replica"] * sizes["pipe"] * sizes["tensor"]
-    return sizes | {"data": ranks // used}
+    return sizes | {"data": ranks // math.prod(sizes.values())}
 
 
 def sets(ranks, mode):
@@ -37,7 +36,7 @@ def sets(ranks, mode):
 def key(ranks, mode):
     """What a run's bits depend on (runs.bits_of)."""
     sizes = mesh_of(ranks, mode)
-    return runs.bits_of(sizes["replica"], sizes["data"], sizes["tensor"])
+    return runs.bits_of(sizes["replica"], sizes["data"], sizes["tensor"], sizes["context"])
 
 
 class Reshard:
@@ -81,10 +80,10 @@ class Reshard:
         of, on = key(*saver), key(*loader)
         if (of, on) not in self.curves:
             name = f"reference{len(self.curves)}"
-            tensor, replicas, data = on
+            tensor, context, replicas, data = on
             where = () if of == on else (f"checkpoint.resume={self.checkpoint(*saver)}",)
-            self.place.trained(name, tensor * replicas * data, f"run.steps={SAVED + MORE}", "checkpoint.final=false", *where, "parallel.mode=ddp",
-                               runs.mesh((("replica", replicas), ("data", data), ("tensor", tensor))))
+            self.place.trained(name, tensor * context * replicas * data, f"run.steps={SAVED + MORE}", "checkpoint.final=false", *where, "parallel.mode=ddp",
+                               runs.mesh((("replica", replicas), ("data", data), ("context", context), ("tensor", tensor))))
             curve = runs.curve(self.place.path(name))
             self.curves[of, on] = [curve[SAVED + i] for i in range(1, MORE + 1)]
         return self.curves[of, on]

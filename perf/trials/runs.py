@@ -63,10 +63,10 @@ def mesh(sizes):
     return f"parallel.mesh={{ {', '.join(f'{axis} = {size}' for axis, size in sizes)} }}"
 
 
-def bits_of(replica, data, tensor):
+def bits_of(replica, data, tensor, context):
     """What the bits of a run depend on; runs with equal values have equal bits. Another number of replicas is another order of the gradients'
-    sum, and tensor cuts the sums of products and norms."""
-    return (tensor, replica, data if replica > 1 else 1)
+    sum, tensor cuts the sums of products and norms, and context those over the tokens of a sequence."""
+    return (tensor, context, replica, data if replica > 1 else 1)
 
 
 def write_tokens(place, directory, seed, letters=None):

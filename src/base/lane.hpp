@@ -8,11 +8,11 @@
 namespace weft {
 
 /// The lanes gather and reduce run over the axis that state is cut over, replica over the axis that repeats
-/// it, pipe over the axis that the layers are cut over, tensor over the axis that matrices are cut over, and
-/// copies over those neighbours on it that have the same heads of keys and values. With a lane of its own,
-/// what travels between hosts does not stand in line behind what stays inside one. The last four carry the
-/// messages between the stages of a pipe, one for each kind and direction: a message that the receiver is not
-/// ready for holds up none of another kind.
+/// it, pipe over the axis that the layers are cut over, tensor over the axis that matrices are cut over,
+/// copies over those neighbours on it that have the same heads of keys and values, and context over the axis
+/// that sequences are cut over. With a lane of its own, what travels between hosts does not stand in line
+/// behind what stays inside one. The last four carry the messages between the stages of a pipe, one for each
+/// kind and direction: a message that the receiver is not ready for holds up none of another kind.
 enum class Lane : std::uint8_t {
   compute,
   gather,
@@ -21,12 +21,13 @@ enum class Lane : std::uint8_t {
   pipe,
   tensor,
   copies,
+  context,
   activations_in,
   activations_out,
   gradients_in,
   gradients_out
 };
-inline constexpr int lane_count = 11;
+inline constexpr int lane_count = 12;
 
 constexpr std::string_view name_of(Lane lane) {
   switch (lane) {
@@ -37,6 +38,7 @@ constexpr std::string_view name_of(Lane lane) {
     case Lane::pipe: return "pipe";
     case Lane::tensor: return "tensor";
     case Lane::copies: return "copies";
+    case Lane::context: return "context";
     case Lane::activations_in: return "activations_in";
     case Lane::activations_out: return "activations_out";
     case Lane::gradients_in: return "gradients_in";

@@ -26,28 +26,43 @@ int Mesh::axis(std::string_view name) const {
   return -1;
 }
 
+int Mesh::inner(int axis) const {
+  if (axes_[static_cast<std::size_t>(axis)].name != data_axis) return -1;
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].name == context_axis) return static_cast<int>(i);
+  return -1;
+}
+
+int Mesh::size(int axis) const {
+  const int own = axes_[static_cast<std::size_t>(axis)].size, other = inner(axis);
+  return other < 0 ? own : own * size(other);
+}
+
 int Mesh::size(std::string_view name) const {
-  for (const MeshAxis& axis : axes_)
-    if (axis.name == name) return axis.size;
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].name == name) return size(static_cast<int>(i));
   return 1;
 }
 
 int Mesh::stride(int axis) const {
   int stride = 1;
-  for (int i = static_cast<int>(axes_.size()) - 1; i > axis; --i) stride *= size(i);
+  for (std::size_t i = axes_.size() - 1; i > static_cast<std::size_t>(axis); --i) stride *= axes_[i].size;
   return stride;
 }
 
 int Mesh::coordinate(int rank, int axis) const {
-  return rank / stride(axis) % size(axis);
+  const int other = inner(axis);
+  return other < 0 ? place(rank, axis) : place(rank, axis) * size(other) + place(rank, other);
 }
 
 int Mesh::place(int rank, std::string_view name) const {
-  return size(name) == 1 ? 0 : coordinate(rank, axis(name));
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].name == name) return place(rank, static_cast<int>(i));
+  return 0;
 }
 
 int Mesh::batch_rank(int rank) const {
-  return place(rank, replica_axis) * size(data_axis) + place(rank, data_axis);
+  return place(rank, replica_axis) * (size(data_axis) / size(context_axis)) + place(rank, data_axis);
 }
 
 int Mesh::pipe_rank(int rank) const {
@@ -58,16 +73,32 @@ int Mesh::tensor_rank(int rank) const {
   return place(rank, tensor_axis);
 }
 
+int Mesh::context_rank(int rank) const {
+  return place(rank, context_axis);
+}
+
 std::vector<int> Mesh::pipe_firsts() const {
   return size(pipe_axis) == 1 ? std::vector{0} : group(0, axis(pipe_axis));
 }
 
+int Mesh::group_first(int rank, int axis) const {
+  const int other = inner(axis), first = rank - place(rank, axis) * stride(axis);
+  return other < 0 ? first : first - place(rank, other) * stride(other);
+}
+
 std::vector<int> Mesh::group(int rank, int axis) const {
-  const int first = rank - coordinate(rank, axis) * stride(axis);
+  const int first = group_first(rank, axis), other = inner(axis);
+  const int inner_size = other < 0 ? 1 : size(other), inner_stride = other < 0 ? 0 : stride(other);
   std::vector<int> ranks;
   ranks.reserve(static_cast<std::size_t>(size(axis)));
-  for (int i = 0; i < size(axis); ++i) ranks.push_back(first + i * stride(axis));
+  for (int i = 0; i < size(axis); ++i)
+    ranks.push_back(first + i / inner_size * stride(axis) + i % inner_size * inner_stride);
   return ranks;
+}
+
+int Mesh::span(int axis) const {
+  const std::vector<int> ranks = group(0, axis);
+  return ranks.back() - ranks.front() + 1;
 }
 
 }  // namespace weft

@@ -8,15 +8,16 @@
 
 namespace weft {
 
-inline constexpr std::array all_lanes{Lane::compute,      Lane::gather,         Lane::reduce,
-                                      Lane::replica,      Lane::pipe,           Lane::tensor,
-                                      Lane::copies,       Lane::activations_in, Lane::activations_out,
-                                      Lane::gradients_in, Lane::gradients_out};
+inline constexpr std::array all_lanes{Lane::compute,         Lane::gather,       Lane::reduce,
+                                      Lane::replica,         Lane::pipe,         Lane::tensor,
+                                      Lane::copies,          Lane::context,      Lane::activations_in,
+                                      Lane::activations_out, Lane::gradients_in, Lane::gradients_out};
 static_assert(all_lanes.size() == lane_count);
 /// The lanes on which messages travel: those of collectives, and those between stages.
 inline constexpr std::array communication_lanes{
-    Lane::gather, Lane::reduce,         Lane::replica,         Lane::pipe,         Lane::tensor,
-    Lane::copies, Lane::activations_in, Lane::activations_out, Lane::gradients_in, Lane::gradients_out};
+    Lane::gather,          Lane::reduce,       Lane::replica,      Lane::pipe,
+    Lane::tensor,          Lane::copies,       Lane::context,      Lane::activations_in,
+    Lane::activations_out, Lane::gradients_in, Lane::gradients_out};
 /// The lanes between the stages of a pipe.
 inline constexpr std::array stage_lanes{Lane::activations_in, Lane::activations_out, Lane::gradients_in,
                                         Lane::gradients_out};

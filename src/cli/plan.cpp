@@ -1,6 +1,7 @@
 // The command `weft plan`.
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <set>
 #include <thread>
@@ -97,25 +98,20 @@ void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& a
   fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
 }
 
-/// How many ranks on the rank's host belong to its group of the axis.
-std::int64_t neighbours_of_group(const Mesh& mesh, int rank, int axis, std::int64_t per_host) {
-  // The group's ranks are first, first + stride, first + 2 stride, ...; the host's are [begin, end).
-  const std::int64_t stride = mesh.stride(axis), first = rank - mesh.coordinate(rank, axis) * stride;
-  const std::int64_t begin = rank / per_host * per_host, end = begin + per_host;
-  const auto members_below = [&](std::int64_t bound) {
-    const std::int64_t distance = std::max<std::int64_t>(0, bound - first);
-    return std::min<std::int64_t>(mesh.size(axis), (distance + stride - 1) / stride);
-  };
-  return members_below(end) - members_below(begin);
-}
-
-/// How many ranks of a host are in one group of the axis, where each host has as many.
+/// How many ranks of a host are in one group of the axis, where each host has as many; else 1.
 int team(const Mesh& mesh, std::string_view name, int per_host) {
   if (mesh.size(name) == 1) return 1;
   const int axis = mesh.axis(name);
-  const std::int64_t size = neighbours_of_group(mesh, 0, axis, per_host);
-  for (int rank = 1; rank < mesh.world(); ++rank)
-    if (neighbours_of_group(mesh, rank, axis, per_host) != size) return 1;
+  std::int64_t size = 0;
+  for (int begin = 0; begin < mesh.world(); begin += per_host) {
+    std::map<int, std::int64_t> members;  // of the host, by the first rank of their group
+    for (int rank = begin; rank < std::min(begin + per_host, mesh.world()); ++rank)
+      ++members[mesh.group_first(rank, axis)];
+    for (const auto& [first, count] : members) {
+      if (size == 0) size = count;
+      if (count != size) return 1;
+    }
+  }
   return static_cast<int>(size);
 }
 
@@ -129,7 +125,8 @@ void plan(const PlanArguments& arguments) {
   WEFT_VALIDATE(arguments.pipe_rank < mesh.size(pipe_axis), "--pipe-rank {}: the pipe has {} ranks",
                 arguments.pipe_rank, mesh.size(pipe_axis));
   if (const int per_host = arguments.per_host.value_or(1); compile::shares_memory(deck))
-    mesh.set_teams({team(mesh, data_axis, per_host), team(mesh, tensor_axis, per_host)});
+    mesh.set_teams({team(mesh, data_axis, per_host), team(mesh, context_axis, per_host),
+                    team(mesh, tensor_axis, per_host)});
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
   const std::int64_t baseline =
       runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.teams().data) +

@@ -50,6 +50,11 @@ void add_sample(CLI::App& app, Context& context) {
                    "Ranks that share each layer (a divisor of the ranks); the others have other layers")
       ->check(whole_number_from(1))
       ->capture_default_str();
+  command
+      ->add_option("--context", o->context,
+                   "Ranks that share each sequence (a divisor of the ranks, beside --tensor)")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
   command->add_option("--seed", o->seed, "Seed of the draws")->capture_default_str();
   command->callback([o, &context] { sample(*o, context); });
 }

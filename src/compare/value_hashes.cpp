@@ -69,7 +69,7 @@ Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
       if (!value.home.valid()) return Spread::left_out;  // a rank's own sum, which is reduced later
       [[fallthrough]];
     case Op::reduce_scatter:
-      if (node.lane == Lane::tensor) return Spread::microbatch;
+      if (node.lane == Lane::tensor || node.lane == Lane::context) return Spread::microbatch;
       return round_sum(graph, node, last_round);
     case Op::all_reduce: return value.unit.valid() ? Spread::unit : Spread::left_out;
     case Op::adamw: return Spread::unit;
@@ -209,13 +209,16 @@ ValueHashes::Item ValueHashes::part_of_batch(ir::ValueId id, int round) const {
   Item item{.value = id};
   item.count = value.unit.valid() ? plan_.graph.unit(value.unit).elements : plan_.graph.local_elements(id);
   const std::int64_t microbatch = round * session_.batch_ranks() + session_.batch_rank();
-  // The ranks of a tensor axis have their parts of it one behind the other.
-  item.first = item.count * (microbatch * session_.mesh().size(tensor_axis) + session_.tensor_rank());
+  // The ranks of a context axis and of a tensor axis have their parts of it one behind the other.
+  const Mesh& mesh = session_.mesh();
+  const std::int64_t part = microbatch * mesh.size(context_axis) + session_.context_rank();
+  item.first = item.count * (part * mesh.size(tensor_axis) + session_.tensor_rank());
   return item;
 }
 
 ValueHashes::Item ValueHashes::whole(ir::ValueId id) const {
-  const bool counts = session_.batch_rank() == 0 && session_.tensor_rank() == 0;
+  const bool counts =
+      session_.batch_rank() == 0 && session_.context_rank() == 0 && session_.tensor_rank() == 0;
   return {.value = id, .count = counts ? plan_.graph.local_elements(id) : 0};
 }
 

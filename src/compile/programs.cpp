@@ -26,14 +26,26 @@ passes::RecomputeOptions recompute_options(const Deck& deck) {
   return options;
 }
 
+/// Microbatches of the deck, `rounds` a rank.
+model::Batch batch_of(const Deck& deck, const Mesh& mesh, int rounds) {
+  model::Batch batch;
+  batch.rows = deck.data.batch * mesh.batch_ranks();
+  batch.seq = deck.data.seq;
+  batch.rounds = rounds;
+  batch.context = mesh.size(context_axis);
+  return batch;
+}
+
 /// Throws Error(bad_input) when a rule of recomputation names nothing of the model. A stage alone could not
 /// tell.
-void check_rules(const Deck& deck, const passes::PassOptions& options, int tensor_ranks) {
+void check_rules(const Deck& deck, const passes::PassOptions& options, const Mesh& mesh) {
   passes::PassOptions whole = options;
   whole.stage.reset();
-  const Mesh one_stage({{std::string(data_axis), 1}, {std::string(tensor_axis), tensor_ranks}});
+  const Mesh one_stage({{std::string(data_axis), 1},
+                        {std::string(context_axis), mesh.size(context_axis)},
+                        {std::string(tensor_axis), mesh.size(tensor_axis)}});
   const ir::Graph forward =
-      model::build_loss(spec_of(deck), {deck.data.batch, deck.data.seq, 1}, one_stage, "rules").graph;
+      model::build_loss(spec_of(deck), batch_of(deck, one_stage, 1), one_stage, "rules").graph;
   passes::recompute(passes::run(passes::before_sharding(whole), forward), whole.recompute);
 }
 
@@ -83,6 +95,9 @@ passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_ra
   passes::PassOptions options;
   options.stage = stage_options(deck, mesh, pipe_rank);
   options.partition = mesh.size(tensor_axis) > 1;
+  options.context = mesh.size(context_axis) > 1;
+  if (deck.schedule.alternate == Alternate::always)
+    options.turns = options.partition ? passes::Turns::half : passes::Turns::whole;
   options.update.beta1 = deck.optimizer.beta1;
   options.update.beta2 = deck.optimizer.beta2;
   options.update.eps = deck.optimizer.eps;
@@ -107,19 +122,14 @@ passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_ra
   options.rows = device_is_host() && deck.debug.hash_every == 0;
   options.disable = deck.schedule.disable;
   passes::check_disabled(options, place_of(deck, "schedule.disable"));
-  if (options.stage && options.recompute.what == Recompute::selective)
-    check_rules(deck, options, mesh.size(tensor_axis));
+  if (options.stage && options.recompute.what == Recompute::selective) check_rules(deck, options, mesh);
   if (options.stage) options.recompute.whole_model = false;
   return options;
 }
 
 ir::Graph training_forward(const Deck& deck, const Mesh& mesh) {
-  const int ranks = mesh.batch_ranks();
-  model::Batch batch;
-  batch.rows = deck.data.batch * ranks;
-  batch.seq = deck.data.seq;
-  batch.rounds = static_cast<int>(accumulation(deck, ranks));
-  return model::build_loss(spec_of(deck), batch, mesh, "train").graph;
+  const auto rounds = static_cast<int>(accumulation(deck, mesh.batch_ranks()));
+  return model::build_loss(spec_of(deck), batch_of(deck, mesh, rounds), mesh, "train").graph;
 }
 
 plan::Plan training_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
@@ -139,17 +149,13 @@ plan::Plan lowered(ir::Graph step, const Deck& deck, const plan::ScratchQuery& s
 
 plan::Plan evaluation_plan(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                            const passes::PassOptions& options, int rounds) {
-  model::Batch batch;
-  batch.rounds = rounds;
-  batch.rows = deck.data.batch * mesh.batch_ranks();
-  batch.seq = deck.data.seq;
-  const ir::Graph forward = model::build_evaluation(spec_of(deck), batch, mesh);
+  const ir::Graph forward = model::build_evaluation(spec_of(deck), batch_of(deck, mesh, rounds), mesh);
   return lowered(passes::run(passes::forward_passes(options, rounds), forward), deck, scratch);
 }
 
 plan::Plan logits_plan(const Deck& deck, const Mesh& mesh, int pipe_rank, const plan::ScratchQuery& scratch) {
-  model::Batch batch;
-  batch.seq = deck.data.seq;
+  model::Batch batch = batch_of(deck, mesh, 1);
+  batch.rows = 1;
   const ir::Graph forward = model::build_logits(spec_of(deck), batch, mesh);
   const auto passes = passes::forward_passes(pass_options(deck, mesh, pipe_rank), 1);
   return lowered(passes::run(passes, forward), deck, scratch);

@@ -10,6 +10,7 @@
 
 #include "base/check.hpp"
 #include "compile/programs.hpp"
+#include "passes/collectives.hpp"
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
 #include "search/recompute.hpp"
@@ -25,11 +26,11 @@ struct Candidate {
   std::int64_t bytes = 0;  ///< bytes of state and arena
 };
 
-/// How many rounds stand for any number of them. They are four: the first, two that are like all others but
-/// the last, and the last. A pipe has some more, as many as are under way at a time; nothing where that
-/// depends on how many there are.
-std::optional<std::int64_t> distinct_rounds(const passes::PassOptions& given) {
-  if (!given.stage) return 4;
+/// How many rounds of `all` stand for any number of them. They are four: the first, two that are like all
+/// others but the last, and the last; twice as many where two may take turns. A pipe has some more, as many
+/// as are under way at a time; nothing where that depends on how many there are.
+std::optional<std::int64_t> distinct_rounds(const passes::PassOptions& given, std::int64_t all) {
+  if (!given.stage) return given.partition || given.context ? 8 + all % 2 : 4;
   const bool bounded =
       given.stage->kind == PipelineKind::one_f_one_b || given.stage->kind == PipelineKind::zb_h1;
   return bounded ? std::optional<std::int64_t>(given.stage->sizes.ranks + 4) : std::nullopt;
@@ -87,6 +88,10 @@ Chosen as_given(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& sc
   return {options, std::move(plan)};
 }
 
+std::int64_t rounds(const Deck& deck, const Mesh& mesh) {
+  return accumulation(deck, mesh.batch_ranks());
+}
+
 class Chooser {
  public:
   /// Chooses for a deck; the real step has `more_rounds` more rounds than this deck.
@@ -105,6 +110,7 @@ class Chooser {
     const bool automatic = deck_.schedule.bucketing == Bucketing::automatic;
     typed_ = passes::run(passes::before_sharding(given_), training_forward(deck_, mesh_));
     if (deck_.schedule.recompute == Recompute::budget) fit_by_recomputing();
+    if (is_searched(deck_, mesh_) && (given_.partition || given_.context)) choose_what_hides();
     if (!is_searched(deck_, mesh_)) return {given_, std::move(fitted_->plan)};
     const search::Problem problem = read_problem();
     if (automatic) {
@@ -130,6 +136,7 @@ class Chooser {
   /// Where no level fits, the distances that the deck leaves open (prefetch, reduce_delay) become 0, too.
   void fit_by_recomputing() {
     const search::RecomputeLevels levels(typed_, costs_);
+    if (is_searched(deck_, mesh_)) given_.hoist.depth = 0;  // it comes later, where there is memory for it
     const auto fits_at = [&](int level) {
       given_.recompute = levels.at(level);
       Candidate candidate = planned(given_, passes::run(passes::sharding(given_), typed_));
@@ -148,6 +155,34 @@ class Chooser {
       (fits_at(middle) ? high : low) = middle;
     }
     given_ = fitted_->options;
+  }
+
+  /// Finds how collectives between activations hide best, with a collective for each unit: how many weight
+  /// gradients are put off for them, and whether two microbatches take turns.
+  void choose_what_hides() {
+    std::optional<Candidate> best;
+    const auto consider_with = [&](const passes::HoistOptions& hoist, passes::Turns turns) {
+      passes::PassOptions options = given_;
+      options.hoist = hoist;
+      options.turns = turns;
+      Candidate candidate = planned(options, passes::run(passes::sharding(options), typed_));
+      candidate.seconds = step_seconds(candidate.plan, costs_, more_rounds_);
+      if (!best || (fits(candidate.plan, limit_) && candidate.seconds < best->seconds))
+        best = std::move(candidate);
+    };
+    constexpr passes::HoistOptions none{0, 1};
+    for (const passes::HoistOptions& hoist : {none, {1, 1}, {2, 1}, {4, 1}, {4, 2}})
+      consider_with(hoist, given_.turns);
+    if (deck_.schedule.alternate != Alternate::never && !given_.stage && rounds(deck_, mesh_) > 1) {
+      const passes::HoistOptions hoist = best->options.hoist;
+      for (const passes::Turns turns : {passes::Turns::whole, passes::Turns::half}) {
+        consider_with(none, turns);
+        if (hoist.depth > 0) consider_with(hoist, turns);
+      }
+    }
+    given_.hoist = best->options.hoist;
+    given_.turns = best->options.turns;
+    if (fitted_) fitted_ = std::move(best);
   }
 
   Candidate planned(const passes::PassOptions& options, const ir::Graph& sharded) const {
@@ -280,10 +315,6 @@ class Chooser {
   std::optional<Candidate> smallest_;  ///< the smallest considered plan, while none fits
 };
 
-std::int64_t rounds(const Deck& deck, const Mesh& mesh) {
-  return accumulation(deck, mesh.batch_ranks());
-}
-
 /// Whether there is something to choose.
 bool is_open(const Deck& deck, const Mesh& mesh) {
   return is_searched(deck, mesh) || deck.schedule.recompute == Recompute::budget;
@@ -303,11 +334,14 @@ double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std
   const machine::LaneTimes times = plan::simulate(plan, costs);
   if (more_rounds == 0) return times.end;
   const auto ends = ends_of_rounds(plan, times);
-  return times.end + static_cast<double>(more_rounds) * (ends[2] - ends[1]);
+  if (!passes::take_turns(plan.graph))
+    return times.end + static_cast<double>(more_rounds) * (ends[2] - ends[1]);
+  const auto end_of_two = [&](std::size_t round) { return std::max(ends[round], ends[round + 1]); };
+  return times.end + static_cast<double>(more_rounds) / 2 * (end_of_two(4) - end_of_two(2));
 }
 
 Deck with_distinct_rounds(const Deck& deck, const Mesh& mesh, const passes::PassOptions& given) {
-  const std::int64_t all = rounds(deck, mesh), more_rounds = all - distinct_rounds(given).value_or(all);
+  const std::int64_t all = rounds(deck, mesh), more_rounds = all - distinct_rounds(given, all).value_or(all);
   // Without the memory pass each round takes memory of its own.
   if (more_rounds <= 0 || is_disabled(deck, "memory")) return deck;
   Deck fewer = deck;

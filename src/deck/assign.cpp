@@ -17,7 +17,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-constexpr std::array axis_names{replica_axis, data_axis, pipe_axis, tensor_axis};
+constexpr std::array axis_names{replica_axis, data_axis, pipe_axis, context_axis, tensor_axis};
 constexpr double most_ranks = 1 << 24;
 
 std::string shortened(std::string_view text) {

@@ -27,6 +27,9 @@ constexpr std::array f32_products_names{Names<F32Products>{F32Products::split, "
 constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
                                     Names<Regather>{Regather::never, "never"},
                                     Names<Regather>{Regather::automatic, "auto"}};
+constexpr std::array alternate_names{Names<Alternate>{Alternate::always, "always"},
+                                     Names<Alternate>{Alternate::never, "never"},
+                                     Names<Alternate>{Alternate::automatic, "auto"}};
 
 constexpr std::array recompute_names{
     Names<Recompute>{Recompute::none, "none"}, Names<Recompute>{Recompute::full, "full"},
@@ -74,6 +77,9 @@ Choices<F32Products> choices(F32Products) {
 Choices<Regather> choices(Regather) {
   return regather_names;
 }
+Choices<Alternate> choices(Alternate) {
+  return alternate_names;
+}
 Choices<Recompute> choices(Recompute) {
   return recompute_names;
 }
@@ -110,6 +116,9 @@ std::string_view name_of(F32Products products) {
 }
 std::string_view name_of(Regather regather) {
   return deck::name_in_deck(regather);
+}
+std::string_view name_of(Alternate alternate) {
+  return deck::name_in_deck(alternate);
 }
 std::string_view name_of(Recompute recompute) {
   return deck::name_in_deck(recompute);

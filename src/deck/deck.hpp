@@ -18,6 +18,8 @@ namespace weft {
 
 enum class LrDecay : std::uint8_t { constant, linear, cosine, wsd };
 enum class Regather : std::uint8_t { always, never, automatic };
+/// Whether two microbatches take turns.
+enum class Alternate : std::uint8_t { always, never, automatic };
 enum class Bucketing : std::uint8_t { none, manual, greedy, automatic };
 /// What follows a step whose loss or gradient norm is not finite.
 enum class Nonfinite : std::uint8_t { stop, skip, rollback };
@@ -29,6 +31,7 @@ std::string_view name_of(ShardMode mode);
 std::string_view name_of(ReduceOrder reduction);
 std::string_view name_of(F32Products products);
 std::string_view name_of(Regather regather);
+std::string_view name_of(Alternate alternate);
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(Bucketing bucketing);
 std::string_view name_of(Accumulation accumulation);
@@ -131,6 +134,7 @@ struct ScheduleDeck {
   Recompute recompute = Recompute::none;
   std::vector<std::string> recompute_ops{"rms_norm", "swiglu"};  ///< OP, OP@MODULE or @MODULE
   Regather regather = Regather::always;
+  Alternate alternate = Alternate::automatic;
   double memory_limit = 0;  ///< bytes of arena and state that a plan may take on a rank; 0: none
   Bucketing bucketing = Bucketing::automatic;
   std::vector<std::string> buckets{"embed", "layers.*", "head"};  ///< patterns of module paths

@@ -168,7 +168,8 @@ constexpr std::array key_list{
                "`data` all that remain. The batch is cut over `data` and `replica`, state "
                "(`parallel.mode`) over `data`; `replica` repeats it: { replica = 0, "
                "data = 8 } cuts state over 8 neighbours. The layers are cut over "
-               "`pipe` (`[pipeline]`), and each layer, vocabulary and tokens over `tensor`, "
+               "`pipe` (`[pipeline]`), each sequence over `context`, which cuts state, too, "
+               "and each layer, vocabulary and tokens over `tensor`, "
                "which stands last and must divide them (docs/mesh.md)."},
 
     Key{WEFT_KEY(pipeline.schedule),
@@ -198,12 +199,13 @@ constexpr std::array key_list{
         .doc = "Tokens of a microbatch whose logits exist at a time: the head and its loss are computed in "
                "chunks, and the head's gradient is summed over them in f32. 0: all."},
 
-    Key{WEFT_KEY(schedule.disable), .doc = "Passes to switch off, by name: `fuse`, `head`, `recompute`, "
-                                           "`residual`, `bucket`, `order`, `memory` (every "
-                                           "buffer then has a place of its own), `rows` (an embedding's "
-                                           "table and gradient are then sent whole), "
-                                           "`share` (every rank then has its own copy of gathered "
-                                           "parameters, and ranks of one host exchange messages)."},
+    Key{WEFT_KEY(schedule.disable),
+        .doc = "Passes to switch off, by name: `fuse`, `head`, `recompute`, "
+               "`residual`, `hoist`, `alternate`, `bucket`, `order`, `memory` (every "
+               "buffer then has a place of its own), `rows` (an embedding's "
+               "table and gradient are then sent whole), "
+               "`share` (every rank then has its own copy of gathered "
+               "parameters, and ranks of one host exchange messages)."},
     Key{WEFT_KEY(schedule.recompute),
         .doc = "What of the forward is computed again in backward instead of "
                "kept: none; full, all but what goes "
@@ -219,6 +221,13 @@ constexpr std::array key_list{
                                          "with `bucketing` = auto: keeps those of the last layers that fit. "
                                          "No matter where one host has all ranks of the data axis: they are "
                                          "read in place."},
+    Key{WEFT_KEY(schedule.alternate),
+        .doc =
+            "Whether two microbatches take turns, so that one computes while activations of the other travel "
+            "over the axes `tensor` and `context`: always; never; auto, with `bucketing` = auto: where a "
+            "step "
+            "is shorter by it. Two microbatches then take memory at a time, and share gathers of parameters. "
+            "No matter in a pipe, and without those axes."},
     Key{WEFT_KEY(schedule.prefetch), .range = between(-1, 1024),
         .doc = "Buckets gathered ahead of the one being computed; 0: none; -1: as automatic bucketing finds "
                "best, "

@@ -96,17 +96,33 @@ void check_tensor(const Deck& deck, int ranks) {
       place, ranks, m.kv_heads, fewer, std::max(more, m.kv_heads));
 }
 
+/// Checks that the context axis divides the sequences. Each rank of it has two sections of one, which the
+/// tensor axis cuts further.
+void check_context(const Deck& deck, int ranks, int tensor_ranks) {
+  if (ranks == 1) return;
+  const std::int64_t seq = deck.data.seq, parts = 2L * ranks * tensor_ranks;
+  WEFT_VALIDATE(
+      seq % parts == 0,
+      "{}: data.seq = {} does not divide by {} (each of the context = {} ranks has two sections of every "
+      "sequence{}); use data.seq = {}",
+      place_of(deck, "parallel.mesh"), seq, parts, ranks,
+      tensor_ranks > 1 ? fmt::format(", and cuts them over tensor = {} ranks", tensor_ranks) : "",
+      seq < parts ? fmt::format("{}", parts)
+                  : fmt::format("{} or {}", seq / parts * parts, (seq / parts + 1) * parts));
+}
+
 }  // namespace
 
 Mesh resolve_mesh(const Deck& deck, int world) {
   std::vector<MeshAxis> axes = deck.parallel.mesh;
   const auto is_open = [](const MeshAxis& axis) { return axis.size == 0; };
   if (std::none_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.name == data_axis; })) {
-    // Ranks of the tensor axis send most, so they stay neighbours.
-    const auto tensor =
-        std::find_if(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.name == tensor_axis; });
+    // Ranks of the tensor and the context axis send most, so they stay neighbours.
+    const auto near = std::find_if(axes.begin(), axes.end(), [](const MeshAxis& axis) {
+      return axis.name == tensor_axis || axis.name == context_axis;
+    });
     const int size = std::any_of(axes.begin(), axes.end(), is_open) ? 1 : 0;
-    axes.insert(tensor, {std::string(data_axis), size});
+    axes.insert(near, {std::string(data_axis), size});
   }
   MeshAxis* open = nullptr;
   std::int64_t fixed = 1;
@@ -132,6 +148,7 @@ Mesh resolve_mesh(const Deck& deck, int world) {
   }
   Mesh mesh(std::move(axes));
   check_tensor(deck, mesh.size(tensor_axis));
+  check_context(deck, mesh.size(context_axis), mesh.size(tensor_axis));
   return mesh;
 }
 

@@ -80,11 +80,21 @@ class Binding {
           kernels::rope_join(space, shape, t, dq, dk, dv, positions, table, dqkv);
         };
       case Op::attention:
-        return [&space, shape = attention_shape(graph_, node_), t = type(attention::q), q = in(attention::q),
-                k = in(attention::k), v = in(attention::v), o = out(attention::o),
+        return [&space, shape = attention_shape(graph_, node_, device_.context_rank), t = type(attention::q),
+                q = in(attention::q), k = in(attention::k), v = in(attention::v), o = out(attention::o),
                 lse = out<float>(attention::lse), positions = in_or_null<std::int32_t>(attention::positions),
                 s] { kernels::attention(space, shape, t, q, k, v, o, lse, s, positions); };
       case Op::attention_grad: return attention_grad();
+      case Op::merge_sections:
+        return [&space, shape = section_shape(graph_, node_), t = type(single::from),
+                sections = in(single::from), sequences = out(single::to)] {
+          kernels::merge_sections(space, shape, t, sections, sequences);
+        };
+      case Op::split_sections:
+        return [&space, shape = section_shape(graph_, node_), t = type(single::from),
+                sequences = in(single::from), sections = out(single::to)] {
+          kernels::split_sections(space, shape, t, sequences, sections);
+        };
       case Op::swiglu: return swiglu();
       case Op::swiglu_grad: return node_.has(swiglu_grad::dy) ? swiglu_grad() : swiglu_grad_beside();
       case Op::add:
@@ -245,9 +255,8 @@ class Binding {
     g.dv = out(attention_grad::dv);
     g.scratch = scratch_;
     g.positions = in_or_null<std::int32_t>(attention_grad::positions);
-    return [&space = device_.space, shape = attention_shape(graph_, node_), t = type(attention_grad::q), g] {
-      kernels::attention_grad(space, shape, t, g);
-    };
+    return [&space = device_.space, shape = attention_shape(graph_, node_, device_.context_rank),
+            t = type(attention_grad::q), g] { kernels::attention_grad(space, shape, t, g); };
   }
 
   kernels::LossShape loss() const { return loss_shape(graph_, node_, device_.tensor_rank); }

@@ -31,7 +31,8 @@ struct Device {
   const std::vector<comm::UsedRows>* rows = nullptr;
   /// Records the channels' calls; when it is null, a trace shows the compute lane only.
   CollectiveLog* log = nullptr;
-  int tensor_rank = 0;  ///< this rank's place on the tensor axis: which part of the vocabulary it has
+  int tensor_rank = 0;   ///< this rank's place on the tensor axis: which part of the vocabulary it has
+  int context_rank = 0;  ///< this rank's place on the context axis: which part of each sequence it has
   CudaGraph capture = CudaGraph::off;  ///< all ranks must wish the same
   /// Records whole runs, where the ends of calls are not seen (NCCL); it may be null.
   comm::ChannelRecord* runs = nullptr;

@@ -18,11 +18,11 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
     case Op::matmul_dgrad:
     case Op::matmul_wgrad: return matmuls.get(matmul_spec(graph, node)).scratch_bytes();
     case Op::attention:
-      return kernels::attention_scratch_bytes(attention_shape(graph, node),
+      return kernels::attention_scratch_bytes(attention_shape(graph, node, 0),
                                               dtype_of(graph, node.in(attention::q)),
                                               node.has(attention::positions));
     case Op::attention_grad:
-      return kernels::attention_grad_scratch_bytes(attention_shape(graph, node),
+      return kernels::attention_grad_scratch_bytes(attention_shape(graph, node, 0),
                                                    dtype_of(graph, node.in(attention_grad::q)),
                                                    node.has(attention_grad::positions));
     case Op::embedding_grad:

@@ -8,6 +8,7 @@
 #include "kernels/embedding.hpp"
 #include "kernels/rms_norm.hpp"
 #include "kernels/rope.hpp"
+#include "kernels/sections.hpp"
 #include "kernels/swiglu.hpp"
 
 namespace weft::exec {
@@ -16,12 +17,36 @@ inline DType dtype_of(const ir::Graph& graph, ir::ValueId v) {
   return graph.value(v).type.dtype;
 }
 
+/// How many ranks share each sequence that the node reads.
+inline int context_ranks(const ir::Graph& graph, const ir::Node& node) {
+  return node.attributes.has(ir::Attr::axis)
+             ? graph.mesh().size(static_cast<int>(node.attributes.integer(ir::Attr::axis)))
+             : 1;
+}
+
 /// The shape of attention and its gradient.
-inline kernels::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node) {
+inline kernels::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node,
+                                               int context_rank) {
   using namespace ir::operand;
-  const Shape q = graph.local_shape(node.in(node.op == ir::Op::attention ? attention::q : attention_grad::q));
-  const std::int64_t heads = node.attributes.integer(ir::Attr::heads);
-  return {q[0], q[1], heads, node.attributes.integer(ir::Attr::kv_heads), q[2] / heads};
+  const bool forward = node.op == ir::Op::attention;
+  const Shape k = graph.local_shape(node.in(forward ? attention::k : attention_grad::k));
+  const std::int64_t kv_heads = node.attributes.integer(ir::Attr::kv_heads);
+  const int ranks = context_ranks(graph, node);
+  return {k[0],
+          k[1],
+          node.attributes.integer(ir::Attr::heads),
+          kv_heads,
+          k[2] / kv_heads,
+          ranks,
+          ranks > 1 ? context_rank : 0};
+}
+
+/// The shape of merge_sections and split_sections.
+inline kernels::SectionShape section_shape(const ir::Graph& graph, const ir::Node& node) {
+  using namespace ir::operand;
+  const bool merges = node.op == ir::Op::merge_sections;
+  const Shape s = graph.local_shape(merges ? node.out(single::to) : node.in(single::from));
+  return {s[0], s[1], s[2], context_ranks(graph, node)};
 }
 
 inline kernels::RowShape row_shape(const ir::Graph& graph, ir::ValueId x) {

@@ -21,9 +21,10 @@ enum class Op : std::uint8_t {
   add_rms_norm,  ///< (x, branch, w) -> sum, y, rstd: an add and the rms_norm of its result
   matmul,
   rope,
-  rope_split,  ///< (qkv, positions, table) -> q, k, v: parts of one matmul's rows, q and k rotated
-  attention,   ///< (q, k, v) or (q, k, v, positions) -> o, lse; with positions, within documents
-  swiglu,      ///< (gate, up) -> y, or (gate and up side by side) -> y
+  rope_split,      ///< (qkv, positions, table) -> q, k, v: parts of one matmul's rows, q and k rotated
+  attention,       ///< (q, k, v) or (q, k, v, positions) -> o, lse; with positions, within documents
+  merge_sections,  ///< (x) -> y: whole sequences, of the sections that a gather over the context axis gives
+  swiglu,          ///< (gate, up) -> y, or (gate and up side by side) -> y
   add,
   cross_entropy_part,    ///< (logits, targets) -> parts: of logits for a part of the vocabulary
   cross_entropy,         ///< (logits, targets) or (logits, targets, parts of all) -> lse, totals
@@ -35,6 +36,7 @@ enum class Op : std::uint8_t {
   matmul_wgrad,
   rope_join,  ///< (dq, dk, dv, positions, table) -> dqkv
   attention_grad,
+  split_sections,  ///< (dy) -> dx: the reverse of merge_sections
   swiglu_grad,
   cross_entropy_grad,
   linear_cross_entropy_grad,  ///< (h, w, targets) -> totals, dh, dw: that loss and its gradients in one pass

@@ -16,7 +16,8 @@ struct Out {
 
 namespace operand {
 
-/// The only input or output of a node that has one: state, view, rank_slice, join, zeros.
+/// The only input or output of a node that has one: state, view, rank_slice, join, merge_sections,
+/// split_sections, zeros.
 namespace single {
 inline constexpr In from{0};
 inline constexpr Out to{0};

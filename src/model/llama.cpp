@@ -60,7 +60,11 @@ class Llama {
                           {}});
     for (int round = 0; round < batch_.rounds; ++round)
       for (const std::string& name : {tokens_name(round), targets_name(round), positions_name(round)})
-        graph_.add_storage({name, Role::input, {DType::i32, {batch_.rows, batch_.seq}}, {}, {}});
+        graph_.add_storage({name,
+                            Role::input,
+                            {DType::i32, {batch_.rows * batch_.sections(), batch_.seq / batch_.sections()}},
+                            {},
+                            {}});
     graph_.add_storage(
         {rope_name, Role::constant, {DType::f32, {batch_.seq, spec_.head_dim() / 2, 2}}, {}, {}});
   }

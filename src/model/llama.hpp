@@ -9,11 +9,16 @@
 
 namespace weft::model {
 
-/// A microbatch over all data-parallel ranks, and how many of them a step accumulates.
+/// A microbatch over all ranks that share it, and how many of them a step accumulates.
 struct Batch {
   std::int64_t rows = 1;  ///< sequences in one round, over all ranks
   std::int64_t seq = 1;   ///< tokens in a sequence
   int rounds = 1;
+  /// How many ranks share each sequence. Each has two sections of it, the ones that are as far from its begin
+  /// as from its end, which stand in the graph as if they were sequences: rows are 2 * context times as many.
+  int context = 1;
+
+  std::int64_t sections() const { return context == 1 ? 1 : 2 * context; }
 };
 
 /// A graph's forward: the value that is differentiated, and the values that results are read from.
@@ -23,7 +28,7 @@ struct Forward {
 };
 
 /// The names of the storages that the host fills or reads; NAME.R is for round R.
-std::string tokens_name(int round);                          ///< i32 [rows, seq]
+std::string tokens_name(int round);                          ///< i32 [rows, seq], or sections
 std::string targets_name(int round);                         ///< i32 [rows, seq], negative: not counted
 std::string positions_name(int round);                       ///< i32 [rows, seq]
 inline constexpr const char* rope_name = "rope.table";       ///< f32 [seq, head_dim / 2, 2], cos and sin

@@ -75,13 +75,13 @@ ValueId Builder::recv(std::string_view module, ir::Type type, std::string name, 
   return output;
 }
 
-ValueId Builder::over_tensor(ir::Op op, std::string_view module, ValueId x, ir::Type type, std::string name) {
+ValueId Builder::over_axis(ir::Op op, Over over, std::string_view module, ValueId x, ir::Type type,
+                           std::string name) {
   Value value;
   value.name = std::move(name) + suffix();
   value.type = type;
   const ValueId output = graph_.add_value(std::move(value));
-  append(op, module, {x}, {output}, {{ir::Attr::axis, double(graph_.mesh().axis(tensor_axis))}},
-         Lane::tensor);
+  append(op, module, {x}, {output}, {{ir::Attr::axis, double(over.axis)}}, over.lane);
   return output;
 }
 

@@ -37,9 +37,16 @@ class Builder {
   /// of this type from there. The message belongs to the module that makes the value.
   void send(std::string_view module, ir::ValueId x, int peer, Lane lane);
   ir::ValueId recv(std::string_view module, ir::Type type, std::string name, int peer, Lane lane);
-  /// Emits a collective of one value over the tensor axis of the mesh, or in place an all-reduce over those
-  /// neighbours there that have copies of a unit (Unit::copies). `type` is the result's.
-  ir::ValueId over_tensor(ir::Op op, std::string_view module, ir::ValueId x, ir::Type type, std::string name);
+  /// An axis of the mesh, and the lane of what is sent over it.
+  struct Over {
+    int axis;
+    Lane lane;
+  };
+  /// Emits a collective of one value over an axis of the mesh. `type` is the result's.
+  ir::ValueId over_axis(ir::Op op, Over over, std::string_view module, ir::ValueId x, ir::Type type,
+                        std::string name);
+  /// Emits, in place, an all-reduce over those neighbours on the tensor axis that have copies of a unit
+  /// (Unit::copies).
   ir::ValueId sum_of_copies(ir::ValueId x, std::string name);
   /// Emits the content of a storage, with the storage's type and placement.
   ir::ValueId state(ir::StorageId storage);

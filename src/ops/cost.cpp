@@ -36,8 +36,9 @@ double linear_loss_flops(const ir::Graph& graph, const ir::Node& node) {
 
 double attention_flops(const ir::Graph& graph, const ir::Node& node) {
   const bool forward = node.op == Op::attention;
-  const ir::ValueId q = node.in(forward ? attention::q : attention_grad::q);
-  const double per_query = static_cast<double>(graph.value(q).type.shape[1]) / 2.0;
+  const ir::ValueId q = node.in(forward ? attention::q : attention_grad::q),
+                    k = node.in(forward ? attention::k : attention_grad::k);
+  const double per_query = static_cast<double>(graph.value(k).type.shape[1]) / 2.0;
   // QK and PV; in backward QK, dP, dV, dQ and dK.
   const double products = forward ? 2.0 : 5.0;
   return products * 2.0 * elements(graph, q) * per_query;
@@ -127,7 +128,8 @@ int team_of(const ir::Node& collective) {
 }
 
 bool gathers_in_common(const ir::Node& collective) {
-  return collective.op == Op::all_gather && collective.lane != Lane::tensor && team_of(collective) > 1;
+  return collective.op == Op::all_gather &&
+         (collective.lane == Lane::gather || collective.lane == Lane::reduce) && team_of(collective) > 1;
 }
 
 int ranks_of(const ir::Graph& graph, const ir::Node& collective) {
@@ -139,7 +141,9 @@ int ranks_of(const ir::Graph& graph, const ir::Node& collective) {
 int span_of(const ir::Graph& graph, const ir::Node& collective) {
   const int axis = static_cast<int>(collective.attributes.integer(ir::Attr::axis));
   if (ir::is_message(collective.op)) return graph.mesh().stride(axis) + 1;
-  return graph.mesh().stride(axis) * (ranks_of(graph, collective) - 1) + 1;
+  if (collective.lane == Lane::copies)
+    return graph.mesh().stride(axis) * (ranks_of(graph, collective) - 1) + 1;
+  return graph.mesh().span(axis);
 }
 
 }  // namespace weft::ops

@@ -47,8 +47,9 @@ class Gradients {
       case Op::cross_entropy: return {added(cross_entropy::logits, cross_entropy()), {}, {}};
       // The input of an all-gather is one part of its result. Every rank has a term of that part's gradient:
       // a reduce-scatter adds them up. The derivative of a reduce-scatter is the reverse.
-      case Op::all_gather: return {added(single::from, over_tensor(Op::reduce_scatter))};
-      case Op::reduce_scatter: return {added(single::from, over_tensor(Op::all_gather))};
+      case Op::all_gather: return {added(single::from, over_axis(Op::reduce_scatter))};
+      case Op::reduce_scatter: return {added(single::from, over_axis(Op::all_gather))};
+      case Op::merge_sections: return {added(single::from, split_sections())};
       // The stage that got the value sends its gradient back.
       case Op::send:
         return {
@@ -84,9 +85,15 @@ class Gradients {
     return operands;
   }
 
-  /// The gradient of what a collective over the tensor axis reads.
-  ValueId over_tensor(Op op) {
-    return b_.over_tensor(op, node_.module, dy(single::to), type(single::from), name(single::from));
+  /// The gradient of what a collective between activations reads.
+  ValueId over_axis(Op op) {
+    const auto axis = static_cast<int>(node_.attributes.integer(Attr::axis));
+    return b_.over_axis(op, {axis, node_.lane}, node_.module, dy(single::to), type(single::from),
+                        name(single::from));
+  }
+  ValueId split_sections() {
+    return b_.emit_one(Op::split_sections, node_.module, {dy(single::to)}, name(single::from),
+                       node_.attributes);
   }
   std::vector<ValueId> rms_norm() {
     const ValueId x = node_.in(rms_norm::x), w = node_.in(rms_norm::w), rstd = node_.out(rms_norm::rstd);

@@ -38,6 +38,8 @@ class Rule {
         ends_with(attention_grad::dy, attention_grad::positions);
         same(attention_grad::dy, attention_grad::q);
         return {in(attention_grad::q), in(attention_grad::k), in(attention_grad::v)};
+      case Op::merge_sections: return merge_sections();
+      case Op::split_sections: return split_sections();
       case Op::swiglu: return swiglu();
       case Op::swiglu_grad: return swiglu_grad();
       case Op::add:
@@ -205,6 +207,24 @@ class Rule {
     same(swiglu_grad::dy, swiglu_grad::gate);
     return {in(swiglu_grad::gate), in(swiglu_grad::up)};
   }
+  /// How many sections of a sequence there are, two on each rank of the context axis.
+  std::int64_t sections() const {
+    return 2 * graph_.mesh().size(static_cast<int>(attributes_.integer(Attr::axis)));
+  }
+  std::vector<Type> merge_sections() const {
+    ends_with(single::from);
+    rank(single::from, 3);
+    const Shape& x = in(single::from).shape;
+    equal(x[0] % sections(), 0);
+    return {{in(single::from).dtype, {x[0] / sections(), x[1] * sections(), x[2]}}};
+  }
+  std::vector<Type> split_sections() const {
+    ends_with(single::from);
+    rank(single::from, 3);
+    const Shape& dy = in(single::from).shape;
+    equal(dy[1] % sections(), 0);
+    return {{in(single::from).dtype, {dy[0] * sections(), dy[1] / sections(), dy[2]}}};
+  }
   std::vector<Type> attention() const {
     ends_with(attention::v, attention::positions);
     rank(attention::q, 3);
@@ -212,7 +232,10 @@ class Rule {
     const Type& q = in(attention::q);
     const std::int64_t heads = attributes_.integer(Attr::heads),
                        kv_heads = attributes_.integer(Attr::kv_heads);
-    equal(q.shape[2] * kv_heads, in(attention::k).shape[2] * heads);
+    const Shape& k = in(attention::k).shape;
+    equal(q.shape[2] * kv_heads, k[2] * heads);
+    // Of a sequence that is cut over a context axis, there are queries of some sections, and all keys.
+    equal(q.shape[1] * (attributes_.has(Attr::axis) ? sections() : 1), k[1]);
     return {q, {DType::f32, {q.shape[0], heads, q.shape[1]}}};
   }
   void loss_of_logits() const {  // logits [B,T,V], targets [B,T]
@@ -274,6 +297,8 @@ BatchRule batch_rule(Op op, std::size_t output) {
     case Op::rope_split:
     case Op::rope_join:
     case Op::attention:
+    case Op::merge_sections:
+    case Op::split_sections:
     case Op::swiglu:
     case Op::add:
     case Op::matmul_dgrad:

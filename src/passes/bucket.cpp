@@ -1,8 +1,8 @@
 // The pass bucket: makes one collective of those of each bucket.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,23 +62,33 @@ class BucketPass {
   }
 
   void collect(Lane lane) {
-    std::tuple<int, Phase, int> last;
-    bool open = false;  // whether the last group may still grow
+    struct Open {
+      std::pair<int, Phase> key;
+      GroupId group;
+    };
+    // By round, the group that may still grow; of several rounds where they take turns.
+    std::map<int, Open> open;
+    const bool turns = take_turns(before_);
     for (std::size_t i = 0; i < before_.nodes().size(); ++i) {
       const Node& node = before_.nodes()[i];
       if (node.lane != lane) continue;
+      if (!turns && !open.contains(node.round)) open.clear();
       const std::optional<int> bucket = bucket_of(node);
       if (!bucket || node.attributes.has(ir::Attr::used)) {
-        open = false;
+        open.erase(node.round);
         continue;
       }
-      const std::tuple key(*bucket, node.phase, node.round);
-      if (!open || last != key || !fits(groups_.back(), node)) groups_.push_back({{}, NodeId(i)});
-      last = key;
-      open = true;
-      groups_.back().members.push_back(NodeId(i));
-      if (lane != Lane::gather) groups_.back().place = NodeId(i);
-      group_of_[i] = GroupId(groups_.size() - 1);
+      const std::pair key(*bucket, node.phase);
+      const auto last = open.find(node.round);
+      if (last == open.end() || last->second.key != key || !fits(groups_[last->second.group.index()], node)) {
+        open[node.round] = {key, GroupId(groups_.size())};
+        groups_.push_back({{}, NodeId(i)});
+      }
+      const GroupId id = open[node.round].group;
+      Group& group = groups_[id.index()];
+      group.members.push_back(NodeId(i));
+      if (lane != Lane::gather) group.place = NodeId(i);
+      group_of_[i] = id;
     }
   }
 

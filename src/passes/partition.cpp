@@ -71,6 +71,7 @@ class PartitionPass {
         b_(after_),
         ranks_(before.mesh().size(tensor_axis)),
         axis_(before.mesh().axis(tensor_axis)),
+        over_{axis_, Lane::tensor},
         values_(before.values().size()) {
     for (std::size_t u = 0; u < after_.units().size(); ++u)
       for (std::size_t p = 0; p < after_.units()[u].parameters.size(); ++p)
@@ -167,7 +168,9 @@ class PartitionPass {
     const ValueId sent = own.outputs.front();
     after_.add_node(std::move(own));
     values_[result.index()] = {
-        b_.over_tensor(Op::reduce_scatter, node.module, sent, rows_of(type), stem(name)), Split::rows, {}};
+        b_.over_axis(Op::reduce_scatter, over_, node.module, sent, rows_of(type), stem(name)),
+        Split::rows,
+        {}};
   }
 
   /// The loss of logits for a part of the vocabulary: what each rank finds in its part is gathered.
@@ -179,7 +182,7 @@ class PartitionPass {
     const ValueId own = b_.emit_one(Op::cross_entropy_part, node.module, {logits, targets}, name, axis);
     ir::Type all = after_.value(own).type;
     all.shape[1] *= ranks_;
-    const ValueId parts = b_.over_tensor(Op::all_gather, node.module, own, all, name + ".whole");
+    const ValueId parts = b_.over_axis(Op::all_gather, over_, node.module, own, all, name + ".whole");
     std::vector<std::string> names;
     for (const ValueId output : node.outputs) names.push_back(stem(before_.value(output).name));
     const std::vector<ValueId> results =
@@ -232,8 +235,8 @@ class PartitionPass {
                       before_.value(id).name));
     if (!local.gathered.valid())
       local.gathered =
-          b_.over_tensor(Op::all_gather, before_.node(before_.value(id).producer).module, local.value,
-                         before_.value(id).type, stem(before_.value(id).name) + ".whole");
+          b_.over_axis(Op::all_gather, over_, before_.node(before_.value(id).producer).module, local.value,
+                       before_.value(id).type, stem(before_.value(id).name) + ".whole");
     return local.gathered;
   }
 
@@ -260,6 +263,7 @@ class PartitionPass {
   ir::Graph after_;
   ops::Builder b_;
   int ranks_, axis_;
+  ops::Builder::Over over_;
   std::vector<Local> values_;  ///< by value of the graph before
   std::map<std::string, std::pair<UnitId, std::size_t>>
       place_of_;                     ///< a parameter's unit, and its index there

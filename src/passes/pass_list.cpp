@@ -31,6 +31,8 @@ void append_cuts_and_fuse(const PassOptions& options, std::vector<Pass>& passes)
     passes.push_back({"partition", Bits::numerics, [](const ir::Graph& g) { return partition(g); }});
   if (!disabled(options, "fuse"))
     passes.push_back({"fuse", Bits::numerics, [](const ir::Graph& g) { return fuse(g); }});
+  if (options.context)
+    passes.push_back({"context", Bits::numerics, [](const ir::Graph& g) { return context(g); }});
 }
 
 void append_head_and_types(const PassOptions& options, std::vector<Pass>& passes) {
@@ -47,13 +49,23 @@ void append_sharding(const PassOptions& options, std::vector<Pass>& passes) {
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
   if (!disabled(options, "residual"))
     passes.push_back({"residual", Bits::exact, [](const ir::Graph& g) { return residual(g); }});
+  const bool between_activations = options.partition || options.context;
+  if (between_activations && options.hoist.depth > 0 && !disabled(options, "hoist"))
+    passes.push_back({"hoist", Bits::exact, [o = options.hoist](const ir::Graph& g) { return hoist(g, o); }});
+  const bool alternates = between_activations && options.turns != Turns::none && !options.stage &&
+                          !disabled(options, "alternate");
+  if (alternates)
+    passes.push_back(
+        {"alternate", Bits::exact, [t = options.turns](const ir::Graph& g) { return alternate(g, t); }});
   if (options.stage)
     passes.push_back(
         {"interleave", Bits::exact, [o = *options.stage](const ir::Graph& g) { return interleave(g, o); }});
   const bool exact =
       options.shard.accumulation == Accumulation::each && options.shard.reduction == ReduceOrder::canonical;
+  ShardOptions shard_options = options.shard;
+  shard_options.alternate = alternates;
   passes.push_back({"shard", exact ? Bits::exact : Bits::numerics,
-                    [o = options.shard](const ir::Graph& g) { return shard(g, o); }});
+                    [o = shard_options](const ir::Graph& g) { return shard(g, o); }});
   if (!disabled(options, "share"))
     passes.push_back({"share", Bits::exact, [](const ir::Graph& g) {
                         return g.mesh().teams().any() ? share(g, g.mesh().teams()) : g;
@@ -118,8 +130,8 @@ std::vector<Pass> training_passes(const PassOptions& options) {
 }
 
 void check_disabled(const PassOptions& options, const std::string& place) {
-  static constexpr std::array optional{"fuse",  "residual", "head",  "recompute", "bucket",
-                                       "order", "memory",   "share", "rows"};
+  static constexpr std::array optional{"fuse",   "residual", "head",   "recompute", "hoist", "alternate",
+                                       "bucket", "order",    "memory", "share",     "rows"};
   for (const std::string& name : options.disable)
     WEFT_VALIDATE(std::find(optional.begin(), optional.end(), name) != optional.end(),
                   "{}: '{}' cannot be switched off (passes that can: {})", place, name,

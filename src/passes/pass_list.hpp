@@ -25,11 +25,14 @@ struct Pass {
 struct PassOptions {
   std::optional<StageOptions> stage;  ///< none: the rank has the whole model
   bool partition = false;             ///< the mesh has a tensor axis of several ranks
+  bool context = false;               ///< the mesh has a context axis of several ranks
   UpdateOptions update;
   std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   PrecisionOptions precision;
   ShardOptions shard;
   RecomputeOptions recompute;
+  HoistOptions hoist;
+  Turns turns = Turns::none;       ///< two microbatches take turns; not in a pipe
   bool rows = false;               ///< only those rows of an embedding's table are sent that tokens name
   std::optional<Buckets> buckets;  ///< none: each unit has collectives of its own
   OrderOptions order;

@@ -66,6 +66,12 @@ std::vector<Unit> partitioned(const std::vector<Unit>& units, int ranks);
 /// are rounded in between.
 ir::Graph fuse(const ir::Graph& graph);
 
+/// Makes attention serve sequences that are cut over the context axis of the mesh. A rank has two sections of
+/// each sequence as if they were sequences (model::Batch), and everything but attention treats them alike.
+/// Attention reads its own queries, and keys and values of the whole sequences, which are gathered and put in
+/// order (Llama 3: Grattafiori et al., 2024, section 3.3.2). autodiff makes the derivatives.
+ir::Graph context(const ir::Graph& graph);
+
 /// Appends each round's backward behind its forward, and adds the rounds' unit gradients up in storages
 /// "grad.UNIT" (f32): acc = ((g(0) + g(1)) + g(2)) + ... The graph must hold forward nodes that end in one
 /// cross_entropy a round, or in values that are sent to the next stage of a pipe. Gradients are of the loss
@@ -124,6 +130,27 @@ ir::Graph recompute(const ir::Graph& graph, const RecomputeOptions& options);
 /// over once.
 ir::Graph residual(const ir::Graph& graph);
 
+struct HoistOptions {
+  int depth = 2;  ///< how many weight gradients are put off at most; 0: none
+  int each = 1;   ///< how many of them are put behind each collective
+};
+/// Hides collectives between activations, those over the tensor and the context axis, under the products that
+/// make weight gradients. Nothing else in a backward waits for these, so some are put off until something
+/// would wait for such a collective. What they read is kept as long.
+ir::Graph hoist(const ir::Graph& graph, const HoistOptions& options);
+
+/// How long the turns of two microbatches are.
+enum class Turns : std::uint8_t {
+  none,   ///< they do not take turns
+  whole,  ///< from one collective between activations to the next
+  half    ///< the same, but what is long between two of them has two turns
+};
+/// Lets two microbatches take turns: forward and forward, then backward and backward. While activations of
+/// one travel, the other computes. A tensor axis has short turns, norms between two collectives, which then
+/// come between two halves of the other's products. All sums keep their order. Two microbatches are under way
+/// at a time; of a unit that both gather there is one gather. An odd round is left alone.
+ir::Graph alternate(const ir::Graph& graph, Turns turns);
+
 struct ShardOptions {
   ShardMode mode = ShardMode::fsdp;
   /// In mode fsdp, backward gathers parameters again. Only those of this many of the last units stay from
@@ -131,6 +158,7 @@ struct ShardOptions {
   int keep_units = 0;
   ReduceOrder reduction = ReduceOrder::canonical;
   Accumulation accumulation = Accumulation::each;
+  bool alternate = false;  ///< two rounds take turns (the pass alternate)
 };
 /// Places values over the mesh and inserts the collectives. Over the ranks of the data axis, the mode cuts:
 /// - ddp: nothing. Gradients are reduce-scattered in each round, and their sums gathered once.
@@ -172,8 +200,8 @@ ir::Graph order(const ir::Graph& graph, const OrderOptions& options);
 /// Marks the collectives that the ranks of a team make in the memory that they share; `teams` says how many
 /// ranks these are. Over the data axis they are gathers, whose result then exists once a team, and
 /// reduce-scatters, which read the neighbours' gradients where they stand. Where a team has all slices
-/// (ops::gathered_in_place), a unit is gathered once a step. Over the tensor axis both read the neighbours'
-/// rows where they stand.
+/// (ops::gathered_in_place), a unit is gathered once a step. Over the tensor and the context axis both read
+/// the neighbours' activations where they stand.
 ir::Graph share(const ir::Graph& graph, const Teams& teams);
 
 /// Marks the gathers of an embedding's table, and the reductions of its gradient, that may leave out the rows

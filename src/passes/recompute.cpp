@@ -58,8 +58,9 @@ class RecomputePass {
   }
 
   static bool can_be_recomputed(const Node& node) {
-    // Rows that the tensor axis cuts can be gathered again.
-    const bool gathers_rows = node.op == Op::all_gather && node.lane == Lane::tensor;
+    // Activations that the tensor or the context axis cuts can be gathered again.
+    const bool gathers_rows =
+        node.op == Op::all_gather && (node.lane == Lane::tensor || node.lane == Lane::context);
     return node.phase == Phase::forward && !ir::is_alias(node.op) &&
            (gathers_rows || !ir::communicates(node.op)) && node.op != Op::linear_cross_entropy &&
            node.op != Op::cross_entropy;

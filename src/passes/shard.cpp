@@ -1,5 +1,6 @@
 // The pass shard: places values over the mesh, and inserts the collectives.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 #include <vector>
@@ -42,7 +43,7 @@ class Shard {
   ir::Graph run() {
     for (std::size_t i = 0; i < after_.storages().size(); ++i) place(after_.storage(ir::StorageId(i)));
     for (const Node& node : before_.nodes()) {
-      if (!pending_.empty() && (node.phase != Phase::backward || node.round != pending_round_))
+      if (!pending_.empty() && (node.phase != Phase::backward || !take_turns(node.round, pending_round_)))
         reduce_pending();
       convert(node);
     }
@@ -51,6 +52,11 @@ class Shard {
   }
 
  private:
+  /// Whether the rounds are one, or two that take turns.
+  bool take_turns(int round, int other) const {
+    return options_.alternate ? round / 2 == other / 2 : round == other;
+  }
+
   // --- Placements
 
   /// The placement of state: alike on all ranks that have the same place on the data axis.
@@ -60,13 +66,12 @@ class Shard {
     return placements;
   }
   /// The placement of what is made from a rank's microbatches: every rank that shares the batch has another
-  /// part, or another term. The stages of a pipe have other values altogether, and what a tensor axis cuts is
-  /// cut already.
+  /// part, or another term. The stages of a pipe have other values altogether, what a tensor axis cuts is cut
+  /// already, and the groups of the data axis have the ranks of the context axis in them.
   Placements over_batch(Placement p) const {
     Placements placements(before_.mesh().axes().size());
     for (std::size_t axis = 0; axis < placements.size(); ++axis)
-      if (static_cast<int>(axis) != pipe_axis_ && static_cast<int>(axis) != tensor_axis_)
-        placements[axis] = p;
+      if (static_cast<int>(axis) == axis_ || static_cast<int>(axis) == replica_axis_) placements[axis] = p;
     return placements;
   }
   /// The placement of a term of a sum over the batch. Over axes with a single rank the sum is complete.
@@ -206,10 +211,11 @@ class Shard {
     return known->second;
   }
 
-  /// The gathered copy of a unit. It serves until another unit is gathered; the copy of a unit that is kept
-  /// serves from forward to the backward of the same round, and in a stage of a pipe, whose rounds overlap,
-  /// the whole step. What all ranks of a tensor axis have serves the whole step, too: it is of
-  /// all layers.
+  /// The gathered copy of a unit. It serves until another unit is gathered, and the round that takes turns
+  /// with its own until that is as far (but for a table, of which each round reads rows); the copy of a unit
+  /// that is kept serves from forward to the backward of the same round, and in a stage of a pipe, whose
+  /// rounds overlap, the whole step. What all ranks of a tensor axis have serves the whole step, too: it is
+  /// of all layers.
   ValueId gathered(const Node& node, ValueId state) {
     if (!is_cut(state) || ranks_ == 1) return state;
     const ir::UnitId unit = after_.value(state).unit;
@@ -217,10 +223,18 @@ class Shard {
     const bool repeated = tensor_axis_ >= 0 && after_.unit(unit).copies == after_.mesh().size(tensor_axis_);
     const bool kept = copy.value.valid() &&
                       (repeated || (stays_gathered(unit, options_.keep_units, after_.units().size()) &&
-                                    (pipe_ranks_ > 1 || copy.round == node.round)));
-    if (kept || last_gathered_ == unit) return copy.value;
-    copy = {all_gather(node, state, after_.unit(unit).path + ".full"), node.round};
-    if (!repeated) last_gathered_ = unit;
+                                    (pipe_ranks_ > 1 || take_turns(copy.round, node.round))));
+    const bool own_turn = copy.round == node.round;
+    const bool of_other =
+        copy.value.valid() && !own_turn && copy.phase == node.phase && take_turns(copy.round, node.round);
+    const bool own_rows = node.op == Op::embedding && !own_turn;
+    ir::UnitId& last_gathered = last_gathered_[options_.alternate ? node.round % 2 : 0];
+    if (kept || (!own_rows && (of_other || last_gathered == unit))) {
+      if (own_turn) copy.phase = node.phase;
+      return copy.value;
+    }
+    copy = {all_gather(node, state, after_.unit(unit).path + ".full"), node.round, node.phase};
+    if (!repeated) last_gathered = unit;
     return copy.value;
   }
 
@@ -398,6 +412,7 @@ class Shard {
   struct Gathered {
     ValueId value;
     int round = 0;
+    Phase phase = Phase::forward;  ///< in which its round read it last
   };
 
   const ir::Graph& before_;
@@ -414,7 +429,7 @@ class Shard {
   std::map<ValueId, Node> views_;                           ///< parameter views of the unsharded graph
   std::map<std::pair<ValueId, ValueId>, ValueId> view_of_;  ///< (whole unit, view) -> value
   std::map<ir::UnitId, Gathered> copies_;                   ///< the newest gathered copy of a unit
-  ir::UnitId last_gathered_;
+  std::array<ir::UnitId, 2> last_gathered_;                 ///< of either round that takes turns
   std::vector<Node> pending_;  ///< zero1: reductions that wait for the round's end
   int pending_round_ = 0;
   /// With Accumulation::once, this rank's sum by the sum over all ranks.

@@ -38,11 +38,12 @@ bool all_members(const Node& node, Holds&& holds) {
 int team_of(const ir::Graph& graph, const Node& node, const Teams& teams) {
   const bool gathers = node.op == Op::all_gather;
   if (!gathers && node.op != Op::reduce_scatter) return 1;
-  if (node.lane == Lane::tensor)
-    return all_members(node, [&](auto i) { return stands_alike(graph, ir::member_input(node, i)); })
-               ? teams.tensor
-               : 1;
-  if (!gathers && node.lane != Lane::reduce) return 1;
+  if (node.lane == Lane::tensor || node.lane == Lane::context) {
+    const bool alike =
+        all_members(node, [&](auto i) { return stands_alike(graph, ir::member_input(node, i)); });
+    return !alike ? 1 : node.lane == Lane::tensor ? teams.tensor : teams.context;
+  }
+  if (node.lane != Lane::gather && node.lane != Lane::reduce) return 1;
   return all_members(
              node,
              [&](auto i) { return is_free(graph, gathers ? node.outputs[i] : ir::member_input(node, i)); })

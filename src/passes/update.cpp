@@ -103,7 +103,8 @@ class Update {
       limbs = b_.emit_one(Op::sum_squares, "clip", {sum, limbs}, "clip.squares", std::move(attributes));
     }
     if (graph_.mesh().size(tensor_axis) > 1)
-      limbs = b_.over_tensor(Op::all_reduce, "clip", limbs, graph_.value(limbs).type, "clip.squares.tensor");
+      limbs = b_.over_axis(Op::all_reduce, {graph_.mesh().axis(tensor_axis), Lane::tensor}, "clip", limbs,
+                           graph_.value(limbs).type, "clip.squares.tensor");
     return limbs;
   }
 

@@ -149,7 +149,7 @@ Plan lower(ir::Graph graph, const ScratchQuery& scratch, MemoryReuse reuse) {
   plan.graph = std::move(graph);
   BufferTable table = assign_buffers(plan.graph, scratch);
   for (const Node& node : plan.graph.nodes())
-    if (ir::is_collective(node.op) && node.lane != Lane::tensor)
+    if (ir::is_collective(node.op) && (node.lane == Lane::gather || node.lane == Lane::reduce))
       plan.team = std::max(plan.team, ops::team_of(node));
   plan.arena_bytes = assign_offsets_in(MemoryKind::arena, table.buffers, reuse);
   for (const Buffer& b : table.buffers)

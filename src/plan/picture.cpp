@@ -142,6 +142,7 @@ class Picture {
     const Mesh& mesh = plan_.graph.mesh();
     add_where(mesh.size(replica_axis) > 1, of_replicas, seconds[Lane::replica]);
     add_where(mesh.size(tensor_axis) > 1, "tensor", of_tensor_lanes(seconds));
+    add_where(mesh.size(context_axis) > 1, "context", seconds[Lane::context]);
     add_where(mesh.size(pipe_axis) > 1, "stages", of_pipe_lanes(seconds));
     return text;
   }

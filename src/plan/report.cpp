@@ -186,9 +186,13 @@ std::map<std::string, CollectiveTotal> collective_totals(const Plan& plan) {
     if (!ir::communicates(node.op)) continue;
     std::string name = fmt::format("{} {} {}", name_of(node.phase), name_of(node.op),
                                    name_of(machine::wire_of(plan.graph, node)));
-    const auto& axes = plan.graph.mesh().axes();
-    if (axes.size() > 1)
-      name += " " + axes[static_cast<std::size_t>(node.attributes.integer(ir::Attr::axis))].name;
+    const Mesh& mesh = plan.graph.mesh();
+    if (mesh.axes().size() > 1) {
+      const std::string& axis =
+          mesh.axes()[static_cast<std::size_t>(node.attributes.integer(ir::Attr::axis))].name;
+      name += " " + axis;
+      if (axis == data_axis && mesh.size(context_axis) > 1) name += fmt::format(", {}", context_axis);
+    }
     CollectiveTotal& t = totals[name];
     ++t.count;
     t.payload_bytes += ops::payload_bytes(plan.graph, node);

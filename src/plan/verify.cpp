@@ -158,6 +158,7 @@ bool reads_parts(const Plan& plan, const ir::Node& node) {
   // A sum of a unit over its copies is a reduce-scatter and a gather; other sums are messages.
   const bool sums = node.op == ir::Op::all_reduce && !plan.graph.value(node.outputs.front()).unit.valid();
   if (node.lane == Lane::tensor) return teams.tensor > 1 && !sums;
+  if (node.lane == Lane::context) return teams.context > 1;
   return node.lane == Lane::reduce && node.op == ir::Op::reduce_scatter && teams.data > 1;
 }
 

@@ -69,6 +69,10 @@ std::string to_json_line(const StepMetrics& m) {
     line.real("exposed_tensor_s", m.exposed_tensor_s);
     line.real("tensor_s", m.tensor_s);
   }
+  if (m.context_s) {
+    line.real("exposed_context_s", m.exposed_context_s);
+    line.real("context_s", m.context_s);
+  }
   line.integer("sent_bytes", m.sent_bytes);
   line.real("mfu", m.mfu);
   line.integer("arena_peak_bytes", m.arena_peak_bytes);

@@ -40,6 +40,8 @@ struct StepMetrics {
   std::optional<double> exposed_pipe_s, pipe_s;
   /// The same of the lanes of a tensor axis, together; no fields without one.
   std::optional<double> exposed_tensor_s, tensor_s;
+  /// The same of the lane of a context axis; no fields without one.
+  std::optional<double> exposed_context_s, context_s;
   std::optional<std::int64_t> sent_bytes;  ///< payload that a rank sent to others
   std::optional<double> mfu;
   std::int64_t arena_peak_bytes = 0;

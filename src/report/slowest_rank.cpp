@@ -17,7 +17,7 @@ StepMetrics slowest_rank(runtime::Session& session, const exec::Times& times, do
   const bool waits_seen = device_is_host() || session.ranks() == 1;
   const auto all = [](const auto& lanes) { return std::accumulate(lanes.begin(), lanes.end(), 0.0); };
   const double exposed = session.ranks() > 1 ? std::max(0.0, times.step - compute_only_s) : 0.0;
-  std::array<double, 20> most{step_seconds,
+  std::array<double, 22> most{step_seconds,
                               waits_seen ? times.step - all(times.exposed) : compute_only_s,
                               all(times.under_way),
                               exposed,
@@ -36,7 +36,9 @@ StepMetrics slowest_rank(runtime::Session& session, const exec::Times& times, do
                               of_pipe_lanes(times.exposed),
                               of_pipe_lanes(times.under_way),
                               of_tensor_lanes(times.exposed),
-                              of_tensor_lanes(times.under_way)};
+                              of_tensor_lanes(times.under_way),
+                              times.exposed[Lane::context],
+                              times.under_way[Lane::context]};
   session.world().all_reduce_max(most);
   const bool replicas = session.replicas() > 1;
   StepMetrics m;
@@ -63,6 +65,10 @@ StepMetrics slowest_rank(runtime::Session& session, const exec::Times& times, do
   if (session.mesh().size(tensor_axis) > 1) {
     if (waits_seen) m.exposed_tensor_s = most[18];
     m.tensor_s = most[19];
+  }
+  if (session.mesh().size(context_axis) > 1) {
+    if (waits_seen) m.exposed_context_s = most[20];
+    m.context_s = most[21];
   }
   return m;
 }

@@ -20,6 +20,7 @@ constexpr Lane replica = Lane::replica;
 /// What is measured of the lanes of a pipe together stands at the first of them.
 constexpr Lane stages = Lane::pipe;
 constexpr Lane tensor = Lane::tensor;
+constexpr Lane context = Lane::context;
 
 double sum(const PerLane<double>& lanes) {
   return std::accumulate(lanes.begin(), lanes.end(), 0.0);
@@ -54,6 +55,8 @@ compile::StepParts measured(const StepMetrics& m, const Summary::About& about) {
   p.exposed[stages] = m.exposed_pipe_s.value_or(0);
   p.under_way[tensor] = m.tensor_s.value_or(0);
   p.exposed[tensor] = m.exposed_tensor_s.value_or(0);
+  p.under_way[context] = m.context_s.value_or(0);
+  p.exposed[context] = m.exposed_context_s.value_or(0);
   p.sent_bytes = static_cast<double>(m.sent_bytes.value_or(0));
   const compile::StepParts& planned = about.planned;
   p.wire = planned.sent_bytes > 0 ? planned.wire * p.sent_bytes / planned.sent_bytes : 0;
@@ -121,6 +124,7 @@ std::vector<std::string> Summary::lines() const {
   const bool replicas = about_.planned.under_way[replica] > 0;
   const bool pipe = of_pipe_lanes(about_.planned.under_way) > 0;
   const bool cut = of_tensor_lanes(about_.planned.under_way) > 0;
+  const bool shared = about_.planned.under_way[context] > 0;
   const bool profile = !about_.profile.empty();
   Table table(steps_, about_.planned, profile);
   table.line(fmt::format("median of {} step{}", steps_.size(), steps_.size() == 1 ? "" : "s"), "measured",
@@ -141,6 +145,9 @@ std::vector<std::string> Summary::lines() const {
     if (cut)
       table.row("  tensor lane, under way",
                 [](const compile::StepParts& p) { return of_tensor_lanes(p.under_way); });
+    if (shared)
+      table.row("  context lane, under way",
+                [](const compile::StepParts& p) { return p.under_way[context]; });
     if (waits_seen_) {
       table.row("  exposed gathers", [](const compile::StepParts& p) { return p.exposed[gather]; });
       table.row("  exposed reductions", [](const compile::StepParts& p) { return p.exposed[reduce]; });
@@ -153,6 +160,9 @@ std::vector<std::string> Summary::lines() const {
       if (cut)
         table.row("  exposed collectives of tensor",
                   [](const compile::StepParts& p) { return of_tensor_lanes(p.exposed); });
+      if (shared)
+        table.row("  exposed collectives of context",
+                  [](const compile::StepParts& p) { return p.exposed[context]; });
     }
   }
   if (waits_seen_) table.row("  idle and other", idle);

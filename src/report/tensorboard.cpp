@@ -156,6 +156,8 @@ void EventWriter::write(const StepMetrics& m) {
     add("comm/pipe_s", m.pipe_s);
     add("comm/exposed_tensor_s", m.exposed_tensor_s);
     add("comm/tensor_s", m.tensor_s);
+    add("comm/exposed_context_s", m.exposed_context_s);
+    add("comm/context_s", m.context_s);
     add("comm/sent_bytes", m.sent_bytes);
   } else {
     add("valid/loss", m.loss);

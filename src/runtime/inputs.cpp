@@ -4,6 +4,21 @@
 
 namespace weft::runtime {
 
+std::span<const std::int32_t> MicrobatchBuffers::own(const Session& session,
+                                                     const std::vector<std::int32_t>& whole) {
+  const auto ranks = static_cast<std::size_t>(session.mesh().size(context_axis)),
+             rank = static_cast<std::size_t>(session.context_rank());
+  if (ranks == 1) return whole;
+  const std::size_t length = seq_ / (2 * ranks);
+  own_.clear();
+  for (const std::size_t section : {rank, 2 * ranks - 1 - rank})
+    for (std::size_t sequence = 0; sequence < whole.size(); sequence += seq_) {
+      const auto first = whole.begin() + static_cast<std::ptrdiff_t>(sequence + section * length);
+      own_.insert(own_.end(), first, first + static_cast<std::ptrdiff_t>(length));
+    }
+  return own_;
+}
+
 void upload_step(Session& session, data::BatchSource& batches, std::int64_t step, std::int64_t rounds,
                  MicrobatchBuffers& buffers) {
   TokenRows* const rows = session.token_rows();
@@ -12,7 +27,7 @@ void upload_step(Session& session, data::BatchSource& batches, std::int64_t step
     const std::int64_t microbatch = round * session.batch_ranks() + session.batch_rank();
     batches.fill(step, microbatch, buffers.tokens.data(), buffers.targets.data(), buffers.positions.data());
     buffers.upload(session, static_cast<int>(round));
-    if (rows != nullptr) rows->add(static_cast<int>(round), buffers.tokens);
+    if (rows != nullptr) rows->add(static_cast<int>(round), buffers.own(session, buffers.tokens));
   }
   if (rows != nullptr) rows->exchange();
 }

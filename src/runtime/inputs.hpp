@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -21,7 +22,10 @@ namespace weft::runtime {
 class MicrobatchBuffers {
  public:
   MicrobatchBuffers(std::int64_t batch, std::int64_t seq)
-      : tokens(static_cast<std::size_t>(batch * seq)), targets(tokens.size()), positions(tokens.size()) {}
+      : tokens(static_cast<std::size_t>(batch * seq)),
+        targets(tokens.size()),
+        positions(tokens.size()),
+        seq_(static_cast<std::size_t>(seq)) {}
 
   /// Call it before the first upload of a step with this many accumulation rounds, always the same number.
   /// The step before must have ended.
@@ -32,11 +36,16 @@ class MicrobatchBuffers {
     }
     staging_->reuse();
   }
+  /// What this rank computes of a whole microbatch's tokens, targets or positions: all of it or, of a
+  /// sequence that several ranks share, its sections (model::Batch::context), [sections, batch, tokens of a
+  /// section]. It is good until the next call.
+  std::span<const std::int32_t> own(const Session& session, const std::vector<std::int32_t>& whole);
   /// Copies the buffers to the input storages of accumulation round `round`, in the order of the session's
   /// space. The host does not wait: the buffers are free for the next microbatch at once.
   void upload(Session& session, int round) {
-    const auto copy = [&](const std::string& name, const std::vector<std::int32_t>& host) {
-      upload(session, name, host.data(), host.size() * sizeof(std::int32_t));
+    const auto copy = [&](const std::string& name, const std::vector<std::int32_t>& whole) {
+      const std::span<const std::int32_t> host = own(session, whole);
+      upload(session, name, host.data(), host.size_bytes());
     };
     // A stage of a pipe has only those inputs that it reads, and a forward alone has no targets.
     for (const auto& [name, host] :
@@ -56,6 +65,8 @@ class MicrobatchBuffers {
     staging_->copy_to_device(session.space(), session.memory().storage(storage), host, bytes);
   }
 
+  std::size_t seq_;
+  std::vector<std::int32_t> own_;
   std::optional<kernels::Staging> staging_;  ///< outlives the copies
 };
 

@@ -35,6 +35,7 @@ Session::Session(const Deck& deck, comm::World& world)
     open(tensor_axis, Lane::tensor, "tensor");
     open_copies(static_cast<int>(deck.model.kv_heads));
   }
+  if (mesh_.size(context_axis) > 1) open(context_axis, Lane::context, "context");
   if (mesh_.size(pipe_axis) > 1) {
     open(pipe_axis, Lane::pipe, "pipe");
     open_links();
@@ -91,6 +92,11 @@ void Session::find_teams(const Deck& deck) {
   const bool wanted = compile::shares_memory(deck);
   if (wanted && shards_ > 1) data_team_ = world_.team(mesh_.group(rank(), mesh_.axis(data_axis)));
   drop_uneven(data_team_, /*good=*/true);
+  std::vector<int> sharing{rank()};
+  if (wanted && mesh_.size(context_axis) > 1)
+    sharing = world_.team(mesh_.group(rank(), mesh_.axis(context_axis)));
+  drop_uneven(sharing, /*good=*/true);
+  context_team_ = static_cast<int>(sharing.size());
   if (wanted && mesh_.size(tensor_axis) > 1)
     tensor_team_ = world_.team(mesh_.group(rank(), mesh_.axis(tensor_axis)));
   const std::vector<int> both = window_ranks();
@@ -108,8 +114,10 @@ void Session::drop_uneven(std::vector<int>& team, bool good) {
   if (seen[0] != -seen[1] || seen[2] > 0) team = {rank()};
 }
 
+/// The ranks of a context axis are in the groups of data, so their teams are part of those.
 void Session::set_teams() {
-  mesh_.set_teams({static_cast<int>(data_team_.size()), static_cast<int>(tensor_team_.size())});
+  mesh_.set_teams({static_cast<int>(data_team_.size()), data_team_.size() > 1 ? context_team_ : 1,
+                   static_cast<int>(tensor_team_.size())});
 }
 
 /// The ranks of the window: a row of this rank's team along data for each rank of its team along tensor.
@@ -179,6 +187,7 @@ void Session::share_channels(comm::Window& window) {
   if (teams.data > 1)
     for (const Lane lane : {Lane::gather, Lane::reduce})
       channels_[lane]->share(window, comm::SharedGathers::to_common);
+  if (teams.context > 1) channels_[Lane::context]->share(window, comm::SharedGathers::from_parts);
   if (teams.tensor > 1) channels_[Lane::tensor]->share(window, comm::SharedGathers::from_parts);
 }
 
@@ -205,6 +214,7 @@ std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
                             .rows = token_rows_ ? &token_rows_->by_round() : nullptr,
                             .log = &log_,
                             .tensor_rank = tensor_rank(),
+                            .context_rank = context_rank(),
                             .capture = capture_,
                             .runs = runs_.get()};
   return std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);

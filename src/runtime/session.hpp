@@ -18,8 +18,9 @@ class Session {
  public:
   /// Collective. Opens the gather and reduce channels over the data axis, the replica channel over the
   /// replica axis, the tensor channel over the tensor axis (and copies over those there who have the same
-  /// heads of keys and values), and over the pipe axis its own and one to each
-  /// neighbour for each kind of message. Throws Error(bad_input) when the deck's mesh does not fit.
+  /// heads of keys and values), the context channel over the context axis, and over the pipe axis its own and
+  /// one to each neighbour for each kind of message. Throws Error(bad_input) when the deck's mesh does not
+  /// fit.
   Session(const Deck& deck, comm::World& world);
 
   comm::World& world() { return world_; }
@@ -37,7 +38,9 @@ class Session {
   int pipe_rank() const { return mesh_.pipe_rank(rank()); }
   /// This rank's place on the tensor axis: which part of each matrix it has.
   int tensor_rank() const { return mesh_.tensor_rank(rank()); }
-  /// How many ranks state is cut over, those of the data axis; shard() is this rank's place among them.
+  /// This rank's place on the context axis: which part of each sequence it has.
+  int context_rank() const { return mesh_.context_rank(rank()); }
+  /// How many ranks state is cut over, those of a group of the data axis; shard() is this rank's place there.
   int shards() const { return shards_; }
   int shard() const { return shard_; }
   /// This rank's part of a unit that is cut over all ranks that have it (Mesh::unit_ranks). The parts of
@@ -51,10 +54,10 @@ class Session {
   const exec::Memory& memory() const { return memory_; }
   exec::Matmuls& matmuls() { return matmuls_; }
   /// The channel of a lane. Those of gather and reduce are over the ranks that state is cut over, and null
-  /// with one shard; that of replica is null without replicas, those of tensor and copies without such an
-  /// axis, and those between stages without a pipe.
+  /// with one shard; that of replica is null without replicas, those of tensor, copies and context without
+  /// such an axis, and those between stages without a pipe.
   comm::Channel* channel(Lane lane) { return channels_[lane].get(); }
-  int replicas() const { return batch_ranks() / shards_; }
+  int replicas() const { return mesh_.size(replica_axis); }
 
   /// Collective: throws Error(bad_input) on all ranks unless those that have the same stages of the model
   /// made the same plan.
@@ -88,6 +91,7 @@ class Session {
   CudaGraph capture_ = CudaGraph::off;
   Mesh mesh_;
   std::vector<int> data_team_, tensor_team_;  ///< world ranks of this rank's teams on either axis
+  int context_team_ = 1;                      ///< how many ranks of its data team share its sequences
   int shards_;
   int shard_;
   int replica_ = 0;

@@ -26,6 +26,7 @@ class Reader {
 
   Problem run() {
     problem_.units = graph_.units().size();
+    problem_.turns = passes::take_turns(graph_);
     read_nodes();
     for (Fixed& f : problem_.fixed)
       if (f.use == none) f.use = problem_.slots.size();

@@ -69,10 +69,12 @@ class Trades {
     for (const ValueId value : kept) trade.kept += graph_.local_bytes(value);
   }
 
-  /// The seconds of gathering rows of the tensor axis again. The pass share, which tells the gathers that
-  /// need no message, comes later.
+  /// The seconds of gathering activations again. The pass share, which tells the gathers that need no
+  /// message, comes later.
   double gather_seconds(Node gather) const {
-    if (const int team = graph_.mesh().teams().tensor; team > 1) gather.attributes.set(ir::Attr::team, team);
+    const Teams& teams = graph_.mesh().teams();
+    const int team = gather.lane == Lane::tensor ? teams.tensor : teams.context;
+    if (team > 1) gather.attributes.set(ir::Attr::team, team);
     return costs_.collective_seconds(graph_, gather);
   }
 

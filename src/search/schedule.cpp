@@ -1,7 +1,10 @@
 #include "search/schedule.hpp"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "machine/lanes.hpp"
@@ -92,30 +95,57 @@ class Estimator {
   }
 
   void collect_reduces() {
-    const Reduce* last = nullptr;
-    std::vector<const Reduce*> members;
-    const auto close = [&] {
-      for (const Reduce* m : members) hold(m->ready + 1, reduces_.back().slot + 1, m->bytes);
-      members.clear();
+    struct Open {
+      std::size_t bucket;
+      std::vector<const Reduce*> members;
+    };
+    // By round, the bucket that may still grow; of several rounds where they take turns.
+    std::map<int, Open> open;
+    const auto close = [&](const Open& o) {
+      for (const Reduce* m : o.members) hold(m->ready + 1, reduces_[o.bucket].slot + 1, m->bytes);
     };
     for (const Reduce& r : p_.reduces) {
-      const bool joins = last != nullptr && last->round == r.round &&
-                         s_.buckets.reduce[last->unit.index()] == s_.buckets.reduce[r.unit.index()];
+      if (!p_.turns && !open.contains(r.round)) {
+        for (const auto& [round, o] : open) close(o);
+        open.clear();
+      }
+      const auto last = open.find(r.round);
+      const bool joins = last != open.end() && s_.buckets.reduce[last->second.members.back()->unit.index()] ==
+                                                   s_.buckets.reduce[r.unit.index()];
       if (!joins) {
-        close();
+        if (last != open.end()) close(last->second);
+        open[r.round] = {reduces_.size(), {}};
         reduces_.push_back({});
       }
-      members.push_back(&r);
-      last = &r;
-      reduced_by_[r.unit.index()] = reduces_.size();
-      Bucket& bucket = reduces_.back();
+      Open& own = open[r.round];
+      own.members.push_back(&r);
+      reduced_by_[r.unit.index()] = own.bucket + 1;
+      Bucket& bucket = reduces_[own.bucket];
       bucket.slot = r.ready;
       bucket.wire_bytes += r.wire_bytes;
       bucket.bytes += r.bytes;
     }
-    close();
+    for (const auto& [round, o] : open) close(o);
+    if (p_.turns) sort_reduces();
     for (std::size_t b = 0; b < reduces_.size(); ++b)
       hold(reduces_[b].slot + 1, release_slot(reduces_, b) + 1, reduces_[b].bytes);
+  }
+
+  /// Puts the buckets of rounds that take turns into the order in which they are submitted: that of their
+  /// last members.
+  void sort_reduces() {
+    std::vector<std::size_t> order(reduces_.size()), place(reduces_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return reduces_[a].slot < reduces_[b].slot; });
+    std::vector<Bucket> sorted;
+    for (const std::size_t bucket : order) {
+      place[bucket] = sorted.size();
+      sorted.push_back(reduces_[bucket]);
+    }
+    reduces_ = std::move(sorted);
+    for (std::size_t& by : reduced_by_)
+      if (by > 0) by = place[by - 1] + 1;
   }
 
   /// Collects the sums, in buckets like those of the reduce-scatters that they follow.

@@ -1,6 +1,8 @@
 #include "train/generate.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -60,10 +62,12 @@ class Generator {
     buffers_.begin_step();
     buffers_.upload(session_, 0);
     executor_->run(exec::Run::full);
-    // The ranks of the last stage have a part of the vocabulary each, in their order.
+    // The ranks of the last stage have a part of the vocabulary each, in their order. Of those that share a
+    // sequence, one has its last token.
     std::string own;
-    if (session_.memory().has(model::logits_name)) {
-      copy_row(n - 1);
+    const std::int64_t row = session_.memory().has(model::logits_name) ? own_row(n - 1) : -1;
+    if (row >= 0) {
+      copy_row(static_cast<std::size_t>(row));
       own.assign(reinterpret_cast<const char*>(logits_.data()), logits_.size() * sizeof(float));
     }
     logits_.clear();
@@ -76,6 +80,15 @@ class Generator {
   }
 
  private:
+  /// Where this rank has the token at `place` of the sequence; -1: another rank has it.
+  std::int64_t own_row(std::size_t place) {
+    std::vector<std::int32_t> places(buffers_.tokens.size());
+    std::iota(places.begin(), places.end(), 0);
+    const auto own = buffers_.own(session_, places);
+    const auto at = std::find(own.begin(), own.end(), static_cast<std::int32_t>(place));
+    return at == own.end() ? -1 : at - own.begin();
+  }
+
   void copy_row(std::size_t row) {
     const auto vocab = static_cast<std::size_t>(deck_.model.vocab / session_.mesh().size(tensor_axis));
     logits_.resize(vocab);
@@ -113,11 +126,16 @@ void generate(const GenerateOptions& options, comm::World& world,
   comm::agree(world, [&] {
     manifest = ckpt::read_manifest(checkpoint, hooks_of(world));
     deck = parse_deck_text(manifest.run.deck, manifest.dir);
-    WEFT_VALIDATE(world.size() % options.tensor == 0,
-                  "--tensor {}: {} ranks do not divide into groups of that many; start a multiple of {}",
-                  options.tensor, world.size(), options.tensor);
+    const std::int64_t group = std::int64_t{options.tensor} * options.context;
+    WEFT_VALIDATE(world.size() % group == 0,
+                  "{}: {} ranks do not divide into groups of that many; start a multiple of {}",
+                  options.context == 1
+                      ? fmt::format("--tensor {}", options.tensor)
+                      : fmt::format("--context {} --tensor {}", options.context, options.tensor),
+                  world.size(), group);
     deck.parallel.mesh = {{std::string(data_axis), 1},
-                          {std::string(pipe_axis), world.size() / options.tensor},
+                          {std::string(pipe_axis), static_cast<int>(world.size() / group)},
+                          {std::string(context_axis), options.context},
                           {std::string(tensor_axis), options.tensor}};
     deck.pipeline = {};
     tokenizer = data::open_tokenizer(options.tokenizer);

@@ -18,14 +18,15 @@ struct GenerateOptions {
   std::int64_t tokens = 128;  ///< the most new tokens; an end-of-document token ends the text earlier
   std::uint64_t seed = 1;
   SamplingOptions sampling;
-  int tensor = 1;  ///< how many ranks share each layer
+  int tensor = 1;   ///< how many ranks share each layer
+  int context = 1;  ///< how many ranks share each sequence
 };
 
 /// Collective: calls `print` on rank 0 with the prompt and then with each piece of text as it is made. The
 /// ranks are the stages of a pipe, so each has some of the model's layers, and of these a part where several
-/// share each layer. The text is the same for any number of stages. The whole context is computed for every
-/// token, because the plan has one shape, data.seq. Throws Error on a checkpoint or tokenizer that cannot be
-/// used.
+/// share each layer, of a part of each sequence where several share that. The text is the same for any number
+/// of stages. The whole context is computed for every token, because the plan has one shape, data.seq. Throws
+/// Error on a checkpoint or tokenizer that cannot be used.
 void generate(const GenerateOptions& options, comm::World& world,
               const std::function<void(std::string_view)>& print);
 

@@ -74,6 +74,10 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
   const Ended shared = run(weft_on(4, sampling({"--tokens", "46", "--temperature", "0", "--tensor", "2"})));
   EXPECT_STATUS(shared, 0);
   EXPECT_EQ(shared.out, written.out);
+  // Two ranks share each sequence.
+  const Ended parts = run(weft_on(2, sampling({"--tokens", "46", "--temperature", "0", "--context", "2"})));
+  EXPECT_STATUS(parts, 0);
+  EXPECT_EQ(parts.out, written.out);
   const Ended uneven = run(weft_on(2, sampling({"--tensor", "3"})));
   EXPECT_STATUS(uneven, 2);
   EXPECT_EQ(uneven.lines("weft: error: --tensor 3: 2 ranks do not divide").size(), 1U) << uneven.err;

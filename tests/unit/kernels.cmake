@@ -1,7 +1,7 @@
 set(kernel_tests ${CMAKE_CURRENT_LIST_DIR}/kernels)
 weft_test(kernels
   SOURCES ${kernel_tests}/rig.cpp ${kernel_tests}/embedding.cpp ${kernel_tests}/rms_norm.cpp ${kernel_tests}/rope.cpp
-          ${kernel_tests}/attention.cpp ${kernel_tests}/attention_context.cpp
+          ${kernel_tests}/attention.cpp ${kernel_tests}/attention_context.cpp ${kernel_tests}/sections.cpp
           ${kernel_tests}/pointwise.cpp ${kernel_tests}/cross_entropy.cpp ${kernel_tests}/linear_cross_entropy.cpp
           ${kernel_tests}/update.cpp ${kernel_tests}/exact_norm.cpp ${kernel_tests}/matmul.cpp ${kernel_tests}/memory.cpp
           ${kernel_tests}/derivatives.cpp ${kernel_tests}/threads.cpp ${kernel_tests}/value_hash.cpp ${kernel_tests}/nonfinite.cpp

@@ -161,7 +161,8 @@ const LineMistake values[] = {
      "d.toml:16: parallel.mesh: the integer 8 is not a table of axes, { name = ranks }; did you mean { data "
      "= 8 }?"},
     {"mesh_axis", 15, "[parallel]\nmesh = { dp = 8 }",
-     "d.toml:16: parallel.mesh.dp: unknown axis (axes: replica, data, pipe, tensor); did you mean 'data'?"},
+     "d.toml:16: parallel.mesh.dp: unknown axis (axes: replica, data, pipe, context, tensor); did you mean "
+     "'data'?"},
     {"mesh_axis_type", 15, "[parallel.mesh]\ndata = \"8\"",
      "d.toml:16: parallel.mesh.data: the string \"8\" is not an integer (ranks on the axis; 0: all that "
      "remain)"},
@@ -208,7 +209,8 @@ const LineMistake sizes[] = {
     {"name_is_a_path", 1, "[run]\nname = \"a/b\"",
      "d.toml:2: run.name: 'a/b' cannot name a directory (no '/', not empty); use run.dir for a path"},
     {"replicas_by_another_name", 15, "[parallel]\nmesh = { dp_replicate = 2, data = 0 }",
-     "d.toml:16: parallel.mesh.dp_replicate: unknown axis (axes: replica, data, pipe, tensor); did you mean "
+     "d.toml:16: parallel.mesh.dp_replicate: unknown axis (axes: replica, data, pipe, context, tensor); did "
+     "you mean "
      "'replica'?"},
     {"two_open_axes", 15, "[parallel]\nmesh = { replica = 0, data = 0 }",
      "d.toml:16: parallel.mesh: 2 axes of size 0 (only one can take the ranks that remain)"},
@@ -303,9 +305,9 @@ TEST(Mistakes, InSettingsNameTheOption) {
   EXPECT_EQ(set("model.heads=5"),
             "--set: model.heads: 5 heads do not divide model.dim = 64 (a head is dim / heads wide); did you "
             "mean 4?");
-  EXPECT_EQ(
-      set("parallel.mesh.dp=2"),
-      "--set: parallel.mesh.dp: unknown axis (axes: replica, data, pipe, tensor); did you mean 'data'?");
+  EXPECT_EQ(set("parallel.mesh.dp=2"),
+            "--set: parallel.mesh.dp: unknown axis (axes: replica, data, pipe, context, tensor); did you "
+            "mean 'data'?");
   EXPECT_EQ(set("log=3"), "--set: log: the integer 3 is not a table (its keys stand below [log])");
   EXPECT_EQ(set("log.every=1\nlog.progress=false"),
             "--set: log.every: the string \"1\\nlog.progress=false\" is not an integer (1 to 2147483647)");

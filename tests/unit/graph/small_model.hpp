@@ -15,9 +15,11 @@ struct SmallModel {
   int ranks = 2;  ///< ranks of the data axis
   int replicas = 1;
   int pipe = 1;
+  int context = 1;
   int tensor = 1;
   int team = 1;  ///< ranks of the data axis that share memory
   int tensor_team = 1;
+  int context_team = 1;
   int rounds = 1;
   std::int64_t batch = 2, seq = 16;
   passes::PassOptions options;
@@ -27,13 +29,14 @@ struct SmallModel {
     if (replicas > 1) axes.push_back({"replica", replicas});
     if (pipe > 1) axes.push_back({"pipe", pipe});
     axes.push_back({"data", ranks});
+    if (context > 1) axes.push_back({"context", context});
     if (tensor > 1) axes.push_back({"tensor", tensor});
     Mesh mesh(std::move(axes));
-    mesh.set_teams({team, tensor_team});
+    mesh.set_teams({.data = team, .context = context_team, .tensor = tensor_team});
     return mesh;
   }
   ir::Graph forward() const {
-    return model::build_loss(spec, {batch * ranks * replicas, seq, rounds}, mesh(), "train").graph;
+    return model::build_loss(spec, {batch * ranks * replicas, seq, rounds, context}, mesh(), "train").graph;
   }
   ir::Graph step(const passes::Observer& observer = {}) const {
     return passes::run(passes::training_passes(options), forward(), observer);
