@@ -17,6 +17,9 @@
       The step and the memory of a rank with every pass off, then with one after another.
   perf/hosts.py modes RATE... [--hosts N] [--ranks-per-host R] [--deck D] [--set K=V]...
       ddp beside fsdp; with several ranks a host also fsdp without memory that they share.
+  perf/hosts.py turns RATE... --axis tensor|context [--deck D] [--set K=V]...
+      An axis over all hosts: the step and what is exposed of the axis' collectives, with nothing under them, with put-off weight
+      gradients under them (hoist), and as the search chooses (microbatches in turns, too), two microbatches a step.
 
 Each rate is profiled first (weft profile on those links). Sides alternate, --pairs (5) rounds; medians and spread are shown.
 Other work on the machine spoils the result.
@@ -70,6 +73,7 @@ class Hosts:
             lines = [r for r in map(json.loads, file) if r["kind"] == "train"][SKIP:]
         report["step"] = statistics.median(r["step_s"] for r in lines)
         report["tokens_per_s"] = statistics.median(r["tokens_per_s"] for r in lines)
+        report["lines"] = lines
         report["rss"] = max(r["rss_bytes"] for r in lines)
         # One more is the rehearsal at start-up.
         report["sent"] = max(h["tx_bytes"] for h in report["hosts"]) / (self.a.steps + 1)
@@ -223,14 +227,33 @@ def modes(h):
             print(f"  {name:18s} {show(seconds)}  {statistics.median(memory):.0f}  {statistics.median(sent):.1f}", flush=True)
 
 
+def turns(h):
+    sides = {"nothing hides": ["schedule.alternate=never", "schedule.disable=hoist"], "weight gradients": ["schedule.alternate=never"], "as chosen": []}
+    mesh = [f"parallel.mesh={{ {h.a.axis} = {h.a.hosts} }}", f"data.batch={h.a.batch}", f"data.global_batch={2 * h.a.batch}"]
+    for rate in h.a.names:
+        found, rows = [*mesh, *automatic(h.profile(rate))], {}
+        for _ in range(h.a.pairs):
+            for name, sets in sides.items():
+                report = h.train(rate, [*found, *sets])
+                middle = lambda key: statistics.median(r[key] for r in report["lines"])
+                rows.setdefault(name, []).append((report["step"], middle(f"exposed_{h.a.axis}_s"), middle(f"{h.a.axis}_s"), middle("compute_s"), report["rss"] / (1 << 20)))
+        print(f"{h.a.hosts} hosts, {rate}, {h.a.axis} = {h.a.hosts}, {' '.join(h.a.set)}: step s, exposed of the axis s, of it under way s, compute s, memory MiB; exposed and step over those of the first")
+        for name, values in rows.items():
+            step, exposed, under_way, compute, memory = zip(*values)
+            plain = list(zip(*rows["nothing hides"]))
+            print(f"  {name:18s} {show(step)}  {show(exposed)}  {show(under_way)}  {show(compute)}  {statistics.median(memory):.0f}  "
+                  f"{show([a / b for a, b in zip(exposed, plain[1])], 2)}  {show([a / b for a, b in zip(step, plain[0])], 2)}  predicted {h.predicted([*found, *sides[name]]):.3f}", flush=True)
+
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("what", choices=("hidden", "peers", "pipe", "plans", "passes", "modes"))
+parser.add_argument("what", choices=("hidden", "peers", "pipe", "plans", "passes", "modes", "turns"))
 parser.add_argument("names", nargs="+", metavar="RATE|PEER")
 parser.add_argument("--hosts", type=int, default=2)
 parser.add_argument("--ranks-per-host", type=int, default=1)
 parser.add_argument("--deck", default="inputs/bench_33m.toml")
 parser.add_argument("--batch", type=int, default=4, help="sequences a rank (data.batch)")
 parser.add_argument("--microbatch", type=int, default=1, help="sequences of a microbatch of the pipe")
+parser.add_argument("--axis", choices=("tensor", "context"), default="tensor")
 parser.add_argument("--set", action="append", default=[], metavar="K=V")
 parser.add_argument("--others", nargs="+", metavar="K=V", help="plans that the automatic one is held against")
 parser.add_argument("--pairs", type=int, default=5)
@@ -238,4 +261,4 @@ parser.add_argument("--steps", type=int, default=6, help=f"of a run; the first {
 parser.add_argument("--profile-seconds", type=int, default=25)
 with tempfile.TemporaryDirectory() as scratch:
     arguments = parser.parse_args()
-    {"hidden": hidden, "peers": peers, "pipe": pipe, "plans": plans, "passes": passes, "modes": modes}[arguments.what](Hosts(arguments, scratch))
+    {"hidden": hidden, "peers": peers, "pipe": pipe, "plans": plans, "passes": passes, "modes": modes, "turns": turns}[arguments.what](Hosts(arguments, scratch))
