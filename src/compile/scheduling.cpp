@@ -171,8 +171,7 @@ class Chooser {
         best = std::move(candidate);
     };
     constexpr passes::HoistOptions none{0, 1};
-    for (const passes::HoistOptions& hoist : {none, {1, 1}, {2, 1}, {4, 1}, {4, 2}})
-      consider_with(hoist, given_.turns);
+    for (const passes::HoistOptions& hoist : {none, {2, 1}, {4, 2}}) consider_with(hoist, given_.turns);
     if (deck_.schedule.alternate != Alternate::never && !given_.stage && rounds(deck_, mesh_) > 1) {
       const passes::HoistOptions hoist = best->options.hoist;
       for (const passes::Turns turns : {passes::Turns::whole, passes::Turns::half}) {
@@ -394,6 +393,12 @@ std::string schedule_text(const passes::PassOptions& options) {
     text += "a bucket a unit";
   }
   text += fmt::format(", prefetch {}, delay {}", options.order.prefetch, options.order.delay);
+  if (options.partition || options.context) {
+    text += fmt::format(", {} weight gradients put off", options.hoist.depth);
+    if (options.turns != passes::Turns::none)
+      text +=
+          fmt::format(", microbatches in {} turns", options.turns == passes::Turns::half ? "half" : "whole");
+  }
   if (options.shard.keep_units > 0) text += fmt::format(", {} units stay gathered", options.shard.keep_units);
   if (options.recompute.what == Recompute::full) text += ", recompute full";
   const char* separator = ", recompute ";

@@ -88,6 +88,7 @@ std::vector<Pass> forward_passes(const PassOptions& options, int rounds) {
   // In a validation no rank is told the tokens of the others, so whole tables are sent.
   PassOptions whole = options;
   whole.rows = false;
+  whole.turns = Turns::none;  // no backward follows
   if (whole.stage) {
     whole.stage->kind = whole.stage->sizes.chunks > 1 ? PipelineKind::interleaved : PipelineKind::gpipe;
     whole.stage->sizes.microbatches = rounds;

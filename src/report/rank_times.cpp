@@ -30,7 +30,9 @@ std::size_t median_of(const std::vector<std::size_t>& ranks) {
 
 }  // namespace
 
-void RankTimes::add(const exec::Times& times, double step_seconds) {
+void RankTimes::add(const exec::Times& times, double step_seconds, const MemoryBytes& memory) {
+  memory_.resident = std::max(memory_.resident, memory.resident);
+  memory_.planned = memory.planned;
   if (!std::exchange(any_, true)) return;
   ++steps_;
   step_s_ += step_seconds;
@@ -41,19 +43,26 @@ void RankTimes::add(const exec::Times& times, double step_seconds) {
   }
 }
 
-OwnSeconds RankTimes::collect() {
+RankFigures RankTimes::collect() {
   const auto ranks = static_cast<std::size_t>(session_.ranks());
   const auto rank = static_cast<std::size_t>(session_.rank());
-  OwnSeconds own{std::exchange(steps_, 0), std::vector<double>(2 * ranks)};
-  own.seconds[rank] = std::exchange(step_s_, 0);
-  own.seconds[ranks + rank] = std::exchange(under_way_s_, 0);
-  session_.world().all_reduce_sum(own.seconds);
-  const auto under_way = own.seconds.begin() + static_cast<std::ptrdiff_t>(ranks);
-  const double least = *std::min_element(under_way, own.seconds.end());
-  for (std::size_t r = 0; r < ranks; ++r)
-    own.seconds[r] = (own.seconds[r] - (own.seconds[ranks + r] - least)) /
-                     static_cast<double>(std::max<std::int64_t>(1, own.steps));
-  own.seconds.resize(ranks);
+  // Four numbers of each rank, one kind behind the other.
+  std::vector<double> all(4 * ranks);
+  all[rank] = std::exchange(step_s_, 0);
+  all[ranks + rank] = std::exchange(under_way_s_, 0);
+  const MemoryBytes memory = std::exchange(memory_, {});
+  all[2 * ranks + rank] = static_cast<double>(memory.resident);
+  all[3 * ranks + rank] = static_cast<double>(memory.planned);
+  session_.world().all_reduce_sum(all);
+  const auto under_way = all.begin() + static_cast<std::ptrdiff_t>(ranks);
+  const double least = *std::min_element(under_way, under_way + static_cast<std::ptrdiff_t>(ranks));
+  RankFigures own{std::exchange(steps_, 0), {}, {}};
+  for (std::size_t r = 0; r < ranks; ++r) {
+    own.seconds.push_back((all[r] - (all[ranks + r] - least)) /
+                          static_cast<double>(std::max<std::int64_t>(1, own.steps)));
+    own.memory.push_back(
+        {static_cast<std::int64_t>(all[2 * ranks + r]), static_cast<std::int64_t>(all[3 * ranks + r])});
+  }
   return own;
 }
 
@@ -65,7 +74,7 @@ std::string SlowRanks::name(std::size_t rank) const {
   return fmt::format("rank {} on {}", rank, hosts_[rank]);
 }
 
-std::string SlowRanks::add(std::int64_t step, const OwnSeconds& own) {
+std::string SlowRanks::add(std::int64_t step, const RankFigures& own) {
   if (own.steps == 0) return {};
   steps_ += own.steps;
   for (std::size_t r = 0; r < seconds_.size(); ++r)
@@ -73,9 +82,17 @@ std::string SlowRanks::add(std::int64_t step, const OwnSeconds& own) {
   const auto ranks = by_seconds(own.seconds);
   const std::size_t slowest = ranks.back();
   const double most = own.seconds[slowest], median = own.seconds[median_of(ranks)];
+  std::vector<std::int64_t> resident, planned;
+  for (const MemoryBytes& memory : own.memory) {
+    resident.push_back(memory.resident);
+    planned.push_back(memory.planned);
+  }
   file_.append(
-      fmt::format("{{\"step\": {}, \"steps\": {}, \"slowest\": {}, \"host\": \"{}\", \"own_s\": [{:.6g}]}}\n",
-                  step, own.steps, slowest, hosts_[slowest], fmt::join(own.seconds, ", ")));
+      fmt::format("{{\"step\": {}, \"steps\": {}, \"slowest\": {}, \"host\": \"{}\", \"own_s\": [{:.6g}], "
+                  "\"rss_bytes\": [{}], "
+                  "\"planned_bytes\": [{}]}}\n",
+                  step, own.steps, slowest, hosts_[slowest], fmt::join(own.seconds, ", "),
+                  fmt::join(resident, ", "), fmt::join(planned, ", ")));
   if (most <= notable * median) return {};
   return fmt::format("slow: {} takes {:.4g} s of a step for itself, the median rank {:.4g} s", name(slowest),
                      most, median);

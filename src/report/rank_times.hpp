@@ -13,10 +13,16 @@
 
 namespace weft::report {
 
-/// By rank: the mean seconds of a step without the time in which the rank waited for others.
-struct OwnSeconds {
+struct MemoryBytes {
+  std::int64_t resident = 0, planned = 0;
+};
+
+/// By rank: the mean seconds of a step without the time in which the rank waited for others, and the most
+/// memory that the rank had resident at the end of a step, with what was planned for it.
+struct RankFigures {
   std::int64_t steps = 0;  ///< how many steps the means are over; 0: none
   std::vector<double> seconds;
+  std::vector<MemoryBytes> memory;
 };
 
 /// Collects a rank's own seconds. The first step does not count, because it loads libraries and touches
@@ -27,16 +33,18 @@ class RankTimes {
  public:
   explicit RankTimes(runtime::Session& session) : session_(session) {}
 
-  /// Adds a step: the plan's times, and the seconds of the whole step with the copying of inputs.
-  void add(const exec::Times& times, double step_seconds);
-  /// Collective: the own seconds of the steps since the last call.
-  OwnSeconds collect();
+  /// Adds a step: the plan's times, the seconds of the whole step with the copying of inputs, and this rank's
+  /// memory at its end.
+  void add(const exec::Times& times, double step_seconds, const MemoryBytes& memory);
+  /// Collective: the own seconds of the steps since the last call, and the most memory since then.
+  RankFigures collect();
 
  private:
   runtime::Session& session_;
   bool any_ = false;
   std::int64_t steps_ = 0;
-  double step_s_ = 0;       ///< the step less the waits that are seen
+  double step_s_ = 0;  ///< the step less the waits that are seen
+  MemoryBytes memory_;
   double under_way_s_ = 0;  ///< how long collectives were under way, where waits are not seen
 };
 
@@ -48,7 +56,7 @@ class SlowRanks {
 
   /// Writes a line of the file. Returns a line for the log when a rank takes a tenth longer than the median
   /// rank (of an even number, the lower of the two in the middle); else nothing.
-  std::string add(std::int64_t step, const OwnSeconds& own);
+  std::string add(std::int64_t step, const RankFigures& own);
   /// Lines about all steps: the slowest, the median and the fastest rank, and each rank where there are few.
   std::vector<std::string> lines() const;
 

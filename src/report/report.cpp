@@ -84,7 +84,7 @@ void Report::hashes(const compare::StepHashes& hashes) {
   if (hashes_) hashes_->write(hashes);
 }
 
-void Report::ranks(std::int64_t step, const OwnSeconds& own) {
+void Report::ranks(std::int64_t step, const RankFigures& own) {
   if (!ranks_) return;
   if (const std::string line = ranks_->add(step, own); !line.empty()) log::record(line);
 }

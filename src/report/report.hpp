@@ -29,7 +29,7 @@ class Report {
   void validation(const StepMetrics& metrics);
   void saved(const SaveMetrics& metrics, const std::string& path);
   void hashes(const compare::StepHashes& hashes);
-  void ranks(std::int64_t step, const OwnSeconds& own);
+  void ranks(std::int64_t step, const RankFigures& own);
   void note(const std::string& line);
   /// The run goes on from `step` once more: drops what the files hold of later steps, as a resumed run does.
   void go_back(std::int64_t step);

@@ -3,13 +3,10 @@
 
 #include "exec/executor.hpp"
 #include "report/metrics.hpp"
+#include "report/rank_times.hpp"
 #include "runtime/session.hpp"
 
 namespace weft::report {
-
-struct MemoryBytes {
-  std::int64_t resident = 0, planned = 0;
-};
 
 /// What ranks tell each other at the end of a step, beside its times. It goes in with this rank's values, and
 /// comes back with the largest of all ranks.

@@ -190,8 +190,9 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
                         sizeof totals);
   news_ = {.stop_request = ending_.request()};
   data_.tell(news_);
-  report::StepMetrics m = report::slowest_rank(session_, times, step_seconds, planned_.about.compute_only_s,
-                                               {resident_bytes(), planned_.memory.peak()}, news_);
+  const report::MemoryBytes memory{resident_bytes(), planned_.memory.peak()};
+  report::StepMetrics m =
+      report::slowest_rank(session_, times, step_seconds, planned_.about.compute_only_s, memory, news_);
   m.step = at_.step;
   m.loss = totals[0] / totals[1];
   m.grad_norm = report[0];
@@ -205,7 +206,7 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
   m.persistent_bytes = planned_.persistent_bytes;
   if (hashes_after(at_.step)) m.state_hash = state().hash();
   at_.tokens += m.tokens;
-  rank_times_.add(times, step_seconds);
+  rank_times_.add(times, step_seconds, memory);
   return m;
 }
 

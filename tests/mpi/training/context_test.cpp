@@ -24,8 +24,6 @@ using test::expect_text_near;
 using test::meshes_with;
 using test::world;
 
-constexpr int steps = 3;
-
 /// Sequences that axes of two, three, four and six ranks divide, into sections of any length.
 Sets model(int seq = 48) {
   return {test::unit_buckets, "optimizer.lr=1e-3", "model.layers=3", fmt::format("data.seq={}", seq)};
@@ -57,7 +55,7 @@ class Context : public testing::Test {
   }
   static Curve train(const Sets& sets) {
     weft::train::Trainer trainer(test::shared_deck(world(), sets), world());
-    return test::train_steps(trainer, steps);
+    return test::train_steps(trainer, 3);
   }
 };
 

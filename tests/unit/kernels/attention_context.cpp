@@ -1,4 +1,4 @@
-// Tests attention where ranks share sequences: each has the queries of two chunks.
+// Tests attention where ranks share sequences: each has the queries of two sections.
 #include "attention_checks.hpp"
 
 namespace weft::kernels {
@@ -29,15 +29,15 @@ Tokens random_documents(std::int64_t batch, std::int64_t seq, std::int64_t longe
   return positions;
 }
 
-/// Calls f(shape) for each place among ranks, for chunks of many lengths.
+/// Calls f(shape) for each place among ranks, for sections of many lengths.
 template <class F>
 void each_place(F f) {
   int shapes = 0;
   for (const int context : {2, 3, 4})
-    for (const std::int64_t chunk : {1, 3, 8, 32, 40, 64, 100})
+    for (const std::int64_t section : {1, 3, 8, 32, 40, 64, 100})
       for (int place = 0; place < context; ++place, ++shapes) {
         const std::int64_t batch = (context + shapes) % 2 == 0 ? 1 : 3;
-        f(AttentionShape{batch, 2 * context * chunk, 4, 2, 16, context, place});
+        f(AttentionShape{batch, 2 * context * section, 4, 2, 16, context, place});
       }
   EXPECT_EQ(shapes, 63);
 }
@@ -76,11 +76,11 @@ TEST(Attention, EveryPlaceOfAContextByTeams) {
     });
 }
 
-/// Chunks of whole tiles and of others, which are longer than what the back ends take at a time.
-TEST(Attention, LongChunks) {
+/// Sections of whole tiles and of others, which are longer than what the back ends take at a time.
+TEST(Attention, LongSections) {
   for (const DType t : float_types)
-    for (const std::int64_t chunk : {192, 200})
-      for (int place = 0; place < 2; ++place) check_default({1, 4 * chunk, 2, 1, 64, 2, place}, t);
+    for (const std::int64_t section : {192, 200})
+      for (int place = 0; place < 2; ++place) check_default({1, 4 * section, 2, 1, 64, 2, place}, t);
 }
 
 AttentionResults run_default(const AttentionShape& s, DType t, const Tensors& x, const Tokens& positions) {
@@ -134,8 +134,8 @@ void check_places(const AttentionShape& whole, int context, DType t, const Token
 TEST(Attention, PlacesMakeUpTheWhole) {
   for (const DType t : float_types)
     for (const int context : {2, 3, 4})
-      for (const std::int64_t chunk : {3, 40, 64}) {
-        const AttentionShape whole{3, 2 * context * chunk, 4, 2, 32};
+      for (const std::int64_t section : {3, 40, 64}) {
+        const AttentionShape whole{3, 2 * context * section, 4, 2, 48};
         check_places(whole, context, t, {});
         check_places(whole, context, t, random_documents(whole.batch, whole.seq, 100));
       }

@@ -12,14 +12,17 @@ using test::TemporaryDirectory;
 TEST(SlowRanks, NameTheSlowestAndItsHost) {
   const TemporaryDirectory directory;
   SlowRanks ranks(directory / "ranks.jsonl", {}, {"n1", "n1", "n2", "n2"});
-  EXPECT_EQ(ranks.add(10, {9, {0.2, 0.21, 0.2, 0.19}}), "");  // all are within a tenth of the median
-  EXPECT_EQ(ranks.add(20, {10, {0.2, 0.21, 0.3, 0.19}}),
+  const std::vector<MemoryBytes> memory{{10, 11}, {20, 21}, {30, 31}, {40, 41}};
+  EXPECT_EQ(ranks.add(10, {9, {0.2, 0.21, 0.2, 0.19}, memory}), "");  // all are within a tenth of the median
+  EXPECT_EQ(ranks.add(20, {10, {0.2, 0.21, 0.3, 0.19}, memory}),
             "slow: rank 2 on n2 takes 0.3 s of a step for itself, the median rank 0.2 s");
-  EXPECT_EQ(ranks.add(21, {0, {0, 0, 0, 0}}), "");
+  EXPECT_EQ(ranks.add(21, {0, {0, 0, 0, 0}, memory}), "");
   EXPECT_EQ(
       test::read_file(directory / "ranks.jsonl"),
-      "{\"step\": 10, \"steps\": 9, \"slowest\": 1, \"host\": \"n1\", \"own_s\": [0.2, 0.21, 0.2, 0.19]}\n"
-      "{\"step\": 20, \"steps\": 10, \"slowest\": 2, \"host\": \"n2\", \"own_s\": [0.2, 0.21, 0.3, 0.19]}\n");
+      "{\"step\": 10, \"steps\": 9, \"slowest\": 1, \"host\": \"n1\", \"own_s\": [0.2, 0.21, 0.2, 0.19], "
+      "\"rss_bytes\": [10, 20, 30, 40], \"planned_bytes\": [11, 21, 31, 41]}\n"
+      "{\"step\": 20, \"steps\": 10, \"slowest\": 2, \"host\": \"n2\", \"own_s\": [0.2, 0.21, 0.3, 0.19], "
+      "\"rss_bytes\": [10, 20, 30, 40], \"planned_bytes\": [11, 21, 31, 41]}\n");
   const auto lines = ranks.lines();
   ASSERT_EQ(lines.size(), 8U);  // four lines in short, and one for each of the four ranks
   EXPECT_EQ(lines[0], "mean of 19 steps, without waiting for others");
@@ -32,7 +35,7 @@ TEST(SlowRanks, NameTheSlowestAndItsHost) {
 TEST(SlowRanks, SayNothingBeforeTheSecondStep) {
   const TemporaryDirectory directory;
   SlowRanks ranks(directory / "ranks.jsonl", {}, {"n1", "n1"});
-  EXPECT_EQ(ranks.add(1, {0, {0, 0}}), "");
+  EXPECT_EQ(ranks.add(1, {0, {0, 0}, {}}), "");
   EXPECT_TRUE(ranks.lines().empty());
   EXPECT_EQ(test::read_file(directory / "ranks.jsonl"), "");
 }
