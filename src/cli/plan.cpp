@@ -124,9 +124,11 @@ void plan(const PlanArguments& arguments) {
   Mesh mesh = resolve_mesh(deck, arguments.world);
   WEFT_VALIDATE(arguments.pipe_rank < mesh.size(pipe_axis), "--pipe-rank {}: the pipe has {} ranks",
                 arguments.pipe_rank, mesh.size(pipe_axis));
-  if (const int per_host = arguments.per_host.value_or(1); compile::shares_memory(deck))
-    mesh.set_teams({team(mesh, data_axis, per_host), team(mesh, context_axis, per_host),
-                    team(mesh, tensor_axis, per_host)});
+  if (const int per_host = arguments.per_host.value_or(1); compile::shares_memory(deck)) {
+    const int data = team(mesh, data_axis, per_host);
+    mesh.set_teams(
+        {data, data > 1 ? team(mesh, context_axis, per_host) : 1, team(mesh, tensor_axis, per_host)});
+  }
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
   const std::int64_t baseline =
       runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.teams().data) +

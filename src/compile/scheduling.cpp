@@ -333,7 +333,7 @@ double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std
   const machine::LaneTimes times = plan::simulate(plan, costs);
   if (more_rounds == 0) return times.end;
   const auto ends = ends_of_rounds(plan, times);
-  if (!passes::take_turns(plan.graph))
+  if (ends.size() < 6 || !passes::take_turns(plan.graph))
     return times.end + static_cast<double>(more_rounds) * (ends[2] - ends[1]);
   const auto end_of_two = [&](std::size_t round) { return std::max(ends[round], ends[round + 1]); };
   return times.end + static_cast<double>(more_rounds) / 2 * (end_of_two(4) - end_of_two(2));

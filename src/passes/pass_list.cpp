@@ -88,7 +88,9 @@ std::vector<Pass> forward_passes(const PassOptions& options, int rounds) {
   // In a validation no rank is told the tokens of the others, so whole tables are sent.
   PassOptions whole = options;
   whole.rows = false;
-  whole.turns = Turns::none;  // no backward follows
+  // No backward follows.
+  whole.turns = Turns::none;
+  whole.recompute = {};
   if (whole.stage) {
     whole.stage->kind = whole.stage->sizes.chunks > 1 ? PipelineKind::interleaved : PipelineKind::gpipe;
     whole.stage->sizes.microbatches = rounds;

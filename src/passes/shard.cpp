@@ -227,9 +227,9 @@ class Shard {
     const bool own_turn = copy.round == node.round;
     const bool of_other =
         copy.value.valid() && !own_turn && copy.phase == node.phase && take_turns(copy.round, node.round);
-    const bool own_rows = node.op == Op::embedding && !own_turn;
+    const bool own_rows = options_.alternate && node.op == Op::embedding && !own_turn;
     ir::UnitId& last_gathered = last_gathered_[options_.alternate ? node.round % 2 : 0];
-    if (kept || (!own_rows && (of_other || last_gathered == unit))) {
+    if (!own_rows && (kept || (of_other || last_gathered == unit))) {
       if (own_turn) copy.phase = node.phase;
       return copy.value;
     }

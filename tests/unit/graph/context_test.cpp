@@ -16,7 +16,7 @@ using ir::Op;
 using ir::Phase;
 using test::SmallModel;
 
-SmallModel model_of(int context, int ranks = 1) {
+SmallModel model_with_context(int context, int ranks = 1) {
   SmallModel model;
   model.ranks = ranks;
   model.context = context;
@@ -25,12 +25,12 @@ SmallModel model_of(int context, int ranks = 1) {
 }
 
 /// The small model has two heads of keys and values, of 16 numbers each.
-constexpr std::int64_t kv_dim = 32;
+constexpr std::int64_t keys_width = 32;
 
 /// Keys and values of each layer are gathered forward, and their gradients are added up backward.
 TEST(Context, CollectivesAreThoseOfTheFormula) {
   for (const int ranks : {2, 4}) {
-    SmallModel model = model_of(ranks);
+    SmallModel model = model_with_context(ranks);
     model.rounds = 3;
     for (const auto& disable : {std::vector<std::string>{}, std::vector<std::string>{"fuse", "residual"}}) {
       model.options.disable = disable;
@@ -46,7 +46,7 @@ TEST(Context, CollectivesAreThoseOfTheFormula) {
       for (const auto& [phase, op] :
            {std::pair(Phase::forward, Op::all_gather), std::pair(Phase::backward, Op::reduce_scatter)}) {
         EXPECT_EQ((counts[{phase, op}]), calls);
-        EXPECT_EQ((bytes[{phase, op}]), calls * tokens * kv_dim * 4 / ranks * (ranks - 1));
+        EXPECT_EQ((bytes[{phase, op}]), calls * tokens * keys_width * 4 / ranks * (ranks - 1));
       }
       EXPECT_EQ(counts.size(), 2U);
     }
@@ -56,9 +56,9 @@ TEST(Context, CollectivesAreThoseOfTheFormula) {
 /// What all ranks have as gradients is a term of a sum over all of them, and state is cut over them: the axis
 /// needs no collective of its own for parameters.
 TEST(Context, StateIsCutOverDataAndContextTogether) {
-  SmallModel wide = model_of(1, 4);
+  SmallModel wide = model_with_context(1, 4);
   wide.options.context = false;
-  const ir::Graph data = wide.step(), both = model_of(2, 2).step();
+  const ir::Graph data = wide.step(), both = model_with_context(2, 2).step();
   std::map<std::string, std::int64_t> of_data, of_both;
   for (const auto& [graph, bytes] : {std::pair(&data, &of_data), std::pair(&both, &of_both)})
     for (const ir::Storage& storage : graph->storages())
@@ -74,7 +74,7 @@ TEST(Context, StateIsCutOverDataAndContextTogether) {
 
 /// No rank has more than its sections of anything but keys and values.
 TEST(Context, OnlyAttentionReadsWholeSequences) {
-  SmallModel model = model_of(2);
+  SmallModel model = model_with_context(2);
   model.seq = 40;  // no other extent is as large
   const ir::Graph graph = model.step();
   for (const Node& node : graph.nodes())
@@ -91,7 +91,7 @@ TEST(Context, PlansAreRightInEveryMode) {
     for (const int context : {2, 3})
       for (const int tensor : {1, 2})
         for (const int team : {1, context}) {
-          SmallModel model = model_of(context);
+          SmallModel model = model_with_context(context);
           model.seq = 48;
           model.tensor = tensor;
           model.options.partition = tensor > 1;
@@ -108,7 +108,7 @@ TEST(Context, PlansAreRightInEveryMode) {
 }
 
 TEST(Context, RecomputeCanGatherKeysAndValuesAgain) {
-  SmallModel model = model_of(2);
+  SmallModel model = model_with_context(2);
   const auto gathers = [&] {
     const ir::Graph graph = model.step();
     return std::count_if(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {

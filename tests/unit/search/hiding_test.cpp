@@ -18,7 +18,7 @@ using ir::Node;
 using ir::Op;
 using test::SmallModel;
 
-SmallModel model_of(int tensor, int context) {
+SmallModel model_that_sends(int tensor, int context) {
   SmallModel model;
   model.spec = {128, 6, 4, 2, 352, 1000, 1e-5, false};
   model.seq = 128;
@@ -61,7 +61,7 @@ std::multiset<std::string> lines_of(const ir::Graph& graph) {
 TEST(Hoist, MovesNodesAndChangesNone) {
   for (const auto& [tensor, context] : {std::pair(2, 1), std::pair(1, 2), std::pair(2, 2)})
     for (const Recompute recompute : {Recompute::none, Recompute::full}) {
-      SmallModel model = model_of(tensor, context);
+      SmallModel model = model_that_sends(tensor, context);
       model.options.recompute.what = recompute;
       model.options.disable = {"order"};
       model.options.hoist.depth = 0;
@@ -77,7 +77,7 @@ TEST(Hoist, MovesNodesAndChangesNone) {
 
 /// With two weight gradients that wait, there is one for every collective of a backward but the first.
 TEST(Hoist, APutOffWeightGradientStandsBehindEachCollectiveOfTheBackward) {
-  SmallModel model = model_of(2, 1);
+  SmallModel model = model_that_sends(2, 1);
   model.options.hoist = {2, 1};
   const ir::Graph graph = model.step();
   int collectives = 0, hidden = 0;
@@ -102,7 +102,7 @@ TEST(Hoist, APutOffWeightGradientStandsBehindEachCollectiveOfTheBackward) {
 /// Two rounds take turns at every collective between activations: between it and what reads it, the other
 /// computes.
 TEST(Alternate, TheOtherRoundStandsBehindEachCollective) {
-  SmallModel model = model_of(2, 1);
+  SmallModel model = model_that_sends(2, 1);
   model.rounds = 5;  // the last is alone
   model.options.hoist.depth = 0;
   model.options.turns = passes::Turns::half;
@@ -130,7 +130,7 @@ TEST(Alternate, MovesNodesAndSharesGathers) {
   for (const auto& [tensor, context] : {std::pair(2, 1), std::pair(1, 2), std::pair(2, 2)})
     for (const ShardMode mode : test::all_modes)
       for (const int rounds : {1, 2, 3, 4}) {
-        SmallModel model = model_of(tensor, context);
+        SmallModel model = model_that_sends(tensor, context);
         model.ranks = 2;
         model.rounds = rounds;
         model.options.shard.mode = mode;
@@ -153,7 +153,7 @@ TEST(Alternate, MovesNodesAndSharesGathers) {
 
 /// Buckets of reductions are those of each round.
 TEST(Alternate, BucketsHoldWhatTheyHeld) {
-  SmallModel model = model_of(2, 1);
+  SmallModel model = model_that_sends(2, 1);
   model.ranks = 2;
   model.rounds = 4;
   const std::vector<Unit> units = passes::partitioned(model::units(model.spec), 2);
@@ -176,7 +176,7 @@ TEST(Alternate, BucketsHoldWhatTheyHeld) {
 /// that take turns nine tenths. The shape is that of a layer of a model of some billions of parameters.
 TEST(Hiding, ExposesLessOfTheWire) {
   for (const auto& [tensor, context] : {std::pair(2, 1), std::pair(1, 2)}) {
-    SmallModel model = model_of(tensor, context);
+    SmallModel model = model_that_sends(tensor, context);
     model.spec = {2048, 4, 16, 8, 5632, 32000, 1e-5, false};
     model.seq = 2048;
     model.rounds = 4;
