@@ -68,7 +68,7 @@ struct AttentionGrad {
 
 /// The gradients of attention(). Probabilities are computed again from lse. dk and dv are summed in fp32 over
 /// the queries that there are, in an order that does not change, so the result is deterministic. cuDNN rounds
-/// to bf16 what each head of a group, and each run, adds to them.
+/// to bf16 what each head of a group adds to them; it serves no ranks that share sequences.
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t, bool documents = false);
 

@@ -6,6 +6,16 @@
 #include "base/check.hpp"
 
 namespace weft {
+namespace {
+
+/// The index of an axis; -1 when there is none of this name.
+int find(const std::vector<MeshAxis>& axes, std::string_view name) {
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+}  // namespace
 
 Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
   for (std::size_t i = 0; i < axes_.size(); ++i) {
@@ -20,17 +30,13 @@ Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
 }
 
 int Mesh::axis(std::string_view name) const {
-  for (std::size_t i = 0; i < axes_.size(); ++i)
-    if (axes_[i].name == name) return static_cast<int>(i);
-  WEFT_VALIDATE(false, "the mesh has no axis '{}'", name);
-  return -1;
+  const int index = find(axes_, name);
+  WEFT_VALIDATE(index >= 0, "the mesh has no axis '{}'", name);
+  return index;
 }
 
 int Mesh::inner(int axis) const {
-  if (axes_[static_cast<std::size_t>(axis)].name != data_axis) return -1;
-  for (std::size_t i = 0; i < axes_.size(); ++i)
-    if (axes_[i].name == context_axis) return static_cast<int>(i);
-  return -1;
+  return axes_[static_cast<std::size_t>(axis)].name == data_axis ? find(axes_, context_axis) : -1;
 }
 
 int Mesh::size(int axis) const {
@@ -39,9 +45,8 @@ int Mesh::size(int axis) const {
 }
 
 int Mesh::size(std::string_view name) const {
-  for (std::size_t i = 0; i < axes_.size(); ++i)
-    if (axes_[i].name == name) return size(static_cast<int>(i));
-  return 1;
+  const int index = find(axes_, name);
+  return index < 0 ? 1 : size(index);
 }
 
 int Mesh::stride(int axis) const {
@@ -56,9 +61,8 @@ int Mesh::coordinate(int rank, int axis) const {
 }
 
 int Mesh::place(int rank, std::string_view name) const {
-  for (std::size_t i = 0; i < axes_.size(); ++i)
-    if (axes_[i].name == name) return place(rank, static_cast<int>(i));
-  return 0;
+  const int index = find(axes_, name);
+  return index < 0 ? 0 : place(rank, index);
 }
 
 int Mesh::batch_rank(int rank) const {

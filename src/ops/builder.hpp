@@ -11,6 +11,11 @@
 
 namespace weft::ops {
 
+/// A value's name without the suffix of its round (Builder::suffix): "q#1" gives "q".
+inline std::string stem(const std::string& name) {
+  return name.substr(0, name.find('#'));
+}
+
 class Builder {
  public:
   explicit Builder(ir::Graph& graph) : graph_(graph) {}

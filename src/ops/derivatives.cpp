@@ -19,8 +19,7 @@ using namespace ir::operand;
 /// The name of a gradient: "layers.0.attn.q#1" gives "layers.0.attn.q.grad", because the builder adds the
 /// round's suffix again.
 std::string grad_name(const ir::Graph& graph, ValueId value) {
-  const std::string& name = graph.value(value).name;
-  return name.substr(0, name.find('#')) + ".grad";
+  return stem(graph.value(value).name) + ".grad";
 }
 
 /// The gradients of a node's inputs, each added to what the input has so far.

@@ -1,6 +1,6 @@
 // The pass alternate: two microbatches take turns, so that one computes while activations of the other
 // travel.
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -16,21 +16,21 @@ using ir::Node;
 using ir::Phase;
 
 /// The forward or the backward of one round: a run of the graph's nodes.
-struct Section {
+struct Run {
   Phase phase;
   int round;
   std::size_t begin, end;
 };
 
-std::vector<Section> sections_of(const ir::Graph& graph) {
-  std::vector<Section> sections;
+std::vector<Run> runs_of(const ir::Graph& graph) {
+  std::vector<Run> runs;
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
-    if (sections.empty() || node.phase != sections.back().phase || node.round != sections.back().round)
-      sections.push_back({node.phase, node.round, i, i});
-    sections.back().end = i + 1;
+    if (runs.empty() || node.phase != runs.back().phase || node.round != runs.back().round)
+      runs.push_back({node.phase, node.round, i, i});
+    runs.back().end = i + 1;
   }
-  return sections;
+  return runs;
 }
 
 class AlternatePass {
@@ -39,8 +39,8 @@ class AlternatePass {
       : before_(before), after_(before.without_nodes()), turns_(turns) {}
 
   ir::Graph run() {
-    const std::vector<Section> all = sections_of(before_);
-    std::span<const Section> rest = all;
+    const std::vector<Run> all = runs_of(before_);
+    std::span<const Run> rest = all;
     while (!rest.empty()) {
       if (are_two_rounds(rest)) {
         take_turns(rest[0], rest[2]);
@@ -56,7 +56,7 @@ class AlternatePass {
 
  private:
   /// Whether the list begins with forward and backward of an even round, and those of the next.
-  static bool are_two_rounds(std::span<const Section> list) {
+  static bool are_two_rounds(std::span<const Run> list) {
     if (list.size() < 4 || list[0].round % 2 != 0) return false;
     const auto is = [&](std::size_t i, Phase phase, int round) {
       return list[i].phase == phase && list[i].round == round;
@@ -68,7 +68,7 @@ class AlternatePass {
 
   /// Emits both in turns. With half turns the second is one turn behind, so that its short turns come in the
   /// middle of the other's long ones.
-  void take_turns(const Section& first, const Section& second) {
+  void take_turns(const Run& first, const Run& second) {
     const std::vector<std::size_t> own = ends_of_turns(first), other = ends_of_turns(second);
     const std::size_t behind = turns_ == Turns::half ? 1 : 0;
     for (std::size_t i = 0; i < std::max(own.size(), other.size() + behind); ++i) {
@@ -78,17 +78,17 @@ class AlternatePass {
     }
   }
 
-  /// Where the turns of a section end: behind collectives between activations and, with half turns, in the
+  /// Where the turns of a run end: behind collectives between activations and, with half turns, in the
   /// middle of what lies between two of them where that is long.
-  std::vector<std::size_t> ends_of_turns(const Section& section) const {
+  std::vector<std::size_t> ends_of_turns(const Run& run) const {
     std::vector<std::size_t> ends;
-    for (std::size_t i = section.begin; i < section.end; ++i) {
-      const bool last = i + 1 == section.end;
+    for (std::size_t i = run.begin; i < run.end; ++i) {
+      const bool last = i + 1 == run.end;
       if (last ||
           (is_between_activations(before_.nodes()[i]) && !is_between_activations(before_.nodes()[i + 1])))
         ends.push_back(i + 1);
     }
-    return turns_ == Turns::half ? halved(section.begin, ends) : ends;
+    return turns_ == Turns::half ? halved(run.begin, ends) : ends;
   }
 
   std::vector<std::size_t> halved(std::size_t begin, const std::vector<std::size_t>& ends) const {

@@ -40,21 +40,16 @@ class ContextPass {
   }
 
  private:
-  std::string stem(ValueId value) const {
-    const std::string& name = after_.value(value).name;
-    return name.substr(0, name.find('#'));
-  }
-
   /// The sections of all ranks.
   ValueId gathered(const std::string& module, ValueId own) {
     ir::Type type = after_.value(own).type;
     type.shape[0] *= ranks_;
     return b_.over_axis(Op::all_gather, {axis_, Lane::context}, module, own, std::move(type),
-                        stem(own) + ".sections");
+                        ops::stem(after_.value(own).name) + ".sections");
   }
   /// Whole sequences, of the sections of all ranks; `own` are those of this one.
   ValueId in_order(const std::string& module, ValueId sections, ValueId own) {
-    return b_.emit_one(Op::merge_sections, module, {sections}, stem(own) + ".whole",
+    return b_.emit_one(Op::merge_sections, module, {sections}, ops::stem(after_.value(own).name) + ".whole",
                        {{Attr::axis, double(axis_)}});
   }
 

@@ -25,7 +25,7 @@ class HoistPass {
   ir::Graph run() {
     const auto& nodes = before_.nodes();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (i > 0 && !same_section(nodes[i - 1], nodes[i])) emit_all();
+      if (i > 0 && !belong_together(nodes[i - 1], nodes[i])) emit_all();
       visit(NodeId(i));
     }
     emit_all();
@@ -37,7 +37,7 @@ class HoistPass {
  private:
   /// Whether both belong to the same forward or backward of one microbatch in one stage: what waits does not
   /// leave it.
-  static bool same_section(const Node& a, const Node& b) {
+  static bool belong_together(const Node& a, const Node& b) {
     return a.phase == b.phase && a.round == b.round && a.chunk == b.chunk;
   }
 

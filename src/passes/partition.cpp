@@ -23,6 +23,7 @@ using ir::Op;
 using ir::StorageId;
 using ir::UnitId;
 using ir::ValueId;
+using ops::stem;
 using namespace ir::operand;
 
 /// How a value lies over the ranks of the tensor axis.
@@ -56,11 +57,6 @@ std::optional<Rule> rule_of(Op op) {
     case Op::reduce_totals: return Rule{Split::whole, Split::whole};
     default: return std::nullopt;
   }
-}
-
-/// A value's name without the suffix of its round.
-std::string stem(const std::string& name) {
-  return name.substr(0, name.find('#'));
 }
 
 class PartitionPass {
