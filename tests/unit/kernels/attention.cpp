@@ -90,7 +90,8 @@ TEST(Attention, CudnnBackwardInParts) {
     EXPECT_LE(backward.scratch_bytes(), bound == 0 ? all / 4 : bound);
     check(
         s, t, {fused.scratch_bytes(), backward.scratch_bytes()},
-        [&](auto... tensors) { fused.run(space(), tensors...); },
+        [&](const void* q, const void* k, const void* v, void* o, float* lse, void* work,
+            const std::int32_t*) { fused.run(space(), q, k, v, o, lse, work); },
         [&](const AttentionGrad& grad) { backward.run(space(), grad); });
   }
 }
