@@ -131,6 +131,11 @@ bool is_one_node(MPI_Comm comm, int ranks) {
   return here == ranks;
 }
 
+/// What MPI's own messages may still take of /dev/shm for each rank of a host: Open MPI's segment
+/// (btl_vader_segment_size). It reserves none of it, and dies by a signal (SIGBUS) in a send that finds no
+/// page.
+constexpr std::int64_t message_bytes = std::int64_t{4} << 20;
+
 std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& ranks, const WindowSizes& sizes) {
   constexpr int tag = 1;
   const auto members = static_cast<int>(ranks.size());
@@ -148,7 +153,8 @@ std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& ranks, con
     return all != 0;
   };
   std::unique_ptr<Window> window;
-  if (is_one_node(comm, members)) window = detail::make_window(ranks, me, sizes, talk);
+  const std::int64_t spare = message_bytes * std::count(hosts().begin(), hosts().end(), host());
+  if (is_one_node(comm, members)) window = detail::make_window(ranks, me, sizes, spare, talk);
   MPI_Comm_free(&comm);
   return window;
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -63,6 +64,16 @@ bool SharedSegment::reserve(std::int64_t offset, std::int64_t bytes) const {
   int code = EINTR;
   while (code == EINTR) code = ::posix_fallocate(fd_, offset, bytes);
   return code == 0;
+}
+
+bool SharedSegment::leaves(std::int64_t bytes) const {
+  struct statvfs status {};
+  int code = EINTR;
+  while (code == EINTR) code = ::fstatvfs(fd_, &status) == 0 ? 0 : errno;
+  if (code != 0) return false;
+  // Zero blocks in all are a file system without a limit.
+  return status.f_blocks == 0 ||
+         status.f_bavail >= (static_cast<std::uint64_t>(bytes) + status.f_frsize - 1) / status.f_frsize;
 }
 
 std::byte* SharedSegment::map(std::byte* address, std::int64_t offset, std::int64_t bytes) const {

@@ -26,6 +26,8 @@ class SharedSegment {
   void forget_name();
   /// Reserves the pages of a range near the core that calls. Returns false where the system has no room.
   bool reserve(std::int64_t offset, std::int64_t bytes) const;
+  /// Whether the file system of segments has `bytes` more that nobody has taken yet.
+  bool leaves(std::int64_t bytes) const;
   /// Maps a range at `address`, over what is there, or anywhere when that is null. Returns null where the
   /// system refuses. Offsets and addresses are multiples of a page.
   std::byte* map(std::byte* address, std::int64_t offset, std::int64_t bytes) const;

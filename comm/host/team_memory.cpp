@@ -88,13 +88,14 @@ std::optional<Mappings> map_all(const SharedSegment& segment, const Layout& layo
 }  // namespace
 
 std::unique_ptr<Window> make_window(const std::vector<int>& ranks, int member, const WindowSizes& sizes,
-                                    const HostTalk& talk) {
+                                    std::int64_t spare, const HostTalk& talk) {
   const Layout layout(sizes, static_cast<int>(ranks.size()));
   std::optional<SharedSegment> segment;
   if (member == 0) segment = SharedSegment::create(layout.bytes());
   const std::string name = talk.from_first(segment ? segment->name() : std::string());
   if (member != 0 && !name.empty()) segment = SharedSegment::open(name);
-  const bool reserved = segment && reserve(*segment, layout, member);
+  // Whoever looks last looks when all have reserved, those of other windows too.
+  const bool reserved = segment && reserve(*segment, layout, member) && segment->leaves(spare);
   std::optional<Mappings> mappings;
   if (reserved) mappings = map_all(*segment, layout, member, sizes);
   if (!talk.all(mappings.has_value())) return nullptr;  // the pages end with the segment

@@ -21,8 +21,9 @@ struct HostTalk {
 
 /// Collective over `ranks` (world ranks, ascending, of which this one is at the place `member`): makes memory
 /// that they share, zeroed, reserved, and touched by nobody. It is null on all of them where one has no room
-/// for its pages, or does not see the memory of the others.
+/// for its pages, where these leave less than `spare` bytes to others, or does not see the memory of the
+/// others.
 std::unique_ptr<Window> make_window(const std::vector<int>& ranks, int member, const WindowSizes& sizes,
-                                    const HostTalk& talk);
+                                    std::int64_t spare, const HostTalk& talk);
 
 }  // namespace weft::comm::detail

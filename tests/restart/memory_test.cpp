@@ -136,8 +136,8 @@ TEST_F(MemoryContract, HoldsForEveryRankOfAMesh) {
                  planned = told.at("planned_bytes")[rank].get<double>();
       EXPECT_LE(resident, planned) << rank;
       // What MPI may take for messages is planned for ranks that all talk with each other, which those of a
-      // pipe do not.
-      EXPECT_GE(resident + 28.0 * (1 << 20), 0.95 * planned) << rank;
+      // pipe do not, and what libraries take is planned for the processor that takes most.
+      EXPECT_GE(resident + 36.0 * (1 << 20), 0.95 * planned) << rank;
     }
   }
 }
@@ -177,12 +177,12 @@ TEST_F(MemoryContract, OnAMeshOneTeamIsGivenUpAtATime) {
                     of_data = "each gathers parameters of its own";
   std::vector<std::vector<std::string>> curves;
   for (const auto& [mib, without_tensor, without_data] :
-       {std::tuple(400, false, false), {24, true, false}, {4, true, true}}) {
+       {std::tuple(400, false, false), {56, true, false}, {4, true, true}}) {
     SCOPED_TRACE(mib);
     const std::string name = std::to_string(mib);
     const Ended ended = run(with_shared_memory(
         mib, weft_on(4, train(name, {"parallel.mesh={ data = 2, tensor = 2 }", "run.steps=3", "model.dim=256",
-                                     "model.ffn=512", "model.vocab=1024", "data.seq=128", "data.batch=4",
+                                     "model.ffn=512", "model.vocab=1024", "data.seq=256", "data.batch=4",
                                      "data.global_batch=24", "debug.hash_every=1"}))));
     EXPECT_STATUS(ended, 0);
     EXPECT_EQ(ended.err.find(of_tensor) != std::string::npos, without_tensor) << ended.err;
