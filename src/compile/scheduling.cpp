@@ -393,12 +393,11 @@ std::string schedule_text(const passes::PassOptions& options) {
     text += "a bucket a unit";
   }
   text += fmt::format(", prefetch {}, delay {}", options.order.prefetch, options.order.delay);
-  if (options.partition || options.context) {
+  if (options.partition || options.context)
     text += fmt::format(", {} weight gradients put off", options.hoist.depth);
-    if (options.turns != passes::Turns::none)
-      text +=
-          fmt::format(", microbatches in {} turns", options.turns == passes::Turns::half ? "half" : "whole");
-  }
+  if (passes::microbatches_take_turns(options))
+    text +=
+        fmt::format(", microbatches in {} turns", options.turns == passes::Turns::half ? "half" : "whole");
   if (options.shard.keep_units > 0) text += fmt::format(", {} units stay gathered", options.shard.keep_units);
   if (options.recompute.what == Recompute::full) text += ", recompute full";
   const char* separator = ", recompute ";

@@ -49,11 +49,9 @@ void append_sharding(const PassOptions& options, std::vector<Pass>& passes) {
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
   if (!disabled(options, "residual"))
     passes.push_back({"residual", Bits::exact, [](const ir::Graph& g) { return residual(g); }});
-  const bool between_activations = options.partition || options.context;
-  if (between_activations && options.hoist.depth > 0 && !disabled(options, "hoist"))
+  if ((options.partition || options.context) && options.hoist.depth > 0 && !disabled(options, "hoist"))
     passes.push_back({"hoist", Bits::exact, [o = options.hoist](const ir::Graph& g) { return hoist(g, o); }});
-  const bool alternates = between_activations && options.turns != Turns::none && !options.stage &&
-                          !disabled(options, "alternate");
+  const bool alternates = microbatches_take_turns(options);
   if (alternates)
     passes.push_back(
         {"alternate", Bits::exact, [t = options.turns](const ir::Graph& g) { return alternate(g, t); }});
@@ -83,6 +81,11 @@ void append_order(const PassOptions& options, std::vector<Pass>& passes) {
 }
 
 }  // namespace
+
+bool microbatches_take_turns(const PassOptions& options) {
+  return (options.partition || options.context) && options.turns != Turns::none && !options.stage &&
+         !disabled(options, "alternate");
+}
 
 std::vector<Pass> forward_passes(const PassOptions& options, int rounds) {
   // In a validation no rank is told the tokens of the others, so whole tables are sent.

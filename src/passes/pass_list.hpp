@@ -32,12 +32,16 @@ struct PassOptions {
   ShardOptions shard;
   RecomputeOptions recompute;
   HoistOptions hoist;
-  Turns turns = Turns::none;       ///< two microbatches take turns; not in a pipe
+  Turns turns = Turns::none;       ///< how two microbatches take turns, see microbatches_take_turns()
   bool rows = false;               ///< only those rows of an embedding's table are sent that tokens name
   std::optional<Buckets> buckets;  ///< none: each unit has collectives of its own
   OrderOptions order;
   std::vector<std::string> disable;  ///< passes switched off by name
 };
+
+/// Whether the passes let two microbatches take turns. The axes tensor and context need it, no pipe has it,
+/// and it may be switched off by name.
+bool microbatches_take_turns(const PassOptions& options);
 
 /// All passes, from a forward with losses to the whole training step.
 std::vector<Pass> training_passes(const PassOptions& options);

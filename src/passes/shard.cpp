@@ -225,15 +225,18 @@ class Shard {
                       (repeated || (stays_gathered(unit, options_.keep_units, after_.units().size()) &&
                                     (pipe_ranks_ > 1 || take_turns(copy.round, node.round))));
     const bool own_turn = copy.round == node.round;
-    const bool of_other =
-        copy.value.valid() && !own_turn && copy.phase == node.phase && take_turns(copy.round, node.round);
+    // A table would else be held from the embedding of one round to the head of the other, through all
+    // layers.
+    const bool of_other = copy.value.valid() && !own_turn && !copy.of_rows && copy.phase == node.phase &&
+                          take_turns(copy.round, node.round);
     const bool own_rows = options_.alternate && node.op == Op::embedding && !own_turn;
     ir::UnitId& last_gathered = last_gathered_[options_.alternate ? node.round % 2 : 0];
     if (!own_rows && (kept || (of_other || last_gathered == unit))) {
       if (own_turn) copy.phase = node.phase;
       return copy.value;
     }
-    copy = {all_gather(node, state, after_.unit(unit).path + ".full"), node.round, node.phase};
+    copy = {all_gather(node, state, after_.unit(unit).path + ".full"), node.round, node.phase,
+            node.op == Op::embedding};
     if (!repeated) last_gathered = unit;
     return copy.value;
   }
@@ -413,6 +416,7 @@ class Shard {
     ValueId value;
     int round = 0;
     Phase phase = Phase::forward;  ///< in which its round read it last
+    bool of_rows = false;          ///< an embedding reads rows of it
   };
 
   const ir::Graph& before_;

@@ -48,6 +48,7 @@ std::string timeline_text(const machine::LaneTimes& times) {
     row("exposed messages between stages", messages);
   if (const double tensor = of_tensor_lanes(times.exposed); tensor > 0)
     row("exposed collectives of tensor", tensor);
+  if (shown(Lane::context)) row("exposed collectives of context", times.exposed[Lane::context]);
   return text;
 }
 

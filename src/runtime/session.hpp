@@ -24,7 +24,7 @@ class Session {
   Session(const Deck& deck, comm::World& world);
 
   comm::World& world() { return world_; }
-  /// The mesh. It has teams, of this rank and its neighbours on the data axis and on the tensor axis, where
+  /// The mesh. It has teams, of this rank and its neighbours on the axes data, context and tensor, where
   /// the device is the host, every host has as many ranks, and the deck allows it.
   const Mesh& mesh() const { return mesh_; }
   /// How many ranks there are in all.

@@ -12,6 +12,7 @@
 #include "../graph/small_model.hpp"
 #include "base/check.hpp"
 #include "compile/programs.hpp"
+#include "passes/collectives.hpp"
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
 #include "support/small_deck.hpp"
@@ -86,6 +87,17 @@ TEST(StepSeconds, OfManyRoundsAreThoseOfFourAndTheirPeriod) {
       EXPECT_EQ(step_seconds(given(9), machine, 0), all);
     }
   }
+}
+
+/// Units that stay gathered are gathered once for all rounds, as if these took turns.
+TEST(StepSeconds, OfRoundsThatGatherOnceAreNoTurns) {
+  const machine::CostModel machine = costs(3e8);
+  const auto given = [&](int rounds) {
+    return plan_of(deck_of({"schedule.bucketing=manual", "schedule.regather=never", global_batch(rounds)}),
+                   machine);
+  };
+  EXPECT_FALSE(passes::take_turns(given(6).graph));
+  EXPECT_NEAR(step_seconds(given(6), machine, 3) / plan::simulate(given(9), machine).end, 1, 0.002);
 }
 
 /// Plans are compared by four rounds, and what these say of the other rounds holds for the whole step.
