@@ -1,4 +1,6 @@
 // The command `weft plan`.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -7,6 +9,7 @@
 #include <thread>
 
 #include "base/check.hpp"
+#include "base/quoted.hpp"
 #include "cli/commands.hpp"
 #include "compile/machine_profile.hpp"
 #include "compile/planned_pipe.hpp"
@@ -20,6 +23,7 @@
 #include "plan/picture.hpp"
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
+#include "report/flops.hpp"
 #include "runtime/memory_usage.hpp"
 #include "runtime/planned_memory.hpp"
 
@@ -32,6 +36,7 @@ struct PlanArguments {
   std::optional<int> per_host;
   int pipe_rank = 0;
   int holders = 8;
+  std::string machine;
   std::string dump_after, diff;
   std::string picture;
 };
@@ -115,8 +120,21 @@ int team(const Mesh& mesh, std::string_view name, int per_host) {
   return static_cast<int>(size);
 }
 
+/// What the step's length means: tokens a second, and the share of the device's peak.
+std::string rate_text(const Deck& deck, const Mesh& mesh, const machine::Profile& profile, double step_s) {
+  const double tokens = static_cast<double>(deck.data.global_batch * deck.data.seq) / mesh.world() / step_s;
+  const bool bf16 = deck.precision.params == DType::bf16;
+  std::string text = fmt::format("\npredicted step {:.5g} s: {:.0f} tokens/s a rank", step_s, tokens);
+  if (const auto mfu = report::mfu(tokens, report::flops_per_token(report::model_size(deck)),
+                                   bf16 ? profile.compute.peak_bf16 : profile.compute.peak_f32))
+    text += fmt::format(", {:.1f} % MFU ({}, attention counted whole)", 100 * *mfu, bf16 ? "bf16" : "f32");
+  return text + "\n";
+}
+
 void plan(const PlanArguments& arguments) {
-  const Deck deck = parse_deck(arguments.deck.file, arguments.deck.sets);
+  std::vector<std::string> sets = arguments.deck.sets;
+  if (!arguments.machine.empty()) sets.push_back("schedule.profile=" + weft::quoted(arguments.machine));
+  const Deck deck = parse_deck(arguments.deck.file, sets);
   const machine::CostModel costs(compile::machine_profile(deck));
   kernels::initialize(/*warnings=*/false);  // its warnings are about threads that are not used here
   exec::Matmuls matmuls(deck.precision.f32_products);
@@ -148,11 +166,15 @@ void plan(const PlanArguments& arguments) {
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, compile::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(times).c_str(), stdout);
-    if (mesh.size(pipe_axis) > 1)
-      std::fputs(
-          to_text(compile::planned_pipe(deck, mesh, scratch, costs, baseline, {plan, arguments.pipe_rank}))
-              .c_str(),
-          stdout);
+    double step_s = times.end;
+    if (mesh.size(pipe_axis) > 1) {
+      const compile::PlannedPipe pipe =
+          compile::planned_pipe(deck, mesh, scratch, costs, baseline, {plan, arguments.pipe_rank});
+      std::fputs(to_text(pipe).c_str(), stdout);
+      // The rank's plan waits for no other stage.
+      step_s += pipe.timeline.end - pipe.timeline.busy[static_cast<std::size_t>(arguments.pipe_rank)];
+    }
+    std::fputs(rate_text(deck, mesh, costs.profile(), step_s).c_str(), stdout);
   }
   kernels::finalize();
 }
@@ -167,6 +189,10 @@ void add_plan(CLI::App& app) {
   command->add_option("--world", arguments->world, "Ranks to plan for")
       ->check(whole_number_from(1))
       ->capture_default_str();
+  command->add_option("--machine", arguments->machine,
+                      "Machine to plan for, as schedule.profile: " +
+                          fmt::format("{}", fmt::join(machine::shipped_machine_names(), ", ")) +
+                          ", or a file of `weft profile`");
   command
       ->add_option("--ranks-per-host", arguments->per_host,
                    "Ranks of a host, which share memory; none is shared without it")

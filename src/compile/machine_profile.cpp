@@ -1,5 +1,7 @@
 #include "compile/machine_profile.hpp"
 
+#include <fmt/ranges.h>
+
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -22,18 +24,19 @@ std::string read_file(const Deck& deck) {
     throw Error(
         errno == 0 ? ExitCode::bad_input : exit_code_of_named_file(errno),
         fmt::format("{}: cannot read the machine profile {} ({}); write one with `weft profile -o {}`, "
-                    "or leave the key out",
+                    "name a machine (host, {}), or leave the key out",
                     place_of(deck, "schedule.profile"), path,
-                    errno == 0 ? "is it a file?" : std::strerror(errno), path));
+                    errno == 0 ? "is it a file?" : std::strerror(errno), path,
+                    fmt::join(machine::shipped_machine_names(), ", ")));
   return text.str();
 }
 
-/// The default profile of this name; nothing when the name is a file's.
+/// The profile that is assumed under this name; nothing when the name is a file's.
 std::optional<machine::Profile> default_named(const std::string& name) {
   if (name == "host" || (name.empty() && device_is_host()))
     return default_profile(machine::DefaultProfile::host);
-  if (name == "h100" || name.empty()) return default_profile(machine::DefaultProfile::h100);
-  return std::nullopt;
+  if (name.empty()) return default_profile(machine::DefaultProfile::h100);
+  return machine::shipped_machine(name);
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 
 namespace weft::compile {
 
-/// The profile in the file that the deck names. It is a default where the deck names "host" or "h100", or
-/// names nothing and so leaves it to this build's device. Throws Error(bad_input) when the file cannot be
-/// read, and as "FILE:LINE: PROBLEM" for a mistake in it.
+/// The profile in the file that the deck names. It is assumed where the deck names "host" or a machine
+/// that Weft ships with, or names nothing and so leaves it to this build's device. Throws Error(bad_input)
+/// when the file cannot be read, and as "FILE:LINE: PROBLEM" for a mistake in it.
 machine::Profile machine_profile(const Deck& deck);
 
 /// machine_profile() in two steps, for ranks of which one reads the file. First the text (empty where the

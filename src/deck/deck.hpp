@@ -144,7 +144,7 @@ struct ScheduleDeck {
   std::int64_t reduce_delay = -1;
   Accumulation accumulate = Accumulation::each;
   CudaGraph cuda_graph = CudaGraph::automatic;
-  std::string profile;  ///< a machine profile's file, "host" or "h100"; empty: the build's default
+  std::string profile;  ///< a machine profile's file, or a machine's name; empty: the build's default
   bool operator==(const ScheduleDeck&) const = default;
 };
 

@@ -263,7 +263,9 @@ constexpr std::array key_list{
                "kernels and collectives are launched one by one."},
     Key{WEFT_KEY(schedule.profile),
         .doc = "Machine profile that plans are timed with: a file of `weft profile`, relative to the working "
-               "directory, or a default, `host` or `h100`; empty: this build's default."},
+               "directory, or a machine by its data sheet: `host`, `a100`, `h100`, `h100-96`, `h200`, "
+               "`b200`, `gh200`, "
+               "`xeon-8480`, `epyc-9654`; empty: this build's default."},
 
     Key{WEFT_KEY(checkpoint.every), .range = between(0, most_steps),
         .doc = "Save every so many steps; 0: none on the way."},

@@ -18,6 +18,12 @@ int nodes_for(int ranks, int ranks_per_node) {
   return (ranks + ranks_per_node - 1) / ranks_per_node;
 }
 
+/// How many of the ranks each host has, where they are as far apart as world ranks of a mesh's axis.
+double ranks_of_a_host(Peers peers, int ranks_per_node) {
+  const double stride = static_cast<double>(peers.span - 1) / (peers.ranks - 1);
+  return std::max(1.0, ranks_per_node / stride);
+}
+
 /// How far apart two positive numbers are, measured by their ratio.
 double log_distance(double a, double b) {
   return std::abs(std::log(std::max(a, 1.0) / std::max(b, 1.0)));
@@ -108,6 +114,11 @@ double CostModel::collective_seconds(Op op, Peers peers, double bytes_sent, DTyp
   if (peers.ranks < 2 || bytes_sent <= 0) return 0;
   const Measured* const m = nearest(op, peers, wire);
   if (m == nullptr) return profile_.compute.launch_s * (peers.ranks - 1) + bytes_sent / link_bytes_per_s();
+  if (m->from.nodes > 1 && op != Op::reduce_scatter) {
+    const int most = profile_.ranks_per_node;
+    const double of_curve = std::min<double>(most, static_cast<double>(m->from.ranks) / m->from.nodes);
+    bytes_sent *= std::max(1.0, of_curve / ranks_of_a_host(peers, most));
+  }
   const double messages = static_cast<double>(peers.ranks - 1) / static_cast<double>(m->from.ranks - 1);
   return m->curve.seconds(bytes_sent) + m->curve.latency() * (messages - 1);
 }

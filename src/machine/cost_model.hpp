@@ -40,7 +40,10 @@ class CostModel {
   /// Seconds of a collective over `peers`, alone on the machine, of which one rank sends `bytes_sent`; 0 for
   /// one rank or no bytes. It is taken from the curve of the operation that is nearest: first by reach
   /// (within a host or between hosts), then by wire type, then by the number of ranks. For another number of
-  /// ranks the latency is scaled by the number of peers.
+  /// ranks the latency is scaled by the number of peers. Between hosts, a group with fewer ranks a host than
+  /// the curve's crosses the hosts' border by as much less: by its own ranks' cards, or by its part of a card
+  /// that the groups beside it use at the same time. A reduce_scatter exchanges slices, which cross by
+  /// themselves anyway.
   double collective_seconds(ir::Op op, Peers peers, double bytes_sent, DType wire = DType::f32) const;
   /// Seconds of a collective that is a node of a graph, or of a message, once both ends have begun it.
   double collective_seconds(const ir::Graph& graph, const ir::Node& node) const;

@@ -109,6 +109,8 @@ Compute read_compute(TableReader t) {
   c.bytes_per_s = t.number("bytes_per_s", 0, true);
   c.launch_s = t.number("launch_s", 0);
   c.memory_bytes = t.number("memory_bytes", 0);
+  if (t.has("peak_f32")) c.peak_f32 = t.number("peak_f32", 0, true);
+  if (t.has("peak_bf16")) c.peak_bf16 = t.number("peak_bf16", 0, true);
   t.finish();
   return c;
 }

@@ -35,6 +35,9 @@ std::string print_profile(const Profile& p) {
   put(text, "bytes_per_s", p.compute.bytes_per_s, "memory, reads and writes");
   put(text, "launch_s", p.compute.launch_s, "the least that a kernel takes");
   put(text, "memory_bytes", p.compute.memory_bytes, "that a rank can have; 0: not known");
+  if (p.compute.peak_f32 > 0) put(text, "peak_f32", p.compute.peak_f32, "FLOP/s by the data sheet, for MFU");
+  if (p.compute.peak_bf16 > 0)
+    put(text, "peak_bf16", p.compute.peak_bf16, "FLOP/s by the data sheet, for MFU");
   text += "\n[sharing]\n";
   put(text, "link_bytes_per_s", p.sharing.link_bytes_per_s, "sent, both lanes together");
   put(text, "both_lanes", p.sharing.both_lanes, "speed of a lane beside the other, alone = 1");

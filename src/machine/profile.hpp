@@ -23,6 +23,8 @@ struct Compute {
   double bytes_per_s = 0;   ///< memory bandwidth, reads and writes together
   double launch_s = 0;      ///< seconds that a kernel takes however small it is
   double memory_bytes = 0;  ///< memory that a rank can have; 0: not known
+  double peak_f32 = 0;      ///< FLOP/s by the data sheet, which MFU is a share of; 0: not known
+  double peak_bf16 = 0;     ///< likewise
   bool operator==(const Compute&) const = default;
 };
 
@@ -87,6 +89,17 @@ enum class DefaultProfile : std::uint8_t { host, h100 };
 /// The profile that is assumed where nothing was measured; default_profiles.cpp has the sources of its
 /// numbers.
 Profile default_profile(DefaultProfile which);
+
+/// The machines that plans can be made for anywhere, by name: data sheets, and the share of them that
+/// well-tuned codes reach. shipped_machines.cpp has the sources.
+std::vector<std::string> shipped_machine_names();
+/// The profile of such a machine; nothing for another name.
+std::optional<Profile> shipped_machine(std::string_view name);
+
+/// A curve of latency + bytes / rate, at points between which a straight line in logarithms fits it to a few
+/// per cent.
+CollectiveCurve assumed_curve(ir::Op op, DType wire, int ranks, int nodes, double latency,
+                              double bytes_per_s);
 
 /// The profile as TOML; parse_profile reads back an equal one.
 std::string print_profile(const Profile& profile);

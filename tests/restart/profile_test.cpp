@@ -88,9 +88,27 @@ TEST_F(ProfileCommand, AloneAssumesTheCollectives) {
 }
 
 TEST_F(ProfileCommand, DefaultsHaveNames) {
-  EXPECT_NE(plan(6, "h100").out.find("from defaults (H100 default, "), std::string::npos);
+  EXPECT_NE(plan(6, "h100").out.find("from defaults (H100 SXM 80 GB, "), std::string::npos);
   const Ended unnamed = run(weft({"plan", deck(), "--world", "6"}));
   EXPECT_NE(unnamed.out.find("from defaults (host default, "), std::string::npos) << unnamed.out;
+}
+
+/// A rank's tokens a second and its share of the peak say the same of one step.
+TEST_F(ProfileCommand, EveryShippedMachineIsPlannedFor) {
+  const std::string keys = run(weft({"deck", "--schema", "--markdown"})).out;
+  for (const std::string& name : machine::shipped_machine_names()) {
+    EXPECT_NE(keys.find("`" + name + "`"), std::string::npos) << name;
+    const Ended planned = run(weft({"plan", deck(), "--world", "6", "--machine", name}));
+    EXPECT_STATUS(planned, 0);
+    const double step = number_after(planned.out, "predicted step "),
+                 tokens = number_after(planned.out, " s: "),
+                 mfu = number_after(planned.out, "tokens/s a rank, ");
+    EXPECT_NEAR(tokens * step, 12 * 24 / 6.0, 0.02 * 12 * 24 / 6.0) << planned.out;
+    EXPECT_GT(mfu, 0) << planned.out;
+  }
+  const Ended refused = run(weft({"plan", deck(), "--machine", "h900"}));
+  EXPECT_STATUS(refused, 2);
+  EXPECT_NE(refused.err.find("name a machine (host, a100, h100, "), std::string::npos) << refused.err;
 }
 
 TEST_F(ProfileCommand, MistakesAreOneLine) {

@@ -112,6 +112,10 @@ TEST(CollectiveCost, DefaultsAreOfTheRightOrder) {
   EXPECT_NEAR(gib / h100.collective_seconds(Op::all_gather, 8, gib), 350e9, 5e9);
   EXPECT_NEAR(gib / h100.collective_seconds(Op::reduce_scatter, 16, gib), 45e9, 1e9);
   EXPECT_NEAR(h100.collective_seconds(Op::all_gather, 8, 1024), 20e-6, 1e-6);
+  // With seven neighbours in other groups, one of eight ranks has its own card; so has the end of a message.
+  EXPECT_NEAR(gib / h100.collective_seconds(Op::all_gather, {64, 505}, gib), 45e9, 3e9);
+  EXPECT_NEAR(gib / h100.collective_seconds(Op::send, {2, 9}, gib), 45e9, 3e9);
+  EXPECT_NEAR(gib / h100.collective_seconds(Op::all_gather, 64, gib), 350e9, 25e9);
   const CostModel host(default_profile(machine::DefaultProfile::host));
   EXPECT_NEAR(gib / host.collective_seconds(Op::all_gather, 2, gib), 2e9, 1e8);
 }

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/check.hpp"
 #include "unit/machine/small_profile.hpp"
@@ -17,9 +19,11 @@ using machine::Profile;
 TEST(ProfileText, ReadsBack) {
   Profile with_replicas = small_profile();
   with_replicas.sharing.replica = machine::ReplicaSharing{0.75, 0.5, 3e-10};
-  for (const Profile& p :
-       {small_profile(), with_replicas, machine::default_profile(machine::DefaultProfile::host),
-        machine::default_profile(machine::DefaultProfile::h100)}) {
+  std::vector<Profile> profiles{small_profile(), with_replicas,
+                                machine::default_profile(machine::DefaultProfile::host)};
+  for (const std::string& name : machine::shipped_machine_names())
+    profiles.push_back(machine::shipped_machine(name).value());
+  for (const Profile& p : profiles) {
     const Profile again = parse_profile(print_profile(p), "m.toml");
     EXPECT_EQ(p, again) << print_profile(p);
     EXPECT_EQ(print_profile(p), print_profile(again));
