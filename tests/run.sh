@@ -156,7 +156,8 @@ build_asan() { jobs/setup.sh --preset asan:tests_unit --preset asan:tests_mpi --
 build_tsan() { jobs/setup.sh --preset tsan:test_comm --preset tsan:test_comm_fake --preset tsan:test_training; }
 
 # Of the training tests one rank count is enough here, and of the measurements two: the sanitizer sees the same code at each, thirty times
-# slower; and so it does in plans of many rounds, whose tests take a minute each. Of the kernels' instructions it sees the machine's best and AVX2.
+# slower; and so it does in plans of many rounds, whose tests take a minute each. Of the kernels' instructions it sees the machine's best
+# and AVX2.
 test_asan() {
   GTEST_FILTER='-StepSeconds.OfManyRounds*:ChooseSchedule.ManyRounds*:*Arena.IsWithinTwoPercent*/none:*Arena.IsWithinTwoPercent*/selective' \
     ctest --test-dir build/asan --output-on-failure --no-tests=error --parallel "$parallel" --label-regex '^(unit|mpi|fuzz)$' --exclude-regex '(training.np[1346]|measure.np[34]|kernels.AVX512)'
@@ -164,7 +165,8 @@ test_asan() {
 
 # Runs the communication layer, and training on two ranks, under tsan: there Weft's own threads meet. Each
 # rank has one OpenMP thread, because libgomp shows false races. Left out is what training does without a
-# thread of its own (bad numbers, initial weights, what bits depend on, and where other numbers, lengths or layers go through the same threads); Skip saves in the background.
+# thread of its own (bad numbers, initial weights, what bits depend on), and what sends other numbers, lengths or layers through the
+# same threads; Skip saves in the background.
 test_tsan() {
   OMP_NUM_THREADS=1 GTEST_FILTER='-*BadStep.*:BadNumbers.*:RollBack.*:Locate.*:Init.*:Bits.DependOn*:Bits.Fusing*:*.Numerics*:Tensor.Heads*:*.CheckpointsLoad*:Context.Sections*:Pipe.LayersMay*:HashesOfPipes.AreThose*:HashesOfPipes.NameThe*:Hosts/FakeWindow.SharesAndCrosses/3' \
     ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$parallel" --tests-regex '^mpi\.(comm|training\.np2)'

@@ -68,12 +68,9 @@ bool SharedSegment::reserve(std::int64_t offset, std::int64_t bytes) const {
 
 bool SharedSegment::leaves(std::int64_t bytes) const {
   struct statvfs status {};
-  int code = EINTR;
-  while (code == EINTR) code = ::fstatvfs(fd_, &status) == 0 ? 0 : errno;
-  if (code != 0) return false;
+  if (::fstatvfs(fd_, &status) != 0) return false;
   // Zero blocks in all are a file system without a limit.
-  return status.f_blocks == 0 ||
-         status.f_bavail >= (static_cast<std::uint64_t>(bytes) + status.f_frsize - 1) / status.f_frsize;
+  return status.f_blocks == 0 || status.f_bavail * status.f_frsize >= static_cast<std::uint64_t>(bytes);
 }
 
 std::byte* SharedSegment::map(std::byte* address, std::int64_t offset, std::int64_t bytes) const {

@@ -18,7 +18,8 @@ int nodes_for(int ranks, int ranks_per_node) {
   return (ranks + ranks_per_node - 1) / ranks_per_node;
 }
 
-/// How many of the ranks each host has, where they are as far apart as world ranks of a mesh's axis.
+/// How many of the ranks each host has. They are evenly spaced in the world, as the groups of a mesh's axis
+/// are.
 double ranks_of_a_host(Peers peers, int ranks_per_node) {
   const double stride = static_cast<double>(peers.span - 1) / (peers.ranks - 1);
   return std::max(1.0, ranks_per_node / stride);

@@ -39,15 +39,15 @@ constexpr std::array gpu_machines{
     // H100:
     // a 400 Gbit/s card a GPU.
     GpuMachine{"h100", "H100 SXM 80 GB", 67e12, 989e12, 80e9, 3.35e12, 8, 450e9, 50e9},
-    // The H100 of torchtitan's paper (arXiv 2410.06511, section 3): 96 GB of HBM2e with 2.4 TB/s, at 500 W
-    // instead
-    // of 700. What the lower power costs is in none of these numbers.
+    // The H100 of torchtitan's benchmarks (its page "performance"): 96 GB of HBM2e with 2.4 TB/s, at 500 W
+    // instead of
+    // 700. What the lower power costs is in none of these numbers.
     GpuMachine{"h100-96", "H100 SXM 96 GB HBM2e", 67e12, 989e12, 96e9, 2.4e12, 8, 450e9, 50e9},
     // NVIDIA H200 data sheet (2024), SXM.
     GpuMachine{"h200", "H200 SXM 141 GB", 67e12, 989e12, 141e9, 4.8e12, 8, 450e9, 50e9},
-    // NVIDIA HGX B200 (2025): an eighth of the board's 600 TFLOP/s of fp32, 18 PFLOP/s of dense bf16, 1.44 TB
-    // and
-    // 62 TB/s. NVLink 1.8 TB/s both ways.
+    // NVIDIA HGX B200 (2025), at 1,000 W. Pages of others agree on bf16, on about 180 GB and on NVLink's 1.8
+    // TB/s both
+    // ways; they give 80 TFLOP/s of fp32 and 8 TB/s.
     GpuMachine{"b200", "HGX B200 180 GB", 75e12, 2250e12, 180e9, 7.7e12, 8, 900e9, 50e9},
     // NVIDIA GH200 data sheet (2023), HBM3, four to a host as on Alps: NVLink 900 GB/s both ways in all, a
     // Slingshot
@@ -76,7 +76,7 @@ constexpr std::array cpu_machines{
                256e9, 307e9},
     // AMD EPYC 9654: 2.4 GHz, 32 operations of fp32 a cycle and 64 of bf16 (AVX-512 in two halves), twelve
     // channels of
-    // DDR5-4800. oneDNN reaches about 0.8 of such peaks with large products.
+    // DDR5-4800. Assumed: large products reach 0.8 of that.
     CpuMachine{"epyc-9654", "two EPYC 9654 (AVX-512)", 96, 7.4e12, 14.7e12, 7.4e12 * 0.8, 14.7e12 * 0.8,
                384e9, 461e9},
 };
@@ -126,9 +126,9 @@ Profile profile_of(const CpuMachine& m) {
   p.compute.threads = m.cores;
   p.compute.matmul_f32 = m.f32_rate;
   p.compute.matmul_bf16 = m.bf16_rate;
-  p.compute.attention = m.f32 * 0.5;  // fp32 inside, of tiles that stay in the nearest caches
+  p.compute.attention = m.f32 * 0.5;  // assumed; fp32 inside
   p.compute.bytes_per_s = m.bytes_per_s * reached::memory;
-  p.compute.launch_s = 1e-5;  // a region of all cores
+  p.compute.launch_s = 1e-5;  // assumed, for a region of all cores
   p.compute.memory_bytes = m.memory_bytes * reached::room;
   p.compute.peak_f32 = std::max(m.f32, m.f32_rate);
   p.compute.peak_bf16 = m.bf16;

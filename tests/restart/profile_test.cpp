@@ -93,7 +93,8 @@ TEST_F(ProfileCommand, DefaultsHaveNames) {
   EXPECT_NE(unnamed.out.find("from defaults (host default, "), std::string::npos) << unnamed.out;
 }
 
-/// A rank's tokens a second and its share of the peak say the same of one step.
+/// A plan for each machine ends with a step, the tokens a second that follow from it, and a share of the
+/// peak.
 TEST_F(ProfileCommand, EveryShippedMachineIsPlannedFor) {
   const std::string keys = run(weft({"deck", "--schema", "--markdown"})).out;
   for (const std::string& name : machine::shipped_machine_names()) {

@@ -112,7 +112,8 @@ TEST(CollectiveCost, DefaultsAreOfTheRightOrder) {
   EXPECT_NEAR(gib / h100.collective_seconds(Op::all_gather, 8, gib), 350e9, 5e9);
   EXPECT_NEAR(gib / h100.collective_seconds(Op::reduce_scatter, 16, gib), 45e9, 1e9);
   EXPECT_NEAR(h100.collective_seconds(Op::all_gather, 8, 1024), 20e-6, 1e-6);
-  // With seven neighbours in other groups, one of eight ranks has its own card; so has the end of a message.
+  // A group with one rank on each host crosses by one network card a host, and so does a message. A group
+  // that has all ranks of its hosts crosses by all eight cards.
   EXPECT_NEAR(gib / h100.collective_seconds(Op::all_gather, {64, 505}, gib), 45e9, 3e9);
   EXPECT_NEAR(gib / h100.collective_seconds(Op::send, {2, 9}, gib), 45e9, 3e9);
   EXPECT_NEAR(gib / h100.collective_seconds(Op::all_gather, 64, gib), 350e9, 25e9);
