@@ -96,9 +96,22 @@ const CostModel::Measured* CostModel::nearest(Op op, Peers peers, DType wire) co
   return it == curves_.end() ? nullptr : &*it;
 }
 
-double CostModel::both_lanes_speed(Lane a, Lane b) const {
+Link CostModel::link_of(Peers peers) const {
+  const bool gpu = profile_.compute.threads == 0;
+  return gpu && nodes_for(peers.span, profile_.ranks_per_node) > 1 ? Link::far : Link::near;
+}
+
+Link CostModel::link_of(const ir::Graph& graph, const ir::Node& node) const {
+  return link_of({ops::ranks_of(graph, node), ops::span_of(graph, node)});
+}
+
+double CostModel::shared_link_speed(int collectives) const {
+  return collectives < 2 ? 1 : std::min(1.0, 2 * profile_.sharing.both_lanes / collectives);
+}
+
+std::optional<double> CostModel::replica_speed() const {
   const Sharing& s = profile_.sharing;
-  return s.replica && (a == Lane::replica || b == Lane::replica) ? s.replica->beside_lanes : s.both_lanes;
+  return s.replica ? std::optional(s.replica->beside_lanes) : std::nullopt;
 }
 
 double CostModel::beside_compute_speed(Lane lane) const {

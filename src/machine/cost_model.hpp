@@ -2,7 +2,9 @@
 // the profile and the node alone, so they are equal on all ranks that have the same profile.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +24,9 @@ struct Peers {
   int ranks;
   int span;  ///< world ranks from the first to the last, which tells how many hosts they reach over
 };
+
+/// The two ways on which bytes leave a GPU: to the others of its host, or through a network card.
+enum class Link : std::uint8_t { near, far };
 
 class CostModel {
  public:
@@ -53,9 +58,16 @@ class CostModel {
 
   /// Bytes a second that one rank sends when both lanes are at work.
   double link_bytes_per_s() const { return profile_.sharing.link_bytes_per_s; }
-  /// Speed of a collective of lane `a` while one of lane `b` is under way, as a share of its speed alone: (0,
-  /// 1]. With 0.5 the two share the link, and gain nothing from running at once.
-  double both_lanes_speed(Lane a, Lane b) const;
+  /// The link that a collective over `peers` goes by. Ranks on processors have one for all, because one
+  /// thread of each makes all their collectives.
+  Link link_of(Peers peers) const;
+  Link link_of(const ir::Graph& graph, const ir::Node& node) const;
+  /// Speed of a collective while `collectives` are under way on its link, itself included, as a share of its
+  /// speed alone: (0, 1]. More than two move as many bytes a second as two.
+  double shared_link_speed(int collectives) const;
+  /// Whether sums over replicas share no link with the other lanes, and by how much one of each slow each
+  /// other down instead.
+  std::optional<double> replica_speed() const;
   /// Speed of the lane's collectives while kernels run, as a share of their speed alone: (0, 1].
   double beside_compute_speed(Lane lane) const;
   /// Seconds that the compute lane loses while its rank sends `bytes` on `lane`, because the communication

@@ -81,14 +81,29 @@ class Clock {
     running_[lane] = false;
   }
 
+  /// Speed of the lane's collective beside those of other lanes, as a share of its speed without them.
+  double beside_others(Lane lane) const {
+    const std::optional<double> replica = costs_.replica_speed();
+    int on_link = 1;
+    double speed = 1;
+    for (const Lane other : communication_lanes) {
+      if (other == lane || !running_[other]) continue;
+      if (replica && (lane == Lane::replica || other == Lane::replica)) {
+        speed *= *replica;
+      } else if (head(lane).link == head(other).link) {
+        ++on_link;
+      }
+    }
+    return speed * costs_.shared_link_speed(on_link);
+  }
+
   PerLane<double> speeds() const {
     PerLane<double> speed{};
     double lost = 0;  // what the compute lane loses in a second
     for (const Lane lane : communication_lanes) {
       if (!running_[lane]) continue;
       speed[lane] = running_[compute] ? costs_.beside_compute_speed(lane) : 1;
-      for (const Lane other : communication_lanes)
-        if (other != lane && running_[other]) speed[lane] *= costs_.both_lanes_speed(lane, other);
+      speed[lane] *= beside_others(lane);
       lost += costs_.stolen_compute_seconds(lane, head(lane).bytes / head(lane).seconds * speed[lane]);
     }
     constexpr double least = 0.1;  // otherwise a profile that steals all of a core would stop the clock

@@ -12,6 +12,7 @@ namespace weft::machine {
 struct LaneTask {
   double seconds = 0;              ///< duration when it is alone on the machine
   double bytes = 0;                ///< bytes that a rank sends in a collective
+  Link link = Link::near;          ///< that they go by
   PerLane<std::uint32_t> after{};  ///< how many tasks of each lane must be done first
 };
 using LaneTasks = PerLane<std::vector<LaneTask>>;
@@ -27,10 +28,10 @@ struct LaneTimes {
   PerLane<double> exposed{};
 };
 
-/// Runs the tasks of each lane in their order. A collective is slower while another communication lane has
-/// one under way, and kernels are slower while bytes move, as the profile says. The result is deterministic.
-/// Throws std::logic_error when tasks wait for each other in a circle. With late_seconds, what a collective
-/// brings arrives that much after its end, as where a rank is late; its lane is not held up.
+/// Runs the tasks of each lane in their order. A collective is slower while other communication lanes have
+/// some under way on its link, and kernels are slower while bytes move, as the profile says. The result is
+/// deterministic. Throws std::logic_error when tasks wait for each other in a circle. With late_seconds, what
+/// a collective brings arrives that much after its end, as where a rank is late; its lane is not held up.
 LaneTimes run_lanes(const LaneTasks& tasks, const CostModel& costs, double late_seconds = 0);
 
 }  // namespace weft::machine

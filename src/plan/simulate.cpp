@@ -21,6 +21,7 @@ machine::LaneTimes simulate(const Plan& plan, const machine::CostModel& costs) {
     } else {
       task.seconds = costs.collective_seconds(plan.graph, node);
       task.bytes = costs.bytes_sent(plan.graph, node);
+      task.link = costs.link_of(plan.graph, node);
       std::uint32_t& kernels = task.after[Lane::compute];
       if (host_submits) kernels = std::max(kernels, static_cast<std::uint32_t>(tasks[Lane::compute].size()));
     }

@@ -90,8 +90,9 @@ class Reader {
 
   void fixed(const Node& node) {
     for (const ir::ValueId output : node.outputs) fixed_of_[output.index()] = FixedId(problem_.fixed.size());
-    problem_.fixed.push_back({node.lane, costs_.collective_seconds(graph_, node),
-                              costs_.bytes_sent(graph_, node), problem_.slots.size(), none});
+    problem_.fixed.push_back({node.lane, costs_.link_of(graph_, node),
+                              costs_.collective_seconds(graph_, node), costs_.bytes_sent(graph_, node),
+                              problem_.slots.size(), none});
   }
 
   void compute(const Node& node) {

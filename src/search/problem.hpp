@@ -41,6 +41,7 @@ struct ReplicaSum {
 /// it is.
 struct Fixed {
   Lane lane = Lane::reduce;
+  machine::Link link = machine::Link::near;
   double seconds = 0, wire_bytes = 0;
   std::size_t after = 0;  ///< how many slots are done before it begins
   std::size_t use = 0;    ///< the slot that needs it; the number of slots when none does

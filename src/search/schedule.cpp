@@ -197,6 +197,7 @@ class Estimator {
       task.seconds =
           costs_.collective_seconds(ir::Op::all_gather, p_.ranks, gathers_[b].wire_bytes, p_.gather_type);
       task.bytes = gathers_[b].wire_bytes;
+      task.link = costs_.link_of(p_.ranks);
       // This holds even if the host submits nothing: the memory that the gather writes is in use until about
       // then.
       task.after[Lane::compute] = static_cast<std::uint32_t>(issue_slot(b));
@@ -210,6 +211,7 @@ class Estimator {
       task.seconds =
           costs_.collective_seconds(ir::Op::reduce_scatter, p_.ranks, b.wire_bytes, p_.reduce_type);
       task.bytes = b.wire_bytes;
+      task.link = costs_.link_of(p_.ranks);
       task.after[Lane::compute] = static_cast<std::uint32_t>(b.slot + 1);
       tasks[Lane::reduce].push_back(task);
     }
@@ -220,6 +222,7 @@ class Estimator {
       machine::LaneTask task;
       task.seconds = costs_.collective_seconds(ir::Op::all_reduce, p_.replicas, s.wire_bytes, DType::f32);
       task.bytes = s.wire_bytes;
+      task.link = costs_.link_of(p_.replicas);
       task.after[Lane::compute] = static_cast<std::uint32_t>(s.slot + 1);
       task.after[Lane::reduce] = static_cast<std::uint32_t>(s.after);
       tasks[Lane::replica].push_back(task);
@@ -231,6 +234,7 @@ class Estimator {
       machine::LaneTask task;
       task.seconds = f.seconds;
       task.bytes = f.wire_bytes;
+      task.link = f.link;
       task.after[Lane::compute] = static_cast<std::uint32_t>(f.after);
       tasks[f.lane].push_back(task);
     }

@@ -85,20 +85,33 @@ TEST(CollectiveCost, WithoutACurveAnothersOrTheLink) {
 TEST(CollectiveCost, SharingIsTheProfiles) {
   const CostModel model(small_profile());
   EXPECT_EQ(model.link_bytes_per_s(), 1e8);
+  EXPECT_EQ(model.shared_link_speed(1), 1);
+  EXPECT_EQ(model.shared_link_speed(2), 0.5);
+  EXPECT_EQ(model.shared_link_speed(4), 0.25) << "four move as much as two";
+  EXPECT_FALSE(model.replica_speed().has_value());
   for (const Lane lane : {Lane::gather, Lane::reduce, Lane::replica}) {
-    EXPECT_EQ(model.both_lanes_speed(lane, Lane::reduce), 0.5);
     EXPECT_EQ(model.beside_compute_speed(lane), 0.75);
     EXPECT_DOUBLE_EQ(model.stolen_compute_seconds(lane, 1e9), 2);
   }
+}
+
+/// A GPU reaches the others of its host by one link and other hosts by another; a processor's ranks have one.
+TEST(CollectiveCost, HostsAndTheNetworkAreTwoLinksOfAGpu) {
+  Profile p = small_profile();
+  p.ranks_per_node = 4;
+  p.compute.threads = 0;
+  EXPECT_EQ(CostModel(p).link_of({4, 4}), machine::Link::near);
+  EXPECT_EQ(CostModel(p).link_of({2, 5}), machine::Link::far);
+  p.compute.threads = 1;
+  EXPECT_EQ(CostModel(p).link_of({2, 5}), machine::Link::near);
 }
 
 TEST(CollectiveCost, ReplicasShareInTheirOwnWay) {
   Profile p = small_profile();
   p.sharing.replica = machine::ReplicaSharing{0.9, 0.8, 1e-9};
   const CostModel model(p);
-  EXPECT_EQ(model.both_lanes_speed(Lane::gather, Lane::reduce), 0.5);
-  EXPECT_EQ(model.both_lanes_speed(Lane::gather, Lane::replica), 0.9);
-  EXPECT_EQ(model.both_lanes_speed(Lane::replica, Lane::reduce), 0.9);
+  EXPECT_EQ(model.shared_link_speed(2), 0.5);
+  EXPECT_EQ(model.replica_speed(), 0.9);
   EXPECT_EQ(model.beside_compute_speed(Lane::reduce), 0.75);
   EXPECT_EQ(model.beside_compute_speed(Lane::replica), 0.8);
   EXPECT_DOUBLE_EQ(model.stolen_compute_seconds(Lane::gather, 1e9), 2);

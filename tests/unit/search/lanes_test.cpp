@@ -20,7 +20,7 @@ CostModel costs(double both_lanes = 1, double beside_compute = 1, double stolen 
 }
 
 LaneTask task(double seconds, PerLane<std::uint32_t> after = {}, double bytes = 0) {
-  return {seconds, bytes, after};
+  return {seconds, bytes, Link::near, after};
 }
 
 TEST(Lanes, OverlapWhatDoesNotWait) {
@@ -55,6 +55,21 @@ TEST(Lanes, ShareTheLink) {
   // Both run at half speed until the gather has ended at 4. The reduction's last second then takes one
   // second.
   EXPECT_DOUBLE_EQ(run_lanes(tasks, costs(0.5)).end, 5);
+}
+
+TEST(Lanes, ThreeOnALinkMoveAsMuchAsTwo) {
+  LaneTasks tasks;
+  for (const Lane lane : {gather, reduce, Lane::tensor}) tasks[lane] = {task(2)};
+  EXPECT_DOUBLE_EQ(run_lanes(tasks, costs(0.5)).end, 6);
+  EXPECT_DOUBLE_EQ(run_lanes(tasks, costs(0.75)).end, 4);
+}
+
+TEST(Lanes, OnTwoLinksDoNotSlowEachOther) {
+  LaneTasks tasks;
+  tasks[gather] = {task(2)};
+  tasks[gather].front().link = Link::far;
+  tasks[Lane::tensor] = {task(3)};
+  EXPECT_DOUBLE_EQ(run_lanes(tasks, costs(0.5)).end, 3);
 }
 
 TEST(Lanes, TakeFromEachOther) {
