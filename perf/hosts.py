@@ -13,6 +13,9 @@
   perf/hosts.py plans RATE... [--hosts N] [--ranks-per-host R] [--others "K=V ..."...] [--deck D] [--set K=V]...
       Plan regret: the step of the automatic plan over the best of others (some twenty, or those named), all measured, the best
       ones twice; and their predictions.
+  perf/hosts.py meshes RATE... [--hosts N] [--ranks-per-host R] [--deck D] [--set K=V]...
+      Mesh regret: the step on the mesh that `weft advise` chooses (with mode, microbatch and recomputation) over the best of all
+      meshes of these ranks, all measured, the best ones twice; and their predictions.
   perf/hosts.py passes RATE... [--hosts N] [--deck D] [--set K=V]...
       The step and the memory of a rank with every pass off, then with one after another.
   perf/hosts.py modes RATE... [--hosts N] [--ranks-per-host R] [--deck D] [--set K=V]...
@@ -24,7 +27,7 @@
 Each rate is profiled first (weft profile on those links). Sides alternate, --pairs (5) rounds; medians and spread are shown.
 Other work on the machine spoils the result.
 """
-import argparse, itertools, json, os, re, statistics, subprocess, sys, tempfile
+import argparse, itertools, json, os, re, shlex, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WEFT = os.environ.get("WEFT", "build/cpu/weft")
@@ -162,28 +165,54 @@ def plans(h):
               for b, p, d in itertools.product(("none", "manual"), (1, 2, 4), (1, 2, 4))]
     others += ["schedule.bucketing=greedy", "schedule.bucketing=none schedule.prefetch=0", "schedule.bucketing=none schedule.prefetch=8 schedule.reduce_delay=8"]
     others = h.a.others or others
-    chosen = "schedule.bucketing=auto"
+    for rate in h.a.names:
+        print_regret(h, rate, h.profile(rate), "schedule.bucketing=auto", others)
 
-    def measured(plans, rate, profile, rounds):
+
+def meshes(h):
+    """The mesh that `weft advise` chooses, held against every mesh of the ranks."""
+    for rate in h.a.names:
+        profile = h.profile(rate)
+        out = call([WEFT, "advise", h.a.deck, "--world", str(h.ranks), "--ranks-per-host", str(h.a.ranks_per_host), "--rows", "1",
+                    *h.sets([f"schedule.profile={profile}"])])
+        print(out, file=sys.stderr)
+        words = shlex.split(out.strip().splitlines()[-1])
+        chosen = ";".join(words[1::2])
+        others = []
+        for sizes in itertools.product(range(1, h.ranks + 1), repeat=3):
+            product = sizes[0] * sizes[1] * sizes[2]
+            if h.ranks % product != 0 or sizes[2] > h.a.ranks_per_host:
+                continue
+            axes = ", ".join(f"{name} = {size}" for name, size in zip(("pipe", "context", "tensor"), sizes) if size > 1)
+            data, batches = h.ranks // product, {1, h.a.batch}
+            for mode, batch, schedule in itertools.product(("fsdp", "zero2") if data * sizes[1] > 1 else ("fsdp",), batches, ("1f1b", "zb_h1") if sizes[0] > 1 else ("1f1b",)):
+                others.append(f"parallel.mesh={{ {axes} }};parallel.mode={mode};data.batch={batch};pipeline.schedule={schedule}")
+        print_regret(h, rate, profile, chosen, others)
+
+
+def print_regret(h, rate, profile, chosen, others):
+    """Sets of a plan are apart by ';', or by spaces where no value has one."""
+    def split(sets):
+        return sets.split(";") if ";" in sets else sets.split()
+
+    def measured(plans, rounds):
         times = {}
         for _ in range(rounds):
             for sets in plans:
-                times.setdefault(sets, []).append(h.train(rate, [*sets.split(), f"schedule.profile={profile}"])["step"])
+                times.setdefault(sets, []).append(h.train(rate, [*split(sets), f"schedule.profile={profile}"])["step"])
         return times
 
-    for rate in h.a.names:
-        profile = h.profile(rate)
-        times = measured([chosen, *others], rate, profile, h.a.pairs)
-        ranked = sorted(others, key=lambda s: statistics.median(times[s]))
-        # The least of twenty medians is also low by chance, so the best ones are measured once more.
-        final = measured([chosen, *ranked[:3]], rate, profile, 2 * h.a.pairs)
-        seconds = {s: statistics.median(t) for s, t in final.items()}
-        print(f"{h.a.hosts} hosts, {rate}: {len(times)} plans, {statistics.median(times[ranked[0]]):.3f} to "
-              f"{statistics.median(times[ranked[-1]]):.3f} s; the best once more:")
-        for sets, values in final.items():
-            predicted = h.predicted([*sets.split(), f"schedule.profile={profile}"])
-            print(f"  {sets:70s} {show(values)} predicted {predicted:.3f}")
-        print(f"  regret {seconds[chosen] / min(seconds.values()):.3f}", flush=True)
+    times = measured([chosen, *others], h.a.pairs)
+    ranked = sorted(others, key=lambda s: statistics.median(times[s]))
+    # The least of twenty medians is also low by chance, so the best ones are measured once more.
+    final = measured([chosen, *ranked[:3]], 2 * h.a.pairs)
+    seconds = {s: statistics.median(t) for s, t in final.items()}
+    print(f"{h.a.hosts} hosts of {h.a.ranks_per_host}, {rate}: {len(times)} plans, {statistics.median(times[ranked[0]]):.3f} to "
+          f"{statistics.median(times[ranked[-1]]):.3f} s; the best once more:")
+    for sets, values in final.items():
+        predicted = h.predicted([*split(sets), f"schedule.profile={profile}"])
+        print(f"  {sets:70s} {show(values)} predicted {predicted:.3f}")
+    print(f"  regret {seconds[chosen] / min(seconds.values()):.3f}", flush=True)
 
 
 def passes(h):
@@ -246,7 +275,7 @@ def turns(h):
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("what", choices=("hidden", "peers", "pipe", "plans", "passes", "modes", "turns"))
+parser.add_argument("what", choices=("hidden", "peers", "pipe", "plans", "meshes", "passes", "modes", "turns"))
 parser.add_argument("names", nargs="+", metavar="RATE|PEER")
 parser.add_argument("--hosts", type=int, default=2)
 parser.add_argument("--ranks-per-host", type=int, default=1)
@@ -261,4 +290,4 @@ parser.add_argument("--steps", type=int, default=6, help=f"of a run; the first {
 parser.add_argument("--profile-seconds", type=int, default=25)
 with tempfile.TemporaryDirectory() as scratch:
     arguments = parser.parse_args()
-    {"hidden": hidden, "peers": peers, "pipe": pipe, "plans": plans, "passes": passes, "modes": modes, "turns": turns}[arguments.what](Hosts(arguments, scratch))
+    {"hidden": hidden, "peers": peers, "pipe": pipe, "plans": plans, "meshes": meshes, "passes": passes, "modes": modes, "turns": turns}[arguments.what](Hosts(arguments, scratch))

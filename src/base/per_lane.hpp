@@ -37,8 +37,11 @@ struct PerLane {
   auto end() const { return values.end(); }
 };
 
-/// Sums over the lanes of the axis pipe, messages between stages among them, and over those of the axis
-/// tensor.
+/// Sums over the lanes of the axes data and replica; over those of the axis pipe, messages between stages
+/// among them; and over those of the axis tensor.
+constexpr double of_data_lanes(const PerLane<double>& lanes) {
+  return lanes[Lane::gather] + lanes[Lane::reduce] + lanes[Lane::replica];
+}
 constexpr double of_pipe_lanes(const PerLane<double>& lanes) {
   double sum = lanes[Lane::pipe];
   for (const Lane lane : stage_lanes) sum += lanes[lane];

@@ -83,6 +83,7 @@ int run(int argc, char** argv) {
   Context context{argc, argv, 0};
   add_train(app, context);
   add_plan(app);
+  add_advise(app);
   add_profile(app, context);
   add_deck(app);
   add_data(app);
@@ -90,6 +91,7 @@ int run(int argc, char** argv) {
   add_sample(app, context);
   add_compare(app, context);
   add_hang(app);
+  add_study(app, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help and --version

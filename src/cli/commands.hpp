@@ -29,6 +29,7 @@ CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments);
 
 void add_train(CLI::App& app, Context& context);
 void add_plan(CLI::App& app);
+void add_advise(CLI::App& app);
 void add_profile(CLI::App& app, Context& context);
 void add_deck(CLI::App& app);
 void add_data(CLI::App& app);
@@ -36,5 +37,6 @@ void add_checkpoint(CLI::App& app);
 void add_sample(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);
 void add_hang(CLI::App& app);
+void add_study(CLI::App& app, Context& context);
 
 }  // namespace weft::cli

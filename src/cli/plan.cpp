@@ -3,18 +3,20 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include "base/check.hpp"
 #include "base/quoted.hpp"
+#include "cli/auto_mesh.hpp"
 #include "cli/commands.hpp"
 #include "compile/machine_profile.hpp"
 #include "compile/planned_pipe.hpp"
 #include "compile/programs.hpp"
 #include "compile/scheduling.hpp"
+#include "compile/stage_times.hpp"
+#include "compile/teams.hpp"
 #include "exec/scratch.hpp"
 #include "io/small_file.hpp"
 #include "ir/text.hpp"
@@ -103,23 +105,6 @@ void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& a
   fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
 }
 
-/// How many ranks of a host are in one group of the axis, where each host has as many; else 1.
-int team(const Mesh& mesh, std::string_view name, int per_host) {
-  if (mesh.size(name) == 1) return 1;
-  const int axis = mesh.axis(name);
-  std::int64_t size = 0;
-  for (int begin = 0; begin < mesh.world(); begin += per_host) {
-    std::map<int, std::int64_t> members;  // of the host, by the first rank of their group
-    for (int rank = begin; rank < std::min(begin + per_host, mesh.world()); ++rank)
-      ++members[mesh.group_first(rank, axis)];
-    for (const auto& [first, count] : members) {
-      if (size == 0) size = count;
-      if (count != size) return 1;
-    }
-  }
-  return static_cast<int>(size);
-}
-
 /// What the step's length means: tokens a second, and the share of the device's peak.
 std::string rate_text(const Deck& deck, const Mesh& mesh, const machine::Profile& profile, double step_s) {
   const double tokens = static_cast<double>(deck.data.global_batch * deck.data.seq) / mesh.world() / step_s;
@@ -134,19 +119,17 @@ std::string rate_text(const Deck& deck, const Mesh& mesh, const machine::Profile
 void plan(const PlanArguments& arguments) {
   std::vector<std::string> sets = arguments.deck.sets;
   if (!arguments.machine.empty()) sets.push_back("schedule.profile=" + weft::quoted(arguments.machine));
-  const Deck deck = parse_deck(arguments.deck.file, sets);
+  Deck deck = parse_deck(arguments.deck.file, sets);
   const machine::CostModel costs(compile::machine_profile(deck));
   kernels::initialize(/*warnings=*/false);  // its warnings are about threads that are not used here
   exec::Matmuls matmuls(deck.precision.f32_products);
+  deck = with_mesh(deck, {arguments.deck.file, sets}, arguments.world,
+                   arguments.per_host.value_or(costs.profile().ranks_per_node), costs, matmuls);
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
   WEFT_VALIDATE(arguments.pipe_rank < mesh.size(pipe_axis), "--pipe-rank {}: the pipe has {} ranks",
                 arguments.pipe_rank, mesh.size(pipe_axis));
-  if (const int per_host = arguments.per_host.value_or(1); compile::shares_memory(deck)) {
-    const int data = team(mesh, data_axis, per_host);
-    mesh.set_teams(
-        {data, data > 1 ? team(mesh, context_axis, per_host) : 1, team(mesh, tensor_axis, per_host)});
-  }
+  mesh.set_teams(compile::teams_of(deck, mesh, costs.profile(), arguments.per_host.value_or(1)));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
   const std::int64_t baseline =
       runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.teams().data) +
@@ -171,8 +154,8 @@ void plan(const PlanArguments& arguments) {
       const compile::PlannedPipe pipe =
           compile::planned_pipe(deck, mesh, scratch, costs, baseline, {plan, arguments.pipe_rank});
       std::fputs(to_text(pipe).c_str(), stdout);
-      // The rank's plan waits for no other stage.
-      step_s += pipe.timeline.end - pipe.timeline.busy[static_cast<std::size_t>(arguments.pipe_rank)];
+      const double busy = pipe.timeline.busy[static_cast<std::size_t>(arguments.pipe_rank)];
+      step_s = compile::seconds_in_pipe(times, times.end, pipe.timeline.end - busy);
     }
     std::fputs(rate_text(deck, mesh, costs.profile(), step_s).c_str(), stdout);
   }

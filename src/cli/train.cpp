@@ -1,10 +1,15 @@
 // The command `weft train`.
+#include <fmt/ranges.h>
+
 #include <exception>
 #include <functional>
 #include <string>
 
+#include "advise/arrangement.hpp"
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "cli/app.hpp"
+#include "cli/auto_mesh.hpp"
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
 #include "comm/agree.hpp"
@@ -43,7 +48,7 @@ Deck agreed_deck(const DeckArguments& arguments, comm::World& world) {
   Deck deck;
   comm::agree(world, [&] {
     deck = parse_deck(arguments.file, arguments.sets);
-    resolve_mesh(deck, world.size());
+    if (!deck.parallel.mesh.empty()) resolve_mesh(deck, world.size());
   });
   runtime::check_same_deck(world, deck);
   return deck;
@@ -54,11 +59,15 @@ void train(const DeckArguments& arguments, Context& context) {
   const auto world = make_training_world(context);
   job::catch_stop_signals();
   runtime::check_same_build(*world);
-  const Deck deck = agreed_deck(arguments, *world);
+  const KernelsScope kernels;
+  const Deck given = agreed_deck(arguments, *world);
+  const Deck deck = with_mesh(given, arguments, *world);
   watch::Watchdog watchdog(*world,
                            {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});
-  const KernelsScope kernels;
   train::Trainer trainer(deck, *world, nullptr, [&watchdog] { watchdog.look_out(); });
+  if (given.parallel.mesh.empty())
+    log::info("parallel.mesh = \"auto\": {}",
+              fmt::join(settings(advise::arrangement_of(deck, world->size())), ", "));
   tell_at_once([&] {
     switch (trainer.run()) {
       case train::Outcome::finished: break;

@@ -13,8 +13,10 @@
 #include "base/text.hpp"
 #include "compile/programs.hpp"
 #include "compile/scheduling.hpp"
+#include "compile/stage_times.hpp"
 #include "compile/stages.hpp"
 #include "plan/report.hpp"
+#include "plan/simulate.hpp"
 
 namespace weft::compile {
 namespace {
@@ -41,42 +43,6 @@ std::vector<std::string> stages_text(const Deck& deck, const Mesh& mesh) {
     first += layers[stage];
   }
   return texts;
-}
-
-/// The seconds of a microbatch in each of a rank's stages. A backward's two parts take as long as each other.
-std::vector<pipe::StageTimes> times_of(const plan::Plan& plan, const machine::CostModel& costs, int chunks) {
-  std::vector<pipe::StageTimes> times(static_cast<std::size_t>(chunks), {0, 0, 0});
-  for (const ir::Node& node : plan.graph.nodes()) {
-    if (ir::communicates(node.op) || node.round != 0 || node.phase == ir::Phase::update) continue;
-    pipe::StageTimes& t = times[static_cast<std::size_t>(node.chunk)];
-    const double seconds = costs.kernel_seconds(plan.graph, node);
-    if (node.phase == ir::Phase::forward) {
-      t.forward += seconds;
-    } else {
-      t.input_grad += seconds / 2;
-      t.weight_grad += seconds / 2;
-    }
-  }
-  return times;
-}
-
-/// Bytes of the storages that hold something of each microbatch: tokens, targets, positions.
-std::int64_t batch_bytes(const plan::Plan& plan) {
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < plan.graph.storages().size(); ++i) {
-    const ir::Storage& s = plan.graph.storages()[i];
-    if (plan.storage_used[i] && s.role == ir::Role::input && s.type.shape.size() == 2)
-      bytes += plan.graph.local_bytes(s);
-  }
-  return bytes;
-}
-
-/// Seconds of the longest message between stages.
-double message_seconds(const plan::Plan& plan, const machine::CostModel& costs) {
-  double longest = 0;
-  for (const ir::Node& node : plan.graph.nodes())
-    if (ir::is_message(node.op)) longest = std::max(longest, costs.collective_seconds(plan.graph, node));
-  return longest;
 }
 
 }  // namespace
@@ -106,7 +72,8 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
     if (place == known.pipe_rank || pipe.planned_microbatches == sizes.microbatches) rank.hash = plan.hash;
     pipe.ranks[static_cast<std::size_t>(place)] = std::move(rank);
     int stage = place;
-    for (const pipe::StageTimes& of_chunk : times_of(plan, costs, sizes.chunks)) {
+    for (const pipe::StageTimes& of_chunk :
+         stage_times(plan, plan::simulate(plan, costs), costs, sizes.chunks)) {
       times[static_cast<std::size_t>(stage)] = of_chunk;
       stage += sizes.ranks;
     }

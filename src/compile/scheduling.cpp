@@ -36,15 +36,6 @@ std::optional<std::int64_t> distinct_rounds(const passes::PassOptions& given, st
   return bounded ? std::optional<std::int64_t>(given.stage->sizes.ranks + 4) : std::nullopt;
 }
 
-/// The bytes of state and arena that a plan may take; 0: any number.
-double limit_of(const Deck& deck, const machine::CostModel& costs, std::int64_t baseline) {
-  double limit = std::numeric_limits<double>::infinity();
-  if (deck.schedule.memory_limit > 0) limit = deck.schedule.memory_limit;
-  if (deck.run.memory_limit > 0)
-    limit = std::min(limit, std::max(1.0, deck.run.memory_limit - static_cast<double>(baseline)));
-  return std::isfinite(limit) ? limit : costs.profile().compute.memory_bytes;
-}
-
 /// The bytes of a plan's state and arena.
 std::int64_t bytes_of(const plan::Plan& plan) {
   return plan::persistent_bytes(plan) + plan.peak_bytes();
@@ -66,6 +57,13 @@ std::vector<double> ends_of_rounds(const plan::Plan& plan, const machine::LaneTi
     end = std::max(end, times.spans[instruction.lane][instruction.sequence - 1].end);
   }
   return ends;
+}
+
+/// How many rounds pass a rank's chunks together: as many as the pipe has ranks where it has several chunks.
+int group_of_rounds(const ir::Graph& graph) {
+  const bool chunks =
+      std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& n) { return n.chunk > 0; });
+  return chunks ? graph.mesh().size(pipe_axis) : 1;
 }
 
 bool is_searched(const Deck& deck, const Mesh& mesh) {
@@ -104,7 +102,7 @@ class Chooser {
         costs_(costs),
         more_rounds_(more_rounds),
         given_(std::move(given)),
-        limit_(limit_of(deck, costs, baseline)) {}
+        limit_(memory_limit(deck, costs, baseline)) {}
 
   Chosen run() {
     const bool automatic = deck_.schedule.bucketing == Bucketing::automatic;
@@ -329,10 +327,21 @@ Chosen chosen_by(const Deck& fewer, const Deck& deck, const Mesh& mesh, const pl
 
 }  // namespace
 
+double memory_limit(const Deck& deck, const machine::CostModel& costs, std::int64_t baseline) {
+  double limit = std::numeric_limits<double>::infinity();
+  if (deck.schedule.memory_limit > 0) limit = deck.schedule.memory_limit;
+  if (deck.run.memory_limit > 0)
+    limit = std::min(limit, std::max(1.0, deck.run.memory_limit - static_cast<double>(baseline)));
+  return std::isfinite(limit) ? limit : costs.profile().compute.memory_bytes;
+}
+
 double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds) {
   const machine::LaneTimes times = plan::simulate(plan, costs);
   if (more_rounds == 0) return times.end;
   const auto ends = ends_of_rounds(plan, times);
+  if (const auto group = static_cast<std::size_t>(group_of_rounds(plan.graph)); group > 1)
+    return times.end + static_cast<double>(more_rounds) / static_cast<double>(group) *
+                           (ends[3 * group - 1] - ends[2 * group - 1]);
   if (ends.size() < 6 || !passes::take_turns(plan.graph))
     return times.end + static_cast<double>(more_rounds) * (ends[2] - ends[1]);
   const auto end_of_two = [&](std::size_t round) { return std::max(ends[round], ends[round + 1]); };
@@ -356,7 +365,7 @@ Chosen choose_schedule(const Deck& deck, const Mesh& mesh, const plan::ScratchQu
   if (rounds(fewer, mesh) < rounds(deck, mesh)) {
     Chosen chosen = chosen_by(fewer, deck, mesh, scratch, costs, baseline, pipe_rank);
     chosen.options.stage = given.stage;  // that of all rounds
-    const double limit = limit_of(deck, costs, baseline);
+    const double limit = memory_limit(deck, costs, baseline);
     const bool fitted = fits(*chosen.plan, limit);
     chosen.plan = training_plan(deck, mesh, scratch, chosen.options);
     if (fits(*chosen.plan, limit)) return chosen;

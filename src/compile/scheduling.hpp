@@ -25,6 +25,10 @@ struct Chosen {
 /// rounds are no more, or each of them takes memory of its own. `given` are the deck's pass_options().
 Deck with_distinct_rounds(const Deck& deck, const Mesh& mesh, const passes::PassOptions& given);
 
+/// The bytes of state and arena that a plan may take; 0: any number. They are schedule.memory_limit, and
+/// run.memory_limit less `baseline` bytes for what is in neither; without both, the machine's memory.
+double memory_limit(const Deck& deck, const machine::CostModel& costs, std::int64_t baseline);
+
 /// Chooses the options of the rank at `pipe_rank` of the mesh's pipe. The result depends on the arguments
 /// alone, so all ranks choose alike. Plans are compared by a step of with_distinct_rounds(). With automatic
 /// bucketing the result is the shortest simulated step among the search's, the greedy and the manual plan.
@@ -46,8 +50,8 @@ plan::Plan take_plan(Chosen& chosen, const Deck& deck, const Mesh& mesh, const p
                      const passes::Observer& observer = {});
 
 /// Simulated seconds of a step that has `more_rounds` more accumulation rounds than the plan. If there are
-/// any, the plan has as few rounds as choose_schedule() compares by, and each further round takes as long as
-/// the middle ones.
+/// any, the plan has as few rounds as choose_schedule() compares by (in a pipe of several chunks three times
+/// as many as the pipe has ranks, or more), and each further round takes as long as the middle ones.
 double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds);
 
 /// The schedule in one line: buckets, distances, what is kept, and what is computed again.

@@ -151,9 +151,13 @@ struct Assigner {
   }
 
   void operator()(std::vector<MeshAxis>* member) {
+    if (value.kind == Kind::text && value.text == "auto") {
+      member->clear();
+      return;
+    }
     if (value.kind != Kind::table) {
       const bool ranks = value.kind == Kind::integer && value.integer >= 0;
-      return mistype("a table of axes, { name = ranks }",
+      return mistype("a table of axes, { name = ranks }, or \"auto\"",
                      ranks ? fmt::format("{{ data = {} }}", value.integer) : "");
     }
     member->clear();
@@ -173,6 +177,7 @@ struct Assigner {
       else
         member->push_back({item.name, static_cast<int>(item.integer)});
     }
+    if (member->empty()) member->push_back({std::string(data_axis), 0});
   }
 
   template <class E>

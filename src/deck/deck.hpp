@@ -108,7 +108,8 @@ struct OptimizerDeck {
 
 struct ParallelDeck {
   ShardMode mode = ShardMode::fsdp;
-  std::vector<MeshAxis> mesh{{"data", 0}};  ///< a size of 0: all remaining ranks (resolve_mesh)
+  /// A size of 0: all remaining ranks (resolve_mesh). No axes: "auto", chosen by advise::chosen_settings().
+  std::vector<MeshAxis> mesh{{"data", 0}};
   bool operator==(const ParallelDeck&) const = default;
 };
 
@@ -248,7 +249,7 @@ std::int64_t accumulation(const Deck& deck, int batch_ranks);
 
 /// The mesh of [parallel] over `world` ranks: the deck's axes, and a data axis. An axis of size 0 gets what
 /// remains, or the data axis where the deck has none. Throws Error(bad_input) when the axes' sizes do not
-/// multiply to `world`.
+/// multiply to `world`, and for a mesh that is still "auto".
 Mesh resolve_mesh(const Deck& deck, int world);
 
 }  // namespace weft

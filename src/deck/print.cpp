@@ -39,6 +39,7 @@ struct Printer {
     return fmt::format("[{}]", fmt::join(*member, ", "));
   }
   std::string operator()(const std::vector<MeshAxis>* member) const {
+    if (member->empty()) return weft::quoted("auto");
     std::string list;
     for (const auto& axis : *member)
       list += fmt::format("{} {} = {}", list.empty() ? "" : ",", axis.name, axis.size);

@@ -170,7 +170,9 @@ constexpr std::array key_list{
                "data = 8 } cuts state over 8 neighbours. The layers are cut over "
                "`pipe` (`[pipeline]`), each sequence over `context`, which cuts state, too, "
                "and each layer, vocabulary and tokens over `tensor`, "
-               "which stands last and must divide them (docs/mesh.md)."},
+               "which stands last and must divide them (docs/mesh.md). \"auto\": the mesh that `weft advise` "
+               "finds best, and what the deck leaves out of parallel.mode, pipeline.schedule, "
+               "pipeline.chunks, data.batch and schedule.recompute."},
 
     Key{WEFT_KEY(pipeline.schedule),
         .doc = "gpipe: all microbatches forward, then all backward. 1f1b: forward and backward in turn, "

@@ -114,6 +114,11 @@ void check_context(const Deck& deck, int ranks, int tensor_ranks) {
 }  // namespace
 
 Mesh resolve_mesh(const Deck& deck, int world) {
+  WEFT_VALIDATE(
+      !deck.parallel.mesh.empty(),
+      "{}: \"auto\" is chosen by `weft train`, `weft plan` and `weft advise` (nothing else knows for "
+      "which run); give the axes, as {{ data = 0 }}",
+      place_of(deck, "parallel.mesh"));
   std::vector<MeshAxis> axes = deck.parallel.mesh;
   const auto is_open = [](const MeshAxis& axis) { return axis.size == 0; };
   if (std::none_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.name == data_axis; })) {

@@ -28,6 +28,11 @@ double number_after(const std::string& text, const std::string& label) {
   return at == std::string::npos ? -1 : std::stod(text.substr(at + label.size()));
 }
 
+testing::AssertionResult contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << part << "' is not in\n" << text;
+}
+
 /// Seconds of a step without its collectives: the median of a run's steps.
 double compute_only(const std::string& run_dir) {
   std::vector<double> seconds;
@@ -95,6 +100,32 @@ TEST_F(ProfileCommand, DefaultsHaveNames) {
 
 /// A plan for each machine ends with a step, the tokens a second that follow from it, and a share of the
 /// peak.
+/// With parallel.mesh = "auto" rank 0 chooses for all, and a run's deck has what was chosen. `weft plan`
+/// chooses the same, and `weft advise` shows it.
+TEST_F(ProfileCommand, AMeshIsChosenForRunsAndPlans) {
+  const std::vector<std::string> open{deck(), "--set", "parallel.mesh=auto"};
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), open.begin(), open.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const Ended trained = run(weft_on(2, with({"train"}, {"--set", "run.dir=" + path("auto")})), 120);
+  EXPECT_STATUS(trained, 0);
+  EXPECT_TRUE(contains(trained.err, "parallel.mesh = \"auto\": parallel.mesh={ "));
+  EXPECT_TRUE(contains(read_file(path("auto") + "/log.txt"), "parallel.mesh = \"auto\""));
+  const std::string chosen = read_file(path("auto") + "/deck.toml");
+  EXPECT_TRUE(contains(chosen, "\nmesh = { "));
+  const Ended planned = run(weft(with({"plan"}, {"--world", "2", "--ranks-per-host", "2"})));
+  EXPECT_STATUS(planned, 0);
+  EXPECT_TRUE(contains(planned.out, "predicted step "));
+  const Ended advised = run(weft(with({"advise"}, {"--world", "2", "--ranks-per-host", "2"})));
+  EXPECT_STATUS(advised, 0);
+  EXPECT_TRUE(contains(advised.out, "--set 'parallel.mesh={ "));
+  const Ended nowhere = run(weft(with({"advise"}, {"--world", "2", "--keep", "run.steps"})));
+  EXPECT_STATUS(nowhere, 2);
+  EXPECT_TRUE(contains(nowhere.err, "--keep run.steps: no such key"));
+}
+
 TEST_F(ProfileCommand, EveryShippedMachineIsPlannedFor) {
   const std::string keys = run(weft({"deck", "--schema", "--markdown"})).out;
   for (const std::string& name : machine::shipped_machine_names()) {

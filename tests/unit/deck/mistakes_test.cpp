@@ -158,7 +158,8 @@ const LineMistake values[] = {
     {"integer_for_choice", 15, "[parallel]\nmode = 3",
      "d.toml:16: parallel.mode: the integer 3 is not one of the choices (ddp, zero1, zero2, fsdp)"},
     {"mesh_is_a_number", 15, "[parallel]\nmesh = 8",
-     "d.toml:16: parallel.mesh: the integer 8 is not a table of axes, { name = ranks }; did you mean { data "
+     "d.toml:16: parallel.mesh: the integer 8 is not a table of axes, { name = ranks }, or \"auto\"; did you "
+     "mean { data "
      "= 8 }?"},
     {"mesh_axis", 15, "[parallel]\nmesh = { dp = 8 }",
      "d.toml:16: parallel.mesh.dp: unknown axis (axes: replica, data, pipe, context, tensor); did you mean "

@@ -98,6 +98,17 @@ TEST(ResolveMesh, DataLeftOutTakesWhatRemains) {
             "multiple of 4 ranks");
 }
 
+/// An open choice is printed as such, read again, and is no mesh before somebody chooses.
+TEST(ResolveMesh, AutoIsChosenElsewhere) {
+  const Deck deck = parse_example({"parallel.mesh=auto"});
+  EXPECT_TRUE(deck.parallel.mesh.empty());
+  EXPECT_NE(print_deck(deck).find("\nmesh = \"auto\"\n"), std::string::npos);
+  EXPECT_EQ(parse_deck_text(print_deck(deck), "again.toml"), deck);
+  EXPECT_EQ(error_of([&] { resolve_mesh(deck, 6); }).substr(0, 53),
+            "--set: parallel.mesh: \"auto\" is chosen by `weft train");
+  EXPECT_FALSE(parse_example({"parallel.mesh={}"}).parallel.mesh.empty());
+}
+
 TEST(ResolveMesh, AxesKeepTheirOrder) {
   auto deck = parse_example();
   deck.parallel.mesh = {{"replica", 0}, {"data", 4}};

@@ -1,0 +1,278 @@
+#include "advise/advise.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "advise/estimate.hpp"
+#include "advise/parallel.hpp"
+#include "base/check.hpp"
+#include "base/text.hpp"
+#include "compile/programs.hpp"
+#include "compile/scheduling.hpp"
+#include "compile/teams.hpp"
+
+namespace weft::advise {
+namespace {
+
+/// An estimate may be this much above the limit, because the plan decides.
+constexpr double slack = 1.1;
+/// How many meshes are planned at first, and how many more arrangements of each of the best two.
+constexpr std::size_t most_meshes = 8, most_variants = 4;
+
+struct Candidate {
+  Arrangement arrangement;
+  Estimate estimate;
+};
+
+/// The profile of a machine whose links are twice as fast.
+machine::Profile with_twice_the_links(machine::Profile profile) {
+  profile.sharing.link_bytes_per_s *= 2;
+  for (machine::CollectiveCurve& curve : profile.collectives)
+    for (machine::CollectivePoint& point : curve.points) point.seconds /= 2;
+  return profile;
+}
+
+class Adviser {
+ public:
+  explicit Adviser(const Question& question)
+      : q_(question),
+        limit_(compile::memory_limit(q_.deck, q_.costs, q_.baseline)),
+        one_by_one_([this](const ir::Graph& graph, const ir::Node& node) {
+          const std::lock_guard lock(asking_);
+          return q_.scratch(graph, node);
+        }),
+        faster_links_(with_twice_the_links(q_.costs.profile())) {}
+
+  Advice run() {
+    const std::vector<Arrangement> all = arrangements(q_.deck, q_.world, q_.per_host, q_.kept);
+    WEFT_VALIDATE(
+        !all.empty(),
+        "{}: {} ranks can share data.global_batch = {} in no way that the deck's sizes allow; use a "
+        "number of ranks that has divisors in common with it",
+        place_of(q_.deck, "parallel.mesh"), q_.world, q_.deck.data.global_batch);
+    const std::vector<Candidate> candidates = estimated(all);
+    plan_the_best(candidates);
+    refuse_if_none_fits(candidates);
+    Advice advice;
+    advice.possible = all.size();
+    advice.limit = limit_;
+    for (const Candidate& c : candidates)
+      if (within(c.estimate.bytes, 1)) ++advice.fitting;
+    advice.planned = planned_.size();
+    for (Row& row : planned_)
+      if (advice.rows.size() < q_.rows && within(row.step.bytes, 1)) advice.rows.push_back(std::move(row));
+    add_what_helps(advice.rows, candidates);
+    advice.given = given();
+    return advice;
+  }
+
+ private:
+  bool within(std::int64_t bytes, double factor) const {
+    return limit_ <= 0 || static_cast<double>(bytes) <= factor * limit_;
+  }
+
+  /// Those that fit, and those that would with twice the memory, best first by their estimates. Larger
+  /// batches are looked at as long as they are faster, and recomputation only as far as it is needed to fit.
+  std::vector<Candidate> estimated(const std::vector<Arrangement>& all) const {
+    Estimator estimator(q_.deck, q_.world, q_.per_host, one_by_one_, q_.costs);
+    std::vector<std::size_t> begins;  // of stretches that differ only in batch and recomputation
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (i == 0 || !alike(all[i - 1], all[i])) begins.push_back(i);
+    begins.push_back(all.size());
+    std::vector<std::optional<Candidate>> candidates(all.size());
+    for_all(begins.size() - 1, [&](std::size_t stretch) {
+      estimate_batches(estimator, all, begins[stretch], begins[stretch + 1], candidates);
+    });
+    std::vector<Candidate> good;
+    for (std::optional<Candidate>& candidate : candidates)
+      if (candidate && within(candidate->estimate.bytes, 2)) good.push_back(std::move(*candidate));
+    std::stable_sort(good.begin(), good.end(), [](const Candidate& a, const Candidate& b) {
+      return a.estimate.seconds < b.estimate.seconds;
+    });
+    return good;
+  }
+
+  /// Whether the two differ at most in batch and recomputation.
+  static bool alike(Arrangement a, const Arrangement& b) {
+    a.batch = b.batch;
+    a.recompute = b.recompute;
+    return a == b;
+  }
+
+  /// Estimates those from `begin` to `end`, which are alike.
+  void estimate_batches(Estimator& estimator, const std::vector<Arrangement>& all, std::size_t begin,
+                        std::size_t end, std::vector<std::optional<Candidate>>& candidates) const {
+    constexpr double worth = 0.99;  // of the seconds
+    double best = std::numeric_limits<double>::infinity();
+    while (begin < end) {
+      std::size_t next = begin;  // of the next batch
+      while (next < end && all[next].batch == all[begin].batch) ++next;
+      double of_batch = std::numeric_limits<double>::infinity();
+      for (std::size_t i = begin; i < next; ++i) {
+        if (!within(estimator.least_bytes(all[i]), 2)) continue;
+        try {
+          candidates[i] = Candidate{all[i], estimator(all[i])};
+        } catch (const Error&) {  // sizes that do not divide
+          continue;
+        }
+        of_batch = std::min(of_batch, candidates[i]->estimate.seconds);
+        if (within(candidates[i]->estimate.bytes, 1 / slack)) break;
+      }
+      if (of_batch > worth * best) return;
+      best = of_batch;
+      begin = next;
+    }
+  }
+
+  compile::PredictedStep predicted(const Deck& deck, const machine::CostModel& costs) const {
+    Mesh mesh = resolve_mesh(deck, q_.world);
+    mesh.set_teams(compile::teams_of(deck, mesh, q_.costs.profile(), q_.per_host));
+    return compile::predicted_step(deck, mesh, one_by_one_, costs, q_.baseline);
+  }
+  /// A step that no plan is found for takes forever.
+  compile::PredictedStep predicted_or_never(const Deck& deck, const machine::CostModel& costs) const {
+    try {
+      return predicted(deck, costs);
+    } catch (const Error&) {
+      compile::PredictedStep never;
+      never.seconds = std::numeric_limits<double>::infinity();
+      never.bytes = std::numeric_limits<std::int64_t>::max();
+      return never;
+    }
+  }
+
+  void plan(const std::vector<const Candidate*>& candidates) {
+    std::vector<Row> rows(candidates.size());
+    for_all(candidates.size(), [&](std::size_t i) {
+      rows[i].arrangement = candidates[i]->arrangement;
+      rows[i].step = predicted_or_never(arranged(q_.deck, rows[i].arrangement), q_.costs);
+    });
+    for (Row& row : rows) planned_.push_back(std::move(row));
+    std::stable_sort(planned_.begin(), planned_.end(),
+                     [](const Row& a, const Row& b) { return a.step.seconds < b.step.seconds; });
+  }
+
+  bool is_planned(const Arrangement& arrangement) const {
+    return std::any_of(planned_.begin(), planned_.end(),
+                       [&](const Row& row) { return row.arrangement == arrangement; });
+  }
+  bool any_fits() const {
+    return std::any_of(planned_.begin(), planned_.end(),
+                       [this](const Row& row) { return within(row.step.bytes, 1); });
+  }
+
+  /// Plans the best arrangement of each of the best meshes, and then others of the best two of these. While
+  /// nothing fits, it goes on with more meshes.
+  void plan_the_best(const std::vector<Candidate>& candidates) {
+    std::vector<const Candidate*> of_meshes;
+    std::vector<std::vector<MeshAxis>> seen;
+    for (const Candidate& c : candidates) {
+      if (!within(c.estimate.bytes, slack) ||
+          std::find(seen.begin(), seen.end(), c.arrangement.mesh) != seen.end())
+        continue;
+      seen.push_back(c.arrangement.mesh);
+      of_meshes.push_back(&c);
+    }
+    for (std::size_t begin = 0; begin < of_meshes.size() && !any_fits(); begin += most_meshes) {
+      const std::size_t end = std::min(of_meshes.size(), begin + most_meshes);
+      plan({of_meshes.begin() + static_cast<std::ptrdiff_t>(begin),
+            of_meshes.begin() + static_cast<std::ptrdiff_t>(end)});
+    }
+    std::vector<const Candidate*> variants;
+    std::size_t meshes = 0;
+    for (const Row& row : planned_) {
+      if (meshes++ == 2) break;
+      std::size_t found = 0;
+      for (const Candidate& c : candidates)
+        if (found < most_variants && c.arrangement.mesh == row.arrangement.mesh &&
+            within(c.estimate.bytes, slack) && !is_planned(c.arrangement)) {
+          variants.push_back(&c);
+          ++found;
+        }
+    }
+    plan(variants);
+  }
+
+  void refuse_if_none_fits(const std::vector<Candidate>& candidates) const {
+    if (any_fits()) return;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const Candidate& c : candidates) least = std::min(least, c.estimate.bytes);
+    for (const Row& row : planned_) least = std::min(least, row.step.bytes);
+    const std::string smallest =
+        candidates.empty() ? "the state alone is larger" : "the smallest takes about " + bytes_text(least);
+    throw Error(
+        ExitCode::bad_input,
+        fmt::format("{}: no arrangement over {} ranks fits ({} on a rank, the limit leaves {}); use more "
+                    "ranks, or a machine with more memory",
+                    place_of(q_.deck, "parallel.mesh"), q_.world, smallest,
+                    bytes_text(static_cast<std::int64_t>(limit_))));
+  }
+
+  /// Says for each row which of three changes would help most: twice the batch, links twice as fast, or the
+  /// memory for what is faster and does not fit.
+  void add_what_helps(std::vector<Row>& rows, const std::vector<Candidate>& candidates) const {
+    const auto larger = std::find_if(candidates.begin(), candidates.end(),
+                                     [this](const Candidate& c) { return !within(c.estimate.bytes, slack); });
+    std::vector<std::array<double, 2>> gains(rows.size());
+    for_all(2 * rows.size(), [&](std::size_t i) {
+      const Row& row = rows[i / 2];
+      Deck deck = arranged(q_.deck, row.arrangement);
+      const bool batch = i % 2 == 0;
+      if (batch) deck.data.global_batch *= 2;
+      const compile::PredictedStep step = predicted_or_never(deck, batch ? q_.costs : faster_links_);
+      gains[i / 2][i % 2] = (batch ? 2 : 1) * row.step.seconds / step.seconds - 1;
+    });
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto [batch, links] = gains[i];
+      const double memory =
+          larger == candidates.end() ? 0 : rows[i].step.seconds / larger->estimate.seconds - 1;
+      const double best = std::max({batch, links, memory});
+      if (best < 0.01) continue;
+      std::string what = "twice the batch";
+      if (best == links) what = "links twice as fast";
+      if (best == memory)
+        what = fmt::format("{} a rank, and {}", bytes_text(larger->estimate.bytes),
+                           short_text(larger->arrangement));
+      rows[i].next = fmt::format("{}: +{:.0f} %", what, 100 * best);
+    }
+  }
+
+  std::optional<Row> given() const {
+    if (q_.deck.parallel.mesh.empty()) return std::nullopt;
+    try {
+      Row row;
+      row.arrangement = arrangement_of(q_.deck, q_.world);
+      row.step = predicted(q_.deck, q_.costs);
+      return row;
+    } catch (const Error&) {  // the deck's mesh is for another number of ranks
+      return std::nullopt;
+    }
+  }
+
+  const Question& q_;
+  const double limit_;
+  std::mutex asking_;  ///< a library prepares products for the query
+  const plan::ScratchQuery one_by_one_;
+  const machine::CostModel faster_links_;
+  std::vector<Row> planned_;  ///< best first
+};
+
+}  // namespace
+
+Advice advise(const Question& question) {
+  return Adviser(question).run();
+}
+
+std::vector<std::string> chosen_settings(Question question) {
+  question.kept = keys_given(question.deck);
+  question.rows = 1;
+  return settings(advise(question).rows.front().arrangement);
+}
+
+}  // namespace weft::advise

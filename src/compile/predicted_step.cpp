@@ -1,0 +1,138 @@
+#include "compile/predicted_step.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "compile/programs.hpp"
+#include "compile/scheduling.hpp"
+#include "compile/stage_times.hpp"
+#include "compile/stages.hpp"
+#include "pipe/pipeline_schedule.hpp"
+#include "plan/report.hpp"
+#include "plan/simulate.hpp"
+
+namespace weft::compile {
+namespace {
+
+/// What tells one stage's work from another's: its layers, and whether it has the embedding and the head.
+using Kind = std::tuple<std::int64_t, bool, bool>;
+
+/// How many microbatches the plan has.
+std::int64_t rounds_of(const plan::Plan& plan) {
+  int last = 0;
+  for (const ir::Node& node : plan.graph.nodes()) last = std::max(last, node.round);
+  return last + 1;
+}
+
+/// A place's step as if it waited for no other stage.
+PredictedStep alone(const plan::Plan& plan, const machine::LaneTimes& times, const machine::CostModel& costs,
+                    std::int64_t microbatches) {
+  const std::int64_t planned = rounds_of(plan);
+  PredictedStep step;
+  step.seconds = step_seconds(plan, costs, microbatches - planned);
+  const double longer = step.seconds / times.end;
+  step.data = of_data_lanes(times.exposed) * longer;
+  step.tensor = of_tensor_lanes(times.exposed) * longer;
+  step.context = times.exposed[Lane::context] * longer;
+  step.bytes = plan::persistent_bytes(plan) + plan.peak_bytes() +
+               batch_bytes(plan) / planned * (microbatches - planned);
+  return step;
+}
+
+/// The deck with as few microbatches as stand for all of a pipe: a multiple of its ranks, so that groups of
+/// microbatches (pipe::make_pipeline_schedule) stay as they are. With gpipe a place holds them all.
+Deck shorter(const Deck& deck, const Mesh& mesh, std::int64_t microbatches) {
+  const std::int64_t ranks = mesh.size(pipe_axis), most = 4 * ranks;
+  if (deck.pipeline.schedule == PipelineKind::gpipe || microbatches <= 2 * most) return deck;
+  if (deck.pipeline.schedule == PipelineKind::interleaved && microbatches % ranks != 0) return deck;
+  Deck fewer = deck;
+  fewer.data.global_batch = (most + microbatches % ranks) * deck.data.batch * mesh.batch_ranks();
+  return fewer;
+}
+
+class Pipe {
+ public:
+  Pipe(const Deck& deck, const Mesh& mesh) : deck_(deck), mesh_(mesh) {
+    const std::vector<std::int64_t> layers = layers_of_stages(deck, mesh);
+    for (std::size_t stage = 0; stage < layers.size(); ++stage)
+      kinds_.emplace_back(layers[stage], stage == 0, stage + 1 == layers.size());
+  }
+
+  PredictedStep predict(const plan::ScratchQuery& scratch, const machine::CostModel& costs,
+                        std::int64_t baseline) const {
+    const std::int64_t microbatches = accumulation(deck_, mesh_.batch_ranks());
+    const Deck fewer = shorter(deck_, mesh_, microbatches);
+    const std::int64_t few = accumulation(fewer, mesh_.batch_ranks());
+    const int ranks = mesh_.size(pipe_axis), chunks = static_cast<int>(deck_.pipeline.chunks);
+    std::map<Kind, pipe::StageTimes> times;
+    std::map<int, std::pair<PredictedStep, machine::LaneTimes>> steps;  // by place
+    double message = 0;
+    for (const int place : places()) {
+      const plan::Plan plan = plan_of_distinct_rounds(fewer, mesh_, scratch, costs, baseline, place);
+      machine::LaneTimes lanes = plan::simulate(plan, costs);
+      const auto of_chunks = stage_times(plan, lanes, costs, chunks);
+      for (int chunk = 0; chunk < chunks; ++chunk)
+        times[kind(place, chunk)] = of_chunks[static_cast<std::size_t>(chunk)];
+      message = std::max(message, message_seconds(plan, costs));
+      PredictedStep step = alone(plan, lanes, costs, microbatches);
+      steps.emplace(place, std::pair(step, std::move(lanes)));
+    }
+    std::vector<pipe::StageTimes> of_stages;
+    for (const Kind& kind : kinds_) of_stages.push_back(times.at(kind));
+    const pipe::Timeline line = pipe::simulate(
+        pipe::make_pipeline_schedule(deck_.pipeline.schedule, {ranks, chunks, static_cast<int>(few)}),
+        of_stages, message);
+    // The microbatches that were left out take as long as the slowest place is busy with them.
+    const double most_busy = *std::max_element(line.busy.begin(), line.busy.end());
+    const double all = static_cast<double>(microbatches), part = static_cast<double>(few);
+    const double end = line.end + most_busy * (all / part - 1);
+    PredictedStep slowest;
+    std::int64_t bytes = 0;
+    for (auto& [place, known] : steps) {
+      auto& [step, lanes] = known;
+      const double idle = std::max(0.0, end - line.busy[static_cast<std::size_t>(place)] * all / part);
+      const double busy = step.seconds - of_pipe_lanes(lanes.exposed) * step.seconds / lanes.end;
+      step.seconds = seconds_in_pipe(lanes, step.seconds, idle);
+      step.idle = step.seconds - busy;
+      bytes = std::max(bytes, step.bytes);
+      if (step.seconds > slowest.seconds) slowest = step;
+    }
+    slowest.bytes = bytes;
+    return slowest;
+  }
+
+ private:
+  const Kind& kind(int place, int chunk) const {
+    return kinds_[static_cast<std::size_t>(chunk * mesh_.size(pipe_axis) + place)];
+  }
+  /// The first place of each kind.
+  std::vector<int> places() const {
+    std::map<std::vector<Kind>, int> first;
+    for (int place = 0; place < mesh_.size(pipe_axis); ++place) {
+      std::vector<Kind> of_place;
+      for (int chunk = 0; chunk < deck_.pipeline.chunks; ++chunk) of_place.push_back(kind(place, chunk));
+      first.try_emplace(of_place, place);
+    }
+    std::vector<int> places;
+    for (const auto& [of_place, place] : first) places.push_back(place);
+    return places;
+  }
+
+  const Deck& deck_;
+  const Mesh& mesh_;
+  std::vector<Kind> kinds_;  ///< by stage
+};
+
+}  // namespace
+
+PredictedStep predicted_step(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
+                             const machine::CostModel& costs, std::int64_t baseline) {
+  if (mesh.size(pipe_axis) > 1) return Pipe(deck, mesh).predict(scratch, costs, baseline);
+  const plan::Plan plan = plan_of_distinct_rounds(deck, mesh, scratch, costs, baseline, 0);
+  return alone(plan, plan::simulate(plan, costs), costs, accumulation(deck, mesh.batch_ranks()));
+}
+
+}  // namespace weft::compile

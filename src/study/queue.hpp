@@ -1,0 +1,21 @@
+// Runs a study's cells in jobs of Slurm.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "study/study_file.hpp"
+
+namespace weft::study {
+
+/// Whether the cell's job waits or runs, as far as Slurm knows.
+bool is_queued(const Study& study, const Cell& cell);
+
+/// Submits the cells (by their numbers in the study) as job arrays, one for each number of ranks, each of
+/// whose members runs `weft study FILE --cell N`. Returns a line for each job. Throws Error(environment)
+/// where sbatch refuses.
+std::vector<std::string> submit(const Study& study, const std::vector<std::size_t>& cells,
+                                const std::string& program, const std::string& file);
+
+}  // namespace weft::study

@@ -1,0 +1,112 @@
+// Runs a cell (declared in cell.hpp).
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "advise/arrangement.hpp"
+#include "base/check.hpp"
+#include "base/median.hpp"
+#include "base/version.hpp"
+#include "deck/deck.hpp"
+#include "io/small_file.hpp"
+#include "study/cell.hpp"
+#include "study/child.hpp"
+
+namespace weft::study {
+namespace {
+
+using nlohmann::json;
+
+/// The first steps of a run pay for caches and libraries.
+constexpr std::size_t first_steps = 2;
+
+/// The words of the launcher's line, with the number of ranks in its place.
+std::vector<std::string> launch_words(const Study& study, int ranks) {
+  std::vector<std::string> words;
+  std::istringstream line(study.launch);
+  for (std::string word; line >> word;) {
+    if (const std::size_t at = word.find("{ranks}"); at != std::string::npos)
+      word.replace(at, std::string("{ranks}").size(), std::to_string(ranks));
+    words.push_back(word);
+  }
+  return words;
+}
+
+/// The last line of a log that says what went wrong.
+std::string last_error(const std::string& log) {
+  std::istringstream lines(io::read_if_there(log).value_or(""));
+  std::string last, error;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) last = line;
+    if (line.find("error") != std::string::npos) error = line;
+  }
+  return error.empty() ? last : error;
+}
+
+/// The median over the steps of a key; not a number where a step has none.
+double median_of(const std::vector<json>& steps, std::string_view key) {
+  std::vector<double> values;
+  for (const json& step : steps)
+    if (const auto found = step.find(key); found != step.end() && found->is_number())
+      values.push_back(*found);
+  return values.empty() ? std::nan("") : median(std::move(values));
+}
+
+std::vector<json> steps_of(const std::string& metrics) {
+  std::vector<json> steps;
+  std::istringstream lines(io::read_if_there(metrics).value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    json step = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (step.is_object() && step.value("kind", "") == "train") steps.push_back(std::move(step));
+  }
+  if (steps.size() > 2 * first_steps) steps.erase(steps.begin(), steps.begin() + first_steps);
+  return steps;
+}
+
+void add_figures(Result& result, const std::vector<json>& steps, int ranks) {
+  result.step_s = median_of(steps, "step_s");
+  result.tokens_per_s = median_of(steps, "tokens_per_s") / ranks;
+  result.mfu = median_of(steps, "mfu");
+  result.exposed_s = median_of(steps, "exposed_comm_s");
+  result.idle_s = median_of(steps, "exposed_pipe_s");
+  if (std::isfinite(result.idle_s) && std::isfinite(result.exposed_s))
+    result.exposed_s = std::max(0.0, result.exposed_s - result.idle_s);
+  result.memory_bytes = median_of(steps, "rss_bytes");
+}
+
+}  // namespace
+
+Result run(const Study& study, const Cell& cell, const std::string& program) {
+  const std::string dir = directory_of(study, cell), log = dir + "/log.txt";
+  io::make_directories(dir);
+  std::vector<std::string> words = launch_words(study, cell.ranks);
+  words.insert(words.end(), {program, "train", cell.deck});
+  std::vector<std::string> sets = cell.sets;
+  sets.insert(sets.end(), {"run.dir=" + dir + "/run", "checkpoint.resume=never", "log.progress=false"});
+  for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
+  Result result;
+  result.key = key_of(cell);
+  result.version = fmt::format("{} ({})", weft_version(), weft_git_hash());
+  result.command = fmt::format("{}", fmt::join(words, " "));
+  io::replace_file(dir + "/command.txt", result.command + "\n");
+  const int code = run_child(words, log);
+  const std::string deck = dir + "/run/deck.toml";
+  if (const auto text = io::read_if_there(deck))
+    result.mesh = advise::mesh_text(advise::arrangement_of(parse_saved_deck(*text, deck), cell.ranks));
+  const std::vector<json> steps = steps_of(dir + "/run/metrics.jsonl");
+  if (code != 0 || steps.empty()) {
+    const std::string why = last_error(log);
+    const bool refused = code == static_cast<int>(ExitCode::bad_input);
+    result.status = refused ? Status::refused : Status::failed;
+    result.message = code == 127 ? fmt::format("{} was not found", words.front())
+                                 : fmt::format("exit code {}: {}", code, why);
+    return result;
+  }
+  add_figures(result, steps, cell.ranks);
+  return result;
+}
+
+}  // namespace weft::study

@@ -1,0 +1,86 @@
+#include "study/study.hpp"
+
+#include <fmt/core.h>
+
+#include <optional>
+#include <vector>
+
+#include "deck/deck.hpp"
+#include "io/small_file.hpp"
+#include "study/cell.hpp"
+#include "study/queue.hpp"
+#include "study/table.hpp"
+
+namespace weft::study {
+namespace {
+
+/// Makes a cell's figures and keeps them, beside the deck that they are of.
+Result make_result(const Study& study, const Cell& cell, const std::string& program) {
+  const std::string dir = directory_of(study, cell);
+  io::make_directories(dir);
+  io::replace_file(dir + "/deck.toml", print_deck(parse_deck(cell.deck, cell.sets)));
+  Result result = cell.how == How::simulate ? simulate(cell) : run(study, cell, program);
+  write_result(study, cell, result);
+  return result;
+}
+
+/// Whether there is nothing left to try: what failed may be tried again, what was refused would be again.
+bool is_final(const std::optional<Result>& result) {
+  return result && result->status != Status::failed;
+}
+
+Progress progress_of(const std::vector<Row>& rows) {
+  Progress progress;
+  for (const Row& row : rows) {
+    if (!row.result) {
+      ++progress.missing;
+    } else {
+      ++(row.result->status == Status::failed ? progress.failed : progress.done);
+    }
+  }
+  return progress;
+}
+
+}  // namespace
+
+Progress make(const Study& study, const Options& options,
+              const std::function<void(const std::string&)>& tell) {
+  io::make_directories(study.dir);
+  std::vector<Row> rows;
+  std::vector<std::size_t> jobs;
+  for (std::size_t i = 0; i < study.cells.size(); ++i) {
+    const Cell& cell = study.cells[i];
+    Row row{cell, options.again ? std::nullopt : read_result(study, cell)};
+    if (!is_final(row.result)) {
+      const std::string place = fmt::format("[{}/{}] {}", i + 1, study.cells.size(), cell.name);
+      if (cell.how == How::slurm) {
+        if (is_queued(study, cell)) {
+          tell(place + ": its job is queued or runs");
+        } else {
+          jobs.push_back(i);
+        }
+      } else {
+        row.result = make_result(study, cell, options.program);
+        tell(fmt::format("{}: {}{}", place, name_of(row.result->status),
+                         row.result->message.empty() ? "" : " (" + row.result->message + ")"));
+      }
+    }
+    rows.push_back(std::move(row));
+  }
+  if (!jobs.empty())
+    for (const std::string& line : submit(study, jobs, options.program, options.file)) tell(line);
+  write_tables(study, rows);
+  const std::vector<std::string> plots = draw_plots(study, rows);
+  write_page(study, rows, plots);
+  tell(to_text(rows));
+  tell(fmt::format("written: {0}/index.html, table.csv, table.json, table.h5{1}", study.dir,
+                   plots.empty() ? " (no plots: they need gnuplot, Debian: gnuplot-nox)" : ""));
+  return progress_of(rows);
+}
+
+Progress make_cell(const Study& study, std::size_t cell, const Options& options) {
+  const Cell& c = study.cells[cell];
+  return progress_of({{c, make_result(study, c, options.program)}});
+}
+
+}  // namespace weft::study

@@ -1,0 +1,212 @@
+// Tests which arrangements are looked at, how good their estimates are, and that the best of them is found.
+#include "advise/advise.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "../graph/small_model.hpp"
+#include "advise/estimate.hpp"
+#include "advise/parallel.hpp"
+#include "base/check.hpp"
+#include "compile/stages.hpp"
+#include "support/small_deck.hpp"
+
+namespace weft::advise {
+namespace {
+
+/// Hosts of four GPUs: a link of `near` bytes/s inside them, and of `far` between them.
+machine::CostModel machine_of(double near, double far, double memory_bytes = 0) {
+  machine::Profile p = default_profile(machine::DefaultProfile::host);
+  p.ranks_per_node = 4;
+  p.compute.threads = 0;
+  p.compute.matmul_f32 = p.compute.attention = 1e11;
+  p.compute.memory_bytes = memory_bytes;
+  p.sharing = {near, 0.5, 0.9, 1e-10};
+  p.collectives.clear();
+  for (const ir::Op op : {ir::Op::all_gather, ir::Op::reduce_scatter, ir::Op::all_reduce}) {
+    p.collectives.push_back(machine::assumed_curve(op, DType::f32, 4, 1, 2e-5, near));
+    p.collectives.push_back(machine::assumed_curve(op, DType::f32, 8, 2, 1e-4, far));
+  }
+  return machine::CostModel(std::move(p));
+}
+
+Deck deck_of(std::vector<std::string> sets) {
+  for (const char* size : {"model.dim=256", "model.layers=12", "model.heads=8", "model.kv_heads=4",
+                           "model.ffn=704", "model.vocab=1024", "data.seq=1024", "data.global_batch=48"})
+    sets.insert(sets.begin(), size);
+  return test::small_deck(sets);
+}
+
+compile::PredictedStep predicted(const Deck& deck, const Arrangement& a, int world,
+                                 const machine::CostModel& costs) {
+  const Deck changed = arranged(deck, a);
+  Mesh mesh = resolve_mesh(changed, world);
+  return compile::predicted_step(changed, mesh, test::test_scratch, costs, 0);
+}
+
+TEST(Arrangements, AreWhatTheDeckAllowsAndEachOfThemOnce) {
+  for (const int world : {1, 2, 6, 8, 24}) {
+    SCOPED_TRACE(world);
+    const Deck deck = deck_of({});
+    const std::vector<Arrangement> all = arrangements(deck, world, 4, {});
+    ASSERT_FALSE(all.empty());
+    std::set<std::string> seen;
+    for (const Arrangement& a : all) {
+      std::string text;
+      for (const std::string& setting : settings(a)) text += setting + "\n";
+      EXPECT_TRUE(seen.insert(text).second) << text;
+      const Deck changed = arranged(deck, a);
+      EXPECT_NO_THROW({
+        const Mesh mesh = resolve_mesh(changed, world);
+        accumulation(changed, mesh.batch_ranks());
+        compile::layers_of_stages(changed, mesh);
+        validate(changed);
+      }) << text;
+      EXPECT_EQ(arrangement_of(changed, world), a) << text;
+      EXPECT_LE(a.size(tensor_axis), 4) << text;
+    }
+  }
+}
+
+/// A count by hand: two ranks share 48 sequences over data, pipe, context or tensor.
+TEST(Arrangements, OfTwoRanksAreTheseMeshes) {
+  std::set<std::string> meshes;
+  for (const Arrangement& a : arrangements(deck_of({}), 2, 4, {})) meshes.insert(mesh_text(a));
+  EXPECT_EQ(meshes,
+            (std::set<std::string>{"data 2", "pipe 2 x data 1", "data 1 x context 2", "data 1 x tensor 2"}));
+}
+
+TEST(Arrangements, KeepWhatTheyAreTold) {
+  const Deck deck = deck_of({"parallel.mode=ddp", "data.batch=2", "schedule.recompute=full",
+                             "pipeline.schedule=interleaved", "pipeline.chunks=2"});
+  const Kept kept = keys_given(deck);
+  EXPECT_TRUE(kept.mode && kept.batch && kept.recompute && kept.schedule && kept.chunks);
+  for (const Arrangement& a : arrangements(deck, 8, 4, kept)) {
+    EXPECT_EQ(a.mode, ShardMode::ddp);
+    EXPECT_EQ(a.batch, 2);
+    EXPECT_EQ(a.recompute, Recompute::full);
+    EXPECT_EQ(a.schedule, PipelineKind::interleaved);
+    EXPECT_EQ(a.chunks, 2);
+  }
+  EXPECT_FALSE(keys_given(deck_of({})).mode);
+  EXPECT_THROW(kept_keys({"optimizer.lr"}), Error);
+}
+
+/// The estimate goes on from models of two and four layers. Its seconds are near those of the whole model's
+/// plan, or the best would not be among those that are planned. Its bytes need only be of the right size,
+/// because what is planned is held against the limit again.
+TEST(Estimate, IsNearThePlan) {
+  const Deck deck = deck_of({});
+  for (const double far : {1e8, 3e9}) {
+    const machine::CostModel costs = machine_of(2e10, far);
+    Estimator estimate(deck, 8, 4, test::test_scratch, costs);
+    std::size_t checked = 0, i = 0;
+    for (const Arrangement& a : arrangements(deck, 8, 4, {})) {
+      if (i++ % 83 != 0) continue;
+      SCOPED_TRACE(short_text(a) + " " + schedule_text(a));
+      const compile::PredictedStep plan = predicted(deck, a, 8, costs);
+      const Estimate e = estimate(a);
+      // Stages of a layer each keep a slow link so busy that an order of messages matters, which only a plan
+      // has.
+      EXPECT_NEAR(e.seconds / plan.seconds, 1, a.chunks > 4 ? 0.5 : 0.35);
+      const double bytes = static_cast<double>(e.bytes) / static_cast<double>(plan.bytes);
+      EXPECT_GT(bytes, 0.5);
+      EXPECT_LT(bytes, 2);
+      ++checked;
+    }
+    EXPECT_GT(checked, 8U);
+  }
+}
+
+/// Over all arrangements, planned one by one. The second time with two thirds of the memory that the best
+/// takes.
+TEST(Advice, IsTheBestOfAllThatFit) {
+  const Deck deck = deck_of({"schedule.bucketing=manual", "data.batch=2", "model.layers=6", "data.seq=512"});
+  const Kept kept{.batch = true};
+  const std::vector<Arrangement> all = arrangements(deck, 4, 2, kept);
+  for (const double far : {1e8, 3e9}) {
+    double memory = 0;
+    for (int limited = 0; limited < (far < 1e9 ? 2 : 1); ++limited) {
+      SCOPED_TRACE(std::to_string(far) + " bytes/s, memory " + std::to_string(memory));
+      const machine::CostModel costs = machine_of(2e10, far, memory);
+      const Advice advice = advise::advise({deck, 4, 2, kept, costs, test::test_scratch});
+      std::vector<compile::PredictedStep> steps(all.size());
+      for_all(all.size(), [&](std::size_t i) { steps[i] = predicted(deck, all[i], 4, costs); });
+      std::size_t best = all.size();
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if ((memory == 0 || static_cast<double>(steps[i].bytes) <= memory) &&
+            (best == all.size() || steps[i].seconds < steps[best].seconds))
+          best = i;
+      ASSERT_LT(best, all.size());
+      ASSERT_FALSE(advice.rows.empty());
+      const Row& first = advice.rows.front();
+      EXPECT_LE(first.step.seconds, 1.02 * steps[best].seconds)
+          << short_text(first.arrangement) << ", the best is " << short_text(all[best]) << " "
+          << schedule_text(all[best]);
+      for (const Row& row : advice.rows) {
+        EXPECT_GE(row.step.seconds, first.step.seconds);
+        if (memory > 0) {
+          EXPECT_LE(static_cast<double>(row.step.bytes), memory);
+        }
+      }
+      memory = static_cast<double>(first.step.bytes) * 2 / 3;
+    }
+  }
+}
+
+TEST(Advice, SaysWhereNothingFitsOrNothingIsPossible) {
+  const Deck deck = deck_of({});
+  const auto problem = [&](int world, double memory) -> std::string {
+    const machine::CostModel costs = machine_of(2e10, 1e9, memory);
+    try {
+      advise::advise({deck, world, 4, {}, costs, test::test_scratch});
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(problem(8, 2e6).substr(0, 65),
+            "small.toml: parallel.mesh: no arrangement over 8 ranks fits (the ");
+  EXPECT_NE(problem(8, 2e6).find("the limit leaves 1.91 MiB"), std::string::npos) << problem(8, 2e6);
+  EXPECT_NE(problem(4099, 0).find("4099 ranks can share data.global_batch = 48 in no way"), std::string::npos)
+      << problem(4099, 0);
+}
+
+TEST(Advice, LeavesAloneWhatTheDeckGivesAndChoosesTheRest) {
+  const Deck deck = deck_of({"parallel.mesh=auto", "data.batch=2"});
+  const machine::CostModel costs = machine_of(2e10, 1e8);
+  const std::vector<std::string> sets = chosen_settings({deck, 8, 4, {}, costs, test::test_scratch});
+  EXPECT_TRUE(
+      std::any_of(sets.begin(), sets.end(), [](const std::string& s) { return s == "data.batch=2"; }));
+  EXPECT_EQ(sets.front().substr(0, 16), "parallel.mesh={ ");
+  const Deck chosen = test::small_deck(sets);
+  EXPECT_EQ(resolve_mesh(chosen, 8).world(), 8);
+}
+
+/// What a step of many microbatches takes follows from few of them.
+TEST(PredictedStep, OfManyMicrobatchesIsWhatFewSay) {
+  const machine::CostModel costs = machine_of(2e10, 1e9);
+  for (const char* schedule : {"1f1b", "zb_h1", "interleaved"}) {
+    SCOPED_TRACE(schedule);
+    const bool interleaved = std::string(schedule) == "interleaved";
+    const auto step = [&](int microbatches) {
+      const Deck deck = deck_of({"parallel.mesh={ pipe = 2 }", std::string("pipeline.schedule=") + schedule,
+                                 interleaved ? "pipeline.chunks=2" : "pipeline.chunks=1", "data.batch=1",
+                                 "data.global_batch=" + std::to_string(microbatches)});
+      return compile::predicted_step(deck, resolve_mesh(deck, 2), test::test_scratch, costs, 0);
+    };
+    const compile::PredictedStep whole = step(16), more = step(48);  // 16 are planned as they are
+    const double round = whole.seconds / (16 + 1.0 / (interleaved ? 2 : 1));
+    EXPECT_NEAR(more.seconds / (whole.seconds + 32 * round), 1, 0.03);
+    EXPECT_NEAR(more.idle / whole.idle, 1, 0.25);
+    EXPECT_NEAR(static_cast<double>(more.bytes) / static_cast<double>(whole.bytes), 1, 0.01);
+  }
+}
+
+}  // namespace
+}  // namespace weft::advise
