@@ -28,7 +28,7 @@ Points points_of(const std::vector<Row>& rows, const Column& column) {
 }
 
 /// A text inside gnuplot's double quotes.
-std::string quoted(const std::string& text) {
+std::string gnuplot_quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -48,7 +48,7 @@ std::string script_of(const Points& points, const Column& column, const std::str
     for (const auto& [ranks, value] : points[i].second) data += fmt::format("{} {:.9g}\n", ranks, value);
     data += "EOD\n";
     lines += fmt::format("{}$s{} using 1:2 with linespoints lw 2 pt 7 lc {} title {} noenhanced",
-                         i == 0 ? "" : ", ", i, i + 1, quoted(points[i].first));
+                         i == 0 ? "" : ", ", i, i + 1, gnuplot_quoted(points[i].first));
     if (ideal)
       lines += fmt::format(", $s{} using 1:({:.9g}) with lines dt 2 lc {} notitle", i,
                            points[i].second.begin()->second, i + 1);
@@ -56,7 +56,7 @@ std::string script_of(const Points& points, const Column& column, const std::str
   return data + fmt::format(
                     "set terminal {}\nset output {}\nset logscale x 2\nset xlabel 'ranks'\nset ylabel {} "
                     "noenhanced\nset yrange [0:*]\nset grid\nset key below\nplot {}\n",
-                    terminal, quoted(output), quoted(column.title), lines);
+                    terminal, gnuplot_quoted(output), gnuplot_quoted(column.title), lines);
 }
 
 }  // namespace

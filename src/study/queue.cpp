@@ -19,7 +19,7 @@ std::string first_line(const std::string& path) {
 }
 
 /// A word inside single quotes of a shell.
-std::string quoted(const std::string& text) {
+std::string shell_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -50,7 +50,7 @@ std::vector<std::string> submit(const Study& study, const std::vector<std::size_
                                    fmt::format("--output={}/job-%A_%a.log", study.dir)};
     words.insert(words.end(), study.sbatch.begin(), study.sbatch.end());
     words.push_back("--wrap=" + fmt::format("exec {} study {} --cell \"$SLURM_ARRAY_TASK_ID\"",
-                                            quoted(program), quoted(file)));
+                                            shell_quoted(program), shell_quoted(file)));
     const std::string answer = fmt::format("{}/sbatch-{}.txt", study.dir, ranks);
     const int code = run_child(words, answer);
     const std::string line = first_line(answer);
