@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "advise/estimate.hpp"
@@ -22,8 +23,10 @@ namespace {
 
 /// An estimate may be this much above the limit, because the plan decides.
 constexpr double slack = 1.1;
-/// How many meshes are planned at first, and how many more arrangements of each of the best two.
-constexpr std::size_t most_meshes = 8, most_variants = 4;
+/// How many shapes are planned at first, and how many of them improved: by how many neighbours, and how
+/// often.
+constexpr std::size_t most_shapes = 12, most_improved = 3, most_neighbours = 8;
+constexpr int most_rounds = 2;
 
 struct Candidate {
   Arrangement arrangement;
@@ -58,15 +61,14 @@ class Adviser {
         place_of(q_.deck, "parallel.mesh"), q_.world, q_.deck.data.global_batch);
     const std::vector<Candidate> candidates = estimated(all);
     plan_the_best(candidates);
-    refuse_if_none_fits(candidates);
     Advice advice;
     advice.possible = all.size();
     advice.limit = limit_;
     for (const Candidate& c : candidates)
       if (within(c.estimate.bytes, 1)) ++advice.fitting;
     advice.planned = planned_.size();
-    for (Row& row : planned_)
-      if (advice.rows.size() < q_.rows && within(row.step.bytes, 1)) advice.rows.push_back(std::move(row));
+    advice.rows = best_rows();
+    if (advice.rows.empty()) refuse(candidates);
     add_what_helps(advice.rows, candidates);
     advice.given = given();
     return advice;
@@ -147,14 +149,43 @@ class Adviser {
     }
   }
 
+  /// The deck with a bucket a layer, and with microbatches in turns or not: one plan, where a search makes
+  /// many.
+  Deck quickly(Deck deck, bool turns) const {
+    if (deck.schedule.bucketing != Bucketing::automatic) return deck;
+    deck.schedule.bucketing = Bucketing::manual;
+    if (deck.schedule.alternate == Alternate::automatic)
+      deck.schedule.alternate = turns ? Alternate::always : Alternate::never;
+    return deck;
+  }
+  compile::PredictedStep predicted_quickly(const Deck& deck, const machine::CostModel& costs) const {
+    const Arrangement a = arrangement_of(deck, q_.world);
+    const bool travels = a.size(tensor_axis) > 1 || a.size(context_axis) > 1;
+    if (travels && a.size(pipe_axis) == 1) {
+      const compile::PredictedStep step = predicted_or_never(quickly(deck, true), costs);
+      if (within(step.bytes, 1)) return step;
+    }
+    return predicted_or_never(quickly(deck, false), costs);
+  }
+
+  /// Plans the candidates, quickly.
   void plan(const std::vector<const Candidate*>& candidates) {
     std::vector<Row> rows(candidates.size());
     for_all(candidates.size(), [&](std::size_t i) {
       rows[i].arrangement = candidates[i]->arrangement;
-      rows[i].step = predicted_or_never(arranged(q_.deck, rows[i].arrangement), q_.costs);
+      rows[i].estimated_s = candidates[i]->estimate.seconds;
+      rows[i].step = predicted_quickly(arranged(q_.deck, rows[i].arrangement), q_.costs);
     });
     for (Row& row : rows) planned_.push_back(std::move(row));
-    std::stable_sort(planned_.begin(), planned_.end(),
+    std::stable_sort(planned_.begin(), planned_.end(), [this](const Row& a, const Row& b) {
+      const auto rank = [this](const Row& row) {
+        return std::pair(!within(row.step.bytes, slack), row.step.seconds);
+      };
+      return rank(a) < rank(b);
+    });
+  }
+  static void sort(std::vector<Row>& rows) {
+    std::stable_sort(rows.begin(), rows.end(),
                      [](const Row& a, const Row& b) { return a.step.seconds < b.step.seconds; });
   }
 
@@ -164,43 +195,83 @@ class Adviser {
   }
   bool any_fits() const {
     return std::any_of(planned_.begin(), planned_.end(),
-                       [this](const Row& row) { return within(row.step.bytes, 1); });
+                       [this](const Row& row) { return within(row.step.bytes, slack); });
   }
 
-  /// Plans the best arrangement of each of the best meshes, and then others of the best two of these. While
-  /// nothing fits, it goes on with more meshes.
+  /// What an estimate is worst at telling apart: how the model is cut.
+  static std::array<int, 3> shape_of(const Arrangement& a) {
+    return {a.size(pipe_axis), a.size(context_axis), a.size(tensor_axis)};
+  }
+
+  /// Plans the best arrangement of each of the best shapes, and then others of the best two of these. While
+  /// nothing fits, it goes on with more shapes.
   void plan_the_best(const std::vector<Candidate>& candidates) {
-    std::vector<const Candidate*> of_meshes;
-    std::vector<std::vector<MeshAxis>> seen;
-    for (const Candidate& c : candidates) {
-      if (!within(c.estimate.bytes, slack) ||
-          std::find(seen.begin(), seen.end(), c.arrangement.mesh) != seen.end())
-        continue;
-      seen.push_back(c.arrangement.mesh);
-      of_meshes.push_back(&c);
+    std::vector<const Candidate*> of_shapes;
+    std::set<std::array<int, 3>> seen;
+    for (const Candidate& c : candidates)
+      if (within(c.estimate.bytes, slack) && seen.insert(shape_of(c.arrangement)).second)
+        of_shapes.push_back(&c);
+    for (std::size_t begin = 0; begin < of_shapes.size() && !any_fits(); begin += most_shapes) {
+      const std::size_t end = std::min(of_shapes.size(), begin + most_shapes);
+      plan({of_shapes.begin() + static_cast<std::ptrdiff_t>(begin),
+            of_shapes.begin() + static_cast<std::ptrdiff_t>(end)});
     }
-    for (std::size_t begin = 0; begin < of_meshes.size() && !any_fits(); begin += most_meshes) {
-      const std::size_t end = std::min(of_meshes.size(), begin + most_meshes);
-      plan({of_meshes.begin() + static_cast<std::ptrdiff_t>(begin),
-            of_meshes.begin() + static_cast<std::ptrdiff_t>(end)});
-    }
-    std::vector<const Candidate*> variants;
-    std::size_t meshes = 0;
-    for (const Row& row : planned_) {
-      if (meshes++ == 2) break;
-      std::size_t found = 0;
-      for (const Candidate& c : candidates)
-        if (found < most_variants && c.arrangement.mesh == row.arrangement.mesh &&
-            within(c.estimate.bytes, slack) && !is_planned(c.arrangement)) {
-          variants.push_back(&c);
-          ++found;
-        }
-    }
-    plan(variants);
+    std::vector<std::array<int, 3>> best;
+    for (const Row& row : planned_)
+      if (best.size() < most_improved) best.push_back(shape_of(row.arrangement));
+    for (const std::array<int, 3>& shape : best) improve(candidates, shape);
   }
 
-  void refuse_if_none_fits(const std::vector<Candidate>& candidates) const {
-    if (any_fits()) return;
+  /// In how many settings the two differ.
+  static int differences(const Arrangement& a, const Arrangement& b) {
+    return (a.mesh != b.mesh) + (a.mode != b.mode) + (a.schedule != b.schedule || a.chunks != b.chunks) +
+           (a.batch != b.batch) + (a.recompute != b.recompute);
+  }
+
+  /// Goes from the best that is planned of a shape to the best of those that differ from it in one setting,
+  /// as long as that gains something.
+  void improve(const std::vector<Candidate>& candidates, const std::array<int, 3>& shape) {
+    const auto best_of_shape = [&]() -> const Row* {
+      for (const Row& row : planned_)
+        if (shape_of(row.arrangement) == shape && within(row.step.bytes, slack)) return &row;
+      for (const Row& row : planned_)
+        if (shape_of(row.arrangement) == shape) return &row;
+      return nullptr;
+    };
+    for (int round = 0; round < most_rounds; ++round) {
+      const Arrangement from = best_of_shape()->arrangement;
+      std::vector<const Candidate*> next;
+      for (const Candidate& c : candidates)
+        if (next.size() < most_neighbours && shape_of(c.arrangement) == shape &&
+            differences(c.arrangement, from) == 1 && within(c.estimate.bytes, slack) &&
+            !is_planned(c.arrangement))
+          next.push_back(&c);
+      plan(next);
+      if (best_of_shape()->arrangement == from) return;
+    }
+  }
+
+  /// The best that fit, now planned as the deck says: a search finds plans that take less memory.
+  std::vector<Row> best_rows() const {
+    const std::size_t at_once = q_.rows + 1;  // a search may change the order of neighbours
+    std::vector<Row> fitting;
+    for (std::size_t begin = 0; begin < planned_.size() && fitting.empty(); begin += at_once) {
+      std::vector<Row> rows(
+          planned_.begin() + static_cast<std::ptrdiff_t>(begin),
+          planned_.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, planned_.size())));
+      for_all(rows.size(), [&](std::size_t i) {
+        if (within(rows[i].step.bytes, slack))
+          rows[i].step = predicted_or_never(arranged(q_.deck, rows[i].arrangement), q_.costs);
+      });
+      for (Row& row : rows)
+        if (within(row.step.bytes, 1)) fitting.push_back(std::move(row));
+    }
+    sort(fitting);
+    if (fitting.size() > q_.rows) fitting.resize(q_.rows);
+    return fitting;
+  }
+
+  [[noreturn]] void refuse(const std::vector<Candidate>& candidates) const {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const Candidate& c : candidates) least = std::min(least, c.estimate.bytes);
     for (const Row& row : planned_) least = std::min(least, row.step.bytes);
@@ -224,14 +295,15 @@ class Adviser {
       const Row& row = rows[i / 2];
       Deck deck = arranged(q_.deck, row.arrangement);
       const bool batch = i % 2 == 0;
+      const double before = predicted_quickly(deck, q_.costs).seconds;
       if (batch) deck.data.global_batch *= 2;
-      const compile::PredictedStep step = predicted_or_never(deck, batch ? q_.costs : faster_links_);
-      gains[i / 2][i % 2] = (batch ? 2 : 1) * row.step.seconds / step.seconds - 1;
+      const compile::PredictedStep step = predicted_quickly(deck, batch ? q_.costs : faster_links_);
+      gains[i / 2][i % 2] = (batch ? 2 : 1) * before / step.seconds - 1;
     });
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto [batch, links] = gains[i];
       const double memory =
-          larger == candidates.end() ? 0 : rows[i].step.seconds / larger->estimate.seconds - 1;
+          larger == candidates.end() ? 0 : rows[i].estimated_s / larger->estimate.seconds - 1;
       const double best = std::max({batch, links, memory});
       if (best < 0.01) continue;
       std::string what = "twice the batch";
@@ -260,7 +332,7 @@ class Adviser {
   std::mutex asking_;  ///< a library prepares products for the query
   const plan::ScratchQuery one_by_one_;
   const machine::CostModel faster_links_;
-  std::vector<Row> planned_;  ///< best first
+  std::vector<Row> planned_;  ///< those that may fit, best first, and then the others
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ struct Question {
 struct Row {
   Arrangement arrangement;
   compile::PredictedStep step;
+  double estimated_s = 0;  ///< the step by its estimate, which others are compared with
   /// What would help it most, of what was tried: "twice the batch: +8 %".
   std::string next;
 };
