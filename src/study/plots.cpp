@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 
 #include "io/small_file.hpp"
@@ -73,7 +74,10 @@ std::vector<std::string> draw_plots(const Study& study, const std::vector<Row>& 
         script_of(points, column, "svg size 820," + height + " font 'sans-serif,13'", base + ".svg") +
             script_of(points, column, "pngcairo size 820," + height + " font 'sans-serif,11'",
                       base + ".png"));
-    if (run_child({"gnuplot", base + ".gnuplot"}, base + ".log") == 0) drawn.emplace_back(column.name);
+    const std::string log = base + ".log";
+    if (run_child({"gnuplot", base + ".gnuplot"}, log) != 0) continue;  // its log says why
+    std::filesystem::remove(log);
+    drawn.emplace_back(column.name);
   }
   return drawn;
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -143,6 +144,10 @@ set = ["parallel.mesh=auto"]
   const std::string page = text_of("out/index.html");
   EXPECT_EQ(page.find("http://"), page.find("http://www.w3.org")) << "the page needs nothing else";
   EXPECT_NE(page.find("refused"), std::string::npos);
+
+  for (const char* picture :
+       {"out/tokens_per_s_rank.svg", "out/tokens_per_s_rank.png", "out/memory_bytes.svg"})
+    EXPECT_EQ(fs::exists(dir_ / picture), std::system("command -v gnuplot >/dev/null") == 0) << picture;
 
   // The second time only the changed cells are made.
   told_.clear();
