@@ -255,7 +255,7 @@ class Adviser {
   std::vector<Row> best_rows() const {
     const std::size_t at_once = q_.rows + 1;  // a search may change the order of neighbours
     std::vector<Row> fitting;
-    for (std::size_t begin = 0; begin < planned_.size() && fitting.empty(); begin += at_once) {
+    for (std::size_t begin = 0; begin < planned_.size() && fitting.size() < q_.rows; begin += at_once) {
       std::vector<Row> rows(
           planned_.begin() + static_cast<std::ptrdiff_t>(begin),
           planned_.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, planned_.size())));
@@ -309,7 +309,7 @@ class Adviser {
       std::string what = "twice the batch";
       if (best == links) what = "links twice as fast";
       if (best == memory)
-        what = fmt::format("{} a rank, and {}", bytes_text(larger->estimate.bytes),
+        what = fmt::format("{} a rank for {}", bytes_text(larger->estimate.bytes),
                            short_text(larger->arrangement));
       rows[i].next = fmt::format("{}: +{:.0f} %", what, 100 * best);
     }

@@ -107,7 +107,7 @@ TEST(Estimate, IsNearThePlan) {
     Estimator estimate(deck, 8, 4, test::test_scratch, costs);
     std::size_t checked = 0, i = 0;
     for (const Arrangement& a : arrangements(deck, 8, 4, {})) {
-      if (i++ % 83 != 0) continue;
+      if (i++ % 163 != 0) continue;
       SCOPED_TRACE(short_text(a) + " " + schedule_text(a));
       const compile::PredictedStep plan = predicted(deck, a, 8, costs);
       const Estimate e = estimate(a);
@@ -119,7 +119,7 @@ TEST(Estimate, IsNearThePlan) {
       EXPECT_LT(bytes, 2);
       ++checked;
     }
-    EXPECT_GT(checked, 8U);
+    EXPECT_GE(checked, 5U);
   }
 }
 
