@@ -23,6 +23,8 @@ namespace {
 
 /// An estimate may be this much above the limit, because the plan decides.
 constexpr double slack = 1.1;
+/// The bytes of what has no plan.
+constexpr std::int64_t no_plan = std::numeric_limits<std::int64_t>::max();
 /// How many shapes are planned at first, and how many of them improved: by how many neighbours, and how
 /// often.
 constexpr std::size_t most_shapes = 12, most_improved = 3, most_neighbours = 8;
@@ -76,7 +78,7 @@ class Adviser {
 
  private:
   bool within(std::int64_t bytes, double factor) const {
-    return limit_ <= 0 || static_cast<double>(bytes) <= factor * limit_;
+    return bytes < no_plan && (limit_ <= 0 || static_cast<double>(bytes) <= factor * limit_);
   }
 
   /// Those that fit, and those that would with twice the memory, best first by their estimates. Larger
@@ -144,7 +146,7 @@ class Adviser {
     } catch (const Error&) {
       compile::PredictedStep never;
       never.seconds = std::numeric_limits<double>::infinity();
-      never.bytes = std::numeric_limits<std::int64_t>::max();
+      never.bytes = no_plan;
       return never;
     }
   }
@@ -154,6 +156,7 @@ class Adviser {
   Deck quickly(Deck deck, bool turns) const {
     if (deck.schedule.bucketing != Bucketing::automatic) return deck;
     deck.schedule.bucketing = Bucketing::manual;
+    deck.schedule.memory_limit = 0;  // a search may still find a plan that is within
     if (deck.schedule.alternate == Alternate::automatic)
       deck.schedule.alternate = turns ? Alternate::always : Alternate::never;
     return deck;

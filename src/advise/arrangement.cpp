@@ -108,15 +108,24 @@ class Enumeration {
         choices.emplace_back(kind, 1);
       for (const std::int64_t chunks : {2, 3, 4, 6, 8})
         choices.emplace_back(PipelineKind::interleaved, chunks);
+      const std::pair given(a.schedule, a.chunks);
+      if (std::find(choices.begin(), choices.end(), given) == choices.end()) choices.push_back(given);
     }
     for (const auto& [kind, chunks] : choices) {
       if ((kept_.schedule && kind != deck_.pipeline.schedule) ||
-          (kept_.chunks && chunks != deck_.pipeline.chunks) || pipe * chunks > deck_.model.layers + 2)
+          (kept_.chunks && chunks != deck_.pipeline.chunks) || pipe * chunks > deck_.model.layers + 2 ||
+          !has_layers_for(pipe * chunks))
         continue;
       a.schedule = kind;
       a.chunks = chunks;
       next(a);
     }
+  }
+
+  /// Whether the deck's own list of layers, if it has one, is for so many stages.
+  bool has_layers_for(std::int64_t stages) const {
+    const auto given = static_cast<std::int64_t>(deck_.pipeline.layers.size());
+    return given == 0 || given == stages;
   }
 
   void add_rest(Arrangement a, int batch_ranks) {
@@ -149,9 +158,9 @@ class Enumeration {
   static constexpr double most_idle = 0.5;  // some other arrangement is better
 
   std::vector<std::int64_t> batches(int batch_ranks) const {
-    if (kept_.batch) return {deck_.data.batch};
     std::vector<std::int64_t> list;
-    std::set<std::int64_t> sizes{1, 2, 4, 8, 16, deck_.data.batch};
+    std::set<std::int64_t> sizes{deck_.data.batch};
+    if (!kept_.batch) sizes.insert({1, 2, 4, 8, 16});
     for (const std::int64_t size : sizes)
       if (deck_.data.global_batch / batch_ranks % size == 0) list.push_back(size);
     return list;
@@ -194,9 +203,6 @@ Deck arranged(const Deck& deck, const Arrangement& a) {
   changed.pipeline.chunks = a.chunks;
   changed.data.batch = a.batch;
   changed.schedule.recompute = a.recompute;
-  // A list of layers is for one number of stages.
-  if (a.size(pipe_axis) * a.chunks != static_cast<std::int64_t>(deck.pipeline.layers.size()))
-    changed.pipeline.layers.clear();
   return changed;
 }
 

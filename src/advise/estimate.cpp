@@ -110,6 +110,7 @@ Estimator::Short Estimator::planned(const Arrangement& arrangement, std::int64_t
   deck.schedule.buckets = {"embed", "layers.*", "head"};
   // To lay out the arena takes longer than all else, and its size is near what is live in it.
   deck.schedule.disable.emplace_back("memory");
+  deck.schedule.memory_limit = 0;  // which such an arena would not be within
   if (deck.schedule.recompute == Recompute::budget) deck.schedule.recompute = Recompute::full;
   deck.schedule.alternate = Alternate::never;
   plan::Plan plan = compile::plan_of_distinct_rounds(deck, mesh, scratch_, costs_, 0, 0);

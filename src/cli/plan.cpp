@@ -123,13 +123,15 @@ void plan(const PlanArguments& arguments) {
   const machine::CostModel costs(compile::machine_profile(deck));
   kernels::initialize(/*warnings=*/false);  // its warnings are about threads that are not used here
   exec::Matmuls matmuls(deck.precision.f32_products);
-  deck = with_mesh(deck, {arguments.deck.file, sets}, arguments.world,
-                   arguments.per_host.value_or(costs.profile().ranks_per_node), costs, matmuls);
+  // A mesh that is to be chosen is chosen for hosts, and planned on them.
+  const int per_host =
+      arguments.per_host.value_or(deck.parallel.mesh.empty() ? costs.profile().ranks_per_node : 1);
+  deck = with_mesh(deck, {arguments.deck.file, sets}, arguments.world, per_host, costs, matmuls);
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
   WEFT_VALIDATE(arguments.pipe_rank < mesh.size(pipe_axis), "--pipe-rank {}: the pipe has {} ranks",
                 arguments.pipe_rank, mesh.size(pipe_axis));
-  mesh.set_teams(compile::teams_of(deck, mesh, costs.profile(), arguments.per_host.value_or(1)));
+  mesh.set_teams(compile::teams_of(deck, mesh, costs.profile(), per_host));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
   const std::int64_t baseline =
       runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.teams().data) +

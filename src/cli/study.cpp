@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
@@ -13,7 +12,7 @@ namespace {
 
 struct StudyArguments {
   std::string file;
-  std::optional<std::size_t> cell;
+  std::string cell;
   bool again = false;
 };
 
@@ -22,10 +21,8 @@ void study(const StudyArguments& arguments, Context& context) {
   const study::Options options{arguments.file, std::filesystem::read_symlink("/proc/self/exe").string(),
                                arguments.again};
   study::Progress progress;
-  if (arguments.cell) {
-    WEFT_VALIDATE(*arguments.cell < study.cells.size(), "--cell {}: the study has {} cells, from 0",
-                  *arguments.cell, study.cells.size());
-    progress = make_cell(study, *arguments.cell, options);
+  if (!arguments.cell.empty()) {
+    progress = make_cell(study, arguments.cell, options);
   } else {
     progress = make(study, options, [](const std::string& line) {
       std::printf("%s\n", line.c_str());
@@ -44,7 +41,7 @@ void add_study(CLI::App& app, Context& context) {
       "Run and simulate a deck on many numbers of ranks and with many settings: tables, plots, a page");
   auto arguments = std::make_shared<StudyArguments>();
   command->add_option("STUDY", arguments->file, "The study (TOML): docs/studies.md")->required();
-  command->add_option("--cell", arguments->cell, "Run only this cell, counted from 0, here; jobs do that");
+  command->add_option("--cell", arguments->cell, "Run only the cell of this name, here; jobs do that");
   command->add_flag("--again", arguments->again, "Make figures that are there once more");
   command->callback([arguments, &context] { study(*arguments, context); });
 }

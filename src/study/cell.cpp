@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -47,10 +48,10 @@ std::string_view name_of(Status status) {
   return "?";
 }
 
-std::string key_of(const Cell& cell) {
+std::string key_of(const Study& study, const Cell& cell) {
   Deck deck = parse_deck(cell.deck, cell.sets);
   std::string text = fmt::format("{} {}\n{}", name_of(cell.how), cell.ranks, print_deck(deck));
-  if (cell.how == How::simulate) text += print_profile(compile::machine_profile(deck));
+  text += cell.how == How::simulate ? print_profile(compile::machine_profile(deck)) : study.launch;
   return fmt::format("{:016x}", hash_bytes(text.data(), text.size()));
 }
 
@@ -62,18 +63,26 @@ std::optional<Result> read_result(const Study& study, const Cell& cell) {
   const auto text = io::read_if_there(directory_of(study, cell) + "/result.json");
   if (!text) return std::nullopt;
   const json read = json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!read.is_object() || read.value("key", "") != key_of(cell)) return std::nullopt;
+  const auto word = [&](const char* name) {
+    const auto found = read.find(name);
+    return found != read.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  if (!read.is_object() || word("key") != key_of(study, cell)) return std::nullopt;
   Result result;
-  result.key = read.value("key", "");
+  result.key = word("key");
   for (const Status status : {Status::failed, Status::refused})
-    if (read.value("status", "") == name_of(status)) result.status = status;
-  result.message = read.value("message", "");
-  result.version = read.value("version", "");
-  result.mesh = read.value("mesh", "");
-  result.command = read.value("command", "");
+    if (word("status") == name_of(status)) result.status = status;
+  result.message = word("message");
+  result.version = word("version");
+  result.mesh = word("mesh");
+  result.command = word("command");
   for (const auto& [name, value] : figures(result))
     if (const auto found = read.find(name); found != read.end() && found->is_number()) *value = *found;
   return result;
+}
+
+void remove_result(const Study& study, const Cell& cell) {
+  std::filesystem::remove(directory_of(study, cell) + "/result.json");
 }
 
 void write_result(const Study& study, const Cell& cell, const Result& result) {
@@ -84,7 +93,8 @@ void write_result(const Study& study, const Cell& cell, const Result& result) {
            {"message", result.message}, {"version", result.version},
            {"mesh", result.mesh},       {"command", result.command}};
   for (const auto& [name, value] : figures(result)) out[name] = std::isfinite(*value) ? json(*value) : json();
-  io::replace_file(directory_of(study, cell) + "/result.json", out.dump(2) + "\n");
+  io::replace_file(directory_of(study, cell) + "/result.json",
+                   out.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace weft::study

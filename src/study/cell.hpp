@@ -32,12 +32,15 @@ struct Result {
   Result();
 };
 
-/// What the cell's figures depend on: its resolved deck, ranks, and the machine's profile.
-std::string key_of(const Cell& cell);
+/// What the cell's figures depend on: its resolved deck, its ranks, and the machine's profile or the
+/// launcher.
+std::string key_of(const Study& study, const Cell& cell);
 
 std::string directory_of(const Study& study, const Cell& cell);
 /// The cell's figures, where they are of the same key; nothing where they have to be made.
 std::optional<Result> read_result(const Study& study, const Cell& cell);
+/// Forgets the cell's figures, because new ones are on their way.
+void remove_result(const Study& study, const Cell& cell);
 /// Throws Error(environment) where the file cannot be written.
 void write_result(const Study& study, const Cell& cell, const Result& result);
 
@@ -45,6 +48,6 @@ void write_result(const Study& study, const Cell& cell, const Result& result);
 /// goes to log.txt in the cell's directory.
 Result run(const Study& study, const Cell& cell, const std::string& program);
 /// Plans the cell's deck for its machine.
-Result simulate(const Cell& cell);
+Result simulate(const Study& study, const Cell& cell);
 
 }  // namespace weft::study

@@ -6,8 +6,12 @@
 
 namespace weft::study {
 
-/// Runs a program, found by PATH, and waits for it. Both outputs go to the file `log`. Returns the exit code;
-/// 128 and the signal where one ended it, 127 where it could not be started.
-int run_child(const std::vector<std::string>& words, const std::string& log);
+/// Runs a program, found by PATH, and waits for it. Its output goes to the file `log`, and its errors to
+/// `errors` (empty: to `log`, too). Returns the exit code; 128 and the signal where one ended it, 127 where
+/// it could not be started.
+int run_child(const std::vector<std::string>& words, const std::string& log, const std::string& errors = {});
+
+/// The words as a line for a shell, quoted where they have to be.
+std::string shell_line(const std::vector<std::string>& words);
 
 }  // namespace weft::study

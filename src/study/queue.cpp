@@ -18,22 +18,17 @@ std::string first_line(const std::string& path) {
   return text.substr(0, text.find('\n'));
 }
 
-/// A word inside single quotes of a shell.
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 }  // namespace
 
 bool is_queued(const Study& study, const Cell& cell) {
   const std::string dir = directory_of(study, cell);
   const std::string job = first_line(dir + "/job");
   if (job.empty()) return false;
-  const std::string answer = dir + "/squeue.txt";
-  return run_child({"squeue", "--noheader", "--format=%T", "--jobs=" + job}, answer) == 0 &&
-         !first_line(answer).empty();
+  const std::string answer = dir + "/squeue.txt", errors = dir + "/squeue.err";
+  if (run_child({"squeue", "--noheader", "--format=%T", "--jobs=" + job}, answer, errors) == 0)
+    return !first_line(answer).empty();
+  // Slurm forgets jobs that ended a while ago. Where it does not answer, the job may still be there.
+  return io::read_if_there(errors).value_or("").find("Invalid job id") == std::string::npos;
 }
 
 std::vector<std::string> submit(const Study& study, const std::vector<std::size_t>& cells,
@@ -49,19 +44,27 @@ std::vector<std::string> submit(const Study& study, const std::vector<std::size_
                                    fmt::format("--job-name={}", study.name),
                                    fmt::format("--output={}/job-%A_%a.log", study.dir)};
     words.insert(words.end(), study.sbatch.begin(), study.sbatch.end());
-    words.push_back("--wrap=" + fmt::format("exec {} study {} --cell \"$SLURM_ARRAY_TASK_ID\"",
-                                            shell_quoted(program), shell_quoted(file)));
+    // By name: the file may have other cells when the job begins.
+    std::string script = "case $SLURM_ARRAY_TASK_ID in ";
+    for (const std::size_t member : members)
+      script += fmt::format("{}) cell={} ;; ", member, shell_line({study.cells[member].name}));
+    words.push_back("--wrap=" + script + "esac; exec " + shell_line({program, "study", file, "--cell"}) +
+                    " \"$cell\"");
     const std::string answer = fmt::format("{}/sbatch-{}.txt", study.dir, ranks);
-    const int code = run_child(words, answer);
+    const std::string errors = fmt::format("{}/sbatch-{}.err", study.dir, ranks);
+    const int code = run_child(words, answer, errors);
     const std::string line = first_line(answer);
     if (code == 127)
       throw Error(ExitCode::environment, "sbatch was not found (cells with how = \"slurm\" need Slurm)");
-    if (code != 0) throw Error(ExitCode::environment, fmt::format("sbatch ended with {}: {}", code, line));
     const std::string job = line.substr(0, line.find(';'));  // the name of a cluster may follow
+    if (code != 0 || job.empty() || job.find_first_not_of("0123456789") != std::string::npos)
+      throw Error(ExitCode::environment, fmt::format("sbatch ended with {}, and tells no job: {}", code,
+                                                     code == 0 ? line : first_line(errors)));
     for (const std::size_t member : members) {
-      io::make_directories(directory_of(study, study.cells[member]));
-      io::replace_file(directory_of(study, study.cells[member]) + "/job",
-                       fmt::format("{}_{}\n", job, member));
+      const std::string dir = directory_of(study, study.cells[member]);
+      io::make_directories(dir);
+      remove_result(study, study.cells[member]);
+      io::replace_file(dir + "/job", fmt::format("{}_{}\n", job, member));
     }
     lines.push_back(fmt::format("job {}: {} cell{} of {} ranks", job, members.size(),
                                 members.size() == 1 ? "" : "s", ranks));

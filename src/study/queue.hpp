@@ -13,7 +13,7 @@ namespace weft::study {
 bool is_queued(const Study& study, const Cell& cell);
 
 /// Submits the cells (by their numbers in the study) as job arrays, one for each number of ranks, each of
-/// whose members runs `weft study FILE --cell N`. Returns a line for each job. Throws Error(environment)
+/// whose members runs `weft study FILE --cell NAME`. Returns a line for each job. Throws Error(environment)
 /// where sbatch refuses.
 std::vector<std::string> submit(const Study& study, const std::vector<std::size_t>& cells,
                                 const std::string& program, const std::string& file);

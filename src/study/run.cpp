@@ -1,6 +1,5 @@
 // Runs a cell (declared in cell.hpp).
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -38,11 +37,13 @@ std::vector<std::string> launch_words(const Study& study, int ranks) {
 /// The last line of a log that says what went wrong.
 std::string last_error(const std::string& log) {
   std::istringstream lines(io::read_if_there(log).value_or(""));
-  std::string last, error;
+  std::string last, error, own;
   for (std::string line; std::getline(lines, line);) {
     if (!line.empty()) last = line;
     if (line.find("error") != std::string::npos) error = line;
+    if (line.find("weft: error: ") != std::string::npos) own = line;
   }
+  if (!own.empty()) return own;  // a launcher adds a line of its own
   return error.empty() ? last : error;
 }
 
@@ -88,9 +89,9 @@ Result run(const Study& study, const Cell& cell, const std::string& program) {
   sets.insert(sets.end(), {"run.dir=" + dir + "/run", "checkpoint.resume=never", "log.progress=false"});
   for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
   Result result;
-  result.key = key_of(cell);
+  result.key = key_of(study, cell);
   result.version = fmt::format("{} ({})", weft_version(), weft_git_hash());
-  result.command = fmt::format("{}", fmt::join(words, " "));
+  result.command = shell_line(words);
   io::replace_file(dir + "/command.txt", result.command + "\n");
   const int code = run_child(words, log);
   const std::string deck = dir + "/run/deck.toml";

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <exception>
 
 #include "advise/advise.hpp"
 #include "base/check.hpp"
@@ -12,6 +13,7 @@
 #include "compile/teams.hpp"
 #include "report/flops.hpp"
 #include "study/cell.hpp"
+#include "study/child.hpp"
 
 namespace weft::study {
 namespace {
@@ -33,18 +35,20 @@ Deck with_mesh(const Deck& deck, Cell& cell, int per_host, const machine::CostMo
 
 }  // namespace
 
-Result simulate(const Cell& cell) {
+Result simulate(const Study& study, const Cell& cell) {
   Result result;
-  result.key = key_of(cell);
+  result.key = key_of(study, cell);
   result.version = fmt::format("{} ({})", weft_version(), weft_git_hash());
-  result.command = fmt::format("weft plan {} --world {}", cell.deck, cell.ranks);
-  for (const std::string& set : cell.sets) result.command += fmt::format(" --set '{}'", set);
+  std::vector<std::string> words{"weft", "plan", cell.deck, "--world", std::to_string(cell.ranks)};
+  for (const std::string& set : cell.sets) words.insert(words.end(), {"--set", set});
+  result.command = shell_line(words);
   try {
     Cell whole = cell;
     const Deck given = parse_deck(cell.deck, cell.sets);
     const machine::CostModel costs(compile::machine_profile(given));
     const plan::ScratchQuery scratch = no_scratch;
     const int per_host = costs.profile().ranks_per_node;
+    if (costs.profile().compute.threads > 0) result.command += fmt::format(" --ranks-per-host {}", per_host);
     const Deck deck = with_mesh(given, whole, per_host, costs, scratch);
     Mesh mesh = resolve_mesh(deck, cell.ranks);
     mesh.set_teams(compile::teams_of(deck, mesh, costs.profile(), per_host));
@@ -71,6 +75,9 @@ Result simulate(const Cell& cell) {
   } catch (const Error& e) {
     result.status = Status::refused;
     result.message = e.what();
+  } catch (const std::exception& e) {  // a mistake of ours costs one cell
+    result.status = Status::failed;
+    result.message = message_of(e);
   }
   return result;
 }

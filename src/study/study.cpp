@@ -2,9 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
+#include "base/check.hpp"
 #include "deck/deck.hpp"
 #include "io/small_file.hpp"
 #include "study/cell.hpp"
@@ -19,14 +21,17 @@ Result make_result(const Study& study, const Cell& cell, const std::string& prog
   const std::string dir = directory_of(study, cell);
   io::make_directories(dir);
   io::replace_file(dir + "/deck.toml", print_deck(parse_deck(cell.deck, cell.sets)));
-  Result result = cell.how == How::simulate ? simulate(cell) : run(study, cell, program);
+  remove_result(study, cell);
+  Result result = cell.how == How::simulate ? simulate(study, cell) : run(study, cell, program);
   write_result(study, cell, result);
   return result;
 }
 
-/// Whether there is nothing left to try: what failed may be tried again, what was refused would be again.
-bool is_final(const std::optional<Result>& result) {
-  return result && result->status != Status::failed;
+/// Whether there is nothing left to try. What a plan refuses it would refuse again, but a run may have lacked
+/// a file.
+bool is_final(const Cell& cell, const std::optional<Result>& result) {
+  return result &&
+         (result->status == Status::done || (result->status == Status::refused && cell.how == How::simulate));
 }
 
 Progress progress_of(const std::vector<Row>& rows) {
@@ -51,7 +56,7 @@ Progress make(const Study& study, const Options& options,
   for (std::size_t i = 0; i < study.cells.size(); ++i) {
     const Cell& cell = study.cells[i];
     Row row{cell, options.again ? std::nullopt : read_result(study, cell)};
-    if (!is_final(row.result)) {
+    if (!is_final(cell, row.result)) {
       const std::string place = fmt::format("[{}/{}] {}", i + 1, study.cells.size(), cell.name);
       if (cell.how == How::slurm) {
         if (is_queued(study, cell)) {
@@ -71,16 +76,21 @@ Progress make(const Study& study, const Options& options,
     for (const std::string& line : submit(study, jobs, options.program, options.file)) tell(line);
   write_tables(study, rows);
   const std::vector<std::string> plots = draw_plots(study, rows);
+  const bool any = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
+    return row.result && row.result->status == Status::done;
+  });
   write_page(study, rows, plots);
   tell(to_text(rows));
   tell(fmt::format("written: {0}/index.html, table.csv, table.json, table.h5{1}", study.dir,
-                   plots.empty() ? " (no plots: they need gnuplot, Debian: gnuplot-nox)" : ""));
+                   any && plots.empty() ? " (no plots: they need gnuplot, Debian: gnuplot-nox)" : ""));
   return progress_of(rows);
 }
 
-Progress make_cell(const Study& study, std::size_t cell, const Options& options) {
-  const Cell& c = study.cells[cell];
-  return progress_of({{c, make_result(study, c, options.program)}});
+Progress make_cell(const Study& study, const std::string& name, const Options& options) {
+  for (const Cell& cell : study.cells)
+    if (cell.name == name) return progress_of({{cell, make_result(study, cell, options.program)}});
+  throw Error(ExitCode::bad_input,
+              fmt::format("--cell {}: the study {} has no such cell", name, options.file));
 }
 
 }  // namespace weft::study

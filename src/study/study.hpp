@@ -25,7 +25,8 @@ struct Progress {
 Progress make(const Study& study, const Options& options,
               const std::function<void(const std::string&)>& tell);
 
-/// Makes the figures of one cell here: a member of a job does that.
-Progress make_cell(const Study& study, std::size_t cell, const Options& options);
+/// Makes the figures of the cell of this name here: a member of a job does that. Throws Error(bad_input)
+/// where there is none.
+Progress make_cell(const Study& study, const std::string& name, const Options& options);
 
 }  // namespace weft::study

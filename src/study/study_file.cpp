@@ -103,6 +103,7 @@ class Reader {
     if (list.kind == Kind::text) return {list.text};
     std::vector<std::string> all;
     if (list.kind != Kind::array) add(&list, key, "it is not a list of texts, [\"...\", \"...\"]");
+    if (list.kind == Kind::array && list.items.empty() && key == "deck") add(&list, key, "an empty list");
     for (const Value& item : list.items) {
       if (item.kind != Kind::text) add(&item, key, "an item of the list is not text");
       all.push_back(item.text);
@@ -160,6 +161,7 @@ class Reader {
           next.sets.push_back(key + "=" + text);
           more.push_back(std::move(next));
         };
+        if (values.kind == Kind::array && values.items.empty()) add(&values, shown, "an empty list");
         if (values.kind != Kind::array) with(values);
         for (const Value& value : values.items) with(value);
       }

@@ -73,7 +73,7 @@ void write_json(const std::string& path, const std::vector<Row>& rows) {
     line["sets"] = row.cell.sets;
     out.push_back(std::move(line));
   }
-  io::replace_file(path, out.dump(2) + "\n");
+  io::replace_file(path, out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 void write_hdf5(const std::string& path, const std::vector<Row>& rows) {

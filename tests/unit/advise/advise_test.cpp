@@ -81,6 +81,22 @@ TEST(Arrangements, OfTwoRanksAreTheseMeshes) {
             (std::set<std::string>{"data 2", "pipe 2 x data 1", "data 1 x context 2", "data 1 x tensor 2"}));
 }
 
+/// What is kept need not be among what is looked at by itself, and what does not divide is no arrangement.
+TEST(Arrangements, OfUnusualDecksAreTheirs) {
+  const auto pipes = [](const std::vector<std::string>& sets, const Kept& kept) {
+    std::set<int> sizes;
+    for (const Arrangement& a : arrangements(deck_of(sets), 8, 4, kept)) sizes.insert(a.size(pipe_axis));
+    return sizes;
+  };
+  EXPECT_EQ(pipes({"pipeline.schedule=gpipe"}, {.schedule = true}), (std::set<int>{1, 2, 4, 8}));
+  EXPECT_EQ(pipes({"pipeline.schedule=interleaved", "pipeline.chunks=5"}, {.chunks = true}),
+            (std::set<int>{1, 2}));
+  EXPECT_EQ(pipes({"pipeline.layers=[3, 3, 3, 3]"}, {}), (std::set<int>{1, 2, 4}))
+      << "with two chunks, or with one";
+  for (const Arrangement& a : arrangements(deck_of({"data.batch=16"}), 8, 4, {.batch = true}))
+    EXPECT_EQ(48 / (a.size(data_axis) * a.size(replica_axis)) % 16, 0) << short_text(a);
+}
+
 TEST(Arrangements, KeepWhatTheyAreTold) {
   const Deck deck = deck_of({"parallel.mode=ddp", "data.batch=2", "schedule.recompute=full",
                              "pipeline.schedule=interleaved", "pipeline.chunks=2"});
@@ -175,6 +191,16 @@ TEST(Advice, SaysWhereNothingFitsOrNothingIsPossible) {
   EXPECT_NE(problem(8, 2e6).find("the limit leaves 1.91 MiB"), std::string::npos) << problem(8, 2e6);
   EXPECT_NE(problem(4099, 0).find("4099 ranks can share data.global_batch = 48 in no way"), std::string::npos)
       << problem(4099, 0);
+}
+
+/// A deck's own limit is held against plans, not against the short models, whose arenas reuse nothing.
+TEST(Advice, KeepsToTheDecksLimit) {
+  const Deck deck = deck_of({"schedule.memory_limit=100MiB", "schedule.bucketing=auto", "data.batch=2"});
+  const machine::CostModel costs = machine_of(2e10, 3e9);
+  const Advice advice = advise::advise({deck, 8, 4, {.batch = true}, costs, test::test_scratch});
+  EXPECT_GT(advice.fitting, 20U);
+  ASSERT_FALSE(advice.rows.empty());
+  for (const Row& row : advice.rows) EXPECT_LE(row.step.bytes, 100 << 20);
 }
 
 TEST(Advice, LeavesAloneWhatTheDeckGivesAndChoosesTheRest) {

@@ -109,6 +109,7 @@ TEST_F(StudyTest, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(
       problem(part + "machine = \"h100\"\n"),
       "study.toml:4: machine: only simulated cells have a machine that is not here (how = \"simulate\")");
+  EXPECT_EQ(problem(part + "over = { data.batch = [] }\n"), "study.toml:4: over.data.batch: an empty list");
   EXPECT_EQ(problem(part + "how = \"simulate\"\n"),
             "study.toml:1: machine: missing (a simulated part names its machines)");
   EXPECT_EQ(problem(part + "over = { \"data.batches\" = [1] }\n"),
