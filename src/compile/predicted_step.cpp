@@ -106,7 +106,8 @@ class Pipe {
 
  private:
   const Kind& kind(int place, int chunk) const {
-    return kinds_[static_cast<std::size_t>(chunk * mesh_.size(pipe_axis) + place)];
+    return kinds_[static_cast<std::size_t>(chunk) * static_cast<std::size_t>(mesh_.size(pipe_axis)) +
+                  static_cast<std::size_t>(place)];
   }
   /// The first place of each kind.
   std::vector<int> places() const {

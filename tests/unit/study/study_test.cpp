@@ -153,7 +153,7 @@ set = ["parallel.mesh=auto"]
   // The second time only the changed cells are made.
   told_.clear();
   make_all(s);
-  EXPECT_EQ(told_.find("["), std::string::npos) << told_;
+  EXPECT_EQ(told_.find('['), std::string::npos) << told_;
   std::string changed = text;
   changed.replace(changed.find("12]"), 3, "6]");
   make_all(study(changed));
