@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -161,8 +160,9 @@ class Adviser {
       deck.schedule.alternate = turns ? Alternate::always : Alternate::never;
     return deck;
   }
-  compile::PredictedStep predicted_quickly(const Deck& deck, const machine::CostModel& costs) const {
-    const Arrangement a = arrangement_of(deck, q_.world);
+  /// `deck` has the arrangement in it.
+  compile::PredictedStep predicted_quickly(const Arrangement& a, const Deck& deck,
+                                           const machine::CostModel& costs) const {
     const bool travels = a.size(tensor_axis) > 1 || a.size(context_axis) > 1;
     if (travels && a.size(pipe_axis) == 1) {
       const compile::PredictedStep step = predicted_or_never(quickly(deck, true), costs);
@@ -177,7 +177,7 @@ class Adviser {
     for_all(candidates.size(), [&](std::size_t i) {
       rows[i].arrangement = candidates[i]->arrangement;
       rows[i].estimated_s = candidates[i]->estimate.seconds;
-      rows[i].step = predicted_quickly(arranged(q_.deck, rows[i].arrangement), q_.costs);
+      rows[i].step = predicted_quickly(rows[i].arrangement, arranged(q_.deck, rows[i].arrangement), q_.costs);
     });
     for (Row& row : rows) planned_.push_back(std::move(row));
     std::stable_sort(planned_.begin(), planned_.end(), [this](const Row& a, const Row& b) {
@@ -206,8 +206,8 @@ class Adviser {
     return {a.size(pipe_axis), a.size(context_axis), a.size(tensor_axis)};
   }
 
-  /// Plans the best arrangement of each of the best shapes, and then others of the best two of these. While
-  /// nothing fits, it goes on with more shapes.
+  /// Plans the best arrangement of each of the best shapes, and then improves the best few of these.
+  /// While nothing fits, it goes on with more shapes.
   void plan_the_best(const std::vector<Candidate>& candidates) {
     std::vector<const Candidate*> of_shapes;
     std::set<std::array<int, 3>> seen;
@@ -225,7 +225,7 @@ class Adviser {
     for (const std::array<int, 3>& shape : best) improve(candidates, shape);
   }
 
-  /// In how many settings the two differ.
+  /// Counts the settings in which two arrangements differ.
   static int differences(const Arrangement& a, const Arrangement& b) {
     return (a.mesh != b.mesh) + (a.mode != b.mode) + (a.schedule != b.schedule || a.chunks != b.chunks) +
            (a.batch != b.batch) + (a.recompute != b.recompute);
@@ -293,18 +293,18 @@ class Adviser {
   void add_what_helps(std::vector<Row>& rows, const std::vector<Candidate>& candidates) const {
     const auto larger = std::find_if(candidates.begin(), candidates.end(),
                                      [this](const Candidate& c) { return !within(c.estimate.bytes, slack); });
-    std::vector<std::array<double, 2>> gains(rows.size());
-    for_all(2 * rows.size(), [&](std::size_t i) {
-      const Row& row = rows[i / 2];
-      Deck deck = arranged(q_.deck, row.arrangement);
-      const bool batch = i % 2 == 0;
-      const double before = predicted_quickly(deck, q_.costs).seconds;
-      if (batch) deck.data.global_batch *= 2;
-      const compile::PredictedStep step = predicted_quickly(deck, batch ? q_.costs : faster_links_);
-      gains[i / 2][i % 2] = (batch ? 2 : 1) * before / step.seconds - 1;
+    // Of each row: as it is, with twice the batch, and with links twice as fast.
+    std::vector<std::array<double, 3>> seconds(rows.size());
+    for_all(3 * rows.size(), [&](std::size_t i) {
+      const Arrangement& arrangement = rows[i / 3].arrangement;
+      Deck deck = arranged(q_.deck, arrangement);
+      if (i % 3 == 1) deck.data.global_batch *= 2;
+      seconds[i / 3][i % 3] =
+          predicted_quickly(arrangement, deck, i % 3 == 2 ? faster_links_ : q_.costs).seconds;
     });
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const auto [batch, links] = gains[i];
+      const auto [as_it_is, with_batch, with_links] = seconds[i];
+      const double batch = 2 * as_it_is / with_batch - 1, links = as_it_is / with_links - 1;
       const double memory =
           larger == candidates.end() ? 0 : rows[i].estimated_s / larger->estimate.seconds - 1;
       const double best = std::max({batch, links, memory});

@@ -6,7 +6,6 @@
 #include <array>
 
 #include "advise/advise.hpp"
-#include "base/quoted.hpp"
 #include "base/text.hpp"
 
 namespace weft::advise {

@@ -10,7 +10,6 @@
 #include <span>
 
 #include "base/check.hpp"
-#include "base/quoted.hpp"
 #include "deck/deck.hpp"
 #include "deck/suggest.hpp"
 #include "deck/toml_tree.hpp"
