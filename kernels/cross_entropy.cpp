@@ -33,6 +33,25 @@ struct Exponentials {
   float largest, sum;
 };
 
+/// Reads the row once: a thread's sum so far is scaled down whenever a larger logit comes.
+template <class Lanes, class T>
+KOKKOS_FUNCTION Exponentials exponentials_of_packets(const Lanes& lanes, std::int64_t vocab, const T* z) {
+  constexpr float least =
+      -3e38f;  // it is finite, so that a thread without logits has no difference of infinities
+  float largest = least, sum = 0;
+  lanes.each_packet(vocab, [&](std::int64_t begin) {
+    float x[packet];
+    load_packet(z + begin, x);
+    float next = largest;
+    for (const float logit : x) next = logit > next ? logit : next;
+    sum *= exp_f32(largest - next);
+    for (const float logit : x) sum += exp_f32(logit - next);
+    largest = next;
+  });
+  const float of_row = lanes.max_of_threads(largest);
+  return {of_row, lanes.sum_of_threads(sum * exp_f32(largest - of_row))};
+}
+
 template <class Lanes, class T>
 KOKKOS_FUNCTION Exponentials exponentials_of(const Lanes& lanes, std::int64_t vocab, const T* z,
                                              [[maybe_unused]] bool by_engine) {
@@ -41,6 +60,8 @@ KOKKOS_FUNCTION Exponentials exponentials_of(const Lanes& lanes, std::int64_t vo
       const float largest = bf16_engine::largest_of_row(vocab, z);
       return {largest, bf16_engine::powers_of_row(vocab, z, largest)};
     }
+  if constexpr (!runs_on_host)
+    if (vocab % packet == 0 && takes_packets(Read<T>{z})) return exponentials_of_packets(lanes, vocab, z);
   const float largest = lanes.max(vocab, [&](std::int64_t c) { return to_float(z[c]); });
   const float sum = lanes.sum(vocab, [&](std::int64_t c) { return exp_f32(to_float(z[c]) - largest); });
   return {largest, sum};
@@ -189,18 +210,30 @@ struct Backward {
       return;
     }
     const float shift = lse[row];
-    if constexpr (runs_on_host && std::is_same_v<T, bf16>)
-      if (by_engine) {
-        const bool here = target >= 0 && target < vocab;
-        const float hit = here ? exp_f32(to_float(z[target]) - shift) - 1.0f : 0;
-        bf16_engine::softmax_row(vocab, z, shift, dz);
-        if (here) dz[target] = from_float<T>(hit);
-        return;
-      }
-    lanes.each(vocab, [&](std::int64_t c) {
-      const float p = exp_f32(to_float(z[c]) - shift);
-      dz[c] = from_float<T>(c == target ? p - 1.0f : p);
-    });
+    if constexpr (runs_on_host) {
+      // One element apart from the loop: GCC does not vectorise the question which it is.
+      const bool here = target >= 0 && target < vocab;
+      const float hit = here ? exp_f32(to_float(z[target]) - shift) - 1.0f : 0;
+      softmax(lanes, z, shift, dz);
+      if (here) dz[target] = from_float<T>(hit);
+    } else {
+      lanes.each_value(
+          vocab,
+          [=](std::int64_t c, float& out, float logit) {
+            const float p = exp_f32(logit - shift);
+            out = c == target ? p - 1.0f : p;
+          },
+          Write<T>{dz}, Read<T>{z});
+    }
+  }
+
+  template <class Lanes>
+  void softmax(const Lanes& lanes, const T* z, float shift, T* dz) const {
+    if constexpr (std::is_same_v<T, bf16>)
+      if (by_engine) return bf16_engine::softmax_row(vocab, z, shift, dz);
+    lanes.each_value(
+        vocab, [=](std::int64_t, float& out, float logit) { out = exp_f32(logit - shift); }, Write<T>{dz},
+        Read<T>{z});
   }
 };
 

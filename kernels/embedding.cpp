@@ -24,11 +24,13 @@ struct Gather {
     const std::int64_t dim = shape.dim, token = tokens[row] - shape.first;
     T* to = out + row * dim;
     if (token < 0 || token >= shape.vocab) {
-      lanes.each(dim, [&](std::int64_t c) { to[c] = from_float<T>(0.0f); });
+      lanes.each_value(
+          dim, [](std::int64_t, float& x) { x = 0; }, Write<T>{to});
       return;
     }
     const T* from = table + token * dim;
-    lanes.each(dim, [&](std::int64_t c) { to[c] = from[c]; });
+    lanes.each_value(
+        dim, [](std::int64_t, float& x, float value) { x = value; }, Write<T>{to}, Read<T>{from});
   }
 };
 
@@ -70,14 +72,28 @@ struct SumRows {
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t token) const {
     G* to = dtable + token * dim;
     if (first[token] < 0) {
-      lanes.each(dim, [&](std::int64_t c) { to[c] = from_float<G>(0.0f); });
+      lanes.each_value(
+          dim, [](std::int64_t, float& x) { x = 0; }, Write<G>{to});
       return;
     }
-    if constexpr (tile == 1) {
-      lanes.each(dim, [&](std::int64_t c) { add_columns(token, c, 1); });
+    if constexpr (!runs_on_host) {
+      if (dim % packet == 0 && takes_packets(Write<G>{to}, Read<T>{dout}))
+        lanes.each_packet(dim, [&](std::int64_t c) { add_packet(token, c); });
+      else
+        lanes.each(dim, [&](std::int64_t c) { add_columns(token, c, 1); });
     } else {
       for (std::int64_t c = 0; c < dim; c += tile) add_columns(token, c, dim - c < tile ? dim - c : tile);
     }
+  }
+
+  KOKKOS_FUNCTION void add_packet(std::int64_t token, std::int64_t column) const {
+    float sum[packet] = {};
+    for (std::int32_t r = first[token]; r >= 0; r = next[r]) {
+      float x[packet];
+      load_packet(dout + r * dim + column, x);
+      for (int c = 0; c < packet; ++c) sum[c] += x[c];
+    }
+    store_packet(dtable + token * dim + column, sum);
   }
 
   KOKKOS_FUNCTION void add_columns(std::int64_t token, std::int64_t column, std::int64_t count) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/kokkos_space.hpp"
+#include "kernels/packets.hpp"
 
 namespace weft::kernels {
 
@@ -32,6 +33,23 @@ struct SimdLanes {
       largest = x > largest ? x : largest;
     }
     return largest;
+  }
+  /// Calls f(i, x...) for every i below n, with element i of each operand (kernels/packets.hpp).
+  template <class F, class... Operands>
+  void each_value(std::int64_t n, const F& f, const Operands... operands) const {
+    const F own = f;  // what the loop writes cannot change this copy
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i)
+      on_element(
+          i, [&](auto&... x) { own(i, x...); }, operands...);
+  }
+  /// Sums what f(x...) returns.
+  template <class F, class... Operands>
+  float sum_values(std::int64_t n, const F& f, const Operands... operands) const {
+    float total = 0;
+#pragma omp simd reduction(+ : total)
+    for (std::int64_t i = 0; i < n; ++i) total += f(operands.load(i)...);
+    return total;
   }
   template <class F>
   void once(const F& f) const {
@@ -84,6 +102,43 @@ struct TeamLanes {
         Kokkos::Max<float>(largest));
     return largest;
   }
+  /// Calls f(begin) for every packet of n elements, a multiple of eight.
+  template <class F>
+  KOKKOS_FUNCTION void each_packet(std::int64_t n, const F& f) const {
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, n / packet), [&](std::int64_t p) { f(p * packet); });
+  }
+  template <class F, class... Operands>
+  KOKKOS_FUNCTION void each_value(std::int64_t n, const F& f, const Operands... operands) const {
+    if (n % packet == 0 && takes_packets(operands...)) {
+      each_packet(n, [&](std::int64_t begin) {
+        on_packet(
+            begin, [&](int j, auto&... x) { f(begin + j, x...); }, operands...);
+      });
+    } else {
+      each(n, [&](std::int64_t i) {
+        on_element(
+            i, [&](auto&... x) { f(i, x...); }, operands...);
+      });
+    }
+  }
+  template <class F, class... Operands>
+  KOKKOS_FUNCTION float sum_values(std::int64_t n, const F& f, const Operands... operands) const {
+    if (n % packet != 0 || !takes_packets(operands...))
+      return sum(n, [&](std::int64_t i) { return f(operands.load(i)...); });
+    float own = 0;
+    each_packet(n, [&](std::int64_t begin) {
+      on_packet(
+          begin, [&](int, auto&... x) { own += f(x...); }, operands...);
+    });
+    return sum_of_threads(own);
+  }
+  /// The sum, or the largest, of a value that each thread has.
+  KOKKOS_FUNCTION float sum_of_threads(float own) const {
+    return sum(member.team_size(), [&](std::int64_t) { return own; });
+  }
+  KOKKOS_FUNCTION float max_of_threads(float own) const {
+    return max(member.team_size(), [&](std::int64_t) { return own; });
+  }
   template <class F>
   KOKKOS_FUNCTION void once(const F& f) const {
     Kokkos::single(Kokkos::PerTeam(member), f);
@@ -118,7 +173,6 @@ inline constexpr std::int64_t host_block = 4096;
 
 /// What f does to an element: f itself, or what f.prepared() makes of operands that are the same for all
 /// elements. Compilers cannot lift these out of a loop that writes floats.
-/// compilers cannot lift out of a loop that writes floats.
 template <class F>
 KOKKOS_INLINE_FUNCTION auto prepared(const F& f) {
   if constexpr (requires { f.prepared(); })
@@ -148,6 +202,9 @@ struct OnElement {
 
 }  // namespace detail
 
+/// Threads of the device that share a row.
+inline constexpr int device_team = 256;
+
 /// Calls f(lanes, row) for every row.
 template <class F>
 void for_each_row(Space& space, const char* name, std::int64_t rows, const F& f) {
@@ -156,10 +213,9 @@ void for_each_row(Space& space, const char* name, std::int64_t rows, const F& f)
     using Policy = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
     Kokkos::parallel_for(name, Policy(execution_of(space), 0, rows), detail::OnThread<F>{f});
   } else {
-    constexpr int team_size = 256;
-    Kokkos::parallel_for(
-        name, Kokkos::TeamPolicy<Execution>(execution_of(space), static_cast<int>(rows), team_size),
-        detail::OnTeam<F>{f});
+    using Policy = Kokkos::TeamPolicy<Execution, Kokkos::LaunchBounds<device_team>>;
+    Kokkos::parallel_for(name, Policy(execution_of(space), static_cast<int>(rows), device_team),
+                         detail::OnTeam<F>{f});
   }
 }
 
@@ -174,6 +230,29 @@ void for_each_element(Space& space, const char* name, std::int64_t n, const F& f
   } else {
     Kokkos::parallel_for(name, Policy(execution_of(space), 0, n), detail::OnElement<F>{f});
   }
+}
+
+namespace detail {
+
+template <class F>
+struct OnStretch {
+  static constexpr std::int64_t elements = runs_on_host ? host_block : 4 * packet * device_team;
+  F f;
+  std::int64_t n;
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t stretch) const {
+    const std::int64_t begin = stretch * elements;
+    f(lanes, begin, n - begin < elements ? n - begin : elements);
+  }
+};
+
+}  // namespace detail
+
+/// Calls f(lanes, begin, count) for stretches of n elements, for loops over lanes.each_value.
+template <class F>
+void for_each_stretch(Space& space, const char* name, std::int64_t n, const F& f) {
+  constexpr std::int64_t elements = detail::OnStretch<F>::elements;
+  for_each_row(space, name, (n + elements - 1) / elements, detail::OnStretch<F>{f, n});
 }
 
 }  // namespace weft::kernels

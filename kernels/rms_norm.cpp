@@ -7,9 +7,10 @@ namespace weft::kernels {
 
 namespace {
 
+/// How many rows share a partial sum of the weight's gradient. The device needs more blocks at a time.
 std::int64_t rows_per_block(std::int64_t rows) {
-  constexpr std::int64_t most_blocks = 256;
-  constexpr std::int64_t least_rows = 32;
+  constexpr std::int64_t most_blocks = runs_on_host ? 256 : 1024;
+  constexpr std::int64_t least_rows = runs_on_host ? 32 : 8;
   const std::int64_t even = (rows + most_blocks - 1) / most_blocks;
   return even > least_rows ? even : least_rows;
 }
@@ -37,20 +38,20 @@ struct Forward {
     if (branch != nullptr) {
       const T* other = branch + row * dim;
       T* total = sum + row * dim;
-      lanes.each(dim,
-                 [=](std::int64_t c) { total[c] = from_float<T>(to_float(from[c]) + to_float(other[c])); });
+      lanes.each_value(
+          dim, [](std::int64_t, float& s, float a, float b) { s = a + b; }, Write<T>{total}, Read<T>{from},
+          Read<T>{other});
       lanes.wait();
       from = total;
     }
     T* to = y + row * dim;
-    const float squares = lanes.sum(dim, [&](std::int64_t c) {
-      const float value = to_float(from[c]);
-      return value * value;
-    });
+    const float squares = lanes.sum_values(
+        dim, [](float value) { return value * value; }, Read<T>{from});
     const float scale = 1.0f / Kokkos::sqrt(squares / static_cast<float>(dim) + eps);
     lanes.once([&] { rstd[row] = scale; });
-    lanes.each(dim,
-               [&](std::int64_t c) { to[c] = from_float<T>(to_float(from[c]) * scale * to_float(w[c])); });
+    lanes.each_value(
+        dim, [=](std::int64_t, float& out, float value, float weight) { out = value * scale * weight; },
+        Write<T>{to}, Read<T>{from}, Read<T>{w});
   }
 };
 
@@ -69,9 +70,10 @@ struct Backward {
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t block) const {
     float* dw = partial + block * shape.dim;
+    const std::int64_t begin = block * block_rows;
+    const std::int64_t end = begin + block_rows < shape.rows ? begin + block_rows : shape.rows;
     lanes.each(shape.dim, [&](std::int64_t c) { dw[c] = 0; });
-    const std::int64_t end = (block + 1) * block_rows < shape.rows ? (block + 1) * block_rows : shape.rows;
-    for (std::int64_t row = block * block_rows; row < end; ++row) one_row(lanes, row, dw);
+    for (std::int64_t row = begin; row < end; ++row) one_row(lanes, row, dw);
   }
 
   template <class Lanes>
@@ -104,17 +106,85 @@ struct Backward {
   }
 };
 
+/// Does what Backward does on the device, with a block's part of the weight's gradient in registers: a thread
+/// has up to `turns` packets of columns.
+template <class T, int turns>
+struct BackwardInRegisters {
+  Backward<T> b;
+
+  static bool takes(const Backward<T>& b) {
+    return b.shape.dim % packet == 0 && b.shape.dim <= turns * packet * device_team &&
+           takes_packets(Read<T>{b.x}, Read<T>{b.dy}, Read<T>{b.sum}, Write<T>{b.dx}, Read<T>{b.w});
+  }
+
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t block) const {
+    const std::int64_t dim = b.shape.dim, begin = block * b.block_rows;
+    const std::int64_t end = begin + b.block_rows < b.shape.rows ? begin + b.block_rows : b.shape.rows;
+    const std::int64_t first = static_cast<std::int64_t>(lanes.member.team_rank()) * packet;
+    constexpr std::int64_t stride = static_cast<std::int64_t>(packet) * device_team;
+    float total[turns][packet] = {};
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float scale = b.rstd[row];
+      float value[turns][packet], grad[turns][packet];
+      float own = 0;
+      for (int turn = 0; turn < turns; ++turn) {
+        const std::int64_t column = first + turn * stride;
+        if (column >= dim) break;
+        float weight[packet];
+        load_packet(b.x + row * dim + column, value[turn]);
+        load_packet(b.dy + row * dim + column, grad[turn]);
+        load_packet(b.w + column, weight);
+        for (int i = 0; i < packet; ++i) {
+          total[turn][i] += grad[turn][i] * (value[turn][i] * scale);
+          grad[turn][i] *= weight[i];
+          own += grad[turn][i] * value[turn][i];
+        }
+      }
+      const float pull = lanes.sum_of_threads(own) * scale * scale / static_cast<float>(dim);
+      for (int turn = 0; turn < turns; ++turn) {
+        const std::int64_t column = first + turn * stride;
+        if (column >= dim) break;
+        float out[packet] = {};
+        if (b.sum != nullptr) load_packet(b.sum + row * dim + column, out);
+        for (int i = 0; i < packet; ++i) out[i] += scale * (grad[turn][i] - value[turn][i] * pull);
+        store_packet(b.dx + row * dim + column, out);
+      }
+    }
+    for (int turn = 0; turn < turns; ++turn)
+      if (const std::int64_t column = first + turn * stride; column < dim)
+        store_packet(b.partial + block * dim + column, total[turn]);
+  }
+};
+
 template <class G>
 struct AddBlocks {
   std::int64_t blocks;
-  std::int64_t dim;
+  std::int64_t stride;  ///< elements from one sum to the next
   const float* partial;
   G* dw;
 
   KOKKOS_FUNCTION void operator()(std::int64_t c) const {
     float sum = 0;
-    for (std::int64_t b = 0; b < blocks; ++b) sum += partial[b * dim + c];
+    for (std::int64_t b = 0; b < blocks; ++b) sum += partial[b * stride + c];
     dw[c] = from_float<G>(sum);
+  }
+};
+
+/// Adds the partial sums of groups of blocks, each onto that of its first block: a thread for each column
+/// alone would leave most of a device idle.
+struct AddGroups {
+  static constexpr std::int64_t group = 32;
+  std::int64_t blocks;
+  std::int64_t dim;
+  float* partial;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
+    const std::int64_t first = i / dim * group, column = i % dim;
+    const std::int64_t end = first + group < blocks ? first + group : blocks;
+    float sum = 0;
+    for (std::int64_t b = first; b < end; ++b) sum += partial[b * dim + column];
+    partial[first * dim + column] = sum;
   }
 };
 
@@ -145,15 +215,34 @@ void rms_norm_grad(Space& space, RowShape shape, DType t, const RmsNormGrad& gra
   const std::int64_t blocks = block_count(shape.rows);
   with_float_type("rms_norm_grad", t, [&](auto type) {
     using T = decltype(type);
-    for_each_row(space, "weft::rms_norm::backward", blocks,
-                 Backward<T>{shape, rows_per_block(shape.rows), static_cast<const T*>(grad.x),
-                             static_cast<const T*>(grad.w), grad.rstd, static_cast<const T*>(grad.dy),
-                             static_cast<const T*>(grad.sum), static_cast<T*>(grad.dx), partial});
+    const Backward<T> rows{shape,
+                           rows_per_block(shape.rows),
+                           static_cast<const T*>(grad.x),
+                           static_cast<const T*>(grad.w),
+                           grad.rstd,
+                           static_cast<const T*>(grad.dy),
+                           static_cast<const T*>(grad.sum),
+                           static_cast<T*>(grad.dx),
+                           partial};
+    const auto run = [&](const auto& how) { for_each_row(space, "weft::rms_norm::backward", blocks, how); };
+    if constexpr (!runs_on_host) {
+      if (BackwardInRegisters<T, 1>::takes(rows)) return run(BackwardInRegisters<T, 1>{rows});
+      if (BackwardInRegisters<T, 2>::takes(rows)) return run(BackwardInRegisters<T, 2>{rows});
+      if (BackwardInRegisters<T, 4>::takes(rows)) return run(BackwardInRegisters<T, 4>{rows});
+    }
+    run(rows);
   });
+  std::int64_t sums = blocks, stride = shape.dim;
+  if constexpr (!runs_on_host) {
+    sums = (blocks + AddGroups::group - 1) / AddGroups::group;
+    stride = AddGroups::group * shape.dim;
+    for_each_element(space, "weft::rms_norm::backward_groups", sums * shape.dim,
+                     AddGroups{blocks, shape.dim, partial});
+  }
   with_float_type("rms_norm_grad", grad.dw_type, [&](auto type) {
     using G = decltype(type);
     for_each_element(space, "weft::rms_norm::backward_weight", shape.dim,
-                     AddBlocks<G>{blocks, shape.dim, partial, static_cast<G*>(grad.dw)});
+                     AddBlocks<G>{sums, stride, partial, static_cast<G*>(grad.dw)});
   });
 }
 

@@ -11,6 +11,21 @@ namespace {
 template <class Lanes, class T>
 KOKKOS_INLINE_FUNCTION void turn(const Lanes& lanes, std::int64_t heads, std::int64_t head_dim,
                                  const float* angles, float sign, const T* x, T* out) {
+  if constexpr (!runs_on_host)
+    if (head_dim % packet == 0 && takes_packets(Read<T>{x}, Write<T>{out}, Read<float>{angles})) {
+      lanes.each_packet(heads * head_dim, [&](std::int64_t begin) {
+        float in[packet], angle[packet], turned[packet];
+        load_packet(x + begin, in);
+        load_packet(angles + begin % head_dim, angle);
+        for (int i = 0; i < packet; i += 2) {
+          const float sine = sign * angle[i + 1];
+          turned[i] = in[i] * angle[i] - in[i + 1] * sine;
+          turned[i + 1] = in[i] * sine + in[i + 1] * angle[i];
+        }
+        store_packet(out + begin, turned);
+      });
+      return;
+    }
   for (std::int64_t head = 0; head < heads; ++head) {
     const T* from = x + head * head_dim;
     T* to = out + head * head_dim;
@@ -60,7 +75,9 @@ struct Split {
     turn(lanes, shape.heads, d, angles, 1.0f, from, q + row * queries);
     turn(lanes, shape.kv_heads, d, angles, 1.0f, from + queries, k + row * keys);
     T* values = v + row * keys;
-    lanes.each(keys, [=](std::int64_t i) { values[i] = from[queries + keys + i]; });
+    lanes.each_value(
+        keys, [](std::int64_t, float& to, float value) { to = value; }, Write<T>{values},
+        Read<T>{from + queries + keys});
   }
 };
 
@@ -82,7 +99,9 @@ struct Join {
     turn(lanes, shape.heads, d, angles, -1.0f, dq + row * queries, to);
     turn(lanes, shape.kv_heads, d, angles, -1.0f, dk + row * keys, to + queries);
     const T* values = dv + row * keys;
-    lanes.each(keys, [=](std::int64_t i) { to[queries + keys + i] = values[i]; });
+    lanes.each_value(
+        keys, [](std::int64_t, float& out, float value) { out = value; }, Write<T>{to + queries + keys},
+        Read<T>{values});
   }
 };
 

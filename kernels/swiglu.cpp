@@ -32,10 +32,9 @@ struct Forward {
     T* to = out + row * shape.dim;
     if constexpr (runs_on_host && std::is_same_v<T, bf16>)
       if (by_engine) return bf16_engine::swiglu_row(shape.dim, shape.stride, g_row, u_row, to);
-    lanes.each(shape.dim, [&](std::int64_t i) {
-      const float g = to_float(g_row[i]);
-      to[i] = from_float<T>(g * sigmoid(g) * to_float(u_row[i]));
-    });
+    lanes.each_value(
+        shape.dim, [](std::int64_t, float& out, float g, float u) { out = g * sigmoid(g) * u; }, Write<T>{to},
+        Read<T>{g_row}, Read<T>{u_row});
   }
 };
 
@@ -57,14 +56,14 @@ struct Backward {
     if constexpr (runs_on_host && std::is_same_v<T, bf16>)
       if (by_engine)
         return bf16_engine::swiglu_grad_row(shape.dim, shape.stride, g_row, u_row, d_row, dg_row, du_row);
-    lanes.each(shape.dim, [&](std::int64_t i) {
-      const float g = to_float(g_row[i]);
-      const float u = to_float(u_row[i]);
-      const float d = to_float(d_row[i]);
-      const float s = sigmoid(g);
-      dg_row[i] = from_float<T>(d * u * s * (1.0f + g * (1.0f - s)));
-      du_row[i] = from_float<T>(d * g * s);
-    });
+    lanes.each_value(
+        shape.dim,
+        [](std::int64_t, float& dg, float& du, float g, float u, float d) {
+          const float s = sigmoid(g);
+          dg = d * u * s * (1.0f + g * (1.0f - s));
+          du = d * g * s;
+        },
+        Write<T>{dg_row}, Write<T>{du_row}, Read<T>{g_row}, Read<T>{u_row}, Read<T>{d_row});
   }
 };
 

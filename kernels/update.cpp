@@ -17,8 +17,15 @@ struct AccumulateGrad {
   float* acc;
   bool keep;  ///< whether what acc holds is kept, and added to
 
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    acc[i] = keep ? acc[i] + to_float(g[i]) : to_float(g[i]);
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t begin, std::int64_t count) const {
+    const Read<G> from{g + begin};
+    if (keep)
+      lanes.each_value(
+          count, [](std::int64_t, float& sum, float x) { sum += x; }, Update<float>{acc + begin}, from);
+    else
+      lanes.each_value(
+          count, [](std::int64_t, float& sum, float x) { sum = x; }, Write<float>{acc + begin}, from);
   }
 };
 
@@ -147,7 +154,7 @@ struct AdamStep {
 void accumulate(Space& space, std::int64_t n, DType g_type, const void* g, float* acc, WriteMode mode) {
   with_float_type("accumulate", g_type, [&](auto type) {
     using G = decltype(type);
-    for_each_element(space, "weft::accumulate::add", n,
+    for_each_stretch(space, "weft::accumulate::add", n,
                      AccumulateGrad<G>{static_cast<const G*>(g), acc, mode == WriteMode::add});
   });
 }

@@ -1,0 +1,116 @@
+// Internal: how loops over elements read and write arrays. On the host an element at a time, in loops that
+// the compiler vectorises; on the device a thread takes a packet, eight neighbouring elements, by accesses of
+// 16 bytes, because accesses of one element of two bytes leave half of the memory's bandwidth unused.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.hpp"
+#include "kernels/kokkos_space.hpp"
+
+namespace weft::kernels {
+
+inline constexpr int packet = 8;  ///< elements
+
+namespace detail {
+
+template <class T>
+struct alignas(16) Sixteen {
+  static constexpr int count = 16 / sizeof(T);
+  T values[count];
+};
+
+template <class T>
+KOKKOS_INLINE_FUNCTION bool is_aligned(const T* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
+
+}  // namespace detail
+
+/// Loads eight elements from an address that is a multiple of 16.
+template <class T>
+KOKKOS_INLINE_FUNCTION void load_packet(const T* from, float (&x)[packet]) {
+  using Part = detail::Sixteen<T>;
+  for (int p = 0; p < packet / Part::count; ++p) {
+    const Part part = reinterpret_cast<const Part*>(from)[p];
+    for (int i = 0; i < Part::count; ++i) x[p * Part::count + i] = to_float(part.values[i]);
+  }
+}
+
+/// Stores eight elements to an address that is a multiple of 16.
+template <class T>
+KOKKOS_INLINE_FUNCTION void store_packet(T* to, const float (&x)[packet]) {
+  using Part = detail::Sixteen<T>;
+  for (int p = 0; p < packet / Part::count; ++p) {
+    Part part;
+    for (int i = 0; i < Part::count; ++i) part.values[i] = from_float<T>(x[p * Part::count + i]);
+    reinterpret_cast<Part*>(to)[p] = part;
+  }
+}
+
+/// Arrays that a loop reads, writes, or reads and writes, an element of each at a time. They may be the same
+/// array, because all that a thread reads in one turn is read before it writes.
+template <class T>
+struct Read {
+  const T* data;
+  KOKKOS_FUNCTION float load(std::int64_t i) const { return to_float(data[i]); }
+  KOKKOS_FUNCTION void store(std::int64_t, float) const {}
+  KOKKOS_FUNCTION void load(std::int64_t begin, float (&x)[packet]) const { load_packet(data + begin, x); }
+  KOKKOS_FUNCTION void store(std::int64_t, const float (&)[packet]) const {}
+};
+template <class T>
+struct Write {
+  T* data;
+  KOKKOS_FUNCTION float load(std::int64_t) const { return 0; }
+  KOKKOS_FUNCTION void store(std::int64_t i, float x) const { data[i] = from_float<T>(x); }
+  KOKKOS_FUNCTION void load(std::int64_t, float (&)[packet]) const {}
+  KOKKOS_FUNCTION void store(std::int64_t begin, const float (&x)[packet]) const {
+    store_packet(data + begin, x);
+  }
+};
+template <class T>
+struct Update {
+  T* data;
+  KOKKOS_FUNCTION float load(std::int64_t i) const { return to_float(data[i]); }
+  KOKKOS_FUNCTION void store(std::int64_t i, float x) const { data[i] = from_float<T>(x); }
+  KOKKOS_FUNCTION void load(std::int64_t begin, float (&x)[packet]) const { load_packet(data + begin, x); }
+  KOKKOS_FUNCTION void store(std::int64_t begin, const float (&x)[packet]) const {
+    store_packet(data + begin, x);
+  }
+};
+
+/// Calls f(x...) with element i of each operand, and stores what f left in those that are written.
+template <class F>
+KOKKOS_INLINE_FUNCTION void on_element(std::int64_t, const F& f) {
+  f();
+}
+template <class F, class First, class... Rest>
+KOKKOS_INLINE_FUNCTION void on_element(std::int64_t i, const F& f, const First& first, const Rest&... rest) {
+  float x = first.load(i);
+  on_element(
+      i, [&](auto&... more) { f(x, more...); }, rest...);
+  first.store(i, x);
+}
+
+/// Calls f(j, x...) for the elements begin + j of a packet.
+template <class F>
+KOKKOS_INLINE_FUNCTION void on_packet(std::int64_t, const F& f) {
+  for (int j = 0; j < packet; ++j) f(j);
+}
+template <class F, class First, class... Rest>
+KOKKOS_INLINE_FUNCTION void on_packet(std::int64_t begin, const F& f, const First& first,
+                                      const Rest&... rest) {
+  float x[packet];
+  first.load(begin, x);
+  on_packet(
+      begin, [&](int j, auto&... more) { f(j, x[j], more...); }, rest...);
+  first.store(begin, x);
+}
+
+/// Whether packets of all operands can be loaded and stored, from elements on that are multiples of eight.
+template <class... Operands>
+KOKKOS_INLINE_FUNCTION bool takes_packets(const Operands&... operands) {
+  return (detail::is_aligned(operands.data) && ...);
+}
+
+}  // namespace weft::kernels
