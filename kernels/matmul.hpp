@@ -24,9 +24,10 @@ struct MatmulSpec {
   std::int64_t rows;  ///< B*T
   std::int64_t in;
   std::int64_t out;
-  DType type;        ///< type of both operands: f32 or bf16
-  DType result;      ///< f32 or bf16; f32 when type is f32
-  bool add = false;  ///< adds to what stands in the result: summed in fp32, rounded once
+  DType type;    ///< type of both operands: f32 or bf16
+  DType result;  ///< f32 or bf16; f32 when type is f32
+  /// Adds to what stands in the result: summed in fp32, rounded once (by some of cuBLASLt's kernels twice).
+  bool add = false;
   F32Products f32_products = F32Products::split;  ///< how products are computed where the type is f32
 };
 

@@ -70,17 +70,14 @@ struct MatmulDescription {
 };
 
 struct Preference {
-  explicit Preference(std::uint32_t alignment) {
+  Preference(std::uint32_t alignment, std::uint32_t reductions) {
     WEFT_CHECK_CUBLASLT(cublasLtMatmulPreferenceCreate(&value));
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     for (auto which :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       set(which, alignment);
-    // Split sums are added from the workspace in a fixed order. The in-place scheme would add them as blocks
-    // finish.
-    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   }
   template <class V>
   void set(cublasLtMatmulPreferenceAttributes_t which, V v) {
@@ -137,21 +134,26 @@ struct Matmul::Impl {
   /// and device, so all ranks and all runs take the same one.
   const cublasLtMatmulAlgo_t& algorithm(std::size_t alignment) {
     auto& choice = choices[alignment];
-    if (!choice) {
-      const Preference preference(alignments[alignment]);
+    // Split sums are added from the workspace in a fixed order. The in-place scheme would add them as blocks
+    // finish, so a shape for which the library has nothing else gets no split sums at all.
+    for (const std::uint32_t reductions : {std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
+                                           std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE}}) {
+      if (choice) break;
+      const Preference preference(alignments[alignment], reductions);
       cublasLtMatmulHeuristicResult_t result{};
       int found = 0;
-      WEFT_CHECK_CUBLASLT(cublasLtMatmulAlgoGetHeuristic(handle(), description.value, b.value, a.value,
-                                                         c.value, c.value, preference.value, 1, &result,
-                                                         &found));
-      if (found == 0)
-        throw Error(
-            ExitCode::environment,
-            fmt::format(
-                "matmul: cuBLASLt has no algorithm for {} x {} x {} aligned to {} bytes (operand types {})",
-                sizes.m, sizes.n, sizes.k, alignments[alignment], name_of(type)));
-      choice = result.algo;
+      const cublasStatus_t status =
+          cublasLtMatmulAlgoGetHeuristic(handle(), description.value, b.value, a.value, c.value, c.value,
+                                         preference.value, 1, &result, &found);
+      if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_status(status, "cublasLtMatmulAlgoGetHeuristic");
+      if (found > 0) choice = result.algo;
     }
+    if (!choice)
+      throw Error(
+          ExitCode::environment,
+          fmt::format(
+              "matmul: cuBLASLt has no algorithm for {} x {} x {} aligned to {} bytes (operand types {})",
+              sizes.m, sizes.n, sizes.k, alignments[alignment], name_of(type)));
     return *choice;
   }
 

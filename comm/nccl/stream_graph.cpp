@@ -7,8 +7,9 @@ namespace weft::comm {
 using detail::as_stream;
 
 void StreamGraph::begin(void* stream) {
-  // Only calls of this thread are captured, because NCCL's threads may allocate meanwhile.
-  CHECK_CUDA(cudaStreamBeginCapture(as_stream(stream), cudaStreamCaptureModeThreadLocal));
+  // The strict modes end a capture when a library allocates or loads a kernel while it lasts, as NCCL's
+  // threads and a first call of cuBLASLt may. All that Weft itself enqueues goes to streams of the capture.
+  CHECK_CUDA(cudaStreamBeginCapture(as_stream(stream), cudaStreamCaptureModeRelaxed));
 }
 
 StreamGraph::StreamGraph(void* stream) : stream_(stream) {
