@@ -297,6 +297,8 @@ class Binding {
 
   Kernel accumulate() const {
     const auto mode = node_.has(accumulate::so_far) ? WriteMode::add : WriteMode::replace;
+    if (mode == WriteMode::replace && in(accumulate::gradient) == out(accumulate::sum))
+      return [] {};  // the plan had the gradient made in its place
     return [&space = device_.space, n = elements(accumulate::sum), t = type(accumulate::gradient),
             g = in(accumulate::gradient), sum = out<float>(accumulate::sum),
             mode] { kernels::accumulate(space, n, t, g, sum, mode); };

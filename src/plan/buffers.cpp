@@ -56,7 +56,8 @@ class Assigner {
         part_of_(graph.values().size()),
         last_use_(graph.values().size(), -1),
         uses_(graph.values().size(), 0),
-        shown_(graph.values().size(), 0) {
+        shown_(graph.values().size(), 0),
+        made_in_(graph.values().size()) {
     table_.buffer_of.resize(graph.values().size());
     table_.storage_of.resize(graph.values().size());
     table_.offset_in.assign(graph.values().size(), 0);
@@ -67,6 +68,7 @@ class Assigner {
   BufferTable run() {
     collect_uses();
     find_shown();
+    find_first_sums();
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
       place_ = static_cast<std::int64_t>(i);
@@ -111,6 +113,22 @@ class Assigner {
           shown_[holder(node->outputs.front()).index()] != 0)
         shown_[holder(node->in(in_place_choices(node->op).front().from)).index()] = 1;
   }
+  /// Finds the gradients that are the first round's sum as they are, because no other rank has a part of it.
+  /// They are made where the sum belongs, so that nothing has to be copied.
+  void find_first_sums() {
+    for (const Node& node : graph_.nodes()) {
+      if (node.op != Op::accumulate || node.has(accumulate::so_far)) continue;
+      const ValueId gradient = node.in(accumulate::gradient), sum = node.out(accumulate::sum);
+      const ir::StorageId home = graph_.value(sum).home;
+      const bool is_the_sum = home.valid() && holder(gradient) == gradient &&
+                              !graph_.value(gradient).home.valid() && uses_[gradient.index()] == 1 &&
+                              shown_[gradient.index()] == 0 &&
+                              graph_.value(gradient).type.dtype == graph_.value(sum).type.dtype &&
+                              graph_.local_bytes(gradient) == graph_.local_bytes(sum) &&
+                              graph_.local_bytes(sum) == graph_.local_bytes(graph_.storage(home));
+      if (is_the_sum) made_in_[gradient.index()] = home;
+    }
+  }
   void touch(ValueId id, std::int64_t place) {
     last_use_[id.index()] = std::max(last_use_[id.index()], place);
   }
@@ -154,6 +172,11 @@ class Assigner {
       return;
     }
     const ValueId whole = part_of_[id.index()];
+    if (const ir::StorageId home = made_in_[(whole.valid() ? whole : id).index()]; home.valid()) {
+      table_.storage_of[id.index()] = home;
+      if (whole.valid()) table_.offset_in[id.index()] = part_offset(id, whole);
+      return;
+    }
     if (whole.valid()) {
       place_part(id, whole);
     } else if (!table_.buffer_of[id.index()].valid() && !take_over(node, output)) {
@@ -253,6 +276,7 @@ class Assigner {
   std::vector<std::int64_t> last_use_;  ///< by holder: the last place that reads it
   std::vector<int> uses_;               ///< how often nodes read each value under its own name
   std::vector<char> shown_;             ///< by holder: whether neighbours read it
+  std::vector<ir::StorageId> made_in_;  ///< by holder: the storage of the first round's sum that it is
   std::int64_t place_ = 0;
   BufferTable table_;
 };
