@@ -22,6 +22,8 @@ struct AttentionShape {
   std::int64_t head_dim;  ///< D, at most limits::most_head_dim
   int context = 1;        ///< c: how many ranks share a sequence
   int place = 0;          ///< r: this rank's place among them
+  /// Whether the gradient has the same bits each time. On CUDA it is then slower, and needs more scratch.
+  bool deterministic = true;
   auto operator<=>(const AttentionShape&) const = default;
 
   /// R: the runs of queries in a sequence.
@@ -67,8 +69,8 @@ struct AttentionGrad {
 };
 
 /// The gradients of attention(). Probabilities are computed again from lse. dk and dv are summed in fp32 over
-/// the queries that there are, in an order that does not change, so the result is deterministic. cuDNN rounds
-/// to bf16 what each head of a group adds to them; it serves no ranks that share sequences.
+/// the queries that there are, in an order that does not change unless shape.deterministic is false. cuDNN
+/// rounds to bf16 what each head of a group adds to them; it serves no ranks that share sequences.
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t, bool documents = false);
 

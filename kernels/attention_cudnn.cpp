@@ -163,7 +163,7 @@ std::unique_ptr<Graph> backward_graph(const AttentionShape& part, const Attentio
                            .set_attn_scale(scale(whole))
                            .set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
                            .set_diagonal_band_right_bound(0)
-                           .set_deterministic_algorithm(true);
+                           .set_deterministic_algorithm(whole.deterministic);
   const auto [dq, dk, dv] = graph->operations().sdpa_backward(
       graph->query_input(id_q), graph->key_input(id_k), graph->key_input(id_v), graph->query_input(id_o),
       graph->query_input(id_do), graph->lse_input(), options);

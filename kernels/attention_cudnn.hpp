@@ -34,9 +34,9 @@ class Attention {
   std::unique_ptr<Impl> impl_;
 };
 
-/// attention_grad() under the same conditions, with cuDNN's deterministic algorithm. On Hopper that keeps the
-/// gradients of all scores, B H T T bf16, in the scratch. Where they are more than `most_scratch_bytes`,
-/// run() goes through the heads and sequences part by part.
+/// attention_grad() under the same conditions, with cuDNN's deterministic algorithm unless the shape allows
+/// another. On Hopper that one keeps the gradients of all scores, B H T T bf16, in the scratch. Where they
+/// are more than `most_scratch_bytes`, run() goes through the heads and sequences part by part.
 class AttentionBackward {
  public:
   AttentionBackward(const AttentionShape& shape, std::size_t most_scratch_bytes);

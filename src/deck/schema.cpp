@@ -192,6 +192,10 @@ constexpr std::array key_list{
     Key{WEFT_KEY(precision.reduction),
         .doc = "canonical: gradients are added in the order of the microbatches, so losses do not depend on "
                "the number of ranks. native: the library's own reduce-scatter."},
+    Key{WEFT_KEY(precision.deterministic),
+        .doc = "On a GPU: whether a run has the same bits each time. false lets cuDNN add the terms of "
+               "attention's gradient in any order, which is faster and takes less memory. On the host there "
+               "is nothing to gain, and it has no effect."},
     Key{WEFT_KEY(precision.f32_products),
         .doc = "Matmuls of f32 operands on processors with AMX. split: each operand is taken as three bf16 "
                "values that hold all its 24 bits, as accurate as f32 arithmetic and faster. plain: by f32 "

@@ -38,7 +38,8 @@ inline kernels::AttentionShape attention_shape(const ir::Graph& graph, const ir:
           kv_heads,
           k[2] / kv_heads,
           ranks,
-          ranks > 1 ? context_rank : 0};
+          ranks > 1 ? context_rank : 0,
+          !node.attributes.has(ir::Attr::any_order)};
 }
 
 /// The shape of merge_sections and split_sections.

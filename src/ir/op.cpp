@@ -54,8 +54,8 @@ static_assert(!op_names.back().empty(),
               "an Op has no name (ir/op.hpp names more); add it here, in their order");
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Attr::vocab) + 1> attr_names{
-    "axis",     "beta1",  "beta2",  "copies", "eps", "head_dim", "heads", "hold", "inverse", "kv_heads",
-    "max_norm", "native", "offset", "peer",   "row", "rows",     "team",  "used", "vocab"};
+    "any_order", "axis",     "beta1",  "beta2",  "copies", "eps", "head_dim", "heads", "hold", "inverse",
+    "kv_heads",  "max_norm", "native", "offset", "peer",   "row", "rows",     "team",  "used", "vocab"};
 static_assert(!attr_names.back().empty(),
               "an Attr has no name (ir/op.hpp names more); add it here, in their order");
 

@@ -78,6 +78,7 @@ constexpr bool communicates(Op op) {
 }
 
 enum class Attr : std::uint8_t {
+  any_order,  ///< sums may be added in another order each time
   axis,
   beta1,
   beta2,

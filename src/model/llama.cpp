@@ -107,9 +107,10 @@ class Llama {
     const ValueId v = linear(m, "v", h, w[3]);
     std::vector<ValueId> operands{q, k, v};
     if (spec_.document_mask) operands.push_back(positions_);
-    const ValueId o = b_.emit(Op::attention, m, operands, {m + ".o", m + ".lse"},
-                              {{Attr::heads, double(spec_.heads)},
-                               {Attr::kv_heads, double(spec_.kv_heads)}})[ir::operand::attention::o.at];
+    ir::Attributes attributes{{Attr::heads, double(spec_.heads)}, {Attr::kv_heads, double(spec_.kv_heads)}};
+    if (!spec_.deterministic) attributes.set(Attr::any_order, 1);
+    const ValueId o =
+        b_.emit(Op::attention, m, operands, {m + ".o", m + ".lse"}, attributes)[ir::operand::attention::o.at];
     return b_.emit_one(Op::add, m, {x, linear_in_first(m, "proj", o, w[4])}, m + ".out");
   }
 

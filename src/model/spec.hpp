@@ -16,6 +16,7 @@ struct Spec {
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   bool document_mask = false;  ///< attention stays within a document; positions tell where one begins
+  bool deterministic = true;   ///< attention's gradient is summed in an order that does not change
 
   std::int64_t head_dim() const { return dim / heads; }
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }
