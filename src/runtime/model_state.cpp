@@ -81,23 +81,27 @@ ModelState::ModelState(Session& session, const plan::Plan& plan, const std::vect
 
 void ModelState::initialize(std::uint64_t seed, double std, std::int64_t layers) {
   std::vector<float> host;
-  for (const Vector& v : vectors_)
+  for (const Vector& v : vectors_) {
+    if (v.role != ckpt::Role::master) {
+      kernels::fill_zero(session_.space(), v.device, static_cast<std::size_t>(v.count) * size_of(v.dtype));
+      continue;
+    }
     for (std::int64_t at = v.begin; at < v.begin + v.count; at += drawn_at_once) {
       const std::int64_t n = std::min(drawn_at_once, v.begin + v.count - at);
       host.assign(static_cast<std::size_t>(n), 0.0F);
-      if (v.role == ckpt::Role::master)
-        for (const Parameter& p : units_[v.unit].parameters) {
-          const auto [begin, end] = overlap(p, at, n);
-          if (begin >= end) continue;
-          const bool into_residual = ends_with(p.path, "wo") || ends_with(p.path, "w2");
-          const double scale = into_residual ? std / std::sqrt(2 * static_cast<double>(layers)) : std;
-          const std::int64_t first = first_of(p) - p.offset;
-          draw(whole(p), begin + first, end + first, RandomStream(seed, p.path), scale,
-               host.data() + (begin - at));
-        }
+      for (const Parameter& p : units_[v.unit].parameters) {
+        const auto [begin, end] = overlap(p, at, n);
+        if (begin >= end) continue;
+        const bool into_residual = ends_with(p.path, "wo") || ends_with(p.path, "w2");
+        const double scale = into_residual ? std / std::sqrt(2 * static_cast<double>(layers)) : std;
+        const std::int64_t first = first_of(p) - p.offset;
+        draw(whole(p), begin + first, end + first, RandomStream(seed, p.path), scale,
+             host.data() + (begin - at));
+      }
       kernels::copy_to_device(session_.space(), v.device + (at - v.begin) * 4, host.data(),
                               host.size() * sizeof(float));
     }
+  }
   publish();
 }
 
