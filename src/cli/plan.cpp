@@ -98,10 +98,12 @@ int neighbours(const PlanArguments& arguments) {
   return std::min(arguments.world, arguments.per_host.value_or(cores));
 }
 
-void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments) {
+void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments,
+                const machine::Profile& profile) {
   runtime::PlannedMemory memory =
       runtime::planned_memory(deck, plan, nullptr, resident_bytes(arguments), neighbours(arguments));
-  memory.copy = runtime::state_copy_bytes(deck, plan);
+  const bool gpu = profile.compute.threads == 0;  // the copy is in its host's memory, which is not planned
+  memory.copy = gpu ? 0 : runtime::state_copy_bytes(deck, plan);
   fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
 }
 
@@ -147,7 +149,7 @@ void plan(const PlanArguments& arguments) {
   if (!dump.wanted()) {
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
     std::fputs(("\n" + compile::schedule_text(chosen.options) + "\n").c_str(), stdout);
-    print_rank(deck, plan, arguments);
+    print_rank(deck, plan, arguments, costs.profile());
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, compile::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(times).c_str(), stdout);
