@@ -2,6 +2,7 @@
 """Where a step's time goes: each operation's calls, time, bytes and products, beside this machine's limits.
 
   perf/breakdown.py [DECK] [--ranks 2] [--threads 1] [--step 6] [--set K=V]...
+  perf/breakdown.py --trace TRACE.json --limits TRIAD_GBS F32_GFLOPS BF16_GFLOPS   a trace that is there, of a bf16 run
 
 Trains some steps of the deck (inputs/bench_33m.toml) and reads rank 0's lanes from the trace of one. Bound: the time of the operation's
 products at the rate of the best large matmul, or of its least bytes at a triad's rate, whichever is longer; both limits are measured by
@@ -18,6 +19,8 @@ parser.add_argument("--ranks", type=int, default=2)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--step", type=int, default=6)
 parser.add_argument("--set", action="append", default=[], metavar="K=V")
+parser.add_argument("--trace")
+parser.add_argument("--limits", nargs=3, type=float)
 a = parser.parse_args()
 
 
@@ -30,16 +33,24 @@ def run(command):
     return done.stdout
 
 
-limits = re.search(r"triad ([\d.]+) GB/s, matmul f32 (\d+), bf16 (\d+)", run(["build/cpu/perf/bench_kernels", "--benchmark_filter=^none$"]))
-triad, f32, bf16 = (float(x) * 1e9 for x in limits.groups())
-with tempfile.TemporaryDirectory() as folder:
-    sets = [*a.set, f"run.steps={a.step + 1}", f"run.dir={folder}/run", f"log.trace_step={a.step}", "log.progress=false",
-            "checkpoint.final=false"]
-    run([WEFT, "train", a.deck, *[x for k in sets for x in ("--set", k)]])
-    with open(f"{folder}/run/trace.json") as file:
-        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X" and e["pid"] == 0]
-    with open(f"{folder}/run/deck.toml") as file:
-        flops = bf16 if re.search(r'^params\s*=\s*"bf16"', file.read(), re.M) else f32
+def events_of(path):
+    with open(path) as file:
+        return [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X" and e["pid"] == 0]
+
+
+if a.trace:
+    triad, f32, bf16 = (x * 1e9 for x in a.limits)
+    events, flops = events_of(a.trace), bf16
+else:
+    limits = re.search(r"triad ([\d.]+) GB/s, matmul f32 (\d+), bf16 (\d+)", run(["build/cpu/perf/bench_kernels", "--benchmark_filter=^none$"]))
+    triad, f32, bf16 = (float(x) * 1e9 for x in limits.groups())
+    with tempfile.TemporaryDirectory() as folder:
+        sets = [*a.set, f"run.steps={a.step + 1}", f"run.dir={folder}/run", f"log.trace_step={a.step}", "log.progress=false",
+                "checkpoint.final=false"]
+        run([WEFT, "train", a.deck, *[x for k in sets for x in ("--set", k)]])
+        events = events_of(f"{folder}/run/trace.json")
+        with open(f"{folder}/run/deck.toml") as file:
+            flops = bf16 if re.search(r'^params\s*=\s*"bf16"', file.read(), re.M) else f32
 
 kernels = [e for e in events if e["tid"] == 0]
 step_us = max(e["ts"] + e["dur"] for e in kernels) - min(e["ts"] for e in kernels)

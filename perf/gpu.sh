@@ -1,34 +1,41 @@
 #!/usr/bin/env bash
-# All that wants a GPU, on a machine that has one, in ten minutes:
+# All that wants a GPU, on a machine that has one:
 #
 #   perf/gpu.sh --pack [BUILD]   where Weft was built (BUILD: build/cuda): makes build/gpu, what a bare machine needs of it
 #   perf/gpu.sh [PART]...        on the machine with the GPU; ends with a table of verdicts
 #
-# PART, in this order without any:
-#   tests      programs of the cuda build that need a device; cuDNN compiles some 200 shapes for them (120 s)
-#   sanitizer  compute-sanitizer's memcheck and racecheck over the kernel tests at small sizes (80 s)
-#   train      Llama 3 8B's shape with as many layers as fit: tokens/s and MFU, with a CUDA graph and without (150 s)
-#   ranks      two NCCL ranks on the one GPU, which must have the losses of one (60 s)
-#   peer       four such layers, and PyTorch's beside them (90 s)
-#   kernels    bench_kernels at 8B's shapes, and PyTorch's beside it (100 s)
+# PART, each with the seconds that it may take at most; without any, all of them in this order. Machines that are lent for ten minutes
+# at a time take them in three calls: `tests ranks`, `train peer profile`, and `kernels sanitizer`.
+#   tests      every test that needs a device, eight processes at a time; what fails runs again alone, launch by launch (200)
+#   ranks      NCCL's and the training tests on 1, 2 and 4 ranks of the one GPU, and two ranks that must have the losses of one (240)
+#   train      Llama 3 8B's shape with as many layers as fit: tokens/s and MFU, with a CUDA graph and without (150)
+#   peer       four such layers, and Llama 3.2 1B's shape, each beside PyTorch's (150)
+#   profile    a traced step of four layers: each operation's time, TFLOP/s and GB/s (60)
+#   kernels    bench_kernels at 8B's shapes, and PyTorch's beside it (240)
+#   sanitizer  compute-sanitizer's memcheck and racecheck over the kernel tests at small sizes (80)
 #
-# PyTorch is that of python3, where it sees the GPU. A part that cannot run says why and counts as skipped; each has a time limit (above). Logs go to $OUT (default: perf/gpu_results).
+# PyTorch is that of python3, where it sees the GPU. A part that cannot run says why and counts as skipped. All logs go to one archive,
+# $OUT/logs.tgz (default: perf/gpu_results), which is written anew after each part, and the verdicts to $OUT/summary.txt.
 # The exit status is 0 when no part failed, and 77 with one line where there is no GPU.
 #
 # A bare machine gets the sources as a copy of the working tree. What is built travels as build/gpu, which git ignores and which has to be
-# named to whatever carries it: an archive of some 30 MB. It has the programs without symbols; the shared libraries that they need and
+# named to whatever carries it: an archive of some 40 MB. It has the programs without symbols; the shared libraries that they need and
 # the C library has not (Open MPI with its components, HDF5, fmt, ...); and the source folder's path, of which tests know their data.
-# Not in it, because of their size: CUDA's runtime, cuBLASLt, cuDNN and NCCL, which are looked for in CUDA_HOME (default: /usr/local/cuda),
+# Not in it, because of their size: CUDA's runtime, cuBLASLt and cuDNN, which are looked for in CUDA_HOME (default: /usr/local/cuda),
 # in the packages that PyTorch brings, and in the system's folders. A machine with Weft's build tools needs no pack: build/cuda is then run.
 #
-# Two ranks on a GPU need an NCCL that allows it: WEFT_NCCL is the folder of a libnccl.so.2 (the package nvidia-nccl-cu13, 2.29 or newer)
-# that is taken instead of the machine's.
+# Several ranks on a GPU need NCCL 2.29 or newer. WEFT_NCCL names a libnccl.so.2 that --pack takes along (that of the package
+# nvidia-nccl-cu13); of its 250 MB the device code of other architectures is cut out. Else the machine's own NCCL is used.
 # shellcheck disable=SC2317,SC2086  # functions are called by part; numbers and the launcher's words need no quotes
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 exec </dev/null
 
-programs=(weft perf/bench_kernels tests/test_kernels tests/test_exec tests/test_golden_ops tests/test_transformers tests/test_curve tests/test_model)
+# Each test program with the number of processes that share its tests.
+test_programs=(test_kernels:6 test_exec:1 test_golden_ops:3 test_transformers:1 test_curve:1 test_model:4)
+rank_programs=(test_nccl test_training)
+programs=(weft perf/bench_kernels)
+for program in "${test_programs[@]}" "${rank_programs[@]}"; do programs+=("tests/${program%:*}"); done
 
 # Lists the shared libraries of programs and components, without those of C, C++, the driver and CUDA.
 libraries_of() {
@@ -42,7 +49,9 @@ pack() {
   to=$(mktemp -d)
   mkdir -p "$to/lib/openmpi"
   for program in "${programs[@]}"; do
-    [ ! -x "$from/$program" ] || { mkdir -p "$to/$(dirname "$program")" && strip -o "$to/$program" "$from/$program"; }
+    [ -x "$from/$program" ] || { echo "gpu.sh: no $from/$program; build it first: ninja -C $from gpu_check" >&2; exit 1; }
+    mkdir -p "$to/$(dirname "$program")"
+    strip -o "$to/$program" "$from/$program"
   done
   cp "$(readlink -f "$(command -v mpirun)")" "$to/mpirun"
   components=$(ompi_info --parsable --path pkglibdir | cut -d: -f3)
@@ -53,12 +62,13 @@ pack() {
   cp -r "$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)" "$to/share"
   libraries_of "$to/weft" "$to/mpirun" "$to"/tests/* "$to"/perf/* "$to"/lib/openmpi/*.so | xargs cp -L -t "$to/lib"
   strip --strip-unneeded "$to"/lib/*.so* "$to"/lib/openmpi/*.so
+  [ -z "${WEFT_NCCL:-}" ] || { mkdir "$to/nccl" && python3 perf/thin_library.py "$WEFT_NCCL" "$to/nccl/libnccl.so.2" --keep 90; }
   pwd >"$to/source_dir"
   rm -rf build/gpu
   mkdir -p build/gpu
-  tar -C "$to" -czf build/gpu/pack.tgz .
+  XZ_OPT="-T0 -4" tar -C "$to" -cJf build/gpu/pack.txz .
   rm -rf "$to"
-  du -h build/gpu/pack.tgz
+  du -h build/gpu/pack.txz
 }
 
 if [ "${1:-}" = --pack ]; then shift; pack "$@"; exit; fi
@@ -67,10 +77,15 @@ nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || { echo "gpu.sh: no GPU here"; exi
 out=${OUT:-$PWD/perf/gpu_results}
 mkdir -p "$out"
 build=${WEFT_BUILD:-build/gpu}
-[ ! -f "$build/pack.tgz" ] || [ -x "$build/weft" ] || tar -C "$build" -xzf "$build/pack.tgz"
+if [ "$build/pack.txz" -nt "$build/weft" ]; then
+  # Bare machines may have no xz, but those with a PyTorch have Python's.
+  tar -C "$build" -xJmf "$build/pack.txz" 2>/dev/null || python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$build/pack.txz" "$build" || exit 1
+fi
 [ -x "$build/weft" ] || build=build/cuda
 [ -x "$build/weft" ] || { echo "gpu.sh: neither build/gpu/weft nor build/cuda/weft; see the head of perf/gpu.sh" >&2; exit 1; }
 work=$(mktemp -d)
+logs=$work/logs
+mkdir "$logs"
 trap 'rm -rf "$work"' EXIT
 
 # Prints the folders that hold the libraries which are not carried: for each the first folder that has it.
@@ -79,15 +94,16 @@ cuda_folders() {
   packages=$(python3 -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null)
   for name in libcudart.so libcublasLt.so libcudnn.so libnvrtc.so libnccl.so libcuda.so; do
     # shellcheck disable=SC2086
-    found=$(find -L ${WEFT_NCCL:-} "${CUDA_HOME:-/usr/local/cuda}/lib64" $packages /usr/lib/x86_64-linux-gnu /usr/local/nvidia -name "$name.*" -print -quit 2>/dev/null)
+    found=$(find -L "${CUDA_HOME:-/usr/local/cuda}/lib64" $packages /usr/lib/x86_64-linux-gnu /usr/local/nvidia -name "$name.*" -print -quit 2>/dev/null)
     [ -z "$found" ] || dirname "$found"
   done
 }
 
 # here COMMAND...: a program of the build, with the carried libraries and CUDA's.
-libraries=${WEFT_NCCL:+$WEFT_NCCL:}$( [ ! -d "$build/lib" ] || echo "$PWD/$build/lib:")$(cuda_folders | awk '!seen[$0]++' | paste -sd:)
+libraries=$( [ ! -d "$build/nccl" ] || echo "$PWD/$build/nccl:")$( [ ! -d "$build/lib" ] || echo "$PWD/$build/lib:")$(cuda_folders | awk '!seen[$0]++' | paste -sd:)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader,tcp OMPI_MCA_rmaps_base_oversubscribe=1 \
-       OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mca_base_component_show_load_errors=0 OMP_PROC_BIND=false KOKKOS_DISABLE_WARNINGS=1
+       OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mca_base_component_show_load_errors=0 OMP_PROC_BIND=false KOKKOS_DISABLE_WARNINGS=1 \
+       NCCL_MULTI_RANK_GPU_ENABLE=1 OMPI_MCA_btl_vader_single_copy_mechanism=none PMIX_MCA_pcompress_base_silence_warning=1 GTEST_COLOR=no
 here() { LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"; }
 mpirun=mpirun
 if [ -x "$build/mpirun" ]; then
@@ -103,30 +119,68 @@ part() {
   local name=$1 limit=$2 start=$SECONDS status outcome
   printf '\n== %s (at most %d s)\n' "$name" "$limit"
   deadline=$((SECONDS + limit))
-  "$3" 2>&1 | tee "$out/$name.log"
+  "$3" 2>&1 | tee "$logs/$name.log"
   status=${PIPESTATUS[0]}
   case $status in
     0) outcome=ok ;;
     77) outcome=skipped ;;
     *) outcome=FAILED failed=1 ;;
   esac
-  summary+=("$(printf '%-10s %-8s %4d s  %s' "$name" "$outcome" $((SECONDS - start)) "$(tail -n 1 "$out/$name.log" | cut -c1-120)")")
+  summary+=("$(printf '%-10s %-8s %4d s  %s' "$name" "$outcome" $((SECONDS - start)) "$(tail -n 1 "$logs/$name.log" | cut -c1-120)")")
+  printf '%s\n' "${summary[@]}" >"$out/summary.txt"
+  tar -C "$work" -czf "$out/logs.tgz" logs
 }
 # Runs a command in what is left of the part's time.
 within() { timeout --kill-after=5 $((deadline - SECONDS > 1 ? deadline - SECONDS : 1)) "$@"; }
 
+# The names of failed tests in a log of GoogleTest, and of the one that was running when the program ended.
+failures_in() {
+  awk '/^\[ RUN      \]/ { running = $4 } /^\[       OK \]|^\[  SKIPPED \]/ { running = "" }
+       /^\[  FAILED  \] [^ ]+\.[^ ,]+/ { split($4, words, ","); failed[words[1]] = 1; running = "" }
+       END { if (running) failed[running] = 1; for (test in failed) print test }' "$1" | sort
+}
+
+# One of the processes that share a program's tests: PROGRAM SHARD SHARDS SECONDS.
+run_shard() {
+  GTEST_TOTAL_SHARDS=$3 GTEST_SHARD_INDEX=$2 WEFT_TEST_DEADLINE=110 OMP_NUM_THREADS=2 here timeout --kill-after=5 "$4" \
+    "$build/tests/$1" >"$logs/$1.$2.txt" 2>&1 || echo "$1 shard $2 ended with $?" >>"$logs/shards.txt"
+}
+
+# A test that failed beside others, in a process of its own: PROGRAM TEST.
+run_alone() {
+  local log=$logs/alone.$1.${2//\//_}.txt
+  if CUDA_LAUNCH_BLOCKING=1 WEFT_TEST_DEADLINE=40 OMP_NUM_THREADS=2 here within "$build/tests/$1" --gtest_filter="$2" >"$log" 2>&1; then
+    echo "passes alone: $1 $2"
+  else
+    printf 'FAILS ALONE: %s %s\n%s\n' "$1" "$2" "$(grep -v '^\[\|^Note\|^$' "$log" | head -n 12)"
+  fi
+}
+
 run_tests() {
-  local program name bad=0 ran=0
-  for program in "${programs[@]}"; do
-    name=$(basename "$program")
-    [[ $program == tests/* && -x $build/$program ]] || continue
-    ran=$((ran + 1))
-    echo "-- $name"
-    here within "$build/$program" --gtest_brief=1 || { echo "$name FAILED ($?)"; bad=$((bad + 1)); }
+  local program name shards shard log bad=0 failed_test
+  : >"$logs/shards.txt"
+  for program in "${test_programs[@]}"; do
+    name=${program%:*} shards=${program#*:}
+    for ((shard = 0; shard < shards; ++shard)); do
+      while [ "$(jobs -rp | wc -l)" -ge 8 ]; do wait -n; done
+      run_shard "$name" "$shard" "$shards" $((deadline - SECONDS - 40)) &
+    done
   done
-  [ $ran -gt 0 ] || { echo "no test programs in $build"; return 77; }
-  echo "$ran programs, $bad failed"
-  [ $bad = 0 ]
+  wait
+  cat "$logs/shards.txt"
+  echo "$(cat "$logs"/test_*.txt | grep -c '^\[       OK') tests passed"
+  # One error of the device spoils all that a process does after it.
+  for log in "$logs"/test_*.[0-9].txt; do
+    name=$(basename "$log" | cut -d. -f1)
+    for failed_test in $(failures_in "$log" | head -n 8); do
+      bad=$((bad + 1))
+      while [ "$(jobs -rp | wc -l)" -ge 8 ]; do wait -n; done
+      run_alone "$name" "$failed_test" &
+    done
+  done
+  wait
+  echo "$bad failures"
+  [ $bad = 0 ] && [ ! -s "$logs/shards.txt" ]
 }
 
 run_sanitizer() {
@@ -135,12 +189,12 @@ run_sanitizer() {
   [ -x "$build/tests/test_kernels" ] || { echo "no $build/tests/test_kernels"; return 77; }
   local log status filter='RmsNorm.*:Rope.*:Attention.*Team*:CrossEntropy.*:Embedding.*:ExactNorm.*:ClipScale.*:AdamW.*:Accumulate.*:Pointwise.*'
   for check in memcheck racecheck; do
-    log=$out/$check.txt
+    log=$logs/$check.txt
     here timeout --kill-after=5 38 "$tool" --tool $check --error-exitcode 9 --log-file "$log" "$build/tests/test_kernels" --gtest_filter="$filter" \
-      >"$out/$check.tests.txt"
+      >"$logs/$check.tests.txt"
     status=$?
-    echo "$check: $(grep -c '^\[       OK' "$out/$check.tests.txt") tests passed under it$([ $status != 124 ] || echo ", not all in its time")"
-    if [ $status != 0 ] && [ $status != 124 ] || grep -q '= Error:\|= Invalid\|hazard' "$log" || ! grep -q '^\[       OK' "$out/$check.tests.txt"; then
+    echo "$check: $(grep -c '^\[       OK' "$logs/$check.tests.txt") tests passed under it$([ $status != 124 ] || echo ", not all in its time")"
+    if [ $status != 0 ] && [ $status != 124 ] || grep -q '= Error:\|= Invalid\|hazard' "$log" || ! grep -q '^\[       OK' "$logs/$check.tests.txt"; then
       echo "$check: FAILED ($status)"
       tail -n 20 "$log"
       bad=1
@@ -156,13 +210,14 @@ train() {
   shift
   for set in data.synthetic=true 'data.train=[]' 'data.valid=[]' checkpoint.final=false checkpoint.every=0 log.every=1 log.progress=false \
     log.tensorboard=false run.dir="$work/$name" "$@"; do sets+=(--set "$set"); done
-  OMP_NUM_THREADS=${threads:-$(nproc)} here within ${launcher:-} "$build/weft" train "$deck" "${sets[@]}" >"$out/$name.txt" 2>&1 || {
+  OMP_NUM_THREADS=${threads:-$(nproc)} here within ${launcher:-} "$build/weft" train "$deck" "${sets[@]}" >"$logs/$name.txt" 2>&1 || {
     local status=$?
     echo "$name ended with $status:"
-    tail -n 15 "$out/$name.txt"
+    tail -n 15 "$logs/$name.txt"
     return 1
   }
-  cp "$work/$name/metrics.jsonl" "$out/$name.metrics.jsonl"
+  cp "$work/$name/metrics.jsonl" "$logs/$name.metrics.jsonl"
+  cat "$work/$name/log.txt" >>"$logs/$name.txt"
 }
 
 # Prints loss and gradient norm of each step, in all digits.
@@ -184,10 +239,10 @@ run_train() {
   # This is the rate of dense bf16 on an H100 or H200 SXM by NVIDIA's data sheet; MFU is a share of it.
   shape=(run.steps=10 data.global_batch=1 log.peak_tflops=989.4 optimizer.warmup=2)
   total=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1)
-  for layers in 24 20 18 16 14 12 11 10 9 8 6 4; do
+  for layers in 14 12 11 10 9 8 6 4; do
     local needed
     needed=$(here within "$build/weft" plan $deck --set data.synthetic=true --set 'data.train=[]' --set 'data.valid=[]' --set data.global_batch=1 \
-      --set model.layers=$layers | sed -n 's/.* needs \([0-9.]*\) GiB.*/\1/p')
+      --set checkpoint.every=0 --set model.layers=$layers | sed -n 's/.* needs \([0-9.]*\) GiB.*/\1/p')
     # The other 7 % are for CUDA's own memory, cuDNN's, and the graph's.
     if awk -v need="${needed:-1e9}" -v have="$total" 'BEGIN { exit !(need * 1024 < 0.93 * have) }'; then most=$layers; break; fi
   done
@@ -195,50 +250,81 @@ run_train() {
   echo "$most layers of 32 (needs $needed GiB of $total MiB), sequences of 8192"
   for name in auto off; do
     train "graph_$name" "${shape[@]}" model.layers=$most schedule.cuda_graph=$name || return 1
-    grep -h "CUDA graph" "$out/graph_$name.txt"
-    [ $name = off ] || grep -q "replays of a CUDA graph" "$out/graph_$name.txt" || { echo "no graph was captured"; return 1; }
-    echo "cuda_graph=$name: $(speed "$out/graph_$name.metrics.jsonl")"
+    grep -h "CUDA graph" "$logs/graph_$name.txt"
+    [ $name = off ] || grep -q "replays of a CUDA graph" "$logs/graph_$name.txt" || { echo "no graph was captured"; return 1; }
+    echo "cuda_graph=$name: $(speed "$logs/graph_$name.metrics.jsonl")"
   done
-  if [ "$(losses "$out/graph_auto.metrics.jsonl")" != "$(losses "$out/graph_off.metrics.jsonl")" ]; then
+  if [ "$(losses "$logs/graph_auto.metrics.jsonl")" != "$(losses "$logs/graph_off.metrics.jsonl")" ]; then
     echo "the losses with and without a graph differ"
     return 1
   fi
-  echo "$most layers: $(speed "$out/graph_auto.metrics.jsonl")"
+  echo "$most layers: $(speed "$logs/graph_auto.metrics.jsonl")"
 }
 
 run_ranks() {
-  local deck=inputs/bench_33m.toml sets=(run.steps=6 data.global_batch=8 data.batch=2) threads=4
+  local deck=inputs/bench_33m.toml sets=(run.steps=6 data.global_batch=8 data.batch=2) threads=4 ranks program bad=0 status log
+  for ranks in 1 2 4; do
+    for program in "${rank_programs[@]}"; do
+      log=$logs/$program.np$ranks.txt
+      # A communicator takes half a second to open, and the training tests open hundreds.
+      OMP_NUM_THREADS=2 WEFT_TEST_DEADLINE=100 here timeout --kill-after=5 $((deadline - SECONDS > 60 ? (deadline - SECONDS - 30) : 15)) $mpirun -n $ranks "$build/tests/$program" >"$log" 2>&1
+      status=$?
+      echo "$program on $ranks ranks: $(grep -c '^\[       OK' "$log") tests passed, ended with $status"
+      [ $status = 0 ] || { bad=1; failures_in "$log" | head -n 20; grep -v '^\[\|^$' "$log" | head -n 12 | cut -c1-300; }
+    done
+  done
   train one "${sets[@]}" || return 1
-  if ! NCCL_MULTI_RANK_GPU_ENABLE=1 launcher="$mpirun -n 2" train two "${sets[@]}"; then
-    grep -q "Duplicate GPU\|invalid usage" "$out/two.txt" || return 1
-    echo "this NCCL takes one rank a GPU (give a newer one in WEFT_NCCL)"
+  if ! launcher="$mpirun -n 2" train two "${sets[@]}"; then
+    grep -q "Duplicate GPU\|invalid usage" "$logs/two.txt" || return 1
+    echo "this NCCL takes one rank a GPU (see WEFT_NCCL at the head of perf/gpu.sh)"
     return 77
   fi
-  grep -q "replays of a CUDA graph" "$out/two.txt" || { echo "two ranks without a captured graph"; return 1; }
-  if [ "$(losses "$out/one.metrics.jsonl")" != "$(losses "$out/two.metrics.jsonl")" ]; then
-    paste <(losses "$out/one.metrics.jsonl") <(losses "$out/two.metrics.jsonl")
+  grep -q "replays of a CUDA graph" "$logs/two.txt" || { echo "two ranks without a captured graph"; return 1; }
+  if [ "$(losses "$logs/one.metrics.jsonl")" != "$(losses "$logs/two.metrics.jsonl")" ]; then
+    paste <(losses "$logs/one.metrics.jsonl") <(losses "$logs/two.metrics.jsonl")
     echo "the losses of one and two ranks differ"
     return 1
   fi
   echo "two ranks have the losses of one"
+  [ $bad = 0 ]
 }
 
 has_torch() { python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; }
 
-run_peer() {
-  local deck=$llama peer=$out/torch.json
-  train four run.steps=12 data.global_batch=1 model.layers=4 log.peak_tflops=989.4 optimizer.warmup=2 || return 1
-  echo "Weft:    $(speed "$out/four.metrics.jsonl")"
-  has_torch || { echo "no python3 with a torch that sees the GPU"; return 77; }
-  within python3 perf/peers/torch_llama.py --device cuda --mode singlec --dtype bf16 --steps 12 --batch 1 --seq 8192 --dim 4096 --layers 4 --heads 32 \
-    --kv_heads 8 --ffn 14336 --vocab 128256 >"$peer" || return 1
-  python3 - "$peer" "$out/four.metrics.jsonl" <<'PY'
+# Weft, and then PyTorch. Arguments: name, batch, seq, dim, layers, heads, kv_heads, ffn, tied (true or false).
+beside_torch() {
+  local name=$1 batch=$2 seq=$3 deck=$llama tied=0
+  [ "$9" = false ] || tied=1
+  local shape=(run.steps=12 data.batch="$batch" data.global_batch="$batch" data.seq="$seq" model.dim="$4" model.layers="$5" model.heads="$6"
+    model.kv_heads="$7" model.ffn="$8" model.tie_embeddings="$9" log.peak_tflops=989.4 optimizer.warmup=2)
+  train "$name.same_bits" "${shape[@]}" || return 1
+  echo "$name, Weft, the same bits each time: $(speed "$logs/$name.same_bits.metrics.jsonl")"
+  train "$name" "${shape[@]}" precision.deterministic=false || return 1  # as PyTorch's attention
+  echo "$name, Weft: $(speed "$logs/$name.metrics.jsonl"), $(sed -n 's/.*device memory[^0-9]*//p' "$logs/$name.txt")"
+  within python3 perf/peers/torch_llama.py --device cuda --mode singlec --dtype bf16 --steps 12 --batch "$batch" --seq "$seq" --dim "$4" --layers "$5" \
+    --heads "$6" --kv_heads "$7" --ffn "$8" --vocab 128256 --tied "$tied" >"$logs/$name.torch.json" 2>"$logs/$name.torch.txt" || {
+    tail -n 5 "$logs/$name.torch.txt"
+    return 1
+  }
+  python3 - "$logs/$name.torch.json" "$logs/$name.metrics.jsonl" <<'PY'
 import json, statistics, sys
 theirs = json.loads(open(sys.argv[1]).read().splitlines()[-1])
 ours = statistics.median(r["step_s"] for r in [r for r in map(json.loads, open(sys.argv[2])) if r["kind"] == "train"][3:])
 print(f"PyTorch: {1e3 * theirs['step_s']:.1f} ms a step, {theirs['tok_s']:.0f} tokens/s, {theirs['rss_mib']} MiB")
 print(f"Weft has {theirs['step_s'] / ours:.2f} times the tokens of PyTorch")
 PY
+}
+
+run_peer() {
+  has_torch || { echo "no python3 with a torch that sees the GPU"; return 77; }
+  beside_torch four_layers_of_8b 1 8192 4096 4 32 8 14336 false && beside_torch 1b 2 8192 2048 16 32 8 8192 true
+}
+
+run_profile() {
+  local deck=$llama
+  train profile run.steps=6 data.global_batch=1 model.layers=4 log.peak_tflops=989.4 optimizer.warmup=2 schedule.cuda_graph=off log.trace_step=6 || return 1
+  cp "$work/profile/trace.json" "$logs/profile.trace.json"
+  python3 perf/breakdown.py --trace "$logs/profile.trace.json" --limits 3000 60e3 800e3
 }
 
 run_kernels() {
@@ -254,18 +340,19 @@ run_kernels() {
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests sanitizer train ranks peer kernels)
+[ $# -gt 0 ] || parts=(tests ranks train peer profile kernels sanitizer)
 for name in "${parts[@]}"; do
   case $name in
-    tests) part tests 120 run_tests ;;
-    sanitizer) part sanitizer 80 run_sanitizer ;;
+    tests) part tests 200 run_tests ;;
+    ranks) part ranks 240 run_ranks ;;
     train) part train 150 run_train ;;
-    ranks) part ranks 60 run_ranks ;;
-    peer) part peer 90 run_peer ;;
-    kernels) part kernels 100 run_kernels ;;
+    peer) part peer 150 run_peer ;;
+    profile) part profile 60 run_profile ;;
+    kernels) part kernels 240 run_kernels ;;
+    sanitizer) part sanitizer 80 run_sanitizer ;;
     *) echo "gpu.sh: no part '$name'; see the head of perf/gpu.sh" >&2; exit 2 ;;
   esac
 done
 printf '\n== summary\n'
-printf '%s\n' "${summary[@]}" | tee "$out/summary.txt"
+cat "$out/summary.txt"
 exit $failed

@@ -36,6 +36,7 @@ def arguments():
     p.add_argument("--microbatches", type=int, default=8, help="of a step, in a pipe")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    p.add_argument("--tied", type=int, default=0, choices=(0, 1), help="1: the head has the embedding's weights")
     for name in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq"):
         p.add_argument("--" + name, type=int, default=getattr(Shape, name))
     a = p.parse_args()
@@ -142,6 +143,7 @@ def train(model, a, rank, ranks):
     cast = torch.autocast(a.device, torch.bfloat16) if a.dtype == "bf16" and "fsdp" not in a.mode and not tensor else nullcontext()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     g = torch.Generator().manual_seed(1234 + (0 if tensor else rank))
+    cross_entropy = torch.compile(F.cross_entropy) if a.device == "cuda" and a.mode == "singlec" else F.cross_entropy
     losses, seconds = [], []
     for _ in range(a.steps):
         x = torch.randint(0, a.vocab, (a.batch * (ranks if tensor else 1), a.seq + 1), generator=g)
@@ -150,7 +152,7 @@ def train(model, a, rank, ranks):
         with cast:
             logits = model(x[:, :-1])
         with loss_parallel() if tensor else nullcontext():
-            loss = F.cross_entropy(logits.flatten(0, 1).float(), x[:, 1:].flatten())
+            loss = cross_entropy(logits.flatten(0, 1).float(), x[:, 1:].flatten())
             loss.backward()
         clip(list(model.parameters()), 1.0)
         optimizer.step()
@@ -217,7 +219,7 @@ def main():
     elif not a.mode.startswith("single"):
         raise SystemExit(f"--mode {a.mode} needs torchrun with two ranks or more; alone, use --mode single")
     with torch.device(a.device):
-        model = Llama(Shape(**{k: getattr(a, k) for k in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq")}))
+        model = Llama(Shape(**{k: getattr(a, k) for k in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq")}, tied=bool(a.tied)))
     parameters = sum(p.numel() for p in model.parameters())
     if a.mode in ("pipe", "pipec"):
         losses, seconds = train_pipe(parallel(model, a, ranks), a, rank, ranks)

@@ -7,6 +7,9 @@
 
 #include "comm/channel.hpp"
 #include "comm/event.hpp"
+#ifdef WEFT_CUDA
+#include "comm/nccl/nccl.hpp"
+#endif
 
 namespace weft::test {
 namespace {
@@ -42,6 +45,10 @@ void start_mpi(int* argc, char*** argv) {
   std::vector<int> everyone(static_cast<std::size_t>(world().size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   verdicts() = world().open(everyone, Lane::compute, "verdicts");
+#ifdef WEFT_CUDA
+  // What kernels of the device make lies in its memory, which only this world's channels take.
+  if (has_runtime(Runtime::Order::kokkos)) instance() = comm::make_nccl_world(std::move(instance()));
+#endif
   set_ranks({world().rank(), world().size(), any_failed});
 }
 

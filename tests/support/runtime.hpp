@@ -14,6 +14,8 @@ struct Runtime {
 
 /// Adds a runtime. Call it before main (from a static initialiser).
 bool register_runtime(const Runtime& runtime);
+/// Whether the program registered a runtime of this order. Call it from main.
+bool has_runtime(Runtime::Order order);
 
 /// What programs of several ranks add to main. A program without them is rank 0 of 1.
 struct Ranks {

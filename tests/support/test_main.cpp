@@ -96,6 +96,11 @@ bool register_runtime(const Runtime& runtime) {
   return true;
 }
 
+bool has_runtime(Runtime::Order order) {
+  return std::any_of(runtimes().begin(), runtimes().end(),
+                     [order](const Runtime& runtime) { return runtime.order == order; });
+}
+
 void set_ranks(const Ranks& value) {
   ranks() = value;
 }

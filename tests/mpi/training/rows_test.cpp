@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "base/device.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/shared_deck.hpp"
@@ -34,6 +35,7 @@ std::unique_ptr<runtime::TokenRows> rows_of(const plan::Plan& plan) {
 }
 
 TEST(TokenRows, ARankKnowsItsOwnAndTheOthersInItsSlice) {
+  if (!device_is_host()) GTEST_SKIP() << "rows are for messages of hosts";
   for (const char* vocab : {"300", "1001"}) {
     const plan::Plan plan = plan_of_rows(vocab);
     const auto rows = rows_of(plan);

@@ -84,8 +84,10 @@ TEST(Attention, LongSections) {
 }
 
 AttentionResults run_default(const AttentionShape& s, DType t, const Tensors& x, const Tokens& positions) {
+  const bool documents = !positions.empty();
   return run_attention(
-      s, t, x, positions, {attention_scratch_bytes(s, t, true), attention_grad_scratch_bytes(s, t, true)},
+      s, t, x, positions,
+      {attention_scratch_bytes(s, t, documents), attention_grad_scratch_bytes(s, t, documents)},
       [&](auto... arguments) { attention(space(), s, t, arguments...); },
       [&](const AttentionGrad& grad) { attention_grad(space(), s, t, grad); });
 }

@@ -115,7 +115,10 @@ std::string bits_under(int threads) {
   std::array<char, 4096> path{};
   if (readlink("/proc/self/exe", path.data(), path.size() - 1) < 0) return "no /proc/self/exe";
   const std::string command = fmt::format(
-      "OMP_NUM_THREADS={} WEFT_PRINT_BITS=1 '{}' --gtest_filter=Threads.SameBits 2>&1", threads, path.data());
+      "env -u GTEST_TOTAL_SHARDS -u GTEST_SHARD_INDEX OMP_NUM_THREADS={} WEFT_PRINT_BITS=1 '{}' "
+      "--gtest_filter=Threads.SameBits "
+      "2>&1",
+      threads, path.data());
   std::FILE* pipe = popen(command.c_str(), "r");
   std::string output;
   std::array<char, 256> line{};

@@ -42,7 +42,9 @@ KokkosTool::KokkosTool() {
     record->regions.pop_back();
   });
   tools::set_allocate_data_callback(
-      [](Kokkos_Profiling_SpaceHandle, const char* label, const void*, std::uint64_t) {
+      [](Kokkos_Profiling_SpaceHandle, const char* label, const void*, std::uint64_t bytes) {
+        if (bytes == 0)
+          return;  // Kokkos tells of the scratch of every team's launch on a device, also if it has none
         const std::lock_guard lock(record->mutex);
         record->events.allocations.emplace_back(label);
       });

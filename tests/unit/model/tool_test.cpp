@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/device.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/small_deck.hpp"
 #include "train/trainer.hpp"
@@ -70,7 +71,9 @@ TEST_P(Tool, SeesEachKernelWhereItBelongs) {
   std::map<std::string, std::map<std::string, int>> launches;  // by kernel and region
   for (const KokkosTool::Kernel& kernel : recorded_.kernels) ++launches[kernel.name][kernel.region];
   using ByRegion = std::map<std::string, int>;
-  EXPECT_EQ(launches["weft::attention::forward"], (ByRegion{{"layers.0.attn", 3}, {"layers.1.attn", 3}}));
+  if (device_is_host() || GetParam() == std::string("f32")) {  // else cuDNN computes it
+    EXPECT_EQ(launches["weft::attention::forward"], (ByRegion{{"layers.0.attn", 3}, {"layers.1.attn", 3}}));
+  }
   EXPECT_EQ(launches["weft::swiglu::backward"], (ByRegion{{"layers.0.ffn", 3}, {"layers.1.ffn", 3}}));
   EXPECT_EQ(launches["weft::embedding::forward"], (ByRegion{{"embed", 3}}));
   EXPECT_EQ(launches["weft::cross_entropy::forward"], (ByRegion{{"head", 3}}));

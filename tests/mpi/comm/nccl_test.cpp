@@ -1,0 +1,358 @@
+// Tests NCCL's channels on device memory by the definitions of their operations; it is built for CUDA only.
+// Several ranks on one GPU need NCCL 2.29 or newer and NCCL_MULTI_RANK_GPU_ENABLE=1.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "comm/nccl/stream_graph.hpp"
+#include "comm/nccl/stream_timeline.hpp"
+#include "kernels/memory.hpp"
+#include "mpi/comm/noise.hpp"
+#include "support/kokkos_environment.hpp"
+#include "support/mpi_environment.hpp"
+
+namespace weft::test {
+namespace {
+
+using comm::Channel;
+using comm::Event;
+using comm::ReduceOp;
+
+constexpr std::int64_t counts[] = {0, 1, 3, 255, 257, 20011};
+
+std::vector<int> everybody() {
+  std::vector<int> ranks(static_cast<std::size_t>(world().size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// An array of the device with values of the host.
+template <class T>
+class OnDevice {
+ public:
+  explicit OnDevice(const std::vector<T>& values)
+      : count_(values.size()), buffer_(values.size() * sizeof(T), "nccl_test") {
+    set(values);
+  }
+  void set(const std::vector<T>& values) {
+    if (count_ > 0) copy_to_device(space_, buffer_.data(), values.data(), count_ * sizeof(T));
+  }
+  std::vector<T> values() {
+    std::vector<T> all(count_);
+    if (count_ > 0) copy_to_host(space_, all.data(), buffer_.data(), count_ * sizeof(T));
+    return all;
+  }
+  T* data() { return reinterpret_cast<T*>(buffer_.data()); }
+
+ private:
+  std::size_t count_;
+  kernels::Space space_;
+  kernels::Buffer buffer_;
+};
+
+template <class T>
+T convert(float x) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return to_bf16(x);
+  } else {
+    return x;
+  }
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+class Nccl : public ::testing::Test {
+ protected:
+  std::unique_ptr<Channel> channel_ = world().open(everybody(), Lane::reduce, "nccl");
+  Channel& c_ = *channel_;
+  std::size_t ranks_ = static_cast<std::size_t>(c_.size());
+};
+
+TEST_F(Nccl, Gathers) {
+  for (const DType t : {DType::f32, DType::bf16, DType::i64, DType::u8})
+    for (const std::int64_t count : counts) {
+      const std::size_t bytes = static_cast<std::size_t>(count) * size_of(t);
+      std::vector<std::byte> expected, place(bytes * ranks_);
+      for (int r = 0; r < c_.size(); ++r) {
+        const std::vector<std::byte> theirs = noisy_bytes(r, bytes);
+        expected.insert(expected.end(), theirs.begin(), theirs.end());
+      }
+      OnDevice<std::byte> mine(noisy_bytes(c_.rank(), bytes)), out(place);
+      comm::sync(c_.all_gather({}, mine.data(), out.data(), count, t));
+      EXPECT_EQ(out.values(), expected) << name_of(t) << " x " << count;
+
+      const std::vector<std::byte> own = noisy_bytes(c_.rank(), bytes);
+      std::copy(own.begin(), own.end(), place.begin() + static_cast<std::ptrdiff_t>(bytes) * c_.rank());
+      OnDevice<std::byte> in_place(place);
+      comm::sync(c_.all_gather({}, in_place.data() + bytes * static_cast<std::size_t>(c_.rank()),
+                               in_place.data(), count, t));
+      EXPECT_EQ(in_place.values(), expected) << name_of(t) << " x " << count << " in place";
+    }
+}
+
+TEST_F(Nccl, ExchangesBlocks) {
+  for (const std::int64_t count : counts) {
+    const auto block = [&](int from, int to) {
+      return noisy_bytes(from * 64 + to, static_cast<std::size_t>(count) * size_of(DType::bf16));
+    };
+    std::vector<std::byte> in, expected;
+    for (int r = 0; r < c_.size(); ++r) {
+      const std::vector<std::byte> to = block(c_.rank(), r), from = block(r, c_.rank());
+      in.insert(in.end(), to.begin(), to.end());
+      expected.insert(expected.end(), from.begin(), from.end());
+    }
+    OnDevice<std::byte> sent(in), got(std::vector<std::byte>(in.size()));
+    comm::sync(c_.all_to_all({}, sent.data(), got.data(), count, DType::bf16));
+    EXPECT_EQ(got.values(), expected) << count;
+  }
+}
+
+/// Three reduce-scatters onto one shard. In rank order the bits are those of the definition; in NCCL's own
+/// order the sum of the ranks has another rounding.
+template <class Wire, class Out>
+void check_sum(Channel& c, std::int64_t count, DType wire, DType out_type, ReduceOrder order) {
+  const std::string what =
+      fmt::format("{} x {} to {} on {} ranks", name_of(wire), count, name_of(out_type), c.size());
+  const auto slice = static_cast<std::size_t>(count);
+  const std::size_t needed = c.reduce_scatter_scratch_bytes(count, wire, order);
+  OnDevice<Out> out{std::vector<Out>(slice)};
+  OnDevice<std::byte> scratch(std::vector<std::byte>(needed + 64, std::byte{0x5a}));
+  std::vector<Out> expected(slice);
+  std::vector<double> magnitude(slice, 0.0);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Wire> in(slice * static_cast<std::size_t>(c.size()));
+    for (std::size_t i = 0; i < in.size(); ++i)
+      in[i] = convert<Wire>(real(c.rank(), static_cast<std::int64_t>(i), round));
+    OnDevice<Wire> unit(in);
+    const WriteMode write = round == 0 ? WriteMode::replace : WriteMode::add;
+    comm::sync(c.reduce_scatter(
+        {}, {unit.data(), out.data(), scratch.data(), count, wire, DType::f32, out_type, write, order}));
+    for (std::size_t i = 0; i < slice; ++i) {
+      const auto global = static_cast<std::int64_t>(i) + c.rank() * count;
+      float sum = round == 0 ? 0 : to_float(expected[i]);
+      for (int r = 0; r < c.size(); ++r) {
+        const float x = to_float(convert<Wire>(real(r, global, round)));
+        sum = round == 0 && r == 0 ? x : sum + x;
+        magnitude[i] += std::abs(x);
+      }
+      expected[i] = convert<Out>(sum);
+    }
+    const std::vector<Out> got = out.values();
+    if (order == ReduceOrder::canonical) {
+      EXPECT_TRUE(same_bits(got, expected)) << what << " round " << round;
+    } else {
+      const double rounding = wire == DType::bf16 || out_type == DType::bf16 ? 0x1p-6 : 0x1p-21;
+      for (std::size_t i = 0; i < slice; ++i)
+        ASSERT_NEAR(to_float(got[i]), to_float(expected[i]), rounding * magnitude[i])
+            << what << " in NCCL's order, round " << round << " element " << i;
+    }
+  }
+  const std::vector<std::byte> after = scratch.values();
+  EXPECT_TRUE(std::all_of(after.begin() + static_cast<std::ptrdiff_t>(needed), after.end(),
+                          [](std::byte b) { return b == std::byte{0x5a}; }))
+      << what << " wrote past scratch";
+}
+
+TEST_F(Nccl, ReduceScatters) {
+  for (const ReduceOrder order : {ReduceOrder::canonical, ReduceOrder::native})
+    for (const std::int64_t count : counts) {
+      check_sum<float, float>(c_, count, DType::f32, DType::f32, order);
+      check_sum<bf16, float>(c_, count, DType::bf16, DType::f32, order);
+      check_sum<float, bf16>(c_, count, DType::f32, DType::bf16, order);
+      check_sum<bf16, bf16>(c_, count, DType::bf16, DType::bf16, order);
+    }
+}
+
+/// Slices that are exchanged in several portions.
+TEST_F(Nccl, ReduceScattersInPortions) {
+  check_sum<float, float>(c_, (std::int64_t{20} << 20) + 3, DType::f32, DType::f32, ReduceOrder::canonical);
+}
+
+TEST_F(Nccl, ReducesOntoItsOwnSlice) {
+  const std::int64_t count = 5003;
+  std::vector<float> in(static_cast<std::size_t>(count) * ranks_);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = real(c_.rank(), static_cast<std::int64_t>(i));
+  OnDevice<float> unit(in);
+  OnDevice<std::byte> scratch(
+      std::vector<std::byte>(c_.reduce_scatter_scratch_bytes(count, DType::f32, ReduceOrder::canonical)));
+  comm::sync(c_.reduce_scatter({}, {unit.data(), unit.data() + c_.rank() * count, scratch.data(), count}));
+  const std::vector<float> after = unit.values();
+  for (std::int64_t i = 0; i < count; ++i) {
+    float sum = real(0, c_.rank() * count + i);
+    for (int r = 1; r < c_.size(); ++r) sum += real(r, c_.rank() * count + i);
+    ASSERT_EQ(after[static_cast<std::size_t>(c_.rank() * count + i)], sum) << i;
+  }
+}
+
+template <class T>
+void check_all_reduce(Channel& c, DType t, std::int64_t count) {
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
+    std::vector<T> mine(static_cast<std::size_t>(count)), expected(mine.size());
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      // Small integers, which every type adds exactly in any order.
+      const auto value = [&](int r) { return static_cast<T>(noise(r, static_cast<std::int64_t>(i)) % 1000); };
+      mine[i] = value(c.rank());
+      expected[i] = value(0);
+      for (int r = 1; r < c.size(); ++r)
+        expected[i] = op == ReduceOp::sum   ? static_cast<T>(expected[i] + value(r))
+                      : op == ReduceOp::max ? std::max(expected[i], value(r))
+                                            : std::min(expected[i], value(r));
+    }
+    OnDevice<T> buffer(mine);
+    comm::sync(c.all_reduce({}, buffer.data(), count, t, op));
+    EXPECT_EQ(buffer.values(), expected) << name_of(t) << " x " << count << ' ' << static_cast<int>(op);
+  }
+}
+
+TEST_F(Nccl, AllReduces) {
+  for (const std::int64_t count : counts) {
+    check_all_reduce<float>(c_, DType::f32, count);
+    check_all_reduce<double>(c_, DType::f64, count);
+    check_all_reduce<std::int32_t>(c_, DType::i32, count);
+    check_all_reduce<std::int64_t>(c_, DType::i64, count);
+    check_all_reduce<std::uint32_t>(c_, DType::u32, count);
+    check_all_reduce<std::uint64_t>(c_, DType::u64, count);
+  }
+}
+
+TEST_F(Nccl, Broadcasts) {
+  for (int root = 0; root < c_.size(); ++root)
+    for (const std::int64_t bytes : {1, 257, 100003}) {
+      OnDevice<std::byte> buffer(noisy_bytes(c_.rank(), static_cast<std::size_t>(bytes)));
+      comm::sync(c_.broadcast({}, buffer.data(), bytes, root));
+      EXPECT_EQ(buffer.values(), noisy_bytes(root, static_cast<std::size_t>(bytes)));
+    }
+}
+
+TEST_F(Nccl, SendsAroundARing) {
+  if (c_.size() == 1) GTEST_SKIP() << "one rank has nobody to send to";
+  const std::size_t bytes = 70001;
+  const int next = (c_.rank() + 1) % c_.size(), previous = (c_.rank() + c_.size() - 1) % c_.size();
+  OnDevice<std::byte> mine(noisy_bytes(c_.rank(), bytes)), got{std::vector<std::byte>(bytes)};
+  c_.group_begin();
+  c_.send({}, mine.data(), static_cast<std::int64_t>(bytes), next);
+  const Event received = c_.recv({}, got.data(), static_cast<std::int64_t>(bytes), previous);
+  c_.group_end();
+  comm::sync(received);
+  EXPECT_EQ(got.values(), noisy_bytes(previous, bytes));
+}
+
+/// Calls of a group run together, and the counters have the closed forms.
+TEST_F(Nccl, Groups) {
+  constexpr int units = 7;
+  const std::uint64_t sent_before = c_.bytes_sent();
+  std::vector<OnDevice<float>> mine, all, sums;
+  std::vector<OnDevice<std::byte>> scratch;
+  std::vector<std::int64_t> sizes;
+  for (int u = 0; u < units; ++u) {
+    const std::int64_t count = u * 1000 + 1;
+    sizes.push_back(count);
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = real(c_.rank(), static_cast<std::int64_t>(i), u);
+    mine.emplace_back(values);
+    all.emplace_back(std::vector<float>(values.size() * ranks_));
+    sums.emplace_back(std::vector<float>(values.size()));
+    scratch.emplace_back(
+        std::vector<std::byte>(c_.reduce_scatter_scratch_bytes(count, DType::f32, ReduceOrder::canonical)));
+  }
+  Event gathered, summed;
+  c_.group_begin();
+  for (std::size_t u = 0; u < units; ++u)
+    gathered = c_.all_gather({}, mine[u].data(), all[u].data(), sizes[u], DType::f32);
+  c_.group_end();
+  c_.group_begin();
+  for (std::size_t u = 0; u < units; ++u)
+    summed = c_.reduce_scatter({&gathered, 1}, {all[u].data(), sums[u].data(), scratch[u].data(), sizes[u]});
+  c_.group_end();
+  comm::sync(summed);
+  std::uint64_t elements = 0;
+  for (std::size_t u = 0; u < units; ++u) {
+    elements += static_cast<std::uint64_t>(sizes[u]);
+    const std::vector<float> sum = sums[u].values();
+    for (std::int64_t i = 0; i < sizes[u]; ++i) {
+      // Every rank has the same gathered unit, so each slice is added as often as there are ranks.
+      const float x = real(c_.rank(), i, static_cast<int>(u));
+      float expected = x;
+      for (int r = 1; r < c_.size(); ++r) expected += x;
+      ASSERT_EQ(sum[static_cast<std::size_t>(i)], expected) << u << ' ' << i;
+    }
+  }
+  EXPECT_EQ(c_.bytes_sent() - sent_before, 2 * (ranks_ - 1) * elements * sizeof(float));
+}
+
+/// A call waits for another stream's event, and another stream waits for the call, in a graph that runs three
+/// times. Memory of the world is registered.
+TEST_F(Nccl, IsCapturedWithAnotherStream) {
+  constexpr std::int64_t count = 1 << 20;
+  constexpr std::size_t bytes = count * sizeof(float);
+  const std::shared_ptr<std::byte> memory = world().allocate((ranks_ + 2) * bytes);
+  const kernels::Buffer plain(memory ? 0 : (ranks_ + 2) * bytes, "unregistered");
+  std::byte* const base = memory ? memory.get() : plain.data();
+  if (memory) c_.register_memory(base, (ranks_ + 2) * bytes);
+  std::byte *const mine = base, *const all = base + bytes, *const result = base + (ranks_ + 1) * bytes;
+  kernels::Space space;
+  OnDevice<float> input{std::vector<float>(count)};
+  comm::StreamTimeline compute(native_stream(space), comm::Timing::off);
+
+  comm::StreamGraph::begin(compute.stream());
+  compute.begin_capture();
+  compute.begin();
+  const Event fork = compute.end();
+  c_.begin_capture(fork);
+  copy(space, mine, input.data(), bytes);
+  compute.begin();
+  const Event ready = compute.end();
+  const Event gathered = c_.all_gather({&ready, 1}, mine, all, count, DType::f32);
+  compute.wait({&gathered, 1});
+  copy(space, result, all + (ranks_ - 1) * bytes, bytes);
+  const auto calls = c_.end_capture();
+  compute.end_capture();
+  {
+    comm::StreamGraph graph(compute.stream());
+    for (int run = 0; run < 3; ++run) {
+      std::vector<float> values(count);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = real(c_.rank(), static_cast<std::int64_t>(i), run);
+      input.set(values);
+      const std::uint64_t before = c_.bytes_sent();
+      graph.launch();
+      fence(space);
+      calls->count_run();
+      EXPECT_EQ(c_.bytes_sent() - before, (ranks_ - 1) * bytes);
+      std::vector<float> got(count);
+      copy_to_host(space, got.data(), result, bytes);
+      for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_EQ(got[i], real(c_.size() - 1, static_cast<std::int64_t>(i), run)) << run << ' ' << i;
+    }
+  }
+  world().barrier();
+}
+
+/// Channels of one lane over parts of the ranks, and a second lane beside them.
+TEST_F(Nccl, SubsetsOfRanks) {
+  std::vector<int> some;
+  for (int r = world().rank() % 2; r < world().size(); r += 2) some.push_back(r);
+  const auto part = world().open(some, Lane::gather, "parity");
+  OnDevice<std::int32_t> mine(std::vector<std::int32_t>{world().rank()});
+  OnDevice<std::int32_t> got{std::vector<std::int32_t>(some.size(), -1)};
+  comm::sync(part->all_gather({}, mine.data(), got.data(), 1, DType::i32));
+  EXPECT_EQ(got.values(), some);
+  comm::sync(part->barrier({}));
+  EXPECT_GT(part->busy_seconds(), 0);
+}
+
+}  // namespace
+}  // namespace weft::test
