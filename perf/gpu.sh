@@ -5,12 +5,13 @@
 #   perf/gpu.sh [PART]...        on the machine with the GPU; ends with a table of verdicts
 #
 # PART, each with the seconds that it may take at most; without any, all of them in this order. Machines that are lent for ten minutes
-# at a time take them in three calls: `tests ranks`, `train peer profile`, and `kernels sanitizer`.
+# at a time take them in three calls: `tests ranks`, `train peer profile predict`, and `kernels sanitizer`.
 #   tests      every test that needs a device, eight processes at a time; what fails runs again alone, launch by launch (200)
 #   ranks      NCCL's and the training tests on 1, 2 and 4 ranks of the one GPU, and two ranks that must have the losses of one (240)
 #   train      Llama 3 8B's shape with as many layers as fit: tokens/s and MFU, with a CUDA graph and without (150)
 #   peer       four such layers, and Llama 3.2 1B's shape, each beside PyTorch's (150)
 #   profile    a traced step of four layers: each operation's time, TFLOP/s and GB/s (60)
+#   predict    a machine profile of four layers, and their step as it predicts it (90)
 #   kernels    bench_kernels at 8B's shapes, and PyTorch's beside it (240)
 #   sanitizer  compute-sanitizer's memcheck and racecheck over the kernel tests at small sizes (80)
 #
@@ -300,7 +301,7 @@ beside_torch() {
   train "$name.same_bits" "${shape[@]}" || return 1
   echo "$name, Weft, the same bits each time: $(speed "$logs/$name.same_bits.metrics.jsonl")"
   train "$name" "${shape[@]}" precision.deterministic=false || return 1  # as PyTorch's attention
-  echo "$name, Weft: $(speed "$logs/$name.metrics.jsonl"), $(sed -n 's/.*device memory[^0-9]*//p' "$logs/$name.txt")"
+  echo "$name, Weft: $(speed "$logs/$name.metrics.jsonl"); $(grep -h "memory of a rank" "$logs/$name.txt" | sed "s/.*info *//")"
   within python3 perf/peers/torch_llama.py --device cuda --mode singlec --dtype bf16 --steps 12 --batch "$batch" --seq "$seq" --dim "$4" --layers "$5" \
     --heads "$6" --kv_heads "$7" --ffn "$8" --vocab 128256 --tied "$tied" >"$logs/$name.torch.json" 2>"$logs/$name.torch.txt" || {
     tail -n 5 "$logs/$name.torch.txt"
@@ -327,6 +328,14 @@ run_profile() {
   python3 perf/breakdown.py --trace "$logs/profile.trace.json" --limits 3000 60e3 800e3
 }
 
+run_predict() {
+  local deck=$llama shape=(data.global_batch=1 model.layers=4 optimizer.warmup=2 run.steps=8) set sets=()
+  for set in data.synthetic=true 'data.train=[]' 'data.valid=[]' "${shape[@]}"; do sets+=(--set "$set"); done
+  here within "$build/weft" profile $llama "${sets[@]}" --seconds 30 --out "$logs/machine.toml" || return 1
+  train predict "${shape[@]}" schedule.profile="$logs/machine.toml" || return 1
+  sed -n '/measured *planned/,$s/.*info *//p' "$logs/predict.txt"
+}
+
 run_kernels() {
   [ -x "$build/perf/bench_kernels" ] || { echo "no $build/perf/bench_kernels (Google Benchmark was not found)"; return 77; }
   if has_torch; then
@@ -340,7 +349,7 @@ run_kernels() {
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests ranks train peer profile kernels sanitizer)
+[ $# -gt 0 ] || parts=(tests ranks train peer profile predict kernels sanitizer)
 for name in "${parts[@]}"; do
   case $name in
     tests) part tests 200 run_tests ;;
@@ -348,6 +357,7 @@ for name in "${parts[@]}"; do
     train) part train 150 run_train ;;
     peer) part peer 150 run_peer ;;
     profile) part profile 60 run_profile ;;
+    predict) part predict 90 run_predict ;;
     kernels) part kernels 240 run_kernels ;;
     sanitizer) part sanitizer 80 run_sanitizer ;;
     *) echo "gpu.sh: no part '$name'; see the head of perf/gpu.sh" >&2; exit 2 ;;

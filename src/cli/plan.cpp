@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/check.hpp"
+#include "base/device.hpp"
 #include "base/quoted.hpp"
 #include "cli/auto_mesh.hpp"
 #include "cli/commands.hpp"
@@ -90,6 +91,7 @@ void write_picture(const std::string& path, const plan::Plan& plan, const machin
 std::int64_t resident_bytes(const PlanArguments& arguments) {
   constexpr std::int64_t mpi_bytes = 8 << 20;
   runtime::trim_heap();
+  if (!device_is_host()) return runtime::rank_memory(1).held;
   return runtime::memory_usage().rss_bytes + (arguments.world > 1 ? mpi_bytes : 0);
 }
 /// How many ranks there are on a rank's host.

@@ -53,7 +53,7 @@ double used_share(const ir::Node& collective) {
 
 Cost cost(const ir::Graph& graph, const ir::Node& node) {
   Cost c;
-  if (ir::is_alias(node.op) || node.op == Op::join) return c;
+  if (ir::is_alias(node.op) || node.op == Op::join || summed_in_place(graph, node).valid()) return c;
   for (ir::ValueId v : node.inputs) c.bytes += static_cast<double>(graph.local_bytes(v));
   for (ir::ValueId v : node.outputs) c.bytes += static_cast<double>(graph.local_bytes(v));
   switch (node.op) {
@@ -109,6 +109,18 @@ std::int64_t copied_bytes(const ir::Graph& graph, const ir::Node& gather) {
   for (std::size_t i = 0; i < gather.outputs.size(); ++i)
     if (!gathered_in_place(graph, gather, i).valid()) bytes += graph.local_bytes(gather.outputs[i]);
   return bytes;
+}
+
+ir::StorageId summed_in_place(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != Op::accumulate || node.has(accumulate::so_far)) return {};
+  const ir::ValueId gradient = node.in(accumulate::gradient), sum = node.out(accumulate::sum);
+  const ir::StorageId home = graph.value(sum).home;
+  const bool is_the_sum = home.valid() && !graph.value(gradient).home.valid() &&
+                          graph.alias_root(gradient) == gradient &&
+                          graph.value(gradient).type.dtype == graph.value(sum).type.dtype &&
+                          graph.local_bytes(gradient) == graph.local_bytes(sum) &&
+                          graph.local_bytes(sum) == graph.local_bytes(graph.storage(home));
+  return is_the_sum ? home : ir::StorageId{};
 }
 
 ir::StorageId gathered_in_place(const ir::Graph& graph, const ir::Node& gather, std::size_t member) {

@@ -30,6 +30,9 @@ bool gathers_in_common(const ir::Node& collective);
 /// keeps what it gathers in memory that all its ranks see, slice beside slice. It is invalid when slices are
 /// copied.
 ir::StorageId gathered_in_place(const ir::Graph& graph, const ir::Node& gather, std::size_t member);
+/// The storage in which the gradient of the first round's accumulate is made, because no other rank has a
+/// part of the sum, which is that gradient as it is. It is invalid when the gradient is copied.
+ir::StorageId summed_in_place(const ir::Graph& graph, const ir::Node& accumulate);
 /// Bytes of the whole vectors of those members that are not gathered in place: the memory that a gather
 /// takes.
 std::int64_t copied_bytes(const ir::Graph& graph, const ir::Node& gather);

@@ -113,21 +113,15 @@ class Assigner {
           shown_[holder(node->outputs.front()).index()] != 0)
         shown_[holder(node->in(in_place_choices(node->op).front().from)).index()] = 1;
   }
-  /// Finds the gradients that are the first round's sum as they are, because no other rank has a part of it.
-  /// They are made where the sum belongs, so that nothing has to be copied.
+  /// Finds the gradients that are made where their sum belongs, so that nothing has to be copied.
   void find_first_sums() {
-    for (const Node& node : graph_.nodes()) {
-      if (node.op != Op::accumulate || node.has(accumulate::so_far)) continue;
-      const ValueId gradient = node.in(accumulate::gradient), sum = node.out(accumulate::sum);
-      const ir::StorageId home = graph_.value(sum).home;
-      const bool is_the_sum = home.valid() && holder(gradient) == gradient &&
-                              !graph_.value(gradient).home.valid() && uses_[gradient.index()] == 1 &&
-                              shown_[gradient.index()] == 0 &&
-                              graph_.value(gradient).type.dtype == graph_.value(sum).type.dtype &&
-                              graph_.local_bytes(gradient) == graph_.local_bytes(sum) &&
-                              graph_.local_bytes(sum) == graph_.local_bytes(graph_.storage(home));
-      if (is_the_sum) made_in_[gradient.index()] = home;
-    }
+    for (const Node& node : graph_.nodes())
+      if (const ir::StorageId home = ops::summed_in_place(graph_, node); home.valid()) {
+        const ValueId gradient = node.in(accumulate::gradient);
+        // A gradient that others read too is copied: the next round's sum would change it under them.
+        if (holder(gradient) == gradient && uses_[gradient.index()] == 1 && shown_[gradient.index()] == 0)
+          made_in_[gradient.index()] = home;
+      }
   }
   void touch(ValueId id, std::int64_t place) {
     last_use_[id.index()] = std::max(last_use_[id.index()], place);

@@ -16,6 +16,8 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/device_properties.hpp"
+
 namespace weft::runtime {
 namespace {
 
@@ -122,6 +124,16 @@ std::optional<std::int64_t> available_memory(const std::filesystem::path& root) 
     available = std::min(available, left.value_or(available));
   }
   return available;
+}
+
+RankMemory rank_memory(int ranks) {
+  if (const auto device = kernels::device_memory()) {
+    const std::int64_t sharers = (ranks + device->devices - 1) / device->devices;
+    return {(device->total - device->free) / sharers, device->free / sharers};
+  }
+  RankMemory memory{memory_usage().rss_bytes, available_memory()};
+  if (memory.available) *memory.available /= ranks;
+  return memory;
 }
 
 }  // namespace weft::runtime

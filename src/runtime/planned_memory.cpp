@@ -43,7 +43,7 @@ std::int64_t saving_bytes(const Deck& deck, const plan::Plan& train) {
 }  // namespace
 
 std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int ranks, int team) {
-  if (!device_is_host()) return 0;
+  if (!device_is_host()) return resident;
   const auto products = static_cast<std::int64_t>(
       kernels::product_buffer_bytes(deck.precision.params, deck.precision.f32_products));
   return resident + products + 2 * rounding + in_every_run + (team < ranks ? ranks * a_rank_of_the_host : 0);

@@ -27,8 +27,8 @@ struct PlannedMemory {
 };
 
 /// Plans the memory of a rank. `resident` is what the process holds with its plans made, before state and
-/// arena are allocated; `ranks` are those of its host. `evaluate` may be null. On a GPU, state and arena are
-/// the device's, and the baseline is 0, because the host's memory is no part of the plan.
+/// arena are allocated; `ranks` are those of its host. `evaluate` may be null. On a GPU all of it is the
+/// device's, and the host's memory is no part of the plan.
 PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
                              std::int64_t resident, int ranks);
 

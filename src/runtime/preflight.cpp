@@ -90,27 +90,33 @@ void check_limit(const Deck& deck, const PlannedMemory& memory, const Replan& re
 
 void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
   check_limit(deck, memory, replan, world);
-  if (!device_is_host()) return;
-  // The ranks hold some of that memory already. Pages of files do not count, because they can be read again.
-  const auto here = static_cast<double>(world.node_size() * (memory.needed() - memory_usage().own_bytes));
-  const double available =
-      static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
-  // The numbers of the host that lacks most: what it lacks, what its ranks need, and what it has. Nobody
-  // allocates before all ranks have looked.
-  std::array<double, 1> lack{here - available};
+  // The rank holds some of that memory already. Pages of the host's files do not count, because they can be
+  // read again.
+  const RankMemory has = rank_memory(world.node_size());
+  const auto more =
+      static_cast<double>(memory.needed() - (device_is_host() ? memory_usage().own_bytes : has.held));
+  const auto available =
+      static_cast<double>(has.available.value_or(std::numeric_limits<std::int64_t>::max()));
+  // The numbers of the rank that lacks most: what it lacks, what it needs, and what it has. Nobody allocates
+  // before all ranks have looked.
+  std::array<double, 1> lack{more - available};
   world.all_reduce_max(lack);
   if (lack[0] <= 0) return;
   std::array<double, 2> worst{-1, -1};
-  if (here - available == lack[0]) worst = {here, available};
+  if (more - available == lack[0]) worst = {more, available};
   world.all_reduce_max(worst);
+  const int sharers = device_is_host() ? world.node_size() : 1;
   throw Error(
       ExitCode::bad_input,
       world.rank() != 0
           ? ""
-          : fmt::format("{}: not enough memory: the run {}, the ranks of a host {:.2f} GiB more than they "
-                        "hold already, and it has {:.2f} GiB; use more nodes, parallel.mode = \"fsdp\", "
-                        "schedule.recompute = \"full\", or a smaller data.batch or data.seq",
-                        deck.source, to_text(memory), worst[0] / (1 << 30), worst[1] / (1 << 30)));
+          : fmt::format("{}: not enough memory: the run {}, {} {:.2f} GiB more than {} already, and it "
+                        "has {:.2f} GiB; use more {}, parallel.mode = \"fsdp\", schedule.recompute = "
+                        "\"full\", or a smaller data.batch or data.seq",
+                        deck.source, to_text(memory),
+                        device_is_host() ? "the ranks of a host" : "a GPU's rank",
+                        sharers * worst[0] / (1 << 30), device_is_host() ? "they hold" : "it holds",
+                        sharers * worst[1] / (1 << 30), device_is_host() ? "nodes" : "GPUs"));
 }
 
 }  // namespace weft::runtime

@@ -24,8 +24,8 @@ using Replan = std::function<PlannedMemory(const Deck&, int ranks)>;
 
 /// Collective; call it before anything is allocated. Throws Error(bad_input) when a rank needs more than
 /// run.memory_limit, with what would fit by `replan`, which rank 0 alone calls; and when the ranks of a host
-/// need more than it has left, which would otherwise kill processes without a word. The latter is not checked
-/// on a GPU, whose allocator reports it itself.
+/// need more than it has left, which would otherwise kill processes without a word; or a rank more than its
+/// GPU has left for it.
 void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world);
 
 }  // namespace weft::runtime

@@ -54,7 +54,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   // where the run's limit was missed by that little, they are made once more.
   trim_heap();
   std::int64_t baseline =
-      most(least_baseline(deck, memory_usage().rss_bytes, neighbours, session.mesh().teams().data));
+      most(least_baseline(deck, rank_memory(neighbours).held, neighbours, session.mesh().teams().data));
   const auto choose = [&](const Deck& of, const Mesh& mesh) {
     return compile::choose_schedule(of, mesh, scratch, costs, baseline + loading_bytes(of, mesh.world()),
                                     mesh.pipe_rank(world.rank()));
@@ -74,7 +74,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
     });
     trim_heap();
     plans.memory = planned_memory(deck, plans.train, plans.evaluate ? &*plans.evaluate : nullptr,
-                                  memory_usage().rss_bytes, neighbours);
+                                  rank_memory(neighbours).held, neighbours);
     if (deck.run.memory_limit <= 0 ||
         static_cast<double>(most(plans.memory.needed())) <= deck.run.memory_limit)
       break;

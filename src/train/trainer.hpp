@@ -78,7 +78,7 @@ class Trainer {
   /// Brings tokens, targets and positions, and the step block, to the plan's inputs.
   void upload_inputs(const StepBlock& block);
   report::StepMetrics collect(const exec::Times& times, double step_seconds);
-  std::int64_t resident_bytes() const;
+  std::int64_t resident_bytes();
   /// Collective: reports how long each rank has taken since the last call.
   void tell_ranks();
   /// Does what is due after a step; `goes_on` is false when the run has gone back to an earlier one. Returns
@@ -97,6 +97,8 @@ class Trainer {
 
   Deck deck_;
   runtime::Session session_;
+  std::int64_t device_bytes_ = 0;  ///< on a GPU: what resident_bytes() saw last
+  int device_looks_ = 0;           ///< and how often it looked
   Ending ending_;
   SharedDirectory directory_;
   RunData data_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "ops/cost.hpp"
 #include "plan/kept.hpp"
 #include "plan/offsets.hpp"
 #include "plan/report.hpp"
@@ -164,6 +165,44 @@ TEST(Gradients, AreFreedAsTheyAreReduced) {
                 3)
           << name;
     }
+  }
+}
+
+/// On one rank a unit's gradient is the sum of the first round as it is, and is made there: its parts follow
+/// each other in the sum's storage. Later rounds, and ranks that reduce, need memory for it.
+TEST(Gradients, OfTheFirstRoundAreMadeWhereTheirSumBelongs) {
+  for (const int rounds : {1, 2}) {
+    SmallModel m;
+    m.ranks = 1;
+    m.rounds = rounds;
+    const plan::Plan plan = plan::lower(m.step(), test::test_scratch);
+    int first_sums = 0, others = 0;
+    for (const ir::Node& node : plan.graph.nodes()) {
+      if (node.op != ir::Op::accumulate) continue;
+      const ir::ValueId gradient = node.in(ir::operand::accumulate::gradient);
+      const plan::Location &from = plan.locations[gradient.index()],
+                           &to = plan.locations[node.out(ir::operand::accumulate::sum).index()];
+      EXPECT_EQ(to.memory, plan::MemoryKind::storage);
+      if (node.round > 0) {
+        EXPECT_EQ(from.memory, plan::MemoryKind::arena) << plan.graph.value(gradient).name;
+        ++others;
+        continue;
+      }
+      EXPECT_EQ(from.memory, to.memory) << plan.graph.value(gradient).name;
+      EXPECT_EQ(from.storage, to.storage) << plan.graph.value(gradient).name;
+      EXPECT_EQ(from.offset, to.offset);
+      EXPECT_EQ(ops::cost(plan.graph, node).bytes, 0);
+      std::int64_t offset = to.offset;
+      const ir::Node& join = plan.graph.node(plan.graph.value(gradient).producer);
+      for (const ir::ValueId part : join.op == ir::Op::join ? join.inputs : decltype(join.inputs){}) {
+        EXPECT_EQ(plan.locations[part.index()].storage, to.storage);
+        EXPECT_EQ(plan.locations[part.index()].offset, offset) << plan.graph.value(part).name;
+        offset += plan.graph.local_bytes(part);
+      }
+      ++first_sums;
+    }
+    EXPECT_EQ(first_sums, 6);  // embedding, two layers of two units, head
+    EXPECT_EQ(others, (rounds - 1) * 6);
   }
 }
 
