@@ -153,10 +153,13 @@ void check_sum(Channel& c, std::int64_t count, DType wire, DType out_type, Reduc
     if (order == ReduceOrder::canonical) {
       EXPECT_TRUE(same_bits(got, expected)) << what << " round " << round;
     } else {
+      // Ranks that left a test early would leave the others in a collective, so an element's error ends
+      // nothing.
       const double rounding = wire == DType::bf16 || out_type == DType::bf16 ? 0x1p-6 : 0x1p-21;
+      std::size_t far = 0;
       for (std::size_t i = 0; i < slice; ++i)
-        ASSERT_NEAR(to_float(got[i]), to_float(expected[i]), rounding * magnitude[i])
-            << what << " in NCCL's order, round " << round << " element " << i;
+        far += std::abs(to_float(got[i]) - to_float(expected[i])) <= rounding * magnitude[i] ? 0 : 1;
+      EXPECT_EQ(far, 0u) << what << " in NCCL's order, round " << round;
     }
   }
   const std::vector<std::byte> after = scratch.values();
