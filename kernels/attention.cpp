@@ -4,7 +4,9 @@
 
 #include <stdexcept>
 
+#include "base/device.hpp"
 #include "base/limits.hpp"
+#include "base/log.hpp"
 #include "kernels/attention_backends.hpp"
 
 namespace weft::kernels {
@@ -34,6 +36,16 @@ void check(const AttentionShape& s) {
         s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.place, s.context));
 }
 
+void warn_of_documents() {
+  static const bool told = [] {
+    log::warn(
+        "attention within documents runs without tensor cores on a GPU, which takes many times as long; "
+        "data.document_mask = false leaves it to cuDNN");
+    return true;
+  }();
+  static_cast<void>(told);
+}
+
 }  // namespace
 
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
@@ -45,6 +57,7 @@ void attention(Space& space, AttentionShape shape, DType t, const void* q, const
 }
 
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t, bool documents) {
+  if (documents && !device_is_host()) warn_of_documents();
   return documents ? documents_backend::attention_scratch_bytes(shape, t)
                    : backend::attention_scratch_bytes(shape, t);
 }

@@ -8,7 +8,7 @@
 // reaches of its limit, by its least bytes (each operand once) or its FLOPs (causal attention: half of all
 // pairs). A name is kernel/model/type. The models are
 // - 33m: dim 512, ffn 1536, 8 heads, 4 kv heads, vocab 8192, 4 sequences of 512;
-// - 8b: dim 4096, ffn 14336, 32 heads, 8 kv heads, vocab 128256, one sequence of 2048;
+// - 8b: dim 4096, ffn 14336, 32 heads, 8 kv heads, vocab 128256, one sequence of 8192;
 // - odd: nothing divides anything.
 #include <benchmark/benchmark.h>
 
@@ -45,7 +45,7 @@ struct Model {
   std::int64_t rows() const { return batch * seq; }
 };
 const std::vector<Model> models{{"33m", 4, 512, 512, 1536, 8, 4, 64, 8192},
-                                {"8b", 1, 2048, 4096, 14336, 32, 8, 128, 128256},
+                                {"8b", 1, 8192, 4096, 14336, 32, 8, 128, 128256},
                                 {"odd", 3, 333, 330, 1001, 6, 3, 55, 4099}};
 
 /// A buffer in huge pages, however small it is, as in a plan's arena.

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 MODELS = {  # batch, seq, dim, ffn, heads, kv_heads, head_dim, vocab
     "33m": (4, 512, 512, 1536, 8, 4, 64, 8192),
-    "8b": (1, 2048, 4096, 14336, 32, 8, 128, 128256),
+    "8b": (1, 8192, 4096, 14336, 32, 8, 128, 128256),
     "odd": (3, 333, 330, 1001, 6, 3, 55, 4099),
 }
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
