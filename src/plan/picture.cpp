@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/quoted.hpp"
 #include "base/text.hpp"
 #include "plan/offsets.hpp"
 #include "plan/picture_blocks.hpp"
@@ -42,18 +43,6 @@ constexpr const char* dashed = "stroke=\"#b00\" stroke-dasharray=\"6 4\"";
 enum class Anchor : std::uint8_t { start, middle, end };
 std::string_view name_of(Anchor anchor) {
   return anchor == Anchor::start ? "start" : anchor == Anchor::middle ? "middle" : "end";
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  return out;
 }
 
 std::string time_text(double seconds) {
@@ -108,7 +97,7 @@ class Picture {
   }
   void label(double at_x, double at_y, std::string_view text, Anchor anchor = Anchor::start) {
     add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", at_x, at_y, name_of(anchor),
-        escaped(text));
+        xml_escaped(text));
   }
   void line(double x1, double y1, double x2, double y2, const char* attributes = "stroke=\"#999\"") {
     add("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1, x2, y2, attributes);
@@ -116,15 +105,15 @@ class Picture {
   /// Draws a bar from one time to another in the row at `top`.
   void bar(const char* colour, double start, double end, double top, const std::string& tooltip) {
     add("<rect fill=\"{}\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"><title>{}</title></rect>\n",
-        colour, x(start), top, std::max(0.3, per_second_ * (end - start)), lane_height, escaped(tooltip));
+        colour, x(start), top, std::max(0.3, per_second_ * (end - start)), lane_height, xml_escaped(tooltip));
   }
 
   void draw_title() {
     const int ranks = plan_.graph.mesh().world();
     add("<text x=\"{}\" y=\"26\" font-size=\"16\" font-weight=\"bold\">{}</text>\n", left,
-        escaped(fmt::format("{} on {} rank{}: step {} predicted, peak {} a rank", name_, ranks,
-                            ranks == 1 ? "" : "s", time_text(times_.end),
-                            bytes_text(state_ + plan_.peak_bytes()))));
+        xml_escaped(fmt::format("{} on {} rank{}: step {} predicted, peak {} a rank", name_, ranks,
+                                ranks == 1 ? "" : "s", time_text(times_.end),
+                                bytes_text(state_ + plan_.peak_bytes()))));
     label(left, 46,
           fmt::format("busy: compute {}, gather {}, reduce {}", time_text(times_.busy[Lane::compute]),
                       time_text(times_.busy[Lane::gather]), time_text(times_.busy[Lane::reduce])) +

@@ -3,25 +3,12 @@
 
 #include <cmath>
 
+#include "base/quoted.hpp"
 #include "io/small_file.hpp"
 #include "study/table.hpp"
 
 namespace weft::study {
 namespace {
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 constexpr const char* style =
     "body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em;color:#222}"
@@ -39,14 +26,14 @@ std::string inline_svg(const std::string& path) {
 }
 
 std::string row_html(const Row& row) {
-  std::string html = fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td>", escaped(row.cell.series),
-                                 escaped(row.result ? row.result->mesh : ""), row.cell.ranks);
+  std::string html = fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td>", xml_escaped(row.cell.series),
+                                 xml_escaped(row.result ? row.result->mesh : ""), row.cell.ranks);
   if (!row.result || row.result->status != Status::done) {
     const std::string why = row.result
                                 ? fmt::format("{}: {}", name_of(row.result->status), row.result->message)
                                 : "not there yet";
     return html +
-           fmt::format("<td class=\"bad\" colspan=\"{}\">{}</td></tr>\n", columns().size(), escaped(why));
+           fmt::format("<td class=\"bad\" colspan=\"{}\">{}</td></tr>\n", columns().size(), xml_escaped(why));
   }
   for (const Column& column : columns()) {
     const double value = (*row.result).*column.value * column.scale;
@@ -61,7 +48,7 @@ void write_page(const Study& study, const std::vector<Row>& rows, const std::vec
   std::string html = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width\"><title>{0}</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n",
-      escaped(study.name), style);
+      xml_escaped(study.name), style);
   html += "<div class=\"plots\">\n";
   for (const std::string& plot : plots)
     html += "<figure>" + inline_svg(study.dir + "/" + plot + ".svg") + "</figure>\n";
@@ -69,14 +56,15 @@ void write_page(const Study& study, const std::vector<Row>& rows, const std::vec
       "</div>\n<p>Dashed: ideal scaling from the smallest number of ranks.</p>\n<div "
       "class=\"scroll\"><table><tr>"
       "<th>series</th><th>mesh</th><th>ranks</th>";
-  for (const Column& column : columns()) html += fmt::format("<th>{}</th>", escaped(column.title));
+  for (const Column& column : columns()) html += fmt::format("<th>{}</th>", xml_escaped(column.title));
   html += "</tr>\n";
   for (const Row& row : rows) html += row_html(row);
   html += "</table></div>\n<h2>Commands</h2>\n";
   for (const Row& row : rows)
     if (row.result)
-      html += fmt::format("<p>{} <small>(weft {})</small><br><code>{}</code></p>\n", escaped(row.cell.name),
-                          escaped(row.result->version), escaped(row.result->command));
+      html +=
+          fmt::format("<p>{} <small>(weft {})</small><br><code>{}</code></p>\n", xml_escaped(row.cell.name),
+                      xml_escaped(row.result->version), xml_escaped(row.result->command));
   io::replace_file(study.dir + "/index.html", html + "</body></html>\n");
 }
 
