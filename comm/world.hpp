@@ -34,6 +34,8 @@ class World {
   /// hosts' names by rank.
   int node_rank() const { return node_rank_; }
   int node_size() const { return node_size_; }
+  /// How many ranks compute on this rank's device: 1 where the device is the host, and on a GPU of its own.
+  virtual int device_sharers() const { return 1; }
   const std::string& host() const { return hosts_[static_cast<std::size_t>(rank())]; }
   const std::vector<std::string>& hosts() const { return hosts_; }
 

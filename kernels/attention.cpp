@@ -40,7 +40,7 @@ void warn_of_documents() {
   static const bool told = [] {
     log::warn(
         "attention within documents runs without tensor cores on a GPU, which takes many times as long; "
-        "data.document_mask = false leaves it to cuDNN");
+        "with data.document_mask = false cuDNN computes it where it can");
     return true;
   }();
   static_cast<void>(told);
@@ -57,7 +57,7 @@ void attention(Space& space, AttentionShape shape, DType t, const void* q, const
 }
 
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t, bool documents) {
-  if (documents && !device_is_host()) warn_of_documents();
+  if (documents && t == DType::bf16 && !device_is_host()) warn_of_documents();
   return documents ? documents_backend::attention_scratch_bytes(shape, t)
                    : backend::attention_scratch_bytes(shape, t);
 }

@@ -33,12 +33,8 @@ std::vector<std::pair<std::string, std::string>> device_properties() {
 std::optional<DeviceMemory> device_memory() {
 #ifdef WEFT_CUDA
   std::size_t free = 0, total = 0;
-  DeviceMemory memory;
-  if (cudaMemGetInfo(&free, &total) == cudaSuccess && cudaGetDeviceCount(&memory.devices) == cudaSuccess) {
-    memory.free = static_cast<std::int64_t>(free);
-    memory.total = static_cast<std::int64_t>(total);
-    return memory;
-  }
+  if (cudaMemGetInfo(&free, &total) == cudaSuccess)
+    return DeviceMemory{static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
   cudaGetLastError();  // whoever needs the device finds its error again
 #endif
   return std::nullopt;

@@ -16,10 +16,9 @@ std::vector<std::pair<std::string, std::string>> device_properties();
 
 struct DeviceMemory {
   std::int64_t free = 0, total = 0;  ///< bytes, whoever holds the rest
-  int devices = 1;                   ///< how many of them this process sees
 };
-/// The memory of the device that is current on the calling thread; empty where the device is the host. It
-/// takes up to a millisecond.
+/// The memory of the device that is current on the calling thread; empty where the device is the host, and
+/// where CUDA does not say. It takes up to a millisecond.
 std::optional<DeviceMemory> device_memory();
 
 }  // namespace weft::kernels

@@ -1,6 +1,9 @@
 #include "comm/nccl/nccl.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
 
 #include "comm/nccl/check_cuda.hpp"
 #include "comm/nccl/nccl_channel.hpp"
@@ -38,12 +41,13 @@ class NcclWorld final : public World {
  public:
   explicit NcclWorld(std::unique_ptr<World> host) : host_(std::move(host)) {
     connect_through(*host_);
-    bind_device(*host_);
+    count_sharers(bind_device(*host_));
   }
   ~NcclWorld() override { disconnect(); }
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
+  int device_sharers() const override { return sharers_; }
   [[noreturn]] void abort(int code) override { end_all_ranks(code); }
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
     void* memory = nullptr;
@@ -73,7 +77,22 @@ class NcclWorld final : public World {
   }
 
  private:
+  /// Counts the ranks whose device is this one. Numbers of devices do not tell: a launcher may show each rank
+  /// only its own, as number 0.
+  void count_sharers(int device) {
+    std::array<char, 32> bus{};
+    CHECK_CUDA(cudaDeviceGetPCIBusId(bus.data(), bus.size(), device));
+    const std::string mine = host() + ' ' + bus.data() + '\n';
+    std::string all;
+    for (const std::string& theirs : host_->gather_strings(mine)) all += theirs;
+    all = host_->broadcast(std::move(all), 0);
+    sharers_ = 0;
+    for (std::size_t at = all.find(mine); at != std::string::npos; at = all.find(mine, at + mine.size()))
+      ++sharers_;
+  }
+
   std::unique_ptr<World> host_;
+  int sharers_ = 1;
 };
 
 }  // namespace

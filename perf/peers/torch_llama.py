@@ -135,6 +135,10 @@ def parallel(model, a, ranks):
     return model
 
 
+def mean_loss(logits, targets):
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
 def train(model, a, rank, ranks):
     """Trains; gives losses and seconds of each step on this rank."""
     from torch.distributed.tensor.parallel import loss_parallel
@@ -143,7 +147,7 @@ def train(model, a, rank, ranks):
     cast = torch.autocast(a.device, torch.bfloat16) if a.dtype == "bf16" and "fsdp" not in a.mode and not tensor else nullcontext()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     g = torch.Generator().manual_seed(1234 + (0 if tensor else rank))
-    cross_entropy = torch.compile(F.cross_entropy) if a.device == "cuda" and a.mode == "singlec" else F.cross_entropy
+    loss_of = torch.compile(mean_loss) if a.device == "cuda" and a.mode == "singlec" else mean_loss
     losses, seconds = [], []
     for _ in range(a.steps):
         x = torch.randint(0, a.vocab, (a.batch * (ranks if tensor else 1), a.seq + 1), generator=g)
@@ -152,7 +156,7 @@ def train(model, a, rank, ranks):
         with cast:
             logits = model(x[:, :-1])
         with loss_parallel() if tensor else nullcontext():
-            loss = cross_entropy(logits.flatten(0, 1).float(), x[:, 1:].flatten())
+            loss = loss_of(logits, x[:, 1:])
             loss.backward()
         clip(list(model.parameters()), 1.0)
         optimizer.step()

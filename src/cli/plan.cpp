@@ -91,7 +91,7 @@ void write_picture(const std::string& path, const plan::Plan& plan, const machin
 std::int64_t resident_bytes(const PlanArguments& arguments) {
   constexpr std::int64_t mpi_bytes = 8 << 20;
   runtime::trim_heap();
-  if (!device_is_host()) return runtime::rank_memory(1).held;
+  if (!device_is_host()) return runtime::gpu_share(1).held;
   return runtime::memory_usage().rss_bytes + (arguments.world > 1 ? mpi_bytes : 0);
 }
 /// How many ranks there are on a rank's host.

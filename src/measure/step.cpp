@@ -76,8 +76,7 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
       return compile::training_plan(of, mesh, scratch, options);
     };
     const auto memory_of = [&](const Deck& of, const plan::Plan& step) {
-      return runtime::planned_memory(of, step, nullptr,
-                                     runtime::rank_memory(session.world().node_size()).held,
+      return runtime::planned_memory(of, step, nullptr, runtime::held_bytes(session.world()),
                                      session.world().node_size());
     };
     comm::agree(session.world(), [&] { plan = make(deck, session.mesh()); });

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/device.hpp"
 #include "kernels/device_properties.hpp"
 
 namespace weft::runtime {
@@ -126,14 +127,14 @@ std::optional<std::int64_t> available_memory(const std::filesystem::path& root) 
   return available;
 }
 
-RankMemory rank_memory(int ranks) {
-  if (const auto device = kernels::device_memory()) {
-    const std::int64_t sharers = (ranks + device->devices - 1) / device->devices;
-    return {(device->total - device->free) / sharers, device->free / sharers};
-  }
-  RankMemory memory{memory_usage().rss_bytes, available_memory()};
-  if (memory.available) *memory.available /= ranks;
-  return memory;
+GpuShare gpu_share(int sharers) {
+  const auto device = kernels::device_memory();
+  if (!device) return {};
+  return {(device->total - device->free) / sharers, device->free / sharers};
+}
+
+std::int64_t held_bytes(const comm::World& world) {
+  return device_is_host() ? memory_usage().rss_bytes : gpu_share(world.device_sharers()).held;
 }
 
 }  // namespace weft::runtime

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "comm/world.hpp"
+
 namespace weft::runtime {
 
 struct MemoryUsage {
@@ -22,13 +24,15 @@ void trim_heap();
 /// getrusage, and the other number is 0. Takes some tens of microseconds and allocates nothing.
 MemoryUsage memory_usage();
 
-/// What a process holds, and can still take, of the memory that plans are about: a GPU's, or the host's.
-struct RankMemory {
-  std::int64_t held = 0;                  ///< on a GPU, its share of what all hold
-  std::optional<std::int64_t> available;  ///< its share of what is left; empty when the system does not say
+/// What a rank holds of its GPU's memory and can still take, where it shares the GPU with others in equal
+/// parts.
+struct GpuShare {
+  std::int64_t held = 0;                  ///< with what CUDA and its libraries hold
+  std::optional<std::int64_t> available;  ///< empty where CUDA does not say
 };
-/// `ranks` are those of this host, which use its GPUs in equal numbers.
-RankMemory rank_memory(int ranks);
+GpuShare gpu_share(int sharers);
+/// What a rank holds of the memory that plans are about: its share of its GPU's, or its resident memory.
+std::int64_t held_bytes(const comm::World& world);
 
 /// Bytes that this host's processes can still take: MemAvailable of /proc/meminfo or, if it is less, what the
 /// process's control groups (Slurm's, a container's) leave. The result is empty when the system does not say.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/check.hpp"
@@ -90,22 +91,27 @@ void check_limit(const Deck& deck, const PlannedMemory& memory, const Replan& re
 
 void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
   check_limit(deck, memory, replan, world);
-  // The rank holds some of that memory already. Pages of the host's files do not count, because they can be
+  // The ranks hold some of that memory already. Pages of the host's files do not count, because they can be
   // read again.
-  const RankMemory has = rank_memory(world.node_size());
-  const auto more =
-      static_cast<double>(memory.needed() - (device_is_host() ? memory_usage().own_bytes : has.held));
-  const auto available =
-      static_cast<double>(has.available.value_or(std::numeric_limits<std::int64_t>::max()));
-  // The numbers of the rank that lacks most: what it lacks, what it needs, and what it has. Nobody allocates
-  // before all ranks have looked.
+  double more = 0;
+  std::optional<std::int64_t> has;
+  if (device_is_host()) {
+    more = static_cast<double>(world.node_size() * (memory.needed() - memory_usage().own_bytes));
+    has = available_memory();
+  } else {
+    const GpuShare gpu = gpu_share(world.device_sharers());
+    more = static_cast<double>(memory.needed() - gpu.held);
+    has = gpu.available;
+  }
+  const auto available = static_cast<double>(has.value_or(std::numeric_limits<std::int64_t>::max()));
+  // The numbers of the host, or of the GPU's rank, that lacks most: what it lacks, what it needs, and what it
+  // has. Nobody allocates before all ranks have looked.
   std::array<double, 1> lack{more - available};
   world.all_reduce_max(lack);
   if (lack[0] <= 0) return;
   std::array<double, 2> worst{-1, -1};
   if (more - available == lack[0]) worst = {more, available};
   world.all_reduce_max(worst);
-  const int sharers = device_is_host() ? world.node_size() : 1;
   throw Error(
       ExitCode::bad_input,
       world.rank() != 0
@@ -114,9 +120,9 @@ void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& r
                         "has {:.2f} GiB; use more {}, parallel.mode = \"fsdp\", schedule.recompute = "
                         "\"full\", or a smaller data.batch or data.seq",
                         deck.source, to_text(memory),
-                        device_is_host() ? "the ranks of a host" : "a GPU's rank",
-                        sharers * worst[0] / (1 << 30), device_is_host() ? "they hold" : "it holds",
-                        sharers * worst[1] / (1 << 30), device_is_host() ? "nodes" : "GPUs"));
+                        device_is_host() ? "the ranks of a host" : "a GPU's rank", worst[0] / (1 << 30),
+                        device_is_host() ? "they hold" : "it holds", worst[1] / (1 << 30),
+                        device_is_host() ? "nodes" : "GPUs"));
 }
 
 }  // namespace weft::runtime

@@ -19,7 +19,9 @@ namespace {
 
 /// Whether every rank has room for the copy. If one has not, it saves without a copy, and so do all others.
 bool copy_fits(const Deck& deck, const PlannedMemory& memory, comm::World& world) {
-  const double here = static_cast<double>(world.node_size() * (memory.needed() - memory_usage().own_bytes));
+  // On a GPU the copy is all that a plan takes of the host's memory.
+  const std::int64_t mine = device_is_host() ? memory.needed() - memory_usage().own_bytes : memory.copy;
+  const auto here = static_cast<double>(world.node_size() * mine);
   const auto available =
       static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
   const bool limited = device_is_host() && deck.run.memory_limit > 0 &&
@@ -54,7 +56,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   // where the run's limit was missed by that little, they are made once more.
   trim_heap();
   std::int64_t baseline =
-      most(least_baseline(deck, rank_memory(neighbours).held, neighbours, session.mesh().teams().data));
+      most(least_baseline(deck, held_bytes(world), neighbours, session.mesh().teams().data));
   const auto choose = [&](const Deck& of, const Mesh& mesh) {
     return compile::choose_schedule(of, mesh, scratch, costs, baseline + loading_bytes(of, mesh.world()),
                                     mesh.pipe_rank(world.rank()));
@@ -74,7 +76,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
     });
     trim_heap();
     plans.memory = planned_memory(deck, plans.train, plans.evaluate ? &*plans.evaluate : nullptr,
-                                  rank_memory(neighbours).held, neighbours);
+                                  held_bytes(world), neighbours);
     if (deck.run.memory_limit <= 0 ||
         static_cast<double>(most(plans.memory.needed())) <= deck.run.memory_limit)
       break;

@@ -214,12 +214,12 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
 /// touched of the others' parts.
 std::int64_t Trainer::resident_bytes() {
   if (!device_is_host()) {
-    // Nothing is allocated once the step is captured, and asking takes as long as a small step's kernels.
-    constexpr int looks = 4;
-    if (device_looks_ < looks) {
-      ++device_looks_;
-      device_bytes_ = runtime::rank_memory(session_.world().node_size()).held;
-    }
+    // A plan's first runs load kernels and capture it; later little changes, and asking takes as long as some
+    // kernels.
+    constexpr int first = 4, then_every = 64;
+    if (device_looks_ < first || device_looks_ % then_every == 0)
+      device_bytes_ = runtime::held_bytes(session_.world());
+    ++device_looks_;
     return device_bytes_;
   }
   const runtime::MemoryUsage usage = runtime::memory_usage();

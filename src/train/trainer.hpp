@@ -98,7 +98,7 @@ class Trainer {
   Deck deck_;
   runtime::Session session_;
   std::int64_t device_bytes_ = 0;  ///< on a GPU: what resident_bytes() saw last
-  int device_looks_ = 0;           ///< and how often it looked
+  int device_looks_ = 0;           ///< and how often it was asked
   Ending ending_;
   SharedDirectory directory_;
   RunData data_;

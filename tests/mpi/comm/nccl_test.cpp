@@ -337,8 +337,10 @@ TEST_F(Nccl, IsCapturedWithAnotherStream) {
       EXPECT_EQ(c_.bytes_sent() - before, (ranks_ - 1) * bytes);
       std::vector<float> got(count);
       copy_to_host(space, got.data(), result, bytes);
+      std::size_t wrong = 0;
       for (std::size_t i = 0; i < got.size(); ++i)
-        ASSERT_EQ(got[i], real(c_.size() - 1, static_cast<std::int64_t>(i), run)) << run << ' ' << i;
+        wrong += got[i] == real(c_.size() - 1, static_cast<std::int64_t>(i), run) ? 0 : 1;
+      EXPECT_EQ(wrong, 0u) << "run " << run;
     }
   }
   world().barrier();
