@@ -61,7 +61,7 @@ KOKKOS_FUNCTION Exponentials exponentials_of(const Lanes& lanes, std::int64_t vo
       return {largest, bf16_engine::powers_of_row(vocab, z, largest)};
     }
   if constexpr (!runs_on_host)
-    if (vocab % packet == 0 && takes_packets(Read<T>{z})) return exponentials_of_packets(lanes, vocab, z);
+    if (takes_packets(vocab, Read<T>{z})) return exponentials_of_packets(lanes, vocab, z);
   const float largest = lanes.max(vocab, [&](std::int64_t c) { return to_float(z[c]); });
   const float sum = lanes.sum(vocab, [&](std::int64_t c) { return exp_f32(to_float(z[c]) - largest); });
   return {largest, sum};

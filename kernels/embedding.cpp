@@ -77,7 +77,7 @@ struct SumRows {
       return;
     }
     if constexpr (!runs_on_host) {
-      if (dim % packet == 0 && takes_packets(Write<G>{to}, Read<T>{dout}))
+      if (takes_packets(dim, Write<G>{to}, Read<T>{dout}))
         lanes.each_packet(dim, [&](std::int64_t c) { add_packet(token, c); });
       else
         lanes.each(dim, [&](std::int64_t c) { add_columns(token, c, 1); });

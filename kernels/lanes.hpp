@@ -109,7 +109,7 @@ struct TeamLanes {
   }
   template <class F, class... Operands>
   KOKKOS_FUNCTION void each_value(std::int64_t n, const F& f, const Operands... operands) const {
-    if (n % packet == 0 && takes_packets(operands...)) {
+    if (takes_packets(n, operands...)) {
       each_packet(n, [&](std::int64_t begin) {
         on_packet(
             begin, [&](int j, auto&... x) { f(begin + j, x...); }, operands...);
@@ -123,8 +123,7 @@ struct TeamLanes {
   }
   template <class F, class... Operands>
   KOKKOS_FUNCTION float sum_values(std::int64_t n, const F& f, const Operands... operands) const {
-    if (n % packet != 0 || !takes_packets(operands...))
-      return sum(n, [&](std::int64_t i) { return f(operands.load(i)...); });
+    if (!takes_packets(n, operands...)) return sum(n, [&](std::int64_t i) { return f(operands.load(i)...); });
     float own = 0;
     each_packet(n, [&](std::int64_t begin) {
       on_packet(

@@ -107,10 +107,10 @@ KOKKOS_INLINE_FUNCTION void on_packet(std::int64_t begin, const F& f, const Firs
   first.store(begin, x);
 }
 
-/// Whether packets of all operands can be loaded and stored, from elements on that are multiples of eight.
+/// Whether n elements of all operands can be loaded and stored by packets.
 template <class... Operands>
-KOKKOS_INLINE_FUNCTION bool takes_packets(const Operands&... operands) {
-  return (detail::is_aligned(operands.data) && ...);
+KOKKOS_INLINE_FUNCTION bool takes_packets(std::int64_t n, const Operands&... operands) {
+  return n % packet == 0 && (detail::is_aligned(operands.data) && ...);
 }
 
 }  // namespace weft::kernels

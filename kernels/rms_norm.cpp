@@ -113,8 +113,9 @@ struct BackwardInRegisters {
   Backward<T> b;
 
   static bool takes(const Backward<T>& b) {
-    return b.shape.dim % packet == 0 && b.shape.dim <= turns * packet * device_team &&
-           takes_packets(Read<T>{b.x}, Read<T>{b.dy}, Read<T>{b.sum}, Write<T>{b.dx}, Read<T>{b.w});
+    return b.shape.dim <= turns * packet * device_team &&
+           takes_packets(b.shape.dim, Read<T>{b.x}, Read<T>{b.dy}, Read<T>{b.sum}, Write<T>{b.dx},
+                         Read<T>{b.w});
   }
 
   template <class Lanes>

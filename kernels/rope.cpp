@@ -12,7 +12,7 @@ template <class Lanes, class T>
 KOKKOS_INLINE_FUNCTION void turn(const Lanes& lanes, std::int64_t heads, std::int64_t head_dim,
                                  const float* angles, float sign, const T* x, T* out) {
   if constexpr (!runs_on_host)
-    if (head_dim % packet == 0 && takes_packets(Read<T>{x}, Write<T>{out}, Read<float>{angles})) {
+    if (takes_packets(head_dim, Read<T>{x}, Write<T>{out}, Read<float>{angles})) {
       lanes.each_packet(heads * head_dim, [&](std::int64_t begin) {
         float in[packet], angle[packet], turned[packet];
         load_packet(x + begin, in);

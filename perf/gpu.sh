@@ -205,11 +205,12 @@ run_sanitizer() {
 }
 
 llama="inputs/llama3_8b.toml"
+random_tokens=(--set data.synthetic=true --set 'data.train=[]' --set 'data.valid=[]')
 # Trains with the options that all runs here have: random tokens, and nothing that outlives a run. Arguments: name, --set values.
 train() {
-  local name=$1 set sets=()
+  local name=$1 set sets=("${random_tokens[@]}")
   shift
-  for set in data.synthetic=true 'data.train=[]' 'data.valid=[]' checkpoint.final=false checkpoint.every=0 log.every=1 log.progress=false \
+  for set in checkpoint.final=false checkpoint.every=0 log.every=1 log.progress=false \
     log.tensorboard=false run.dir="$work/$name" "$@"; do sets+=(--set "$set"); done
   OMP_NUM_THREADS=${threads:-$(nproc)} here within ${launcher:-} "$build/weft" train "$deck" "${sets[@]}" >"$logs/$name.txt" 2>&1 || {
     local status=$?
@@ -242,7 +243,7 @@ run_train() {
   total=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1)
   for layers in 14 12 11 10 9 8 6 4; do
     local needed
-    needed=$(here within "$build/weft" plan $deck --set data.synthetic=true --set 'data.train=[]' --set 'data.valid=[]' --set data.global_batch=1 \
+    needed=$(here within "$build/weft" plan $deck "${random_tokens[@]}" --set data.global_batch=1 \
       --set checkpoint.every=0 --set model.layers=$layers | sed -n 's/.* needs \([0-9.]*\) GiB.*/\1/p')
     # The other 7 % are for CUDA's own memory, cuDNN's, and the graph's.
     if awk -v need="${needed:-1e9}" -v have="$total" 'BEGIN { exit !(need * 1024 < 0.93 * have) }'; then most=$layers; break; fi
@@ -329,8 +330,8 @@ run_profile() {
 }
 
 run_predict() {
-  local deck=$llama shape=(data.global_batch=1 model.layers=4 optimizer.warmup=2 run.steps=8) set sets=()
-  for set in data.synthetic=true 'data.train=[]' 'data.valid=[]' "${shape[@]}"; do sets+=(--set "$set"); done
+  local deck=$llama shape=(data.global_batch=1 model.layers=4 optimizer.warmup=2 run.steps=8) set sets=("${random_tokens[@]}")
+  for set in "${shape[@]}"; do sets+=(--set "$set"); done
   here within "$build/weft" profile $llama "${sets[@]}" --seconds 30 --out "$logs/machine.toml" || return 1
   train predict "${shape[@]}" schedule.profile="$logs/machine.toml" || return 1
   sed -n '/measured *planned/,$s/.*info *//p' "$logs/predict.txt"

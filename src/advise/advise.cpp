@@ -293,7 +293,7 @@ class Adviser {
   void add_what_helps(std::vector<Row>& rows, const std::vector<Candidate>& candidates) const {
     const auto larger = std::find_if(candidates.begin(), candidates.end(),
                                      [this](const Candidate& c) { return !within(c.estimate.bytes, slack); });
-    // Of each row: as it is, with twice the batch, and with links twice as fast.
+    // Each row is planned as it is, with twice the batch, and with links twice as fast.
     std::vector<std::array<double, 3>> seconds(rows.size());
     for_all(3 * rows.size(), [&](std::size_t i) {
       const Arrangement& arrangement = rows[i / 3].arrangement;

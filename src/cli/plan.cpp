@@ -104,8 +104,8 @@ void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& a
                 const machine::Profile& profile) {
   runtime::PlannedMemory memory =
       runtime::planned_memory(deck, plan, nullptr, resident_bytes(arguments), neighbours(arguments));
-  const bool gpu = profile.compute.threads == 0;  // the copy is in its host's memory, which is not planned
-  memory.copy = gpu ? 0 : runtime::state_copy_bytes(deck, plan);
+  // On a GPU the copy is in its host's memory, which is not planned.
+  memory.copy = profile.compute.on_gpu() ? 0 : runtime::state_copy_bytes(deck, plan);
   fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
 }
 

@@ -29,7 +29,7 @@ int team(const Mesh& mesh, std::string_view name, int per_host) {
 }  // namespace
 
 Teams teams_of(const Deck& deck, const Mesh& mesh, const machine::Profile& machine, int per_host) {
-  const bool gpu = machine.compute.threads == 0;
+  const bool gpu = machine.compute.on_gpu();
   if (per_host == 1 || gpu || !shares_memory(deck)) return {};
   const int data = team(mesh, data_axis, per_host);
   return {data, data > 1 ? team(mesh, context_axis, per_host) : 1, team(mesh, tensor_axis, per_host)};

@@ -97,7 +97,7 @@ const CostModel::Measured* CostModel::nearest(Op op, Peers peers, DType wire) co
 }
 
 Link CostModel::link_of(Peers peers) const {
-  const bool gpu = profile_.compute.threads == 0;
+  const bool gpu = profile_.compute.on_gpu();
   return gpu && nodes_for(peers.span, profile_.ranks_per_node) > 1 ? Link::far : Link::near;
 }
 

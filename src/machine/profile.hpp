@@ -25,6 +25,7 @@ struct Compute {
   double memory_bytes = 0;  ///< memory that a rank can have; 0: not known
   double peak_f32 = 0;      ///< FLOP/s by the data sheet, which MFU is a share of; 0: not known
   double peak_bf16 = 0;     ///< likewise
+  bool on_gpu() const { return threads == 0; }
   bool operator==(const Compute&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// Asks the operating system how much memory this process holds, and how much it can still take.
+// Asks the operating system, or the GPU, how much memory this process holds, and how much it can still take.
 #pragma once
 
 #include <cstdint>

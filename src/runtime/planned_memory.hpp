@@ -1,4 +1,4 @@
-// Plans what a rank will take of its host's memory, before it takes it.
+// Plans what a rank will take of its GPU's or its host's memory, before it takes it.
 #pragma once
 
 #include <algorithm>

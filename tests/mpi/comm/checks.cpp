@@ -22,19 +22,8 @@ using comm::Channel;
 using comm::Event;
 using comm::ReduceOp;
 
-constexpr std::int64_t counts[] = {0, 1, 3, 255, 257, 20011};
-
 std::string label(const Channel& c, const char* op, DType t, std::int64_t count) {
   return std::string(op) + " " + std::string(name_of(t)) + " x " + std::to_string(count) + " on " + c.name();
-}
-
-template <class T>
-T convert(float x) {
-  if constexpr (std::is_same_v<T, bf16>) {
-    return to_bf16(x);
-  } else {
-    return x;
-  }
 }
 
 bool same_bytes(const void* a, const void* b, std::size_t bytes) {

@@ -27,8 +27,6 @@ using comm::Channel;
 using comm::Event;
 using comm::ReduceOp;
 
-constexpr std::int64_t counts[] = {0, 1, 3, 255, 257, 20011};
-
 std::vector<int> everybody() {
   std::vector<int> ranks(static_cast<std::size_t>(world().size()));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -58,15 +56,6 @@ class OnDevice {
   kernels::Space space_;
   kernels::Buffer buffer_;
 };
-
-template <class T>
-T convert(float x) {
-  if constexpr (std::is_same_v<T, bf16>) {
-    return to_bf16(x);
-  } else {
-    return x;
-  }
-}
 
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {

@@ -3,9 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
+#include "base/dtype.hpp"
+
 namespace weft::test {
+
+/// Elements of a call: none, some, about the 256 that shards are made of, and many that nothing divides.
+inline constexpr std::int64_t counts[] = {0, 1, 3, 255, 257, 20011};
 
 inline std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -23,6 +29,16 @@ inline float real(int rank, std::int64_t i, int salt = 0) {
   const std::uint64_t n = noise(rank, i, salt);
   const float x = static_cast<float>(static_cast<std::int64_t>(n >> 32) - (1ll << 31)) * 0x1p-31f;
   return x * static_cast<float>(1 << (n % 12));
+}
+
+/// Rounds to an element type of sums.
+template <class T>
+T convert(float x) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return to_bf16(x);
+  } else {
+    return x;
+  }
 }
 
 inline std::vector<std::byte> noisy_bytes(int rank, std::size_t bytes) {
