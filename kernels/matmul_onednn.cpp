@@ -153,7 +153,9 @@ std::size_t product_buffer_bytes(DType type, F32Products f32) {
   if (mkl::serves(type)) return (4 + threads * 9) * mib;  // seen with MKL 2026.2
   constexpr auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
   if ((product_instructions() & avx512) == avx512) return 0;  // oneDNN has scratch that Weft gives it
-  return threads * 20 * mib;  // its products for AVX2 and less pack operands; seen with oneDNN 2.6
+  // Its products for AVX2 and less pack operands, at most 10,000 by 192 and 192 by 384 elements a thread
+  // (oneDNN 2.6), and give them back (runtime::return_large_blocks).
+  return threads * 8 * mib;
 }
 
 struct Matmul::Impl {

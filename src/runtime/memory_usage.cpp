@@ -82,6 +82,12 @@ void trim_heap() {
 #endif
 }
 
+void return_large_blocks() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
+}
+
 MemoryUsage memory_usage() {
   MemoryUsage usage;
   std::array<char, 8192> text;  // the whole file is about 1.5 kB

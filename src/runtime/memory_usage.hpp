@@ -20,6 +20,11 @@ struct MemoryUsage {
 /// Gives memory that the allocator holds, but nobody uses, back to the system.
 void trim_heap();
 
+/// From here on, blocks of 1 MiB and more go back to the system as soon as they are freed. Without that, how
+/// much of them stays resident differs from run to run: glibc moves its limit up to the largest block that
+/// was freed, and aligned blocks are seldom put where the last one was.
+void return_large_blocks();
+
 /// VmRSS and VmHWM of /proc/self/status, in bytes. Where a kernel does not report one, the peak comes from
 /// getrusage, and the other number is 0. Takes some tens of microseconds and allocates nothing.
 MemoryUsage memory_usage();

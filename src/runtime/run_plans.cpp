@@ -54,6 +54,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   };
   // All ranks choose by the same baseline. How much the plans themselves take shows only once they are made:
   // where the run's limit was missed by that little, they are made once more.
+  return_large_blocks();
   trim_heap();
   std::int64_t baseline =
       most(least_baseline(deck, held_bytes(world), neighbours, session.mesh().teams().data));
