@@ -23,10 +23,10 @@ int priority_of(Lane lane) {
   switch (lane) {
     case Lane::compute: return least;
     case Lane::gather:
-    case Lane::activations_in:
-    case Lane::activations_out:
-    case Lane::gradients_in:
-    case Lane::gradients_out: return greatest;
+    case Lane::from_previous:
+    case Lane::to_next:
+    case Lane::from_next:
+    case Lane::to_previous: return greatest;
     case Lane::reduce: return std::min(greatest + 1, least);
     case Lane::replica:
     case Lane::pipe:

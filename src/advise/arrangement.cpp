@@ -108,6 +108,7 @@ class Enumeration {
         choices.emplace_back(kind, 1);
       for (const std::int64_t chunks : {2, 3, 4, 6, 8})
         choices.emplace_back(PipelineKind::interleaved, chunks);
+      choices.emplace_back(PipelineKind::zbv, 2);
       const std::pair given(a.schedule, a.chunks);
       if (std::find(choices.begin(), choices.end(), given) == choices.end()) choices.push_back(given);
     }
@@ -153,7 +154,7 @@ class Enumeration {
   /// The idle time of a rank over its work, by the formulas of docs/mesh.md.
   static double idle_share(const Arrangement& a, std::int64_t microbatches) {
     const double share = (a.size(pipe_axis) - 1.0) / static_cast<double>(a.chunks * microbatches);
-    return a.schedule == PipelineKind::zb_h1 ? share / 3 : share;
+    return splits_backward(a.schedule) ? share / 3 : share;
   }
   static constexpr double most_idle = 0.5;  // some other arrangement is better
 
@@ -245,8 +246,9 @@ std::string mesh_text(const Arrangement& a) {
 
 std::string schedule_text(const Arrangement& a) {
   if (a.size(pipe_axis) == 1) return "";
-  return a.chunks == 1 ? std::string(name_of(a.schedule))
-                       : fmt::format("{} x {}", name_of(a.schedule), a.chunks);
+  return a.chunks == 1 || a.schedule == PipelineKind::zbv
+             ? std::string(name_of(a.schedule))
+             : fmt::format("{} x {}", name_of(a.schedule), a.chunks);
 }
 
 std::string short_text(const Arrangement& a) {

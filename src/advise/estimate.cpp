@@ -177,7 +177,7 @@ Estimator::Line Estimator::line_through(const Short& two, const Short& four) {
 }
 
 std::vector<std::int64_t> Estimator::layers_of_stages(const Arrangement& a) {
-  const std::int64_t stages = a.size(pipe_axis) * a.chunks;
+  const std::pair stages(a.size(pipe_axis) * a.chunks, folds(a.schedule));
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = stages_.find(stages); known != stages_.end()) return known->second;
@@ -210,6 +210,7 @@ Estimate Estimator::of_pipe(const Arrangement& a, const Line& line, std::int64_t
     times.push_back({t.forward, (t.round - t.forward) / 2, (t.round - t.forward) / 2});
   }
   const int ranks = a.size(pipe_axis);
+  const StagePlaces places{ranks, folds(a.schedule)};
   const auto few = static_cast<int>(std::min<std::int64_t>(microbatches, 3L * ranks + microbatches % ranks));
   const pipe::Timeline timeline =
       pipe::simulate(pipe::make_pipeline_schedule(a.schedule, {ranks, static_cast<int>(a.chunks), few}),
@@ -220,17 +221,19 @@ Estimate Estimator::of_pipe(const Arrangement& a, const Line& line, std::int64_t
   for (int place = 0; place < ranks; ++place) {
     const auto p = static_cast<std::size_t>(place);
     double own = 0;
-    for (std::size_t stage = p; stage < layers.size(); stage += static_cast<std::size_t>(ranks))
-      own += static_cast<double>(layers[stage]);
+    for (int chunk = 0; chunk < a.chunks; ++chunk)
+      own += static_cast<double>(layers[static_cast<std::size_t>(places.stage(place, chunk))]);
     const Short of_place = line.at(own);
     const double period = std::max(timeline.busy[p] / few, wire);
     estimate.seconds =
         std::max(estimate.seconds, std::max(timeline.end, few * period) +
                                        period * static_cast<double>(microbatches - few) + of_place.rest);
-    // A chunk holds its part of the layers. What zb_h1 puts off holds what was computed again, and gradients:
-    // about a third of what is kept.
+    // A chunk holds its part of the layers. What is put off holds what was computed again, and gradients:
+    // about a third of what is kept. zb_h1 puts off more from rank to rank, and zbv as much on all.
     const double held = timeline.in_flight[p] / static_cast<double>(a.chunks) - 1;
-    const double put_off = a.schedule == PipelineKind::zb_h1 ? 1 + std::min(place, few) : 0;
+    const double put_off = !splits_backward(a.schedule) ? 0
+                           : folds(a.schedule)          ? std::min(1 + ranks / 2, few)
+                                                        : 1 + std::min(place, few);
     const double bytes = of_place.state - line.ends.state / 2 + of_place.arena +
                          std::max(0.0, held) * line.layer.kept * own +
                          put_off * (line.layer.kept / 3 + line.layer.computed) * own;

@@ -53,8 +53,8 @@ class Estimator {
   const machine::CostModel& costs_;
   std::mutex mutex_;
   std::map<std::string, std::shared_future<Line>> lines_;
-  std::map<std::int64_t, std::vector<std::int64_t>>
-      stages_;  ///< layers of each stage, by the number of stages
+  /// The layers of each stage, by the number of stages and whether they are folded.
+  std::map<std::pair<std::int64_t, bool>, std::vector<std::int64_t>> stages_;
 };
 
 }  // namespace weft::advise

@@ -11,8 +11,11 @@ namespace weft {
 /// it, pipe over the axis that the layers are cut over, tensor over the axis that matrices are cut over,
 /// copies over those neighbours on it that have the same heads of keys and values, and context over the axis
 /// that sequences are cut over. With a lane of its own, what travels between hosts does not stand in line
-/// behind what stays inside one. The last four carry the messages between the stages of a pipe, one for each
-/// kind and direction: a message that the receiver is not ready for holds up none of another kind.
+/// behind what stays inside one. The last four carry the messages between the stages of a pipe, from and to
+/// the neighbours on it: `previous` has the place before, `next` the one behind. Activations go one way of a
+/// border and gradients the other, so that a message that the receiver is not ready for holds up none of
+/// another kind. Where the stages turn round (StagePlaces::folded), those that come back send their gradients
+/// along with the activations of those that go.
 enum class Lane : std::uint8_t {
   compute,
   gather,
@@ -22,10 +25,10 @@ enum class Lane : std::uint8_t {
   tensor,
   copies,
   context,
-  activations_in,
-  activations_out,
-  gradients_in,
-  gradients_out
+  from_previous,
+  to_next,
+  from_next,
+  to_previous
 };
 inline constexpr int lane_count = 12;
 
@@ -39,10 +42,10 @@ constexpr std::string_view name_of(Lane lane) {
     case Lane::tensor: return "tensor";
     case Lane::copies: return "copies";
     case Lane::context: return "context";
-    case Lane::activations_in: return "activations_in";
-    case Lane::activations_out: return "activations_out";
-    case Lane::gradients_in: return "gradients_in";
-    case Lane::gradients_out: return "gradients_out";
+    case Lane::from_previous: return "from_previous";
+    case Lane::to_next: return "to_next";
+    case Lane::from_next: return "from_next";
+    case Lane::to_previous: return "to_previous";
   }
   return "?";
 }

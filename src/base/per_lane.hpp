@@ -8,21 +8,19 @@
 
 namespace weft {
 
-inline constexpr std::array all_lanes{Lane::compute,         Lane::gather,       Lane::reduce,
-                                      Lane::replica,         Lane::pipe,         Lane::tensor,
-                                      Lane::copies,          Lane::context,      Lane::activations_in,
-                                      Lane::activations_out, Lane::gradients_in, Lane::gradients_out};
+inline constexpr std::array all_lanes{Lane::compute,       Lane::gather,  Lane::reduce,    Lane::replica,
+                                      Lane::pipe,          Lane::tensor,  Lane::copies,    Lane::context,
+                                      Lane::from_previous, Lane::to_next, Lane::from_next, Lane::to_previous};
 static_assert(all_lanes.size() == lane_count);
 /// The lanes on which messages travel: those of collectives, and those between stages.
 inline constexpr std::array communication_lanes{
-    Lane::gather,          Lane::reduce,       Lane::replica,      Lane::pipe,
-    Lane::tensor,          Lane::copies,       Lane::context,      Lane::activations_in,
-    Lane::activations_out, Lane::gradients_in, Lane::gradients_out};
+    Lane::gather,  Lane::reduce,        Lane::replica, Lane::pipe,      Lane::tensor,     Lane::copies,
+    Lane::context, Lane::from_previous, Lane::to_next, Lane::from_next, Lane::to_previous};
 /// The lanes between the stages of a pipe.
-inline constexpr std::array stage_lanes{Lane::activations_in, Lane::activations_out, Lane::gradients_in,
-                                        Lane::gradients_out};
+inline constexpr std::array stage_lanes{Lane::from_previous, Lane::to_next, Lane::from_next,
+                                        Lane::to_previous};
 constexpr bool is_between_stages(Lane lane) {
-  return lane >= Lane::activations_in;
+  return lane >= Lane::from_previous;
 }
 
 /// An array whose index is a lane. Entries in braces are in the order of all_lanes.

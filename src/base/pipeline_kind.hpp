@@ -10,7 +10,8 @@ enum class PipelineKind : std::uint8_t {
   gpipe,        ///< all forwards, then all backwards (Huang et al., 2019)
   one_f_one_b,  ///< a forward and a backward in turn: a rank holds as many microbatches as follow it
   interleaved,  ///< 1f1b over several stages a rank (Narayanan et al., 2021)
-  zb_h1         ///< 1f1b whose weight gradients are made where a rank would wait (Qi et al., 2023)
+  zb_h1,        ///< 1f1b whose weight gradients are made where a rank would wait (Qi et al., 2023)
+  zbv           ///< two stages a rank in the shape of a V, weight gradients as in zb_h1 (Qi et al., 2023)
 };
 
 constexpr std::string_view name_of(PipelineKind kind) {
@@ -19,8 +20,25 @@ constexpr std::string_view name_of(PipelineKind kind) {
     case PipelineKind::one_f_one_b: return "1f1b";
     case PipelineKind::interleaved: return "interleaved";
     case PipelineKind::zb_h1: return "zb_h1";
+    case PipelineKind::zbv: return "zbv";
   }
   return "?";
+}
+
+/// Whether weight gradients are apart from the gradients that the stage before waits for.
+constexpr bool splits_backward(PipelineKind kind) {
+  return kind == PipelineKind::zb_h1 || kind == PipelineKind::zbv;
+}
+
+/// Whether the stages go to the last rank and come back (StagePlaces).
+constexpr bool folds(PipelineKind kind) {
+  return kind == PipelineKind::zbv;
+}
+
+/// How many stages a rank can have.
+constexpr bool serves_chunks(PipelineKind kind, long chunks) {
+  if (kind == PipelineKind::zbv) return chunks == 2;
+  return chunks == 1 || kind == PipelineKind::interleaved;
 }
 
 }  // namespace weft

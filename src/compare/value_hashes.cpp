@@ -110,7 +110,7 @@ ValueHash without_hash(const ir::Graph& graph, const ir::Node& node, const ir::V
 ValueHashes::ValueHashes(runtime::Session& session, const plan::Plan& plan)
     : session_(session), plan_(plan), made_by_(plan.graph.nodes().size()) {
   for (const ir::Node& node : plan.graph.nodes()) last_round_ = std::max(last_round_, node.round);
-  const exec::ProgramOrder order(plan.graph, session.pipe_rank());
+  const exec::ProgramOrder order(plan.graph, session.stage_places(), session.pipe_rank());
   for (std::size_t i = 0; i < plan.graph.nodes().size(); ++i) add(ir::NodeId(i), order.place(ir::NodeId(i)));
   if (session.mesh().size(pipe_axis) > 1) share_rows();
   sums_.resize(rows_.size());

@@ -32,12 +32,12 @@ std::string layers_text(std::int64_t first, std::int64_t layers, bool has_embedd
 }
 
 /// The layers of each place's stages.
-std::vector<std::string> stages_text(const Deck& deck, const Mesh& mesh) {
+std::vector<std::string> stages_text(const Deck& deck, const Mesh& mesh, const StagePlaces& places) {
   const std::vector<std::int64_t> layers = layers_of_stages(deck, mesh);
   std::vector<std::string> texts(static_cast<std::size_t>(mesh.size(pipe_axis)));
   std::int64_t first = 0;
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {
-    std::string& text = texts[stage % texts.size()];
+    std::string& text = texts[static_cast<std::size_t>(places.place(static_cast<int>(stage)))];
     text += (text.empty() ? "" : " | ") +
             layers_text(first, layers[stage], stage == 0, stage + 1 == layers.size());
     first += layers[stage];
@@ -56,7 +56,7 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
   pipe.planned_microbatches =
       accumulation(with_distinct_rounds(deck, mesh, pass_options(deck, mesh)), mesh.batch_ranks());
   pipe.schedule = pipe::make_pipeline_schedule(options->kind, sizes);
-  const std::vector<std::string> stages = stages_text(deck, mesh);
+  const std::vector<std::string> stages = stages_text(deck, mesh, options->places());
   std::vector<pipe::StageTimes> times(static_cast<std::size_t>(sizes.stages()));
   pipe.ranks.resize(static_cast<std::size_t>(sizes.ranks));
   double message = 0;
@@ -71,12 +71,10 @@ PlannedPipe planned_pipe(const Deck& deck, const Mesh& mesh, const plan::Scratch
     rank.arena_bytes = plan.peak_bytes();
     if (place == known.pipe_rank || pipe.planned_microbatches == sizes.microbatches) rank.hash = plan.hash;
     pipe.ranks[static_cast<std::size_t>(place)] = std::move(rank);
-    int stage = place;
+    int chunk = 0;
     for (const pipe::StageTimes& of_chunk :
-         stage_times(plan, plan::simulate(plan, costs), costs, sizes.chunks)) {
-      times[static_cast<std::size_t>(stage)] = of_chunk;
-      stage += sizes.ranks;
-    }
+         stage_times(plan, plan::simulate(plan, costs), costs, sizes.chunks))
+      times[static_cast<std::size_t>(options->places().stage(place, chunk++))] = of_chunk;
     message = std::max(message, message_seconds(plan, costs));
   };
   // Places are planned at the same time, as many as there are cores. Only the kernels' scratch is asked for

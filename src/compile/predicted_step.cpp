@@ -46,8 +46,9 @@ PredictedStep alone(const plan::Plan& plan, const machine::LaneTimes& times, con
 /// microbatches (pipe::make_pipeline_schedule) stay as they are. With gpipe a place holds them all.
 Deck shorter(const Deck& deck, const Mesh& mesh, std::int64_t microbatches) {
   const std::int64_t ranks = mesh.size(pipe_axis), most = 4 * ranks;
-  if (deck.pipeline.schedule == PipelineKind::gpipe || microbatches <= 2 * most) return deck;
-  if (deck.pipeline.schedule == PipelineKind::interleaved && microbatches % ranks != 0) return deck;
+  const PipelineKind kind = deck.pipeline.schedule;
+  if (kind == PipelineKind::gpipe || microbatches <= 2 * most) return deck;
+  if (kind == PipelineKind::interleaved && microbatches % ranks != 0) return deck;
   Deck fewer = deck;
   fewer.data.global_batch = (most + microbatches % ranks) * deck.data.batch * mesh.batch_ranks();
   return fewer;
@@ -106,8 +107,8 @@ class Pipe {
 
  private:
   const Kind& kind(int place, int chunk) const {
-    return kinds_[static_cast<std::size_t>(chunk) * static_cast<std::size_t>(mesh_.size(pipe_axis)) +
-                  static_cast<std::size_t>(place)];
+    const StagePlaces places{mesh_.size(pipe_axis), folds(deck_.pipeline.schedule)};
+    return kinds_[static_cast<std::size_t>(places.stage(place, chunk))];
   }
   /// The first place of each kind.
   std::vector<int> places() const {

@@ -31,9 +31,14 @@ struct Candidate {
 /// as are under way at a time; nothing where that depends on how many there are.
 std::optional<std::int64_t> distinct_rounds(const passes::PassOptions& given, std::int64_t all) {
   if (!given.stage) return given.partition || given.context ? 8 + all % 2 : 4;
-  const bool bounded =
-      given.stage->kind == PipelineKind::one_f_one_b || given.stage->kind == PipelineKind::zb_h1;
-  return bounded ? std::optional<std::int64_t>(given.stage->sizes.ranks + 4) : std::nullopt;
+  switch (given.stage->kind) {
+    case PipelineKind::one_f_one_b:
+    case PipelineKind::zb_h1: return given.stage->sizes.ranks + 4;
+    case PipelineKind::zbv: return 2 * given.stage->sizes.ranks + 4;
+    case PipelineKind::gpipe:
+    case PipelineKind::interleaved: break;
+  }
+  return std::nullopt;
 }
 
 /// The bytes of a plan's state and arena.

@@ -30,9 +30,11 @@ std::vector<pipe::LayerCost> costs_of_layers(const Deck& deck) {
   return costs;
 }
 
-std::vector<std::int64_t> balanced(const Deck& deck, int stages) {
+std::vector<std::int64_t> balanced(const Deck& deck, int ranks) {
   const std::vector<pipe::LayerCost> costs = costs_of_layers(deck);
-  const std::vector<int> lengths = pipe::balance(costs, stages);
+  const int stages = ranks * static_cast<int>(deck.pipeline.chunks);
+  const std::vector<int> lengths =
+      folds(deck.pipeline.schedule) ? pipe::balance_folded(costs, ranks) : pipe::balance(costs, stages);
   std::vector<std::int64_t> layers(lengths.begin(), lengths.end());
   --layers.front();  // the embedding
   --layers.back();   // the head
@@ -49,7 +51,7 @@ std::vector<std::int64_t> layers_of_stages(const Deck& deck, const Mesh& mesh) {
                 "included; use at most as many stages",
                 place_of(deck, deck.pipeline.chunks > 1 ? "pipeline.chunks" : "parallel.mesh"), ranks,
                 deck.pipeline.chunks, stages, deck.model.layers + 2);
-  if (deck.pipeline.layers.empty()) return balanced(deck, static_cast<int>(stages));
+  if (deck.pipeline.layers.empty()) return balanced(deck, ranks);
   const auto given = static_cast<std::int64_t>(deck.pipeline.layers.size());
   WEFT_VALIDATE(given == stages, "{}: layers of {} stages, but {} ranks of {} chunks have {}",
                 place_of(deck, "pipeline.layers"), given, ranks, deck.pipeline.chunks, stages);
@@ -70,8 +72,8 @@ std::optional<passes::StageOptions> stage_options(const Deck& deck, const Mesh& 
     options.first_units.push_back(first ? 0 : model::first_unit_of_layer(static_cast<std::size_t>(layer)));
     layer += layers;
   }
-  if (deck.model.tie_embeddings) {  // the head, in the last stage, reads the first unit
-    const int last = ranks - 1;
+  const int last = options.places().place(options.sizes.stages() - 1);
+  if (deck.model.tie_embeddings && last != 0) {  // the head, in the last stage, reads the first unit
     if (pipe_rank == 0) options.twins.push_back({0, last, false});
     if (pipe_rank == last) options.twins.push_back({0, 0, true});
   }

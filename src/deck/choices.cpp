@@ -19,7 +19,8 @@ constexpr std::array pipeline_names{
     Names<PipelineKind>{PipelineKind::gpipe, name_of(PipelineKind::gpipe)},
     Names<PipelineKind>{PipelineKind::one_f_one_b, name_of(PipelineKind::one_f_one_b)},
     Names<PipelineKind>{PipelineKind::interleaved, name_of(PipelineKind::interleaved)},
-    Names<PipelineKind>{PipelineKind::zb_h1, name_of(PipelineKind::zb_h1)}};
+    Names<PipelineKind>{PipelineKind::zb_h1, name_of(PipelineKind::zb_h1)},
+    Names<PipelineKind>{PipelineKind::zbv, name_of(PipelineKind::zbv)}};
 constexpr std::array reduction_names{Names<ReduceOrder>{ReduceOrder::canonical, "canonical"},
                                      Names<ReduceOrder>{ReduceOrder::native, "native"}};
 constexpr std::array f32_products_names{Names<F32Products>{F32Products::split, "split"},

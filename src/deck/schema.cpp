@@ -178,9 +178,10 @@ constexpr std::array key_list{
         .doc = "gpipe: all microbatches forward, then all backward. 1f1b: forward and backward in turn, "
                "which holds fewer microbatches at a time. interleaved: 1f1b over several stages a rank "
                "(`chunks`), which idles less and sends more. zb_h1: 1f1b that makes weight gradients where "
-               "a rank would wait."},
+               "a rank would wait. zbv: so, too, with two stages a rank (`chunks = 2`), the second ones "
+               "from the last rank back to the first, which idles least."},
     Key{WEFT_KEY(pipeline.chunks), .range = between(1, 1024),
-        .doc = "Stages a rank; more than 1 needs interleaved."},
+        .doc = "Stages a rank; zbv has 2, and more than 1 needs interleaved otherwise."},
     Key{WEFT_KEY(pipeline.layers), .range = between(0, 1 << 20),
         .doc = "Layers of each stage, the first to the last, as [3, 4, 4, 3]; the embedding stands before "
                "the first layer, the head behind the last. Only first and last stage may have none. Empty: "

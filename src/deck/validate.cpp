@@ -88,8 +88,12 @@ class Validator {
 
   void pipeline() {
     const auto& p = deck_.pipeline;
+    const bool v = p.schedule == PipelineKind::zbv;
+    check(!v || p.chunks == 2, "pipeline.chunks",
+          "zbv has two stages a rank, not {}; set pipeline.chunks = 2, or another pipeline.schedule",
+          p.chunks);
     check(
-        p.chunks == 1 || p.schedule == PipelineKind::interleaved, "pipeline.chunks",
+        v || serves_chunks(p.schedule, p.chunks), "pipeline.chunks",
         "{} stages a rank need another schedule than {}; set pipeline.schedule = \"interleaved\", or chunks "
         "= 1",
         p.chunks, name_of(p.schedule));

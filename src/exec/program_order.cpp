@@ -16,9 +16,8 @@ int section_of(const ir::Node& node) {
 
 }  // namespace
 
-ProgramOrder::ProgramOrder(const ir::Graph& graph, int pipe_rank) {
-  const int pipe_ranks = graph.mesh().size(pipe_axis);
-  const auto stage_of_chunk = [&](int chunk) { return chunk * pipe_ranks + pipe_rank; };
+ProgramOrder::ProgramOrder(const ir::Graph& graph, const StagePlaces& pipe, int pipe_rank) {
+  const auto stage_of_chunk = [&](int chunk) { return pipe.stage(pipe_rank, chunk); };
   // A unit belongs to the stage whose nodes read its parameters: those of the update have no stage.
   std::vector<int> stage_of_unit(graph.units().size(), stage_of_chunk(0));
   for (const ir::Node& node : graph.nodes())

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/stage_places.hpp"
 #include "ir/graph.hpp"
 
 namespace weft::exec {
@@ -21,8 +22,8 @@ struct ProgramPlace {
 class ProgramOrder {
  public:
   /// The order of one rank's graph, which this object does not need any longer. `pipe_rank` is the rank's
-  /// place on the pipe of the graph's mesh.
-  ProgramOrder(const ir::Graph& graph, int pipe_rank);
+  /// place on the pipe.
+  ProgramOrder(const ir::Graph& graph, const StagePlaces& pipe, int pipe_rank);
 
   const ProgramPlace& place(ir::NodeId node) const { return places_[node.index()]; }
   /// The stage of the pipe that the node belongs to. What is made for a unit belongs to the unit's stage.

@@ -51,9 +51,8 @@ class Gradients {
       case Op::merge_sections: return {added(single::from, split_sections())};
       // The stage that got the value sends its gradient back.
       case Op::send:
-        return {
-            added(send::x, b_.recv(node_.module, type(send::x), name(send::x), peer(), Lane::gradients_in))};
-      case Op::recv: b_.send(node_.module, dy(recv::x), peer(), Lane::gradients_out); return {};
+        return {added(send::x, b_.recv(node_.module, type(send::x), name(send::x), peer(), back()))};
+      case Op::recv: b_.send(node_.module, dy(recv::x), peer(), back()); return {};
       default: throw std::logic_error(fmt::format("{} has no derivative", name_of(node_.op)));
     }
   }
@@ -64,6 +63,16 @@ class Gradients {
   std::string name(In input) const { return grad_name(b_.graph(), node_.in(input)); }
   const ir::Type& type(In input) const { return b_.graph().value(node_.in(input)).type; }
   int peer() const { return static_cast<int>(node_.attributes.integer(Attr::peer)); }
+  /// The lane to or from the same neighbour, in the other direction.
+  Lane back() const {
+    switch (node_.lane) {
+      case Lane::to_next: return Lane::from_next;
+      case Lane::to_previous: return Lane::from_previous;
+      case Lane::from_next: return Lane::to_next;
+      case Lane::from_previous: return Lane::to_previous;
+      default: throw std::logic_error(fmt::format("a message on the lane {}", name_of(node_.lane)));
+    }
+  }
 
   ValueId added(In input, ValueId gradient) {
     ValueId& so_far = so_far_[input.at];

@@ -1,4 +1,5 @@
 // The pass interleave: puts a stage's nodes into the order of the pipeline schedule.
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <tuple>
@@ -36,6 +37,10 @@ class InterleavePass {
     for (std::size_t i = 0; i < before_.nodes().size(); ++i) sort(NodeId(i));
     ir::Graph after = before_.without_nodes();
     for (std::size_t i = 0; i < actions_.size(); ++i) {
+      // Two kinds of messages may come from one neighbour: they are asked for as they are sent.
+      std::stable_sort(early_[i].begin(), early_[i].end(), [this](NodeId a, NodeId b) {
+        return sent_at(before_.node(a)) < sent_at(before_.node(b));
+      });
       for (const NodeId message : early_[i]) after.add_node(before_.node(message));
       for (const NodeId node : work_of_[i]) after.add_node(before_.node(node));
     }
@@ -95,10 +100,11 @@ class InterleavePass {
   }
   double sent_at(const Node& message) const {
     const bool forward = message.phase == Phase::forward;
-    const int own_stage = message.chunk * options_.sizes.ranks + options_.rank;
+    const StagePlaces places = options_.places();
+    const int own_stage = places.stage(options_.rank, message.chunk);
     const int stage = forward ? own_stage - 1 : own_stage + 1;
-    const auto sender = static_cast<std::size_t>(stage % options_.sizes.ranks);
-    const int chunk = stage / options_.sizes.ranks;
+    const auto sender = static_cast<std::size_t>(places.place(stage));
+    const int chunk = places.chunk(stage);
     for (const pipe::Span& span : timeline_.spans[sender]) {
       const Action& a = span.action;
       const bool sends =

@@ -95,7 +95,7 @@ std::vector<Pass> forward_passes(const PassOptions& options, int rounds) {
   whole.turns = Turns::none;
   whole.recompute = {};
   if (whole.stage) {
-    whole.stage->kind = whole.stage->sizes.chunks > 1 ? PipelineKind::interleaved : PipelineKind::gpipe;
+    if (whole.stage->sizes.chunks == 1) whole.stage->kind = PipelineKind::gpipe;
     whole.stage->sizes.microbatches = rounds;
   }
   std::vector<Pass> passes;

@@ -29,19 +29,20 @@ struct StageOptions {
   };
   std::vector<Twin> twins;
 
+  StagePlaces places() const { return {sizes.ranks, folds(kind)}; }
   /// The stage that has the model's unit.
   int stage_of_unit(std::size_t unit) const;
   /// Whether the stage is one of this rank's.
-  bool is_own(int stage) const { return stage >= 0 && stage % sizes.ranks == rank; }
+  bool is_own(int stage) const { return stage >= 0 && places().place(stage) == rank; }
   /// The twin of a unit; null when it has none.
   const Twin* twin_of(std::size_t unit) const;
   /// Whether this rank has the unit.
   bool has_unit(std::size_t unit) const { return is_own(stage_of_unit(unit)) || twin_of(unit) != nullptr; }
 };
 /// Keeps the nodes of this rank's stages, and only their units and storages. A value that the next stage
-/// reads is sent there, and received from the stage before. Sums of losses stay in all stages. Parameters
-/// that two stages read are twins: `update` adds their gradients up. Throws std::logic_error where a value
-/// would have to skip a stage.
+/// reads is sent there, and received from the stage before, unless a rank has both. Sums of losses stay in
+/// all stages. Parameters that two stages read are twins: `update` adds their gradients up. Throws
+/// std::logic_error where a value would have to skip a stage.
 ir::Graph stage(const ir::Graph& graph, const StageOptions& options);
 /// Puts the nodes of a training step, or of a forward alone, into the order of the pipeline schedule. All
 /// sums keep their order. A message is asked for while what makes it is computed.

@@ -12,10 +12,12 @@ using ir::NodeId;
 using ir::Op;
 using namespace ir::operand;
 
-/// The add that makes what `norm` reads, if nothing runs between the two.
+/// The add that makes what `norm` reads, if nothing runs between the two, and both are of one stage of a
+/// pipe.
 NodeId add_before(const ir::Graph& graph, std::size_t norm) {
   const NodeId producer = graph.value(graph.nodes()[norm].in(rms_norm::x)).producer;
-  if (graph.node(producer).op != Op::add) return {};
+  if (graph.node(producer).op != Op::add || graph.node(producer).chunk != graph.nodes()[norm].chunk)
+    return {};
   for (std::size_t between = producer.index() + 1; between < norm; ++between)
     if (!ir::is_alias(graph.nodes()[between].op)) return {};
   return producer;

@@ -69,8 +69,10 @@ class StagePass {
   // --- Which stage a node belongs to
 
   bool is_own(int stage) const { return options_.is_own(stage); }
-  int chunk_of(int stage) const { return stage / options_.sizes.ranks; }
-  int place_of(int stage) const { return stage % options_.sizes.ranks; }
+  int chunk_of(int stage) const { return options_.places().chunk(stage); }
+  int place_of(int stage) const { return options_.places().place(stage); }
+  /// Whether what comes into the stage comes from the place behind, and what goes out goes to the one before.
+  bool goes_back(int stage) const { return options_.places().goes_back(chunk_of(stage)); }
 
   int stage_of_unit(UnitId unit) const { return options_.stage_of_unit(unit.index()); }
 
@@ -98,7 +100,8 @@ class StagePass {
     for (ValueId& output : own.outputs) output = copy(output);
     after_.add_node(std::move(own));
     for (const ValueId output : node.outputs)
-      if (last_reader_[output.index()] > stage && node.op != Op::view) send(node, output, stage);
+      if (last_reader_[output.index()] > stage && !is_own(stage + 1) && node.op != Op::view)
+        send(node, output, stage);
   }
 
   /// The value of this graph that a node of `stage` reads for a value of the whole one.
@@ -106,7 +109,8 @@ class StagePass {
     const int made_in = stage_of_producer(id);
     const ValueId own = values_[id.index()];
     const Node& producer = before_.node(before_.value(id).producer);
-    const bool here = made_in == stage || made_in == every_stage || producer.op == Op::view;
+    const bool follows_itself = made_in + 1 == stage && is_own(made_in);
+    const bool here = made_in == stage || follows_itself || made_in == every_stage || producer.op == Op::view;
     if (own.valid() && (here || received_in_[id] == stage)) return own;
     const bool in_two_stages = producer.op == Op::view && units_[unit_of(producer).index()].valid();
     if (made_in == every_stage || in_two_stages) {
@@ -137,15 +141,17 @@ class StagePass {
     ops::Builder b(after_);
     b.at(producer.phase, producer.round, chunk_of(stage));
     const ir::Value& value = before_.value(id);
-    values_[id.index()] = b.recv(producer.module, value.type, value.name.substr(0, value.name.find('#')),
-                                 place_of(stage - 1), Lane::activations_in);
+    values_[id.index()] =
+        b.recv(producer.module, value.type, value.name.substr(0, value.name.find('#')), place_of(stage - 1),
+               goes_back(stage) ? Lane::from_next : Lane::from_previous);
     received_in_[id] = stage;
   }
 
   void send(const Node& producer, ValueId id, int stage) {
     ops::Builder b(after_);
     b.at(producer.phase, producer.round, chunk_of(stage));
-    b.send(producer.module, values_[id.index()], place_of(stage + 1), Lane::activations_out);
+    b.send(producer.module, values_[id.index()], place_of(stage + 1),
+           goes_back(stage) ? Lane::to_previous : Lane::to_next);
   }
 
   /// The sum of the losses is known to all stages: those that have none add zeros.

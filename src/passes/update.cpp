@@ -66,8 +66,8 @@ class Update {
     ValueId& sum = sums_[id.index()];
     const ir::Value own = graph_.value(sum);
     // The copy is on the pipe's last rank, and the ring goes on from there to the first.
-    const Lane out = unit.copy ? Lane::activations_out : Lane::gradients_out,
-               in = unit.copy ? Lane::gradients_in : Lane::activations_in;
+    const Lane out = unit.copy ? Lane::to_next : Lane::to_previous,
+               in = unit.copy ? Lane::from_next : Lane::from_previous;
     b_.send(unit.path, sum, unit.twin, out);
     const ValueId other = b_.recv(unit.path, own.type, unit.path + ".sum.twin", unit.twin, in);
     graph_.value(other).unit = id;

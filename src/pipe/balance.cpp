@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/check.hpp"
 
@@ -69,6 +70,84 @@ class Cuts {
   std::vector<std::vector<std::size_t>> begin_;
 };
 
+/// Finds the cuts of a folded pipe. Ranks are dealt out from the first to the last: each takes layers from
+/// both ends of what is left.
+class FoldedCuts {
+ public:
+  FoldedCuts(const std::vector<LayerCost>& layers, int ranks)
+      : seconds_(sums_of(layers, &LayerCost::seconds)),
+        layers_(layers.size()),
+        ranks_(static_cast<std::size_t>(ranks)) {}
+
+  std::vector<int> run() {
+    // Most pairs of lengths are far too long for a rank. The first limit leaves them out.
+    const double mean = seconds_.back() / static_cast<double>(ranks_);
+    double slowest = never;
+    for (double limit = 1.5 * mean; slowest == never; limit *= 2) slowest = least(limit, Part::rank);
+    least(slowest * (1 + 1e-9), Part::stage);
+    std::vector<int> lengths(2 * ranks_);
+    Left left = last_;
+    for (std::size_t rank = ranks_; rank-- > 0;) {
+      const Left before = came_from_[rank][place(left)];
+      lengths[rank] = static_cast<int>(left.begin - before.begin);
+      lengths[2 * ranks_ - 1 - rank] = static_cast<int>(before.end - left.end);
+      left = before;
+    }
+    return lengths;
+  }
+
+ private:
+  /// The layers that no rank has yet.
+  struct Left {
+    std::size_t begin = 0, end = 0;
+  };
+  enum class Part { rank, stage };
+
+  std::size_t place(const Left& left) const { return left.begin * (layers_ + 1) + left.end; }
+  double between(std::size_t begin, std::size_t end) const { return seconds_[end] - seconds_[begin]; }
+
+  /// The least that the largest part takes, of the cuts whose ranks all take at most `limit` seconds.
+  double least(double limit, Part part) {
+    const std::size_t all = (layers_ + 1) * (layers_ + 1);
+    std::vector<double> best(all, never);  // by what is left
+    best[place({0, layers_})] = 0;
+    came_from_.assign(ranks_, std::vector<Left>(all));
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      std::vector<double> next(all, never);
+      const auto extend = [&](const Left& from, const Left& to, double front, double back) {
+        const double largest =
+            std::max(best[place(from)], part == Part::rank ? front + back : std::max(front, back));
+        if (largest >= next[place(to)]) return;
+        next[place(to)] = largest;
+        came_from_[rank][place(to)] = from;
+      };
+      for (std::size_t begin = 0; begin < layers_; ++begin)
+        for (std::size_t end = begin + 1; end <= layers_; ++end) {
+          if (best[place({begin, end})] == never) continue;
+          for (std::size_t to = begin + 1; to < end && between(begin, to) <= limit; ++to)
+            for (std::size_t back = end - 1; back >= to; --back) {
+              const double front = between(begin, to), behind = between(back, end);
+              if (front + behind > limit) break;
+              extend({begin, end}, {to, back}, front, behind);
+            }
+        }
+      best = std::move(next);
+    }
+    double found = never;
+    for (std::size_t middle = 0; middle <= layers_; ++middle)
+      if (best[place({middle, middle})] < found) {
+        found = best[place({middle, middle})];
+        last_ = {middle, middle};
+      }
+    return found;
+  }
+
+  std::vector<double> seconds_;
+  std::size_t layers_, ranks_;
+  Left last_;                                 ///< where the last rank's two stages meet
+  std::vector<std::vector<Left>> came_from_;  ///< by rank, and by what it leaves: what was left before
+};
+
 }  // namespace
 
 std::vector<int> balance(const std::vector<LayerCost>& layers, int stages) {
@@ -76,6 +155,13 @@ std::vector<int> balance(const std::vector<LayerCost>& layers, int stages) {
                 "{} stages of a pipe for {} layers, embedding and head included; use at most {} stages",
                 stages, layers.size(), layers.size());
   return Cuts(layers, stages).run();
+}
+
+std::vector<int> balance_folded(const std::vector<LayerCost>& layers, int ranks) {
+  WEFT_VALIDATE(2 * static_cast<std::size_t>(ranks) <= layers.size(),
+                "{} stages of a pipe for {} layers, embedding and head included; use at most {} stages",
+                2 * ranks, layers.size(), layers.size());
+  return FoldedCuts(layers, ranks).run();
 }
 
 }  // namespace weft::pipe

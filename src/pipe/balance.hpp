@@ -18,4 +18,9 @@ struct LayerCost {
 /// fewer layers than stages.
 std::vector<int> balance(const std::vector<LayerCost>& layers, int stages);
 
+/// Likewise, for `ranks` ranks that have two stages each, rank r the stages r and 2 ranks - 1 - r: the
+/// slowest rank is as fast as it can be, and of the cuts that do so one is taken whose slowest stage is as
+/// fast as it can be.
+std::vector<int> balance_folded(const std::vector<LayerCost>& layers, int ranks);
+
 }  // namespace weft::pipe

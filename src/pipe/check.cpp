@@ -28,6 +28,7 @@ constexpr std::array part_names{"forward", "input gradient", "weight gradient"};
 /// Each part of each stage takes the microbatches 0, 1, 2, ..., and no part comes before the one that it
 /// needs.
 void check_order(const PipelineSchedule& schedule) {
+  const bool folded = schedule.places().folded;
   for (int rank = 0; rank < schedule.sizes.ranks; ++rank) {
     std::vector<std::array<int, 3>> next(static_cast<std::size_t>(schedule.sizes.chunks));
     for (const Action& action : schedule.actions.at(static_cast<std::size_t>(rank))) {
@@ -47,6 +48,11 @@ void check_order(const PipelineSchedule& schedule) {
                fmt::format("rank {} makes the {} of microbatch {} in chunk {} before its {}", rank,
                            part_names[part], action.microbatch, action.chunk, part_names[part - 1]));
       }
+      const auto behind = static_cast<std::size_t>(action.chunk) + 1;
+      if (folded && parts.back() && behind < next.size() && next[behind].back() <= action.microbatch)
+        fail(schedule, fmt::format("rank {} makes the weight gradient of microbatch {} in chunk {} before "
+                                   "that in chunk {}",
+                                   rank, action.microbatch, action.chunk, behind));
     }
     for (const std::array<int, 3>& of_chunk : next)
       for (std::size_t part = 0; part < of_chunk.size(); ++part)
@@ -66,7 +72,7 @@ using Messages = std::map<Wire, std::vector<std::pair<int, int>>>;
 
 void check_messages(const PipelineSchedule& schedule) {
   const Sizes& s = schedule.sizes;
-  const auto rank_of = [&](int stage) { return stage % s.ranks; };
+  const auto rank_of = [&](int stage) { return schedule.places().place(stage); };
   Messages sent, used;
   for (int rank = 0; rank < s.ranks; ++rank)
     for (const Action& action : schedule.actions[static_cast<std::size_t>(rank)]) {

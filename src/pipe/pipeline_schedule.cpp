@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "pipe/zbv.hpp"
 
 namespace weft::pipe {
 namespace {
@@ -84,6 +85,7 @@ std::vector<Action> actions_of(PipelineKind kind, const Sizes& sizes, int rank) 
     case PipelineKind::one_f_one_b: return Rank(sizes, rank).one_f_one_b();
     case PipelineKind::interleaved: return Rank(sizes, rank).interleaved();
     case PipelineKind::zb_h1: return Rank(sizes, rank).zb_h1();
+    case PipelineKind::zbv: break;  // made for all ranks together
   }
   return {};
 }
@@ -91,9 +93,13 @@ std::vector<Action> actions_of(PipelineKind kind, const Sizes& sizes, int rank) 
 }  // namespace
 
 PipelineSchedule make_pipeline_schedule(PipelineKind kind, const Sizes& sizes) {
-  WEFT_REQUIRE(sizes.chunks == 1 || kind == PipelineKind::interleaved,
-               "the schedule {} has one chunk a rank, not {}", name_of(kind), sizes.chunks);
+  WEFT_REQUIRE(serves_chunks(kind, sizes.chunks), "the schedule {} does not serve {} chunks a rank",
+               name_of(kind), sizes.chunks);
   PipelineSchedule schedule{kind, sizes, {}};
+  if (kind == PipelineKind::zbv) {
+    schedule.actions = zbv_actions(sizes);
+    return schedule;
+  }
   for (int rank = 0; rank < sizes.ranks; ++rank) schedule.actions.push_back(actions_of(kind, sizes, rank));
   return schedule;
 }

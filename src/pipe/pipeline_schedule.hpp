@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "base/pipeline_kind.hpp"
+#include "base/stage_places.hpp"
 
 namespace weft::pipe {
 
 /// How many ranks the pipe has, stages (chunks of layers) each of them, and microbatches of a step they
-/// share. Stage s stands on rank s % ranks, as its chunk s / ranks.
+/// share.
 struct Sizes {
   int ranks = 1;
   int chunks = 1;
@@ -38,11 +39,12 @@ struct PipelineSchedule {
   PipelineKind kind = PipelineKind::gpipe;
   Sizes sizes;
   std::vector<std::vector<Action>> actions;  ///< in order, by rank
-  int stage(int rank, const Action& action) const { return action.chunk * sizes.ranks + rank; }
+  StagePlaces places() const { return {sizes.ranks, folds(kind)}; }
+  int stage(int rank, const Action& action) const { return places().stage(rank, action.chunk); }
 };
 
-/// Makes the schedule. Each kind serves any number of ranks and microbatches, but only `interleaved` serves
-/// several chunks. Throws std::logic_error otherwise.
+/// Makes the schedule. Each kind serves any number of ranks and microbatches, and the numbers of chunks that
+/// serves_chunks() says. Throws std::logic_error otherwise.
 PipelineSchedule make_pipeline_schedule(PipelineKind kind, const Sizes& sizes);
 
 /// Throws std::logic_error unless
@@ -51,7 +53,12 @@ PipelineSchedule make_pipeline_schedule(PipelineKind kind, const Sizes& sizes);
 /// one
 ///   order whatever the schedule,
 /// - no ranks wait for each other in a circle,
-/// - what a rank sends to another arrives in the order in which it is used, so that messages need no tags.
+/// - what a rank sends to another, activations or gradients, arrives in the order in which it is used, so
+/// that
+///   messages need no tags,
+/// - where the first stage and the last are one rank's, a microbatch's weight gradients are made from the
+/// last
+///   of a rank's stages to the first: the head's may be a part of the embedding's.
 void check(const PipelineSchedule& schedule);
 
 /// What the work of one stage takes, in seconds or any other unit.

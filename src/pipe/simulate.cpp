@@ -68,7 +68,8 @@ class Simulation {
   }
   std::optional<double> arrived(Known& made, int from, int to, int microbatch) {
     const std::optional<double> end = at(made, from, microbatch);
-    const bool same_rank = (from - to) % schedule_.sizes.ranks == 0;
+    const StagePlaces places = schedule_.places();
+    const bool same_rank = places.place(from) == places.place(to);
     return end && !same_rank ? *end + message_ : end;
   }
 

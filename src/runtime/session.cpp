@@ -17,6 +17,7 @@ namespace weft::runtime {
 Session::Session(const Deck& deck, comm::World& world)
     : world_(world),
       mesh_(resolve_mesh(deck, world.size())),
+      stage_places_{mesh_.size(pipe_axis), folds(deck.pipeline.schedule)},
       shards_(mesh_.size(data_axis)),
       shard_(mesh_.coordinate(world.rank(), mesh_.axis(data_axis))),
       matmuls_(deck.precision.f32_products) {
@@ -72,8 +73,8 @@ void Session::open_links() {
     std::vector<int> ends{pipe[static_cast<std::size_t>(place)], pipe[static_cast<std::size_t>(next)]};
     std::sort(ends.begin(), ends.end());
     const std::string name = fmt::format("pipe.{}-{}", place, next);
-    open_channel(ends, sends ? Lane::activations_out : Lane::activations_in, name + ".activations");
-    open_channel(ends, sends ? Lane::gradients_in : Lane::gradients_out, name + ".gradients");
+    open_channel(ends, sends ? Lane::to_next : Lane::from_previous, name + ".to_next");
+    open_channel(ends, sends ? Lane::from_next : Lane::to_previous, name + ".to_previous");
   }
 }
 

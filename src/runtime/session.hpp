@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/per_lane.hpp"
+#include "base/stage_places.hpp"
 #include "comm/world.hpp"
 #include "deck/deck.hpp"
 #include "exec/executor.hpp"
@@ -19,7 +20,7 @@ class Session {
   /// Collective. Opens the gather and reduce channels over the data axis, the replica channel over the
   /// replica axis, the tensor channel over the tensor axis (and copies over those there who have the same
   /// heads of keys and values), the context channel over the context axis, and over the pipe axis its own and
-  /// one to each neighbour for each kind of message. Throws Error(bad_input) when the deck's mesh does not
+  /// one to each neighbour for each direction. Throws Error(bad_input) when the deck's mesh does not
   /// fit.
   Session(const Deck& deck, comm::World& world);
 
@@ -36,6 +37,8 @@ class Session {
   int batch_rank() const { return mesh_.batch_rank(rank()); }
   /// This rank's place on the pipe: which stages of the model it has.
   int pipe_rank() const { return mesh_.pipe_rank(rank()); }
+  /// Which rank of the pipe has which stage.
+  const StagePlaces& stage_places() const { return stage_places_; }
   /// This rank's place on the tensor axis: which part of each matrix it has.
   int tensor_rank() const { return mesh_.tensor_rank(rank()); }
   /// This rank's place on the context axis: which part of each sequence it has.
@@ -92,6 +95,7 @@ class Session {
   Mesh mesh_;
   std::vector<int> data_team_, tensor_team_;  ///< world ranks of this rank's teams on either axis
   int context_team_ = 1;                      ///< how many ranks of its data team share its sequences
+  StagePlaces stage_places_;
   int shards_;
   int shard_;
   int replica_ = 0;

@@ -21,7 +21,7 @@ class FirstNonfinite final : public exec::Tap {
  public:
   /// Watches one plan; `plan` and the session outlive this object.
   FirstNonfinite(runtime::Session& session, const plan::Plan& plan)
-      : session_(session), plan_(plan), order_(plan.graph, session.pipe_rank()) {}
+      : session_(session), plan_(plan), order_(plan.graph, session.stage_places(), session.pipe_rank()) {}
 
   void start(const exec::Locate& locate) override;
   bool wants(ir::NodeId id) const override;

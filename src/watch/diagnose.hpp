@@ -43,7 +43,7 @@ struct Diagnosis {
 Diagnosis diagnose(const std::vector<RankRecords>& records, const std::vector<std::string>& hosts);
 
 /// A call in words: "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB)", "world, after #12 (recv
-/// from rank 2, 8 B)", or "pipe.0-1.activations (recv from rank 0, forward layers.2.ffn.out, 1.50 MiB)".
+/// from rank 2, 8 B)", or "pipe.0-1.to_next (recv from rank 0, forward layers.2.ffn.out, 1.50 MiB)".
 std::string describe(const RankRecords& records, const Call& call);
 /// Some ranks in words: "rank 3", "ranks 0-6, 8".
 std::string list_of(const std::vector<int>& ranks);

@@ -277,8 +277,9 @@ std::vector<std::vector<std::string>> layouts() {
   for (const std::string& mesh : test::pipe_meshes()) {
     for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
       list.push_back({mesh, std::string("pipeline.schedule=") + schedule});
-    list.push_back({mesh, "pipeline.schedule=interleaved", "pipeline.chunks=2",
-                    "model.layers=" + std::to_string(test::layers_of_pipe())});
+    for (const char* schedule : {"interleaved", "zbv"})
+      list.push_back({mesh, std::string("pipeline.schedule=") + schedule, "pipeline.chunks=2",
+                      "model.layers=" + std::to_string(test::layers_of_pipe())});
   }
   return list;
 }

@@ -56,9 +56,10 @@ TEST_F(Pipe, EveryScheduleHasTheSameBits) {
   const Curve reference = alone();
   EXPECT_NE(reference.losses.back(), reference.losses.front());
   for (const std::string& mesh : meshes())
-    for (const Sets& schedule : {Sets{"pipeline.schedule=gpipe"}, Sets{"pipeline.schedule=1f1b"},
-                                 Sets{"pipeline.schedule=zb_h1"}, Sets{"pipeline.schedule=interleaved"},
-                                 Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"}}) {
+    for (const Sets& schedule :
+         {Sets{"pipeline.schedule=gpipe"}, Sets{"pipeline.schedule=1f1b"}, Sets{"pipeline.schedule=zb_h1"},
+          Sets{"pipeline.schedule=interleaved"}, Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"},
+          Sets{"pipeline.schedule=zbv", "pipeline.chunks=2"}}) {
       SCOPED_TRACE(mesh + testing::PrintToString(schedule));
       EXPECT_EQ(train(with(mesh, schedule)), reference);
     }
@@ -101,6 +102,8 @@ TEST_F(Pipe, ScheduleLeavesTheBitsAlone) {
           Sets{"schedule.disable=[\"rows\", \"residual\"]"},
           Sets{"schedule.recompute=full", "schedule.regather=never"},
           Sets{"schedule.recompute=full", "pipeline.schedule=zb_h1"},
+          Sets{"schedule.recompute=full", "pipeline.schedule=zbv", "pipeline.chunks=2"},
+          Sets{"parallel.mode=zero1", "pipeline.schedule=zbv", "pipeline.chunks=2"},
           Sets{"schedule.recompute=selective", "schedule.recompute_ops=[\"swiglu\", \"matmul@layers.1.*\"]"},
           Sets{"schedule.regather=never", "pipeline.schedule=interleaved", "pipeline.chunks=2"}}) {
       SCOPED_TRACE(mesh + testing::PrintToString(sets));
@@ -144,12 +147,14 @@ TEST_F(Pipe, ValidationAndDocumentsHaveTheSameBits) {
   world().all_reduce_max(expected);
   EXPECT_EQ(expected[2], 15 * 24);
   for (const std::string& mesh : test::some_pipe_meshes())
-    for (const Sets& sets : {Sets{}, Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"}})
+    for (const Sets& sets : {Sets{}, Sets{"pipeline.schedule=interleaved", "pipeline.chunks=2"},
+                             Sets{"pipeline.schedule=zbv", "pipeline.chunks=2"}})
       EXPECT_EQ(losses(world(), with(mesh, sets)), expected) << mesh << testing::PrintToString(sets);
 }
 
 /// Both ends of the pipe have the table, and add up its gradients of whole steps: another order than that of
-/// one rank, which adds those of each microbatch. It is the same for all pipes.
+/// one rank, which adds those of each microbatch. It is the same for all pipes, but for zbv, where both ends
+/// are one rank's and it is that of one rank.
 TEST_F(Pipe, TiedEmbeddingsAreOneTable) {
   const Sets tied{"model.tie_embeddings=true"};
   const Curve reference = alone(tied);
@@ -164,6 +169,11 @@ TEST_F(Pipe, TiedEmbeddingsAreOneTable) {
       if (!first) first = curve;
       EXPECT_EQ(curve, *first);
     }
+  for (const std::string& mesh : test::some_pipe_meshes())
+    for (const char* mode : {"parallel.mode=fsdp", "parallel.mode=ddp"})
+      EXPECT_EQ(train(with(mesh, {"pipeline.schedule=zbv", "pipeline.chunks=2", mode, tied.front()})),
+                reference)
+          << mesh << mode;
   EXPECT_EQ(first->losses.front(), reference.losses.front());
   for (std::size_t i = 0; i < reference.losses.size(); ++i) {
     EXPECT_NEAR(first->losses[i] / reference.losses[i], 1, 1e-5);

@@ -117,8 +117,8 @@ TEST(Watchdog, NamesTheStageThatTheOthersWaitFor) {
     if (rank != place && rank != place + 1) continue;
     const std::string name = "pipe." + std::to_string(place) + "-" + std::to_string(place + 1);
     (rank == place ? behind : before) =
-        world().open({place, place + 1}, rank == place ? Lane::activations_out : Lane::activations_in, name);
-    if (place == 0) back = world().open({0, 1}, Lane::gradients_in, "back");
+        world().open({place, place + 1}, rank == place ? Lane::to_next : Lane::from_previous, name);
+    if (place == 0) back = world().open({0, 1}, Lane::from_next, "back");
   }
   Watched watched(0.5);
   int x = 0, gradient = 0;

@@ -217,19 +217,22 @@ TEST(Advice, LeavesAloneWhatTheDeckGivesAndChoosesTheRest) {
 /// What a step of many microbatches takes follows from few of them.
 TEST(PredictedStep, OfManyMicrobatchesIsWhatFewSay) {
   const machine::CostModel costs = machine_of(2e10, 1e9);
-  for (const char* schedule : {"1f1b", "zb_h1", "interleaved"}) {
+  for (const std::string schedule : {"1f1b", "zb_h1", "interleaved", "zbv"}) {
     SCOPED_TRACE(schedule);
-    const bool interleaved = std::string(schedule) == "interleaved";
+    const bool two = schedule == "interleaved" || schedule == "zbv";
     const auto step = [&](int microbatches) {
-      const Deck deck = deck_of({"parallel.mesh={ pipe = 2 }", std::string("pipeline.schedule=") + schedule,
-                                 interleaved ? "pipeline.chunks=2" : "pipeline.chunks=1", "data.batch=1",
+      const Deck deck = deck_of({"parallel.mesh={ pipe = 2 }", "pipeline.schedule=" + schedule,
+                                 two ? "pipeline.chunks=2" : "pipeline.chunks=1", "data.batch=1",
                                  "data.global_batch=" + std::to_string(microbatches)});
       return compile::predicted_step(deck, resolve_mesh(deck, 2), test::test_scratch, costs, 0);
     };
     const compile::PredictedStep whole = step(16), more = step(48);  // 16 are planned as they are
-    const double round = whole.seconds / (16 + 1.0 / (interleaved ? 2 : 1));
+    const double round = whole.seconds / (16 + 1.0 / (two ? 2 : 1));
     EXPECT_NEAR(more.seconds / (whole.seconds + 32 * round), 1, 0.03);
-    EXPECT_NEAR(more.idle / whole.idle, 1, 0.25);
+    // zbv waits in each round where the times of its kinds of work are not equal.
+    if (schedule != "zbv") {
+      EXPECT_NEAR(more.idle / whole.idle, 1, 0.25);
+    }
     EXPECT_NEAR(static_cast<double>(more.bytes) / static_cast<double>(whole.bytes), 1, 0.01);
   }
 }

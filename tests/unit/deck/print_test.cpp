@@ -85,7 +85,7 @@ Deck draw_deck(Random& random) {
   o.warmup = draw(random, 0, deck.run.steps / 2);
   o.decay_steps = o.decay == LrDecay::wsd ? draw(random, 1, (deck.run.steps + 1) / 2) : 0;
   auto& p = deck.pipeline;
-  if (p.schedule != PipelineKind::interleaved) p.chunks = 1;
+  if (!serves_chunks(p.schedule, p.chunks)) p.chunks = p.schedule == PipelineKind::zbv ? 2 : 1;
   if (!p.layers.empty()) p.layers = {draw(random, 0, m.layers), 0};
   if (!p.layers.empty()) p.layers.back() = m.layers - p.layers.front();
   deck.schedule.memory_limit = std::max(deck.schedule.memory_limit, 1.0);

@@ -147,7 +147,7 @@ TEST(Picture, StagesAndTensorHaveLanes) {
   }
   EXPECT_EQ(tops.size(), rows);
   for (const char* part :
-       {"lane-tensor", "lane-copies", "lane-activations_out", "lane-gradients_in", ", tensor ", ", stages "})
+       {"lane-tensor", "lane-copies", "lane-to_next", "lane-from_next", ", tensor ", ", stages "})
     EXPECT_NE(svg.find(part), std::string::npos) << part;
 }
 

@@ -63,6 +63,41 @@ TEST(PipeBalance, NoOtherCutIsBetter) {
   }
 }
 
+/// What the slowest rank of a folded pipe takes, and its slowest stage.
+std::pair<double, double> largest_folded(const std::vector<LayerCost>& layers,
+                                         const std::vector<int>& lengths) {
+  std::vector<double> stages;
+  std::size_t at = 0;
+  for (const int length : lengths) {
+    stages.push_back(0);
+    for (int i = 0; i < length; ++i) stages.back() += layers.at(at++).seconds;
+  }
+  EXPECT_EQ(at, layers.size());
+  double rank = 0;
+  for (std::size_t r = 0; r < stages.size() / 2; ++r)
+    rank = std::max(rank, stages[r] + stages[stages.size() - 1 - r]);
+  return {rank, *std::max_element(stages.begin(), stages.end())};
+}
+
+TEST(PipeBalance, NoOtherCutOfAFoldedPipeIsBetter) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    const int count = 2 + static_cast<int>(random() % 8),
+              ranks = 1 + static_cast<int>(random() % (count / 2));
+    std::vector<LayerCost> layers;
+    for (int i = 0; i < count; ++i) layers.push_back({static_cast<double>(random() % 6), 1});
+    const std::vector<int> chosen = balance_folded(layers, ranks);
+    ASSERT_EQ(chosen.size(), 2 * static_cast<std::size_t>(ranks));
+    EXPECT_GE(*std::min_element(chosen.begin(), chosen.end()), 1);
+    const auto ours = largest_folded(layers, chosen);
+    std::vector<int> lengths;
+    for_each_cut(count, 2 * ranks, lengths, [&](const std::vector<int>& cut) {
+      EXPECT_LE(ours, largest_folded(layers, cut)) << "round " << round;
+    });
+  }
+  EXPECT_THROW(balance_folded(std::vector<LayerCost>(5), 3), Error);
+}
+
 TEST(PipeBalance, EqualLayersAreDealtOutEvenlyAndWhatIsMissingIsMissingEarly) {
   const auto of = [](int layers, int stages) {
     return balance(std::vector<LayerCost>(static_cast<std::size_t>(layers), {1, 1}), stages);
