@@ -44,7 +44,7 @@ def sets_of(sizes, batch):
     axes = list(zip(AXES, sizes))
     pipe, microbatches = sizes[2], batch // (sizes[0] * sizes[1])
     chunks = rng.choice([n for n in (1, 2) if n * pipe <= 8 and microbatches % pipe == 0] or [1]) if pipe > 1 else 1
-    schedule = "interleaved" if chunks > 1 else rng.choice(("gpipe", "1f1b", "zb_h1"))
+    schedule = rng.choice(("interleaved", "zbv")) if chunks > 1 else rng.choice(("gpipe", "1f1b", "zb_h1"))
     rng.shuffle(axes)
     return (runs.mesh(axes), f"pipeline.schedule={schedule}",
             f"pipeline.chunks={chunks}", f"parallel.mode={rng.choice(('ddp', 'zero1', 'zero2', 'fsdp'))}",

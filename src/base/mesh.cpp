@@ -1,5 +1,7 @@
 #include "base/mesh.hpp"
 
+#include <fmt/core.h>
+
 #include <limits>
 #include <utility>
 
@@ -79,6 +81,18 @@ int Mesh::tensor_rank(int rank) const {
 
 int Mesh::context_rank(int rank) const {
   return place(rank, context_axis);
+}
+
+std::string Mesh::place_text(int rank) const {
+  std::string text;
+  bool cuts_model = false;
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    const MeshAxis& axis = axes_[i];
+    if (axis.size == 1) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis.name, place(rank, static_cast<int>(i)));
+    cuts_model = cuts_model || (axis.name != data_axis && axis.name != replica_axis);
+  }
+  return cuts_model ? text : "";
 }
 
 std::vector<int> Mesh::pipe_firsts() const {

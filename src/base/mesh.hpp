@@ -73,6 +73,9 @@ class Mesh {
   int tensor_rank(int rank) const;
   /// The rank's place on the context axis; 0 when there is none.
   int context_rank(int rank) const;
+  /// The rank's places on the axes that have several: "pipe 1, tensor 0"; empty when only data and replica
+  /// do.
+  std::string place_text(int rank) const;
   /// The first rank of each place on the pipe; rank 0 when there is none.
   std::vector<int> pipe_firsts() const;
   int stride(int axis) const;  ///< distance in world ranks between two places on the axis

@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "advise/arrangement.hpp"
 #include "base/check.hpp"
@@ -54,6 +55,14 @@ Deck agreed_deck(const DeckArguments& arguments, comm::World& world) {
   return deck;
 }
 
+/// The places of all ranks on the mesh (watch::WatchdogOptions).
+std::vector<std::string> places_of(const Deck& deck, int ranks) {
+  const Mesh mesh = resolve_mesh(deck, ranks);
+  std::vector<std::string> places;
+  for (int rank = 0; rank < ranks; ++rank) places.push_back(mesh.place_text(rank));
+  return places;
+}
+
 void train(const DeckArguments& arguments, Context& context) {
   const StopSignals signals;
   const auto world = make_training_world(context);
@@ -62,8 +71,8 @@ void train(const DeckArguments& arguments, Context& context) {
   const KernelsScope kernels;
   const Deck given = agreed_deck(arguments, *world);
   const Deck deck = with_mesh(given, arguments, *world);
-  watch::Watchdog watchdog(*world,
-                           {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout, nullptr});
+  watch::Watchdog watchdog(*world, {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout,
+                                    nullptr, places_of(deck, world->size())});
   train::Trainer trainer(deck, *world, nullptr, [&watchdog] { watchdog.look_out(); });
   if (given.parallel.mesh.empty())
     log::info("parallel.mesh = \"auto\": {}",

@@ -92,8 +92,8 @@ void check_tensor(const Deck& deck, int ranks) {
   WEFT_VALIDATE(
       m.kv_heads % ranks == 0 || ranks % m.kv_heads == 0,
       "{}: tensor = {} neither divides model.kv_heads = {} nor is a multiple of it (each rank of the "
-      "axis has whole heads of keys and values); use tensor = {} or {}",
-      place, ranks, m.kv_heads, fewer, std::max(more, m.kv_heads));
+      "axis has whole heads of keys and values); use tensor = {}{}",
+      place, ranks, m.kv_heads, fewer, more > fewer ? fmt::format(" or {}", more) : "");
 }
 
 /// Checks that the context axis divides the sequences. Each rank of it has two sections of one, which the

@@ -37,6 +37,13 @@ CaptureMeans means_of(const Device& device) {
   return means;
 }
 
+/// Says which microbatch a span is of, and which of several stages.
+void place_in_step(Span& span, const ir::Graph& graph, const ir::Node& node) {
+  if (node.phase == ir::Phase::update) return;
+  span.microbatch = node.round;
+  if (graph.mesh().size(pipe_axis) > 1) span.chunk = node.chunk;
+}
+
 }  // namespace
 
 Executor::Executor(plan::Plan plan, const Device& device, Memory& memory, int rank)
@@ -98,6 +105,7 @@ void Executor::run_kernel(const Bound& bound, Run mode, Trace* trace) {
     span.category = name_of(node.phase);
     span.path = node.module;
     span.phase = span.category;
+    place_in_step(span, plan_.graph, node);
     const ops::Cost cost = ops::cost(plan_.graph, node);
     span.bytes = static_cast<std::int64_t>(cost.bytes);
     if (cost.flops > 0) span.flops = static_cast<std::int64_t>(cost.flops);
@@ -163,6 +171,7 @@ void Executor::record_collectives(Trace& trace) {
     span.end_ns = record.end_ns;
     span.bytes = static_cast<std::int64_t>(record.bytes);
     span.bucket = static_cast<std::int64_t>(i.sequence);
+    place_in_step(span, plan_.graph, node);
     trace.record(lane, span);
   }
 }

@@ -50,6 +50,8 @@ std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t 
   if (span.bytes >= 0) add("bytes", fmt::format("{}", span.bytes));
   if (span.flops >= 0) add("flops", fmt::format("{}", span.flops));
   if (span.bucket >= 0) add("bucket", fmt::format("{}", span.bucket));
+  if (span.microbatch >= 0) add("microbatch", fmt::format("{}", span.microbatch));
+  if (span.chunk >= 0) add("chunk", fmt::format("{}", span.chunk));
   if (step >= 0) add("step", fmt::format("{}", step));
   return fmt::format(
       R"({{"ph": "X", "name": {}, "cat": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{{}}}}})",

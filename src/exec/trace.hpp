@@ -39,6 +39,8 @@ struct Span {
   std::int64_t flops = -1;  ///< floating-point operations of a kernel's products; no argument when negative
   /// A number that collectives which run as one have in common; no argument when negative.
   std::int64_t bucket = -1;
+  std::int64_t microbatch = -1;  ///< of the step; no argument when negative
+  std::int64_t chunk = -1;       ///< which of the rank's stages of a pipe; no argument when negative
 };
 
 /// Collects spans in buffers made up front: record() neither allocates nor locks. Each row is recorded by one

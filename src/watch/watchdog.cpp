@@ -185,8 +185,11 @@ bool Watchdog::speaks_for_all() const {
 }
 
 void Watchdog::tell_verdict() const {
-  write_hosts(dir_, world_.hosts());
-  const Diagnosis d = diagnose(read_records(dir_), world_.hosts());
+  std::vector<std::string> hosts = world_.hosts();
+  for (std::size_t rank = 0; rank < std::min(hosts.size(), options_.places.size()); ++rank)
+    if (!options_.places[rank].empty()) hosts[rank] += fmt::format(" ({})", options_.places[rank]);
+  write_hosts(dir_, hosts);
+  const Diagnosis d = diagnose(read_records(dir_), hosts);
   const std::string text = text_of(d);
   for (const Wait& wait : d.waits) log::error("hang: {}", text_of(wait));
   log::error("hang: first to diverge: {}; records in {}", d.verdict, dir_);

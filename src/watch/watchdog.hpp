@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "comm/world.hpp"
 #include "watch/look.hpp"
@@ -22,7 +23,9 @@ struct WatchdogOptions {
   /// The most seconds for one system call that waits for storage (io/storage_wait.hpp); 0: any time.
   double storage_timeout_s = 1800;
   /// Called at the end with the exit code; when it is empty, all ranks are ended.
-  std::function<void(int)> end;
+  std::function<void(int)> end = {};
+  /// What stands behind the host of each rank, in brackets, if it is not empty: its place on the mesh.
+  std::vector<std::string> places = {};
 };
 
 /// A thread that looks at the recorder, and at what other threads wait for from storage. When a call,

@@ -1,5 +1,6 @@
 // Tests the hashes of a step's values: they depend on neither ranks, mode nor schedule, name the module where
 // two runs part, and leave the run alone.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -112,6 +113,20 @@ class HashesOfPipes : public ::testing::Test {
 std::vector<std::string> with_layers(std::vector<std::string> sets) {
   sets.push_back("model.layers=" + std::to_string(test::layers_of_pipe()));
   return sets;
+}
+
+/// Meshes with as many ranks on the tensor axis have the same values, wherever the others are.
+TEST(HashesOfTensorMeshes, DependOnTheTensorAxisOnly) {
+  if (test::world().size() % 4 != 0) GTEST_SKIP() << "needs other axes beside a tensor axis of two";
+  const int others = test::world().size() / 2;
+  const auto hashed = [&](const char* axis, const char* mode) {
+    return hashes(with_layers({fmt::format("parallel.mesh={{ {} = {}, tensor = 2 }}", axis, others),
+                               std::string("parallel.mode=") + mode}),
+                  test::world());
+  };
+  const Steps reference = hashed("data", "fsdp");
+  expect_equal(reference, hashed("data", "ddp"));
+  expect_equal(reference, hashed("pipe", "fsdp"));
 }
 
 using Names = std::vector<std::pair<std::string, std::string>>;

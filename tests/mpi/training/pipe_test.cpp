@@ -8,6 +8,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/stage_places.hpp"
+#include "ops/cost.hpp"
 #include "plan/report.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
@@ -191,6 +193,43 @@ TEST_F(Pipe, MetricsHaveTheLargestPlan) {
     world().all_reduce_max(most);
     EXPECT_EQ(static_cast<double>(m.arena_peak_bytes), most[0]) << mesh;
     EXPECT_GE(static_cast<double>(m.persistent_bytes), most[1]) << mesh;
+  }
+}
+
+/// What a step sends: activations and gradients over each border of two ranks' stages, once a microbatch; and
+/// the losses, which are gathered, and the sum of squares, which is so short that each rank sends it whole to
+/// every other.
+TEST_F(Pipe, SendsWhatTheFormulaSays) {
+  const int pipe = world().size();
+  for (const auto& [schedule, chunks] :
+       {std::pair(PipelineKind::one_f_one_b, 1), std::pair(PipelineKind::zb_h1, 1),
+        std::pair(PipelineKind::interleaved, 2), std::pair(PipelineKind::zbv, 2)}) {
+    SCOPED_TRACE(name_of(schedule));
+    const Deck deck = test::shared_deck(world(), with(fmt::format("parallel.mesh={{ pipe = {} }}", pipe),
+                                                      {fmt::format("pipeline.schedule={}", name_of(schedule)),
+                                                       fmt::format("pipeline.chunks={}", chunks)}));
+    weft::train::Trainer trainer(deck, world());
+    trainer.train_step();
+    const StagePlaces places{pipe, folds(schedule)};
+    const int stages = pipe * chunks;
+    const auto other = [&](int stage) {
+      return stage >= 0 && stage < stages && places.place(stage) != world().rank() ? 1 : 0;
+    };
+    std::int64_t borders = 0;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const int stage = places.stage(world().rank(), chunk);
+      borders += other(stage - 1) + other(stage + 1);
+    }
+    const std::int64_t message = deck.data.batch * deck.data.seq * deck.model.dim * 4;
+    std::int64_t sums = 0;
+    const ir::Graph& graph = trainer.plan().graph;
+    for (const ir::Node& node : graph.nodes())
+      if (ir::is_collective(node.op))
+        sums += node.op == ir::Op::all_reduce ? graph.local_bytes(node.outputs[0]) * (pipe - 1)
+                                              : ops::wire_bytes(graph, node);
+    std::array<double, 1> most{static_cast<double>(accumulation(deck, 1) * borders * message + sums)};
+    world().all_reduce_max(most);
+    EXPECT_EQ(static_cast<double>(*trainer.train_step().sent_bytes), most[0]);
   }
 }
 

@@ -98,6 +98,36 @@ TEST(ResolveMesh, DataLeftOutTakesWhatRemains) {
             "multiple of 4 ranks");
 }
 
+TEST(ResolveMesh, TensorDividesWhatItCuts) {
+  const auto refusal = [](std::vector<std::string> sets, int ranks) {
+    sets.push_back("parallel.mesh={ tensor = " + std::to_string(ranks) + " }");
+    const std::string text = error_of([&] { resolve_mesh(parse_example(sets), ranks); });
+    const std::string start = "--set: parallel.mesh: tensor = " + std::to_string(ranks);
+    EXPECT_EQ(text.substr(0, start.size()), start);
+    return text.substr(start.size());
+  };
+  const std::vector<std::string> model{"model.dim=96", "model.heads=12",  "model.kv_heads=4",
+                                       "model.ffn=96", "model.vocab=256", "data.seq=48"};
+  const auto with = [&](const std::string& set) {
+    std::vector<std::string> sets = model;
+    sets.push_back(set);
+    return sets;
+  };
+  EXPECT_NO_THROW(resolve_mesh(parse_example(with("parallel.mesh={ tensor = 4 }")), 4));
+  EXPECT_EQ(refusal(model, 3),
+            " does not divide model.vocab = 256 (each rank of the axis has an equal part of the vocabulary); "
+            "use model.vocab = 258");
+  const std::string parts =
+      " (each rank of the axis has equal parts of the heads, the feed-forward and the tokens); use tensor = ";
+  EXPECT_EQ(refusal(model, 8), " does not divide model.heads = 12" + parts + "6 or 12");
+  EXPECT_EQ(refusal(with("model.ffn=98"), 4), " does not divide model.ffn = 98" + parts + "2");
+  EXPECT_EQ(refusal(with("data.seq=50"), 4), " does not divide data.seq = 50" + parts + "2");
+  EXPECT_EQ(
+      refusal(with("model.vocab=258"), 6),
+      " neither divides model.kv_heads = 4 nor is a multiple of it (each rank of the axis has whole heads "
+      "of keys and values); use tensor = 4");
+}
+
 /// An open choice is printed as such, read again, and is no mesh before somebody chooses.
 TEST(ResolveMesh, AutoIsChosenElsewhere) {
   const Deck deck = parse_example({"parallel.mesh=auto"});

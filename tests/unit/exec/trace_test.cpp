@@ -53,14 +53,16 @@ TEST(Trace, SpansKeepNanoseconds) {
                               .start_ns = 1'002'003,
                               .end_ns = 1'005'004,
                               .bytes = 5'000'000'000,
-                              .bucket = 7});
+                              .bucket = 7,
+                              .microbatch = 0,
+                              .chunk = 1});
   trace.record(Lane::gather, {.name = "early", .start_ns = 998'999, .end_ns = 999'000});
   const auto spans = spans_of(parsed(trace));
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_EQ(spans[0],
             json::parse(R"({"ph": "X", "name": "all_gather", "cat": "comm", "pid": 0, "tid": 1, "ts": 2.003,
     "dur": 3.001, "args": {"path": "layers.3.attn", "phase": "forward", "value": "layers.3.attn.full",
-             "bytes": 5000000000, "bucket": 7}})"));
+             "bytes": 5000000000, "bucket": 7, "microbatch": 0, "chunk": 1}})"));
   EXPECT_EQ(spans[1].at("ts"), -1.001);
   EXPECT_EQ(spans[1].at("dur"), 0.001);
   EXPECT_TRUE(spans[1].at("args").empty());

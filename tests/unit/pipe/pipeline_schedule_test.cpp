@@ -154,14 +154,14 @@ TEST(PipelineSchedules, StagesMayTakeDifferentTimes) {
   EXPECT_EQ(line.end, 1 + 24 + 2);  // the slower stage never waits between its first and its last action
 }
 
-/// A list in which an action is missing, is there twice, or is of another microbatch is no schedule.
+/// A list in which an action is missing, is there twice, or is of another microbatch or chunk is no schedule.
 TEST(PipelineSchedules, AnyOtherListOfActionsIsRefused) {
   std::mt19937 random(1);
   for_each_schedule([&](const PipelineSchedule& s) {
     if (s.sizes.microbatches > 6) return;
     for (std::size_t rank = 0; rank < s.actions.size(); ++rank)
       for (std::size_t i = 0; i < s.actions[rank].size(); ++i) {
-        PipelineSchedule dropped = s, twice = s, other = s;
+        PipelineSchedule dropped = s, twice = s, other = s, swapped = s;
         const auto at = static_cast<std::ptrdiff_t>(i);
         dropped.actions[rank].erase(dropped.actions[rank].begin() + at);
         EXPECT_THROW(check(dropped), std::logic_error) << name_of(s);
@@ -169,6 +169,9 @@ TEST(PipelineSchedules, AnyOtherListOfActionsIsRefused) {
         EXPECT_THROW(check(twice), std::logic_error) << name_of(s);
         other.actions[rank][i].microbatch += random() % 2 == 0 ? 1 : -1;
         EXPECT_THROW(check(other), std::logic_error) << name_of(s);
+        if (s.sizes.chunks == 1) continue;
+        swapped.actions[rank][i].chunk = (s.actions[rank][i].chunk + 1) % s.sizes.chunks;
+        EXPECT_THROW(check(swapped), std::logic_error) << name_of(s);
       }
   });
 }
