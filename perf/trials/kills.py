@@ -52,12 +52,17 @@ class Job:
             return runs.Ended(self.status, "", file.read(), 0)
 
 
+def schedules_of(pipe):
+    """Schedules and chunks that a pipe of the tiny model's four layers, embedding and head included, can have."""
+    return [("gpipe", 1), ("1f1b", 1), ("zb_h1", 1)] + ([("interleaved", 2), ("zbv", 2)] if pipe == 2 else [])
+
+
 class Kills:
     def __init__(self, place, arguments):
         self.place, self.a, self.rng = place, arguments, random.Random(arguments.seed)
         self.under_way, self.problems = collections.Counter(), []
         self.curves = {}
-        self.kills = self.of_one = self.of_pipes = self.of_tensors = self.of_contexts = self.resumes = self.attempts = self.finished = self.trajectories = 0
+        self.kills = self.of_one = self.of_pipes = self.of_tensors = self.of_both = self.of_contexts = self.resumes = self.attempts = self.finished = self.trajectories = 0
         self.startups = []
         runs.adopt_orphans()
 
@@ -128,11 +133,13 @@ class Kills:
         pipe = self.rng.choice([n for n in range(1, groups + 1) if groups % n == 0])
         self.of_pipes += pipe > 1
         self.of_tensors += self.tensor > 1
+        self.of_both += pipe > 1 and self.tensor > 1
         self.of_contexts += self.context > 1
+        schedule, chunks = self.rng.choice(schedules_of(pipe))
         old = runs.lines(self.run)
         job = Job(self.place, runs.train(self.run, share * groups, f"run.steps={self.a.steps}", f"checkpoint.every={every}",
                                          f"checkpoint.keep={KEEP}", runs.mesh((("pipe", pipe), ("context", self.context), ("tensor", self.tensor))),
-                                         f"pipeline.schedule={self.rng.choice(('gpipe', '1f1b', 'zb_h1'))}",
+                                         f"pipeline.schedule={schedule}", f"pipeline.chunks={chunks}",
                                          f"checkpoint.background={self.rng.choice(('true', 'true', 'false'))}"))
         killed = self.kills < self.a.kills and self.wait_for_moment(job)
         if killed:
@@ -212,7 +219,7 @@ class Kills:
     def report(self):
         def count(word):
             return sum(p.startswith(word) for p in self.problems)
-        print(f"{self.kills} kills ({self.of_one} of one rank, {self.of_pipes} starts with pipes, {self.of_tensors} with tensor, {self.of_contexts} with context) in {self.trajectories} runs of {self.a.steps} steps on 1 to 4 ranks: "
+        print(f"{self.kills} kills ({self.of_one} of one rank, {self.of_pipes} starts with pipes, {self.of_tensors} with tensor, {self.of_both} with both, {self.of_contexts} with context) in {self.trajectories} runs of {self.a.steps} steps on 1 to 4 ranks: "
               + ", ".join(f"{n} {phase}" for phase, n in sorted(self.under_way.items(), key=lambda p: -p[1])))
         print(f"  {self.resumes} resumes, {self.finished} runs to their end: checkpoints lost {count('lost')}, resumes off the curve "
               f"{count('off')}, other problems {len(self.problems) - count('lost') - count('off')}", flush=True)
