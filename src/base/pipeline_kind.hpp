@@ -35,8 +35,8 @@ constexpr bool folds(PipelineKind kind) {
   return kind == PipelineKind::zbv;
 }
 
-/// How many stages a rank can have.
-constexpr bool serves_chunks(PipelineKind kind, long chunks) {
+/// Whether a rank can have so many stages.
+constexpr bool serves_chunks(PipelineKind kind, std::int64_t chunks) {
   if (kind == PipelineKind::zbv) return chunks == 2;
   return chunks == 1 || kind == PipelineKind::interleaved;
 }

@@ -218,22 +218,38 @@ inline constexpr std::array key_aliases{
     Alias{"detect_anomaly", "debug.nan"},
 };
 
-/// Other names of values: of optimizer.decay, parallel.mode, precision.*, schedule.regather, and axes of the
-/// mesh.
+/// Other names of values: of optimizer.decay, parallel.mode, precision.*, schedule.regather,
+/// pipeline.schedule, and axes of the mesh.
 inline constexpr std::array value_aliases{
-    Alias{"none", "constant"},   Alias{"warmup_stable_decay", "wsd"},
-    Alias{"cos", "cosine"},      Alias{"zero3", "fsdp"},
-    Alias{"full_shard", "fsdp"}, Alias{"fsdp2", "fsdp"},
-    Alias{"simplefsdp", "fsdp"}, Alias{"no_shard", "ddp"},
-    Alias{"replicate", "ddp"},   Alias{"shard_grad_op", "zero2"},
-    Alias{"bfloat16", "bf16"},   Alias{"float16", "bf16"},
-    Alias{"fp16", "bf16"},       Alias{"float32", "f32"},
-    Alias{"fp32", "f32"},        Alias{"float", "f32"},
-    Alias{"true", "always"},     Alias{"false", "never"},
-    Alias{"dp", "data"},         Alias{"fsdp", "data"},
-    Alias{"dp_shard", "data"},   Alias{"dp_replicate", "replica"},
-    Alias{"hsdp", "replica"},    Alias{"node", "replica"},
-    Alias{"nodes", "replica"},   Alias{"replicas", "replica"},
+    Alias{"none", "constant"},
+    Alias{"warmup_stable_decay", "wsd"},
+    Alias{"cos", "cosine"},
+    Alias{"zero3", "fsdp"},
+    Alias{"full_shard", "fsdp"},
+    Alias{"fsdp2", "fsdp"},
+    Alias{"simplefsdp", "fsdp"},
+    Alias{"no_shard", "ddp"},
+    Alias{"replicate", "ddp"},
+    Alias{"shard_grad_op", "zero2"},
+    Alias{"bfloat16", "bf16"},
+    Alias{"float16", "bf16"},
+    Alias{"fp16", "bf16"},
+    Alias{"float32", "f32"},
+    Alias{"fp32", "f32"},
+    Alias{"float", "f32"},
+    Alias{"true", "always"},
+    Alias{"false", "never"},
+    Alias{"dp", "data"},
+    Alias{"fsdp", "data"},
+    Alias{"dp_shard", "data"},
+    Alias{"dp_replicate", "replica"},
+    Alias{"hsdp", "replica"},
+    Alias{"node", "replica"},
+    Alias{"nodes", "replica"},
+    Alias{"replicas", "replica"},
+    Alias{"interleaved1f1b", "interleaved"},
+    Alias{"zerobubble", "zb_h1"},
+    Alias{"zbvzerobubble", "zbv"},
 };
 
 }  // namespace weft::deck

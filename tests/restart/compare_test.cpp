@@ -42,6 +42,21 @@ TEST_F(CompareCommand, RunsOnOtherRanksInAnotherModeAreEqual) {
             "metrics: 3 steps in both (1 to 3), all equal\n");
 }
 
+TEST_F(CompareCommand, RunsOnMeshesWithEqualTensorAxesAreEqual) {
+  trained(2, "tensor", {"parallel.mesh={ tensor = 2 }"});
+  trained(4, "stages", {"parallel.mesh={ pipe = 2, tensor = 2 }"});
+  const Ended ended = compare("tensor", "stages");
+  EXPECT_STATUS(ended, 0);
+  EXPECT_TELLS(ended, "  parallel.mesh: ");
+  EXPECT_TELLS(ended, "hashes: 3 steps in both (1 to 3), all equal\n");
+  EXPECT_TELLS(ended, "metrics: 3 steps in both (1 to 3), all equal\n");
+
+  trained(4, "eps", {"parallel.mesh={ pipe = 2, tensor = 2 }", "model.norm_eps=1e-4"});
+  const Ended eps = compare("tensor", "eps");
+  EXPECT_STATUS(eps, 1);
+  EXPECT_TELLS(eps, "part at step 1, in forward of layers.0.attn: layers.0.attn.h (rms_norm) has ");
+}
+
 TEST_F(CompareCommand, NamesTheFirstModuleThatDiffers) {
   trained(2, "reference", {});
   trained(3, "eps", {"model.norm_eps=1e-4"});

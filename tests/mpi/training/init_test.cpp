@@ -99,7 +99,11 @@ TEST_F(Init, ATensorAxisReadsAndIsExportedAsOneRankIs) {
   const Curve first = curve(checkpoint_name, "fsdp", test::world(), mesh);
   EXPECT_EQ(curve("hf", "fsdp", test::world(), mesh), first);
   const std::string two = "{ data = " + std::to_string(ranks / 2) + ", tensor = 2 }";
-  EXPECT_EQ(curve("hf", "zero1", test::world(), two), curve(checkpoint_name, "fsdp", test::world(), two));
+  const Curve of_two = curve(checkpoint_name, "fsdp", test::world(), two);
+  EXPECT_EQ(curve("hf", "zero1", test::world(), two), of_two);
+  const std::string stages = "{ pipe = " + std::to_string(ranks / 2) + ", tensor = 2 }";
+  for (const char* name : {checkpoint_name, "hf"})
+    EXPECT_EQ(curve(name, "fsdp", test::world(), stages), of_two) << name;
 
   const Deck deck = test::shared_deck(test::world(),
                                       {"run.dir=" + path_ + "/tensor", "run.steps=3", "checkpoint.final=true",

@@ -147,6 +147,16 @@ const LineMistake values[] = {
      "mean 'cosine'?"},
     {"choice_of_another_trainer", 15, "[precision]\nparams = \"bfloat16\"",
      "d.toml:16: precision.params: 'bfloat16' is not one of the choices (f32, bf16); did you mean 'bf16'?"},
+    {"pipeline_of_another_trainer", 15, "[pipeline]\nschedule = \"ZBVZeroBubble\"",
+     "d.toml:16: pipeline.schedule: 'ZBVZeroBubble' is not one of the choices (gpipe, 1f1b, interleaved, "
+     "zb_h1, "
+     "zbv); did you mean 'zbv'?"},
+    {"one_stage_of_a_v", 15, "[pipeline]\nschedule = \"zbv\"",
+     "d.toml: pipeline.chunks: zbv has two stages a rank, not 1; set pipeline.chunks = 2, or another "
+     "pipeline.schedule"},
+    {"chunks_of_a_straight_pipe", 15, "[pipeline]\nchunks = 2",
+     "d.toml:16: pipeline.chunks: 2 stages a rank need another schedule than 1f1b; set pipeline.schedule = "
+     "\"interleaved\", or chunks = 1"},
     {"real_dtype_out_of_place", 15, "[precision]\nparams = \"f64\"",
      "d.toml:16: precision.params: 'f64' is not one of the choices (f32, bf16)"},
     {"boolean_for_a_graph", 15, "[schedule]\ncuda_graph = true",
