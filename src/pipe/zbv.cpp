@@ -49,8 +49,7 @@ class Greedy {
   }
 
   void run() {
-    const auto all = static_cast<std::size_t>(3 * chunks * sizes_.microbatches);
-    std::size_t left = all * actions_.size();
+    std::size_t left = 3 * actions_.size() * chunks * static_cast<std::size_t>(sizes_.microbatches);
     for (int now = 0; left > 0; ++now)
       for (int rank = 0; rank < sizes_.ranks; ++rank) {
         const std::optional<Action> action = chosen(rank, now);
