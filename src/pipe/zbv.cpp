@@ -201,8 +201,8 @@ std::vector<Way> ways(const Sizes& sizes) {
   return all;
 }
 
-/// The sizes that the ways are compared with. They have all microbatches, or, where that would take seconds, so
-/// many that ranks come round several times.
+/// The sizes that the ways are compared with. They have all microbatches, or, where that would take seconds,
+/// so many that ranks come round several times.
 Sizes enough(Sizes sizes) {
   const int most = std::max(4 * sizes.ranks, 4096 / sizes.ranks);
   if (sizes.microbatches > most + sizes.ranks) sizes.microbatches = most + sizes.microbatches % sizes.ranks;
