@@ -21,8 +21,9 @@ struct Chosen {
 
 /// The deck with as few accumulation rounds as stand for any number of them: the first, two that are like all
 /// others but the last, and the last; in a pipe with the schedules 1f1b and zb_h1 four more than it has
-/// ranks, with zbv four more than it has stages. A plan of it takes as much memory, but for tokens and losses. It is the deck itself where its
-/// rounds are no more, or each of them takes memory of its own. `given` are the deck's pass_options().
+/// ranks, with zbv four more than it has stages. A plan of it takes as much memory, but for tokens and
+/// losses. It is the deck itself where its rounds are no more, or each of them takes memory of its own.
+/// `given` are the deck's pass_options().
 Deck with_distinct_rounds(const Deck& deck, const Mesh& mesh, const passes::PassOptions& given);
 
 /// The bytes of state and arena that a plan may take; 0: any number. They are schedule.memory_limit, and
