@@ -2,7 +2,7 @@
 # folder. DEPS are the folders that its headers include, and PRIVATE_DEPS those that only its sources include:
 # the arrows of docs/architecture.md. The test unit.arrows compares both with the #include lines, so that
 # nothing is declared that is not used, and nothing is used that is not declared. KOKKOS lists the sources
-# that include Kokkos (compiled with its flags, and by nvcc under WEFT_CUDA). ARITHMETIC: training's bits and its speed are made here, so
+# that include Kokkos (compiled with its flags, and by nvcc under WEFT_NVCC). ARITHMETIC: training's bits and its speed are made here, so
 # its sources are optimised fully, and each is compiled alone (below). COLD: what is done once, or once a second, is done here, and
 # -O1 will do. All other folders have -O2. That saves a tenth of a first build.
 
@@ -12,7 +12,7 @@ if(WEFT_WARNINGS_AS_ERRORS)
   target_compile_options(weft_options INTERFACE -Werror)
 endif()
 if(WEFT_ARCH)
-  target_compile_options(weft_options INTERFACE $<$<NOT:$<BOOL:${WEFT_CUDA}>>:-march=${WEFT_ARCH}>)
+  target_compile_options(weft_options INTERFACE $<$<NOT:$<BOOL:${WEFT_NVCC}>>:-march=${WEFT_ARCH}>)
 endif()
 if(WEFT_SANITIZE)
   target_compile_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -22,8 +22,14 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug" OR WEFT_SANITIZE)
   target_compile_definitions(weft_options INTERFACE WEFT_DEBUG)
 endif()
 if(WEFT_CUDA)
+  target_compile_definitions(weft_options INTERFACE WEFT_CUDA)
+endif()
+if(WEFT_NVCC)
   # nvcc cannot evaluate fmt 9's consteval format strings, and fmt takes it for a compiler without constexpr.
-  target_compile_definitions(weft_options INTERFACE WEFT_CUDA FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
+  target_compile_definitions(weft_options INTERFACE FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
+endif()
+if(WEFT_FAKECUDA)
+  target_compile_definitions(weft_options INTERFACE WEFT_FAKECUDA)
 endif()
 
 # CMAKE_UNITY_BUILD (the presets asan and tsan; jobs/setup.sh for a first build) compiles up to eight sources of a target as one, so that
@@ -122,7 +128,7 @@ function(weft_test name)
   add_executable(test_${name} ${A_SOURCES})
   weft_keep_alone(${A_SOURCES})
   target_link_libraries(test_${name} PRIVATE weft_options weft::test_support ${A_DEPS})
-  if(NOT WEFT_CUDA)
+  if(NOT WEFT_NVCC)
     target_precompile_headers(test_${name} REUSE_FROM weft_test_headers)
   endif()
   target_compile_definitions(test_${name} PRIVATE WEFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

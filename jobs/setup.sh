@@ -7,7 +7,7 @@
 #   --mkl          MKL for fp32 products on Intel processors without AMX: MKLROOT's, else PyPI's (a download of 221 MB); of host presets
 #   --tests        also what tests/run.sh uses (GoogleTest, Slurm, iproute2, clang-format, ...)
 #   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
-#   --preset NAME  configure and build the CMake preset NAME (cpu, cuda, debug, asan, tsan); NAME:TARGET builds only TARGET
+#   --preset NAME  configure and build the CMake preset NAME (cpu, cuda, fakecuda, debug, asan, tsan); NAME:TARGET builds only TARGET
 #
 # A first build of cpu or cuda compiles several sources at once (CMAKE_UNITY_BUILD), so that what they include is read once. Whoever changes
 # Weft turns that off with `cmake --preset cpu -D CMAKE_UNITY_BUILD=OFF`, and it stays off. Host presets use ccache where it is installed.
@@ -186,9 +186,9 @@ for preset in "${presets[@]}"; do
   target=all
   case $preset in *:*) target=${preset#*:} preset=${preset%%:*} ;; esac
   options=()
+  case $preset in *cuda) options=(-U cudnn_frontend_INCLUDE_DIR -D cudnn_frontend_ROOT="$(cudnn_frontend)") ;; esac
   if [ "$preset" = cuda ]; then
     kokkos=$(cmake/get_kokkos.sh --cuda)
-    options=(-U cudnn_frontend_INCLUDE_DIR -D cudnn_frontend_ROOT="$(cudnn_frontend)")
   else
     kokkos=$(cmake/get_kokkos.sh)
     if [ "$mkl" = yes ]; then

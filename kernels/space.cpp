@@ -2,6 +2,9 @@
 
 #include "base/device.hpp"
 #include "kernels/kokkos_space.hpp"
+#ifdef WEFT_CUDA
+#include <cuda_runtime_api.h>
+#endif
 
 namespace weft::kernels {
 
@@ -10,7 +13,7 @@ namespace {
 static_assert(device_is_host() == runs_on_host, "Kokkos is built for another device");
 
 Execution make_execution() {
-#ifdef KOKKOS_ENABLE_CUDA
+#ifdef WEFT_CUDA
   // A partition of one part is an instance with a stream of its own, which Kokkos destroys with the last
   // copy.
   return Kokkos::Experimental::partition_space(Execution(), 1)[0];
@@ -25,13 +28,16 @@ void initialize(bool warnings) {
   if (Kokkos::is_initialized() || Kokkos::is_finalized()) return;
   Kokkos::InitializationSettings settings;
   if (!warnings || runs_on_host) settings.set_disable_warnings(true);  // else as KOKKOS_DISABLE_WARNINGS says
-#ifdef KOKKOS_ENABLE_CUDA
+#ifdef WEFT_CUDA
   // This takes the device that comm::bind_device made current. Kokkos itself would choose by those of a
   // launcher's variables that it knows.
   int device = 0;
   if (cudaGetDevice(&device) == cudaSuccess) settings.set_device_id(device);
 #endif
   Kokkos::initialize(settings);
+#ifdef WEFT_FAKECUDA
+  Execution();  // the first one takes this thread's device, too
+#endif
 }
 
 void finalize() {
@@ -48,7 +54,7 @@ void fence(Space& space) {
 }
 
 std::string take_launch_errors() {
-#ifdef KOKKOS_ENABLE_CUDA
+#ifdef WEFT_CUDA
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess && error != cudaErrorNotReady) return cudaGetErrorString(error);
 #endif
@@ -56,7 +62,7 @@ std::string take_launch_errors() {
 }
 
 void* native_stream([[maybe_unused]] const Space& space) {
-#ifdef KOKKOS_ENABLE_CUDA
+#ifdef WEFT_CUDA
   return execution_of(space).cuda_stream();
 #else
   return nullptr;

@@ -9,7 +9,7 @@
       tokens/s on two hosts beside PyTorch's: ddpc, fsdp2c, fsdp2c-keep (not gathering again), simplefsdp; bench_33m.
   perf/hosts.py pipe RATE [PEER...] [--microbatch B] [--set K=V]...
       tokens/s of a pipe over all hosts (1f1b, B sequences a microbatch) beside fsdp and ddp of Weft, and beside PyTorch's peers
-      (fsdp2c, unless others are named), of the same sequences a step; bench_33m on two hosts, and --deck without peers on more.
+      (fsdp2c, unless others are named; "none" for none), of the same sequences a step; on more than two hosts without peers.
   perf/hosts.py plans RATE... [--hosts N] [--ranks-per-host R] [--others "K=V ..."...] [--deck D] [--set K=V]...
       Plan regret: the step of the automatic plan over the best of others (some twenty, or those named), all measured, the best
       ones twice; and their predictions.
@@ -27,7 +27,7 @@
 Each rate is profiled first (weft profile on those links). Sides alternate, --pairs (5) rounds; medians and spread are shown.
 Other work on the machine spoils the result.
 """
-import argparse, itertools, json, os, re, shlex, statistics, subprocess, sys, tempfile
+import argparse, itertools, json, os, re, shlex, statistics, subprocess, sys, tempfile, tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WEFT = os.environ.get("WEFT", "build/cpu/weft")
@@ -105,11 +105,23 @@ def hidden(h):
               f"step {show(columns[3])} s, predicted {predicted:.3f}  hidden {show(columns[4], 2)}", flush=True)
 
 
+def shape(a):
+    """The deck's model, as torch_llama.py takes it."""
+    with open(os.path.join(ROOT, a.deck), "rb") as file:
+        deck = tomllib.load(file)
+    sizes = {**deck["model"], "seq": deck["data"]["seq"]}
+    for key, _, value in (s.partition("=") for s in a.set):
+        section, _, name = key.partition(".")
+        if section == "model" or key == "data.seq":
+            sizes[name] = int(value)
+    return [x for name in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq") for x in ("--" + name, str(sizes[name]))]
+
+
 def peer_rate(h, rate, name, python):
     mode, *keep = name.split("-")
     dtype = "bf16" if "precision.params=bf16" in h.a.set else "fp32"
     reduce = "bf16" if "precision.grad_wire=bf16" in h.a.set else "fp32"
-    command = [python, "perf/peers/torch_llama.py", "--mode", mode, "--dtype", dtype, "--reduce", reduce,
+    command = [python, "perf/peers/torch_llama.py", "--mode", mode, "--dtype", dtype, "--reduce", reduce, *shape(h.a), "--batch", str(h.a.batch),
                "--steps", str(h.a.steps + 1), "--skip", str(SKIP + 1), "--reshard", "0" if keep else "1"]
     for attempt in range(3):  # PyTorch's compiled FSDP2 aborts now and then at its start
         try:
@@ -136,8 +148,7 @@ def peers(h):
 
 def pipe(h):
     rate, *names = h.a.names
-    with_peers = h.a.hosts == 2 and h.a.deck == "inputs/bench_33m.toml"
-    names = (names or ["fsdp2c"]) if with_peers else []
+    names = (names or ["fsdp2c"]) if h.a.hosts == 2 and names != ["none"] else []
     python = call(["perf/peers/setup.sh"]).strip() if names else None
     profile = automatic(h.profile(rate))
     sides = {

@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
 """Breaks Weft on purpose, and sees that a test fails: a line a mutation, exit code 1 when one survives.
 
-  perf/mutations.py [NAME...] [--keep]
+  perf/mutations.py [NAME...] [--device] [--keep]
 
 Works on a checkout of HEAD in build/mutations, so the tree itself is never changed; the first build takes some minutes. A mutation is one
 piece of text in the place of another. Each is compiled, and the tests that should see it run on two ranks; they pass without it.
---keep leaves the checkout for the next call.
+--device takes the mutations of the CUDA back end, in the preset fakecuda. --keep leaves the checkout for the next call.
 """
 import argparse, collections, os, subprocess, sys, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TREE = os.path.join(ROOT, "build/mutations")
-PROGRAM = "build/cpu/tests/test_training"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_PROC_BIND": "false", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
                "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-Mutation = collections.namedtuple("Mutation", "what file old new tests")
-MUTATIONS = {
+Mutation = collections.namedtuple("Mutation", "what file old new tests program", defaults=["test_training"])
+HOST_MUTATIONS = {
     "reduce_scatter": Mutation("a reduce-scatter leaves out the last rank's term", "comm/host/collectives.cpp", "ordered_sum(o.sources, out,",
                                "ordered_sum(std::span(o.sources).first(o.sources.size() - 1), out,", "Tensor.GradientsAreThoseOfOneRank"),
     "vocabulary": Mutation("all ranks of a tensor axis take their part of the vocabulary for the first", "src/exec/shapes.hpp",
@@ -37,6 +36,43 @@ MUTATIONS = {
     "copies": Mutation("neighbours with the same heads of keys and values do not add their gradients up", "src/passes/update.cpp",
                        "if (unit.copies == 1) return;", "if (unit.copies >= 1) return;", "Tensor.*"),
 }
+BITS = "Precisions/Bits.*:Pipe.CheckpointsLoad*"
+DEVICE_MUTATIONS = {
+    "dropped_wait": Mutation("no stream waits for another", "comm/nccl/stream_timeline.cpp",
+                             "CHECK_CUDA(cudaStreamWaitEvent(as_stream(stream_), as_event(native), 0));", "static_cast<void>(native);", BITS),
+    "compute_wait": Mutation("kernels do not wait for collectives", "src/exec/compute_lane_cuda.cpp", "impl_->timeline.wait({&event, 1});",
+                             "static_cast<void>(event);", BITS),
+    "early_event": Mutation("an event that stands for a collective is never recorded", "comm/nccl/stream_timeline.cpp",
+                            "CHECK_CUDA(cudaEventRecord(as_event(marks(last_).end), as_stream(stream_)));", "", "Nccl.*", "test_nccl"),
+    "host_pointer": Mutation("a barrier's operand lies on the host", "comm/nccl/nccl_channel.cpp", "ncclAllReduce(token_, token_, 1,",
+                             "ncclAllReduce(this, this, 1,", BITS),
+    "late_copy": Mutation("an upload is read from the caller's memory after the call has returned", "kernels/memory.cpp",
+                          "from = std::memcpy(static_cast<std::byte*>(pinned_) + used_, host, bytes);", "from = host;", "Staging.*", "test_kernels"),
+    "no_fence": Mutation("a download is not waited for", "kernels/memory.cpp",
+                         "copy_bytes<Kokkos::HostSpace, DeviceMemory>(execution_of(space), host, device, bytes);\n  fence(space);",
+                         "copy_bytes<Kokkos::HostSpace, DeviceMemory>(execution_of(space), host, device, bytes);", "Copy.*", "test_kernels"),
+    "leading_dimension": Mutation("a matrix' rows are given as its leading dimension", "kernels/matmul_cublaslt.cpp",
+                                  "static_cast<std::uint64_t>(rows), columns));", "static_cast<std::uint64_t>(rows), std::max(rows, columns)));",
+                                  "Matmul.LongSums*", "test_kernels"),
+    "alignment": Mutation("every operand is taken for aligned to 16 bytes", "kernels/matmul_cublaslt.cpp",
+                          "impl_->algorithm(alignment_of(a, b, c))", "impl_->algorithm(0 * alignment_of(a, b, c))", "Matmul.OperandsOfAnyAlignment",
+                          "test_kernels"),
+    "swapped_calls": Mutation("one rank makes the reduce-scatters of a group in the opposite order", "comm/nccl/nccl_channel.cpp",
+                              "  reduce_all(deferred_);", "  if (rank() == 1) std::reverse(deferred_.begin(), deferred_.end());\n  reduce_all(deferred_);",
+                              "Nccl.Groups", "test_nccl"),
+    "count": Mutation("one rank gathers a byte less than the others", "comm/nccl/nccl_channel.cpp",
+                      "ncclAllGather(in, out, bytes, ncclUint8", "ncclAllGather(in, out, bytes - static_cast<std::size_t>(rank()), ncclUint8",
+                      "Nccl.Gathers", "test_nccl"),
+    "stream": Mutation("a gather goes to the legacy stream", "comm/nccl/nccl_channel.cpp",
+                       "ncclAllGather(in, out, bytes, ncclUint8, comm_, stream_)", "ncclAllGather(in, out, bytes, ncclUint8, comm_, nullptr)", BITS),
+    "unjoined": Mutation("a capture does not wait for the events of its own streams", "comm/nccl/stream_timeline.cpp",
+                         "return captured_ends_[value - before_capture_ - 1].get();", "return nullptr;", "StreamGraph.*", "test_exec"),
+    "team_barrier": Mutation("a team does not wait between two loops over a row", "kernels/lanes.hpp",
+                             "void wait() const { member.team_barrier(); }", "void wait() const {}", "RmsNorm.*", "test_kernels"),
+    "cudnn_strides": Mutation("cuDNN is told that heads follow one another as in [B, H, T, D]", "kernels/attention_cudnn.cpp",
+                              ".set_stride({part.seq * token, part.head_dim, token, 1})",
+                              ".set_stride({part.seq * token, part.seq * part.head_dim, part.head_dim, 1})", "Attention.EverySequenceLength", "test_kernels"),
+}
 
 
 def call(command, seconds=None):
@@ -46,43 +82,46 @@ def call(command, seconds=None):
 
 
 def build():
-    status, said = call(["ninja", "-C", "build/cpu", "test_training"])
+    status, said = call(["ninja", "-C", f"build/{preset}", *sorted({m.program for m in chosen.values()})])
     if status != 0:
         sys.exit(f"mutations.py: the build failed:\n{said[-3000:]}")
 
 
-def fails(tests):
+def fails(program, tests):
     """Whether the tests fail; what hangs has failed, too."""
     try:
-        status, said = call(["mpirun", "-n", "2", PROGRAM, f"--gtest_filter={tests}"], seconds=400)
+        launcher = ["mpirun", "-n", "2"] if program in ("test_training", "test_nccl") else []
+        status, said = call([*launcher, f"build/{preset}/tests/{program}", f"--gtest_filter={tests}"], seconds=400)
     except subprocess.TimeoutExpired:
         return True, "did not end"
     if status == 0 and "[  PASSED  ]" not in said.replace("\x1b[0;32m", "").replace("\x1b[m", ""):
         sys.exit(f"mutations.py: {tests}: no test ran")
-    first = next((line.strip() for line in said.splitlines() if "Failure" in line or "what():" in line or "error:" in line), "")
+    first = next((line.strip() for line in said.splitlines() if "Failure" in line or "what():" in line or "error:" in line or "fakecuda:" in line), "")
     return status != 0, os.path.relpath(first, TREE) if first.startswith("/") else first
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MUTATIONS))
+parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(HOST_MUTATIONS)}; with --device {', '.join(DEVICE_MUTATIONS)}")
+parser.add_argument("--device", action="store_true")
 parser.add_argument("--keep", action="store_true")
 a = parser.parse_args()
-if unknown := set(a.names) - set(MUTATIONS):
-    parser.error(f"no mutation {', '.join(sorted(unknown))} (there are {', '.join(MUTATIONS)})")
-chosen = {name: MUTATIONS[name] for name in a.names or MUTATIONS}
+preset, mutations = ("fakecuda", DEVICE_MUTATIONS) if a.device else ("cpu", HOST_MUTATIONS)
+if unknown := set(a.names) - set(mutations):
+    parser.error(f"no mutation {', '.join(sorted(unknown))} (there are {', '.join(mutations)})")
+chosen = {name: mutations[name] for name in a.names or mutations}
 if not os.path.exists(TREE):
     subprocess.run(["git", "worktree", "add", "--detach", TREE, "HEAD"], cwd=ROOT, check=True, capture_output=True)
 else:
     subprocess.run(["git", "checkout", "--detach", "--force", subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()],
                    cwd=TREE, check=True, capture_output=True)
-if not os.path.exists(os.path.join(TREE, "build/cpu/build.ninja")):
-    status, said = call(["jobs/setup.sh", "--tests", "--preset", "cpu:test_training"])
+if not os.path.exists(os.path.join(TREE, f"build/{preset}/build.ninja")):
+    status, said = call(["jobs/setup.sh", "--tests", "--preset", f"{preset}:test_training"])
     if status != 0:
         sys.exit(f"mutations.py: set-up failed:\n{said[-3000:]}")
 build()
-for tests in sorted({m.tests for m in chosen.values()}):
-    if (found := fails(tests))[0]:
-        sys.exit(f"mutations.py: {tests} fails without any mutation: {found[1]}")
+for program, tests in sorted({(m.program, m.tests) for m in chosen.values()}):
+    if (found := fails(program, tests))[0]:
+        sys.exit(f"mutations.py: {program} {tests} fails without any mutation: {found[1]}")
 survived = 0
 for name, m in chosen.items():
     path = os.path.join(TREE, m.file)
@@ -95,7 +134,7 @@ for name, m in chosen.items():
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace(m.old, m.new))
         build()
-        caught, where = fails(m.tests)
+        caught, where = fails(m.program, m.tests)
     finally:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)

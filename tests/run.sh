@@ -4,9 +4,9 @@
 #   tests/run.sh [--quick] [--fuzz] [--label LABEL]...
 #
 # Stages: set-up; clang-format (a file that is not formatted ends it all); preset cpu, all tests; asan and tsan builds of the tests that
-# can run under them, and the fuzz corpus under asan; clang-tidy on changed files; the cuda preset compiled for sm_90 (where nvcc is).
-# What is only compiled or looked at goes on beside the tests. Ends with the slowest tests and targets, and a table of stages and their
-# times; the exit status is 0 if none failed. Needs no terminal.
+# can run under them, and the fuzz corpus under asan; the device's tests on fakes of CUDA's libraries, and the cuda preset compiled for
+# sm_90 (where CUDA is); clang-tidy on changed files. What is only compiled or looked at goes on beside the tests. Ends with the slowest
+# tests and targets, and a table of stages and their times; the exit status is 0 if none failed. Needs no terminal.
 #   --quick        only set-up and the cpu tests
 #   --fuzz         only set-up, and the fuzz targets (clang) with thousands of changes of the corpus each
 #   --label LABEL  of the cpu tests only those with that label (unit, mpi, golden, restart, slurm, net); implies --quick
@@ -179,8 +179,28 @@ test_fuzz() {
   jobs/setup.sh --preset fuzz && run_ctest fuzz
 }
 
+has_nvcc() {
+  command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || { echo "no CUDA on this machine"; return 1; }
+}
+
+# The device's tests on a device that is not there (docs/fakecuda.md).
+build_fakecuda() {
+  has_nvcc || return 77
+  jobs/setup.sh --preset fakecuda:device_tests
+}
+# A kernel's threads take turns on one core, so that training takes twenty times as long: of its tests those whose bits tell of each kind of
+# collective, of every mode and schedule, of checkpoints and of bad numbers.
+test_fakecuda() {
+  has_nvcc || return 77
+  local status=0 run=(ctest --test-dir build/fakecuda --output-on-failure --no-tests=error --parallel "$parallel")
+  "${run[@]}" --tests-regex '^(unit\.(fakecuda|kernels|exec|golden_ops|transformers|model)(\.[0-9]+)?|mpi\.nccl\.np[124])$' || status=1
+  GTEST_FILTER='Agree.*:BadNumbers.*:Skip.*:RollBack.Without*:Bits.AreTheSame*:Bits.ReducingOnce*:Precisions/Bits.*:Replicas.EveryMode*:Replicas.AreAdded*:Replicas.Checkpoints*:Context.Gradients*:Context.Validation*:Pipe.EveryModeHas*:Pipe.EveryScheduleHas*:Pipe.MetricsHave*:Init.IsTheSameInAPipe:Init.APipe*:Lanes.*:Tensor.Gradients*:Tensor.Checkpoints*:Hashes.Leave*:Session.*' \
+    "${run[@]}" --tests-regex '^mpi\.training\.np[124]$' || status=1
+  return $status
+}
+
 build_cuda() {
-  command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || { echo "no nvcc on this machine"; return 77; }
+  has_nvcc || return 77
   jobs/setup.sh --preset cuda:gpu_check
 }
 
@@ -242,13 +262,14 @@ if [ $part = fuzz ]; then
 fi
 if [ $part = all ]; then stage "clang-format" check_format || print_summary; fi
 stage "build (cpu)" build_cpu || print_summary
-if [ $part = all ]; then beside build_asan build_tsan check_tidy build_cuda; fi
+if [ $part = all ]; then beside build_asan build_tsan check_tidy build_fakecuda build_cuda; fi
 test_start=$SECONDS
 stage "tests (cpu)" test_cpu
 test_seconds=$((SECONDS - test_start))
 if [ $part = all ]; then
   wait_for "build (asan)" build_asan && stage "tests under asan and ubsan" test_asan
   wait_for "build (tsan)" build_tsan && stage "tests under tsan" test_tsan
+  wait_for "build (fakecuda)" build_fakecuda && stage "tests under fakecuda" test_fakecuda
   wait_for "clang-tidy on changed files" check_tidy
   wait_for "build (cuda, sm_90)" build_cuda
 fi

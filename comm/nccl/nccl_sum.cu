@@ -7,27 +7,12 @@ namespace {
 constexpr int threads = 256;
 constexpr std::int64_t most_blocks = 1056;  // 8 for each of an H100's 132 multiprocessors
 
-// There is no multiplication here, and so nothing that the compiler could contract: the bits are those of the
-// host's sum.
 template <class Wire, class Out>
 __global__ void sum_slices(DeviceSum s) {
-  const auto* own = static_cast<const Wire*>(s.own);
-  const auto* pieces = static_cast<const Wire*>(s.pieces);
-  auto* out = static_cast<Out*>(s.out);
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < s.count;
-       i += stride) {
-    float acc = 0;
-    for (int r = 0; r < s.size; ++r) {
-      const Wire x = r == s.rank ? own[i] : pieces[(r < s.rank ? r : r - 1) * s.count + i];
-      if (r == 0) {
-        acc = s.write == WriteMode::add ? to_float(out[i]) + to_float(x) : to_float(x);
-      } else {
-        acc += to_float(x);
-      }
-    }
-    out[i] = from_float<Out>(acc);
-  }
+       i += stride)
+    sum_element<Wire, Out>(s, i);
 }
 
 template <class Wire, class Out>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/device.hpp"
 #include "plan/report.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
@@ -42,6 +43,8 @@ TEST(Lanes, SendWhatThePlanSaysAndAddUp) {
       EXPECT_EQ(*m.gather_s > 0, world.size() > 1);
       EXPECT_EQ(*m.reduce_s > 0, world.size() > 1);
       if (world.size() == 1) {
+        if (!device_is_host()) continue;
+        EXPECT_LE(*m.exposed_replica_s, m.step_s);
         EXPECT_EQ(*m.exposed_gather_s, 0);
         EXPECT_EQ(*m.exposed_reduce_s, 0);
       }
@@ -59,11 +62,11 @@ TEST(Lanes, SumsOverReplicasHaveTheirOwn) {
     for (int i = 0; i < 3; ++i) {
       const report::StepMetrics m = trainer.train_step();
       ASSERT_EQ(m.replica_s.has_value(), replicas > 1);
-      ASSERT_EQ(m.exposed_replica_s.has_value(), replicas > 1);
+      // On a device nobody sees when a collective ends, and so not what of it is exposed.
+      ASSERT_EQ(m.exposed_replica_s.has_value(), replicas > 1 && device_is_host());
       EXPECT_EQ(*m.reduce_s > 0, replicas < world.size());
       if (replicas == 1) continue;
       EXPECT_GT(*m.replica_s, 0);
-      EXPECT_LE(*m.exposed_replica_s, m.step_s);
       EXPECT_NEAR(*m.comm_s, *m.replica_s, 1e-9) << "nothing else is under way";
       EXPECT_EQ(*m.exposed_gather_s, 0);
       EXPECT_EQ(*m.exposed_reduce_s, 0);

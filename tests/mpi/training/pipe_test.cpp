@@ -15,6 +15,7 @@
 #include "support/mpi_environment.hpp"
 #include "support/pipe_meshes.hpp"
 #include "support/reference.hpp"
+#include "support/sent_bytes.hpp"
 #include "support/shared_deck.hpp"
 #include "support/text_of_ranks.hpp"
 
@@ -179,7 +180,8 @@ TEST_F(Pipe, TiedEmbeddingsAreOneTable) {
   EXPECT_EQ(first->losses.front(), reference.losses.front());
   for (std::size_t i = 0; i < reference.losses.size(); ++i) {
     EXPECT_NEAR(first->losses[i] / reference.losses[i], 1, 1e-5);
-    EXPECT_NEAR(first->norms[i] / reference.norms[i], 1, 1e-5);
+    // AdamW makes more of the last digits from step to step, and more on a device than on the host.
+    EXPECT_NEAR(first->norms[i] / reference.norms[i], 1, i == 0 ? 1e-6 : 3e-5);
   }
 }
 
@@ -225,8 +227,9 @@ TEST_F(Pipe, SendsWhatTheFormulaSays) {
     const ir::Graph& graph = trainer.plan().graph;
     for (const ir::Node& node : graph.nodes())
       if (ir::is_collective(node.op))
-        sums += node.op == ir::Op::all_reduce ? graph.local_bytes(node.outputs[0]) * (pipe - 1)
-                                              : ops::wire_bytes(graph, node);
+        sums += node.op == ir::Op::all_reduce
+                    ? test::short_all_reduce_bytes(graph.local_bytes(node.outputs[0]), pipe)
+                    : ops::wire_bytes(graph, node);
     std::array<double, 1> most{static_cast<double>(accumulation(deck, 1) * borders * message + sums)};
     world().all_reduce_max(most);
     EXPECT_EQ(static_cast<double>(*trainer.train_step().sent_bytes), most[0]);

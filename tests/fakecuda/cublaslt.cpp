@@ -1,0 +1,233 @@
+// cuBLASLt: products computed from the descriptors, as they are said there: column-major, with leading
+// dimensions and transposes. An algorithm remembers the alignment that its heuristic was promised.
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "fakecuda/device.hpp"
+
+namespace {
+
+using fakecuda::fail;
+
+struct Layout {
+  cudaDataType type;
+  std::uint64_t rows, columns;
+  std::int64_t ld;
+};
+struct Description {
+  cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+};
+struct Preference {
+  std::size_t workspace = 0;
+  std::uint32_t alignment[4] = {256, 256, 256, 256};  // the library's own defaults
+  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+};
+struct Algorithm {
+  std::uint32_t magic;
+  std::uint32_t alignment[4];
+  std::size_t workspace;
+};
+constexpr std::uint32_t magic = 0x77656674;
+
+/// What stands behind a pointer of the library's.
+template <class T, class Opaque>
+T& as(Opaque* opaque) {
+  return *reinterpret_cast<T*>(opaque);
+}
+
+std::size_t size_of(cudaDataType type) {
+  return type == CUDA_R_32F ? 4 : 2;
+}
+std::size_t bytes_of(const Layout& l) {
+  return ((l.columns - 1) * static_cast<std::size_t>(l.ld) + l.rows) * size_of(l.type);
+}
+
+float load(const void* p, cudaDataType type, std::size_t i) {
+  if (type == CUDA_R_32F) return static_cast<const float*>(p)[i];
+  const std::uint32_t bits = static_cast<std::uint32_t>(static_cast<const std::uint16_t*>(p)[i]) << 16;
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+void store(void* p, cudaDataType type, std::size_t i, float x) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(p)[i] = x;
+    return;
+  }
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  const bool nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  bits = nan ? bits | 0x400000U : bits + 0x7fffU + (bits >> 16 & 1U);
+  static_cast<std::uint16_t*>(p)[i] = static_cast<std::uint16_t>(bits >> 16);
+}
+
+/// op(matrix) as rows of floats.
+std::vector<float> rows_of(const void* p, const Layout& l, cublasOperation_t op) {
+  std::vector<float> all(l.rows * l.columns);
+  for (std::size_t c = 0; c < l.columns; ++c)
+    for (std::size_t r = 0; r < l.rows; ++r)
+      all[op == CUBLAS_OP_N ? r * l.columns + c : c * l.rows + r] =
+          load(p, l.type, c * static_cast<std::size_t>(l.ld) + r);
+  return all;
+}
+
+void multiply(const Description& d, const void* a, const Layout& la, const void* b, const Layout& lb,
+              float alpha, float beta, const void* c, void* out, const Layout& lc) {
+  const std::size_t m = lc.rows, n = lc.columns, k = d.a == CUBLAS_OP_N ? la.columns : la.rows;
+  const std::vector<float> left = rows_of(a, la, d.a), right = rows_of(b, lb, d.b);
+  std::vector<float> row(n);
+  for (std::size_t i = 0; i < m; ++i) {
+    std::fill(row.begin(), row.end(), 0.0F);
+    for (std::size_t p = 0; p < k; ++p) {
+      const float x = left[i * k + p];
+      const float* from = right.data() + p * n;
+      for (std::size_t j = 0; j < n; ++j) row[j] += x * from[j];
+    }
+    for (std::size_t j = 0; j < n; ++j) {
+      const std::size_t at = j * static_cast<std::size_t>(lc.ld) + i;
+      const float before = beta != 0 ? beta * load(c, lc.type, at) : 0;
+      store(out, lc.type, at, alpha * row[j] + before);
+    }
+  }
+}
+
+bool aligned(const void* p, std::uint32_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(p) % bytes == 0;
+}
+
+}  // namespace
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = reinterpret_cast<cublasLtHandle_t>(new int(fakecuda::current_device()));
+  return CUBLAS_STATUS_SUCCESS;
+}
+std::size_t cublasLtGetVersion() {
+  return 0;
+}
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_SUCCESS ? "success" : "cuBLASLt's status of the preset fakecuda";
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+                                          std::uint64_t rows, std::uint64_t columns, std::int64_t ld) {
+  if ((type != CUDA_R_32F && type != CUDA_R_16BF) || ld < static_cast<std::int64_t>(rows))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, columns, ld});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete &as<Layout>(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t compute,
+                                        cudaDataType scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *description = reinterpret_cast<cublasLtMatmulDesc_t>(new Description);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
+  delete &as<Description>(description);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t which, const void* value,
+                                              std::size_t bytes) {
+  if (bytes != sizeof(cublasOperation_t)) return CUBLAS_STATUS_INVALID_VALUE;
+  Description& d = as<Description>(description);
+  if (which == CUBLASLT_MATMUL_DESC_TRANSA) return std::memcpy(&d.a, value, bytes), CUBLAS_STATUS_SUCCESS;
+  if (which == CUBLASLT_MATMUL_DESC_TRANSB) return std::memcpy(&d.b, value, bytes), CUBLAS_STATUS_SUCCESS;
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete &as<Preference>(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t which,
+                                                    const void* value, std::size_t bytes) {
+  Preference& p = as<Preference>(preference);
+  void* to = nullptr;
+  std::size_t size = sizeof(std::uint32_t);
+  switch (which) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: to = &p.workspace, size = sizeof p.workspace; break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: to = &p.alignment[0]; break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: to = &p.alignment[1]; break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: to = &p.alignment[2]; break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: to = &p.alignment[3]; break;
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: to = &p.reductions; break;
+    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (bytes != size) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(to, value, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t results[], int* found) {
+  const Layout &la = as<Layout>(a), &lb = as<Layout>(b), &lc = as<Layout>(c), &ld = as<Layout>(d);
+  const Description& op = as<Description>(description);
+  const Preference& p = as<Preference>(preference);
+  *found = 0;
+  const auto m = op.a == CUBLAS_OP_N ? la.rows : la.columns, k = op.a == CUBLAS_OP_N ? la.columns : la.rows;
+  const auto k2 = op.b == CUBLAS_OP_N ? lb.rows : lb.columns, n = op.b == CUBLAS_OP_N ? lb.columns : lb.rows;
+  if (wanted < 1 || k != k2 || lc.rows != m || lc.columns != n || ld.rows != m || ld.columns != n ||
+      la.type != lb.type || lc.type != ld.type)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  // An odd shape in bf16 has only what sums in place, as the library was seen to answer.
+  if (p.reductions != CUBLASLT_REDUCTION_SCHEME_NONE && m % 2 != 0 && la.type == CUDA_R_16BF)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  Algorithm algorithm{magic, {p.alignment[0], p.alignment[1], p.alignment[2], p.alignment[3]}, p.workspace};
+  static_assert(sizeof algorithm <= sizeof results[0].algo);
+  results[0] = {};
+  std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
+  results[0].workspaceSize = p.workspace;
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t la, const void* b,
+                              cublasLtMatrixLayout_t lb, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t lc, void* d, cublasLtMatrixLayout_t ld,
+                              const cublasLtMatmulAlgo_t* chosen, void* workspace,
+                              std::size_t workspace_bytes, cudaStream_t stream) {
+  Algorithm algorithm;
+  std::memcpy(&algorithm, chosen, sizeof algorithm);
+  if (algorithm.magic != magic) fail("cublasLtMatmul: the algorithm is none of a heuristic's");
+  if (*reinterpret_cast<int*>(handle) != fakecuda::current_device())
+    fail("cublasLtMatmul: the handle belongs to another device");
+  const Layout A = as<Layout>(la), B = as<Layout>(lb), C = as<Layout>(lc), D = as<Layout>(ld);
+  fakecuda::refuse_host_memory("cublasLtMatmul", "A", a, bytes_of(A));
+  fakecuda::refuse_host_memory("cublasLtMatmul", "B", b, bytes_of(B));
+  fakecuda::refuse_host_memory("cublasLtMatmul", "C", c, bytes_of(C));
+  fakecuda::refuse_host_memory("cublasLtMatmul", "D", d, bytes_of(D));
+  fakecuda::refuse_host_memory("cublasLtMatmul", "the workspace", workspace, workspace_bytes);
+  if (workspace_bytes < algorithm.workspace)
+    fail("cublasLtMatmul: the workspace is smaller than the algorithm was promised");
+  if (!aligned(workspace, 16)) fail("cublasLtMatmul: the workspace is not aligned to 16 bytes");
+  const void* operands[] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i)
+    if (!aligned(operands[i], algorithm.alignment[i]))
+      fail("cublasLtMatmul: an operand is not aligned as the algorithm was promised");
+  const Description op = as<Description>(description);
+  const float factor = *static_cast<const float*>(alpha), rest = *static_cast<const float*>(beta);
+  const cudaError_t error = fakecuda::enqueue_call(stream, "a product of cuBLASLt", [=] {
+    multiply(op, a, A, b, B, factor, rest, c, d, D);
+    // Who keeps something there loses it. The whole of it would take longer than the product.
+    std::memset(workspace, 0xff, std::min<std::size_t>(workspace_bytes, 65536));
+  });
+  return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}

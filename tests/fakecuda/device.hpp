@@ -1,0 +1,71 @@
+// A device that is not there: what the fakes of the CUDA runtime, of NCCL, cuBLASLt and cuDNN, and of Kokkos'
+// CUDA back end share. docs/fakecuda.md says what it checks, and what it cannot.
+//
+// A stream is a queue. Nothing of it runs when it is put there; it runs when the host waits for something,
+// and the next entry to run is then drawn by lot from those that streams and events allow. So a wait that is
+// missing shows as a wrong result, sooner or later, and the same seed shows it again.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace fakecuda {
+
+/// Prints the line and ends the process. It is for what a device would answer with a wrong result, a hang or
+/// a crash: no code may continue behind it.
+[[noreturn]] void fail(const std::string& line);
+
+/// How far a piece of work came when it was its turn.
+enum class Turn : std::uint8_t {
+  done,
+  some,    ///< it went on, and is not done
+  waiting  ///< for other ranks
+};
+/// Work is asked again until it is done. It runs with device memory open.
+using Work = std::function<Turn()>;
+
+/// Puts work on a stream, or into the graph that is being captured from it. `begin` is called once for each
+/// run, and makes what then has its turns. The work must hold copies of all that the caller may change. Gives
+/// the error that CUDA would: a stream of another device, or the legacy stream in a capture.
+cudaError_t enqueue(cudaStream_t stream, std::string what, std::function<Work()> begin);
+/// For work that is done in one turn.
+cudaError_t enqueue_call(cudaStream_t stream, std::string what, std::function<void()> call);
+
+/// Runs queues until the stream is empty.
+cudaError_t drain(cudaStream_t stream);
+/// The device of this thread.
+int current_device();
+/// A number below n: the order of things is drawn with it. Its seed is FAKECUDA_SEED.
+std::uint64_t draw(std::uint64_t n);
+
+/// Whether all of these bytes belong to one allocation of the device. Names of operands that do not are what
+/// `refuse_host_memory` fails with.
+bool on_device(const void* memory, std::size_t bytes);
+void refuse_host_memory(const char* call, const char* operand, const void* memory, std::size_t bytes);
+
+/// Opens device memory to this process while it lives. Only queues that run have one.
+class Access {
+ public:
+  Access();
+  ~Access();
+  Access(const Access&) = delete;
+  Access& operator=(const Access&) = delete;
+};
+
+/// Where this process' device memory lies, so that other ranks can map it.
+struct Region {
+  int file = -1;
+  std::uintptr_t begin = 0;
+  std::size_t bytes = 0;
+};
+Region region();
+
+/// Kept per kind, and told at the process' end where some are left.
+void count_object(const char* kind, int change);
+
+}  // namespace fakecuda

@@ -1,0 +1,219 @@
+// Tests of the fake device itself: what a device would punish is punished here.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "comm/nccl/stream_graph.hpp"
+#include "fakecuda/device.hpp"
+#include "fakecuda/kokkos.hpp"
+#include "support/kokkos_environment.hpp"
+
+namespace weft::test {
+namespace {
+
+cudaStream_t make_stream() {
+  cudaStream_t stream = nullptr;
+  EXPECT_EQ(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
+  return stream;
+}
+
+cudaEvent_t make_event() {
+  cudaEvent_t event = nullptr;
+  EXPECT_EQ(cudaEventCreateWithFlags(&event, cudaEventDefault), cudaSuccess);
+  return event;
+}
+
+void put(cudaStream_t stream, std::vector<int>& list, int number) {
+  EXPECT_EQ(fakecuda::enqueue_call(stream, "a number", [&list, number] { list.push_back(number); }),
+            cudaSuccess);
+}
+
+class FakeCuda : public ::testing::Test {
+ protected:
+  ~FakeCuda() override {
+    cudaDeviceSynchronize();
+    cudaStreamDestroy(a_);
+    cudaStreamDestroy(b_);
+    cudaEventDestroy(event_);
+    cudaGetLastError();
+  }
+  cudaStream_t a_ = make_stream(), b_ = make_stream();
+  cudaEvent_t event_ = make_event();
+};
+
+TEST_F(FakeCuda, NothingRunsBeforeSomebodyWaits) {
+  std::vector<int> list;
+  put(a_, list, 1);
+  EXPECT_TRUE(list.empty());
+  EXPECT_EQ(cudaStreamSynchronize(a_), cudaSuccess);
+  EXPECT_EQ(list, std::vector<int>{1});
+}
+
+/// How often stream b's number comes before stream a's in twenty runs.
+int early(cudaStream_t a, cudaStream_t b, cudaEvent_t event, bool waits) {
+  int count = 0;
+  for (int run = 0; run < 20; ++run) {
+    std::vector<int> list;
+    put(a, list, 1);
+    cudaEventRecord(event, a);
+    if (waits) cudaStreamWaitEvent(b, event, 0);
+    put(b, list, 2);
+    cudaDeviceSynchronize();
+    count += list.front() == 2 ? 1 : 0;
+  }
+  return count;
+}
+
+TEST_F(FakeCuda, StreamsThatDoNotWaitOvertakeOneAnother) {
+  EXPECT_EQ(early(a_, b_, event_, true), 0);
+  const int without = early(a_, b_, event_, false);
+  EXPECT_GT(without, 2);
+  EXPECT_LT(without, 18);
+}
+
+TEST_F(FakeCuda, AnEventThatIsRecordedAgainLetsEarlierWaitsBe) {
+  std::vector<int> list;
+  put(a_, list, 1);
+  cudaEventRecord(event_, a_);
+  cudaStreamWaitEvent(b_, event_, 0);
+  put(b_, list, 2);
+  put(a_, list, 3);
+  cudaEventRecord(event_, a_);
+  EXPECT_EQ(cudaStreamSynchronize(b_), cudaSuccess);
+  EXPECT_EQ(list.front(), 1);
+  EXPECT_EQ(cudaEventQuery(event_) == cudaSuccess, std::count(list.begin(), list.end(), 3) == 1);
+}
+
+TEST_F(FakeCuda, GraphsRunAgainAndKeepTheirEdges) {
+  std::vector<int> list;
+  ASSERT_EQ(cudaStreamBeginCapture(a_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  put(a_, list, 1);
+  cudaEventRecord(event_, a_);
+  cudaStreamWaitEvent(b_, event_, 0);
+  put(b_, list, 2);
+  put(a_, list, 3);
+  cudaEvent_t joined = make_event();
+  cudaEventRecord(joined, b_);
+  cudaStreamWaitEvent(a_, joined, 0);
+  put(a_, list, 4);
+  comm::StreamGraph graph(a_);
+  EXPECT_TRUE(list.empty());
+  for (int run = 0; run < 10; ++run) {
+    list.clear();
+    graph.launch();
+    EXPECT_TRUE(list.empty());
+    cudaStreamSynchronize(a_);
+    ASSERT_EQ(list.size(), 4);
+    EXPECT_EQ(list.front(), 1);
+    EXPECT_EQ(list.back(), 4);
+  }
+  cudaEventDestroy(joined);
+}
+
+TEST_F(FakeCuda, CapturesRefuseWhatCudaRefuses) {
+  std::vector<int> list;
+  cudaGraph_t graph = nullptr;
+  const auto begin = [&] {
+    ASSERT_EQ(cudaStreamBeginCapture(a_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  };
+  begin();
+  EXPECT_EQ(cudaStreamSynchronize(a_), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(cudaStreamEndCapture(a_, &graph), cudaErrorStreamCaptureInvalidated);
+  begin();
+  EXPECT_EQ(fakecuda::enqueue_call(nullptr, "legacy", [] {}), cudaErrorStreamCaptureImplicit);
+  cudaEventRecord(event_, a_);
+  EXPECT_EQ(cudaEventQuery(event_), cudaErrorCapturedEvent);
+  cudaStreamWaitEvent(b_, event_, 0);
+  put(b_, list, 1);
+  EXPECT_EQ(cudaStreamEndCapture(a_, &graph), cudaErrorStreamCaptureUnjoined);
+  EXPECT_EQ(graph, nullptr);
+  cudaEventRecord(event_, b_);
+  begin();
+  EXPECT_EQ(cudaStreamWaitEvent(a_, event_, 0), cudaErrorStreamCaptureIsolation);
+  EXPECT_EQ(cudaStreamEndCapture(a_, &graph), cudaErrorStreamCaptureInvalidated);
+}
+
+TEST_F(FakeCuda, AnotherDevicesStreamIsRefused) {
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(fakecuda::enqueue_call(a_, "nothing", [] {}), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaEventRecord(event_, a_), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+}
+
+class FakeCudaDeathTest : public FakeCuda {
+ protected:
+  FakeCudaDeathTest() { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+};
+
+TEST_F(FakeCudaDeathTest, TheHostCannotTouchTheDevicesMemory) {
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 100), cudaSuccess);
+  EXPECT_DEATH(std::memset(memory, 0, 1), "the host touches memory of the device");
+  std::array<unsigned char, 100> copy{};
+  EXPECT_EQ(cudaMemcpyAsync(copy.data(), memory, 100, cudaMemcpyDeviceToHost, a_), cudaSuccess);
+  cudaStreamSynchronize(a_);
+  EXPECT_EQ(copy[99], 0xff);  // what nobody wrote is a NaN
+  EXPECT_DEATH(cudaMemcpyAsync(copy.data(), copy.data(), 1, cudaMemcpyDeviceToDevice, a_),
+               "lies in no allocation");
+  EXPECT_DEATH(cudaMemsetAsync(memory, 0, 101, a_), "lies in no allocation");
+  ASSERT_EQ(cudaFree(memory), cudaSuccess);
+  const auto use_after_free = [&] {
+    fakecuda::enqueue_call(a_, "late", [memory] { std::memset(memory, 0, 1); });
+    cudaStreamSynchronize(a_);
+  };
+  EXPECT_DEATH(use_after_free(), "what no allocation holds");
+}
+
+/// Every thread writes a number, and reads that of its neighbour.
+int wrong_neighbours(bool waits) {
+  constexpr int team = 64;
+  const fakecuda::Execution space;
+  std::vector<int> seen(team, -1);
+  using Policy = Kokkos::TeamPolicy<fakecuda::Execution>;
+  Policy policy(space, 1, team);
+  policy.set_scratch_size(0, Kokkos::PerTeam(team * sizeof(int)));
+  int* out = seen.data();
+  Kokkos::parallel_for("neighbours", policy, [=](const Policy::member_type& member) {
+    auto* numbers = static_cast<int*>(member.team_shmem().get_shmem(team * sizeof(int)));
+    numbers[member.team_rank()] = member.team_rank();
+    if (waits) member.team_barrier();
+    out[member.team_rank()] = numbers[(member.team_rank() + 1) % team];
+  });
+  space.fence();
+  int wrong = 0;
+  for (int i = 0; i < team; ++i) wrong += seen[static_cast<std::size_t>(i)] == (i + 1) % team ? 0 : 1;
+  return wrong;
+}
+
+TEST(FakeTeams, AMissingBarrierIsSeen) {
+  EXPECT_EQ(wrong_neighbours(true), 0);
+  EXPECT_GT(wrong_neighbours(false), 0);
+}
+
+TEST(FakeTeams, SumsAndMaximaReachAllThreads) {
+  constexpr int team = 96;
+  const fakecuda::Execution space;
+  std::vector<float> sums(team), maxima(team);
+  float *sum = sums.data(), *most = maxima.data();
+  using Policy = Kokkos::TeamPolicy<fakecuda::Execution>;
+  Kokkos::parallel_for("sums", Policy(space, 3, team), [=](const Policy::member_type& member) {
+    Kokkos::parallel_reduce(
+        Kokkos::TeamVectorRange(member, 1000), [](int i, float& t) { t += static_cast<float>(i); },
+        sum[member.team_rank()]);
+    Kokkos::parallel_reduce(
+        Kokkos::TeamVectorRange(member, 1000),
+        [](int i, float& t) { t = static_cast<float>(i) > t ? static_cast<float>(i) : t; },
+        Kokkos::Max<float>(most[member.team_rank()]));
+  });
+  space.fence();
+  EXPECT_EQ(sums, std::vector<float>(team, 499500.0F));
+  EXPECT_EQ(maxima, std::vector<float>(team, 999.0F));
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,450 @@
+// NCCL between processes of one host. A communicator is a page that all of its ranks map; what a rank sends
+// lies in its device memory, which the others map to read. Nothing blocks: a collective has turns, and the
+// first of them that another rank has answered goes on.
+//
+// Every collective is compared on all ranks: its place in the order, its operation, number of elements, type
+// and root. A real NCCL hangs, or adds up what does not belong together.
+#include <fcntl.h>
+#include <nccl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fakecuda/device.hpp"
+
+namespace {
+
+using fakecuda::fail;
+using fakecuda::Turn;
+
+constexpr int most_ranks = 16;
+
+enum class Kind : int { all_gather, reduce_scatter, all_reduce, broadcast };
+constexpr const char* names[] = {"ncclAllGather", "ncclReduceScatter", "ncclAllReduce", "ncclBroadcast"};
+
+/// What a rank says of a collective.
+struct Call {
+  Kind kind;
+  std::size_t count;
+  ncclDataType_t type;
+  ncclRedOp_t op;
+  int root;
+  bool operator==(const Call&) const = default;
+};
+std::string text_of(const Call& c) {
+  return std::string(names[static_cast<int>(c.kind)]) + " of " + std::to_string(c.count) +
+         " elements of type " + std::to_string(c.type) + ", operation " + std::to_string(c.op) + ", root " +
+         std::to_string(c.root);
+}
+
+struct Member {
+  pid_t process;
+  int file;
+  std::size_t bytes;
+  std::atomic<int> here;
+  // A collective: what it is and where its operand lies, then that all operands have been read.
+  Call call;
+  std::size_t operand;
+  std::atomic<std::uint64_t> posted, read;
+};
+/// Messages from one rank to another, in their order.
+struct Mailbox {
+  std::size_t operand, bytes;
+  std::atomic<std::uint64_t> posted, read;
+};
+/// The page that all ranks of a communicator map. It begins as zeros.
+struct Shared {
+  Member members[most_ranks];
+  Mailbox mail[most_ranks][most_ranks];  ///< by sender and receiver
+};
+
+struct Id {
+  pid_t process;
+  int file;
+};
+
+std::size_t size_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclInt8:
+    case ncclUint8: return 1;
+    case ncclFloat16:
+    case ncclBfloat16: return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32: return 4;
+    default: return 8;
+  }
+}
+
+float widen(std::uint16_t bits) {
+  const std::uint32_t u = static_cast<std::uint32_t>(bits) << 16;
+  float x;
+  std::memcpy(&x, &u, sizeof x);
+  return x;
+}
+std::uint16_t narrow(float x) {
+  std::uint32_t u;
+  std::memcpy(&u, &x, sizeof u);
+  if ((u & 0x7fffffffU) > 0x7f800000U) return static_cast<std::uint16_t>(u >> 16 | 0x40U);
+  return static_cast<std::uint16_t>((u + 0x7fffU + (u >> 16 & 1U)) >> 16);
+}
+
+template <class T>
+T combine(T a, T b, ncclRedOp_t op) {
+  return op == ncclSum ? static_cast<T>(a + b) : op == ncclMax ? std::max(a, b) : std::min(a, b);
+}
+template <class T>
+void add_all(std::byte* to, const std::byte* from, std::size_t count, ncclRedOp_t op) {
+  auto* out = reinterpret_cast<T*>(to);
+  const auto* in = reinterpret_cast<const T*>(from);
+  for (std::size_t i = 0; i < count; ++i) out[i] = combine(out[i], in[i], op);
+}
+void add(std::byte* to, const std::byte* from, std::size_t count, ncclDataType_t type, ncclRedOp_t op) {
+  switch (type) {
+    case ncclFloat32: return add_all<float>(to, from, count, op);
+    case ncclFloat64: return add_all<double>(to, from, count, op);
+    case ncclInt32: return add_all<std::int32_t>(to, from, count, op);
+    case ncclUint32: return add_all<std::uint32_t>(to, from, count, op);
+    case ncclInt64: return add_all<std::int64_t>(to, from, count, op);
+    case ncclUint64: return add_all<std::uint64_t>(to, from, count, op);
+    case ncclBfloat16: {
+      auto* out = reinterpret_cast<std::uint16_t*>(to);
+      const auto* in = reinterpret_cast<const std::uint16_t*>(from);
+      for (std::size_t i = 0; i < count; ++i) out[i] = narrow(combine(widen(out[i]), widen(in[i]), op));
+      return;
+    }
+    default: fail("this type is summed by no test");
+  }
+}
+
+int open_of(pid_t process, int file) {
+  const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(file);
+  const int opened = open(path.c_str(), O_RDWR);
+  if (opened < 0) fail("cannot open " + path + ", the memory of another rank");
+  return opened;
+}
+
+void* map(int file, std::size_t bytes, int rights) {
+  void* at = mmap(nullptr, bytes, rights, MAP_SHARED | MAP_NORESERVE, file, 0);
+  if (at == MAP_FAILED) fail("cannot map the memory of another rank");
+  return at;
+}
+
+template <class Reached>
+void wait_until(const char* call, const Reached& reached) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!reached()) {
+    if (std::chrono::steady_clock::now() > deadline) fail(std::string(call) + ": a rank did not come");
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+}  // namespace
+
+struct ncclComm {
+  Shared* shared = nullptr;
+  int rank = 0, size = 1, device = 0;
+  std::vector<const std::byte*> memory;  ///< of every rank
+  std::uint64_t collectives = 0;
+  std::uint64_t sent[most_ranks] = {}, received[most_ranks] = {};
+  bool aborted = false;
+
+  Member& member(int r) const { return shared->members[r]; }
+};
+
+namespace {
+
+/// Where device memory lies in its file, which is what other ranks know it by.
+std::size_t place_of(const void* p) {
+  return reinterpret_cast<std::uintptr_t>(p) - fakecuda::region().begin;
+}
+
+/// What goes one after another: the collectives of a communicator, and its messages to, or from, a rank.
+struct Order {
+  ncclComm_t comm = nullptr;
+  int to = -1, from = -1;
+  bool operator==(const Order&) const = default;
+};
+
+/// The turns of a part of a group.
+struct Part {
+  Order order;
+  fakecuda::Work work;
+  bool done = false;
+};
+
+fakecuda::Work collective(ncclComm_t comm, Call call, const void* in, void* out) {
+  struct State {
+    std::uint64_t number = 0;
+    bool computed = false;
+    std::vector<std::byte> result;
+  };
+  return [=, state = std::make_shared<State>()]() -> Turn {
+    Member& me = comm->member(comm->rank);
+    if (comm->aborted) return Turn::done;
+    if (state->number == 0) {
+      state->number = ++comm->collectives;
+      me.call = call;
+      me.operand = place_of(in);
+      me.posted.store(state->number, std::memory_order_release);
+      return Turn::some;
+    }
+    const std::size_t bytes = call.count * size_of(call.type);
+    if (!state->computed) {
+      for (int r = 0; r < comm->size; ++r)
+        if (comm->member(r).posted.load(std::memory_order_acquire) < state->number) return Turn::waiting;
+      const auto operand = [&](int r, std::size_t offset) {
+        return comm->memory[static_cast<std::size_t>(r)] + comm->member(r).operand + offset;
+      };
+      for (int r = 0; r < comm->size; ++r)
+        if (comm->member(r).call != call)
+          fail("collective " + std::to_string(state->number) + " differs: rank " +
+               std::to_string(comm->rank) + " has " + text_of(call) + ", rank " + std::to_string(r) +
+               " has " + text_of(comm->member(r).call));
+      auto& result = state->result;
+      switch (call.kind) {
+        case Kind::all_gather:
+          for (int r = 0; r < comm->size; ++r) result.insert(result.end(), operand(r, 0), operand(r, bytes));
+          break;
+        case Kind::broadcast: result.assign(operand(call.root, 0), operand(call.root, bytes)); break;
+        case Kind::reduce_scatter:
+        case Kind::all_reduce: {
+          const std::size_t mine =
+              call.kind == Kind::all_reduce ? 0 : static_cast<std::size_t>(comm->rank) * bytes;
+          result.assign(operand(0, mine), operand(0, mine + bytes));
+          for (int r = 1; r < comm->size; ++r)
+            add(result.data(), operand(r, mine), call.count, call.type, call.op);
+        }
+      }
+      me.read.store(state->number, std::memory_order_release);
+      state->computed = true;
+      return Turn::some;
+    }
+    for (int r = 0; r < comm->size; ++r)
+      if (comm->member(r).read.load(std::memory_order_acquire) < state->number) return Turn::waiting;
+    std::memcpy(out, state->result.data(), state->result.size());
+    return Turn::done;
+  };
+}
+
+fakecuda::Work message_out(ncclComm_t comm, const void* from, std::size_t bytes, int peer) {
+  return [=, number = std::uint64_t{0}]() mutable -> Turn {
+    Mailbox& mail = comm->shared->mail[comm->rank][peer];
+    if (comm->aborted) return Turn::done;
+    if (number == 0) {
+      if (mail.read.load(std::memory_order_acquire) < comm->sent[peer]) return Turn::waiting;
+      number = ++comm->sent[peer];
+      mail.operand = place_of(from);
+      mail.bytes = bytes;
+      mail.posted.store(number, std::memory_order_release);
+      return Turn::some;
+    }
+    return mail.read.load(std::memory_order_acquire) < number ? Turn::waiting : Turn::done;
+  };
+}
+
+fakecuda::Work message_in(ncclComm_t comm, void* to, std::size_t bytes, int peer) {
+  return [=]() -> Turn {
+    Mailbox& mail = comm->shared->mail[peer][comm->rank];
+    if (comm->aborted) return Turn::done;
+    if (mail.posted.load(std::memory_order_acquire) <= comm->received[peer]) return Turn::waiting;
+    if (mail.bytes != bytes)
+      fail("rank " + std::to_string(comm->rank) + " receives " + std::to_string(bytes) + " bytes from rank " +
+           std::to_string(peer) + ", which sends " + std::to_string(mail.bytes));
+    std::memcpy(to, comm->memory[static_cast<std::size_t>(peer)] + mail.operand, bytes);
+    mail.read.store(++comm->received[peer], std::memory_order_release);
+    return Turn::done;
+  };
+}
+
+/// All parts of a group go on beside each other, but for those that have an order.
+Turn turn_of(std::vector<Part>& parts) {
+  bool went_on = false, all = true;
+  std::vector<Order> busy;
+  for (Part& part : parts) {
+    if (part.done) continue;
+    all = false;
+    if (std::find(busy.begin(), busy.end(), part.order) != busy.end()) continue;
+    const Turn turn = part.work();
+    part.done = turn == Turn::done;
+    went_on = went_on || turn != Turn::waiting;
+    if (!part.done) busy.push_back(part.order);
+  }
+  all = all || std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.done; });
+  return all ? Turn::done : went_on ? Turn::some : Turn::waiting;
+}
+
+/// A part, by what makes it anew for each run of a graph.
+struct Recipe {
+  Order order;
+  cudaStream_t stream;
+  std::string what;
+  std::function<fakecuda::Work()> begin;
+};
+thread_local int group_depth = 0;
+thread_local std::vector<Recipe> group;
+
+ncclResult_t enqueue_group(std::vector<Recipe> recipes) {
+  while (!recipes.empty()) {
+    const cudaStream_t stream = recipes.front().stream;
+    std::vector<Recipe> same, others;
+    for (Recipe& r : recipes) (r.stream == stream ? same : others).push_back(std::move(r));
+    const std::string what = same.front().what;
+    const cudaError_t error = fakecuda::enqueue(stream, what, [same = std::move(same)] {
+      auto parts = std::make_shared<std::vector<Part>>();
+      for (const Recipe& r : same) parts->push_back({r.order, r.begin(), false});
+      return fakecuda::Work([parts] { return turn_of(*parts); });
+    });
+    if (error != cudaSuccess) return ncclUnhandledCudaError;
+    recipes = std::move(others);
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t add_part(Recipe recipe) {
+  if (recipe.order.comm->device != fakecuda::current_device())
+    fail(recipe.what + ": the communicator belongs to another device");
+  group.push_back(std::move(recipe));
+  return group_depth > 0 ? ncclSuccess : enqueue_group(std::exchange(group, {}));
+}
+
+ncclResult_t add_collective(ncclComm_t comm, cudaStream_t stream, Call call, const void* in,
+                            std::size_t in_count, void* out, std::size_t out_count) {
+  const char* name = names[static_cast<int>(call.kind)];
+  fakecuda::refuse_host_memory(name, "what is sent", in, in_count * size_of(call.type));
+  fakecuda::refuse_host_memory(name, "what is received", out, out_count * size_of(call.type));
+  return add_part({{comm, -1, -1}, stream, name, [=] { return collective(comm, call, in, out); }});
+}
+
+}  // namespace
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  return result == ncclSuccess ? "success" : "NCCL's error of the preset fakecuda";
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  const Id mine{getpid(), memfd_create("fakenccl", 0)};
+  if (mine.file < 0 || ftruncate(mine.file, sizeof(Shared)) != 0) fail("no room for a communicator");
+  std::memset(id, 0, sizeof *id);
+  std::memcpy(id, &mine, sizeof mine);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* result, int size, ncclUniqueId id, int rank) {
+  if (size > most_ranks) fail("more ranks than a communicator of the preset fakecuda has");
+  Id root;
+  std::memcpy(&root, &id, sizeof root);
+  auto comm = std::make_unique<ncclComm>();
+  comm->rank = rank;
+  comm->size = size;
+  comm->device = fakecuda::current_device();
+  const int file = open_of(root.process, root.file);
+  comm->shared = static_cast<Shared*>(map(file, sizeof(Shared), PROT_READ | PROT_WRITE));
+  close(file);
+  const fakecuda::Region own = fakecuda::region();
+  Member& me = comm->member(rank);
+  me.process = getpid();
+  me.file = own.file;
+  me.bytes = own.bytes;
+  me.here.store(1);
+  const auto everyone = [&](int stage) {
+    for (int r = 0; r < size; ++r)
+      if (comm->member(r).here.load() < stage) return false;
+    return true;
+  };
+  wait_until("ncclCommInitRank", [&] { return everyone(1); });
+  for (int r = 0; r < size; ++r) {
+    const int theirs = open_of(comm->member(r).process, comm->member(r).file);
+    comm->memory.push_back(static_cast<const std::byte*>(map(theirs, comm->member(r).bytes, PROT_READ)));
+    close(theirs);
+  }
+  me.here.store(2);
+  wait_until("ncclCommInitRank", [&] { return everyone(2); });
+  if (rank == 0) close(root.file);
+  fakecuda::count_object("communicators", 1);
+  *result = comm.release();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  for (int r = 0; r < comm->size; ++r)
+    munmap(const_cast<std::byte*>(comm->memory[static_cast<std::size_t>(r)]), comm->member(r).bytes);
+  munmap(comm->shared, sizeof(Shared));
+  delete comm;
+  fakecuda::count_object("communicators", -1);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  comm->aborted = true;
+  cudaDeviceSynchronize();
+  return ncclCommDestroy(comm);
+}
+
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, void** handle) {
+  fakecuda::refuse_host_memory("ncclCommRegister", "the memory", memory, bytes);
+  *handle = comm;
+  fakecuda::count_object("registrations", 1);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
+  if (handle != comm) fail("ncclCommDeregister: the handle is another communicator's");
+  fakecuda::count_object("registrations", -1);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
+  return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+ncclResult_t ncclMemFree(void* memory) {
+  return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group_depth;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  if (group_depth == 0) return ncclInvalidUsage;
+  return --group_depth > 0 ? ncclSuccess : enqueue_group(std::exchange(group, {}));
+}
+
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return add_collective(comm, stream, {Kind::all_gather, count, type, ncclSum, 0}, in, count, out,
+                        count * static_cast<std::size_t>(comm->size));
+}
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return add_collective(comm, stream, {Kind::reduce_scatter, count, type, op, 0}, in,
+                        count * static_cast<std::size_t>(comm->size), out, count);
+}
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return add_collective(comm, stream, {Kind::all_reduce, count, type, op, 0}, in, count, out, count);
+}
+ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return add_collective(comm, stream, {Kind::broadcast, count, type, ncclSum, root}, in, count, out, count);
+}
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  const std::size_t bytes = count * size_of(type);
+  fakecuda::refuse_host_memory("ncclSend", "what is sent", from, bytes);
+  return add_part(
+      {{comm, peer, -1}, stream, "ncclSend", [=] { return message_out(comm, from, bytes, peer); }});
+}
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  const std::size_t bytes = count * size_of(type);
+  fakecuda::refuse_host_memory("ncclRecv", "what is received", to, bytes);
+  return add_part({{comm, -1, peer}, stream, "ncclRecv", [=] { return message_in(comm, to, bytes, peer); }});
+}
