@@ -196,7 +196,7 @@ test_fakecuda() {
   "${run[@]}" --tests-regex '^(unit\.(fakecuda|kernels|exec|golden_ops|transformers|model)(\.[0-9]+)?|mpi\.nccl\.np[124])$' || status=1
   GTEST_FILTER='Agree.*:BadNumbers.*:Skip.*:RollBack.Without*:Bits.AreTheSame*:Bits.ReducingOnce*:Precisions/Bits.*:Replicas.EveryMode*:Replicas.AreAdded*:Replicas.Checkpoints*:Context.Gradients*:Context.Validation*:Pipe.EveryModeHas*:Pipe.EveryScheduleHas*:Pipe.MetricsHave*:Init.IsTheSameInAPipe:Init.APipe*:Lanes.*:Tensor.Gradients*:Tensor.Checkpoints*:Hashes.Leave*:Session.*' \
     "${run[@]}" --tests-regex '^mpi\.training\.np[124]$' || status=1
-  return $status
+  return "$status"
 }
 
 build_cuda() {
