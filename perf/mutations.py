@@ -45,7 +45,7 @@ DEVICE_MUTATIONS = {
     "early_event": Mutation("an event that stands for a collective is never recorded", "comm/nccl/stream_timeline.cpp",
                             "CHECK_CUDA(cudaEventRecord(as_event(marks(last_).end), as_stream(stream_)));", "", "Nccl.*", "test_nccl"),
     "host_pointer": Mutation("a barrier's operand lies on the host", "comm/nccl/nccl_channel.cpp", "ncclAllReduce(token_, token_, 1,",
-                             "ncclAllReduce(this, this, 1,", BITS),
+                             "ncclAllReduce(this, this, 1,", "Nccl.SubsetsOfRanks", "test_nccl"),
     "late_copy": Mutation("an upload is read from the caller's memory after the call has returned", "kernels/memory.cpp",
                           "from = std::memcpy(static_cast<std::byte*>(pinned_) + used_, host, bytes);", "from = host;", "Staging.*", "test_kernels"),
     "no_fence": Mutation("a download is not waited for", "kernels/memory.cpp",

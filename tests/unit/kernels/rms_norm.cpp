@@ -66,6 +66,24 @@ TEST(RmsNorm, OfASumHasTheBitsOfBothInTurn) {
   }
 }
 
+// A device adds such a branch element by element, and sums squares of the aligned sum by packets: what a
+// thread reads, another one has written.
+TEST(RmsNorm, OfASumWithABranchThatIsNotAligned) {
+  const RowShape shape{3, 1024};
+  const std::int64_t n = shape.rows * shape.dim;
+  const Array a = random(n, DType::f32, 1), b = random(n + 1, DType::f32, 3);
+  const Device branch(b, DType::f32), w(random(shape.dim, DType::f32, 2), DType::f32);
+  const Device sum(a, DType::f32), y(n, DType::f32), rstd(shape.rows, DType::f32);
+  const float* const moved = branch.as<float>() + 1;
+  add(space(), n, DType::f32, sum.data(), moved, sum.data());
+  rms_norm(space(), shape, DType::f32, sum.data(), w.data(), eps, y.data(), rstd.as<float>());
+  const Device inout(a, DType::f32), y_again(n, DType::f32), rstd_again(shape.rows, DType::f32);
+  add_rms_norm(space(), shape, DType::f32, inout.data(), moved, w.data(), eps, inout.data(), y_again.data(),
+               rstd_again.as<float>());
+  EXPECT_EQ(inout.bytes(), sum.bytes());
+  EXPECT_EQ(y_again.bytes(), y.bytes());
+}
+
 TEST(RmsNorm, ForwardInPlace) {
   const RowShape shape{3, 257};
   const Array x = random(shape.rows * shape.dim, DType::f32, 1);
