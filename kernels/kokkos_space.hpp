@@ -5,7 +5,7 @@
 
 #include "kernels/space.hpp"
 #ifdef WEFT_FAKECUDA
-#include "fakecuda/kokkos.hpp"
+#include <fakecuda/kokkos.hpp>
 #endif
 
 namespace weft::kernels {
