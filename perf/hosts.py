@@ -113,7 +113,7 @@ def shape(a):
     for key, _, value in (s.partition("=") for s in a.set):
         section, _, name = key.partition(".")
         if section == "model" or key == "data.seq":
-            sizes[name] = int(value)
+            sizes[name] = value
     return [x for name in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq") for x in ("--" + name, str(sizes[name]))]
 
 

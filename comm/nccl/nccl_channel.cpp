@@ -65,7 +65,10 @@ NcclChannel::~NcclChannel() {
     for (void* handle : registrations_) ncclCommDeregister(comm_, handle);
     ncclCommDestroy(comm_);
   } else {
-    ncclCommAbort(comm_);  // the other ranks may never come
+    // The other ranks may never come. Freeing memory would wait for all of the device, collectives of other
+    // channels included, so what is left is the process's end's.
+    ncclCommAbort(comm_);
+    return;
   }
   cudaFree(token_);
   cudaStreamDestroy(stream_);

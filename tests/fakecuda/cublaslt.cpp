@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/dtype.hpp"
 #include "fakecuda/device.hpp"
 
 namespace {
@@ -29,6 +30,7 @@ struct Algorithm {
   std::uint32_t magic;
   std::uint32_t alignment[4];
   std::size_t workspace;
+  std::uint64_t m, n, k;
 };
 constexpr std::uint32_t magic = 0x77656674;
 
@@ -46,22 +48,14 @@ std::size_t bytes_of(const Layout& l) {
 }
 
 float load(const void* p, cudaDataType type, std::size_t i) {
-  if (type == CUDA_R_32F) return static_cast<const float*>(p)[i];
-  const std::uint32_t bits = static_cast<std::uint32_t>(static_cast<const std::uint16_t*>(p)[i]) << 16;
-  float x;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
+  return type == CUDA_R_32F ? static_cast<const float*>(p)[i]
+                            : weft::to_float(static_cast<const weft::bf16*>(p)[i]);
 }
 void store(void* p, cudaDataType type, std::size_t i, float x) {
-  if (type == CUDA_R_32F) {
+  if (type == CUDA_R_32F)
     static_cast<float*>(p)[i] = x;
-    return;
-  }
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  const bool nan = (bits & 0x7fffffffU) > 0x7f800000U;
-  bits = nan ? bits | 0x400000U : bits + 0x7fffU + (bits >> 16 & 1U);
-  static_cast<std::uint16_t*>(p)[i] = static_cast<std::uint16_t>(bits >> 16);
+  else
+    static_cast<weft::bf16*>(p)[i] = weft::to_bf16(x);
 }
 
 /// op(matrix) as rows of floats.
@@ -188,7 +182,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   // An odd shape in bf16 has only what sums in place, as the library was seen to answer.
   if (p.reductions != CUBLASLT_REDUCTION_SCHEME_NONE && m % 2 != 0 && la.type == CUDA_R_16BF)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  Algorithm algorithm{magic, {p.alignment[0], p.alignment[1], p.alignment[2], p.alignment[3]}, p.workspace};
+  Algorithm algorithm{
+      magic, {p.alignment[0], p.alignment[1], p.alignment[2], p.alignment[3]}, p.workspace, m, n, k};
   static_assert(sizeof algorithm <= sizeof results[0].algo);
   results[0] = {};
   std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
@@ -223,6 +218,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (!aligned(operands[i], algorithm.alignment[i]))
       fail("cublasLtMatmul: an operand is not aligned as the algorithm was promised");
   const Description op = as<Description>(description);
+  const auto k = op.a == CUBLAS_OP_N ? A.columns : A.rows;
+  if (algorithm.m != D.rows || algorithm.n != D.columns || algorithm.k != k)
+    fail("cublasLtMatmul: the algorithm is that of another shape");
+  if (C.type != D.type || C.ld != D.ld)
+    fail("cublasLtMatmul: C and D have layouts that Weft does not ask for");
   const float factor = *static_cast<const float*>(alpha), rest = *static_cast<const float*>(beta);
   const cudaError_t error = fakecuda::enqueue_call(stream, "a product of cuBLASLt", [=] {
     multiply(op, a, A, b, B, factor, rest, c, d, D);

@@ -1,7 +1,8 @@
 // cuDNN: its graphs computed operation by operation, from the dimensions and strides that their tensors
 // declare. Descriptors are kept as they are set, and read when a plan runs.
 //
-// What a graph does not use is not there: an attribute or operation that is unknown ends the process.
+// Operations, modes and types that Weft's graphs do not have end the process. Attributes that no operation
+// here reads are kept and ignored.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.hpp"
 #include "fakecuda/device.hpp"
 
 namespace {
@@ -109,34 +111,22 @@ std::size_t size_of(cudnnDataType_t type) {
 }
 
 float rounded(float x, cudnnDataType_t type) {
-  if (type != CUDNN_DATA_BFLOAT16 || std::isnan(x)) return x;
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  bits = (bits + 0x7fffU + (bits >> 16 & 1U)) & 0xffff0000U;
-  std::memcpy(&x, &bits, sizeof bits);
-  return x;
+  return type == CUDNN_DATA_BFLOAT16 ? weft::to_float(weft::to_bf16(x)) : x;
 }
 
 float load(const std::byte* p, cudnnDataType_t type, std::int64_t i) {
   switch (type) {
     case CUDNN_DATA_FLOAT: return reinterpret_cast<const float*>(p)[i];
     case CUDNN_DATA_INT32: return static_cast<float>(reinterpret_cast<const std::int32_t*>(p)[i]);
-    default: break;
+    case CUDNN_DATA_BFLOAT16: return weft::to_float(reinterpret_cast<const weft::bf16*>(p)[i]);
+    default: fail("cuDNN: data type " + std::to_string(type) + " is used by no graph of Weft");
   }
-  const std::uint32_t bits = static_cast<std::uint32_t>(reinterpret_cast<const std::uint16_t*>(p)[i]) << 16;
-  float x;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
 }
 void store(std::byte* p, cudnnDataType_t type, std::int64_t i, float x) {
-  if (type == CUDNN_DATA_FLOAT) {
+  if (type == CUDNN_DATA_FLOAT)
     reinterpret_cast<float*>(p)[i] = x;
-    return;
-  }
-  x = rounded(x, type);
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  reinterpret_cast<std::uint16_t*>(p)[i] = static_cast<std::uint16_t>(bits >> 16);
+  else
+    reinterpret_cast<weft::bf16*>(p)[i] = weft::to_bf16(x);
 }
 
 /// Calls f(index, number of the element) for all indices in row-major order.
@@ -215,7 +205,11 @@ class Run {
   Values read(const Descriptor& descriptor) {
     const Declared t(descriptor);
     const auto known = values_.find(t.id);
-    if (known != values_.end()) return known->second;
+    if (known != values_.end()) {
+      if (known->second.dims != t.dims)
+        fail("cuDNN: tensor " + std::to_string(t.id) + " is declared twice, with other dimensions");
+      return known->second;
+    }
     if (t.is_virtual) fail("cuDNN: tensor " + std::to_string(t.id) + " is read before an operation made it");
     Values v{t.dims, std::vector<float>(t.elements())};
     if (t.by_value)
@@ -226,14 +220,6 @@ class Run {
       });
     return v;
   }
-  /// Reads a tensor with other dimensions than it was made with: a transposed operand has the tensor's id.
-  Values read_as_declared(const Descriptor& descriptor) {
-    const Declared t(descriptor);
-    const auto known = values_.find(t.id);
-    if (known == values_.end() || known->second.dims == t.dims) return read(descriptor);
-    fail("cuDNN: tensor " + std::to_string(t.id) + " is declared twice, with other dimensions");
-  }
-
   void write(const Descriptor& descriptor, std::vector<float> list) {
     const Declared t(descriptor);
     if (list.size() != t.elements())
@@ -247,8 +233,8 @@ class Run {
   }
 
   void multiply(const Descriptor& op) {
-    const Values a = read_as_declared(op.part(CUDNN_ATTR_OPERATION_MATMUL_ADESC)),
-                 b = read_as_declared(op.part(CUDNN_ATTR_OPERATION_MATMUL_BDESC));
+    const Values a = read(op.part(CUDNN_ATTR_OPERATION_MATMUL_ADESC)),
+                 b = read(op.part(CUDNN_ATTR_OPERATION_MATMUL_BDESC));
     const Declared c(op.part(CUDNN_ATTR_OPERATION_MATMUL_CDESC));
     const std::int64_t m = c.dims[2], n = c.dims[3], k = a.dims[3];
     if (a.dims[2] != m || b.dims[2] != k || b.dims[3] != n || c.dims[1] % a.dims[1] != 0 ||
@@ -367,9 +353,6 @@ std::int64_t workspace_bytes(const Descriptor& plan) {
 std::size_t cudnnGetVersion() {
   return 92000;  // from 9.21 on softmax is an operation of its own; before, a graph has it as operations that
                  // this file knows
-}
-std::size_t cudnnGetCudartVersion() {
-  return CUDART_VERSION;
 }
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? "success" : "cuDNN's status of the preset fakecuda";

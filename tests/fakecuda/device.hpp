@@ -3,7 +3,7 @@
 //
 // A stream is a queue. Nothing of it runs when it is put there; it runs when the host waits for something,
 // and the next entry to run is then drawn by lot from those that streams and events allow. So a wait that is
-// missing shows as a wrong result, sooner or later, and the same seed shows it again.
+// missing shows as a wrong result, sooner or later.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -31,21 +31,26 @@ using Work = std::function<Turn()>;
 
 /// Puts work on a stream, or into the graph that is being captured from it. `begin` is called once for each
 /// run, and makes what then has its turns. The work must hold copies of all that the caller may change. Gives
-/// the error that CUDA would: a stream of another device, or the legacy stream in a capture.
+/// CUDA's error for a stream of another device than the thread's. The legacy stream ends the process while
+/// another one is captured: CUDA would run the work at once, and leave it out of the graph.
 cudaError_t enqueue(cudaStream_t stream, std::string what, std::function<Work()> begin);
+/// The same for copies, which CUDA takes for streams of any device.
+cudaError_t enqueue_copy(cudaStream_t stream, std::string what, std::function<Work()> begin);
 /// For work that is done in one turn.
 cudaError_t enqueue_call(cudaStream_t stream, std::string what, std::function<void()> call);
 
 /// Runs queues until the stream is empty.
 cudaError_t drain(cudaStream_t stream);
+/// Runs queues until all streams of this thread's device are empty.
+void wait_for_device();
 /// The device of this thread.
 int current_device();
 /// A number below n: the order of things is drawn with it. Its seed is FAKECUDA_SEED.
 std::uint64_t draw(std::uint64_t n);
 
-/// Whether all of these bytes belong to one allocation of the device. Names of operands that do not are what
-/// `refuse_host_memory` fails with.
+/// Whether all of these bytes belong to one allocation of the device.
 bool on_device(const void* memory, std::size_t bytes);
+/// Ends the process, with the names of the call and of its operand, unless on_device().
 void refuse_host_memory(const char* call, const char* operand, const void* memory, std::size_t bytes);
 
 /// Opens device memory to this process while it lives. Only queues that run have one.

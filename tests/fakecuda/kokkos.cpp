@@ -5,10 +5,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include <algorithm>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <stdexcept>
 
 #include "fakecuda/device.hpp"
@@ -67,7 +65,7 @@ class Team {
   void run(int league, std::size_t scratch_bytes, const Body& body) {
     body_ = &body;
     scratch_.resize(scratch_bytes);
-    for (int rank = 0; rank < league; ++rank) run_team(rank, league);
+    for (int rank = 0; rank < league; ++rank) run_team(rank);
   }
 
   /// The running thread lets the others have their turns.
@@ -91,12 +89,11 @@ class Team {
     bool started = false, ended = false;
   };
 
-  void run_team(int league_rank, int league) {
+  void run_team(int league_rank) {
     // What is in shared memory at first is what another kernel left there.
     std::memset(scratch_.data(), 0xff, scratch_.size());
     for (Fiber& fiber : threads_) {
       fiber.thread.league_rank_ = league_rank;
-      fiber.thread.league_size_ = league;
       fiber.thread.scratch_used_ = 0;
       fiber.ended = false;
     }
@@ -113,7 +110,8 @@ class Team {
     }
   }
 
-  /// Gives a thread its turn. Contexts begin it, and jumps change it: they make no call of the system.
+  /// Lets a thread go on until its next barrier or its end. It begins on a context of its own stack; from
+  /// then on jumps lead there and back, which call nothing of the system.
   void go_on(Fiber& fiber) {
     current_ = &fiber;
     if (_setjmp(scheduler_) != 0) return;

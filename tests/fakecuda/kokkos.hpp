@@ -9,8 +9,11 @@
 #include <cuda_runtime.h>
 
 #include <Kokkos_Core.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -20,7 +23,10 @@ namespace fakecuda {
 class Execution;
 class Team;
 
-/// Kokkos::CudaSpace's place.
+/// Kokkos puts as many bytes before what it allocates.
+inline constexpr std::size_t allocation_header = 128;
+
+/// Stands for Kokkos::CudaSpace.
 struct DeviceMemory {
   using memory_space = DeviceMemory;
   using execution_space = Execution;
@@ -66,7 +72,6 @@ struct Slots {
 class Thread {
  public:
   int league_rank() const { return league_rank_; }
-  int league_size() const { return league_size_; }
   int team_rank() const { return team_rank_; }
   int team_size() const { return team_size_; }
   void team_barrier() const;
@@ -85,7 +90,7 @@ class Thread {
 
  private:
   friend class Team;
-  int league_rank_ = 0, league_size_ = 0, team_rank_ = 0, team_size_ = 0;
+  int league_rank_ = 0, team_rank_ = 0, team_size_ = 0;
   Team* team_ = nullptr;
   Slots* slots_ = nullptr;
   mutable std::size_t scratch_used_ = 0;
@@ -168,16 +173,14 @@ class View<T*, fakecuda::DeviceMemory, MemoryTraits<Unmanaged>> {
 
 template <>
 inline void* kokkos_malloc<fakecuda::DeviceMemory>(const std::string& label, std::size_t bytes) {
-  // Kokkos puts a header before what it returns.
-  constexpr std::size_t header = 128;
   void* memory = nullptr;
-  if (cudaMalloc(&memory, bytes + header) != cudaSuccess)
+  if (cudaMalloc(&memory, bytes + fakecuda::allocation_header) != cudaSuccess)
     throw std::runtime_error("no device memory for " + label + " (" + std::to_string(bytes) + " bytes)");
-  return static_cast<std::byte*>(memory) + header;
+  return static_cast<std::byte*>(memory) + fakecuda::allocation_header;
 }
 template <>
 inline void kokkos_free<fakecuda::DeviceMemory>(void* memory) {
-  if (cudaFree(static_cast<std::byte*>(memory) - 128) != cudaSuccess)
+  if (cudaFree(static_cast<std::byte*>(memory) - fakecuda::allocation_header) != cudaSuccess)
     throw std::runtime_error("kokkos_free: no such memory");
 }
 

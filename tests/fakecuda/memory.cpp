@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -144,8 +143,7 @@ cudaError_t cudaMalloc(void** result, std::size_t bytes) {
 
 cudaError_t cudaFree(void* p) {
   if (p == nullptr) return cudaSuccess;
-  // As CUDA does: memory is free when all that may use it has run.
-  if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) return error;
+  fakecuda::wait_for_device();  // as CUDA does: all that may use it has run
   auto& m = memory();
   const std::scoped_lock lock(m.mutex);
   const auto found = m.blocks.find(reinterpret_cast<std::uintptr_t>(p));
@@ -173,8 +171,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
 }
 
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-  const cudaError_t error = cudaMemsetAsync(to, value, bytes, nullptr);
-  return error != cudaSuccess ? error : fakecuda::drain(nullptr);
+  return cudaMemsetAsync(to, value, bytes, nullptr);  // the host does not wait for it, in CUDA neither
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
@@ -183,5 +180,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     fakecuda::refuse_host_memory("cudaMemcpy", "the target", to, bytes);
   if (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice)
     fakecuda::refuse_host_memory("cudaMemcpy", "the source", from, bytes);
-  return fakecuda::enqueue_call(stream, "copy", [=] { std::memcpy(to, from, bytes); });
+  const void* host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : nullptr;
+  if (host != nullptr && bytes > 0 && fakecuda::on_device(host, 1))
+    fakecuda::fail("cudaMemcpy: what is to be the host's is the device's");
+  return fakecuda::enqueue_copy(stream, "a copy", [=] {
+    return fakecuda::Work([=] {
+      std::memcpy(to, from, bytes);
+      return fakecuda::Turn::done;
+    });
+  });
 }

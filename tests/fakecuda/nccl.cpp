@@ -1,6 +1,6 @@
 // NCCL between processes of one host. A communicator is a page that all of its ranks map; what a rank sends
-// lies in its device memory, which the others map to read. Nothing blocks: a collective has turns, and the
-// first of them that another rank has answered goes on.
+// lies in its device memory, which the others map to read. Nothing blocks: a call has turns, like all work on
+// a queue, and tells when it waits for another rank.
 //
 // Every collective is compared on all ranks: its place in the order, its operation, number of elements, type
 // and root. A real NCCL hangs, or adds up what does not belong together.
@@ -16,8 +16,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/dtype.hpp"
 #include "fakecuda/device.hpp"
 
 namespace {
@@ -84,22 +86,12 @@ std::size_t size_of(ncclDataType_t type) {
   }
 }
 
-float widen(std::uint16_t bits) {
-  const std::uint32_t u = static_cast<std::uint32_t>(bits) << 16;
-  float x;
-  std::memcpy(&x, &u, sizeof x);
-  return x;
-}
-std::uint16_t narrow(float x) {
-  std::uint32_t u;
-  std::memcpy(&u, &x, sizeof u);
-  if ((u & 0x7fffffffU) > 0x7f800000U) return static_cast<std::uint16_t>(u >> 16 | 0x40U);
-  return static_cast<std::uint16_t>((u + 0x7fffU + (u >> 16 & 1U)) >> 16);
-}
-
 template <class T>
 T combine(T a, T b, ncclRedOp_t op) {
-  return op == ncclSum ? static_cast<T>(a + b) : op == ncclMax ? std::max(a, b) : std::min(a, b);
+  if (op == ncclSum) return static_cast<T>(a + b);
+  if (op == ncclMax) return std::max(a, b);
+  if (op == ncclMin) return std::min(a, b);
+  fail("a reduction that Weft does not ask for");
 }
 template <class T>
 void add_all(std::byte* to, const std::byte* from, std::size_t count, ncclRedOp_t op) {
@@ -116,9 +108,10 @@ void add(std::byte* to, const std::byte* from, std::size_t count, ncclDataType_t
     case ncclInt64: return add_all<std::int64_t>(to, from, count, op);
     case ncclUint64: return add_all<std::uint64_t>(to, from, count, op);
     case ncclBfloat16: {
-      auto* out = reinterpret_cast<std::uint16_t*>(to);
-      const auto* in = reinterpret_cast<const std::uint16_t*>(from);
-      for (std::size_t i = 0; i < count; ++i) out[i] = narrow(combine(widen(out[i]), widen(in[i]), op));
+      auto* out = reinterpret_cast<weft::bf16*>(to);
+      const auto* in = reinterpret_cast<const weft::bf16*>(from);
+      for (std::size_t i = 0; i < count; ++i)
+        out[i] = weft::to_bf16(combine(weft::to_float(out[i]), weft::to_float(in[i]), op));
       return;
     }
     default: fail("this type is summed by no test");
@@ -155,7 +148,7 @@ struct ncclComm {
   std::vector<const std::byte*> memory;  ///< of every rank
   std::uint64_t collectives = 0;
   std::uint64_t sent[most_ranks] = {}, received[most_ranks] = {};
-  bool aborted = false;
+  std::atomic<bool> aborted = false;
 
   Member& member(int r) const { return shared->members[r]; }
 };
@@ -181,6 +174,11 @@ struct Part {
   bool done = false;
 };
 
+std::size_t sent_bytes(const ncclComm& comm, const Call& call) {
+  const std::size_t slices = call.kind == Kind::reduce_scatter ? static_cast<std::size_t>(comm.size) : 1;
+  return slices * call.count * size_of(call.type);
+}
+
 fakecuda::Work collective(ncclComm_t comm, Call call, const void* in, void* out) {
   struct State {
     std::uint64_t number = 0;
@@ -191,6 +189,8 @@ fakecuda::Work collective(ncclComm_t comm, Call call, const void* in, void* out)
     Member& me = comm->member(comm->rank);
     if (comm->aborted) return Turn::done;
     if (state->number == 0) {
+      fakecuda::refuse_host_memory(names[static_cast<int>(call.kind)], "what is sent", in,
+                                   sent_bytes(*comm, call));
       state->number = ++comm->collectives;
       me.call = call;
       me.operand = place_of(in);
@@ -240,6 +240,7 @@ fakecuda::Work message_out(ncclComm_t comm, const void* from, std::size_t bytes,
     Mailbox& mail = comm->shared->mail[comm->rank][peer];
     if (comm->aborted) return Turn::done;
     if (number == 0) {
+      fakecuda::refuse_host_memory("ncclSend", "what is sent", from, bytes);
       if (mail.read.load(std::memory_order_acquire) < comm->sent[peer]) return Turn::waiting;
       number = ++comm->sent[peer];
       mail.operand = place_of(from);
@@ -267,19 +268,17 @@ fakecuda::Work message_in(ncclComm_t comm, void* to, std::size_t bytes, int peer
 
 /// All parts of a group go on beside each other, but for those that have an order.
 Turn turn_of(std::vector<Part>& parts) {
-  bool went_on = false, all = true;
+  bool went_on = false;
   std::vector<Order> busy;
   for (Part& part : parts) {
-    if (part.done) continue;
-    all = false;
-    if (std::find(busy.begin(), busy.end(), part.order) != busy.end()) continue;
+    if (part.done || std::find(busy.begin(), busy.end(), part.order) != busy.end()) continue;
     const Turn turn = part.work();
     part.done = turn == Turn::done;
     went_on = went_on || turn != Turn::waiting;
     if (!part.done) busy.push_back(part.order);
   }
-  all = all || std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.done; });
-  return all ? Turn::done : went_on ? Turn::some : Turn::waiting;
+  if (std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.done; })) return Turn::done;
+  return went_on ? Turn::some : Turn::waiting;
 }
 
 /// A part, by what makes it anew for each run of a graph.
@@ -316,10 +315,10 @@ ncclResult_t add_part(Recipe recipe) {
   return group_depth > 0 ? ncclSuccess : enqueue_group(std::exchange(group, {}));
 }
 
-ncclResult_t add_collective(ncclComm_t comm, cudaStream_t stream, Call call, const void* in,
-                            std::size_t in_count, void* out, std::size_t out_count) {
+ncclResult_t add_collective(ncclComm_t comm, cudaStream_t stream, Call call, const void* in, void* out,
+                            std::size_t out_count) {
   const char* name = names[static_cast<int>(call.kind)];
-  fakecuda::refuse_host_memory(name, "what is sent", in, in_count * size_of(call.type));
+  fakecuda::refuse_host_memory(name, "what is sent", in, sent_bytes(*comm, call));
   fakecuda::refuse_host_memory(name, "what is received", out, out_count * size_of(call.type));
   return add_part({{comm, -1, -1}, stream, name, [=] { return collective(comm, call, in, out); }});
 }
@@ -384,9 +383,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  comm->aborted = true;
-  cudaDeviceSynchronize();
-  return ncclCommDestroy(comm);
+  comm->aborted = true;  // it stays, because queues may still hold its calls
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, void** handle) {
@@ -419,21 +417,20 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::all_gather, count, type, ncclSum, 0}, in, count, out,
+  return add_collective(comm, stream, {Kind::all_gather, count, type, ncclSum, 0}, in, out,
                         count * static_cast<std::size_t>(comm->size));
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::reduce_scatter, count, type, op, 0}, in,
-                        count * static_cast<std::size_t>(comm->size), out, count);
+  return add_collective(comm, stream, {Kind::reduce_scatter, count, type, op, 0}, in, out, count);
 }
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::all_reduce, count, type, op, 0}, in, count, out, count);
+  return add_collective(comm, stream, {Kind::all_reduce, count, type, op, 0}, in, out, count);
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::broadcast, count, type, ncclSum, root}, in, count, out, count);
+  return add_collective(comm, stream, {Kind::broadcast, count, type, ncclSum, root}, in, out, count);
 }
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {

@@ -1,7 +1,6 @@
 // Streams, events and graphs, and the one place where anything runs: run_until().
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -9,8 +8,8 @@
 #include <mutex>
 #include <random>
 #include <set>
-#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fakecuda/device.hpp"
@@ -91,7 +90,7 @@ int from_environment(const char* name, int otherwise) {
 /// All streams, under one lock. It is never destroyed, because static objects outlive main().
 struct Device {
   std::recursive_mutex mutex;
-  std::set<CUstream_st*> streams;
+  std::vector<CUstream_st*> streams;  ///< in the order of their creation
   std::map<std::string, int> objects;
   std::mt19937_64 lot{static_cast<std::uint64_t>(from_environment("FAKECUDA_SEED", 1))};
   std::uint64_t calls = 0;  ///< by the host
@@ -121,7 +120,7 @@ CUstream_st* stream_of(cudaStream_t stream) {
   CUstream_st*& mine = all[this_device];
   if (mine == nullptr) {
     mine = new CUstream_st{this_device, true, {}, {}, {}};
-    device().streams.insert(mine);
+    device().streams.push_back(mine);
   }
   return mine;
 }
@@ -164,10 +163,14 @@ std::string what_waits() {
 /// Runs queues until `reached`. Other ranks may let it wait, but not for ever.
 template <class Reached>
 void run_until(std::unique_lock<std::recursive_mutex>& lock, const char* call, const Reached& reached) {
-  const auto deadline = Clock::now() + std::chrono::seconds(from_environment("FAKECUDA_DEADLINE", 100));
+  const auto patience = std::chrono::seconds(from_environment("FAKECUDA_DEADLINE", 100));
+  auto deadline = Clock::now() + patience;
   const Access access;
   while (!reached()) {
-    if (run_one() != Turn::waiting) continue;
+    if (run_one() != Turn::waiting) {
+      deadline = Clock::now() + patience;
+      continue;
+    }
     if (Clock::now() > deadline) fail(std::string(call) + " waits for ever:" + what_waits());
     lock.unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -220,12 +223,10 @@ cudaError_t add_node(CUstream_st& stream, Node node) {
 }
 
 cudaError_t enqueue_entry(CUstream_st& stream, Entry entry) {
-  if (stream.device != this_device) return cudaErrorInvalidResourceHandle;
   stream.queue.push_back(std::move(entry));
   return cudaSuccess;
 }
 
-/// Whether a stream is captured that the legacy stream would have to wait for.
 bool any_capture() {
   return std::any_of(device().streams.begin(), device().streams.end(),
                      [](auto* s) { return s->capture != nullptr; });
@@ -311,8 +312,15 @@ void count_object(const char* kind, int change) {
 
 cudaError_t enqueue(cudaStream_t on, std::string what, std::function<Work()> begin) {
   const auto lock = called();
+  const CUstream_st& stream = *stream_of(on);
+  if (stream.device != this_device) return give(cudaErrorInvalidResourceHandle);
+  return enqueue_copy(on, std::move(what), std::move(begin));
+}
+
+cudaError_t enqueue_copy(cudaStream_t on, std::string what, std::function<Work()> begin) {
+  const auto lock = called();
   CUstream_st& stream = *stream_of(on);
-  if (stream.legacy && any_capture()) return give(cudaErrorStreamCaptureImplicit);
+  if (stream.legacy && any_capture()) fail(what + " goes to the legacy stream while another one is captured");
   if (stream.capture != nullptr)
     return give(add_node(stream, {std::move(what), std::move(begin), nullptr, {}}));
   return give(enqueue_entry(stream, {std::move(what), begin(), nullptr, nullptr}));
@@ -324,6 +332,15 @@ cudaError_t enqueue_call(cudaStream_t stream, std::string what, std::function<vo
       call();
       return Turn::done;
     });
+  });
+}
+
+void wait_for_device() {
+  auto lock = called();
+  run_until(lock, "a wait for the device", [] {
+    const auto& all = device().streams;
+    return std::all_of(all.begin(), all.end(),
+                       [](auto* s) { return s->queue.empty() || s->device != this_device; });
   });
 }
 
@@ -383,13 +400,13 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  auto lock = called();
-  auto& streams = device().streams;
-  if (any_capture()) return cudaSuccess;  // cudaFree in a capture of the relaxed mode
-  run_until(lock, "cudaDeviceSynchronize", [&] {
-    return std::all_of(streams.begin(), streams.end(),
-                       [](auto* s) { return s->queue.empty() || s->device != this_device; });
-  });
+  {
+    const auto lock = called();
+    for (const CUstream_st* stream : device().streams)
+      if (stream->capture != nullptr)
+        return give(break_capture(*stream->capture, cudaErrorStreamCaptureUnsupported));
+  }
+  wait_for_device();
   return cudaSuccess;
 }
 
@@ -407,17 +424,19 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   if (flags != cudaStreamNonBlocking || priority > 0 || priority < -5) return give(cudaErrorInvalidValue);
   const auto lock = called();
   *stream = new CUstream_st{this_device, false, {}, {}, {}};
-  device().streams.insert(*stream);
+  device().streams.push_back(*stream);
   count_object("streams", 1);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const auto lock = called();
-  if (device().streams.count(stream) == 0) return give(cudaErrorInvalidResourceHandle);
+  auto& streams = device().streams;
+  const auto found = std::find(streams.begin(), streams.end(), stream);
+  if (found == streams.end()) return give(cudaErrorInvalidResourceHandle);
   if (!stream->queue.empty()) fail("a stream is destroyed with " + stream->queue.front().what + " on it");
   if (stream->capture != nullptr) fail("a stream is destroyed while it is captured");
-  device().streams.erase(stream);
+  streams.erase(found);
   delete stream;
   count_object("streams", -1);
   return cudaSuccess;

@@ -34,8 +34,10 @@ TEST(Lanes, SendWhatThePlanSaysAndAddUp) {
         EXPECT_NEAR(static_cast<double>(*m.sent_bytes), static_cast<double>(planned),
                     static_cast<double>(norm * world.size()));
       }
-      EXPECT_LE(*m.exposed_gather_s, m.step_s);
-      EXPECT_LE(*m.exposed_reduce_s, m.step_s);
+      // On a device nobody sees when a collective ends, and so not what of it is exposed.
+      ASSERT_EQ(m.exposed_gather_s.has_value(), device_is_host() || world.size() == 1);
+      EXPECT_LE(m.exposed_gather_s.value_or(0), m.step_s);
+      EXPECT_LE(m.exposed_reduce_s.value_or(0), m.step_s);
       EXPECT_LE(*m.gather_s, m.step_s);
       EXPECT_LE(*m.reduce_s, m.step_s);
       EXPECT_LE(*m.comm_s, *m.gather_s + *m.reduce_s + 1e-9) << "each the slowest rank's";
@@ -43,8 +45,6 @@ TEST(Lanes, SendWhatThePlanSaysAndAddUp) {
       EXPECT_EQ(*m.gather_s > 0, world.size() > 1);
       EXPECT_EQ(*m.reduce_s > 0, world.size() > 1);
       if (world.size() == 1) {
-        if (!device_is_host()) continue;
-        EXPECT_LE(*m.exposed_replica_s, m.step_s);
         EXPECT_EQ(*m.exposed_gather_s, 0);
         EXPECT_EQ(*m.exposed_reduce_s, 0);
       }
@@ -62,14 +62,14 @@ TEST(Lanes, SumsOverReplicasHaveTheirOwn) {
     for (int i = 0; i < 3; ++i) {
       const report::StepMetrics m = trainer.train_step();
       ASSERT_EQ(m.replica_s.has_value(), replicas > 1);
-      // On a device nobody sees when a collective ends, and so not what of it is exposed.
       ASSERT_EQ(m.exposed_replica_s.has_value(), replicas > 1 && device_is_host());
       EXPECT_EQ(*m.reduce_s > 0, replicas < world.size());
       if (replicas == 1) continue;
       EXPECT_GT(*m.replica_s, 0);
       EXPECT_NEAR(*m.comm_s, *m.replica_s, 1e-9) << "nothing else is under way";
-      EXPECT_EQ(*m.exposed_gather_s, 0);
-      EXPECT_EQ(*m.exposed_reduce_s, 0);
+      EXPECT_LE(m.exposed_replica_s.value_or(0), m.step_s);
+      EXPECT_EQ(m.exposed_gather_s.value_or(0), 0);
+      EXPECT_EQ(m.exposed_reduce_s.value_or(0), 0);
     }
   }
 }
