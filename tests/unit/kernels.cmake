@@ -8,6 +8,10 @@ weft_test(kernels
   DEPS weft::kernels weft::base)
 set_target_properties(test_kernels PROPERTIES UNITY_BUILD OFF)  # each source has its own `Case` and `cases`
 
+if(WEFT_FAKECUDA)  # a team's threads take turns
+  set_tests_properties(unit.kernels PROPERTIES TIMEOUT 900)
+endif()
+
 if(WEFT_SANITIZE)  # it draws all operands, at half of the tests' time without optimisation
   set_source_files_properties(${kernel_tests}/rig.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
 endif()
