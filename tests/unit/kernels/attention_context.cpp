@@ -92,8 +92,8 @@ AttentionResults run_default(const AttentionShape& s, DType t, const Tensors& x,
       [&](const AttentionGrad& grad) { attention_grad(space(), s, t, grad); });
 }
 
-/// Whole sequences by the back end that serves the places of a context, too, because cuDNN takes whole sequences
-/// only: two back ends are apart by the roundings of both.
+/// Whole sequences by the back end that serves the places of a context, too, because cuDNN takes whole
+/// sequences only: two back ends are apart by the roundings of both.
 AttentionResults run_whole(const AttentionShape& s, DType t, const Tensors& x, const Tokens& positions) {
   if (device_is_host()) return run_default(s, t, x, positions);
   return run_attention(
