@@ -25,13 +25,10 @@ int launch(cudaStream_t stream, const DeviceSum& s) {
 
 }  // namespace
 
-int ordered_sum_on_device(void* stream_pointer, const DeviceSum& s) {
-  if (s.count == 0) return cudaSuccess;
-  const auto stream = static_cast<cudaStream_t>(stream_pointer);
-  if (s.wire == DType::f32 && s.out_type == DType::f32) return launch<float, float>(stream, s);
-  if (s.wire == DType::bf16 && s.out_type == DType::f32) return launch<bf16, float>(stream, s);
-  if (s.wire == DType::f32 && s.out_type == DType::bf16) return launch<float, bf16>(stream, s);
-  return launch<bf16, bf16>(stream, s);
+int ordered_sum_on_device(void* stream, const DeviceSum& s) {
+  return with_types_of(s, [&](auto wire, auto out) {
+    return launch<decltype(wire), decltype(out)>(static_cast<cudaStream_t>(stream), s);
+  });
 }
 
 }  // namespace weft::comm::detail

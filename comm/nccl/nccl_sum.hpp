@@ -41,6 +41,16 @@ WEFT_FUNCTION void sum_element(const DeviceSum& s, std::int64_t i) {
   out[i] = from_float<Out>(acc);
 }
 
+/// Calls launch(wire, out) with a value of each of the sum's types, unless there is nothing to add.
+template <class Launch>
+int with_types_of(const DeviceSum& s, const Launch& launch) {
+  if (s.count == 0) return 0;
+  if (s.wire == DType::f32 && s.out_type == DType::f32) return launch(float{}, float{});
+  if (s.wire == DType::bf16 && s.out_type == DType::f32) return launch(bf16{}, float{});
+  if (s.wire == DType::f32 && s.out_type == DType::bf16) return launch(float{}, bf16{});
+  return launch(bf16{}, bf16{});
+}
+
 /// Enqueues the sum on `stream` (cudaStream_t); returns the launch's cudaError_t.
 int ordered_sum_on_device(void* stream, const DeviceSum& sum);
 

@@ -36,7 +36,7 @@ using Work = std::function<Turn()>;
 cudaError_t enqueue(cudaStream_t stream, std::string what, std::function<Work()> begin);
 /// The same for copies, which CUDA takes for streams of any device.
 cudaError_t enqueue_copy(cudaStream_t stream, std::string what, std::function<Work()> begin);
-/// For work that is done in one turn.
+/// Puts work on a stream like enqueue(), where the work is done in one turn.
 cudaError_t enqueue_call(cudaStream_t stream, std::string what, std::function<void()> call);
 
 /// Runs queues until the stream is empty.

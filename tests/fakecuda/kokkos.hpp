@@ -63,8 +63,8 @@ class Execution {
 
 /// What a team combines: a value of each thread, and the result.
 struct Slots {
-  std::vector<double> values;
-  double result = 0;
+  std::vector<float> values;
+  float result = 0;
   bool combined = false;
 };
 
@@ -108,23 +108,29 @@ void set_bytes(const Execution&, void* to, int value, std::size_t bytes);
 struct Stripes {
   const Thread& thread;
   std::int64_t count;
+
+  template <class F>
+  void each(const F& f) const {
+    for (std::int64_t i = thread.team_rank(); i < count; i += thread.team_size()) f(i);
+  }
 };
 
+/// Combines what f(i, own) makes of each thread's own value, which begins as `identity`.
 template <class F, class Combine>
-double reduce(const Stripes& stripes, double identity, const F& f, const Combine& combine) {
+float reduce(const Stripes& stripes, float identity, const F& f, const Combine& combine) {
   const Thread& t = stripes.thread;
-  double own = identity;
-  for (std::int64_t i = t.team_rank(); i < stripes.count; i += t.team_size()) f(i, own);
+  float own = identity;
+  stripes.each([&](std::int64_t i) { f(i, own); });
   Slots& slots = t.slots();
   slots.values[static_cast<std::size_t>(t.team_rank())] = own;
   slots.combined = false;
   t.team_barrier();
   if (!slots.combined) {  // the first thread here does it for all
     slots.result = identity;
-    for (const double value : slots.values) combine(slots.result, value);
+    for (const float value : slots.values) slots.result = combine(slots.result, value);
     slots.combined = true;
   }
-  const double all = slots.result;
+  const float all = slots.result;
   t.team_barrier();
   return all;
 }
@@ -232,29 +238,16 @@ fakecuda::Stripes TeamThreadRange(const fakecuda::Thread& thread, N count) {
 }
 template <class F>
 void parallel_for(const fakecuda::Stripes& stripes, const F& f) {
-  for (std::int64_t i = stripes.thread.team_rank(); i < stripes.count; i += stripes.thread.team_size()) f(i);
+  stripes.each(f);
 }
 template <class F>
 void parallel_reduce(const fakecuda::Stripes& stripes, const F& f, float& sum) {
-  sum = static_cast<float>(fakecuda::reduce(
-      stripes, 0.0,
-      [&](std::int64_t i, double& own) {
-        auto x = static_cast<float>(own);
-        f(i, x);
-        own = x;
-      },
-      [](double& all, double x) { all = static_cast<float>(all) + static_cast<float>(x); }));
+  sum = fakecuda::reduce(stripes, 0.0F, f, [](float all, float x) { return all + x; });
 }
 template <class F>
 void parallel_reduce(const fakecuda::Stripes& stripes, const F& f, const Max<float>& largest) {
-  largest.reference() = static_cast<float>(fakecuda::reduce(
-      stripes, static_cast<double>(-Experimental::infinity_v<float>),
-      [&](std::int64_t i, double& own) {
-        auto x = static_cast<float>(own);
-        f(i, x);
-        own = x;
-      },
-      [](double& all, double x) { all = x > all ? x : all; }));
+  largest.reference() = fakecuda::reduce(stripes, -Experimental::infinity_v<float>, f,
+                                         [](float all, float x) { return x > all ? x : all; });
 }
 inline Impl::ThreadSingleStruct<fakecuda::Thread> PerTeam(const fakecuda::Thread& thread) {
   return {thread};

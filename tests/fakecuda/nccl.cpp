@@ -178,6 +178,10 @@ std::size_t sent_bytes(const ncclComm& comm, const Call& call) {
   const std::size_t slices = call.kind == Kind::reduce_scatter ? static_cast<std::size_t>(comm.size) : 1;
   return slices * call.count * size_of(call.type);
 }
+std::size_t received_bytes(const ncclComm& comm, const Call& call) {
+  const std::size_t slices = call.kind == Kind::all_gather ? static_cast<std::size_t>(comm.size) : 1;
+  return slices * call.count * size_of(call.type);
+}
 
 fakecuda::Work collective(ncclComm_t comm, Call call, const void* in, void* out) {
   struct State {
@@ -315,11 +319,10 @@ ncclResult_t add_part(Recipe recipe) {
   return group_depth > 0 ? ncclSuccess : enqueue_group(std::exchange(group, {}));
 }
 
-ncclResult_t add_collective(ncclComm_t comm, cudaStream_t stream, Call call, const void* in, void* out,
-                            std::size_t out_count) {
+ncclResult_t add_collective(ncclComm_t comm, cudaStream_t stream, Call call, const void* in, void* out) {
   const char* name = names[static_cast<int>(call.kind)];
   fakecuda::refuse_host_memory(name, "what is sent", in, sent_bytes(*comm, call));
-  fakecuda::refuse_host_memory(name, "what is received", out, out_count * size_of(call.type));
+  fakecuda::refuse_host_memory(name, "what is received", out, received_bytes(*comm, call));
   return add_part({{comm, -1, -1}, stream, name, [=] { return collective(comm, call, in, out); }});
 }
 
@@ -417,20 +420,19 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::all_gather, count, type, ncclSum, 0}, in, out,
-                        count * static_cast<std::size_t>(comm->size));
+  return add_collective(comm, stream, {Kind::all_gather, count, type, ncclSum, 0}, in, out);
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::reduce_scatter, count, type, op, 0}, in, out, count);
+  return add_collective(comm, stream, {Kind::reduce_scatter, count, type, op, 0}, in, out);
 }
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::all_reduce, count, type, op, 0}, in, out, count);
+  return add_collective(comm, stream, {Kind::all_reduce, count, type, op, 0}, in, out);
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::broadcast, count, type, ncclSum, root}, in, out, count);
+  return add_collective(comm, stream, {Kind::broadcast, count, type, ncclSum, root}, in, out);
 }
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/device.hpp"
 #include "base/stage_places.hpp"
 #include "ops/cost.hpp"
 #include "plan/report.hpp"
@@ -181,7 +182,8 @@ TEST_F(Pipe, TiedEmbeddingsAreOneTable) {
   for (std::size_t i = 0; i < reference.losses.size(); ++i) {
     EXPECT_NEAR(first->losses[i] / reference.losses[i], 1, 1e-5);
     // AdamW makes more of the last digits from step to step, and more on a device than on the host.
-    EXPECT_NEAR(first->norms[i] / reference.norms[i], 1, i == 0 ? 1e-6 : 3e-5);
+    const double most = i == 0 ? 1e-6 : device_is_host() ? 1e-5 : 3e-5;
+    EXPECT_NEAR(first->norms[i] / reference.norms[i], 1, most);
   }
 }
 
