@@ -30,12 +30,20 @@ cluster_open() {
   cluster_start "$dir" || fail "Slurm did not start"
 }
 
-# Starts the daemons with all their files under the folder; exports SLURM_CONF.
+# Sets `port` to the first of three ports in a row that no socket of this machine has. They lie below those that Linux gives to clients
+# (32768 and up): any connection of another test may have one of those. Two tests begin a hundred ports apart.
+free_ports() {
+  port=$((10000 + $$ * 100 % 20000))
+  while grep -q -s "$(printf ': [0-9A-F]*:\(%04X\|%04X\|%04X\) ' $port $((port + 1)) $((port + 2)))" /proc/net/tcp /proc/net/tcp6; do
+    port=$((port + 3))
+  done
+}
 
+# Starts the daemons with all their files under the folder; exports SLURM_CONF.
 cluster_start() {
   local dir=$1 host port
   host=$(hostname -s)
-  port=$((20000 + $$ % 20000))
+  free_ports
   mkdir -p "$dir/state" "$dir/spool.n1" "$dir/spool.n2" "$dir/tmp.n1" "$dir/tmp.n2"
   chmod 755 "$dir"
   # This is a munge of our own: the machine's, if it has one, is left alone.
