@@ -160,7 +160,14 @@ build_tsan() { jobs/setup.sh --preset tsan:test_comm --preset tsan:test_comm_fak
 # and AVX2.
 test_asan() {
   GTEST_FILTER='-StepSeconds.OfManyRounds*:ChooseSchedule.ManyRounds*:*Arena.IsWithinTwoPercent*/none:*Arena.IsWithinTwoPercent*/selective:Estimate.*:Advice.IsTheBest*:Advice.KeepsTo*:StudyTest.RunsTell*' \
-    ctest --test-dir build/asan --output-on-failure --no-tests=error --parallel "$parallel" --label-regex '^(unit|mpi|fuzz)$' --exclude-regex '(training.np[1346]|measure.np[34]|kernels.AVX512)'
+    ctest --test-dir build/asan --output-on-failure --no-tests=error --parallel "$parallel" --label-regex '^(unit|mpi|fuzz)$' --exclude-regex '(training.np[1346]|measure.np[34]|kernels.AVX512)' &&
+    test_on_four_ranks build/asan
+}
+
+# Runs what only four ranks have: meshes of two axes, and pipes with stages between the first and the last.
+test_on_four_ranks() {
+  OMP_NUM_THREADS=1 GTEST_FILTER='Pipe.EveryModeHas*:Tensor.Gradients*:Context.Gradients*' \
+    ctest --test-dir "$1" --output-on-failure --no-tests=error --tests-regex '^mpi\.training\.np4$'
 }
 
 # Runs the communication layer, and training on two ranks, under tsan: there Weft's own threads meet. Each
@@ -169,7 +176,8 @@ test_asan() {
 # same threads; Skip saves in the background.
 test_tsan() {
   OMP_NUM_THREADS=1 GTEST_FILTER='-*BadStep.*:BadNumbers.*:RollBack.*:Locate.*:Init.*:Bits.DependOn*:Bits.Fusing*:*.Numerics*:Tensor.Heads*:*.CheckpointsLoad*:Context.Sections*:Pipe.LayersMay*:HashesOfPipes.AreThose*:HashesOfPipes.NameThe*:Hosts/FakeWindow.SharesAndCrosses/3' \
-    ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$parallel" --tests-regex '^mpi\.(comm|training\.np2)'
+    ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$parallel" --tests-regex '^mpi\.(comm|training\.np2)' &&
+    test_on_four_ranks build/tsan
 }
 
 # Runs the corpus, and then changes of it that are the same each time. tests/fuzz/run.sh is for longer runs.

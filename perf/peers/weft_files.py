@@ -43,16 +43,25 @@ def one_file(value, key):
     return TokenFile(paths[0])
 
 
+def tensors_of(file, group):
+    # From format 3 on these two kinds of matrices are stored [in, out]; PyTorch's are [out, in].
+    in_first = (".wo", ".w2") if file.attrs["format_version"] >= 3 else ()
+    return {name: torch.from_numpy(np.ascontiguousarray(data[...].T if name.endswith(in_first) else data[...], np.float32))
+            for name, data in file[group].items()}
+
+
+def first_moments(path):
+    """{module path: exp_avg} of a checkpoint directory."""
+    with h5py.File(pathlib.Path(path) / "index.h5") as f:
+        return tensors_of(f, "optimizer/exp_avg")
+
+
 def open_checkpoint(path):
     """Deck and {module path: tensor} of a checkpoint directory. index.h5 shows each tensor whole."""
     # A virtual dataset whose source is missing reads as zeros: a matrix of zeros means that files were moved apart.
     with h5py.File(pathlib.Path(path) / "index.h5") as f:
         deck = tomllib.loads(str(f.attrs["deck"].decode() if isinstance(f.attrs["deck"], bytes) else f.attrs["deck"]))
-        # From format 3 on these two kinds of matrices are stored [in, out]; PyTorch's are [out, in].
-        in_first = (".wo", ".w2") if f.attrs["format_version"] >= 3 else ()
-        weights = {name: torch.from_numpy(np.ascontiguousarray(data[...].T if name.endswith(in_first) else data[...], np.float32))
-                   for name, data in f["model"].items()}
-        step = int(f.attrs["step"])
+        weights, step = tensors_of(f, "model"), int(f.attrs["step"])
     zeros = [name for name, value in weights.items() if not value.any()]
     if zeros:
         raise SystemExit(f"{path}: {zeros[0]} is all zeros; are the shard files beside index.h5?")

@@ -112,6 +112,14 @@ TEST_F(MemoryContract, ResidentMemoryIsWhatWasPlannedFromTheFirstStepOn) {
   }
 }
 
+/// What a run said last of its ranks, in ranks.jsonl.
+nlohmann::json told_of_ranks(const std::string& run_dir) {
+  std::ifstream in(run_dir + "/ranks.jsonl");
+  std::string line, last;
+  while (std::getline(in, line)) last = line;
+  return nlohmann::json::parse(last);
+}
+
 /// The ranks of a mesh have other stages and parts, and other memory; each has what was planned for it.
 TEST_F(MemoryContract, HoldsForEveryRankOfAMesh) {
   const std::array<const char*, 4> meshes{"pipe = 4", "pipe = 2, tensor = 2", "pipe = 2, context = 2",
@@ -126,10 +134,7 @@ TEST_F(MemoryContract, HoldsForEveryRankOfAMesh) {
                                     "model.vocab=4096", "model.ffn=704", "model.layers=4"})),
             120);
     EXPECT_STATUS(ended, 0);
-    std::ifstream in(run_dir(name) + "/ranks.jsonl");
-    std::string line, last;
-    while (std::getline(in, line)) last = line;
-    const auto told = nlohmann::json::parse(last);
+    const auto told = told_of_ranks(run_dir(name));
     ASSERT_EQ(told.at("rss_bytes").size(), 4U);
     for (std::size_t rank = 0; rank < 4; ++rank) {
       const auto resident = told.at("rss_bytes")[rank].get<double>(),
@@ -212,22 +217,35 @@ TEST_F(MemoryContract, TwoJobsShareWhatSharedMemoryThereIs) {
   EXPECT_EQ(loss("one"), loss("two"));
 }
 
+/// What was planned for all ranks of a run, each with its own stage and parts.
+double planned_for_all(const std::string& run_dir) {
+  const auto told = told_of_ranks(run_dir);
+  double sum = 0;
+  for (const auto& bytes : told.at("planned_bytes")) sum += bytes.get<double>();
+  return sum;
+}
+
 TEST_F(MemoryContract, FinishesInFivePercentMoreAndIsRefusedInFivePercentLess) {
   const ControlGroup group;
   if (!group.why_not().empty()) GTEST_SKIP() << group.why_not();
-  const Ended free = run(weft_on(2, large("free")));
-  ASSERT_EQ(free.status, 0) << free.err;
-  const auto job = static_cast<double>(2 * planned("free"));
-  ASSERT_TRUE(group.limit(static_cast<std::int64_t>(1.05 * job)));
-  const Ended enough = run(group.inside(weft_on(2, large("enough"))));
-  EXPECT_STATUS(enough, 0);
-  EXPECT_EQ(steps(run_dir("enough")), steps_to(2));
-  ASSERT_TRUE(group.limit(static_cast<std::int64_t>(0.95 * job)));
-  const Ended refused = run(group.inside(weft_on(2, large("less"))));
-  EXPECT_STATUS(refused, 2);
-  ASSERT_EQ(refused.lines("weft: error:").size(), 1U) << refused.err;
-  EXPECT_NE(refused.lines("weft: error:")[0].find("not enough memory: the run needs"), std::string::npos);
-  EXPECT_FALSE(fs::exists(run_dir("less")));
+  for (const char* axis : {"data", "tensor", "pipe"}) {
+    SCOPED_TRACE(axis);
+    const std::vector<std::string> sets{fmt::format("parallel.mesh={{ {} = 2 }}", axis), "log.every=1"};
+    const auto job = [&](const char* name) { return weft_on(2, large(std::string(axis) + name, sets)); };
+    const auto dir = [&](const char* name) { return run_dir(std::string(axis) + name); };
+    const Ended free = run(job("-free"));
+    ASSERT_EQ(free.status, 0) << free.err;
+    const double planned = planned_for_all(dir("-free"));
+    ASSERT_TRUE(group.limit(static_cast<std::int64_t>(1.05 * planned)));
+    EXPECT_STATUS(run(group.inside(job("-enough"))), 0);
+    EXPECT_EQ(steps(dir("-enough")), steps_to(2));
+    ASSERT_TRUE(group.limit(static_cast<std::int64_t>(0.95 * planned)));
+    const Ended refused = run(group.inside(job("-less")));
+    EXPECT_STATUS(refused, 2);
+    ASSERT_EQ(refused.lines("weft: error:").size(), 1U) << refused.err;
+    EXPECT_NE(refused.lines("weft: error:")[0].find("not enough memory: the run needs"), std::string::npos);
+    EXPECT_FALSE(fs::exists(dir("-less")));
+  }
 }
 
 TEST_F(MemoryContract, MoreThanTheLimitIsRefusedWithWhatWouldFit) {

@@ -122,4 +122,17 @@ start_now "$job" NumNodes=1 NumTasks=2
 expect_state "$job" COMPLETED 240
 [ "$(losses preempted)" = "$(losses whole)" ] || fail "the loss curve of the preempted run differs"
 
+# 7. A tensor axis over two nodes is signalled, and goes on on one node, where its ranks share memory. Its bits depend on its size alone.
+tensor=(--set "run.steps=$steps" --set 'parallel.mesh={ tensor = 2 }')
+job=$(submit tensor "${two[@]}" -- "${tensor[@]}")
+expect_beyond tensor 100
+scancel --signal=USR1 "$job"
+expect_state "$job" PENDING 60
+expect_log tensor 'SIGUSR1 on rank [01]: stopped after step'
+start_now "$job" NumNodes=1 NumTasks=2
+expect_state "$job" COMPLETED 240
+submit tensor-whole "${two[@]}" --wait -- "${tensor[@]}" >/dev/null || fail "the whole run of a tensor axis ended with status $?"
+[ "$(losses tensor | wc -l)" = $steps ] || fail "metrics.jsonl has $(losses tensor | wc -l) of $steps steps"
+[ "$(losses tensor)" = "$(losses tensor-whole)" ] || fail "the loss curve of the tensor axis differs"
+
 echo "ok: $steps steps in three parts on 2, 1 and 2 ranks, and in two with a preemption between, have the losses of one part"
