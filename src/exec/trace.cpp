@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <ctime>
+#include <set>
+#include <tuple>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
@@ -38,6 +40,12 @@ std::string metadata(std::string_view name, int pid, std::size_t tid, const std:
                      args);
 }
 
+/// The name and the place of a row.
+std::string row_name(int rank, std::size_t tid, std::string_view name) {
+  return ",\n" + metadata("thread_name", rank, tid, "\"name\": " + json_string(name)) + ",\n" +
+         metadata("thread_sort_index", rank, tid, fmt::format("\"sort_index\": {}", tid));
+}
+
 std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t origin_ns,
                        std::int64_t step) {
   std::string args;
@@ -58,6 +66,46 @@ std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t 
       json_string(span.name), json_string(span.category), pid, tid, microseconds(span.start_ns - origin_ns),
       microseconds(span.end_ns - span.start_ns), args);
 }
+
+/// The actions of a pipe's schedule, made of the kernels' spans: neighbours of one microbatch, stage and
+/// direction are one. What comes of a backward after something else are the weight gradients that were put
+/// off. They are named as `weft plan` draws them: F3 and B3, or F3b in the rank's second stage, and W3.
+class Actions {
+ public:
+  void add(const Span& span) {
+    if (span.chunk < 0 || (span.category != "forward" && span.category != "backward")) return;
+    const bool forward = span.category == "forward";
+    const auto key = std::tuple(span.microbatch, span.chunk, forward);
+    if (list_.empty() || key_ != key) {
+      const bool seen = !begun_.insert(key).second;
+      key_ = key;
+      list_.push_back(span);
+      names_.push_back(fmt::format("{}{}", forward ? 'F' : seen ? 'W' : 'B', span.microbatch));
+      if (span.chunk > 0) names_.back() += static_cast<char>('a' + span.chunk % 26);
+    }
+    list_.back().end_ns = span.end_ns;
+  }
+  bool empty() const { return list_.empty(); }
+  /// One span an action.
+  std::vector<Span> spans() const {
+    std::vector<Span> all;
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      Span action{names_[i], "schedule"};
+      action.start_ns = list_[i].start_ns;
+      action.end_ns = list_[i].end_ns;
+      action.microbatch = list_[i].microbatch;
+      action.chunk = list_[i].chunk;
+      all.push_back(action);
+    }
+    return all;
+  }
+
+ private:
+  std::tuple<std::int64_t, std::int64_t, bool> key_;
+  std::set<std::tuple<std::int64_t, std::int64_t, bool>> begun_;
+  std::vector<Span> list_;
+  std::vector<std::string> names_;
+};
 
 PerLane<std::size_t> on_all_lanes(std::size_t spans) {
   PerLane<std::size_t> list;
@@ -106,12 +154,22 @@ std::string Trace::events(int rank, std::string_view host) const {
     const auto dropped = row.dropped.load(std::memory_order_relaxed);
     const std::string name =
         dropped == 0 ? row.name : fmt::format("{} ({} spans dropped)", row.name, dropped);
-    out += ",\n" + metadata("thread_name", rank, tid, "\"name\": " + json_string(name));
-    out += ",\n" + metadata("thread_sort_index", rank, tid, fmt::format("\"sort_index\": {}", tid));
+    out += row_name(rank, tid, name);
     const auto count = row.count.load(std::memory_order_acquire);
     for (std::size_t i = 0; i < count; ++i)
       out += ",\n" + span_event(row.spans[i], rank, tid, origin_ns_, step_);
   }
+  return out + schedule_events(rank);
+}
+
+std::string Trace::schedule_events(int rank) const {
+  if (!on()) return {};
+  Actions actions;
+  for (const Span& span : spans(Lane::compute)) actions.add(span);
+  if (actions.empty()) return {};
+  const std::size_t tid = rows_.size();
+  std::string out = row_name(rank, tid, "schedule");
+  for (const Span& action : actions.spans()) out += ",\n" + span_event(action, rank, tid, origin_ns_, step_);
   return out;
 }
 

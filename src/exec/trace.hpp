@@ -79,10 +79,12 @@ class Trace {
   void set_step(std::int64_t step) { step_ = step; }
 
   /// This rank's spans as JSON objects separated by commas: process "rank R (host)" (pid R), a thread a row
-  /// (tid its index).
+  /// (tid its index). Where spans are of a pipe's stages, a last row "schedule" shows its actions.
   std::string events(int rank, std::string_view host) const;
 
  private:
+  std::string schedule_events(int rank) const;
+
   struct alignas(64) Row {  // different threads write the rows: they must not share cache lines
     Row(std::string row_name, std::size_t capacity) : name(std::move(row_name)), spans(capacity) {}
     void record(const Span& span) noexcept {

@@ -169,6 +169,21 @@ TEST_F(Record, TraceHasARowALaneAndASpanAnInstruction) {
   EXPECT_FALSE(rows.paths.contains("none")) << "a span without a module path";
 }
 
+TEST_F(Record, TraceDrawsThePipesSchedule) {
+  EXPECT_STATUS(
+      run(weft_on(2, train("run", {"run.steps=3", "log.trace_step=3", "parallel.mesh={ pipe = 2 }",
+                                   "pipeline.schedule=\"zb_h1\"", "data.batch=1", "data.global_batch=3"}))),
+      0);
+  const json trace = json::parse(read_file(run_dir("run") + "/trace.json"));
+  std::map<int, std::string> drawn;  // by rank
+  for (const auto& event : trace.at("traceEvents"))
+    if (event.value("cat", "") == "schedule")
+      drawn[event.at("pid")] += event.at("name").get<std::string>() + " ";
+  // The last stage puts its weight gradients off, too, and has nothing else to do before the first of them.
+  EXPECT_EQ(drawn[0], "F0 F1 B0 F2 B1 B2 ");
+  EXPECT_EQ(drawn[1], "F0 B0 F1 B1 W0 F2 B2 W1 W2 ");
+}
+
 TEST_F(Record, TraceTellsWhichCollectivesAreABucket) {
   EXPECT_STATUS(
       run(weft_on(2, train("run", {"run.steps=3", "log.trace_step=3", "schedule.bucketing=\"manual\"",

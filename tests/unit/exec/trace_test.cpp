@@ -68,6 +68,39 @@ TEST(Trace, SpansKeepNanoseconds) {
   EXPECT_TRUE(spans[1].at("args").empty());
 }
 
+/// Two stages a rank, whose weight gradients are put off.
+TEST(Trace, ARowOfAPipesActions) {
+  Trace trace(16, {"host"});
+  std::int64_t now = 0;
+  const auto kernel = [&](const char* category, std::int64_t microbatch, std::int64_t chunk) {
+    trace.record(Lane::compute, {.name = "matmul",
+                                 .category = category,
+                                 .start_ns = now,
+                                 .end_ns = now + 800,
+                                 .microbatch = microbatch,
+                                 .chunk = chunk});
+    now += 1000;
+  };
+  kernel("forward", 0, 0);
+  kernel("forward", 0, 0);
+  kernel("forward", 0, 1);
+  kernel("backward", 0, 1);
+  kernel("forward", 1, 0);
+  kernel("backward", 0, 1);
+  trace.record(Lane::compute, {.name = "adamw", .category = "update"});
+  std::string drawn;
+  for (const auto& event : parsed(trace)) {
+    if (event.at("name") == "thread_name" && event.at("args").at("name") == "schedule") {
+      EXPECT_EQ(event.at("tid"), lane_count + 1);
+    }
+    if (event.value("cat", "") != "schedule") continue;
+    EXPECT_EQ(event.at("tid"), lane_count + 1);
+    drawn += event.at("name").get<std::string>() + " " + event.at("ts").dump() + "+" +
+             event.at("dur").dump() + ", ";
+  }
+  EXPECT_EQ(drawn, "F0 0.0+1.8, F0b 2.0+0.8, B0b 3.0+0.8, F1 4.0+0.8, W0b 5.0+0.8, ");
+}
+
 TEST(Trace, AllSpansHaveItsStep) {
   Trace trace(2, {"host"});
   trace.set_step(12);
