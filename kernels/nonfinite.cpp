@@ -41,7 +41,9 @@ Nonfinite count_nonfinite(Space& space, std::int64_t n, const void* data, DType 
     case DType::u16:
     case DType::u32:
     case DType::u64:
-    case DType::u8: break;
+    case DType::u8:
+    case DType::e4m3:
+    case DType::e5m2: break;
   }
   return {};
 }

@@ -158,7 +158,7 @@ Event HostChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
 }
 
 Event HostChannel::all_reduce(Deps deps, void* buffer, std::int64_t count, DType dtype, ReduceOp op) {
-  const bool known = dtype != DType::bf16 && dtype != DType::u16 && dtype != DType::u8;
+  const bool known = size_of(dtype) >= 4;
   WEFT_REQUIRE(known, "cannot all-reduce {} (f32, f64, i32, i64, u32, u64 only)", weft::name_of(dtype));
   PendingCall& o = draw(CallKind::all_reduce, deps, count, dtype);
   o.reduce.out = buffer;

@@ -20,7 +20,9 @@ ncclDataType_t nccl_type(DType t) {
     case DType::u32: return ncclUint32;
     case DType::u64: return ncclUint64;
     case DType::u16:
-    case DType::u8: break;
+    case DType::u8:
+    case DType::e4m3:
+    case DType::e5m2: break;
   }
   WEFT_REQUIRE(false, "NCCL cannot reduce {}", weft::name_of(t));
   return ncclUint8;

@@ -49,6 +49,33 @@ void check_rules(const Deck& deck, const passes::PassOptions& options, const Mes
   passes::recompute(passes::run(passes::before_sharding(whole), forward), whole.recompute);
 }
 
+/// The units that precision.float8 names. Where a component of a pattern is '*', the first and the last layer
+/// are left out: their products suffer most from few bits.
+std::vector<std::string> float8_units(const Deck& deck, const model::Spec& spec) {
+  std::vector<std::string> list;
+  if (deck.precision.float8.empty()) return list;
+  const std::vector<Unit> units = model::units(spec);
+  for (const std::string& pattern : deck.precision.float8) {
+    const bool leaves_out = pattern.find('*') != std::string::npos;
+    bool any = false;
+    for (std::size_t u = 1; u + 1 < units.size(); ++u) {
+      if (!passes::matched_part(pattern, units[u].path)) continue;
+      any = true;
+      const std::size_t layer = model::layer_of_unit(u);
+      const bool at_an_end = layer == 1 || layer == static_cast<std::size_t>(spec.layers);
+      if (!leaves_out || !at_an_end) list.push_back(units[u].path);
+    }
+    WEFT_VALIDATE(any,
+                  "{}: '{}' matches no layer of this model; they are '{}' to '{}' (embedding and head are "
+                  "never in Float8)",
+                  place_of(deck, "precision.float8"), pattern, units[1].path, units[units.size() - 2].path);
+  }
+  WEFT_VALIDATE(!list.empty(),
+                "{}: nothing is left without the first and the last layer; name them, as 'layers.0-{}'",
+                place_of(deck, "precision.float8"), spec.layers - 1);
+  return list;
+}
+
 }  // namespace
 
 bool is_disabled(const Deck& deck, std::string_view pass) {
@@ -73,6 +100,7 @@ model::Spec spec_of(const Deck& deck) {
   spec.tie_embeddings = m.tie_embeddings;
   spec.document_mask = deck.data.document_mask;
   spec.deterministic = deck.precision.deterministic || device_is_host();
+  spec.float8 = float8_units(deck, spec);
   return spec;
 }
 
@@ -88,7 +116,7 @@ std::vector<int> unit_buckets(const Deck& deck, const std::optional<passes::Stag
   std::vector<Unit> own;
   for (std::size_t unit = 0; unit < units.size(); ++unit)
     if (!stage || stage->has_unit(unit)) own.push_back(units[unit]);
-  if (tensor_ranks > 1) own = passes::partitioned(own, tensor_ranks);
+  own = tensor_ranks > 1 ? passes::partitioned(own, tensor_ranks) : passes::with_norms_apart(own);
   return passes::buckets_by_path(own, deck.schedule.buckets);
 }
 
@@ -97,6 +125,7 @@ passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_ra
   options.stage = stage_options(deck, mesh, pipe_rank);
   options.partition = mesh.size(tensor_axis) > 1;
   options.context = mesh.size(context_axis) > 1;
+  options.float8 = !spec_of(deck).float8.empty();
   if (deck.schedule.alternate == Alternate::always)
     options.turns = options.partition ? passes::Turns::half : passes::Turns::whole;
   options.update.beta1 = deck.optimizer.beta1;

@@ -126,8 +126,9 @@ struct PrecisionDeck {
   DType grad_wire = DType::f32;  ///< f32 or bf16
   ReduceOrder reduction = ReduceOrder::canonical;
   F32Products f32_products = F32Products::split;
-  bool deterministic = true;     ///< whether attention's gradient has the same bits each time on a GPU
-  std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
+  bool deterministic = true;        ///< whether attention's gradient has the same bits each time on a GPU
+  std::vector<std::string> float8;  ///< patterns of module paths; empty: none
+  std::int64_t head_rows = 512;     ///< tokens whose logits exist at a time; 0: all
   bool operator==(const PrecisionDeck&) const = default;
 };
 

@@ -197,6 +197,12 @@ constexpr std::array key_list{
         .doc = "On a GPU: whether a run has the same bits each time. false lets cuDNN add the terms of "
                "attention's gradient in any order, which is faster and takes less memory. On the host there "
                "is nothing to gain, and it has no effect."},
+    Key{WEFT_KEY(precision.float8),
+        .doc =
+            "Layers whose products with weights are made in Float8, as [\"layers.*\"] or "
+            "[\"layers.2-29\", \"layers.30.ffn\"]; `*` leaves out the first and the last layer. Weights and "
+            "forward are e4m3, gradients e5m2; weights' gradients stay bf16. Parameters are gathered "
+            "as bytes. It needs `params = \"bf16\"`."},
     Key{WEFT_KEY(precision.f32_products),
         .doc = "Matmuls of f32 operands on processors with AMX. split: each operand is taken as three bf16 "
                "values that hold all its 24 bits, as accurate as f32 arithmetic and faster. plain: by f32 "

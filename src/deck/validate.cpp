@@ -110,6 +110,8 @@ class Validator {
   }
 
   void rest() {
+    check(deck_.precision.float8.empty() || deck_.precision.params == DType::bf16, "precision.float8",
+          "needs bf16 beside it (what is not in 8 bits is in bf16); set precision.params = \"bf16\"");
     for (const auto& pass : deck_.schedule.disable)
       check(!pass.empty(), "schedule.disable", "an empty name (passes are named as `weft plan` lists them)");
     check(deck_.schedule.recompute != Recompute::budget || deck_.schedule.memory_limit > 0 ||

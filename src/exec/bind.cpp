@@ -1,5 +1,6 @@
 #include "exec/bind.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/step_block.hpp"
 #include "exec/shapes.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/float8.hpp"
 #include "kernels/memory.hpp"
 #include "kernels/update.hpp"
 
@@ -64,6 +66,22 @@ class Binding {
       case Op::matmul_wgrad:
         return [&space, &product = device_.matmuls.get(matmul_spec(graph_, node_)), dy = in(matmul_wgrad::dy),
                 x = in(matmul_wgrad::x), dw = out(matmul_wgrad::dw), s] { product.run(space, dy, x, dw, s); };
+      case Op::amax:
+        return [&space, runs = runs_of_unit(amax::master), master = in<float>(amax::master),
+                largest = out<float>(amax::largest)] { kernels::amax(space, runs, master, largest); };
+      case Op::float8_scales:
+        return [&space, n = elements(float8_scales::scales), largest = in<float>(float8_scales::largest),
+                scales = out<float>(float8_scales::scales)] {
+          kernels::float8_scales(space, n, largest, scales);
+        };
+      case Op::quantize_unit: return quantize_unit();
+      case Op::quantize:
+        return [&space, shape = rows(quantize::x), t = type(quantize::x), x = in(quantize::x),
+                format = type(quantize::x8), x8 = out(quantize::x8), scale = out<float>(quantize::scale)] {
+          kernels::quantize_rows(space, shape.rows, shape.dim, t, x, format, x8, scale);
+        };
+      case Op::matmul_f8:
+      case Op::matmul_dgrad_f8: return product_in_float8();
       case Op::rope: return rope();
       case Op::rope_split:
         return
@@ -184,6 +202,52 @@ class Binding {
             so_far, bytes] {
       if (so_far != nullptr && so_far != dx) kernels::copy(space, dx, so_far, bytes);
       product.run(space, dy, w, dx, s);
+    };
+  }
+
+  /// The stretches of this rank's part of a unit that have one scale: its matrices.
+  std::vector<kernels::ScaledRun> runs_of_unit(In operand) const {
+    const ir::Value& value = graph_.value(node_.in(operand));
+    const Unit& unit = graph_.unit(value.unit);
+    const bool cut = std::any_of(value.placement.begin(), value.placement.end(),
+                                 [](const auto& p) { return p.kind == ir::Placement::Kind::shard; });
+    const std::int64_t held = elements(operand), slot = node_.attributes.integer(Attr::slot),
+                       first = cut ? device_.data_rank * held : 0;
+    std::vector<kernels::ScaledRun> runs;
+    for (const Parameter& p : unit.parameters) {
+      const std::int64_t begin = std::max(p.offset, first),
+                         end = std::min(p.offset + element_count(p.shape), first + held);
+      if (begin < end) runs.push_back({begin - first, end - begin, slot + (p.in_first ? 1 : 0)});
+    }
+    return runs;
+  }
+  Kernel quantize_unit() const {
+    const auto bytes = static_cast<std::size_t>(graph_.local_bytes(node_.out(quantize_unit::unit)));
+    return [&space = device_.space, runs = runs_of_unit(quantize_unit::master),
+            master = in<float>(quantize_unit::master), scales = in<float>(quantize_unit::scales),
+            unit = out(quantize_unit::unit), bytes] {
+      kernels::fill_zero(space, unit, bytes);  // padding is sent, too
+      kernels::quantize_runs(space, runs, master, scales, unit);
+    };
+  }
+
+  /// A product of operands in Float8: of their values as bf16, which these are exactly.
+  Kernel product_in_float8() const {
+    const DType format = type(matmul_f8::x8);
+    const kernels::RowShape x = rows(matmul_f8::x8), w = rows(matmul_f8::w8);
+    std::byte* const x16 = scratch_;
+    std::byte* const w16 = x16 + decoded_bytes(graph_, node_.in(matmul_f8::x8));
+    std::byte* const more = w16 + decoded_bytes(graph_, node_.in(matmul_f8::w8));
+    const std::byte* const so_far = in_or_null(matmul_dgrad_f8::so_far);
+    const auto bytes = static_cast<std::size_t>(graph_.local_bytes(node_.out(matmul_f8::y)));
+    return [&space = device_.space, &product = device_.matmuls.get(matmul_spec(graph_, node_)), format, x, w,
+            x8 = in(matmul_f8::x8), scale = in<float>(matmul_f8::scale), w8 = in(matmul_f8::w8),
+            scale_of_w = in<float>(matmul_f8::scales) + node_.attributes.integer(Attr::slot), x16, w16, more,
+            so_far, y = out(matmul_f8::y), bytes] {
+      kernels::dequantize_rows(space, x.rows, x.dim, format, x8, scale, 1, x16);
+      kernels::dequantize_rows(space, w.rows, w.dim, DType::e4m3, w8, scale_of_w, 0, w16);
+      if (so_far != nullptr && so_far != y) kernels::copy(space, y, so_far, bytes);
+      product.run(space, x16, w16, y, more);
     };
   }
 

@@ -31,6 +31,7 @@ struct Device {
   const std::vector<comm::UsedRows>* rows = nullptr;
   /// Records the channels' calls; when it is null, a trace shows the compute lane only.
   CollectiveLog* log = nullptr;
+  int data_rank = 0;     ///< this rank's place on the data axis: which slice of a unit it has
   int tensor_rank = 0;   ///< this rank's place on the tensor axis: which part of the vocabulary it has
   int context_rank = 0;  ///< this rank's place on the context axis: which part of each sequence it has
   CudaGraph capture = CudaGraph::off;  ///< all ranks must wish the same

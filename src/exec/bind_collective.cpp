@@ -101,9 +101,9 @@ class CollectiveBinding {
                                : channel.all_gather_rows(deps, x, y, count, t, *rows);
       };
     if (node_.op == Op::all_reduce)
-      return [&channel, t, count, y = locate_(to)](auto deps) {
-        return channel.all_reduce(deps, y, count, t, comm::ReduceOp::sum);
-      };
+      return [&channel, t, count, y = locate_(to),
+              op = node_.attributes.has(Attr::largest) ? comm::ReduceOp::max : comm::ReduceOp::sum](
+                 auto deps) { return channel.all_reduce(deps, y, count, t, op); };
     comm::ReduceScatter what;
     what.in = locate_(from);
     what.out = locate_(to);

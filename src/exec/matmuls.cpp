@@ -1,8 +1,18 @@
 #include "exec/matmuls.hpp"
 
+#include "base/align.hpp"
+
 namespace weft::exec {
 
 using namespace ir::operand;
+
+namespace {
+
+bool is_float8(ir::Op op) {
+  return op == ir::Op::matmul_f8 || op == ir::Op::matmul_dgrad_f8;
+}
+
+}  // namespace
 
 kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
   const auto width = [&](ir::ValueId v) { return graph.value(v).type.shape.back(); };
@@ -16,6 +26,15 @@ kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
       spec.out = width(rows);
       spec.in = width(result);
       spec.add = node.has(matmul_dgrad::so_far);
+      break;
+    case ir::Op::matmul_f8:
+    case ir::Op::matmul_dgrad_f8:
+      rows = node.in(matmul_f8::x8);
+      result = node.out(matmul_f8::y);
+      spec.form = node.op == ir::Op::matmul_f8 ? kernels::MatmulForm::forward : kernels::MatmulForm::dgrad;
+      spec.in = width(spec.form == kernels::MatmulForm::forward ? rows : result);
+      spec.out = width(spec.form == kernels::MatmulForm::forward ? result : rows);
+      spec.add = node.has(matmul_dgrad_f8::so_far);
       break;
     case ir::Op::matmul_wgrad:
       rows = node.in(matmul_wgrad::dy);
@@ -33,9 +52,14 @@ kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
       break;
   }
   spec.rows = graph.local_elements(rows) / width(rows);
-  spec.type = graph.value(rows).type.dtype;
   spec.result = graph.value(result).type.dtype;
+  // Operands in Float8 are decoded.
+  spec.type = is_float8(node.op) ? DType::bf16 : graph.value(rows).type.dtype;
   return spec;
+}
+
+std::size_t decoded_bytes(const ir::Graph& graph, ir::ValueId value) {
+  return aligned(static_cast<std::size_t>(graph.local_elements(value)) * size_of(DType::bf16));
 }
 
 kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const ir::Node& node) {

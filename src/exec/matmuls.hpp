@@ -13,6 +13,8 @@
 namespace weft::exec {
 
 kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node);
+/// The bytes of scratch in which an operand in Float8 stands as bf16.
+std::size_t decoded_bytes(const ir::Graph& graph, ir::ValueId value);
 kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const ir::Node& node);
 
 class Matmuls {

@@ -40,6 +40,13 @@ enum class Op : std::uint8_t {
   swiglu_grad,
   cross_entropy_grad,
   linear_cross_entropy_grad,  ///< (h, w, targets) -> totals, dh, dw: that loss and its gradients in one pass
+  // These compute in Float8. Weights, and rows of activations and their gradients, have scales of their own.
+  amax,           ///< (u, so_far) -> largest: the largest magnitude of each kind of a unit's matrices
+  float8_scales,  ///< (largest) -> scales
+  quantize_unit,  ///< (u, scales) -> u8: the unit's elements over the scale of their matrix
+  quantize,       ///< (x) -> x8, scale: each row's elements over a scale of its own
+  matmul_f8,
+  matmul_dgrad_f8,
   // These belong to the update.
   zeros,
   accumulate,
@@ -83,18 +90,21 @@ enum class Attr : std::uint8_t {
   beta1,
   beta2,
   copies,
+  e5m2,  ///< quantize: the format; without it e4m3
   eps,
   head_dim,
   heads,
   hold,
   inverse,
   kv_heads,
+  largest,  ///< an all_reduce: takes the largest instead of the sum
   max_norm,
   native,
   offset,
   peer,
   row,
   rows,
+  slot,  ///< the place of a scale among those of all weights
   team,
   used,
   vocab

@@ -142,6 +142,38 @@ inline constexpr In logits{0}, targets{1}, lse{2};
 inline constexpr Out dlogits{0};
 }  // namespace cross_entropy_grad
 
+// These compute in Float8. x8, dy8 and w8 are elements over a scale, and `scale` has one for each row.
+
+namespace amax {
+inline constexpr In master{0}, so_far{1};
+inline constexpr Out largest{0};
+}  // namespace amax
+
+namespace float8_scales {
+inline constexpr In largest{0};
+inline constexpr Out scales{0};
+}  // namespace float8_scales
+
+namespace quantize_unit {
+inline constexpr In master{0}, scales{1};
+inline constexpr Out unit{0};
+}  // namespace quantize_unit
+
+namespace quantize {
+inline constexpr In x{0};
+inline constexpr Out x8{0}, scale{1};
+}  // namespace quantize
+
+namespace matmul_f8 {
+inline constexpr In x8{0}, scale{1}, w8{2}, scales{3};
+inline constexpr Out y{0};
+}  // namespace matmul_f8
+
+namespace matmul_dgrad_f8 {
+inline constexpr In dy8{0}, scale{1}, w8{2}, scales{3}, so_far{4};
+inline constexpr Out dx{0};
+}  // namespace matmul_dgrad_f8
+
 // These belong to the update.
 
 namespace accumulate {

@@ -62,6 +62,8 @@ double CostModel::roofline(std::string_view family, const ops::Cost& cost) const
   double rate = c.matmul_f32;
   if (family.starts_with("attention")) {
     rate = c.attention;
+  } else if (family.find("e4m3") < family.find("->")) {
+    rate = c.matmul_f8 > 0 ? c.matmul_f8 : c.matmul_bf16;
   } else if (family.find("bf16") < family.find("->")) {
     rate = c.matmul_bf16;
   }

@@ -19,6 +19,7 @@ struct Compute {
   int threads = 1;          ///< host threads of a rank, for readers; 0 where the device is a GPU
   double matmul_f32 = 0;    ///< FLOP/s of large products
   double matmul_bf16 = 0;   ///< FLOP/s of large products
+  double matmul_f8 = 0;     ///< FLOP/s of large products in Float8; 0: that of bf16, in which hosts make them
   double attention = 0;     ///< FLOP/s of attention, of which the causal half counts
   double bytes_per_s = 0;   ///< memory bandwidth, reads and writes together
   double launch_s = 0;      ///< seconds that a kernel takes however small it is

@@ -15,8 +15,9 @@ struct Spec {
   std::int64_t dim = 0, layers = 0, heads = 0, kv_heads = 0, ffn = 0, vocab = 0;
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
-  bool document_mask = false;  ///< attention stays within a document; positions tell where one begins
-  bool deterministic = true;   ///< attention's gradient is summed in an order that does not change
+  bool document_mask = false;         ///< attention stays within a document; positions tell where one begins
+  bool deterministic = true;          ///< attention's gradient is summed in an order that does not change
+  std::vector<std::string> float8{};  ///< the paths of the units whose products are made in Float8
 
   std::int64_t head_dim() const { return dim / heads; }
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }

@@ -76,12 +76,13 @@ ValueId Builder::recv(std::string_view module, ir::Type type, std::string name, 
 }
 
 ValueId Builder::over_axis(ir::Op op, Over over, std::string_view module, ValueId x, ir::Type type,
-                           std::string name) {
+                           std::string name, ir::Attributes attributes) {
   Value value;
   value.name = std::move(name) + suffix();
   value.type = type;
   const ValueId output = graph_.add_value(std::move(value));
-  append(op, module, {x}, {output}, {{ir::Attr::axis, double(over.axis)}}, over.lane);
+  attributes.set(ir::Attr::axis, over.axis);
+  append(op, module, {x}, {output}, std::move(attributes), over.lane);
   return output;
 }
 

@@ -49,7 +49,7 @@ class Builder {
   };
   /// Emits a collective of one value over an axis of the mesh. `type` is the result's.
   ir::ValueId over_axis(ir::Op op, Over over, std::string_view module, ir::ValueId x, ir::Type type,
-                        std::string name);
+                        std::string name, ir::Attributes attributes = {});
   /// Emits, in place, an all-reduce over those neighbours on the tensor axis that have copies of a unit
   /// (Unit::copies).
   ir::ValueId sum_of_copies(ir::ValueId x, std::string name);

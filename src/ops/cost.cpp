@@ -23,6 +23,8 @@ double matmul_flops(const ir::Graph& graph, const ir::Node& node) {
   switch (node.op) {
     case Op::matmul_dgrad: return flops(node.in(matmul_dgrad::dy), node.out(matmul_dgrad::dx));
     case Op::matmul_wgrad: return flops(node.in(matmul_wgrad::dy), node.in(matmul_wgrad::x));
+    case Op::matmul_f8:
+    case Op::matmul_dgrad_f8: return flops(node.in(matmul_f8::x8), node.out(matmul_f8::y));
     default: return flops(node.in(matmul::x), node.out(matmul::y));
   }
 }
@@ -59,7 +61,9 @@ Cost cost(const ir::Graph& graph, const ir::Node& node) {
   switch (node.op) {
     case Op::matmul:
     case Op::matmul_dgrad:
-    case Op::matmul_wgrad: c.flops = matmul_flops(graph, node); break;
+    case Op::matmul_wgrad:
+    case Op::matmul_f8:
+    case Op::matmul_dgrad_f8: c.flops = matmul_flops(graph, node); break;
     case Op::linear_cross_entropy:
     case Op::linear_cross_entropy_grad: c.flops = linear_loss_flops(graph, node); break;
     case Op::cross_entropy:  // reads the parts instead of the logits, where there are any

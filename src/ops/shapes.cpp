@@ -55,6 +55,18 @@ class Rule {
       case Op::linear_cross_entropy_grad:
         linear_loss();
         return {totals(), in(linear_cross_entropy::h), in(linear_cross_entropy::w)};
+      case Op::amax: ends_with(amax::so_far); return {in(amax::so_far)};
+      case Op::float8_scales: ends_with(float8_scales::largest); return {in(float8_scales::largest)};
+      case Op::quantize_unit:
+        ends_with(quantize_unit::scales);
+        return {{DType::e4m3, in(quantize_unit::master).shape}};
+      case Op::quantize:
+        ends_with(quantize::x);
+        rank(quantize::x, 3);
+        return {{attributes_.has(Attr::e5m2) ? DType::e5m2 : DType::e4m3, in(quantize::x).shape},
+                one_a_row(quantize::x)};
+      case Op::matmul_f8: return matmul_f8();
+      case Op::matmul_dgrad_f8: return matmul_dgrad_f8();
       case Op::accumulate:
         ends_with(accumulate::gradient, accumulate::so_far);
         return {{DType::f32, in(accumulate::gradient).shape}};
@@ -159,6 +171,25 @@ class Rule {
     Type dx = as_wide_as(matmul_dgrad::dy, in(matmul_dgrad::w).shape[1]);
     if (has(matmul_dgrad::so_far)) same(in(matmul_dgrad::so_far), dx);
     return {std::move(dx)};
+  }
+  /// Checks the rows of a product in Float8, [B,T,K], and gives its result's type, [B,T,width].
+  Type product_f8(std::int64_t summed, std::int64_t width) const {
+    rank(matmul_f8::x8, 3);
+    rank(matmul_f8::w8, 2);
+    same(in(matmul_f8::scale), one_a_row(matmul_f8::x8));
+    equal(in(matmul_f8::x8).shape[2], summed);
+    const Shape& x = in(matmul_f8::x8).shape;
+    return {DType::bf16, {x[0], x[1], width}};
+  }
+  std::vector<Type> matmul_f8() const {  // x8 [B,T,C], w8 [N,C]
+    ends_with(matmul_f8::scales);
+    return {product_f8(in(matmul_f8::w8).shape[1], in(matmul_f8::w8).shape[0])};
+  }
+  std::vector<Type> matmul_dgrad_f8() const {  // dy8 [B,T,N], w8 [N,C]
+    ends_with(matmul_dgrad_f8::scales, matmul_dgrad_f8::so_far);
+    const Type dx = product_f8(in(matmul_dgrad_f8::w8).shape[0], in(matmul_dgrad_f8::w8).shape[1]);
+    if (has(matmul_dgrad_f8::so_far)) same(in(matmul_dgrad_f8::so_far), dx);
+    return {dx};
   }
   std::vector<Type> matmul_wgrad() const {  // dy [B,T,N], x [B,T,C]
     ends_with(matmul_wgrad::x);
@@ -302,6 +333,9 @@ BatchRule batch_rule(Op op, std::size_t output) {
     case Op::swiglu:
     case Op::add:
     case Op::matmul_dgrad:
+    case Op::quantize:
+    case Op::matmul_f8:
+    case Op::matmul_dgrad_f8:
     case Op::attention_grad:
     case Op::swiglu_grad:
     case Op::cross_entropy_part:
@@ -315,6 +349,9 @@ BatchRule batch_rule(Op op, std::size_t output) {
     case Op::view:
     case Op::rank_slice:
     case Op::join:
+    case Op::amax:
+    case Op::float8_scales:
+    case Op::quantize_unit:
     case Op::zeros:
     case Op::accumulate:
     case Op::sum_squares:

@@ -13,6 +13,7 @@ bool is_parameter_gather(const ir::Node& node);
 /// axis.
 inline bool is_between_activations(const ir::Node& node) {
   return ir::is_collective(node.op) && node.phase != ir::Phase::update &&
+         !node.attributes.has(ir::Attr::largest) &&  // that is of weights
          (node.lane == Lane::tensor || node.lane == Lane::context);
 }
 

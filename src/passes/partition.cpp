@@ -274,6 +274,7 @@ std::vector<Unit> partitioned(const std::vector<Unit>& units, int ranks) {
   Unit whole;
   whole.path = "whole";
   whole.copies = ranks;
+  whole.lasting = true;
   const auto add = [](Unit& unit, Parameter p) {
     p.offset = unit.elements;
     unit.elements += element_count(p.shape);

@@ -29,6 +29,8 @@ void append_cuts_and_fuse(const PassOptions& options, std::vector<Pass>& passes)
         {"stage", Bits::exact, [o = *options.stage](const ir::Graph& g) { return stage(g, o); }});
   if (options.partition)
     passes.push_back({"partition", Bits::numerics, [](const ir::Graph& g) { return partition(g); }});
+  if (options.float8 && !options.partition)
+    passes.push_back({"norms_apart", Bits::exact, [](const ir::Graph& g) { return norms_apart(g); }});
   if (!disabled(options, "fuse"))
     passes.push_back({"fuse", Bits::numerics, [](const ir::Graph& g) { return fuse(g); }});
   if (options.context)
@@ -41,6 +43,8 @@ void append_head_and_types(const PassOptions& options, std::vector<Pass>& passes
         {"head", Bits::numerics, [rows = options.head_rows](const ir::Graph& g) { return head(g, rows); }});
   passes.push_back(
       {"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
+  if (options.float8)
+    passes.push_back({"float8", Bits::numerics, [](const ir::Graph& g) { return float8(g); }});
 }
 
 void append_sharding(const PassOptions& options, std::vector<Pass>& passes) {

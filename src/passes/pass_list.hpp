@@ -26,6 +26,7 @@ struct PassOptions {
   std::optional<StageOptions> stage;  ///< none: the rank has the whole model
   bool partition = false;             ///< the mesh has a tensor axis of several ranks
   bool context = false;               ///< the mesh has a context axis of several ranks
+  bool float8 = false;                ///< some units have Unit::float8
   UpdateOptions update;
   std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   PrecisionOptions precision;

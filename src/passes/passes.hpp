@@ -104,6 +104,20 @@ struct PrecisionOptions {
 /// beside its fp32 master. Statistics (norms, log-sum-exp, totals) stay fp32 or wider.
 ir::Graph precision(const ir::Graph& graph, const PrecisionOptions& options);
 
+/// Moves the norms of the units whose products are made in Float8 (Unit::float8) into one unit of all layers,
+/// "whole", because their elements stay wider. The pass partition has done so already where there is a tensor
+/// axis.
+ir::Graph norms_apart(const ir::Graph& graph);
+/// The units that this pass makes of those given.
+std::vector<Unit> with_norms_apart(const std::vector<Unit>& units);
+
+/// Makes products of activations, and of their gradients, with the matrices of units with Unit::float8 in
+/// Float8 (Micikevicius et al., 2022): e4m3 for weights and in forward, e5m2 for gradients. Each row of an
+/// operand has a scale, and so have all matrices of a module that are stored the same way round; scales are
+/// powers of two, made anew for each operand. The weights are made of their masters once a step, before
+/// forward, and gathered as bytes. Gradients of weights stay products of bf16. It comes behind `precision`.
+ir::Graph float8(const ir::Graph& graph);
+
 /// Which operations of the forward are computed again in backward: one kind, or all; in modules whose path
 /// begins as matched_part (module_path.hpp) says.
 struct RecomputeRule {

@@ -27,7 +27,8 @@ class Precision {
   ir::Graph run() {
     for (Node node : before_.nodes()) {
       if (node.op == Op::view) node.in(single::from) = parameter(node.in(single::from));
-      if (node.op == Op::adamw && has_parameter_copies()) add_parameter_output(node);
+      if (node.op == Op::adamw && has_parameter_copy(after_.value(node.out(adamw::new_master)).unit))
+        add_parameter_output(node);
       retype(node);
       after_.add_node(std::move(node));
     }
@@ -35,12 +36,16 @@ class Precision {
   }
 
  private:
-  bool has_parameter_copies() const { return options_.params != DType::f32; }
+  /// Whether forward and backward read another copy of a unit's parameters than the masters. The pass float8
+  /// makes that of its units.
+  bool has_parameter_copy(ir::UnitId unit) const {
+    return options_.params != DType::f32 && !after_.unit(unit).float8;
+  }
 
   /// The value that forward and backward read a unit's parameters from.
   ValueId parameter(ValueId master) {
-    if (!has_parameter_copies()) return master;
     const ir::UnitId unit = after_.value(master).unit;
+    if (!has_parameter_copy(unit)) return master;
     ValueId& value = parameters_[unit.index()];
     if (value.valid()) return value;
     const ir::Type type{options_.params, {after_.unit(unit).elements}};

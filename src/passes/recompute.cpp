@@ -19,9 +19,12 @@ using ir::Phase;
 using ir::ValueId;
 
 bool matches(const RecomputeRule& rule, const Node& node) {
-  // A rule for matmuls also means those by weights [in, out].
-  const bool in_first = rule.op == Op::matmul && node.op == Op::matmul_dgrad;
-  return (!rule.op || *rule.op == node.op || in_first) && matched_part(rule.module, node.module).has_value();
+  // A rule for matmuls also means those by weights [in, out], and those in Float8.
+  const bool kind_of_matmul =
+      rule.op == Op::matmul &&
+      (node.op == Op::matmul_dgrad || node.op == Op::matmul_f8 || node.op == Op::matmul_dgrad_f8);
+  return (!rule.op || *rule.op == node.op || kind_of_matmul) &&
+         matched_part(rule.module, node.module).has_value();
 }
 
 /// The name of a copy: "layers.0.ffn.h#1" gives "layers.0.ffn.h.again#1".
@@ -57,13 +60,18 @@ class RecomputePass {
     if (producer.valid() && before_.node(producer).module != reader.module) results_.insert(value);
   }
 
+  /// Whether the operation makes the Float8 of weights, once a step.
+  static bool is_of_weights(Op op) {
+    return op == Op::amax || op == Op::float8_scales || op == Op::quantize_unit;
+  }
+
   static bool can_be_recomputed(const Node& node) {
     // Activations that the tensor or the context axis cuts can be gathered again.
     const bool gathers_rows =
         node.op == Op::all_gather && (node.lane == Lane::tensor || node.lane == Lane::context);
     return node.phase == Phase::forward && !ir::is_alias(node.op) &&
            (gathers_rows || !ir::communicates(node.op)) && node.op != Op::linear_cross_entropy &&
-           node.op != Op::cross_entropy;
+           node.op != Op::cross_entropy && !is_of_weights(node.op);
   }
 
   void check(const RecomputeRule& rule) const {

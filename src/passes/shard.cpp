@@ -36,7 +36,6 @@ class Shard {
         pipe_ranks_(before.mesh().size(pipe_axis)) {
     if (replicas_ > 1) replica_axis_ = before.mesh().axis(replica_axis);
     if (pipe_ranks_ > 1) pipe_axis_ = before.mesh().axis(pipe_axis);
-    if (before.mesh().size(tensor_axis) > 1) tensor_axis_ = before.mesh().axis(tensor_axis);
     for (const Node& node : before.nodes()) rounds_ = std::max(rounds_, node.round + 1);
   }
 
@@ -140,6 +139,9 @@ class Shard {
         return;
       case Op::clip_scale: clip_scale(std::move(node)); return;
       case Op::reduce_totals: reduce_totals(std::move(node)); return;
+      case Op::amax: amax(std::move(node)); return;
+      case Op::float8_scales: float8_scales(std::move(node)); return;
+      case Op::quantize_unit: as_master(std::move(node)); return;
       case Op::adamw: adamw(std::move(node)); return;
       case Op::join: propagate(std::move(node), term()); return;
       case Op::recv: recv(std::move(node)); return;
@@ -186,6 +188,27 @@ class Shard {
     after_.add_node(std::move(node));
   }
 
+  // --- Weights in Float8 are made of masters, of which a rank may have a slice
+
+  void amax(Node node) {
+    const bool of_slice = is_cut(node.in(amax::master)) && ranks_ > 1;
+    propagate(std::move(node), over_axis(of_slice ? ir::partial : ir::replicate));
+  }
+  void float8_scales(Node node) {
+    ValueId& largest = node.in(float8_scales::largest);
+    if (placement(largest).kind == Placement::Kind::partial) {
+      ir::Value all = after_.value(largest);
+      all.name = "float8.amax.all";
+      all.placement = over_axis(ir::replicate);
+      largest = collective(Op::all_reduce, Lane::reduce, node, largest, std::move(all), {{Attr::largest, 1}});
+    }
+    propagate(std::move(node), over_axis(ir::replicate));
+  }
+  void as_master(Node node) {
+    const Placements p = after_.value(node.in(quantize_unit::master)).placement;
+    propagate(std::move(node), p);
+  }
+
   // --- Parameters are gathered before use
 
   /// The value that `node` reads for parameter view `id`, gathered and viewed as needed. A value that is no
@@ -214,13 +237,13 @@ class Shard {
   /// The gathered copy of a unit. It serves until another unit is gathered, and the round that takes turns
   /// with its own until that is as far (but for a table, of which each round reads rows); the copy of a unit
   /// that is kept serves from forward to the backward of the same round, and in a stage of a pipe, whose
-  /// rounds overlap, the whole step. What all ranks of a tensor axis have serves the whole step, too: it is
-  /// of all layers.
+  /// rounds overlap, the whole step. What all layers read serves the whole step, too.
   ValueId gathered(const Node& node, ValueId state) {
     if (!is_cut(state) || ranks_ == 1) return state;
     const ir::UnitId unit = after_.value(state).unit;
     Gathered& copy = copies_[unit];
-    const bool repeated = tensor_axis_ >= 0 && after_.unit(unit).copies == after_.mesh().size(tensor_axis_);
+    // What the modes that keep parameters whole have in Float8 is made of cut masters, and gathered once.
+    const bool repeated = after_.unit(unit).lasting || keeps_parameters_whole();
     const bool kept = copy.value.valid() &&
                       (repeated || (stays_gathered(unit, options_.keep_units, after_.units().size()) &&
                                     (pipe_ranks_ > 1 || take_turns(copy.round, node.round))));
@@ -249,15 +272,18 @@ class Shard {
     return collective(Op::all_gather, Lane::gather, place, input, std::move(whole));
   }
 
-  ValueId collective(Op op, Lane lane, const Node& place, ValueId input, ir::Value output) {
-    return collective(op, lane, place, input, after_.add_value(std::move(output)));
+  ValueId collective(Op op, Lane lane, const Node& place, ValueId input, ir::Value output,
+                     ir::Attributes attributes = {}) {
+    return collective(op, lane, place, input, after_.add_value(std::move(output)), std::move(attributes));
   }
-  ValueId collective(Op op, Lane lane, const Node& place, ValueId input, ValueId output) {
+  ValueId collective(Op op, Lane lane, const Node& place, ValueId input, ValueId output,
+                     ir::Attributes attributes = {}) {
     Node node;
     node.op = op;
     node.lane = lane;
     node.inputs = {input};
     node.outputs = {output};
+    node.attributes = std::move(attributes);
     node.attributes.set(Attr::axis, axis_of(lane));
     node.phase = place.phase;
     node.round = place.round;
@@ -427,7 +453,6 @@ class Shard {
   int replica_axis_ = -1;
   int replicas_;
   int pipe_axis_ = -1;
-  int tensor_axis_ = -1;
   int pipe_ranks_;
   int rounds_ = 1;
   std::map<ValueId, Node> views_;                           ///< parameter views of the unsharded graph

@@ -33,18 +33,21 @@ std::vector<InPlace> in_place_choices(Op op) {
       return {{swiglu_grad::dgate, swiglu_grad::gate}, {swiglu_grad::dup, swiglu_grad::up}};
     case Op::accumulate: return {{accumulate::sum, accumulate::so_far}};
     case Op::sum_squares: return {{sum_squares::sum, sum_squares::so_far}};
+    case Op::amax: return {{amax::largest, amax::so_far}};
     case Op::rms_norm_grad: return {{rms_norm_grad::dx, rms_norm_grad::so_far}};
     case Op::matmul_dgrad: return {{matmul_dgrad::dx, matmul_dgrad::so_far}};
+    case Op::matmul_dgrad_f8: return {{matmul_dgrad_f8::dx, matmul_dgrad_f8::so_far}};
     default: return {};
   }
 }
 /// Whether the node adds to a value where that stands.
 bool continues_sum(const Node& node) {
   return (node.op == Op::rms_norm_grad && node.has(rms_norm_grad::so_far)) ||
-         (node.op == Op::matmul_dgrad && node.has(matmul_dgrad::so_far));
+         (node.op == Op::matmul_dgrad && node.has(matmul_dgrad::so_far)) ||
+         (node.op == Op::matmul_dgrad_f8 && node.has(matmul_dgrad_f8::so_far));
 }
 bool must_be_in_place(const Node& node) {
-  return node.op == Op::sum_squares || node.op == Op::all_reduce ||
+  return node.op == Op::sum_squares || node.op == Op::amax || node.op == Op::all_reduce ||
          (node.op == Op::accumulate && node.has(accumulate::so_far));
 }
 

@@ -214,6 +214,7 @@ std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
                             .channels = channels,
                             .rows = token_rows_ ? &token_rows_->by_round() : nullptr,
                             .log = &log_,
+                            .data_rank = shard(),
                             .tensor_rank = tensor_rank(),
                             .context_rank = context_rank(),
                             .capture = capture_,

@@ -44,7 +44,9 @@ class Reader {
     slot_of_.resize(graph_.nodes().size());
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
-      if (ir::communicates(node.op)) {
+      if (is_waited_for(node)) {
+        add_compute(costs_.collective_seconds(graph_, node));
+      } else if (ir::communicates(node.op)) {
         communication(node);
       } else if (!ir::is_alias(node.op)) {
         compute(node);
@@ -56,6 +58,12 @@ class Reader {
       problem_.last_node.resize(problem_.slots.size());
       if (!problem_.slots.empty()) problem_.last_node.back() = i;
     }
+  }
+
+  /// Whether nothing can be done beside the collective: all of a step waits for the scales of Float8's
+  /// weights.
+  static bool is_waited_for(const Node& node) {
+    return ir::is_collective(node.op) && node.attributes.has(ir::Attr::largest);
   }
 
   void communication(const Node& node) {
@@ -106,12 +114,16 @@ class Reader {
       sums_used_ = true;
       problem_.sums_use = problem_.slots.size();
     }
-    if (!open_) problem_.slots.push_back(0);
-    open_ = true;
-    problem_.slots.back() += costs_.kernel_seconds(graph_, node);
+    add_compute(costs_.kernel_seconds(graph_, node));
     for (ir::ValueId input : node.inputs)
       if (const GatherId g = gather_of_[input.index()]; g.valid())
         problem_.gathers[g.index()].last = problem_.slots.size() - 1;
+  }
+
+  void add_compute(double seconds) {
+    if (!open_) problem_.slots.push_back(0);
+    open_ = true;
+    problem_.slots.back() += seconds;
   }
 
   bool reads_sum(const Node& node) const {

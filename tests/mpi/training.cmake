@@ -3,7 +3,7 @@ if(WEFT_FAKECUDA)  # a kernel's threads take turns
   set(training_seconds 1800)
 endif()
 weft_test(training
-  SOURCES mpi/training/agree_test.cpp mpi/training/bad_numbers_test.cpp mpi/training/bits_test.cpp mpi/training/context_test.cpp mpi/training/cut_axis.cpp mpi/training/hashes_test.cpp mpi/training/init_test.cpp mpi/training/lanes_test.cpp mpi/training/pipe_test.cpp mpi/training/replicas_test.cpp mpi/training/rows_test.cpp
+  SOURCES mpi/training/agree_test.cpp mpi/training/bad_numbers_test.cpp mpi/training/bits_test.cpp mpi/training/context_test.cpp mpi/training/cut_axis.cpp mpi/training/float8_test.cpp mpi/training/hashes_test.cpp mpi/training/init_test.cpp mpi/training/lanes_test.cpp mpi/training/pipe_test.cpp mpi/training/replicas_test.cpp mpi/training/rows_test.cpp
           mpi/training/session_test.cpp mpi/training/tensor_test.cpp mpi/training/tokens_test.cpp
   DEPS weft::train weft::test_mpi weft::base weft::comm weft::kernels weft::deck weft::plan weft::exec weft::ckpt weft::hf weft::data weft::compile weft::runtime weft::compare
   LABEL mpi

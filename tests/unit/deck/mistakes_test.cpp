@@ -157,6 +157,9 @@ const LineMistake values[] = {
     {"chunks_of_a_straight_pipe", 15, "[pipeline]\nchunks = 2",
      "d.toml:16: pipeline.chunks: 2 stages a rank need another schedule than 1f1b; set pipeline.schedule = "
      "\"interleaved\", or chunks = 1"},
+    {"float8_beside_f32", 15, "[precision]\nfloat8 = [\"layers.*\"]",
+     "d.toml:16: precision.float8: needs bf16 beside it (what is not in 8 bits is in bf16); set "
+     "precision.params = \"bf16\""},
     {"real_dtype_out_of_place", 15, "[precision]\nparams = \"f64\"",
      "d.toml:16: precision.params: 'f64' is not one of the choices (f32, bf16)"},
     {"boolean_for_a_graph", 15, "[schedule]\ncuda_graph = true",

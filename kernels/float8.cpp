@@ -1,0 +1,149 @@
+#include "kernels/float8.hpp"
+
+#include <cstring>
+
+#include "kernels/dispatch.hpp"
+#include "kernels/lanes.hpp"
+
+namespace weft::kernels {
+
+namespace {
+
+/// The smallest power of two s with amax <= largest<T> * s. It is normal, and so is its reciprocal.
+template <class T>
+KOKKOS_INLINE_FUNCTION float scale_of(float amax) {
+  if (amax == 0) return 1;
+  if (!(amax <= 0x1.fffffep127f)) return Kokkos::Experimental::quiet_NaN_v<float>;
+  const float ratio = amax / largest<T>;
+  std::uint32_t bits;
+  memcpy(&bits, &ratio, sizeof bits);
+  std::uint32_t exponent = (bits >> 23) + ((bits & 0x7fffffu) == 0 ? 0 : 1);
+  exponent = exponent < 2 ? 2 : exponent;  // the scale 2^-125
+  bits = exponent << 23;
+  float scale;
+  memcpy(&scale, &bits, sizeof scale);
+  return scale;
+}
+
+/// The magnitude of a number; that of a NaN is infinity.
+KOKKOS_INLINE_FUNCTION float magnitude_of(float x) {
+  const float magnitude = x < 0 ? -x : x;
+  return magnitude == magnitude ? magnitude : Kokkos::Experimental::infinity_v<float>;
+}
+
+struct Largest {
+  const float* vector;
+  float* largest;
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t begin, std::int64_t count) const {
+    const float* from = vector + begin;
+    const float own = lanes.max(count, [=](std::int64_t i) { return magnitude_of(from[i]); });
+    lanes.once([&] { Kokkos::atomic_max(largest, own); });
+  }
+};
+
+struct Scales {
+  const float* largest;
+  float* scales;
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const { scales[i] = scale_of<e4m3>(largest[i]); }
+};
+
+struct QuantizeRun {
+  const float* vector;
+  const float* scale;
+  e4m3* out;
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t begin, std::int64_t count) const {
+    const float inverse = 1.0f / *scale;
+    const float* from = vector + begin;
+    e4m3* to = out + begin;
+    lanes.each(count, [=](std::int64_t i) { to[i] = to_float8<e4m3>(from[i] * inverse); });
+  }
+};
+
+template <class T, class F>
+struct QuantizeRows {
+  std::int64_t dim;
+  const T* x;
+  F* out;
+  float* scales;
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
+    const T* from = x + row * dim;
+    F* to = out + row * dim;
+    lanes.fetch_next(from, dim);
+    const float amax = lanes.max(dim, [=](std::int64_t i) { return magnitude_of(to_float(from[i])); });
+    const float scale = scale_of<F>(amax);
+    const float inverse = 1.0f / scale;
+    lanes.once([&] { scales[row] = scale; });
+    lanes.each(dim, [=](std::int64_t i) { to[i] = to_float8<F>(to_float(from[i]) * inverse); });
+  }
+};
+
+template <class F>
+struct DequantizeRows {
+  std::int64_t dim, stride;
+  const F* x;
+  const float* scales;
+  bf16* out;
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
+    const F* from = x + row * dim;
+    bf16* to = out + row * dim;
+    const float scale = scales[row * stride];
+    lanes.each(dim, [=](std::int64_t i) { to[i] = to_bf16(to_float(from[i]) * scale); });
+  }
+};
+
+/// Calls f(e4m3{}) or f(e5m2{}).
+template <class F>
+void with_float8_type(const char* op, DType t, F&& f) {
+  if (t == DType::e4m3)
+    f(e4m3{});
+  else if (t == DType::e5m2)
+    f(e5m2{});
+  else
+    fail_dtype(op, t);
+}
+
+}  // namespace
+
+void amax(Space& space, std::span<const ScaledRun> runs, const float* vector, float* largest) {
+  for (const ScaledRun& run : runs)
+    for_each_stretch(space, "weft::amax::stretches", run.count,
+                     Largest{vector + run.begin, largest + run.slot});
+}
+
+void float8_scales(Space& space, std::int64_t n, const float* largest, float* scales) {
+  for_each_element(space, "weft::float8_scales::elements", n, Scales{largest, scales});
+}
+
+void quantize_runs(Space& space, std::span<const ScaledRun> runs, const float* vector, const float* scales,
+                   void* out) {
+  for (const ScaledRun& run : runs)
+    for_each_stretch(space, "weft::quantize_unit::stretches", run.count,
+                     QuantizeRun{vector + run.begin, scales + run.slot, static_cast<e4m3*>(out) + run.begin});
+}
+
+void quantize_rows(Space& space, std::int64_t rows, std::int64_t dim, DType t, const void* x, DType format,
+                   void* out, float* scales) {
+  with_float_type("quantize", t, [&](auto type) {
+    using T = decltype(type);
+    with_float8_type("quantize", format, [&](auto narrow) {
+      using F = decltype(narrow);
+      for_each_row(space, "weft::quantize::rows", rows,
+                   QuantizeRows<T, F>{dim, static_cast<const T*>(x), static_cast<F*>(out), scales});
+    });
+  });
+}
+
+void dequantize_rows(Space& space, std::int64_t rows, std::int64_t dim, DType format, const void* x,
+                     const float* scales, std::int64_t stride, void* out) {
+  with_float8_type("dequantize", format, [&](auto narrow) {
+    using F = decltype(narrow);
+    for_each_row(space, "weft::dequantize::rows", rows,
+                 DequantizeRows<F>{dim, stride, static_cast<const F*>(x), scales, static_cast<bf16*>(out)});
+  });
+}
+
+}  // namespace weft::kernels

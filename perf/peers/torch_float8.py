@@ -1,0 +1,139 @@
+"""Trains a small Llama in Float8 in Weft and with torchao, from the same initial weights on the same tokens, and says how far each is from fp32.
+
+    python torch_float8.py [--binary build/cpu/weft] [--draws 8] [--steps 30] [--keep DIR]
+
+Both make the products of all layers but the first and the last in Float8, and the gradients of weights in bf16. torchao: its recipe
+rowwise_with_gw_hp, emulated, so that it runs without a GPU, under autocast to bf16; Weft: precision.float8 = ["layers.*"]. For each draw of
+weights and tokens it prints the largest relative distance of a loss and of a gradient norm from the same program's run in fp32 over all
+steps, of Float8 and of bf16 alone; then the means over the draws. It fails when the mean distance of Weft's losses is larger than 1.1 times
+torchao's: six draws of one of them differ by as much."""
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+from contextlib import nullcontext
+
+import torch
+
+from quickstart_torch import Run
+from torch_mesh import run
+from weft_files import open_checkpoint
+
+DECK = """
+[run]
+name = "float8"
+seed = {seed}
+steps = {steps}
+[model]
+dim = 128
+layers = 6
+heads = 4
+kv_heads = 2
+ffn = 352
+vocab = 260
+[data]
+train = "{folder}/text.bin"
+seq = 64
+batch = 4
+global_batch = 8
+[optimizer]
+lr = 5e-4
+warmup = 4
+[checkpoint]
+initial = true
+final = false
+[log]
+progress = false
+tensorboard = false
+"""
+BF16 = ("--set", "precision.params=bf16")
+FLOAT8 = (*BF16, "--set", 'precision.float8=["layers.*"]')
+
+
+def curve(records):
+    return [(r["loss"], r["grad_norm"]) for r in records if r["kind"] == "train"]
+
+
+def weft(a, deck, folder, *sets):
+    run([a.binary, "train", deck, "--set", f"run.dir={folder}", *sets])
+    return curve(json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text().splitlines())
+
+
+def in_float8(model, layers):
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+    config = Float8LinearConfig.from_recipe_name("rowwise_with_gw_hp")
+    object.__setattr__(config, "emulate", True)
+    inner = {f"layers.{i}." for i in range(1, layers - 1)}
+    chosen = []
+
+    def wanted(module, name):
+        found = isinstance(module, torch.nn.Linear) and any(name.startswith(layer) for layer in inner)
+        chosen.extend([name] if found else [])
+        return found
+
+    convert_to_float8_training(model, config=config, module_filter_fn=wanted)
+    if len(chosen) != 7 * len(inner):
+        raise SystemExit(f"torch_float8.py: torchao converted {len(chosen)} of {7 * len(inner)} products: {chosen}")
+    for name in chosen:  # torchao looks for autocast on a GPU only
+        model.get_submodule(name).register_forward_pre_hook(lambda _module, x: (x[0].bfloat16(),))
+
+
+def peer(checkpoint, steps, params, float8):
+    deck, weights, _ = open_checkpoint(checkpoint)
+    deck["precision"]["params"] = params
+    trainer = Run(deck, weights)
+    if float8:
+        in_float8(trainer.model, deck["model"]["layers"])
+    return curve([trainer.step(s) for s in range(steps)])
+
+
+def distances(found, expected):
+    """The largest relative distance of a loss, and of a gradient norm."""
+    return tuple(max(abs(f[i] / e[i] - 1) for f, e in zip(found, expected, strict=True)) for i in (0, 1))
+
+
+def draw(a, seed, folder):
+    deck = folder / f"deck{seed}.toml"
+    deck.write_text(DECK.format(seed=seed, steps=a.steps, folder=folder))
+    runs = {kind: folder / f"{kind}{seed}" for kind in ("f32", "bf16", "f8")}
+    own = {kind: weft(a, deck, runs[kind], *sets) for kind, sets in (("f32", ()), ("bf16", BF16), ("f8", FLOAT8))}
+    start = runs["f32"] / "checkpoints" / "step-00000000"
+    torchs = {kind: peer(start, a.steps, params, kind == "f8") for kind, params in (("f32", "f32"), ("bf16", "bf16"), ("f8", "bf16"))}
+    found = {}
+    for program, curves in (("Weft", own), ("PyTorch", torchs)):
+        for kind in ("bf16", "f8"):
+            found[program, kind] = distances(curves[kind], curves["f32"])
+    apart = distances(own["f32"], torchs["f32"])
+    print(f"draw {seed}, loss {own['f32'][0][0]:.3f} to {own['f32'][-1][0]:.3f}, both in fp32 {apart[0]:.1e} apart: " + "; ".join(
+        f"{program} {kind} {loss:.2e}, norm {norm:.2e}" for (program, kind), (loss, norm) in found.items()), flush=True)
+    return found
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--binary", default="build/cpu/weft")
+    p.add_argument("--draws", type=int, default=8)
+    p.add_argument("--steps", type=int, default=30)
+    p.add_argument("--keep", help="a new directory for the runs, which stay")
+    a = p.parse_args()
+    a.binary = str(pathlib.Path(a.binary).resolve())
+    torch.set_num_threads(1)
+    with nullcontext(a.keep) if a.keep else tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder).resolve()
+        folder.mkdir(exist_ok=True)
+        run([a.binary, "data", "tokenize", "docs/deck.md", "--tokenizer", "byte", "--train", folder / "text.bin"])
+        draws = [draw(a, seed, folder) for seed in range(1, a.draws + 1)]
+    print(f"\n| | loss, mean of {a.draws} draws (largest) | gradient norm |\n|---|---:|---:|")
+    means = {}
+    for key in draws[0]:
+        losses, norms = ([d[key][i] for d in draws] for i in (0, 1))
+        means[key] = statistics.mean(losses)
+        print(f"| {key[0]}, {key[1]} | {means[key]:.2e} ({max(losses):.2e}) | {statistics.mean(norms):.2e} ({max(norms):.2e}) |")
+    if not means["Weft", "f8"] <= 1.1 * means["PyTorch", "f8"]:
+        sys.exit("torch_float8.py: Weft is further away from fp32 than torchao")
+
+
+if __name__ == "__main__":
+    main()

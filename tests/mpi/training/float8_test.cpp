@@ -1,0 +1,101 @@
+// Tests training in Float8: scales and bits are those of one rank on all meshes and in all modes, and losses
+// are near those in bf16.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "mpi/training/cut_axis.hpp"
+#include "support/kokkos_environment.hpp"
+#include "support/pipe_meshes.hpp"
+#include "support/reference.hpp"
+#include "support/shared_deck.hpp"
+
+namespace weft {
+namespace {
+
+using Sets = std::vector<std::string>;
+using test::Curve;
+using test::world;
+
+constexpr int steps = 4;
+
+Sets model(const Sets& more) {
+  Sets sets{test::unit_buckets, "optimizer.lr=1e-3", "model.layers=4", "model.heads=4",
+            "model.kv_heads=2", "model.dim=64",      "model.ffn=160",  "precision.params=bf16"};
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+constexpr const char* in_float8 = "precision.float8=[\"layers.1-2\"]";
+
+Curve train(const Sets& sets) {
+  weft::train::Trainer trainer(test::shared_deck(world(), model(sets)), world());
+  return test::train_steps(trainer, steps);
+}
+Curve alone(const Sets& sets) {
+  return test::reference(model(sets), steps);
+}
+
+TEST(Float8, ModesHaveTheSameBits) {
+  for (const char* where : {in_float8, "precision.float8=[\"layers.*\", \"layers.0.attn\"]"}) {
+    const Curve reference = alone({where});
+    for (const Sets& how :
+         {Sets{}, Sets{"parallel.mode=ddp"}, Sets{"parallel.mode=zero1"}, Sets{"parallel.mode=zero2"},
+          Sets{"schedule.recompute=full"}, Sets{"schedule.regather=never"}, Sets{"schedule.bucketing=auto"},
+          Sets{"schedule.bucketing=manual"}, Sets{"schedule.disable=[\"share\", \"rows\", \"memory\"]"}}) {
+      Sets sets{where};
+      sets.insert(sets.end(), how.begin(), how.end());
+      EXPECT_EQ(train(sets), reference) << where << testing::PrintToString(how);
+    }
+  }
+}
+
+TEST(Float8, PipesHaveTheSameBits) {
+  if (world().size() == 1) GTEST_SKIP() << "needs several ranks";
+  const std::string layers = fmt::format("model.layers={}", test::layers_of_pipe());
+  const Curve reference = alone({in_float8, layers});
+  for (const std::string& mesh : test::some_pipe_meshes())
+    for (const Sets& schedule : {Sets{"pipeline.schedule=1f1b"}, Sets{"pipeline.schedule=zb_h1"},
+                                 Sets{"pipeline.schedule=zbv", "pipeline.chunks=2"}}) {
+      Sets sets{in_float8, layers, mesh};
+      sets.insert(sets.end(), schedule.begin(), schedule.end());
+      EXPECT_EQ(train(sets), reference) << mesh << testing::PrintToString(schedule);
+    }
+}
+
+/// Axes that change the order of sums change the last bits of bf16, and then now and then a step of Float8.
+TEST(Float8, AxesThatCutActivationsAreNear) {
+  for (const char* axis : {"tensor", "context"})
+    for (const int size : test::axis_sizes()) {
+      if (size == 3) continue;  // four heads, 32 tokens
+      const std::vector<std::string> meshes = test::meshes_with(axis, size);
+      const Curve first = train({in_float8, meshes.front()});
+      test::expect_near(first, model({in_float8}), 2e-3);
+      for (const std::string& mesh : meshes) {
+        EXPECT_EQ(train({in_float8, mesh}), first) << mesh;
+        EXPECT_EQ(train({in_float8, mesh, "schedule.recompute=full"}), first) << mesh;
+      }
+    }
+}
+
+TEST(Float8, LossesAreNearThoseInBf16) {
+  const Curve wide = train({}), narrow = train({in_float8});
+  for (std::size_t i = 0; i < wide.losses.size(); ++i) {
+    EXPECT_NE(narrow.losses[i], wide.losses[i]);
+    EXPECT_NEAR(narrow.losses[i] / wide.losses[i], 1, 1e-3);
+    EXPECT_NEAR(narrow.norms[i] / wide.norms[i], 1, 3e-2);
+  }
+}
+
+TEST(Float8, ABadWeightIsSeenInTheLoss) {
+  weft::train::Trainer trainer(test::shared_deck(world(), model({in_float8, "optimizer.nonfinite=skip"})),
+                               world());
+  std::vector<float> values(64 * 160, 0.01F);
+  values[3] = std::numeric_limits<float>::quiet_NaN();
+  trainer.state().set_parameter("layers.1.ffn.w2", values);
+  EXPECT_TRUE(std::isnan(trainer.train_step().loss));
+}
+
+}  // namespace
+}  // namespace weft

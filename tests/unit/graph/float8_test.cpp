@@ -1,0 +1,127 @@
+// Tests products in Float8: which units have them, what is gathered, and that nothing else changes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ops/cost.hpp"
+#include "passes/collectives.hpp"
+#include "small_model.hpp"
+
+namespace weft {
+namespace {
+
+using ir::Op;
+using test::SmallModel;
+
+SmallModel small() {
+  SmallModel m;
+  m.spec.layers = 3;
+  m.options.precision.params = m.options.precision.grad_wire = DType::bf16;
+  return m;
+}
+
+SmallModel in_float8() {
+  SmallModel m = small();
+  m.spec.float8 = {"layers.1.attn", "layers.1.ffn", "layers.2.ffn"};
+  m.options.float8 = true;
+  return m;
+}
+
+std::map<Op, int> counts(const ir::Graph& graph) {
+  std::map<Op, int> list;
+  for (const ir::Node& node : graph.nodes()) ++list[node.op];
+  return list;
+}
+
+/// Bytes that the gathers of each unit send, forward and backward together.
+std::map<std::string, std::int64_t> gathered(const ir::Graph& graph) {
+  std::map<std::string, std::int64_t> bytes;
+  for (const ir::Node& node : graph.nodes())
+    if (passes::is_parameter_gather(node)) bytes[node.module] += ops::wire_bytes(graph, node);
+  return bytes;
+}
+
+/// Exactly half of the bytes are sent that the same elements take as bf16. Without a tensor axis the unit
+/// also loses its norm, and the padding that this brought.
+TEST(Float8, MatricesAreGatheredAsBytes) {
+  for (const int tensor : {1, 2}) {
+    SmallModel before = small(), after = in_float8();
+    before.tensor = after.tensor = tensor;
+    before.options.partition = after.options.partition = tensor > 1;
+    const ir::Graph graph = after.step();
+    const auto bf16 = gathered(before.step()), f8 = gathered(graph);
+    for (const Unit& unit : graph.units()) {
+      SCOPED_TRACE(unit.path);
+      const std::int64_t bytes = f8.at(unit.path), padded = unit.padded_elements(after.ranks);
+      if (!unit.float8) {
+        EXPECT_EQ(bytes % padded, 0);
+        if (bf16.contains(unit.path)) {
+          EXPECT_EQ(bytes, bf16.at(unit.path));
+        }
+        continue;
+      }
+      EXPECT_EQ(bytes, 2 * padded / after.ranks);  // forward and backward
+      const std::int64_t lost = tensor == 1 ? after.ranks * shard_granularity : 0;
+      EXPECT_EQ(2 * bytes + 2 * 2 * lost / after.ranks, bf16.at(unit.path));
+    }
+    EXPECT_EQ(
+        std::count_if(graph.units().begin(), graph.units().end(), [](const Unit& u) { return u.float8; }), 3);
+  }
+}
+
+TEST(Float8, OnlyProductsWithTheseWeightsAreInIt) {
+  const auto before = counts(small().step()), after = counts(in_float8().step());
+  // Fused: q, k and v; the projection; gate and up; down. Each forward and as the gradient of its operand, of
+  // which one is of the other kind.
+  EXPECT_EQ(after.at(Op::matmul_f8) + after.at(Op::matmul_dgrad_f8), 2 * (2 + 2 * 2));
+  EXPECT_EQ(after.at(Op::matmul) + after.at(Op::matmul_dgrad),
+            before.at(Op::matmul) + before.at(Op::matmul_dgrad) - 12);
+  EXPECT_EQ(after.at(Op::matmul_wgrad), before.at(Op::matmul_wgrad));
+  EXPECT_EQ(after.at(Op::quantize), 12);  // of each product's activations
+  EXPECT_EQ(after.at(Op::quantize_unit), 3);
+  EXPECT_EQ(after.at(Op::float8_scales), 1);
+  EXPECT_EQ(before.count(Op::quantize_unit), 0U);
+  const ir::Graph graph = in_float8().step();
+  for (const ir::Node& node : graph.nodes())
+    if (node.op == Op::quantize) {
+      EXPECT_EQ(node.attributes.has(ir::Attr::e5m2), node.phase == ir::Phase::backward) << node.module;
+    }
+}
+
+/// A scale is of all matrices of a module that are stored the same way round, wherever these are.
+TEST(Float8, NeighboursWithCopiesHaveTheScalesOfTheirModule) {
+  SmallModel m = in_float8();
+  m.tensor = 4;  // two heads of keys
+  m.options.partition = true;
+  const ir::Graph graph = m.step();
+  std::map<std::string, std::set<std::int64_t>> slots;
+  for (const ir::Node& node : graph.nodes())
+    if (node.op == Op::quantize_unit)
+      slots[node.module.substr(0, std::string("layers.1.attn").size())].insert(
+          node.attributes.integer(ir::Attr::slot));
+  EXPECT_EQ(slots.size(), 3U);
+  for (const auto& [module, of_module] : slots) EXPECT_EQ(of_module.size(), 1U) << module;
+  const auto has = [&](const char* path) {
+    return std::any_of(graph.units().begin(), graph.units().end(),
+                       [&](const Unit& unit) { return unit.path == path; });
+  };
+  EXPECT_TRUE(has("layers.1.attn.copies"));
+}
+
+TEST(Float8, ModesThatKeepParametersGatherThemOnce) {
+  for (const ShardMode mode : test::all_modes) {
+    SmallModel m = in_float8();
+    m.rounds = 2;
+    m.options.shard.mode = mode;
+    int gathers = 0;
+    const ir::Graph graph = m.step();
+    for (const ir::Node& node : graph.nodes())
+      if (passes::is_parameter_gather(node) && node.module == "layers.1.ffn") ++gathers;
+    EXPECT_EQ(gathers, mode == ShardMode::ddp ? 0 : mode == ShardMode::fsdp ? 4 : 1);
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,182 @@
+#include "kernels/float8.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "rig.hpp"
+
+namespace weft::kernels {
+namespace {
+
+using namespace rig;
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// The value of the bits by the formats' definition: sign, exponent, mantissa.
+double value_of(int bits, int mantissa, int bias) {
+  const int exponent = (bits & 0x7f) >> mantissa, fraction = bits & ((1 << mantissa) - 1);
+  const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias - mantissa)
+                                         : std::ldexp((1 << mantissa) + fraction, exponent - bias - mantissa);
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
+/// Positive finite values, by their bits.
+std::vector<double> finite_values(DType format) {
+  std::vector<double> list;
+  const bool wide = format == DType::e5m2;
+  for (int bits = 0; bits < (wide ? 0x7c : 0x7f); ++bits)
+    list.push_back(value_of(bits, wide ? 2 : 3, wide ? 15 : 7));
+  return list;
+}
+
+/// The bits nearest to a magnitude; of two, the even ones. Found by looking at all.
+int nearest_bits(const std::vector<double>& values, double magnitude) {
+  int best = 0;
+  for (int bits = 1; bits < static_cast<int>(values.size()); ++bits) {
+    const double own = std::abs(values[static_cast<std::size_t>(bits)] - magnitude),
+                 least = std::abs(values[static_cast<std::size_t>(best)] - magnitude);
+    if (own < least || (own == least && bits % 2 == 0)) best = bits;
+  }
+  return best;
+}
+
+template <class T>
+void expect_nearest(DType format) {
+  const std::vector<double> values = finite_values(format);
+  EXPECT_EQ(values.back(), largest<T>);
+  for (std::size_t bits = 0; bits < values.size(); ++bits) {
+    EXPECT_EQ(to_float(T{static_cast<std::uint8_t>(bits)}), values[bits]);
+    EXPECT_EQ(to_float(T{static_cast<std::uint8_t>(bits | 0x80)}), -values[bits]);
+  }
+  std::vector<double> tried{0, 1e-30, 1e30, infinity, largest<T>};
+  for (std::size_t i = 1; i < values.size(); ++i)
+    for (const double between : {0.25, 0.5, 0.75}) {
+      const double x = values[i - 1] + between * (values[i] - values[i - 1]);
+      tried.insert(tried.end(), {x, std::nextafterf(static_cast<float>(x), infinity),
+                                 std::nextafterf(static_cast<float>(x), 0)});
+    }
+  for (const double x : tried) {
+    const auto f = static_cast<float>(x);
+    const double finite = std::min<double>(f, largest<T>);
+    EXPECT_EQ(to_float8<T>(f).bits, nearest_bits(values, finite)) << x;
+    EXPECT_EQ(to_float8<T>(-f).bits, nearest_bits(values, finite) | 0x80) << x;
+  }
+  EXPECT_TRUE(std::isnan(to_float(to_float8<T>(nan))));
+}
+
+TEST(Float8, ConversionsRoundToTheNearest) {
+  expect_nearest<e4m3>(DType::e4m3);
+  expect_nearest<e5m2>(DType::e5m2);
+  EXPECT_EQ(to_float(e5m2{0x7c}), infinity);
+  EXPECT_TRUE(std::isnan(to_float(e4m3{0x7f})) && std::isnan(to_float(e5m2{0xfd})));
+}
+
+/// What a row must become: over the smallest power of two with which its largest magnitude fits.
+double scale_for(const Array& row, double most) {
+  double amax = 0;
+  for (const double x : row) amax = std::max(amax, std::abs(x));
+  return amax == 0 ? 1 : std::exp2(std::max(-125.0, std::ceil(std::log2(amax / most))));
+}
+
+TEST(Float8, RowsHaveScalesOfTheirOwn) {
+  for (const DType format : {DType::e4m3, DType::e5m2})
+    for (const DType t : float_types)
+      for (const std::int64_t dim : odd_sizes) {
+        const std::vector<double> values = finite_values(format);
+        constexpr std::int64_t rows = 5;
+        Array x = random(rows * dim, t, 3);
+        for (std::int64_t i = 0; i < dim; ++i) {
+          x[static_cast<std::size_t>(dim + i)] *= 0x1p-60;
+          x[static_cast<std::size_t>(2 * dim + i)] *= 0x1p60;
+          x[static_cast<std::size_t>(3 * dim + i)] = 0;
+          x[static_cast<std::size_t>(4 * dim + i)] =
+              i % 2 == 0 ? values.back() : -1;  // its scale is exactly 1
+        }
+        const Device in(x, t), out(rows * dim, DType::u8), scales(rows, DType::f32),
+            back(rows * dim, DType::bf16);
+        quantize_rows(space(), rows, dim, t, in.data(), format, out.data(), scales.as<float>());
+        dequantize_rows(space(), rows, dim, format, out.data(), scales.as<float>(), 1, back.data());
+        const Array found = scales.read(), again = back.read();
+        const std::vector<std::byte> bytes = out.bytes();
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const Array row(x.begin() + r * dim, x.begin() + (r + 1) * dim);
+          const double scale = scale_for(row, values.back());
+          EXPECT_EQ(found[static_cast<std::size_t>(r)], scale) << r;
+          for (std::int64_t i = 0; i < dim; ++i) {
+            const double own = row[static_cast<std::size_t>(i)];
+            const int bits = nearest_bits(values, std::abs(own) / scale);
+            const auto at = static_cast<std::size_t>(r * dim + i);
+            ASSERT_EQ(std::to_integer<int>(bytes[at]) & 0x7f, bits) << own;
+            ASSERT_EQ(again[at], std::copysign(values[static_cast<std::size_t>(bits)] * scale, own));
+          }
+        }
+      }
+}
+
+TEST(Float8, ABadNumberSpoilsItsRowAlone) {
+  for (const float bad : {nan, infinity, -infinity}) {
+    constexpr std::int64_t rows = 3, dim = 40;
+    Array x = random(rows * dim, DType::f32, 4);
+    x[dim + 7] = bad;
+    const Device in(x, DType::f32), out(rows * dim, DType::u8), scales(rows, DType::f32),
+        back(rows * dim, DType::bf16);
+    quantize_rows(space(), rows, dim, DType::f32, in.data(), DType::e5m2, out.data(), scales.as<float>());
+    dequantize_rows(space(), rows, dim, DType::e5m2, out.data(), scales.as<float>(), 1, back.data());
+    const Array again = back.read();
+    for (std::size_t i = 0; i < again.size(); ++i)
+      EXPECT_EQ(std::isnan(again[i]), i / dim == 1) << i << " with " << bad;
+  }
+}
+
+/// Two matrices of a unit with scales of their own, cut over two ranks in the middle of the second; behind
+/// them stands padding.
+TEST(Float8, RunsOfAVectorHaveScalesOfTheirOwn) {
+  constexpr std::int64_t first = 5000, second = 9000, half = 8192, padded = 2 * half;
+  Array vector = random(padded, DType::f32, 5, 0.02);
+  for (std::int64_t i = first; i < first + second; ++i) vector[static_cast<std::size_t>(i)] *= 100;
+  const double of_first = scale_for({vector.begin(), vector.begin() + first}, 448),
+               of_second = scale_for({vector.begin() + first, vector.begin() + first + second}, 448);
+  EXPECT_NE(of_first, of_second);
+  const std::vector<ScaledRun> runs[2] = {{{0, first, 1}, {first, half - first, 0}},
+                                          {{0, first + second - half, 0}}};
+  const Device largest(Array(3, 0), DType::f32), scales(3, DType::f32);
+  const Device halves[2] = {Device(Array(vector.begin(), vector.begin() + half), DType::f32),
+                            Device(Array(vector.begin() + half, vector.end()), DType::f32)};
+  for (int rank = 0; rank < 2; ++rank)
+    amax(space(), runs[rank], halves[rank].as<float>(), largest.as<float>());
+  float8_scales(space(), 3, largest.as<float>(), scales.as<float>());
+  EXPECT_EQ(scales.read(), (Array{of_second, of_first, 1}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const Device out(half, DType::u8), untouched(half, DType::u8);
+    quantize_runs(space(), runs[rank], halves[rank].as<float>(), scales.as<float>(), out.data());
+    const std::vector<std::byte> bytes = out.bytes(), before = untouched.bytes();
+    for (std::int64_t i = 0; i < half; ++i) {
+      const std::int64_t at = rank * half + i;
+      const double scale = at < first ? of_first : of_second;
+      const auto expected =
+          at < first + second
+              ? std::byte{to_float8<e4m3>(static_cast<float>(vector[static_cast<std::size_t>(at)] / scale))
+                              .bits}
+              : before[static_cast<std::size_t>(i)];
+      ASSERT_EQ(bytes[static_cast<std::size_t>(i)], expected) << at;
+    }
+  }
+}
+
+TEST(Float8, ABadWeightSpoilsItsScale) {
+  const Device weights(Array{1, nan, 2}, DType::f32), largest(Array(2, 0), DType::f32), scales(2, DType::f32);
+  const std::vector<ScaledRun> runs{{0, 3, 0}};
+  amax(space(), runs, weights.as<float>(), largest.as<float>());
+  float8_scales(space(), 2, largest.as<float>(), scales.as<float>());
+  EXPECT_TRUE(std::isnan(scales.read()[0]));
+  EXPECT_EQ(scales.read()[1], 1);
+}
+
+}  // namespace
+}  // namespace weft::kernels
