@@ -4,9 +4,10 @@
 
 Both make the products of all layers but the first and the last in Float8, and the gradients of weights in bf16. torchao: its recipe
 rowwise_with_gw_hp, emulated, so that it runs without a GPU, under autocast to bf16; Weft: precision.float8 = ["layers.*"]. For each draw of
-weights and tokens it prints the largest relative distance of a loss and of a gradient norm from the same program's run in fp32 over all
-steps, of Float8 and of bf16 alone; then the means over the draws. It fails when the mean distance of Weft's losses is larger than 1.1 times
-torchao's: six draws of one of them differ by as much."""
+weights and tokens it prints how far Float8, and bf16 alone, are from the same program's run in fp32: the distance of the first gradients over
+their norm, and the largest relative distance of a loss and of a gradient norm over all steps; then the means over the draws. It fails when
+the mean distance of Weft's first gradients is larger than torchao's by more than 5 %. (Losses say less: rounding grows from step to step
+in any implementation, so that the draws of one differ by a factor of ten.)"""
 import argparse
 import json
 import pathlib
@@ -19,7 +20,8 @@ import torch
 
 from quickstart_torch import Run
 from torch_mesh import run
-from weft_files import open_checkpoint
+from llama import weft_path
+from weft_files import first_moments, open_checkpoint
 
 DECK = """
 [run]
@@ -39,7 +41,7 @@ seq = 64
 batch = 4
 global_batch = 8
 [optimizer]
-lr = 5e-4
+lr = 2e-4
 warmup = 4
 [checkpoint]
 initial = true
@@ -89,6 +91,29 @@ def peer(checkpoint, steps, params, float8):
     return curve([trainer.step(s) for s in range(steps)])
 
 
+def weft_gradients(a, deck, folder, *sets):
+    """The first moments after a step without clipping."""
+    run([a.binary, "train", deck, "--set", f"run.dir={folder}", "--set", "run.steps=1", "--set", "optimizer.warmup=0", "--set", "optimizer.clip=0",
+         "--set", "checkpoint.final=true", *sets])
+    return first_moments(folder / "checkpoints" / "step-00000001")
+
+
+def peer_gradients(checkpoint, params, float8):
+    deck, weights, _ = open_checkpoint(checkpoint)
+    deck["precision"]["params"], deck["optimizer"]["clip"] = params, 0
+    trainer = Run(deck, weights)
+    if float8:
+        in_float8(trainer.model, deck["model"]["layers"])
+    trainer.step(0)
+    return {weft_path(name): trainer.optimizer.state[p]["exp_avg"] for name, p in trainer.model.named_parameters()}
+
+
+def distance_of_gradients(found, expected):
+    """The distance over the norm, of all parameters together."""
+    squares = [((found[name] - expected[name]).double().square().sum(), expected[name].double().square().sum()) for name in expected]
+    return (sum(s[0] for s in squares) / sum(s[1] for s in squares)).sqrt().item()
+
+
 def distances(found, expected):
     """The largest relative distance of a loss, and of a gradient norm."""
     return tuple(max(abs(f[i] / e[i] - 1) for f, e in zip(found, expected, strict=True)) for i in (0, 1))
@@ -101,13 +126,15 @@ def draw(a, seed, folder):
     own = {kind: weft(a, deck, runs[kind], *sets) for kind, sets in (("f32", ()), ("bf16", BF16), ("f8", FLOAT8))}
     start = runs["f32"] / "checkpoints" / "step-00000000"
     torchs = {kind: peer(start, a.steps, params, kind == "f8") for kind, params in (("f32", "f32"), ("bf16", "bf16"), ("f8", "bf16"))}
+    first = {"Weft": {kind: weft_gradients(a, deck, folder / f"first-{kind}{seed}", *sets) for kind, sets in (("f32", ()), ("bf16", BF16), ("f8", FLOAT8))},
+             "PyTorch": {kind: peer_gradients(start, params, kind == "f8") for kind, params in (("f32", "f32"), ("bf16", "bf16"), ("f8", "bf16"))}}
     found = {}
     for program, curves in (("Weft", own), ("PyTorch", torchs)):
         for kind in ("bf16", "f8"):
-            found[program, kind] = distances(curves[kind], curves["f32"])
-    apart = distances(own["f32"], torchs["f32"])
-    print(f"draw {seed}, loss {own['f32'][0][0]:.3f} to {own['f32'][-1][0]:.3f}, both in fp32 {apart[0]:.1e} apart: " + "; ".join(
-        f"{program} {kind} {loss:.2e}, norm {norm:.2e}" for (program, kind), (loss, norm) in found.items()), flush=True)
+            found[program, kind] = (distance_of_gradients(first[program][kind], first[program]["f32"]), *distances(curves[kind], curves["f32"]))
+    apart = distance_of_gradients(first["Weft"]["f32"], first["PyTorch"]["f32"])
+    print(f"draw {seed}, loss {own['f32'][0][0]:.3f} to {own['f32'][-1][0]:.3f}, first gradients in fp32 {apart:.1e} apart: " + "; ".join(
+        f"{program} {kind} {gradients:.3e}, loss {loss:.2e}, norm {norm:.2e}" for (program, kind), (gradients, loss, norm) in found.items()), flush=True)
     return found
 
 
@@ -125,14 +152,14 @@ def main():
         folder.mkdir(exist_ok=True)
         run([a.binary, "data", "tokenize", "docs/deck.md", "--tokenizer", "byte", "--train", folder / "text.bin"])
         draws = [draw(a, seed, folder) for seed in range(1, a.draws + 1)]
-    print(f"\n| | loss, mean of {a.draws} draws (largest) | gradient norm |\n|---|---:|---:|")
+    print(f"\nmean of {a.draws} draws (largest)\n| | first gradients | loss | gradient norm |\n|---|---:|---:|---:|")
     means = {}
     for key in draws[0]:
-        losses, norms = ([d[key][i] for d in draws] for i in (0, 1))
-        means[key] = statistics.mean(losses)
-        print(f"| {key[0]}, {key[1]} | {means[key]:.2e} ({max(losses):.2e}) | {statistics.mean(norms):.2e} ({max(norms):.2e}) |")
-    if not means["Weft", "f8"] <= 1.1 * means["PyTorch", "f8"]:
-        sys.exit("torch_float8.py: Weft is further away from fp32 than torchao")
+        gradients, losses, norms = ([d[key][i] for d in draws] for i in range(3))
+        means[key] = statistics.mean(gradients)
+        print(f"| {key[0]}, {key[1]} | " + " | ".join(f"{statistics.mean(x):.2e} ({max(x):.2e})" for x in (gradients, losses, norms)) + " |")
+    if not means["Weft", "f8"] <= 1.05 * means["PyTorch", "f8"]:
+        sys.exit("torch_float8.py: Weft's gradients are further away from fp32 than torchao's")
 
 
 if __name__ == "__main__":

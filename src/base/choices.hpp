@@ -23,6 +23,9 @@ enum class Accumulation : std::uint8_t {
   once   ///< rounds are summed on the rank, and reduced at the end: the sum has another order
 };
 
+/// The format of gradients in Float8. e4m3 has one more bit of mantissa, e5m2 one more of exponent.
+enum class GradientFormat : std::uint8_t { e4m3, e5m2 };
+
 /// Whether runs of a plan may be replays of a CUDA graph.
 enum class CudaGraph : std::uint8_t { automatic, off };
 

@@ -25,6 +25,8 @@ constexpr std::array reduction_names{Names<ReduceOrder>{ReduceOrder::canonical, 
                                      Names<ReduceOrder>{ReduceOrder::native, "native"}};
 constexpr std::array f32_products_names{Names<F32Products>{F32Products::split, "split"},
                                         Names<F32Products>{F32Products::plain, "plain"}};
+constexpr std::array gradient_format_names{Names<GradientFormat>{GradientFormat::e4m3, "e4m3"},
+                                           Names<GradientFormat>{GradientFormat::e5m2, "e5m2"}};
 constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
                                     Names<Regather>{Regather::never, "never"},
                                     Names<Regather>{Regather::automatic, "auto"}};
@@ -74,6 +76,9 @@ Choices<ReduceOrder> choices(ReduceOrder) {
 }
 Choices<F32Products> choices(F32Products) {
   return f32_products_names;
+}
+Choices<GradientFormat> choices(GradientFormat) {
+  return gradient_format_names;
 }
 Choices<Regather> choices(Regather) {
   return regather_names;

@@ -128,7 +128,8 @@ struct PrecisionDeck {
   F32Products f32_products = F32Products::split;
   bool deterministic = true;        ///< whether attention's gradient has the same bits each time on a GPU
   std::vector<std::string> float8;  ///< patterns of module paths; empty: none
-  std::int64_t head_rows = 512;     ///< tokens whose logits exist at a time; 0: all
+  GradientFormat float8_gradients = GradientFormat::e4m3;
+  std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   bool operator==(const PrecisionDeck&) const = default;
 };
 

@@ -200,9 +200,12 @@ constexpr std::array key_list{
     Key{WEFT_KEY(precision.float8),
         .doc =
             "Layers whose products with weights are made in Float8, as [\"layers.*\"] or "
-            "[\"layers.2-29\", \"layers.30.ffn\"]; `*` leaves out the first and the last layer. Weights and "
-            "forward are e4m3, gradients e5m2; weights' gradients stay bf16. Parameters are gathered "
-            "as bytes. It needs `params = \"bf16\"`."},
+            "[\"layers.2-29\", \"layers.30.ffn\"]; `*` leaves out the first and the last layer. Weights are "
+            "gathered as bytes; their gradients are products of bf16. It needs `params = \"bf16\"`."},
+    Key{WEFT_KEY(precision.float8_gradients),
+        .doc = "The format of gradients of activations in these products; weights and activations are "
+               "e4m3. Each row has a scale of its own, so that the wider range of e5m2 is seldom needed, "
+               "and its rounding is twice as coarse."},
     Key{WEFT_KEY(precision.f32_products),
         .doc = "Matmuls of f32 operands on processors with AMX. split: each operand is taken as three bf16 "
                "values that hold all its 24 bits, as accurate as f32 arithmetic and faster. plain: by f32 "

@@ -17,8 +17,8 @@ namespace weft::deck {
 /// The member of a Deck that a key is bound to; its type is the key's type.
 using Slot = std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*,
                           std::vector<std::int64_t>*, std::vector<MeshAxis>*, DType*, LrDecay*, ShardMode*,
-                          PipelineKind*, ReduceOrder*, F32Products*, Regather*, Alternate*, Recompute*,
-                          Bucketing*, Accumulation*, CudaGraph*, Nonfinite*, NanSearch*>;
+                          PipelineKind*, ReduceOrder*, F32Products*, GradientFormat*, Regather*, Alternate*,
+                          Recompute*, Bucketing*, Accumulation*, CudaGraph*, Nonfinite*, NanSearch*>;
 
 enum class Need : std::uint8_t { optional, required };
 /// A double that may be written with units: seconds as "2h30m", bytes as "4GiB".
@@ -66,6 +66,7 @@ Choices<ShardMode> choices(ShardMode);
 Choices<PipelineKind> choices(PipelineKind);
 Choices<ReduceOrder> choices(ReduceOrder);
 Choices<F32Products> choices(F32Products);
+Choices<GradientFormat> choices(GradientFormat);
 Choices<Regather> choices(Regather);
 Choices<Alternate> choices(Alternate);
 Choices<Recompute> choices(Recompute);

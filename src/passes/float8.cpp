@@ -25,8 +25,12 @@ constexpr const char* scales_module = "float8";
 
 class Float8Pass {
  public:
-  explicit Float8Pass(const ir::Graph& before)
-      : before_(before), after_(before.without_nodes()), b_(after_), units_(before.units().size()) {
+  Float8Pass(const ir::Graph& before, GradientFormat gradients)
+      : before_(before),
+        after_(before.without_nodes()),
+        b_(after_),
+        gradients_(gradients),
+        units_(before.units().size()) {
     for (std::size_t u = 0; u < before.units().size(); ++u)
       if (before.units()[u].float8) units_[u].slot = slot_of(before.units()[u]);
   }
@@ -138,9 +142,9 @@ class Float8Pass {
     after_.add_node(std::move(node));
   }
 
-  /// The rows of x in Float8, and their scales: of a gradient in the format with the wider range.
+  /// The rows of x in Float8, and their scales.
   std::pair<ValueId, ValueId> quantized(ValueId x, const Node& reader) {
-    const bool wide = reader.phase == Phase::backward;
+    const bool wide = reader.phase == Phase::backward && gradients_ == GradientFormat::e5m2;
     const auto known = rows_.find({x, wide});
     if (known != rows_.end()) return known->second;
     ir::Attributes format;
@@ -154,6 +158,7 @@ class Float8Pass {
   const ir::Graph& before_;
   ir::Graph after_;
   ops::Builder b_;
+  GradientFormat gradients_;
   std::map<std::string, int> slot_of_module_;
   std::vector<OfUnit> units_;
   ValueId scales_;
@@ -163,8 +168,8 @@ class Float8Pass {
 
 }  // namespace
 
-ir::Graph float8(const ir::Graph& graph) {
-  return Float8Pass(graph).run();
+ir::Graph float8(const ir::Graph& graph, GradientFormat gradients) {
+  return Float8Pass(graph, gradients).run();
 }
 
 }  // namespace weft::passes

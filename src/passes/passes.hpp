@@ -99,6 +99,7 @@ ir::Graph head(const ir::Graph& graph, std::int64_t rows);
 struct PrecisionOptions {
   DType params = DType::f32;     ///< parameters and activations: f32 or bf16
   DType grad_wire = DType::f32;  ///< parameter gradients before their fp32 sum
+  GradientFormat float8_gradients = GradientFormat::e4m3;
 };
 /// Chooses element types. Under bf16 parameters the forward reads storages "param.UNIT", which AdamW writes
 /// beside its fp32 master. Statistics (norms, log-sum-exp, totals) stay fp32 or wider.
@@ -112,11 +113,12 @@ ir::Graph norms_apart(const ir::Graph& graph);
 std::vector<Unit> with_norms_apart(const std::vector<Unit>& units);
 
 /// Makes products of activations, and of their gradients, with the matrices of units with Unit::float8 in
-/// Float8 (Micikevicius et al., 2022): e4m3 for weights and in forward, e5m2 for gradients. Each row of an
-/// operand has a scale, and so have all matrices of a module that are stored the same way round; scales are
-/// powers of two, made anew for each operand. The weights are made of their masters once a step, before
-/// forward, and gathered as bytes. Gradients of weights stay products of bf16. It comes behind `precision`.
-ir::Graph float8(const ir::Graph& graph);
+/// Float8 (Micikevicius et al., 2022): weights and what forward multiplies are e4m3, gradients as asked for.
+/// Each row of an operand has a scale, and so have all matrices of a module that are stored the same way
+/// round; scales are powers of two, made anew for each operand. The weights are made of their masters once a
+/// step, before forward, and gathered as bytes. Gradients of weights stay products of bf16. It comes behind
+/// `precision`.
+ir::Graph float8(const ir::Graph& graph, GradientFormat gradients);
 
 /// Which operations of the forward are computed again in backward: one kind, or all; in modules whose path
 /// begins as matched_part (module_path.hpp) says.

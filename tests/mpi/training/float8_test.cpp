@@ -88,6 +88,12 @@ TEST(Float8, LossesAreNearThoseInBf16) {
   }
 }
 
+TEST(Float8, GradientsMayBeInTheOtherFormat) {
+  const Curve reference = alone({in_float8, "precision.float8_gradients=e5m2"});
+  EXPECT_NE(reference, alone({in_float8}));
+  EXPECT_EQ(train({in_float8, "precision.float8_gradients=e5m2"}), reference);
+}
+
 TEST(Float8, ABadWeightIsSeenInTheLoss) {
   weft::train::Trainer trainer(test::shared_deck(world(), model({in_float8, "optimizer.nonfinite=skip"})),
                                world());

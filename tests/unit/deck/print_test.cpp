@@ -88,6 +88,7 @@ Deck draw_deck(Random& random) {
   if (!serves_chunks(p.schedule, p.chunks)) p.chunks = p.schedule == PipelineKind::zbv ? 2 : 1;
   if (!p.layers.empty()) p.layers = {draw(random, 0, m.layers), 0};
   if (!p.layers.empty()) p.layers.back() = m.layers - p.layers.front();
+  if (deck.precision.params != DType::bf16) deck.precision.float8.clear();
   deck.schedule.memory_limit = std::max(deck.schedule.memory_limit, 1.0);
   deck.log.trace_step = draw(random, 0, deck.run.steps);
   return deck;

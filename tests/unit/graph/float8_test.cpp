@@ -83,11 +83,16 @@ TEST(Float8, OnlyProductsWithTheseWeightsAreInIt) {
   EXPECT_EQ(after.at(Op::quantize_unit), 3);
   EXPECT_EQ(after.at(Op::float8_scales), 1);
   EXPECT_EQ(before.count(Op::quantize_unit), 0U);
-  const ir::Graph graph = in_float8().step();
-  for (const ir::Node& node : graph.nodes())
-    if (node.op == Op::quantize) {
-      EXPECT_EQ(node.attributes.has(ir::Attr::e5m2), node.phase == ir::Phase::backward) << node.module;
-    }
+  for (const GradientFormat format : {GradientFormat::e4m3, GradientFormat::e5m2}) {
+    SmallModel m = in_float8();
+    m.options.precision.float8_gradients = format;
+    const ir::Graph graph = m.step();
+    for (const ir::Node& node : graph.nodes())
+      if (node.op == Op::quantize) {
+        const bool wide = node.phase == ir::Phase::backward && format == GradientFormat::e5m2;
+        EXPECT_EQ(graph.value(node.outputs[0]).type.dtype, wide ? DType::e5m2 : DType::e4m3) << node.module;
+      }
+  }
 }
 
 /// A scale is of all matrices of a module that are stored the same way round, wherever these are.
