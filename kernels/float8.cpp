@@ -1,6 +1,7 @@
 #include "kernels/float8.hpp"
 
 #include <cstring>
+#include <stdexcept>
 
 #include "kernels/dispatch.hpp"
 #include "kernels/lanes.hpp"
@@ -95,6 +96,31 @@ struct DequantizeRows {
   }
 };
 
+/// Transposes a square of eight by eight bytes, read and written by rows of eight.
+struct TransposeBytes {
+  static constexpr int side = 8;
+  struct alignas(side) Row {
+    std::uint8_t bytes[side];
+  };
+  std::int64_t rows, columns;
+  const std::uint8_t* x;
+  std::uint8_t* out;
+  KOKKOS_FUNCTION void operator()(std::int64_t square) const {
+    const std::int64_t across = columns / side, row = square / across * side, column = square % across * side;
+    Row from[side], to[side];
+    for (int i = 0; i < side; ++i) from[i] = *reinterpret_cast<const Row*>(x + (row + i) * columns + column);
+    for (int i = 0; i < side; ++i)
+      for (int j = 0; j < side; ++j) to[j].bytes[i] = from[i].bytes[j];
+    for (int j = 0; j < side; ++j) *reinterpret_cast<Row*>(out + (column + j) * rows + row) = to[j];
+  }
+};
+
+struct Repeat {
+  const float* value;
+  float* out;
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const { out[i] = *value; }
+};
+
 /// Calls f(e4m3{}) or f(e5m2{}).
 template <class F>
 void with_float8_type(const char* op, DType t, F&& f) {
@@ -144,6 +170,19 @@ void dequantize_rows(Space& space, std::int64_t rows, std::int64_t dim, DType fo
     for_each_row(space, "weft::dequantize::rows", rows,
                  DequantizeRows<F>{dim, stride, static_cast<const F*>(x), scales, static_cast<bf16*>(out)});
   });
+}
+
+void transpose_bytes(Space& space, std::int64_t rows, std::int64_t columns, const void* x, void* out) {
+  constexpr std::int64_t side = TransposeBytes::side;
+  if (rows % side != 0 || columns % side != 0)
+    throw std::logic_error("transpose_bytes: no multiples of eight");
+  for_each_element(
+      space, "weft::transpose_bytes::squares", rows / side * (columns / side),
+      TransposeBytes{rows, columns, static_cast<const std::uint8_t*>(x), static_cast<std::uint8_t*>(out)});
+}
+
+void repeat(Space& space, std::int64_t n, const float* value, float* out) {
+  for_each_element(space, "weft::repeat::elements", n, Repeat{value, out});
 }
 
 }  // namespace weft::kernels

@@ -39,4 +39,10 @@ void quantize_rows(Space& space, std::int64_t rows, std::int64_t dim, DType t, c
 void dequantize_rows(Space& space, std::int64_t rows, std::int64_t dim, DType format, const void* x,
                      const float* scales, std::int64_t stride, void* out);
 
+/// out [columns, rows] = the transpose of x [rows, columns], of bytes; both extents are multiples of eight.
+void transpose_bytes(Space& space, std::int64_t rows, std::int64_t columns, const void* x, void* out);
+
+/// Writes *value n times.
+void repeat(Space& space, std::int64_t n, const float* value, float* out);
+
 }  // namespace weft::kernels

@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/align.hpp"
 #include "base/check.hpp"
+#include "base/log.hpp"
+#include "kernels/float8.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/matmul_spec.hpp"
+#include "kernels/narrow_product.hpp"
 
 namespace weft::kernels {
 
@@ -37,7 +41,12 @@ cublasLtHandle_t handle() {
 }
 
 cudaDataType_t data_type(DType t) {
-  return t == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+  switch (t) {
+    case DType::bf16: return CUDA_R_16BF;
+    case DType::e4m3: return CUDA_R_8F_E4M3;
+    case DType::e5m2: return CUDA_R_8F_E5M2;
+    default: return CUDA_R_32F;
+  }
 }
 
 /// A row-major matrix as cuBLASLt sees it: column-major and transposed.
@@ -56,12 +65,12 @@ struct MatmulDescription {
   MatmulDescription(bool first_transposed, bool second_transposed) {
     // For fp32 operands this is fp32 arithmetic: TF32 and the bf16 emulation are compute types of their own.
     WEFT_CHECK_CUBLASLT(cublasLtMatmulDescCreate(&value, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    set(CUBLASLT_MATMUL_DESC_TRANSA, first_transposed);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, second_transposed);
+    set(CUBLASLT_MATMUL_DESC_TRANSA, first_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, second_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   }
-  void set(cublasLtMatmulDescAttributes_t which, bool transposed) {
-    const cublasOperation_t op = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    WEFT_CHECK_CUBLASLT(cublasLtMatmulDescSetAttribute(value, which, &op, sizeof op));
+  template <class V>
+  void set(cublasLtMatmulDescAttributes_t which, V v) {
+    WEFT_CHECK_CUBLASLT(cublasLtMatmulDescSetAttribute(value, which, &v, sizeof v));
   }
   ~MatmulDescription() { cublasLtMatmulDescDestroy(value); }
   MatmulDescription(const MatmulDescription&) = delete;
@@ -185,6 +194,87 @@ void Matmul::run(Space& space, const void* a, const void* b, void* c, void* scra
                                      impl_->a.value, &impl_->beta, c, impl_->c.value, c, impl_->c.value,
                                      &algorithm, scratch, workspace_bytes,
                                      static_cast<cudaStream_t>(native_stream(space))));
+}
+
+namespace {
+
+/// A product in Float8 by cuBLASLt: the operand with a row of scales each, K-major, as Hopper wants both. So
+/// a weight is transposed before its rows are summed over.
+class CublasltNarrowProduct final : public NarrowProduct {
+ public:
+  /// Whether the library has an algorithm for it.
+  bool found() const { return found_; }
+
+  CublasltNarrowProduct(const MatmulSpec& spec, DType format)
+      : transposes_(spec.form == MatmulForm::dgrad),
+        rows_(spec.rows),
+        summed_(transposes_ ? spec.out : spec.in),
+        width_(transposes_ ? spec.in : spec.out),
+        description_(/*first_transposed=*/true, /*second_transposed=*/false),
+        w_(DType::e4m3, width_, summed_),
+        x_(format, rows_, summed_),
+        y_(DType::bf16, rows_, width_),
+        beta_(spec.add ? 1.0F : 0.0F) {
+    description_.set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    description_.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    // Rows of such a width begin at multiples of 16 bytes.
+    if (summed_ % 16 != 0 || width_ % 16 != 0) return;
+    const Preference preference(16, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    cublasLtMatmulHeuristicResult_t result{};
+    int count = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle(), description_.value, w_.value, x_.value, y_.value, y_.value,
+                                       preference.value, 1, &result, &count);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_status(status, "cublasLtMatmulAlgoGetHeuristic");
+    found_ = count > 0;
+    algorithm_ = result.algo;
+  }
+
+  std::size_t scratch_bytes() const override {
+    return workspace_bytes + scales_bytes() + (transposes_ ? static_cast<std::size_t>(width_ * summed_) : 0);
+  }
+
+  void run(Space& space, const void* x8, const float* scale, const void* w8, const float* scale_of_w, void* y,
+           void* scratch) override {
+    auto* const workspace = static_cast<std::byte*>(scratch);
+    auto* const scales = reinterpret_cast<float*>(workspace + workspace_bytes);
+    repeat(space, width_, scale_of_w, scales);
+    if (transposes_) {
+      std::byte* const transposed = workspace + workspace_bytes + scales_bytes();
+      transpose_bytes(space, summed_, width_, w8, transposed);
+      w8 = transposed;
+    }
+    if (alignment_of(x8, w8, y) != 0)
+      throw std::logic_error("an operand in Float8 is not aligned to 16 bytes");
+    description_.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(scales));
+    description_.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(scale));
+    const float one = 1;
+    WEFT_CHECK_CUBLASLT(cublasLtMatmul(handle(), description_.value, &one, w8, w_.value, x8, x_.value, &beta_,
+                                       y, y_.value, y, y_.value, &algorithm_, workspace, workspace_bytes,
+                                       static_cast<cudaStream_t>(native_stream(space))));
+  }
+
+ private:
+  std::size_t scales_bytes() const { return aligned(static_cast<std::size_t>(width_) * sizeof(float)); }
+
+  bool transposes_, found_ = false;
+  std::int64_t rows_, summed_, width_;
+  MatmulDescription description_;
+  Layout w_, x_, y_;
+  float beta_;
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+}  // namespace
+
+std::unique_ptr<NarrowProduct> make_narrow_product(const MatmulSpec& spec, DType format) {
+  auto product = std::make_unique<CublasltNarrowProduct>(spec, format);
+  if (product->found()) return product;
+  log::warn(
+      "cuBLASLt has no product in Float8 of {} rows by {} x {} on this device: its operands are decoded into "
+      "bf16",
+      spec.rows, spec.out, spec.in);
+  return nullptr;
 }
 
 }  // namespace weft::kernels

@@ -231,23 +231,16 @@ class Binding {
     };
   }
 
-  /// A product of operands in Float8: of their values as bf16, which these are exactly.
   Kernel product_in_float8() const {
-    const DType format = type(matmul_f8::x8);
-    const kernels::RowShape x = rows(matmul_f8::x8), w = rows(matmul_f8::w8);
-    std::byte* const x16 = scratch_;
-    std::byte* const w16 = x16 + decoded_bytes(graph_, node_.in(matmul_f8::x8));
-    std::byte* const more = w16 + decoded_bytes(graph_, node_.in(matmul_f8::w8));
     const std::byte* const so_far = in_or_null(matmul_dgrad_f8::so_far);
     const auto bytes = static_cast<std::size_t>(graph_.local_bytes(node_.out(matmul_f8::y)));
-    return [&space = device_.space, &product = device_.matmuls.get(matmul_spec(graph_, node_)), format, x, w,
+    return [&space = device_.space,
+            &product = device_.matmuls.get_float8(matmul_spec(graph_, node_), type(matmul_f8::x8)),
             x8 = in(matmul_f8::x8), scale = in<float>(matmul_f8::scale), w8 = in(matmul_f8::w8),
-            scale_of_w = in<float>(matmul_f8::scales) + node_.attributes.integer(Attr::slot), x16, w16, more,
-            so_far, y = out(matmul_f8::y), bytes] {
-      kernels::dequantize_rows(space, x.rows, x.dim, format, x8, scale, 1, x16);
-      kernels::dequantize_rows(space, w.rows, w.dim, DType::e4m3, w8, scale_of_w, 0, w16);
+            scale_of_w = in<float>(matmul_f8::scales) + node_.attributes.integer(Attr::slot), so_far,
+            y = out(matmul_f8::y), bytes, s = scratch_] {
       if (so_far != nullptr && so_far != y) kernels::copy(space, y, so_far, bytes);
-      product.run(space, x16, w16, y, more);
+      product.run(space, x8, scale, w8, scale_of_w, y, s);
     };
   }
 

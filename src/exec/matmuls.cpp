@@ -1,7 +1,5 @@
 #include "exec/matmuls.hpp"
 
-#include "base/align.hpp"
-
 namespace weft::exec {
 
 using namespace ir::operand;
@@ -53,13 +51,8 @@ kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
   }
   spec.rows = graph.local_elements(rows) / width(rows);
   spec.result = graph.value(result).type.dtype;
-  // Operands in Float8 are decoded.
   spec.type = is_float8(node.op) ? DType::bf16 : graph.value(rows).type.dtype;
   return spec;
-}
-
-std::size_t decoded_bytes(const ir::Graph& graph, ir::ValueId value) {
-  return aligned(static_cast<std::size_t>(graph.local_elements(value)) * size_of(DType::bf16));
 }
 
 kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const ir::Node& node) {
@@ -86,8 +79,14 @@ kernels::LinearCrossEntropy& Matmuls::get(kernels::LinearCrossEntropySpec spec) 
 
 kernels::Matmul& Matmuls::get(kernels::MatmulSpec s) {
   s.f32_products = f32_products_;
-  auto& matmul = by_spec_[Key{static_cast<int>(s.form), s.rows, s.in, s.out, s.type, s.result, s.add}];
+  auto& matmul = by_spec_[key(s)];
   if (!matmul) matmul = std::make_unique<kernels::Matmul>(s);
+  return *matmul;
+}
+
+kernels::Float8Matmul& Matmuls::get_float8(const kernels::MatmulSpec& s, DType format) {
+  auto& matmul = float8_[{key(s), format}];
+  if (!matmul) matmul = std::make_unique<kernels::Float8Matmul>(s, format);
   return *matmul;
 }
 

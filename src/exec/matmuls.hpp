@@ -5,16 +5,17 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "ir/graph.hpp"
+#include "kernels/float8_matmul.hpp"
 #include "kernels/linear_cross_entropy.hpp"
 #include "kernels/matmul.hpp"
 
 namespace weft::exec {
 
+/// The shape of a product; where operands are in Float8, that of their values as bf16.
 kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node);
-/// The bytes of scratch in which an operand in Float8 stands as bf16.
-std::size_t decoded_bytes(const ir::Graph& graph, ir::ValueId value);
 kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const ir::Node& node);
 
 class Matmuls {
@@ -24,11 +25,17 @@ class Matmuls {
   /// The matmul of this spec, which computes f32 products in this object's way, whatever the spec says.
   kernels::Matmul& get(kernels::MatmulSpec spec);
   kernels::LinearCrossEntropy& get(kernels::LinearCrossEntropySpec spec);
+  /// The product in Float8 of this spec, of rows in this format.
+  kernels::Float8Matmul& get_float8(const kernels::MatmulSpec& spec, DType format);
 
  private:
   F32Products f32_products_;
   using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, DType, DType, bool>;
+  static Key key(const kernels::MatmulSpec& s) {
+    return {static_cast<int>(s.form), s.rows, s.in, s.out, s.type, s.result, s.add};
+  }
   std::map<Key, std::unique_ptr<kernels::Matmul>> by_spec_;
+  std::map<std::pair<Key, DType>, std::unique_ptr<kernels::Float8Matmul>> float8_;
   std::map<kernels::LinearCrossEntropySpec, std::unique_ptr<kernels::LinearCrossEntropy>> losses_;
 };
 

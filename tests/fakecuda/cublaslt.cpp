@@ -20,6 +20,8 @@ struct Layout {
 };
 struct Description {
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  cublasLtMatmulMatrixScale_t mode_a = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F, mode_b = mode_a;
+  const float *scale_a = nullptr, *scale_b = nullptr;
 };
 struct Preference {
   std::size_t workspace = 0;
@@ -40,14 +42,19 @@ T& as(Opaque* opaque) {
   return *reinterpret_cast<T*>(opaque);
 }
 
+bool is_float8(cudaDataType type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
 std::size_t size_of(cudaDataType type) {
-  return type == CUDA_R_32F ? 4 : 2;
+  return type == CUDA_R_32F ? 4 : is_float8(type) ? 1 : 2;
 }
 std::size_t bytes_of(const Layout& l) {
   return ((l.columns - 1) * static_cast<std::size_t>(l.ld) + l.rows) * size_of(l.type);
 }
 
 float load(const void* p, cudaDataType type, std::size_t i) {
+  if (type == CUDA_R_8F_E4M3) return weft::to_float(static_cast<const weft::e4m3*>(p)[i]);
+  if (type == CUDA_R_8F_E5M2) return weft::to_float(static_cast<const weft::e5m2*>(p)[i]);
   return type == CUDA_R_32F ? static_cast<const float*>(p)[i]
                             : weft::to_float(static_cast<const weft::bf16*>(p)[i]);
 }
@@ -83,7 +90,8 @@ void multiply(const Description& d, const void* a, const Layout& la, const void*
     for (std::size_t j = 0; j < n; ++j) {
       const std::size_t at = j * static_cast<std::size_t>(lc.ld) + i;
       const float before = beta != 0 ? beta * load(c, lc.type, at) : 0;
-      store(out, lc.type, at, alpha * row[j] + before);
+      const float scale = d.scale_a == nullptr ? 1 : d.scale_a[i] * d.scale_b[j];
+      store(out, lc.type, at, alpha * scale * row[j] + before);
     }
   }
 }
@@ -107,7 +115,7 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
                                           std::uint64_t rows, std::uint64_t columns, std::int64_t ld) {
-  if ((type != CUDA_R_32F && type != CUDA_R_16BF) || ld < static_cast<std::int64_t>(rows))
+  if ((type != CUDA_R_32F && type != CUDA_R_16BF && !is_float8(type)) || ld < static_cast<std::int64_t>(rows))
     return CUBLAS_STATUS_INVALID_VALUE;
   *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, columns, ld});
   return CUBLAS_STATUS_SUCCESS;
@@ -130,11 +138,21 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t which, const void* value,
                                               std::size_t bytes) {
-  if (bytes != sizeof(cublasOperation_t)) return CUBLAS_STATUS_INVALID_VALUE;
   Description& d = as<Description>(description);
-  if (which == CUBLASLT_MATMUL_DESC_TRANSA) return std::memcpy(&d.a, value, bytes), CUBLAS_STATUS_SUCCESS;
-  if (which == CUBLASLT_MATMUL_DESC_TRANSB) return std::memcpy(&d.b, value, bytes), CUBLAS_STATUS_SUCCESS;
-  return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto set = [&](auto& member) {
+    if (bytes != sizeof member) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&member, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (which) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return set(d.a);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return set(d.b);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE: return set(d.mode_a);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE: return set(d.mode_b);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER: return set(d.scale_a);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER: return set(d.scale_b);
+    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
@@ -177,8 +195,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const auto m = op.a == CUBLAS_OP_N ? la.rows : la.columns, k = op.a == CUBLAS_OP_N ? la.columns : la.rows;
   const auto k2 = op.b == CUBLAS_OP_N ? lb.rows : lb.columns, n = op.b == CUBLAS_OP_N ? lb.columns : lb.rows;
   if (wanted < 1 || k != k2 || lc.rows != m || lc.columns != n || ld.rows != m || ld.columns != n ||
-      la.type != lb.type || lc.type != ld.type)
+      (la.type != lb.type && !is_float8(la.type)) || lc.type != ld.type)
     return CUBLAS_STATUS_INVALID_VALUE;
+  // In Float8 Hopper sums along the innermost dimension of both, by rows of 16 bytes; not both are e5m2.
+  constexpr auto by_rows = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+  if (is_float8(la.type) &&
+      (op.a != CUBLAS_OP_T || op.b != CUBLAS_OP_N || !is_float8(lb.type) || op.mode_a != by_rows ||
+       op.mode_b != by_rows || k % 16 != 0 || m % 16 != 0 || ld.type != CUDA_R_16BF ||
+       (la.type == CUDA_R_8F_E5M2 && lb.type == CUDA_R_8F_E5M2)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   // An odd shape in bf16 has only what sums in place, as the library was seen to answer.
   if (p.reductions != CUBLASLT_REDUCTION_SCHEME_NONE && m % 2 != 0 && la.type == CUDA_R_16BF)
     return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -219,6 +244,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       fail("cublasLtMatmul: an operand is not aligned as the algorithm was promised");
   const Description op = as<Description>(description);
   const auto k = op.a == CUBLAS_OP_N ? A.columns : A.rows;
+  if (is_float8(A.type)) {
+    fakecuda::refuse_host_memory("cublasLtMatmul", "the scales of A", op.scale_a, D.rows * sizeof(float));
+    fakecuda::refuse_host_memory("cublasLtMatmul", "the scales of B", op.scale_b, D.columns * sizeof(float));
+  }
   if (algorithm.m != D.rows || algorithm.n != D.columns || algorithm.k != k)
     fail("cublasLtMatmul: the algorithm is that of another shape");
   if (C.type != D.type || C.ld != D.ld)

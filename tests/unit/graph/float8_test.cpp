@@ -115,6 +115,31 @@ TEST(Float8, NeighboursWithCopiesHaveTheScalesOfTheirModule) {
   EXPECT_TRUE(has("layers.1.attn.copies"));
 }
 
+/// The largest magnitudes are taken over every axis that cuts the masters, and before any weight is
+/// quantised.
+TEST(Float8, ScalesAreThoseOfWholeMatrices) {
+  for (const int tensor : {1, 2})
+    for (const ShardMode mode : test::all_modes) {
+      SmallModel m = in_float8();
+      m.tensor = tensor;
+      m.options.partition = tensor > 1;
+      m.options.shard.mode = mode;
+      const ir::Graph graph = m.step();
+      std::multiset<std::int64_t> axes, expected;
+      bool quantised = false;
+      for (const ir::Node& node : graph.nodes()) {
+        quantised = quantised || node.op == Op::quantize_unit;
+        if (!node.attributes.has(ir::Attr::largest)) continue;
+        EXPECT_FALSE(quantised);
+        EXPECT_EQ(node.op, Op::all_reduce);
+        axes.insert(node.attributes.integer(ir::Attr::axis));
+      }
+      if (mode != ShardMode::ddp) expected.insert(graph.mesh().axis(data_axis));
+      if (tensor > 1) expected.insert(graph.mesh().axis(tensor_axis));
+      EXPECT_EQ(axes, expected);
+    }
+}
+
 TEST(Float8, ModesThatKeepParametersGatherThemOnce) {
   for (const ShardMode mode : test::all_modes) {
     SmallModel m = in_float8();

@@ -5,9 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
-#include "base/rng.hpp"
+#include "kernels/float8_matmul.hpp"
 #include "rig.hpp"
 
 namespace weft::kernels {
@@ -176,6 +177,72 @@ TEST(Float8, ABadWeightSpoilsItsScale) {
   float8_scales(space(), 2, largest.as<float>(), scales.as<float>());
   EXPECT_TRUE(std::isnan(scales.read()[0]));
   EXPECT_EQ(scales.read()[1], 1);
+}
+
+/// The product of decoded operands, in double.
+Array product(const MatmulSpec& s, const Array& x, const Array& w, const Array& before) {
+  const bool forward = s.form == MatmulForm::forward;
+  const std::int64_t summed = forward ? s.in : s.out, width = forward ? s.out : s.in;
+  Array y(static_cast<std::size_t>(s.rows * width));
+  for (std::int64_t r = 0; r < s.rows; ++r)
+    for (std::int64_t c = 0; c < width; ++c) {
+      double sum = s.add ? before[static_cast<std::size_t>(r * width + c)] : 0;
+      for (std::int64_t k = 0; k < summed; ++k)
+        sum += x[static_cast<std::size_t>(r * summed + k)] *
+               w[static_cast<std::size_t>(forward ? c * summed + k : k * width + c)];
+      y[static_cast<std::size_t>(r * width + c)] = sum;
+    }
+  return y;
+}
+
+/// Sizes that 16 divides, which devices multiply as they are, and others.
+TEST(Float8, ProductsAreThoseOfTheValues) {
+  for (const MatmulForm form : {MatmulForm::forward, MatmulForm::dgrad})
+    for (const DType format : {DType::e4m3, DType::e5m2})
+      for (const auto& [rows, in, out] :
+           {std::array{24, 48, 32}, std::array{7, 32, 80}, std::array{5, 19, 33}})
+        for (const bool add : {false, true}) {
+          const MatmulSpec spec{form, rows, in, out, DType::bf16, DType::bf16, add};
+          const std::int64_t summed = form == MatmulForm::forward ? in : out, width = in + out - summed;
+          Array x = random(rows * summed, DType::bf16, 6), w = random(in * out, DType::f32, 7, 0.02);
+          for (std::int64_t i = 0; i < summed; ++i) x[static_cast<std::size_t>(summed + i)] *= 0x1p12;
+          const Array before = random(rows * width, DType::bf16, 8);
+          const Device of_x(x, DType::bf16), of_w(w, DType::f32), x8(rows * summed, DType::u8),
+              w8(in * out, DType::u8), scale(rows, DType::f32), largest(Array{0, 0}, DType::f32),
+              scales(2, DType::f32), y(before, DType::bf16), x16(rows * summed, DType::bf16),
+              w16(in * out, DType::bf16);
+          quantize_rows(space(), rows, summed, DType::bf16, of_x.data(), format, x8.data(),
+                        scale.as<float>());
+          const std::vector<ScaledRun> all{{0, in * out, 1}};
+          amax(space(), all, of_w.as<float>(), largest.as<float>());
+          float8_scales(space(), 2, largest.as<float>(), scales.as<float>());
+          quantize_runs(space(), all, of_w.as<float>(), scales.as<float>(), w8.data());
+          Float8Matmul matmul(spec, format);
+          const Buffer work = scratch(matmul.scratch_bytes());
+          matmul.run(space(), x8.data(), scale.as<float>(), w8.data(), scales.as<float>() + 1, y.data(),
+                     work.data());
+          dequantize_rows(space(), rows, summed, format, x8.data(), scale.as<float>(), 1, x16.data());
+          dequantize_rows(space(), out, in, DType::e4m3, w8.data(), scales.as<float>() + 1, 0, w16.data());
+          EXPECT_TRUE(
+              close(y.read(), product(spec, x16.read(), w16.read(), before), tolerance(DType::bf16), 1e-3))
+              << rows << " x " << in << " x " << out << (add ? ", added" : "");
+          EXPECT_LT(distance(x16.read(), x), format == DType::e4m3 ? 0.04 : 0.08);
+          EXPECT_LT(distance(w16.read(), w), 0.04);
+        }
+}
+
+TEST(Float8, BytesAreTransposed) {
+  constexpr std::int64_t rows = 24, columns = 40;
+  const Device x(random(rows * columns, DType::f32, 9), DType::f32), from(rows * columns, DType::u8),
+      to(rows * columns, DType::u8), scales(rows, DType::f32);
+  quantize_rows(space(), rows, columns, DType::f32, x.data(), DType::e4m3, from.data(), scales.as<float>());
+  transpose_bytes(space(), rows, columns, from.data(), to.data());
+  const std::vector<std::byte> before = from.bytes(), after = to.bytes();
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t c = 0; c < columns; ++c)
+      ASSERT_EQ(after[c * rows + r], before[r * columns + c]) << r << ' ' << c;
+  EXPECT_NE(before[0], before[1]);
+  EXPECT_THROW(transpose_bytes(space(), 12, 8, from.data(), to.data()), std::logic_error);
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+#include "kernels/float8_matmul.hpp"
+
+#include <stdexcept>
+
+#include "base/align.hpp"
+#include "kernels/float8.hpp"
+#include "kernels/narrow_product.hpp"
+
+namespace weft::kernels {
+
+namespace {
+
+/// Decodes both operands into the scratch.
+class DecodedProduct final : public NarrowProduct {
+ public:
+  DecodedProduct(const MatmulSpec& spec, DType format) : spec_(spec), format_(format), product_(spec) {}
+
+  std::size_t scratch_bytes() const override { return x_bytes() + w_bytes() + product_.scratch_bytes(); }
+
+  void run(Space& space, const void* x8, const float* scale, const void* w8, const float* scale_of_w, void* y,
+           void* scratch) override {
+    auto* const x = static_cast<std::byte*>(scratch);
+    std::byte* const w = x + x_bytes();
+    dequantize_rows(space, spec_.rows, width(), format_, x8, scale, 1, x);
+    dequantize_rows(space, spec_.out, spec_.in, DType::e4m3, w8, scale_of_w, 0, w);
+    product_.run(space, x, w, y, w + w_bytes());
+  }
+
+ private:
+  std::int64_t width() const { return spec_.form == MatmulForm::forward ? spec_.in : spec_.out; }
+  std::size_t x_bytes() const {
+    return aligned(static_cast<std::size_t>(spec_.rows * width()) * sizeof(bf16));
+  }
+  std::size_t w_bytes() const {
+    return aligned(static_cast<std::size_t>(spec_.in * spec_.out) * sizeof(bf16));
+  }
+
+  MatmulSpec spec_;
+  DType format_;
+  Matmul product_;
+};
+
+}  // namespace
+
+struct Float8Matmul::Impl {
+  std::unique_ptr<NarrowProduct> product;
+};
+
+Float8Matmul::Float8Matmul(const MatmulSpec& spec, DType format) : impl_(std::make_unique<Impl>()) {
+  if (spec.form == MatmulForm::wgrad || spec.type != DType::bf16 || spec.result != DType::bf16)
+    throw std::logic_error("a product in Float8 of another form, or with another result than bf16");
+  impl_->product = make_narrow_product(spec, format);
+  if (!impl_->product) impl_->product = std::make_unique<DecodedProduct>(spec, format);
+}
+Float8Matmul::~Float8Matmul() = default;
+
+std::size_t Float8Matmul::scratch_bytes() const {
+  return impl_->product->scratch_bytes();
+}
+
+void Float8Matmul::run(Space& space, const void* x8, const float* scale, const void* w8,
+                       const float* scale_of_w, void* y, void* scratch) {
+  impl_->product->run(space, x8, scale, w8, scale_of_w, y, scratch);
+}
+
+}  // namespace weft::kernels

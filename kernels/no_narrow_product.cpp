@@ -1,0 +1,10 @@
+// Hosts have no products in Float8.
+#include "kernels/narrow_product.hpp"
+
+namespace weft::kernels {
+
+std::unique_ptr<NarrowProduct> make_narrow_product(const MatmulSpec& /*spec*/, DType /*format*/) {
+  return nullptr;
+}
+
+}  // namespace weft::kernels
