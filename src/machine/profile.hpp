@@ -19,13 +19,13 @@ struct Compute {
   int threads = 1;          ///< host threads of a rank, for readers; 0 where the device is a GPU
   double matmul_f32 = 0;    ///< FLOP/s of large products
   double matmul_bf16 = 0;   ///< FLOP/s of large products
-  double matmul_f8 = 0;     ///< FLOP/s of large products in Float8; 0: that of bf16, in which hosts make them
   double attention = 0;     ///< FLOP/s of attention, of which the causal half counts
   double bytes_per_s = 0;   ///< memory bandwidth, reads and writes together
   double launch_s = 0;      ///< seconds that a kernel takes however small it is
   double memory_bytes = 0;  ///< memory that a rank can have; 0: not known
   double peak_f32 = 0;      ///< FLOP/s by the data sheet, which MFU is a share of; 0: not known
   double peak_bf16 = 0;     ///< likewise
+  double matmul_f8 = 0;     ///< FLOP/s of large products in Float8; 0: that of bf16, in which hosts make them
   bool on_gpu() const { return threads == 0; }
   bool operator==(const Compute&) const = default;
 };
