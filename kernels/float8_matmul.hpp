@@ -9,8 +9,8 @@ namespace weft::kernels {
 
 /// A product y = x w^T or dx = dy w (MatmulForm::forward, MatmulForm::dgrad) of x in e4m3 or e5m2, whose rows
 /// have scales, and w in e4m3, which has one scale. The result is bf16; sums are fp32. On CUDA cuBLASLt makes
-/// it, where it can: from compute capability 8.9 on, with widths that 16 divides. Otherwise operands are
-/// decoded into bf16, which they are exactly, and multiplied as such.
+/// it, where it scales each row (12.9 on Hopper), with widths that 16 divides. Otherwise operands are decoded
+/// into bf16, which they are exactly, and multiplied as such.
 class Float8Matmul {
  public:
   /// `spec` is that of the decoded operands: its type and result are bf16. `format` is that of x.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 
 #include "base/align.hpp"
@@ -196,6 +197,8 @@ void Matmul::run(Space& space, const void* a, const void* b, void* c, void* scra
                                      static_cast<cudaStream_t>(native_stream(space))));
 }
 
+#if CUBLAS_VERSION >= 120900
+
 namespace {
 
 /// A product in Float8 by cuBLASLt: the operand with a row of scales each, K-major, as Hopper wants both. So
@@ -267,13 +270,21 @@ class CublasltNarrowProduct final : public NarrowProduct {
 
 }  // namespace
 
+#endif
+
 std::unique_ptr<NarrowProduct> make_narrow_product(const MatmulSpec& spec, DType format) {
+#if CUBLAS_VERSION >= 120900  // which brought scales for each row
   auto product = std::make_unique<CublasltNarrowProduct>(spec, format);
   if (product->found()) return product;
-  log::warn(
-      "cuBLASLt has no product in Float8 of {} rows by {} x {} on this device: its operands are decoded into "
-      "bf16",
-      spec.rows, spec.out, spec.in);
+#endif
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    log::warn(
+        "cuBLASLt has no product of {} by a weight [{}, {}] in Float8 on this device: such operands are "
+        "decoded into "
+        "bf16, which takes longer than bf16 itself",
+        name_of(format), spec.out, spec.in);
+  });
   return nullptr;
 }
 

@@ -103,6 +103,12 @@ Estimator::Short Estimator::planned(const Arrangement& arrangement, std::int64_t
   const std::int64_t rounds = in_turns ? 8 : 4;
   deck.model.layers = layers;
   deck.pipeline.layers.clear();
+  if (!deck.precision.float8.empty()) {
+    // The few layers are as most of the deck's are.
+    const bool most = static_cast<std::int64_t>(compile::spec_of(deck_).float8.size()) > deck_.model.layers;
+    deck.precision.float8.clear();
+    if (most) deck.precision.float8.push_back(fmt::format("layers.0-{}", layers - 1));
+  }
   deck.data.global_batch = rounds * deck.data.batch * mesh.batch_ranks();
   // What a search would choose is not looked for: a bucket a layer, and microbatches in turns where that may
   // hide something.

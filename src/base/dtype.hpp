@@ -176,13 +176,4 @@ WEFT_FUNCTION T to_float8(float x) {
   return T{static_cast<std::uint8_t>(sign | (is_nan ? Format::nan : result))};
 }
 
-template <>
-WEFT_FUNCTION e4m3 from_float<e4m3>(float x) {
-  return to_float8<e4m3>(x);
-}
-template <>
-WEFT_FUNCTION e5m2 from_float<e5m2>(float x) {
-  return to_float8<e5m2>(x);
-}
-
 }  // namespace weft

@@ -143,9 +143,10 @@ void ValueHashes::add(ir::NodeId id, const exec::ProgramPlace& place) {
     const ir::Value& value = plan_.graph.value(output);
     if (is_part_of_twins(plan_.graph, node, value)) continue;
     const ValueHash row = without_hash(plan_.graph, node, value, spread);
-    if (value.unit.valid() && plan_.graph.unit(value.unit).copies > 1) {
-      // What all ranks of a tensor axis have is of other layers in each stage, so parameters count one by
-      // one.
+    if (value.unit.valid() &&
+        (plan_.graph.unit(value.unit).copies > 1 || plan_.graph.unit(value.unit).lasting)) {
+      // What all ranks of a tensor axis have, or all layers read, is of other layers in each stage, so
+      // parameters count one by one.
       if (spread == Spread::unit) add_parameters(id, output, {place, row});
       continue;
     }

@@ -17,8 +17,9 @@
 namespace weft::compile {
 namespace {
 
-/// What tells one stage's work from another's: its layers, and whether it has the embedding and the head.
-using Kind = std::tuple<std::int64_t, bool, bool>;
+/// What tells one stage's work from another's: its layers, how many units of them are in Float8, and whether
+/// it has the embedding and the head.
+using Kind = std::tuple<std::int64_t, std::int64_t, bool, bool>;
 
 /// How many microbatches the plan has.
 std::int64_t rounds_of(const plan::Plan& plan) {
@@ -58,8 +59,17 @@ class Pipe {
  public:
   Pipe(const Deck& deck, const Mesh& mesh) : deck_(deck), mesh_(mesh) {
     const std::vector<std::int64_t> layers = layers_of_stages(deck, mesh);
-    for (std::size_t stage = 0; stage < layers.size(); ++stage)
-      kinds_.emplace_back(layers[stage], stage == 0, stage + 1 == layers.size());
+    const std::vector<Unit> units = model::units(spec_of(deck));
+    std::int64_t first = 0;
+    for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+      const auto begin = units.begin() + static_cast<std::ptrdiff_t>(model::first_unit_of_layer(first)),
+                 end = units.begin() +
+                       static_cast<std::ptrdiff_t>(model::first_unit_of_layer(first + layers[stage]));
+      kinds_.emplace_back(layers[stage],
+                          std::count_if(begin, end, [](const Unit& unit) { return unit.float8; }), stage == 0,
+                          stage + 1 == layers.size());
+      first += layers[stage];
+    }
   }
 
   PredictedStep predict(const plan::ScratchQuery& scratch, const machine::CostModel& costs,

@@ -49,14 +49,20 @@ void check_rules(const Deck& deck, const passes::PassOptions& options, const Mes
   passes::recompute(passes::run(passes::before_sharding(whole), forward), whole.recompute);
 }
 
-/// The units that precision.float8 names. Where a component of a pattern is '*', the first and the last layer
-/// are left out: their products suffer most from few bits.
+/// Whether a pattern of precision.float8 leaves the number of the layer open.
+bool leaves_layer_open(const std::string& pattern) {
+  const std::size_t dot = pattern.find('.');
+  return dot == std::string::npos || pattern.compare(dot + 1, 1, "*") == 0;
+}
+
+/// The units that precision.float8 names. Where a pattern leaves the number of the layer open, the first and
+/// the last layer are left out: their products suffer most from few bits.
 std::vector<std::string> float8_units(const Deck& deck, const model::Spec& spec) {
   std::vector<std::string> list;
   if (deck.precision.float8.empty()) return list;
   const std::vector<Unit> units = model::units(spec);
   for (const std::string& pattern : deck.precision.float8) {
-    const bool leaves_out = pattern.find('*') != std::string::npos;
+    const bool leaves_out = leaves_layer_open(pattern);
     bool any = false;
     for (std::size_t u = 1; u + 1 < units.size(); ++u) {
       if (!passes::matched_part(pattern, units[u].path)) continue;

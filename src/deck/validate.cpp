@@ -112,6 +112,11 @@ class Validator {
   void rest() {
     check(deck_.precision.float8.empty() || deck_.precision.params == DType::bf16, "precision.float8",
           "needs bf16 beside it (what is not in 8 bits is in bf16); set precision.params = \"bf16\"");
+    for (const auto& pattern : deck_.precision.float8)
+      check(!pattern.empty(), "precision.float8", "an empty pattern (layers are named as \"layers.*\")");
+    check(!deck_.precision.float8.empty() || deck_.precision.float8_gradients == GradientFormat::e4m3,
+          "precision.float8_gradients",
+          "e5m2 has no effect (precision.float8 names no layer); give some, or remove the key");
     for (const auto& pass : deck_.schedule.disable)
       check(!pass.empty(), "schedule.disable", "an empty name (passes are named as `weft plan` lists them)");
     check(deck_.schedule.recompute != Recompute::budget || deck_.schedule.memory_limit > 0 ||

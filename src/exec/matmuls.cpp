@@ -4,14 +4,6 @@ namespace weft::exec {
 
 using namespace ir::operand;
 
-namespace {
-
-bool is_float8(ir::Op op) {
-  return op == ir::Op::matmul_f8 || op == ir::Op::matmul_dgrad_f8;
-}
-
-}  // namespace
-
 kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
   const auto width = [&](ir::ValueId v) { return graph.value(v).type.shape.back(); };
   kernels::MatmulSpec spec{};
@@ -51,7 +43,7 @@ kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
   }
   spec.rows = graph.local_elements(rows) / width(rows);
   spec.result = graph.value(result).type.dtype;
-  spec.type = is_float8(node.op) ? DType::bf16 : graph.value(rows).type.dtype;
+  spec.type = ir::is_float8_product(node.op) ? DType::bf16 : graph.value(rows).type.dtype;
   return spec;
 }
 

@@ -75,6 +75,10 @@ constexpr bool is_alias(Op op) {
 constexpr bool is_collective(Op op) {
   return op == Op::all_gather || op == Op::reduce_scatter || op == Op::all_reduce;
 }
+/// Whether the operation is a product of operands in Float8.
+constexpr bool is_float8_product(Op op) {
+  return op == Op::matmul_f8 || op == Op::matmul_dgrad_f8;
+}
 /// Whether the operation is one end of a message between stages.
 constexpr bool is_message(Op op) {
   return op == Op::send || op == Op::recv;

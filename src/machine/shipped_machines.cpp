@@ -26,7 +26,7 @@ struct GpuMachine {
   const char* name;
   const char* title;
   double f32, bf16;     // FLOP/s, dense; f32 outside of tensor cores
-  double f8;            // likewise; 0: there is none
+  double f8;            // likewise; 0: cuBLASLt has no product with scales for each row there
   double memory_bytes;  // of the device
   double bytes_per_s;   // of that memory
   int per_host;
@@ -50,7 +50,7 @@ constexpr std::array gpu_machines{
     // NVIDIA HGX B200 (2025), at 1,000 W. Pages of others agree on bf16, on about 180 GB and on NVLink's 1.8
     // TB/s both
     // ways; they give 80 TFLOP/s of fp32 and 8 TB/s.
-    GpuMachine{"b200", "HGX B200 180 GB", 75e12, 2250e12, 4500e12, 180e9, 7.7e12, 8, 900e9, 50e9},
+    GpuMachine{"b200", "HGX B200 180 GB", 75e12, 2250e12, 0, 180e9, 7.7e12, 8, 900e9, 50e9},
     // NVIDIA GH200 data sheet (2023), HBM3, four to a host as on Alps: NVLink 900 GB/s both ways in all, a
     // Slingshot
     // card of 200 Gbit/s each.

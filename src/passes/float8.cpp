@@ -1,5 +1,4 @@
 // The pass float8: makes products with some weights in 8 bits.
-#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <string>

@@ -1,5 +1,4 @@
 // The pass norms_apart: gives the norms of units in Float8 a unit of their own.
-#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <string>

@@ -291,8 +291,10 @@ std::vector<Unit> partitioned(const std::vector<Unit>& units, int ranks) {
       p.parts = p.most_parts == 0 ? ranks : static_cast<int>(std::min<std::int64_t>(p.most_parts, ranks));
       p.shape[0] /= p.parts;
       const int copies = ranks / p.parts;
-      if (p.parts > 1 && copies > 1) shared.copies = copies;
-      add(copies == 1 ? own : p.parts == 1 ? whole : shared, std::move(p));
+      // What is in "whole" is never in Float8.
+      const bool in_whole = p.parts == 1 && !(unit.float8 && p.shape.size() > 1);
+      if (copies > 1 && !in_whole) shared.copies = copies;
+      add(copies == 1 ? own : in_whole ? whole : shared, std::move(p));
     }
     for (Unit* const part : {&own, &shared})
       if (!part->parameters.empty()) parts.push_back(std::move(*part));

@@ -146,9 +146,11 @@ TEST_F(HashesOfPipes, AreThoseOfOneRankInItsOrder) {
   const Sets bf16{"precision.params=bf16", "precision.grad_wire=bf16"};
   const Sets apart{"schedule.disable=[\"fuse\", \"head\", \"residual\"]"};
   const Sets chunks{"pipeline.schedule=interleaved", "pipeline.chunks=2"};
+  Sets float8 = bf16;
+  float8.emplace_back("precision.float8=[\"layers.*\"]");
   for (const auto& [numerics, layout] :
        {std::pair(Sets{}, Sets{"pipeline.schedule=gpipe", "parallel.mode=ddp"}), std::pair(Sets{}, chunks),
-        std::pair(bf16, chunks), std::pair(apart, Sets{"parallel.mode=zero2"})}) {
+        std::pair(bf16, chunks), std::pair(apart, Sets{"parallel.mode=zero2"}), std::pair(float8, Sets{})}) {
     const Steps reference = alone(with_layers(numerics));
     for (const std::string& mesh : test::some_pipe_meshes()) {
       SCOPED_TRACE(mesh + testing::PrintToString(layout) + testing::PrintToString(numerics));
@@ -157,6 +159,8 @@ TEST_F(HashesOfPipes, AreThoseOfOneRankInItsOrder) {
       sets.insert(sets.end(), layout.begin(), layout.end());
       const Steps hashed = hashes(sets, test::world());
       expect_equal(reference, hashed);
+      // The norms are one unit there, whose gradient each stage completes at another place.
+      if (numerics == float8) continue;
       const Names expected = made(reference), found = made(hashed);
       ASSERT_EQ(found.size(), expected.size());
       for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], expected[i]) << "value " << i;

@@ -139,6 +139,19 @@ TEST(Estimate, IsNearThePlan) {
   }
 }
 
+/// Patterns may name layers that the short models of an estimate do not have.
+TEST(Estimate, IsOfDecksInFloat8Too) {
+  const machine::CostModel costs = machine_of(2e10, 3e9);
+  std::set<std::int64_t> bytes;
+  for (const char* float8 : {"[]", "[\"layers.*\"]", "[\"layers.1-5\"]"}) {
+    const Deck deck = deck_of({"precision.params=bf16", std::string("precision.float8=") + float8});
+    Estimator estimate(deck, 4, 4, test::test_scratch, costs);
+    for (const Arrangement& a : arrangements(deck, 4, 4, {}))
+      if (a.size(data_axis) == 4 && a.mode == ShardMode::fsdp) bytes.insert(estimate(a).bytes);
+  }
+  EXPECT_GE(bytes.size(), 2U);
+}
+
 /// Over all arrangements, planned one by one. The second time with two thirds of the memory that the best
 /// takes.
 TEST(Advice, IsTheBestOfAllThatFit) {

@@ -160,6 +160,12 @@ const LineMistake values[] = {
     {"float8_beside_f32", 15, "[precision]\nfloat8 = [\"layers.*\"]",
      "d.toml:16: precision.float8: needs bf16 beside it (what is not in 8 bits is in bf16); set "
      "precision.params = \"bf16\""},
+    {"float8_of_nothing", 15, "[precision]\nparams = \"bf16\"\nfloat8 = [\"\"]",
+     "d.toml:17: precision.float8: an empty pattern (layers are named as \"layers.*\")"},
+    {"format_of_nothing", 15, "[precision]\nfloat8_gradients = \"e5m2\"",
+     "d.toml:16: precision.float8_gradients: e5m2 has no effect (precision.float8 names no layer); give "
+     "some, or "
+     "remove the key"},
     {"real_dtype_out_of_place", 15, "[precision]\nparams = \"f64\"",
      "d.toml:16: precision.params: 'f64' is not one of the choices (f32, bf16)"},
     {"boolean_for_a_graph", 15, "[schedule]\ncuda_graph = true",

@@ -88,7 +88,10 @@ Deck draw_deck(Random& random) {
   if (!serves_chunks(p.schedule, p.chunks)) p.chunks = p.schedule == PipelineKind::zbv ? 2 : 1;
   if (!p.layers.empty()) p.layers = {draw(random, 0, m.layers), 0};
   if (!p.layers.empty()) p.layers.back() = m.layers - p.layers.front();
-  if (deck.precision.params != DType::bf16) deck.precision.float8.clear();
+  auto& n = deck.precision;
+  if (n.params != DType::bf16) n.float8.clear();
+  std::erase(n.float8, "");
+  if (n.float8.empty()) n.float8_gradients = GradientFormat::e4m3;
   deck.schedule.memory_limit = std::max(deck.schedule.memory_limit, 1.0);
   deck.log.trace_step = draw(random, 0, deck.run.steps);
   return deck;

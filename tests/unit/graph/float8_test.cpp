@@ -97,22 +97,31 @@ TEST(Float8, OnlyProductsWithTheseWeightsAreInIt) {
 
 /// A scale is of all matrices of a module that are stored the same way round, wherever these are.
 TEST(Float8, NeighboursWithCopiesHaveTheScalesOfTheirModule) {
-  SmallModel m = in_float8();
-  m.tensor = 4;  // two heads of keys
-  m.options.partition = true;
-  const ir::Graph graph = m.step();
-  std::map<std::string, std::set<std::int64_t>> slots;
-  for (const ir::Node& node : graph.nodes())
-    if (node.op == Op::quantize_unit)
-      slots[node.module.substr(0, std::string("layers.1.attn").size())].insert(
-          node.attributes.integer(ir::Attr::slot));
-  EXPECT_EQ(slots.size(), 3U);
-  for (const auto& [module, of_module] : slots) EXPECT_EQ(of_module.size(), 1U) << module;
-  const auto has = [&](const char* path) {
-    return std::any_of(graph.units().begin(), graph.units().end(),
-                       [&](const Unit& unit) { return unit.path == path; });
-  };
-  EXPECT_TRUE(has("layers.1.attn.copies"));
+  for (const std::int64_t kv_heads : {2, 1}) {
+    SCOPED_TRACE(kv_heads);
+    SmallModel m = in_float8();
+    m.spec.kv_heads = kv_heads;
+    m.tensor = 4;
+    m.options.partition = true;
+    const ir::Graph graph = m.step();
+    std::map<std::string, std::set<std::int64_t>> slots;
+    for (const ir::Node& node : graph.nodes())
+      if (node.op == Op::quantize_unit)
+        slots[node.module.substr(0, std::string("layers.1.attn").size())].insert(
+            node.attributes.integer(ir::Attr::slot));
+    EXPECT_EQ(slots.size(), 3U);
+    for (const auto& [module, of_module] : slots) EXPECT_EQ(of_module.size(), 1U) << module;
+    const auto has = [&](const char* path) {
+      return std::any_of(graph.units().begin(), graph.units().end(),
+                         [&](const Unit& unit) { return unit.path == path; });
+    };
+    EXPECT_TRUE(has("layers.1.attn.copies"));
+    for (const Unit& unit : graph.units())
+      for (const Parameter& p : unit.parameters)
+        if (p.path.starts_with("layers.1.") && p.shape.size() > 1) {
+          EXPECT_TRUE(unit.float8) << p.path;
+        }
+  }
 }
 
 /// The largest magnitudes are taken over every axis that cuts the masters, and before any weight is
