@@ -19,25 +19,27 @@ using Sets = std::vector<std::string>;
 using test::Curve;
 using test::world;
 
-constexpr int steps = 4;
+class Float8 : public testing::Test {
+ protected:
+  static constexpr const char* in_float8 = "precision.float8=[\"layers.1-2\"]";
 
-Sets model(const Sets& more) {
-  Sets sets{test::unit_buckets, "optimizer.lr=1e-3", "model.layers=4", "model.heads=4",
-            "model.kv_heads=2", "model.dim=64",      "model.ffn=160",  "precision.params=bf16"};
-  sets.insert(sets.end(), more.begin(), more.end());
-  return sets;
-}
-constexpr const char* in_float8 = "precision.float8=[\"layers.1-2\"]";
+  static Sets model(const Sets& more) {
+    Sets sets{test::unit_buckets, "optimizer.lr=1e-3", "model.layers=4", "model.heads=4",
+              "model.kv_heads=2", "model.dim=64",      "model.ffn=160",  "precision.params=bf16"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return sets;
+  }
+  static Curve train(const Sets& sets) {
+    weft::train::Trainer trainer(test::shared_deck(world(), model(sets)), world());
+    return test::train_steps(trainer, steps);
+  }
+  static Curve alone(const Sets& sets) { return test::reference(model(sets), steps); }
 
-Curve train(const Sets& sets) {
-  weft::train::Trainer trainer(test::shared_deck(world(), model(sets)), world());
-  return test::train_steps(trainer, steps);
-}
-Curve alone(const Sets& sets) {
-  return test::reference(model(sets), steps);
-}
+ private:
+  static constexpr int steps = 4;
+};
 
-TEST(Float8, ModesHaveTheSameBits) {
+TEST_F(Float8, ModesHaveTheSameBits) {
   for (const char* where : {in_float8, "precision.float8=[\"layers.*\", \"layers.0.attn\"]"}) {
     const Curve reference = alone({where});
     for (const Sets& how :
@@ -53,7 +55,7 @@ TEST(Float8, ModesHaveTheSameBits) {
   }
 }
 
-TEST(Float8, PipesHaveTheSameBits) {
+TEST_F(Float8, PipesHaveTheSameBits) {
   if (world().size() == 1) GTEST_SKIP() << "needs several ranks";
   const std::string layers = fmt::format("model.layers={}", test::layers_of_pipe());
   const Curve reference = alone({in_float8, layers});
@@ -68,7 +70,7 @@ TEST(Float8, PipesHaveTheSameBits) {
 
 /// A context axis changes the order of sums, and so the last bits of bf16; a tensor axis changes the scales
 /// of rows of which ranks have parts, too. The gradients stay much nearer to one rank's than bf16's are.
-TEST(Float8, AxesThatCutActivationsAreNear) {
+TEST_F(Float8, AxesThatCutActivationsAreNear) {
   for (const char* axis : {"tensor", "context"})
     for (const int size : test::axis_sizes()) {
       if (size == 3) continue;  // four heads, 32 tokens
@@ -83,7 +85,7 @@ TEST(Float8, AxesThatCutActivationsAreNear) {
 }
 
 /// Two heads of keys, then one, which all ranks of the axis have.
-TEST(Float8, NeighboursThatShareHeadsOfKeysHaveTheSameWeights) {
+TEST_F(Float8, NeighboursThatShareHeadsOfKeysHaveTheSameWeights) {
   if (world().size() % 2 != 0) GTEST_SKIP() << "needs two or four ranks";
   for (const char* heads : {"model.kv_heads=2", "model.kv_heads=1"}) {
     const std::string mesh = fmt::format("parallel.mesh={{ tensor = {} }}", world().size());
@@ -91,7 +93,7 @@ TEST(Float8, NeighboursThatShareHeadsOfKeysHaveTheSameWeights) {
   }
 }
 
-TEST(Float8, CheckpointsLoadOnAnyMesh) {
+TEST_F(Float8, CheckpointsLoadOnAnyMesh) {
   std::vector<std::string> meshes{"parallel.mesh={ data = 0 }"};
   if (world().size() % 2 == 0)
     meshes.insert(meshes.end(),
@@ -99,7 +101,7 @@ TEST(Float8, CheckpointsLoadOnAnyMesh) {
   test::expect_checkpoints_load(model({in_float8, "model.layers=5"}), meshes);
 }
 
-TEST(Float8, LossesAreNearThoseInBf16) {
+TEST_F(Float8, LossesAreNearThoseInBf16) {
   const Curve wide = train({}), narrow = train({in_float8});
   for (std::size_t i = 0; i < wide.losses.size(); ++i) {
     EXPECT_NE(narrow.losses[i], wide.losses[i]);
@@ -108,13 +110,13 @@ TEST(Float8, LossesAreNearThoseInBf16) {
   }
 }
 
-TEST(Float8, GradientsMayBeInTheOtherFormat) {
+TEST_F(Float8, GradientsMayBeInTheOtherFormat) {
   const Curve reference = alone({in_float8, "precision.float8_gradients=e5m2"});
   EXPECT_NE(reference, alone({in_float8}));
   EXPECT_EQ(train({in_float8, "precision.float8_gradients=e5m2"}), reference);
 }
 
-TEST(Float8, ABadWeightIsSeenInTheLoss) {
+TEST_F(Float8, ABadWeightIsSeenInTheLoss) {
   weft::train::Trainer trainer(test::shared_deck(world(), model({in_float8, "optimizer.nonfinite=skip"})),
                                world());
   std::vector<float> values(64 * 160, 0.01F);
