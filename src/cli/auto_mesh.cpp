@@ -35,7 +35,7 @@ Deck with_settings(DeckArguments arguments, const std::vector<std::string>& sett
 
 std::int64_t baseline_of_advice(const Deck& deck, int per_host) {
   constexpr std::int64_t mpi_bytes = 8 << 20;
-  return runtime::least_baseline(deck, runtime::memory_usage().rss_bytes + mpi_bytes, per_host, /*team=*/1);
+  return runtime::least_baseline(deck, runtime::memory_usage().rss_bytes + mpi_bytes, per_host);
 }
 
 Deck with_mesh(const Deck& deck, const DeckArguments& arguments, int world, int per_host,

@@ -137,9 +137,9 @@ void plan(const PlanArguments& arguments) {
                 arguments.pipe_rank, mesh.size(pipe_axis));
   mesh.set_teams(compile::teams_of(deck, mesh, costs.profile(), per_host));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
-  const std::int64_t baseline =
-      runtime::least_baseline(deck, resident_bytes(arguments), neighbours(arguments), mesh.teams().data) +
-      runtime::loading_bytes(deck, mesh.world());
+  const std::int64_t baseline = runtime::least_baseline(deck, resident_bytes(arguments),
+                                                        runtime::talking_ranks(mesh, neighbours(arguments))) +
+                                runtime::loading_bytes(deck, mesh.world());
   compile::Chosen chosen =
       compile::choose_schedule(deck, mesh, scratch, costs, baseline, arguments.pipe_rank);
   if (dump.wanted()) chosen.plan.reset();  // so that the passes run where the dump sees them

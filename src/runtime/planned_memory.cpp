@@ -23,9 +23,9 @@ constexpr std::int64_t mib = 1 << 20;
 constexpr std::int64_t rounding = 2 * mib;
 /// What every run takes for executor, microbatch buffers, metrics and log, and at the kernels' first calls.
 constexpr std::int64_t in_every_run = 4 * mib;
-/// What MPI takes for its messages in shared memory: Open MPI 4 takes 7 MiB on two ranks of a host, and 13 on
-/// four. It takes nothing where all ranks of the host are one team of the data axis, because they send none.
-constexpr std::int64_t a_rank_of_the_host = 4 * mib;
+/// What MPI takes for messages with a rank of the same host, in shared memory: Open MPI 4 takes 7 MiB on two
+/// ranks that talk, and 13 on four.
+constexpr std::int64_t a_talking_rank = 4 * mib;
 
 /// The memory that saving takes beside a copy of the state, and in part keeps. That is HDF5's code, which
 /// nothing else touches, and the saving thread's heap. It is also a piece of the largest slice for the
@@ -42,11 +42,22 @@ std::int64_t saving_bytes(const Deck& deck, const plan::Plan& train) {
 
 }  // namespace
 
-std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int ranks, int team) {
+int talking_ranks(const Mesh& mesh, int ranks_per_host) {
+  const auto beside = [](int group, int team) { return team > 1 ? 0 : group - 1; };
+  const Teams& teams = mesh.teams();
+  // Those of the context axis are in a data axis' group, too.
+  const int peers =
+      std::max(beside(mesh.size(data_axis), teams.data), beside(mesh.size(context_axis), teams.context)) +
+      beside(mesh.size(tensor_axis), teams.tensor) + mesh.size(replica_axis) - 1 +
+      std::min(2, mesh.size(pipe_axis) - 1);
+  return std::min(ranks_per_host, 1 + peers);
+}
+
+std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int talking) {
   if (!device_is_host()) return resident;
   const auto products = static_cast<std::int64_t>(
       kernels::product_buffer_bytes(deck.precision.params, deck.precision.f32_products));
-  return resident + products + 2 * rounding + in_every_run + (team < ranks ? ranks * a_rank_of_the_host : 0);
+  return resident + products + 2 * rounding + in_every_run + (talking > 1 ? talking * a_talking_rank : 0);
 }
 
 PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
@@ -57,8 +68,8 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
     return std::max(train.*bytes, evaluate == nullptr ? 0 : evaluate->*bytes);
   };
   m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), train.team);
-  m.baseline = least_baseline(deck, resident, ranks, train.team) + TokenRows::planned_bytes(train) +
-               saving_bytes(deck, train);
+  m.baseline = least_baseline(deck, resident, talking_ranks(train.graph.mesh(), ranks)) +
+               TokenRows::planned_bytes(train) + saving_bytes(deck, train);
   if (deck.log.trace_step > 0 && device_is_host())
     for (const std::size_t spans : exec::spans_of(train))
       m.baseline += static_cast<std::int64_t>(spans * sizeof(exec::Span));

@@ -40,9 +40,12 @@ std::int64_t loading_bytes(const Deck& deck, int world);
 /// has none.
 std::int64_t state_copy_bytes(const Deck& deck, const plan::Plan& train);
 
-/// The baseline of a rank as far as it is known before there is a plan, in a team of `team` ranks of the data
-/// axis. What the log of a traced step takes is not in it.
-std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int ranks, int team);
+/// How many ranks of a host, of `ranks_per_host`, a rank exchanges messages with, itself included. Ranks of a
+/// team do in shared memory what others send, and in a pipe only neighbours talk.
+int talking_ranks(const Mesh& mesh, int ranks_per_host);
+/// The baseline of a rank as far as it is known before there is a plan. What the log of a traced step takes
+/// is not in it.
+std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int talking);
 
 /// The plan in words: "needs 0.92 GiB on a rank (state 0.25, arena 0.57, baseline 0.04)".
 std::string to_text(const PlannedMemory& memory);

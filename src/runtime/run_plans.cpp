@@ -57,7 +57,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   return_large_blocks();
   trim_heap();
   std::int64_t baseline =
-      most(least_baseline(deck, held_bytes(world), neighbours, session.mesh().teams().data));
+      most(least_baseline(deck, held_bytes(world), talking_ranks(session.mesh(), neighbours)));
   const auto choose = [&](const Deck& of, const Mesh& mesh) {
     return compile::choose_schedule(of, mesh, scratch, costs, baseline + loading_bytes(of, mesh.world()),
                                     mesh.pipe_rank(world.rank()));
