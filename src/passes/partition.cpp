@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -11,8 +10,8 @@
 
 #include "ops/builder.hpp"
 #include "ops/shapes.hpp"
-#include "ops/storages.hpp"
 #include "passes/passes.hpp"
+#include "passes/regrouped.hpp"
 
 namespace weft::passes {
 namespace {
@@ -21,7 +20,6 @@ using ir::Attr;
 using ir::Node;
 using ir::Op;
 using ir::StorageId;
-using ir::UnitId;
 using ir::ValueId;
 using ops::stem;
 using namespace ir::operand;
@@ -68,20 +66,18 @@ class PartitionPass {
         ranks_(before.mesh().size(tensor_axis)),
         axis_(before.mesh().axis(tensor_axis)),
         over_{axis_, Lane::tensor},
-        values_(before.values().size()) {
-    for (std::size_t u = 0; u < after_.units().size(); ++u)
-      for (std::size_t p = 0; p < after_.units()[u].parameters.size(); ++p)
-        place_of_.emplace(after_.units()[u].parameters[p].path, std::pair(UnitId(u), p));
-    states_.resize(after_.units().size());
-    storages_.resize(before.storages().size());
-  }
+        parameters_(before, after_, b_),
+        values_(before.values().size()),
+        storages_(before.storages().size()) {}
 
   ir::Graph run() {
     for (const Node& node : before_.nodes()) {
       b_.at(node.phase, node.round, node.chunk);
       switch (node.op) {
         case Op::state: state(node); break;
-        case Op::view: view(node); break;
+        case Op::view:
+          values_[node.out(single::to).index()] = {parameters_.view(node), Split::whole, {}};
+          break;
         case Op::cross_entropy: loss(node); break;
         default: compute(node); break;
       }
@@ -105,31 +101,6 @@ class PartitionPass {
     Node own = node;
     own.out(single::to) = add_like(node.out(single::to), value.type, value.name);
     after_.add_node(std::move(own));
-  }
-
-  void view(const Node& node) {
-    const ir::Value& unit_value = before_.value(node.in(single::from));
-    const Unit& unit = before_.unit(unit_value.unit);
-    for (const Parameter& p : unit.parameters) {
-      if (p.offset != node.attributes.integer(Attr::offset)) continue;
-      const auto [own_unit, index] = place_of_.at(p.path);
-      ValueId& whole = states_[own_unit.index()];
-      if (!whole.valid()) whole = b_.state(storage_of(own_unit, unit_value.home));
-      values_[node.out(single::to).index()] = {
-          b_.view(whole, index, before_.value(node.out(single::to)).name), Split::whole, {}};
-      return;
-    }
-    throw std::logic_error("a view before the partition is not of a whole parameter");
-  }
-
-  /// The storage of a unit, of the kind that `like` is.
-  StorageId storage_of(UnitId id, StorageId like) {
-    ir::Storage storage = before_.storage(like);
-    const Unit& unit = after_.unit(id);
-    storage.name = ops::storage_name(storage.role, unit);
-    storage.type.shape = {unit.elements};
-    storage.unit = id;
-    return after_.add_storage(std::move(storage));
   }
 
   // --- Operations
@@ -260,10 +231,8 @@ class PartitionPass {
   ops::Builder b_;
   int ranks_, axis_;
   ops::Builder::Over over_;
-  std::vector<Local> values_;  ///< by value of the graph before
-  std::map<std::string, std::pair<UnitId, std::size_t>>
-      place_of_;                     ///< a parameter's unit, and its index there
-  std::vector<ValueId> states_;      ///< by unit, once something reads it
+  Regrouped parameters_;
+  std::vector<Local> values_;        ///< by value of the graph before
   std::vector<StorageId> storages_;  ///< of inputs and reports, by those of the graph before
 };
 
