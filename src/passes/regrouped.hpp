@@ -2,13 +2,15 @@
 #pragma once
 
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "ops/builder.hpp"
-#include "ops/storages.hpp"
+#include "ir/graph.hpp"
+
+namespace weft::ops {
+class Builder;
+}
 
 namespace weft::passes {
 
@@ -16,44 +18,20 @@ namespace weft::passes {
 class Regrouped {
  public:
   /// `b` appends to `after`, whose units are the new ones.
-  Regrouped(const ir::Graph& before, ir::Graph& after, ops::Builder& b)
-      : before_(before), after_(after), b_(b), states_(after.units().size()) {
-    for (std::size_t u = 0; u < after.units().size(); ++u)
-      for (std::size_t p = 0; p < after.units()[u].parameters.size(); ++p)
-        place_of_.emplace(after.units()[u].parameters[p].path, std::pair(ir::UnitId(u), p));
-  }
+  Regrouped(const ir::Graph& before, ir::Graph& after, ops::Builder& b);
 
   /// The value that stands for a view in the graph before. The first one of a unit also declares its storage.
-  ir::ValueId view(const ir::Node& view) {
-    using namespace ir::operand;
-    const ir::Value& unit_value = before_.value(view.in(single::from));
-    for (const Parameter& p : before_.unit(unit_value.unit).parameters) {
-      if (p.offset != view.attributes.integer(ir::Attr::offset)) continue;
-      const auto [own_unit, index] = place_of_.at(p.path);
-      ir::ValueId& whole = states_[own_unit.index()];
-      if (!whole.valid()) whole = b_.state(storage_of(own_unit, unit_value.home));
-      return b_.view(whole, index, before_.value(view.out(single::to)).name);
-    }
-    throw std::logic_error("a view is not of a whole parameter, and its units are made anew");
-  }
+  ir::ValueId view(const ir::Node& view);
 
  private:
   /// The storage of a unit, of the kind that `like` is.
-  ir::StorageId storage_of(ir::UnitId id, ir::StorageId like) {
-    ir::Storage storage = before_.storage(like);
-    const Unit& unit = after_.unit(id);
-    storage.name = ops::storage_name(storage.role, unit);
-    storage.type.shape = {unit.elements};
-    storage.unit = id;
-    return after_.add_storage(std::move(storage));
-  }
+  ir::StorageId storage_of(ir::UnitId id, ir::StorageId like);
 
   const ir::Graph& before_;
   ir::Graph& after_;
   ops::Builder& b_;
-  std::map<std::string, std::pair<ir::UnitId, std::size_t>>
-      place_of_;                     ///< a parameter's unit, and its index there
-  std::vector<ir::ValueId> states_;  ///< by unit, once something reads it
+  std::map<std::string, std::pair<ir::UnitId, std::size_t>> place_of_;  ///< a parameter's unit and index
+  std::vector<ir::ValueId> states_;                                     ///< by unit, once something reads it
 };
 
 }  // namespace weft::passes
