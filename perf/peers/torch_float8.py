@@ -51,7 +51,7 @@ progress = false
 tensorboard = false
 """
 BF16 = ("--set", "precision.params=bf16")
-FLOAT8 = (*BF16, "--set", 'precision.float8=["layers.*"]')
+KINDS = {"f32": (), "bf16": BF16, "f8": (*BF16, "--set", 'precision.float8=["layers.*"]')}  # with Weft's settings
 
 
 def curve(records):
@@ -82,13 +82,15 @@ def in_float8(model, layers):
         model.get_submodule(name).register_forward_pre_hook(lambda _module, x: (x[0].bfloat16(),))
 
 
-def peer(checkpoint, steps, params, float8):
+def peer(checkpoint, kind, clip):
     deck, weights, _ = open_checkpoint(checkpoint)
-    deck["precision"]["params"] = params
+    deck["precision"]["params"] = "f32" if kind == "f32" else "bf16"
+    if not clip:
+        deck["optimizer"]["clip"] = 0
     trainer = Run(deck, weights)
-    if float8:
+    if kind == "f8":
         in_float8(trainer.model, deck["model"]["layers"])
-    return curve([trainer.step(s) for s in range(steps)])
+    return trainer
 
 
 def weft_gradients(a, deck, folder, *sets):
@@ -98,12 +100,8 @@ def weft_gradients(a, deck, folder, *sets):
     return first_moments(folder / "checkpoints" / "step-00000001")
 
 
-def peer_gradients(checkpoint, params, float8):
-    deck, weights, _ = open_checkpoint(checkpoint)
-    deck["precision"]["params"], deck["optimizer"]["clip"] = params, 0
-    trainer = Run(deck, weights)
-    if float8:
-        in_float8(trainer.model, deck["model"]["layers"])
+def peer_gradients(checkpoint, kind):
+    trainer = peer(checkpoint, kind, clip=False)
     trainer.step(0)
     return {weft_path(name): trainer.optimizer.state[p]["exp_avg"] for name, p in trainer.model.named_parameters()}
 
@@ -122,12 +120,15 @@ def distances(found, expected):
 def draw(a, seed, folder):
     deck = folder / f"deck{seed}.toml"
     deck.write_text(DECK.format(seed=seed, steps=a.steps, folder=folder))
-    runs = {kind: folder / f"{kind}{seed}" for kind in ("f32", "bf16", "f8")}
-    own = {kind: weft(a, deck, runs[kind], *sets) for kind, sets in (("f32", ()), ("bf16", BF16), ("f8", FLOAT8))}
+    runs = {kind: folder / f"{kind}{seed}" for kind in KINDS}
+    own = {kind: weft(a, deck, runs[kind], *sets) for kind, sets in KINDS.items()}
     start = runs["f32"] / "checkpoints" / "step-00000000"
-    torchs = {kind: peer(start, a.steps, params, kind == "f8") for kind, params in (("f32", "f32"), ("bf16", "bf16"), ("f8", "bf16"))}
-    first = {"Weft": {kind: weft_gradients(a, deck, folder / f"first-{kind}{seed}", *sets) for kind, sets in (("f32", ()), ("bf16", BF16), ("f8", FLOAT8))},
-             "PyTorch": {kind: peer_gradients(start, params, kind == "f8") for kind, params in (("f32", "f32"), ("bf16", "bf16"), ("f8", "bf16"))}}
+    torchs = {}
+    for kind in KINDS:
+        trainer = peer(start, kind, clip=True)
+        torchs[kind] = curve([trainer.step(s) for s in range(a.steps)])
+    first = {"Weft": {kind: weft_gradients(a, deck, folder / f"first-{kind}{seed}", *sets) for kind, sets in KINDS.items()},
+             "PyTorch": {kind: peer_gradients(start, kind) for kind in KINDS}}
     found = {}
     for program, curves in (("Weft", own), ("PyTorch", torchs)):
         for kind in ("bf16", "f8"):

@@ -131,7 +131,7 @@ passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_ra
   options.stage = stage_options(deck, mesh, pipe_rank);
   options.partition = mesh.size(tensor_axis) > 1;
   options.context = mesh.size(context_axis) > 1;
-  options.float8 = !spec_of(deck).float8.empty();
+  options.float8 = !deck.precision.float8.empty();
   if (deck.schedule.alternate == Alternate::always)
     options.turns = options.partition ? passes::Turns::half : passes::Turns::whole;
   options.update.beta1 = deck.optimizer.beta1;

@@ -51,8 +51,8 @@ class Float8Pass {
 
  private:
   struct OfUnit {
-    int slot =
-        -1;  ///< the place of the scale of its matrices [out, in]; behind it is that of those [in, out]
+    /// The place of the scale of its matrices [out, in]; behind it is that of those [in, out].
+    int slot = -1;
     ValueId master;
     ValueId quantized;
   };

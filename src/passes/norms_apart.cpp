@@ -70,22 +70,12 @@ class NormsApart {
 std::vector<Unit> with_norms_apart(const std::vector<Unit>& units) {
   std::vector<Unit> list;
   Unit whole;
-  whole.path = "whole";
-  whole.lasting = true;
-  const auto add = [](Unit& unit, Parameter p) {
-    p.offset = unit.elements;
-    unit.elements += element_count(p.shape);
-    unit.parameters.push_back(std::move(p));
-  };
   for (const Unit& unit : units) {
-    Unit own = unit;
-    own.parameters.clear();
-    own.elements = 0;
-    for (const Parameter& p : unit.parameters) add(unit.float8 && is_norm(p) ? whole : own, p);
+    Unit own = without_parameters(unit);
+    for (const Parameter& p : unit.parameters) append(unit.float8 && is_norm(p) ? whole : own, p);
     list.push_back(std::move(own));
   }
-  // It comes first, because of the others the last ones may stay gathered.
-  if (!whole.parameters.empty()) list.insert(list.begin(), std::move(whole));
+  put_whole_first(std::move(whole), list);
   return list;
 }
 

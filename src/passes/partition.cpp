@@ -241,21 +241,10 @@ class PartitionPass {
 std::vector<Unit> partitioned(const std::vector<Unit>& units, int ranks) {
   std::vector<Unit> parts;
   Unit whole;
-  whole.path = "whole";
   whole.copies = ranks;
-  whole.lasting = true;
-  const auto add = [](Unit& unit, Parameter p) {
-    p.offset = unit.elements;
-    unit.elements += element_count(p.shape);
-    unit.parameters.push_back(std::move(p));
-  };
   for (const Unit& unit : units) {
-    Unit own = unit, shared = unit;
+    Unit own = without_parameters(unit), shared = own;
     shared.path += ".copies";
-    for (Unit* const part : {&own, &shared}) {
-      part->parameters.clear();
-      part->elements = 0;
-    }
     for (Parameter p : unit.parameters) {
       p.parts = p.most_parts == 0 ? ranks : static_cast<int>(std::min<std::int64_t>(p.most_parts, ranks));
       p.shape[0] /= p.parts;
@@ -263,13 +252,12 @@ std::vector<Unit> partitioned(const std::vector<Unit>& units, int ranks) {
       // What is in "whole" is never in Float8.
       const bool in_whole = p.parts == 1 && !(unit.float8 && p.shape.size() > 1);
       if (copies > 1 && !in_whole) shared.copies = copies;
-      add(copies == 1 ? own : in_whole ? whole : shared, std::move(p));
+      append(copies == 1 ? own : in_whole ? whole : shared, std::move(p));
     }
     for (Unit* const part : {&own, &shared})
       if (!part->parameters.empty()) parts.push_back(std::move(*part));
   }
-  // It comes first, because of the others the last ones may stay gathered.
-  if (!whole.parameters.empty()) parts.insert(parts.begin(), std::move(whole));
+  put_whole_first(std::move(whole), parts);
   return parts;
 }
 

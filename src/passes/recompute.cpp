@@ -21,8 +21,7 @@ using ir::ValueId;
 bool matches(const RecomputeRule& rule, const Node& node) {
   // A rule for matmuls also means those by weights [in, out], and those in Float8.
   const bool kind_of_matmul =
-      rule.op == Op::matmul &&
-      (node.op == Op::matmul_dgrad || node.op == Op::matmul_f8 || node.op == Op::matmul_dgrad_f8);
+      rule.op == Op::matmul && (node.op == Op::matmul_dgrad || ir::is_float8_product(node.op));
   return (!rule.op || *rule.op == node.op || kind_of_matmul) &&
          matched_part(rule.module, node.module).has_value();
 }

@@ -9,6 +9,26 @@ namespace weft::passes {
 
 using namespace ir::operand;
 
+void append(Unit& unit, Parameter p) {
+  p.offset = unit.elements;
+  unit.elements += element_count(p.shape);
+  unit.parameters.push_back(std::move(p));
+}
+
+Unit without_parameters(const Unit& unit) {
+  Unit empty = unit;
+  empty.parameters.clear();
+  empty.elements = 0;
+  return empty;
+}
+
+void put_whole_first(Unit whole, std::vector<Unit>& units) {
+  if (whole.parameters.empty()) return;
+  whole.path = "whole";
+  whole.lasting = true;
+  units.insert(units.begin(), std::move(whole));
+}
+
 Regrouped::Regrouped(const ir::Graph& before, ir::Graph& after, ops::Builder& b)
     : before_(before), after_(after), b_(b), states_(after.units().size()) {
   for (std::size_t u = 0; u < after.units().size(); ++u)

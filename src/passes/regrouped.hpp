@@ -14,6 +14,14 @@ class Builder;
 
 namespace weft::passes {
 
+/// Puts a parameter behind those that the unit has.
+void append(Unit& unit, Parameter p);
+/// The unit without its parameters.
+Unit without_parameters(const Unit& unit);
+/// Puts the unit "whole", of what all layers read, before the others, because of those the last ones may stay
+/// gathered; but not when it is empty.
+void put_whole_first(Unit whole, std::vector<Unit>& units);
+
 /// Finds each parameter in its new unit, by its path.
 class Regrouped {
  public:

@@ -141,7 +141,7 @@ class Shard {
       case Op::reduce_totals: reduce_totals(std::move(node)); return;
       case Op::amax: amax(std::move(node)); return;
       case Op::float8_scales: float8_scales(std::move(node)); return;
-      case Op::quantize_unit: as_master(std::move(node)); return;
+      case Op::quantize_unit: propagate_like(std::move(node), quantize_unit::master); return;
       case Op::adamw: adamw(std::move(node)); return;
       case Op::join: propagate(std::move(node), term()); return;
       case Op::recv: recv(std::move(node)); return;
@@ -159,10 +159,9 @@ class Shard {
 
   /// A sum of the update over ranks of the tensor axis lies like its terms.
   void sum_over_tensor(Node node) {
-    const Placements as_terms = after_.value(node.in(single::from)).placement;
     if (after_.value(node.out(single::to)).unit.valid() && options_.reduction == ReduceOrder::native)
       node.attributes.set(Attr::native, 1);
-    propagate(std::move(node), as_terms);
+    propagate_like(std::move(node), single::from);
   }
 
   void propagate(Node node, const Placements& p) {
@@ -170,11 +169,16 @@ class Shard {
     after_.add_node(std::move(node));
   }
 
+  /// The results lie like an input.
+  void propagate_like(Node node, ir::In input) {
+    const Placements as_input = after_.value(node.in(input)).placement;
+    propagate(std::move(node), as_input);
+  }
+
   void compute(Node node) {
     for (ValueId& input : node.inputs) input = use_view(node, input);
     if (node.op == Op::add && after_.value(node.out(add::sum)).unit.valid()) {  // of two twins' gradients
-      const Placements as_own = after_.value(node.in(add::a)).placement;
-      propagate(std::move(node), as_own);
+      propagate_like(std::move(node), add::a);
       return;
     }
     bool cut = false;
@@ -196,17 +200,9 @@ class Shard {
   }
   void float8_scales(Node node) {
     ValueId& largest = node.in(float8_scales::largest);
-    if (placement(largest).kind == Placement::Kind::partial) {
-      ir::Value all = after_.value(largest);
-      all.name = "float8.amax.all";
-      all.placement = over_axis(ir::replicate);
-      largest = collective(Op::all_reduce, Lane::reduce, node, largest, std::move(all), {{Attr::largest, 1}});
-    }
+    if (placement(largest).kind == Placement::Kind::partial)
+      largest = sum_over(axis_, node, largest, "float8.amax.all", {{Attr::largest, 1}});
     propagate(std::move(node), over_axis(ir::replicate));
-  }
-  void as_master(Node node) {
-    const Placements p = after_.value(node.in(quantize_unit::master)).placement;
-    propagate(std::move(node), p);
   }
 
   // --- Parameters are gathered before use
@@ -277,7 +273,7 @@ class Shard {
     return collective(op, lane, place, input, after_.add_value(std::move(output)), std::move(attributes));
   }
   ValueId collective(Op op, Lane lane, const Node& place, ValueId input, ValueId output,
-                     ir::Attributes attributes = {}) {
+                     ir::Attributes attributes) {
     Node node;
     node.op = op;
     node.lane = lane;
@@ -359,7 +355,7 @@ class Shard {
     after_.add_node(std::move(node));
     if (!over_replicas) return;
     set(sum, over_axis(placement(own_sum)));
-    collective(Op::all_reduce, Lane::replica, place, own_sum, sum);
+    collective(Op::all_reduce, Lane::replica, place, own_sum, sum, {});
   }
 
   // --- Update
@@ -378,11 +374,12 @@ class Shard {
     if (pipe_ranks_ > 1) squares = sum_over(pipe_axis_, node, squares, "clip.squares.of_stages");
     propagate(std::move(node), over_axis(ir::replicate));
   }
-  ValueId sum_over(int axis, const Node& place, ValueId term, std::string name) {
+  ValueId sum_over(int axis, const Node& place, ValueId term, std::string name,
+                   ir::Attributes attributes = {}) {
     ir::Value sum = after_.value(term);
     sum.name = std::move(name);
     sum.placement = over_axis(ir::replicate);
-    return collective(Op::all_reduce, lane_of(axis), place, term, std::move(sum));
+    return collective(Op::all_reduce, lane_of(axis), place, term, std::move(sum), std::move(attributes));
   }
 
   /// Gathers the totals axis by axis, so that they stand in the order of the batch ranks (Mesh::batch_rank),

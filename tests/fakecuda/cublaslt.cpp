@@ -197,7 +197,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (wanted < 1 || k != k2 || lc.rows != m || lc.columns != n || ld.rows != m || ld.columns != n ||
       (la.type != lb.type && !is_float8(la.type)) || lc.type != ld.type)
     return CUBLAS_STATUS_INVALID_VALUE;
-  // In Float8 Hopper sums along the innermost dimension of both, by rows of 16 bytes; not both are e5m2.
+  // Hopper multiplies operands in Float8 only where both have the summed dimension innermost, where 16
+  // divides it and the other, and where at most one of them is e5m2.
   constexpr auto by_rows = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
   if (is_float8(la.type) &&
       (op.a != CUBLAS_OP_T || op.b != CUBLAS_OP_N || !is_float8(lb.type) || op.mode_a != by_rows ||

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
+#include <limits>
 
 #include "mpi/training/cut_axis.hpp"
 #include "support/kokkos_environment.hpp"
@@ -69,7 +69,7 @@ TEST_F(Float8, PipesHaveTheSameBits) {
 }
 
 /// A context axis changes the order of sums, and so the last bits of bf16; a tensor axis changes the scales
-/// of rows of which ranks have parts, too. The gradients stay much nearer to one rank's than bf16's are.
+/// of rows of which ranks have parts, too.
 TEST_F(Float8, AxesThatCutActivationsAreNear) {
   for (const char* axis : {"tensor", "context"})
     for (const int size : test::axis_sizes()) {
