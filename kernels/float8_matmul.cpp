@@ -11,7 +11,7 @@ namespace weft::kernels {
 namespace {
 
 /// Decodes both operands into the scratch.
-class DecodedProduct final : public NarrowProduct {
+class DecodedProduct final : public Float8Matmul {
  public:
   DecodedProduct(const MatmulSpec& spec, DType format) : spec_(spec), format_(format), product_(spec) {}
 
@@ -42,25 +42,11 @@ class DecodedProduct final : public NarrowProduct {
 
 }  // namespace
 
-struct Float8Matmul::Impl {
-  std::unique_ptr<NarrowProduct> product;
-};
-
-Float8Matmul::Float8Matmul(const MatmulSpec& spec, DType format) : impl_(std::make_unique<Impl>()) {
+std::unique_ptr<Float8Matmul> make_float8_matmul(const MatmulSpec& spec, DType format) {
   if (spec.form == MatmulForm::wgrad || spec.type != DType::bf16 || spec.result != DType::bf16)
     throw std::logic_error("a product in Float8 of another form, or with another result than bf16");
-  impl_->product = make_narrow_product(spec, format);
-  if (!impl_->product) impl_->product = std::make_unique<DecodedProduct>(spec, format);
-}
-Float8Matmul::~Float8Matmul() = default;
-
-std::size_t Float8Matmul::scratch_bytes() const {
-  return impl_->product->scratch_bytes();
-}
-
-void Float8Matmul::run(Space& space, const void* x8, const float* scale, const void* w8,
-                       const float* scale_of_w, void* y, void* scratch) {
-  impl_->product->run(space, x8, scale, w8, scale_of_w, y, scratch);
+  if (auto narrow = make_narrow_product(spec, format)) return narrow;
+  return std::make_unique<DecodedProduct>(spec, format);
 }
 
 }  // namespace weft::kernels

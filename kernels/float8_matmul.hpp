@@ -8,25 +8,22 @@
 namespace weft::kernels {
 
 /// A product y = x w^T or dx = dy w (MatmulForm::forward, MatmulForm::dgrad) of x in e4m3 or e5m2, whose rows
-/// have scales, and w in e4m3, which has one scale. The result is bf16; sums are fp32. On CUDA cuBLASLt makes
-/// it, where it scales each row (12.9 on Hopper), with widths that 16 divides. Otherwise operands are decoded
-/// into bf16, which they are exactly, and multiplied as such.
+/// have scales, and w in e4m3, which has one scale. The result is bf16; sums are fp32.
 class Float8Matmul {
  public:
-  /// `spec` is that of the decoded operands: its type and result are bf16. `format` is that of x.
-  Float8Matmul(const MatmulSpec& spec, DType format);
-  ~Float8Matmul();
+  virtual ~Float8Matmul() = default;
 
   /// Bytes of device memory that run() needs, 256-byte aligned.
-  std::size_t scratch_bytes() const;
+  virtual std::size_t scratch_bytes() const = 0;
 
   /// All are dense, row-major and on the device; `scale` has a number for each row of x.
-  void run(Space& space, const void* x8, const float* scale, const void* w8, const float* scale_of_w, void* y,
-           void* scratch);
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  virtual void run(Space& space, const void* x8, const float* scale, const void* w8, const float* scale_of_w,
+                   void* y, void* scratch) = 0;
 };
+
+/// Makes the product of this shape. `spec` is that of the decoded operands: its type and result are bf16.
+/// `format` is that of x. On CUDA cuBLASLt makes it, where it scales each row (12.9 on Hopper), with widths
+/// that 16 divides. Otherwise operands are decoded into bf16, which they are exactly, and multiplied as such.
+std::unique_ptr<Float8Matmul> make_float8_matmul(const MatmulSpec& spec, DType format);
 
 }  // namespace weft::kernels

@@ -203,7 +203,7 @@ namespace {
 
 /// A product in Float8 by cuBLASLt: the operand with a row of scales each, K-major, as Hopper wants both. So
 /// a weight is transposed before its rows are summed over.
-class CublasltNarrowProduct final : public NarrowProduct {
+class CublasltNarrowProduct final : public Float8Matmul {
  public:
   /// Whether the library has an algorithm for it.
   bool found() const { return found_; }
@@ -272,7 +272,7 @@ class CublasltNarrowProduct final : public NarrowProduct {
 
 #endif
 
-std::unique_ptr<NarrowProduct> make_narrow_product(const MatmulSpec& spec, DType format) {
+std::unique_ptr<Float8Matmul> make_narrow_product(const MatmulSpec& spec, DType format) {
 #if CUBLAS_VERSION >= 120900  // which brought scales for each row
   auto product = std::make_unique<CublasltNarrowProduct>(spec, format);
   if (product->found()) return product;
@@ -281,8 +281,7 @@ std::unique_ptr<NarrowProduct> make_narrow_product(const MatmulSpec& spec, DType
   std::call_once(once, [&] {
     log::warn(
         "cuBLASLt has no product of {} by a weight [{}, {}] in Float8 on this device: such operands are "
-        "decoded into "
-        "bf16, which takes longer than bf16 itself",
+        "decoded into bf16, which takes longer than bf16 itself",
         name_of(format), spec.out, spec.in);
   });
   return nullptr;

@@ -3,7 +3,7 @@
 
 namespace weft::kernels {
 
-std::unique_ptr<NarrowProduct> make_narrow_product(const MatmulSpec& /*spec*/, DType /*format*/) {
+std::unique_ptr<Float8Matmul> make_narrow_product(const MatmulSpec& /*spec*/, DType /*format*/) {
   return nullptr;
 }
 

@@ -78,7 +78,7 @@ kernels::Matmul& Matmuls::get(kernels::MatmulSpec s) {
 
 kernels::Float8Matmul& Matmuls::get_float8(const kernels::MatmulSpec& s, DType format) {
   auto& matmul = float8_[{key(s), format}];
-  if (!matmul) matmul = std::make_unique<kernels::Float8Matmul>(s, format);
+  if (!matmul) matmul = kernels::make_float8_matmul(s, format);
   return *matmul;
 }
 

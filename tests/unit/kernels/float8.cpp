@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -217,10 +218,10 @@ TEST(Float8, ProductsAreThoseOfTheValues) {
           amax(space(), all, of_w.as<float>(), largest.as<float>());
           float8_scales(space(), 2, largest.as<float>(), scales.as<float>());
           quantize_runs(space(), all, of_w.as<float>(), scales.as<float>(), w8.data());
-          Float8Matmul matmul(spec, format);
-          const Buffer work = scratch(matmul.scratch_bytes());
-          matmul.run(space(), x8.data(), scale.as<float>(), w8.data(), scales.as<float>() + 1, y.data(),
-                     work.data());
+          const std::unique_ptr<Float8Matmul> matmul = make_float8_matmul(spec, format);
+          const Buffer work = scratch(matmul->scratch_bytes());
+          matmul->run(space(), x8.data(), scale.as<float>(), w8.data(), scales.as<float>() + 1, y.data(),
+                      work.data());
           dequantize_rows(space(), rows, summed, format, x8.data(), scale.as<float>(), 1, x16.data());
           dequantize_rows(space(), out, in, DType::e4m3, w8.data(), scales.as<float>() + 1, 0, w16.data());
           EXPECT_TRUE(
