@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "exec/shapes.hpp"
 #include "io/atomic_file.hpp"
+#include "pipe/pipeline_schedule.hpp"
 
 namespace weft::exec {
 namespace {
@@ -67,45 +68,36 @@ std::string span_event(const Span& span, int pid, std::size_t tid, std::int64_t 
       microseconds(span.end_ns - span.start_ns), args);
 }
 
-/// The actions of a pipe's schedule, made of the kernels' spans: neighbours of one microbatch, stage and
-/// direction are one. What comes of a backward after something else are the weight gradients that were put
-/// off. They are named as `weft plan` draws them: F3 and B3, or F3b in the rank's second stage, and W3.
-class Actions {
- public:
-  void add(const Span& span) {
-    if (span.chunk < 0 || (span.category != "forward" && span.category != "backward")) return;
-    const bool forward = span.category == "forward";
-    const auto key = std::tuple(span.microbatch, span.chunk, forward);
-    if (list_.empty() || key_ != key) {
-      const bool seen = !begun_.insert(key).second;
-      key_ = key;
-      list_.push_back(span);
-      names_.push_back(fmt::format("{}{}", forward ? 'F' : seen ? 'W' : 'B', span.microbatch));
-      if (span.chunk > 0) names_.back() += static_cast<char>('a' + span.chunk % 26);
-    }
-    list_.back().end_ns = span.end_ns;
-  }
-  bool empty() const { return list_.empty(); }
-  /// One span an action.
-  std::vector<Span> spans() const {
-    std::vector<Span> all;
-    for (std::size_t i = 0; i < list_.size(); ++i) {
-      Span action{names_[i], "schedule"};
-      action.start_ns = list_[i].start_ns;
-      action.end_ns = list_[i].end_ns;
-      action.microbatch = list_[i].microbatch;
-      action.chunk = list_[i].chunk;
-      all.push_back(action);
-    }
-    return all;
-  }
-
- private:
-  std::tuple<std::int64_t, std::int64_t, bool> key_;
-  std::set<std::tuple<std::int64_t, std::int64_t, bool>> begun_;
-  std::vector<Span> list_;
-  std::vector<std::string> names_;
+/// An action of a pipe's schedule, and when it ran.
+struct PastAction {
+  pipe::Action action;
+  std::int64_t start_ns = 0, end_ns = 0;
 };
+
+/// The actions that kernels belong to: neighbours of one microbatch, stage and direction are of one. What
+/// comes of a backward after something else are the weight gradients that were put off.
+std::vector<PastAction> actions_of(std::span<const Span> kernels) {
+  using Key = std::tuple<std::int64_t, std::int64_t, bool>;
+  std::vector<PastAction> list;
+  std::set<Key> begun;
+  Key last;
+  for (const Span& kernel : kernels) {
+    if (kernel.chunk < 0 || (kernel.category != "forward" && kernel.category != "backward")) continue;
+    const bool forward = kernel.category == "forward";
+    const Key key(kernel.microbatch, kernel.chunk, forward);
+    if (list.empty() || key != last) {
+      const bool again = !begun.insert(key).second;
+      const pipe::Work work = forward ? pipe::Work::forward
+                              : again ? pipe::Work::weight_grad
+                                      : pipe::Work::backward;
+      list.push_back(
+          {{work, static_cast<int>(kernel.microbatch), static_cast<int>(kernel.chunk)}, kernel.start_ns, 0});
+    }
+    last = key;
+    list.back().end_ns = kernel.end_ns;
+  }
+  return list;
+}
 
 PerLane<std::size_t> on_all_lanes(std::size_t spans) {
   PerLane<std::size_t> list;
@@ -164,12 +156,19 @@ std::string Trace::events(int rank, std::string_view host) const {
 
 std::string Trace::schedule_events(int rank) const {
   if (!on()) return {};
-  Actions actions;
-  for (const Span& span : spans(Lane::compute)) actions.add(span);
+  const std::vector<PastAction> actions = actions_of(spans(Lane::compute));
   if (actions.empty()) return {};
   const std::size_t tid = rows_.size();
   std::string out = row_name(rank, tid, "schedule");
-  for (const Span& action : actions.spans()) out += ",\n" + span_event(action, rank, tid, origin_ns_, step_);
+  for (const PastAction& past : actions) {
+    const std::string name = pipe::short_name(past.action);
+    Span span{name, "schedule"};
+    span.start_ns = past.start_ns;
+    span.end_ns = past.end_ns;
+    span.microbatch = past.action.microbatch;
+    span.chunk = past.action.chunk;
+    out += ",\n" + span_event(span, rank, tid, origin_ns_, step_);
+  }
   return out;
 }
 

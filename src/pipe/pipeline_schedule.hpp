@@ -35,6 +35,10 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
+/// The action's name in pictures: F3 is the forward of microbatch 3, B3 its backward or input gradient, W3
+/// its weight gradient; in the rank's second stage F3b, B3b and W3b.
+std::string short_name(const Action& action);
+
 struct PipelineSchedule {
   PipelineKind kind = PipelineKind::gpipe;
   Sizes sizes;

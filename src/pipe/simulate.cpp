@@ -116,14 +116,14 @@ class Simulation {
   Timeline line_;
 };
 
-std::string cell(const Action& action) {
+}  // namespace
+
+std::string short_name(const Action& action) {
   const char letter = action.work == Work::forward ? 'F' : action.work == Work::weight_grad ? 'W' : 'B';
   std::string text = fmt::format("{}{}", letter, action.microbatch);
   if (action.chunk > 0) text += static_cast<char>('a' + action.chunk % 26);
   return text;
 }
-
-}  // namespace
 
 double Timeline::bubble(int rank) const {
   const double work = busy.at(static_cast<std::size_t>(rank));
@@ -146,7 +146,7 @@ std::string drawn(const PipelineSchedule& schedule, const Timeline& timeline, in
     };
     for (const Span& span : timeline.spans[rank]) {
       while (column < static_cast<int>(std::lround(span.start))) put(".");
-      while (column < static_cast<int>(std::lround(span.end))) put(cell(span.action));
+      while (column < static_cast<int>(std::lround(span.end))) put(short_name(span.action));
     }
     if (column > cells) text += "...";
     while (text.back() == ' ') text.pop_back();
