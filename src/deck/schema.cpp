@@ -198,10 +198,10 @@ constexpr std::array key_list{
                "attention's gradient in any order, which is faster and takes less memory. On the host there "
                "is nothing to gain, and it has no effect."},
     Key{WEFT_KEY(precision.float8),
-        .doc =
-            "Layers whose products with weights are made in Float8, as [\"layers.*\"] or "
-            "[\"layers.2-29\", \"layers.30.ffn\"]; `*` leaves out the first and the last layer. Weights are "
-            "gathered as bytes; their gradients are products of bf16. It needs `params = \"bf16\"`."},
+        .doc = "Layers whose products with weights are made in Float8, as [\"layers.2-29\"]; \"layers.*\" "
+               "leaves "
+               "out the first and the last. Weights are gathered as bytes; their gradients are products of "
+               "bf16. It needs `params = \"bf16\"`."},
     Key{WEFT_KEY(precision.float8_gradients),
         .doc = "The format of gradients of activations in these products; weights and activations are "
                "e4m3. Each row has a scale of its own, so that the wider range of e5m2 is seldom needed, "
