@@ -3,6 +3,7 @@
 // all GPUs.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "machine/profile.hpp"
 
@@ -30,8 +31,9 @@ struct GpuMachine {
   double memory_bytes;  // of the device
   double bytes_per_s;   // of that memory
   int per_host;
-  double link;  // bytes/s of a GPU to the others of its host, in each direction
-  double card;  // bytes/s, in each direction
+  double link;       // bytes/s of a GPU to the others of its host, in each direction
+  double card;       // bytes/s, in each direction
+  double power = 1;  // watts that the board may draw, over those of the data sheet
 };
 
 constexpr std::array gpu_machines{
@@ -43,8 +45,9 @@ constexpr std::array gpu_machines{
     GpuMachine{"h100", "H100 SXM 80 GB", 67e12, 989e12, 1979e12, 80e9, 3.35e12, 8, 450e9, 50e9},
     // The H100 of torchtitan's benchmarks (its page "performance"): 96 GB of HBM2e with 2.4 TB/s, at 500 W
     // instead of
-    // 700. What the lower power costs is in none of these numbers.
-    GpuMachine{"h100-96", "H100 SXM 96 GB HBM2e", 67e12, 989e12, 1979e12, 96e9, 2.4e12, 8, 450e9, 50e9},
+    // 700. Its authors say that its peak lies between the data sheets of SXM and of NVL (835 TFLOP/s).
+    GpuMachine{"h100-96", "H100 SXM 96 GB HBM2e, 500 W", 67e12, 989e12, 1979e12, 96e9, 2.4e12, 8, 450e9, 50e9,
+               500.0 / 700},
     // NVIDIA H200 data sheet (2024), SXM.
     GpuMachine{"h200", "H200 SXM 141 GB", 67e12, 989e12, 1979e12, 141e9, 4.8e12, 8, 450e9, 50e9},
     // NVIDIA HGX B200 (2025), at 1,000 W. Pages of others agree on bf16, on about 180 GB and on NVLink's 1.8
@@ -100,10 +103,14 @@ Profile profile_of(const GpuMachine& m) {
   p.name = m.title;
   p.ranks_per_node = m.per_host;
   p.compute.threads = 0;
-  p.compute.matmul_f32 = m.f32 * reached::f32;
-  p.compute.matmul_bf16 = m.bf16 * reached::bf16;
-  p.compute.matmul_f8 = m.f8 * reached::f8;
-  p.compute.attention = m.bf16 * reached::attention;
+  // Power goes with the clock times the square of the voltage. Where the voltage falls with the clock, the
+  // clock goes with the cube root of the power; where it does not, with the power: the square root is between
+  // them.
+  const double clock = std::sqrt(m.power);
+  p.compute.matmul_f32 = m.f32 * reached::f32 * clock;
+  p.compute.matmul_bf16 = m.bf16 * reached::bf16 * clock;
+  p.compute.matmul_f8 = m.f8 * reached::f8 * clock;
+  p.compute.attention = m.bf16 * reached::attention * clock;
   p.compute.bytes_per_s = m.bytes_per_s * reached::memory;
   p.compute.launch_s = 4e-6;
   p.compute.memory_bytes = m.memory_bytes * reached::room;

@@ -31,6 +31,19 @@ TEST(ProfileText, ReadsBack) {
   }
 }
 
+// 500 W instead of 700: what computes is slower by the root of that, and nothing else is.
+TEST(ShippedMachines, ABoardOfLessPowerComputesSlower) {
+  const Profile full = machine::shipped_machine("h100").value(),
+                less = machine::shipped_machine("h100-96").value();
+  for (double machine::Compute::*rate : {&machine::Compute::matmul_f32, &machine::Compute::matmul_bf16,
+                                         &machine::Compute::matmul_f8, &machine::Compute::attention}) {
+    const double ratio = less.compute.*rate / (full.compute.*rate);
+    EXPECT_NEAR(ratio * ratio, 5.0 / 7.0, 1e-12);
+  }
+  EXPECT_EQ(less.compute.peak_bf16, full.compute.peak_bf16);  // MFU is a share of the data sheet
+  EXPECT_EQ(less.sharing, full.sharing);
+}
+
 TEST(ProfileText, KeepsOddNumbersAndNames) {
   Profile p = small_profile();
   p.name = "a \"quoted\" name\\ with a line\nbreak";
