@@ -2,17 +2,6 @@
 # fetches them), and makes weft::cudnn and weft::cudnn_frontend. Without them attention runs on Kokkos, which
 # is correct but does without tensor cores.
 
-# Reads the version that PREFIX_MAJOR... and PREFIX_MINOR... give in a header; 0 where there is no such
-# header.
-function(weft_header_version result header prefix)
-  set(version 0)
-  if(EXISTS "${header}")
-    file(STRINGS "${header}" lines REGEX "^#define ${prefix}_(MAJOR|MINOR)(_VERSION)? ")
-    string(REGEX REPLACE "^.*MAJOR[^ ]* +([0-9]+).*MINOR[^ ]* +([0-9]+).*$" "\\1.\\2" version "${lines}")
-  endif()
-  set(${result} ${version} PARENT_SCOPE)
-endfunction()
-
 weft_find_library(cudnn cudnn.h cudnn OPTIONAL ${cuda_parts})
 find_path(cudnn_frontend_INCLUDE_DIR cudnn_frontend.h HINTS ${cudnn_frontend_ROOT} $ENV{cudnn_frontend_ROOT} PATH_SUFFIXES include)
 mark_as_advanced(cudnn_frontend_INCLUDE_DIR)

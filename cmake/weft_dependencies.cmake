@@ -32,6 +32,17 @@ function(weft_find_library target header library)
   target_link_libraries(weft::${target} INTERFACE ${${target}_LIBRARY})
 endfunction()
 
+# Reads the version that PREFIX_MAJOR... and PREFIX_MINOR... give in a header; 0 where there is no such
+# header.
+function(weft_header_version result header prefix)
+  set(version 0)
+  if(EXISTS "${header}")
+    file(STRINGS "${header}" lines REGEX "^#define ${prefix}_(MAJOR|MINOR)(_VERSION)? ")
+    string(REGEX REPLACE "^.*MAJOR[^ ]* +([0-9]+).*MINOR[^ ]* +([0-9]+).*$" "\\1.\\2" version "${lines}")
+  endif()
+  set(${result} ${version} PARENT_SCOPE)
+endfunction()
+
 find_package(fmt REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -41,6 +52,7 @@ if(WEFT_FUZZ)
 endif()
 
 find_package(Threads REQUIRED)
+set(MPI_DETERMINE_LIBRARY_VERSION TRUE)
 find_package(MPI 3.0 REQUIRED COMPONENTS CXX)
 find_package(Kokkos 4.7 REQUIRED)
 find_package(spdlog REQUIRED)

@@ -67,6 +67,7 @@ git|cmd git|git
 python3-pip|cmd pip3|py-pip
 iproute2|dpkg|
 strace|dpkg|
+groff-base|cmd groff|groff
 gnuplot-nox|cmd gnuplot|gnuplot
 qemu-user|dpkg|
 munge|dpkg|

@@ -1,10 +1,11 @@
-// The version of Weft, the commit of its sources, and the version of MKL.
+// The version of Weft, the commit of its sources, and what it was built with.
 #pragma once
 
 namespace weft {
 
-const char* weft_version();   ///< "0.1.0"
+const char* weft_version();   ///< "0.2.0"
 const char* weft_git_hash();  ///< commit of the sources when the build was configured; "unknown" without one
-const char* weft_mkl_version();  ///< version of the MKL that this build uses, "2026.2"; "" without MKL
+/// Compiler and libraries that the build found: "GNU 12.2.0 for x86_64, -march=native; Kokkos 4.7.00 (OPENMP), ...".
+const char* weft_build_text();
 
 }  // namespace weft

@@ -75,10 +75,9 @@ void tell_error(std::string_view message) {
 }
 
 int run(int argc, char** argv) {
-  const std::string_view mkl = weft_mkl_version();
   CLI::App app{"Weft: fully sharded training of Llama-class transformers from an input deck.", "weft"};
-  app.set_version_flag("--version", fmt::format("weft {} ({}){}{}", weft_version(), weft_git_hash(),
-                                                mkl.empty() ? "" : " with MKL ", mkl));
+  app.set_version_flag("--version", fmt::format("weft {} ({})\nbuilt with {}", weft_version(),
+                                                weft_git_hash(), weft_build_text()));
   app.require_subcommand(1);
   Context context{argc, argv, 0};
   add_train(app, context);
@@ -92,6 +91,7 @@ int run(int argc, char** argv) {
   add_compare(app, context);
   add_hang(app);
   add_study(app, context);
+  add_manual(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help and --version

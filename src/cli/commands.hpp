@@ -38,5 +38,7 @@ void add_sample(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);
 void add_hang(CLI::App& app);
 void add_study(CLI::App& app, Context& context);
+/// `weft manual` and `weft completion`: of the commands that `app` has by the time they run.
+void add_manual(CLI::App& app);
 
 }  // namespace weft::cli

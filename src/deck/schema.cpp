@@ -395,4 +395,18 @@ std::string type_text(const Key& key) {
       key.slot(deck));
 }
 
+std::vector<std::string_view> words_of(const Key& key) {
+  Deck deck;
+  return std::visit(
+      [](auto* member) -> std::vector<std::string_view> {
+        using T = std::remove_pointer_t<decltype(member)>;
+        std::vector<std::string_view> words;
+        if constexpr (std::is_enum_v<T>)
+          for (const auto& [value, name] : choices(T{})) words.push_back(name);
+        if constexpr (std::is_same_v<T, bool>) words = {"true", "false"};
+        return words;
+      },
+      key.slot(deck));
+}
+
 }  // namespace weft::deck

@@ -87,5 +87,9 @@ std::string choice_list(E e) {
 std::string range_text(const Range& range);
 /// The type as the documentation calls it: "integer", "one of ddp, zero1, ...".
 std::string type_text(const Key& key);
+/// "required", or the default as a deck would have it, or in words, between `quote`s.
+std::string default_text(const Key& key, std::string_view quote = "");
+/// The words that the key's value may be: a choice's, "true" and "false", or none in particular.
+std::vector<std::string_view> words_of(const Key& key);
 
 }  // namespace weft::deck

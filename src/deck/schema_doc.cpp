@@ -7,14 +7,6 @@
 namespace weft {
 namespace {
 
-using deck::Key;
-
-std::string default_text(const Key& key, const char* quote) {
-  if (key.need == deck::Need::required) return "required";
-  if (!key.derived_default.empty()) return fmt::format("{}{}{}", quote, key.derived_default, quote);
-  return fmt::format("{}{}{}", quote, deck::value_text(key, Deck{}), quote);
-}
-
 constexpr const char* introduction = R"(# The deck
 
 <!-- Generated from src/deck/schema.cpp by `weft deck --schema --markdown > docs/deck.md`. Edit the schema, not this file. -->
@@ -37,6 +29,16 @@ global_batch / (batch * ranks) microbatches of `data.batch` sequences; that has 
 
 }  // namespace
 
+namespace deck {
+
+std::string default_text(const Key& key, std::string_view quote) {
+  if (key.need == Need::required) return "required";
+  if (!key.derived_default.empty()) return fmt::format("{}{}{}", quote, key.derived_default, quote);
+  return fmt::format("{}{}{}", quote, value_text(key, Deck{}), quote);
+}
+
+}  // namespace deck
+
 std::string schema_text() {
   std::string text;
   std::string_view table;
@@ -48,7 +50,7 @@ std::string schema_text() {
     const auto range = deck::range_text(key.range);
     text += fmt::format("  {:<22} {}{}{}; {}{}\n      {}\n", key.name(), deck::type_text(key),
                         range.empty() ? "" : ", ", range, key.need == deck::Need::required ? "" : "default ",
-                        default_text(key, ""), key.doc);
+                        deck::default_text(key), key.doc);
   }
   return text;
 }
@@ -64,7 +66,7 @@ std::string schema_markdown() {
           table, deck::find_table(table)->doc);
     }
     text += fmt::format("| `{}` | {} | {} | {} | {} |\n", key.name(), deck::type_text(key),
-                        default_text(key, "`"), deck::range_text(key.range), key.doc);
+                        deck::default_text(key, "`"), deck::range_text(key.range), key.doc);
   }
   return text;
 }

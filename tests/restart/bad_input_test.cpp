@@ -97,7 +97,7 @@ TEST_F(BadInput, CommandLine) {
   expect_one_line(run(weft_on(2, {"train", deck(), "--sett", "run.steps=3"})), "--sett");
   expect_one_line(run(weft_on(2, {"tarin", deck()})),
                   "'tarin' is not a command (train, plan, advise, profile, deck, data, checkpoint, "
-                  "sample, compare, hang, study); did you mean 'train'?");
+                  "sample, compare, hang, study, manual, completion); did you mean 'train'?");
 }
 
 /// Environment variables for the programs that a test starts.

@@ -9,7 +9,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   set(processor restart/processor_test.cpp)
 endif()
 weft_test(commands LABEL restart TIMEOUT 600 SHARDS 3
-  SOURCES restart/bad_input_test.cpp restart/compare_test.cpp restart/interchange_test.cpp restart/memory_test.cpp restart/plan_test.cpp
+  SOURCES restart/bad_input_test.cpp restart/compare_test.cpp restart/interchange_test.cpp restart/manual_test.cpp restart/memory_test.cpp restart/plan_test.cpp
           ${processor}
           restart/profile_test.cpp restart/record_test.cpp restart/workflow_test.cpp
   DEPS weft::machine weft_test_jobs)
