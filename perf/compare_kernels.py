@@ -35,6 +35,8 @@ def weft():
     libraries = {"LD_LIBRARY_PATH": a.libraries} if a.libraries else {}
     out = run(a.bench, f"--benchmark_filter=/({'|'.join(a.models)})/", "--benchmark_format=json", **libraries)
     lines = json.loads(out[out.index("{"):])["benchmarks"]
+    # At once, because a machine that is lent may be taken back before the other side has ended.
+    print("Weft, ms:", "  ".join(f"{line['name'].removesuffix('/real_time')} {line['real_time']:.3f}" for line in lines), file=sys.stderr, flush=True)
     return {line["name"].removesuffix("/real_time"): line["real_time"] for line in lines}
 
 

@@ -3,6 +3,8 @@
 #
 #   perf/gpu.sh --pack [BUILD]   where Weft was built (BUILD: build/cuda): makes build/gpu, what a bare machine needs of it
 #   perf/gpu.sh [PART]...        on the machine with the GPU; ends with a table of verdicts
+#   perf/gpu.sh --dry-run [PART]...  the same without a GPU: build/fakecuda (docs/fakecuda.md), tiny shapes, and nvidia-smi and
+#                                compute-sanitizer of tests/support/gpu_tools. Each part must run to its end in its time; figures mean nothing
 #
 # PART, each with the seconds that it may take at most; without any, all of them in this order. Machines that are lent for ten minutes
 # at a time take them in three calls: `tests ranks`, `train peer profile predict`, and `kernels sanitizer`.
@@ -73,6 +75,19 @@ pack() {
 }
 
 if [ "${1:-}" = --pack ]; then shift; pack "$@"; exit; fi
+dry=no tiny=() torch_device=cuda models=8b
+if [ "${1:-}" = --dry-run ]; then
+  shift
+  dry=yes
+  WEFT_BUILD=${WEFT_BUILD:-build/fakecuda}
+  PATH=$PWD/tests/support/gpu_tools:$PATH
+  # They come after the parts' own settings, and win.
+  tiny=(--set model.dim=64 --set model.heads=4 --set model.kv_heads=2 --set model.ffn=128 --set model.vocab=512 --set data.seq=64)
+  torch_device=cpu models=odd
+  export FAKECUDA_LARGEST_PRODUCT=1e9
+  # A thread of the fake device takes twenty times as long: of the tests some of each program (tests/run.sh runs more of them).
+  export GTEST_FILTER=${GTEST_FILTER:-AdamW.*:RmsNorm.*:*GoldenOps.*Norm*:Nccl.Gathers:Nccl.AllReduces:Nccl.Groups:Lanes.*:Agree.*}
+fi
 nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || { echo "gpu.sh: no GPU here"; exit 77; }
 
 out=${OUT:-$PWD/perf/gpu_results}
@@ -185,8 +200,9 @@ run_tests() {
 }
 
 run_sanitizer() {
-  local tool=${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer bad=0
-  [ -x "$tool" ] || tool=$(command -v compute-sanitizer) || { echo "no compute-sanitizer here"; return 77; }
+  local tool bad=0
+  tool=$(command -v compute-sanitizer) || tool=${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer
+  [ -x "$tool" ] || { echo "no compute-sanitizer here"; return 77; }
   [ -x "$build/tests/test_kernels" ] || { echo "no $build/tests/test_kernels"; return 77; }
   local log status filter='RmsNorm.*:Rope.*:Attention.*Team*:CrossEntropy.*:Embedding.*:ExactNorm.*:ClipScale.*:AdamW.*:Accumulate.*:Pointwise.*'
   for check in memcheck racecheck; do
@@ -212,7 +228,7 @@ train() {
   shift
   for set in checkpoint.final=false checkpoint.every=0 log.every=1 log.progress=false \
     log.tensorboard=false run.dir="$work/$name" "$@"; do sets+=(--set "$set"); done
-  OMP_NUM_THREADS=${threads:-$(nproc)} here within ${launcher:-} "$build/weft" train "$deck" "${sets[@]}" >"$logs/$name.txt" 2>&1 || {
+  OMP_NUM_THREADS=${threads:-$(nproc)} here within ${launcher:-} "$build/weft" train "$deck" "${sets[@]}" "${tiny[@]}" >"$logs/$name.txt" 2>&1 || {
     local status=$?
     echo "$name ended with $status:"
     tail -n 15 "$logs/$name.txt"
@@ -244,7 +260,7 @@ run_train() {
   for layers in 14 12 11 10 9 8 6 4; do
     local needed
     needed=$(here within "$build/weft" plan $deck "${random_tokens[@]}" --set data.global_batch=1 \
-      --set checkpoint.every=0 --set model.layers=$layers | sed -n 's/.* needs \([0-9.]*\) GiB.*/\1/p')
+      --set checkpoint.every=0 --set model.layers=$layers "${tiny[@]}" | sed -n 's/.* needs \([0-9.]*\) GiB.*/\1/p')
     # The other 7 % are for CUDA's own memory, cuDNN's, and the graph's.
     if awk -v need="${needed:-1e9}" -v have="$total" 'BEGIN { exit !(need * 1024 < 0.93 * have) }'; then most=$layers; break; fi
   done
@@ -291,11 +307,12 @@ run_ranks() {
   [ $bad = 0 ]
 }
 
-has_torch() { python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; }
+has_torch() { python3 -c 'import torch, sys; sys.exit(sys.argv[1] == "cuda" and not torch.cuda.is_available())' $torch_device 2>/dev/null; }
 
 # Weft, and then PyTorch. Arguments: name, batch, seq, dim, layers, heads, kv_heads, ffn, tied (true or false).
 beside_torch() {
-  local name=$1 batch=$2 seq=$3 deck=$llama tied=0
+  local name=$1 batch=$2 seq=$3 deck=$llama tied=0 vocab=128256
+  [ $dry = no ] || { set -- "$1" "$2" 64 64 "$5" 4 2 128 "$9"; seq=64 vocab=512; }
   [ "$9" = false ] || tied=1
   local shape=(run.steps=12 data.batch="$batch" data.global_batch="$batch" data.seq="$seq" model.dim="$4" model.layers="$5" model.heads="$6"
     model.kv_heads="$7" model.ffn="$8" model.tie_embeddings="$9" log.peak_tflops=989.4 optimizer.warmup=2)
@@ -303,8 +320,8 @@ beside_torch() {
   echo "$name, Weft, the same bits each time: $(speed "$logs/$name.same_bits.metrics.jsonl")"
   train "$name" "${shape[@]}" precision.deterministic=false || return 1  # as PyTorch's attention
   echo "$name, Weft: $(speed "$logs/$name.metrics.jsonl"); $(grep -h "memory of a rank" "$logs/$name.txt" | sed "s/.*info *//")"
-  within python3 perf/peers/torch_llama.py --device cuda --mode singlec --dtype bf16 --steps 12 --batch "$batch" --seq "$seq" --dim "$4" --layers "$5" \
-    --heads "$6" --kv_heads "$7" --ffn "$8" --vocab 128256 --tied "$tied" >"$logs/$name.torch.json" 2>"$logs/$name.torch.txt" || {
+  within python3 perf/peers/torch_llama.py --device $torch_device --mode singlec --dtype bf16 --steps 12 --batch "$batch" --seq "$seq" --dim "$4" --layers "$5" \
+    --heads "$6" --kv_heads "$7" --ffn "$8" --vocab $vocab --tied "$tied" >"$logs/$name.torch.json" 2>"$logs/$name.torch.txt" || {
     tail -n 5 "$logs/$name.torch.txt"
     return 1
   }
@@ -332,7 +349,7 @@ run_profile() {
 run_predict() {
   local deck=$llama shape=(data.global_batch=1 model.layers=4 optimizer.warmup=2 run.steps=8) set sets=("${random_tokens[@]}")
   for set in "${shape[@]}"; do sets+=(--set "$set"); done
-  here within "$build/weft" profile $llama "${sets[@]}" --seconds 30 --out "$logs/machine.toml" || return 1
+  here within "$build/weft" profile $llama "${sets[@]}" "${tiny[@]}" --seconds 30 --out "$logs/machine.toml" || return 1
   train predict "${shape[@]}" schedule.profile="$logs/machine.toml" || return 1
   sed -n '/measured *planned/,$s/.*info *//p' "$logs/predict.txt"
 }
@@ -340,10 +357,10 @@ run_predict() {
 run_kernels() {
   [ -x "$build/perf/bench_kernels" ] || { echo "no $build/perf/bench_kernels (Google Benchmark was not found)"; return 77; }
   if has_torch; then
-    within python3 perf/compare_kernels.py --device cuda --python python3 --bench "$build/perf/bench_kernels" --libraries "$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-      --models 8b --rounds 1 --seconds 0.3 --threads "$(nproc)"
+    within python3 perf/compare_kernels.py --device $torch_device --python python3 --bench "$build/perf/bench_kernels" --libraries "$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+      --models $models --rounds 1 --seconds 0.3 --threads "$(nproc)"
   else
-    here within "$build/perf/bench_kernels" --benchmark_filter=/8b/ --benchmark_min_time=0.1
+    here within "$build/perf/bench_kernels" --benchmark_filter=/$models/ --benchmark_min_time=0.1
   fi || return 1
   echo "measured"
 }

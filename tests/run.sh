@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets this machine up, builds Weft and tests it:
 #
-#   tests/run.sh [--quick] [--fuzz] [--label LABEL]...
+#   tests/run.sh [--quick] [--fuzz] [--mutations] [--label LABEL]...
 #
 # Stages: set-up; clang-format (a file that is not formatted ends it all); preset cpu, all tests; asan and tsan builds of the tests that
 # can run under them, and the fuzz corpus under asan; the device's tests on fakes of CUDA's libraries, and the cuda preset compiled for
@@ -9,6 +9,7 @@
 # tests and targets, and a table of stages and their times; the exit status is 0 if none failed. Needs no terminal.
 #   --quick        only set-up and the cpu tests
 #   --fuzz         only set-up, and the fuzz targets (clang) with thousands of changes of the corpus each
+#   --mutations    only set-up, and tests/mutate.py: 200 small changes of the sources, which the tests are to notice; hours
 #   --label LABEL  of the cpu tests only those with that label (unit, mpi, golden, restart, slurm, net); implies --quick
 # WEFT_BASE names the commit that "changed files" are compared with (default: the merge base with origin/main, else HEAD~1).
 # shellcheck disable=SC2016,SC2317  # functions are called by stage; some scripts are quoted whole
@@ -24,6 +25,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --quick) part=quick ;;
     --fuzz) part=fuzz ;;
+    --mutations) part=mutations ;;
     --label) [ $# -ge 2 ] || { echo "tests/run.sh: --label needs a name" >&2; exit 2; }; labels+=("$2"); part=quick; shift ;;
     *) echo "tests/run.sh: unknown option $1; see the head of the file" >&2; exit 2 ;;
   esac
@@ -187,6 +189,9 @@ test_fuzz() {
   jobs/setup.sh --preset fuzz && run_ctest fuzz
 }
 
+# It fails when fewer than 95 of 100 are noticed.
+test_mutations() { tests/mutate.py --goal 95; }
+
 has_nvcc() {
   command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || { echo "no CUDA on this machine"; return 1; }
 }
@@ -207,6 +212,7 @@ test_fakecuda() {
   GTEST_FILTER="Precisions/Bits.*:$axes:Replicas.*Mode*:Replicas.AreAdded*:Replicas.Checkpoints*:Lanes.*:Agree.*:BadNumbers.*:Skip.*:RollBack.Without*:Bits.AreTheSame*:Bits.ReducingOnce*:Context.Validation*:Pipe.MetricsHave*:Init.IsTheSameInAPipe:Init.APipe*:Session.*:Float8.Losses*:Float8.ABad*:Float8.Gradients*" \
     "${run[@]}" --tests-regex '^mpi\.training\.np[12]$' || status=1
   GTEST_FILTER=$axes "${run[@]}" --tests-regex '^mpi\.training\.np4$' || status=1
+  OUT=$PWD/$logs/gpu_dry_run perf/gpu.sh --dry-run train profile predict || status=1
   return "$status"
 }
 
@@ -269,6 +275,10 @@ check_tidy() {
 stage "set-up" setup || print_summary
 if [ $part = fuzz ]; then
   stage "fuzz targets" test_fuzz
+  print_summary
+fi
+if [ $part = mutations ]; then
+  stage "mutations" test_mutations
   print_summary
 fi
 if [ $part = all ]; then stage "clang-format" check_format || print_summary; fi
