@@ -117,12 +117,16 @@ def shape(a):
     return [x for name in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq") for x in ("--" + name, str(sizes[name]))]
 
 
+def peer_options(a):
+    """Shape, types, batch and steps of the deck with its --set, as torch_llama.py takes them."""
+    dtype = "bf16" if "precision.params=bf16" in a.set else "fp32"
+    reduce = "bf16" if "precision.grad_wire=bf16" in a.set else "fp32"
+    return ["--dtype", dtype, "--reduce", reduce, *shape(a), "--batch", str(a.batch), "--steps", str(a.steps + 1), "--skip", str(SKIP + 1)]
+
+
 def peer_rate(h, rate, name, python):
     mode, *keep = name.split("-")
-    dtype = "bf16" if "precision.params=bf16" in h.a.set else "fp32"
-    reduce = "bf16" if "precision.grad_wire=bf16" in h.a.set else "fp32"
-    command = [python, "perf/peers/torch_llama.py", "--mode", mode, "--dtype", dtype, "--reduce", reduce, *shape(h.a), "--batch", str(h.a.batch),
-               "--steps", str(h.a.steps + 1), "--skip", str(SKIP + 1), "--reshard", "0" if keep else "1"]
+    command = [python, "perf/peers/torch_llama.py", "--mode", mode, *peer_options(h.a), "--reshard", "0" if keep else "1"]
     for attempt in range(3):  # PyTorch's compiled FSDP2 aborts now and then at its start
         try:
             return json.loads(h.on(rate, ["--torch"], command)[0].strip().splitlines()[-1])["tok_s"]
@@ -285,20 +289,25 @@ def turns(h):
                   f"{show([a / b for a, b in zip(exposed, plain[1])], 2)}  {show([a / b for a, b in zip(step, plain[0])], 2)}  predicted {h.predicted([*found, *sides[name]]):.3f}", flush=True)
 
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("what", choices=("hidden", "peers", "pipe", "plans", "meshes", "passes", "modes", "turns"))
-parser.add_argument("names", nargs="+", metavar="RATE|PEER")
-parser.add_argument("--hosts", type=int, default=2)
-parser.add_argument("--ranks-per-host", type=int, default=1)
-parser.add_argument("--deck", default="inputs/bench_33m.toml")
-parser.add_argument("--batch", type=int, default=4, help="sequences a rank (data.batch)")
-parser.add_argument("--microbatch", type=int, default=1, help="sequences of a microbatch of the pipe")
-parser.add_argument("--axis", choices=("tensor", "context"), default="tensor")
-parser.add_argument("--set", action="append", default=[], metavar="K=V")
-parser.add_argument("--others", nargs="+", metavar="K=V", help="plans that the automatic one is held against")
-parser.add_argument("--pairs", type=int, default=5)
-parser.add_argument("--steps", type=int, default=6, help=f"of a run; the first {SKIP} do not count")
-parser.add_argument("--profile-seconds", type=int, default=25)
-with tempfile.TemporaryDirectory() as scratch:
-    arguments = parser.parse_args()
-    {"hidden": hidden, "peers": peers, "pipe": pipe, "plans": plans, "meshes": meshes, "passes": passes, "modes": modes, "turns": turns}[arguments.what](Hosts(arguments, scratch))
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("hidden", "peers", "pipe", "plans", "meshes", "passes", "modes", "turns"))
+    parser.add_argument("names", nargs="+", metavar="RATE|PEER")
+    parser.add_argument("--hosts", type=int, default=2)
+    parser.add_argument("--ranks-per-host", type=int, default=1)
+    parser.add_argument("--deck", default="inputs/bench_33m.toml")
+    parser.add_argument("--batch", type=int, default=4, help="sequences a rank (data.batch)")
+    parser.add_argument("--microbatch", type=int, default=1, help="sequences of a microbatch of the pipe")
+    parser.add_argument("--axis", choices=("tensor", "context"), default="tensor")
+    parser.add_argument("--set", action="append", default=[], metavar="K=V")
+    parser.add_argument("--others", nargs="+", metavar="K=V", help="plans that the automatic one is held against")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=6, help=f"of a run; the first {SKIP} do not count")
+    parser.add_argument("--profile-seconds", type=int, default=25)
+    with tempfile.TemporaryDirectory() as scratch:
+        arguments = parser.parse_args()
+        {"hidden": hidden, "peers": peers, "pipe": pipe, "plans": plans, "meshes": meshes, "passes": passes, "modes": modes, "turns": turns}[arguments.what](Hosts(arguments, scratch))
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,7 @@
 
 Works on a checkout of HEAD in build/mutations, so the tree itself is never changed; the first build takes some minutes. A mutation is one
 piece of text in the place of another. Each is compiled, and the tests that should see it run, those with ranks on two; they pass without it.
---device takes the mutations of the CUDA back end, in the preset fakecuda. --keep leaves the checkout for the next call.
+Many small changes at random has tests/mutate.py. --device takes the mutations of the CUDA back end, in the preset fakecuda. --keep leaves the checkout for the next call.
 """
 import argparse, collections, os, subprocess, sys, time
 

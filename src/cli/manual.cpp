@@ -74,16 +74,26 @@ std::string usage_of(const CLI::App& command) {
   return usage + " [OPTION]...";
 }
 
+/// What the option may be and is without being given: " (one of bf16, f16; default bf16)".
+std::string limits_of(const CLI::Option& option) {
+  std::vector<std::string> limits;
+  const std::string type = option.get_type_name();  // "TEXT:{bf16,f16}"
+  if (const std::size_t open = type.find('{'); open != std::string::npos)
+    limits.push_back("one of " + type.substr(open + 1, type.find('}') - open - 1));
+  if (!option.get_default_str().empty()) limits.push_back("default " + option.get_default_str());
+  return limits.empty() ? "" : fmt::format(" ({})", fmt::join(limits, "; "));
+}
+
 void add_command_to(std::string& page, const CLI::App& command, const std::string& path) {
   const auto parts = command.get_subcommands({});
-  if (parts.empty()) {
-    page += fmt::format(".SS \"{}\"\n{}\n", roff(path + usage_of(command)), roff(command.get_description()));
-    for (const bool positional : {true, false}) {
-      for (const CLI::Option* option : options_of(command, positional)) {
-        std::string name = positional ? option->get_name(true) : option->get_name(false, true);
-        if (!positional && !is_flag(*option)) name += " VALUE";
-        page += fmt::format(".TP\n.B {}\n{}\n", roff(name), roff(option->get_description()));
-      }
+  const std::string usage = parts.empty() ? usage_of(command) : " COMMAND";
+  page += fmt::format(".SS \"{}\"\n{}\n", roff(path + usage), roff(command.get_description()));
+  for (const bool positional : {true, false}) {
+    for (const CLI::Option* option : options_of(command, positional)) {
+      std::string name = positional ? option->get_name(true) : option->get_name(false, true);
+      if (!positional && !is_flag(*option)) name += " VALUE";
+      page += fmt::format(".TP\n.B {}\n{}{}\n", roff(name), roff(option->get_description()),
+                          roff(limits_of(*option)));
     }
   }
   for (const CLI::App* part : parts) add_command_to(page, *part, path + " " + part->get_name());
@@ -91,7 +101,7 @@ void add_command_to(std::string& page, const CLI::App& command, const std::strin
 
 std::string manual_page(const CLI::App& app) {
   std::string page = fmt::format(".TH WEFT 1 \"\" \"weft {}\" \"User Commands\"\n", roff(weft_version()));
-  page += fmt::format(".SH NAME\nweft \\- {}\n", "fully sharded training of Llama\\-class transformers");
+  page += ".SH NAME\nweft \\- fully sharded training of Llama\\-class transformers\n";
   page +=
       ".SH SYNOPSIS\n.B weft\n.I COMMAND\n[\\fIARGUMENT\\fR]...\n.br\n.B mpirun \\-n\n.I RANKS\n.B weft "
       "train\n"
@@ -100,7 +110,8 @@ std::string manual_page(const CLI::App& app) {
       ".SH DESCRIPTION\nWeft trains transformers that are described by one input deck (TOML), on as many MPI "
       "ranks as it is started on. "
       "Parameters, gradients and the optimizer's state are cut over a mesh of ranks. "
-      "Any key of a deck can be set on the command line, after the file.\n";
+      "Any key of a deck can be set on the command line, after the file: \\fB\\-\\-set "
+      "\\fItable.key\\fR=\\fIvalue\\fR.\n";
   page += ".SH COMMANDS\n";
   for (const CLI::App* command : app.get_subcommands({}))
     add_command_to(page, *command, "weft " + command->get_name());
@@ -109,7 +120,7 @@ std::string manual_page(const CLI::App& app) {
   for (const deck::Key& key : deck::keys()) {
     if (key.table() != table) {
       table = key.table();
-      page += fmt::format(".SS \"[{}]\"\n{}\n", roff(table), roff(std::string(deck::find_table(table)->doc)));
+      page += fmt::format(".SS \"[{}]\"\n{}\n", roff(table), roff(deck::find_table(table)->doc));
     }
     const std::string range = deck::range_text(key.range);
     page += fmt::format(".TP\n.B {}\n({}{}{}{}) {}\n", roff(key.name()), roff(deck::type_text(key)),
@@ -128,13 +139,15 @@ std::string manual_page(const CLI::App& app) {
 /// A case of the completion for the command of these words, and of each of its parts: what may come next.
 void add_cases(std::string& cases, const CLI::App& command, const std::string& path) {
   std::vector<std::string> next;
-  for (const CLI::App* part : command.get_subcommands({})) {
+  const auto parts = command.get_subcommands({});
+  for (const CLI::App* part : parts) {
     next.push_back(part->get_name());
     add_cases(cases, *part, path + " " + part->get_name());
   }
   for (const CLI::Option* option : options_of(command, false))
     for (const std::string& name : option->get_lnames()) next.push_back("--" + name);
-  cases += fmt::format("    '{}' | '{} '*) words='{}' ;;\n", path, path, fmt::join(next, " "));
+  cases += parts.empty() ? fmt::format("      '{0}' | '{0} '*) words='{1}' ;;\n", path, fmt::join(next, " "))
+                         : fmt::format("      '{0}') words='{1}' files=no ;;\n", path, fmt::join(next, " "));
 }
 
 /// A function for bash.
@@ -148,17 +161,21 @@ std::string completion(const CLI::App& app) {
   for (const deck::Key& key : deck::keys()) {
     keys.push_back(std::string(key.path) + "=");
     const auto of_key = deck::words_of(key);
-    if (!of_key.empty()) choices += fmt::format("    {}) words='{}' ;;\n", key.path, fmt::join(of_key, " "));
+    if (!of_key.empty())
+      choices += fmt::format("      {}) words='{}' files=no ;;\n", key.path, fmt::join(of_key, " "));
   }
   return fmt::format(R"(# Completion of weft {version} for bash, written by `weft completion`.
 _weft() {{
-  local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} words='' key='' files=yes
-  # bash takes "key=value" for three words.
-  if [ "$cur" = = ]; then key=$prev cur=''; elif [ "$prev" = = ]; then key=${{COMP_WORDS[COMP_CWORD-2]}}; fi
+  local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} words='' key='' files=yes
+  # bash takes "--set key=value" for four words.
+  if [ "$cur" = = ] && [ "${{COMP_WORDS[COMP_CWORD-2]}}" = --set ]; then
+    key=$prev cur=''
+  elif [ "$prev" = = ] && [ "${{COMP_WORDS[COMP_CWORD-3]}}" = --set ]; then
+    key=${{COMP_WORDS[COMP_CWORD-2]}}
+  fi
   if [ "$COMP_CWORD" = 1 ]; then
     words='{commands} --help --version' files=no
   elif [ -n "$key" ]; then
-    files=no
     case $key in
 {choices}    esac
   elif [ "$prev" = --set ]; then
@@ -167,13 +184,15 @@ _weft() {{
   elif [ "$prev" = --machine ]; then
     words='{machines}'
   else
-    case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
+    [ "$COMP_CWORD" = 2 ] || command+=" ${{COMP_WORDS[2]}}"
+    case $command in
 {cases}    esac
   fi
-  COMPREPLY=($(compgen -W "$words" -- "$cur"))
-  [ $files = no ] || [[ $cur == -* ]] || COMPREPLY+=($(compgen -f -- "$cur"))
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+  # Where none of these words fits, readline completes names of files itself.
+  [ $files = no ] || compopt -o default 2>/dev/null
 }}
-complete -o filenames -F _weft weft
+complete -F _weft weft
 )",
                      fmt::arg("version", weft_version()), fmt::arg("commands", fmt::join(commands, " ")),
                      fmt::arg("choices", choices), fmt::arg("keys", fmt::join(keys, " ")),

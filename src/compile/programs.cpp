@@ -1,6 +1,7 @@
 #include "compile/programs.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/check.hpp"
@@ -58,8 +59,8 @@ bool leaves_layer_open(const std::string& pattern) {
 /// The units that precision.float8 names. Where a pattern leaves the number of the layer open, the first and
 /// the last layer are left out: their products suffer most from few bits.
 std::vector<std::string> float8_units(const Deck& deck, const model::Spec& spec) {
-  std::vector<std::string> list;
-  if (deck.precision.float8.empty()) return list;
+  if (deck.precision.float8.empty()) return {};
+  std::set<std::string> list;  // patterns may name a unit twice
   const std::vector<Unit> units = model::units(spec);
   for (const std::string& pattern : deck.precision.float8) {
     const bool leaves_out = leaves_layer_open(pattern);
@@ -69,7 +70,7 @@ std::vector<std::string> float8_units(const Deck& deck, const model::Spec& spec)
       any = true;
       const std::size_t layer = model::layer_of_unit(u);
       const bool at_an_end = layer == 1 || layer == static_cast<std::size_t>(spec.layers);
-      if (!leaves_out || !at_an_end) list.push_back(units[u].path);
+      if (!leaves_out || !at_an_end) list.insert(units[u].path);
     }
     WEFT_VALIDATE(any,
                   "{}: '{}' matches no layer of this model; they are '{}' to '{}' (embedding and head are "
@@ -79,7 +80,7 @@ std::vector<std::string> float8_units(const Deck& deck, const model::Spec& spec)
   WEFT_VALIDATE(!list.empty(),
                 "{}: nothing is left without the first and the last layer; name them, as 'layers.0-{}'",
                 place_of(deck, "precision.float8"), spec.layers - 1);
-  return list;
+  return {list.begin(), list.end()};
 }
 
 }  // namespace

@@ -43,9 +43,8 @@ constexpr std::array gpu_machines{
     // H100:
     // a 400 Gbit/s card a GPU.
     GpuMachine{"h100", "H100 SXM 80 GB", 67e12, 989e12, 1979e12, 80e9, 3.35e12, 8, 450e9, 50e9},
-    // The H100 of torchtitan's benchmarks (its page "performance"): 96 GB of HBM2e with 2.4 TB/s, at 500 W
-    // instead of
-    // 700. Its authors say that its peak lies between the data sheets of SXM and of NVL (835 TFLOP/s).
+    // The H100 of torchtitan's benchmarks (its page "performance"): 96 GB of HBM2e with 2.4 TB/s, at 500 W.
+    // Its authors say that its peak lies between the data sheets of SXM and of NVL (835 TFLOP/s).
     GpuMachine{"h100-96", "H100 SXM 96 GB HBM2e, 500 W", 67e12, 989e12, 1979e12, 96e9, 2.4e12, 8, 450e9, 50e9,
                500.0 / 700},
     // NVIDIA H200 data sheet (2024), SXM.

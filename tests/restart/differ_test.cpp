@@ -118,7 +118,7 @@ TEST_F(Differ, BuildsAreRefusedThatVersionAndCommitDoNotTellApart) {
 
 /// Another version may read the deck in another way. So the message must say that the versions differ.
 TEST_F(Differ, VersionsAreComparedBeforeDecks) {
-  const std::string version = run(weft({"--version"})).out;  // weft 0.1.0 (a627847835e5)
+  const std::string version = run(weft({"--version"})).out;  // "weft 0.2.0 (a627847835e5)\nbuilt with ..."
   const std::size_t open = version.find('('), close = version.find(')');
   ASSERT_LT(open, close) << version;
   const std::size_t at = contents_of(weft({})[0]).find(version.substr(open + 1, close - open - 1));
