@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Makes many small changes of Weft's sources, one at a time, and tells which of them no test notices:
+
+  tests/mutate.py [--count 200] [--seed 1] [--folder FOLDER]... [--workers 2] [--survivors FILE] [--goal PERCENT] [--keep]
+
+Where: src/passes, src/plan, comm (without NCCL) and src/ckpt. What: another comparison, another operator of arithmetic or logic, a number that is
+one more, a condition that is negated, a statement that is left out; at random, from each folder in proportion to its places.
+All changes are compiled at once, each behind a variable that WEFT_MUTANT sets, in a copy of the tree in build/mutants; what the compiler refuses
+is taken out. Then each runs alone, against the folder's tests in their order until one fails, and passes again without the change; more than five
+times its usual time is a failure, too. Changes that were made by hand, each with the test that must see it, has perf/mutations.py. Ends with a table; survivors stand in build/survivors.txt. Exit code 1: fewer were caught than --goal asks for. Hours on two cores: --count 40 is half of one. --keep begins with
+the tree and the build of the call before.
+"""
+import argparse, collections, concurrent.futures, json, os, random, re, shutil, signal, subprocess, sys, threading, time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TREE = os.path.join(ROOT, "build/mutants")
+BUILD = os.path.join(TREE, "build/cpu")
+TRAINING = ["mpi.training.np2", "mpi.training.np4"]
+# The folders, and the tests of each, the quick ones first.
+FOLDERS = {
+    "src/passes": ["unit.graph", "unit.pipe", "unit.search", "unit.exec", "unit.model", *TRAINING],
+    "src/plan": ["unit.graph", "unit.search", "unit.exec", "unit.run_parts", *TRAINING, "restart.commands.0", "restart.commands.1", "restart.commands.2"],
+    "comm": ["unit.pace", "unit.recorder", "mpi.comm_fake", "mpi.comm.np2", "mpi.comm.np3", "mpi.comm.np4", "mpi.training.np2", "mpi.watchdog.np3", "restart.hangs.0", "restart.hangs.1", "restart.hangs.2"],
+    "src/ckpt": ["unit.ckpt", "unit.hf", "mpi.training.np2", "restart.starts.0", "restart.starts.1", "restart.survival.0", "restart.survival.1", "restart.survival.2"],
+}
+PROGRAMS = ["weft", "test_graph", "test_pipe", "test_search", "test_exec", "test_model", "test_run_parts", "test_comm", "test_comm_fake", "test_pace", "test_recorder", "test_ckpt", "test_hf",
+            "test_training", "test_watchdog", "test_commands", "test_starts", "test_survival", "test_hangs"]
+OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+", "*": "+", "/": "*", "%": "/"}
+OPERATOR = re.compile(r" (<=|>=|==|!=|&&|\|\||[-<>+*/%]) ")
+NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.'])")
+Mutant = collections.namedtuple("Mutant", "number file line what text")
+
+
+def changes(expression):
+    """What an expression may become, each with a name."""
+    if '"' in expression or "'" in expression or "[" in expression and "](" in expression:
+        return
+    for found in OPERATOR.finditer(expression):
+        old = found[1]
+        yield f"{old} becomes {OTHER[old]}", expression[:found.start(1)] + OTHER[old] + expression[found.end(1):]
+    for found in NUMBER.finditer(expression):
+        yield f"{found[0]} becomes {int(found[0]) + 1}", expression[:found.start()] + str(int(found[0]) + 1) + expression[found.end():]
+
+
+def balanced(text):
+    depth = 0
+    for c in text:
+        depth += (c in "([{") - (c in ")]}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def has_loose_comma(text):
+    """Whether a comma stands outside of brackets: "a = 0, b = 1"."""
+    depth = 0
+    for c in text:
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and depth == 0:
+            return True
+    return False
+
+
+def places(line, before):
+    """The changes of a line: pairs of a name and a function from the mutant's number to the new line."""
+    indent, code = re.match(r"(\s*)(.*)", line.split("  // ")[0].rstrip()).groups()
+    # Only whole statements: the line before ends one, or opens a block.
+    if not code or code.startswith(("//", "#")) or not re.search(r"[;{})]$|^$|else$", re.sub(r"\s*//.*", "", before).rstrip()):
+        return
+    chosen = lambda new, old: lambda n: f"(weft_mutant == {n} ? ({new}) : ({old}))"
+    if found := re.fullmatch(r"((?:\} else )?if |while )\((.*)\)( \{| [^{}]*;)?", code):
+        head, condition, rest = found.groups()
+        if balanced(condition) and not re.search(r";| = |constexpr", condition):
+            for what, new in [*changes(condition), ("the condition is negated", f"!({condition})")]:
+                yield what, lambda n, f=chosen(new, condition): f"{indent}{head}({f(n)}){rest or ''}"
+    elif found := re.fullmatch(r"(for \([^;]*; )([^;]*)(;.*)", code):
+        head, condition, rest = found.groups()
+        for what, new in changes(condition):
+            yield what, lambda n, f=chosen(new, condition): f"{indent}{head}{f(n)}{rest}"
+    elif found := re.fullmatch(r"(return )([^{};]+);", code):
+        for what, new in changes(found[2]):
+            yield what, lambda n, f=chosen(new, found[2]): f"{indent}return {f(n)};"
+    elif found := re.fullmatch(r"([^=(){};]+ [-+*|&]?= )([^{};]+);", code):
+        head, value = found.groups()
+        if balanced(value) and not has_loose_comma(value):
+            for what, new in changes(value):
+                yield what, lambda n, f=chosen(new, value): f"{indent}{head}{f(n)};"
+        if re.fullmatch(r"[\w.\->\[\]:]+ [-+*|&]?= ", head):
+            yield "left out", lambda n: f"{indent}{{ if (weft_mutant != {n}) {code} }}"
+    elif re.fullmatch(r"[A-Za-z_][\w.:\->\[\]]*\(.*\);|(\+\+|--)[\w.\->\[\]]+;", code) and balanced(code) and not code.startswith(("static_assert", "return", "throw", "WEFT_")):
+        yield "left out", lambda n: f"{indent}{{ if (weft_mutant != {n}) {code} }}"
+
+
+def files_of(*folders):
+    """The tree's files that git tracks or would track, below some folders or all."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *folders], cwd=ROOT, capture_output=True, text=True, check=True)
+    return sorted(f for f in listed.stdout.split("\0") if f and os.path.exists(os.path.join(ROOT, f)))
+
+
+def sources(folder):
+    return [f for f in files_of(folder) if f.endswith(".cpp") and "/nccl/" not in f]
+
+
+def find(folder):
+    """All places of a folder: file, line and its changes."""
+    for file in sources(folder):
+        with open(os.path.join(ROOT, file)) as text:
+            lines = text.read().split("\n")
+        for i, line in enumerate(lines):
+            if found := list(places(line, lines[i - 1] if i else "")):
+                yield file, i, found
+
+
+def draw(a):
+    drawn, lot = [], random.Random(a.seed)
+    all_places = {folder: list(find(folder)) for folder in a.folder}
+    total = sum(map(len, all_places.values()))
+    for folder, found in all_places.items():
+        for file, line, options in lot.sample(found, min(len(found), round(a.count * len(found) / total))):
+            what, make = lot.choice(options)
+            drawn.append((folder, file, line, what, make))
+    return drawn, total
+
+
+def call(command, **more):
+    return subprocess.run(command, cwd=TREE, text=True, errors="replace", capture_output=True, stdin=subprocess.DEVNULL, **more)
+
+
+def write(drawn):
+    """The tree's files with the mutants in them."""
+    by_file = collections.defaultdict(list)
+    for number, mutant in drawn.items():
+        by_file[mutant[1]].append((mutant[2], number, mutant[4]))
+    for file in {f for folder in FOLDERS for f in sources(folder)}:
+        with open(os.path.join(ROOT, file)) as text:
+            lines = text.read().split("\n")
+        for line, number, make in by_file.get(file, []):
+            lines[line] = make(number)
+        new, path = "\n".join(lines), os.path.join(TREE, file)
+        with open(path) as old:
+            if old.read() == new:
+                continue
+        with open(path, "w") as out:
+            out.write(new)
+
+
+def build(drawn):
+    """Compiles, and takes out what the compiler refuses."""
+    while True:
+        write(drawn)
+        done = call(["ninja", "-C", BUILD, "-k", "0", *PROGRAMS])
+        if done.returncode == 0:
+            return
+        refused = set(re.findall(re.escape(TREE) + r"/((?:src|comm)/[\w./]+\.cpp):(\d+):\d+: (?:fatal )?error", done.stdout))
+        bad = [n for n, (_, file, line, _, _) in drawn.items() if (file, str(line + 1)) in refused]
+        if not bad:  # the error shows in a header, or where a changed constant is used
+            failed = set(re.findall(r"/((?:src|comm)/[\w./]+\.cpp):\d+:", done.stdout))
+            bad = [n for n, (_, file, _, _, _) in drawn.items() if file in failed]
+        if not bad:
+            sys.exit("mutate.py: the build fails without a mutant's fault:\n" + done.stdout[-4000:])
+        for n in bad:
+            del drawn[n]
+
+
+def commands():
+    """Each test of CTest: its command, environment and folder."""
+    tests = json.loads(call(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], check=True).stdout)["tests"]
+    found = {}
+    for test in tests:
+        properties = {p["name"]: p["value"] for p in test["properties"]}
+        environment = dict(v.split("=", 1) for v in properties.get("ENVIRONMENT", []))
+        if "command" not in test:  # its program is not built
+            continue
+        found[test["name"]] = (test["command"], environment, properties["WORKING_DIRECTORY"])
+    return found
+
+
+def run_test(test, number, seconds):
+    """Whether the test passes. Jobs of Open MPI beside each other must not share a directory."""
+    command, environment, folder = test
+    session = f"/tmp/weft_mutants_{threading.get_native_id()}"
+    process = subprocess.Popen(command, cwd=folder, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, **environment, "OMPI_MCA_orte_tmpdir_base": session, "WEFT_MUTANT": str(number)})
+    try:
+        return process.wait(timeout=seconds) == 0
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        for kind in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(process.pid, kind)
+                time.sleep(1 if kind == signal.SIGTERM and process.poll() is None else 0)
+            except ProcessLookupError:
+                break
+        process.wait()
+
+
+def set_up():
+    """A copy of the tree, configured, in which WEFT_MUTANT chooses a mutant."""
+    shutil.rmtree(TREE, ignore_errors=True)
+    os.makedirs(TREE)
+    for file in files_of():
+        os.makedirs(os.path.dirname(os.path.join(TREE, file)), exist_ok=True)
+        shutil.copy2(os.path.join(ROOT, file), os.path.join(TREE, file))
+    with open(os.path.join(TREE, "mutant.hpp"), "w") as header:
+        header.write("#pragma once\nextern int weft_mutant;\n")
+    with open(os.path.join(TREE, "src/base/text.cpp"), "a") as base:
+        base.write('\n#include <cstdlib>\nint weft_mutant = std::getenv("WEFT_MUTANT") ? std::atoi(std::getenv("WEFT_MUTANT")) : 0;\n')
+    kokkos = call(["cmake/get_kokkos.sh"], check=True).stdout.strip()
+    configured = call(["cmake", "--preset", "cpu", "-D", f"Kokkos_ROOT={kokkos}", "-D", f"CMAKE_CXX_FLAGS=-include {TREE}/mutant.hpp -w"])
+    if configured.returncode != 0:
+        sys.exit(f"mutate.py: {configured.stderr[-2000:]}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", action="append", choices=FOLDERS)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--survivors", help="a file for the list of survivors", default=os.path.join(ROOT, "build/survivors.txt"))
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--goal", type=float, default=0, metavar="PERCENT")
+    a = parser.parse_args()
+    a.folder = a.folder or list(FOLDERS)
+    mutants, total = draw(a)
+    drawn = dict(enumerate(mutants, 1))
+    print(f"{len(drawn)} of {total} places", flush=True)
+    if not (a.keep and os.path.exists(BUILD)):
+        set_up()
+    build(drawn)
+    print(f"{len(drawn)} of them compile", flush=True)
+    tests, usual = commands(), {}
+    for name in dict.fromkeys(t for folder in a.folder for t in FOLDERS[folder]):
+        begin = time.monotonic()
+        if not run_test(tests[name], 0, 600):
+            sys.exit(f"mutate.py: {name} fails without a mutant")
+        usual[name] = time.monotonic() - begin
+
+    def judge(item):
+        number, (folder, file, line, what, _) = item
+        limit = lambda t: 5 * usual[t] + 20
+        by = next((t for t in FOLDERS[folder] if not run_test(tests[t], number, limit(t)) and run_test(tests[t], 0, limit(t))), None)
+        with open(os.path.join(ROOT, file)) as text:
+            code = text.read().split("\n")[line].strip()
+        print(f"{'caught by ' + by if by else 'SURVIVES':28s} {file}:{line + 1}: {what}: {code}", flush=True)
+        return folder, by, f"{file}:{line + 1}: {what}: {code}"
+
+    with concurrent.futures.ThreadPoolExecutor(a.workers) as pool:
+        found = list(pool.map(judge, drawn.items()))
+    with open(a.survivors, "w") as out:
+        out.writelines(text + "\n" for _, by, text in found if not by)
+    print("\n| folder | mutants | caught | share |\n|---|---:|---:|---:|")
+    for folder in [*a.folder, "all"]:
+        of_folder = [by for f, by, _ in found if folder in (f, "all")]
+        caught = sum(by is not None for by in of_folder)
+        print(f"| {folder} | {len(of_folder)} | {caught} | {100 * caught / max(1, len(of_folder)):.0f} % |")
+    sys.exit(caught < a.goal / 100 * len(found))
+
+
+main()
