@@ -6,6 +6,8 @@
 # ...) or begins with a folder of the tree (src/, tests/, ...). It is written as seen from the tree's root, or as #include writes it
 # (ckpt/load.hpp: below src/, comm/ or kernels/), or as a link beside the document; a file's name alone will do. NAME and N stand for any
 # name, and a program is named without its .cpp (perf/bench_comm). Each path that does not exist is one line, and the exit status is not 0.
+#
+# And that CITATION.cff and the first heading of CHANGELOG.md have the version of CMakeLists.txt.
 
 cmake_minimum_required(VERSION 3.22)
 
@@ -58,3 +60,17 @@ if(checked LESS 100)
   message(FATAL_ERROR "only ${checked} paths were found in the documents of ${SOURCE} (there are more); is this Weft's source tree?")
 endif()
 message(STATUS "${checked} paths exist")
+
+foreach(pattern "CMakeLists.txt;project\\(weft VERSION ([0-9.]+)" "CITATION.cff;version: ([0-9.]+)" "CHANGELOG.md;## ([0-9.]+)")
+  list(GET pattern 0 file)
+  list(GET pattern 1 expression)
+  file(STRINGS "${SOURCE}/${file}" line REGEX "^${expression}" LIMIT_COUNT 1)
+  string(REGEX MATCH "${expression}" line "${line}")
+  list(APPEND versions "${CMAKE_MATCH_1}")
+endforeach()
+list(REMOVE_DUPLICATES versions)
+list(LENGTH versions count)
+if(NOT count EQUAL 1)
+  message(FATAL_ERROR "CMakeLists.txt, CITATION.cff and CHANGELOG.md have other versions: ${versions}")
+endif()
+message(STATUS "all have version ${versions}")
