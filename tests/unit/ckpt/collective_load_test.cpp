@@ -1,8 +1,10 @@
 // Tests loading on several ranks: rank 0 alone reads the descriptions, and a failure leaves no rank behind.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
+#include <span>
 
 #include "base/check.hpp"
 #include "sample_state.hpp"
@@ -37,7 +39,7 @@ class CollectiveLoad : public ::testing::TestWithParam<int> {
   void SetUp() override {
     checkpoint = dir.path() + "/format_1";
     if (GetParam() == 1) {
-      fs::copy(std::string(WEFT_SOURCE_DIR) + "/tests/unit/ckpt/format_1", checkpoint);
+      fs::copy(WEFT_SOURCE_DIR "/tests/unit/ckpt/format_1", checkpoint);
       return;
     }
     SaveOptions options;
@@ -119,6 +121,23 @@ TEST(Load, GivesElementsOfSlicesWithoutMemoryInParts) {
        });
   EXPECT_GT(parts, 8);
   EXPECT_TRUE(same_bytes(state, filled_state(sample_units(), 1, 2, 42)));
+}
+
+/// What a rank has of a small unit may be a single element.
+TEST(Load, GivesASliceOfOneElement) {
+  TemporaryDirectory dir;
+  ASSERT_TRUE(save_with(2, dir.path(), 7, 42).front().ok);
+  const Manifest manifest = read_manifest(*find_latest(dir.path()));
+  const RankState whole = filled_state(sample_units(), 0, 1, 42);
+  for (const StateSlice& slice : whole.slices) {
+    std::array<std::byte, 4> element{};
+    StateSlice one = slice;
+    one.begin += slice.count - 1;
+    one.count = 1;
+    one.data = element.data();
+    load(manifest, sample_units(), std::span(&one, 1));
+    EXPECT_EQ(std::memcmp(element.data(), slice.data + (slice.count - 1) * 4, 4), 0) << slice.unit;
+  }
 }
 
 }  // namespace
