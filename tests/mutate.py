@@ -7,10 +7,12 @@ Where: src/passes, src/plan, comm (without NCCL) and src/ckpt. What: another com
 one more, a condition that is negated, a statement that is left out; at random, from each folder in proportion to its places.
 All changes are compiled at once, each behind a variable that WEFT_MUTANT sets, in a copy of the tree in build/mutants; what the compiler refuses
 is taken out. Then each runs alone, against the folder's tests in their order until one fails, and passes again without the change; more than five
-times its usual time is a failure, too. Changes that were made by hand, each with the test that must see it, has perf/mutations.py. Ends with a table; survivors stand in build/survivors.txt. Exit code 1: fewer were caught than --goal asks for. Hours on two cores: --count 40 is half of one. --keep begins with
-the tree and the build of the call before.
+times its usual time is a failure, too.
+
+Ends with a table; survivors stand in build/survivors.txt. Exit code 1: fewer were caught than --goal asks for. Hours on two cores. --keep begins
+with the tree and the build of the call before. Changes that were made by hand, each with the test that must see it, has perf/mutations.py.
 """
-import argparse, collections, concurrent.futures, json, os, random, re, shutil, signal, subprocess, sys, threading, time
+import argparse, collections, concurrent.futures, itertools, json, os, random, re, shutil, signal, subprocess, sys, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TREE = os.path.join(ROOT, "build/mutants")
@@ -28,7 +30,8 @@ PROGRAMS = ["weft", "test_graph", "test_pipe", "test_search", "test_exec", "test
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+", "*": "+", "/": "*", "%": "/"}
 OPERATOR = re.compile(r" (<=|>=|==|!=|&&|\|\||[-<>+*/%]) ")
 NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.'])")
-Mutant = collections.namedtuple("Mutant", "number file line what text")
+# A change at a line of a file; `make` gives the new line for the mutant's number.
+Mutant = collections.namedtuple("Mutant", "folder file line what make")
 
 
 def changes(expression):
@@ -42,23 +45,19 @@ def changes(expression):
         yield f"{found[0]} becomes {int(found[0]) + 1}", expression[:found.start()] + str(int(found[0]) + 1) + expression[found.end():]
 
 
+def depths(text):
+    """How many brackets are open behind each character."""
+    return list(itertools.accumulate((c in "([{") - (c in ")]}") for c in text))
+
+
 def balanced(text):
-    depth = 0
-    for c in text:
-        depth += (c in "([{") - (c in ")]}")
-        if depth < 0:
-            return False
-    return depth == 0
+    open_ones = [0, *depths(text)]
+    return min(open_ones) == 0 and open_ones[-1] == 0
 
 
 def has_loose_comma(text):
     """Whether a comma stands outside of brackets: "a = 0, b = 1"."""
-    depth = 0
-    for c in text:
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and depth == 0:
-            return True
-    return False
+    return any(c == "," and depth == 0 for c, depth in zip(text, depths(text)))
 
 
 def places(line, before):
@@ -118,7 +117,7 @@ def draw(a):
     for folder, found in all_places.items():
         for file, line, options in lot.sample(found, min(len(found), round(a.count * len(found) / total))):
             what, make = lot.choice(options)
-            drawn.append((folder, file, line, what, make))
+            drawn.append(Mutant(folder, file, line, what, make))
     return drawn, total
 
 
@@ -130,12 +129,12 @@ def write(drawn):
     """The tree's files with the mutants in them."""
     by_file = collections.defaultdict(list)
     for number, mutant in drawn.items():
-        by_file[mutant[1]].append((mutant[2], number, mutant[4]))
+        by_file[mutant.file].append((number, mutant))
     for file in {f for folder in FOLDERS for f in sources(folder)}:
         with open(os.path.join(ROOT, file)) as text:
             lines = text.read().split("\n")
-        for line, number, make in by_file.get(file, []):
-            lines[line] = make(number)
+        for number, mutant in by_file[file]:
+            lines[mutant.line] = mutant.make(number)
         new, path = "\n".join(lines), os.path.join(TREE, file)
         with open(path) as old:
             if old.read() == new:
@@ -152,10 +151,10 @@ def build(drawn):
         if done.returncode == 0:
             return
         refused = set(re.findall(re.escape(TREE) + r"/((?:src|comm)/[\w./]+\.cpp):(\d+):\d+: (?:fatal )?error", done.stdout))
-        bad = [n for n, (_, file, line, _, _) in drawn.items() if (file, str(line + 1)) in refused]
+        bad = [n for n, m in drawn.items() if (m.file, str(m.line + 1)) in refused]
         if not bad:  # the error shows in a header, or where a changed constant is used
             failed = set(re.findall(r"/((?:src|comm)/[\w./]+\.cpp):\d+:", done.stdout))
-            bad = [n for n, (_, file, _, _, _) in drawn.items() if file in failed]
+            bad = [n for n, m in drawn.items() if m.file in failed]
         if not bad:
             sys.exit("mutate.py: the build fails without a mutant's fault:\n" + done.stdout[-4000:])
         for n in bad:
@@ -238,13 +237,13 @@ def main():
         usual[name] = time.monotonic() - begin
 
     def judge(item):
-        number, (folder, file, line, what, _) = item
+        number, m = item
         limit = lambda t: 5 * usual[t] + 20
-        by = next((t for t in FOLDERS[folder] if not run_test(tests[t], number, limit(t)) and run_test(tests[t], 0, limit(t))), None)
-        with open(os.path.join(ROOT, file)) as text:
-            code = text.read().split("\n")[line].strip()
-        print(f"{'caught by ' + by if by else 'SURVIVES':28s} {file}:{line + 1}: {what}: {code}", flush=True)
-        return folder, by, f"{file}:{line + 1}: {what}: {code}"
+        by = next((t for t in FOLDERS[m.folder] if not run_test(tests[t], number, limit(t)) and run_test(tests[t], 0, limit(t))), None)
+        with open(os.path.join(ROOT, m.file)) as text:
+            said = f"{m.file}:{m.line + 1}: {m.what}: {text.read().splitlines()[m.line].strip()}"
+        print(f"{'caught by ' + by if by else 'SURVIVES':28s} {said}", flush=True)
+        return m.folder, by, said
 
     with concurrent.futures.ThreadPoolExecutor(a.workers) as pool:
         found = list(pool.map(judge, drawn.items()))

@@ -1,4 +1,4 @@
-// The commands `weft manual` and `weft completion`: the manual page and the shells' completion, made from the
+// The commands `weft manual` and `weft completion`: the manual page and bash's completion, made from the
 // same commands and the same schema of the deck as everything else.
 #include <fmt/format.h>
 
