@@ -23,11 +23,11 @@ Settings that are torchtitan's, from its source of those months (parallelize_lla
   - A pipe has as many microbatches as stages, and keeps gathered parameters from forward.
   - Collectives of the tensor axis are hidden where they say AsyncTP, which all of its 405B are. Else nothing of Weft's hides them here. Of Llama 3's rows
     that is not known; they are planned as Weft would run them.
-  - Logits exist for all tokens of a microbatch at once. PyTorch's cross entropy then takes 12 bytes a logit (measured with PyTorch 2.15:
-    the logits in bf16 and fp32, their log-softmax and its gradient), Weft's 2. The column "+ logits" adds the difference.
+  - Logits exist for all tokens of a microbatch at once. PyTorch's cross entropy then takes 12 bytes a logit (perf/peers/logit_bytes.py,
+    PyTorch 2.15: the logits in bf16 and fp32, their log-softmax and its gradient), Weft's 2. The column "+ logits" adds the difference.
     torchtitan of 2025 (h200) compiles its loss, and has no such copies.
 
-What is predicted is Weft, not PyTorch: on one H100 Weft had 1.14 times its tokens at 8B's shape (docs/results.md, "On a GPU").
+What is predicted is Weft, not PyTorch: on one H100 Weft had 1.09 to 1.14 times its tokens at 8B's shape (docs/results.md, "On a GPU").
 """
 import argparse, collections, os, re, shlex, statistics, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
