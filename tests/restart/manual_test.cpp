@@ -54,7 +54,7 @@ folder, typed = sys.argv[1:]
 pid, terminal = pty.fork()
 if pid == 0:
     os.chdir(folder)
-    os.environ.update(TERM="dumb", PS1="$ ", INPUTRC="/dev/null")
+    os.environ.update(TERM="dumb", PS1="prompt> ", INPUTRC="/dev/null")
     os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
 def read(until):
     text, end = "", time.time() + 20
@@ -63,7 +63,7 @@ def read(until):
             text += os.read(terminal, 4096).decode(errors="replace")
     return text
 os.write(terminal, b"source ./completion; bind 'set bell-style none'; echo rea''dy\n")
-read("ready\r")
+read("ready\r\n[^>]*prompt> ")  # Before the prompt, the terminal itself echoes what is typed.
 os.write(terminal, typed.encode() + b"\t'#end'\n")
 print(re.findall(r"weft [^\r\n]*", read("#end'"))[-1].split("'#end'")[0])
 )");
