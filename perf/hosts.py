@@ -56,7 +56,8 @@ class Hosts:
 
     def on(self, rate, options, command):
         report = os.path.join(self.folder, "report.json")
-        out = call(["perf/two_hosts.sh", "--hosts", str(self.a.hosts), "--ranks-per-host", str(self.a.ranks_per_host), "--report", report, *options, rate, "--", *command])
+        out = call(["perf/two_hosts.sh", "--hosts", str(self.a.hosts), "--ranks-per-host", str(self.a.ranks_per_host), "--report", report,
+                    *(["--cpu", str(self.a.cpu)] if self.a.cpu else []), *options, rate, "--", *command])
         with open(report) as file:
             return out, json.load(file)
 
@@ -295,6 +296,7 @@ def main():
     parser.add_argument("names", nargs="+", metavar="RATE|PEER")
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--ranks-per-host", type=int, default=1)
+    parser.add_argument("--cpu", type=int, help="percent of its core that a rank may use, whoever waits on the other ones")
     parser.add_argument("--deck", default="inputs/bench_33m.toml")
     parser.add_argument("--batch", type=int, default=4, help="sequences a rank (data.batch)")
     parser.add_argument("--microbatch", type=int, default=1, help="sequences of a microbatch of the pipe")

@@ -5,6 +5,8 @@
 #
 #   --hosts N           hosts (default 2)
 #   --ranks-per-host R  consecutive ranks of a host (default 1); they may share memory, ranks of different hosts never do
+#   --cpu PERCENT       a rank has this part of each of its cores, and no more where another one waits (default: no limit). With 50, two ranks
+#                       that share a core are as independent of each other as on two cores of half the speed. By control groups
 #   --torch             not by mpirun: COMMAND once a host, with MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK and
 #                       GLOO_SOCKET_IFNAME; only rank 0's output is shown
 #   --measure-link      first measure what TCP gets over the links, both ways at once (needs python3); COMMAND finds the
@@ -25,12 +27,12 @@ cannot() { echo "two_hosts: $*" >&2; exit 77; }
 # whole NAME VALUE LEAST MOST: checks an option's whole number.
 whole() { [[ $2 =~ ^[1-9][0-9]{0,4}$ ]] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] || usage "$1 is '$2'; it is to be a whole number from $3 to $4"; }
 
-hosts=2 per_host=1 torch=no measure=no report='' rate=''
+hosts=2 per_host=1 cpu='' torch=no measure=no report='' rate=''
 while [ $# -gt 0 ]; do
   case $1 in
-    --hosts | --ranks-per-host | --report)
+    --hosts | --ranks-per-host | --cpu | --report)
       [ $# -ge 2 ] && [ "$2" != -- ] || usage "$1 needs a value"
-      case $1 in --hosts) hosts=$2 ;; --ranks-per-host) per_host=$2 ;; *) report=$2 ;; esac
+      case $1 in --hosts) hosts=$2 ;; --ranks-per-host) per_host=$2 ;; --cpu) cpu=$2 ;; *) report=$2 ;; esac
       shift ;;
     --torch) torch=yes ;;
     --measure-link) measure=yes ;;
@@ -50,6 +52,7 @@ esac
 [ $# -gt 0 ] || usage "no COMMAND after --"
 whole --hosts "$hosts" 2 250
 whole --ranks-per-host "$per_host" 1 1024
+[ -z "$cpu" ] || whole --cpu "$cpu" 5 100
 [ $torch = no ] || [ "$per_host" = 1 ] || usage "--torch starts one process a host; leave --ranks-per-host out"
 [ -z "$report" ] || { [ ! -d "$report" ] && : 2>/dev/null >>"$report"; } || usage "the report $report cannot be written"
 
@@ -80,7 +83,10 @@ remove() {
     done
   done
   for name in $(namespaces "$1"); do ip netns del "$name" 2>/dev/null; done
-  rm -rf {/dev/shm,/tmp}/weft-hosts."$1".*
+  for name in {/dev/shm,/tmp}/weft-hosts."$1".*/cgroup; do
+    [ ! -d "$name" ] || { rmdir "$name/weft-hosts.$1".* 2>/dev/null; umount "$name"; }
+  done
+  rm -rf --one-file-system {/dev/shm,/tmp}/weft-hosts."$1".*
 }
 
 clean_up() {
@@ -146,6 +152,23 @@ measure_link() {
   sort -n "$work"/rate.* | head -n 1
 }
 
+# Makes a control group for each rank. In a namespace /sys is another one, so they are reached by a mount of their own.
+limit_cores() {
+  local period=4000 rank quota group
+  mkdir "$work/cgroup" || return 1
+  if [ -d /sys/fs/cgroup/cpu ]; then mount --bind /sys/fs/cgroup/cpu "$work/cgroup"; else mount --bind /sys/fs/cgroup "$work/cgroup"; fi || return 1
+  quota=$((period * cpu * OMP_NUM_THREADS / 100))
+  for ((rank = 0; rank < hosts * per_host; rank++)); do
+    group=$work/cgroup/weft-hosts.$$.$rank
+    mkdir "$group" || return 1
+    if [ -f "$group/cpu.max" ]; then
+      echo "$quota $period" >"$group/cpu.max"
+    else
+      echo "$period" >"$group/cpu.cfs_period_us" && echo "$quota" >"$group/cpu.cfs_quota_us"
+    fi || return 1
+  done
+}
+
 # Writes how mpirun reaches another host, and what every rank is started with.
 write_agents() {
   cat >"$work/agent" <<AGENT
@@ -158,6 +181,7 @@ AGENT
   cat >"$work/pinned" <<PINNED
 #!/usr/bin/env bash
 cpus=(${cpus[*]}) rank=\${OMPI_COMM_WORLD_RANK:-\$RANK} mine=
+${cpu:+echo \$\$ >"$work/cgroup/weft-hosts.$$.\$rank/cgroup.procs" || exit}
 for ((t = 0; t < $OMP_NUM_THREADS && t < \${#cpus[@]}; t++)); do mine+=,\${cpus[(rank * $OMP_NUM_THREADS + t) % \${#cpus[@]}]}; done
 exec taskset -c "\${mine#,}" "\$@"
 PINNED
@@ -225,6 +249,7 @@ trap 'exit 129' HUP
 remove_left_by_killed_runs
 work=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)/weft-hosts.$$.XXXXXX") || exit 1
 connect_hosts 2>"$work/why" || cannot "cannot make hosts and links here: $(head -n 1 "$work/why")"
+[ -z "$cpu" ] || limit_cores 2>"$work/why" || cannot "cannot limit the ranks' cores here: $(head -n 1 "$work/why")"
 write_agents
 
 link=null
