@@ -5,20 +5,21 @@
 
 Where: src/passes, src/plan, comm (without NCCL) and src/ckpt. What: another comparison, another operator of arithmetic or logic, a number that is
 one more, a condition that is negated, a statement that is left out; at random, from each folder in proportion to its places.
-All changes are compiled at once, each behind a variable that WEFT_MUTANT sets, in a copy of the tree in build/mutants; what the compiler refuses
-is taken out. Then each runs alone, against the folder's tests in their order until one fails, and passes again without the change; more than five
-times its usual time is a failure, too.
+All changes are compiled at once, each behind a question whether it is the one that WEFT_MUTANT names, in a copy of the tree in build/mutants; what
+the compiler refuses is taken out. Each test runs once without a change, and notes which questions it asked. Then each change runs alone, against
+those of its folder's tests that asked for it, the quick ones first, until one fails, and passes again without the change; more than five times its
+usual time is a failure, too. A change that no test asked for survives.
 
 Ends with a table; survivors stand in build/survivors.txt. Exit code 1: fewer were caught than --goal asks for. Hours on two cores. --keep begins
 with the tree and the build of the call before. Changes that were made by hand, each with the test that must see it, has perf/mutations.py.
 """
-import argparse, collections, concurrent.futures, itertools, json, os, random, re, shutil, signal, subprocess, sys, threading, time
+import argparse, collections, concurrent.futures, itertools, json, os, random, re, shutil, signal, subprocess, sys, tempfile, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TREE = os.path.join(ROOT, "build/mutants")
 BUILD = os.path.join(TREE, "build/cpu")
 TRAINING = ["mpi.training.np2", "mpi.training.np4"]
-# The folders, and the tests of each, the quick ones first.
+# The folders, and the tests of each.
 FOLDERS = {
     "src/passes": ["unit.graph", "unit.pipe", "unit.search", "unit.exec", "unit.model", *TRAINING],
     "src/plan": ["unit.graph", "unit.search", "unit.exec", "unit.run_parts", *TRAINING, "restart.commands.0", "restart.commands.1", "restart.commands.2"],
@@ -30,6 +31,24 @@ PROGRAMS = ["weft", "test_graph", "test_pipe", "test_search", "test_exec", "test
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+", "*": "+", "/": "*", "%": "/"}
 OPERATOR = re.compile(r" (<=|>=|==|!=|&&|\|\||[-<>+*/%]) ")
 NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.'])")
+MOST = 65536  # numbers
+# Answers whether the running mutant has this number, and notes the question in a file of MOST bytes that all processes of a test share.
+QUESTION = """
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <cstdlib>
+bool weft_mutant(int number) {
+  static const int chosen = std::getenv("WEFT_MUTANT") ? std::atoi(std::getenv("WEFT_MUTANT")) : 0;
+  static char* const asked = [] {
+    const char* const name = std::getenv("WEFT_MUTANTS_ASKED");
+    const int file = name && *name ? ::open(name, O_RDWR | O_CLOEXEC) : -1;
+    void* const map = file < 0 ? MAP_FAILED : ::mmap(nullptr, %d, PROT_WRITE, MAP_SHARED, file, 0);
+    return map == MAP_FAILED ? nullptr : static_cast<char*>(map);
+  }();
+  if (asked) asked[number] = 1;
+  return number == chosen;
+}
+""" % MOST
 # A change at a line of a file; `make` gives the new line for the mutant's number.
 Mutant = collections.namedtuple("Mutant", "folder file line what make")
 
@@ -66,7 +85,7 @@ def places(line, before):
     # Only whole statements: the line before ends one, or opens a block.
     if not code or code.startswith(("//", "#")) or not re.search(r"[;{})]$|^$|else$", re.sub(r"\s*//.*", "", before).rstrip()):
         return
-    chosen = lambda new, old: lambda n: f"(weft_mutant == {n} ? ({new}) : ({old}))"
+    chosen = lambda new, old: lambda n: f"(weft_mutant({n}) ? ({new}) : ({old}))"
     if found := re.fullmatch(r"((?:\} else )?if |while )\((.*)\)( \{| [^{}]*;)?", code):
         head, condition, rest = found.groups()
         if balanced(condition) and not re.search(r";| = |constexpr", condition):
@@ -85,9 +104,9 @@ def places(line, before):
             for what, new in changes(value):
                 yield what, lambda n, f=chosen(new, value): f"{indent}{head}{f(n)};"
         if re.fullmatch(r"[\w.\->\[\]:]+ [-+*|&]?= ", head):
-            yield "left out", lambda n: f"{indent}{{ if (weft_mutant != {n}) {code} }}"
+            yield "left out", lambda n: f"{indent}{{ if (!weft_mutant({n})) {code} }}"
     elif re.fullmatch(r"[A-Za-z_][\w.:\->\[\]]*\(.*\);|(\+\+|--)[\w.\->\[\]]+;", code) and balanced(code) and not code.startswith(("static_assert", "return", "throw", "WEFT_")):
-        yield "left out", lambda n: f"{indent}{{ if (weft_mutant != {n}) {code} }}"
+        yield "left out", lambda n: f"{indent}{{ if (!weft_mutant({n})) {code} }}"
 
 
 def files_of(*folders):
@@ -174,12 +193,13 @@ def commands():
     return found
 
 
-def run_test(test, number, seconds):
+def run_test(test, number, seconds, asked=""):
     """Whether the test passes. Jobs of Open MPI beside each other must not share a directory."""
     command, environment, folder = test
     session = f"/tmp/weft_mutants_{threading.get_native_id()}"
     process = subprocess.Popen(command, cwd=folder, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               env={**os.environ, **environment, "OMPI_MCA_orte_tmpdir_base": session, "WEFT_MUTANT": str(number)})
+                               env={**os.environ, **environment, "OMPI_MCA_orte_tmpdir_base": session, "WEFT_MUTANT": str(number), "WEFT_MUTANTS_ASKED": asked,
+                                    "GTEST_FAIL_FAST": "0" if "mpi" in os.path.basename(command[0]) else "1"})
     try:
         return process.wait(timeout=seconds) == 0
     except subprocess.TimeoutExpired:
@@ -194,6 +214,19 @@ def run_test(test, number, seconds):
         process.wait()
 
 
+def run_unchanged(name, test):
+    """The seconds of a test without a change, and the numbers that it asked for."""
+    with tempfile.NamedTemporaryFile() as asked:
+        asked.write(bytes(MOST))
+        asked.flush()
+        begin = time.monotonic()
+        if not run_test(test, 0, 900, asked.name):
+            sys.exit(f"mutate.py: {name} fails without a mutant")
+        seconds = time.monotonic() - begin
+        asked.seek(0)
+        return seconds, {n for n, byte in enumerate(asked.read()) if byte}
+
+
 def set_up():
     """A copy of the tree, configured, in which WEFT_MUTANT chooses a mutant."""
     shutil.rmtree(TREE, ignore_errors=True)
@@ -202,9 +235,9 @@ def set_up():
         os.makedirs(os.path.dirname(os.path.join(TREE, file)), exist_ok=True)
         shutil.copy2(os.path.join(ROOT, file), os.path.join(TREE, file))
     with open(os.path.join(TREE, "mutant.hpp"), "w") as header:
-        header.write("#pragma once\nextern int weft_mutant;\n")
+        header.write("#pragma once\nbool weft_mutant(int number);\n")
     with open(os.path.join(TREE, "src/base/text.cpp"), "a") as base:
-        base.write('\n#include <cstdlib>\nint weft_mutant = std::getenv("WEFT_MUTANT") ? std::atoi(std::getenv("WEFT_MUTANT")) : 0;\n')
+        base.write(QUESTION)
     kokkos = call(["cmake/get_kokkos.sh"], check=True).stdout.strip()
     configured = call(["cmake", "--preset", "cpu", "-D", f"Kokkos_ROOT={kokkos}", "-D", f"CMAKE_CXX_FLAGS=-include {TREE}/mutant.hpp -w"])
     if configured.returncode != 0:
@@ -229,20 +262,19 @@ def main():
         set_up()
     build(drawn)
     print(f"{len(drawn)} of them compile", flush=True)
-    tests, usual = commands(), {}
+    tests, usual, asked = commands(), {}, {}
     for name in dict.fromkeys(t for folder in a.folder for t in FOLDERS[folder]):
-        begin = time.monotonic()
-        if not run_test(tests[name], 0, 600):
-            sys.exit(f"mutate.py: {name} fails without a mutant")
-        usual[name] = time.monotonic() - begin
+        usual[name], asked[name] = run_unchanged(name, tests[name])
+        print(f"{name:28s} {usual[name]:6.1f} s, asked for {len(asked[name])}", flush=True)
 
     def judge(item):
         number, m = item
         limit = lambda t: 5 * usual[t] + 20
-        by = next((t for t in FOLDERS[m.folder] if not run_test(tests[t], number, limit(t)) and run_test(tests[t], 0, limit(t))), None)
+        able = sorted((t for t in FOLDERS[m.folder] if number in asked[t]), key=usual.get)
+        by = next((t for t in able if not run_test(tests[t], number, limit(t)) and run_test(tests[t], 0, limit(t))), None)
         with open(os.path.join(ROOT, m.file)) as text:
             said = f"{m.file}:{m.line + 1}: {m.what}: {text.read().splitlines()[m.line].strip()}"
-        print(f"{'caught by ' + by if by else 'SURVIVES':28s} {said}", flush=True)
+        print(f"{'caught by ' + by if by else 'SURVIVES' if able else 'NOT RUN':28s} {said}", flush=True)
         return m.folder, by, said
 
     with concurrent.futures.ThreadPoolExecutor(a.workers) as pool:

@@ -178,6 +178,7 @@ class Adviser {
       rows[i].arrangement = candidates[i]->arrangement;
       rows[i].estimated_s = candidates[i]->estimate.seconds;
       rows[i].step = predicted_quickly(rows[i].arrangement, arranged(q_.deck, rows[i].arrangement), q_.costs);
+      rows[i].quick_s = rows[i].step.seconds;
     });
     for (Row& row : rows) planned_.push_back(std::move(row));
     std::stable_sort(planned_.begin(), planned_.end(), [this](const Row& a, const Row& b) {
@@ -293,18 +294,20 @@ class Adviser {
   void add_what_helps(std::vector<Row>& rows, const std::vector<Candidate>& candidates) const {
     const auto larger = std::find_if(candidates.begin(), candidates.end(),
                                      [this](const Candidate& c) { return !within(c.estimate.bytes, slack); });
-    // Each row is planned as it is, with twice the batch, and with links twice as fast.
-    std::vector<std::array<double, 3>> seconds(rows.size());
-    for_all(3 * rows.size(), [&](std::size_t i) {
-      const Arrangement& arrangement = rows[i / 3].arrangement;
+    std::vector<double> with_batch(rows.size()), with_links(rows.size());
+    for_all(2 * rows.size(), [&](std::size_t i) {
+      const Arrangement& arrangement = rows[i / 2].arrangement;
       Deck deck = arranged(q_.deck, arrangement);
-      if (i % 3 == 1) deck.data.global_batch *= 2;
-      seconds[i / 3][i % 3] =
-          predicted_quickly(arrangement, deck, i % 3 == 2 ? faster_links_ : q_.costs).seconds;
+      if (i % 2 == 0) {
+        deck.data.global_batch *= 2;
+        with_batch[i / 2] = predicted_quickly(arrangement, deck, q_.costs).seconds;
+      } else {
+        with_links[i / 2] = predicted_quickly(arrangement, deck, faster_links_).seconds;
+      }
     });
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const auto [as_it_is, with_batch, with_links] = seconds[i];
-      const double batch = 2 * as_it_is / with_batch - 1, links = as_it_is / with_links - 1;
+      const double as_it_is = rows[i].quick_s;
+      const double batch = 2 * as_it_is / with_batch[i] - 1, links = as_it_is / with_links[i] - 1;
       const double memory =
           larger == candidates.end() ? 0 : rows[i].estimated_s / larger->estimate.seconds - 1;
       const double best = std::max({batch, links, memory});

@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,10 +33,11 @@ struct Candidate {
 /// as are under way at a time; nothing where that depends on how many there are.
 std::optional<std::int64_t> distinct_rounds(const passes::PassOptions& given, std::int64_t all) {
   if (!given.stage) return given.partition || given.context ? 8 + all % 2 : 4;
+  const std::int64_t ranks = given.stage->sizes.ranks;
   switch (given.stage->kind) {
     case PipelineKind::one_f_one_b:
-    case PipelineKind::zb_h1: return given.stage->sizes.ranks + 4;
-    case PipelineKind::zbv: return 2 * given.stage->sizes.ranks + 4;
+    case PipelineKind::zb_h1: return ranks + 8;
+    case PipelineKind::zbv: return 2 * ranks + 8 + (all + ranks - 8 % ranks) % ranks;
     case PipelineKind::gpipe:
     case PipelineKind::interleaved: break;
   }
@@ -64,11 +67,49 @@ std::vector<double> ends_of_rounds(const plan::Plan& plan, const machine::LaneTi
   return ends;
 }
 
-/// How many rounds pass a rank's chunks together: as many as the pipe has ranks where it has several chunks.
-int group_of_rounds(const ir::Graph& graph) {
-  const bool chunks =
-      std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& n) { return n.chunk > 0; });
-  return chunks ? graph.mesh().size(pipe_axis) : 1;
+/// The seconds of one microbatch more in a stage of a pipe, where several are under way in an order that need
+/// not repeat itself. Each kind of work counts with what it waits for before it, on average between the end
+/// of the first microbatch and the begin of the last: the pipe fills and drains outside of that.
+double period_in_pipe(const plan::Plan& plan, const machine::LaneTimes& times) {
+  struct Work {
+    double in_window = 0, ever = 0;  // seconds
+    int times_in_window = 0, times_ever = 0;
+  };
+  std::map<std::tuple<std::string, ir::Phase, ir::Op>, Work> kinds;
+  std::vector<const ir::Node*> nodes;
+  for (const plan::Instruction& instruction : plan.instructions)
+    if (instruction.lane == Lane::compute) nodes.push_back(&plan.graph.node(instruction.node));
+  int last = 0;
+  double begin = 0, end = times.end;
+  for (const ir::Node* node : nodes) last = std::max(last, node->round);
+  const auto& spans = times.spans[Lane::compute];
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i]->phase == ir::Phase::update) continue;
+    if (nodes[i]->round == 0) begin = spans[i].end;
+    if (nodes[i]->round == last) end = std::min(end, spans[i].start);
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const ir::Node& node = *nodes[i];
+    if (node.phase == ir::Phase::update) continue;
+    Work& work = kinds[{node.module, node.phase, node.op}];
+    const double seconds = spans[i].end - (i > 0 ? spans[i - 1].end : 0);
+    work.ever += seconds;
+    ++work.times_ever;
+    if (spans[i].start < begin || spans[i].start >= end) continue;
+    work.in_window += seconds;
+    ++work.times_in_window;
+  }
+  double period = 0;
+  for (const auto& [kind, work] : kinds)
+    period +=
+        (work.times_in_window > 0 ? work.in_window / work.times_in_window : work.ever / work.times_ever) *
+        work.times_ever / (last + 1);
+  return period;
+}
+
+/// Whether the plan is a pipe's stage, which does not begin a microbatch when it has ended the one before.
+bool is_in_pipe(const ir::Graph& graph) {
+  return graph.mesh().size(pipe_axis) > 1;
 }
 
 bool is_searched(const Deck& deck, const Mesh& mesh) {
@@ -343,10 +384,9 @@ double memory_limit(const Deck& deck, const machine::CostModel& costs, std::int6
 double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds) {
   const machine::LaneTimes times = plan::simulate(plan, costs);
   if (more_rounds == 0) return times.end;
-  const auto ends = ends_of_rounds(plan, times);
-  if (const auto group = static_cast<std::size_t>(group_of_rounds(plan.graph)); group > 1)
-    return times.end + static_cast<double>(more_rounds) / static_cast<double>(group) *
-                           (ends[3 * group - 1] - ends[2 * group - 1]);
+  if (is_in_pipe(plan.graph))
+    return times.end + static_cast<double>(more_rounds) * period_in_pipe(plan, times);
+  const std::vector<double> ends = ends_of_rounds(plan, times);
   if (ends.size() < 6 || !passes::take_turns(plan.graph))
     return times.end + static_cast<double>(more_rounds) * (ends[2] - ends[1]);
   const auto end_of_two = [&](std::size_t round) { return std::max(ends[round], ends[round + 1]); };

@@ -100,6 +100,37 @@ TEST(StepSeconds, OfRoundsThatGatherOnceAreNoTurns) {
   EXPECT_NEAR(step_seconds(given(6), machine, 3) / plan::simulate(given(9), machine).end, 1, 0.002);
 }
 
+/// A pipe's stage: the plan of a few rounds says what all take, where a link or the compute is what limits.
+TEST(StepSeconds, OfManyRoundsInAPipeAreThoseOfAFew) {
+  const auto expect_line = [](const std::string& schedule, const std::string& mode, int stages,
+                              const machine::CostModel& machine) {
+    const std::int64_t rounds = 4 * stages + 14;
+    const Deck deck = test::small_deck(
+        {"model.layers=" + std::to_string(2 * stages), "schedule.bucketing=manual", "parallel.mode=" + mode,
+         "parallel.mesh={ pipe = " + std::to_string(stages) + " }", "pipeline.schedule=" + schedule,
+         std::string("pipeline.chunks=") + (schedule == "zbv" ? "2" : "1"), "data.batch=1",
+         "data.global_batch=" + std::to_string(2 * rounds)});
+    const Mesh mesh = resolve_mesh(deck, 2 * stages);
+    for (const int place : {0, stages / 2, stages - 1}) {
+      SCOPED_TRACE(schedule + ", place " + std::to_string(place) + " of " + std::to_string(stages));
+      const plan::Plan few = plan_of_distinct_rounds(deck, mesh, test::test_scratch, machine, 0, place);
+      std::int64_t planned = 0;
+      for (const ir::Node& node : few.graph.nodes())
+        planned = std::max<std::int64_t>(planned, node.round + 1);
+      EXPECT_LT(planned, rounds);
+      const double seconds = step_seconds(few, machine, rounds - planned);
+      const plan::Plan all = training_plan(deck, mesh, test::test_scratch, pass_options(deck, mesh, place));
+      EXPECT_NEAR(seconds / plan::simulate(all, machine).end, 1, schedule == "zbv" ? 0.06 : 0.01);
+    }
+  };
+  for (const char* schedule : {"1f1b", "zb_h1", "zbv"})
+    for (const int stages : {2, 5}) {
+      expect_line(schedule, "zero2", stages, costs(3e8, 1e9));
+      expect_line(schedule, "zero2", stages, costs(3e8, 1e11));
+      expect_line(schedule, "fsdp", stages, costs(3e8, 1e9));
+    }
+}
+
 /// Plans are compared by four rounds, and what these say of the other rounds holds for the whole step.
 TEST(ChooseSchedule, ManyRoundsAreWhatFourSay) {
   const std::string rounds = global_batch(7);

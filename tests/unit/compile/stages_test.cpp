@@ -110,7 +110,7 @@ TEST(PlannedPipe, FewMicrobatchesTakeTheMemoryOfMany) {
       };
       const plan::Plan first = whole(0);
       const PlannedPipe pipe = planned_pipe(deck, pipe_of(3), test::test_scratch, costs, 0, {first, 0});
-      EXPECT_EQ(pipe.planned_microbatches, 7);
+      EXPECT_EQ(pipe.planned_microbatches, 11);
       EXPECT_EQ(pipe.schedule.sizes.microbatches, 40);
       EXPECT_EQ(pipe.ranks[0].hash, first.hash);
       for (int place = 1; place < 3; ++place) {
@@ -118,11 +118,11 @@ TEST(PlannedPipe, FewMicrobatchesTakeTheMemoryOfMany) {
         EXPECT_FALSE(rank.hash);
         const plan::Plan all = whole(place);
         EXPECT_EQ(rank.state_bytes, plan::persistent_bytes(all)) << place;
-        constexpr std::int64_t losses = (40 - 7) * 16;  // of the other microbatches
+        constexpr std::int64_t losses = (40 - 11) * 16;  // of the other microbatches
         EXPECT_LE(all.peak_bytes() - rank.arena_bytes, losses) << place;
         EXPECT_GE(all.peak_bytes(), rank.arena_bytes) << place;
       }
-      EXPECT_NE(to_text(pipe).find("planned with 7 of the 40 microbatches"), std::string::npos);
+      EXPECT_NE(to_text(pipe).find("planned with 11 of the 40 microbatches"), std::string::npos);
     }
 }
 
