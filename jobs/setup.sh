@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Makes this machine ready to build Weft, and builds it:
 #
-#   jobs/setup.sh [--cuda] [--mkl] [--tests] [--quickstart] [--preset NAME]...
+#   jobs/setup.sh [--cuda] [--mkl] [--tests] [--quickstart] [--missing] [--preset NAME]...
 #
 #   --cuda         also a Kokkos with CUDA (needs nvcc) and cuDNN's front end; the preset `cuda` implies it
 #   --mkl          MKL for fp32 products on Intel processors without AMX: MKLROOT's, else PyPI's (a download of 221 MB); of host presets
 #   --tests        also what tests/run.sh uses (GoogleTest, Slurm, iproute2, clang-format, ...)
 #   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
+#   --missing      only print the Debian names of the packages that are missing, one a line (jobs/prefix.sh)
 #   --preset NAME  configure and build the CMake preset NAME (cpu, cuda, fakecuda, debug, asan, tsan); NAME:TARGET builds only TARGET
 #
 # A first build of cpu or cuda compiles several sources at once (CMAKE_UNITY_BUILD), so that what they include is read once. Whoever changes
@@ -17,13 +18,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-tests=no quickstart=no cuda=no mkl=no presets=()
+tests=no quickstart=no cuda=no mkl=no list_missing=no presets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --cuda) cuda=yes ;;
     --mkl) mkl=yes ;;
     --tests) tests=yes ;;
     --quickstart) quickstart=yes ;;
+    --missing) list_missing=yes ;;
     --preset) [ $# -ge 2 ] || { echo "setup: --preset needs a name" >&2; exit 2; }; presets+=("$2"); shift ;;
     *) echo "setup: unknown option $1; see the head of jobs/setup.sh" >&2; exit 2 ;;
   esac
@@ -138,6 +140,7 @@ How to provide it:
   Debian, Ubuntu   sudo apt-get install ${packages[*]}
   Spack            spack install ${specs[*]}; spack load ${specs[*]}
   modules          module load ... (names differ from site to site; see jobs/README.md)
+  without root     jobs/prefix.sh ~/weft-needs: from PyPI, all but the compiler and HDF5
   by hand          set <Name>_ROOT (HDF5_ROOT, dnnl_ROOT, fmt_ROOT, ...) or add the prefixes to CMAKE_PREFIX_PATH
 TEXT
 }
@@ -150,6 +153,10 @@ still_missing() {
 }
 
 missing=$(still_missing)
+if [ "$list_missing" = yes ]; then
+  grep -v '|dpkg|' <<<"$missing" | cut -d'|' -f1 | grep . || true
+  exit 0
+fi
 if [ -n "$missing" ]; then
   as_root=
   if [ "$(id -u)" != 0 ]; then
