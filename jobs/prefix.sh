@@ -19,7 +19,7 @@ say() { echo "prefix: $*" >&2; }
 die() { say "$*"; exit 1; }
 
 all=(cmake ninja mpi onednn zlib xxhash fmt spdlog nlohmann-json tomlplusplus cli11 sentencepiece googletest)
-mpi=openmpi fetch_only=no prefix='' wanted=()
+mpi=openmpi fetch_only=no prefix='' wanted=() site=()
 while [ $# -gt 0 ]; do
   case $1 in
     --mpi) [ $# -ge 2 ] || die "--mpi needs a name"; mpi=$2; shift ;;
@@ -293,27 +293,40 @@ ACTIVATE
 # shellcheck source=/dev/null
 . "$prefix/activate"
 
-# CMake and Ninja come first: jobs/setup.sh looks with them.
+# put_said PACKAGE: once.
+done=' '
+put_said() {
+  case $done in *" $1 "*) return ;; esac
+  say "putting $1 into $prefix"
+  put "$1"
+  done+="$1 "
+}
+
+# CMake comes first: jobs/setup.sh looks with it.
 version=$(cmake --version 2>/dev/null | sed -n '1s/^cmake version //p' || true)
-if [ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n 1)" != 3.22 ]; then
-  say "putting cmake into $prefix"
-  put cmake
-  hash -r
+[ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n 1)" = 3.22 ] || put_said cmake
+hash -r
+named=${#wanted[@]}
+if [ "$named" = 0 ]; then
+  while IFS= read -r name; do
+    package=$(package_of "$name")
+    [ -z "$package" ] || wanted+=("$package")
+  done < <("$root/jobs/setup.sh" --missing)
 fi
-[ ${#wanted[@]} -gt 0 ] || while IFS= read -r name; do
-  package=$(package_of "$name")
-  [ -z "$package" ] || wanted+=("$package")
-done < <("$root/jobs/setup.sh" --missing)
-# spdlog is compiled against the fmt that CMake finds, and an fmt of ours goes with a spdlog of ours.
-case " ${wanted[*]-} " in *" fmt "*) case " ${wanted[*]} " in *" spdlog "*) ;; *) wanted+=(spdlog) ;; esac ;; esac
 for package in "${wanted[@]}"; do
-  say "putting $package into $prefix"
-  put "$package"
+  # An fmt of ours goes with a spdlog of ours, which uses the fmt that CMake finds.
+  [ "$package" != fmt ] || put_said spdlog
+  put_said "$package"
 done
 
 mapfile -t missing < <("$root/jobs/setup.sh" --missing)
 if [ ${#missing[@]} -gt 0 ]; then
-  say "still missing, and not on PyPI: ${missing[*]}; load the site's modules for it (module load hdf5 ...), and call this again"
+  say "still missing: ${missing[*]}"
+  for name in "${missing[@]}"; do
+    [ -n "$(package_of "$name")" ] || site+=("$name")
+  done
+  [ ${#site[@]} -eq 0 ] || say "not from PyPI: ${site[*]}; load the site's modules for that (module load hdf5 ...), and call this again"
+  [ "$named" = 0 ] || exit 0
   exit 1
 fi
 echo "prefix: ready; go on with:"

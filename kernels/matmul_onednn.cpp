@@ -41,7 +41,11 @@ dnnl::matmul::primitive_desc describe(const MatmulSizes& s, DType type, DType re
     after.append_sum(1);
     attributes.set_post_ops(after);
   }
+#if DNNL_VERSION_MAJOR >= 3
+  return dnnl::matmul::primitive_desc(cpu(), a, b, c, attributes);
+#else
   return dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, c), attributes, cpu());
+#endif
 }
 
 bool has_bf16() {

@@ -1,6 +1,7 @@
 #include "cli/app.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,7 @@
 // The commands `weft manual` and `weft completion`: the manual page and bash's completion, made from the
 // same commands and the same schema of the deck as everything else.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cstdio>

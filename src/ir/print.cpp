@@ -1,5 +1,6 @@
 // Writes the text form of a graph (declared in text.hpp).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ir/text.hpp"
 
