@@ -110,8 +110,9 @@ endfunction()
 function(weft_test_environment test)
   string(MD5 build "${PROJECT_BINARY_DIR}")
   string(SUBSTRING ${build} 0 8 build)
+  set(session /tmp/weft_tests_${build}/${test})
   set_tests_properties(${test} PROPERTIES ENVIRONMENT
-                       "${WEFT_TEST_ENVIRONMENT};OMPI_MCA_orte_tmpdir_base=/tmp/weft_tests_${build}/${test};${ARGN}")
+                       "${WEFT_TEST_ENVIRONMENT};OMPI_MCA_orte_tmpdir_base=${session};PRTE_MCA_prte_tmpdir_base=${session};${ARGN}")
 endfunction()
 
 # weft_test(NAME SOURCES ... DEPS ... [LABEL unit] [RANKS 1 2 4] [SHARDS n] [ARGS ...] [ENVIRONMENT ...]): a GoogleTest program

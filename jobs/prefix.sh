@@ -55,7 +55,7 @@ tokenspeed-spdlog==1.17.0|tokenspeed_spdlog-1.17.0-py3-none-any.whl|ab985a8c6455
 nlohmann-json==3.12.0|nlohmann_json-3.12.0-py3-none-any.whl|5f6132720fb25d0d70bf0742f8397b49a540dcc193e7312a914f6aa49f054810|any
 pytomlpp==1.1.0|pytomlpp-1.1.0.tar.gz|61a0f73e7ba2fe8bba4e99ce6d2701491885850b53aad8f3e46d03c4b31e594d|sources
 xxhash==4.1.0|xxhash-4.1.0.tar.gz|c9b288e4c1f5dae54417bc8a05e6f6daf505783d916b4783f4dd2f2e7d5db486|sources
-highspy==1.15.1|highspy-1.15.1.tar.gz|20ed2fbf1cb64bf3044ee6632364b7e2653d93e6901e2b19fd3d5df10702e8c5|sources
+goofit==2.3.0|goofit-2.3.0.tar.gz|b27a7f62f9fecedcab95f8c06d51c11a73a3ebfdb3b5827a173a73198f223633|sources
 sentencepiece==0.2.1|sentencepiece-0.2.1.tar.gz|8138cec27c2f2282f4a34d9a016e3374cd40e5c6e9cb335063db66a0a3b71fad|sources
 TABLE
 }
@@ -158,7 +158,7 @@ requirements_of() {
     zlib) echo cmeel-zlib ;;
     fmt | spdlog) echo tokenspeed-spdlog ;;
     tomlplusplus) echo pytomlpp ;;
-    cli11) echo highspy ;;
+    cli11) echo goofit ;;
     googletest) ;;
     *) echo "$1" ;;
   esac
@@ -231,11 +231,10 @@ endif()' ;;
       cp -a "$from/third_party/tomlplusplus/include/toml++" "$prefix/include"
       headers_package tomlplusplus 3.4.0 tomlplusplus::tomlplusplus ;;
     cli11)
-      # HiGHS carries CLI11 as one header.
-      from=$(unpack highspy)
-      mkdir -p "$prefix/include/CLI"
-      cp "$from/extern/cli11/CLI11.hpp" "$prefix/include/CLI/CLI.hpp"
-      headers_package CLI11 2.5.0 CLI11::CLI11 ;;
+      # GooFit carries it unchanged. (HiGHS's copy knows no --help.)
+      from=$(unpack goofit)
+      cp -a "$from/extern/CLI11/include/CLI" "$prefix/include"
+      headers_package CLI11 2.2.0 CLI11::CLI11 ;;
     sentencepiece)
       from=$(unpack sentencepiece)/sentencepiece
       say "compiling SentencePiece, 1 to 4 minutes"
