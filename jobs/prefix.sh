@@ -90,7 +90,8 @@ archive() {
   echo "$cache/archives/$file"
 }
 
-# unpack NAME: unpacks the archive of the requirement NAME, and prints the folder. Python's zipfile forgets the execute bits.
+# unpack NAME: unpacks the archive of the requirement NAME, and prints the folder. Files are as new as now, so that a build directory notices.
+# Python's zipfile forgets the execute bits.
 unpack() {
   local file
   file=$(archive "$1")
@@ -104,7 +105,7 @@ with zipfile.ZipFile(sys.argv[1]) as wheel:
         if entry.external_attr >> 16 & 0o111 and not os.path.isdir(path):
             os.chmod(path, 0o755)
 PYTHON
-    *) tar -xzf "$file" -C "$work/$1" --strip-components=1 ;;
+    *) tar -xzf "$file" --touch -C "$work/$1" --strip-components=1 ;;
   esac
   echo "$work/$1"
 }
