@@ -132,9 +132,13 @@ bool is_one_node(MPI_Comm comm, int ranks) {
 }
 
 /// What MPI's own messages may still take of /dev/shm for each rank of a host: Open MPI's segment
-/// (btl_vader_segment_size). It reserves none of it, and dies by a signal (SIGBUS) in a send that finds no
-/// page.
+/// (btl_vader_segment_size; since version 5 btl_sm_segment_size, which is larger). It reserves none of it,
+/// and dies by a signal (SIGBUS) in a send that finds no page.
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
+constexpr std::int64_t message_bytes = std::int64_t{16} << 20;
+#else
 constexpr std::int64_t message_bytes = std::int64_t{4} << 20;
+#endif
 
 std::unique_ptr<Window> MpiWorld::make_window(const std::vector<int>& ranks, const WindowSizes& sizes) {
   constexpr int tag = 1;
