@@ -128,8 +128,9 @@ Estimator::Short Estimator::planned(const Arrangement& arrangement, std::int64_t
     deck.schedule.alternate = Alternate::always;
     plan = compile::plan_of_distinct_rounds(deck, mesh, scratch_, costs_, 0, 0);
   }
-  const double step = compile::step_seconds(plan, costs_, 0);
-  s.round = (compile::step_seconds(plan, costs_, 2) - step) / 2;
+  const machine::LaneTimes times = plan::simulate(plan, costs_);
+  const double step = times.end;
+  s.round = (compile::step_seconds(plan, times, 2) - step) / 2;
   s.rest = step - s.round * static_cast<double>(rounds);
   s.state = static_cast<double>(plan::persistent_bytes(plan));
   std::tie(s.kernels, s.forward_kernels) = kernel_seconds(plan, costs_);

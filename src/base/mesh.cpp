@@ -115,8 +115,10 @@ std::vector<int> Mesh::group(int rank, int axis) const {
 }
 
 int Mesh::span(int axis) const {
-  const std::vector<int> ranks = group(0, axis);
-  return ranks.back() - ranks.front() + 1;
+  const int other = inner(axis);
+  int last = (axes_[static_cast<std::size_t>(axis)].size - 1) * stride(axis);
+  if (other >= 0) last += (size(other) - 1) * stride(other);
+  return last + 1;
 }
 
 }  // namespace weft

@@ -29,11 +29,10 @@ std::int64_t rounds_of(const plan::Plan& plan) {
 }
 
 /// A place's step as if it waited for no other stage.
-PredictedStep alone(const plan::Plan& plan, const machine::LaneTimes& times, const machine::CostModel& costs,
-                    std::int64_t microbatches) {
+PredictedStep alone(const plan::Plan& plan, const machine::LaneTimes& times, std::int64_t microbatches) {
   const std::int64_t planned = rounds_of(plan);
   PredictedStep step;
-  step.seconds = step_seconds(plan, costs, microbatches - planned);
+  step.seconds = step_seconds(plan, times, microbatches - planned);
   const double longer = step.seconds / times.end;
   step.data = of_data_lanes(times.exposed) * longer;
   step.tensor = of_tensor_lanes(times.exposed) * longer;
@@ -88,7 +87,7 @@ class Pipe {
       for (int chunk = 0; chunk < chunks; ++chunk)
         times[kind(place, chunk)] = of_chunks[static_cast<std::size_t>(chunk)];
       message = std::max(message, message_seconds(plan, costs));
-      PredictedStep step = alone(plan, lanes, costs, microbatches);
+      PredictedStep step = alone(plan, lanes, microbatches);
       steps.emplace(place, std::pair(step, std::move(lanes)));
     }
     std::vector<pipe::StageTimes> of_stages;
@@ -144,7 +143,7 @@ PredictedStep predicted_step(const Deck& deck, const Mesh& mesh, const plan::Scr
                              const machine::CostModel& costs, std::int64_t baseline) {
   if (mesh.size(pipe_axis) > 1) return Pipe(deck, mesh).predict(scratch, costs, baseline);
   const plan::Plan plan = plan_of_distinct_rounds(deck, mesh, scratch, costs, baseline, 0);
-  return alone(plan, plan::simulate(plan, costs), costs, accumulation(deck, mesh.batch_ranks()));
+  return alone(plan, plan::simulate(plan, costs), accumulation(deck, mesh.batch_ranks()));
 }
 
 }  // namespace weft::compile

@@ -382,7 +382,10 @@ double memory_limit(const Deck& deck, const machine::CostModel& costs, std::int6
 }
 
 double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds) {
-  const machine::LaneTimes times = plan::simulate(plan, costs);
+  return step_seconds(plan, plan::simulate(plan, costs), more_rounds);
+}
+
+double step_seconds(const plan::Plan& plan, const machine::LaneTimes& times, std::int64_t more_rounds) {
   if (more_rounds == 0) return times.end;
   if (is_in_pipe(plan.graph))
     return times.end + static_cast<double>(more_rounds) * period_in_pipe(plan, times);

@@ -9,6 +9,7 @@
 #include "base/mesh.hpp"
 #include "deck/deck.hpp"
 #include "machine/cost_model.hpp"
+#include "machine/lanes.hpp"
 #include "passes/pass_list.hpp"
 #include "plan/plan.hpp"
 
@@ -51,8 +52,9 @@ plan::Plan take_plan(Chosen& chosen, const Deck& deck, const Mesh& mesh, const p
                      const passes::Observer& observer = {});
 
 /// Simulated seconds of a step that has `more_rounds` more accumulation rounds than the plan. If there are
-/// any, the plan has as few rounds as choose_schedule() compares by (in a pipe of several chunks three times
-/// as many as the pipe has ranks, or more), and each further round takes as long as the middle ones.
+/// any, the plan has at least as many as that of with_distinct_rounds(), and each further round takes as long
+/// as the middle ones. `times` are those of the plan's simulation.
+double step_seconds(const plan::Plan& plan, const machine::LaneTimes& times, std::int64_t more_rounds);
 double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds);
 
 /// The schedule in one line: buckets, distances, what is kept, and what is computed again.

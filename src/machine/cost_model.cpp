@@ -49,15 +49,16 @@ bool CostModel::is_measured(const ir::Graph& graph, const ir::Node& node) const 
 double CostModel::kernel_seconds(const ir::Graph& graph, const ir::Node& node) const {
   if (ir::is_alias(node.op)) return 0;
   if (ir::communicates(node.op)) throw std::logic_error("what communicates has no kernel_seconds");
-  const std::string name = signature(graph, node);
-  if (const auto it = seconds_.find(name); it != seconds_.end()) return it->second;
+  if (!seconds_
+           .empty())  // only measured kernels are looked up: to make a signature takes longer than the rest
+    if (const auto it = seconds_.find(signature(graph, node)); it != seconds_.end()) return it->second;
   ops::Cost cost = ops::cost(graph, node);
   // Where no library multiplies Float8, both operands are written and read as bf16.
   if (ir::is_float8_product(node.op) && profile_.compute.matmul_f8 == 0)
     for (const ir::In operand : {ir::operand::matmul_f8::x8, ir::operand::matmul_f8::w8})
       cost.bytes += 2.0 * static_cast<double>(size_of(DType::bf16)) *
                     static_cast<double>(graph.local_elements(node.in(operand)));
-  const std::string alike = family(name);
+  const std::string alike = family(graph, node);
   return roofline(alike, cost) * correction(alike, cost);
 }
 

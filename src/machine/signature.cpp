@@ -63,4 +63,18 @@ std::string family(std::string_view signature) {
   return text;
 }
 
+std::string family(const ir::Graph& graph, const ir::Node& node) {
+  std::string text(name_of(node.op));
+  const auto append_types = [&](const auto& values) {
+    for (const ir::ValueId v : values) {
+      text += ' ';
+      text += name_of(graph.value(v).type.dtype);
+    }
+  };
+  append_types(node.inputs);
+  text += " ->";
+  append_types(node.outputs);
+  return text;
+}
+
 }  // namespace weft::machine

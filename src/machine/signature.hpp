@@ -16,5 +16,7 @@ std::string signature(const ir::Graph& graph, const ir::Node& node);
 /// A signature without extents and attributes: "matmul bf16 bf16 -> bf16". Kernels of one family are alike
 /// enough that one's ratio of measured to estimated time serves for another.
 std::string family(std::string_view signature);
+/// The family of the node's signature, which it does not make.
+std::string family(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace weft::machine

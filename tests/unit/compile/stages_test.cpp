@@ -118,7 +118,7 @@ TEST(PlannedPipe, FewMicrobatchesTakeTheMemoryOfMany) {
         EXPECT_FALSE(rank.hash);
         const plan::Plan all = whole(place);
         EXPECT_EQ(rank.state_bytes, plan::persistent_bytes(all)) << place;
-        constexpr std::int64_t losses = (40 - 11) * 16;  // of the other microbatches
+        constexpr std::int64_t losses = (40 - 11) * 16 + 48;  // of the other microbatches, on a cache line
         EXPECT_LE(all.peak_bytes() - rank.arena_bytes, losses) << place;
         EXPECT_GE(all.peak_bytes(), rank.arena_bytes) << place;
       }

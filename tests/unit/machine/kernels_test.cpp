@@ -66,7 +66,10 @@ TEST(KernelSignature, LayersOfOneShapeShareThem) {
   const auto collect = [&](std::set<std::string>& names) {
     const ir::Graph g = model.step();
     for (const ir::Node& node : g.nodes())
-      if (is_kernel(node)) names.insert(signature(g, node));
+      if (is_kernel(node)) {
+        names.insert(signature(g, node));
+        EXPECT_EQ(machine::family(g, node), machine::family(signature(g, node)));
+      }
   };
   collect(two);
   model.spec.layers = 5;
