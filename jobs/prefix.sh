@@ -9,7 +9,7 @@
 #   PACKAGE      put this one there, whether or not the machine has it: cmake ninja mpi onednn zlib xxhash fmt spdlog nlohmann-json
 #                tomlplusplus cli11 sentencepiece googletest. Without one: those that jobs/setup.sh misses.
 #
-# Load the site's modules first: what CMake finds is left to them. A compiler, patch, Python 3.8 with pip, and HDF5 must be there. Wheels
+# Load the site's modules first: what CMake finds is left to them. A compiler, make, patch, Python 3.8 with pip, and HDF5 must be there. Wheels
 # (all but spdlog's and nlohmann-json's are for x86_64) and sources have a fixed version and checksum. Libraries are compiled in 3 to 6 minutes.
 set -euo pipefail
 shopt -s inherit_errexit

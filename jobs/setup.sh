@@ -140,7 +140,7 @@ How to provide it:
   Debian, Ubuntu   sudo apt-get install ${packages[*]}
   Spack            spack install ${specs[*]}; spack load ${specs[*]}
   modules          module load ... (names differ from site to site; see jobs/README.md)
-  without root     jobs/prefix.sh ~/weft-needs: from PyPI, all but the compiler and HDF5
+  without root     jobs/prefix.sh ~/weft-needs: from PyPI, all but the compiler, make, patch, pip and HDF5
   by hand          set <Name>_ROOT (HDF5_ROOT, dnnl_ROOT, fmt_ROOT, ...) or add the prefixes to CMAKE_PREFIX_PATH
 TEXT
 }

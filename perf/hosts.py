@@ -296,7 +296,7 @@ def main():
     parser.add_argument("names", nargs="+", metavar="RATE|PEER")
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--ranks-per-host", type=int, default=1)
-    parser.add_argument("--cpu", type=int, help="percent of its core that a rank may use, whoever waits on the other ones")
+    parser.add_argument("--cpu", type=int, help="percent of its core that a rank may use (two_hosts.sh --cpu)")
     parser.add_argument("--deck", default="inputs/bench_33m.toml")
     parser.add_argument("--batch", type=int, default=4, help="sequences a rank (data.batch)")
     parser.add_argument("--microbatch", type=int, default=1, help="sequences of a microbatch of the pipe")

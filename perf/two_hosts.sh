@@ -5,8 +5,9 @@
 #
 #   --hosts N           hosts (default 2)
 #   --ranks-per-host R  consecutive ranks of a host (default 1); they may share memory, ranks of different hosts never do
-#   --cpu PERCENT       a rank has this part of each of its cores, and no more where another one waits (default: no limit). With 50, two ranks
-#                       that share a core are as independent of each other as on two cores of half the speed. By control groups
+#   --cpu PERCENT       a rank has this part of its cores, and no more where another rank waits (default: no limit). With 50, two ranks that
+#                       share a core are as independent of each other as on two cores of half the speed. By control groups (tried
+#                       with version 1)
 #   --torch             not by mpirun: COMMAND once a host, with MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK and
 #                       GLOO_SOCKET_IFNAME; only rank 0's output is shown
 #   --measure-link      first measure what TCP gets over the links, both ways at once (needs python3); COMMAND finds the
@@ -52,7 +53,7 @@ esac
 [ $# -gt 0 ] || usage "no COMMAND after --"
 whole --hosts "$hosts" 2 250
 whole --ranks-per-host "$per_host" 1 1024
-[ -z "$cpu" ] || whole --cpu "$cpu" 5 100
+[ -z "$cpu" ] || whole --cpu "$cpu" 10 100
 [ $torch = no ] || [ "$per_host" = 1 ] || usage "--torch starts one process a host; leave --ranks-per-host out"
 [ -z "$report" ] || { [ ! -d "$report" ] && : 2>/dev/null >>"$report"; } || usage "the report $report cannot be written"
 
@@ -84,7 +85,12 @@ remove() {
   done
   for name in $(namespaces "$1"); do ip netns del "$name" 2>/dev/null; done
   for name in {/dev/shm,/tmp}/weft-hosts."$1".*/cgroup; do
-    [ ! -d "$name" ] || { rmdir "$name/weft-hosts.$1".* 2>/dev/null; umount "$name"; }
+    mountpoint -q "$name" || continue
+    # A group goes when its last process has ended.
+    for ((try = 0; try < 20; try++)); do
+      ! compgen -G "$name/weft-hosts.$1.*" >/dev/null || rmdir "$name/weft-hosts.$1".* 2>/dev/null || sleep 0.1
+    done
+    umount "$name"
   done
   rm -rf --one-file-system {/dev/shm,/tmp}/weft-hosts."$1".*
 }
@@ -154,14 +160,14 @@ measure_link() {
 
 # Makes a control group for each rank. In a namespace /sys is another one, so they are reached by a mount of their own.
 limit_cores() {
-  local period=4000 rank quota group
+  local period=10000 rank quota group  # in microseconds; the kernel takes no quota below 1000
   mkdir "$work/cgroup" || return 1
   if [ -d /sys/fs/cgroup/cpu ]; then mount --bind /sys/fs/cgroup/cpu "$work/cgroup"; else mount --bind /sys/fs/cgroup "$work/cgroup"; fi || return 1
   quota=$((period * cpu * OMP_NUM_THREADS / 100))
   for ((rank = 0; rank < hosts * per_host; rank++)); do
     group=$work/cgroup/weft-hosts.$$.$rank
     mkdir "$group" || return 1
-    if [ -f "$group/cpu.max" ]; then
+    if [ -f "$work/cgroup/cgroup.controllers" ]; then
       echo "$quota $period" >"$group/cpu.max"
     else
       echo "$period" >"$group/cpu.cfs_period_us" && echo "$quota" >"$group/cpu.cfs_quota_us"

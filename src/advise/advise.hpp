@@ -31,7 +31,7 @@ struct Row {
   Arrangement arrangement;
   compile::PredictedStep step;
   double estimated_s = 0;  ///< the step by its estimate, which others are compared with
-  double quick_s = 0;      ///< the step with a bucket a layer instead of a search, compared with, too
+  double quick_s = 0;      ///< the step by a plan with a bucket a layer, which is made without a search
   /// What would help it most, of what was tried: "twice the batch: +8 %".
   std::string next;
 };

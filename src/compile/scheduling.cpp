@@ -29,8 +29,10 @@ struct Candidate {
 };
 
 /// How many rounds of `all` stand for any number of them. They are four: the first, two that are like all
-/// others but the last, and the last; twice as many where two may take turns. A pipe has some more, as many
-/// as are under way at a time; nothing where that depends on how many there are.
+/// others but the last, and the last; twice as many where two may take turns. In a pipe eight are left
+/// between those that fill it and those that drain it; and zbv's order differs with what is left of the
+/// number of rounds when it is divided by the ranks, so that is kept. Nothing where the order depends on all
+/// rounds.
 std::optional<std::int64_t> distinct_rounds(const passes::PassOptions& given, std::int64_t all) {
   if (!given.stage) return given.partition || given.context ? 8 + all % 2 : 4;
   const std::int64_t ranks = given.stage->sizes.ranks;
@@ -100,10 +102,13 @@ double period_in_pipe(const plan::Plan& plan, const machine::LaneTimes& times) {
     ++work.times_in_window;
   }
   double period = 0;
-  for (const auto& [kind, work] : kinds)
+  for (const auto& [kind, work] : kinds) {
+    // What a step does once, a microbatch more does not do again.
+    if (work.times_in_window == 0 && work.times_ever <= last) continue;
     period +=
         (work.times_in_window > 0 ? work.in_window / work.times_in_window : work.ever / work.times_ever) *
         work.times_ever / (last + 1);
+  }
   return period;
 }
 

@@ -49,9 +49,11 @@ bool CostModel::is_measured(const ir::Graph& graph, const ir::Node& node) const 
 double CostModel::kernel_seconds(const ir::Graph& graph, const ir::Node& node) const {
   if (ir::is_alias(node.op)) return 0;
   if (ir::communicates(node.op)) throw std::logic_error("what communicates has no kernel_seconds");
-  if (!seconds_
-           .empty())  // only measured kernels are looked up: to make a signature takes longer than the rest
-    if (const auto it = seconds_.find(signature(graph, node)); it != seconds_.end()) return it->second;
+  // Only measured kernels are looked up, because to make a signature takes longer than all else here.
+  if (!seconds_.empty()) {
+    const auto it = seconds_.find(signature(graph, node));
+    if (it != seconds_.end()) return it->second;
+  }
   ops::Cost cost = ops::cost(graph, node);
   // Where no library multiplies Float8, both operands are written and read as bf16.
   if (ir::is_float8_product(node.op) && profile_.compute.matmul_f8 == 0)

@@ -23,7 +23,7 @@ of_long() { grep -lszx "[6]0.$$" /proc/[0-9]*/cmdline; }
 # sleeping commands.
 left() {
   ip netns list | grep "^weft-$1-"
-  ls -d {/dev/shm,/tmp}/weft-hosts."$1".* 2>/dev/null
+  ls -d {/dev/shm,/tmp}/weft-hosts."$1".* /sys/fs/cgroup/{,cpu/}weft-hosts."$1".* 2>/dev/null
   of_long
 }
 nothing_left() { local what; what=$(left "$2"); [ -z "$what" ] || fail "left after $1: $what"; }
@@ -55,6 +55,7 @@ refused "no RATE" -- true
 refused "the rate '500mb' is not like 500mbit" 500mb -- true
 refused "no COMMAND" 1gbit
 refused "whole number from 2 to 250" --hosts 1 1gbit -- true
+refused "whole number from 10 to 100" --cpu 5 1gbit -- true
 refused "unknown option --host" --host 2 1gbit -- true
 refused "--report needs a value" 1gbit --report
 
@@ -112,6 +113,16 @@ grep -qx '0 of 2 on h1' "$dir/log" || fail "--torch: rank 0 did not run"
 start --hosts 3 --ranks-per-host 2 free -- bash -c 'echo "rank $OMPI_COMM_WORLD_RANK on $(cat /proc/sys/kernel/hostname)"; exit $((OMPI_COMM_WORLD_RANK == 5 ? 3 : 0))'
 finish 3 "a command that fails"
 grep -qx 'rank 5 on h3' "$dir/log" || fail "rank 5 of 2 a host is not on the third"
+
+# A rank that could use a core whole has a fifth of it. Other work on the machine leaves it less, never more.
+start --cpu 20 free -- bash -c 'TIMEFORMAT="used %U"; time { end=$((SECONDS + 4)); while [ $SECONDS -lt $end ]; do :; done; }'
+wait "$pid"
+status=$?
+if [ $status != 77 ]; then
+  [ $status = 0 ] || fail "ranks with a part of a core: status $status"
+  nothing_left "ranks with a part of a core" "$pid"
+  [ "$(awk '$1 == "used" && $2 > 0 && $2 < 1.4' "$dir/log" | wc -l)" = 2 ] || fail "two ranks with a fifth of a core used more of it in 4 s"
+fi
 
 # start_sleeping: starts ranks on both hosts that would sleep for long.
 start_sleeping() {
