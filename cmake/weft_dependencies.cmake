@@ -53,6 +53,8 @@ endif()
 
 find_package(Threads REQUIRED)
 set(MPI_DETERMINE_LIBRARY_VERSION TRUE)
+# MPI's C++ bindings are gone from the standard. They only cost compile time and warnings.
+set(MPI_CXX_SKIP_MPICXX TRUE)
 find_package(MPI 3.0 REQUIRED COMPONENTS CXX)
 find_package(Kokkos 4.7 REQUIRED)
 find_package(spdlog REQUIRED)
@@ -64,7 +66,6 @@ set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 REQUIRED COMPONENTS C)
 if(HDF5_IS_PARALLEL)
   target_link_libraries(hdf5::hdf5 INTERFACE MPI::MPI_CXX)
-  target_compile_definitions(hdf5::hdf5 INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 endif()
 
 # This does not use find_package(dnnl), because Debian's package file insists on OpenCL headers, which Weft

@@ -88,7 +88,8 @@ remove() {
     mountpoint -q "$name" || continue
     # A group goes when its last process has ended.
     for ((try = 0; try < 20; try++)); do
-      ! compgen -G "$name/weft-hosts.$1.*" >/dev/null || rmdir "$name/weft-hosts.$1".* 2>/dev/null || sleep 0.1
+      compgen -G "$name/weft-hosts.$1.*" >/dev/null || break
+      rmdir "$name/weft-hosts.$1".* 2>/dev/null || sleep 0.1
     done
     umount "$name"
   done
@@ -160,14 +161,14 @@ measure_link() {
 
 # Makes a control group for each rank. In a namespace /sys is another one, so they are reached by a mount of their own.
 limit_cores() {
-  local period=10000 rank quota group  # in microseconds; the kernel takes no quota below 1000
-  mkdir "$work/cgroup" || return 1
-  if [ -d /sys/fs/cgroup/cpu ]; then mount --bind /sys/fs/cgroup/cpu "$work/cgroup"; else mount --bind /sys/fs/cgroup "$work/cgroup"; fi || return 1
+  local period=10000 rank quota group groups=/sys/fs/cgroup  # in microseconds; the kernel takes no quota below 1000
+  [ -f $groups/cgroup.controllers ] || groups+=/cpu  # version 1
+  { mkdir "$work/cgroup" && mount --bind "$groups" "$work/cgroup"; } || return 1
   quota=$((period * cpu * OMP_NUM_THREADS / 100))
   for ((rank = 0; rank < hosts * per_host; rank++)); do
     group=$work/cgroup/weft-hosts.$$.$rank
     mkdir "$group" || return 1
-    if [ -f "$work/cgroup/cgroup.controllers" ]; then
+    if [ $groups = /sys/fs/cgroup ]; then
       echo "$quota $period" >"$group/cpu.max"
     else
       echo "$period" >"$group/cpu.cfs_period_us" && echo "$quota" >"$group/cpu.cfs_quota_us"

@@ -55,7 +55,7 @@ says() { "build/$1/weft" --version | grep -q "$2" || { echo "builds: build/$1 is
 # run NAME REGEX: runs those tests of CTest.
 run() { ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$(nproc)" --tests-regex "$2"; }
 
-# Training on two ranks, and of the tests those that go through each kind of collective, axis and file.
+# Training on two and four ranks, and of its tests those that go through each kind of collective, axis and file.
 trainings='Precisions/Bits.*:Tensor.Gradients*:Context.Gradients*:Pipe.EveryModeHas*:Replicas.*Checkpoints*:Tensor.Checkpoints*:Lanes.*:Agree.*'
 trains() { GTEST_FILTER=$trainings run "$1" '^mpi\.training\.np[24]$'; }
 

@@ -6,8 +6,8 @@
 # Stages: set-up; clang-format (a file that is not formatted ends it all); preset cpu, all tests; asan and tsan builds of the tests that
 # can run under them, and the fuzz corpus under asan; the device's tests and parts of perf/gpu.sh on fakes of CUDA's libraries, and the
 # cuda preset compiled for sm_90 (where CUDA is); clang-tidy on changed files; one build with another compiler or library (tests/builds.sh).
-# What is only compiled or looked at goes on beside the tests. Ends with the slowest tests and targets, and a
-# table of stages and their times; the exit status is 0 if none failed. Needs no terminal.
+# What is only compiled or looked at goes on beside the tests. Ends with the slowest tests and targets, and a table of stages and their
+# times; the exit status is 0 if none failed. Needs no terminal.
 #   --quick        only set-up and the cpu tests
 #   --fuzz         only set-up, and the fuzz targets (clang) with thousands of changes of the corpus each
 #   --mutations    only set-up, and tests/mutate.py: 200 small changes of the sources, which the tests are to notice; hours

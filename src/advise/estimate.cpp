@@ -11,6 +11,7 @@
 #include "compile/programs.hpp"
 #include "compile/scheduling.hpp"
 #include "compile/stages.hpp"
+#include "compile/step_seconds.hpp"
 #include "compile/teams.hpp"
 #include "pipe/pipeline_schedule.hpp"
 #include "plan/kept.hpp"

@@ -10,6 +10,7 @@
 #include "compile/scheduling.hpp"
 #include "compile/stage_times.hpp"
 #include "compile/stages.hpp"
+#include "compile/step_seconds.hpp"
 #include "pipe/pipeline_schedule.hpp"
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
@@ -21,16 +22,9 @@ namespace {
 /// it has the embedding and the head.
 using Kind = std::tuple<std::int64_t, std::int64_t, bool, bool>;
 
-/// How many microbatches the plan has.
-std::int64_t rounds_of(const plan::Plan& plan) {
-  int last = 0;
-  for (const ir::Node& node : plan.graph.nodes()) last = std::max(last, node.round);
-  return last + 1;
-}
-
 /// A place's step as if it waited for no other stage.
 PredictedStep alone(const plan::Plan& plan, const machine::LaneTimes& times, std::int64_t microbatches) {
-  const std::int64_t planned = rounds_of(plan);
+  const std::int64_t planned = plan.graph.rounds();
   PredictedStep step;
   step.seconds = step_seconds(plan, times, microbatches - planned);
   const double longer = step.seconds / times.end;

@@ -4,17 +4,15 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 #include "compile/programs.hpp"
+#include "compile/step_seconds.hpp"
 #include "passes/collectives.hpp"
 #include "plan/report.hpp"
-#include "plan/simulate.hpp"
 #include "search/recompute.hpp"
 #include "search/search.hpp"
 
@@ -54,67 +52,6 @@ std::int64_t bytes_of(const plan::Plan& plan) {
 /// Whether the plan is within the limit, or there is none.
 bool fits(const plan::Plan& plan, double limit) {
   return limit <= 0 || static_cast<double>(bytes_of(plan)) <= limit;
-}
-
-/// When the last instruction of each round ends; reductions behind the compute count, too.
-std::vector<double> ends_of_rounds(const plan::Plan& plan, const machine::LaneTimes& times) {
-  std::vector<double> ends;
-  for (const plan::Instruction& instruction : plan.instructions) {
-    const ir::Node& node = plan.graph.node(instruction.node);
-    if (node.phase == ir::Phase::update) continue;
-    ends.resize(std::max(ends.size(), static_cast<std::size_t>(node.round) + 1));
-    double& end = ends[static_cast<std::size_t>(node.round)];
-    end = std::max(end, times.spans[instruction.lane][instruction.sequence - 1].end);
-  }
-  return ends;
-}
-
-/// The seconds of one microbatch more in a stage of a pipe, where several are under way in an order that need
-/// not repeat itself. Each kind of work counts with what it waits for before it, on average between the end
-/// of the first microbatch and the begin of the last: the pipe fills and drains outside of that.
-double period_in_pipe(const plan::Plan& plan, const machine::LaneTimes& times) {
-  struct Work {
-    double in_window = 0, ever = 0;  // seconds
-    int times_in_window = 0, times_ever = 0;
-  };
-  std::map<std::tuple<std::string, ir::Phase, ir::Op>, Work> kinds;
-  std::vector<const ir::Node*> nodes;
-  for (const plan::Instruction& instruction : plan.instructions)
-    if (instruction.lane == Lane::compute) nodes.push_back(&plan.graph.node(instruction.node));
-  int last = 0;
-  double begin = 0, end = times.end;
-  for (const ir::Node* node : nodes) last = std::max(last, node->round);
-  const auto& spans = times.spans[Lane::compute];
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i]->phase == ir::Phase::update) continue;
-    if (nodes[i]->round == 0) begin = spans[i].end;
-    if (nodes[i]->round == last) end = std::min(end, spans[i].start);
-  }
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const ir::Node& node = *nodes[i];
-    if (node.phase == ir::Phase::update) continue;
-    Work& work = kinds[{node.module, node.phase, node.op}];
-    const double seconds = spans[i].end - (i > 0 ? spans[i - 1].end : 0);
-    work.ever += seconds;
-    ++work.times_ever;
-    if (spans[i].start < begin || spans[i].start >= end) continue;
-    work.in_window += seconds;
-    ++work.times_in_window;
-  }
-  double period = 0;
-  for (const auto& [kind, work] : kinds) {
-    // What a step does once, a microbatch more does not do again.
-    if (work.times_in_window == 0 && work.times_ever <= last) continue;
-    period +=
-        (work.times_in_window > 0 ? work.in_window / work.times_in_window : work.ever / work.times_ever) *
-        work.times_ever / (last + 1);
-  }
-  return period;
-}
-
-/// Whether the plan is a pipe's stage, which does not begin a microbatch when it has ended the one before.
-bool is_in_pipe(const ir::Graph& graph) {
-  return graph.mesh().size(pipe_axis) > 1;
 }
 
 bool is_searched(const Deck& deck, const Mesh& mesh) {
@@ -384,21 +321,6 @@ double memory_limit(const Deck& deck, const machine::CostModel& costs, std::int6
   if (deck.run.memory_limit > 0)
     limit = std::min(limit, std::max(1.0, deck.run.memory_limit - static_cast<double>(baseline)));
   return std::isfinite(limit) ? limit : costs.profile().compute.memory_bytes;
-}
-
-double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds) {
-  return step_seconds(plan, plan::simulate(plan, costs), more_rounds);
-}
-
-double step_seconds(const plan::Plan& plan, const machine::LaneTimes& times, std::int64_t more_rounds) {
-  if (more_rounds == 0) return times.end;
-  if (is_in_pipe(plan.graph))
-    return times.end + static_cast<double>(more_rounds) * period_in_pipe(plan, times);
-  const std::vector<double> ends = ends_of_rounds(plan, times);
-  if (ends.size() < 6 || !passes::take_turns(plan.graph))
-    return times.end + static_cast<double>(more_rounds) * (ends[2] - ends[1]);
-  const auto end_of_two = [&](std::size_t round) { return std::max(ends[round], ends[round + 1]); };
-  return times.end + static_cast<double>(more_rounds) / 2 * (end_of_two(4) - end_of_two(2));
 }
 
 Deck with_distinct_rounds(const Deck& deck, const Mesh& mesh, const passes::PassOptions& given) {

@@ -9,7 +9,6 @@
 #include "base/mesh.hpp"
 #include "deck/deck.hpp"
 #include "machine/cost_model.hpp"
-#include "machine/lanes.hpp"
 #include "passes/pass_list.hpp"
 #include "plan/plan.hpp"
 
@@ -21,10 +20,10 @@ struct Chosen {
 };
 
 /// The deck with as few accumulation rounds as stand for any number of them: the first, two that are like all
-/// others but the last, and the last; in a pipe with the schedules 1f1b and zb_h1 four more than it has
-/// ranks, with zbv four more than it has stages. A plan of it takes as much memory, but for tokens and
-/// losses. It is the deck itself where its rounds are no more, or each of them takes memory of its own.
-/// `given` are the deck's pass_options().
+/// others but the last, and the last; in a pipe with the schedules 1f1b and zb_h1 eight more than it has
+/// ranks, with zbv eight more than it has stages, or a few more than that. A plan of it takes as much memory,
+/// but for tokens and losses. It is the deck itself where its rounds are no more, or each of them takes
+/// memory of its own. `given` are the deck's pass_options().
 Deck with_distinct_rounds(const Deck& deck, const Mesh& mesh, const passes::PassOptions& given);
 
 /// The bytes of state and arena that a plan may take; 0: any number. They are schedule.memory_limit, and
@@ -50,12 +49,6 @@ plan::Plan plan_of_distinct_rounds(const Deck& deck, const Mesh& mesh, const pla
 /// made it. `observer` sees the passes only where they still have to run.
 plan::Plan take_plan(Chosen& chosen, const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                      const passes::Observer& observer = {});
-
-/// Simulated seconds of a step that has `more_rounds` more accumulation rounds than the plan. If there are
-/// any, the plan has at least as many as that of with_distinct_rounds(), and each further round takes as long
-/// as the middle ones. `times` are those of the plan's simulation.
-double step_seconds(const plan::Plan& plan, const machine::LaneTimes& times, std::int64_t more_rounds);
-double step_seconds(const plan::Plan& plan, const machine::CostModel& costs, std::int64_t more_rounds);
 
 /// The schedule in one line: buckets, distances, what is kept, and what is computed again.
 std::string schedule_text(const passes::PassOptions& options);

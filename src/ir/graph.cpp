@@ -103,6 +103,12 @@ std::int64_t Graph::local_elements(const Storage& s) const {
   return local_elements(s.type, s.placement, s.unit);
 }
 
+int Graph::rounds() const {
+  int rounds = 0;
+  for (const Node& node : nodes_) rounds = std::max(rounds, node.round + 1);
+  return rounds;
+}
+
 ValueId Graph::alias_root(ValueId id) const {
   for (NodeId producer = value(id).producer; producer.valid(); producer = value(id).producer) {
     const Op op = node(producer).op;

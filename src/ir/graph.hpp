@@ -152,6 +152,7 @@ class Graph {
   }
   /// The value whose bytes a view or rank_slice names; for any other value, the value itself.
   ValueId alias_root(ValueId id) const;
+  int rounds() const;  ///< accumulation rounds (microbatches of this rank) that its nodes are of
   /// The extents of a value on one rank. Not for units.
   Shape local_shape(ValueId id) const;
 

@@ -21,8 +21,7 @@ class Autodiff {
       : before_(before), after_(before.without_nodes()), builder_(after_) {}
 
   ir::Graph run() {
-    int rounds = 0;
-    for (const Node& node : before_.nodes()) rounds = std::max(rounds, node.round + 1);
+    const int rounds = before_.rounds();
     accumulators_.resize(before_.units().size());
     std::vector<std::vector<Node>> forward(static_cast<std::size_t>(rounds));
     for (const Node& node : before_.nodes()) forward[static_cast<std::size_t>(node.round)].push_back(node);

@@ -36,7 +36,7 @@ class Shard {
         pipe_ranks_(before.mesh().size(pipe_axis)) {
     if (replicas_ > 1) replica_axis_ = before.mesh().axis(replica_axis);
     if (pipe_ranks_ > 1) pipe_axis_ = before.mesh().axis(pipe_axis);
-    for (const Node& node : before.nodes()) rounds_ = std::max(rounds_, node.round + 1);
+    rounds_ = before.rounds();
   }
 
   ir::Graph run() {

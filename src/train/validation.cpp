@@ -13,9 +13,12 @@ namespace weft::train {
 
 Validation::Validation(runtime::Session& session, exec::Executor& executor, data::ValidationSource source,
                        std::int64_t batch, std::int64_t seq)
-    : session_(session), executor_(executor), source_(std::move(source)), batch_(batch), seq_(seq) {
-  for (const ir::Node& node : executor.plan().graph.nodes()) rounds_ = std::max(rounds_, node.round + 1);
-}
+    : session_(session),
+      executor_(executor),
+      source_(std::move(source)),
+      batch_(batch),
+      seq_(seq),
+      rounds_(executor.plan().graph.rounds()) {}
 
 ValidationResult Validation::run() {
   const double start = seconds_now();

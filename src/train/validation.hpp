@@ -28,7 +28,7 @@ class Validation {
   exec::Executor& executor_;
   data::ValidationSource source_;
   std::int64_t batch_, seq_;
-  int rounds_ = 1;  ///< microbatches of a rank in one run of the plan
+  const int rounds_;  ///< microbatches of a rank in one run of the plan
 };
 
 }  // namespace weft::train

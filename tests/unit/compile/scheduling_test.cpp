@@ -12,6 +12,7 @@
 #include "../graph/small_model.hpp"
 #include "base/check.hpp"
 #include "compile/programs.hpp"
+#include "compile/step_seconds.hpp"
 #include "passes/collectives.hpp"
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
@@ -114,9 +115,7 @@ TEST(StepSeconds, OfManyRoundsInAPipeAreThoseOfAFew) {
     for (const int place : {0, stages / 2, stages - 1}) {
       SCOPED_TRACE(schedule + ", place " + std::to_string(place) + " of " + std::to_string(stages));
       const plan::Plan few = plan_of_distinct_rounds(deck, mesh, test::test_scratch, machine, 0, place);
-      std::int64_t planned = 0;
-      for (const ir::Node& node : few.graph.nodes())
-        planned = std::max<std::int64_t>(planned, node.round + 1);
+      const int planned = few.graph.rounds();
       EXPECT_LT(planned, rounds);
       const double seconds = step_seconds(few, machine, rounds - planned);
       const plan::Plan all = training_plan(deck, mesh, test::test_scratch, pass_options(deck, mesh, place));
