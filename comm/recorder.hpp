@@ -42,6 +42,7 @@ struct RecordedChannel {
   bool ends_seen = true;   ///< false: calls are enqueued on a device, and nobody records their ends
   bool open = true;
   std::uint64_t enqueued = 0, started = 0, done = 0;
+  bool operator==(const RecordedChannel&) const = default;
 };
 
 /// What the recorder holds at one moment.

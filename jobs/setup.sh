@@ -8,9 +8,9 @@
 #   --tests        also what tests/run.sh uses (GoogleTest, Slurm, iproute2, clang-format, ...)
 #   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
 #   --missing      only print the Debian names of the packages that are missing, one a line (jobs/prefix.sh)
-#   --preset NAME  configure and build the CMake preset NAME (cpu, cuda, fakecuda, debug, asan, tsan); NAME:TARGET builds only TARGET
+#   --preset NAME  configure and build the CMake preset NAME (cpu, portable, cuda, fakecuda, debug, asan, tsan); NAME:TARGET builds only TARGET
 #
-# A first build of cpu or cuda compiles several sources at once (CMAKE_UNITY_BUILD), so that what they include is read once. Whoever changes
+# A first build of cpu, portable or cuda compiles several sources at once (CMAKE_UNITY_BUILD), so that what they include is read once. Whoever changes
 # Weft turns that off with `cmake --preset cpu -D CMAKE_UNITY_BUILD=OFF`, and it stays off. Host presets use ccache where it is installed.
 #
 # As root (or with password-less sudo) on Debian or Ubuntu it installs what is missing. Elsewhere it prints what is missing and how
@@ -68,6 +68,7 @@ libbenchmark-dev|cmake benchmark|benchmark
 git|cmd git|git
 python3-pip|cmd pip3|py-pip
 iproute2|dpkg|
+iperf3|dpkg|
 strace|dpkg|
 groff-base|cmd groff|groff
 gnuplot-nox|cmd gnuplot|gnuplot
@@ -204,7 +205,7 @@ for preset in "${presets[@]}"; do
       options=(-U "mkl_*" -D WEFT_MKL=ON -D MKL_ROOT="$mkl_root")
     fi
   fi
-  if { [ "$preset" = cpu ] || [ "$preset" = cuda ]; } && [ ! -f "build/$preset/CMakeCache.txt" ]; then options+=(-D CMAKE_UNITY_BUILD=ON); fi
+  case $preset in cpu | portable | cuda) [ -f "build/$preset/CMakeCache.txt" ] || options+=(-D CMAKE_UNITY_BUILD=ON) ;; esac
   # Not with CUDA, whose Kokkos puts a launcher of its own before the compiler. Of precompiled headers ccache must be told to trust them.
   if [ "$preset" != cuda ] && [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ] && command -v ccache >/dev/null; then
     options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)

@@ -10,8 +10,8 @@
 #                       with version 1)
 #   --torch             not by mpirun: COMMAND once a host, with MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK and
 #                       GLOO_SOCKET_IFNAME; only rank 0's output is shown
-#   --measure-link      first measure what TCP gets over the links, both ways at once (needs python3); COMMAND finds the
-#                       bytes a second in WEFT_LINK_BYTES_PER_S
+#   --measure-link      first measure what TCP gets over the links, both ways at once (needs iperf3, python3); COMMAND finds
+#                       the bytes a second in WEFT_LINK_BYTES_PER_S
 #   --report FILE       what is printed at the end, as JSON: rate, seconds, status, hosts [name, tx_bytes, rx_bytes],
 #                       link_bytes_per_s (null if not measured)
 #
@@ -21,7 +21,6 @@
 # Everything is removed at the end, also after a failure or a signal; what a killed (-9) run left is removed by the next one.
 # shellcheck disable=SC2015,SC2016,SC2317  # usage does not return; some scripts are quoted whole; clean_up is called by a trap
 set -uo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 usage() { echo "two_hosts: $*; see the head of perf/two_hosts.sh" >&2; exit 2; }
 cannot() { echo "two_hosts: $*" >&2; exit 77; }
@@ -60,9 +59,9 @@ whole --ranks-per-host "$per_host" 1 1024
 [ "$(id -u)" = 0 ] || cannot "only root can make network namespaces"
 programs=(ip tc unshare taskset)
 [ $torch = yes ] || programs+=(mpirun)
-[ $measure = no ] || programs+=(python3)
+[ $measure = no ] || programs+=(iperf3 python3)
 for program in "${programs[@]}"; do
-  command -v "$program" >/dev/null || cannot "there is no $program (Debian: iproute2, util-linux, openmpi-bin, python3)"
+  command -v "$program" >/dev/null || cannot "there is no $program (Debian: iproute2, util-linux, openmpi-bin, iperf3, python3)"
 done
 
 # Namespaces are named after this process: weft-PID-switch, weft-PID-h1, ...
@@ -148,15 +147,19 @@ counters() {
   for ((i = 1; i <= hosts; i++)); do ip netns exec "$prefix-h$i" cat "/sys/class/net/eth0/statistics/${1}_bytes"; done | tr '\n' ' '
 }
 
-# Every host sends to the next at once. Prints the bytes a second of the slowest.
+# Every host sends to the next at once. Prints the bytes a second of the slowest, by its best half second, so that other work on the machine is
+# not taken for the link's limit; the first one never does: the limiter's bucket is full then, and TCP has yet to find the rate.
 measure_link() {
   local i
   for ((i = 1; i <= hosts; i++)); do
-    (in_host "$i" taskset -c "${cpus[$(((i - 1) % ${#cpus[@]}))]}" python3 "$here/link_rate.py" "10.77.0.$i" "10.77.0.$((i % hosts + 1))" 2) >"$work/rate.$i" &
+    (in_host "$i" timeout 60 taskset -c "${cpus[$(((i - 1) % ${#cpus[@]}))]}" iperf3 --server --one-off --bind "10.77.0.$i" --interval 0.5 --json) >"$work/rate.$i" &
+    # A server that is not there yet refuses.
+    (in_host "$i" timeout 60 taskset -c "${cpus[$(((i - 1) % ${#cpus[@]}))]}" bash -c 'until iperf3 --client "$0" --time 3; do sleep 0.1; done' "10.77.0.$((i % hosts + 1))") >/dev/null 2>&1 &
   done
   wait
-  for ((i = 1; i <= hosts; i++)); do [ -s "$work/rate.$i" ] || return 1; done
-  sort -n "$work"/rate.* | head -n 1
+  python3 -c 'import json, sys
+received = [[part["sum"] for part in json.load(open(name))["intervals"]] for name in sys.argv[1:]]
+print(round(min(max(part["bits_per_second"] for part in parts[1:] if part["seconds"] > 0.4) for parts in received) / 8))' "$work"/rate.*
 }
 
 # Makes a control group for each rank. In a namespace /sys is another one, so they are reached by a mount of their own.

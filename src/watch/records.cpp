@@ -14,91 +14,32 @@
 #include "io/small_file.hpp"
 #include "io/storage_wait.hpp"
 
+// The lines' keys are the members' names.
+namespace weft::comm {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedChannel, name, ranks, opened, ends_seen, open, enqueued, started,
+                                   done)
+}  // namespace weft::comm
+
 namespace weft::watch {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Call, number, channel, kind, bytes, peer, collective, sequence, host_waits,
+                                   step, label, enqueued, started, done)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRecords, rank, ranks, host, written, activity, step, since, last,
+                                   storage, storage_since)
+
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-json header(const RankRecords& r) {
-  return {{"rank", r.rank},       {"ranks", r.ranks},
-          {"host", r.host},       {"written", r.written},
-          {"step", r.step},       {"activity", r.activity},
-          {"since", r.since},     {"last", r.last},
-          {"storage", r.storage}, {"storage_since", r.storage_since}};
-}
-
-json line_of(const comm::RecordedChannel& c) {
-  return {{"channel", c.name}, {"members", c.ranks},     {"opened", c.opened},   {"ends_seen", c.ends_seen},
-          {"open", c.open},    {"enqueued", c.enqueued}, {"started", c.started}, {"done", c.done}};
-}
-
-json line_of(const Call& o) {
-  const auto time = [](double t) { return t == 0 ? json() : json(t); };
-  return {{"number", o.number},
-          {"on", o.channel},
-          {"op", o.kind},
-          {"sequence", o.sequence},
-          {"label", o.label},
-          {"bytes", o.bytes},
-          {"peer", o.peer},
-          {"collective", o.collective},
-          {"host_waits", o.host_waits},
-          {"step", o.step},
-          {"enqueued", time(o.enqueued)},
-          {"started", time(o.started)},
-          {"done", time(o.done)}};
-}
-
-comm::RecordedChannel channel_of(const json& j) {
-  comm::RecordedChannel c;
-  c.name = j.at("channel");
-  c.ranks = j.at("members").get<std::vector<int>>();
-  c.opened = j.at("opened");
-  c.ends_seen = j.at("ends_seen");
-  c.open = j.at("open");
-  c.enqueued = j.at("enqueued");
-  c.started = j.at("started");
-  c.done = j.at("done");
-  return c;
-}
-
-Call call_of(const json& j, std::size_t channels) {
-  const auto time = [&](const char* key) { return j.at(key).is_null() ? 0.0 : j.at(key).get<double>(); };
-  Call o;
-  o.number = j.at("number");
-  o.channel = j.at("on");
-  WEFT_VALIDATE(o.channel < channels, "there is no channel {}", o.channel);
-  o.kind = j.at("op");
-  o.sequence = j.at("sequence");
-  o.label = j.at("label");
-  o.bytes = j.at("bytes");
-  o.peer = j.at("peer");
-  o.collective = j.at("collective");
-  o.host_waits = j.value("host_waits", false);
-  o.step = j.at("step");
-  o.enqueued = time("enqueued");
-  o.started = time("started");
-  o.done = time("done");
-  return o;
-}
-
 void read_line(const json& j, bool first, RankRecords& r) {
   if (first) {
-    r.rank = j.at("rank");
-    r.ranks = j.at("ranks");
-    r.host = j.at("host");
-    r.written = j.at("written");
-    r.activity = j.at("activity");
-    r.step = j.at("step");
-    r.since = j.at("since");
-    r.last = j.at("last");
-    r.storage = j.value("storage", "");
-    r.storage_since = j.value("storage_since", 0.0);
-  } else if (j.contains("channel")) {
-    r.channels.push_back(channel_of(j));
+    r = j;
+  } else if (j.contains("opened")) {
+    r.channels.push_back(j);
   } else {
-    r.calls.push_back(call_of(j, r.channels.size()));
+    r.calls.push_back(j);
+    const std::size_t channel = r.calls.back().channel;
+    WEFT_VALIDATE(channel < r.channels.size(), "there is no channel {}", channel);
   }
 }
 
@@ -177,9 +118,9 @@ std::string records_path(const std::string& dir, int rank) {
 }
 
 void write_records(const std::string& dir, const RankRecords& records) {
-  std::string text = header(records).dump() + "\n";
-  for (const comm::RecordedChannel& c : records.channels) text += line_of(c).dump() + "\n";
-  for (const Call& o : records.calls) text += line_of(o).dump() + "\n";
+  std::string text = json(records).dump() + "\n";
+  for (const comm::RecordedChannel& c : records.channels) text += json(c).dump() + "\n";
+  for (const Call& c : records.calls) text += json(c).dump() + "\n";
   write_text(records_path(dir, records.rank), text);
 }
 

@@ -1,8 +1,8 @@
 // What a rank leaves when a run hangs: the recorder's calls as a file of JSON lines. The first line is about
 // the rank, and each further one about a channel or a call (shortened here):
 //   {"rank": 1, "ranks": 3, "host": "n1", "written": 1790000012.5, "activity": "step", "step": 118, ...}
-//   {"channel": "gather.data", "members": [0, 1, 2], "enqueued": 57, "started": 57, "done": 56, ...}
-//   {"number": 901, "on": 2, "op": "all_gather", "sequence": 57, "label": "forward layers.3.attn", ...}
+//   {"name": "gather.data", "ranks": [0, 1, 2], "opened": 0, "enqueued": 57, "started": 57, "done": 56, ...}
+//   {"number": 901, "channel": 2, "kind": "all_gather", "label": "forward layers.3.attn", ...}
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@ struct Call {
   std::int64_t step = 0;
   std::string label;
   double enqueued = 0, started = 0, done = 0;
+  bool operator==(const Call&) const = default;
 };
 
 struct RankRecords {
@@ -41,6 +42,7 @@ struct RankRecords {
   double storage_since = 0;  ///< when that call began
   std::vector<comm::RecordedChannel> channels;
   std::vector<Call> calls;  ///< sorted by number
+  bool operator==(const RankRecords&) const = default;
 };
 
 /// Reads the recorder, the waits for storage, and the clocks.

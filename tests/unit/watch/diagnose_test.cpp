@@ -204,23 +204,20 @@ TEST(Diagnose, RanksInShort) {
 
 TEST(Records, SurviveTheFile) {
   const TemporaryDirectory directory;
-  const RankRecords one = Rank(1).done(0, "embed").waits(1, "quote \" and \\");
+  RankRecords one = Rank(1).done(0, "embed").waits(1, "quote \" and \\").message(2, "recv", 80, true);
+  one.last = now + 99;
+  one.storage = "fsync of a file";
+  one.storage_since = now + 90;
+  one.channels[1].opened = 1;
+  one.channels[2].ends_seen = false;
+  one.channels[3].open = false;
   write_records(directory.path(), one);
-  write_records(directory.path(), Rank(0));
+  const RankRecords zero = Rank(0);
+  write_records(directory.path(), zero);
   const auto read = read_records(directory.path());
   ASSERT_EQ(read.size(), 2U);
-  EXPECT_EQ(read[0].rank, 0);
-  EXPECT_EQ(read[1].host, "n1");
-  EXPECT_EQ(read[1].channels[1].ranks, (std::vector{0, 1, 2}));
-  ASSERT_EQ(read[1].calls.size(), 2U);
-  EXPECT_EQ(read[1].calls[1].label, "quote \" and \\");
-  EXPECT_EQ(read[1].calls[1].done, 0);
-  EXPECT_DOUBLE_EQ(read[1].calls[0].done, one.calls[0].done);
-  ASSERT_NE(waits_for(read[1]), nullptr);
-  EXPECT_EQ(waits_for(read[1])->channel, 1U);
-  RankRecords waiting = Rank(1).message(2, "recv", 80, true);
-  write_records(directory.path(), waiting);
-  EXPECT_TRUE(read_records(directory.path())[1].calls[0].host_waits);
+  EXPECT_TRUE(read[0] == zero);
+  EXPECT_TRUE(read[1] == one);
 }
 
 TEST(Records, ADamagedFileIsNamed) {
