@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Prints the prefix to use as Kokkos_ROOT; everything else goes to stderr.
 #
-#   cmake/get_kokkos.sh [--cuda] [--fetch FILE]
+#   cmake/get_kokkos.sh [--cuda | --hip] [--fetch FILE]
 #
 # A Kokkos >= 4.7 that find_package(Kokkos) finds is used as it is (Kokkos_ROOT and CMAKE_PREFIX_PATH are honoured). Otherwise
 # 4.7.0 is built once, into ${WEFT_CACHE:-~/.cache/weft}, under a name that carries a hash of this recipe.
 #   --cuda        a Kokkos with the CUDA back end, for WEFT_CUDA_ARCH (default HOPPER90: sm_90)
+#   --hip         a Kokkos with the HIP back end, for WEFT_HIP_ARCH (default AMD_GFX90A), by CXX: clang++ or hipcc, with CXXFLAGS
 #   --fetch FILE  only put the verified source archive at FILE (jobs/bundle.sh)
 # WEFT_KOKKOS_ARCHIVE names the source archive on machines without internet.
 set -euo pipefail
@@ -27,8 +28,9 @@ fetch_to=
 while [ $# -gt 0 ]; do
   case $1 in
     --cuda) variant=cuda ;;
+    --hip) variant=hip ;;
     --fetch) [ $# -ge 2 ] || die "--fetch needs a file name"; fetch_to=$2; shift ;;
-    *) die "unknown option $1 (known: --cuda, --fetch FILE)" ;;
+    *) die "unknown option $1 (known: --cuda, --hip, --fetch FILE)" ;;
   esac
   shift
 done
@@ -62,12 +64,13 @@ installed_prefix() {
 cmake_minimum_required(VERSION 3.22)
 project(probe LANGUAGES CXX)
 find_package(Kokkos 4.7 QUIET)
-if(Kokkos_FOUND AND (NOT NEED_CUDA OR Kokkos_ENABLE_CUDA))
+if(Kokkos_FOUND AND (NOT NEED_CUDA OR Kokkos_ENABLE_CUDA) AND (NOT NEED_HIP OR Kokkos_ENABLE_HIP))
   get_filename_component(prefix "${Kokkos_DIR}/../../.." ABSOLUTE)
   file(WRITE "${PROJECT_BINARY_DIR}/prefix" "${prefix}")
 endif()
 PROBE
-  cmake -S "$probe" -B "$probe/build" -DNEED_CUDA="$([ "$variant" = cuda ] && echo ON || echo OFF)" >/dev/null 2>&1 || true
+  cmake -S "$probe" -B "$probe/build" -DNEED_CUDA="$([ "$variant" = cuda ] && echo ON || echo OFF)" \
+    -DNEED_HIP="$([ "$variant" = hip ] && echo ON || echo OFF)" >/dev/null 2>&1 || true
   [ -f "$probe/build/prefix" ] && found=$(cat "$probe/build/prefix")
   rm -rf "$probe"
   [ -n "$found" ] && echo "$found"
@@ -81,6 +84,8 @@ if [ "$variant" = cuda ]; then
   command -v nvcc >/dev/null || PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
   options+=(-DKokkos_ENABLE_CUDA=ON -DKokkos_ENABLE_CUDA_CONSTEXPR=ON "-DKokkos_ARCH_${WEFT_CUDA_ARCH:-HOPPER90}=ON")
   patches=("$source_dir"/cmake/patches/kokkos-"$version"-*.patch)
+elif [ "$variant" = hip ]; then
+  options+=(-DKokkos_ENABLE_OPENMP=OFF -DKokkos_ENABLE_HIP=ON -DKokkos_ENABLE_ROCTHRUST=OFF "-DKokkos_ARCH_${WEFT_HIP_ARCH:-AMD_GFX90A}=ON")
 fi
 
 if [ -n "$fetch_to" ]; then
@@ -97,6 +102,7 @@ if [ "$variant" = cuda ]; then
   command -v nvcc >/dev/null || die "nvcc is not on PATH; load a CUDA module, or set CUDA_HOME"
   compilers+=$(nvcc --version | tail -n 1)
 fi
+[ "$variant" != hip ] || compilers+=${CXXFLAGS:-}
 recipe=$({ printf '%s\n' "$archive_sha256" "$compilers" "${options[@]}"; [ ${#patches[@]} -eq 0 ] || cat "${patches[@]}"; } | sha256sum | cut -c1-8)
 prefix="$cache/kokkos-$version-$variant-$recipe"
 if [ -f "$prefix/lib/cmake/Kokkos/KokkosConfig.cmake" ]; then

@@ -51,13 +51,17 @@ if(WEFT_FUZZ)
   return()  # the parsers need no more
 endif()
 
+find_package(Kokkos 4.7 REQUIRED)
+find_package(spdlog REQUIRED)
+if(WEFT_HIP)
+  return()
+endif()
+
 find_package(Threads REQUIRED)
 set(MPI_DETERMINE_LIBRARY_VERSION TRUE)
 # MPI's C++ bindings are gone from the standard. They only cost compile time and warnings.
 set(MPI_CXX_SKIP_MPICXX TRUE)
 find_package(MPI 3.0 REQUIRED COMPONENTS CXX)
-find_package(Kokkos 4.7 REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 

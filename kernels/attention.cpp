@@ -15,7 +15,7 @@ namespace weft::kernels {
 #if defined(WEFT_CUDNN)
 namespace backend = cuda;
 namespace documents_backend = team;
-#elif defined(WEFT_CUDA)
+#elif defined(WEFT_CUDA) || defined(WEFT_HIP)
 namespace backend = team;
 namespace documents_backend = team;
 #else

@@ -2,6 +2,8 @@
 // device.
 #include "kernels/attention_cudnn.hpp"
 
+#include <cstring>  // which the front end uses and does not include
+
 #include <cudnn_frontend.h>
 #include <fmt/core.h>
 

@@ -1,6 +1,5 @@
 #include "kernels/float8.hpp"
 
-#include <cstring>
 #include <stdexcept>
 
 #include "kernels/dispatch.hpp"
@@ -15,15 +14,10 @@ template <class T>
 KOKKOS_INLINE_FUNCTION float scale_of(float amax) {
   if (amax == 0) return 1;
   if (!(amax <= 0x1.fffffep127f)) return Kokkos::Experimental::quiet_NaN_v<float>;
-  const float ratio = amax / largest<T>;
-  std::uint32_t bits;
-  memcpy(&bits, &ratio, sizeof bits);
+  const auto bits = bit_cast<std::uint32_t>(amax / largest<T>);
   std::uint32_t exponent = (bits >> 23) + ((bits & 0x7fffffu) == 0 ? 0 : 1);
   exponent = exponent < 2 ? 2 : exponent;  // the scale 2^-125
-  bits = exponent << 23;
-  float scale;
-  memcpy(&scale, &bits, sizeof scale);
-  return scale;
+  return bit_cast<float>(exponent << 23);
 }
 
 /// The magnitude of a number; that of a NaN is infinity.

@@ -2,6 +2,9 @@
 // remainder.
 #pragma once
 
+#include <cstdint>
+#include <limits>
+
 #include "base/dtype.hpp"
 
 namespace weft::kernels {
@@ -24,14 +27,8 @@ WEFT_FUNCTION float exp_f32(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   const float y = p * (r * r) + r + 1.0f;
-  std::uint32_t bits;
-  memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits - 0x4b400000u + 127u) << 23;
-  float power;
-  memcpy(&power, &bits, sizeof power);
-  float infinity;
-  const std::uint32_t infinity_bits = 0x7f800000u;
-  memcpy(&infinity, &infinity_bits, sizeof infinity);
+  const auto power = bit_cast<float>((bit_cast<std::uint32_t>(shifted) - 0x4b400000u + 127u) << 23);
+  constexpr float infinity = std::numeric_limits<float>::infinity();
   const float value = y * power;
   return x < -87.33f ? 0.0f : (x > 88.37f ? infinity : value);
 #endif
@@ -41,11 +38,7 @@ WEFT_FUNCTION float exp_f32(float x) {
 /// from the bits (off by an eighth at most) and two steps of third order. A division of vectors would take
 /// the whole divider for as long as twenty of these.
 WEFT_FUNCTION float reciprocal_f32(float y) {
-  std::uint32_t bits;
-  memcpy(&bits, &y, sizeof bits);
-  bits = 0x7ef311c7u - bits;
-  float r;
-  memcpy(&r, &bits, sizeof r);
+  auto r = bit_cast<float>(0x7ef311c7u - bit_cast<std::uint32_t>(y));
   float off = 1.0f - y * r;
   r += r * (off * off + off);
   off = 1.0f - y * r;

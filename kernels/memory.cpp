@@ -62,7 +62,7 @@ void copy_bytes([[maybe_unused]] const Execution& execution, void* to, const voi
   }
 }
 
-void* allocate_on_host(std::size_t bytes) {
+[[maybe_unused]] void* allocate_on_host(std::size_t bytes) {
   const std::size_t grain = bytes >= huge_page ? huge_page : alignment;
   const std::size_t rounded = (bytes + grain - 1) / grain * grain;
   void* p = std::aligned_alloc(grain, rounded);

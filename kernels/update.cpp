@@ -42,9 +42,7 @@ struct ClipScale {
     const std::uint64_t bits = e > 1023     ? 0x7ffull << 52
                                : e >= -1022 ? static_cast<std::uint64_t>(e + 1023) << 52
                                             : std::uint64_t{1} << (e + 1074);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return bit_cast<double>(bits);
   }
 
   /// Does what exact_value() of base/exact_sum.hpp does, for a register that holds no negative sum.

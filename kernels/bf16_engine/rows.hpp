@@ -5,19 +5,18 @@
 
 #include <cstdint>
 
+#include "base/device.hpp"
 #include "base/dtype.hpp"
 #include "kernels/bf16_engine/tiles.hpp"
 
 namespace weft::kernels::bf16_engine {
 
 /// Whether rows of this type are computed here; never on a device.
-inline bool serves_rows(DType t) {
-#ifdef WEFT_CUDA
-  static_cast<void>(t);
-  return false;
-#else
-  return serves(t);
-#endif
+inline bool serves_rows([[maybe_unused]] DType t) {
+  if constexpr (device_is_host())
+    return serves(t);
+  else
+    return false;
 }
 
 /// SwiGLU of a row of n elements. `stride` leads from a gate to that of the next row, which is fetched.

@@ -5,7 +5,7 @@ namespace weft {
 
 /// Whether the host can read and write device memory: without the CUDA back end the host is the device.
 constexpr bool device_is_host() {
-#ifdef WEFT_CUDA
+#if defined(WEFT_CUDA) || defined(WEFT_HIP)
   return false;
 #else
   return true;

@@ -4,10 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(__HIP__)
 #define WEFT_FUNCTION __host__ __device__ inline
 #else
 #define WEFT_FUNCTION inline
@@ -49,11 +48,14 @@ struct bf16 {
   std::uint16_t bits = 0;
 };
 
+/// std::bit_cast for code of both sides: that one is a function of the host to nvcc.
+template <class To, class From>
+WEFT_FUNCTION To bit_cast(From x) {
+  return __builtin_bit_cast(To, x);
+}
+
 WEFT_FUNCTION float to_float(bf16 x) {
-  const std::uint32_t u = static_cast<std::uint32_t>(x.bits) << 16;
-  float f;
-  memcpy(&f, &u, sizeof f);
-  return f;
+  return bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
 }
 WEFT_FUNCTION float to_float(float x) {
   return x;
@@ -67,8 +69,7 @@ WEFT_FUNCTION bf16 to_bf16(float x) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
   return result;
 #else
-  std::uint32_t u;
-  memcpy(&u, &x, sizeof u);
+  const auto u = bit_cast<std::uint32_t>(x);
   const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
   const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   return bf16{static_cast<std::uint16_t>(nan ? ((u >> 16) | 0x40u) : rounded)};
@@ -129,17 +130,14 @@ WEFT_FUNCTION float float8_to_float(std::uint32_t bits) {
   using Format = Float8Format<T>;
   const std::uint32_t magnitude = bits & 0x7fu;
   const float small = static_cast<float>(magnitude) * Format::smallest;
-  std::uint32_t u;
-  memcpy(&u, &small, sizeof u);
+  auto u = bit_cast<std::uint32_t>(small);
   u = magnitude >> Format::mantissa == 0
           ? u
           : (magnitude << (23 - Format::mantissa)) + ((127 - Format::bias) << 23);
   if constexpr (Format::has_infinity) u = magnitude == Format::first_nan - 1 ? 0x7f800000u : u;
   u = magnitude >= Format::first_nan ? 0x7fc00000u : u;
   u |= (bits & 0x80u) << 24;
-  float f;
-  memcpy(&f, &u, sizeof f);
-  return f;
+  return bit_cast<float>(u);
 }
 
 }  // namespace detail
@@ -157,18 +155,13 @@ WEFT_FUNCTION float to_float(e5m2 x) {
 template <class T>
 WEFT_FUNCTION T to_float8(float x) {
   using Format = detail::Float8Format<T>;
-  std::uint32_t u;
-  memcpy(&u, &x, sizeof u);
+  const auto u = bit_cast<std::uint32_t>(x);
   const std::uint32_t sign = u >> 24 & 0x80u;
   const bool is_nan = (u & 0x7fffffffu) > 0x7f800000u;
-  u &= 0x7fffffffu;
-  float magnitude;
-  memcpy(&magnitude, &u, sizeof u);
+  auto magnitude = bit_cast<float>(u & 0x7fffffffu);
   magnitude = magnitude < largest<T> ? magnitude : largest<T>;
   const float stepped = magnitude + Format::rounds_to_steps;
-  std::uint32_t steps, bits;
-  memcpy(&steps, &stepped, sizeof steps);
-  memcpy(&bits, &magnitude, sizeof bits);
+  const auto steps = bit_cast<std::uint32_t>(stepped), bits = bit_cast<std::uint32_t>(magnitude);
   constexpr std::uint32_t dropped = 23 - Format::mantissa;
   const std::uint32_t normal = ((bits + (1u << (dropped - 1)) - 1 + ((bits >> dropped) & 1u)) >> dropped) -
                                ((127 - Format::bias) << Format::mantissa);

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
 #include "base/dtype.hpp"
@@ -21,8 +20,7 @@ inline constexpr std::int64_t exact_additions = std::int64_t{1} << 30;
 /// atomic). A NaN or an infinity is recorded in the last limb, which no finite value reaches.
 template <class Add>
 WEFT_FUNCTION void exact_accumulate(double x, Add&& add) {
-  std::uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
+  const auto bits = bit_cast<std::uint64_t>(x);
   const int exponent = static_cast<int>((bits >> 52) & 0x7ff);
   std::uint64_t mantissa = bits & 0xfffffffffffffull;
   if (exponent == 0x7ff) {
