@@ -8,10 +8,11 @@ one more, a condition that is negated, a statement that is left out; at random, 
 All changes are compiled at once, each behind a question whether it is the one that WEFT_MUTANT names, in a copy of the tree in build/mutants; what
 the compiler refuses is taken out. Each test runs once without a change, and notes which questions it asked. Then each change runs alone, against
 those of its folder's tests that asked for it, the quick ones first, until one fails, and passes again without the change; more than five times its
-usual time is a failure, too. A change that no test asked for survives.
+usual time is a failure, too. A change that no test asked for survives. Long tests are dealt out to several that run alone.
 
-Ends with a table; survivors stand in build/survivors.txt. Exit code 1: fewer were caught than --goal asks for. Hours on two cores. --keep begins
-with the tree and the build of the call before. Changes that were made by hand, each with the test that must see it, has perf/mutations.py.
+Ends with a table; survivors stand in build/survivors.txt. Exit code 1: fewer were caught than --goal asks for. Hours on two cores; --minutes ends
+it earlier, with those changes that were judged by then, which are a fair part of all. --keep begins with the tree and the build of the call before.
+Changes that were made by hand, each with the test that must see it, has perf/mutations.py.
 """
 import argparse, collections, concurrent.futures, itertools, json, os, random, re, shutil, signal, subprocess, sys, tempfile, threading, time
 
@@ -19,6 +20,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TREE = os.path.join(ROOT, "build/mutants")
 BUILD = os.path.join(TREE, "build/cpu")
 TRAINING = ["mpi.training.np2", "mpi.training.np4"]
+# Tests of more than a minute, and the number of parts that each is dealt out to.
+PARTS = {"mpi.training.np2": 8, "mpi.training.np4": 12}
 # The folders, and the tests of each.
 FOLDERS = {
     "src/passes": ["unit.graph", "unit.pipe", "unit.search", "unit.exec", "unit.model", *TRAINING],
@@ -137,6 +140,7 @@ def draw(a):
         for file, line, options in lot.sample(found, min(len(found), round(a.count * len(found) / total))):
             what, make = lot.choice(options)
             drawn.append(Mutant(folder, file, line, what, make))
+    lot.shuffle(drawn)  # so that the first verdicts of a run that is cut speak for all folders
     return drawn, total
 
 
@@ -181,7 +185,7 @@ def build(drawn):
 
 
 def commands():
-    """Each test of CTest: its command, environment and folder."""
+    """Each test of CTest: its parts, and of each its command, environment and folder."""
     tests = json.loads(call(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], check=True).stdout)["tests"]
     found = {}
     for test in tests:
@@ -189,7 +193,10 @@ def commands():
         environment = dict(v.split("=", 1) for v in properties.get("ENVIRONMENT", []))
         if "command" not in test:  # its program is not built
             continue
-        found[test["name"]] = (test["command"], environment, properties["WORKING_DIRECTORY"])
+        parts = PARTS.get(test["name"], 1)
+        found[test["name"]] = {f"{test['name']} {part + 1}/{parts}" if parts > 1 else test["name"]:
+                               (test["command"], environment | {"GTEST_TOTAL_SHARDS": str(parts), "GTEST_SHARD_INDEX": str(part)} if parts > 1 else environment,
+                                properties["WORKING_DIRECTORY"]) for part in range(parts)}
     return found
 
 
@@ -253,7 +260,9 @@ def main():
     parser.add_argument("--survivors", help="a file for the list of survivors", default=os.path.join(ROOT, "build/survivors.txt"))
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--goal", type=float, default=0, metavar="PERCENT")
+    parser.add_argument("--minutes", type=float, default=float("inf"))
     a = parser.parse_args()
+    end = time.monotonic() + 60 * a.minutes
     a.folder = a.folder or list(FOLDERS)
     mutants, total = draw(a)
     drawn = dict(enumerate(mutants, 1))
@@ -262,15 +271,19 @@ def main():
         set_up()
     build(drawn)
     print(f"{len(drawn)} of them compile", flush=True)
-    tests, usual, asked = commands(), {}, {}
+    all_tests, tests, usual, asked = commands(), {}, {}, {}
     for name in dict.fromkeys(t for folder in a.folder for t in FOLDERS[folder]):
-        usual[name], asked[name] = run_unchanged(name, tests[name])
-        print(f"{name:28s} {usual[name]:6.1f} s, asked for {len(asked[name])}", flush=True)
+        tests |= all_tests[name]
+        for part in all_tests[name]:
+            usual[part], asked[part] = run_unchanged(part, tests[part])
+            print(f"{part:28s} {usual[part]:6.1f} s, asked for {len(asked[part])}", flush=True)
 
     def judge(item):
         number, m = item
+        if time.monotonic() > end:
+            return None
         limit = lambda t: 5 * usual[t] + 20
-        able = sorted((t for t in FOLDERS[m.folder] if number in asked[t]), key=usual.get)
+        able = sorted((part for t in FOLDERS[m.folder] for part in all_tests[t] if number in asked[part]), key=usual.get)
         by = next((t for t in able if not run_test(tests[t], number, limit(t)) and run_test(tests[t], 0, limit(t))), None)
         with open(os.path.join(ROOT, m.file)) as text:
             said = f"{m.file}:{m.line + 1}: {m.what}: {text.read().splitlines()[m.line].strip()}"
@@ -278,7 +291,8 @@ def main():
         return m.folder, by, said
 
     with concurrent.futures.ThreadPoolExecutor(a.workers) as pool:
-        found = list(pool.map(judge, drawn.items()))
+        found = [verdict for verdict in pool.map(judge, drawn.items()) if verdict]
+    print(f"{len(found)} of {len(drawn)} were judged")
     with open(a.survivors, "w") as out:
         out.writelines(text + "\n" for _, by, text in found if not by)
     print("\n| folder | mutants | caught | share |\n|---|---:|---:|---:|")

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "base/check.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/verify.hpp"
+#include "passes/pass_list.hpp"
 #include "small_model.hpp"
 
 namespace weft {
@@ -137,6 +140,30 @@ TEST(Verifier, NamesTheNodeThatIsWrong) {
   ir::Graph wrong_type = good;
   wrong_type.value(wrong_type.find_value("layers.0.attn.q_k_v")).type.shape.back() += 1;
   EXPECT_THROW(ops::verify_types(wrong_type), std::logic_error);
+}
+
+TEST(Verifier, LooksAtWhatPassesLeave) {
+  const ir::Graph good = test::SmallModel{}.step();
+  const auto left = [&](const std::function<void(ir::Graph&)>& damage) {
+    return passes::run({{"damage", passes::Bits::exact,
+                         [&](const ir::Graph& g) {
+                           ir::Graph after = g;
+                           damage(after);
+                           return after;
+                         }}},
+                       good);
+  };
+  EXPECT_NO_THROW(left([](ir::Graph&) {}));
+  EXPECT_THROW(left([](ir::Graph& g) {  // the order
+                 std::vector<ir::Node> nodes = g.nodes();
+                 g = g.without_nodes();
+                 for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) g.add_node(*node);
+               }),
+               std::logic_error);
+  EXPECT_THROW(left([](ir::Graph& g) {  // a type
+                 g.value(g.find_value("layers.0.attn.q_k_v")).type.shape.back() += 1;
+               }),
+               std::logic_error);
 }
 
 TEST(Verifier, RefusesAStaleVersionOfAStorage) {
