@@ -7,6 +7,10 @@
 #   mpich          MPICH
 #   pypi           the newer libraries of jobs/prefix.sh: Open MPI 5, oneDNN 3, fmt 12, ...
 #   hdf5-parallel  HDF5 that is built with MPI
+#   portable       the preset `portable`: a program for each level of x86-64, installed, and run on older processors by qemu
+#   aarch64        another architecture: a cross compiler, the libraries of Debian's arm64, and qemu
+#   hip            the kernels that all devices share, compiled for AMD's MI200 by Clang 16 with Debian's HIP; not run
+#   container      the image of jobs/Dockerfile by buildah, on a Debian that is made from its packages; not in turn
 #   turn           the one of them whose turn it is: by the number of commits, so not each in a row
 #
 # As root on Debian it installs what it needs. docs/builds.md has the table of what was built and tested. A build that warns fails. The exit
@@ -14,7 +18,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-names=(clang mpich pypi hdf5-parallel)
+names=(clang mpich pypi hdf5-parallel portable aarch64 hip)
 
 # need PACKAGE...: Debian packages that the setup script does not install.
 need() {
@@ -46,7 +50,7 @@ compiled() {
   quietly "$build/configure.log" cmake --preset cpu -B "$build" -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=ON "$@"
   quietly "$build/build.log" cmake --build "$build" --parallel "$(nproc)" --target weft "${targets[@]}"
   if grep -n 'warning:' "$build/build.log"; then echo "builds: the build is to be free of warnings"; exit 1; fi
-  "$build/weft" --version
+  [ -n "${WEFT_SYSROOT:-}" ] || "$build/weft" --version
 }
 
 # says NAME TEXT: the program was built with what the line is for.
@@ -58,6 +62,44 @@ run() { ctest --test-dir "build/$1" --output-on-failure --no-tests=error --paral
 # Training on two and four ranks, and of its tests those that go through each kind of collective, axis and file.
 trainings='Precisions/Bits.*:Tensor.Gradients*:Context.Gradients*:Pipe.EveryModeHas*:Replicas.*Checkpoints*:Tensor.Checkpoints*:Lanes.*:Agree.*'
 trains() { GTEST_FILTER=$trainings run "$1" '^mpi\.training\.np[24]$'; }
+
+# chooses_a_level PROGRAM: it becomes the program of the processor's level, or of the one that is asked for, or says why not. What it becomes
+# is not emulated.
+chooses_a_level() {
+  local processor level status=0
+  while read -r processor level; do
+    qemu-x86_64 -cpu "$processor" "$1" --version 2>/dev/null | grep -q -e "-march=$level;" || { echo "builds: $1 does not become $level on a $processor"; exit 1; }
+  done <<<$'Nehalem x86-64-v2\nHaswell x86-64-v3'
+  WEFT_LEVEL=x86-64-v2 "$1" --version | grep -q -e '-march=x86-64-v2;' || { echo "builds: WEFT_LEVEL does not choose"; exit 1; }
+  qemu-x86_64 -cpu core2duo "$1" --version 2>/dev/null || status=$?
+  [ $status = 6 ] || { echo "builds: $1 ends with $status on a core2duo"; exit 1; }
+  status=0
+  WEFT_LEVEL=x86-64-v9 "$1" --version 2>/dev/null || status=$?
+  [ $status = 2 ] || { echo "builds: $1 ends with $status when it is asked for a level that is none"; exit 1; }
+}
+
+# debian_for ARCHITECTURE FOLDER: puts a Debian of that architecture there, with the libraries that Weft uses. Nothing of it is run.
+debian_for() {
+  local packages link
+  packages=$(sed -nE 's/^([a-z0-9.+-]+-dev)\|(cmake|lib) .*/\1/p' jobs/setup.sh | tr '\n' ,)
+  mkdir -p "${2%/*}"
+  rm -rf "$2.new"
+  quietly "$2.log" mmdebstrap --variant=extract --architectures="$1" --include="$packages openmpi-bin libgomp1 libstdc++-12-dev" bookworm "$2.new"
+  # Links that begin at the root would lead out of the folder.
+  find "$2.new" -lname '/*' | while read -r link; do ln -sfn "$(realpath -m --relative-to="${link%/*}" "$2.new$(readlink "$link")")" "$link"; done
+  mv "$2.new" "$2"
+}
+
+# debian_image NAME: an image of Debian 12 from its packages, with the certificates of this machine.
+debian_image() {
+  local container
+  quietly build/container/base.log mmdebstrap --variant=minbase --include=ca-certificates bookworm build/container/base.tar
+  container=$(buildah from scratch)
+  buildah add --quiet "$container" build/container/base.tar / >/dev/null
+  buildah add --quiet "$container" /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ >/dev/null
+  buildah commit --quiet --rm "$container" "$1" >/dev/null
+  rm build/container/base.tar
+}
 
 build() {
   case $1 in
@@ -89,6 +131,53 @@ build() {
       compiled hdf5-parallel test_ckpt test_hf test_training -- -D HDF5_ROOT=/usr/lib/x86_64-linux-gnu/hdf5/openmpi
       grep -q '^HDF5_IS_PARALLEL:BOOL=TRUE' build/hdf5-parallel/CMakeCache.txt || { echo "builds: this HDF5 is not parallel"; exit 1; }
       run hdf5-parallel '^unit\.(ckpt|hf)$' && trains hdf5-parallel
+      ;;
+    portable)
+      need qemu-user
+      mkdir -p build/portable
+      kokkos=$(cmake/get_kokkos.sh)
+      # Not v4, which a build for a machine with AVX-512 is, or nearly.
+      quietly build/portable/configure.log cmake --preset portable -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=ON -D WEFT_LEVELS='x86-64-v2;x86-64-v3'
+      quietly build/portable/build.log cmake --build --preset portable
+      if grep -n 'warning:' build/portable/build.log; then echo "builds: the build is to be free of warnings"; exit 1; fi
+      quietly build/portable/install.log cmake --install build/portable --prefix build/portable/prefix
+      chooses_a_level build/portable/prefix/bin/weft
+      for level in x86-64-v2 x86-64-v3; do
+        quietly build/portable/tests.log cmake --build "build/portable/$level" --target test_kernels
+        run "portable/$level" '^unit\.kernels$'
+      done
+      ;;
+    aarch64)
+      need g++-aarch64-linux-gnu qemu-user mmdebstrap
+      export WEFT_SYSROOT=$PWD/build/aarch64/sysroot CMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64.cmake CXX=aarch64-linux-gnu-g++
+      [ -d "$WEFT_SYSROOT" ] || debian_for arm64 "$WEFT_SYSROOT"
+      compiled aarch64 test_kernels test_comm test_training -- -D WEFT_ARCH=armv8.2-a
+      # Not those that take minutes under qemu, or start themselves again.
+      GTEST_FILTER='-Attention.E*:Attention.Documents*:Attention.Long*:Attention.P*:Attention.G*:Attention.W*:Matmul.BitsDoNotDependOnTheAlignment:Matmul.Split*:Matmul.Long*:Threads.*' run aarch64 '^unit\.kernels$'
+      run aarch64 '^mpi\.comm\.np2$'
+      GTEST_FILTER='Precisions/Bits.*/1:Precisions/Bits.*/3' run aarch64 '^mpi\.training\.np2$'
+      ;;
+    hip)
+      need libamdhip64-dev rocm-device-libs clang-16 clang-tools-16 lld-16
+      export PATH=/usr/lib/llvm-16/bin:$PATH CC=clang CXX=clang++
+      export CXXFLAGS='--rocm-path=/usr --rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode'
+      mkdir -p build/hip
+      kokkos=$(cmake/get_kokkos.sh --hip)
+      quietly build/hip/configure.log cmake --preset hip -U Kokkos_DIR -D Kokkos_ROOT="$kokkos"
+      quietly build/hip/build.log cmake --build --preset hip --parallel "$(nproc)"
+      ;;
+    container)
+      need buildah mmdebstrap
+      mkdir -p build/container
+      # Not the overlay, which there may be none of in a container.
+      export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
+      buildah inspect --type image localhost/weft-base >/dev/null 2>&1 || debian_image localhost/weft-base
+      quietly build/container/build.log buildah build --network host --build-arg BASE=localhost/weft-base --build-arg LEVELS=x86-64-v3 --file jobs/Dockerfile --tag weft .
+      container=$(buildah from localhost/weft)
+      trained=0
+      buildah run "$container" mpirun --allow-run-as-root --oversubscribe -n 2 weft train inputs/quickstart.toml --set data.synthetic=true --set run.steps=3 --set optimizer.warmup=1 || trained=$?
+      buildah rm "$container" >/dev/null
+      return $trained
       ;;
     *) echo "builds: unknown build $1; see the head of tests/builds.sh" >&2; exit 2 ;;
   esac

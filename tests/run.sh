@@ -195,7 +195,7 @@ test_mutations() { tests/mutate.py --goal 95; }
 
 # CI ends a run after 90 minutes.
 build_in_turn() {
-  [ "$SECONDS" -lt 4200 ] || { echo "no time for it after 70 minutes"; return 77; }
+  [ "$SECONDS" -lt 3900 ] || { echo "no time for it after 65 minutes"; return 77; }
   tests/builds.sh turn
 }
 
