@@ -58,19 +58,19 @@ source_archive() {
 
 # Prints the prefix of an installed Kokkos that fits, or fails.
 installed_prefix() {
-  local probe found=
+  local probe device found=
   probe=$(mktemp -d)
   cat >"$probe/CMakeLists.txt" <<'PROBE'
 cmake_minimum_required(VERSION 3.22)
 project(probe LANGUAGES CXX)
 find_package(Kokkos 4.7 QUIET)
-if(Kokkos_FOUND AND (NOT NEED_CUDA OR Kokkos_ENABLE_CUDA) AND (NOT NEED_HIP OR Kokkos_ENABLE_HIP))
+if(Kokkos_FOUND AND (NOT DEVICE OR Kokkos_ENABLE_${DEVICE}))
   get_filename_component(prefix "${Kokkos_DIR}/../../.." ABSOLUTE)
   file(WRITE "${PROJECT_BINARY_DIR}/prefix" "${prefix}")
 endif()
 PROBE
-  cmake -S "$probe" -B "$probe/build" -DNEED_CUDA="$([ "$variant" = cuda ] && echo ON || echo OFF)" \
-    -DNEED_HIP="$([ "$variant" = hip ] && echo ON || echo OFF)" >/dev/null 2>&1 || true
+  device=${variant#openmp}
+  cmake -S "$probe" -B "$probe/build" -DDEVICE="${device^^}" >/dev/null 2>&1 || true
   [ -f "$probe/build/prefix" ] && found=$(cat "$probe/build/prefix")
   rm -rf "$probe"
   [ -n "$found" ] && echo "$found"

@@ -43,7 +43,10 @@ fs::path choose(const fs::path& programs) {
   std::string able;  // the levels that could run
   std::error_code error;
   for (const Level& level : levels) {
-    if (!level.runs_here || !fs::exists(programs / level.name, error)) continue;
+    if (!level.runs_here) continue;
+    const bool is_there = fs::exists(programs / level.name, error);
+    if (error) fail(environment, "cannot look into " + programs.string() + ": " + error.message());
+    if (!is_there) continue;
     if (asked == nullptr || std::strcmp(asked, level.name) == 0) return programs / level.name;
     able += std::string(able.empty() ? "" : ", ") + level.name;
   }

@@ -39,6 +39,8 @@ quietly() {
   "$@" >"$log" 2>&1 </dev/null || { tail -n 40 "$log"; exit 1; }
 }
 
+free_of_warnings() { if grep -n 'warning:' "$1"; then echo "builds: the build is to be free of warnings"; exit 1; fi; }
+
 # compiled NAME TARGET... [-- OPTION...]: configures and builds, without a warning.
 compiled() {
   local build=build/$1 targets=() kokkos
@@ -49,8 +51,8 @@ compiled() {
   kokkos=$(cmake/get_kokkos.sh)
   quietly "$build/configure.log" cmake --preset cpu -B "$build" -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=ON "$@"
   quietly "$build/build.log" cmake --build "$build" --parallel "$(nproc)" --target weft "${targets[@]}"
-  if grep -n 'warning:' "$build/build.log"; then echo "builds: the build is to be free of warnings"; exit 1; fi
-  [ -n "${WEFT_SYSROOT:-}" ] || "$build/weft" --version
+  free_of_warnings "$build/build.log"
+  ${WEFT_SYSROOT:+qemu-aarch64 -L "$WEFT_SYSROOT"} "$build/weft" --version
 }
 
 # says NAME TEXT: the program was built with what the line is for.
@@ -139,7 +141,7 @@ build() {
       # Not v4, which a build for a machine with AVX-512 is, or nearly.
       quietly build/portable/configure.log cmake --preset portable -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=ON -D WEFT_LEVELS='x86-64-v2;x86-64-v3'
       quietly build/portable/build.log cmake --build --preset portable
-      if grep -n 'warning:' build/portable/build.log; then echo "builds: the build is to be free of warnings"; exit 1; fi
+      free_of_warnings build/portable/build.log
       quietly build/portable/install.log cmake --install build/portable --prefix build/portable/prefix
       chooses_a_level build/portable/prefix/bin/weft
       for level in x86-64-v2 x86-64-v3; do

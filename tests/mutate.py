@@ -194,9 +194,12 @@ def commands():
         if "command" not in test:  # its program is not built
             continue
         parts = PARTS.get(test["name"], 1)
-        found[test["name"]] = {f"{test['name']} {part + 1}/{parts}" if parts > 1 else test["name"]:
-                               (test["command"], environment | {"GTEST_TOTAL_SHARDS": str(parts), "GTEST_SHARD_INDEX": str(part)} if parts > 1 else environment,
-                                properties["WORKING_DIRECTORY"]) for part in range(parts)}
+        found[test["name"]] = {}
+        for part in range(parts):
+            name, shard = test["name"], {}
+            if parts > 1:
+                name, shard = f"{name} {part + 1}/{parts}", {"GTEST_TOTAL_SHARDS": str(parts), "GTEST_SHARD_INDEX": str(part)}
+            found[test["name"]][name] = (test["command"], environment | shard, properties["WORKING_DIRECTORY"])
     return found
 
 
