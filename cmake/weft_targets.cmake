@@ -3,7 +3,7 @@
 # the arrows of docs/architecture.md. The test unit.arrows compares both with the #include lines, so that
 # nothing is declared that is not used, and nothing is used that is not declared. KOKKOS lists the sources
 # that include Kokkos (compiled with its flags, and by nvcc under WEFT_NVCC). ARITHMETIC: training's bits and its speed are made here, so
-# its sources are optimised fully, and each is compiled alone (below). COLD: what is done once, or once a second, is done here, and
+# its sources are optimised fully, and each is compiled alone (below) where users train with it. COLD: what is done once, or once a second, is done here, and
 # -O1 will do. All other folders have -O2. That saves a tenth of a first build.
 
 add_library(weft_options INTERFACE)
@@ -11,6 +11,9 @@ target_compile_options(weft_options INTERFACE -Wall -Wextra -Wno-unknown-pragmas
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # libstdc++ 12's own stable_sort calls what it deprecates, and Kokkos asks for loops as vectors that cannot be.
   target_compile_options(weft_options INTERFACE -Wno-deprecated-declarations -Wno-pass-failed)
+endif()
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(weft_options INTERFACE -Wno-subobject-linkage)  # GCC takes a source that another one includes for a header
 endif()
 if(WEFT_WARNINGS_AS_ERRORS)
   target_compile_options(weft_options INTERFACE -Werror)
@@ -45,7 +48,7 @@ endif()
 # reduce.cpp are here because their arithmetic is training's (see ARITHMETIC).
 set(WEFT_NOT_UNITED
     bucket.cpp checkpointing.cpp compare_runs.cpp duration.cpp export.cpp fetch.cpp generate.cpp index_file.cpp json_fields.cpp
-    learning_rate.cpp load.cpp print.cpp reduce.cpp summary.cpp text_reader.cpp text_runs.cpp token_file.cpp toml_tree.cpp
+    learning_rate.cpp load.cpp print.cpp reduce.cpp split_product.cpp summary.cpp text_reader.cpp text_runs.cpp token_file.cpp toml_tree.cpp
     hashes_test.cpp keep_test.cpp profile_test.cpp progress_test.cpp replicas_test.cpp run_lock_faults_test.cpp summary_test.cpp
     update_test.cpp uses_test.cpp)
 
@@ -61,12 +64,12 @@ endfunction()
 
 function(weft_library name)
   cmake_parse_arguments(A "ARITHMETIC;COLD" "" "SOURCES;KOKKOS;DEPS;PRIVATE_DEPS" ${ARGN})
-  add_library(weft_${name} STATIC ${A_SOURCES} ${A_KOKKOS})
+  add_library(weft_${name} STATIC ${A_SOURCES})
   weft_keep_alone(${A_SOURCES} ${A_KOKKOS})
-  if(A_ARITHMETIC)
-    set_target_properties(weft_${name} PROPERTIES UNITY_BUILD OFF)
-  else()
+  if(NOT A_ARITHMETIC)
     target_compile_options(weft_${name} PRIVATE $<$<CONFIG:Release>:$<IF:$<BOOL:${A_COLD}>,-O1,-O2>>)
+  elseif(NOT WEFT_SANITIZE AND NOT WEFT_FAKECUDA)  # nobody compares the bits of those builds with another one's
+    set_target_properties(weft_${name} PROPERTIES UNITY_BUILD OFF)
   endif()
   add_library(weft::${name} ALIAS weft_${name})
   # Headers are included as "<folder>/<header>". Each target exports a directory that holds only a link to its own folder.
@@ -77,7 +80,15 @@ function(weft_library name)
   list(TRANSFORM A_DEPS PREPEND "weft::" OUTPUT_VARIABLE public)
   list(TRANSFORM A_PRIVATE_DEPS PREPEND "weft::" OUTPUT_VARIABLE private)
   target_link_libraries(weft_${name} PUBLIC ${public} PRIVATE ${private} weft_options)
-  if(A_KOKKOS)
+  if(A_KOKKOS AND WEFT_NVCC)
+    # Apart, because nvcc takes twenty seconds to read Kokkos and ten times as long as the host's compiler for what needs no device.
+    add_library(weft_${name}_device OBJECT ${A_KOKKOS})
+    target_include_directories(weft_${name}_device PRIVATE "${view}")
+    target_link_libraries(weft_${name}_device PRIVATE ${public} ${private} weft_options Kokkos::kokkos)
+    target_sources(weft_${name} PRIVATE $<TARGET_OBJECTS:weft_${name}_device>)
+    target_link_libraries(weft_${name} INTERFACE $<LINK_ONLY:Kokkos::kokkos>)
+  elseif(A_KOKKOS)
+    target_sources(weft_${name} PRIVATE ${A_KOKKOS})
     target_link_libraries(weft_${name} PRIVATE Kokkos::kokkos)
   endif()
   file(WRITE "${PROJECT_BINARY_DIR}/arrows/${name}.cmake"

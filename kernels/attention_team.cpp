@@ -92,7 +92,7 @@ KOKKOS_INLINE_FUNCTION float* scratch(const Member& member, std::int64_t count) 
 }
 
 template <class T>
-struct Forward {
+struct TeamForward {
   Index index;
   const T* q;
   const T* k;
@@ -323,8 +323,8 @@ void attention(Space& space, AttentionShape shape, DType t, const void* q, const
   with_float_type("attention", t, [&](auto type) {
     using T = decltype(type);
     launch(space, "weft::attention::forward", shape, index.runs * shape.heads * index.query_blocks(),
-           Forward<T>{index, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
-                      static_cast<T*>(o), lse});
+           TeamForward<T>{index, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
+                          static_cast<T*>(o), lse});
   });
 }
 

@@ -68,7 +68,7 @@ KOKKOS_FUNCTION Exponentials exponentials_of(const Lanes& lanes, std::int64_t vo
 }
 
 template <class T>
-struct Forward {
+struct CrossEntropyForward {
   std::int64_t vocab;
   const T* logits;
   const std::int32_t* targets;
@@ -191,7 +191,7 @@ struct JoinParts {
 };
 
 template <class T>
-struct Backward {
+struct CrossEntropyBackward {
   std::int64_t vocab;
   std::int64_t first;
   const T* logits;
@@ -257,8 +257,8 @@ void cross_entropy(Space& space, LossShape shape, DType t, const void* logits, c
   with_float_type("cross_entropy", t, [&](auto type) {
     using T = decltype(type);
     for_each_row(space, "weft::cross_entropy::forward", shape.rows,
-                 Forward<T>{shape.vocab, static_cast<const T*>(logits), targets, lse, losses,
-                            bf16_engine::serves_rows(t)});
+                 CrossEntropyForward<T>{shape.vocab, static_cast<const T*>(logits), targets, lse, losses,
+                                        bf16_engine::serves_rows(t)});
   });
   sum_losses(space, shape.rows, losses, targets, partial, totals);
 }
@@ -291,8 +291,8 @@ void cross_entropy_grad(Space& space, LossShape shape, DType t, const void* logi
   with_float_type("cross_entropy_grad", t, [&](auto type) {
     using T = decltype(type);
     for_each_row(space, "weft::cross_entropy::backward", shape.rows,
-                 Backward<T>{shape.vocab, shape.first, static_cast<const T*>(logits), targets, lse,
-                             static_cast<T*>(dlogits), bf16_engine::serves_rows(t)});
+                 CrossEntropyBackward<T>{shape.vocab, shape.first, static_cast<const T*>(logits), targets,
+                                         lse, static_cast<T*>(dlogits), bf16_engine::serves_rows(t)});
   });
 }
 

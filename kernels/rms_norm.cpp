@@ -21,7 +21,7 @@ std::int64_t block_count(std::int64_t rows) {
 }
 
 template <class T>
-struct Forward {
+struct RmsNormForward {
   std::int64_t dim;
   const T* x;
   const T* w;
@@ -56,7 +56,7 @@ struct Forward {
 };
 
 template <class T>
-struct Backward {
+struct RmsNormBackward {
   RowShape shape;
   std::int64_t block_rows;
   const T* x;
@@ -106,13 +106,13 @@ struct Backward {
   }
 };
 
-/// Does what Backward does on the device, with a block's part of the weight's gradient in registers: a thread
-/// has up to `turns` packets of columns.
+/// Does what RmsNormBackward does on the device, with a block's part of the weight's gradient in registers: a
+/// thread has up to `turns` packets of columns.
 template <class T, int turns>
 struct BackwardInRegisters {
-  Backward<T> b;
+  RmsNormBackward<T> b;
 
-  static bool takes(const Backward<T>& b) {
+  static bool takes(const RmsNormBackward<T>& b) {
     return b.shape.dim <= turns * packet * device_team &&
            takes_packets(b.shape.dim, Read<T>{b.x}, Read<T>{b.dy}, Read<T>{b.sum}, Write<T>{b.dx},
                          Read<T>{b.w});
@@ -196,8 +196,8 @@ void rms_norm(Space& space, RowShape shape, DType t, const void* x, const void* 
   with_float_type("rms_norm", t, [&](auto type) {
     using T = decltype(type);
     for_each_row(space, "weft::rms_norm::forward", shape.rows,
-                 Forward<T>{shape.dim, static_cast<const T*>(x), static_cast<const T*>(w), eps,
-                            static_cast<T*>(y), rstd});
+                 RmsNormForward<T>{shape.dim, static_cast<const T*>(x), static_cast<const T*>(w), eps,
+                                   static_cast<T*>(y), rstd});
   });
 }
 
@@ -206,8 +206,8 @@ void add_rms_norm(Space& space, RowShape shape, DType t, const void* a, const vo
   with_float_type("add_rms_norm", t, [&](auto type) {
     using T = decltype(type);
     for_each_row(space, "weft::rms_norm::add_forward", shape.rows,
-                 Forward<T>{shape.dim, static_cast<const T*>(a), static_cast<const T*>(w), eps,
-                            static_cast<T*>(y), rstd, static_cast<const T*>(b), static_cast<T*>(sum)});
+                 RmsNormForward<T>{shape.dim, static_cast<const T*>(a), static_cast<const T*>(w), eps,
+                                   static_cast<T*>(y), rstd, static_cast<const T*>(b), static_cast<T*>(sum)});
   });
 }
 
@@ -216,15 +216,15 @@ void rms_norm_grad(Space& space, RowShape shape, DType t, const RmsNormGrad& gra
   const std::int64_t blocks = block_count(shape.rows);
   with_float_type("rms_norm_grad", t, [&](auto type) {
     using T = decltype(type);
-    const Backward<T> rows{shape,
-                           rows_per_block(shape.rows),
-                           static_cast<const T*>(grad.x),
-                           static_cast<const T*>(grad.w),
-                           grad.rstd,
-                           static_cast<const T*>(grad.dy),
-                           static_cast<const T*>(grad.sum),
-                           static_cast<T*>(grad.dx),
-                           partial};
+    const RmsNormBackward<T> rows{shape,
+                                  rows_per_block(shape.rows),
+                                  static_cast<const T*>(grad.x),
+                                  static_cast<const T*>(grad.w),
+                                  grad.rstd,
+                                  static_cast<const T*>(grad.dy),
+                                  static_cast<const T*>(grad.sum),
+                                  static_cast<T*>(grad.dx),
+                                  partial};
     const auto run = [&](const auto& how) { for_each_row(space, "weft::rms_norm::backward", blocks, how); };
     if constexpr (!runs_on_host) {
       if (BackwardInRegisters<T, 1>::takes(rows)) return run(BackwardInRegisters<T, 1>{rows});

@@ -18,7 +18,7 @@ KOKKOS_INLINE_FUNCTION float sigmoid(float x) {
 }
 
 template <class T>
-struct Forward {
+struct SwigluForward {
   SwigluShape shape;
   const T* gate;
   const T* up;
@@ -39,7 +39,7 @@ struct Forward {
 };
 
 template <class T>
-struct Backward {
+struct SwigluBackward {
   SwigluShape shape;
   const T* gate;
   const T* up;
@@ -73,8 +73,8 @@ void swiglu(Space& space, SwigluShape shape, DType t, const void* gate, const vo
   with_float_type("swiglu", t, [&](auto type) {
     using T = decltype(type);
     for_each_row(space, "weft::swiglu::forward", shape.rows,
-                 Forward<T>{shape, static_cast<const T*>(gate), static_cast<const T*>(up),
-                            static_cast<T*>(out), bf16_engine::serves_rows(t)});
+                 SwigluForward<T>{shape, static_cast<const T*>(gate), static_cast<const T*>(up),
+                                  static_cast<T*>(out), bf16_engine::serves_rows(t)});
   });
 }
 
@@ -83,9 +83,9 @@ void swiglu_grad(Space& space, SwigluShape shape, DType t, const void* gate, con
   with_float_type("swiglu_grad", t, [&](auto type) {
     using T = decltype(type);
     for_each_row(space, "weft::swiglu::backward", shape.rows,
-                 Backward<T>{shape, static_cast<const T*>(gate), static_cast<const T*>(up),
-                             static_cast<const T*>(dout), static_cast<T*>(dgate), static_cast<T*>(dup),
-                             bf16_engine::serves_rows(t)});
+                 SwigluBackward<T>{shape, static_cast<const T*>(gate), static_cast<const T*>(up),
+                                   static_cast<const T*>(dout), static_cast<T*>(dgate), static_cast<T*>(dup),
+                                   bf16_engine::serves_rows(t)});
   });
 }
 
