@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -32,9 +33,14 @@ class Greedy {
   Greedy(const Greedy&) = delete;
   Greedy& operator=(const Greedy&) = delete;
 
+  struct Placed {
+    std::int64_t size;  ///< the arena's
+    std::optional<std::size_t>
+        beyond;  ///< the buffer that would not end below the limit; those after it are not placed
+  };
   /// Places the buffers in `order`, each as low as the buffers placed before it and held at the same time
-  /// allow. Returns the arena's size.
-  std::int64_t place(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order);
+  /// allow, and stops at the first that ends at `limit` or above.
+  Placed place(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order, std::int64_t limit);
 
  private:
   std::unique_ptr<Timetable> table_;

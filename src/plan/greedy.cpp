@@ -144,16 +144,18 @@ Greedy::Greedy(const std::vector<Buffer>& buffers) {
 
 Greedy::~Greedy() = default;
 
-std::int64_t Greedy::place(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order) {
+Greedy::Placed Greedy::place(std::vector<Buffer>& buffers, const std::vector<std::size_t>& order,
+                             std::int64_t limit) {
   std::int64_t size = 0;
   table_->clear();
   for (const std::size_t i : order) {
     Buffer& b = buffers[i];
     b.offset = table_->lowest(b);
-    table_->add(b);
     size = std::max(size, b.offset + b.bytes);
+    if (size >= limit) return {size, i};
+    table_->add(b);
   }
-  return size;
+  return {size, std::nullopt};
 }
 
 }  // namespace weft::plan::detail

@@ -84,7 +84,8 @@ class Search {
   }
 
   /// Places the buffers by falling key (greedy by size: Pisarchyk & Lee, 2020). In small plans it tries a few
-  /// times more, and places those first that stood at the arena's end.
+  /// times more, and places first what stood at the arena's end. A try ends where it is no better than the
+  /// best: most do, and early.
   template <class Key>
   void greedy(Key&& key, int attempts = 12) {
     std::vector<double> keys;
@@ -101,10 +102,11 @@ class Search {
         std::stable_partition(order.begin(), order.end(), [&](auto b) { return tried_[b].shown; });
         std::copy(shown_.begin(), shown_.end(), order.begin());
       }
-      const std::int64_t size = greedy_->place(tried_, order);
-      keep(size);
-      std::stable_partition(order.begin(), order.end(),
-                            [&](auto b) { return tried_[b].offset + tried_[b].bytes == size; });
+      const auto [size, beyond] = greedy_->place(tried_, order, best_);
+      if (!beyond) keep(size);
+      std::stable_partition(order.begin(), order.end(), [&](auto b) {
+        return beyond ? b == *beyond : tried_[b].offset + tried_[b].bytes == size;
+      });
     }
   }
 

@@ -98,7 +98,7 @@ TEST_F(MemoryContract, ResidentMemoryIsWhatWasPlannedFromTheFirstStepOn) {
                      "data.valid_sequences=64", "checkpoint.every=1", "checkpoint.keep=2", "model.dim=256",
                      "model.vocab=4096", "model.ffn=704"}));
     command.insert(command.end(), training.begin(), training.end());
-    const Ended ended = run(command, 120);
+    const Ended ended = run(command, 240);
     EXPECT_STATUS(ended, 0);
     const auto lines = metrics(run_dir(name));
     ASSERT_EQ(lines.size(), 5U);
@@ -132,7 +132,7 @@ TEST_F(MemoryContract, HoldsForEveryRankOfAMesh) {
                                     "log.every=1", "checkpoint.every=0", "checkpoint.final=false",
                                     "data.seq=128", "data.batch=8", "data.global_batch=16", "model.dim=256",
                                     "model.vocab=4096", "model.ffn=704", "model.layers=4"})),
-            120);
+            240);
     EXPECT_STATUS(ended, 0);
     const auto told = told_of_ranks(run_dir(name));
     ASSERT_EQ(told.at("rss_bytes").size(), 4U);
@@ -182,12 +182,12 @@ TEST_F(MemoryContract, OnAMeshOneTeamIsGivenUpAtATime) {
                     of_data = "each gathers parameters of its own";
   std::vector<std::vector<std::string>> curves;
   for (const auto& [mib, without_tensor, without_data] :
-       {std::tuple(400, false, false), {56, true, false}, {4, true, true}}) {
+       {std::tuple(400, false, false), {48, true, false}, {4, true, true}}) {
     SCOPED_TRACE(mib);
     const std::string name = std::to_string(mib);
     const Ended ended = run(with_shared_memory(
-        mib, weft_on(4, train(name, {"parallel.mesh={ data = 2, tensor = 2 }", "run.steps=3", "model.dim=256",
-                                     "model.ffn=512", "model.vocab=1024", "data.seq=256", "data.batch=4",
+        mib, weft_on(4, train(name, {"parallel.mesh={ data = 2, tensor = 2 }", "run.steps=2", "model.dim=256",
+                                     "model.ffn=512", "model.vocab=1024", "data.seq=512", "data.batch=4",
                                      "data.global_batch=24", "debug.hash_every=1"}))));
     EXPECT_STATUS(ended, 0);
     EXPECT_EQ(ended.err.find(of_tensor) != std::string::npos, without_tensor) << ended.err;
