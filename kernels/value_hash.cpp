@@ -8,17 +8,25 @@
 namespace weft::kernels {
 namespace {
 
-/// Hashes elements; `Bits` is the unsigned type of the element's size, so NaNs and signed zeros count as what
-/// they are.
+/// Hashes runs of elements; `Bits` is the unsigned type of the element's size, so NaNs and signed zeros count
+/// as what they are.
 template <class Bits>
-struct ElementHash {
+struct RunHash {
+  /// On the host a sum of a run's own stays in registers, so that the loop becomes one of vectors.
+  static constexpr std::int64_t run = runs_on_host ? 1024 : 1;
+  std::int64_t n;
   const Bits* data;
   std::uint64_t first;
   std::uint64_t seed;
-  KOKKOS_FUNCTION void operator()(std::int64_t i, std::uint64_t& sum) const {
-    // Mixing twice makes both equal bits at two places, and two values at one place, unrelated.
-    const std::uint64_t key = mix(seed ^ mix(first + static_cast<std::uint64_t>(i)));
-    sum += mix(key ^ static_cast<std::uint64_t>(data[i]));
+  KOKKOS_FUNCTION void operator()(std::int64_t r, std::uint64_t& sum) const {
+    const std::int64_t begin = r * run, end = begin + run < n ? begin + run : n;
+    std::uint64_t own = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      // Mixing twice makes both equal bits at two places, and two values at one place, unrelated.
+      const std::uint64_t key = mix(seed ^ mix(first + static_cast<std::uint64_t>(i)));
+      own += mix(key ^ static_cast<std::uint64_t>(data[i]));
+    }
+    sum += own;
   }
 };
 
@@ -27,8 +35,9 @@ std::uint64_t sum(Space& space, std::int64_t n, const void* data, std::int64_t f
   using Policy = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
   std::uint64_t total = 0;
   Kokkos::parallel_reduce(
-      "weft::value_hash::elements", Policy(execution_of(space), 0, n),
-      ElementHash<Bits>{static_cast<const Bits*>(data), static_cast<std::uint64_t>(first), seed}, total);
+      "weft::value_hash::elements",
+      Policy(execution_of(space), 0, (n + RunHash<Bits>::run - 1) / RunHash<Bits>::run),
+      RunHash<Bits>{n, static_cast<const Bits*>(data), static_cast<std::uint64_t>(first), seed}, total);
   return total;
 }
 

@@ -12,8 +12,8 @@ namespace {
 class Killed : public Workspace {
  protected:
   std::vector<std::string> training(const std::string& run, const std::string& mode, int every) const {
-    return weft_on(2, train(run, {"run.steps=" + std::to_string(all_steps), "parallel.mode=" + mode,
-                                  "checkpoint.every=" + std::to_string(every)}));
+    return weft_on(2, train(run, {"run.steps=" + std::to_string(all_steps), "debug.hash_every=10",
+                                  "parallel.mode=" + mode, "checkpoint.every=" + std::to_string(every)}));
   }
   static constexpr int all_steps = 200;
   void expect_equal_curves() const {

@@ -33,8 +33,8 @@ class FullDisk : public Workspace {
   void TearDown() override { ::umount2(run_dir("run").c_str(), MNT_DETACH); }
 
   std::vector<std::string> training(const std::string& run) const {
-    return weft_on(2, train(run, {"run.steps=300", "checkpoint.every=100", "checkpoint.final=false",
-                                  "log.tensorboard=true"}));
+    return weft_on(2, train(run, {"run.steps=300", "debug.hash_every=10", "checkpoint.every=100",
+                                  "checkpoint.final=false", "log.tensorboard=true"}));
   }
   void fill() const {
     std::ofstream filler(run_dir("run") + "/filler", std::ios::binary);
@@ -59,8 +59,8 @@ class FullDisk : public Workspace {
 
 /// On the way a full disk would cost the checkpoint alone, but the last checkpoint is what the run was for.
 TEST_F(FullDisk, NoRoomForTheLastCheckpointIsAFailure) {
-  const Ended ended =
-      run(weft_on(2, train("run", {"run.steps=120", "checkpoint.every=100", "checkpoint.final=true"})));
+  const Ended ended = run(weft_on(2, train("run", {"run.steps=120", "debug.hash_every=10",
+                                                   "checkpoint.every=100", "checkpoint.final=true"})));
   EXPECT_STATUS(ended, 1);
   const auto errors = ended.lines("weft: error:");
   ASSERT_EQ(errors.size(), 1U) << ended.err;
