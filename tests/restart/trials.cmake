@@ -5,11 +5,11 @@ if(WEFT_PYTHON)
   if(TARGET weft_faults)
     set(faults "WEFT_FAULTS=$<TARGET_FILE:weft_faults>")
   endif()
-  foreach(trial "kills;--kills;6" "power;--states;80;--resumes;4" "damage;--flips;90;--cuts;20;--resumes;0" "reshard;--sample;6;--losses;2"
+  foreach(trial "kills;--kills;4" "power;--states;80;--resumes;4" "damage;--flips;90;--cuts;20;--resumes;0" "reshard;--sample;6;--losses;2"
                 "faults;--sample;200" "disagree;--only;checkpoint.;data.;THREADS;program")
     list(POP_FRONT trial name)
     add_test(NAME restart.trial_${name} COMMAND ${WEFT_PYTHON} ${CMAKE_SOURCE_DIR}/perf/checkpoints.py ${name} ${trial})
-    set_tests_properties(restart.trial_${name} PROPERTIES LABELS restart TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(restart.trial_${name} PROPERTIES LABELS restart TIMEOUT 600 SKIP_RETURN_CODE 77)
     weft_test_environment(restart.trial_${name} WEFT=$<TARGET_FILE:weft> MPIRUN=${WEFT_MPIRUN} ${faults})
   endforeach()
 endif()
