@@ -81,7 +81,8 @@ stage() {
 # beside FUNCTION...: runs them one after the other in the background, at the lowest priority: tests wait for half of their time. The
 # stages that need what they make call `wait_for NAME FUNCTION`, which shows what it has said.
 beside() {
-  set -m  # a process group of its own, which can be ended whole
+  set -m  # a process group of its own, which ends with this run: what a stage left out may still be being built
+  trap 'kill -- "-$beside_pid" 2>/dev/null' EXIT
   (
     renice -n 19 "$BASHPID" >/dev/null
     for job in "$@"; do
@@ -138,11 +139,11 @@ print_slowest() {
 budget() { printf 'budget of %s: %d s, took %d s%s\n' "$1" "$2" "$3" "$([ "$3" -le "$2" ] || echo ' (exceeded; on 2 cores, from nothing)')"; }
 
 print_summary() {
-  if [ -n "$beside_pid" ] && kill -0 "$beside_pid" 2>/dev/null; then kill -- "-$beside_pid"; fi  # what was left out is still being built
   print_failures
   print_slowest
   printf '\n== summary\n'
   printf '%s\n' "${summary[@]}" "$(printf '%-34s %-8s %5d s' all "$([ $failed = 0 ] && echo ok || echo FAILED)" "$SECONDS")"
+  [[ "${summary[*]}" != *WEFT_TEST_SECONDS* ]] || echo "Not all was tested: some stages had no time."
   case $part in
     all) budget tests/run.sh "$budget_all" "$SECONDS" ;;
     quick) [ ${#labels[@]} -gt 0 ] || budget "tests/run.sh --quick" "$budget_quick" "$SECONDS" ;;
