@@ -3,8 +3,8 @@
 # the arrows of docs/architecture.md. The test unit.arrows compares both with the #include lines, so that
 # nothing is declared that is not used, and nothing is used that is not declared. KOKKOS lists the sources
 # that include Kokkos (compiled with its flags, and by nvcc under WEFT_NVCC). ARITHMETIC: training's bits and its speed are made here, so
-# its sources are optimised fully, and each is compiled alone (below) where users train with it. COLD: what is done once, or once a second, is done here, and
-# -O1 will do. All other folders have -O2. That saves a tenth of a first build.
+# its sources are optimised fully, and each is compiled alone (below) where users train with it. COLD: what is done once, or once a
+# second, is done here, and -O1 will do. All other folders have -O2. That saves a tenth of a first build.
 
 add_library(weft_options INTERFACE)
 target_compile_options(weft_options INTERFACE -Wall -Wextra -Wno-unknown-pragmas)

@@ -193,9 +193,11 @@ test_asan() {
     test_on_four_ranks build/asan
 }
 
-# Runs what only four ranks have: meshes of two axes, and pipes with stages between the first and the last.
+# test_on_four_ranks BUILD [TESTS]: runs what only four ranks have (meshes of two axes, and pipes with stages between the first and the
+# last), and TESTS.
+axes='Pipe.EveryModeHas*:Tensor.Gradients*:Context.Gradients*'
 test_on_four_ranks() {
-  OMP_NUM_THREADS=1 GTEST_FILTER='Pipe.EveryModeHas*:Tensor.Gradients*:Context.Gradients*' \
+  OMP_NUM_THREADS=1 GTEST_FILTER=$axes:${2:-} \
     ctest --test-dir "$1" --output-on-failure --no-tests=error --tests-regex '^mpi\.training\.np4$'
 }
 
@@ -219,6 +221,7 @@ test_fuzz() {
 # It fails when fewer than 95 of 100 are noticed.
 test_mutations() { tests/mutate.py --goal 95; }
 
+# The stage that may take longest: begun later, it would run into CI's end after 90 minutes.
 build_in_turn() {
   [ "$SECONDS" -lt 3900 ] || { echo "no time for it after 65 minutes"; return 77; }
   tests/builds.sh turn
@@ -239,13 +242,16 @@ build_fakecuda() {
 test_fakecuda() {
   has_nvcc || return 77
   local status=0 run=(ctest --test-dir build/fakecuda --output-on-failure --no-tests=error --parallel "$parallel")
-  local axes='Precisions/Bits.*/0:Precisions/Bits.*/7:Context.Gradients*:Pipe.EveryModeHas*:Tensor.Gradients*'
   "${run[@]}" --tests-regex '^(unit\.(fakecuda|kernels|exec|model)|golden\.(golden_ops|transformers)|mpi\.nccl\.np[124])$' || status=1
   GTEST_FILTER="Precisions/Bits.*:$axes:Replicas.*Mode*:Replicas.AreAdded*:Replicas.Checkpoints*:Lanes.*:Agree.*:BadNumbers.*:Skip.*:RollBack.Without*:Bits.AreTheSame*:Bits.ReducingOnce*:Context.Validation*:Pipe.MetricsHave*:Init.IsTheSameInAPipe:Init.APipe*:Session.*:Float8.Losses*:Float8.ABad*:Float8.Gradients*" \
     "${run[@]}" --tests-regex '^mpi\.training\.np[12]$' || status=1
-  out_of_time || GTEST_FILTER=$axes "${run[@]}" --tests-regex '^mpi\.training\.np4$' || status=1
   OUT=$PWD/$logs/gpu_dry_run perf/gpu.sh --dry-run train profile predict || status=1
   return "$status"
+}
+
+test_fakecuda_on_four_ranks() {
+  has_nvcc || return 77
+  test_on_four_ranks build/fakecuda 'Precisions/Bits.*/0:Precisions/Bits.*/7'
 }
 
 build_cuda() {
@@ -322,7 +328,10 @@ test_seconds=$((SECONDS - test_start))
 if [ $part = all ]; then
   wait_for "build (asan)" build_asan && stage "tests under asan and ubsan" test_asan
   wait_for "build (tsan)" build_tsan && stage "tests under tsan" test_tsan
-  wait_for "build (fakecuda)" build_fakecuda && stage "tests under fakecuda" test_fakecuda
+  if wait_for "build (fakecuda)" build_fakecuda; then
+    stage "tests under fakecuda" test_fakecuda
+    stage "the same on four ranks" test_fakecuda_on_four_ranks
+  fi
   wait_for "clang-tidy on changed files" check_tidy
   wait_for "build (cuda, sm_90)" build_cuda
   stage "another compiler or library" build_in_turn
