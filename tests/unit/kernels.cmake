@@ -17,8 +17,15 @@ if(WEFT_SANITIZE)  # it draws all operands, at half of the tests' time without o
 endif()
 
 # These tests run with other instruction sets than this machine's best: bf16 by dot products, and fp32
-# arithmetic from bf16 storage.
-foreach(isa AVX512_CORE_BF16 AVX2)
+# arithmetic from bf16 storage. Without AVX-512 the latter is the best.
+set(other_isas "")
+if(EXISTS /proc/cpuinfo)
+  file(STRINGS /proc/cpuinfo avx512 REGEX "^flags.* avx512f( |$)" LIMIT_COUNT 1)
+  if(avx512)
+    set(other_isas AVX512_CORE_BF16 AVX2)
+  endif()
+endif()
+foreach(isa ${other_isas})
   add_test(NAME unit.kernels.${isa} COMMAND test_kernels --gtest_filter=Matmul.*:Attention.*:LinearCrossEntropy.*:Threads.*)
   set_tests_properties(unit.kernels.${isa} PROPERTIES LABELS unit TIMEOUT 300
                        ENVIRONMENT "${WEFT_TEST_ENVIRONMENT};ONEDNN_MAX_CPU_ISA=${isa}")
