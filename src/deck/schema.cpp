@@ -216,7 +216,7 @@ constexpr std::array key_list{
                "chunks, and the head's gradient is summed over them in f32. 0: all."},
 
     Key{WEFT_KEY(schedule.disable),
-        .doc = "Passes to switch off, by name: `fuse`, `head`, `recompute`, "
+        .doc = "Passes to switch off, by name: `fuse`, `head`, `recompute`, `quantize_first`, "
                "`residual`, `hoist`, `alternate`, `bucket`, `order`, `memory` (every "
                "buffer then has a place of its own), `rows` (an embedding's "
                "table and gradient are then sent whole), "

@@ -53,6 +53,8 @@ void append_sharding(const PassOptions& options, std::vector<Pass>& passes) {
   if (options.recompute.what != Recompute::none && !disabled(options, "recompute"))
     passes.push_back(
         {"recompute", Bits::exact, [o = options.recompute](const ir::Graph& g) { return recompute(g, o); }});
+  if (options.float8 && options.partition && !disabled(options, "quantize_first"))
+    passes.push_back({"quantize_first", Bits::exact, [](const ir::Graph& g) { return quantize_first(g); }});
   if (!disabled(options, "residual"))
     passes.push_back({"residual", Bits::exact, [](const ir::Graph& g) { return residual(g); }});
   if ((options.partition || options.context) && options.hoist.depth > 0 && !disabled(options, "hoist"))
@@ -142,8 +144,9 @@ std::vector<Pass> training_passes(const PassOptions& options) {
 }
 
 void check_disabled(const PassOptions& options, const std::string& place) {
-  static constexpr std::array optional{"fuse",   "residual", "head",   "recompute", "hoist", "alternate",
-                                       "bucket", "order",    "memory", "share",     "rows"};
+  static constexpr std::array optional{"fuse",           "residual", "head",      "recompute",
+                                       "quantize_first", "hoist",    "alternate", "bucket",
+                                       "order",          "memory",   "share",     "rows"};
   for (const std::string& name : options.disable)
     WEFT_VALIDATE(std::find(optional.begin(), optional.end(), name) != optional.end(),
                   "{}: '{}' cannot be switched off (passes that can: {})", place, name,

@@ -80,6 +80,10 @@ TEST_F(Float8, AxesThatCutActivationsAreNear) {
       for (const std::string& mesh : meshes) {
         EXPECT_EQ(train({in_float8, mesh}), first) << mesh;
         EXPECT_EQ(train({in_float8, mesh, "schedule.recompute=full"}), first) << mesh;
+        EXPECT_EQ(train({in_float8, mesh, "schedule.recompute=selective",
+                         "schedule.recompute_ops=[\"all_gather\"]"}),
+                  first)
+            << mesh;
       }
     }
 }

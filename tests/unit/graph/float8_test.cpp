@@ -149,6 +149,41 @@ TEST(Float8, ScalesAreThoseOfWholeMatrices) {
     }
 }
 
+/// Bytes that gathers of rows over the tensor axis send in forward, by module.
+std::map<std::string, std::int64_t> rows_gathered(const ir::Graph& graph) {
+  std::map<std::string, std::int64_t> bytes;
+  for (const ir::Node& node : graph.nodes())
+    if (node.op == Op::all_gather && node.lane == Lane::tensor && node.phase == ir::Phase::forward)
+      bytes[node.module] += ops::wire_bytes(graph, node);
+  return bytes;
+}
+
+/// Where backward gathers again what weights' gradients read, or where there is no backward, forward gathers
+/// half the bytes, and a scale of four bytes for each row. Otherwise one gather in bf16 serves both.
+TEST(Float8, RowsAreGatheredInItWhereNothingElseReadsThem) {
+  const auto graph_of = [](Recompute what, bool training, bool first) {
+    SmallModel m = in_float8();
+    m.tensor = 2;
+    m.options.partition = true;
+    m.options.recompute.what = what;
+    if (!first) m.options.disable = {"quantize_first"};
+    return training ? m.step() : passes::run(passes::forward_passes(m.options), m.forward());
+  };
+  for (const bool training : {true, false})
+    for (const Recompute what : {Recompute::none, Recompute::full}) {
+      const auto off = rows_gathered(graph_of(what, training, false)),
+                 on = rows_gathered(graph_of(what, training, true));
+      ASSERT_EQ(on.size(), off.size());
+      for (const auto& [module, bytes] : off) {
+        SCOPED_TRACE(module);
+        const bool narrow = module == "layers.1.attn" || module == "layers.1.ffn" || module == "layers.2.ffn";
+        const std::int64_t scales = bytes / (2 * small().spec.dim) * 4;
+        const bool alone = !training || what == Recompute::full;
+        EXPECT_EQ(on.at(module), narrow && alone ? bytes / 2 + scales : bytes);
+      }
+    }
+}
+
 TEST(Float8, ModesThatKeepParametersGatherThemOnce) {
   for (const ShardMode mode : test::all_modes) {
     SmallModel m = in_float8();
