@@ -4,6 +4,7 @@
 
 #include "kernels/dispatch.hpp"
 #include "kernels/lanes.hpp"
+#include "kernels/memory.hpp"
 
 namespace weft::kernels {
 
@@ -26,13 +27,14 @@ KOKKOS_INLINE_FUNCTION float magnitude_of(float x) {
   return magnitude == magnitude ? magnitude : Kokkos::Experimental::infinity_v<float>;
 }
 
+template <class T>
 struct Largest {
-  const float* vector;
+  const T* vector;
   float* largest;
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t begin, std::int64_t count) const {
-    const float* from = vector + begin;
-    const float own = lanes.max(count, [=](std::int64_t i) { return magnitude_of(from[i]); });
+    const T* from = vector + begin;
+    const float own = lanes.max(count, [=](std::int64_t i) { return magnitude_of(to_float(from[i])); });
     lanes.once([&] { Kokkos::atomic_max(largest, own); });
   }
 };
@@ -71,6 +73,32 @@ struct QuantizeRows {
     const float scale = scale_of<F>(amax);
     const float inverse = 1.0f / scale;
     lanes.once([&] { scales[row] = scale; });
+    lanes.each(dim, [=](std::int64_t i) { to[i] = to_float8<F>(to_float(from[i]) * inverse); });
+  }
+};
+
+/// Makes a scale of the largest magnitude, in its place.
+template <class F>
+struct ScaleOf {
+  float* scale;
+  KOKKOS_FUNCTION void operator()(std::int64_t /*i*/) const { *scale = scale_of<F>(*scale); }
+};
+
+/// The first row's scale is that of all; it is there already.
+template <class T, class F>
+struct QuantizeTensor {
+  std::int64_t dim;
+  const T* x;
+  F* out;
+  float* scales;
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
+    const T* from = x + row * dim;
+    F* to = out + row * dim;
+    const float scale = *scales, inverse = 1.0f / scale;
+    lanes.once([&] {
+      if (row > 0) scales[row] = scale;
+    });
     lanes.each(dim, [=](std::int64_t i) { to[i] = to_float8<F>(to_float(from[i]) * inverse); });
   }
 };
@@ -131,7 +159,7 @@ void with_float8_type(const char* op, DType t, F&& f) {
 void amax(Space& space, std::span<const ScaledRun> runs, const float* vector, float* largest) {
   for (const ScaledRun& run : runs)
     for_each_stretch(space, "weft::amax::stretches", run.count,
-                     Largest{vector + run.begin, largest + run.slot});
+                     Largest<float>{vector + run.begin, largest + run.slot});
 }
 
 void float8_scales(Space& space, std::int64_t n, const float* largest, float* scales) {
@@ -153,6 +181,23 @@ void quantize_rows(Space& space, std::int64_t rows, std::int64_t dim, DType t, c
       using F = decltype(narrow);
       for_each_row(space, "weft::quantize::rows", rows,
                    QuantizeRows<T, F>{dim, static_cast<const T*>(x), static_cast<F*>(out), scales});
+    });
+  });
+}
+
+void quantize_tensor(Space& space, std::int64_t rows, std::int64_t dim, DType t, const void* x, DType format,
+                     void* out, float* scales) {
+  if (rows == 0) return;
+  fill_zero(space, scales, sizeof(float));
+  with_float_type("quantize", t, [&](auto type) {
+    using T = decltype(type);
+    const auto* from = static_cast<const T*>(x);
+    for_each_stretch(space, "weft::quantize::largest", rows * dim, Largest<T>{from, scales});
+    with_float8_type("quantize", format, [&](auto narrow) {
+      using F = decltype(narrow);
+      for_each_element(space, "weft::quantize::scale", 1, ScaleOf<F>{scales});
+      for_each_row(space, "weft::quantize::tensor", rows,
+                   QuantizeTensor<T, F>{dim, from, static_cast<F*>(out), scales});
     });
   });
 }

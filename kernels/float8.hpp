@@ -34,6 +34,10 @@ void quantize_runs(Space& space, std::span<const ScaledRun> runs, const float* v
 void quantize_rows(Space& space, std::int64_t rows, std::int64_t dim, DType t, const void* x, DType format,
                    void* out, float* scales);
 
+/// As quantize_rows, but all rows have one scale, which is written for each of them.
+void quantize_tensor(Space& space, std::int64_t rows, std::int64_t dim, DType t, const void* x, DType format,
+                     void* out, float* scales);
+
 /// out = x * scale as bf16, for x [rows, dim] in `format`. Row r has scales[r * stride]; with stride 0 all
 /// rows have one.
 void dequantize_rows(Space& space, std::int64_t rows, std::int64_t dim, DType format, const void* x,

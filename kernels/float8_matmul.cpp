@@ -1,8 +1,11 @@
 #include "kernels/float8_matmul.hpp"
 
+#include <mutex>
 #include <stdexcept>
 
 #include "base/align.hpp"
+#include "base/device.hpp"
+#include "base/log.hpp"
 #include "kernels/float8.hpp"
 #include "kernels/narrow_product.hpp"
 
@@ -42,10 +45,23 @@ class DecodedProduct final : public Float8Matmul {
 
 }  // namespace
 
-std::unique_ptr<Float8Matmul> make_float8_matmul(const MatmulSpec& spec, DType format) {
+std::unique_ptr<Float8Matmul> make_float8_matmul(const MatmulSpec& spec, DType format, Float8Scales scales) {
   if (spec.form == MatmulForm::wgrad || spec.type != DType::bf16 || spec.result != DType::bf16)
     throw std::logic_error("a product in Float8 of another form, or with another result than bf16");
-  if (auto narrow = make_narrow_product(spec, format)) return narrow;
+  if (auto narrow = make_narrow_product(spec, format, scales)) return narrow;
+  if constexpr (!device_is_host()) {
+    static std::once_flag once;
+    std::call_once(once, [&] {
+      log::warn(
+          "this device has no product of {} by a weight [{}, {}] in Float8{}: such operands are decoded into "
+          "bf16, which "
+          "takes longer than bf16 itself",
+          name_of(format), spec.out, spec.in,
+          scales == Float8Scales::rowwise
+              ? " with a scale for each row (precision.float8_scales = \"tensorwise\" asks for less)"
+              : "");
+    });
+  }
   return std::make_unique<DecodedProduct>(spec, format);
 }
 

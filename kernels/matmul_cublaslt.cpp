@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 #include "base/align.hpp"
 #include "base/check.hpp"
-#include "base/log.hpp"
 #include "kernels/float8.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/matmul_spec.hpp"
@@ -197,19 +195,18 @@ void Matmul::run(Space& space, const void* a, const void* b, void* c, void* scra
                                      static_cast<cudaStream_t>(native_stream(space))));
 }
 
-#if CUBLAS_VERSION >= 120900
-
 namespace {
 
-/// A product in Float8 by cuBLASLt: the operand with a row of scales each, K-major, as Hopper wants both. So
-/// a weight is transposed before its rows are summed over.
+/// A product in Float8 by cuBLASLt: both operands K-major, as Hopper wants them. So a weight is transposed
+/// before its rows are summed over. Where rows have scales of their own, the weight's columns have, too.
 class CublasltNarrowProduct final : public Float8Matmul {
  public:
   /// Whether the library has an algorithm for it.
   bool found() const { return found_; }
 
-  CublasltNarrowProduct(const MatmulSpec& spec, DType format)
+  CublasltNarrowProduct(const MatmulSpec& spec, DType format, Float8Scales scales)
       : transposes_(spec.form == MatmulForm::dgrad),
+        rowwise_(scales == Float8Scales::rowwise),
         rows_(spec.rows),
         summed_(transposes_ ? spec.out : spec.in),
         width_(transposes_ ? spec.in : spec.out),
@@ -218,8 +215,13 @@ class CublasltNarrowProduct final : public Float8Matmul {
         x_(format, rows_, summed_),
         y_(DType::bf16, rows_, width_),
         beta_(spec.add ? 1.0F : 0.0F) {
-    description_.set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
-    description_.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+#if CUBLAS_VERSION >= 120900  // which brought scales for each row
+    if (rowwise_)
+      for (const auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
+        description_.set(which, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+#else
+    if (rowwise_) return;
+#endif
     // Rows of such a width begin at multiples of 16 bytes.
     if (summed_ % 16 != 0 || width_ % 16 != 0) return;
     const Preference preference(16, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
@@ -241,7 +243,10 @@ class CublasltNarrowProduct final : public Float8Matmul {
            void* scratch) override {
     auto* const workspace = static_cast<std::byte*>(scratch);
     auto* const scales = reinterpret_cast<float*>(workspace + workspace_bytes);
-    repeat(space, width_, scale_of_w, scales);
+    if (rowwise_) {
+      repeat(space, width_, scale_of_w, scales);
+      scale_of_w = scales;
+    }
     if (transposes_) {
       std::byte* const transposed = workspace + workspace_bytes + scales_bytes();
       transpose_bytes(space, summed_, width_, w8, transposed);
@@ -249,7 +254,7 @@ class CublasltNarrowProduct final : public Float8Matmul {
     }
     if (alignment_of(x8, w8, y) != 0)
       throw std::logic_error("an operand in Float8 is not aligned to 16 bytes");
-    description_.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(scales));
+    description_.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(scale_of_w));
     description_.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(scale));
     const float one = 1;
     WEFT_CHECK_CUBLASLT(cublasLtMatmul(handle(), description_.value, &one, w8, w_.value, x8, x_.value, &beta_,
@@ -258,9 +263,11 @@ class CublasltNarrowProduct final : public Float8Matmul {
   }
 
  private:
-  std::size_t scales_bytes() const { return aligned(static_cast<std::size_t>(width_) * sizeof(float)); }
+  std::size_t scales_bytes() const {
+    return rowwise_ ? aligned(static_cast<std::size_t>(width_) * sizeof(float)) : 0;
+  }
 
-  bool transposes_, found_ = false;
+  bool transposes_, rowwise_, found_ = false;
   std::int64_t rows_, summed_, width_;
   MatmulDescription description_;
   Layout w_, x_, y_;
@@ -270,20 +277,9 @@ class CublasltNarrowProduct final : public Float8Matmul {
 
 }  // namespace
 
-#endif
-
-std::unique_ptr<Float8Matmul> make_narrow_product(const MatmulSpec& spec, DType format) {
-#if CUBLAS_VERSION >= 120900  // which brought scales for each row
-  auto product = std::make_unique<CublasltNarrowProduct>(spec, format);
+std::unique_ptr<Float8Matmul> make_narrow_product(const MatmulSpec& spec, DType format, Float8Scales scales) {
+  auto product = std::make_unique<CublasltNarrowProduct>(spec, format, scales);
   if (product->found()) return product;
-#endif
-  static std::once_flag once;
-  std::call_once(once, [&] {
-    log::warn(
-        "cuBLASLt has no product of {} by a weight [{}, {}] in Float8 on this device: such operands are "
-        "decoded into bf16, which takes longer than bf16 itself",
-        name_of(format), spec.out, spec.in);
-  });
   return nullptr;
 }
 

@@ -3,7 +3,8 @@
 
 namespace weft::kernels {
 
-std::unique_ptr<Float8Matmul> make_narrow_product(const MatmulSpec& /*spec*/, DType /*format*/) {
+std::unique_ptr<Float8Matmul> make_narrow_product(const MatmulSpec& /*spec*/, DType /*format*/,
+                                                  Float8Scales /*scales*/) {
   return nullptr;
 }
 

@@ -1,9 +1,10 @@
 """Trains a small Llama in Float8 in Weft and with torchao, from the same initial weights on the same tokens, and says how far each is from fp32.
 
-    python torch_float8.py [--binary build/cpu/weft] [--draws 8] [--steps 30] [--keep DIR]
+    python torch_float8.py [--binary build/cpu/weft] [--draws 8] [--steps 30] [--scales rowwise] [--keep DIR]
 
 Both make the products of all layers but the first and the last in Float8, and the gradients of weights in bf16. torchao: its recipe
-rowwise_with_gw_hp, emulated, so that it runs without a GPU, under autocast to bf16; Weft: precision.float8 = ["layers.*"]. For each draw of
+rowwise_with_gw_hp, emulated, so that it runs without a GPU, under autocast to bf16; Weft: precision.float8 = ["layers.*"]. With --scales
+tensorwise both have one scale for all rows, and torchao the gradients of weights in bf16 nevertheless. For each draw of
 weights and tokens it prints how far Float8, and bf16 alone, are from the same program's run in fp32: the distance of the first gradients over
 their norm, and the largest relative distance of a loss and of a gradient norm over all steps; then the means over the draws. It fails when
 the mean distance of Weft's first gradients is larger than torchao's by more than 5 %. (Losses say less: rounding grows from step to step
@@ -63,9 +64,13 @@ def weft(a, deck, folder, *sets):
     return curve(json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text().splitlines())
 
 
-def in_float8(model, layers):
+def in_float8(model, layers, scales):
     from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+    from torchao.float8.config import ScalingGranularity
     config = Float8LinearConfig.from_recipe_name("rowwise_with_gw_hp")
+    if scales == "tensorwise":
+        for operand in ("input", "weight", "grad_output"):
+            object.__setattr__(getattr(config, f"cast_config_{operand}"), "scaling_granularity", ScalingGranularity.TENSORWISE)
     object.__setattr__(config, "emulate", True)
     inner = {f"layers.{i}." for i in range(1, layers - 1)}
     chosen = []
@@ -82,14 +87,14 @@ def in_float8(model, layers):
         model.get_submodule(name).register_forward_pre_hook(lambda _module, x: (x[0].bfloat16(),))
 
 
-def peer(checkpoint, kind, clip):
+def peer(a, checkpoint, kind, clip):
     deck, weights, _ = open_checkpoint(checkpoint)
     deck["precision"]["params"] = "f32" if kind == "f32" else "bf16"
     if not clip:
         deck["optimizer"]["clip"] = 0
     trainer = Run(deck, weights)
     if kind == "f8":
-        in_float8(trainer.model, deck["model"]["layers"])
+        in_float8(trainer.model, deck["model"]["layers"], a.scales)
     return trainer
 
 
@@ -100,8 +105,8 @@ def weft_gradients(a, deck, folder, *sets):
     return first_moments(folder / "checkpoints" / "step-00000001")
 
 
-def peer_gradients(checkpoint, kind):
-    trainer = peer(checkpoint, kind, clip=False)
+def peer_gradients(a, checkpoint, kind):
+    trainer = peer(a, checkpoint, kind, clip=False)
     trainer.step(0)
     return {weft_path(name): trainer.optimizer.state[p]["exp_avg"] for name, p in trainer.model.named_parameters()}
 
@@ -121,14 +126,15 @@ def draw(a, seed, folder):
     deck = folder / f"deck{seed}.toml"
     deck.write_text(DECK.format(seed=seed, steps=a.steps, folder=folder))
     runs = {kind: folder / f"{kind}{seed}" for kind in KINDS}
-    own = {kind: weft(a, deck, runs[kind], *sets) for kind, sets in KINDS.items()}
+    kinds = KINDS | {"f8": (*KINDS["f8"], "--set", f"precision.float8_scales={a.scales}")}
+    own = {kind: weft(a, deck, runs[kind], *sets) for kind, sets in kinds.items()}
     start = runs["f32"] / "checkpoints" / "step-00000000"
     torchs = {}
     for kind in KINDS:
-        trainer = peer(start, kind, clip=True)
+        trainer = peer(a, start, kind, clip=True)
         torchs[kind] = curve([trainer.step(s) for s in range(a.steps)])
-    first = {"Weft": {kind: weft_gradients(a, deck, folder / f"first-{kind}{seed}", *sets) for kind, sets in KINDS.items()},
-             "PyTorch": {kind: peer_gradients(start, kind) for kind in KINDS}}
+    first = {"Weft": {kind: weft_gradients(a, deck, folder / f"first-{kind}{seed}", *sets) for kind, sets in kinds.items()},
+             "PyTorch": {kind: peer_gradients(a, start, kind) for kind in KINDS}}
     found = {}
     for program, curves in (("Weft", own), ("PyTorch", torchs)):
         for kind in ("bf16", "f8"):
@@ -144,6 +150,7 @@ def main():
     p.add_argument("--binary", default="build/cpu/weft")
     p.add_argument("--draws", type=int, default=8)
     p.add_argument("--steps", type=int, default=30)
+    p.add_argument("--scales", choices=["rowwise", "tensorwise"], default="rowwise")
     p.add_argument("--keep", help="a new directory for the runs, which stay")
     a = p.parse_args()
     a.binary = str(pathlib.Path(a.binary).resolve())

@@ -21,6 +21,7 @@ OTHERS = {
     "parallel.mode": ("ddp",), "parallel.mesh": ("{{ replica = 2, data = 1 }}",),
     "pipeline.chunks": (2, "pipeline.schedule=interleaved"), "pipeline.layers": ("[1, 1]",), "precision.head_rows": (8,),
     "precision.float8": ("[\"layers.0-1\"]", "precision.params=bf16"), "precision.float8_gradients": ("e5m2", "precision.params=bf16", "precision.float8=[\"layers.0-1\"]"),
+    "precision.float8_scales": ("tensorwise", "precision.params=bf16", "precision.float8=[\"layers.0-1\"]"),
     "schedule.disable": ("[\"fuse\"]",), "schedule.recompute": ("full",), "schedule.regather": ("never",), "schedule.alternate": ("always",),
     "schedule.recompute_ops": ("[\"swiglu\"]", "schedule.recompute=selective"), "schedule.bucketing": ("greedy",), "schedule.profile": ("h100",),
     "schedule.buckets": ("[\"embed\", \"layers.0\", \"layers.1\", \"head\"]", "schedule.bucketing=manual"),

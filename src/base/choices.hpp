@@ -25,6 +25,11 @@ enum class Accumulation : std::uint8_t {
 
 /// The format of gradients in Float8. e4m3 has one more bit of mantissa, e5m2 one more of exponent.
 enum class GradientFormat : std::uint8_t { e4m3, e5m2 };
+/// What of activations and their gradients has one scale in Float8.
+enum class Float8Scales : std::uint8_t {
+  rowwise,    ///< each row
+  tensorwise  ///< all rows of a microbatch that a rank has
+};
 
 /// Whether runs of a plan may be replays of a CUDA graph.
 enum class CudaGraph : std::uint8_t { automatic, off };

@@ -142,6 +142,7 @@ passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_ra
   options.precision.params = deck.precision.params;
   options.precision.grad_wire = deck.precision.grad_wire;
   options.precision.float8_gradients = deck.precision.float8_gradients;
+  options.precision.float8_scales = deck.precision.float8_scales;
   options.shard.mode = deck.parallel.mode;
   if (deck.schedule.regather == Regather::never)
     options.shard.keep_units = static_cast<int>(model::unit_count(spec_of(deck)));

@@ -27,6 +27,8 @@ constexpr std::array f32_products_names{Names<F32Products>{F32Products::split, "
                                         Names<F32Products>{F32Products::plain, "plain"}};
 constexpr std::array gradient_format_names{Names<GradientFormat>{GradientFormat::e4m3, "e4m3"},
                                            Names<GradientFormat>{GradientFormat::e5m2, "e5m2"}};
+constexpr std::array float8_scales_names{Names<Float8Scales>{Float8Scales::rowwise, "rowwise"},
+                                         Names<Float8Scales>{Float8Scales::tensorwise, "tensorwise"}};
 constexpr std::array regather_names{Names<Regather>{Regather::always, "always"},
                                     Names<Regather>{Regather::never, "never"},
                                     Names<Regather>{Regather::automatic, "auto"}};
@@ -79,6 +81,9 @@ Choices<F32Products> choices(F32Products) {
 }
 Choices<GradientFormat> choices(GradientFormat) {
   return gradient_format_names;
+}
+Choices<Float8Scales> choices(Float8Scales) {
+  return float8_scales_names;
 }
 Choices<Regather> choices(Regather) {
   return regather_names;

@@ -129,6 +129,7 @@ struct PrecisionDeck {
   bool deterministic = true;        ///< whether attention's gradient has the same bits each time on a GPU
   std::vector<std::string> float8;  ///< patterns of module paths; empty: none
   GradientFormat float8_gradients = GradientFormat::e4m3;
+  Float8Scales float8_scales = Float8Scales::rowwise;
   std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   bool operator==(const PrecisionDeck&) const = default;
 };

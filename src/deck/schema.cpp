@@ -206,6 +206,11 @@ constexpr std::array key_list{
         .doc = "The format of gradients of activations in these products; weights and activations are "
                "e4m3. Each row has a scale of its own, so that the wider range of e5m2 is seldom needed, "
                "and its rounding is twice as coarse."},
+    Key{WEFT_KEY(precision.float8_scales),
+        .doc =
+            "What of activations and their gradients has a scale of its own in these products: rowwise, each "
+            "token's row; tensorwise, all rows of a microbatch that a rank has, which more GPUs can multiply "
+            "(Ada, Blackwell), and which is read once more."},
     Key{WEFT_KEY(precision.f32_products),
         .doc = "Matmuls of f32 operands on processors with AMX. split: each operand is taken as three bf16 "
                "values that hold all its 24 bits, as accurate as f32 arithmetic and faster. plain: by f32 "

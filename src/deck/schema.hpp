@@ -15,10 +15,11 @@
 namespace weft::deck {
 
 /// The member of a Deck that a key is bound to; its type is the key's type.
-using Slot = std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*,
-                          std::vector<std::int64_t>*, std::vector<MeshAxis>*, DType*, LrDecay*, ShardMode*,
-                          PipelineKind*, ReduceOrder*, F32Products*, GradientFormat*, Regather*, Alternate*,
-                          Recompute*, Bucketing*, Accumulation*, CudaGraph*, Nonfinite*, NanSearch*>;
+using Slot =
+    std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*,
+                 std::vector<std::int64_t>*, std::vector<MeshAxis>*, DType*, LrDecay*, ShardMode*,
+                 PipelineKind*, ReduceOrder*, F32Products*, GradientFormat*, Float8Scales*, Regather*,
+                 Alternate*, Recompute*, Bucketing*, Accumulation*, CudaGraph*, Nonfinite*, NanSearch*>;
 
 enum class Need : std::uint8_t { optional, required };
 /// A double that may be written with units: seconds as "2h30m", bytes as "4GiB".
@@ -67,6 +68,7 @@ Choices<PipelineKind> choices(PipelineKind);
 Choices<ReduceOrder> choices(ReduceOrder);
 Choices<F32Products> choices(F32Products);
 Choices<GradientFormat> choices(GradientFormat);
+Choices<Float8Scales> choices(Float8Scales);
 Choices<Regather> choices(Regather);
 Choices<Alternate> choices(Alternate);
 Choices<Recompute> choices(Recompute);

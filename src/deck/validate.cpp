@@ -117,6 +117,9 @@ class Validator {
     check(!deck_.precision.float8.empty() || deck_.precision.float8_gradients == GradientFormat::e4m3,
           "precision.float8_gradients",
           "e5m2 has no effect (precision.float8 names no layer); give some, or remove the key");
+    check(!deck_.precision.float8.empty() || deck_.precision.float8_scales == Float8Scales::rowwise,
+          "precision.float8_scales",
+          "tensorwise has no effect (precision.float8 names no layer); give some, or remove the key");
     for (const auto& pass : deck_.schedule.disable)
       check(!pass.empty(), "schedule.disable", "an empty name (passes are named as `weft plan` lists them)");
     check(deck_.schedule.recompute != Recompute::budget || deck_.schedule.memory_limit > 0 ||

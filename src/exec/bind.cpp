@@ -77,8 +77,10 @@ class Binding {
       case Op::quantize_unit: return quantize_unit();
       case Op::quantize:
         return [&space, shape = rows(quantize::x), t = type(quantize::x), x = in(quantize::x),
-                format = type(quantize::x8), x8 = out(quantize::x8), scale = out<float>(quantize::scale)] {
-          kernels::quantize_rows(space, shape.rows, shape.dim, t, x, format, x8, scale);
+                format = type(quantize::x8), x8 = out(quantize::x8), scale = out<float>(quantize::scale),
+                all = node_.attributes.has(Attr::tensorwise)] {
+          (all ? kernels::quantize_tensor : kernels::quantize_rows)(space, shape.rows, shape.dim, t, x,
+                                                                    format, x8, scale);
         };
       case Op::matmul_f8:
       case Op::matmul_dgrad_f8: return product_in_float8();
@@ -234,8 +236,7 @@ class Binding {
   Kernel product_in_float8() const {
     const std::byte* const so_far = in_or_null(matmul_dgrad_f8::so_far);
     const auto bytes = static_cast<std::size_t>(graph_.local_bytes(node_.out(matmul_f8::y)));
-    return [&space = device_.space,
-            &product = device_.matmuls.get_float8(matmul_spec(graph_, node_), type(matmul_f8::x8)),
+    return [&space = device_.space, &product = device_.matmuls.get_float8(graph_, node_),
             x8 = in(matmul_f8::x8), scale = in<float>(matmul_f8::scale), w8 = in(matmul_f8::w8),
             scale_of_w = in<float>(matmul_f8::scales) + node_.attributes.integer(Attr::slot), so_far,
             y = out(matmul_f8::y), bytes, s = scratch_] {

@@ -76,9 +76,13 @@ kernels::Matmul& Matmuls::get(kernels::MatmulSpec s) {
   return *matmul;
 }
 
-kernels::Float8Matmul& Matmuls::get_float8(const kernels::MatmulSpec& s, DType format) {
-  auto& matmul = float8_[{key(s), format}];
-  if (!matmul) matmul = kernels::make_float8_matmul(s, format);
+kernels::Float8Matmul& Matmuls::get_float8(const ir::Graph& graph, const ir::Node& node) {
+  const kernels::MatmulSpec spec = matmul_spec(graph, node);
+  const DType format = graph.value(node.in(matmul_f8::x8)).type.dtype;
+  const Float8Scales scales =
+      node.attributes.has(ir::Attr::tensorwise) ? Float8Scales::tensorwise : Float8Scales::rowwise;
+  auto& matmul = float8_[{key(spec), format, scales}];
+  if (!matmul) matmul = kernels::make_float8_matmul(spec, format, scales);
   return *matmul;
 }
 

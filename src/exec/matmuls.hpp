@@ -25,8 +25,8 @@ class Matmuls {
   /// The matmul of this spec, which computes f32 products in this object's way, whatever the spec says.
   kernels::Matmul& get(kernels::MatmulSpec spec);
   kernels::LinearCrossEntropy& get(kernels::LinearCrossEntropySpec spec);
-  /// The product in Float8 of this spec, of rows in this format.
-  kernels::Float8Matmul& get_float8(const kernels::MatmulSpec& spec, DType format);
+  /// The product in Float8 that the node makes.
+  kernels::Float8Matmul& get_float8(const ir::Graph& graph, const ir::Node& node);
 
  private:
   F32Products f32_products_;
@@ -35,7 +35,7 @@ class Matmuls {
     return {static_cast<int>(s.form), s.rows, s.in, s.out, s.type, s.result, s.add};
   }
   std::map<Key, std::unique_ptr<kernels::Matmul>> by_spec_;
-  std::map<std::pair<Key, DType>, std::unique_ptr<kernels::Float8Matmul>> float8_;
+  std::map<std::tuple<Key, DType, Float8Scales>, std::unique_ptr<kernels::Float8Matmul>> float8_;
   std::map<kernels::LinearCrossEntropySpec, std::unique_ptr<kernels::LinearCrossEntropy>> losses_;
 };
 

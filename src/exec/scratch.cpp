@@ -18,9 +18,7 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
     case Op::matmul_dgrad:
     case Op::matmul_wgrad: return matmuls.get(matmul_spec(graph, node)).scratch_bytes();
     case Op::matmul_f8:
-    case Op::matmul_dgrad_f8:
-      return matmuls.get_float8(matmul_spec(graph, node), dtype_of(graph, node.in(matmul_f8::x8)))
-          .scratch_bytes();
+    case Op::matmul_dgrad_f8: return matmuls.get_float8(graph, node).scratch_bytes();
     case Op::attention:
       return kernels::attention_scratch_bytes(attention_shape(graph, node, 0),
                                               dtype_of(graph, node.in(attention::q)),

@@ -60,9 +60,9 @@ static_assert(!op_names.back().empty(),
               "an Op has no name (ir/op.hpp names more); add it here, in their order");
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Attr::vocab) + 1> attr_names{
-    "any_order", "axis", "beta1",   "beta2",    "copies",  "e5m2",     "eps",    "head_dim",
-    "heads",     "hold", "inverse", "kv_heads", "largest", "max_norm", "native", "offset",
-    "peer",      "row",  "rows",    "slot",     "team",    "used",     "vocab"};
+    "any_order", "axis", "beta1",   "beta2",    "copies",  "e5m2",       "eps",    "head_dim",
+    "heads",     "hold", "inverse", "kv_heads", "largest", "max_norm",   "native", "offset",
+    "peer",      "row",  "rows",    "slot",     "team",    "tensorwise", "used",   "vocab"};
 static_assert(!attr_names.back().empty(),
               "an Attr has no name (ir/op.hpp names more); add it here, in their order");
 

@@ -110,6 +110,7 @@ enum class Attr : std::uint8_t {
   rows,
   slot,  ///< the place of a scale among those of all weights
   team,
+  tensorwise,  ///< in Float8: all rows of a rank have one scale; without it each has its own
   used,
   vocab
 };

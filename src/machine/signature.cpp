@@ -16,7 +16,8 @@ bool matters(Attr attr) {
     case Attr::heads:
     case Attr::kv_heads:
     case Attr::head_dim:
-    case Attr::inverse: return true;
+    case Attr::inverse:
+    case Attr::tensorwise: return true;
     default: return false;
   }
 }

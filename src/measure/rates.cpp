@@ -5,6 +5,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/memory.hpp"
+#include "kernels/narrow_product.hpp"
 #include "measure/timing.hpp"
 
 namespace weft::measure {
@@ -50,6 +51,23 @@ double product_rate(runtime::Session& session, DType type) {
   return 2.0 * static_cast<double>(n * n * n) / seconds;
 }
 
+/// The rate of products in Float8 by the device's library; 0 where it has none.
+double float8_rate(runtime::Session& session) {
+  const std::int64_t n = product_size();
+  std::unique_ptr<kernels::Float8Matmul> matmul;
+  for (const Float8Scales scales : {Float8Scales::rowwise, Float8Scales::tensorwise})
+    if (!matmul) matmul = kernels::make_narrow_product(product(DType::bf16), DType::e4m3, scales);
+  if (!matmul) return 0;
+  const kernels::Buffer x = buffer(n * n, DType::e4m3), w = buffer(n * n, DType::e4m3),
+                        y = buffer(n * n, DType::bf16), ones = buffer(n, DType::f32);
+  const kernels::Buffer scratch(matmul->scratch_bytes(), "weft::measure::rates");
+  const auto* const scale = reinterpret_cast<const float*>(ones.data());
+  const double seconds = time_kernel(session, [&] {
+    matmul->run(session.space(), x.data(), scale, w.data(), scale, y.data(), scratch.data());
+  });
+  return 2.0 * static_cast<double>(n * n * n) / seconds;
+}
+
 double attention_rate(runtime::Session& session) {
   const kernels::AttentionShape shape{1, 1024, 8, 8, 64};
   const std::int64_t n = shape.batch * shape.seq * shape.heads * shape.head_dim;
@@ -78,6 +96,7 @@ machine::Compute measure_rates(runtime::Session& session) {
   rates.threads = device_is_host() ? kernels::concurrency() : 0;
   rates.matmul_f32 = product_rate(session, DType::f32);
   rates.matmul_bf16 = product_rate(session, DType::bf16);
+  rates.matmul_f8 = float8_rate(session);
   rates.attention = attention_rate(session);
   constexpr std::int64_t large = 16 << 20;
   rates.bytes_per_s = 3.0 * 4 * large / add_seconds(session, large);

@@ -7,9 +7,9 @@
 
 namespace weft::measure {
 
-/// Collective: measures fp32 and bf16 products, attention, a + b over arrays larger than the caches, and the
-/// smallest kernel there is. All ranks measure at once; a rank's time is the median of five, and the slowest
-/// rank counts.
+/// Collective: measures products in fp32, bf16 and, where the device makes them, Float8, attention, a + b
+/// over arrays larger than the caches, and the smallest kernel there is. All ranks measure at once; a rank's
+/// time is the median of five, and the slowest rank counts.
 machine::Compute measure_rates(runtime::Session& session);
 
 /// Compute that keeps a rank as busy as training does, in pieces of about a fiftieth of a second.

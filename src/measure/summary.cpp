@@ -64,8 +64,10 @@ std::string sharing_text(const machine::Sharing& s) {
 std::string summary(const Measured& measured) {
   const machine::Profile& p = measured.profile;
   std::string text = fmt::format("machine: {}\n", p.name);
-  text += fmt::format("compute of a rank                  matmul f32 {}, bf16 {}, attention {}\n",
+  const double f8 = p.compute.matmul_f8;
+  text += fmt::format("compute of a rank                  matmul f32 {}, bf16 {}{}, attention {}\n",
                       rate_text(p.compute.matmul_f32, "FLOP"), rate_text(p.compute.matmul_bf16, "FLOP"),
+                      f8 > 0 ? fmt::format(", Float8 {}", rate_text(f8, "FLOP")) : "",
                       rate_text(p.compute.attention, "FLOP"));
   text += fmt::format("memory of a rank                   {}; the smallest kernel takes {}\n",
                       rate_text(p.compute.bytes_per_s, "B"), time_text(p.compute.launch_s));

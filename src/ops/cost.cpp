@@ -70,6 +70,10 @@ Cost cost(const ir::Graph& graph, const ir::Node& node) {
       if (node.has(cross_entropy::parts))
         c.bytes -= static_cast<double>(graph.local_bytes(node.in(cross_entropy::logits)));
       break;
+    case Op::quantize:  // reads x for the scale of all, and again
+      if (node.attributes.has(ir::Attr::tensorwise))
+        c.bytes += static_cast<double>(graph.local_bytes(node.in(quantize::x)));
+      break;
     case Op::attention:
     case Op::attention_grad: c.flops = attention_flops(graph, node); break;
     default: break;

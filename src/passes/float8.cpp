@@ -24,11 +24,12 @@ constexpr const char* scales_module = "float8";
 
 class Float8Pass {
  public:
-  Float8Pass(const ir::Graph& before, GradientFormat gradients)
+  Float8Pass(const ir::Graph& before, GradientFormat gradients, Float8Scales kind)
       : before_(before),
         after_(before.without_nodes()),
         b_(after_),
         gradients_(gradients),
+        kind_(kind),
         units_(before.units().size()) {
     for (std::size_t u = 0; u < before.units().size(); ++u)
       if (before.units()[u].float8) units_[u].slot = slot_of(before.units()[u]);
@@ -138,6 +139,7 @@ class Float8Pass {
     node.op = node.op == Op::matmul ? Op::matmul_f8 : Op::matmul_dgrad_f8;
     node.inputs = std::move(inputs);
     node.attributes.set(Attr::slot, slots_.at(w));
+    if (kind_ == Float8Scales::tensorwise) node.attributes.set(Attr::tensorwise, 1);
     after_.add_node(std::move(node));
   }
 
@@ -148,6 +150,7 @@ class Float8Pass {
     if (known != rows_.end()) return known->second;
     ir::Attributes format;
     if (wide) format.set(Attr::e5m2, 1);
+    if (kind_ == Float8Scales::tensorwise) format.set(Attr::tensorwise, 1);
     const std::string name = ops::stem(after_.value(x).name) + ".float8";
     const std::vector<ValueId> made =
         b_.emit(Op::quantize, reader.module, {x}, {name, name + ".scale"}, std::move(format));
@@ -158,6 +161,7 @@ class Float8Pass {
   ir::Graph after_;
   ops::Builder b_;
   GradientFormat gradients_;
+  Float8Scales kind_;
   std::map<std::string, int> slot_of_module_;
   std::vector<OfUnit> units_;
   ValueId scales_;
@@ -167,8 +171,8 @@ class Float8Pass {
 
 }  // namespace
 
-ir::Graph float8(const ir::Graph& graph, GradientFormat gradients) {
-  return Float8Pass(graph, gradients).run();
+ir::Graph float8(const ir::Graph& graph, GradientFormat gradients, Float8Scales scales) {
+  return Float8Pass(graph, gradients, scales).run();
 }
 
 }  // namespace weft::passes

@@ -44,9 +44,9 @@ void append_head_and_types(const PassOptions& options, std::vector<Pass>& passes
   passes.push_back(
       {"precision", Bits::numerics, [o = options.precision](const ir::Graph& g) { return precision(g, o); }});
   if (options.float8)
-    passes.push_back(
-        {"float8", Bits::numerics,
-         [format = options.precision.float8_gradients](const ir::Graph& g) { return float8(g, format); }});
+    passes.push_back({"float8", Bits::numerics, [o = options.precision](const ir::Graph& g) {
+                        return float8(g, o.float8_gradients, o.float8_scales);
+                      }});
 }
 
 void append_sharding(const PassOptions& options, std::vector<Pass>& passes) {

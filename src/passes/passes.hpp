@@ -100,6 +100,7 @@ struct PrecisionOptions {
   DType params = DType::f32;     ///< parameters and activations: f32 or bf16
   DType grad_wire = DType::f32;  ///< parameter gradients before their fp32 sum
   GradientFormat float8_gradients = GradientFormat::e4m3;
+  Float8Scales float8_scales = Float8Scales::rowwise;
 };
 /// Chooses element types. Under bf16 parameters the forward reads storages "param.UNIT", which AdamW writes
 /// beside its fp32 master. Statistics (norms, log-sum-exp, totals) stay fp32 or wider.
@@ -118,7 +119,7 @@ std::vector<Unit> with_norms_apart(const std::vector<Unit>& units);
 /// round; scales are powers of two, made anew for each operand. The weights are made of their masters once a
 /// step, before forward, and gathered as bytes. Gradients of weights stay products of bf16. It comes behind
 /// `precision`.
-ir::Graph float8(const ir::Graph& graph, GradientFormat gradients);
+ir::Graph float8(const ir::Graph& graph, GradientFormat gradients, Float8Scales scales);
 
 /// Which operations of the forward are computed again in backward: one kind, or all; in modules whose path
 /// begins as matched_part (module_path.hpp) says.

@@ -41,12 +41,14 @@ class QuantizeFirst {
   }
 
  private:
-  /// Whether it gathers rows over the tensor axis for quantisation alone. Where a weight's gradient reads
-  /// them, too, they are needed in bf16.
+  /// Whether it gathers rows over the tensor axis for quantisation alone, each with a scale of its own. Where
+  /// a weight's gradient reads them, too, they are needed in bf16.
   bool is_moved(const Node& node) const {
     if (node.op != Op::all_gather || node.lane != Lane::tensor) return false;
     const std::size_t rows = node.out(single::to).index();
-    return readers_[rows] == 1 && before_.node(only_reader_[rows]).op == Op::quantize;
+    if (readers_[rows] != 1) return false;
+    const Node& reader = before_.node(only_reader_[rows]);
+    return reader.op == Op::quantize && !reader.attributes.has(ir::Attr::tensorwise);
   }
 
   /// Quantises this rank's rows, and gathers them and their scales.

@@ -103,7 +103,8 @@ void multiply(const Description& d, const void* a, const Layout& la, const void*
     for (std::size_t j = 0; j < n; ++j) {
       const std::size_t at = j * static_cast<std::size_t>(lc.ld) + i;
       const float before = beta != 0 ? beta * load(c, lc.type, at) : 0;
-      const float scale = d.scale_a == nullptr ? 1 : d.scale_a[i] * d.scale_b[j];
+      const bool each = d.mode_a == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+      const float scale = d.scale_a == nullptr ? 1 : d.scale_a[each ? i : 0] * d.scale_b[each ? j : 0];
       store(out, lc.type, at, alpha * scale * row[j] + before);
     }
   }
@@ -212,11 +213,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     return CUBLAS_STATUS_INVALID_VALUE;
   // Hopper multiplies operands in Float8 only where both have the summed dimension innermost, where 16
   // divides it and the other, and where at most one of them is e5m2.
-  constexpr auto by_rows = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
-  if (is_float8(la.type) &&
-      (op.a != CUBLAS_OP_T || op.b != CUBLAS_OP_N || !is_float8(lb.type) || op.mode_a != by_rows ||
-       op.mode_b != by_rows || k % 16 != 0 || m % 16 != 0 || ld.type != CUDA_R_16BF ||
-       (la.type == CUDA_R_8F_E5M2 && lb.type == CUDA_R_8F_E5M2)))
+  if (is_float8(la.type) && (op.a != CUBLAS_OP_T || op.b != CUBLAS_OP_N || !is_float8(lb.type) ||
+                             op.mode_a != op.mode_b || k % 16 != 0 || m % 16 != 0 || ld.type != CUDA_R_16BF ||
+                             (la.type == CUDA_R_8F_E5M2 && lb.type == CUDA_R_8F_E5M2)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   // An odd shape in bf16 has only what sums in place, as the library was seen to answer.
   if (p.reductions != CUBLASLT_REDUCTION_SCHEME_NONE && m % 2 != 0 && la.type == CUDA_R_16BF)
@@ -259,8 +258,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const Description op = as<Description>(description);
   const auto k = op.a == CUBLAS_OP_N ? A.columns : A.rows;
   if (is_float8(A.type)) {
-    fakecuda::refuse_host_memory("cublasLtMatmul", "the scales of A", op.scale_a, D.rows * sizeof(float));
-    fakecuda::refuse_host_memory("cublasLtMatmul", "the scales of B", op.scale_b, D.columns * sizeof(float));
+    const bool each = op.mode_a == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    fakecuda::refuse_host_memory("cublasLtMatmul", "the scales of A", op.scale_a,
+                                 (each ? D.rows : 1) * sizeof(float));
+    fakecuda::refuse_host_memory("cublasLtMatmul", "the scales of B", op.scale_b,
+                                 (each ? D.columns : 1) * sizeof(float));
   }
   if (algorithm.m != D.rows || algorithm.n != D.columns || algorithm.k != k)
     fail("cublasLtMatmul: the algorithm is that of another shape");

@@ -77,13 +77,12 @@ TEST_F(Float8, AxesThatCutActivationsAreNear) {
       const std::vector<std::string> meshes = test::meshes_with(axis, size);
       const Curve first = train({in_float8, meshes.front()});
       test::expect_near(first, model({in_float8}), 2e-3);
+      EXPECT_EQ(train({in_float8, meshes.front(), "schedule.recompute=selective",
+                       "schedule.recompute_ops=[\"all_gather\"]"}),
+                first);
       for (const std::string& mesh : meshes) {
         EXPECT_EQ(train({in_float8, mesh}), first) << mesh;
         EXPECT_EQ(train({in_float8, mesh, "schedule.recompute=full"}), first) << mesh;
-        EXPECT_EQ(train({in_float8, mesh, "schedule.recompute=selective",
-                         "schedule.recompute_ops=[\"all_gather\"]"}),
-                  first)
-            << mesh;
       }
     }
 }
@@ -118,6 +117,20 @@ TEST_F(Float8, GradientsMayBeInTheOtherFormat) {
   const Curve reference = alone({in_float8, "precision.float8_gradients=e5m2"});
   EXPECT_NE(reference, alone({in_float8}));
   EXPECT_EQ(train({in_float8, "precision.float8_gradients=e5m2"}), reference);
+}
+
+TEST_F(Float8, OneScaleForAllRowsIsThatOfAMicrobatch) {
+  const char* const one = "precision.float8_scales=tensorwise";
+  const Curve reference = alone({in_float8, one});
+  EXPECT_NE(reference, alone({in_float8}));
+  test::expect_near(reference, model({in_float8}), 1e-2);
+  for (const char* how : {"parallel.mode=fsdp", "parallel.mode=ddp", "schedule.recompute=full"})
+    EXPECT_EQ(train({in_float8, one, how}), reference) << how;
+  for (const char* axis : {"tensor", "context"})
+    for (const int size : test::axis_sizes())
+      if (size != 3)
+        test::expect_near(train({in_float8, one, test::meshes_with(axis, size).front()}),
+                          model({in_float8, one}), 1e-2);
 }
 
 TEST_F(Float8, ABadWeightIsSeenInTheLoss) {

@@ -166,6 +166,9 @@ const LineMistake values[] = {
      "d.toml:16: precision.float8_gradients: e5m2 has no effect (precision.float8 names no layer); give "
      "some, or "
      "remove the key"},
+    {"scales_of_nothing", 15, "[precision]\nfloat8_scales = \"tensorwise\"",
+     "d.toml:16: precision.float8_scales: tensorwise has no effect (precision.float8 names no layer); give "
+     "some, or remove the key"},
     {"real_dtype_out_of_place", 15, "[precision]\nparams = \"f64\"",
      "d.toml:16: precision.params: 'f64' is not one of the choices (f32, bf16)"},
     {"boolean_for_a_graph", 15, "[schedule]\ncuda_graph = true",

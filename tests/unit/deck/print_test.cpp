@@ -92,6 +92,7 @@ Deck draw_deck(Random& random) {
   if (n.params != DType::bf16) n.float8.clear();
   std::erase(n.float8, "");
   if (n.float8.empty()) n.float8_gradients = GradientFormat::e4m3;
+  if (n.float8.empty()) n.float8_scales = Float8Scales::rowwise;
   deck.schedule.memory_limit = std::max(deck.schedule.memory_limit, 1.0);
   deck.log.trace_step = draw(random, 0, deck.run.steps);
   return deck;

@@ -161,8 +161,10 @@ std::map<std::string, std::int64_t> rows_gathered(const ir::Graph& graph) {
 /// Where backward gathers again what weights' gradients read, or where there is no backward, forward gathers
 /// half the bytes, and a scale of four bytes for each row. Otherwise one gather in bf16 serves both.
 TEST(Float8, RowsAreGatheredInItWhereNothingElseReadsThem) {
-  const auto graph_of = [](Recompute what, bool training, bool first) {
+  const auto graph_of = [](Recompute what, bool training, bool first,
+                           Float8Scales scales = Float8Scales::rowwise) {
     SmallModel m = in_float8();
+    m.options.precision.float8_scales = scales;
     m.tensor = 2;
     m.options.partition = true;
     m.options.recompute.what = what;
@@ -182,6 +184,9 @@ TEST(Float8, RowsAreGatheredInItWhereNothingElseReadsThem) {
         EXPECT_EQ(on.at(module), narrow && alone ? bytes / 2 + scales : bytes);
       }
     }
+  // A scale of all rows is not known before all are there.
+  EXPECT_EQ(rows_gathered(graph_of(Recompute::full, false, true, Float8Scales::tensorwise)),
+            rows_gathered(graph_of(Recompute::full, false, false)));
 }
 
 TEST(Float8, ModesThatKeepParametersGatherThemOnce) {

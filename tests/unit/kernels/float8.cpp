@@ -121,6 +121,35 @@ TEST(Float8, RowsHaveScalesOfTheirOwn) {
       }
 }
 
+/// The scale of the largest magnitude of all, which stands in the last row; or all is spoilt by a bad number.
+TEST(Float8, ATensorHasOneScale) {
+  for (const DType format : {DType::e4m3, DType::e5m2})
+    for (const DType t : float_types)
+      for (const std::int64_t dim : odd_sizes)
+        for (const std::int64_t rows : {1, 5})
+          for (const bool bad : {false, true}) {
+            const std::vector<double> values = finite_values(format);
+            Array x = random(rows * dim, t, 3);
+            x.back() *= 0x1p12;
+            const double scale = scale_for(x, values.back());
+            if (bad) x.front() = -infinity;
+            const Device in(x, t), out(rows * dim, DType::u8), scales(rows, DType::f32);
+            quantize_tensor(space(), rows, dim, t, in.data(), format, out.data(), scales.as<float>());
+            const Array found = scales.read();
+            const std::vector<std::byte> bytes = out.bytes();
+            for (const double own : found) {
+              if (bad)
+                EXPECT_TRUE(std::isnan(own));
+              else
+                EXPECT_EQ(own, scale);
+            }
+            if (bad) continue;
+            for (std::size_t i = 0; i < x.size(); ++i)
+              ASSERT_EQ(std::to_integer<int>(bytes[i]) & 0x7f, nearest_bits(values, std::abs(x[i]) / scale))
+                  << i;
+          }
+}
+
 TEST(Float8, ABadNumberSpoilsItsRowAlone) {
   for (const float bad : {nan, infinity, -infinity}) {
     constexpr std::int64_t rows = 3, dim = 40;
@@ -202,23 +231,28 @@ TEST(Float8, ProductsAreThoseOfTheValues) {
     for (const DType format : {DType::e4m3, DType::e5m2})
       for (const auto& [rows, in, out] :
            {std::array{24, 48, 32}, std::array{7, 32, 80}, std::array{5, 19, 33}})
-        for (const bool add : {false, true}) {
+        for (const auto& [scaling, add] : {std::pair{Float8Scales::rowwise, false},
+                                           {Float8Scales::rowwise, true},
+                                           {Float8Scales::tensorwise, false},
+                                           {Float8Scales::tensorwise, true}}) {
+          const bool rowwise = scaling == Float8Scales::rowwise;
           const MatmulSpec spec{form, rows, in, out, DType::bf16, DType::bf16, add};
           const std::int64_t summed = form == MatmulForm::forward ? in : out, width = in + out - summed;
           Array x = random(rows * summed, DType::bf16, 6), w = random(in * out, DType::f32, 7, 0.02);
-          for (std::int64_t i = 0; i < summed; ++i) x[static_cast<std::size_t>(summed + i)] *= 0x1p12;
+          if (rowwise)
+            for (std::int64_t i = 0; i < summed; ++i) x[static_cast<std::size_t>(summed + i)] *= 0x1p12;
           const Array before = random(rows * width, DType::bf16, 8);
           const Device of_x(x, DType::bf16), of_w(w, DType::f32), x8(rows * summed, DType::u8),
               w8(in * out, DType::u8), scale(rows, DType::f32), largest(Array{0, 0}, DType::f32),
               scales(2, DType::f32), y(before, DType::bf16), x16(rows * summed, DType::bf16),
               w16(in * out, DType::bf16);
-          quantize_rows(space(), rows, summed, DType::bf16, of_x.data(), format, x8.data(),
-                        scale.as<float>());
+          (rowwise ? quantize_rows : quantize_tensor)(space(), rows, summed, DType::bf16, of_x.data(), format,
+                                                      x8.data(), scale.as<float>());
           const std::vector<ScaledRun> all{{0, in * out, 1}};
           amax(space(), all, of_w.as<float>(), largest.as<float>());
           float8_scales(space(), 2, largest.as<float>(), scales.as<float>());
           quantize_runs(space(), all, of_w.as<float>(), scales.as<float>(), w8.data());
-          const std::unique_ptr<Float8Matmul> matmul = make_float8_matmul(spec, format);
+          const std::unique_ptr<Float8Matmul> matmul = make_float8_matmul(spec, format, scaling);
           const Buffer work = scratch(matmul->scratch_bytes());
           matmul->run(space(), x8.data(), scale.as<float>(), w8.data(), scales.as<float>() + 1, y.data(),
                       work.data());
@@ -226,7 +260,8 @@ TEST(Float8, ProductsAreThoseOfTheValues) {
           dequantize_rows(space(), out, in, DType::e4m3, w8.data(), scales.as<float>() + 1, 0, w16.data());
           EXPECT_TRUE(
               close(y.read(), product(spec, x16.read(), w16.read(), before), tolerance(DType::bf16), 1e-3))
-              << rows << " x " << in << " x " << out << (add ? ", added" : "");
+              << rows << " x " << in << " x " << out << (add ? ", added" : "")
+              << (rowwise ? "" : ", one scale");
           EXPECT_LT(distance(x16.read(), x), format == DType::e4m3 ? 0.04 : 0.08);
           EXPECT_LT(distance(w16.read(), w), 0.04);
         }
