@@ -45,16 +45,21 @@ struct Scales {
   KOKKOS_FUNCTION void operator()(std::int64_t i) const { scales[i] = scale_of<e4m3>(largest[i]); }
 };
 
+/// Writes `count` numbers over their scale.
+template <class Lanes, class T, class F>
+KOKKOS_INLINE_FUNCTION void quantize(const Lanes& lanes, std::int64_t count, const T* from, float scale,
+                                     F* to) {
+  const float inverse = 1.0f / scale;
+  lanes.each(count, [=](std::int64_t i) { to[i] = to_float8<F>(to_float(from[i]) * inverse); });
+}
+
 struct QuantizeRun {
   const float* vector;
   const float* scale;
   e4m3* out;
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t begin, std::int64_t count) const {
-    const float inverse = 1.0f / *scale;
-    const float* from = vector + begin;
-    e4m3* to = out + begin;
-    lanes.each(count, [=](std::int64_t i) { to[i] = to_float8<e4m3>(from[i] * inverse); });
+    quantize(lanes, count, vector + begin, *scale, out + begin);
   }
 };
 
@@ -67,13 +72,11 @@ struct QuantizeRows {
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
     const T* from = x + row * dim;
-    F* to = out + row * dim;
     lanes.fetch_next(from, dim);
     const float amax = lanes.max(dim, [=](std::int64_t i) { return magnitude_of(to_float(from[i])); });
     const float scale = scale_of<F>(amax);
-    const float inverse = 1.0f / scale;
     lanes.once([&] { scales[row] = scale; });
-    lanes.each(dim, [=](std::int64_t i) { to[i] = to_float8<F>(to_float(from[i]) * inverse); });
+    quantize(lanes, dim, from, scale, out + row * dim);
   }
 };
 
@@ -93,13 +96,11 @@ struct QuantizeTensor {
   float* scales;
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
-    const T* from = x + row * dim;
-    F* to = out + row * dim;
-    const float scale = *scales, inverse = 1.0f / scale;
+    const float scale = *scales;
     lanes.once([&] {
       if (row > 0) scales[row] = scale;
     });
-    lanes.each(dim, [=](std::int64_t i) { to[i] = to_float8<F>(to_float(from[i]) * inverse); });
+    quantize(lanes, dim, x + row * dim, scale, out + row * dim);
   }
 };
 
