@@ -8,14 +8,11 @@
 #include "base/log.hpp"
 #include "kernels/attention_backends.hpp"
 #include "kernels/attention_cudnn.hpp"
+#include "kernels/gpu_scratch.hpp"
 
 namespace weft::kernels::cuda {
 
 namespace {
-
-/// The most scratch of a backward for which cuDNN keeps the gradients of all scores. 8 heads of 8192 tokens
-/// fit, and fill a device.
-constexpr std::size_t most_scratch_bytes = std::size_t{1100} << 20;
 
 /// What cuDNN prepared for the shape, at the first call, which the plan makes when it asks for scratch; null
 /// where cuDNN refused. It is never destroyed, because static objects outlive CUDA.
@@ -45,7 +42,7 @@ cudnn::Attention* forward(const AttentionShape& s, DType t) {
 }
 
 cudnn::AttentionBackward* backward(const AttentionShape& s, DType t) {
-  return kernel_for<cudnn::AttentionBackward>("attention_grad", s, t, most_scratch_bytes);
+  return kernel_for<cudnn::AttentionBackward>("attention_grad", s, t, gpu::most_attention_bytes);
 }
 
 }  // namespace

@@ -13,9 +13,34 @@
 namespace weft::kernels {
 namespace {
 
-std::int64_t chunk_count(const LinearCrossEntropySpec& s) {
-  return (s.rows + s.chunk - 1) / s.chunk;
-}
+/// The chunks that a loss is computed in, and where their values stand in its scratch: logits, log-sum-exps,
+/// sums of the chunks, and what kernels want.
+struct Chunks {
+  explicit Chunks(const LinearCrossEntropySpec& s)
+      : spec(s), chunks((s.rows + s.chunk - 1) / s.chunk), chunk((s.rows + chunks - 1) / chunks) {}
+
+  std::int64_t last_rows() const { return spec.rows - (chunks - 1) * chunk; }
+  /// The type of the sum of dw: several chunks are summed in fp32.
+  DType sum_type() const { return chunks > 1 ? DType::f32 : spec.dw_type; }
+  bool sums_apart() const { return sum_type() != spec.dw_type; }
+
+  std::size_t logits_bytes() const {
+    return aligned(static_cast<std::size_t>(chunk * spec.vocab) * size_of(spec.type));
+  }
+  std::size_t rows_bytes() const { return aligned(static_cast<std::size_t>(chunk) * sizeof(float)); }
+  std::size_t totals_bytes() const { return aligned(static_cast<std::size_t>(2 * chunks) * sizeof(double)); }
+  LinearLossScratch scratch_bytes(std::size_t product_bytes) const {
+    const std::size_t work =
+        aligned(std::max(product_bytes, cross_entropy_scratch_bytes({chunk, spec.vocab})));
+    const std::size_t loss = logits_bytes() + rows_bytes() + totals_bytes() + work;
+    const std::size_t sum =
+        sums_apart() ? aligned(static_cast<std::size_t>(spec.vocab * spec.in) * sizeof(float)) : 0;
+    return {loss, loss + sum};
+  }
+
+  LinearCrossEntropySpec spec;
+  std::int64_t chunks, chunk;
+};
 
 /// The matmuls of a chunk of this many rows.
 struct Products {
@@ -36,31 +61,16 @@ struct Products {
 
 }  // namespace
 
-struct LinearCrossEntropy::Impl {
-  explicit Impl(const LinearCrossEntropySpec& s)
-      : spec(s), chunks(chunk_count(s)), chunk((s.rows + chunks - 1) / chunks) {
+struct LinearCrossEntropy::Impl : Chunks {
+  explicit Impl(const LinearCrossEntropySpec& s) : Chunks(s) {
     products.emplace_back(spec, chunk, sum_type());
     if (last_rows() != chunk) products.emplace_back(spec, last_rows(), sum_type());
   }
 
-  std::int64_t last_rows() const { return spec.rows - (chunks - 1) * chunk; }
-  /// The type of the sum of dw: several chunks are summed in fp32.
-  DType sum_type() const { return chunks > 1 ? DType::f32 : spec.dw_type; }
-  bool sums_apart() const { return sum_type() != spec.dw_type; }
-
-  std::size_t logits_bytes() const {
-    return aligned(static_cast<std::size_t>(chunk * spec.vocab) * size_of(spec.type));
-  }
-  std::size_t rows_bytes() const { return aligned(static_cast<std::size_t>(chunk) * sizeof(float)); }
-  std::size_t totals_bytes() const { return aligned(static_cast<std::size_t>(2 * chunks) * sizeof(double)); }
-  std::size_t work_bytes() const {
-    std::size_t bytes = cross_entropy_scratch_bytes({chunk, spec.vocab});
-    for (const Products& p : products) bytes = std::max(bytes, p.scratch_bytes());
-    return aligned(bytes);
-  }
-  std::size_t loss_bytes() const { return logits_bytes() + rows_bytes() + totals_bytes() + work_bytes(); }
-  std::size_t sum_bytes() const {
-    return sums_apart() ? aligned(static_cast<std::size_t>(spec.vocab * spec.in) * sizeof(float)) : 0;
+  LinearLossScratch scratch_bytes() const {
+    std::size_t most = 0;
+    for (const Products& p : products) most = std::max(most, p.scratch_bytes());
+    return Chunks::scratch_bytes(most);
   }
 
   /// Calls use(products, first row, chunk's number) chunk by chunk, each time when the chunk's logits are
@@ -88,10 +98,12 @@ struct LinearCrossEntropy::Impl {
     return row * spec.in * static_cast<std::int64_t>(size_of(spec.type));
   }
 
-  LinearCrossEntropySpec spec;
-  std::int64_t chunks, chunk;
   std::vector<Products> products;  ///< matmuls of a chunk and, where it is shorter, of the last one
 };
+
+LinearLossScratch linear_loss_scratch(const LinearCrossEntropySpec& spec, std::size_t product_bytes) {
+  return Chunks(spec).scratch_bytes(product_bytes);
+}
 
 LinearCrossEntropy::LinearCrossEntropy(const LinearCrossEntropySpec& spec) {
   if (spec.chunk < 1) throw std::logic_error("linear_cross_entropy: the chunk must be positive");
@@ -102,10 +114,10 @@ LinearCrossEntropy::LinearCrossEntropy(LinearCrossEntropy&&) noexcept = default;
 LinearCrossEntropy& LinearCrossEntropy::operator=(LinearCrossEntropy&&) noexcept = default;
 
 std::size_t LinearCrossEntropy::loss_scratch_bytes() const {
-  return impl_->loss_bytes();
+  return impl_->scratch_bytes().loss;
 }
 std::size_t LinearCrossEntropy::gradients_scratch_bytes() const {
-  return impl_->loss_bytes() + impl_->sum_bytes();
+  return impl_->scratch_bytes().gradients;
 }
 
 void LinearCrossEntropy::loss(Space& space, const void* h, const void* w, const std::int32_t* targets,
@@ -118,7 +130,7 @@ void LinearCrossEntropy::gradients(Space& space, const void* h, const void* w, c
   Impl& impl = *impl_;
   const LinearCrossEntropySpec& s = impl.spec;
   auto* const bytes = static_cast<std::byte*>(scratch);
-  void* const sum = impl.sums_apart() ? bytes + impl.loss_bytes() : dw;
+  void* const sum = impl.sums_apart() ? bytes + loss_scratch_bytes() : dw;
   impl.each_chunk(space, h, w, targets, totals, bytes,
                   [&](Products& p, std::int64_t row, void* logits, const float* lse, void* work) {
                     cross_entropy_grad(space, {p.rows, s.vocab}, s.type, logits, targets + row, lse, logits);

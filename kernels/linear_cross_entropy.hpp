@@ -25,6 +25,13 @@ struct LinearCrossEntropySpec {
   auto operator<=>(const LinearCrossEntropySpec&) const = default;
 };
 
+/// Bytes of scratch of the loss alone, and of the loss with its gradients, where each product wants at most
+/// `product_bytes`.
+struct LinearLossScratch {
+  std::size_t loss, gradients;
+};
+LinearLossScratch linear_loss_scratch(const LinearCrossEntropySpec& spec, std::size_t product_bytes);
+
 class LinearCrossEntropy {
  public:
   /// Prepares the matmuls of its shapes. Throws std::logic_error as Matmul does.

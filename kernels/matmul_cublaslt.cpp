@@ -9,6 +9,7 @@
 #include "base/align.hpp"
 #include "base/check.hpp"
 #include "kernels/float8.hpp"
+#include "kernels/gpu_scratch.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/matmul_spec.hpp"
 #include "kernels/narrow_product.hpp"
@@ -17,7 +18,7 @@ namespace weft::kernels {
 
 namespace {
 
-constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // the size that NVIDIA advises for Hopper
+constexpr std::size_t workspace_bytes = gpu::product_bytes;
 /// The alignments that algorithms tell apart. Units, activations and most views have the largest. A view at
 /// an odd offset of its unit, or rows of an odd length, may only have that of an element.
 constexpr std::array<std::uint32_t, 4> alignments{16, 8, 4, 2};

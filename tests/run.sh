@@ -11,7 +11,7 @@
 #   --quick        only set-up and the cpu tests
 #   --fuzz         only set-up, and the fuzz targets (clang) with thousands of changes of the corpus each
 #   --mutations    only set-up, and tests/mutate.py: 200 small changes of the sources, which the tests are to notice; hours
-#   --label LABEL  of the cpu tests only those with that label (unit, mpi, golden, restart, slurm, net); implies --quick
+#   --label LABEL  of the cpu tests only those with that label (unit, extend, mpi, golden, restart, slurm, net); implies --quick
 # WEFT_TEST_SECONDS: a stage that would begin later than that is left out, and the table says so.
 # WEFT_BASE names the commit that "changed files" are compared with (default: the merge base with origin/main, else HEAD~1).
 # shellcheck disable=SC2016,SC2317  # functions are called by stage; some scripts are quoted whole

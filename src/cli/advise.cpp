@@ -28,12 +28,13 @@ struct AdviseArguments {
 void advise(const AdviseArguments& arguments) {
   std::vector<std::string> sets = arguments.deck.sets;
   if (!arguments.machine.empty()) sets.push_back("schedule.profile=" + weft::quoted(arguments.machine));
-  const Deck deck = parse_deck(arguments.deck.file, sets);
+  const Deck given = parse_deck(arguments.deck.file, sets);
   const advise::Kept kept = advise::kept_keys(arguments.keep);
-  const machine::CostModel costs(compile::machine_profile(deck));
+  const machine::CostModel costs(compile::machine_profile(given));
+  const Deck deck = compile::planned_for(costs.profile(), given);
   kernels::initialize(/*warnings=*/false);
   exec::Matmuls matmuls(deck.precision.f32_products);
-  const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
+  const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute.on_gpu());
   const int per_host = arguments.per_host.value_or(costs.profile().ranks_per_node);
   advise::Question question{deck, arguments.world, per_host, kept, costs, scratch};
   question.baseline = baseline_of_advice(deck, per_host);

@@ -18,7 +18,7 @@ namespace {
 
 std::vector<std::string> chosen(const Deck& deck, int world, int per_host, const machine::CostModel& costs,
                                 exec::Matmuls& matmuls) {
-  const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
+  const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute.on_gpu());
   advise::Question question{deck, world, per_host, {}, costs, scratch};
   question.baseline = baseline_of_advice(deck, per_host);
   return chosen_settings(question);

@@ -130,13 +130,14 @@ void plan(const PlanArguments& arguments) {
   // A mesh that is to be chosen is chosen for hosts, and planned on them.
   const int per_host =
       arguments.per_host.value_or(deck.parallel.mesh.empty() ? costs.profile().ranks_per_node : 1);
-  deck = with_mesh(deck, {arguments.deck.file, sets}, arguments.world, per_host, costs, matmuls);
+  deck = compile::planned_for(costs.profile(), with_mesh(deck, {arguments.deck.file, sets}, arguments.world,
+                                                         per_host, costs, matmuls));
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
   WEFT_VALIDATE(arguments.pipe_rank < mesh.size(pipe_axis), "--pipe-rank {}: the pipe has {} ranks",
                 arguments.pipe_rank, mesh.size(pipe_axis));
   mesh.set_teams(compile::teams_of(deck, mesh, costs.profile(), per_host));
-  const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
+  const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute.on_gpu());
   const std::int64_t baseline = runtime::least_baseline(deck, resident_bytes(arguments),
                                                         runtime::talking_ranks(mesh, neighbours(arguments))) +
                                 runtime::loading_bytes(deck, mesh.world());

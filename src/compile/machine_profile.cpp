@@ -10,6 +10,7 @@
 
 #include "base/check.hpp"
 #include "base/device.hpp"
+#include "compile/programs.hpp"
 
 namespace weft::compile {
 namespace {
@@ -56,6 +57,12 @@ machine::Profile machine_profile(const Deck& deck) {
 
 bool has_measured_profile(const Deck& deck) {
   return !default_named(deck.schedule.profile);
+}
+
+Deck planned_for(const machine::Profile& profile, Deck deck) {
+  if (device_is_host() && profile.compute.on_gpu() && !is_disabled(deck, "rows"))
+    deck.schedule.disable.emplace_back("rows");
+  return deck;
 }
 
 std::string profile_source(const Deck& deck) {

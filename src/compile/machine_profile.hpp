@@ -23,6 +23,10 @@ machine::Profile machine_profile(const Deck& deck, std::string_view text);
 /// seconds say how plans compare, but not what this machine takes.
 bool has_measured_profile(const Deck& deck);
 
+/// The deck as plans for this machine are made from it: where a host plans for a GPU, without what only hosts
+/// do (the pass `rows`).
+Deck planned_for(const machine::Profile& profile, Deck deck);
+
 /// Where the profile comes from, for reports: the file, or "defaults".
 std::string profile_source(const Deck& deck);
 

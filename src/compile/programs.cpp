@@ -106,7 +106,7 @@ model::Spec spec_of(const Deck& deck) {
   spec.norm_eps = m.norm_eps;
   spec.tie_embeddings = m.tie_embeddings;
   spec.document_mask = deck.data.document_mask;
-  spec.deterministic = deck.precision.deterministic || device_is_host();
+  spec.deterministic = deck.precision.deterministic;
   spec.float8 = float8_units(deck, spec);
   return spec;
 }

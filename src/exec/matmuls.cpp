@@ -47,6 +47,10 @@ kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node) {
   return spec;
 }
 
+Float8Scales float8_scales(const ir::Node& node) {
+  return node.attributes.has(ir::Attr::tensorwise) ? Float8Scales::tensorwise : Float8Scales::rowwise;
+}
+
 kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const ir::Node& node) {
   const ir::ValueId h = node.in(linear_cross_entropy::h);
   const ir::Type& w = graph.value(node.in(linear_cross_entropy::w)).type;
@@ -79,8 +83,7 @@ kernels::Matmul& Matmuls::get(kernels::MatmulSpec s) {
 kernels::Float8Matmul& Matmuls::get_float8(const ir::Graph& graph, const ir::Node& node) {
   const kernels::MatmulSpec spec = matmul_spec(graph, node);
   const DType format = graph.value(node.in(matmul_f8::x8)).type.dtype;
-  const Float8Scales scales =
-      node.attributes.has(ir::Attr::tensorwise) ? Float8Scales::tensorwise : Float8Scales::rowwise;
+  const Float8Scales scales = float8_scales(node);
   auto& matmul = float8_[{key(spec), format, scales}];
   if (!matmul) matmul = kernels::make_float8_matmul(spec, format, scales);
   return *matmul;

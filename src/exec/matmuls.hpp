@@ -16,6 +16,7 @@ namespace weft::exec {
 
 /// The shape of a product; where operands are in Float8, that of their values as bf16.
 kernels::MatmulSpec matmul_spec(const ir::Graph& graph, const ir::Node& node);
+Float8Scales float8_scales(const ir::Node& node);
 kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const ir::Node& node);
 
 class Matmuls {

@@ -1,9 +1,13 @@
 #include "exec/scratch.hpp"
 
+#include <optional>
+
 #include "base/align.hpp"
+#include "base/device.hpp"
 #include "comm/channel.hpp"
 #include "exec/shapes.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/gpu_scratch.hpp"
 #include "ops/cost.hpp"
 
 namespace weft::exec {
@@ -11,6 +15,46 @@ namespace {
 
 using ir::Op;
 using namespace ir::operand;
+
+/// What the kernel of a node asks for in a build for GPUs; nothing where all builds ask for the same.
+std::optional<std::size_t> gpu_bytes(const ir::Graph& graph, const ir::Node& node) {
+  namespace gpu = kernels::gpu;
+  switch (node.op) {
+    case Op::matmul:
+    case Op::matmul_dgrad:
+    case Op::matmul_wgrad: return gpu::product_bytes;
+    case Op::matmul_f8:
+    case Op::matmul_dgrad_f8: return gpu::float8_product_bytes(matmul_spec(graph, node), float8_scales(node));
+    case Op::attention: return 0;
+    case Op::attention_grad:
+      return gpu::attention_grad_bytes(attention_shape(graph, node, 0),
+                                       dtype_of(graph, node.in(attention_grad::q)),
+                                       node.has(attention_grad::positions));
+    case Op::linear_cross_entropy: return gpu::loss_bytes(linear_loss_spec(graph, node));
+    case Op::linear_cross_entropy_grad: return gpu::loss_gradients_bytes(linear_loss_spec(graph, node));
+    default: return std::nullopt;
+  }
+}
+
+/// What all builds ask for alike.
+std::size_t common_bytes(const ir::Graph& graph, const ir::Node& node) {
+  switch (node.op) {
+    case Op::embedding_grad:
+      return kernels::embedding_grad_scratch_bytes(embedding_grad_shape(graph, node, 0));
+    case Op::rms_norm_grad:
+      return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.in(rms_norm_grad::x)));
+    case Op::cross_entropy: return kernels::cross_entropy_scratch_bytes(loss_shape(graph, node, 0));
+    case Op::all_reduce:
+      if (!is_ordered_sum(graph, node)) return 0;
+      [[fallthrough]];
+    case Op::reduce_scatter: {
+      std::size_t bytes = 0;
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) bytes += member_scratch_bytes(graph, node, i);
+      return bytes;
+    }
+    default: return 0;
+  }
+}
 
 std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::Node& node) {
   switch (node.op) {
@@ -27,23 +71,10 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
       return kernels::attention_grad_scratch_bytes(attention_shape(graph, node, 0),
                                                    dtype_of(graph, node.in(attention_grad::q)),
                                                    node.has(attention_grad::positions));
-    case Op::embedding_grad:
-      return kernels::embedding_grad_scratch_bytes(embedding_grad_shape(graph, node, 0));
-    case Op::rms_norm_grad:
-      return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.in(rms_norm_grad::x)));
-    case Op::cross_entropy: return kernels::cross_entropy_scratch_bytes(loss_shape(graph, node, 0));
     case Op::linear_cross_entropy: return matmuls.get(linear_loss_spec(graph, node)).loss_scratch_bytes();
     case Op::linear_cross_entropy_grad:
       return matmuls.get(linear_loss_spec(graph, node)).gradients_scratch_bytes();
-    case Op::all_reduce:
-      if (!is_ordered_sum(graph, node)) return 0;
-      [[fallthrough]];
-    case Op::reduce_scatter: {
-      std::size_t bytes = 0;
-      for (std::size_t i = 0; i < node.outputs.size(); ++i) bytes += member_scratch_bytes(graph, node, i);
-      return bytes;
-    }
-    default: return 0;
+    default: return common_bytes(graph, node);
   }
 }
 
@@ -62,6 +93,17 @@ plan::ScratchQuery scratch_query(Matmuls& matmuls) {
   return [&matmuls](const ir::Graph& graph, const ir::Node& node) {
     return static_cast<std::int64_t>(scratch_bytes(matmuls, graph, node));
   };
+}
+
+plan::ScratchQuery gpu_scratch_query() {
+  return [](const ir::Graph& graph, const ir::Node& node) {
+    const std::optional<std::size_t> bytes = gpu_bytes(graph, node);
+    return static_cast<std::int64_t>(bytes ? *bytes : common_bytes(graph, node));
+  };
+}
+
+plan::ScratchQuery scratch_query(Matmuls& matmuls, bool on_gpu) {
+  return on_gpu && device_is_host() ? gpu_scratch_query() : scratch_query(matmuls);
 }
 
 }  // namespace weft::exec

@@ -54,14 +54,26 @@ double CostModel::kernel_seconds(const ir::Graph& graph, const ir::Node& node) c
     const auto it = seconds_.find(signature(graph, node));
     if (it != seconds_.end()) return it->second;
   }
-  ops::Cost cost = ops::cost(graph, node);
-  // Where no library multiplies Float8, both operands are written and read as bf16.
-  if (ir::is_float8_product(node.op) && profile_.compute.matmul_f8 == 0)
-    for (const ir::In operand : {ir::operand::matmul_f8::x8, ir::operand::matmul_f8::w8})
-      cost.bytes += 2.0 * static_cast<double>(size_of(DType::bf16)) *
-                    static_cast<double>(graph.local_elements(node.in(operand)));
+  const ops::Cost cost = ops::cost(graph, node);
   const std::string alike = family(graph, node);
-  return roofline(alike, cost) * correction(alike, cost);
+  if (const KernelSample* const sample = nearest_sample(alike, cost))
+    return roofline(alike, cost) * sample->seconds / roofline(alike, {sample->flops, sample->bytes});
+  return roofline(alike, cost) + preparing_bytes(graph, node) / profile_.compute.bytes_per_s;
+}
+
+/// Bytes that are read and written before a product in Float8. Where no library makes it, both operands are
+/// decoded into bf16; elsewhere a weight whose rows are summed over is transposed
+/// (kernels/float8_matmul.hpp).
+double CostModel::preparing_bytes(const ir::Graph& graph, const ir::Node& node) const {
+  if (!ir::is_float8_product(node.op)) return 0;
+  const auto elements = [&](ir::In operand) {
+    return static_cast<double>(graph.local_elements(node.in(operand)));
+  };
+  using namespace ir::operand;
+  if (profile_.compute.matmul_f8 == 0)
+    return 2.0 * static_cast<double>(size_of(DType::bf16)) *
+           (elements(matmul_f8::x8) + elements(matmul_f8::w8));
+  return node.op == Op::matmul_dgrad_f8 ? 2 * elements(matmul_dgrad_f8::w8) : 0;
 }
 
 /// The estimate by rates. `family` starts with the operation, and shows the type of its products, too.
@@ -78,9 +90,9 @@ double CostModel::roofline(std::string_view family, const ops::Cost& cost) const
   return std::max(cost.flops / rate, cost.bytes / c.bytes_per_s) + c.launch_s;
 }
 
-double CostModel::correction(const std::string& family, const ops::Cost& cost) const {
+const KernelSample* CostModel::nearest_sample(const std::string& family, const ops::Cost& cost) const {
   const auto known = families_.find(family);
-  if (known == families_.end()) return 1;
+  if (known == families_.end()) return nullptr;
   const KernelSample* best = nullptr;
   double least = 0;
   for (const std::size_t i : known->second) {
@@ -90,7 +102,7 @@ double CostModel::correction(const std::string& family, const ops::Cost& cost) c
     best = &k;
     least = distance;
   }
-  return best->seconds / roofline(family, {best->flops, best->bytes});
+  return best;
 }
 
 const CostModel::Measured* CostModel::nearest(Op op, Peers peers, DType wire) const {

@@ -80,7 +80,9 @@ class CostModel {
     Curve curve;
   };
   double roofline(std::string_view family, const ops::Cost& cost) const;
-  double correction(const std::string& family, const ops::Cost& cost) const;
+  double preparing_bytes(const ir::Graph& graph, const ir::Node& node) const;
+  /// The measured kernel of this family whose work is nearest; null where none was measured.
+  const KernelSample* nearest_sample(const std::string& family, const ops::Cost& cost) const;
   const Measured* nearest(ir::Op op, Peers peers, DType wire) const;
 
   Profile profile_;

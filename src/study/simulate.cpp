@@ -11,6 +11,7 @@
 #include "compile/predicted_step.hpp"
 #include "compile/scheduling.hpp"
 #include "compile/teams.hpp"
+#include "exec/scratch.hpp"
 #include "report/flops.hpp"
 #include "study/cell.hpp"
 #include "study/child.hpp"
@@ -18,7 +19,7 @@
 namespace weft::study {
 namespace {
 
-/// No kernel is bound here, so none says what scratch it needs.
+/// For hosts no kernel is bound here, so none says what scratch it needs.
 std::int64_t no_scratch(const ir::Graph&, const ir::Node&) {
   return 0;
 }
@@ -46,10 +47,12 @@ Result simulate(const Study& study, const Cell& cell) {
     Cell whole = cell;
     const Deck given = parse_deck(cell.deck, cell.sets);
     const machine::CostModel costs(compile::machine_profile(given));
-    const plan::ScratchQuery scratch = no_scratch;
+    const plan::ScratchQuery scratch =
+        costs.profile().compute.on_gpu() ? exec::gpu_scratch_query() : no_scratch;
     const int per_host = costs.profile().ranks_per_node;
     if (costs.profile().compute.threads > 0) result.command += fmt::format(" --ranks-per-host {}", per_host);
-    const Deck deck = with_mesh(given, whole, per_host, costs, scratch);
+    const Deck deck =
+        compile::planned_for(costs.profile(), with_mesh(given, whole, per_host, costs, scratch));
     Mesh mesh = resolve_mesh(deck, cell.ranks);
     mesh.set_teams(compile::teams_of(deck, mesh, costs.profile(), per_host));
     result.mesh = advise::mesh_text(advise::arrangement_of(deck, cell.ranks));

@@ -6,7 +6,7 @@ if(NOT WEFT_CUDA AND NOT WEFT_SANITIZE)
   if(fmt_type STREQUAL "INTERFACE_LIBRARY")
     set(fmt_library "")
   endif()
-  add_test(NAME unit.toy_operation COMMAND ${CMAKE_CURRENT_LIST_DIR}/toy_operation.sh ${PROJECT_BINARY_DIR}
+  add_test(NAME extend.toy_operation COMMAND ${CMAKE_CURRENT_LIST_DIR}/toy_operation.sh ${PROJECT_BINARY_DIR}
            $<TARGET_FILE:weft_base> ${fmt_library})
-  set_tests_properties(unit.toy_operation PROPERTIES LABELS unit TIMEOUT 600 ENVIRONMENT "${WEFT_TEST_ENVIRONMENT}")
+  set_tests_properties(extend.toy_operation PROPERTIES LABELS extend TIMEOUT 600 ENVIRONMENT "${WEFT_TEST_ENVIRONMENT}")
 endif()

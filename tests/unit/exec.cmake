@@ -1,5 +1,5 @@
-set(exec_tests unit/exec/capture_test.cpp)
+set(exec_tests unit/exec/capture_test.cpp unit/exec/scratch_test.cpp)
 if(WEFT_CUDA)
   list(APPEND exec_tests unit/exec/stream_test.cpp)
 endif()
-weft_test(exec SOURCES ${exec_tests} DEPS weft::exec)
+weft_test(exec SOURCES ${exec_tests} DEPS weft::exec weft::model weft::passes)

@@ -159,13 +159,14 @@ TEST(Advice, IsTheBestOfAllThatFit) {
   const Kept kept{.batch = true};
   const std::vector<Arrangement> all = arrangements(deck, 4, 2, kept);
   for (const double far : {1e8, 3e9}) {
+    std::vector<compile::PredictedStep> steps(all.size());
+    const machine::CostModel unlimited = machine_of(2e10, far);
+    for_all(all.size(), [&](std::size_t i) { steps[i] = predicted(deck, all[i], 4, unlimited); });
     double memory = 0;
     for (int limited = 0; limited < (far < 1e9 ? 2 : 1); ++limited) {
       SCOPED_TRACE(std::to_string(far) + " bytes/s, memory " + std::to_string(memory));
       const machine::CostModel costs = machine_of(2e10, far, memory);
       const Advice advice = advise::advise({deck, 4, 2, kept, costs, test::test_scratch});
-      std::vector<compile::PredictedStep> steps(all.size());
-      for_all(all.size(), [&](std::size_t i) { steps[i] = predicted(deck, all[i], 4, costs); });
       std::size_t best = all.size();
       for (std::size_t i = 0; i < all.size(); ++i)
         if ((memory == 0 || static_cast<double>(steps[i].bytes) <= memory) &&

@@ -126,8 +126,8 @@ TEST(StepSeconds, OfManyRoundsInAPipeAreThoseOfAFew) {
     for (const int stages : {2, 5}) {
       expect_line(schedule, "zero2", stages, costs(3e8, 1e9));
       expect_line(schedule, "zero2", stages, costs(3e8, 1e11));
-      expect_line(schedule, "fsdp", stages, costs(3e8, 1e9));
     }
+  for (const char* schedule : {"1f1b", "zb_h1", "zbv"}) expect_line(schedule, "fsdp", 2, costs(3e8, 1e9));
 }
 
 /// Plans are compared by four rounds, and what these say of the other rounds holds for the whole step.

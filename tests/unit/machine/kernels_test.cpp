@@ -141,6 +141,33 @@ TEST(KernelCost, WithoutMeasurementsItIsTheRoofline) {
   EXPECT_THROW(model.kernel_seconds(g, first(g, Op::all_gather)), std::logic_error);
 }
 
+/// A host decodes both operands, [2*16, 64] and [128, 64], into bf16 and reads them again. A device
+/// transposes the weight of the gradient of x alone.
+TEST(KernelCost, OperandsInFloat8AreMadeReady) {
+  SmallModel small;
+  small.options.precision.params = DType::bf16;
+  small.spec.float8 = {"layers.0.attn", "layers.1.attn"};
+  small.options.float8 = true;
+  const ir::Graph g = small.step();
+  Profile p = small_profile();
+  p.kernels.clear();
+  const auto beyond_the_roofline = [&](Op op, double rate) {
+    const ir::Node& node = first(g, op);
+    const ops::Cost cost = ops::cost(g, node);
+    return CostModel(p).kernel_seconds(g, node) - std::max(cost.flops / rate, cost.bytes / 1e9) - 1e-6;
+  };
+  const double x = 2 * 16 * 64, w = 64 * 128;
+  EXPECT_NEAR(beyond_the_roofline(Op::matmul_f8, 2e9), 2 * 2 * (x + w) / 1e9, 1e-12);
+  p.compute.matmul_f8 = 4e9;
+  EXPECT_NEAR(beyond_the_roofline(Op::matmul_f8, 4e9), 0, 1e-12);
+  EXPECT_NEAR(beyond_the_roofline(Op::matmul_dgrad_f8, 4e9),
+              2 *
+                  static_cast<double>(
+                      g.local_elements(first(g, Op::matmul_dgrad_f8).in(ir::operand::matmul_dgrad_f8::w8))) /
+                  1e9,
+              1e-12);
+}
+
 /// A longer sequence is estimated on a machine that was measured with a shorter one: the ratio carries over.
 TEST(KernelCost, UnmeasuredShapesAreScaledFromTheNearest) {
   SmallModel model;

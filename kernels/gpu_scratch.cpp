@@ -1,0 +1,49 @@
+#include "kernels/gpu_scratch.hpp"
+
+#include "base/align.hpp"
+#include "kernels/attention_backends.hpp"
+#include "kernels/attention_parts.hpp"
+
+namespace weft::kernels::gpu {
+namespace {
+
+/// What cuDNN asks for: where its sums are deterministic, the gradients of all scores, in bf16, of sequences
+/// of whole tiles and one more; else dq in fp32.
+std::size_t fused_bytes(const AttentionShape& s) {
+  constexpr std::int64_t tile = 128;
+  const std::int64_t tokens = (s.seq / tile + 1) * tile;
+  return static_cast<std::size_t>(s.batch * s.heads) *
+         static_cast<std::size_t>(s.deterministic ? 2 * tokens * tokens : 4 * s.seq * s.head_dim);
+}
+
+}  // namespace
+
+std::size_t float8_product_bytes(const MatmulSpec& spec, Float8Scales scales) {
+  const bool transposes = spec.form == MatmulForm::dgrad;
+  const auto width = static_cast<std::size_t>(transposes ? spec.in : spec.out);
+  return product_bytes + (scales == Float8Scales::rowwise ? aligned(width * sizeof(float)) : 0) +
+         (transposes ? static_cast<std::size_t>(spec.in * spec.out) : 0);
+}
+
+std::size_t attention_grad_bytes(const AttentionShape& shape, DType t, bool documents) {
+  if (t != DType::bf16 || documents || shape.context > 1) return team::attention_grad_scratch_bytes(shape, t);
+  AttentionShape part = shape;
+  while (fused_bytes(part) > most_attention_bytes) {
+    const auto heads = static_cast<std::size_t>(part.batch * part.heads);
+    const AttentionShape smaller =
+        part_of(shape, static_cast<std::int64_t>(heads * most_attention_bytes / fused_bytes(part)));
+    if (smaller == part) break;
+    part = smaller;
+  }
+  return fused_bytes(part);
+}
+
+std::size_t loss_bytes(const LinearCrossEntropySpec& spec) {
+  return linear_loss_scratch(spec, product_bytes).loss;
+}
+
+std::size_t loss_gradients_bytes(const LinearCrossEntropySpec& spec) {
+  return linear_loss_scratch(spec, product_bytes).gradients;
+}
+
+}  // namespace weft::kernels::gpu

@@ -1,0 +1,29 @@
+// What kernels ask for as scratch in a build for NVIDIA's GPUs. Every build can say so: a plan for a GPU that
+// is made on a host must not depend on the host's processor.
+#pragma once
+
+#include <cstddef>
+
+#include "base/choices.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/linear_cross_entropy.hpp"
+#include "kernels/matmul.hpp"
+
+namespace weft::kernels::gpu {
+
+/// The workspace of each of cuBLASLt's products: the size that NVIDIA advises for Hopper.
+inline constexpr std::size_t product_bytes = std::size_t{32} << 20;
+/// That of a product in Float8, with the scales and the transposed weight that it keeps there.
+std::size_t float8_product_bytes(const MatmulSpec& spec, Float8Scales scales);
+
+/// The most scratch of a backward for which cuDNN keeps the gradients of all scores. 8 heads of 8192 tokens
+/// fit, and fill a device.
+inline constexpr std::size_t most_attention_bytes = std::size_t{1100} << 20;
+/// Estimates the scratch of attention_grad (attention itself has none), as Hopper's cuDNN was seen to ask for
+/// it.
+std::size_t attention_grad_bytes(const AttentionShape& shape, DType t, bool documents);
+
+std::size_t loss_bytes(const LinearCrossEntropySpec& spec);
+std::size_t loss_gradients_bytes(const LinearCrossEntropySpec& spec);
+
+}  // namespace weft::kernels::gpu

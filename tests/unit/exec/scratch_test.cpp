@@ -1,0 +1,90 @@
+// Tests the scratch of plans for GPUs, which every build makes alike.
+#include "exec/scratch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/device.hpp"
+#include "kernels/gpu_scratch.hpp"
+#include "support/kokkos_environment.hpp"
+#include "unit/graph/small_model.hpp"
+
+namespace weft::exec {
+namespace {
+
+using ir::Op;
+
+constexpr std::int64_t mib = 1 << 20;
+
+ir::Graph small_step() {
+  test::SmallModel small;
+  small.spec.float8 = {"layers.1.ffn"};
+  small.options.float8 = true;
+  small.options.precision.params = DType::bf16;
+  return small.step();
+}
+
+/// Products have cuBLASLt's workspace, whatever the shape; in Float8 there are 4 bytes for each column of the
+/// result, and the weight, which the gradient of x reads transposed.
+TEST(GpuScratch, IsThatOfTheLibraries) {
+  const ir::Graph g = small_step();
+  const plan::ScratchQuery query = gpu_scratch_query();
+  std::set<Op> seen;
+  for (const ir::Node& node : g.nodes()) {
+    const std::int64_t bytes = query(g, node);
+    switch (node.op) {
+      case Op::matmul:
+      case Op::matmul_dgrad:
+      case Op::matmul_wgrad: EXPECT_EQ(bytes, 32 * mib); break;
+      case Op::matmul_f8:
+      case Op::matmul_dgrad_f8: {
+        const std::int64_t width = g.value(node.out(ir::operand::matmul_f8::y)).type.shape[2];
+        const std::int64_t weight = g.local_elements(node.in(ir::operand::matmul_f8::w8));
+        EXPECT_EQ(bytes, 32 * mib + (4 * width + 255) / 256 * 256 + (node.op == Op::matmul_f8 ? 0 : weight));
+        break;
+      }
+      case Op::attention: EXPECT_EQ(bytes, 0); break;
+      case Op::attention_grad:
+        EXPECT_EQ(bytes, 2 * 2 * 4 * 128 * 128);
+        break;  // 2 sequences, 4 heads, a tile
+      case Op::linear_cross_entropy_grad: EXPECT_GT(bytes, 32 * mib + 2 * 300); break;
+      default: continue;
+    }
+    seen.insert(node.op);
+  }
+  EXPECT_EQ(seen.size(), 8U);
+}
+
+/// A host that plans for a GPU asks as the GPU's build does, and for itself as its own libraries do.
+TEST(GpuScratch, IsAskedForWhereAGpuIsPlannedFor) {
+  if (!device_is_host()) GTEST_SKIP() << "this build asks its own libraries";
+  const ir::Graph g = small_step();
+  Matmuls matmuls;
+  const plan::ScratchQuery gpu = gpu_scratch_query(), host = scratch_query(matmuls);
+  bool differ = false;
+  for (const ir::Node& node : g.nodes()) {
+    EXPECT_EQ(scratch_query(matmuls, true)(g, node), gpu(g, node));
+    EXPECT_EQ(scratch_query(matmuls, false)(g, node), host(g, node));
+    differ = differ || gpu(g, node) != host(g, node);
+  }
+  EXPECT_TRUE(differ);
+}
+
+/// What cuDNN was seen to ask for on an H100 (docs/kernels.md, "Attention on CUDA").
+TEST(GpuScratch, OfAttentionIsAsSeen) {
+  const auto bytes = [](std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads,
+                        bool documents = false, bool deterministic = true) {
+    kernels::AttentionShape s{batch, seq, heads, kv_heads, 128};
+    s.deterministic = deterministic;
+    return static_cast<std::int64_t>(kernels::gpu::attention_grad_bytes(s, DType::bf16, documents));
+  };
+  EXPECT_EQ(bytes(1, 8192, 8, 8) / mib, 1056);
+  EXPECT_EQ(bytes(2, 8192, 32, 8) / mib, 1056) << "8 heads at a time";
+  EXPECT_NEAR(static_cast<double>(bytes(1, 32768, 32, 8)) / (1 << 30), 8.1, 0.05) << "a kv head and its four";
+  EXPECT_EQ(bytes(2, 8192, 32, 8, false, false), std::int64_t{4} * 2 * 32 * 8192 * 128);
+  EXPECT_EQ(bytes(2, 8192, 32, 8, true), std::int64_t{4} * 2 * 32 * 8192) << "documents go to `team`";
+}
+
+}  // namespace
+}  // namespace weft::exec
