@@ -94,6 +94,25 @@ TEST(CheckpointRoundTrip, TheElementTypeIsData) {
   EXPECT_NE(message.find("bf16"), std::string::npos) << message;
 }
 
+TEST(CheckpointRoundTrip, RolesMayHaveElementTypesOfTheirOwn) {
+  TemporaryDirectory dir;
+  const auto units = sample_units();
+  const RankState wide = filled_state(units, 0, 1, 6), narrow = filled_state(units, 0, 1, 6, DType::bf16);
+  std::vector<StateSlice> slices;
+  for (std::size_t i = 0; i < wide.slices.size(); ++i)
+    slices.push_back((wide.slices[i].role == Role::master ? wide : narrow).slices[i]);
+  const SaveReport report = save(dir.path(), sample_run(1), units, slices, single_rank(), {});
+  ASSERT_TRUE(report.ok) << report.reason;
+  const std::string checkpoint = *find_latest(dir.path());
+  for (const Unit& unit : units)
+    for (const Parameter& p : unit.parameters) {
+      EXPECT_EQ(load_parameter(checkpoint, p.path, Role::master), whole_parameter(Role::master, p, 6));
+      auto rounded = whole_parameter(Role::exp_avg, p, 6);
+      for (float& x : rounded) x = to_float(to_bf16(x));
+      EXPECT_EQ(load_parameter(checkpoint, p.path, Role::exp_avg), rounded);
+    }
+}
+
 TEST(CheckpointRoundTrip, AnotherModelIsRefused) {
   TemporaryDirectory dir;
   ASSERT_TRUE(save_with(2, dir.path(), 1, 1).front().ok);
