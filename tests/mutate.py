@@ -27,7 +27,7 @@ FOLDERS = {
     "src/passes": ["unit.graph", "unit.pipe", "unit.search", "unit.exec", "unit.model", *TRAINING],
     "src/plan": ["unit.graph", "unit.search", "unit.exec", "unit.run_parts", *TRAINING, "restart.commands.0", "restart.commands.1", "restart.commands.2"],
     "comm": ["unit.pace", "unit.recorder", "mpi.comm_fake", "mpi.comm.np2", "mpi.comm.np3", "mpi.comm.np4", "mpi.training.np2", "mpi.watchdog.np3", "restart.hangs.0", "restart.hangs.1", "restart.hangs.2"],
-    "src/ckpt": ["unit.ckpt", "unit.hf", "mpi.training.np2", "restart.starts.0", "restart.starts.1", "restart.survival.0", "restart.survival.1", "restart.survival.2"],
+    "src/ckpt": ["unit.ckpt", "unit.hf", "mpi.training.np2", "restart.starts.0", "restart.starts.1", "restart.survival.0", "restart.survival.1", "restart.survival.2", "restart.trial_damage", "restart.trial_power"],
 }
 PROGRAMS = ["weft", "test_graph", "test_pipe", "test_search", "test_exec", "test_model", "test_run_parts", "test_comm", "test_comm_fake", "test_pace", "test_recorder", "test_ckpt", "test_hf",
             "test_training", "test_watchdog", "test_commands", "test_starts", "test_survival", "test_hangs"]
