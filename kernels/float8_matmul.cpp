@@ -52,14 +52,16 @@ std::unique_ptr<Float8Matmul> make_float8_matmul(const MatmulSpec& spec, DType f
   if constexpr (!device_is_host()) {
     static std::once_flag once;
     std::call_once(once, [&] {
+      const char* const why =
+          spec.in % 16 != 0 || spec.out % 16 != 0 ? " (16 does not divide both widths)"
+          : scales == Float8Scales::rowwise
+              ? " with a scale for each row (precision.float8_scales = \"tensorwise\" asks for less)"
+              : "";
       log::warn(
           "this device has no product of {} by a weight [{}, {}] in Float8{}: such operands are decoded into "
-          "bf16, which "
-          "takes longer than bf16 itself",
-          name_of(format), spec.out, spec.in,
-          scales == Float8Scales::rowwise
-              ? " with a scale for each row (precision.float8_scales = \"tensorwise\" asks for less)"
-              : "");
+          "bf16, "
+          "which takes longer than bf16 itself",
+          name_of(format), spec.out, spec.in, why);
     });
   }
   return std::make_unique<DecodedProduct>(spec, format);

@@ -25,6 +25,22 @@ std::size_t float8_product_bytes(const MatmulSpec& spec, Float8Scales scales) {
          (transposes ? static_cast<std::size_t>(spec.in * spec.out) : 0);
 }
 
+bool takes_float8(const MatmulSpec& spec) {
+  return spec.in % 16 == 0 && spec.out % 16 == 0;
+}
+
+std::size_t decoded_product_bytes(const MatmulSpec& spec) {
+  const auto bytes = [](std::int64_t elements) {
+    return aligned(static_cast<std::size_t>(elements) * sizeof(bf16));
+  };
+  return bytes(spec.rows * (spec.form == MatmulForm::forward ? spec.in : spec.out)) +
+         bytes(spec.in * spec.out) + product_bytes;
+}
+
+std::size_t rms_norm_grad_bytes(const RowShape& shape) {
+  return rms_norm_grad_scratch_bytes(shape, /*on_host=*/false);
+}
+
 std::size_t attention_grad_bytes(const AttentionShape& shape, DType t, bool documents) {
   if (t != DType::bf16 || documents || shape.context > 1) return team::attention_grad_scratch_bytes(shape, t);
   AttentionShape part = shape;

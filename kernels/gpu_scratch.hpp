@@ -8,13 +8,19 @@
 #include "kernels/attention.hpp"
 #include "kernels/linear_cross_entropy.hpp"
 #include "kernels/matmul.hpp"
+#include "kernels/rms_norm.hpp"
 
 namespace weft::kernels::gpu {
 
 /// The workspace of each of cuBLASLt's products: the size that NVIDIA advises for Hopper.
 inline constexpr std::size_t product_bytes = std::size_t{32} << 20;
-/// That of a product in Float8, with the scales and the transposed weight that it keeps there.
+/// That of a product in Float8, with the scales and the transposed weight that it keeps there. The library
+/// has such a product where 16 divides both widths.
+bool takes_float8(const MatmulSpec& spec);
 std::size_t float8_product_bytes(const MatmulSpec& spec, Float8Scales scales);
+/// That of one whose operands are decoded into bf16.
+std::size_t decoded_product_bytes(const MatmulSpec& spec);
+std::size_t rms_norm_grad_bytes(const RowShape& shape);
 
 /// The most scratch of a backward for which cuDNN keeps the gradients of all scores. 8 heads of 8192 tokens
 /// fit, and fill a device.

@@ -224,7 +224,7 @@ class CublasltNarrowProduct final : public Float8Matmul {
     if (rowwise_) return;
 #endif
     // Rows of such a width begin at multiples of 16 bytes.
-    if (summed_ % 16 != 0 || width_ % 16 != 0) return;
+    if (!gpu::takes_float8(spec)) return;
     const Preference preference(16, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     cublasLtMatmulHeuristicResult_t result{};
     int count = 0;

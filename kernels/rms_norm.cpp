@@ -8,15 +8,14 @@ namespace weft::kernels {
 namespace {
 
 /// How many rows share a partial sum of the weight's gradient. The device needs more blocks at a time.
-std::int64_t rows_per_block(std::int64_t rows) {
-  constexpr std::int64_t most_blocks = runs_on_host ? 256 : 1024;
-  constexpr std::int64_t least_rows = runs_on_host ? 32 : 8;
+std::int64_t rows_per_block(std::int64_t rows, bool on_host) {
+  const std::int64_t most_blocks = on_host ? 256 : 1024, least_rows = on_host ? 32 : 8;
   const std::int64_t even = (rows + most_blocks - 1) / most_blocks;
   return even > least_rows ? even : least_rows;
 }
 
-std::int64_t block_count(std::int64_t rows) {
-  const std::int64_t each = rows_per_block(rows);
+std::int64_t block_count(std::int64_t rows, bool on_host) {
+  const std::int64_t each = rows_per_block(rows, on_host);
   return (rows + each - 1) / each;
 }
 
@@ -213,11 +212,11 @@ void add_rms_norm(Space& space, RowShape shape, DType t, const void* a, const vo
 
 void rms_norm_grad(Space& space, RowShape shape, DType t, const RmsNormGrad& grad) {
   auto* partial = static_cast<float*>(grad.scratch);
-  const std::int64_t blocks = block_count(shape.rows);
+  const std::int64_t blocks = block_count(shape.rows, runs_on_host);
   with_float_type("rms_norm_grad", t, [&](auto type) {
     using T = decltype(type);
     const RmsNormBackward<T> rows{shape,
-                                  rows_per_block(shape.rows),
+                                  rows_per_block(shape.rows, runs_on_host),
                                   static_cast<const T*>(grad.x),
                                   static_cast<const T*>(grad.w),
                                   grad.rstd,
@@ -248,7 +247,11 @@ void rms_norm_grad(Space& space, RowShape shape, DType t, const RmsNormGrad& gra
 }
 
 std::size_t rms_norm_grad_scratch_bytes(RowShape shape) {
-  return static_cast<std::size_t>(block_count(shape.rows) * shape.dim) * sizeof(float);
+  return rms_norm_grad_scratch_bytes(shape, runs_on_host);
+}
+
+std::size_t rms_norm_grad_scratch_bytes(RowShape shape, bool on_host) {
+  return static_cast<std::size_t>(block_count(shape.rows, on_host) * shape.dim) * sizeof(float);
 }
 
 }  // namespace weft::kernels

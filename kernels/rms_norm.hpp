@@ -43,5 +43,7 @@ struct RmsNormGrad {
 /// over the blocks in order: its bits do not depend on the number of threads.
 void rms_norm_grad(Space& space, RowShape shape, DType t, const RmsNormGrad& grad);
 std::size_t rms_norm_grad_scratch_bytes(RowShape shape);
+/// The same in a build for hosts, or in one for GPUs.
+std::size_t rms_norm_grad_scratch_bytes(RowShape shape, bool on_host);
 
 }  // namespace weft::kernels

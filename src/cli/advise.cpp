@@ -34,7 +34,7 @@ void advise(const AdviseArguments& arguments) {
   const Deck deck = compile::planned_for(costs.profile(), given);
   kernels::initialize(/*warnings=*/false);
   exec::Matmuls matmuls(deck.precision.f32_products);
-  const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute.on_gpu());
+  const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute);
   const int per_host = arguments.per_host.value_or(costs.profile().ranks_per_node);
   advise::Question question{deck, arguments.world, per_host, kept, costs, scratch};
   question.baseline = baseline_of_advice(deck, per_host);

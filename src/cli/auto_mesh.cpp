@@ -17,8 +17,7 @@ namespace weft::cli {
 namespace {
 
 std::vector<std::string> chosen(const Deck& deck, int world, int per_host, const machine::CostModel& costs,
-                                exec::Matmuls& matmuls) {
-  const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute.on_gpu());
+                                const plan::ScratchQuery& scratch) {
   advise::Question question{deck, world, per_host, {}, costs, scratch};
   question.baseline = baseline_of_advice(deck, per_host);
   return chosen_settings(question);
@@ -41,7 +40,9 @@ std::int64_t baseline_of_advice(const Deck& deck, int per_host) {
 Deck with_mesh(const Deck& deck, const DeckArguments& arguments, int world, int per_host,
                const machine::CostModel& costs, exec::Matmuls& matmuls) {
   if (!deck.parallel.mesh.empty()) return deck;
-  return with_settings(arguments, chosen(deck, world, per_host, costs, matmuls), world);
+  return with_settings(
+      arguments, chosen(deck, world, per_host, costs, exec::scratch_query(matmuls, costs.profile().compute)),
+      world);
 }
 
 Deck with_mesh(const Deck& deck, const DeckArguments& arguments, comm::World& world) {
@@ -51,7 +52,9 @@ Deck with_mesh(const Deck& deck, const DeckArguments& arguments, comm::World& wo
   comm::agree(world, [&] {
     if (world.rank() != 0) return;
     exec::Matmuls matmuls(deck.precision.f32_products);
-    text = fmt::format("{}", fmt::join(chosen(deck, world.size(), world.node_size(), costs, matmuls), "\n"));
+    text = fmt::format(
+        "{}",
+        fmt::join(chosen(deck, world.size(), world.node_size(), costs, exec::scratch_query(matmuls)), "\n"));
   });
   std::istringstream lines(world.broadcast(std::move(text), 0));
   std::vector<std::string> settings;

@@ -204,13 +204,13 @@ constexpr std::array key_list{
                "bf16. It needs `params = \"bf16\"`."},
     Key{WEFT_KEY(precision.float8_gradients),
         .doc = "The format of gradients of activations in these products; weights and activations are "
-               "e4m3. Each row has a scale of its own, so that the wider range of e5m2 is seldom needed, "
+               "e4m3. Where each row has a scale of its own, the wider range of e5m2 is seldom needed, "
                "and its rounding is twice as coarse."},
     Key{WEFT_KEY(precision.float8_scales),
         .doc =
-            "What of activations and their gradients has a scale of its own in these products: rowwise, each "
-            "token's row; tensorwise, all rows of a microbatch that a rank has, which more GPUs can multiply "
-            "(Ada, Blackwell), and which is read once more."},
+            "Scales of activations and their gradients in these products. rowwise: one for each token's row. "
+            "tensorwise: one for all tokens of a rank's microbatch; Ada and Blackwell can multiply only such "
+            "operands, but one large value costs all rows precision, and activations are read twice."},
     Key{WEFT_KEY(precision.f32_products),
         .doc = "Matmuls of f32 operands on processors with AMX. split: each operand is taken as three bf16 "
                "values that hold all its 24 bits, as accurate as f32 arithmetic and faster. plain: by f32 "

@@ -17,14 +17,22 @@ using ir::Op;
 using namespace ir::operand;
 
 /// What the kernel of a node asks for in a build for GPUs; nothing where all builds ask for the same.
-std::optional<std::size_t> gpu_bytes(const ir::Graph& graph, const ir::Node& node) {
+std::optional<std::size_t> gpu_bytes(const machine::Compute& machine, const ir::Graph& graph,
+                                     const ir::Node& node) {
   namespace gpu = kernels::gpu;
   switch (node.op) {
     case Op::matmul:
     case Op::matmul_dgrad:
     case Op::matmul_wgrad: return gpu::product_bytes;
     case Op::matmul_f8:
-    case Op::matmul_dgrad_f8: return gpu::float8_product_bytes(matmul_spec(graph, node), float8_scales(node));
+    case Op::matmul_dgrad_f8: {
+      const kernels::MatmulSpec spec = matmul_spec(graph, node);
+      const Float8Scales scales = float8_scales(node);
+      return machine.matmul_f8_of(scales) > 0 && gpu::takes_float8(spec)
+                 ? gpu::float8_product_bytes(spec, scales)
+                 : gpu::decoded_product_bytes(spec);
+    }
+    case Op::rms_norm_grad: return gpu::rms_norm_grad_bytes(row_shape(graph, node.in(rms_norm_grad::x)));
     case Op::attention: return 0;
     case Op::attention_grad:
       return gpu::attention_grad_bytes(attention_shape(graph, node, 0),
@@ -41,8 +49,6 @@ std::size_t common_bytes(const ir::Graph& graph, const ir::Node& node) {
   switch (node.op) {
     case Op::embedding_grad:
       return kernels::embedding_grad_scratch_bytes(embedding_grad_shape(graph, node, 0));
-    case Op::rms_norm_grad:
-      return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.in(rms_norm_grad::x)));
     case Op::cross_entropy: return kernels::cross_entropy_scratch_bytes(loss_shape(graph, node, 0));
     case Op::all_reduce:
       if (!is_ordered_sum(graph, node)) return 0;
@@ -71,6 +77,8 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
       return kernels::attention_grad_scratch_bytes(attention_shape(graph, node, 0),
                                                    dtype_of(graph, node.in(attention_grad::q)),
                                                    node.has(attention_grad::positions));
+    case Op::rms_norm_grad:
+      return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.in(rms_norm_grad::x)));
     case Op::linear_cross_entropy: return matmuls.get(linear_loss_spec(graph, node)).loss_scratch_bytes();
     case Op::linear_cross_entropy_grad:
       return matmuls.get(linear_loss_spec(graph, node)).gradients_scratch_bytes();
@@ -95,15 +103,15 @@ plan::ScratchQuery scratch_query(Matmuls& matmuls) {
   };
 }
 
-plan::ScratchQuery gpu_scratch_query() {
-  return [](const ir::Graph& graph, const ir::Node& node) {
-    const std::optional<std::size_t> bytes = gpu_bytes(graph, node);
+plan::ScratchQuery gpu_scratch_query(const machine::Compute& gpu) {
+  return [gpu](const ir::Graph& graph, const ir::Node& node) {
+    const std::optional<std::size_t> bytes = gpu_bytes(gpu, graph, node);
     return static_cast<std::int64_t>(bytes ? *bytes : common_bytes(graph, node));
   };
 }
 
-plan::ScratchQuery scratch_query(Matmuls& matmuls, bool on_gpu) {
-  return on_gpu && device_is_host() ? gpu_scratch_query() : scratch_query(matmuls);
+plan::ScratchQuery scratch_query(Matmuls& matmuls, const machine::Compute& machine) {
+  return machine.on_gpu() && device_is_host() ? gpu_scratch_query(machine) : scratch_query(matmuls);
 }
 
 }  // namespace weft::exec

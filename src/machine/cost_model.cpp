@@ -70,7 +70,9 @@ double CostModel::preparing_bytes(const ir::Graph& graph, const ir::Node& node) 
     return static_cast<double>(graph.local_elements(node.in(operand)));
   };
   using namespace ir::operand;
-  if (profile_.compute.matmul_f8 == 0)
+  const Float8Scales scales =
+      node.attributes.has(ir::Attr::tensorwise) ? Float8Scales::tensorwise : Float8Scales::rowwise;
+  if (profile_.compute.matmul_f8_of(scales) == 0)
     return 2.0 * static_cast<double>(size_of(DType::bf16)) *
            (elements(matmul_f8::x8) + elements(matmul_f8::w8));
   return node.op == Op::matmul_dgrad_f8 ? 2 * elements(matmul_dgrad_f8::w8) : 0;
@@ -83,7 +85,9 @@ double CostModel::roofline(std::string_view family, const ops::Cost& cost) const
   if (family.starts_with("attention")) {
     rate = c.attention;
   } else if (family.find("e4m3") < family.find("->")) {
-    rate = c.matmul_f8 > 0 ? c.matmul_f8 : c.matmul_bf16;
+    const bool tensorwise = family.find(" tensorwise ") != std::string_view::npos;
+    const double f8 = c.matmul_f8_of(tensorwise ? Float8Scales::tensorwise : Float8Scales::rowwise);
+    rate = f8 > 0 ? f8 : c.matmul_bf16;
   } else if (family.find("bf16") < family.find("->")) {
     rate = c.matmul_bf16;
   }

@@ -106,6 +106,7 @@ Compute read_compute(TableReader t) {
   c.matmul_f32 = t.number("matmul_f32", 0, true);
   c.matmul_bf16 = t.number("matmul_bf16", 0, true);
   if (t.has("matmul_f8")) c.matmul_f8 = t.number("matmul_f8", 0, true);
+  if (t.has("matmul_f8_tensorwise")) c.matmul_f8_tensorwise = t.number("matmul_f8_tensorwise", 0, true);
   c.attention = t.number("attention", 0, true);
   c.bytes_per_s = t.number("bytes_per_s", 0, true);
   c.launch_s = t.number("launch_s", 0);

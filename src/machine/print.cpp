@@ -31,7 +31,9 @@ std::string print_profile(const Profile& p) {
   put(text, "threads", p.compute.threads, "host threads; 0: a GPU");
   put(text, "matmul_f32", p.compute.matmul_f32, "FLOP/s");
   put(text, "matmul_bf16", p.compute.matmul_bf16, "FLOP/s");
-  if (p.compute.matmul_f8 > 0) put(text, "matmul_f8", p.compute.matmul_f8, "FLOP/s");
+  if (p.compute.matmul_f8 > 0) put(text, "matmul_f8", p.compute.matmul_f8, "FLOP/s, a scale for each row");
+  if (p.compute.matmul_f8_tensorwise > 0)
+    put(text, "matmul_f8_tensorwise", p.compute.matmul_f8_tensorwise, "FLOP/s, one scale");
   put(text, "attention", p.compute.attention, "FLOP/s");
   put(text, "bytes_per_s", p.compute.bytes_per_s, "memory, reads and writes");
   put(text, "launch_s", p.compute.launch_s, "the least that a kernel takes");

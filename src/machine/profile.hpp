@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/choices.hpp"
 #include "base/dtype.hpp"
 #include "ir/op.hpp"
 
@@ -25,7 +26,12 @@ struct Compute {
   double memory_bytes = 0;  ///< memory that a rank can have; 0: not known
   double peak_f32 = 0;      ///< FLOP/s by the data sheet, which MFU is a share of; 0: not known
   double peak_bf16 = 0;     ///< likewise
-  double matmul_f8 = 0;     ///< FLOP/s of large products in Float8; 0: that of bf16, in which hosts make them
+  /// FLOP/s of large products in Float8 of rows with a scale each, and of rows that have one scale; 0: the
+  /// device has none, and they are made in bf16, as on hosts.
+  double matmul_f8 = 0, matmul_f8_tensorwise = 0;
+  double matmul_f8_of(Float8Scales scales) const {
+    return scales == Float8Scales::rowwise ? matmul_f8 : matmul_f8_tensorwise;
+  }
   bool on_gpu() const { return threads == 0; }
   bool operator==(const Compute&) const = default;
 };

@@ -27,7 +27,8 @@ struct GpuMachine {
   const char* name;
   const char* title;
   double f32, bf16;     // FLOP/s, dense; f32 outside of tensor cores
-  double f8;            // likewise; 0: cuBLASLt has no product with scales for each row there
+  double f8;            // likewise; 0: there is none
+  bool f8_rowwise;      // whether cuBLASLt has products with scales for each row there
   double memory_bytes;  // of the device
   double bytes_per_s;   // of that memory
   int per_host;
@@ -38,25 +39,26 @@ struct GpuMachine {
 
 constexpr std::array gpu_machines{
     // NVIDIA A100 80GB data sheet (2021): NVLink 600 GB/s both ways. DGX A100: a 200 Gbit/s card a GPU.
-    GpuMachine{"a100", "A100 SXM 80 GB", 19.5e12, 312e12, 0, 80e9, 2.039e12, 8, 300e9, 25e9},
+    GpuMachine{"a100", "A100 SXM 80 GB", 19.5e12, 312e12, 0, false, 80e9, 2.039e12, 8, 300e9, 25e9},
     // NVIDIA H100 data sheet (2023), SXM: 989.4 TFLOP/s are without sparsity, NVLink 900 GB/s both ways. DGX
     // H100:
     // a 400 Gbit/s card a GPU.
-    GpuMachine{"h100", "H100 SXM 80 GB", 67e12, 989e12, 1979e12, 80e9, 3.35e12, 8, 450e9, 50e9},
+    GpuMachine{"h100", "H100 SXM 80 GB", 67e12, 989e12, 1979e12, true, 80e9, 3.35e12, 8, 450e9, 50e9},
     // The H100 of torchtitan's benchmarks (its page "performance"): 96 GB of HBM2e with 2.4 TB/s, at 500 W.
     // Its authors say that its peak lies between the data sheets of SXM and of NVL (835 TFLOP/s).
-    GpuMachine{"h100-96", "H100 SXM 96 GB HBM2e, 500 W", 67e12, 989e12, 1979e12, 96e9, 2.4e12, 8, 450e9, 50e9,
-               500.0 / 700},
+    GpuMachine{"h100-96", "H100 SXM 96 GB HBM2e, 500 W", 67e12, 989e12, 1979e12, true, 96e9, 2.4e12, 8, 450e9,
+               50e9, 500.0 / 700},
     // NVIDIA H200 data sheet (2024), SXM.
-    GpuMachine{"h200", "H200 SXM 141 GB", 67e12, 989e12, 1979e12, 141e9, 4.8e12, 8, 450e9, 50e9},
+    GpuMachine{"h200", "H200 SXM 141 GB", 67e12, 989e12, 1979e12, true, 141e9, 4.8e12, 8, 450e9, 50e9},
     // NVIDIA HGX B200 (2025), at 1,000 W. Pages of others agree on bf16, on about 180 GB and on NVLink's 1.8
     // TB/s both
     // ways; they give 80 TFLOP/s of fp32 and 8 TB/s.
-    GpuMachine{"b200", "HGX B200 180 GB", 75e12, 2250e12, 0, 180e9, 7.7e12, 8, 900e9, 50e9},
+    GpuMachine{"b200", "HGX B200 180 GB", 75e12, 2250e12, 4500e12, false, 180e9, 7.7e12, 8, 900e9, 50e9},
     // NVIDIA GH200 data sheet (2023), HBM3, four to a host as on Alps: NVLink 900 GB/s both ways in all, a
     // Slingshot
     // card of 200 Gbit/s each.
-    GpuMachine{"gh200", "GH200 96 GB, four a host", 67e12, 989e12, 1979e12, 96e9, 4.0e12, 4, 450e9, 25e9},
+    GpuMachine{"gh200", "GH200 96 GB, four a host", 67e12, 989e12, 1979e12, true, 96e9, 4.0e12, 4, 450e9,
+               25e9},
 };
 
 /// A server of two sockets, with a rank on each, and one card of 200 Gbit/s that both use.
@@ -108,7 +110,8 @@ Profile profile_of(const GpuMachine& m) {
   const double clock = std::sqrt(m.power);
   p.compute.matmul_f32 = m.f32 * reached::f32 * clock;
   p.compute.matmul_bf16 = m.bf16 * reached::bf16 * clock;
-  p.compute.matmul_f8 = m.f8 * reached::f8 * clock;
+  p.compute.matmul_f8_tensorwise = m.f8 * reached::f8 * clock;
+  p.compute.matmul_f8 = m.f8_rowwise ? p.compute.matmul_f8_tensorwise : 0;
   p.compute.attention = m.bf16 * reached::attention * clock;
   p.compute.bytes_per_s = m.bytes_per_s * reached::memory;
   p.compute.launch_s = 4e-6;

@@ -57,9 +57,10 @@ std::string family(std::string_view signature) {
     const std::size_t end = std::min(signature.find(' '), signature.size());
     const std::string_view word = signature.substr(0, end);
     signature.remove_prefix(std::min(end + 1, signature.size()));
-    if (word.find('=') != std::string_view::npos) continue;
+    const bool tensorwise = word == "tensorwise=1";
+    if (word.find('=') != std::string_view::npos && !tensorwise) continue;
     if (!text.empty()) text += ' ';
-    text += word.substr(0, word.find('['));
+    text += word.substr(0, word.find(tensorwise ? '=' : '['));
   }
   return text;
 }
@@ -73,6 +74,7 @@ std::string family(const ir::Graph& graph, const ir::Node& node) {
     }
   };
   append_types(node.inputs);
+  if (node.attributes.has(Attr::tensorwise)) text += " tensorwise";
   text += " ->";
   append_types(node.outputs);
   return text;

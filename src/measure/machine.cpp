@@ -90,10 +90,10 @@ double rounded(double x) {
 }
 
 void round_all(machine::Profile& p) {
-  for (double* x :
-       {&p.compute.matmul_f32, &p.compute.matmul_bf16, &p.compute.matmul_f8, &p.compute.attention,
-        &p.compute.bytes_per_s, &p.compute.launch_s, &p.compute.memory_bytes, &p.sharing.link_bytes_per_s,
-        &p.sharing.both_lanes, &p.sharing.beside_compute, &p.sharing.stolen_s_per_byte})
+  for (double* x : {&p.compute.matmul_f32, &p.compute.matmul_bf16, &p.compute.matmul_f8,
+                    &p.compute.matmul_f8_tensorwise, &p.compute.attention, &p.compute.bytes_per_s,
+                    &p.compute.launch_s, &p.compute.memory_bytes, &p.sharing.link_bytes_per_s,
+                    &p.sharing.both_lanes, &p.sharing.beside_compute, &p.sharing.stolen_s_per_byte})
     *x = rounded(*x);
   if (auto& replica = p.sharing.replica)
     for (double* x : {&replica->beside_lanes, &replica->beside_compute, &replica->stolen_s_per_byte})

@@ -51,20 +51,18 @@ double product_rate(runtime::Session& session, DType type) {
   return 2.0 * static_cast<double>(n * n * n) / seconds;
 }
 
-/// The rate of products in Float8 by the device's library; 0 where it has none.
-double float8_rate(runtime::Session& session) {
+/// The rate of products in Float8 by the device's library; 0 where it has none. As for the other products,
+/// all operands are zeros.
+double float8_rate(runtime::Session& session, Float8Scales scales) {
   const std::int64_t n = product_size();
-  std::unique_ptr<kernels::Float8Matmul> matmul;
-  for (const Float8Scales scales : {Float8Scales::rowwise, Float8Scales::tensorwise})
-    if (!matmul) matmul = kernels::make_narrow_product(product(DType::bf16), DType::e4m3, scales);
+  const auto matmul = kernels::make_narrow_product(product(DType::bf16), DType::e4m3, scales);
   if (!matmul) return 0;
   const kernels::Buffer x = buffer(n * n, DType::e4m3), w = buffer(n * n, DType::e4m3),
-                        y = buffer(n * n, DType::bf16), ones = buffer(n, DType::f32);
+                        y = buffer(n * n, DType::bf16), scale = buffer(n, DType::f32);
   const kernels::Buffer scratch(matmul->scratch_bytes(), "weft::measure::rates");
-  const auto* const scale = reinterpret_cast<const float*>(ones.data());
-  const double seconds = time_kernel(session, [&] {
-    matmul->run(session.space(), x.data(), scale, w.data(), scale, y.data(), scratch.data());
-  });
+  const auto* const all = reinterpret_cast<const float*>(scale.data());
+  const double seconds = time_kernel(
+      session, [&] { matmul->run(session.space(), x.data(), all, w.data(), all, y.data(), scratch.data()); });
   return 2.0 * static_cast<double>(n * n * n) / seconds;
 }
 
@@ -96,7 +94,8 @@ machine::Compute measure_rates(runtime::Session& session) {
   rates.threads = device_is_host() ? kernels::concurrency() : 0;
   rates.matmul_f32 = product_rate(session, DType::f32);
   rates.matmul_bf16 = product_rate(session, DType::bf16);
-  rates.matmul_f8 = float8_rate(session);
+  rates.matmul_f8 = float8_rate(session, Float8Scales::rowwise);
+  rates.matmul_f8_tensorwise = float8_rate(session, Float8Scales::tensorwise);
   rates.attention = attention_rate(session);
   constexpr std::int64_t large = 16 << 20;
   rates.bytes_per_s = 3.0 * 4 * large / add_seconds(session, large);

@@ -64,7 +64,7 @@ std::string sharing_text(const machine::Sharing& s) {
 std::string summary(const Measured& measured) {
   const machine::Profile& p = measured.profile;
   std::string text = fmt::format("machine: {}\n", p.name);
-  const double f8 = p.compute.matmul_f8;
+  const double f8 = std::max(p.compute.matmul_f8, p.compute.matmul_f8_tensorwise);
   text += fmt::format("compute of a rank                  matmul f32 {}, bf16 {}{}, attention {}\n",
                       rate_text(p.compute.matmul_f32, "FLOP"), rate_text(p.compute.matmul_bf16, "FLOP"),
                       f8 > 0 ? fmt::format(", Float8 {}", rate_text(f8, "FLOP")) : "",

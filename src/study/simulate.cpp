@@ -48,11 +48,12 @@ Result simulate(const Study& study, const Cell& cell) {
     const Deck given = parse_deck(cell.deck, cell.sets);
     const machine::CostModel costs(compile::machine_profile(given));
     const plan::ScratchQuery scratch =
-        costs.profile().compute.on_gpu() ? exec::gpu_scratch_query() : no_scratch;
+        costs.profile().compute.on_gpu() ? exec::gpu_scratch_query(costs.profile().compute) : no_scratch;
     const int per_host = costs.profile().ranks_per_node;
     if (costs.profile().compute.threads > 0) result.command += fmt::format(" --ranks-per-host {}", per_host);
-    const Deck deck =
-        compile::planned_for(costs.profile(), with_mesh(given, whole, per_host, costs, scratch));
+    const Deck deck = compile::planned_for(
+        costs.profile(),
+        with_mesh(compile::planned_for(costs.profile(), given), whole, per_host, costs, scratch));
     Mesh mesh = resolve_mesh(deck, cell.ranks);
     mesh.set_teams(compile::teams_of(deck, mesh, costs.profile(), per_host));
     result.mesh = advise::mesh_text(advise::arrangement_of(deck, cell.ranks));

@@ -56,7 +56,8 @@ class Generator {
   /// on rank 0, and none on the others.
   std::span<const float> next(const std::vector<std::int32_t>& context) {
     const std::size_t seq = buffers_.tokens.size(), n = std::min(seq, context.size());
-    // The zeros stand behind the last token, where causal attention does not look.
+    // The zeros stand behind the last token, where causal attention does not look. (In Float8 with one scale
+    // for all rows they have a part in it.)
     std::fill(buffers_.tokens.begin(), buffers_.tokens.end(), 0);
     std::copy(context.end() - static_cast<std::ptrdiff_t>(n), context.end(), buffers_.tokens.begin());
     buffers_.begin_step();

@@ -213,9 +213,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     return CUBLAS_STATUS_INVALID_VALUE;
   // Hopper multiplies operands in Float8 only where both have the summed dimension innermost, where 16
   // divides it and the other, and where at most one of them is e5m2.
-  if (is_float8(la.type) && (op.a != CUBLAS_OP_T || op.b != CUBLAS_OP_N || !is_float8(lb.type) ||
-                             op.mode_a != op.mode_b || k % 16 != 0 || m % 16 != 0 || ld.type != CUDA_R_16BF ||
-                             (la.type == CUDA_R_8F_E5M2 && lb.type == CUDA_R_8F_E5M2)))
+  if (is_float8(la.type) &&
+      (op.a != CUBLAS_OP_T || op.b != CUBLAS_OP_N || !is_float8(lb.type) || op.mode_a != op.mode_b ||
+       (op.mode_a != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F &&
+        op.mode_a != CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F) ||
+       k % 16 != 0 || m % 16 != 0 || ld.type != CUDA_R_16BF ||
+       (la.type == CUDA_R_8F_E5M2 && lb.type == CUDA_R_8F_E5M2)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   // An odd shape in bf16 has only what sums in place, as the library was seen to answer.
   if (p.reductions != CUBLASLT_REDUCTION_SCHEME_NONE && m % 2 != 0 && la.type == CUDA_R_16BF)

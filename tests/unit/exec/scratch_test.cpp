@@ -17,6 +17,14 @@ using ir::Op;
 
 constexpr std::int64_t mib = 1 << 20;
 
+machine::Compute gpu_with(double rowwise, double tensorwise) {
+  machine::Compute gpu;
+  gpu.threads = 0;
+  gpu.matmul_f8 = rowwise;
+  gpu.matmul_f8_tensorwise = tensorwise;
+  return gpu;
+}
+
 ir::Graph small_step() {
   test::SmallModel small;
   small.spec.float8 = {"layers.1.ffn"};
@@ -29,7 +37,7 @@ ir::Graph small_step() {
 /// result, and the weight, which the gradient of x reads transposed.
 TEST(GpuScratch, IsThatOfTheLibraries) {
   const ir::Graph g = small_step();
-  const plan::ScratchQuery query = gpu_scratch_query();
+  const plan::ScratchQuery query = gpu_scratch_query(gpu_with(1e15, 0));
   std::set<Op> seen;
   for (const ir::Node& node : g.nodes()) {
     const std::int64_t bytes = query(g, node);
@@ -44,6 +52,7 @@ TEST(GpuScratch, IsThatOfTheLibraries) {
         EXPECT_EQ(bytes, 32 * mib + (4 * width + 255) / 256 * 256 + (node.op == Op::matmul_f8 ? 0 : weight));
         break;
       }
+      case Op::rms_norm_grad: EXPECT_EQ(bytes, 4 * (2 * 16 / 8) * 64); break;  // 8 rows a block
       case Op::attention: EXPECT_EQ(bytes, 0); break;
       case Op::attention_grad:
         EXPECT_EQ(bytes, 2 * 2 * 4 * 128 * 128);
@@ -53,7 +62,18 @@ TEST(GpuScratch, IsThatOfTheLibraries) {
     }
     seen.insert(node.op);
   }
-  EXPECT_EQ(seen.size(), 8U);
+  EXPECT_EQ(seen.size(), 9U);
+}
+
+/// Where a device has no product of such operands, both are decoded into bf16.
+TEST(GpuScratch, OfFloat8IsThatOfTheDevicesProducts) {
+  const ir::Graph g = small_step();
+  for (const ir::Node& node : g.nodes()) {
+    if (!ir::is_float8_product(node.op)) continue;
+    const std::int64_t x = g.local_elements(node.in(ir::operand::matmul_f8::x8)),
+                       w = g.local_elements(node.in(ir::operand::matmul_f8::w8));
+    EXPECT_EQ(gpu_scratch_query(gpu_with(0, 1e15))(g, node), 32 * mib + 2 * (x + w));
+  }
 }
 
 /// A host that plans for a GPU asks as the GPU's build does, and for itself as its own libraries do.
@@ -61,11 +81,12 @@ TEST(GpuScratch, IsAskedForWhereAGpuIsPlannedFor) {
   if (!device_is_host()) GTEST_SKIP() << "this build asks its own libraries";
   const ir::Graph g = small_step();
   Matmuls matmuls;
-  const plan::ScratchQuery gpu = gpu_scratch_query(), host = scratch_query(matmuls);
+  const machine::Compute device = gpu_with(1e15, 0);
+  const plan::ScratchQuery gpu = gpu_scratch_query(device), host = scratch_query(matmuls);
   bool differ = false;
   for (const ir::Node& node : g.nodes()) {
-    EXPECT_EQ(scratch_query(matmuls, true)(g, node), gpu(g, node));
-    EXPECT_EQ(scratch_query(matmuls, false)(g, node), host(g, node));
+    EXPECT_EQ(scratch_query(matmuls, device)(g, node), gpu(g, node));
+    EXPECT_EQ(scratch_query(matmuls, machine::Compute{})(g, node), host(g, node));
     differ = differ || gpu(g, node) != host(g, node);
   }
   EXPECT_TRUE(differ);

@@ -9,7 +9,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/device.hpp"
 #include "kernels/float8_matmul.hpp"
+#include "kernels/gpu_scratch.hpp"
 #include "rig.hpp"
 
 namespace weft::kernels {
@@ -253,6 +255,9 @@ TEST(Float8, ProductsAreThoseOfTheValues) {
           float8_scales(space(), 2, largest.as<float>(), scales.as<float>());
           quantize_runs(space(), all, of_w.as<float>(), scales.as<float>(), w8.data());
           const std::unique_ptr<Float8Matmul> matmul = make_float8_matmul(spec, format, scaling);
+          if (!device_is_host() && in % 16 == 0 && out % 16 == 0) {  // or it is decoded, which is as right
+            EXPECT_EQ(matmul->scratch_bytes(), gpu::float8_product_bytes(spec, scaling));
+          }
           const Buffer work = scratch(matmul->scratch_bytes());
           matmul->run(space(), x8.data(), scale.as<float>(), w8.data(), scales.as<float>() + 1, y.data(),
                       work.data());

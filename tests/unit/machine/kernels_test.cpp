@@ -168,6 +168,30 @@ TEST(KernelCost, OperandsInFloat8AreMadeReady) {
               1e-12);
 }
 
+/// Operands with one scale have a rate of their own, and measured products of the other kind say nothing of
+/// them.
+TEST(KernelCost, KindsOfScalesInFloat8HaveTheirOwnRates) {
+  SmallModel small;
+  small.options.precision.params = DType::bf16;
+  small.spec.float8 = {"layers.0.attn", "layers.1.attn"};
+  small.options.float8 = true;
+  const ir::Graph rowwise = small.step();
+  small.options.precision.float8_scales = Float8Scales::tensorwise;
+  const ir::Graph tensorwise = small.step();
+  Profile p = small_profile();
+  p.kernels.clear();
+  p.compute.matmul_f8 = 1;
+  p.compute.matmul_f8_tensorwise = 2;
+  const double seconds = CostModel(p).kernel_seconds(rowwise, first(rowwise, Op::matmul_f8));
+  EXPECT_NEAR(CostModel(p).kernel_seconds(tensorwise, first(tensorwise, Op::matmul_f8)) / seconds, 0.5, 1e-6);
+  for (const ir::Graph* g : {&rowwise, &tensorwise}) {
+    const ir::Node& node = first(*g, Op::matmul_f8);
+    EXPECT_EQ(machine::family(signature(*g, node)), machine::family(*g, node));
+  }
+  EXPECT_NE(machine::family(rowwise, first(rowwise, Op::matmul_f8)),
+            machine::family(tensorwise, first(tensorwise, Op::matmul_f8)));
+}
+
 /// A longer sequence is estimated on a machine that was measured with a shorter one: the ratio carries over.
 TEST(KernelCost, UnmeasuredShapesAreScaledFromTheNearest) {
   SmallModel model;
