@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <regex>
 
 #include "plan/hazards.hpp"
 #include "plan/offsets.hpp"
@@ -145,6 +146,25 @@ TEST(Report, NamesTheLargestHolders) {
   EXPECT_NE(text.find("largest holders"), std::string::npos);
   EXPECT_NE(text.find("backward reduce_scatter f32"), std::string::npos);
   EXPECT_NE(text.find(std::to_string(plan.arena_bytes)), std::string::npos);
+}
+
+/// Layers of one shape are a row with their number, and what a team reads stands below the storage that it is
+/// in.
+TEST(Report, CountsUnitsAndWhatATeamReads) {
+  SmallModel m;
+  m.options.precision.params = DType::bf16;  // so that parameters are no masters
+  const auto report_of = [&](int team) {
+    m.team = team;
+    return plan::report(plan::lower(m.step(), test::test_scratch));
+  };
+  const std::string alone = report_of(1), shared = report_of(2);
+  EXPECT_TRUE(std::regex_search(alone, std::regex("\n  layers\\.\\*\\.attn +2 "))) << alone;
+  EXPECT_EQ(alone.find("read by the team"), std::string::npos);
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(shared, found,
+                                std::regex("\n  parameter +(\\d+) .*\n    of it read by the team +(\\d+) ")))
+      << shared;
+  EXPECT_EQ(found[1], found[2]);
 }
 
 }  // namespace
