@@ -201,15 +201,11 @@ struct AttentionBackward::Impl {
 };
 
 AttentionBackward::AttentionBackward(const AttentionShape& shape, std::size_t most_scratch_bytes)
-    : impl_(new Impl{shape, backward_graph(shape, shape)}) {
-  std::unique_ptr<Graph>& graph = impl_->graph;
-  while (graph->scratch_bytes() > most_scratch_bytes) {
-    const auto heads = static_cast<std::size_t>(graph->part().batch * graph->part().heads);
-    const AttentionShape part =
-        part_of(shape, static_cast<std::int64_t>(heads * most_scratch_bytes / graph->scratch_bytes()));
-    if (part == graph->part()) break;  // there is no smaller part
-    graph = backward_graph(part, shape);
-  }
+    : impl_(new Impl{shape, nullptr}) {
+  part_within(shape, most_scratch_bytes, [&](const AttentionShape& part) {
+    impl_->graph = backward_graph(part, shape);
+    return impl_->graph->scratch_bytes();
+  });
 }
 AttentionBackward::~AttentionBackward() = default;
 

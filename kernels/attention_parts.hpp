@@ -27,4 +27,18 @@ constexpr AttentionShape part_of(const AttentionShape& whole, std::int64_t heads
   return part;
 }
 
+/// The largest part of the whole whose scratch is at most `most_bytes`, or the smallest part that there is.
+/// bytes(part) says what a part asks for; it is called last for the part that is found.
+template <class Bytes>
+AttentionShape part_within(const AttentionShape& whole, std::size_t most_bytes, Bytes&& bytes) {
+  AttentionShape part = whole;
+  for (std::size_t wanted = bytes(part); wanted > most_bytes; wanted = bytes(part)) {
+    const auto heads = static_cast<std::size_t>(part.batch * part.heads);
+    const AttentionShape smaller = part_of(whole, static_cast<std::int64_t>(heads * most_bytes / wanted));
+    if (smaller == part) break;
+    part = smaller;
+  }
+  return part;
+}
+
 }  // namespace weft::kernels

@@ -34,7 +34,8 @@ void quantize_runs(Space& space, std::span<const ScaledRun> runs, const float* v
 void quantize_rows(Space& space, std::int64_t rows, std::int64_t dim, DType t, const void* x, DType format,
                    void* out, float* scales);
 
-/// As quantize_rows, but all rows have one scale, which is written for each of them.
+/// Gives all rows of x one scale, that of their largest magnitude, and writes it for each row. Otherwise it
+/// does what quantize_rows does; a NaN or an infinity makes the scale NaN.
 void quantize_tensor(Space& space, std::int64_t rows, std::int64_t dim, DType t, const void* x, DType format,
                      void* out, float* scales);
 

@@ -7,43 +7,49 @@
 #include "base/device.hpp"
 #include "base/log.hpp"
 #include "kernels/float8.hpp"
+#include "kernels/gpu_scratch.hpp"
 #include "kernels/narrow_product.hpp"
 
 namespace weft::kernels {
 
 namespace {
 
+/// The width of the rows of x.
+std::int64_t width_of(const MatmulSpec& spec) {
+  return spec.form == MatmulForm::forward ? spec.in : spec.out;
+}
+
+std::size_t x_bytes(const MatmulSpec& spec) {
+  return aligned(static_cast<std::size_t>(spec.rows * width_of(spec)) * sizeof(bf16));
+}
+
 /// Decodes both operands into the scratch.
 class DecodedProduct final : public Float8Matmul {
  public:
   DecodedProduct(const MatmulSpec& spec, DType format) : spec_(spec), format_(format), product_(spec) {}
 
-  std::size_t scratch_bytes() const override { return x_bytes() + w_bytes() + product_.scratch_bytes(); }
+  std::size_t scratch_bytes() const override { return decoded_bytes(spec_) + product_.scratch_bytes(); }
 
   void run(Space& space, const void* x8, const float* scale, const void* w8, const float* scale_of_w, void* y,
            void* scratch) override {
     auto* const x = static_cast<std::byte*>(scratch);
-    std::byte* const w = x + x_bytes();
-    dequantize_rows(space, spec_.rows, width(), format_, x8, scale, 1, x);
+    std::byte* const w = x + x_bytes(spec_);
+    dequantize_rows(space, spec_.rows, width_of(spec_), format_, x8, scale, 1, x);
     dequantize_rows(space, spec_.out, spec_.in, DType::e4m3, w8, scale_of_w, 0, w);
-    product_.run(space, x, w, y, w + w_bytes());
+    product_.run(space, x, w, y, x + decoded_bytes(spec_));
   }
 
  private:
-  std::int64_t width() const { return spec_.form == MatmulForm::forward ? spec_.in : spec_.out; }
-  std::size_t x_bytes() const {
-    return aligned(static_cast<std::size_t>(spec_.rows * width()) * sizeof(bf16));
-  }
-  std::size_t w_bytes() const {
-    return aligned(static_cast<std::size_t>(spec_.in * spec_.out) * sizeof(bf16));
-  }
-
   MatmulSpec spec_;
   DType format_;
   Matmul product_;
 };
 
 }  // namespace
+
+std::size_t decoded_bytes(const MatmulSpec& spec) {
+  return x_bytes(spec) + aligned(static_cast<std::size_t>(spec.in * spec.out) * sizeof(bf16));
+}
 
 std::unique_ptr<Float8Matmul> make_float8_matmul(const MatmulSpec& spec, DType format, Float8Scales scales) {
   if (spec.form == MatmulForm::wgrad || spec.type != DType::bf16 || spec.result != DType::bf16)
@@ -53,14 +59,13 @@ std::unique_ptr<Float8Matmul> make_float8_matmul(const MatmulSpec& spec, DType f
     static std::once_flag once;
     std::call_once(once, [&] {
       const char* const why =
-          spec.in % 16 != 0 || spec.out % 16 != 0 ? " (16 does not divide both widths)"
+          !gpu::takes_float8(spec) ? " (16 does not divide both widths)"
           : scales == Float8Scales::rowwise
               ? " with a scale for each row (precision.float8_scales = \"tensorwise\" asks for less)"
               : "";
       log::warn(
           "this device has no product of {} by a weight [{}, {}] in Float8{}: such operands are decoded into "
-          "bf16, "
-          "which takes longer than bf16 itself",
+          "bf16, which takes longer than bf16 itself",
           name_of(format), spec.out, spec.in, why);
     });
   }

@@ -22,6 +22,9 @@ class Float8Matmul {
                    void* y, void* scratch) = 0;
 };
 
+/// The bytes of both operands as bf16, each aligned: what is decoded, where no library multiplies Float8.
+std::size_t decoded_bytes(const MatmulSpec& spec);
+
 /// Makes the product of this shape. `spec` is that of the decoded operands: its type and result are bf16.
 /// `format` is that of x. On CUDA cuBLASLt makes it, with widths that 16 divides, where the device multiplies
 /// Float8; rows with scales of their own since 12.9, on Hopper. Otherwise operands are decoded into bf16,

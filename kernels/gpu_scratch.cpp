@@ -29,37 +29,9 @@ bool takes_float8(const MatmulSpec& spec) {
   return spec.in % 16 == 0 && spec.out % 16 == 0;
 }
 
-std::size_t decoded_product_bytes(const MatmulSpec& spec) {
-  const auto bytes = [](std::int64_t elements) {
-    return aligned(static_cast<std::size_t>(elements) * sizeof(bf16));
-  };
-  return bytes(spec.rows * (spec.form == MatmulForm::forward ? spec.in : spec.out)) +
-         bytes(spec.in * spec.out) + product_bytes;
-}
-
-std::size_t rms_norm_grad_bytes(const RowShape& shape) {
-  return rms_norm_grad_scratch_bytes(shape, /*on_host=*/false);
-}
-
 std::size_t attention_grad_bytes(const AttentionShape& shape, DType t, bool documents) {
   if (t != DType::bf16 || documents || shape.context > 1) return team::attention_grad_scratch_bytes(shape, t);
-  AttentionShape part = shape;
-  while (fused_bytes(part) > most_attention_bytes) {
-    const auto heads = static_cast<std::size_t>(part.batch * part.heads);
-    const AttentionShape smaller =
-        part_of(shape, static_cast<std::int64_t>(heads * most_attention_bytes / fused_bytes(part)));
-    if (smaller == part) break;
-    part = smaller;
-  }
-  return fused_bytes(part);
-}
-
-std::size_t loss_bytes(const LinearCrossEntropySpec& spec) {
-  return linear_loss_scratch(spec, product_bytes).loss;
-}
-
-std::size_t loss_gradients_bytes(const LinearCrossEntropySpec& spec) {
-  return linear_loss_scratch(spec, product_bytes).gradients;
+  return fused_bytes(part_within(shape, most_attention_bytes, fused_bytes));
 }
 
 }  // namespace weft::kernels::gpu

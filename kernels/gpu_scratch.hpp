@@ -6,9 +6,7 @@
 
 #include "base/choices.hpp"
 #include "kernels/attention.hpp"
-#include "kernels/linear_cross_entropy.hpp"
 #include "kernels/matmul.hpp"
-#include "kernels/rms_norm.hpp"
 
 namespace weft::kernels::gpu {
 
@@ -18,9 +16,6 @@ inline constexpr std::size_t product_bytes = std::size_t{32} << 20;
 /// has such a product where 16 divides both widths.
 bool takes_float8(const MatmulSpec& spec);
 std::size_t float8_product_bytes(const MatmulSpec& spec, Float8Scales scales);
-/// That of one whose operands are decoded into bf16.
-std::size_t decoded_product_bytes(const MatmulSpec& spec);
-std::size_t rms_norm_grad_bytes(const RowShape& shape);
 
 /// The most scratch of a backward for which cuDNN keeps the gradients of all scores. 8 heads of 8192 tokens
 /// fit, and fill a device.
@@ -28,8 +23,5 @@ inline constexpr std::size_t most_attention_bytes = std::size_t{1100} << 20;
 /// Estimates the scratch of attention_grad (attention itself has none), as Hopper's cuDNN was seen to ask for
 /// it.
 std::size_t attention_grad_bytes(const AttentionShape& shape, DType t, bool documents);
-
-std::size_t loss_bytes(const LinearCrossEntropySpec& spec);
-std::size_t loss_gradients_bytes(const LinearCrossEntropySpec& spec);
 
 }  // namespace weft::kernels::gpu

@@ -208,6 +208,7 @@ class CublasltNarrowProduct final : public Float8Matmul {
   CublasltNarrowProduct(const MatmulSpec& spec, DType format, Float8Scales scales)
       : transposes_(spec.form == MatmulForm::dgrad),
         rowwise_(scales == Float8Scales::rowwise),
+        scratch_bytes_(gpu::float8_product_bytes(spec, scales)),
         rows_(spec.rows),
         summed_(transposes_ ? spec.out : spec.in),
         width_(transposes_ ? spec.in : spec.out),
@@ -237,7 +238,7 @@ class CublasltNarrowProduct final : public Float8Matmul {
   }
 
   std::size_t scratch_bytes() const override {
-    return workspace_bytes + scales_bytes() + (transposes_ ? static_cast<std::size_t>(width_ * summed_) : 0);
+    return scratch_bytes_;
   }
 
   void run(Space& space, const void* x8, const float* scale, const void* w8, const float* scale_of_w, void* y,
@@ -269,6 +270,7 @@ class CublasltNarrowProduct final : public Float8Matmul {
   }
 
   bool transposes_, rowwise_, found_ = false;
+  std::size_t scratch_bytes_;
   std::int64_t rows_, summed_, width_;
   MatmulDescription description_;
   Layout w_, x_, y_;

@@ -7,6 +7,7 @@
 #include "comm/channel.hpp"
 #include "exec/shapes.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/float8_matmul.hpp"
 #include "kernels/gpu_scratch.hpp"
 #include "ops/cost.hpp"
 
@@ -30,16 +31,20 @@ std::optional<std::size_t> gpu_bytes(const machine::Compute& machine, const ir::
       const Float8Scales scales = float8_scales(node);
       return machine.matmul_f8_of(scales) > 0 && gpu::takes_float8(spec)
                  ? gpu::float8_product_bytes(spec, scales)
-                 : gpu::decoded_product_bytes(spec);
+                 : gpu::product_bytes + kernels::decoded_bytes(spec);
     }
-    case Op::rms_norm_grad: return gpu::rms_norm_grad_bytes(row_shape(graph, node.in(rms_norm_grad::x)));
+    case Op::rms_norm_grad:
+      return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.in(rms_norm_grad::x)),
+                                                  /*on_host=*/false);
     case Op::attention: return 0;
     case Op::attention_grad:
       return gpu::attention_grad_bytes(attention_shape(graph, node, 0),
                                        dtype_of(graph, node.in(attention_grad::q)),
                                        node.has(attention_grad::positions));
-    case Op::linear_cross_entropy: return gpu::loss_bytes(linear_loss_spec(graph, node));
-    case Op::linear_cross_entropy_grad: return gpu::loss_gradients_bytes(linear_loss_spec(graph, node));
+    case Op::linear_cross_entropy:
+      return kernels::linear_loss_scratch(linear_loss_spec(graph, node), gpu::product_bytes).loss;
+    case Op::linear_cross_entropy_grad:
+      return kernels::linear_loss_scratch(linear_loss_spec(graph, node), gpu::product_bytes).gradients;
     default: return std::nullopt;
   }
 }

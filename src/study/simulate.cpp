@@ -19,7 +19,7 @@
 namespace weft::study {
 namespace {
 
-/// For hosts no kernel is bound here, so none says what scratch it needs.
+/// On a host a kernel says what scratch it needs when it is bound. A study binds none, so nothing is counted.
 std::int64_t no_scratch(const ir::Graph&, const ir::Node&) {
   return 0;
 }

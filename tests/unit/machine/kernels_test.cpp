@@ -141,14 +141,18 @@ TEST(KernelCost, WithoutMeasurementsItIsTheRoofline) {
   EXPECT_THROW(model.kernel_seconds(g, first(g, Op::all_gather)), std::logic_error);
 }
 
-/// A host decodes both operands, [2*16, 64] and [128, 64], into bf16 and reads them again. A device
-/// transposes the weight of the gradient of x alone.
-TEST(KernelCost, OperandsInFloat8AreMadeReady) {
+SmallModel in_float8() {
   SmallModel small;
   small.options.precision.params = DType::bf16;
   small.spec.float8 = {"layers.0.attn", "layers.1.attn"};
   small.options.float8 = true;
-  const ir::Graph g = small.step();
+  return small;
+}
+
+/// A host decodes both operands, [2*16, 64] and [128, 64], into bf16 and reads them again. A device
+/// transposes the weight of the gradient of x alone.
+TEST(KernelCost, OperandsInFloat8AreMadeReady) {
+  const ir::Graph g = in_float8().step();
   Profile p = small_profile();
   p.kernels.clear();
   const auto beyond_the_roofline = [&](Op op, double rate) {
@@ -171,10 +175,7 @@ TEST(KernelCost, OperandsInFloat8AreMadeReady) {
 /// Operands with one scale have a rate of their own, and measured products of the other kind say nothing of
 /// them.
 TEST(KernelCost, KindsOfScalesInFloat8HaveTheirOwnRates) {
-  SmallModel small;
-  small.options.precision.params = DType::bf16;
-  small.spec.float8 = {"layers.0.attn", "layers.1.attn"};
-  small.options.float8 = true;
+  SmallModel small = in_float8();
   const ir::Graph rowwise = small.step();
   small.options.precision.float8_scales = Float8Scales::tensorwise;
   const ir::Graph tensorwise = small.step();
