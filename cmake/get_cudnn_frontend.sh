@@ -13,7 +13,7 @@ version=1.32.0
 # platform it names.
 wheel_tags=(--python-version 311 --platform manylinux_2_27_x86_64 --only-binary=:all:)
 wheel_sha256=c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0
-cache=${WEFT_CACHE:-$HOME/.cache/weft}
+cache=$(realpath -m "${WEFT_CACHE:-$HOME/.cache/weft}")
 prefix="$cache/cudnn-frontend-$version"
 
 say() { echo "get_cudnn_frontend: $*" >&2; }

@@ -3,12 +3,13 @@
 #
 #   cmake/get_kokkos.sh [--cuda | --hip] [--fetch FILE]
 #
-# A Kokkos >= 4.7 that find_package(Kokkos) finds is used as it is (Kokkos_ROOT and CMAKE_PREFIX_PATH are honoured). Otherwise
-# 4.7.0 is built once, into ${WEFT_CACHE:-~/.cache/weft}, under a name that carries a hash of this recipe.
+# A Kokkos >= 4.7 that find_package(Kokkos) finds is used as it is (Kokkos_ROOT and CMAKE_PREFIX_PATH are honoured), if it is for the
+# same device; for the host, with OpenMP and neither CUDA nor HIP. Otherwise 4.7.0 is built once, into ${WEFT_CACHE:-~/.cache/weft}, under
+# a name that carries a hash of this recipe, the compiler with its architecture, and CXXFLAGS.
 #   --cuda        a Kokkos with the CUDA back end, for WEFT_CUDA_ARCH (default HOPPER90: sm_90)
 #   --hip         a Kokkos with the HIP back end, for WEFT_HIP_ARCH (default AMD_GFX90A), by CXX: clang++ or hipcc, with CXXFLAGS
 #   --fetch FILE  only put the verified source archive at FILE (jobs/bundle.sh)
-# WEFT_KOKKOS_ARCHIVE names the source archive on machines without internet.
+# WEFT_KOKKOS_ARCHIVE names the source archive on machines without internet. The exit status is 69 where it cannot be fetched.
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -17,10 +18,11 @@ version=4.7.0
 package=pygenten==0.1.5
 archive_name=pygenten-0.1.5.tar.gz
 archive_sha256=e620f05c742905e2db705d875f1cac92ef0ed453f9e6734e9beda26cc0f9cce7
-cache=${WEFT_CACHE:-$HOME/.cache/weft}
+cache=$(realpath -m "${WEFT_CACHE:-$HOME/.cache/weft}")
 
 say() { echo "get_kokkos: $*" >&2; }
 die() { say "$*"; exit 1; }
+cannot_fetch() { say "$*"; exit 69; }
 verified() { [ -f "$1" ] && echo "$archive_sha256  $1" | sha256sum --check --status; }
 
 variant=openmp
@@ -48,7 +50,7 @@ source_archive() {
     into=$(mktemp -d "$cache/fetch.XXXXXX")
     say "fetching the source archive $archive_name with pip"
     python3 -m pip download --quiet --no-deps --no-binary "${package%%==*}" --dest "$into" "$package" </dev/null >&2 ||
-      { rm -rf "$into"; die "cannot fetch $package (no internet, or no pip: apt-get install python3-pip); set WEFT_KOKKOS_ARCHIVE to a copy of $archive_name, or Kokkos_ROOT to an installed Kokkos >= 4.7"; }
+      { rm -rf "$into"; cannot_fetch "cannot fetch $package (no internet, or no pip: apt-get install python3-pip); set WEFT_KOKKOS_ARCHIVE to a copy of $archive_name, or Kokkos_ROOT to an installed Kokkos >= 4.7"; }
     verified "$into/$archive_name" || { rm -rf "$into"; die "$archive_name has another checksum than $archive_sha256"; }
     mv "$into/$archive_name" "$archive"
     rm -rf "$into"
@@ -58,19 +60,21 @@ source_archive() {
 
 # Prints the prefix of an installed Kokkos that fits, or fails.
 installed_prefix() {
-  local probe device found=
+  local probe found=
   probe=$(mktemp -d)
   cat >"$probe/CMakeLists.txt" <<'PROBE'
 cmake_minimum_required(VERSION 3.22)
 project(probe LANGUAGES CXX)
 find_package(Kokkos 4.7 QUIET)
-if(Kokkos_FOUND AND (NOT DEVICE OR Kokkos_ENABLE_${DEVICE}))
+if(DEVICE STREQUAL "OPENMP" AND (Kokkos_ENABLE_CUDA OR Kokkos_ENABLE_HIP))
+  return()  # its kernels would run there
+endif()
+if(Kokkos_FOUND AND Kokkos_ENABLE_${DEVICE})
   get_filename_component(prefix "${Kokkos_DIR}/../../.." ABSOLUTE)
   file(WRITE "${PROJECT_BINARY_DIR}/prefix" "${prefix}")
 endif()
 PROBE
-  device=${variant#openmp}
-  cmake -S "$probe" -B "$probe/build" -DDEVICE="${device^^}" >/dev/null 2>&1 || true
+  cmake -S "$probe" -B "$probe/build" -DDEVICE="${variant^^}" >/dev/null 2>&1 || true
   [ -f "$probe/build/prefix" ] && found=$(cat "$probe/build/prefix")
   rm -rf "$probe"
   [ -n "$found" ] && echo "$found"
@@ -79,7 +83,6 @@ PROBE
 options=(-DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_STANDARD=20 -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF
          -DCMAKE_INSTALL_LIBDIR=lib -DKokkos_ENABLE_OPENMP=ON -DKokkos_ENABLE_SERIAL=ON)
 patches=()
-compilers=$(${CXX:-c++} --version | head -n 1)
 if [ "$variant" = cuda ]; then
   command -v nvcc >/dev/null || PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
   options+=(-DKokkos_ENABLE_CUDA=ON -DKokkos_ENABLE_CUDA_CONSTEXPR=ON "-DKokkos_ARCH_${WEFT_CUDA_ARCH:-HOPPER90}=ON")
@@ -98,12 +101,12 @@ if prefix=$(installed_prefix); then
   echo "$prefix"
   exit 0
 fi
+compilers=$(${CXX:-c++} --version | sed -n 1p; ${CXX:-c++} -dumpmachine 2>/dev/null || uname -m)
 if [ "$variant" = cuda ]; then
   command -v nvcc >/dev/null || die "nvcc is not on PATH; load a CUDA module, or set CUDA_HOME"
   compilers+=$(nvcc --version | tail -n 1)
 fi
-[ "$variant" != hip ] || compilers+=${CXXFLAGS:-}
-recipe=$({ printf '%s\n' "$archive_sha256" "$compilers" "${options[@]}"; [ ${#patches[@]} -eq 0 ] || cat "${patches[@]}"; } | sha256sum | cut -c1-8)
+recipe=$({ printf '%s\n' "$archive_sha256" "$compilers" "${CXXFLAGS:-}" "${options[@]}"; [ ${#patches[@]} -eq 0 ] || cat "${patches[@]}"; } | sha256sum | cut -c1-8)
 prefix="$cache/kokkos-$version-$variant-$recipe"
 if [ -f "$prefix/lib/cmake/Kokkos/KokkosConfig.cmake" ]; then
   echo "$prefix"
@@ -127,7 +130,7 @@ if [ ! -f "$prefix/lib/cmake/Kokkos/KokkosConfig.cmake" ]; then
   for patch in "${patches[@]}"; do patch --quiet --strip=1 --directory="$work" <"$patch" >&2; done
   {
     cmake -S "$work" -B "$work/build" -G Ninja -DCMAKE_INSTALL_PREFIX="$prefix" "${options[@]}" &&
-      cmake --build "$work/build" --parallel "$(nproc)" &&
+      cmake --build "$work/build" --parallel "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" &&
       DESTDIR="$staged" cmake --install "$work/build"
   } >"$work/log" 2>&1 </dev/null 9>&- || { tail -n 40 "$work/log" >&2; die "Kokkos did not build; the lines above are the end of its log"; }
   mv "$staged$prefix" "$prefix"

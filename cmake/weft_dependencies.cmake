@@ -52,6 +52,10 @@ if(WEFT_FUZZ)
 endif()
 
 find_package(Kokkos 4.7 REQUIRED)
+if(NOT WEFT_NVCC AND NOT WEFT_HIP AND (NOT Kokkos_ENABLE_OPENMP OR Kokkos_ENABLE_CUDA OR Kokkos_ENABLE_HIP))
+  message(FATAL_ERROR "Weft: a build for the host needs a Kokkos with OpenMP and neither CUDA nor HIP (that in ${Kokkos_DIR} has ${Kokkos_DEVICES}); "
+                      "set Kokkos_ROOT to one (cmake/get_kokkos.sh builds it)")
+endif()
 find_package(spdlog REQUIRED)
 if(WEFT_HIP)
   return()

@@ -12,8 +12,12 @@ target_compile_features(weft PRIVATE cxx_std_20)
 target_compile_options(weft PRIVATE -Wall -Wextra -march=x86-64)
 set_target_properties(weft PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 
-# What the command line says of compilers and libraries holds for each program.
+# What the command line says of compilers and libraries holds for each program. Flags are passed by name, because project() gives them a
+# help text of its own.
 set(given "")
+foreach(variable CMAKE_C_FLAGS CMAKE_CXX_FLAGS CMAKE_EXE_LINKER_FLAGS CMAKE_SHARED_LINKER_FLAGS)
+  list(APPEND given "-D${variable}:STRING=${${variable}}")
+endforeach()
 get_cmake_property(variables CACHE_VARIABLES)
 foreach(variable ${variables})
   get_property(help CACHE ${variable} PROPERTY HELPSTRING)

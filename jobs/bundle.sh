@@ -6,14 +6,16 @@
 # In it: Weft's sources, the Kokkos source archive, and the headers of cuDNN's front end. On the other machine:
 #   tar xzf weft-bundle.tar.gz && cd weft && jobs/offline_build.sh
 set -euo pipefail
+out=${1:+$(realpath -m -- "$1")}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-out=$(realpath -m "${1:-weft-bundle.tar.gz}")
+out=${out:-$PWD/weft-bundle.tar.gz}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir -p "$dir/weft/third_party"
 
-# The bundle has what git tracks or would track: no build outputs, and no data.
-git ls-files --cached --others --exclude-standard | while IFS= read -r file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
+# The bundle has what git tracks or would track: no build outputs, no data, and not an earlier FILE.
+git ls-files --cached --others --exclude-standard |
+  while IFS= read -r file; do [ ! -e "$file" ] || [ "$file" -ef "$out" ] || printf '%s\0' "$file"; done |
   tar --create --null --files-from=- | tar --extract --directory="$dir/weft"
 git rev-parse --verify --quiet HEAD >"$dir/weft/third_party/weft_commit" || true
 cmake/get_kokkos.sh --fetch "$dir/weft/third_party/kokkos-source.tar.gz"

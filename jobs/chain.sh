@@ -15,9 +15,13 @@ fi
 jobs=$1
 shift
 export WEFT_REQUEUE=no
+# With --clusters the answer is NUMBER;CLUSTER.
 job=$(sbatch --parsable "$@")
-echo "$job"
+echo "${job%%;*}"
+before=${job%%;*}
 for ((i = 1; i < jobs; ++i)); do
-  job=$(sbatch --parsable --dependency="afternotok:$job" --kill-on-invalid-dep=yes "$@")
-  echo "$job"
+  # After all before it: one that Slurm took out of the chain has ended "not ok", too.
+  job=$(sbatch --parsable --dependency="afternotok:$before" --kill-on-invalid-dep=yes "$@")
+  echo "${job%%;*}"
+  before+=:${job%%;*}
 done

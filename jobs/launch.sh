@@ -4,8 +4,9 @@
 #   jobs/launch.sh -n RANKS [--threads N] -- COMMAND ARG...
 #
 # Inside a Slurm allocation it is `srun`, otherwise `mpirun` (Open MPI or MPICH's Hydra). N threads a rank (default: the cores this
-# process may use, shared out over the ranks, at least 1). Ranks are bound to N cores each when there are enough cores; threads
-# of a rank stay within its cores, and Weft's own communication threads reset their affinity.
+# process may use, in a Slurm job on each of its nodes, shared out over the ranks, at least 1; SLURM_CPUS_PER_TASK goes first).
+# Ranks are bound to N cores each when there are enough cores; threads of a rank stay within its cores, and Weft's own
+# communication threads reset their affinity.
 # WEFT_MPIEXEC names another launcher, WEFT_MPIEXEC_FLAGS adds flags; WEFT_SRUN_MPI is srun's --mpi (default pmix).
 set -euo pipefail
 
@@ -29,14 +30,19 @@ if [ -t 2 ]; then
   export WEFT_TERMINAL_COLUMNS=${columns:-80}
 fi
 
-cores=$(nproc)
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)  # nproc would take their values for the number of cores
+if [ -n "${SLURM_JOB_ID:-}" ]; then
+  cores=$((cores * ${SLURM_JOB_NUM_NODES:-1}))
+  threads=${threads:-${SLURM_CPUS_PER_TASK:-}}
+fi
 [ -n "$threads" ] || threads=$((cores / ranks > 0 ? cores / ranks : 1))
 export OMP_NUM_THREADS=$threads
 export OMP_PROC_BIND=${OMP_PROC_BIND:-close} OMP_PLACES=${OMP_PLACES:-cores}
 read -r -a extra <<<"${WEFT_MPIEXEC_FLAGS:-}"
 
 if [ -n "${SLURM_JOB_ID:-}" ] && command -v srun >/dev/null; then
-  exec srun --mpi="${WEFT_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --ntasks="$ranks" --cpus-per-task="$threads" "${extra[@]}" "$@"
+  exec srun --mpi="${WEFT_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --ntasks="$ranks" --cpus-per-task="$threads" \
+    ${extra[@]+"${extra[@]}"} "$@"  # bash before 4.4 takes an empty array for one that is not set
 fi
 
 mpiexec=${WEFT_MPIEXEC:-}
@@ -57,4 +63,4 @@ if "$mpiexec" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE'; then
 elif [ $((ranks * threads)) -gt "$cores" ]; then
   export OMP_PROC_BIND=false
 fi
-exec "$mpiexec" "${flags[@]}" "${extra[@]}" -n "$ranks" "$@"
+exec "$mpiexec" ${flags[@]+"${flags[@]}"} ${extra[@]+"${extra[@]}"} -n "$ranks" "$@"

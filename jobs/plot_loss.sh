@@ -13,7 +13,7 @@ metrics=$run/metrics.jsonl
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 # Each line is one flat object; the columns are step, loss and centred mean. A resumed run repeats steps: the
-# last value counts.
+# last value counts. A loss that is no number is null, and left out.
 select_kind() {
   awk -v kind="$1" '
     function value(name, text) {
@@ -21,7 +21,7 @@ select_kind() {
       text = substr($0, RSTART, RLENGTH); sub(/^[^:]*: */, "", text); gsub(/"/, "", text)
       return text
     }
-    value("kind") == kind { step = value("step") + 0; if (!(step in loss)) order[++count] = step; loss[step] = value("loss") + 0 }
+    value("kind") == kind && value("loss") != "null" { step = value("step") + 0; if (!(step in loss)) order[++count] = step; loss[step] = value("loss") + 0 }
     END {
       half = int(count / 60)
       for (i = 1; i <= count; ++i) {
@@ -33,7 +33,7 @@ select_kind() {
 }
 select_kind train >"$dir/train"
 select_kind valid >"$dir/valid"
-[ -s "$dir/train" ] || { echo "plot_loss: $metrics has no lines of kind \"train\"" >&2; exit 1; }
+[ -s "$dir/train" ] || { echo "plot_loss: $metrics has no lines of kind \"train\" with a loss" >&2; exit 1; }
 
 last_step=$(tail -n 1 "$dir/train" | cut -d' ' -f1)
 last_valid=$(tail -n 1 "$dir/valid" | cut -d' ' -f2)
@@ -66,9 +66,9 @@ PLOT
 takes_sixels() {
   local saved answer=
   saved=$(stty -g <&3 2>/dev/null) || return 1
-  stty -echo -icanon min 0 time 5 <&3
+  stty -echo -icanon <&3
   printf '\033[c' >&3
-  IFS= read -r -d c answer <&3 || true
+  IFS= read -r -t 0.5 -dc answer <&3 || true  # with -d bash sets min and time of stty itself
   stty "$saved" <&3
   case ";${answer#*\?};" in *";4;"*) return 0 ;; *) return 1 ;; esac
 }

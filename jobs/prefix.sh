@@ -11,12 +11,14 @@
 #
 # Load the site's modules first: what CMake finds is left to them. A compiler, make, patch, Python 3.8 with pip, and HDF5 must be there. Wheels
 # (all but spdlog's and nlohmann-json's are for x86_64) and sources have a fixed version and checksum. Libraries are compiled in 3 to 6 minutes.
+# The exit status is 69 where something cannot be fetched.
 set -euo pipefail
 shopt -s inherit_errexit
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 say() { echo "prefix: $*" >&2; }
 die() { say "$*"; exit 1; }
+cannot_fetch() { say "$*"; exit 69; }
 
 all=(cmake ninja mpi onednn zlib xxhash fmt spdlog nlohmann-json tomlplusplus cli11 sentencepiece googletest)
 mpi=openmpi fetch_only=no prefix='' wanted=() site=()
@@ -60,7 +62,7 @@ sentencepiece==0.2.1|sentencepiece-0.2.1.tar.gz|8138cec27c2f2282f4a34d9a016e3374
 TABLE
 }
 
-cache=${WEFT_CACHE:-$HOME/.cache/weft}
+cache=$(realpath -m "${WEFT_CACHE:-$HOME/.cache/weft}")
 mkdir -p "$cache/archives"
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-prefix.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -82,7 +84,12 @@ archive() {
     echo "$requirement --hash=sha256:$sha256" >"$into/requirement"
     python3 -m pip download --quiet --no-deps --require-hashes "${options[@]}" --dest "$into" --requirement "$into/requirement" \
       </dev/null >"$into/log" 2>&1 ||
-      { tail -n 5 "$into/log" >&2; rm -rf "$into"; die "cannot fetch $requirement; without internet, see --fetch at the head of jobs/prefix.sh"; }
+      {
+        tail -n 5 "$into/log" >&2
+        ! grep -q 'DO NOT MATCH THE HASHES' "$into/log" || { rm -rf "$into"; die "$file has another checksum than $sha256"; }
+        rm -rf "$into"
+        cannot_fetch "cannot fetch $requirement; without internet, see --fetch at the head of jobs/prefix.sh"
+      }
     echo "$sha256  $into/$file" | sha256sum --check --status || { rm -rf "$into"; die "$file has another checksum than $sha256"; }
     mv "$into/$file" "$cache/archives/$file"
     rm -rf "$into"
@@ -142,7 +149,7 @@ compile() {
   {
     cmake -S "$dir" -B "$dir/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF \
       -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR=lib "$@" &&
-      cmake --build "$dir/build" --parallel "${WEFT_BUILD_JOBS:-$(nproc)}" --target "$target"
+      cmake --build "$dir/build" --parallel "${WEFT_BUILD_JOBS:-$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)}" --target "$target"
   } >"$work/log" 2>&1 </dev/null || { tail -n 30 "$work/log" >&2; die "$(basename "$dir") did not build; the lines above are the end of its log"; }
 }
 
@@ -169,8 +176,12 @@ put() {
   local from name
   case $1 in
     cmake)
+      # Renamed when it is whole: a half of it would say its version, too, and be taken for one that is there.
       from=$(unpack cmake)
-      cp -a "$from/cmake/data/bin" "$from/cmake/data/share" "$prefix" ;;
+      rm -rf "$prefix/cmake" "$prefix/cmake.new"
+      cp -a "$from/cmake/data" "$prefix/cmake.new"
+      mv "$prefix/cmake.new" "$prefix/cmake"
+      ln -sf ../cmake/bin/{cmake,ctest,cpack} "$prefix/bin" ;;
     ninja)
       from=$(unpack ninja)
       cp -a "$from"/ninja-*.data/scripts/ninja "$prefix/bin" ;;

@@ -9,7 +9,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 data=runs/data
-run=runs/quickstart
 weft=build/cpu/weft
 # step HEADING: also notes what the step before it took.
 previous='' began=0 times=''
@@ -36,15 +35,16 @@ else
     --train $data/quickstart.train.bin --valid $data/quickstart.valid.bin "$text"
 fi
 
+run=$("$weft" deck inputs/quickstart.toml "$@" | sed -n '/^\[run\]/,/^$/s/^dir = "\(.*\)"$/\1/p')
 step "4/6 training"
 jobs/launch.sh -n 2 -- "$weft" train inputs/quickstart.toml "$@"
 
 step "5/6 loss curve"
-jobs/plot_loss.sh $run
+jobs/plot_loss.sh "$run"
 
 step "6/6 samples"
 for prompt in "The sea is" "Music, n."; do
-  jobs/launch.sh -n 1 -- "$weft" sample --checkpoint $run/checkpoints/latest --tokenizer "$model" --prompt "$prompt"
+  jobs/launch.sh -n 1 -- "$weft" sample --checkpoint "$run/checkpoints/latest" --tokenizer "$model" --prompt "$prompt"
 done
 
 step "done"

@@ -16,6 +16,7 @@
 # As root (or with password-less sudo) on Debian or Ubuntu it installs what is missing. Elsewhere it prints what is missing and how
 # to point to it, and ends with 1. What is there is left alone, so that a second run takes a second.
 set -euo pipefail
+[ -z "${WEFT_CACHE:-}" ] || WEFT_CACHE=$(realpath -m "$WEFT_CACHE")  # below where the caller is
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 tests=no quickstart=no cuda=no mkl=no list_missing=no presets=()
@@ -34,12 +35,13 @@ done
 case " ${presets[*]-} " in *" cuda"*) cuda=yes ;; esac
 
 # Debian package | how to see that it is there | Spack spec. A probe is `cmd PROGRAM`, `cmake PACKAGE` (find_package finds it),
-# `lib HEADER LIBRARY`, or `dpkg` (only Debian has it, and it can be done without).
+# `lib HEADER LIBRARY`, `version` (CMake, not older than oldest_cmake), or `dpkg` (only Debian has it, and it can be done without).
+oldest_cmake=3.22
 needs() {
   cat <<'TABLE'
 g++|cmd c++|gcc
 make|cmd make|gmake
-cmake|cmd cmake|cmake
+cmake|version|cmake
 ninja-build|cmd ninja|ninja
 patch|cmd patch|
 libopenmpi-dev|cmake MPI|openmpi
@@ -89,12 +91,19 @@ kokkos_at_hand() {
   [ -n "${WEFT_KOKKOS_ARCHIVE:-}${Kokkos_ROOT:-}" ] || compgen -G "${WEFT_CACHE:-$HOME/.cache/weft}/*.tar.gz" >/dev/null
 }
 
-# Reads lines of the table, and prints those that are not there, by the probe of each line.
+# The version of CMake; nothing where there is none.
+cmake_version() { cmake --version 2>/dev/null | sed -n '1s/^cmake version //p' || true; }
+new_enough() { [ "$(printf '%s\n' "$oldest_cmake" "$1" | sort -V | sed -n 1p)" = "$oldest_cmake" ]; }
+
+# Reads lines of the table, and prints those that are not there, by the probe of each line. What only CMake can find is left out where
+# CMake is too old to look.
 absent() {
-  local dir package probe spec
+  local dir package probe spec version looks=yes
+  version=$(cmake_version)
+  [ -z "$version" ] || new_enough "$version" || looks=no
   dir=$(mktemp -d)
   {
-    echo "cmake_minimum_required(VERSION 3.22)"
+    echo "cmake_minimum_required(VERSION $oldest_cmake)"
     echo "project(probe LANGUAGES C CXX)"
     echo "set(HDF5_PREFER_PARALLEL OFF)"
   } >"$dir/CMakeLists.txt"
@@ -108,34 +117,47 @@ absent() {
     esac
   done >>"$dir/CMakeLists.txt"
   touch "$dir/found"
-  if command -v cmake >/dev/null; then (cd "$dir" && cmake -S . -B build >/dev/null 2>&1) || true; fi
+  [ $looks = no ] || (cd "$dir" && cmake -S . -B build >/dev/null 2>&1) || true
   while IFS='|' read -r package probe spec; do
     # shellcheck disable=SC2086
     set -- $probe
     case $1 in
       cmd) command -v "$2" >/dev/null || echo "$package|$probe|$spec" ;;
-      cmake | lib) grep -q "\(^\|;\)$package;" "$dir/found" || echo "$package|$probe|$spec" ;;
-      dpkg) echo "$package|$probe|$spec" ;;
+      cmake | lib) [ $looks = no ] || grep -q "\(^\|;\)$package;" "$dir/found" || echo "$package|$probe|$spec" ;;
+      version | dpkg) echo "$package|$probe|$spec" ;;
     esac
   done <"$dir/table"
   rm -rf "$dir"
 }
 
-# Reads lines of the table, and prints those whose Debian package is not installed.
+# Reads lines of the table, and prints those whose Debian package is not installed, and CMake's where it is too old.
 not_installed() {
   local installed
   installed=$(dpkg-query --show --showformat='${Package} ${db:Status-Status}\n' 2>/dev/null | sed -n 's/ installed$//p')
-  while IFS= read -r line; do grep -qx "${line%%|*}" <<<"$installed" || echo "$line"; done
+  while IFS= read -r line; do
+    case $line in
+      *"|version|"*) new_enough "$(cmake_version)" || echo "$line" ;;
+      *) grep -qx "${line%%|*}" <<<"$installed" || echo "$line" ;;
+    esac
+  done
 }
 
 explain_missing() {
-  local package probe spec packages=() specs=()
+  local package probe spec version what packages=() specs=()
+  version=$(cmake_version)
   echo "setup: missing on this machine:"
   while IFS='|' read -r package probe spec; do
-    printf '  %-22s %s\n' "$package" "$(case $probe in cmd*) echo "program ${probe#cmd }" ;; cmake*) echo "find_package(${probe#cmake })" ;; lib*) echo "files ${probe#lib }" ;; esac)"
+    case $probe in
+      cmd*) what="program ${probe#cmd }" ;;
+      version) what="($oldest_cmake or later; this is ${version:-none})" ;;
+      cmake*) what="find_package(${probe#cmake })" ;;
+      *) what="files ${probe#lib }" ;;
+    esac
+    printf '  %-22s %s\n' "$package" "$what"
     packages+=("$package")
     [ -z "$spec" ] || specs+=("$spec")
   done <<<"$1"
+  [ -z "$version" ] || new_enough "$version" || echo "  The libraries were not looked for: this CMake is too old."
   cat <<TEXT
 How to provide it:
   Debian, Ubuntu   sudo apt-get install ${packages[*]}
@@ -164,13 +186,17 @@ if [ -n "$missing" ]; then
     if sudo -n true 2>/dev/null; then as_root="sudo -n"; else as_root=no; fi
   fi
   if command -v apt-get >/dev/null && [ "$as_root" != no ] && [ -z "${WEFT_NO_INSTALL:-}" ]; then
-    mapfile -t to_install < <(cut -d'|' -f1 <<<"$missing")
-    echo "setup: installing ${to_install[*]}"
+    mapfile -t needed < <(grep -v '|dpkg|' <<<"$missing" | cut -d'|' -f1)
+    mapfile -t extras < <(grep '|dpkg|' <<<"$missing" | cut -d'|' -f1)
+    echo "setup: installing" "${needed[@]}" "${extras[@]}"
     log=$(mktemp)
     # shellcheck disable=SC2086
+    apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@"; }
+    # One name that apt does not know would stop all. Of what can be done without, this Debian may have only some.
     {
-      $as_root apt-get -q -o DPkg::Lock::Timeout=600 update &&
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends "${to_install[@]}"
+      apt update && apt install -y --no-install-recommends "${needed[@]}" &&
+        mapfile -t extras < <(for package in "${extras[@]}"; do ! apt-cache show "$package" >/dev/null || echo "$package"; done) &&
+        apt install -y --no-install-recommends "${extras[@]}"
     } >"$log" 2>&1 </dev/null || { tail -n 5 "$log"; echo "setup: apt-get failed; the lines above are the end of its log"; }
     rm -f "$log"
     missing=$(still_missing)
@@ -217,7 +243,7 @@ for preset in "${presets[@]}"; do
   # An older Kokkos_DIR in the cache of the build directory would win over Kokkos_ROOT.
   cmake --preset "$preset" -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" "${options[@]}" >"$log" 2>&1 </dev/null || { tail -n 40 "$log"; exit 1; }
   sed -n 's/^-- Weft: /setup: /p' "$log"
-  cmake --build --preset "$preset" --parallel "${WEFT_BUILD_JOBS:-$(nproc)}" --target "$target" </dev/null
+  cmake --build --preset "$preset" --parallel "${WEFT_BUILD_JOBS:-$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)}" --target "$target" </dev/null
 done
 if [ ${#presets[@]} -eq 0 ]; then
   cmake/get_kokkos.sh >/dev/null

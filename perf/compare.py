@@ -4,7 +4,7 @@
   perf/compare.sh [PEER...] [--shape 33m|long|wide] [--dtype bf16|fp32] [--wire fp32|bf16] [--pairs 5] [--steps 10] [--ranks 2]
                   [--threads 1] [--set K=V]...
 
-PEER: ddpc, fsdp2c, simplefsdp (all three without a name); single on one rank; pipe, pipec: both sides then are pipes over all ranks, whose
+PEER: ddpc, fsdp2c, simplefsdp (all three without a name); single, with --ranks 1; pipe, pipec: both sides then are pipes over all ranks, whose
 microbatches have one sequence; tensor, tensorc: both sides then are tensor parallel over all ranks, with the sequences of all ranks in one
 microbatch. A side's step is (wall clock of a run of 3 N steps - wall clock of one of N) / 2 N: start, compilation and whatever a program says
 of itself are left out. Beside it stands the median step that it reports, and the seconds from the start to the end of the first step. Too few
@@ -91,6 +91,10 @@ a = parser.parse_args()
 peers = a.peers or list(PEERS[:3])
 if unknown := set(peers) - set(PEERS):
     parser.error(f"no peer {', '.join(sorted(unknown))}")
+if "single" in peers and a.ranks != 1:
+    parser.error(f"single is one process; compare it by itself, with --ranks 1 (not {a.ranks})")
+if a.ranks < 2 and set(peers) != {"single"}:
+    parser.error(f"--ranks {a.ranks}: 2 or more, for all peers but single")
 if a.steps < 3:
     parser.error("--steps: the peers' first two do not count; 3 or more")
 a.tokens = SHAPES[a.shape]["seq"] * SHAPES[a.shape]["batch"] * a.ranks

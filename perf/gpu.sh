@@ -133,6 +133,9 @@ if [ -x "$build/mpirun" ]; then
   [ -e "$sources" ] || { mkdir -p "$(dirname "$sources")" && ln -s "$PWD" "$sources"; }
 fi
 
+# nproc takes OMP_NUM_THREADS for the number of cores.
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+
 summary=() failed=0
 # part NAME SECONDS FUNCTION: 0 is good, 77 is "skipped" (its last line says why), anything else has failed, a time-out too.
 part() {
@@ -236,7 +239,7 @@ train() {
   shift
   for set in checkpoint.final=false checkpoint.every=0 log.every=1 log.progress=false \
     log.tensorboard=false run.dir="$work/$name" "$@"; do sets+=(--set "$set"); done
-  OMP_NUM_THREADS=${threads:-$(nproc)} here within ${launcher:-} "$build/weft" train "$deck" "${sets[@]}" "${tiny[@]}" >"$logs/$name.txt" 2>&1 || {
+  OMP_NUM_THREADS=${threads:-$cores} here within ${launcher:-} "$build/weft" train "$deck" "${sets[@]}" "${tiny[@]}" >"$logs/$name.txt" 2>&1 || {
     local status=$?
     echo "$name ended with $status:"
     tail -n 15 "$logs/$name.txt"
@@ -288,7 +291,7 @@ run_train() {
 }
 
 run_ranks() {
-  local deck=inputs/bench_33m.toml sets=(run.steps=6 data.global_batch=8 data.batch=2) threads=4 ranks program bad=0 status log
+  local deck=inputs/bench_33m.toml sets=(run.steps=6 data.global_batch=8 data.batch=2) threads=4 ranks program bad=0 bad_alone=0 status log
   for ranks in 1 2 4; do
     for program in "${rank_programs[@]}"; do
       log=$logs/$program.np$ranks.txt
@@ -296,6 +299,7 @@ run_ranks() {
       OMP_NUM_THREADS=2 WEFT_TEST_DEADLINE=100 here within $mpirun -n $ranks "$build/tests/$program" >"$log" 2>&1
       status=$?
       echo "$program on $ranks ranks: $(grep -c '^\[       OK' "$log") tests passed, ended with $status"
+      [ $status = 0 ] || [ $ranks != 1 ] || bad_alone=1
       [ $status = 0 ] || { bad=1; failures_in "$log" | head -n 20; grep -v '^\[\|^$' "$log" | head -n 12 | cut -c1-300; }
     done
   done
@@ -303,6 +307,7 @@ run_ranks() {
   if ! launcher="$mpirun -n 2" train two "${sets[@]}"; then
     grep -q "Duplicate GPU\|invalid usage" "$logs/two.txt" || return 1
     echo "this NCCL takes one rank a GPU (see WEFT_NCCL at the head of perf/gpu.sh)"
+    [ $bad_alone = 0 ] || { echo "it takes one rank a GPU, and tests failed on one rank"; return 1; }
     return 77
   fi
   grep -q "replays of a CUDA graph" "$logs/two.txt" || { echo "two ranks without a captured graph"; return 1; }
@@ -368,7 +373,7 @@ run_kernels() {
   [ -x "$build/perf/bench_kernels" ] || { echo "no $build/perf/bench_kernels (Google Benchmark was not found)"; return 77; }
   if has_torch; then
     within python3 perf/compare_kernels.py --device $torch_device --python python3 --bench "$build/perf/bench_kernels" --libraries "$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-      --models $models --rounds 1 --seconds 0.3 --threads "$(nproc)"
+      --models $models --rounds 1 --seconds 0.3 --threads "$cores"
   else
     here within "$build/perf/bench_kernels" --benchmark_filter=/$models/ --benchmark_min_time=0.1
   fi || return 1

