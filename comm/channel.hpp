@@ -65,10 +65,12 @@ struct ReduceScatter {
   const UsedRows* rows = nullptr;
 };
 
-/// Bytes of ReduceScatter::scratch for `size` ranks: (size - near) * count elements of `wire`, bounded to
-/// about 64 MiB because slices are exchanged in portions. `near` is the number of ranks, this one among them,
-/// whose slices need no copy: the team when `in` lies in a window. The result depends on the arguments alone,
-/// so that memory can be planned with it, and it holds for every back end.
+/// Bytes of ReduceScatter::scratch for `size` ranks: (size - near) * count elements of `wire`, but no more
+/// than 64 MiB, or 16 KiB for each peer where that is more (from 4,098 ranks on: 256 MiB for 16,384), because
+/// slices are exchanged in portions. With `native` it is at least one slice, whatever its length. `near` is
+/// the number of ranks, this one among them, whose slices need no copy: the team when `in` lies in a window.
+/// The result depends on the arguments alone, so that memory can be planned with it, and it holds for every
+/// back end.
 std::size_t reduce_scatter_scratch_bytes(int size, std::int64_t count, DType wire, ReduceOrder order,
                                          int near = 1);
 

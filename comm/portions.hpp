@@ -15,12 +15,13 @@ inline constexpr std::int64_t default_chunk_bytes = 63 << 10;
 /// How many messages an exchange has under way: at 10 Gbit/s they last 3 ms without a look from this thread.
 inline constexpr int messages_in_flight = 64;
 
-/// Bytes of a reduce-scatter's scratch for each peer, if a slice is that long: 64 MiB over all peers, but 256
-/// KiB to 16 MiB for each.
+/// Bytes of a reduce-scatter's scratch for each peer, if a slice is that long: 64 MiB over all peers, but 16
+/// KiB to 16 MiB for each. With less than 16 KiB a message (a quarter of it) costs more than its bytes; from
+/// 4,097 peers on the sum is therefore more than 64 MiB, and 256 MiB for 16,384 ranks.
 inline std::int64_t ring_peer_bytes(int size) {
   constexpr std::int64_t kib = 1024;
   const std::int64_t fair = 64 * kib * kib / std::max(1, size - 1);
-  return std::clamp(fair, 256 * kib, 16 * kib * kib) / 32 * 32;
+  return std::clamp(fair, 16 * kib, 16 * kib * kib) / 32 * 32;
 }
 
 /// Bytes of scratch for an exchange of `slice_bytes` with each peer: all of `size` ranks but `near` of them.

@@ -7,6 +7,7 @@
 
 #include "comm/nccl/check_cuda.hpp"
 #include "comm/nccl/nccl_channel.hpp"
+#include "comm/nccl/sharers.hpp"
 
 namespace weft::comm {
 namespace {
@@ -82,13 +83,10 @@ class NcclWorld final : public World {
   void count_sharers(int device) {
     std::array<char, 32> bus{};
     CHECK_CUDA(cudaDeviceGetPCIBusId(bus.data(), bus.size(), device));
-    const std::string mine = host() + ' ' + bus.data() + '\n';
+    const std::string mine = host() + ' ' + bus.data();
     std::string all;
-    for (const std::string& theirs : host_->gather_strings(mine)) all += theirs;
-    all = host_->broadcast(std::move(all), 0);
-    sharers_ = 0;
-    for (std::size_t at = all.find(mine); at != std::string::npos; at = all.find(mine, at + mine.size()))
-      ++sharers_;
+    for (const std::string& theirs : host_->gather_strings(mine)) all += theirs + '\n';
+    sharers_ = comm::count_sharers(host_->broadcast(std::move(all), 0), mine);
   }
 
   std::unique_ptr<World> host_;

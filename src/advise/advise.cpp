@@ -347,10 +347,14 @@ Advice advise(const Question& question) {
   return Adviser(question).run();
 }
 
-std::vector<std::string> chosen_settings(Question question) {
+Arrangement chosen_arrangement(Question question) {
   question.kept = keys_given(question.deck);
   question.rows = 1;
-  return settings(advise(question).rows.front().arrangement);
+  return advise(question).rows.front().arrangement;
+}
+
+std::vector<std::string> chosen_settings(Question question) {
+  return settings(chosen_arrangement(std::move(question)));
 }
 
 }  // namespace weft::advise

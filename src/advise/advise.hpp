@@ -53,8 +53,10 @@ Advice advise(const Question& question);
 /// The advice as a table, and the settings of its best row for --set.
 std::string to_text(const Advice& advice, const Question& question);
 
-/// The settings that parallel.mesh = "auto" stands for: those of the best arrangement that leaves alone the
-/// keys that the deck gives. Throws as advise().
+/// What parallel.mesh = "auto" stands for: the best arrangement that leaves alone the keys that the deck
+/// gives. Throws as advise().
+Arrangement chosen_arrangement(Question question);
+/// The settings of that arrangement.
 std::vector<std::string> chosen_settings(Question question);
 
 }  // namespace weft::advise

@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "base/nesting.hpp"
 #include "base/quoted.hpp"
 #include "ckpt/json_fields.hpp"
 

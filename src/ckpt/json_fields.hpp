@@ -32,8 +32,4 @@ std::string name_from(const Json& j);
 std::string hex(std::uint64_t value);
 std::uint64_t from_hex(const Json& j);
 
-/// Whether brackets nest far deeper than in any manifest. nlohmann-json copies an object's values by
-/// recursion when the object grows, and some ten thousand levels would take all of the stack.
-bool nests_deeply(std::string_view text);
-
 }  // namespace weft::ckpt::detail

@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "base/nesting.hpp"
 #include "base/quoted.hpp"
 #include "ckpt/directory.hpp"
 #include "ckpt/format_1.hpp"
@@ -215,7 +216,7 @@ Manifest reading(const std::string& name, Read&& read) {
 Manifest read_format_1(const detail::TextSource& source, const std::string& name) {
   detail::Format1Text text(source, name);
   Manifest m = reading(name, [&] {
-    if (detail::nests_deeply(text.head())) fail("it nests too deeply");
+    if (nests_deeply(text.head())) fail("it nests too deeply");
     return manifest_from(Json::parse(text.head()));
   });
   for (std::optional<Shard> shard; (shard = text.next());) {

@@ -173,7 +173,12 @@ void move_latest(const std::string& checkpoints_dir, const std::string& name) {
   const io::StorageWait wait("link", next);
   if (::unlink(next.c_str()) != 0 && errno != ENOENT) io::fail_errno("remove", next, errno);
   if (::symlink(name.c_str(), next.c_str()) != 0) io::fail_errno("link", next, errno);
-  rename_or_throw(next, link);
+  try {
+    rename_or_throw(next, link);
+  } catch (const Error&) {
+    ::unlink(next.c_str());
+    throw;
+  }
   io::sync_directory(checkpoints_dir);
 }
 

@@ -26,6 +26,14 @@ void SavePlace::remark(std::vector<std::string> lines) {
   for (std::string& line : lines) remark(std::move(line));
 }
 
+void SavePlace::attempt(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    remark(std::string(e.what()));
+  }
+}
+
 void SavePlace::prepare(std::int64_t needed) {
   make_place();
   remark(remove_unfinished(dir_));
@@ -95,17 +103,17 @@ void SavePlace::clear() {
 }
 
 void SavePlace::tidy(const std::function<void(const char*)>& stage) {
-  move_latest(dir_, name_);
+  attempt([this] { move_latest(dir_, name_); });
   stage("latest_moved");
-  remark(remove_unfinished(dir_));
+  attempt([this] { remark(remove_unfinished(dir_)); });
   std::int64_t kept = 1;
   for (const Entry& entry : earlier_) {
     if (entry.condition != Condition::whole || entry.step == step_) continue;
     const bool stays = retention_.keep_every > 0 && entry.step % retention_.keep_every == 0;
     if (retention_.keep > 0 && !stays && ++kept > retention_.keep)
-      remark(remove_checkpoint(dir_, entry.name));
+      attempt([&] { remark(remove_checkpoint(dir_, entry.name)); });
   }
-  if (replaced_is_left_) remark(remove_checkpoint(dir_, name_ + replaced_suffix));
+  if (replaced_is_left_) attempt([this] { remark(remove_checkpoint(dir_, name_ + replaced_suffix)); });
 }
 
 }  // namespace weft::ckpt::detail

@@ -37,7 +37,8 @@ class SavePlace {
   /// Removes what this save has begun; call it after a save that failed.
   void clear();
   /// Moves `latest`, and removes the checkpoints that are older than those to keep, but never the new one.
-  /// Calls `stage` with "latest_moved" on the way.
+  /// What fails becomes a remark, and the rest is done: a `latest` that cannot be moved must not fill the
+  /// disk. Calls `stage` with "latest_moved" on the way.
   void tidy(const std::function<void(const char*)>& stage);
 
   /// What went wrong without ending the save: one line for each.
@@ -46,6 +47,8 @@ class SavePlace {
 
  private:
   void remark(std::vector<std::string> lines);
+  /// Makes an Error of `work` a remark.
+  void attempt(const std::function<void()>& work);
   void make_place() const;
   void check_room(std::int64_t needed) const;
   std::int64_t next_serial();

@@ -3,6 +3,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -37,7 +38,8 @@ void advise(const AdviseArguments& arguments) {
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute);
   const int per_host = arguments.per_host.value_or(costs.profile().ranks_per_node);
   advise::Question question{deck, arguments.world, per_host, kept, costs, scratch};
-  question.baseline = baseline_of_advice(deck, per_host);
+  question.baseline =
+      planned_baseline(deck, costs.profile(), arguments.world, std::min(arguments.world, per_host));
   question.rows = arguments.rows;
   std::fputs(to_text(advise::advise(question), question).c_str(), stdout);
   kernels::finalize();

@@ -2,18 +2,24 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "base/version.hpp"
 #include "cli/commands.hpp"
 #include "comm/world.hpp"
@@ -64,6 +70,25 @@ std::string problem_of(const CLI::App& app, const CLI::ParseError& error, int ar
                      deck::did_you_mean(deck::nearest_word(word, names)));
 }
 
+/// Lets what is printed wait for the last flush, which tells why it failed: a stream forgets the error number
+/// of an earlier write. A terminal shows what it gets at once. Call it before anything is printed.
+void hold_output() {
+  if (::isatty(STDOUT_FILENO) != 0) return;
+  static std::array<char, std::size_t{1} << 20> held;
+  std::setvbuf(stdout, held.data(), _IOFBF, held.size());
+}
+
+/// The exit code of a command whose result is what it has printed, and which ends with `code`. Where that
+/// cannot be written it says so, and a success becomes the machine's error. A reader that is gone ends the
+/// process before, by SIGPIPE.
+int code_of_output(int code) {
+  const bool flushed = std::fflush(stdout) == 0;
+  const std::string why = flushed ? "a part of it is lost" : std::strerror(errno);
+  if (flushed && std::ferror(stdout) == 0) return code;
+  tell_error(fmt::format("cannot write standard output ({}); free some space, or let it go elsewhere", why));
+  return code == 0 ? static_cast<int>(ExitCode::environment) : code;
+}
+
 }  // namespace
 
 void tell_error(std::string_view message) {
@@ -71,11 +96,13 @@ void tell_error(std::string_view message) {
     const std::size_t end = message.find('\n');
     const std::string line(message.substr(0, end));
     std::fprintf(stderr, "weft: error: %s\n", line.c_str());
+    log::record("weft: error: " + line);  // of a run that has begun; its terminal may be gone
     message.remove_prefix(end == std::string_view::npos ? message.size() : end + 1);
   }
 }
 
 int run(int argc, char** argv) {
+  hold_output();
   CLI::App app{"Weft: fully sharded training of Llama-class transformers from an input deck.", "weft"};
   app.set_version_flag("--version", fmt::format("weft {} ({})\nbuilt with {}", weft_version(),
                                                 weft_git_hash(), weft_build_text()));
@@ -96,13 +123,17 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help and --version
-    return app.exit(e);
+    std::ostringstream text;
+    const int code = app.exit(e, text, text);
+    std::fputs(text.str().c_str(), stdout);
+    return code_of_output(code);
   } catch (const CLI::ParseError& e) {
     // Without a world, each rank that was given these arguments would print the line.
     const auto world = comm::make_world(&context.argc, &context.argv);
     throw Error(ExitCode::bad_input, world->rank() == 0 ? problem_of(app, e, argc, argv) : std::string());
   }
-  return context.exit_code;
+  // Training prints nothing of its own here, and a run is no failure for what libraries print.
+  return app.got_subcommand("train") ? context.exit_code : code_of_output(context.exit_code);
 }
 
 }  // namespace weft::cli

@@ -2,10 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 #include <utility>
 
 #include "advise/advise.hpp"
+#include "base/device.hpp"
 #include "comm/agree.hpp"
 #include "exec/scratch.hpp"
 #include "runtime/machine_profile.hpp"
@@ -16,13 +19,6 @@
 namespace weft::cli {
 namespace {
 
-std::vector<std::string> chosen(const Deck& deck, int world, int per_host, const machine::CostModel& costs,
-                                const plan::ScratchQuery& scratch) {
-  advise::Question question{deck, world, per_host, {}, costs, scratch};
-  question.baseline = baseline_of_advice(deck, per_host);
-  return chosen_settings(question);
-}
-
 Deck with_settings(DeckArguments arguments, const std::vector<std::string>& settings, int world) {
   arguments.sets.insert(arguments.sets.end(), settings.begin(), settings.end());
   Deck deck = parse_deck(arguments.file, arguments.sets);
@@ -30,31 +26,53 @@ Deck with_settings(DeckArguments arguments, const std::vector<std::string>& sett
   return deck;
 }
 
-}  // namespace
-
-std::int64_t baseline_of_advice(const Deck& deck, int per_host) {
-  constexpr std::int64_t mpi_bytes = 8 << 20;
-  return runtime::least_baseline(deck, runtime::memory_usage().rss_bytes + mpi_bytes, per_host);
+/// Collective: the baseline of a run's ranks, as far as it is known before there is a mesh.
+std::int64_t baseline_of_run(const Deck& deck, comm::World& world) {
+  std::array<double, 1> held{static_cast<double>(runtime::held_bytes(world))};
+  world.all_reduce_max(held);
+  return runtime::least_baseline(deck, static_cast<std::int64_t>(held[0]), world.node_size()) +
+         runtime::loading_bytes(deck, world.size());
 }
 
-Deck with_mesh(const Deck& deck, const DeckArguments& arguments, int world, int per_host,
-               const machine::CostModel& costs, exec::Matmuls& matmuls) {
+}  // namespace
+
+bool plans_for_a_gpu_elsewhere(const machine::Profile& profile) {
+  return profile.compute.on_gpu() && device_is_host();
+}
+
+std::int64_t resident_bytes(int world) {
+  constexpr std::int64_t mpi_bytes = 8 << 20;  // which a rank has, and this process has not
+  runtime::trim_heap();
+  if (!device_is_host()) return runtime::gpu_share(1).held;
+  return runtime::memory_usage().rss_bytes + (world > 1 ? mpi_bytes : 0);
+}
+
+std::int64_t planned_baseline(const Deck& deck, const machine::Profile& profile, int world, int talking) {
+  if (plans_for_a_gpu_elsewhere(profile)) return 0;
+  return runtime::least_baseline(deck, resident_bytes(world), talking) + runtime::loading_bytes(deck, world);
+}
+
+Deck with_mesh(const Deck& deck, int world, int per_host, const machine::CostModel& costs,
+               exec::Matmuls& matmuls) {
   if (!deck.parallel.mesh.empty()) return deck;
-  return with_settings(
-      arguments, chosen(deck, world, per_host, costs, exec::scratch_query(matmuls, costs.profile().compute)),
-      world);
+  const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute);
+  advise::Question question{deck, world, per_host, {}, costs, scratch};
+  question.baseline = planned_baseline(deck, costs.profile(), world, std::min(world, per_host));
+  return advise::arranged(deck, advise::chosen_arrangement(question));
 }
 
 Deck with_mesh(const Deck& deck, const DeckArguments& arguments, comm::World& world) {
   if (!deck.parallel.mesh.empty()) return deck;
   const machine::CostModel costs(runtime::machine_profile(deck, world));
+  const std::int64_t baseline = baseline_of_run(deck, world);
   std::string text;
   comm::agree(world, [&] {
     if (world.rank() != 0) return;
     exec::Matmuls matmuls(deck.precision.f32_products);
-    text = fmt::format(
-        "{}",
-        fmt::join(chosen(deck, world.size(), world.node_size(), costs, exec::scratch_query(matmuls)), "\n"));
+    const plan::ScratchQuery scratch = exec::scratch_query(matmuls);
+    advise::Question question{deck, world.size(), world.node_size(), {}, costs, scratch};
+    question.baseline = baseline;
+    text = fmt::format("{}", fmt::join(chosen_settings(question), "\n"));
   });
   std::istringstream lines(world.broadcast(std::move(text), 0));
   std::vector<std::string> settings;

@@ -1,4 +1,4 @@
-// Chooses the mesh where the deck says "auto".
+// Chooses the mesh where the deck says "auto", and says what planned ranks take beside their plan.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,25 @@
 
 namespace weft::cli {
 
-/// What a rank takes beside state and arena (compile::choose_schedule's baseline), as far as it is known
-/// before there is a mesh.
-std::int64_t baseline_of_advice(const Deck& deck, int per_host);
+/// Whether this process plans for another device than its own: a host for a GPU. What it takes itself then
+/// says nothing of what CUDA and NCCL take there (machines that Weft ships with leave that out of the memory
+/// that ranks can have).
+bool plans_for_a_gpu_elsewhere(const machine::Profile& profile);
 
-/// The deck of the arguments with a mesh chosen for `world` ranks, as if its settings had been given by
-/// --set; the deck itself where it has a mesh. Kokkos must be initialised.
-Deck with_mesh(const Deck& deck, const DeckArguments& arguments, int world, int per_host,
-               const machine::CostModel& costs, exec::Matmuls& matmuls);
+/// Estimates what one of `world` ranks holds of the memory that plans are about, by what this process does.
+std::int64_t resident_bytes(int world);
 
-/// Collective: does the same on the ranks of `world`, of which one chooses for all.
+/// What a planned rank takes beside state and arena (compile::choose_schedule's baseline), as far as it is
+/// known before there is a plan: of `world` ranks, of which `talking` exchange messages on a host.
+std::int64_t planned_baseline(const Deck& deck, const machine::Profile& profile, int world, int talking);
+
+/// The deck with a mesh chosen for `world` ranks, and with the settings that belong to it; the deck itself
+/// where it has a mesh. Kokkos must be initialised.
+Deck with_mesh(const Deck& deck, int world, int per_host, const machine::CostModel& costs,
+               exec::Matmuls& matmuls);
+
+/// Collective: the deck of the arguments with a mesh chosen for the ranks of `world`, as if its settings had
+/// been given by --set; `deck` itself where it has a mesh. One rank chooses for all.
 Deck with_mesh(const Deck& deck, const DeckArguments& arguments, comm::World& world);
 
 }  // namespace weft::cli

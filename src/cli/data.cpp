@@ -61,7 +61,9 @@ void add_data(CLI::App& app) {
   show_command->add_option("FILE", arguments->file, "A token file")->required();
   show_command->add_option("--tokenizer", arguments->tokenizer,
                            "Decode the first tokens: 'byte' or a SentencePiece model");
-  show_command->add_option("--first", arguments->first, "Tokens to show")->capture_default_str();
+  show_command->add_option("--first", arguments->first, "Tokens to show")
+      ->check(whole_number_from(0))
+      ->capture_default_str();
   show_command->callback([arguments] { show(*arguments); });
 }
 

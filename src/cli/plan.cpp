@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "base/check.hpp"
-#include "base/device.hpp"
 #include "base/quoted.hpp"
 #include "cli/auto_mesh.hpp"
 #include "cli/commands.hpp"
@@ -27,7 +26,6 @@
 #include "plan/report.hpp"
 #include "plan/simulate.hpp"
 #include "report/flops.hpp"
-#include "runtime/memory_usage.hpp"
 #include "runtime/planned_memory.hpp"
 
 namespace weft::cli {
@@ -86,14 +84,6 @@ void write_picture(const std::string& path, const plan::Plan& plan, const machin
   io::replace_file(path, plan::picture(plan, times, deck.run.name), io::Named::by_user);
 }
 
-/// Estimates a rank's resident memory. Beside what this process has, a rank has MPI, and more or fewer
-/// neighbours.
-std::int64_t resident_bytes(const PlanArguments& arguments) {
-  constexpr std::int64_t mpi_bytes = 8 << 20;
-  runtime::trim_heap();
-  if (!device_is_host()) return runtime::gpu_share(1).held;
-  return runtime::memory_usage().rss_bytes + (arguments.world > 1 ? mpi_bytes : 0);
-}
 /// How many ranks there are on a rank's host.
 int neighbours(const PlanArguments& arguments) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -103,13 +93,10 @@ int neighbours(const PlanArguments& arguments) {
 void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments,
                 const machine::Profile& profile) {
   runtime::PlannedMemory memory =
-      runtime::planned_memory(deck, plan, nullptr, resident_bytes(arguments), neighbours(arguments));
-  // On a GPU the copy is in its host's memory, which is not planned; and what this process has says nothing
-  // of what CUDA and NCCL take there (machines that Weft ships with leave it out of the memory that ranks can
-  // have).
-  const bool gpu = profile.compute.on_gpu();
-  memory.copy = gpu ? 0 : runtime::state_copy_bytes(deck, plan);
-  if (gpu && device_is_host()) memory.baseline = memory.loading = 0;
+      runtime::planned_memory(deck, plan, nullptr, resident_bytes(arguments.world), neighbours(arguments));
+  // On a GPU the copy is in its host's memory, which is not planned.
+  memory.copy = profile.compute.on_gpu() ? 0 : runtime::state_copy_bytes(deck, plan);
+  if (plans_for_a_gpu_elsewhere(profile)) memory.baseline = memory.loading = 0;
   fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
 }
 
@@ -127,27 +114,23 @@ std::string rate_text(const Deck& deck, const Mesh& mesh, const machine::Profile
 void plan(const PlanArguments& arguments) {
   std::vector<std::string> sets = arguments.deck.sets;
   if (!arguments.machine.empty()) sets.push_back("schedule.profile=" + weft::quoted(arguments.machine));
-  Deck deck = parse_deck(arguments.deck.file, sets);
-  const machine::CostModel costs(compile::machine_profile(deck));
+  const Deck parsed = parse_deck(arguments.deck.file, sets);
+  const machine::CostModel costs(compile::machine_profile(parsed));
+  const Deck given = compile::planned_for(costs.profile(), parsed);
   kernels::initialize(/*warnings=*/false);  // its warnings are about threads that are not used here
-  exec::Matmuls matmuls(deck.precision.f32_products);
+  exec::Matmuls matmuls(given.precision.f32_products);
   // A mesh that is to be chosen is chosen for hosts, and planned on them.
   const int per_host =
-      arguments.per_host.value_or(deck.parallel.mesh.empty() ? costs.profile().ranks_per_node : 1);
-  deck = compile::planned_for(costs.profile(), with_mesh(deck, {arguments.deck.file, sets}, arguments.world,
-                                                         per_host, costs, matmuls));
+      arguments.per_host.value_or(given.parallel.mesh.empty() ? costs.profile().ranks_per_node : 1);
+  const Deck deck = with_mesh(given, arguments.world, per_host, costs, matmuls);
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
   WEFT_VALIDATE(arguments.pipe_rank < mesh.size(pipe_axis), "--pipe-rank {}: the pipe has {} ranks",
                 arguments.pipe_rank, mesh.size(pipe_axis));
   mesh.set_teams(compile::teams_of(deck, mesh, costs.profile(), per_host));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute);
-  const std::int64_t baseline =
-      costs.profile().compute.on_gpu() && device_is_host()
-          ? 0  // see print_rank
-          : runtime::least_baseline(deck, resident_bytes(arguments),
-                                    runtime::talking_ranks(mesh, neighbours(arguments))) +
-                runtime::loading_bytes(deck, mesh.world());
+  const std::int64_t baseline = planned_baseline(deck, costs.profile(), mesh.world(),
+                                                 runtime::talking_ranks(mesh, neighbours(arguments)));
   compile::Chosen chosen =
       compile::choose_schedule(deck, mesh, scratch, costs, baseline, arguments.pipe_rank);
   if (dump.wanted()) chosen.plan.reset();  // so that the passes run where the dump sees them

@@ -32,13 +32,21 @@ std::vector<StepHashes> hashes_of(const std::string& dir) {
 
 /// The training lines of a run as steps of values, in the order in which a step makes them.
 std::vector<StepHashes> metrics_of(const std::string& dir) {
+  const std::string path = dir + "/metrics.jsonl";
   std::vector<StepHashes> steps;
-  for (const nlohmann::json& line : io::read_step_lines(dir + "/metrics.jsonl")) {
-    if (line.value("kind", "") != "train") continue;
+  int number = 0;
+  for (const nlohmann::json& line : io::read_step_lines(path)) {
+    ++number;
+    if (const auto kind = line.find("kind"); kind == line.end() || *kind != "train") continue;
     StepHashes step{line.at("step").get<std::int64_t>(), {}};
-    for (const char* name : {"tokens", "loss", "grad_norm", "lr", "state_hash"})
-      if (const auto field = line.find(name); field != line.end())
-        step.values.push_back({"metrics", "", name, "", field->dump()});
+    for (const char* name : {"tokens", "loss", "grad_norm", "lr", "state_hash"}) {
+      const auto field = line.find(name);
+      if (field == line.end()) continue;
+      // A damaged line may nest so deeply that to print it takes all of the stack.
+      WEFT_VALIDATE(field->is_primitive(), "{}:{}: {} is neither a number nor text (the file is damaged)",
+                    path, number, name);
+      step.values.push_back({"metrics", "", name, "", field->dump()});
+    }
     steps.push_back(std::move(step));
   }
   return steps;

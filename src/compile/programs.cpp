@@ -50,6 +50,13 @@ void check_rules(const Deck& deck, const passes::PassOptions& options, const Mes
   passes::recompute(passes::run(passes::before_sharding(whole), forward), whole.recompute);
 }
 
+/// All units of the rank: where neighbours on a tensor axis share heads of keys and values, it has more of
+/// them than the model.
+int kept_units(const Deck& deck, const std::optional<passes::StageOptions>& stage, const Mesh& mesh) {
+  const std::vector<Unit> model = model::units(spec_of(deck));
+  return static_cast<int>(passes::units_of_rank(model, stage, mesh.size(tensor_axis)).size());
+}
+
 /// Whether a pattern of precision.float8 leaves the number of the layer open.
 bool leaves_layer_open(const std::string& pattern) {
   const std::size_t dot = pattern.find('.');
@@ -120,11 +127,7 @@ std::vector<int> unit_buckets(const Deck& deck, const std::optional<passes::Stag
                     [&](const Unit& unit) { return passes::matched_part(pattern, unit.path).has_value(); }),
         "{}: '{}' matches no unit of this model; they are '{}' to '{}'", place_of(deck, "schedule.buckets"),
         pattern, units.front().path, units.back().path);
-  std::vector<Unit> own;
-  for (std::size_t unit = 0; unit < units.size(); ++unit)
-    if (!stage || stage->has_unit(unit)) own.push_back(units[unit]);
-  own = tensor_ranks > 1 ? passes::partitioned(own, tensor_ranks) : passes::with_norms_apart(own);
-  return passes::buckets_by_path(own, deck.schedule.buckets);
+  return passes::buckets_by_path(passes::units_of_rank(units, stage, tensor_ranks), deck.schedule.buckets);
 }
 
 passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_rank) {
@@ -145,7 +148,7 @@ passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_ra
   options.precision.float8_scales = deck.precision.float8_scales;
   options.shard.mode = deck.parallel.mode;
   if (deck.schedule.regather == Regather::never)
-    options.shard.keep_units = static_cast<int>(model::unit_count(spec_of(deck)));
+    options.shard.keep_units = kept_units(deck, options.stage, mesh);
   options.shard.accumulation = deck.schedule.accumulate;
   options.shard.reduction = deck.precision.reduction;
   options.head_rows = deck.precision.head_rows;

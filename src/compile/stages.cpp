@@ -30,11 +30,18 @@ std::vector<pipe::LayerCost> costs_of_layers(const Deck& deck) {
   return costs;
 }
 
-std::vector<std::int64_t> balanced(const Deck& deck, int ranks) {
+std::vector<int> balanced_lengths(const Deck& deck, int ranks) {
   const std::vector<pipe::LayerCost> costs = costs_of_layers(deck);
   const int stages = ranks * static_cast<int>(deck.pipeline.chunks);
-  const std::vector<int> lengths =
-      folds(deck.pipeline.schedule) ? pipe::balance_folded(costs, ranks) : pipe::balance(costs, stages);
+  try {
+    return folds(deck.pipeline.schedule) ? pipe::balance_folded(costs, ranks) : pipe::balance(costs, stages);
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("{}: {}", place_of(deck, "pipeline.layers"), e.what()));
+  }
+}
+
+std::vector<std::int64_t> balanced(const Deck& deck, int ranks) {
+  const std::vector<int> lengths = balanced_lengths(deck, ranks);
   std::vector<std::int64_t> layers(lengths.begin(), lengths.end());
   --layers.front();  // the embedding
   --layers.back();   // the head

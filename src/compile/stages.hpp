@@ -13,7 +13,8 @@ namespace weft::compile {
 
 /// How many layers each stage of the mesh's pipe has: pipeline.layers, or layers and head balanced by their
 /// FLOPs. They depend on the deck and the mesh alone. Throws Error(bad_input) when there are fewer layers
-/// than stages, or pipeline.layers has another number of stages.
+/// than stages, pipeline.layers has another number of stages, or zbv has more layers to balance than
+/// pipe::most_folded_layers.
 std::vector<std::int64_t> layers_of_stages(const Deck& deck, const Mesh& mesh);
 
 /// The stages of the rank at `pipe_rank` of the mesh's pipe; none without a pipe. Throws as

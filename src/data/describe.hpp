@@ -10,7 +10,7 @@ class Tokenizer;
 
 struct DescribeOptions {
   const Tokenizer* tokenizer = nullptr;  ///< decodes the first tokens; must be the one that wrote the file
-  std::int64_t first = 64;               ///< how many tokens to show
+  std::int64_t first = 64;               ///< how many tokens to show, 0 or more
 };
 
 /// Describes the file in several lines: header, sections, documents and the first tokens. Reads all of it to

@@ -1,12 +1,16 @@
 #include "data/prepare.hpp"
 
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
+#include "data/same_files.hpp"
 #include "data/token_file_writer.hpp"
 #include "data/tokenizer.hpp"
+#include "io/atomic_file.hpp"
 
 namespace weft::data {
 namespace {
@@ -26,70 +30,121 @@ class Split {
   double fraction_;
 };
 
-void check(const PrepareOptions& options) {
-  WEFT_VALIDATE(!options.train.empty(), "no token file to write is named; name the training file");
-  WEFT_VALIDATE(options.train != options.valid,
-                "training and validation would both be written to {}; name two files", options.train);
-  WEFT_VALIDATE(options.valid.empty() || (options.valid_fraction > 0 && options.valid_fraction < 1),
-                "the validation fraction {} is out of range (0 to 1, both excluded)", options.valid_fraction);
+bool learns_tokenizer(const PrepareOptions& options) {
+  return options.tokenizer == "sentencepiece";
 }
 
 std::string model_path(const PrepareOptions& options) {
   if (options.tokenizer == "byte") return "";
-  if (options.tokenizer != "sentencepiece") return options.tokenizer;
+  if (!learns_tokenizer(options)) return options.tokenizer;
   return options.model.empty() ? std::filesystem::path(options.train).replace_extension(".model").string()
                                : options.model;
+}
+
+/// Every name that is written, temporary ones included, must lead to a file of its own.
+void check_names(const PrepareOptions& options, const std::string& model) {
+  std::vector<NamedFile> written, read;
+  const auto write = [&](const std::string& what, const std::string& path,
+                         const std::vector<std::string>& temporary_names) {
+    if (path.empty()) return;
+    written.push_back({what, path});
+    for (const std::string& name : temporary_names) written.push_back({what + "'s temporary", name});
+  };
+  write("the training file", options.train, TokenFileWriter::temporary_names(options.train));
+  write("the validation file", options.valid, TokenFileWriter::temporary_names(options.valid));
+  if (learns_tokenizer(options))
+    write("the learnt model", model, {model + ".tmp"});
+  else if (!model.empty())
+    read.push_back({"the tokenizer model", model});
+  for (const std::string& path : options.text.files)
+    read.push_back({"the text", path == "-" ? "/dev/stdin" : path});
+  refuse_same_files(written, read);
+}
+
+void check(const PrepareOptions& options, const std::string& model) {
+  WEFT_VALIDATE(!options.train.empty(), "no token file to write is named; name the training file");
+  WEFT_VALIDATE(options.valid.empty() || (options.valid_fraction > 0 && options.valid_fraction < 1),
+                "the validation fraction {} is out of range (0 to 1, both excluded)", options.valid_fraction);
+  check_names(options, model);
+}
+
+/// Learns a SentencePiece model from the documents for training, and gives its bytes to `model`, which stands
+/// for the file at `path` and is not committed.
+std::unique_ptr<Tokenizer> learn_tokenizer(const PrepareOptions& options, const Split& split,
+                                           const std::string& path, io::AtomicFile& model) {
+  SentencePieceOptions training = options.training;
+  training.uses = [&](std::int64_t document) { return !split.is_valid(document); };
+  const std::string bytes = train_sentencepiece(options.text, training);
+  model.append(bytes.data(), bytes.size());
+  return sentencepiece_of(bytes, path);
+}
+
+/// Gives the tokens of each document to the writer of its split. Returns the bytes of all text.
+std::int64_t write_documents(const PrepareOptions& options, const Split& split, const Tokenizer& tokenizer,
+                             TokenFileWriter& train, TokenFileWriter* valid) {
+  DocumentReader reader(options.text);
+  std::vector<std::int32_t> ids;
+  std::int64_t bytes = 0;
+  for (TextPiece piece; reader.next(piece);) {
+    ids.clear();
+    tokenizer.encode_append(piece.text, ids);
+    if (piece.ends_document) ids.push_back(tokenizer.end_of_document());
+    TokenFileWriter& out = split.is_valid(piece.document) ? *valid : train;
+    out.append(ids);
+    if (piece.ends_document) out.end_document();
+    bytes += static_cast<std::int64_t>(piece.text.size());
+  }
+  return bytes;
 }
 
 SplitReport report_of(const std::string& path, const TokenFileWriter& writer) {
   return {path, writer.documents(), writer.tokens(), writer.text_bytes()};
 }
 
+/// Whether all text is in the files, and each of them has some.
+void check_written(const PrepareOptions& options, const PrepareReport& report, std::int64_t bytes) {
+  WEFT_VALIDATE(bytes > 0, "there is no text in the inputs (all documents are empty); give more text");
+  WEFT_VALIDATE(
+      report.train.documents > 0 && (options.valid.empty() || report.valid.documents > 0),
+      "{} documents fell to training and {} to validation (the validation fraction is {}); cut the text "
+      "into more documents or change the fraction",
+      report.train.documents, report.valid.documents, options.valid_fraction);
+  const std::int64_t kept = report.train.text_bytes + report.valid.text_bytes;
+  WEFT_VALIDATE(kept == bytes,
+                "the tokenizer {} kept {} of {} bytes of text (it cannot spell them all); use one that falls "
+                "back to bytes",
+                options.tokenizer, kept, bytes);
+}
+
 }  // namespace
 
 PrepareReport prepare(const PrepareOptions& options) {
-  check(options);
-  const Split split(options);
   PrepareReport report;
   report.model = model_path(options);
-  if (options.tokenizer == "sentencepiece") {
-    SentencePieceOptions training = options.training;
-    training.uses = [&](std::int64_t document) { return !split.is_valid(document); };
-    train_sentencepiece(options.text, training, report.model);
-  }
-  const auto tokenizer = open_tokenizer(report.model.empty() ? "byte" : report.model);
+  check(options, report.model);
+  const Split split(options);
+  std::optional<io::AtomicFile> model;
+  if (learns_tokenizer(options)) model.emplace(report.model, io::Named::by_user);
+  const auto tokenizer = model ? learn_tokenizer(options, split, report.model, *model)
+                               : open_tokenizer(report.model.empty() ? "byte" : report.model);
   report.vocab = tokenizer->vocab();
 
   TokenFileWriter train(options.train, *tokenizer);
   std::optional<TokenFileWriter> valid;
   if (!options.valid.empty()) valid.emplace(options.valid, *tokenizer);
-  DocumentReader reader(options.text);
-  std::vector<std::int32_t> ids;
-  std::int64_t bytes = 0;
-  for (TextPiece piece; reader.next(piece);) {
-    ids.clear();
-    tokenizer->encode_append(piece.text, ids);
-    if (piece.ends_document) ids.push_back(tokenizer->end_of_document());
-    TokenFileWriter& out = split.is_valid(piece.document) ? *valid : train;
-    out.append(ids);
-    if (piece.ends_document) out.end_document();
-    bytes += static_cast<std::int64_t>(piece.text.size());
-  }
-  WEFT_VALIDATE(bytes > 0, "there is no text in the inputs (all documents are empty); give more text");
-  WEFT_VALIDATE(
-      train.documents() > 0 && (!valid || valid->documents() > 0),
-      "{} documents fell to training and {} to validation (the validation fraction is {}); cut the text "
-      "into more documents or change the fraction",
-      train.documents(), valid ? valid->documents() : 0, options.valid_fraction);
+  const std::int64_t bytes = write_documents(options, split, *tokenizer, train, valid ? &*valid : nullptr);
   report.train = report_of(options.train, train);
   if (valid) report.valid = report_of(options.valid, *valid);
-  const std::int64_t kept = report.train.text_bytes + report.valid.text_bytes;
-  if (kept != bytes)
-    throw Error(ExitCode::bad_input, fmt::format("the tokenizer {} kept {} of {} bytes of text (it cannot "
-                                                 "spell them all); use one that falls back to bytes",
-                                                 options.tokenizer, kept, bytes));
-  train.finish();
-  if (valid) valid->finish();
+  check_written(options, report, bytes);
+
+  // All of them are on storage before the first has its name. The model comes first, so that no token file
+  // stands there without the model that wrote it.
+  train.complete();
+  if (valid) valid->complete();
+  if (model) model->sync();
+  if (model) model->commit();
+  train.publish();
+  if (valid) valid->publish();
   return report;
 }
 

@@ -36,8 +36,9 @@ struct PrepareReport {
 };
 
 /// Writes the token files; each document ends with the end-of-document token. Streams: memory does not grow
-/// with the text. Throws Error(bad_input) for unusable inputs or options and for a split without documents,
-/// Error(environment) for a full disk; then neither file appears.
+/// with the text. Throws Error(bad_input) for unusable inputs or options, for a file that would overwrite an
+/// input or another file of this call, and for a split without documents; Error(environment) for a full disk.
+/// Then no file appears, a learnt model included, and what stood in their places stays.
 PrepareReport prepare(const PrepareOptions& options);
 
 /// The report in a few lines for a terminal.

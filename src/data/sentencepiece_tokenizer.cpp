@@ -38,8 +38,12 @@ std::string read_file(const std::string& path) {
   const bool whole = std::ferror(file) == 0;
   const int error = errno;
   std::fclose(file);
-  WEFT_SYSTEM(whole, "cannot read the tokenizer model {} ({}); try again when it can be read", path,
-              std::strerror(error));
+  if (!whole)
+    throw Error(
+        exit_code_of_named_file(error),
+        fmt::format("cannot read the tokenizer model {} ({}); check the path, or try again when it can "
+                    "be read",
+                    path, std::strerror(error)));
   return bytes;
 }
 
@@ -66,7 +70,7 @@ bool spans_words(std::string_view text) {
 /// because in natural text nearly all words come again.
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  explicit SentencePieceTokenizer(const std::string& path);
+  SentencePieceTokenizer(std::string_view model, const std::string& path);
 
   void encode_append(std::string_view text, std::vector<std::int32_t>& ids) const override;
   std::string_view text_of(std::int32_t id) const override { return texts_[static_cast<std::size_t>(id)]; }
@@ -102,10 +106,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   mutable std::vector<int> scratch_;
 };
 
-SentencePieceTokenizer::SentencePieceTokenizer(const std::string& path) {
-  const std::string bytes = read_file(path);
-  hash_ = hash_text(bytes);
-  const auto status = model_.LoadFromSerializedProto(bytes);
+SentencePieceTokenizer::SentencePieceTokenizer(std::string_view model, const std::string& path)
+    : hash_(hash_text(model)) {
+  const auto status = model_.LoadFromSerializedProto(model);
   WEFT_VALIDATE(status.ok() && model_.GetPieceSize() > 0,
                 "{} is not a SentencePiece model (it cannot be parsed); give the .model file", path);
   read_pieces(path);
@@ -213,7 +216,11 @@ void SentencePieceTokenizer::encode_with_library(std::string_view text,
 }  // namespace
 
 std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path) {
-  return std::make_unique<SentencePieceTokenizer>(path);
+  return sentencepiece_of(read_file(path), path);
+}
+
+std::unique_ptr<Tokenizer> sentencepiece_of(std::string_view model, const std::string& name) {
+  return std::make_unique<SentencePieceTokenizer>(model, name);
 }
 
 }  // namespace weft::data

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "data/text_reader.hpp"
 #include "data/tokenizer.hpp"
@@ -15,6 +16,8 @@ namespace weft::data {
 /// loses text: a model must have byte fallback and identity normalisation, add no dummy prefix and remove no
 /// white space.
 std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path);
+/// The same for the bytes of a model; errors call it `name`.
+std::unique_ptr<Tokenizer> sentencepiece_of(std::string_view model, const std::string& name);
 
 struct SentencePieceOptions {
   std::int64_t vocab = 8192;  ///< number of pieces, with end of document, newline and 256 bytes
@@ -25,10 +28,9 @@ struct SentencePieceOptions {
   std::function<bool(std::int64_t document)> uses;  ///< documents to learn from; empty: all
 };
 
-/// Trains a lossless model on the documents of `text` and writes it to `path`, whole or not at all. The same
-/// text and options give the same bytes. Throws Error(bad_input) when the text cannot be read, is read from
-/// "-" (two passes are needed), or is too little for the vocabulary.
-void train_sentencepiece(const TextInputs& text, const SentencePieceOptions& options,
-                         const std::string& path);
+/// Trains a lossless model on the documents of `text`, and returns the bytes of its file. The same text and
+/// options give the same bytes. Throws Error(bad_input) when the text cannot be read, is read from "-" (two
+/// passes are needed), or is too little for the vocabulary.
+std::string train_sentencepiece(const TextInputs& text, const SentencePieceOptions& options);
 
 }  // namespace weft::data

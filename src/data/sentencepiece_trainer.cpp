@@ -9,7 +9,6 @@
 #include "base/rng.hpp"
 #include "data/sentencepiece_tokenizer.hpp"
 #include "data/text_runs.hpp"
-#include "io/small_file.hpp"
 
 namespace weft::data {
 namespace {
@@ -77,8 +76,7 @@ std::int64_t count_bytes(const TextInputs& text, const SentencePieceOptions& opt
 
 }  // namespace
 
-void train_sentencepiece(const TextInputs& text, const SentencePieceOptions& options,
-                         const std::string& path) {
+std::string train_sentencepiece(const TextInputs& text, const SentencePieceOptions& options) {
   constexpr std::int64_t fewest = 3 + 256;  // unknown, end of document, newline, and 256 bytes
   WEFT_VALIDATE(options.vocab > fewest,
                 "a SentencePiece vocabulary of {} is too small (bytes and controls take {}); ask for more, "
@@ -122,7 +120,7 @@ void train_sentencepiece(const TextInputs& text, const SentencePieceOptions& opt
                   "give more text",
                   options.vocab, bytes, reason);
   }
-  io::replace_file(path, model, io::Named::by_user);
+  return model;
 }
 
 }  // namespace weft::data

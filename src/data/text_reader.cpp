@@ -1,7 +1,6 @@
 #include "data/text_reader.hpp"
 
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,12 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.hpp"
+#include "data/byte_stream.hpp"
 #include "data/text_runs.hpp"
 
 namespace weft::data {
 namespace {
 
-constexpr std::size_t block = std::size_t{1} << 18;
 constexpr std::size_t longest_piece = std::size_t{1} << 20;
 
 /// The literal text that stands between documents; empty for the separator "file".
@@ -40,43 +39,6 @@ bool is_jsonl(std::string_view path) {
   if (path.ends_with(".gz")) path.remove_suffix(3);
   return path.ends_with(".jsonl");
 }
-
-/// Reads a file through zlib, which passes on uncompressed data as they are.
-class ByteStream {
- public:
-  explicit ByteStream(const std::string& path) : path_(path) {
-    errno = 0;
-    file_ = path == "-" ? gzdopen(::dup(STDIN_FILENO), "rb") : gzopen(path.c_str(), "rb");
-    if (file_ == nullptr)
-      throw Error(exit_code_of_named_file(errno),
-                  fmt::format("cannot open the text {} ({}); check the path", path, std::strerror(errno)));
-  }
-  ~ByteStream() { gzclose(file_); }
-  ByteStream(const ByteStream&) = delete;
-  ByteStream& operator=(const ByteStream&) = delete;
-
-  /// Appends up to a block to `out`; returns false at the end.
-  bool read(std::string& out) {
-    const std::size_t before = out.size();
-    out.resize(before + block);
-    const int n = gzread(file_, out.data() + before, static_cast<unsigned>(block));
-    out.resize(before + static_cast<std::size_t>(std::max(n, 0)));
-    int code = Z_OK;
-    const char* reason = gzerror(file_, &code);
-    if (code == Z_ERRNO)
-      throw Error(
-          exit_code_of_named_file(errno),
-          fmt::format("cannot read the text {} ({}); check the path, or try again when it can be read", path_,
-                      std::strerror(errno)));
-    WEFT_VALIDATE(n >= 0 && (code == Z_OK || code == Z_STREAM_END),
-                  "cannot read the text {} ({}); copy or compress it again", path_, reason);
-    return n > 0;
-  }
-
- private:
-  std::string path_;
-  gzFile file_;
-};
 
 }  // namespace
 

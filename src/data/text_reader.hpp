@@ -29,8 +29,8 @@ struct TextPiece {
 };
 
 /// Reads documents in order. Empty documents are dropped, and get no number. Throws Error(bad_input) for what
-/// is not there, for damaged gzip data, and for lines that are not as promised; Error(environment) when
-/// storage cannot be read.
+/// is not there, for damaged gzip data, for what follows gzip data and is not gzip (zeros at the end of a
+/// file are allowed), and for lines that are not as promised; Error(environment) when storage cannot be read.
 class DocumentReader {
  public:
   explicit DocumentReader(TextInputs inputs);

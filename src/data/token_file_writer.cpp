@@ -24,6 +24,10 @@ std::vector<std::uint16_t> token_bytes_of(const Tokenizer& tokenizer) {
 
 }  // namespace
 
+std::vector<std::string> TokenFileWriter::temporary_names(const std::string& path) {
+  return {path + ".tmp", path + ".documents.tmp"};
+}
+
 TokenFileWriter::TokenFileWriter(const std::string& path, const Tokenizer& tokenizer)
     : path_(path),
       file_(path, io::Named::by_user),
@@ -36,7 +40,7 @@ TokenFileWriter::TokenFileWriter(const std::string& path, const Tokenizer& token
   header_.end_of_document = tokenizer.end_of_document();
   header_.tokens_offset = sizeof(TokenHeader);
   piece_.reserve(hash_piece);
-  const TokenHeader blank{.magic = {}};  // it is no token file until finish()
+  const TokenHeader blank{.magic = {}};  // it is no token file until complete()
   file_.append(&blank, sizeof blank);
 }
 
@@ -60,7 +64,7 @@ void TokenFileWriter::end_document() {
   ++header_.documents;
 }
 
-void TokenFileWriter::finish() {
+void TokenFileWriter::complete() {
   if (document_start_ < header_.tokens) end_document();
   const std::byte zeros[8]{};
   put(zeros, (8 - position_ % 8) % 8);
@@ -77,7 +81,16 @@ void TokenFileWriter::finish() {
   header_.file_bytes = position_;
   header_.header_hash = hash_bytes(&header_, offsetof(TokenHeader, header_hash));
   file_.write_front(&header_, sizeof header_);
+  file_.sync();
+}
+
+void TokenFileWriter::publish() {
   file_.commit();
+}
+
+void TokenFileWriter::finish() {
+  complete();
+  publish();
 }
 
 void TokenFileWriter::put(const void* data, std::size_t bytes) {

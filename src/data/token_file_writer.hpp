@@ -18,7 +18,10 @@ class Tokenizer;
 /// refuses.
 class TokenFileWriter {
  public:
-  /// Creates PATH.tmp; vocabulary, bytes of each token and hash come from the tokenizer.
+  /// The names beside `path` under which a writer keeps what is not whole yet.
+  static std::vector<std::string> temporary_names(const std::string& path);
+
+  /// Creates the temporary files; vocabulary, bytes of each token and hash come from the tokenizer.
   TokenFileWriter(const std::string& path, const Tokenizer& tokenizer);
 
   /// Adds tokens to the document in progress.
@@ -26,8 +29,12 @@ class TokenFileWriter {
   /// Ends the document in progress, which may be empty. It adds no token: the caller appends an
   /// end-of-document token if it wants one.
   void end_document();
-  /// Ends a document that is still in progress, writes the remaining sections and the header, and gives the
-  /// file its name.
+  /// Ends a document that is still in progress, writes the remaining sections and the header, and syncs. All
+  /// of the file is then on storage, still under its temporary name; nothing may be appended to it.
+  void complete();
+  /// Gives a complete file its name.
+  void publish();
+  /// Completes and publishes the file.
   void finish();
 
   std::int64_t tokens() const { return static_cast<std::int64_t>(header_.tokens); }

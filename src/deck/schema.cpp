@@ -30,10 +30,10 @@ constexpr std::array table_list{
           "Llama 3.1's stretch of the rotary frequencies, for contexts longer than those trained on first."},
     Table{"data", "Token files and the batch."},
     Table{"optimizer", "AdamW, clipping, and the learning rate over the steps."},
-    Table{
-        "parallel",
-        "How ranks share the work. Nothing here changes the losses, but for the number of replicas, which is "
-        "another order of the gradients' sum."},
+    Table{"parallel",
+          "How ranks share the work. An axis `replica`, `tensor` or `context`, and a pipe with tied "
+          "embeddings, "
+          "add up in another order, which changes the losses' last digits. Nothing else here does."},
     Table{"pipeline",
           "How the stages of the mesh's axis `pipe` take turns. Nothing here changes the losses, and nothing "
           "has an effect without that axis."},
@@ -185,11 +185,12 @@ constexpr std::array key_list{
     Key{WEFT_KEY(pipeline.layers), .range = between(0, 1 << 20),
         .doc = "Layers of each stage, the first to the last, as [3, 4, 4, 3]; the embedding stands before "
                "the first layer, the head behind the last. Only first and last stage may have none. Empty: "
-               "balanced by the FLOPs of layers and head."},
+               "balanced by the FLOPs of layers and head (zbv: of at most 512 layers)."},
 
     Key{WEFT_KEY(precision.params), .doc = "Type of parameters and activations in forward and backward. The "
                                            "optimizer's copy and all sums are f32."},
-    Key{WEFT_KEY(precision.grad_wire), .doc = "Type in which gradients travel between ranks; sums are f32."},
+    Key{WEFT_KEY(precision.grad_wire),
+        .doc = "Type in which gradients travel between ranks; sums are f32. bf16 needs `params = \"bf16\"`."},
     Key{WEFT_KEY(precision.reduction),
         .doc = "canonical: gradients are added in the order of the microbatches, so losses do not depend on "
                "the number of ranks. native: the library's own reduce-scatter."},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -130,6 +131,7 @@ Mesh resolve_mesh(const Deck& deck, int world) {
     axes.insert(near, {std::string(data_axis), size});
   }
   MeshAxis* open = nullptr;
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
   std::int64_t fixed = 1;
   std::string text;
   for (auto& axis : axes) {
@@ -137,9 +139,12 @@ Mesh resolve_mesh(const Deck& deck, int world) {
     if (is_open(axis))
       open = &axis;
     else
-      fixed *= axis.size;
+      fixed = std::min(fixed * axis.size, most + 1);  // one too many, whatever follows: 63 bits hold that
   }
   const std::string place = place_of(deck, "parallel.mesh");
+  WEFT_VALIDATE(fixed <= most,
+                "{}: more places than there can be ranks (mesh {{ {} }}); give the axes smaller sizes", place,
+                text);
   if (open) {
     WEFT_VALIDATE(world % fixed == 0,
                   "{}: {} ranks do not divide by {} (mesh {{ {} }}); start a multiple of {} ranks", place,

@@ -109,19 +109,66 @@ class Validator {
             stage);
   }
 
-  void rest() {
-    check(deck_.precision.float8.empty() || deck_.precision.params == DType::bf16, "precision.float8",
-          "needs bf16 beside it (what is not in 8 bits is in bf16); set precision.params = \"bf16\"");
+  /// Checks what is computed with in fp32: there a small number would be 0, and a large one infinite.
+  void numbers() {
+    const auto& m = deck_.model;
+    const auto& o = deck_.optimizer;
+    in_fp32("model.rope_theta", m.rope_theta);
+    in_fp32("model.norm_eps", m.norm_eps);
+    in_fp32("model.init_std", m.init_std);
+    in_fp32("optimizer.lr", o.lr);
+    in_fp32("optimizer.min_lr", o.min_lr);
+    in_fp32("optimizer.beta2", o.beta2);
+    in_fp32("optimizer.eps", o.eps);
+    in_fp32("optimizer.weight_decay", o.weight_decay);
+    in_fp32("optimizer.clip", o.clip);
+    // Of beta1 kernels have only 1 - beta1, which is taken in double.
+    check(static_cast<float>(o.beta2) < 1, "optimizer.beta2",
+          "{} is 1 in fp32 (the second moment would never decay); use at most 0.9999999", o.beta2);
+    rope_numbers();
+  }
+
+  void rope_numbers() {
+    const auto& rope = deck_.model.rope_scaling;
+    in_fp32("model.rope_scaling.factor", rope.factor);
+    const bool low = in_fp32("model.rope_scaling.low_freq_factor", rope.low_freq_factor);
+    const bool high = in_fp32("model.rope_scaling.high_freq_factor", rope.high_freq_factor);
+    if (rope.factor == 1 || !low || !high || rope.low_freq_factor >= rope.high_freq_factor) return;
+    check(static_cast<float>(rope.low_freq_factor) < static_cast<float>(rope.high_freq_factor),
+          "model.rope_scaling.low_freq_factor",
+          "{} equals high_freq_factor = {} in fp32 (the change between the two divides by their difference); "
+          "use numbers that are further apart",
+          rope.low_freq_factor, rope.high_freq_factor);
+  }
+
+  /// An empty pattern would match everything.
+  void patterns() {
     for (const auto& pattern : deck_.precision.float8)
       check(!pattern.empty(), "precision.float8", "an empty pattern (layers are named as \"layers.*\")");
+    for (const auto& pass : deck_.schedule.disable)
+      check(!pass.empty(), "schedule.disable", "an empty name (passes are named as `weft plan` lists them)");
+    for (const auto& pattern : deck_.schedule.buckets)
+      check(!pattern.empty(), "schedule.buckets", "an empty pattern (units are named as \"layers.*\")");
+    for (const auto& rule : deck_.schedule.recompute_ops) {
+      check(!rule.empty(), "schedule.recompute_ops",
+            "an empty rule (operations and modules are named as \"swiglu\" or \"@layers.*.ffn\")");
+      check(!rule.ends_with('@'), "schedule.recompute_ops",
+            "'{}' has no module behind its '@' (modules are named as \"@layers.*.ffn\")", rule);
+    }
+  }
+
+  void rest() {
+    check(deck_.precision.grad_wire == DType::f32 || deck_.precision.params == DType::bf16,
+          "precision.grad_wire",
+          "bf16 needs bf16 parameters (gradients of f32 products are f32); set precision.params = \"bf16\"");
+    check(deck_.precision.float8.empty() || deck_.precision.params == DType::bf16, "precision.float8",
+          "needs bf16 beside it (what is not in 8 bits is in bf16); set precision.params = \"bf16\"");
     check(!deck_.precision.float8.empty() || deck_.precision.float8_gradients == GradientFormat::e4m3,
           "precision.float8_gradients",
           "e5m2 has no effect (precision.float8 names no layer); give some, or remove the key");
     check(!deck_.precision.float8.empty() || deck_.precision.float8_scales == Float8Scales::rowwise,
           "precision.float8_scales",
           "tensorwise has no effect (precision.float8 names no layer); give some, or remove the key");
-    for (const auto& pass : deck_.schedule.disable)
-      check(!pass.empty(), "schedule.disable", "an empty name (passes are named as `weft plan` lists them)");
     check(deck_.schedule.recompute != Recompute::budget || deck_.schedule.memory_limit > 0 ||
               deck_.run.memory_limit > 0,
           "schedule.recompute",
@@ -136,6 +183,18 @@ class Validator {
   template <class... Args>
   void check(bool good, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
     if (!good) problems_.add(place_of(deck_, key), "", fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  /// Checks that fp32 has the number with all its digits.
+  bool in_fp32(std::string_view key, double value) {
+    constexpr double least = 1.2e-38, most = 3.4e38;
+    const bool small = value != 0 && value < least;
+    check(!small, key,
+          "{} is too small (it is taken in fp32, where it loses digits or becomes 0); use at least {}", value,
+          least);
+    check(value <= most, key, "{} is too large (it is taken in fp32, where it is infinite); use at most {}",
+          value, most);
+    return !small && value <= most;
   }
 
   static std::string instead(std::int64_t value) {
@@ -170,8 +229,10 @@ void validate(const Deck& deck) {
   validator.model();
   validator.data();
   validator.optimizer();
+  validator.numbers();
   validator.parallel();
   validator.pipeline();
+  validator.patterns();
   validator.rest();
   problems.throw_if_any();  // the limits are of heads that divide
   deck::check_limits(deck, problems);

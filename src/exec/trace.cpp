@@ -2,12 +2,15 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <ctime>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "comm/world.hpp"
 #include "exec/shapes.hpp"
 #include "io/atomic_file.hpp"
 #include "pipe/pipeline_schedule.hpp"
@@ -105,6 +108,62 @@ PerLane<std::size_t> on_all_lanes(std::size_t spans) {
   return list;
 }
 
+/// The file of a trace, as rank 0 writes it. When a call fails, the file is lost: there is one warning, and
+/// what follows is dropped, so that the other ranks can go on.
+class TraceFile {
+ public:
+  explicit TraceFile(const std::string& path) {
+    unless_lost([&] {
+      file_.emplace(path, io::Named::by_weft);
+      put("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+    });
+  }
+
+  /// Appends the events of the next rank.
+  void append(std::string_view events) {
+    if (!file_) return;
+    unless_lost([&] {
+      if (!is_first_) put(",\n");
+      put(events);
+    });
+    is_first_ = false;
+  }
+
+  /// Gives the file its name. Returns whether all of it was written.
+  bool commit() {
+    if (!file_) return false;
+    unless_lost([&] {
+      put("\n]}\n");
+      file_->commit(io::Sync::no);  // the run does not stop for a trace
+    });
+    return file_.has_value();
+  }
+
+ private:
+  void put(std::string_view text) { file_->append(text.data(), text.size()); }
+
+  template <class Write>
+  void unless_lost(Write&& write) {
+    try {
+      write();
+    } catch (const Error& e) {
+      file_.reset();
+      log::warn("the trace is lost: {}; the run itself is not affected", e.what());
+    }
+  }
+
+  std::optional<io::AtomicFile> file_;  ///< none: it is lost
+  bool is_first_ = true;
+};
+
+/// Collective: how many ranks' events have `bytes` together at most, the longest taken for all; at least one.
+int ranks_at_once(comm::World& world, const std::string& events, std::int64_t bytes) {
+  auto longest = static_cast<double>(events.size());
+  world.all_reduce_max(std::span(&longest, 1));
+  const auto fitting = bytes / std::max<std::int64_t>(1, static_cast<std::int64_t>(longest));
+  return static_cast<int>(std::clamp<std::int64_t>(fitting, 1, world.size()));
+}
+
 }  // namespace
 
 Trace::Trace(std::size_t spans_per_row, const std::vector<std::string>& more_rows)
@@ -172,22 +231,19 @@ std::string Trace::schedule_events(int rank) const {
   return out;
 }
 
-bool write_trace(const std::string& path, std::span<const std::string> events_of_ranks) {
-  try {
-    io::AtomicFile file(path, io::Named::by_weft);
-    const auto put = [&](std::string_view text) { file.append(text.data(), text.size()); };
-    put("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
-    for (std::size_t i = 0; i < events_of_ranks.size(); ++i) {
-      if (i > 0) put(",\n");
-      put(events_of_ranks[i]);
-    }
-    put("\n]}\n");
-    file.commit(io::Sync::no);  // the run does not stop for a trace
-    return true;
-  } catch (const Error& e) {
-    log::warn("the trace is lost: {}; the run itself is not affected", e.what());
-    return false;
+bool write_trace(const std::string& path, comm::World& world, const std::string& events,
+                 std::int64_t bytes_at_once) {
+  const int size = world.size(), rank = world.rank(), at_once = ranks_at_once(world, events, bytes_at_once);
+  std::optional<TraceFile> file;
+  if (rank == 0) file.emplace(path);
+  const std::string nothing;
+  for (int first = 0; first < size; first += at_once) {
+    const int end = std::min(first + at_once, size);
+    const bool own_turn = first <= rank && rank < end;
+    const std::vector<std::string> all = world.gather_strings(own_turn ? events : nothing);
+    for (int r = first; file && r < end; ++r) file->append(all[static_cast<std::size_t>(r)]);
   }
+  return !file || file->commit();
 }
 
 }  // namespace weft::exec

@@ -15,6 +15,10 @@
 #include "base/per_lane.hpp"
 #include "plan/plan.hpp"
 
+namespace weft::comm {
+class World;
+}
+
 namespace weft::exec {
 
 /// A row of the trace. Rows 0 to lane_count - 1 are the lanes; a trace may have more (what the host does
@@ -131,8 +135,14 @@ class TraceScope {
   Span span_;
 };
 
-/// Writes one trace.json from several ranks' events(). When that fails it logs a warning and returns false,
-/// because a trace is not worth a run.
-bool write_trace(const std::string& path, std::span<const std::string> events_of_ranks);
+/// The most bytes of other ranks' events that rank 0 asks for at once, unless one rank has more.
+constexpr std::int64_t trace_bytes_at_once = std::int64_t{256} << 20;
+
+/// Collective: rank 0 writes one trace.json of all ranks' events(), in the order of ranks. Some ranks at a
+/// time send theirs, and no rank does so before it is asked: rank 0's memory does not grow with the number of
+/// ranks. When the file cannot be written, rank 0 logs a warning and returns false, because a trace is not
+/// worth a run. The others return true.
+bool write_trace(const std::string& path, comm::World& world, const std::string& events,
+                 std::int64_t bytes_at_once = trace_bytes_at_once);
 
 }  // namespace weft::exec

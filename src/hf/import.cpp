@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 
 #include "base/check.hpp"
+#include "io/mapped_files.hpp"
 
 namespace weft::hf {
 namespace {
@@ -27,13 +29,14 @@ constexpr std::int64_t longest_context = 2048;
 class Scratch {
  public:
   Scratch(const std::string& path, std::int64_t bytes)
-      : bytes_(static_cast<std::size_t>(bytes)), file_(path, File::Open::create) {
+      : path_(path), bytes_(static_cast<std::size_t>(bytes)), file_(path, File::Open::create) {
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     const int error = errno;
     ::unlink(path.c_str());
     if (fd_ < 0) io::fail_errno("open", path, error);
   }
   ~Scratch() {
+    watch_.reset();
     if (memory_ != MAP_FAILED) ::munmap(memory_, bytes_);
     if (fd_ >= 0) ::close(fd_);
   }
@@ -44,18 +47,23 @@ class Scratch {
     file_.write_at(values.data(), values.size() * sizeof(float), offset);
   }
   /// Maps the file once all is written: a page of a file that is too short would raise a signal, not an
-  /// error.
+  /// error. All is on storage before that: a page that storage refuses later is dropped, and would come back
+  /// as zeros.
   std::byte* map() {
+    file_.sync();
     memory_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, fd_, 0);
     if (memory_ == MAP_FAILED) io::fail_errno("map", "the weights", errno);
+    watch_.emplace(memory_, bytes_, path_);
     return static_cast<std::byte*>(memory_);
   }
 
  private:
+  std::string path_;
   std::size_t bytes_;
   File file_;
   int fd_ = -1;
   void* memory_ = MAP_FAILED;
+  std::optional<io::MappedFileWatch> watch_;
 };
 
 std::int64_t bytes_of(const Unit& unit) {

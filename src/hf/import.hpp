@@ -18,7 +18,8 @@ Deck deck_of(const Weights& weights);
 /// of deck_of(). Meanwhile a nameless file in the same directory holds a copy of the fp32 weights on storage,
 /// in the place of memory. In memory it takes 64 MiB, and pages that the system can have back. Throws
 /// Error(environment) when it cannot write, and Error(bad_checkpoint) for damage and for a checkpoint of step
-/// 0 that is there already.
+/// 0 that is there already. A page of the copy that storage does not give back ends the program
+/// (io::MappedFileWatch).
 ckpt::SaveReport import_weights(const Weights& weights, const ckpt::RunState& run,
                                 const std::vector<Unit>& units, const std::string& checkpoints_dir);
 

@@ -47,11 +47,15 @@ std::size_t AtomicFile::read(std::int64_t offset, void* out, std::size_t bytes) 
   return got;
 }
 
+void AtomicFile::sync() {
+  const StorageWait wait("fsync", temporary_);
+  if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) fail("write", errno);
+}
+
 void AtomicFile::commit(Sync sync) {
+  if (sync == Sync::yes) this->sync();
   {
-    const StorageWait wait("fsync", temporary_);
-    if (std::fflush(file_) != 0) fail("write", errno);
-    if (sync == Sync::yes && ::fsync(::fileno(file_)) != 0) fail("write", errno);
+    const StorageWait wait("close", temporary_);
     // The file is closed before the rename, because some file systems tell only here that what was written is
     // lost.
     if (std::fclose(std::exchange(file_, nullptr)) != 0) fail("write", errno);

@@ -36,6 +36,9 @@ class AtomicFile {
   void write_front(const void* data, std::size_t bytes);
   /// Reads up to `bytes` from `offset` on, and returns how many there were.
   std::size_t read(std::int64_t offset, void* out, std::size_t bytes);
+  /// Brings what was written to storage, still under the temporary name: several files can then be committed
+  /// together.
+  void sync();
   /// Syncs and closes the file, renames it to its name, and syncs the directory. Nothing may be called after
   /// it.
   void commit(Sync sync = Sync::yes);

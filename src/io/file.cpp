@@ -212,11 +212,17 @@ void sync_name(const std::string& path) {
   sync_directory_if_permitted(slash == std::string::npos ? "." : path.substr(0, slash + 1));
 }
 
+std::int64_t free_bytes_of(std::uint64_t blocks, std::uint64_t available, std::uint64_t block_bytes) {
+  std::int64_t bytes = 0;
+  const bool too_many = __builtin_mul_overflow(available, block_bytes, &bytes);
+  return blocks == 0 || too_many ? INT64_MAX : bytes;
+}
+
 std::int64_t free_bytes(const std::string& path) {
   const StorageWait wait("statvfs", path);
   struct statvfs status;
   if (::statvfs(path.c_str(), &status) != 0) fail_errno("statvfs", path, errno);
-  return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
+  return free_bytes_of(status.f_blocks, status.f_bavail, status.f_frsize);
 }
 
 std::string read_text(const std::string& path) {

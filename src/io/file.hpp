@@ -73,8 +73,11 @@ bool sync_directory_if_permitted(const std::string& path);
 /// Makes the name of a file or a directory durable that was just created or renamed, where that is permitted
 /// and the file system can; `path` does not end with a slash.
 void sync_name(const std::string& path);
-/// Bytes that an unprivileged user may still write on the file system of `path`.
+/// Bytes that an unprivileged user may still write on the file system of `path`; INT64_MAX where it does not
+/// tell.
 std::int64_t free_bytes(const std::string& path);
+/// The same by what statvfs says. A file system without blocks (ramfs, some of FUSE) does not tell.
+std::int64_t free_bytes_of(std::uint64_t blocks, std::uint64_t available, std::uint64_t block_bytes);
 std::string read_text(const std::string& path);
 void write_text_durably(const std::string& path, std::string_view text);
 /// The last component of a path, for messages.

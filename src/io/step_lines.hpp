@@ -18,7 +18,8 @@ namespace weft::io {
 const std::string& prepare_step_lines(const std::string& path, std::optional<std::int64_t> resumed_at);
 
 /// The objects of a file, in its order; a torn last line (its run was killed, or still writes) is left out.
-/// Throws Error(bad_input) "FILE:LINE: ..." when another line is not an object with a step.
+/// Throws Error(bad_input) "FILE:LINE: ..." when another line is not an object with a step, and
+/// Error(bad_input or environment) when the file cannot be read to its end.
 std::vector<nlohmann::json> read_step_lines(const std::string& path);
 
 }  // namespace weft::io

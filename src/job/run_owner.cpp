@@ -8,11 +8,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/text.hpp"
+#include "job/process_start.hpp"
 
 namespace weft::job {
 namespace {
@@ -21,19 +20,6 @@ std::string boot_id() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
   return id;
-}
-
-/// When the process began; 0 when /proc does not show it. /proc/PID/stat reads "PID (NAME) STATE ...", and
-/// the start is field 22.
-std::int64_t start_of(std::int64_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  const std::string stat{std::istreambuf_iterator<char>(in), {}};
-  const auto name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(stat.substr(name_end + 1));
-  std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  return std::strtoll(field.c_str(), nullptr, 10);
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ constexpr double file_request = 256 * signal_unit;
 }  // namespace
 
 void catch_stop_signals() {
+  for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);
   for (const int number : stop_signals) {
     struct sigaction now {};
     ::sigaction(number, nullptr, &now);

@@ -6,9 +6,10 @@
 namespace weft::job {
 
 /// From now on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 no longer end this process: StopRequest tells of the
-/// first. A SIGTERM that comes a second or more after another ends the process as ever. A SIGHUP that is
-/// ignored (nohup) stays ignored. Call it before MPI starts, for signals that come early, and again after
-/// that, because libraries may put handlers of their own.
+/// first. Nor does a log that nobody reads any more (SIGPIPE) or a file that may not grow (SIGXFSZ): the call
+/// fails instead, and costs a line or a save. A SIGTERM that comes a second or more after another ends the
+/// process as ever. A SIGHUP that is ignored (nohup) stays ignored. Call it before MPI starts, for signals
+/// that come early, and again after that, because libraries may put handlers of their own.
 void catch_stop_signals();
 /// From now on these signals end the process again: a launcher ends what is left of a failed run by SIGTERM.
 void release_stop_signals();

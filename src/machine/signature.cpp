@@ -13,6 +13,8 @@ using ir::Attr;
 /// again.
 bool matters(Attr attr) {
   switch (attr) {
+    case Attr::any_order:
+    case Attr::rows:
     case Attr::heads:
     case Attr::kv_heads:
     case Attr::head_dim:

@@ -3,15 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "base/device.hpp"
+#include "kernels/matmul.hpp"
 #include "machine/predict.hpp"
 #include "measure/collectives.hpp"
 #include "measure/exchanges.hpp"
@@ -38,13 +39,14 @@ int nodes_of(runtime::Session& session, std::string_view axis) {
   return static_cast<int>(slowest(session.world(), static_cast<double>(hosts.size())));
 }
 
-std::string name_of_machine(const comm::World& world, const machine::Profile& p) {
+/// The name says who computes fp32 products. Kernels' times depend on it, and their signatures do not say it.
+std::string name_of_machine(const comm::World& world, const machine::Profile& p, F32Products products) {
   const int nodes = nodes_of(world);
   std::string name = fmt::format("{} rank{} on {}", world.size(), world.size() == 1 ? "" : "s",
                                  nodes == 1 ? world.hosts()[0] : fmt::format("{} nodes", nodes));
   if (p.compute.threads > 0)
     name += fmt::format(", {} thread{} a rank", p.compute.threads, p.compute.threads == 1 ? "" : "s");
-  return name;
+  return name + fmt::format(", fp32 products by {}", kernels::product_method(DType::f32, products));
 }
 
 ReduceOrder order_of(const Deck* deck) {
@@ -76,12 +78,11 @@ std::function<void()> compute_of(runtime::Session& session, const std::shared_pt
   return [work, n = times(once)] { work->run(n); };
 }
 
-/// The memory that a host has left for each of its ranks, on the host that has least; 0 where the device has
-/// its own memory.
+/// Collective: the memory that a rank can have, rounded down to few digits, because a plan may take all of
+/// it.
 double memory_of_a_rank(comm::World& world) {
-  const std::optional<std::int64_t> there = device_is_host() ? runtime::available_memory() : std::nullopt;
-  const double mine = there ? static_cast<double>(*there) / world.node_size() : 0;
-  return -slowest(world, -mine);
+  constexpr double unit = 1e7;
+  return unit * std::floor(static_cast<double>(runtime::least_left_for_a_rank(world)) / unit);
 }
 
 /// The number with few digits. More would only make the file harder to read.
@@ -90,10 +91,10 @@ double rounded(double x) {
 }
 
 void round_all(machine::Profile& p) {
-  for (double* x : {&p.compute.matmul_f32, &p.compute.matmul_bf16, &p.compute.matmul_f8,
-                    &p.compute.matmul_f8_tensorwise, &p.compute.attention, &p.compute.bytes_per_s,
-                    &p.compute.launch_s, &p.compute.memory_bytes, &p.sharing.link_bytes_per_s,
-                    &p.sharing.both_lanes, &p.sharing.beside_compute, &p.sharing.stolen_s_per_byte})
+  for (double* x :
+       {&p.compute.matmul_f32, &p.compute.matmul_bf16, &p.compute.matmul_f8, &p.compute.matmul_f8_tensorwise,
+        &p.compute.attention, &p.compute.bytes_per_s, &p.compute.launch_s, &p.sharing.link_bytes_per_s,
+        &p.sharing.both_lanes, &p.sharing.beside_compute, &p.sharing.stolen_s_per_byte})
     *x = rounded(*x);
   if (auto& replica = p.sharing.replica)
     for (double* x : {&replica->beside_lanes, &replica->beside_compute, &replica->stolen_s_per_byte})
@@ -130,8 +131,7 @@ Measured measure_machine(const Deck* deck, runtime::Session& session, const Mach
   machine::Profile& p = m.profile;
   p.ranks_per_node = static_cast<int>(slowest(world, world.node_size()));
   p.compute = measure_rates(session);
-  p.compute.memory_bytes = memory_of_a_rank(world);
-  p.name = name_of_machine(world, p);
+  p.name = name_of_machine(world, p, (deck != nullptr ? *deck : Deck{}).precision.f32_products);
   std::unique_ptr<Exchanges> exchanges;
   if (session.shards() > 1) {
     exchanges = std::make_unique<Exchanges>(session, largest_collective, order_of(deck));
@@ -144,6 +144,8 @@ Measured measure_machine(const Deck* deck, runtime::Session& session, const Mach
     ReplicaSums sums(session, largest_collective, order_of(deck));
     take(measure_replicas(sums, world, nodes_of(session, replica_axis), 0.2 * options.seconds), m);
   }
+  // Libraries hold by now what they take at their first calls, which a plan cannot have.
+  p.compute.memory_bytes = memory_of_a_rank(world);
   std::shared_ptr<Step> step;
   if (deck != nullptr) {
     step = std::make_shared<Step>(*deck, session);

@@ -68,8 +68,8 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
   plan::Plan plan;
   session.reserve([&] {
     const plan::ScratchQuery scratch = exec::scratch_query(session.matmuls());
-    const auto make = [&](const Deck& of, const Mesh& mesh) {
-      passes::PassOptions options = compile::pass_options(of, mesh, mesh.pipe_rank(session.rank()));
+    const auto make = [&](const Deck& of, const Mesh& mesh, int place) {
+      passes::PassOptions options = compile::pass_options(of, mesh, place);
       // What recompute = budget leads to would need the profile. Computing all again takes the same kernels,
       // and the least memory.
       if (of.schedule.recompute == Recompute::budget) options.recompute.what = Recompute::full;
@@ -79,12 +79,12 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
       return runtime::planned_memory(of, step, nullptr, runtime::held_bytes(session.world()),
                                      session.world().node_size());
     };
-    comm::agree(session.world(), [&] { plan = make(deck, session.mesh()); });
+    comm::agree(session.world(), [&] { plan = make(deck, session.mesh(), session.pipe_rank()); });
     session.check_same_plan(plan);
-    const auto replan = [&](const Deck& changed, int ranks) {
+    const auto replan = [&](const Deck& changed, int ranks, int place) {
       Mesh mesh = resolve_mesh(changed, ranks);
       mesh.set_teams(session.mesh().teams());
-      return memory_of(changed, make(changed, mesh));
+      return memory_of(changed, make(changed, mesh, place));
     };
     runtime::check_memory(deck, memory_of(deck, plan), replan, session.world());
     return std::vector<const plan::Plan*>{&plan};

@@ -143,6 +143,14 @@ std::vector<Pass> training_passes(const PassOptions& options) {
   return passes;
 }
 
+std::vector<Unit> units_of_rank(const std::vector<Unit>& model, const std::optional<StageOptions>& stage,
+                                int tensor_ranks) {
+  std::vector<Unit> own;
+  for (std::size_t unit = 0; unit < model.size(); ++unit)
+    if (!stage || stage->has_unit(unit)) own.push_back(model[unit]);
+  return tensor_ranks > 1 ? partitioned(own, tensor_ranks) : with_norms_apart(own);
+}
+
 void check_disabled(const PassOptions& options, const std::string& place) {
   static constexpr std::array optional{"fuse",           "residual", "head",      "recompute",
                                        "quantize_first", "hoist",    "alternate", "bucket",

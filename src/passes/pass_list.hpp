@@ -56,6 +56,11 @@ std::vector<Pass> after_sharding(const PassOptions& options);
 /// update. In a pipe the stages work on several rounds at a time.
 std::vector<Pass> forward_passes(const PassOptions& options, int rounds = 1);
 
+/// The units of a rank that has these stages (none: the whole model) of the model's units, after all passes:
+/// its parts of them over a tensor axis of `tensor_ranks`, and the norms apart that no such axis has moved.
+std::vector<Unit> units_of_rank(const std::vector<Unit>& model, const std::optional<StageOptions>& stage,
+                                int tensor_ranks);
+
 /// Throws Error(bad_input) when a name in options.disable is no pass, or one that a training step cannot do
 /// without. `place` is where the names stand: "FILE:LINE: schedule.disable".
 void check_disabled(const PassOptions& options, const std::string& place);

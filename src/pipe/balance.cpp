@@ -1,6 +1,7 @@
 #include "pipe/balance.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -88,10 +89,10 @@ class FoldedCuts {
     std::vector<int> lengths(2 * ranks_);
     Left left = last_;
     for (std::size_t rank = ranks_; rank-- > 0;) {
-      const Left before = came_from_[rank][place(left)];
-      lengths[rank] = static_cast<int>(left.begin - before.begin);
-      lengths[2 * ranks_ - 1 - rank] = static_cast<int>(before.end - left.end);
-      left = before;
+      const Taken taken = taken_[rank][place(left)];
+      lengths[rank] = taken.front;
+      lengths[2 * ranks_ - 1 - rank] = taken.back;
+      left = {left.begin - taken.front, left.end + taken.back};
     }
     return lengths;
   }
@@ -101,6 +102,11 @@ class FoldedCuts {
   struct Left {
     std::size_t begin = 0, end = 0;
   };
+  /// How many layers a rank takes. There are tables of these with layers^2 entries a rank, so they are small.
+  struct Taken {
+    std::uint16_t front = 0, back = 0;
+  };
+  static_assert(most_folded_layers <= std::numeric_limits<std::uint16_t>::max());
   enum class Part { rank, stage };
 
   std::size_t place(const Left& left) const { return left.begin * (layers_ + 1) + left.end; }
@@ -111,7 +117,7 @@ class FoldedCuts {
     const std::size_t all = (layers_ + 1) * (layers_ + 1);
     std::vector<double> best(all, never);  // by what is left
     best[place({0, layers_})] = 0;
-    came_from_.assign(ranks_, std::vector<Left>(all));
+    taken_.assign(ranks_, std::vector<Taken>(all));
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       std::vector<double> next(all, never);
       const auto extend = [&](const Left& from, const Left& to, double front, double back) {
@@ -119,7 +125,8 @@ class FoldedCuts {
             std::max(best[place(from)], part == Part::rank ? front + back : std::max(front, back));
         if (largest >= next[place(to)]) return;
         next[place(to)] = largest;
-        came_from_[rank][place(to)] = from;
+        taken_[rank][place(to)] = {static_cast<std::uint16_t>(to.begin - from.begin),
+                                   static_cast<std::uint16_t>(from.end - to.end)};
       };
       for (std::size_t begin = 0; begin < layers_; ++begin)
         for (std::size_t end = begin + 1; end <= layers_; ++end) {
@@ -144,8 +151,8 @@ class FoldedCuts {
 
   std::vector<double> seconds_;
   std::size_t layers_, ranks_;
-  Left last_;                                 ///< where the last rank's two stages meet
-  std::vector<std::vector<Left>> came_from_;  ///< by rank, and by what it leaves: what was left before
+  Left last_;                              ///< where the last rank's two stages meet
+  std::vector<std::vector<Taken>> taken_;  ///< by rank, and by what it leaves
 };
 
 }  // namespace
@@ -161,6 +168,10 @@ std::vector<int> balance_folded(const std::vector<LayerCost>& layers, int ranks)
   WEFT_VALIDATE(2 * static_cast<std::size_t>(ranks) <= layers.size(),
                 "{} stages of a pipe for {} layers, embedding and head included; use at most {} stages",
                 2 * ranks, layers.size(), layers.size());
+  WEFT_VALIDATE(layers.size() <= most_folded_layers,
+                "{} layers, embedding and head included, are too many to deal out over a folded pipe (every "
+                "cut of them is weighed, of at most {}); give the layers of each stage",
+                layers.size(), most_folded_layers);
   return FoldedCuts(layers, ranks).run();
 }
 

@@ -1,9 +1,14 @@
 // Balances the layers of a model over the stages of a pipe.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace weft::pipe {
+
+/// The most layers, embedding and head included, that balance_folded() takes. Its time grows with their
+/// fourth power, and its memory with ranks * layers^2.
+inline constexpr std::size_t most_folded_layers = 514;
 
 /// What one layer (or the embedding, or the head) takes of a stage.
 struct LayerCost {
@@ -20,7 +25,7 @@ std::vector<int> balance(const std::vector<LayerCost>& layers, int stages);
 
 /// Likewise, for `ranks` ranks that have two stages each, rank r the stages r and 2 ranks - 1 - r: the
 /// slowest rank is as fast as it can be, and of the cuts that do so one is taken whose slowest stage is as
-/// fast as it can be.
+/// fast as it can be. Throws Error(bad_input) for more than most_folded_layers, too.
 std::vector<int> balance_folded(const std::vector<LayerCost>& layers, int ranks);
 
 }  // namespace weft::pipe

@@ -11,10 +11,14 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/device.hpp"
 #include "kernels/device_properties.hpp"
@@ -141,6 +145,27 @@ GpuShare gpu_share(int sharers) {
 
 std::int64_t held_bytes(const comm::World& world) {
   return device_is_host() ? memory_usage().rss_bytes : gpu_share(world.device_sharers()).held;
+}
+
+std::int64_t sum_on_host(std::int64_t mine, comm::World& world) {
+  const std::set<std::string> hosts(world.hosts().begin(), world.hosts().end());
+  const auto here = static_cast<std::size_t>(std::distance(hosts.begin(), hosts.find(world.host())));
+  std::vector<std::int64_t> sums(hosts.size());
+  sums[here] = mine;
+  world.all_reduce_sum(std::span(sums));
+  return sums[here];
+}
+
+std::int64_t least_left_for_a_rank(comm::World& world) {
+  world.barrier();
+  std::int64_t mine = 0;
+  if (device_is_host())
+    mine = available_memory().value_or(0) / world.node_size();
+  else
+    mine = gpu_share(world.device_sharers()).available.value_or(0);
+  std::array<double, 1> least{-static_cast<double>(mine)};
+  world.all_reduce_max(least);
+  return static_cast<std::int64_t>(-least[0]);
 }
 
 }  // namespace weft::runtime

@@ -39,6 +39,14 @@ GpuShare gpu_share(int sharers);
 /// What a rank holds of the memory that plans are about: its share of its GPU's, or its resident memory.
 std::int64_t held_bytes(const comm::World& world);
 
+/// Collective: the sum of what the ranks of this rank's host give.
+std::int64_t sum_on_host(std::int64_t mine, comm::World& world);
+
+/// Collective: what is left for each rank, in equal parts, of the memory that plans are about, where the
+/// least is left; 0 where a rank cannot tell. Ranks look when all have come here, so that nobody still holds
+/// what it has measured with.
+std::int64_t least_left_for_a_rank(comm::World& world);
+
 /// Bytes that this host's processes can still take: MemAvailable of /proc/meminfo or, if it is less, what the
 /// process's control groups (Slurm's, a container's) leave. The result is empty when the system does not say.
 /// Tests put another directory in the place of "/" by `root`.

@@ -34,6 +34,14 @@ struct Change {
   int ranks;
 };
 
+/// The deck with twice as many ranks on the data axis as it has on `ranks`. The other axes stay.
+Deck with_twice_the_data(Deck deck, int ranks) {
+  deck.parallel.mesh = resolve_mesh(deck, ranks).axes();
+  for (MeshAxis& axis : deck.parallel.mesh)
+    if (axis.name == data_axis) axis.size *= 2;
+  return deck;
+}
+
 /// Changes to a deck that take memory off a rank, the cheapest first.
 std::vector<Change> changes_of(const Deck& deck, int ranks) {
   std::vector<Change> changes;
@@ -53,9 +61,17 @@ std::vector<Change> changes_of(const Deck& deck, int ranks) {
     small.data.batch = 1;
     changes.push_back({"data.batch = 1", small, ranks});
   }
-  small.parallel.mesh = ParallelDeck{}.mesh;
-  changes.push_back({"twice as many ranks", small, 2 * ranks});
+  changes.push_back({"twice as many ranks on the data axis", with_twice_the_data(small, ranks), 2 * ranks});
   return changes;
+}
+
+/// What the fullest rank would need after the change: each place on the pipe has other stages.
+std::int64_t needed_after(const Change& change, const Replan& replan) {
+  std::int64_t most = 0;
+  const int places = resolve_mesh(change.deck, change.ranks).size(pipe_axis);
+  for (int place = 0; place < places; ++place)
+    most = std::max(most, replan(change.deck, change.ranks, place).needed());
+  return most;
 }
 
 /// Applies the changes one after the other, and advises the first ones with which the run fits.
@@ -64,7 +80,7 @@ std::string advice(const Deck& deck, const Replan& replan, int ranks) {
   for (const Change& change : changes_of(deck, ranks)) {
     text += (text.empty() ? "" : " and ") + std::string(change.text);
     try {
-      const std::int64_t needed = replan(change.deck, change.ranks).needed();
+      const std::int64_t needed = needed_after(change, replan);
       if (static_cast<double>(needed) <= deck.run.memory_limit)
         return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(needed) / (1 << 30));
     } catch (const Error&) {
@@ -74,15 +90,26 @@ std::string advice(const Deck& deck, const Replan& replan, int ranks) {
   return "use more ranks, or a smaller model";
 }
 
+/// Collective: what the fullest rank needs, in words.
+std::string fullest(const PlannedMemory& memory, comm::World& world) {
+  const auto mine = static_cast<double>(memory.needed());
+  std::array<double, 1> most{mine};
+  world.all_reduce_max(most);
+  // The first of those that need as much.
+  std::array<double, 1> first{-static_cast<double>(mine == most[0] ? world.rank() : world.size())};
+  world.all_reduce_max(first);
+  return world.broadcast(to_text(memory), static_cast<int>(-first[0]));
+}
+
 void check_limit(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
   std::array<double, 1> most{static_cast<double>(memory.needed())};
   world.all_reduce_max(most);
   if (deck.run.memory_limit <= 0 || most[0] <= deck.run.memory_limit) return;
+  const std::string needs = fullest(memory, world);
   std::string text;
   if (world.rank() == 0)
-    text =
-        fmt::format("{}: the run {}, the limit is {:.2f} GiB; {}", place_of(deck, "run.memory_limit"),
-                    to_text(memory), deck.run.memory_limit / (1 << 30), advice(deck, replan, world.size()));
+    text = fmt::format("{}: the run {}, the limit is {:.2f} GiB; {}", place_of(deck, "run.memory_limit"),
+                       needs, deck.run.memory_limit / (1 << 30), advice(deck, replan, world.size()));
   world.barrier();  // advice takes some planning, and the rank that throws first ends all others
   throw Error(ExitCode::bad_input, text);
 }
@@ -96,7 +123,7 @@ void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& r
   double more = 0;
   std::optional<std::int64_t> has;
   if (device_is_host()) {
-    more = static_cast<double>(world.node_size() * (memory.needed() - memory_usage().own_bytes));
+    more = static_cast<double>(sum_on_host(memory.needed() - memory_usage().own_bytes, world));
     has = available_memory();
   } else {
     const GpuShare gpu = gpu_share(world.device_sharers());
@@ -112,6 +139,7 @@ void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& r
   std::array<double, 2> worst{-1, -1};
   if (more - available == lack[0]) worst = {more, available};
   world.all_reduce_max(worst);
+  const std::string needs = fullest(memory, world);
   throw Error(
       ExitCode::bad_input,
       world.rank() != 0
@@ -119,10 +147,9 @@ void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& r
           : fmt::format("{}: not enough memory: the run {}, {} {:.2f} GiB more than {} already, and it "
                         "has {:.2f} GiB; use more {}, parallel.mode = \"fsdp\", schedule.recompute = "
                         "\"full\", or a smaller data.batch or data.seq",
-                        deck.source, to_text(memory),
-                        device_is_host() ? "the ranks of a host" : "a GPU's rank", worst[0] / (1 << 30),
-                        device_is_host() ? "they hold" : "it holds", worst[1] / (1 << 30),
-                        device_is_host() ? "nodes" : "GPUs"));
+                        deck.source, needs, device_is_host() ? "the ranks of a host" : "a GPU's rank",
+                        worst[0] / (1 << 30), device_is_host() ? "they hold" : "it holds",
+                        worst[1] / (1 << 30), device_is_host() ? "nodes" : "GPUs"));
 }
 
 }  // namespace weft::runtime

@@ -18,9 +18,9 @@ namespace weft::runtime {
 /// sample.
 data::Sequences open_sequences(const Deck& deck, const std::vector<std::string>& paths, const char* key);
 
-/// What a rank would need with another deck on this many ranks. Throws Error(bad_input) when there is no such
-/// plan.
-using Replan = std::function<PlannedMemory(const Deck&, int ranks)>;
+/// What the ranks of a place on the pipe would need with another deck on this many ranks. Throws
+/// Error(bad_input) when there is no such plan.
+using Replan = std::function<PlannedMemory(const Deck&, int ranks, int place)>;
 
 /// Collective; call it before anything is allocated. Throws Error(bad_input) when a rank needs more than
 /// run.memory_limit, with what would fit by `replan`, which rank 0 alone calls; and when the ranks of a host

@@ -21,7 +21,7 @@ namespace {
 bool copy_fits(const Deck& deck, const PlannedMemory& memory, comm::World& world) {
   // On a GPU the copy is all that a plan takes of the host's memory.
   const std::int64_t mine = device_is_host() ? memory.needed() - memory_usage().own_bytes : memory.copy;
-  const auto here = static_cast<double>(world.node_size() * mine);
+  const auto here = static_cast<double>(sum_on_host(mine, world));
   const auto available =
       static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
   const bool limited = device_is_host() && deck.run.memory_limit > 0 &&
@@ -58,16 +58,16 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   trim_heap();
   std::int64_t baseline =
       most(least_baseline(deck, held_bytes(world), talking_ranks(session.mesh(), neighbours)));
-  const auto choose = [&](const Deck& of, const Mesh& mesh) {
+  const auto choose = [&](const Deck& of, const Mesh& mesh, int place) {
     return compile::choose_schedule(of, mesh, scratch, costs, baseline + loading_bytes(of, mesh.world()),
-                                    mesh.pipe_rank(world.rank()));
+                                    place);
   };
   RunPlans plans;
   bool by_limits = true;  // choosing has made the plan, perhaps by a limit
   for (int attempt = 0; attempt < 2 && by_limits; ++attempt) {
     plans = {};
     comm::agree(world, [&] {
-      compile::Chosen chosen = choose(deck, session.mesh());
+      compile::Chosen chosen = choose(deck, session.mesh(), session.pipe_rank());
       by_limits = chosen.plan.has_value();
       plans.schedule = compile::schedule_text(chosen.options);
       plans.train = compile::take_plan(chosen, deck, session.mesh(), scratch);
@@ -88,13 +88,14 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   if (!plans.background || !device_is_host()) plans.memory.copy = 0;
   session.check_same_plan(plans.train);
   if (plans.evaluate) session.check_same_plan(*plans.evaluate);
-  const auto replan = [&](const Deck& changed, int ranks) {
+  const std::int64_t largest_baseline = most(plans.memory.baseline);
+  const auto replan = [&](const Deck& changed, int ranks, int place) {
     Mesh mesh = resolve_mesh(changed, ranks);
     mesh.set_teams(session.mesh().teams());
-    compile::Chosen chosen = choose(changed, mesh);
+    compile::Chosen chosen = choose(changed, mesh, place);
     const plan::Plan plan = compile::take_plan(chosen, changed, mesh, scratch);
     PlannedMemory memory = planned_memory(changed, plan, nullptr, 0, neighbours);
-    memory.baseline = plans.memory.baseline;
+    memory.baseline = largest_baseline;
     return memory;
   };
   check_memory(deck, plans.memory, replan, world);

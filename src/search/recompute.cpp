@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -33,6 +35,17 @@ class Trades {
   Trades(const ir::Graph& graph, const machine::CostModel& costs, const Module& module)
       : graph_(graph), costs_(costs), module_(module) {}
 
+  /// Operations whose results backward reads, or from which other such results are made.
+  std::vector<Op> candidates() const {
+    std::set<Op> ops;
+    for (const NodeId id : module_.nodes) {
+      const Op op = graph_.node(id).op;
+      if (ir::communicates(op) && op != Op::all_gather) continue;  // only a gather can be done again
+      if (op != Op::add && op != Op::cross_entropy && op != Op::linear_cross_entropy) ops.insert(op);
+    }
+    return {ops.begin(), ops.end()};
+  }
+
   /// The trades from keeping everything to keeping least, along the lower hull.
   std::vector<Trade> hull() const {
     std::vector<Trade> all;
@@ -48,17 +61,6 @@ class Trades {
   }
 
  private:
-  /// Operations whose results backward reads, or from which other such results are made.
-  std::vector<Op> candidates() const {
-    std::set<Op> ops;
-    for (const NodeId id : module_.nodes) {
-      const Op op = graph_.node(id).op;
-      if (ir::communicates(op) && op != Op::all_gather) continue;  // only a gather can be done again
-      if (op != Op::add && op != Op::cross_entropy && op != Op::linear_cross_entropy) ops.insert(op);
-    }
-    return {ops.begin(), ops.end()};
-  }
-
   void measure(Trade& trade) const {
     std::set<NodeId> again;
     std::set<ValueId> kept;
@@ -135,49 +137,80 @@ std::map<std::string, Module> modules_of(const ir::Graph& graph) {
   return modules;
 }
 
+/// The path of a layer's module: before, at and behind the layer's number.
+struct Path {
+  std::string head;
+  int layer = 0;
+  std::string tail;
+};
+
+Path parts_of(const std::string& path) {
+  const std::size_t first = path.find('.') + 1, end = std::min(path.find('.', first), path.size());
+  return {path.substr(0, first), std::stoi(path.substr(first, end - first)), path.substr(end)};
+}
+
+/// Rising numbers as patterns of module paths: of 0, 1, 2 and 5 "0-2" and "5-5".
+std::vector<std::string> ranges(std::span<const int> numbers) {
+  std::vector<std::string> list;
+  for (std::size_t begin = 0, end = 0; begin < numbers.size(); begin = end) {
+    for (end = begin + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;) ++end;
+    list.push_back(fmt::format("{}-{}", numbers[begin], numbers[end - 1]));
+  }
+  return list;
+}
+
 }  // namespace
 
 RecomputeLevels::RecomputeLevels(const ir::Graph& graph, const machine::CostModel& costs) {
-  std::map<std::string, std::size_t> kind_of;  // by the path without its number
+  std::map<std::tuple<std::string, std::string, std::vector<Op>>, std::size_t> kind_of;
   std::vector<std::vector<Trade>> hulls;
   for (const auto& [path, module] : modules_of(graph)) {
-    const std::size_t first = path.find('.') + 1, end = std::min(path.find('.', first), path.size());
-    const std::string head = path.substr(0, first), tail = path.substr(end);
-    const auto [known, is_new] = kind_of.emplace(head + "*" + tail, kinds_.size());
+    const auto [head, layer, tail] = parts_of(path);
+    const Trades trades(graph, costs, module);
+    const auto [known, is_new] = kind_of.emplace(std::tuple(head, tail, trades.candidates()), kinds_.size());
     if (is_new) {
-      hulls.push_back(Trades(graph, costs, module).hull());
-      kinds_.push_back({head, tail, {}});
+      hulls.push_back(trades.hull());
+      kinds_.push_back({head, tail, {}, {}});
       for (const Trade& t : hulls.back()) kinds_.back().sets.push_back(t.ops);
     }
-    const std::vector<Trade>& hull = hulls[known->second];
-    for (std::size_t set = 1; set < hull.size(); ++set)
-      steps_.push_back({known->second, set, std::stoi(path.substr(first, end - first)),
-                        (hull[set].seconds - hull[set - 1].seconds) /
-                            static_cast<double>(hull[set - 1].kept - hull[set].kept)});
+    kinds_[known->second].layers.push_back(layer);
+  }
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+    std::vector<int>& layers = kinds_[kind].layers;
+    std::sort(layers.begin(), layers.end());
+    const std::vector<Trade>& hull = hulls[kind];
+    for (std::size_t set = 1; set < hull.size(); ++set) {
+      const double seconds_per_byte = (hull[set].seconds - hull[set - 1].seconds) /
+                                      static_cast<double>(hull[set - 1].kept - hull[set].kept);
+      for (std::size_t place = 0; place < layers.size(); ++place)
+        steps_.push_back({kind, set, place, seconds_per_byte});
+    }
   }
   std::stable_sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) {
-    return std::tuple(a.seconds_per_byte, a.kind, a.set, a.layer) <
-           std::tuple(b.seconds_per_byte, b.kind, b.set, b.layer);
+    return std::tuple(a.seconds_per_byte, a.kind, a.set, a.place) <
+           std::tuple(b.seconds_per_byte, b.kind, b.set, b.place);
   });
 }
 
 passes::RecomputeOptions RecomputeLevels::at(int level) const {
-  // Of each kind, layers [0, reached[set]) have come to that set or beyond it.
-  std::vector<std::map<std::size_t, int>> reached(kinds_.size());
+  // Of each kind, the first reached[set] layers have come to that set or beyond it.
+  std::vector<std::map<std::size_t, std::size_t>> reached(kinds_.size());
   for (int i = 0; i < level; ++i) {
     const Step& step = steps_[static_cast<std::size_t>(i)];
-    int& layers = reached[step.kind][step.set];
-    layers = std::max(layers, step.layer + 1);
+    std::size_t& count = reached[step.kind][step.set];
+    count = std::max(count, step.place + 1);
   }
   passes::RecomputeOptions options;
   if (level > 0) options.what = Recompute::selective;
+  options.whole_model = false;  // the deck has none of these rules, so no message may blame it for one
   for (std::size_t k = 0; k < kinds_.size(); ++k)
-    for (const auto& [set, layers] : reached[k]) {
+    for (const auto& [set, count] : reached[k]) {
       const auto next = reached[k].find(set + 1);
-      const int first = next == reached[k].end() ? 0 : next->second;
-      if (first >= layers) continue;
-      const std::string module = fmt::format("{}{}-{}{}", kinds_[k].head, first, layers - 1, kinds_[k].tail);
-      for (const Op op : kinds_[k].sets[set]) options.rules.push_back({op, module});
+      const std::size_t first = next == reached[k].end() ? 0 : next->second;
+      if (first >= count) continue;
+      for (const std::string& range : ranges(std::span(kinds_[k].layers).subspan(first, count - first)))
+        for (const Op op : kinds_[k].sets[set])
+          options.rules.push_back({op, kinds_[k].head + range + kinds_[k].tail});
     }
   return options;
 }

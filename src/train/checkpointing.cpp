@@ -17,14 +17,36 @@
 namespace weft::train {
 namespace {
 
-/// Whether another value of the key "table.name" leads to another curve of training losses.
+/// Whether any other value of the key "table.name" leads to another curve of training losses.
 bool changes_curve(std::string_view key) {
   constexpr std::array<std::string_view, 4> tables{"model.", "data.", "optimizer.", "precision."};
   // These keys, and keys that begin so, leave the curve as it is.
   constexpr std::array<std::string_view, 3> without{"model.init", "data.valid", "data.allow_change"};
   const auto begins = [key](std::string_view prefix) { return key.starts_with(prefix); };
-  return key == "run.steps" || (std::any_of(tables.begin(), tables.end(), begins) &&
-                                std::none_of(without.begin(), without.end(), begins));
+  return key == "run.steps" || key == "schedule.accumulate" ||
+         (std::any_of(tables.begin(), tables.end(), begins) &&
+          std::none_of(without.begin(), without.end(), begins));
+}
+
+/// How many ranks the deck gives the axis: 1 where it has none, 0 where the axis takes what remains.
+int size_of_axis(const Deck& deck, std::string_view name) {
+  for (const MeshAxis& axis : deck.parallel.mesh)
+    if (axis.name == name) return axis.size;
+  return 1;
+}
+
+/// Whether the decks' values of the key differ in what leads to another curve. Most of these two keys leaves
+/// the curve as it is.
+bool part_changes_curve(std::string_view key, const Deck& from, const Deck& to) {
+  constexpr std::array axes{replica_axis, context_axis, tensor_axis};
+  constexpr std::array<std::string_view, 2> passes{"fuse", "head"};
+  if (key == "parallel.mesh")
+    return std::any_of(axes.begin(), axes.end(), [&](std::string_view axis) {
+      return size_of_axis(from, axis) != size_of_axis(to, axis);
+    });
+  return key == "schedule.disable" && std::any_of(passes.begin(), passes.end(), [&](std::string_view pass) {
+           return compile::is_disabled(from, pass) != compile::is_disabled(to, pass);
+         });
 }
 
 }  // namespace
@@ -51,8 +73,9 @@ std::string model_key(const Deck& deck) {
 std::string changes_since(const ckpt::RunState& saved, const Deck& deck) {
   std::string line;
   try {
-    for (const KeyChange& c : changes(parse_saved_deck(saved.deck, "the checkpoint's deck"), deck))
-      if (changes_curve(c.key))
+    const Deck then = parse_saved_deck(saved.deck, "the checkpoint's deck");
+    for (const KeyChange& c : changes(then, deck))
+      if (changes_curve(c.key) || part_changes_curve(c.key, then, deck))
         line += fmt::format("{}{} {} -> {}", line.empty() ? "" : ", ", c.key, c.from, c.to);
   } catch (const Error&) {
     return "the checkpoint's deck cannot be read by this version; its settings are not compared";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -95,7 +96,9 @@ DataCheck::~DataCheck() {
   if (!thread_.joinable()) return;
   reading_->stop = true;
   const double start = seconds_now();
-  while (!reading_->over && seconds_now() - start < leave_s)
+  const bool fails =
+      std::uncaught_exceptions() > 0;  // then the message comes first: other ranks wait 2 s for it
+  while (!fails && !reading_->over && seconds_now() - start < leave_s)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   reading_->over ? thread_.join() : thread_.detach();
 }

@@ -4,13 +4,14 @@
 #include <span>
 
 #include "base/clock.hpp"
+#include "job/process_start.hpp"
 
 namespace weft::train {
 
 Ending::Ending(const Deck& deck, int rank)
     : walltime_(deck.run.walltime),
       collective_timeout_(deck.run.collective_timeout),
-      start_(seconds_now()),
+      start_(seconds_now() - job::seconds_since_process_start()),
       stop_(deck.run.dir, rank) {}
 
 void Ending::step_took(double seconds) {

@@ -20,14 +20,14 @@ struct StillToCome {
   /// The rounds of the validation after that step, divided by those of a training step; nothing without a
   /// validation.
   std::optional<double> validation_rounds;
-  double save_s = 0;
+  double save_s = 0;  ///< the end of the save that is under way, and the save of that step
 };
 
-/// Keeps the run's clock, and learns of requests to stop. What is still to come is judged by what has been
+/// Keeps the run's clock, which starts with the process: a launcher's limit has the time in it in which many
+/// ranks meet. And learns of requests to stop. What is still to come is judged by what has been
 /// measured.
 class Ending {
  public:
-  /// Starts the clock.
   Ending(const Deck& deck, int rank);
 
   /// The request to stop that this rank knows of (job::StopRequest). The largest of all ranks' is the one

@@ -18,8 +18,7 @@ exec::TraceScope RunTrace::scope(const char* name) {
 
 void RunTrace::write() {
   if (!trace_.on()) return;
-  const auto all = world_.gather_strings(trace_.events(world_.rank(), world_.host()));
-  if (world_.rank() == 0) exec::write_trace(path_, all);
+  exec::write_trace(path_, world_, trace_.events(world_.rank(), world_.host()));
   trace_ = {};
 }
 

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <utility>
 
+#include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/device.hpp"
 #include "base/log.hpp"
 
 namespace weft::train {
@@ -29,11 +32,25 @@ void Saver::begin(const Position& at) {
 }
 
 bool Saver::save(const Position& at) {
+  if (copy_ && !device_is_host()) {  // its memory is there already; that of a snapshot is planned by nobody
+    begin(at);
+    finish();
+    return saved_ == at.step;
+  }
   finish();
   if (saved_ == at.step) return true;
   const double begin = seconds_now();
-  const runtime::ModelState::Snapshot snapshot = state_.snapshot();
-  start(at, snapshot.slices);
+  runtime::ModelState::Snapshot snapshot;
+  std::function<void()> await_slices;
+  try {
+    snapshot = state_.snapshot();
+  } catch (const std::bad_alloc&) {
+    snapshot.slices = state_.own_slices();
+    await_slices = [] {
+      throw Error(ExitCode::environment, "the host has no memory for a copy of the state");
+    };
+  }
+  start(at, snapshot.slices, await_slices);
   pause_ = seconds_now() - begin;
   advance(ckpt::Wait::yes);
   return saved_ == at.step;
@@ -42,8 +59,13 @@ bool Saver::save(const Position& at) {
 void Saver::start(const Position& at, std::vector<ckpt::StateSlice> slices,
                   std::function<void()> await_slices) {
   step_ = at.step;
+  begun_ = seconds_now();
   under_way_ =
       begin_save(deck_, session_, run_, {state_.units(), std::move(slices), std::move(await_slices)}, at);
+}
+
+double Saver::seconds_to_end(double whole) const {
+  return under_way_ ? std::max(0.0, whole - (seconds_now() - begun_)) : 0;
 }
 
 void Saver::before_update() {

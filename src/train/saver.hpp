@@ -55,6 +55,9 @@ class Saver {
   void gone_back() { saved_ = -1; }
   /// Seconds from begin to end of the longest save so far, on any rank.
   std::optional<double> longest_seconds() const { return longest_; }
+  /// Seconds until the save that is under way ends, on this rank, if a save takes `whole` seconds; 0 when
+  /// none is.
+  double seconds_to_end(double whole) const;
 
  private:
   void start(const Position& at, std::vector<ckpt::StateSlice> slices,
@@ -73,6 +76,7 @@ class Saver {
   std::int64_t step_ = -1;   ///< step of the save that is under way, or of the last one
   std::int64_t saved_ = -1;  ///< step of the newest checkpoint that is there
   std::optional<std::string> newest_;
+  double begun_ = 0;  ///< when the save under way, or the last one, began
   double pause_ = 0;  ///< seconds that training has waited for the save under way
   std::optional<double> longest_;
 };

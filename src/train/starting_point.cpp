@@ -1,8 +1,8 @@
 #include "train/starting_point.hpp"
 
 #include <sys/stat.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +12,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/quoted.hpp"
 #include "ckpt/load.hpp"
 #include "comm/agree.hpp"
 #include "io/file.hpp"
@@ -27,6 +28,16 @@ std::string normal(const std::string& dir) {
   fs::path path = fs::absolute(dir).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "step-00000005/"
   return path.string();
+}
+
+/// A path as a name in a manifest, which is UTF-8 without control characters. The working directory, which is
+/// a part of it, may have any bytes: those above 127 are then written as \xNN.
+std::string as_name(const std::string& path) {
+  if (is_utf8(path)) return one_line(path);
+  std::string name;
+  for (const char c : path)
+    name += c < 0 ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
+  return one_line(name);
 }
 
 /// The device and inode of a directory; nothing when there is none.
@@ -60,7 +71,7 @@ std::vector<Candidate> find_candidates(const Deck& deck) {
     return own_candidates(std::move(found.whole));
   }
   std::erase_if(found.whole, [&](const ckpt::Found::Whole& c) { return c.origin != origin; });
-  const bool own = is_own_checkpoint(deck, origin);
+  const bool own = is_own_checkpoint(deck, deck.checkpoint.resume);
   // The damaged checkpoints may be all that this run has made since it started from elsewhere.
   if (found.whole.empty() && !found.damaged.empty() && !own) fail_unusable(deck, found.damaged);
   std::vector<Candidate> all = own_candidates(std::move(found.whole));
@@ -91,7 +102,7 @@ void fail_unusable(const Deck& deck, const std::vector<std::string>& damaged) {
 
 std::string named_origin(const Deck& deck) {
   const std::string& resume = deck.checkpoint.resume;
-  return resume == "auto" || resume == "never" ? std::string() : normal(resume);
+  return resume == "auto" || resume == "never" ? std::string() : as_name(normal(resume));
 }
 
 std::vector<Candidate> candidates(const Deck& deck, comm::World& world) {

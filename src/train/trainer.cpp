@@ -291,7 +291,7 @@ void Trainer::describe_data(std::optional<std::vector<ckpt::DataFile>> described
 }
 
 /// What has not been timed yet is guessed: a validation's round takes as long as a training step's, and a
-/// save writes 100 MB/s.
+/// save writes 100 MB/s. The save that is under way ends before the next one begins.
 StillToCome Trainer::still_to_come() const {
   StillToCome next;
   if (programs_.validation && validates_after(at_.step + 1)) {
@@ -299,7 +299,9 @@ StillToCome Trainer::still_to_come() const {
         std::ceil(static_cast<double>(data_.validation()->microbatches()) / session_.batch_ranks());
     next.validation_rounds = rounds / static_cast<double>(accumulation(deck_, session_.batch_ranks()));
   }
-  next.save_s = saver_->longest_seconds().value_or(static_cast<double>(programs_.state->own_bytes()) / 1e8);
+  const double save =
+      saver_->longest_seconds().value_or(static_cast<double>(programs_.state->own_bytes()) / 1e8);
+  next.save_s = saver_->seconds_to_end(save) + save;
   return next;
 }
 

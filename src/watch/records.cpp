@@ -31,15 +31,43 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-void read_line(const json& j, bool first, RankRecords& r) {
+/// A deck has no more ranks. A diagnosis makes a list of all of them.
+constexpr int most_ranks = 1 << 24;
+
+bool is_rank(int rank, const RankRecords& r) {
+  return rank >= 0 && rank < r.ranks;
+}
+
+// A diagnosis takes ranks, channels and peers for places in its lists, so each of them must be one.
+
+void check_ranks(const RankRecords& r, const std::string& path) {
+  WEFT_VALIDATE(r.ranks >= 1 && r.ranks <= most_ranks, "a run of {} ranks", r.ranks);
+  WEFT_VALIDATE(is_rank(r.rank, r), "rank {} of {}", r.rank, r.ranks);
+  WEFT_VALIDATE(path.ends_with(records_path("", r.rank)), "rank {} has another file", r.rank);
+}
+
+void check_channel(const comm::RecordedChannel& channel, const RankRecords& r) {
+  for (const int rank : channel.ranks)
+    WEFT_VALIDATE(is_rank(rank, r), "a channel with rank {} of {}", rank, r.ranks);
+}
+
+void check_call(const Call& call, const RankRecords& r) {
+  WEFT_VALIDATE(call.channel < r.channels.size(), "there is no channel {}", call.channel);
+  const auto members = static_cast<std::int64_t>(r.channels[call.channel].ranks.size());
+  WEFT_VALIDATE(call.collective || (call.peer >= 0 && call.peer < members),
+                "a message to or from place {} of a channel of {} ranks", call.peer, members);
+}
+
+void read_line(const json& j, bool first, const std::string& path, RankRecords& r) {
   if (first) {
     r = j;
+    check_ranks(r, path);
   } else if (j.contains("opened")) {
     r.channels.push_back(j);
+    check_channel(r.channels.back(), r);
   } else {
     r.calls.push_back(j);
-    const std::size_t channel = r.calls.back().channel;
-    WEFT_VALIDATE(channel < r.channels.size(), "there is no channel {}", channel);
+    check_call(r.calls.back(), r);
   }
 }
 
@@ -51,7 +79,7 @@ RankRecords read_file(const std::string& path) {
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     try {
-      read_line(json::parse(line), ++number == 1, r);
+      read_line(json::parse(line), ++number == 1, path, r);
     } catch (const std::exception& e) {
       WEFT_VALIDATE(false, "{}:{}: not a line of records ({})", path, number, e.what());
     }

@@ -61,8 +61,8 @@ void write_text(const std::string& path, const std::string& text);
 std::string records_path(const std::string& dir, int rank);
 /// Writes a rank's file by write_text().
 void write_records(const std::string& dir, const RankRecords& records);
-/// All ranks' records in `dir`, by rank. Throws Error(bad_input) "FILE:LINE: ..." when a file is damaged, and
-/// Error(environment) when it cannot be read.
+/// All ranks' records in `dir`, by rank. Ranks, channels and peers in them are within their lists. Throws
+/// Error(bad_input) "FILE:LINE: ..." when a file is damaged, and Error(environment) when it cannot be read.
 std::vector<RankRecords> read_records(const std::string& dir);
 
 /// Writes the hosts of all ranks, a line for each. For ranks that leave no records they are known from there.

@@ -2,8 +2,10 @@
 // nothing written.
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 
 #include "restart/workspace.hpp"
 
@@ -46,6 +48,18 @@ TEST_F(BadInput, TokenFiles) {
 TEST_F(BadInput, TokenFilesThatDoNotFitTheModel) {
   expect_refused({"model.vocab=256"}, "has 257 tokens (model.vocab is 256)");
   expect_refused({"data.seq=100000"}, "(data.seq is 100000");
+}
+
+TEST_F(BadInput, CommandsForData) {
+  const auto before = contents(path(""));
+  expect_one_line(
+      run(weft({"data", "tokenize", path("text.txt"), "--train", path("text.txt")})),
+      "the training file " + path("text.txt") + " and the text " + path("text.txt") + " are the same file");
+  expect_one_line(run(weft({"data", "show", path("train.bin"), "--first=-5"})),
+                  "--first: -5 is not a whole number of 0 or more");
+  expect_one_line(run(weft({"data", "show", path("train.bin"), "--tokenizer", path("")})),
+                  "(Is a directory)");
+  EXPECT_TRUE(contents(path("")) == before);
 }
 
 TEST_F(BadInput, Ranks) {
@@ -98,6 +112,28 @@ TEST_F(BadInput, CommandLine) {
   expect_one_line(run(weft_on(2, {"tarin", deck()})),
                   "'tarin' is not a command (train, plan, advise, profile, deck, data, checkpoint, "
                   "sample, compare, hang, study, manual, completion); did you mean 'train'?");
+}
+
+/// It is the machine's error, but a user learns of it in the same way. Of a long text, the first bytes are
+/// refused long before the last.
+TEST_F(BadInput, ADiskThatIsFullBehindStandardOutput) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"deck", WEFT_SOURCE_DIR "/inputs/quickstart.toml"},
+                                             {"deck", "--schema"},
+                                             {"plan", deck(), "--world", "2"},
+                                             {"--help"},
+                                             {"train", "--help"},
+                                             {"--version"}}) {
+    SCOPED_TRACE(arguments[0]);
+    std::vector<std::string> command{"sh", "-c", R"(exec "$@" >/dev/full)", "sh"};
+    std::ranges::copy(weft(arguments), std::back_inserter(command));
+    const Ended ended = run(command);
+    EXPECT_STATUS(ended, 6);
+    const auto errors = ended.lines("weft: error:");
+    ASSERT_EQ(errors.size(), 1U) << ended.err;
+    EXPECT_NE(errors[0].find("cannot write standard output (No space left on device)"), std::string::npos)
+        << errors[0];
+  }
 }
 
 /// Environment variables for the programs that a test starts.

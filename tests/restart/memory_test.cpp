@@ -267,5 +267,42 @@ TEST_F(MemoryContract, MoreThanTheLimitIsRefusedWithWhatWouldFit) {
   EXPECT_FALSE(fs::exists(run_dir("less")));
 }
 
+/// What stands after `label` in a line: a number of GiB.
+double gib_after(const std::string& line, const std::string& label) {
+  const std::size_t at = line.find(label);
+  if (at == std::string::npos) ADD_FAILURE() << label << " is not in " << line;
+  return at == std::string::npos ? 0 : std::stod(line.substr(at + label.size()));
+}
+
+/// The second stage has eleven layers of twelve, and so nearly all of what the run needs.
+TEST_F(MemoryContract, WhatWouldFitIsWhatTheFullestStageNeeds) {
+  const auto job = [&](const char* name, const std::string& recompute, const std::string& limit) {
+    return weft_on(2,
+                   large(name, {"parallel.mesh={ pipe = 2 }", "pipeline.layers=[1, 11]", "model.layers=12",
+                                "model.vocab=300", "data.seq=1024", "schedule.bucketing=none", "log.every=1",
+                                "schedule.recompute=" + recompute, "run.memory_limit=" + limit}));
+  };
+  const auto planned_by_stage = [&](const char* name) {
+    const auto told = told_of_ranks(run_dir(name)).at("planned_bytes");
+    return std::array{told.at(0).get<double>(), told.at(1).get<double>()};
+  };
+  for (const char* recompute : {"none", "full"}) {
+    const Ended free = run(job(recompute, recompute, "1TiB"));
+    ASSERT_EQ(free.status, 0) << free.err;
+  }
+  const auto whole = planned_by_stage("none"), less = planned_by_stage("full");
+  ASSERT_GT(less[1], less[0] + (32 << 20)) << "the stages are too much alike to tell them apart";
+  ASSERT_GT(0.95 * whole[1], less[1]) << "recomputing saves too little";
+  const auto limit = static_cast<std::int64_t>((whole[1] + less[1]) / 2);
+  const Ended refused = run(job("refused", "none", std::to_string(limit)));
+  EXPECT_STATUS(refused, 2);
+  const auto errors = refused.lines("weft: error:");
+  ASSERT_EQ(errors.size(), 1U) << refused.err;
+  const double gib = 1 << 30;
+  EXPECT_NEAR(gib_after(errors[0], "the run needs "), whole[1] / gib, 0.02) << errors[0];
+  EXPECT_NEAR(gib_after(errors[0], "schedule.recompute = \"full\" would take "), less[1] / gib, 0.02)
+      << errors[0];
+}
+
 }  // namespace
 }  // namespace weft::test

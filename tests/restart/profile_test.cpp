@@ -1,5 +1,6 @@
 // Tests `weft profile`: the other commands read what it writes, and it says about what a run then takes.
 #include <algorithm>
+#include <string_view>
 
 #include "machine/profile.hpp"
 #include "restart/workspace.hpp"
@@ -56,6 +57,7 @@ TEST_F(ProfileCommand, OnTwoRanksMeasuresWhatAStepTakes) {
   const machine::Profile profile = written();
   EXPECT_EQ(profile.ranks_per_node, 2);
   EXPECT_EQ(profile.compute.threads, 1);
+  EXPECT_GT(profile.compute.memory_bytes, 0);
   ASSERT_EQ(profile.collectives.size(), 4U);
   for (const machine::CollectiveCurve& c : profile.collectives) {
     EXPECT_EQ(c.ranks, 2);
@@ -98,8 +100,6 @@ TEST_F(ProfileCommand, DefaultsHaveNames) {
   EXPECT_NE(unnamed.out.find("from defaults (host default, "), std::string::npos) << unnamed.out;
 }
 
-/// A plan for each machine ends with a step, the tokens a second that follow from it, and a share of the
-/// peak.
 /// With parallel.mesh = "auto" rank 0 chooses for all, and a run's deck has what was chosen. `weft plan`
 /// chooses the same, and `weft advise` shows it.
 TEST_F(ProfileCommand, AMeshIsChosenForRunsAndPlans) {
@@ -126,6 +126,90 @@ TEST_F(ProfileCommand, AMeshIsChosenForRunsAndPlans) {
   EXPECT_TRUE(contains(nowhere.err, "--keep run.steps: no such key"));
 }
 
+/// Two machines of one rank a host, whose steps are attention and the two tables' traffic: a gather or a
+/// reduction of a table takes five and a half times as long as a layer's attention forward. Two ranks of a
+/// data axis compute 14 such times. Where whole tables travel they wait for the embedding at both ends; a
+/// pipe waits for neither, and takes 21.
+machine::Profile slow_link(int threads) {
+  machine::Profile p = machine::default_profile(machine::DefaultProfile::host);
+  constexpr double link = 4.5e7;
+  p.ranks_per_node = 1;
+  p.compute.threads = threads;
+  p.compute.matmul_f32 = p.compute.matmul_bf16 = p.compute.bytes_per_s = 1e15;
+  p.compute.attention = 1e9;
+  p.compute.launch_s = 1e-9;
+  p.sharing = {link, 1, 1, 0};
+  p.collectives.clear();
+  for (const ir::Op op : {ir::Op::all_gather, ir::Op::reduce_scatter, ir::Op::all_reduce})
+    p.collectives.push_back(machine::assumed_curve(op, DType::f32, 2, 2, 1e-6, link));
+  return p;
+}
+
+/// The values of --set in an advice: "... --set 'parallel.mesh={ data = 2 }' --set data.batch=1".
+std::vector<std::string> settings_of(const std::string& advice) {
+  constexpr std::string_view option = "--set ";
+  std::vector<std::string> values;
+  for (std::size_t at = advice.find(option); at != std::string::npos; at = advice.find(option, at)) {
+    at += option.size();
+    const bool quoted = advice[at] == '\'';
+    if (quoted) ++at;
+    values.push_back(advice.substr(at, advice.find_first_of(quoted ? "'" : " \n", at) - at));
+  }
+  return values;
+}
+
+/// A host that plans for a GPU chooses as the GPU's build would: whole embeddings are sent there.
+TEST_F(ProfileCommand, AMeshForAGpuIsChosenWithoutWhatHostsAloneDo) {
+  const auto command = [&](const char* name, const std::string& machine,
+                           const std::vector<std::string>& more) {
+    std::vector<std::string> words{name, deck(), "--world", "2", "--machine", machine};
+    for (const char* set : {"model.layers=4", "model.vocab=65536", "data.seq=512", "data.global_batch=2",
+                            "precision.head_rows=128", "pipeline.layers=[2, 2]", "pipeline.schedule=1f1b"})
+      words.insert(words.end(), {"--set", set});
+    words.insert(words.end(), more.begin(), more.end());
+    return run(weft(words));
+  };
+  const std::vector<std::string> automatic{"--set", "parallel.mesh=auto"};
+  const auto advised = [&](int threads) {
+    const std::string machine = path(threads == 0 ? "gpu.toml" : "host.toml");
+    write_file(machine, machine::print_profile(slow_link(threads)));
+    std::vector<std::string> more{"--rows", "1", "--keep", "data.batch", "--keep", "pipeline.schedule"};
+    more.insert(more.end(), automatic.begin(), automatic.end());
+    const Ended ended = command("advise", machine, more);
+    EXPECT_STATUS(ended, 0);
+    return settings_of(ended.out);
+  };
+  const std::vector<std::string> of_host = advised(1), of_gpu = advised(0);
+  ASSERT_FALSE(of_host.empty() || of_gpu.empty());
+  EXPECT_EQ(of_host.front(), "parallel.mesh={ data = 2 }") << "only rows of the embedding are sent";
+  EXPECT_EQ(of_gpu.front(), "parallel.mesh={ pipe = 2, data = 1 }");
+  std::vector<std::string> given;
+  for (const std::string& setting : of_gpu) given.insert(given.end(), {"--set", setting});
+  const Ended chosen = command("plan", path("gpu.toml"), automatic),
+              by_advice = command("plan", path("gpu.toml"), given);
+  EXPECT_STATUS(chosen, 0);
+  EXPECT_STATUS(by_advice, 0);
+  EXPECT_EQ(chosen.out, by_advice.out);
+}
+
+/// What this host's process and its threads take says nothing of a GPU's memory.
+TEST_F(ProfileCommand, AdviceForAGpuDoesNotDependOnThisHost) {
+  const auto advised = [&](const char* threads) {
+    std::vector<std::string> command{"env", std::string("OMP_NUM_THREADS=") + threads};
+    const auto advise =
+        weft({"advise", deck(), "--world", "2", "--machine", "h100", "--set", "run.memory_limit=1GiB"});
+    command.insert(command.end(), advise.begin(), advise.end());
+    const Ended ended = run(command);
+    EXPECT_STATUS(ended, 0);
+    return ended.out;
+  };
+  const std::string one = advised("1"), many = advised("64");
+  EXPECT_TRUE(contains(one, "estimated to fit 1.00 GiB a rank"));
+  EXPECT_EQ(one, many);
+}
+
+/// A plan for each machine ends with a step, the tokens a second that follow from it, and a share of the
+/// peak.
 TEST_F(ProfileCommand, EveryShippedMachineIsPlannedFor) {
   const std::string keys = run(weft({"deck", "--schema", "--markdown"})).out;
   for (const std::string& name : machine::shipped_machine_names()) {

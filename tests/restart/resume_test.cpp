@@ -55,12 +55,52 @@ TEST_F(Resume, WithOtherSettingsSaysWhich) {
   EXPECT_EQ(lines[0].find("log.every"), std::string::npos) << lines[0];
 }
 
+/// A key that changes the curve only in part is reported where it does.
+TEST_F(Resume, WithSumsInAnotherOrderSaysWhy) {
+  const std::string from = "checkpoint.resume=" + step_5();
+  const Ended other =
+      run(weft_on(2, train("second", {from, "parallel.mesh={ replica = 2 }", "schedule.accumulate=once",
+                                      "schedule.disable=[\"order\", \"head\"]"})));
+  EXPECT_STATUS(other, 0);
+  const auto lines = other.lines("settings changed since the checkpoint:");
+  ASSERT_EQ(lines.size(), 1U) << other.err;
+  for (const char* change :
+       {"parallel.mesh { data = 0 } -> { replica = 2 }", "schedule.disable [] -> [\"order\", \"head\"]",
+        "schedule.accumulate \"each\" -> \"once\""})
+    EXPECT_NE(lines[0].find(change), std::string::npos) << change << " in " << lines[0];
+  // The same places on these axes, and other passes, leave the curve as it is.
+  const Ended same = run(weft_on(2, train("third", {from, "parallel.mesh={ pipe = 2, data = 1, tensor = 1 }",
+                                                    "parallel.mode=zero1", "schedule.disable=order"})));
+  EXPECT_STATUS(same, 0);
+  EXPECT_TRUE(same.lines("settings changed since the checkpoint:").empty()) << same.err;
+}
+
 /// However the path to them is written, the run's own checkpoints continue its own curve.
 TEST_F(Resume, ByPathFromItsOwnDirectoryCutsTheCurve) {
   const std::string other_spelling = checkpoints("first") + "/../checkpoints/./step-00000005/";
   const auto whole = curve(run_dir("first"));
   EXPECT_STATUS(run(weft_on(2, train("first", {"checkpoint.resume=" + other_spelling}))), 0);
   EXPECT_EQ(curve(run_dir("first")), whole);
+}
+
+/// Checkpoints keep where the run started from, and a working directory may have any bytes: here one that is
+/// not UTF-8, and a tab.
+TEST_F(Resume, ByARelativePathFromADirectoryOfAnyName) {
+  const std::string dir = path("j\xf6rg\t");
+  fs::create_directory(dir);
+  fs::create_directory_symlink(run_dir("first"), dir + "/first");
+  const auto from_there = [&](const std::string& steps) {
+    std::vector<std::string> command{"bash", "-c", "cd \"$0\" && exec \"$@\"", dir};
+    const auto training = weft_on(
+        2, train("second", {"checkpoint.resume=first/checkpoints/step-00000005", "run.steps=" + steps}));
+    command.insert(command.end(), training.begin(), training.end());
+    return run(command);
+  };
+  EXPECT_STATUS(from_there("8"), 0);
+  const Ended again = from_there("10");
+  EXPECT_STATUS(again, 0);
+  EXPECT_EQ(again.err.find("step-00000005"), std::string::npos) << "it goes on from its own: " << again.err;
+  EXPECT_EQ(steps(run_dir("second")), (std::vector<std::int64_t>{6, 7, 8, 9, 10}));
 }
 
 TEST_F(Resume, OfSomethingElseIsRefused) {

@@ -115,6 +115,34 @@ TEST_F(Stop, AFileThatIsThereAtTheStart) {
   EXPECT_EQ(steps(run_dir("run")), steps_to(8));
 }
 
+/// Runs a command of one rank by a line of bash, which has it as "$@".
+Ended run_by_bash(const std::string& line, const std::vector<std::string>& command) {
+  std::vector<std::string> all{"bash", "-c", line, "bash"};
+  all.insert(all.end(), command.begin(), command.end());
+  return run(all);
+}
+
+/// `weft train ... | tee log` when the terminal goes away: tee ends first, and the run still has to save.
+TEST_F(Stop, ALogThatNobodyReadsEndsNoRun) {
+  const Ended ended = run_by_bash("\"$@\" 2>&1 | true; exit ${PIPESTATUS[0]}",
+                                  weft(train("run", {"run.steps=4", "log.every=1"})));
+  EXPECT_STATUS(ended, 0);
+  EXPECT_EQ(steps(run_dir("run")), steps_to(4));
+  EXPECT_TRUE(fs::exists(checkpoints("run") + "/latest"));
+}
+
+/// A limit of 1 MiB a file, which a shard exceeds: each save fails with a line, and only the last one
+/// counts.
+TEST_F(Stop, AFileThatMayNotGrowCostsASave) {
+  const Ended ended =
+      run_by_bash("ulimit -f 1024; \"$@\"", weft(train("run", {"run.steps=4", "checkpoint.every=2"})));
+  EXPECT_STATUS(ended, 1);
+  for (const char* const step : {"2", "4"})
+    EXPECT_EQ(ended.lines(std::string("weft: warning: rank 0: checkpoint of step ") + step + ": ").size(), 1U)
+        << ended.err;
+  EXPECT_EQ(steps(run_dir("run")), steps_to(4));
+}
+
 /// Whether a process catches a signal, by the mask in /proc/PID/status.
 bool catches(pid_t pid, int number) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/status");

@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <thread>
 #include <vector>
 
+#include "comm/host/exchange.hpp"
 #include "comm/host/fake.hpp"
 #include "mpi/comm/checks.hpp"
 
@@ -153,9 +156,87 @@ TEST(Scratch, IsBoundedAndExactForShortSlices) {
   EXPECT_EQ(comm::reduce_scatter_scratch_bytes(4, 1000, DType::bf16, ReduceOrder::canonical), 6000u);
   EXPECT_EQ(comm::reduce_scatter_scratch_bytes(2, std::int64_t{1} << 40, DType::f32, ReduceOrder::canonical),
             16u << 20);
-  EXPECT_LE(
-      comm::reduce_scatter_scratch_bytes(512, std::int64_t{1} << 40, DType::f32, ReduceOrder::canonical),
-      128u << 20);
+}
+
+TEST(Scratch, OfManyRanksKeepsToItsBound) {
+  const auto bytes = [](int ranks) {
+    return comm::reduce_scatter_scratch_bytes(ranks, 1 << 23, DType::f32, ReduceOrder::canonical);
+  };
+  // Plans of up to 257 ranks have always had these.
+  EXPECT_EQ(bytes(64), 63u * 1065216);
+  EXPECT_EQ(bytes(256), 255u * 263168);
+  EXPECT_EQ(bytes(257), 64u << 20);
+  for (const int ranks : {258, 512, 1000, 2048, 4097}) EXPECT_LE(bytes(ranks), 64u << 20) << ranks;
+  for (const int ranks : {4098, 16384}) EXPECT_EQ(bytes(ranks), (ranks - 1u) * (16u << 10)) << ranks;
+  EXPECT_EQ(comm::reduce_scatter_scratch_bytes(16384, 1 << 20, DType::f32, ReduceOrder::canonical),
+            16383u * (16u << 10));
+  EXPECT_EQ(comm::reduce_scatter_scratch_bytes(2, 1 << 23, DType::f32, ReduceOrder::native), 32u << 20)
+      << "a slice";
+}
+
+/// The messages of a rank whose peers have all sent theirs. The bytes of one all have the same value.
+class SentTransport final : public comm::detail::Transport {
+ public:
+  explicit SentTransport(int ranks) : received_(static_cast<std::size_t>(ranks), 0) {}
+  static int value(int peer, int message) { return (7 * peer + 31 * message) % 251; }
+
+  comm::detail::Request send(int /*peer*/, int /*tag*/, const void* /*data*/,
+                             std::size_t /*bytes*/) override {
+    return {};
+  }
+  comm::detail::Request recv(int peer, int /*tag*/, void* data, std::size_t bytes) override {
+    std::memset(data, value(peer, received_[static_cast<std::size_t>(peer)]++), bytes);
+    return {};
+  }
+  bool test(comm::detail::Request& /*request*/) override { return true; }
+
+ private:
+  std::vector<int> received_;  ///< by peer: how many messages
+};
+
+/// More ranks than a test can have: what one of them receives of all others goes through its scratch, and
+/// overwrites nothing that is still needed.
+TEST(Scratch, OfManyRanksHoldsPortionAfterPortion) {
+  namespace detail = comm::detail;
+  for (const int ranks : {258, 5000}) {
+    SCOPED_TRACE(ranks);
+    const int rank = ranks / 2;
+    detail::Peers peers{std::vector<char>(static_cast<std::size_t>(ranks), 1), {}, ranks - 1};
+    peers.with[static_cast<std::size_t>(rank)] = 0;
+    for (int r = 0; r < ranks; ++r) peers.place.push_back(r < rank ? r : r - 1);
+    detail::Exchange x;
+    x.recv = detail::Exchange::Part::ring;
+    x.piece = detail::ring_piece_bytes(ranks, detail::default_chunk_bytes);
+    x.slice = 6 * x.piece + 8;  // the last portion is a short one
+    x.total = ranks * x.slice;
+    x.peers = &peers;
+    const auto bytes = static_cast<std::size_t>(detail::ring_bytes(ranks, x.slice));
+    ASSERT_LT(bytes, 80u << 20);
+    std::vector<std::byte> scratch(bytes + 64, std::byte{0x5a});
+    x.to = scratch.data();
+
+    SentTransport transport(ranks);
+    detail::ExchangeRun run;
+    run.start(x, rank, ranks, 0);
+    int portion = 0;
+    while (!run.finished()) {
+      ASSERT_TRUE(run.progress(&transport)) << "it waits, and nothing is missing";
+      for (; run.portion_ready(); ++portion) {
+        const auto last = static_cast<std::size_t>(run.portion_bytes() - 1);
+        for (int peer = 0; peer < ranks; ++peer) {
+          if (peer == rank) continue;
+          const auto expected = static_cast<std::byte>(SentTransport::value(peer, portion));
+          ASSERT_EQ(run.portion_piece(peer)[0], expected) << portion << " of rank " << peer;
+          ASSERT_EQ(run.portion_piece(peer)[last], expected) << portion << " of rank " << peer;
+        }
+        run.release_portion();
+      }
+    }
+    EXPECT_EQ(portion, 7);
+    EXPECT_TRUE(std::all_of(scratch.begin() + static_cast<std::ptrdiff_t>(bytes), scratch.end(),
+                            [](std::byte b) { return b == std::byte{0x5a}; }))
+        << "wrote past scratch";
+  }
 }
 
 }  // namespace

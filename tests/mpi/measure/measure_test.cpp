@@ -120,6 +120,7 @@ TEST(MeasureMachine, AllRanksAgree) {
   runtime::Session session(deck, world());
   const measure::Measured m = measured_in_a_second(deck, session);
   EXPECT_EQ(m.profile.ranks_per_node, world().size());
+  EXPECT_GT(m.profile.compute.memory_bytes, 0);
   EXPECT_GT(m.profile.kernels.size(), 20U);
   EXPECT_FALSE(summary(m).empty());
   for (const machine::CollectiveCurve& c : m.profile.collectives) {

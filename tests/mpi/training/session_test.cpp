@@ -1,4 +1,4 @@
-// Tests what the ranks of a session must have in common.
+// Tests what the ranks of a session must have in common, and the memory that is left for each.
 #include "runtime/session.hpp"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,11 @@
 #include <string>
 
 #include "base/check.hpp"
+#include "base/device.hpp"
 #include "compile/programs.hpp"
 #include "exec/scratch.hpp"
+#include "kernels/memory.hpp"
+#include "runtime/memory_usage.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
 #include "support/small_deck.hpp"
@@ -43,6 +46,17 @@ void expect_that_the_last_is_found(const std::string& mesh) {
 TEST(Session, ARankWithAnotherPlanIsFound) {
   expect_that_the_last_is_found("{ data = 0 }");
   if (test::world().size() == 4) expect_that_the_last_is_found("{ pipe = 2, data = 2 }");
+}
+
+/// A machine profile's memory_bytes is what is left for a rank, and not what somebody holds.
+TEST(MemoryLeft, IsWhatNobodyHolds) {
+  comm::World& world = test::world();
+  const std::int64_t before = runtime::least_left_for_a_rank(world);
+  EXPECT_GT(before, 0);
+  if (device_is_host()) GTEST_SKIP() << "others take and leave memory of the host meanwhile";
+  constexpr std::size_t bytes = 64 << 20;
+  const kernels::Buffer held(bytes, "session_test");
+  EXPECT_LE(runtime::least_left_for_a_rank(world), before - static_cast<std::int64_t>(bytes));
 }
 
 }  // namespace

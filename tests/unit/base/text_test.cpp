@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/median.hpp"
+#include "base/quoted.hpp"
 
 namespace weft {
 namespace {
@@ -48,6 +49,16 @@ TEST(Median, IsTheMiddle) {
   EXPECT_EQ(median({3}), 3);
   EXPECT_EQ(median({9, 1, 5}), 5);
   EXPECT_EQ(median({1, 2, 10, 4}), 3);
+}
+
+TEST(Quoted, KnowsUtf8) {
+  for (const char* const text :
+       {"", "a\tb", "j\xc3\xb6rg", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"})
+    EXPECT_TRUE(is_utf8(text)) << text;
+  // A byte of Latin-1, an end too early, forms that are too long, half of a pair, beyond the last character.
+  for (const char* const text : {"j\xf6rg", "\xe2\x82", "\xc0\xaf", "\xe0\x80\x80", "\xf0\x80\x80\x80",
+                                 "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80", "\xe2\x28\xa1"})
+    EXPECT_FALSE(is_utf8(text)) << text;
 }
 
 }  // namespace

@@ -126,6 +126,21 @@ TEST(CheckpointKeeps, WhatCannotBeReadIsLeftAlone) {
   EXPECT_FALSE(save_with(1, dir.path() + "/loop", 3, 3, options).front().ok);
 }
 
+/// A copy of a run by `cp -rL` has a directory there, and some file systems have no symbolic links.
+TEST(CheckpointKeeps, ALatestThatCannotBeMovedFillsNoDisk) {
+  TemporaryDirectory dir;
+  SaveOptions options;
+  options.keep = 1;
+  fs::create_directories(dir.path() + "/latest/below");
+  for (const std::int64_t step : {1, 2, 3}) {
+    const auto report = save_with(1, dir.path(), step, step, options).front();
+    EXPECT_TRUE(report.ok) << report.reason;
+    EXPECT_NE(report.reason.find("/latest (Is a directory)"), std::string::npos) << report.reason;
+    EXPECT_EQ(find_latest(dir.path()), dir.path() + "/step-0000000" + std::to_string(step));
+  }
+  EXPECT_EQ(names_in(dir.path()), (std::set<std::string>{"step-00000003", "latest"}));
+}
+
 /// The place of a checkpoint is needed, but nobody knows whether it is damaged.
 TEST(CheckpointKeeps, WhatCannotBeReadStandsBesideWhatTakesItsName) {
   TemporaryDirectory dir;

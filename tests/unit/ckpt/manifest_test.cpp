@@ -51,6 +51,8 @@ TEST(Manifest, IsPrintedAsItWasRead) {
   EXPECT_EQ(detail::to_text(detail::manifest_from_text(text, "m.json")), text);
   Manifest empty;
   empty.slab_bytes = 8;
+  empty.run.origin = "/elsewhere/step-00000005";
+  empty.run.data = {{"data.train", "/data/train.bin", 123, 0xabc, "8:15:1700000000"}};
   const std::string printed = detail::to_text(empty);
   EXPECT_EQ(detail::to_text(detail::manifest_from_text(printed, "m.json")), printed);
 }

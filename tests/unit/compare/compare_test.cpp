@@ -176,6 +176,19 @@ TEST_F(CompareRuns, MetricsServeWithoutHashes) {
   EXPECT_TELLS(c, "set debug.hash_every");
 }
 
+/// A line is parsed without recursion, but a value that nests deeply would be printed with recursion.
+TEST_F(CompareRuns, AMetricIsANumberOrText) {
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  write("a", "/metrics.jsonl", metrics_line(1, "5.5"));
+  for (const std::string& loss : std::vector<std::string>{deep, "[]", "{}"}) {
+    write("b", "/metrics.jsonl", metrics_line(1, "5.5") + metrics_line(2, loss));
+    expect_refused("/b/metrics.jsonl:2: ");
+  }
+  const std::string of_no_kind = R"({"kind": [], "step": 1, "loss": [1]})";
+  write("b", "/metrics.jsonl", of_no_kind + "\n" + metrics_line(1, "5.5"));
+  EXPECT_TRUE(compare().equal);
+}
+
 TEST_F(CompareRuns, WhatCannotBeReadIsOneLine) {
   expect_refused("cannot open " + (directory_ / "a") + "/metrics.jsonl (No such file");
   write_hashes("a", {step_of(1)});

@@ -1,8 +1,12 @@
 #include "data/prepare.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
+#include <map>
 
 #include "data/describe.hpp"
 #include "unit/data/text_files.hpp"
@@ -11,7 +15,9 @@ namespace weft::data {
 namespace {
 
 using test::expect_error;
+using test::in_child;
 using test::made_up_text;
+using test::read_file;
 using test::TemporaryDirectory;
 using test::write_file;
 
@@ -121,12 +127,135 @@ TEST(Prepare, SaysWhatIsWrong) {
   refuses([](auto& o) { o.seed = 1; }, {"0 documents", "1 to validation", "0.1"});
   refuses([](auto& o) { o.seed = 2; }, {"1 documents", "0 to validation", "0.1"});
   refuses([](auto& o) { o.valid_fraction = 1.5; }, {"1.5"});
-  refuses([](auto& o) { o.valid = o.train; }, {"both"});
+  refuses([](auto& o) { o.valid = o.train; }, {"the validation file", "the training file", "the same file"});
   refuses([](auto& o) { o.train = ""; }, {"training file"});
   refuses([](auto& o) { o.tokenizer = "no/such.model"; }, {"no/such.model"});
   refuses([&](auto& o) { o.text.files = {dir / "none.txt"}; }, {"none.txt"});
   write_file(dir / "text.txt", "\n\n");
   refuses([](auto&) {}, {"no text"});
+}
+
+/// The content of each file of a directory, by its name.
+std::map<std::string, std::string> files_in(const TemporaryDirectory& dir) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path()))
+    if (entry.is_regular_file()) files[entry.path().filename().string()] = read_file(entry.path().string());
+  return files;
+}
+
+/// Tries each way in which the names of a command can lead to one file, and expects that nothing is written.
+TEST(Prepare, RefusesNamesThatOverwriteOneAnother) {
+  const TemporaryDirectory dir;
+  const PrepareOptions good = options_in(dir, made_up_text(200000));
+  const std::string text = good.text.files[0];
+  for (const char* name : {"my.model", "t.tmp", "u.documents.tmp"}) write_file(dir / name, "kept");
+  std::filesystem::create_symlink("text.txt", dir / "symbolic.txt");
+  std::filesystem::create_hard_link(text, dir / "hard.txt");
+  std::filesystem::create_directory_symlink(".", dir / "here");
+  const auto before = files_in(dir);
+  const auto refuses = [&](auto&& change, const std::vector<std::string>& parts) {
+    PrepareOptions options = good;
+    change(options);
+    SCOPED_TRACE(options.train + " " + options.valid + " " + options.tokenizer);
+    expect_error([&] { prepare(options); }, parts);
+    expect_error([&] { prepare(options); }, {"are the same file"});
+    EXPECT_TRUE(files_in(dir) == before);
+  };
+
+  const auto learns = [](auto& o) { o.tokenizer = "sentencepiece"; };
+  refuses([&](auto& o) { learns(o), o.train = dir / "c.model"; }, {"the learnt model", "the training file"});
+  refuses([&](auto& o) { learns(o), o.valid = dir / "t.train.model"; }, {"the learnt model " + (dir / "t.")});
+  refuses([&](auto& o) { learns(o), o.model = text; }, {"the learnt model " + text, "the text " + text});
+  refuses([&](auto& o) { learns(o), o.model = o.train + ".tmp"; }, {"the training file's temporary"});
+  refuses([&](auto& o) { o.tokenizer = o.train = dir / "my.model"; }, {"the tokenizer model"});
+  refuses([&](auto& o) { o.tokenizer = o.valid = dir / "my.model"; }, {"the tokenizer model"});
+
+  refuses([](auto& o) { o.valid = o.train + ".documents"; }, {"t.train.bin.documents.tmp"});
+  refuses([](auto& o) { o.train = o.valid + ".documents"; }, {"t.valid.bin.documents.tmp"});
+  refuses([](auto& o) { o.valid = o.train + ".tmp"; }, {"the training file's temporary"});
+  refuses([&](auto& o) { o.valid = dir / "here/t.train.bin"; }, {"the validation file"});
+  refuses([](auto& o) { o.valid = std::filesystem::relative(o.train).string(); }, {"the validation file"});
+
+  for (const char* name : {"text.txt", "./text.txt", "here/text.txt", "symbolic.txt", "hard.txt"}) {
+    refuses([&](auto& o) { o.train = dir / name; },
+            {"the training file " + (dir / name), "the text " + text});
+    refuses([&](auto& o) { o.valid = dir / name; }, {"the validation file " + (dir / name)});
+  }
+  refuses([&](auto& o) { o.train = dir / "t", o.text.files = {text, dir / "t.tmp"}; }, {"the text"});
+  refuses([&](auto& o) { o.valid = dir / "u", o.text.files = {dir / "u.documents.tmp"}; }, {"the text"});
+}
+
+/// Relative names that are not there yet are the ones that std::filesystem leaves relative.
+TEST(Prepare, RefusesOneNameInTwoSpellings) {
+  const TemporaryDirectory dir;
+  PrepareOptions options = options_in(dir, made_up_text(20000));
+  options.train = "./a";
+  options.valid = "a";
+  const auto directory = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  expect_error([&] { prepare(options); },
+               {"the validation file a and the training file ./a", "the same file"});
+  std::filesystem::current_path(directory);
+  EXPECT_EQ(files_in(dir).size(), 1U);
+}
+
+TEST(Prepare, DoesNotReplaceStandardInput) {
+  const TemporaryDirectory dir;
+  PrepareOptions options = options_in(dir, made_up_text(20000));
+  options.train = options.text.files[0];
+  options.text.files = {"-"};
+  const auto before = files_in(dir);
+  const int status = in_child([&] {
+    ::dup2(::open(options.train.c_str(), O_RDONLY), STDIN_FILENO);
+    try {
+      prepare(options);
+    } catch (const Error& e) {
+      ::_exit(std::string(e.what()).find("the same file") == std::string::npos ? 8 : 7);
+    }
+  });
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_TRUE(files_in(dir) == before);
+}
+
+/// The training file fits on the disk here, and the validation file, the greater one, does not; all of both
+/// is written at the end.
+TEST(Prepare, ReplacesNoFileWhenTheDiskIsFull) {
+  const TemporaryDirectory dir;
+  PrepareOptions options = options_in(dir, made_up_text(300000));
+  options.valid_fraction = 0.9;
+  write_file(options.train, "the old training file");
+  const auto before = files_in(dir);
+  const int status = in_child([&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1 << 18, 1 << 18};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      prepare(options);
+    } catch (const Error& e) {
+      const bool named = std::string(e.what()).find(options.valid) != std::string::npos;
+      ::_exit(named && e.code() == ExitCode::environment ? 7 : 8);
+    }
+  });
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_TRUE(files_in(dir) == before);
+}
+
+TEST(Prepare, ReplacesNoModelWhenTheTextCannotBeSplit) {
+  const TemporaryDirectory dir;
+  PrepareOptions options = options_in(dir, made_up_text(200000));
+  options.text.separator = "file";
+  options.seed = 2;
+  options.tokenizer = "sentencepiece";
+  options.model = dir / "t.model";
+  write_file(options.model, "the old model");
+  const auto before = files_in(dir);
+  expect_error([&] { prepare(options); }, {"1 documents", "0 to validation"});
+  EXPECT_TRUE(files_in(dir) == before);
+  options.valid.clear();
+  prepare(options);
+  EXPECT_TRUE(read_file(options.model) != "the old model");
 }
 
 TEST(Describe, ShowsTheFile) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
@@ -89,6 +91,19 @@ class WideTokenizer final : public data::Tokenizer {
  private:
   std::int64_t vocab_;
 };
+
+/// Runs `body` in a child process and returns how it ended.
+template <class Body>
+int in_child(Body&& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
 
 /// Expects an Error(bad_input) of one line that contains each of `parts`.
 template <class Call>

@@ -97,6 +97,55 @@ TEST(DocumentReader, ReadsGzipAndJsonLines) {
   expect_error([&] { documents_of({{jsonl}, "file"}); }, {jsonl + ":2:"});
 }
 
+/// The bytes of a gzip member.
+std::string gzip(const TemporaryDirectory& dir, const std::string& text) {
+  write_gzip(dir / "member.gz", text);
+  return test::read_file(dir / "member.gz");
+}
+
+TEST(DocumentReader, ReadsAllMembersOfAGzipFile) {
+  const TemporaryDirectory dir;
+  const std::string gz = dir / "a.gz", long_text = made_up_text(700000), zeros(300000, '\0');
+  const std::string first = gzip(dir, "one\n"), empty = gzip(dir, ""), last = gzip(dir, long_text);
+  for (const std::string& padding : {std::string(), std::string(1, '\0'), zeros}) {
+    write_file(gz, first + empty + last + padding);
+    EXPECT_TRUE(documents_of({{gz}, "file"}) == Documents{"one\n" + long_text}) << padding.size();
+  }
+  write_file(gz, empty + zeros);
+  EXPECT_EQ(documents_of({{gz}, "file"}), Documents{});
+}
+
+TEST(DocumentReader, TakesWhatDoesNotBeginLikeGzipAsItIs) {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "a.gz", member = gzip(dir, "one");
+  for (const std::string& text :
+       {std::string("\x1f"), std::string("\x1fx"), std::string(2, '\0') + member, "text " + member}) {
+    write_file(path, text);
+    EXPECT_TRUE(documents_of({{path}, "file"}) == Documents{text}) << text.size();
+  }
+}
+
+TEST(DocumentReader, LeavesOutNothingBehindAGzipMember) {
+  const TemporaryDirectory dir;
+  const std::string gz = dir / "a.gz", member = gzip(dir, "one"), zeros(2, '\0');
+  std::string many_zeros(300000, '\0');
+  many_zeros.back() = 'x';
+  for (const std::string& rest :
+       {std::string("plain text"), zeros + member, zeros + "x", many_zeros, std::string("\x1f"),
+        std::string("\x1fx"), member.substr(0, 2), member.substr(0, member.size() - 1)}) {
+    write_file(gz, member + rest);
+    expect_error([&] { documents_of({{gz}, "file"}); }, {gz, "cannot read"});
+  }
+  write_file(gz, member + "plain text");
+  expect_error([&] { documents_of({{gz}, "file"}); }, {"what follows its gzip data is not gzip"});
+  write_file(gz, member.substr(0, member.size() - 1));
+  expect_error([&] { documents_of({{gz}, "file"}); }, {gz, "unexpected end of file"});
+  std::string damaged = member;
+  damaged[member.size() - 8] ^= 1;  // of the checksum
+  write_file(gz, damaged);
+  expect_error([&] { documents_of({{gz}, "file"}); }, {gz, "incorrect data check"});
+}
+
 TEST(DocumentReader, SaysWhatItCannotRead) {
   const TemporaryDirectory dir;
   const std::string gz = dir / "a.gz";

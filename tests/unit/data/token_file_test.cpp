@@ -19,6 +19,7 @@ namespace weft::data {
 namespace {
 
 using test::expect_error;
+using test::in_child;
 using test::read_file;
 using test::TemporaryDirectory;
 using test::WideTokenizer;
@@ -230,19 +231,6 @@ TEST(TokenFileWriter, RefusesIdsOutsideOfTheVocabulary) {
     expect_error([&] { writer.append(std::vector<std::int32_t>{-1}); }, {path, "-1"});
   }
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
-}
-
-/// Runs `body` in a child process and returns how it ended.
-template <class Body>
-int in_child(Body&& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    body();
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return status;
 }
 
 /// The pages of a file that was cut are gone, and touching one raises SIGBUS.

@@ -162,6 +162,9 @@ const LineMistake values[] = {
      "precision.params = \"bf16\""},
     {"float8_of_nothing", 15, "[precision]\nparams = \"bf16\"\nfloat8 = [\"\"]",
      "d.toml:17: precision.float8: an empty pattern (layers are named as \"layers.*\")"},
+    {"gradients_of_f32_in_bf16", 15, "[precision]\ngrad_wire = \"bf16\"",
+     "d.toml:16: precision.grad_wire: bf16 needs bf16 parameters (gradients of f32 products are f32); set "
+     "precision.params = \"bf16\""},
     {"format_of_nothing", 15, "[precision]\nfloat8_gradients = \"e5m2\"",
      "d.toml:16: precision.float8_gradients: e5m2 has no effect (precision.float8 names no layer); give "
      "some, or "
@@ -239,16 +242,85 @@ const LineMistake sizes[] = {
      "d.toml:16: parallel.mesh: 2 axes of size 0 (only one can take the ranks that remain)"},
     {"nameless_pass", 15, "[schedule]\ndisable = [\"order\", \"\"]",
      "d.toml:16: schedule.disable: an empty name (passes are named as `weft plan` lists them)"},
+    {"bucket_of_everything", 15, "[schedule]\nbuckets = [\"embed\", \"\"]",
+     "d.toml:16: schedule.buckets: an empty pattern (units are named as \"layers.*\")"},
+    {"rule_of_everything", 15, "[schedule]\nrecompute_ops = [\"swiglu\", \"\"]",
+     "d.toml:16: schedule.recompute_ops: an empty rule (operations and modules are named as \"swiglu\" or "
+     "\"@layers.*.ffn\")"},
+    {"rule_of_an_empty_module", 15, "[schedule]\nrecompute_ops = [\"@layers.0\", \"matmul@\"]",
+     "d.toml:16: schedule.recompute_ops: 'matmul@' has no module behind its '@' (modules are named as "
+     "\"@layers.*.ffn\")"},
+    {"rule_of_nothing_but_its_sign", 15, "[schedule]\nrecompute_ops = \"@\"",
+     "d.toml:16: schedule.recompute_ops: '@' has no module behind its '@' (modules are named as "
+     "\"@layers.*.ffn\")"},
     {"resume", 15, "[checkpoint]\nresume = \"\"",
      "d.toml:16: checkpoint.resume: empty (auto, never, or a checkpoint's path)"},
     {"trace_step", 15, "[log]\ntrace_step = 11",
      "d.toml:16: log.trace_step: 11 is past the last step (run.steps = 10)"},
 };
 
+/// Numbers that fp32 does not have.
+const LineMistake numbers[] = {
+    {"rope_theta", 8, "vocab = 256\nrope_theta = 1e39",
+     "d.toml:9: model.rope_theta: 1e+39 is too large (it is taken in fp32, where it is infinite); use at "
+     "most 3.4e+38"},
+    {"norm_eps", 8, "vocab = 256\nnorm_eps = 1e-50",
+     "d.toml:9: model.norm_eps: 1e-50 is too small (it is taken in fp32, where it loses digits or becomes "
+     "0); use at least 1.2e-38"},
+    {"init_std", 8, "vocab = 256\ninit_std = 1e-46",
+     "d.toml:9: model.init_std: 1e-46 is too small (it is taken in fp32, where it loses digits or becomes "
+     "0); use at least 1.2e-38"},
+    {"rope_factor", 15, "[model.rope_scaling]\nfactor = 1e39",
+     "d.toml:16: model.rope_scaling.factor: 1e+39 is too large (it is taken in fp32, where it is infinite); "
+     "use at most 3.4e+38"},
+    {"low_freq_factor", 15, "[model.rope_scaling]\nlow_freq_factor = 1e-46",
+     "d.toml:16: model.rope_scaling.low_freq_factor: 1e-46 is too small (it is taken in fp32, where it "
+     "loses digits or becomes 0); use at least 1.2e-38"},
+    {"high_freq_factor", 15, "[model.rope_scaling]\nhigh_freq_factor = 1e39",
+     "d.toml:16: model.rope_scaling.high_freq_factor: 1e+39 is too large (it is taken in fp32, where it is "
+     "infinite); use at most 3.4e+38"},
+    {"equal_factors", 15, "[model.rope_scaling]\nfactor = 8\nlow_freq_factor = 3.9999999999",
+     "d.toml:17: model.rope_scaling.low_freq_factor: 3.9999999999 equals high_freq_factor = 4 in fp32 (the "
+     "change between the two divides by their difference); use numbers that are further apart"},
+    {"lr", 14, "lr = 1e39",
+     "d.toml:14: optimizer.lr: 1e+39 is too large (it is taken in fp32, where it is infinite); use at most "
+     "3.4e+38"},
+    {"min_lr", 14, "lr = 1e-3\nmin_lr = 1e-40",
+     "d.toml:15: optimizer.min_lr: 1e-40 is too small (it is taken in fp32, where it loses digits or "
+     "becomes 0); use at least 1.2e-38"},
+    {"beta2_is_nothing", 14, "lr = 1e-3\nbeta2 = 1e-50",
+     "d.toml:15: optimizer.beta2: 1e-50 is too small (it is taken in fp32, where it loses digits or becomes "
+     "0); use at least 1.2e-38"},
+    {"beta2_is_one", 14, "lr = 1e-3\nbeta2 = 0.99999999999",
+     "d.toml:15: optimizer.beta2: 0.99999999999 is 1 in fp32 (the second moment would never decay); use at "
+     "most 0.9999999"},
+    {"eps", 14, "lr = 1e-3\neps = 1e-50",
+     "d.toml:15: optimizer.eps: 1e-50 is too small (it is taken in fp32, where it loses digits or becomes "
+     "0); use at least 1.2e-38"},
+    {"weight_decay", 14, "lr = 1e-3\nweight_decay = 1e39",
+     "d.toml:15: optimizer.weight_decay: 1e+39 is too large (it is taken in fp32, where it is infinite); "
+     "use at most 3.4e+38"},
+    {"clip", 14, "lr = 1e-3\nclip = 1e-46",
+     "d.toml:15: optimizer.clip: 1e-46 is too small (it is taken in fp32, where it loses digits or becomes "
+     "0); use at least 1.2e-38"},
+};
+
+/// The advice of these mistakes is taken, and so is a 0 that switches something off.
+TEST(Mistakes, NumbersAtTheEndsOfFp32AreNone) {
+  EXPECT_EQ(mistake(std::string(example),
+                    {"optimizer.eps=1.2e-38", "optimizer.clip=3.4e38", "optimizer.beta2=0.9999999",
+                     "optimizer.beta1=0.99999999999", "model.rope_theta=3.4e38", "model.norm_eps=1.2e-38"}),
+            "no error");
+  EXPECT_EQ(mistake(std::string(example), {"optimizer.clip=0", "optimizer.weight_decay=0",
+                                           "optimizer.min_lr=0", "optimizer.beta2=0"}),
+            "no error");
+}
+
 const auto name_of_case = [](const auto& info) { return std::string(info.param.name); };
 INSTANTIATE_TEST_SUITE_P(Structure, OneLine, testing::ValuesIn(structure), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Values, OneLine, testing::ValuesIn(values), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Sizes, OneLine, testing::ValuesIn(sizes), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Numbers, OneLine, testing::ValuesIn(numbers), name_of_case);
 
 TEST(Mistakes, AllAreShownInTheOrderOfTheFile) {
   EXPECT_EQ(mistake("[run]\nsteps = 0\n[log]\nevry = 1\n[model]\ndim = 64\nlayers = 2\nffn = 3\nvocab = 4\n"),

@@ -165,6 +165,22 @@ TEST(ResolveMesh, InnerAxisIsOfNeighbours) {
   EXPECT_EQ(resolve_mesh(parse_example(), 6).size("replica"), 1);
 }
 
+/// The first mesh has 2^64 places, which are 0 in 64 bits, and the second 2^32.
+TEST(ResolveMesh, MorePlacesThanThereCanBeRanksAreRefused) {
+  const auto refusal = [](const std::string& mesh) {
+    return error_of([&] { resolve_mesh(parse_example({"parallel.mesh=" + mesh}), 4); });
+  };
+  EXPECT_EQ(refusal("{ replica = 16777216, pipe = 16777216, context = 65536 }"),
+            "--set: parallel.mesh: more places than there can be ranks (mesh { replica = 16777216, pipe = "
+            "16777216, data = 0, context = 65536 }); give the axes smaller sizes");
+  EXPECT_EQ(refusal("{ replica = 65536, data = 65536 }"),
+            "--set: parallel.mesh: more places than there can be ranks (mesh { replica = 65536, data = 65536 "
+            "}); give the axes smaller sizes");
+  EXPECT_EQ(refusal("{ replica = 16777216, data = 127 }"),
+            "--set: parallel.mesh: 4 ranks were started for 2130706432 places (mesh { replica = 16777216, "
+            "data = 127 }); start 2130706432, or give an axis size 0 to take what remains");
+}
+
 TEST(ResolveMesh, CountsPlaces) {
   const auto deck = parse_example({"parallel.mesh.data=4"});
   EXPECT_EQ(resolve_mesh(deck, 4).world(), 4);

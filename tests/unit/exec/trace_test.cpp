@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/host/fake.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace weft::exec {
@@ -171,6 +173,52 @@ TEST(Trace, OffRecordsNothing) {
   EXPECT_TRUE(spans_of(parsed(trace)).empty());
 }
 
+/// Writes a trace of these events, each by a rank of its own. Returns what rank 0 says.
+bool write_on_ranks(const std::string& path, const std::vector<std::string>& events,
+                    std::int64_t bytes_at_once = trace_bytes_at_once) {
+  comm::FakeOptions options;
+  options.size = static_cast<int>(events.size());
+  auto worlds = comm::make_fake_worlds(options);
+  std::vector<char> written(events.size(), 0);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < events.size(); ++rank)
+    threads.emplace_back(
+        [&, rank] { written[rank] = write_trace(path, *worlds[rank], events[rank], bytes_at_once) ? 1 : 0; });
+  for (auto& thread : threads) thread.join();
+  for (std::size_t rank = 1; rank < events.size(); ++rank) EXPECT_EQ(written[rank], 1) << rank;
+
+  // Rank 0 receives no more between two collectives, before which nobody sends.
+  std::int64_t since = 0, longest = 0;
+  for (const std::string& text : events) longest = std::max(longest, std::ssize(text));
+  for (const comm::RecordedCall& call : worlds[0]->recorder().read().calls) {
+    since = call.collective ? 0 : since + call.bytes;
+    EXPECT_LE(since, std::max(bytes_at_once, longest));
+  }
+  return written[0] == 1;
+}
+
+TEST(Trace, EventsOfRanksStandInTheirOrderHoweverManyComeAtOnce) {
+  const test::TemporaryDirectory directory;
+  std::vector<std::string> events;
+  std::string expected = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+  for (int rank = 0; rank < 5; ++rank) {
+    events.push_back("{\"pid\": " + std::string(static_cast<std::size_t>(1 + 40 * rank), ' ') +
+                     std::to_string(rank) + "}");
+    expected += (rank == 0 ? "" : ",\n") + events.back();
+  }
+  expected += "\n]}\n";
+  for (const int bytes : {1, 200, 400, 1000, 1 << 20}) {
+    SCOPED_TRACE(bytes);
+    ASSERT_TRUE(write_on_ranks(directory / "trace.json", events, bytes));
+    EXPECT_EQ(test::read_file(directory / "trace.json"), expected);
+    std::filesystem::remove(directory / "trace.json");
+  }
+}
+
+TEST(Trace, RanksGoOnWhenTheFileCannotBeWritten) {
+  EXPECT_FALSE(write_on_ranks("/nowhere/trace.json", {"{}", "{}", "{}"}, 1));
+}
+
 TEST(Trace, RanksMergeIntoOneFile) {
   const test::TemporaryDirectory directory;
   std::vector<std::string> events;
@@ -179,7 +227,7 @@ TEST(Trace, RanksMergeIntoOneFile) {
     trace.record(Lane::compute, {.name = "matmul", .start_ns = rank, .end_ns = rank + 1});
     events.push_back(trace.events(rank, "n"));
   }
-  ASSERT_TRUE(write_trace(directory / "trace.json", events));
+  ASSERT_TRUE(write_on_ranks(directory / "trace.json", events));
   const auto file = json::parse(test::read_file(directory / "trace.json"));
   const auto spans = spans_of(file.at("traceEvents"));
   ASSERT_EQ(spans.size(), 3u);
@@ -188,13 +236,14 @@ TEST(Trace, RanksMergeIntoOneFile) {
 
 TEST(Trace, AFileThatCannotBeWrittenIsAWarning) {
   const test::TemporaryDirectory directory;
-  EXPECT_FALSE(write_trace("/nowhere/trace.json", {}));
-  EXPECT_FALSE(write_trace(directory.path(), {})) << "a directory";
+  comm::FakeWorld world;
+  EXPECT_FALSE(write_trace("/nowhere/trace.json", world, ""));
+  EXPECT_FALSE(write_trace(directory.path(), world, "")) << "a directory";
   // What is there already outlives a disk that is full.
-  ASSERT_TRUE(write_trace(directory / "trace.json", {}));
+  ASSERT_TRUE(write_trace(directory / "trace.json", world, ""));
   const std::string old = test::read_file(directory / "trace.json");
   std::filesystem::create_symlink("/dev/full", directory / "trace.json.tmp");
-  EXPECT_FALSE(write_trace(directory / "trace.json", {}));
+  EXPECT_FALSE(write_trace(directory / "trace.json", world, ""));
   EXPECT_EQ(test::read_file(directory / "trace.json"), old);
 }
 

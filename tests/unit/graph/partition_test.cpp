@@ -7,8 +7,10 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "ops/cost.hpp"
+#include "passes/collectives.hpp"
 #include "plan/plan.hpp"
 #include "small_model.hpp"
 
@@ -110,6 +112,25 @@ TEST(Partition, PlansAreRightInEveryMode) {
           const plan::Plan plan = plan::lower(model.step(), test::test_scratch);
           EXPECT_NO_THROW(plan::verify(plan)) << static_cast<int>(mode) << tensor << kv_heads << team;
         }
+}
+
+/// Where neighbours share heads of keys and values, a rank has more units than the model.
+TEST(Partition, RegatherNeverKeepsAllUnitsOfTheRank) {
+  SmallModel model = model_of(4, 2);
+  model.spec.heads = 8;
+  model.rounds = 2;
+  const auto gathered_again = [&] {
+    int gathers = 0;
+    const ir::Graph graph = model.step();
+    for (const Node& node : graph.nodes())
+      gathers += passes::is_parameter_gather(node) && node.phase == Phase::backward ? 1 : 0;
+    return gathers;
+  };
+  EXPECT_GT(gathered_again(), 0);
+  const std::vector<Unit> units = passes::units_of_rank(model::units(model.spec), {}, model.tensor);
+  EXPECT_EQ(units.size(), 3 + 3 * static_cast<std::size_t>(model.spec.layers));
+  model.options.shard.keep_units = static_cast<int>(units.size());
+  EXPECT_EQ(gathered_again(), 0);
 }
 
 /// The gather of what all ranks have serves the whole step.

@@ -1,7 +1,10 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/check.hpp"
 #include "golden_plan.hpp"
@@ -178,6 +181,33 @@ TEST(Passes, RegatherNeverKeepsTheForwardsCopy) {
   const ir::Graph kept = m.step();
   EXPECT_EQ(gathers(kept, ir::Phase::forward), units);
   EXPECT_EQ(gathers(kept, ir::Phase::backward), 0U);
+}
+
+TEST(Passes, UnitsOfARankAreThoseOfItsGraph) {
+  for (const int tensor : {1, 4})
+    for (const bool in_stage : {false, true})
+      for (const bool in_float8 : {false, true}) {
+        SCOPED_TRACE(fmt::format("tensor {}, in a stage {}, Float8 {}", tensor, in_stage, in_float8));
+        SmallModel m;
+        m.tensor = tensor;
+        m.spec.heads = 8;
+        m.options.partition = tensor > 1;
+        m.options.precision.params = DType::bf16;
+        m.options.float8 = in_float8;
+        if (in_float8) m.spec.float8 = {"layers.1.attn", "layers.1.ffn"};
+        if (in_stage) {
+          m.pipe = m.rounds = 2;
+          m.options.stage = passes::StageOptions{
+              PipelineKind::one_f_one_b, {2, 1, 2}, 1, {0, model::first_unit_of_layer(1)}, {}};
+        }
+        const auto paths = [](const std::vector<Unit>& units) {
+          std::vector<std::string> list;
+          for (const Unit& unit : units) list.push_back(unit.path);
+          return list;
+        };
+        EXPECT_EQ(paths(passes::units_of_rank(model::units(m.spec), m.options.stage, tensor)),
+                  paths(m.step().units()));
+      }
 }
 
 /// Backward nodes that stand behind the first reduction of their round and are no reductions themselves.

@@ -138,5 +138,12 @@ TEST(HuggingFaceConfig, RefusesOtherModels) {
     EXPECT_FALSE(error_of([&] { parse_config(text, "config.json"); }).empty()) << text;
 }
 
+/// Such a value is parsed without recursion, but the message would print it with recursion.
+TEST(HuggingFaceConfig, RefusesDeepNesting) {
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  const std::string text = R"({"architectures":["LlamaForCausalLM"],"hidden_size":)" + deep + "}";
+  EXPECT_EQ(error_of([&] { parse_config(text, "config.json"); }), "config.json: it nests too deeply");
+}
+
 }  // namespace
 }  // namespace weft::hf

@@ -52,5 +52,11 @@ TEST(ModelFiles, IndexNamesFilesOfItsOwnDirectory) {
     EXPECT_TRUE(error_of([&] { parse_index(text, "index"); }).starts_with("index: ")) << text;
 }
 
+TEST(ModelFiles, AnIndexThatNestsDeeplyIsRefused) {
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  const std::string text = R"({"weight_map":{"w":)" + deep + "}}";
+  EXPECT_EQ(error_of([&] { parse_index(text, "index"); }), "index: it nests too deeply");
+}
+
 }  // namespace
 }  // namespace weft::hf

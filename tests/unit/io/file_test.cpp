@@ -122,6 +122,17 @@ TEST(File, WhatCannotBeWrittenIsTheMachines) {
 INSTANTIATE_TEST_SUITE_P(On, AvoidCache, ::testing::Values(".", "/dev/shm"),
                          [](const auto& info) { return std::string(info.index == 0 ? "disk" : "memory"); });
 
+/// A file system without blocks, such as ramfs, does not say how much is free. A full one has blocks.
+TEST(File, FreeBytesAreThoseThatTheFileSystemTells) {
+  EXPECT_EQ(free_bytes_of(1000, 3, 4096), 3 * 4096);
+  EXPECT_EQ(free_bytes_of(1000, 0, 4096), 0);
+  EXPECT_EQ(free_bytes_of(0, 0, 4096), INT64_MAX);
+  EXPECT_EQ(free_bytes_of(UINT64_MAX, std::uint64_t{1} << 62, 1 << 20), INT64_MAX);
+  EXPECT_EQ(free_bytes_of(UINT64_MAX, UINT64_MAX, 1), INT64_MAX);
+  EXPECT_EQ(free_bytes_of(UINT64_MAX, INT64_MAX, 1), INT64_MAX);
+  EXPECT_GT(free_bytes("."), 0);
+}
+
 TEST(File, ADirectoryThatCannotBeSyncedIsNoLoss) {
   EXPECT_THROW(sync_directory("/proc"), Error);
   EXPECT_FALSE(sync_directory_if_permitted("/proc"));

@@ -60,6 +60,27 @@ TEST(KernelSignature, SaysWhatTheTimeDependsOn) {
       << signature(g, first(g, Op::adamw));
 }
 
+/// Sums in any order, and another number of rows at a time, are other kernels of the same shapes.
+TEST(KernelSignature, SaysHowAKernelGoesAboutIt) {
+  SmallModel model;
+  const ir::Graph ordered = model.step();
+  model.spec.deterministic = false;
+  const ir::Graph unordered = model.step();
+  model.options.head_rows = 8;
+  const ir::Graph by_eight = model.step();
+  model.options.head_rows = 16;
+  const ir::Graph by_sixteen = model.step();
+  const auto expect_other = [](const ir::Graph& one, const ir::Graph& other, Op op) {
+    const ir::Node &node = first(one, op), &changed = first(other, op);
+    EXPECT_NE(signature(one, node), signature(other, changed));
+    EXPECT_EQ(machine::family(one, node), machine::family(signature(other, changed)));
+    EXPECT_TRUE(CostModel(measured(one, 3)).is_measured(one, node));
+    EXPECT_FALSE(CostModel(measured(one, 3)).is_measured(other, changed));
+  };
+  expect_other(ordered, unordered, Op::attention_grad);
+  expect_other(by_eight, by_sixteen, Op::linear_cross_entropy_grad);
+}
+
 TEST(KernelSignature, LayersOfOneShapeShareThem) {
   SmallModel model;
   std::set<std::string> two, five;

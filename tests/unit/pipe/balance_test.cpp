@@ -98,6 +98,20 @@ TEST(PipeBalance, NoOtherCutOfAFoldedPipeIsBetter) {
   EXPECT_THROW(balance_folded(std::vector<LayerCost>(5), 3), Error);
 }
 
+/// The tables of 16,384 layers on 8 ranks would take gigabytes, and their cuts years.
+TEST(PipeBalance, MoreLayersOfAFoldedPipeThanCanBeWeighedAreRefused) {
+  try {
+    balance_folded(std::vector<LayerCost>(16386, {1, 1}), 8);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::bad_input);
+    EXPECT_STREQ(e.what(),
+                 "16386 layers, embedding and head included, are too many to deal out over a folded pipe "
+                 "(every cut of them is weighed, of at most 514); give the layers of each stage");
+  }
+  EXPECT_THROW(balance_folded(std::vector<LayerCost>(most_folded_layers + 1, {1, 1}), 8), Error);
+}
+
 TEST(PipeBalance, EqualLayersAreDealtOutEvenlyAndWhatIsMissingIsMissingEarly) {
   const auto of = [](int layers, int stages) {
     return balance(std::vector<LayerCost>(static_cast<std::size_t>(layers), {1, 1}), stages);

@@ -1,3 +1,4 @@
+// Tests what a process and its host say of their memory, and what a run is refused for.
 #include "runtime/memory_usage.hpp"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,17 @@
 
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
 
+#include "base/check.hpp"
+#include "base/device.hpp"
+#include "comm/host/fake.hpp"
+#include "runtime/preflight.hpp"
+#include "support/small_deck.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace weft::runtime {
@@ -94,6 +105,93 @@ TEST_F(AvailableMemory, IsNoneInAFullGroup) {
   write("sys/fs/cgroup/memory.max", "1000\n");
   write("sys/fs/cgroup/memory.current", "1200\n");
   EXPECT_EQ(available(), 0);
+}
+
+/// What `body` says, rank by rank, on ranks that are threads.
+template <class Said>
+std::vector<Said> on_ranks(int ranks, int per_host, const std::function<Said(comm::World&)>& body) {
+  comm::FakeOptions options;
+  options.size = ranks;
+  options.ranks_per_host = per_host;
+  auto worlds = comm::make_fake_worlds(options);
+  std::vector<Said> said(worlds.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < worlds.size(); ++rank)
+    threads.emplace_back([&, rank] { said[rank] = body(*worlds[rank]); });
+  for (std::thread& thread : threads) thread.join();
+  return said;
+}
+
+TEST(SumOnHost, IsOverTheRanksOfEachHost) {
+  const auto sums = on_ranks<std::int64_t>(
+      5, 2, [](comm::World& world) { return sum_on_host(std::int64_t{1} << (4 * world.rank()), world); });
+  EXPECT_EQ(sums, (std::vector<std::int64_t>{0x11, 0x11, 0x1100, 0x1100, 0x10000}));
+}
+
+/// What rank 0 is refused with, where each rank has its own plan; empty where nothing is refused. All ranks
+/// are refused alike, and only rank 0 says why.
+std::string refusal(const Deck& deck, int per_host, const std::vector<std::int64_t>& needed,
+                    const Replan& replan) {
+  const auto told = on_ranks<std::string>(
+      static_cast<int>(needed.size()), per_host, [&](comm::World& world) -> std::string {
+        PlannedMemory memory;
+        memory.state = needed[static_cast<std::size_t>(world.rank())];
+        try {
+          check_memory(deck, memory, replan, world);
+        } catch (const Error& e) {
+          return e.code() == ExitCode::bad_input ? std::string("refused ") + e.what() : "another error";
+        }
+        return "";
+      });
+  for (std::size_t rank = 1; rank < told.size(); ++rank)
+    EXPECT_EQ(told[rank], told[0].empty() ? "" : "refused ") << rank;
+  return told[0];
+}
+
+PlannedMemory no_replan(const Deck& /*deck*/, int /*ranks*/, int /*place*/) {
+  throw Error(ExitCode::bad_input, "nobody asks for another plan here");
+}
+
+/// What the ranks need is told in shares of what this host has left. They are threads of one process, which
+/// holds for each of them what it holds.
+TEST(Preflight, TheRanksOfAHostNeedTheSumOfTheirOwnPlans) {
+  if (!device_is_host()) GTEST_SKIP() << "on a device ranks do not share the host's memory";
+  const auto left = static_cast<double>(available_memory().value_or(0));
+  const auto refused = [&](int per_host, const std::vector<double>& shares) {
+    std::vector<std::int64_t> needed;
+    for (const double share : shares)
+      needed.push_back(static_cast<std::int64_t>(share * left) + memory_usage().own_bytes);
+    return refusal(test::small_deck(), per_host, needed, no_replan);
+  };
+  EXPECT_EQ(refused(2, {0.65, 0.05}), "") << "together they need less than there is";
+  EXPECT_EQ(refused(2, {0.05, 0.65}), "");
+  EXPECT_EQ(refused(1, {0.65, 0.65}), "") << "each has a host of its own";
+  const std::string both = refused(2, {0.8, 0.8});
+  EXPECT_NE(both.find("not enough memory: the run needs "), std::string::npos) << both;
+  EXPECT_NE(both.find("the ranks of a host "), std::string::npos) << both;
+  EXPECT_NE(refused(2, {0.05, 0.05, 0.8, 0.8}), "") << "the second host has too little";
+}
+
+/// Four ranks on a pipe of two and a tensor axis of two. Twice as many keep both axes, and the limit holds
+/// for the fuller of the two places on the pipe.
+TEST(Preflight, WhatWouldFitKeepsTheOtherAxesAndFitsOnEveryStage) {
+  constexpr std::int64_t gib = 1 << 30;
+  const Deck deck = test::small_deck({"parallel.mesh={ pipe = 2, tensor = 2 }", "run.memory_limit=2GiB"});
+  std::map<int, std::vector<MeshAxis>> meshes;  // by the number of ranks
+  const auto replan = [&](const Deck& changed, int ranks, int place) {
+    const Mesh mesh = resolve_mesh(changed, ranks);
+    meshes[ranks] = mesh.axes();
+    PlannedMemory memory;
+    memory.state = place == 0 ? gib / 2 : 3 * gib / mesh.size(data_axis);
+    return memory;
+  };
+  const std::string told = refusal(deck, 4, {gib, gib, gib, 5 * gib / 2}, replan);
+  EXPECT_NE(told.find("the run needs 2.50 GiB on a rank"), std::string::npos) << told;
+  EXPECT_NE(
+      told.find("schedule.recompute = \"full\" and twice as many ranks on the data axis would take 1.50 GiB"),
+      std::string::npos)
+      << told;
+  EXPECT_EQ(meshes[8], (std::vector<MeshAxis>{{"pipe", 2}, {"data", 2}, {"tensor", 2}}));
 }
 
 }  // namespace

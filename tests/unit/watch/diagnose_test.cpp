@@ -233,6 +233,50 @@ TEST(Records, ADamagedFileIsNamed) {
   }
 }
 
+/// Each of these numbers would lead a diagnosis to what is not there. The lines are those of the rank, of
+/// four channels, of a collective, and of a message.
+TEST(Records, ANumberOutOfItsRangeIsDamage) {
+  struct Damage {
+    const char *from, *to;
+    int line;
+  };
+  const TemporaryDirectory directory;
+  const std::string path = records_path(directory.path(), 1);
+  write_records(directory.path(), Rank(1).done(0, "embed").message(2, "recv", 80, true));
+  const std::string whole = test::read_file(path);
+  EXPECT_EQ(diagnose(read_records(directory.path()), {}).ranks, 3);
+  const std::vector<Damage> all{{R"("ranks":3,)", R"("ranks":0,)", 1},
+                                {R"("ranks":3,)", R"("ranks":-1,)", 1},
+                                {R"("ranks":3,)", R"("ranks":2000000000,)", 1},
+                                {R"("rank":1,)", R"("rank":-1,)", 1},
+                                {R"("rank":1,)", R"("rank":3,)", 1},
+                                {R"("rank":1,)", R"("rank":0,)", 1},
+                                {R"([0,1,2])", R"([0,1,3])", 2},
+                                {R"([0,1,2])", R"([-1,1,2])", 2},
+                                {R"([1,2])", R"([1,3])", 5},
+                                {R"("channel":0,)", R"("channel":4,)", 6},
+                                {R"("channel":0,)", R"("channel":-1,)", 6},
+                                {R"("collective":true,)", R"("collective":false,)", 6},
+                                {R"("peer":0,)", R"("peer":-1,)", 7},
+                                {R"("peer":0,)", R"("peer":2,)", 7},
+                                {R"("peer":0,)", R"("peer":99,)", 7}};
+  for (const auto& [from, to, line] : all) {
+    SCOPED_TRACE(to);
+    std::string text = whole;
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << whole;
+    text.replace(at, std::string(from).size(), to);
+    std::ofstream(path, std::ios::binary) << text;
+    try {
+      ADD_FAILURE() << text_of(diagnose(read_records(directory.path()), {}));
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::bad_input);
+      const std::string start = path + ":" + std::to_string(line) + ": not a line of records (";
+      EXPECT_TRUE(std::string(e.what()).starts_with(start)) << e.what();
+    }
+  }
+}
+
 TEST(Records, AFileThatCannotBeReadIsTheMachines) {
   for (const char* name : {"rank-00000.jsonl", "hosts.txt"}) {
     const TemporaryDirectory directory;

@@ -1,0 +1,30 @@
+#include "job/process_start.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+namespace weft::job {
+namespace {
+
+TEST(ProcessStart, IsThatOfEachProcess) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const double mine = seconds_since_process_start();
+  EXPECT_GE(mine, 0.3 - 0.01);  // the system counts in hundredths
+  EXPECT_LT(mine, 3600);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_GE(seconds_since_process_start(), mine + 0.1);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(seconds_since_process_start() < mine ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "a child is younger";
+  EXPECT_GE(start_of(::getpid()), start_of(::getppid()));
+  EXPECT_EQ(start_of(-1), 0);
+}
+
+}  // namespace
+}  // namespace weft::job
