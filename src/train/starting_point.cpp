@@ -35,8 +35,10 @@ std::string normal(const std::string& dir) {
 std::string as_name(const std::string& path) {
   if (is_utf8(path)) return one_line(path);
   std::string name;
-  for (const char c : path)
-    name += c < 0 ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
+  for (const char c : path) {
+    const auto code = static_cast<unsigned char>(c);
+    name += code >= 0x80 ? fmt::format("\\x{:02x}", code) : std::string(1, c);
+  }
   return one_line(name);
 }
 

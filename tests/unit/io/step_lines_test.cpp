@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -58,7 +59,8 @@ TEST(StepLines, AreReadOneAtATime) {
   rlimit before{};
   ::getrlimit(RLIMIT_AS, &before);
   rlimit limit = before;
-  limit.rlim_cur = static_cast<rlim_t>(pages) * 4096 + (rlim_t{64} << 20);
+  limit.rlim_cur =
+      static_cast<rlim_t>(pages) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (rlim_t{64} << 20);
   ::setrlimit(RLIMIT_AS, &limit);
   EXPECT_NO_THROW(prepare_step_lines(path, 510));
   ::setrlimit(RLIMIT_AS, &before);
