@@ -15,13 +15,16 @@ fi
 jobs=$1
 shift
 export WEFT_REQUEUE=no
-# With --clusters the answer is NUMBER;CLUSTER.
-job=$(sbatch --parsable "$@")
-echo "${job%%;*}"
-before=${job%%;*}
+
+# submit ARGUMENT...: prints the job's number; with --clusters sbatch says NUMBER;CLUSTER.
+submit() { sbatch --parsable "$@" | sed 's/;.*//'; }
+
+job=$(submit "$@")
+echo "$job"
+before=$job
 for ((i = 1; i < jobs; ++i)); do
   # After all before it: one that Slurm took out of the chain has ended "not ok", too.
-  job=$(sbatch --parsable --dependency="afternotok:$before" --kill-on-invalid-dep=yes "$@")
-  echo "${job%%;*}"
-  before+=:${job%%;*}
+  job=$(submit --dependency="afternotok:$before" --kill-on-invalid-dep=yes "$@")
+  echo "$job"
+  before+=:$job
 done

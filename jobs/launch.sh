@@ -33,7 +33,7 @@ fi
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)  # nproc would take their values for the number of cores
 if [ -n "${SLURM_JOB_ID:-}" ]; then
   cores=$((cores * ${SLURM_JOB_NUM_NODES:-1}))
-  [ -n "$threads" ] || [ $((ranks * ${SLURM_CPUS_PER_TASK:-0})) -gt "$cores" ] || threads=${SLURM_CPUS_PER_TASK:-}
+  if [ -z "$threads" ] && [ $((ranks * ${SLURM_CPUS_PER_TASK:-0})) -le "$cores" ]; then threads=${SLURM_CPUS_PER_TASK:-}; fi
 fi
 [ -n "$threads" ] || threads=$((cores / ranks > 0 ? cores / ranks : 1))
 export OMP_NUM_THREADS=$threads

@@ -10,6 +10,7 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
+#include "ckpt/attempt.hpp"
 #include "ckpt/description.hpp"
 #include "ckpt/directory.hpp"
 #include "ckpt/fetch.hpp"
@@ -28,17 +29,6 @@ constexpr std::int64_t max_slab_bytes = std::int64_t{64} << 20;
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// Runs one rank's part of a phase; a failure becomes a line, so that the ranks can agree on it.
-template <class Part>
-std::string attempt(Part&& part) {
-  try {
-    part();
-    return {};
-  } catch (const std::exception& e) {
-    return e.what()[0] != '\0' ? e.what() : "unknown error";
-  }
 }
 
 }  // namespace
@@ -89,7 +79,7 @@ struct Save::Impl {
     }
     job_ = std::async(std::launch::async, [work = std::move(work)] {
       reset_affinity();  // a compute thread's core is not for checksums and copies
-      return attempt(work);
+      return detail::attempt(work);
     });
   }
 

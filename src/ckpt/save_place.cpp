@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "ckpt/attempt.hpp"
 #include "ckpt/publish.hpp"
 #include "io/file.hpp"
 #include "io/storage_wait.hpp"
@@ -24,14 +25,6 @@ void SavePlace::remark(std::string line) {
 
 void SavePlace::remark(std::vector<std::string> lines) {
   for (std::string& line : lines) remark(std::move(line));
-}
-
-void SavePlace::attempt(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& e) {
-    remark(std::string(e.what()));
-  }
 }
 
 void SavePlace::prepare(std::int64_t needed) {
@@ -103,17 +96,18 @@ void SavePlace::clear() {
 }
 
 void SavePlace::tidy(const std::function<void(const char*)>& stage) {
-  attempt([this] { move_latest(dir_, name_); });
+  remark(attempt([this] { move_latest(dir_, name_); }));
   stage("latest_moved");
-  attempt([this] { remark(remove_unfinished(dir_)); });
+  remark(attempt([this] { remark(remove_unfinished(dir_)); }));
   std::int64_t kept = 1;
   for (const Entry& entry : earlier_) {
     if (entry.condition != Condition::whole || entry.step == step_) continue;
     const bool stays = retention_.keep_every > 0 && entry.step % retention_.keep_every == 0;
     if (retention_.keep > 0 && !stays && ++kept > retention_.keep)
-      attempt([&] { remark(remove_checkpoint(dir_, entry.name)); });
+      remark(attempt([&] { remark(remove_checkpoint(dir_, entry.name)); }));
   }
-  if (replaced_is_left_) attempt([this] { remark(remove_checkpoint(dir_, name_ + replaced_suffix)); });
+  if (replaced_is_left_)
+    remark(attempt([this] { remark(remove_checkpoint(dir_, name_ + replaced_suffix)); }));
 }
 
 }  // namespace weft::ckpt::detail

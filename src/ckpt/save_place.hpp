@@ -47,8 +47,6 @@ class SavePlace {
 
  private:
   void remark(std::vector<std::string> lines);
-  /// Makes an Error of `work` a remark.
-  void attempt(const std::function<void()>& work);
   void make_place() const;
   void check_room(std::int64_t needed) const;
   std::int64_t next_serial();

@@ -11,6 +11,7 @@
 #include "base/device.hpp"
 #include "comm/agree.hpp"
 #include "exec/scratch.hpp"
+#include "machine/elsewhere.hpp"
 #include "runtime/machine_profile.hpp"
 #include "runtime/memory_usage.hpp"
 #include "runtime/planned_memory.hpp"
@@ -36,10 +37,6 @@ std::int64_t baseline_of_run(const Deck& deck, comm::World& world) {
 
 }  // namespace
 
-bool plans_for_a_gpu_elsewhere(const machine::Profile& profile) {
-  return profile.compute.on_gpu() && device_is_host();
-}
-
 std::int64_t resident_bytes(int world) {
   constexpr std::int64_t mpi_bytes = 8 << 20;  // which a rank has, and this process has not
   runtime::trim_heap();
@@ -48,7 +45,8 @@ std::int64_t resident_bytes(int world) {
 }
 
 std::int64_t planned_baseline(const Deck& deck, const machine::Profile& profile, int world, int talking) {
-  if (plans_for_a_gpu_elsewhere(profile)) return 0;
+  if (machine::is_gpu_elsewhere(profile.compute))
+    return 0;  // shipped machines leave out what CUDA and NCCL take
   return runtime::least_baseline(deck, resident_bytes(world), talking) + runtime::loading_bytes(deck, world);
 }
 

@@ -11,11 +11,6 @@
 
 namespace weft::cli {
 
-/// Whether this process plans for another device than its own: a host for a GPU. What it takes itself then
-/// says nothing of what CUDA and NCCL take there (machines that Weft ships with leave that out of the memory
-/// that ranks can have).
-bool plans_for_a_gpu_elsewhere(const machine::Profile& profile);
-
 /// Estimates what one of `world` ranks holds of the memory that plans are about, by what this process does.
 std::int64_t resident_bytes(int world);
 

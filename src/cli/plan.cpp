@@ -21,6 +21,7 @@
 #include "io/small_file.hpp"
 #include "ir/text.hpp"
 #include "kernels/space.hpp"
+#include "machine/elsewhere.hpp"
 #include "machine/predict.hpp"
 #include "plan/picture.hpp"
 #include "plan/report.hpp"
@@ -96,7 +97,7 @@ void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& a
       runtime::planned_memory(deck, plan, nullptr, resident_bytes(arguments.world), neighbours(arguments));
   // On a GPU the copy is in its host's memory, which is not planned.
   memory.copy = profile.compute.on_gpu() ? 0 : runtime::state_copy_bytes(deck, plan);
-  if (plans_for_a_gpu_elsewhere(profile)) memory.baseline = memory.loading = 0;
+  if (machine::is_gpu_elsewhere(profile.compute)) memory.baseline = memory.loading = 0;
   fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
 }
 

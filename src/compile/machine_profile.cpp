@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "base/device.hpp"
 #include "compile/programs.hpp"
+#include "machine/elsewhere.hpp"
 
 namespace weft::compile {
 namespace {
@@ -60,7 +61,7 @@ bool has_measured_profile(const Deck& deck) {
 }
 
 Deck planned_for(const machine::Profile& profile, Deck deck) {
-  if (device_is_host() && profile.compute.on_gpu() && !is_disabled(deck, "rows"))
+  if (machine::is_gpu_elsewhere(profile.compute) && !is_disabled(deck, "rows"))
     deck.schedule.disable.emplace_back("rows");
   return deck;
 }

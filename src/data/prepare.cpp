@@ -137,11 +137,10 @@ PrepareReport prepare(const PrepareOptions& options) {
   if (valid) report.valid = report_of(options.valid, *valid);
   check_written(options, report, bytes);
 
-  // All of them are on storage before the first has its name. The model comes first, so that no token file
-  // stands there without the model that wrote it.
+  // All of them are on storage before the first has its name (commit() syncs the model before it renames it).
+  // The model comes first, so that no token file stands there without the model that wrote it.
   train.complete();
   if (valid) valid->complete();
-  if (model) model->sync();
   if (model) model->commit();
   train.publish();
   if (valid) valid->publish();

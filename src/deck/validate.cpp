@@ -122,7 +122,7 @@ class Validator {
     in_fp32("optimizer.eps", o.eps);
     in_fp32("optimizer.weight_decay", o.weight_decay);
     in_fp32("optimizer.clip", o.clip);
-    // Of beta1 kernels have only 1 - beta1, which is taken in double.
+    // beta1 needs no such check: kernels are given 1 - beta1, which is computed in double.
     check(static_cast<float>(o.beta2) < 1, "optimizer.beta2",
           "{} is 1 in fp32 (the second moment would never decay); use at most 0.9999999", o.beta2);
     rope_numbers();

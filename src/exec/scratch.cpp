@@ -3,12 +3,12 @@
 #include <optional>
 
 #include "base/align.hpp"
-#include "base/device.hpp"
 #include "comm/channel.hpp"
 #include "exec/shapes.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/float8_matmul.hpp"
 #include "kernels/gpu_scratch.hpp"
+#include "machine/elsewhere.hpp"
 #include "ops/cost.hpp"
 
 namespace weft::exec {
@@ -116,7 +116,7 @@ plan::ScratchQuery gpu_scratch_query(const machine::Compute& gpu) {
 }
 
 plan::ScratchQuery scratch_query(Matmuls& matmuls, const machine::Compute& machine) {
-  return machine.on_gpu() && device_is_host() ? gpu_scratch_query(machine) : scratch_query(matmuls);
+  return machine::is_gpu_elsewhere(machine) ? gpu_scratch_query(machine) : scratch_query(matmuls);
 }
 
 }  // namespace weft::exec

@@ -193,7 +193,8 @@ RecomputeLevels::RecomputeLevels(const ir::Graph& graph, const machine::CostMode
 }
 
 passes::RecomputeOptions RecomputeLevels::at(int level) const {
-  // Of each kind, the first reached[set] layers have come to that set or beyond it.
+  // In each kind, reached[set] is the number of layers, from its first on, that have come to that set or
+  // beyond it.
   std::vector<std::map<std::size_t, std::size_t>> reached(kinds_.size());
   for (int i = 0; i < level; ++i) {
     const Step& step = steps_[static_cast<std::size_t>(i)];

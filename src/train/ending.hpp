@@ -23,9 +23,9 @@ struct StillToCome {
   double save_s = 0;  ///< the end of the save that is under way, and the save of that step
 };
 
-/// Keeps the run's clock, which starts with the process: a launcher's limit has the time in it in which many
-/// ranks meet. And learns of requests to stop. What is still to come is judged by what has been
-/// measured.
+/// Keeps the run's clock, and learns of requests to stop. The clock starts with the process, because a
+/// launcher's limit has the time in it in which many ranks meet. What is still to come is judged by what has
+/// been measured.
 class Ending {
  public:
   Ending(const Deck& deck, int rank);

@@ -46,6 +46,21 @@ PrepareOptions options_in(const TemporaryDirectory& dir, const std::string& text
   return options;
 }
 
+/// Expects that prepare() throws an Error that `is_meant`, in a child process that `begin` has changed.
+template <class Begin, class IsMeant>
+void expect_error_in_child(const PrepareOptions& options, Begin&& begin, IsMeant&& is_meant) {
+  const int status = in_child([&] {
+    begin();
+    try {
+      prepare(options);
+    } catch (const Error& e) {
+      ::_exit(is_meant(e) ? 7 : 8);
+    }
+  });
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
 TEST(Prepare, KeepsEveryByteOfEveryDocument) {
   for (const std::string tokenizer_spec : {"byte", "sentencepiece"}) {
     const TemporaryDirectory dir;
@@ -205,16 +220,9 @@ TEST(Prepare, DoesNotReplaceStandardInput) {
   options.train = options.text.files[0];
   options.text.files = {"-"};
   const auto before = files_in(dir);
-  const int status = in_child([&] {
-    ::dup2(::open(options.train.c_str(), O_RDONLY), STDIN_FILENO);
-    try {
-      prepare(options);
-    } catch (const Error& e) {
-      ::_exit(std::string(e.what()).find("the same file") == std::string::npos ? 8 : 7);
-    }
-  });
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 7);
+  expect_error_in_child(
+      options, [&] { ::dup2(::open(options.train.c_str(), O_RDONLY), STDIN_FILENO); },
+      [](const Error& e) { return std::string(e.what()).find("the same file") != std::string::npos; });
   EXPECT_TRUE(files_in(dir) == before);
 }
 
@@ -226,19 +234,17 @@ TEST(Prepare, ReplacesNoFileWhenTheDiskIsFull) {
   options.valid_fraction = 0.9;
   write_file(options.train, "the old training file");
   const auto before = files_in(dir);
-  const int status = in_child([&] {
-    ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{1 << 18, 1 << 18};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    try {
-      prepare(options);
-    } catch (const Error& e) {
-      const bool named = std::string(e.what()).find(options.valid) != std::string::npos;
-      ::_exit(named && e.code() == ExitCode::environment ? 7 : 8);
-    }
-  });
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 7);
+  expect_error_in_child(
+      options,
+      [] {
+        ::signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit{1 << 18, 1 << 18};
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+      },
+      [&](const Error& e) {
+        return std::string(e.what()).find(options.valid) != std::string::npos &&
+               e.code() == ExitCode::environment;
+      });
   EXPECT_TRUE(files_in(dir) == before);
 }
 
