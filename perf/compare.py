@@ -95,6 +95,8 @@ if "single" in peers and a.ranks != 1:
     parser.error(f"single is one process; compare it by itself, with --ranks 1 (not {a.ranks})")
 if a.ranks < 2 and set(peers) != {"single"}:
     parser.error(f"--ranks {a.ranks}: 2 or more, for all peers but single")
+if a.wire == "bf16" and a.dtype == "fp32":
+    parser.error("--wire bf16: needs --dtype bf16 (gradients of fp32 products are fp32)")
 if a.steps < 3:
     parser.error("--steps: the peers' first two do not count; 3 or more")
 a.tokens = SHAPES[a.shape]["seq"] * SHAPES[a.shape]["batch"] * a.ranks

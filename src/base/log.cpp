@@ -5,8 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <utility>
 
 #include "base/check.hpp"
+#include "base/done_within.hpp"
 
 namespace weft::log {
 namespace {
@@ -56,6 +58,13 @@ void record(const std::string& line) {
   } catch (const spdlog::spdlog_ex& e) {
     file_failed(e.what());
   }
+}
+
+void record_last(std::vector<std::string> lines, double seconds) {
+  if (!g_file) return;
+  done_within(seconds, [lines = std::move(lines)] {
+    for (const std::string& line : lines) record(line);
+  });
 }
 
 void write_info(const std::string& line) {

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <string>
+#include <vector>
 
 namespace weft::log {
 
@@ -16,6 +17,9 @@ void add_file(const std::string& path);
 
 /// Writes a line to the file of add_file only, because the progress display has shown it already.
 void record(const std::string& line);
+/// Does so with several lines, and waits for it for `seconds` at most, because the file's storage may not
+/// answer. For what a process says before it ends.
+void record_last(std::vector<std::string> lines, double seconds);
 
 void write_info(const std::string& line);
 void write_warn(const std::string& line);

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
@@ -92,13 +93,15 @@ int code_of_output(int code) {
 }  // namespace
 
 void tell_error(std::string_view message) {
+  std::vector<std::string> lines;
   while (!message.empty()) {
     const std::size_t end = message.find('\n');
-    const std::string line(message.substr(0, end));
-    std::fprintf(stderr, "weft: error: %s\n", line.c_str());
-    log::record("weft: error: " + line);  // of a run that has begun; its terminal may be gone
+    lines.push_back(fmt::format("weft: error: {}", message.substr(0, end)));
+    std::fprintf(stderr, "%s\n", lines.back().c_str());
     message.remove_prefix(end == std::string_view::npos ? message.size() : end + 1);
   }
+  // The terminal of a run may be gone. Its storage may not answer, and then the other ranks have to be ended.
+  log::record_last(std::move(lines), 2);
 }
 
 int run(int argc, char** argv) {

@@ -222,7 +222,8 @@ Deck parse_deck_text(std::string_view text, const std::string& source_name,
                      std::span<const std::string> sets = {});
 
 /// Parses the deck that a run printed (print_deck), perhaps of an earlier version. Keys that it lacks get the
-/// meaning that runs had then.
+/// meaning that runs had then. Each key is in its range; what keys must be together was for that version to
+/// say, so it is not checked: call validate() before such a deck is run.
 Deck parse_saved_deck(std::string_view text, const std::string& source_name);
 Deck read_saved_deck(const std::string& path);
 

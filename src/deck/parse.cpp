@@ -171,10 +171,8 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-}  // namespace
-
-Deck parse_deck_text(std::string_view text, const std::string& source_name,
-                     std::span<const std::string> sets) {
+/// The deck with all its keys, of which each is in its range.
+Deck read_deck(std::string_view text, const std::string& source_name, std::span<const std::string> sets) {
   Problems problems;
   Deck deck;
   deck.source = source_name;
@@ -186,6 +184,14 @@ Deck parse_deck_text(std::string_view text, const std::string& source_name,
   reader.require();
   problems.throw_if_any();
   fill_in(deck);
+  return deck;
+}
+
+}  // namespace
+
+Deck parse_deck_text(std::string_view text, const std::string& source_name,
+                     std::span<const std::string> sets) {
+  Deck deck = read_deck(text, source_name, sets);
   validate(deck);
   return deck;
 }
@@ -193,7 +199,7 @@ Deck parse_deck_text(std::string_view text, const std::string& source_name,
 Deck parse_saved_deck(std::string_view text, const std::string& source_name) {
   std::vector<std::string> then;
   if (text.find("f32_products") == std::string_view::npos) then.emplace_back("precision.f32_products=plain");
-  return parse_deck_text(text, source_name, then);
+  return read_deck(text, source_name, then);
 }
 
 Deck read_saved_deck(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "base/device.hpp"
 #include "runtime/memory_usage.hpp"
 
@@ -65,22 +66,34 @@ std::vector<Change> changes_of(const Deck& deck, int ranks) {
   return changes;
 }
 
-/// What the fullest rank would need after the change: each place on the pipe has other stages.
-std::int64_t needed_after(const Change& change, const Replan& replan) {
+/// What the fullest rank would need after the change, because each place on the pipe has other stages; or
+/// what the first place would need that needs more than `limit`, because the others do not matter then.
+std::int64_t needed_after(const Change& change, double limit, const Replan& replan) {
   std::int64_t most = 0;
   const int places = resolve_mesh(change.deck, change.ranks).size(pipe_axis);
-  for (int place = 0; place < places; ++place)
+  for (int place = 0; place < places && static_cast<double>(most) <= limit; ++place)
     most = std::max(most, replan(change.deck, change.ranks, place).needed());
   return most;
 }
 
+/// How long advice may take. The other ranks wait for it in a collective, which has its own timeout.
+double seconds_for_advice(const Deck& deck) {
+  constexpr double most = 60;
+  return deck.run.collective_timeout > 0 ? std::min(most, deck.run.collective_timeout / 4) : most;
+}
+
 /// Applies the changes one after the other, and advises the first ones with which the run fits.
 std::string advice(const Deck& deck, const Replan& replan, int ranks) {
+  const double end = seconds_now() + seconds_for_advice(deck);
   std::string text;
   for (const Change& change : changes_of(deck, ranks)) {
+    if (seconds_now() > end)
+      return "schedule.recompute = \"full\", a smaller data.batch or more ranks may fit (planning them takes "
+             "too "
+             "long here)";
     text += (text.empty() ? "" : " and ") + std::string(change.text);
     try {
-      const std::int64_t needed = needed_after(change, replan);
+      const std::int64_t needed = needed_after(change, deck.run.memory_limit, replan);
       if (static_cast<double>(needed) <= deck.run.memory_limit)
         return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(needed) / (1 << 30));
     } catch (const Error&) {

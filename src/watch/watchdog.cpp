@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <future>
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/done_within.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "io/storage_wait.hpp"
@@ -120,11 +120,8 @@ bool Watchdog::hangs(double awake_s) {
 }
 
 void Watchdog::end() {
-  // This is on a thread of its own: files may hang, and the run has to end all the same.
-  std::packaged_task<void()> task([this] { tell(); });
-  const std::future<void> told = task.get_future();
-  std::thread(std::move(task)).detach();
-  told.wait_for(std::chrono::duration<double>(2 * grace_s_ + patience_s));
+  // Files may hang, and the run has to end all the same.
+  done_within(2 * grace_s_ + patience_s, [this] { tell(); });
   if (options_.end) return options_.end(exit_code);
   end_all(world_);
 }

@@ -77,7 +77,7 @@ void Walltime::expect_parts_of_a_whole(int ranks, const std::vector<std::string>
     more.insert(more.end(), sets.begin(), sets.end());
     return weft_on(ranks, train(name, more));
   };
-  const auto limited = training("limited", {"run.steps=1000000", "run.walltime=1s"});
+  const auto limited = training("limited", {"run.steps=1000000", "run.walltime=3s"});
   std::int64_t step = 0;
   for (int part = 0; part < 2; ++part) {
     const Ended stopped = run(limited);

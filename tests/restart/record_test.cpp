@@ -82,7 +82,7 @@ TEST_F(Record, ARunEndsWithItsSummary) {
 }
 
 TEST_F(Record, ARunThatIsOutOfTimeHasASummary) {
-  EXPECT_STATUS(run(weft_on(1, train("run", {"run.steps=1000000", "run.walltime=1s"}))), 75);
+  EXPECT_STATUS(run(weft_on(1, train("run", {"run.steps=1000000", "run.walltime=3s"}))), 75);
   EXPECT_TRUE(summary_of(run_dir("run")).starts_with("median of "));
 }
 

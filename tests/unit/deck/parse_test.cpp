@@ -48,6 +48,16 @@ TEST(Parse, ASavedDeckWithoutAKeyIsOfThen) {
   EXPECT_TRUE(parse_saved_deck(then, "saved") == deck);
 }
 
+/// This version refuses more than earlier ones did.
+TEST(Parse, ASavedDeckMayBeOneThatIsRefusedToday) {
+  Deck deck = parse_example();
+  deck.precision.float8 = {""};
+  deck.precision.params = DType::f32;
+  EXPECT_THROW(validate(deck), Error);
+  EXPECT_TRUE(parse_saved_deck(print_deck(deck), "saved") == deck);
+  EXPECT_THROW(parse_saved_deck("[model]\ndim = 0\n", "saved"), Error);
+}
+
 TEST(Parse, IntegerForANumber) {
   EXPECT_EQ(parse_deck_text(with_line(14, "lr = 2"), "d.toml").optimizer.lr, 2.0);
 }

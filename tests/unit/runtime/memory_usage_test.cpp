@@ -163,12 +163,13 @@ TEST(Preflight, TheRanksOfAHostNeedTheSumOfTheirOwnPlans) {
       needed.push_back(static_cast<std::int64_t>(share * left) + memory_usage().own_bytes);
     return refusal(test::small_deck(), per_host, needed, no_replan);
   };
-  EXPECT_EQ(refused(2, {0.65, 0.05}), "") << "together they need less than there is";
-  EXPECT_EQ(refused(2, {0.05, 0.65}), "");
-  EXPECT_EQ(refused(1, {0.65, 0.65}), "") << "each has a host of its own";
+  EXPECT_EQ(refused(2, {0.55, 0.05}), "") << "together they need less than there is";
+  EXPECT_EQ(refused(2, {0.05, 0.55}), "");
+  EXPECT_EQ(refused(1, {0.6, 0.6}), "") << "each has a host of its own";
   const std::string both = refused(2, {0.8, 0.8});
   EXPECT_NE(both.find("not enough memory: the run needs "), std::string::npos) << both;
   EXPECT_NE(both.find("the ranks of a host "), std::string::npos) << both;
+  EXPECT_EQ(refused(4, {0.45, 0.05, 0.05, 0.05}), "") << "four times the largest would be too much";
   EXPECT_NE(refused(2, {0.05, 0.05, 0.8, 0.8}), "") << "the second host has too little";
 }
 
@@ -192,6 +193,29 @@ TEST(Preflight, WhatWouldFitKeepsTheOtherAxesAndFitsOnEveryStage) {
       std::string::npos)
       << told;
   EXPECT_EQ(meshes[8], (std::vector<MeshAxis>{{"pipe", 2}, {"data", 2}, {"tensor", 2}}));
+}
+
+/// The other ranks wait for the advice in a collective. A pipe of eight has eight plans a change: a change is
+/// done with at the first that is too large, and no other is begun after a quarter of the timeout.
+TEST(Preflight, AdviceTakesAQuarterOfTheCollectiveTimeout) {
+  constexpr std::int64_t gib = 1 << 30;
+  const auto places_planned = [&](const std::string& timeout) {
+    const Deck deck = test::small_deck({"model.layers=8", "parallel.mesh={ pipe = 8 }",
+                                        "run.memory_limit=2GiB", "run.collective_timeout=" + timeout});
+    std::vector<int> places;
+    const std::string told =
+        refusal(deck, 8, std::vector<std::int64_t>(8, 3 * gib), [&](auto&&, int, int place) {
+          places.push_back(place);
+          std::this_thread::sleep_for(std::chrono::milliseconds(60));
+          PlannedMemory memory;
+          memory.state = place == 1 ? 3 * gib : gib;
+          return memory;
+        });
+    EXPECT_EQ(told.ends_with("(planning them takes too long here)"), timeout == "0.4s") << told;
+    return places;
+  };
+  EXPECT_EQ(places_planned("0.4s"), (std::vector<int>{0, 1}));
+  EXPECT_GT(places_planned("0s").size(), 2U) << "nothing ends the wait";
 }
 
 }  // namespace
