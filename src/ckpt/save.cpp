@@ -51,9 +51,12 @@ struct Save::Impl {
   }
 
   bool advance(Wait wait) {
+    // Ten thousand ranks have a hundred such parts, each of a fraction of a second: not one a step.
+    const auto patience = std::chrono::milliseconds(200);
+    const auto end = Clock::now() + patience;
     while (part_ != Part::ended) {
-      if (wait == Wait::no &&
-          !hooks_.all_true(job_.wait_for(std::chrono::seconds(0)) == std::future_status::ready))
+      const auto until = part_ == Part::describe ? end : Clock::now();
+      if (wait == Wait::no && !hooks_.all_true(job_.wait_until(until) == std::future_status::ready))
         return false;
       go_on(job_.get());
     }

@@ -1,5 +1,6 @@
 #include "runtime/inputs.hpp"
 
+#include "base/device.hpp"
 #include "kernels/rope.hpp"
 
 namespace weft::runtime {
@@ -42,11 +43,16 @@ void upload_rope_table(Session& session, const Deck& deck) {
   scaling.low_freq_factor = static_cast<float>(s.low_freq_factor);
   scaling.high_freq_factor = static_cast<float>(s.high_freq_factor);
   scaling.original_max_position = s.original_max_position;
+  void* const storage = session.memory().storage(model::rope_name);
+  const auto fill = [&](float* table) {
+    kernels::fill_rope_table(table, deck.data.seq, head_dim, static_cast<float>(deck.model.rope_theta),
+                             scaling);
+  };
+  if (device_is_host())
+    return fill(static_cast<float*>(storage));  // a second table would be no part of the plan
   std::vector<float> table(static_cast<std::size_t>(deck.data.seq * head_dim));
-  kernels::fill_rope_table(table.data(), deck.data.seq, head_dim, static_cast<float>(deck.model.rope_theta),
-                           scaling);
-  kernels::copy_to_device(session.space(), session.memory().storage(model::rope_name), table.data(),
-                          table.size() * sizeof(float));
+  fill(table.data());
+  kernels::copy_to_device(session.space(), storage, table.data(), table.size() * sizeof(float));
 }
 
 }  // namespace weft::runtime

@@ -1,5 +1,7 @@
 #include "train/checkpointing.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -28,25 +30,24 @@ bool changes_curve(std::string_view key) {
           std::none_of(without.begin(), without.end(), begins));
 }
 
-/// How many ranks the deck gives the axis: 1 where it has none, 0 where the axis takes what remains.
-int size_of_axis(const Deck& deck, std::string_view name) {
-  for (const MeshAxis& axis : deck.parallel.mesh)
-    if (axis.name == name) return axis.size;
-  return 1;
+/// Whether the decks disable other passes of those that lead to another curve.
+bool disables_others(const Deck& from, const Deck& to) {
+  constexpr std::array<std::string_view, 2> passes{"fuse", "head"};
+  return std::any_of(passes.begin(), passes.end(), [&](std::string_view pass) {
+    return compile::is_disabled(from, pass) != compile::is_disabled(to, pass);
+  });
 }
 
-/// Whether the decks' values of the key differ in what leads to another curve. Most of these two keys leaves
-/// the curve as it is.
-bool part_changes_curve(std::string_view key, const Deck& from, const Deck& to) {
-  constexpr std::array axes{replica_axis, context_axis, tensor_axis};
-  constexpr std::array<std::string_view, 2> passes{"fuse", "head"};
-  if (key == "parallel.mesh")
-    return std::any_of(axes.begin(), axes.end(), [&](std::string_view axis) {
-      return size_of_axis(from, axis) != size_of_axis(to, axis);
-    });
-  return key == "schedule.disable" && std::any_of(passes.begin(), passes.end(), [&](std::string_view pass) {
-           return compile::is_disabled(from, pass) != compile::is_disabled(to, pass);
-         });
+/// The axes that have another number of ranks, and lead to another curve by that, as "NAME 1 -> 2".
+std::vector<std::string> changed_axes(const Deck& deck, const Mesh& from, const Mesh& to) {
+  std::vector<std::string> changed;
+  for (const std::string_view axis : {replica_axis, context_axis, tensor_axis, pipe_axis}) {
+    const int before = from.size(axis), now = to.size(axis);
+    // A pipe adds the gradients of a tied table that its first and its last stage have.
+    const bool sums = axis != pipe_axis || (deck.model.tie_embeddings && (before == 1) != (now == 1));
+    if (before != now && sums) changed.push_back(fmt::format("{} {} -> {}", axis, before, now));
+  }
+  return changed;
 }
 
 }  // namespace
@@ -70,17 +71,21 @@ std::string model_key(const Deck& deck) {
   return model::key(compile::spec_of(deck));
 }
 
-std::string changes_since(const ckpt::RunState& saved, const Deck& deck) {
-  std::string line;
+std::string changes_since(const ckpt::RunState& saved, const Deck& deck, int world) {
+  std::vector<std::string> changed;
   try {
     const Deck then = parse_saved_deck(saved.deck, "the checkpoint's deck");
     for (const KeyChange& c : changes(then, deck))
-      if (changes_curve(c.key) || part_changes_curve(c.key, then, deck))
-        line += fmt::format("{}{} {} -> {}", line.empty() ? "" : ", ", c.key, c.from, c.to);
+      if (changes_curve(c.key) || (c.key == "schedule.disable" && disables_others(then, deck)))
+        changed.push_back(fmt::format("{} {} -> {}", c.key, c.from, c.to));
+    for (const std::string& axis :
+         changed_axes(deck, resolve_mesh(then, saved.world), resolve_mesh(deck, world)))
+      changed.push_back("parallel.mesh " + axis);
   } catch (const Error&) {
     return "the checkpoint's deck cannot be read by this version; its settings are not compared";
   }
-  return line.empty() ? line : "settings changed since the checkpoint: " + line;
+  return changed.empty() ? ""
+                         : fmt::format("settings changed since the checkpoint: {}", fmt::join(changed, ", "));
 }
 
 namespace {

@@ -20,8 +20,9 @@ std::string model_key(const Deck& deck);
 ckpt::Hooks hooks_of(comm::World& world);
 
 /// The keys of `deck` that make the training curve go on otherwise than the saved run's would have, in one
-/// line; empty when there are none.
-std::string changes_since(const ckpt::RunState& saved, const Deck& deck);
+/// line; empty when there are none. The axes of parallel.mesh are told by their sizes on the ranks that saved
+/// and on the run's `world` ranks.
+std::string changes_since(const ckpt::RunState& saved, const Deck& deck, int world);
 
 /// Collective: loads this rank's part of checkpoint `dir` into the state, and publishes it. Returns the run's
 /// scalars. Throws Error(bad_checkpoint) on all ranks when `dir` is no whole checkpoint, or one of another

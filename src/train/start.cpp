@@ -26,7 +26,7 @@ Start start_state(const Deck& deck, comm::World& world, runtime::ModelState& sta
   start.saved_data = run.data;
   start.damaged = loaded->damaged;
   start.origin = named_origin(deck).empty() ? run.origin : named_origin(deck);
-  start.note = changes_since(run, deck);
+  start.note = changes_since(run, deck, world.size());
   return start;
 }
 

@@ -65,7 +65,7 @@ TEST_F(Resume, WithSumsInAnotherOrderSaysWhy) {
   const auto lines = other.lines("settings changed since the checkpoint:");
   ASSERT_EQ(lines.size(), 1U) << other.err;
   for (const char* change :
-       {"parallel.mesh { data = 0 } -> { replica = 2 }", "schedule.disable [] -> [\"order\", \"head\"]",
+       {"parallel.mesh replica 1 -> 2", "schedule.disable [] -> [\"order\", \"head\"]",
         "schedule.accumulate \"each\" -> \"once\""})
     EXPECT_NE(lines[0].find(change), std::string::npos) << change << " in " << lines[0];
   // The same places on these axes, and other passes, leave the curve as it is.
