@@ -14,7 +14,7 @@ sha256="eaab1875ce9f47ab3c66d5632cef06baf768c05781f2f28847bdbc4343500ed7  mkl-$v
 889cc72057a1671fee1e9a8beb2fc4e0d222ba78c08b6d69584dae03fbec4822  mkl_include-$version-py2.py3-none-manylinux_2_28_x86_64.whl"
 # The kernels for AVX-512 are opened by name at the first product. On other processors Weft does not use MKL.
 libraries=(libmkl_core.so.3 libmkl_intel_lp64.so.3 libmkl_gnu_thread.so.3 libmkl_avx512.so.3)
-cache=${WEFT_CACHE:-$HOME/.cache/weft}
+cache=$(realpath -m "${WEFT_CACHE:-$HOME/.cache/weft}")
 prefix="$cache/mkl-$version"
 
 say() { echo "get_mkl: $*" >&2; }

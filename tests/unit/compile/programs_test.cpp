@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "../graph/small_model.hpp"
 #include "support/small_deck.hpp"
 
 namespace weft::compile {
@@ -18,6 +20,41 @@ TEST(Programs, AUnitThatTwoPatternsNameIsInFloat8Once) {
   EXPECT_EQ(spec_of(deck).float8,
             (std::vector<std::string>{"layers.0.attn", "layers.0.ffn", "layers.1.attn", "layers.1.ffn",
                                       "layers.2.attn", "layers.2.ffn"}));
+}
+
+/// How many values the gathers of parameters make, forward and backward, in a step of so many rounds on 8
+/// ranks.
+std::pair<std::size_t, std::size_t> gathered(const std::string& regather, const std::string& mesh, int place,
+                                             int rounds) {
+  const Mesh of_eight = resolve_mesh(test::small_deck({"parallel.mesh=" + mesh}), 8);
+  const Deck deck =
+      test::small_deck({"parallel.mesh=" + mesh, "schedule.regather=" + regather, "schedule.bucketing=manual",
+                        "data.global_batch=" + std::to_string(rounds * of_eight.batch_ranks())});
+  const plan::Plan plan =
+      training_plan(deck, of_eight, test::test_scratch, pass_options(deck, of_eight, place));
+  std::pair<std::size_t, std::size_t> count;
+  for (const ir::Node& node : plan.graph.nodes())
+    if (node.op == ir::Op::all_gather && node.lane == Lane::gather)
+      (node.phase == ir::Phase::forward ? count.first : count.second) += node.outputs.size();
+  return count;
+}
+
+/// What stays gathered is not gathered again in backward. With four tensor ranks two share each head of keys
+/// and values, which are then units of their own; the rounds of a pipe share what its stage has gathered.
+TEST(Programs, RegatherNeverGathersNothingAgain) {
+  for (const auto& [mesh, places] :
+       {std::pair("{ data = 0 }", 1), std::pair("{ data = 0, tensor = 4 }", 1),
+        std::pair("{ pipe = 2, data = 0 }", 2), std::pair("{ pipe = 2, data = 0, tensor = 2 }", 2)})
+    for (int place = 0; place < places; ++place) {
+      SCOPED_TRACE(std::string(mesh) + ", place " + std::to_string(place));
+      const auto [forward, backward] = gathered("never", mesh, place, 4);
+      EXPECT_GT(forward, 0U);
+      EXPECT_EQ(backward, 0U);
+      EXPECT_GT(gathered("always", mesh, place, 4).second, 0U);
+      if (places > 1) {
+        EXPECT_EQ(gathered("never", mesh, place, 8).first, forward) << "once a step";
+      }
+    }
 }
 
 }  // namespace
