@@ -33,7 +33,8 @@ std::size_t reduce_scatter_scratch_bytes(int size, std::int64_t count, DType wir
                                          int near) {
   const std::int64_t slice = count * static_cast<std::int64_t>(size_of(wire));
   const std::int64_t ring = detail::ring_bytes(size, slice, near);
-  // with native, NCCL reduces in the wire's type into a slice of its own, which is then added onto the output
+  // With `native`, NCCL reduces in the wire's type into a slice of its own, which is then added onto the
+  // output.
   return static_cast<std::size_t>(order == ReduceOrder::native ? std::max(ring, slice) : ring);
 }
 

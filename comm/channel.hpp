@@ -38,11 +38,11 @@ std::string_view name_of(CallKind kind);
 
 /// Which gathers go through a window.
 enum class SharedGathers : std::uint8_t {
-  /// Those whose `out` lies in the common stretch. They are made once for the team: all its ranks pass the
-  /// same place, and find all of the result there.
+  /// The gathers whose `out` lies in the common stretch go through the window. They are made once for the
+  /// team: all its ranks pass the same place, and find all of the result there.
   to_common,
-  /// Those whose `in` lies in a rank's part: all ranks pass the same place of their parts. Each copies the
-  /// blocks of the others from where they stand.
+  /// The gathers whose `in` lies in a rank's part go through the window: all ranks pass the same place of
+  /// their parts, and each copies the blocks of the others from where they stand.
   from_parts,
 };
 

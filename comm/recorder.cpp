@@ -50,7 +50,7 @@ Recorder::Ticket Recorder::enqueued(std::size_t channel, const Call& call) {
   call.label.copy(slot.label.data(), slot.label.size() - 1);
   slot.enqueued_ns = last_ns_ = now;
   slot.started_ns = slot.done_ns = 0;
-  return {slot.number, slot.sequence, slot.collective};
+  return {slot.number, slot.sequence, slot.collective, call.kind, call.bytes, call.peer, place, step_, now};
 }
 
 void Recorder::started(std::size_t channel, const Ticket& ticket) {
@@ -58,7 +58,23 @@ void Recorder::started(std::size_t channel, const Ticket& ticket) {
   const std::lock_guard lock(mutex_);
   last_ns_ = now;
   if (ticket.collective) channels_[channel].state.started = ticket.sequence;
-  if (RecordedCall* const o = find(channel, ticket.number)) o->started_ns = now;
+  if (RecordedCall* const o = find(channel, ticket.number)) {
+    o->started_ns = now;
+    return;
+  }
+  RecordedCall call;
+  call.number = ticket.number;
+  call.channel = channel;
+  call.kind = ticket.kind;
+  call.bytes = ticket.bytes;
+  call.peer = ticket.peer;
+  call.collective = ticket.collective;
+  call.sequence = ticket.sequence;
+  call.place = ticket.place;
+  call.step = ticket.step;
+  call.enqueued_ns = ticket.enqueued_ns;
+  call.started_ns = now;
+  if (waits(call) && channels_[channel].kept.number == 0) channels_[channel].kept = call;
 }
 
 void Recorder::done(std::size_t channel, const Ticket& ticket) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From nothing to text sampled from a transformer you trained, in about five minutes on two cores:
+# From nothing to text sampled from a transformer you trained, in 5 to 8 minutes on two cores:
 #
 #   jobs/quickstart.sh [--set table.key=value]...
 #

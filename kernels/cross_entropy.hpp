@@ -25,13 +25,14 @@ void cross_entropy(Space& space, LossShape shape, DType t, const void* logits, c
                    float* lse, double* totals, void* scratch);
 std::size_t cross_entropy_scratch_bytes(LossShape shape);
 
-/// The same loss of a vocabulary that is cut into parts. First, what it needs of the logits of one part:
-/// parts [rows, 3] is each row's largest logit, the sum of the exponentials above that, and the target's
-/// logit, or 0 where it is not among these (and zeros for ignored rows).
+/// Writes what the loss of a vocabulary that is cut into parts needs of the logits of one part. parts
+/// [rows, 3] is each row's largest logit, the sum of the exponentials of the logits less that one, and the
+/// target's logit, or 0 where it is not among these. Ignored rows have zeros.
 void cross_entropy_part(Space& space, LossShape shape, DType t, const void* logits,
                         const std::int32_t* targets, float* parts);
-/// Then lse and totals, of which there are the same on all ranks: `parts` [ranks, rows, 3] are those of all
-/// parts, which are added in their order. `scratch` is as for cross_entropy().
+/// Writes lse and totals, as cross_entropy() does, from what cross_entropy_part() has written on all ranks:
+/// `parts` [ranks, rows, 3]. The sums are added in the order of the ranks, so all ranks have the same
+/// results. `scratch` is as for cross_entropy().
 void cross_entropy_of_parts(Space& space, std::int64_t rows, std::int64_t ranks, const float* parts,
                             const std::int32_t* targets, float* lse, double* totals, void* scratch);
 

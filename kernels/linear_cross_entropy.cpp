@@ -113,6 +113,12 @@ LinearCrossEntropy::~LinearCrossEntropy() = default;
 LinearCrossEntropy::LinearCrossEntropy(LinearCrossEntropy&&) noexcept = default;
 LinearCrossEntropy& LinearCrossEntropy::operator=(LinearCrossEntropy&&) noexcept = default;
 
+std::vector<Matmul*> LinearCrossEntropy::matmuls() {
+  std::vector<Matmul*> all;
+  for (Products& p : impl_->products) all.insert(all.end(), {&p.forward, &p.dgrad, &p.wgrad, &p.wgrad_add});
+  return all;
+}
+
 std::size_t LinearCrossEntropy::loss_scratch_bytes() const {
   return impl_->scratch_bytes().loss;
 }

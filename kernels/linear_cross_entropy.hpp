@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/dtype.hpp"
+#include "kernels/matmul.hpp"
 #include "kernels/space.hpp"
 
 namespace weft::kernels {
@@ -39,6 +41,9 @@ class LinearCrossEntropy {
   ~LinearCrossEntropy();
   LinearCrossEntropy(LinearCrossEntropy&&) noexcept;
   LinearCrossEntropy& operator=(LinearCrossEntropy&&) noexcept;
+
+  /// The products that it is made of.
+  std::vector<Matmul*> matmuls();
 
   std::size_t loss_scratch_bytes() const;
   std::size_t gradients_scratch_bytes() const;

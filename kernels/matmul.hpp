@@ -4,8 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/dtype.hpp"
 #include "kernels/space.hpp"
@@ -31,6 +34,13 @@ struct MatmulSpec {
   F32Products f32_products = F32Products::split;  ///< how products are computed where the type is f32
 };
 
+/// The product in words: "dgrad, 8192 rows, 4096 in, 14336 out, bf16 to f32, added".
+std::string name_of(const MatmulSpec& spec);
+
+/// What the device's library is to compute products by, instead of by its own first choice. The key is
+/// name_of() of the product, the text the library's, which only the same version of it understands.
+using ProductAlgorithms = std::map<std::string, std::string>;
+
 /// Whether sums of this operand type may be split among host threads, so that their bits depend on the number
 /// of threads.
 bool bits_depend_on_threads(DType type, F32Products f32_products);
@@ -51,7 +61,8 @@ std::size_t product_buffer_bytes(DType type, F32Products f32);
 /// - on the host for bf16: by bf16_engine/ where that can run, else by oneDNN;
 /// - on the host for fp32: by bf16_engine/ in pieces where there is AMX, by MKL where the build has it
 ///   (matmul_mkl.hpp), else by oneDNN;
-/// - on CUDA: by cuBLASLt, with the algorithms of its heuristics, one for each alignment of operands.
+/// - on CUDA: by cuBLASLt, with the algorithms of its heuristics, one for each alignment of operands, or
+///   with that of take().
 /// Sums are fp32. fp32 operands count with all their bits (but for values near the ends of the range,
 /// bf16_engine/split_product.hpp). Where oneDNN has no bf16 (below AVX-512), operands are converted to fp32
 /// in the scratch. Throws std::logic_error for other types or empty sizes.
@@ -62,6 +73,17 @@ class Matmul {
   Matmul(Matmul&&) noexcept;
   Matmul& operator=(Matmul&&) noexcept;
 
+  const MatmulSpec& spec() const { return spec_; }
+  /// The algorithms that the library offers for operands aligned to 16 bytes, at most `most`, its own first
+  /// choice first. It has none to offer on hosts.
+  std::vector<std::string> algorithms(int most) const;
+  /// That by which it runs on such operands; empty on hosts.
+  std::string algorithm() const;
+  /// Takes the algorithm that the map has for this product, where operands are aligned to 16 bytes. Returns
+  /// false, and keeps to what it has, where the library or the device does not know that algorithm. Other
+  /// algorithms add in other orders: other bits. On hosts there is nothing to take.
+  bool take(const ProductAlgorithms& algorithms);
+
   /// Bytes of device memory that run() needs, 256-byte aligned; may be 0.
   std::size_t scratch_bytes() const;
 
@@ -71,6 +93,7 @@ class Matmul {
 
  private:
   struct Impl;
+  MatmulSpec spec_;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <sstream>
+#include <type_traits>
 
 #include "base/align.hpp"
 #include "base/check.hpp"
@@ -107,6 +109,28 @@ std::size_t alignment_of(const void* a, const void* b, const void* c) {
   return static_cast<std::size_t>(found - alignments.begin());
 }
 
+constexpr std::size_t words = std::extent_v<decltype(cublasLtMatmulAlgo_t::data)>;
+
+/// "cuBLASLt 130200 " and the algorithm's words in hexadecimal digits. The library promises to understand
+/// them again, in the same version.
+std::string to_text(const cublasLtMatmulAlgo_t& algorithm) {
+  std::string text = fmt::format("cuBLASLt {}", cublasLtGetVersion());
+  for (const std::uint64_t word : algorithm.data) text += fmt::format(" {:x}", word);
+  return text;
+}
+
+/// Nothing where the text is of another library or version.
+std::optional<cublasLtMatmulAlgo_t> from_text(const std::string& text) {
+  std::istringstream in(text);
+  std::string library;
+  std::size_t version = 0;
+  in >> library >> version >> std::hex;
+  cublasLtMatmulAlgo_t algorithm{};
+  for (std::size_t i = 0; i < words; ++i) in >> algorithm.data[i];
+  if (!in || library != "cuBLASLt" || version != cublasLtGetVersion()) return std::nullopt;
+  return algorithm;
+}
+
 }  // namespace
 
 bool bits_depend_on_threads(DType /*type*/, F32Products /*f32*/) {
@@ -139,31 +163,42 @@ struct Matmul::Impl {
     algorithm(0);
   }
 
-  /// The heuristics' first choice for operands of this alignment. It depends only on shape, type, alignment
-  /// and device, so all ranks and all runs take the same one.
-  const cublasLtMatmulAlgo_t& algorithm(std::size_t alignment) {
-    auto& choice = choices[alignment];
-    // Split sums are added from the workspace in a fixed order. The in-place scheme would add them as blocks
-    // finish, so a shape for which the library has nothing else gets no split sums at all.
+  /// At most `most` algorithms for operands of this alignment, the library's first choice first.
+  ///
+  /// Split sums are added from the workspace in a fixed order. The in-place scheme would add them as blocks
+  /// finish, so a shape for which the library has nothing else gets no split sums at all.
+  std::vector<cublasLtMatmulAlgo_t> offered(std::size_t alignment, int most) const {
+    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
     for (const std::uint32_t reductions : {std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
                                            std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE}}) {
-      if (choice) break;
       const Preference preference(alignments[alignment], reductions);
-      cublasLtMatmulHeuristicResult_t result{};
       int found = 0;
       const cublasStatus_t status =
           cublasLtMatmulAlgoGetHeuristic(handle(), description.value, b.value, a.value, c.value, c.value,
-                                         preference.value, 1, &result, &found);
+                                         preference.value, most, results.data(), &found);
       if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_status(status, "cublasLtMatmulAlgoGetHeuristic");
-      if (found > 0) choice = result.algo;
+      std::vector<cublasLtMatmulAlgo_t> good;
+      for (int i = 0; i < found; ++i)
+        if (const auto& result = results[static_cast<std::size_t>(i)]; result.state == CUBLAS_STATUS_SUCCESS)
+          good.push_back(result.algo);
+      if (!good.empty()) return good;
     }
-    if (!choice)
+    return {};
+  }
+
+  /// The heuristics' first choice for operands of this alignment, where take() has not made another. It
+  /// depends only on shape, type, alignment and device, so all ranks and all runs take the same one.
+  const cublasLtMatmulAlgo_t& algorithm(std::size_t alignment) {
+    auto& choice = choices[alignment];
+    if (choice) return *choice;
+    const std::vector<cublasLtMatmulAlgo_t> first = offered(alignment, 1);
+    if (first.empty())
       throw Error(
           ExitCode::environment,
           fmt::format(
               "matmul: cuBLASLt has no algorithm for {} x {} x {} aligned to {} bytes (operand types {})",
               sizes.m, sizes.n, sizes.k, alignments[alignment], name_of(type)));
-    return *choice;
+    return choice.emplace(first.front());
   }
 
   DType type;
@@ -175,13 +210,38 @@ struct Matmul::Impl {
   std::array<std::optional<cublasLtMatmulAlgo_t>, alignments.size()> choices;
 };
 
-Matmul::Matmul(const MatmulSpec& spec) {
+Matmul::Matmul(const MatmulSpec& spec) : spec_(spec) {
   check(spec);
   impl_ = std::make_unique<Impl>(spec);
 }
 Matmul::~Matmul() = default;
 Matmul::Matmul(Matmul&&) noexcept = default;
 Matmul& Matmul::operator=(Matmul&&) noexcept = default;
+
+std::vector<std::string> Matmul::algorithms(int most) const {
+  std::vector<std::string> texts;
+  for (const cublasLtMatmulAlgo_t& algorithm : impl_->offered(0, most)) texts.push_back(to_text(algorithm));
+  return texts;
+}
+
+std::string Matmul::algorithm() const {
+  return to_text(impl_->algorithm(0));
+}
+
+bool Matmul::take(const ProductAlgorithms& algorithms) {
+  const auto named = algorithms.find(name_of(spec_));
+  if (named == algorithms.end()) return true;
+  const auto algorithm = from_text(named->second);
+  if (!algorithm) return false;
+  const Impl& i = *impl_;
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status = cublasLtMatmulAlgoCheck(handle(), i.description.value, i.b.value, i.a.value,
+                                                        i.c.value, i.c.value, &*algorithm, &result);
+  // Another device, or no such algorithm for this product.
+  if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > workspace_bytes) return false;
+  impl_->choices[0] = *algorithm;
+  return true;
+}
 
 std::size_t Matmul::scratch_bytes() const {
   return workspace_bytes;
@@ -224,6 +284,10 @@ class CublasltNarrowProduct final : public Float8Matmul {
 #else
     if (rowwise_) return;
 #endif
+    // The library chooses among kernels that scale only where it sees that there are scales, and refuses
+    // rows' scales without them. It does not read them yet; run() says where they are.
+    for (const auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
+      description_.set(which, reinterpret_cast<const void*>(std::uintptr_t{256}));
     // Rows of such a width begin at multiples of 16 bytes.
     if (!gpu::takes_float8(spec)) return;
     const Preference preference(16, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
@@ -233,7 +297,7 @@ class CublasltNarrowProduct final : public Float8Matmul {
         cublasLtMatmulAlgoGetHeuristic(handle(), description_.value, w_.value, x_.value, y_.value, y_.value,
                                        preference.value, 1, &result, &count);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_status(status, "cublasLtMatmulAlgoGetHeuristic");
-    found_ = count > 0;
+    found_ = count > 0 && result.state == CUBLAS_STATUS_SUCCESS;
     algorithm_ = result.algo;
   }
 

@@ -180,13 +180,25 @@ struct Matmul::Impl {
   std::optional<OneDnn> by_onednn;
 };
 
-Matmul::Matmul(const MatmulSpec& spec) {
+Matmul::Matmul(const MatmulSpec& spec) : spec_(spec) {
   check(spec);
   impl_ = std::make_unique<Impl>(spec);
 }
 Matmul::~Matmul() = default;
 Matmul::Matmul(Matmul&&) noexcept = default;
 Matmul& Matmul::operator=(Matmul&&) noexcept = default;
+
+std::vector<std::string> Matmul::algorithms(int /*most*/) const {
+  return {};
+}
+
+std::string Matmul::algorithm() const {
+  return {};
+}
+
+bool Matmul::take(const ProductAlgorithms& /*algorithms*/) {
+  return true;
+}
 
 std::size_t Matmul::scratch_bytes() const {
   if (impl_->by_engine) return impl_->by_engine->scratch_bytes();

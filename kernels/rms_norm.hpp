@@ -42,8 +42,9 @@ struct RmsNormGrad {
 /// dx and dw of rms_norm. dw is summed in fp32 over blocks of rows whose number depends on `rows` only, then
 /// over the blocks in order: its bits do not depend on the number of threads.
 void rms_norm_grad(Space& space, RowShape shape, DType t, const RmsNormGrad& grad);
+/// The bytes of RmsNormGrad::scratch in this build.
 std::size_t rms_norm_grad_scratch_bytes(RowShape shape);
-/// The same in a build for hosts, or in one for GPUs.
+/// The bytes of RmsNormGrad::scratch in a build for hosts, or in one for GPUs.
 std::size_t rms_norm_grad_scratch_bytes(RowShape shape, bool on_host);
 
 }  // namespace weft::kernels

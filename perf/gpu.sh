@@ -367,6 +367,10 @@ run_predict() {
   [ $dry = no ] || [ "$(grep -c '^matmul_f8' "$logs/machine.toml")" = 2 ] || { echo "the profile lacks a rate of products in Float8"; return 1; }
   train predict "${shape[@]}" schedule.profile="$logs/machine.toml" || return 1
   sed -n '/measured *planned/,$s/.*info *//p' "$logs/predict.txt"
+  [ $dry = no ] || grep -q '^\[algorithms\]' "$logs/machine.toml" || { echo "the profile lacks products' algorithms"; return 1; }
+  sed '/^\[algorithms\]/,$d' "$logs/machine.toml" >"$logs/first_choices.toml"
+  train first_choices "${shape[@]}" schedule.profile="$logs/first_choices.toml" || return 1
+  echo "products by their fastest algorithms: $(speed "$logs/predict.metrics.jsonl"); by cuBLASLt's first choices: $(speed "$logs/first_choices.metrics.jsonl")"
 }
 
 run_kernels() {

@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -54,6 +55,10 @@ class Adviser {
         faster_links_(with_twice_the_links(q_.costs.profile())) {}
 
   Advice run() {
+    // What is wrong with the deck on any mesh is told as it is. Below, what a plan refuses is one arrangement
+    // less.
+    compile::pass_options(q_.deck, Mesh({{std::string(data_axis), 1}}));
+    compile::unit_buckets(q_.deck, std::nullopt, 1);
     const std::vector<Arrangement> all = arrangements(q_.deck, q_.world, q_.per_host, q_.kept);
     WEFT_VALIDATE(
         !all.empty(),
@@ -80,8 +85,9 @@ class Adviser {
     return bytes < no_plan && (limit_ <= 0 || static_cast<double>(bytes) <= factor * limit_);
   }
 
-  /// Those that fit, and those that would with twice the memory, best first by their estimates. Larger
-  /// batches are looked at as long as they are faster, and recomputation only as far as it is needed to fit.
+  /// Returns the arrangements that fit, and those that would with twice the memory, best first by their
+  /// estimates. Larger batches are looked at as long as they are faster, and recomputation only as far as it
+  /// is needed to fit.
   std::vector<Candidate> estimated(const std::vector<Arrangement>& all) const {
     Estimator estimator(q_.deck, q_.world, q_.per_host, one_by_one_, q_.costs);
     std::vector<std::size_t> begins;  // of stretches that differ only in batch and recomputation
@@ -142,7 +148,11 @@ class Adviser {
   compile::PredictedStep predicted_or_never(const Deck& deck, const machine::CostModel& costs) const {
     try {
       return predicted(deck, costs);
-    } catch (const Error&) {
+    } catch (const Error& e) {
+      {
+        const std::lock_guard lock(refusing_);
+        if (!refused_) refused_ = e;
+      }
       compile::PredictedStep never;
       never.seconds = std::numeric_limits<double>::infinity();
       never.bytes = no_plan;
@@ -276,6 +286,7 @@ class Adviser {
   }
 
   [[noreturn]] void refuse(const std::vector<Candidate>& candidates) const {
+    if (limit_ <= 0 && refused_) throw *refused_;  // memory is not what they lack
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const Candidate& c : candidates) least = std::min(least, c.estimate.bytes);
     for (const Row& row : planned_) least = std::min(least, row.step.bytes);
@@ -336,6 +347,8 @@ class Adviser {
   const Question& q_;
   const double limit_;
   std::mutex asking_;  ///< a library prepares products for the query
+  mutable std::mutex refusing_;
+  mutable std::optional<Error> refused_;  ///< why a plan was refused
   const plan::ScratchQuery one_by_one_;
   const machine::CostModel faster_links_;
   std::vector<Row> planned_;  ///< those that may fit, best first, and then the others

@@ -83,10 +83,10 @@ class Enumeration {
   /// State may be repeated by groups of hosts: of one host, and of 16.
   std::vector<int> replicas(int batch_ranks, int inner) const {
     std::vector<int> list{1};
-    for (const int hosts : {1, 16}) {
-      const int data = per_host_ * hosts / inner;
-      if (data > 1 && per_host_ * hosts % inner == 0 && data < batch_ranks && batch_ranks % data == 0)
-        list.push_back(batch_ranks / data);
+    for (const std::int64_t hosts : {1, 16}) {
+      const std::int64_t ranks = per_host_ * hosts, data = ranks / inner;
+      if (data > 1 && ranks % inner == 0 && data < batch_ranks && batch_ranks % data == 0)
+        list.push_back(static_cast<int>(batch_ranks / data));
     }
     return list;
   }

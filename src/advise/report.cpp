@@ -58,6 +58,8 @@ std::string to_text(const Advice& advice, const Question& q) {
   text += "\nThe first as settings:\n ";
   for (const std::string& setting : settings(advice.rows.front().arrangement))
     text += fmt::format(" --set {}", setting.find(' ') == std::string::npos ? setting : "'" + setting + "'");
+  if (q.costs.profile().compute.threads > 0 && q.per_host > 1)  // ranks of a host share memory
+    text += fmt::format("\n  (weft plan takes --ranks-per-host {} beside them)", q.per_host);
   return text + "\n";
 }
 

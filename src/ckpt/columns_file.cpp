@@ -1,5 +1,9 @@
 #include "ckpt/columns_file.hpp"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
 #include "base/check.hpp"
 #include "ckpt/hdf5.hpp"
 
@@ -40,15 +44,22 @@ struct Writer {
 
 void write_columns(const std::string& path, const std::vector<ColumnData>& columns) {
   const std::string temporary = path + ".tmp";
-  io::File out(temporary, io::File::Open::create);
-  {
-    const auto lock = lock_hdf5();
-    ScratchFile scratch(header_bytes, 1);
-    for (const ColumnData& column : columns) std::visit(Writer{scratch.id(), column.name}, column.values);
-    scratch.finish(out);
+  try {
+    io::File out(temporary, io::File::Open::create);
+    {
+      const auto lock = lock_hdf5();
+      ScratchFile scratch(header_bytes, 1);
+      for (const ColumnData& column : columns) std::visit(Writer{scratch.id(), column.name}, column.values);
+      scratch.finish(out);
+    }
+    out.sync();
+    out.close();
+    WEFT_SYSTEM(std::rename(temporary.c_str(), path.c_str()) == 0,
+                "cannot rename {} to {} ({}); see to its file system", temporary, path, std::strerror(errno));
+  } catch (...) {
+    std::remove(temporary.c_str());  // the error that is on its way says more than one of this
+    throw;
   }
-  out.close();
-  WEFT_SYSTEM(std::rename(temporary.c_str(), path.c_str()) == 0, "cannot rename {} to {}", temporary, path);
 }
 
 }  // namespace weft::ckpt

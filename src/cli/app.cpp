@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -37,12 +38,13 @@ CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments) {
 }
 
 CLI::Validator whole_number_from(std::int64_t least) {
+  static constexpr std::int64_t most = std::numeric_limits<int>::max();
   const auto check = [least](const std::string& text) {
     std::int64_t value = 0;
     const char* const end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && rest == end && value >= least) return std::string();
-    return fmt::format("{} is not a whole number of {} or more", text, least);
+    if (error == std::errc() && rest == end && value >= least && value <= most) return std::string();
+    return fmt::format("{} is not a whole number from {} to {}", text, least, most);
   };
   return {check, "", "whole number"};
 }

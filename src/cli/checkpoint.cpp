@@ -61,6 +61,7 @@ void verify(const std::string& dir, bool cached) {
 
 struct ExportArguments {
   std::string checkpoint, out, dtype = "bf16", shard_size = "4GiB";
+  std::int64_t max_position = 0;
 };
 
 void export_checkpoint(const ExportArguments& arguments) {
@@ -72,6 +73,7 @@ void export_checkpoint(const ExportArguments& arguments) {
   WEFT_VALIDATE(bytes && *bytes >= 1 && *bytes < 9e18,
                 "--shard-size {}: not a size; write 4GiB, 500MB, or a number of bytes", arguments.shard_size);
   options.file_bytes = static_cast<std::int64_t>(*bytes);
+  options.max_position = arguments.max_position;
   const hf::ExportReport report = hf::export_weights(arguments.checkpoint, arguments.out, options);
   std::printf("%s: %lld parameters in %s, %.1f MiB in %d file%s\n", arguments.out.c_str(),
               static_cast<long long>(report.parameters), arguments.dtype.c_str(),
@@ -112,6 +114,11 @@ void add_export(CLI::App& command) {
       ->check(CLI::IsMember({"bf16", "f16", "f32"}))
       ->capture_default_str();
   to->add_option("--shard-size", arguments->shard_size, "Weights in a file, at most")->capture_default_str();
+  to->add_option(
+        "--max-position", arguments->max_position,
+        "The longest context, which config.json says (default: data.seq, or what rope_scaling stretches "
+        "to)")
+      ->check(whole_number_from(1));
   to->callback([arguments] { export_checkpoint(*arguments); });
 }
 

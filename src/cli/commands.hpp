@@ -20,7 +20,8 @@ struct DeckArguments {
   std::string file;
   std::vector<std::string> sets;
 };
-/// Checks an option that takes a whole number. Its message is "0 is not a whole number of 1 or more".
+/// Checks an option that takes a whole number up to the largest int. Its message is "0 is not a whole number
+/// from 1 to 2147483647".
 CLI::Validator whole_number_from(std::int64_t least);
 /// Checks an option that takes a number. Its message is "0 is not a number above 0".
 CLI::Validator number_above_zero();

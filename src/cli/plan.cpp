@@ -85,16 +85,17 @@ void write_picture(const std::string& path, const plan::Plan& plan, const machin
   io::replace_file(path, plan::picture(plan, times, deck.run.name), io::Named::by_user);
 }
 
-/// How many ranks there are on a rank's host.
-int neighbours(const PlanArguments& arguments) {
+/// How many ranks there are on a rank's host. It is this host, unless the deck names a machine.
+int neighbours(const PlanArguments& arguments, const Deck& deck, const machine::Profile& profile) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return std::min(arguments.world, arguments.per_host.value_or(cores));
+  const bool here = deck.schedule.profile.empty() || deck.schedule.profile == "host";
+  return std::min(arguments.world, arguments.per_host.value_or(here ? cores : profile.ranks_per_node));
 }
 
 void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments,
                 const machine::Profile& profile) {
-  runtime::PlannedMemory memory =
-      runtime::planned_memory(deck, plan, nullptr, resident_bytes(arguments.world), neighbours(arguments));
+  runtime::PlannedMemory memory = runtime::planned_memory(
+      deck, plan, nullptr, resident_bytes(arguments.world), neighbours(arguments, deck, profile));
   // On a GPU the copy is in its host's memory, which is not planned.
   memory.copy = profile.compute.on_gpu() ? 0 : runtime::state_copy_bytes(deck, plan);
   if (machine::is_gpu_elsewhere(profile.compute)) memory.baseline = memory.loading = 0;
@@ -130,8 +131,9 @@ void plan(const PlanArguments& arguments) {
                 arguments.pipe_rank, mesh.size(pipe_axis));
   mesh.set_teams(compile::teams_of(deck, mesh, costs.profile(), per_host));
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute);
-  const std::int64_t baseline = planned_baseline(deck, costs.profile(), mesh.world(),
-                                                 runtime::talking_ranks(mesh, neighbours(arguments)));
+  const std::int64_t baseline =
+      planned_baseline(deck, costs.profile(), mesh.world(),
+                       runtime::talking_ranks(mesh, neighbours(arguments, deck, costs.profile())));
   compile::Chosen chosen =
       compile::choose_schedule(deck, mesh, scratch, costs, baseline, arguments.pipe_rank);
   if (dump.wanted()) chosen.plan.reset();  // so that the passes run where the dump sees them

@@ -22,6 +22,13 @@ namespace {
 /// it has the embedding and the head.
 using Kind = std::tuple<std::int64_t, std::int64_t, bool, bool>;
 
+/// State and arena of a place, with the tokens of microbatches that were not planned.
+std::int64_t bytes_of(const plan::Plan& plan, std::int64_t microbatches) {
+  const std::int64_t planned = plan.graph.rounds();
+  return plan::persistent_bytes(plan) + plan.peak_bytes() +
+         batch_bytes(plan) / planned * (microbatches - planned);
+}
+
 /// A place's step as if it waited for no other stage.
 PredictedStep alone(const plan::Plan& plan, const machine::LaneTimes& times, std::int64_t microbatches) {
   const std::int64_t planned = plan.graph.rounds();
@@ -31,8 +38,7 @@ PredictedStep alone(const plan::Plan& plan, const machine::LaneTimes& times, std
   step.data = of_data_lanes(times.exposed) * longer;
   step.tensor = of_tensor_lanes(times.exposed) * longer;
   step.context = times.exposed[Lane::context] * longer;
-  step.bytes = plan::persistent_bytes(plan) + plan.peak_bytes() +
-               batch_bytes(plan) / planned * (microbatches - planned);
+  step.bytes = bytes_of(plan, microbatches);
   return step;
 }
 
@@ -74,7 +80,8 @@ class Pipe {
     std::map<Kind, pipe::StageTimes> times;
     std::map<int, std::pair<PredictedStep, machine::LaneTimes>> steps;  // by place
     double message = 0;
-    for (const int place : places()) {
+    const auto [first, last] = places();
+    for (const int place : first) {
       const plan::Plan plan = plan_of_distinct_rounds(fewer, mesh_, scratch, costs, baseline, place);
       machine::LaneTimes lanes = plan::simulate(plan, costs);
       const auto of_chunks = stage_times(plan, lanes, costs, chunks);
@@ -104,6 +111,11 @@ class Pipe {
       bytes = std::max(bytes, step.bytes);
       if (step.seconds > slowest.seconds) slowest = step;
     }
+    if (splits_backward(deck_.pipeline.schedule))
+      for (const int place : last)
+        bytes = std::max(
+            bytes,
+            bytes_of(plan_of_distinct_rounds(fewer, mesh_, scratch, costs, baseline, place), microbatches));
     slowest.bytes = bytes;
     return slowest;
   }
@@ -113,17 +125,21 @@ class Pipe {
     const StagePlaces places{mesh_.size(pipe_axis), folds(deck_.pipeline.schedule)};
     return kinds_[static_cast<std::size_t>(places.stage(place, chunk))];
   }
-  /// The first place of each kind.
-  std::vector<int> places() const {
-    std::map<std::vector<Kind>, int> first;
+  /// The first place of each kind, and the last ones that are not the first. The first holds the most
+  /// microbatches, but where backward is split all hold as many, and the last puts off the most of it.
+  std::pair<std::vector<int>, std::vector<int>> places() const {
+    std::map<std::vector<Kind>, std::pair<int, int>> of_kinds;
     for (int place = 0; place < mesh_.size(pipe_axis); ++place) {
       std::vector<Kind> of_place;
       for (int chunk = 0; chunk < deck_.pipeline.chunks; ++chunk) of_place.push_back(kind(place, chunk));
-      first.try_emplace(of_place, place);
+      of_kinds.try_emplace(of_place, place, place).first->second.second = place;
     }
-    std::vector<int> places;
-    for (const auto& [of_place, place] : first) places.push_back(place);
-    return places;
+    std::pair<std::vector<int>, std::vector<int>> all;
+    for (const auto& [of_place, places] : of_kinds) {
+      all.first.push_back(places.first);
+      if (places.second != places.first) all.second.push_back(places.second);
+    }
+    return all;
   }
 
   const Deck& deck_;

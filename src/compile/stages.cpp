@@ -1,8 +1,12 @@
 #include "compile/stages.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/check.hpp"
 #include "compile/programs.hpp"
@@ -40,8 +44,26 @@ std::vector<int> balanced_lengths(const Deck& deck, int ranks) {
   }
 }
 
+/// balanced_lengths(), remembered: it makes a graph of the whole model, and planning asks for one pipe many
+/// times.
+std::vector<int> remembered_lengths(const Deck& deck, int ranks) {
+  static std::mutex mutex;
+  static std::map<std::string, std::vector<int>> known;
+  const model::Spec spec = spec_of(deck);
+  const std::string key = fmt::format("{}\n{} {} {} {}\n{} {} {}", model::key(spec), spec.document_mask,
+                                      fmt::join(spec.float8, " "), deck.data.batch, deck.data.seq, ranks,
+                                      deck.pipeline.chunks, folds(deck.pipeline.schedule));
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto found = known.find(key); found != known.end()) return found->second;
+  }
+  std::vector<int> lengths = balanced_lengths(deck, ranks);
+  const std::lock_guard lock(mutex);
+  return known.emplace(key, std::move(lengths)).first->second;
+}
+
 std::vector<std::int64_t> balanced(const Deck& deck, int ranks) {
-  const std::vector<int> lengths = balanced_lengths(deck, ranks);
+  const std::vector<int> lengths = remembered_lengths(deck, ranks);
   std::vector<std::int64_t> layers(lengths.begin(), lengths.end());
   --layers.front();  // the embedding
   --layers.back();   // the head

@@ -16,7 +16,8 @@ namespace weft::data {
 /// loses text: a model must have byte fallback and identity normalisation, add no dummy prefix and remove no
 /// white space.
 std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path);
-/// The same for the bytes of a model; errors call it `name`.
+/// Makes a tokenizer of the bytes of a model, with the checks of open_sentencepiece(). Errors call the model
+/// `name`.
 std::unique_ptr<Tokenizer> sentencepiece_of(std::string_view model, const std::string& name);
 
 struct SentencePieceOptions {

@@ -37,11 +37,15 @@ void Sequences::copy(std::int64_t w, std::int32_t* tokens, std::int32_t* targets
   files_[file].read(first, seq_, tokens);
   files_[file].read(first + 1, seq_, targets);
   if (positions_ == Positions::of_sequence) return std::iota(positions, positions + seq_, 0);
-  const std::int32_t end = files_[file].end_of_document();
+  number_in_documents({tokens, static_cast<std::size_t>(seq_)}, files_[file].end_of_document(), positions);
+}
+
+void number_in_documents(std::span<const std::int32_t> tokens, std::int32_t end_of_document,
+                         std::int32_t* positions) {
   std::int32_t position = 0;
-  for (std::int64_t i = 0; i < seq_; ++i) {
-    positions[i] = position++;
-    if (tokens[i] == end) position = 0;
+  for (const std::int32_t token : tokens) {
+    *positions++ = position++;
+    if (token == end_of_document) position = 0;
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "data/token_file.hpp"
@@ -13,6 +14,10 @@ enum class Positions {
   of_sequence,  ///< from the sequence's beginning: 0..seq-1
   of_document   ///< from the document's beginning: again from 0 behind each end-of-document token
 };
+
+/// Numbers the tokens of a sequence from its beginning, and again from 0 behind each token `end_of_document`.
+void number_in_documents(std::span<const std::int32_t> tokens, std::int32_t end_of_document,
+                         std::int32_t* positions);
 
 /// A file of N tokens holds (N - 1) / seq sequences. Sequence w of it is tokens [w*seq, w*seq + seq]: the
 /// first seq of them are its inputs, and the last seq its targets. Numbers go on from file to file, in the

@@ -125,7 +125,8 @@ void fill_in(Deck& deck) {
   if (!given("model.kv_heads")) deck.model.kv_heads = deck.model.heads;
   auto& optimizer = deck.optimizer;
   if (optimizer.decay == LrDecay::wsd && optimizer.decay_steps == 0)
-    optimizer.decay_steps = std::max<std::int64_t>(1, deck.run.steps / 10);
+    optimizer.decay_steps = std::clamp<std::int64_t>(deck.run.steps - optimizer.warmup, 0,
+                                                     std::max<std::int64_t>(1, deck.run.steps / 10));
 }
 
 /// The deck that `path` may have meant: the nearest name in the same directory and in inputs/.

@@ -151,7 +151,7 @@ constexpr std::array key_list{
     Key{WEFT_KEY(optimizer.decay),
         .doc = "Shape after the warm-up. wsd: constant, then a linear fall over the last `decay_steps`."},
     Key{WEFT_KEY(optimizer.decay_steps), .range = between(0, most_steps),
-        .doc = "wsd only: steps of the final fall; 0: a tenth of `run.steps`."},
+        .doc = "wsd only: steps of the final fall; 0: a tenth of `run.steps`, or what the warm-up leaves."},
     Key{WEFT_KEY(optimizer.nonfinite),
         .doc = "What follows a step whose loss or gradient norm is NaN or infinite; it changes neither "
                "parameters nor moments. stop: the run ends. skip: it goes on with the next step. rollback: "

@@ -69,15 +69,38 @@ kernels::LinearCrossEntropySpec linear_loss_spec(const ir::Graph& graph, const i
 kernels::LinearCrossEntropy& Matmuls::get(kernels::LinearCrossEntropySpec spec) {
   spec.f32_products = f32_products_;
   auto& loss = losses_[spec];
-  if (!loss) loss = std::make_unique<kernels::LinearCrossEntropy>(spec);
+  if (!loss) {
+    loss = std::make_unique<kernels::LinearCrossEntropy>(spec);
+    for (kernels::Matmul* matmul : loss->matmuls()) take(*matmul);
+  }
   return *loss;
 }
 
 kernels::Matmul& Matmuls::get(kernels::MatmulSpec s) {
   s.f32_products = f32_products_;
   auto& matmul = by_spec_[key(s)];
-  if (!matmul) matmul = std::make_unique<kernels::Matmul>(s);
+  if (!matmul) {
+    matmul = std::make_unique<kernels::Matmul>(s);
+    take(*matmul);
+  }
   return *matmul;
+}
+
+void Matmuls::take(kernels::ProductAlgorithms algorithms) {
+  algorithms_ = std::move(algorithms);
+  for (auto& [spec, matmul] : by_spec_) take(*matmul);
+  for (auto& [spec, loss] : losses_)
+    for (kernels::Matmul* matmul : loss->matmuls()) take(*matmul);
+}
+
+std::vector<kernels::Matmul*> Matmuls::products() {
+  std::map<std::string, kernels::Matmul*> by_name;
+  for (auto& [spec, matmul] : by_spec_) by_name.emplace(kernels::name_of(matmul->spec()), matmul.get());
+  for (auto& [spec, loss] : losses_)
+    for (kernels::Matmul* matmul : loss->matmuls()) by_name.emplace(kernels::name_of(matmul->spec()), matmul);
+  std::vector<kernels::Matmul*> all;
+  for (auto& [name, matmul] : by_name) all.push_back(matmul);
+  return all;
 }
 
 kernels::Float8Matmul& Matmuls::get_float8(const ir::Graph& graph, const ir::Node& node) {

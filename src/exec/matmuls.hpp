@@ -6,6 +6,7 @@
 #include <memory>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "ir/graph.hpp"
 #include "kernels/float8_matmul.hpp"
@@ -29,8 +30,20 @@ class Matmuls {
   /// The product in Float8 that the node makes.
   kernels::Float8Matmul& get_float8(const ir::Graph& graph, const ir::Node& node);
 
+  /// Lets the products of the map take its algorithms, those that there are and those to come. It is for
+  /// before the first of them runs. Products in Float8 keep to their library's first choice.
+  void take(kernels::ProductAlgorithms algorithms);
+  /// How many products so far could not take theirs, because the library or the device does not know them.
+  int refused() const { return refused_; }
+  /// One product of each kind that there is, with those of the heads.
+  std::vector<kernels::Matmul*> products();
+
  private:
   F32Products f32_products_;
+  void take(kernels::Matmul& matmul) { refused_ += matmul.take(algorithms_) ? 0 : 1; }
+
+  kernels::ProductAlgorithms algorithms_;
+  int refused_ = 0;
   using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, DType, DType, bool>;
   static Key key(const kernels::MatmulSpec& s) {
     return {static_cast<int>(s.form), s.rows, s.in, s.out, s.type, s.result, s.add};

@@ -130,7 +130,7 @@ class Export {
   Export(const std::string& checkpoint, const ExportOptions& options)
       : options_(options),
         manifest_(ckpt::read_manifest(checkpoint)),
-        deck_(parse_deck_text(manifest_.run.deck, checkpoint + "/" + ckpt::manifest_name)) {
+        deck_(parse_saved_deck(manifest_.run.deck, checkpoint + "/" + ckpt::manifest_name)) {
     for (std::size_t u = 0; u < manifest_.units.size(); ++u)
       for (const Parameter& p : manifest_.units[u].parameters) {
         const Shape out_in = out_in_shape(p);
@@ -189,7 +189,8 @@ class Export {
         scaling.factor == 1
             ? 0
             : static_cast<std::int64_t>(scaling.factor * static_cast<double>(scaling.original_max_position));
-    return {deck_.model, std::max(deck_.data.seq, stretched)};
+    return {deck_.model,
+            options_.max_position > 0 ? options_.max_position : std::max(deck_.data.seq, stretched)};
   }
 
   ExportOptions options_;

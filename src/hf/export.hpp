@@ -12,6 +12,8 @@ struct ExportOptions {
   Element dtype = Element::bf16;
   /// The most data in a file, unless a single tensor has more.
   std::int64_t file_bytes = std::int64_t{4} << 30;
+  /// The longest context, for config.json; 0: the deck's data.seq, or the one that rope_scaling stretches to.
+  std::int64_t max_position = 0;
 };
 
 struct ExportReport {

@@ -76,7 +76,9 @@ void sync_name(const std::string& path);
 /// Bytes that an unprivileged user may still write on the file system of `path`; INT64_MAX where it does not
 /// tell.
 std::int64_t free_bytes(const std::string& path);
-/// The same by what statvfs says. A file system without blocks (ramfs, some of FUSE) does not tell.
+/// What free_bytes() returns where statvfs says that the file system has `blocks` blocks, and an unprivileged
+/// user may write `available` of `block_bytes` bytes each. A file system without blocks (ramfs, some of FUSE)
+/// does not tell.
 std::int64_t free_bytes_of(std::uint64_t blocks, std::uint64_t available, std::uint64_t block_bytes);
 std::string read_text(const std::string& path);
 void write_text_durably(const std::string& path, std::string_view text);

@@ -21,12 +21,64 @@ json parse(std::string_view line) {
   return json::parse(line, nullptr, /*allow_exceptions=*/false);
 }
 
+/// Finds the step of a line and checks the rest of it, without a tree of its values: ranks.jsonl has a few of
+/// each rank in a line.
+class StepFinder final : public nlohmann::json_sax<json> {
+ public:
+  std::optional<std::int64_t> step() const { return step_; }
+
+  bool null() override { return value(); }
+  bool boolean(bool /*b*/) override { return value(); }
+  bool number_integer(number_integer_t i) override { return is_step_ ? found(i) : value(); }
+  bool number_unsigned(number_unsigned_t i) override {
+    return is_step_ ? found(static_cast<std::int64_t>(i)) : value();
+  }
+  bool number_float(number_float_t /*x*/, const string_t& /*text*/) override { return value(); }
+  bool string(string_t& /*text*/) override { return value(); }
+  bool binary(binary_t& /*bytes*/) override { return value(); }
+  bool start_object(std::size_t /*size*/) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t /*size*/) override { return depth_ > 0 && open(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    is_step_ = depth_ == 1 && name == "step";
+    return true;
+  }
+  bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  bool value() {
+    if (is_step_) step_.reset();  // of two the last counts, as in a tree
+    is_step_ = false;
+    return depth_ > 0;
+  }
+  bool found(std::int64_t step) {
+    step_ = step;
+    is_step_ = false;
+    return true;
+  }
+  bool open() {
+    if (depth_ > 0) value();
+    ++depth_;
+    return true;
+  }
+  bool close() {
+    --depth_;
+    return true;
+  }
+
+  std::optional<std::int64_t> step_;
+  bool is_step_ = false;
+  int depth_ = 0;
+};
+
 /// The step of a whole line; empty when the line is torn or not ours.
-std::optional<std::int64_t> step_of(const json& object) {
-  if (!object.is_object()) return std::nullopt;
-  const auto step = object.find("step");
-  if (step == object.end() || !step->is_number_integer()) return std::nullopt;
-  return step->get<std::int64_t>();
+std::optional<std::int64_t> step_of(std::string_view line) {
+  StepFinder finder;
+  return json::sax_parse(line, &finder) ? finder.step() : std::nullopt;
 }
 
 /// Calls `take` with each line of the file that ends with a newline; what a killed run left torn does not. It
@@ -44,12 +96,6 @@ bool for_each_line(const std::string& path, Named named, Take&& take) {
   return true;
 }
 
-/// Whether a run that is resumed at `step` keeps this line.
-bool is_kept(std::string_view line, std::int64_t step) {
-  const auto line_step = step_of(parse(line));
-  return line_step && *line_step <= step;
-}
-
 }  // namespace
 
 const std::string& prepare_step_lines(const std::string& path, std::optional<std::int64_t> resumed_at) {
@@ -59,14 +105,18 @@ const std::string& prepare_step_lines(const std::string& path, std::optional<std
                 "cannot rename {} ({}); choose a writable run.dir", path, std::strerror(errno));
     return path;
   }
-  std::int64_t kept = 0;
+  std::int64_t kept_bytes = 0;
+  std::vector<bool> kept;  // by line
   const bool there = for_each_line(path, Named::by_weft, [&](const std::string& line) {
-    if (is_kept(line, *resumed_at)) kept += static_cast<std::int64_t>(line.size()) + 1;
+    const auto step = step_of(line);
+    kept.push_back(step && *step <= *resumed_at);
+    if (kept.back()) kept_bytes += static_cast<std::int64_t>(line.size()) + 1;
   });
-  if (!there || kept == file_bytes(path)) return path;
+  if (!there || kept_bytes == file_bytes(path)) return path;
   AtomicFile file(path, Named::by_weft);
+  std::size_t number = 0;
   for_each_line(path, Named::by_weft, [&](std::string& line) {
-    if (!is_kept(line, *resumed_at)) return;
+    if (number == kept.size() || !kept[number++]) return;
     line += '\n';
     file.append(line.data(), line.size());
   });
@@ -77,9 +127,9 @@ const std::string& prepare_step_lines(const std::string& path, std::optional<std
 std::vector<json> read_step_lines(const std::string& path) {
   std::vector<json> lines;
   const bool there = for_each_line(path, Named::by_user, [&](const std::string& line) {
+    WEFT_VALIDATE(step_of(line), "{}:{}: not a JSON object with a step (the file is damaged)", path,
+                  lines.size() + 1);
     lines.push_back(parse(line));
-    WEFT_VALIDATE(step_of(lines.back()), "{}:{}: not a JSON object with a step (the file is damaged)", path,
-                  lines.size());
   });
   if (!there)
     throw Error(exit_code_of_named_file(ENOENT),

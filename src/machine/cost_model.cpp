@@ -15,7 +15,7 @@ using ir::Op;
 
 /// How many hosts `ranks` ranks fill.
 int nodes_for(int ranks, int ranks_per_node) {
-  return (ranks + ranks_per_node - 1) / ranks_per_node;
+  return ranks / ranks_per_node + (ranks % ranks_per_node == 0 ? 0 : 1);
 }
 
 /// How many of the ranks each host has. They are evenly spaced in the world, as the groups of a mesh's axis
@@ -56,9 +56,11 @@ double CostModel::kernel_seconds(const ir::Graph& graph, const ir::Node& node) c
   }
   const ops::Cost cost = ops::cost(graph, node);
   const std::string alike = family(graph, node);
+  const double rate = flops_per_s(graph, node, alike);
   if (const KernelSample* const sample = nearest_sample(alike, cost))
-    return roofline(alike, cost) * sample->seconds / roofline(alike, {sample->flops, sample->bytes});
-  return roofline(alike, cost) + preparing_bytes(graph, node) / profile_.compute.bytes_per_s;
+    if (const double by_rates = roofline(rate, {sample->flops, sample->bytes}); by_rates > 0)
+      return roofline(rate, cost) * sample->seconds / by_rates;
+  return roofline(rate, cost) + preparing_bytes(graph, node) / profile_.compute.bytes_per_s;
 }
 
 /// Bytes that are read and written before a product in Float8. Where no library makes it, both operands are
@@ -78,20 +80,30 @@ double CostModel::preparing_bytes(const ir::Graph& graph, const ir::Node& node) 
   return node.op == Op::matmul_dgrad_f8 ? 2 * elements(matmul_dgrad_f8::w8) : 0;
 }
 
-/// The estimate by rates. `family` starts with the operation, and shows the type of its products, too.
-double CostModel::roofline(std::string_view family, const ops::Cost& cost) const {
+/// The rate of a kernel's FLOPs. `family` starts with the operation, and shows the type of its products, too.
+double CostModel::flops_per_s(const ir::Graph& graph, const ir::Node& node, std::string_view family) const {
   const Compute& c = profile_.compute;
-  double rate = c.matmul_f32;
-  if (family.starts_with("attention")) {
-    rate = c.attention;
-  } else if (family.find("e4m3") < family.find("->")) {
+  const auto is_operand = [family](std::string_view type) { return family.find(type) < family.find("->"); };
+  if (node.op == Op::attention || node.op == Op::attention_grad) {
+    // GPUs have tensor cores for attention in bf16 of whole sequences, without borders of documents in them
+    // (kernels/attention_backends.hpp). Elsewhere fp32's rate is the most that it can reach.
+    const bool documents = node.op == Op::attention ? node.has(ir::operand::attention::positions)
+                                                    : node.has(ir::operand::attention_grad::positions);
+    const bool by_tensor_cores = is_operand("bf16") && !documents && !node.attributes.has(ir::Attr::axis);
+    return c.on_gpu() && !by_tensor_cores ? std::min(c.attention, c.matmul_f32) : c.attention;
+  }
+  if (is_operand("e4m3")) {
     const bool tensorwise = family.find(" tensorwise ") != std::string_view::npos;
     const double f8 = c.matmul_f8_of(tensorwise ? Float8Scales::tensorwise : Float8Scales::rowwise);
-    rate = f8 > 0 ? f8 : c.matmul_bf16;
-  } else if (family.find("bf16") < family.find("->")) {
-    rate = c.matmul_bf16;
+    return f8 > 0 ? f8 : c.matmul_bf16;
   }
-  return std::max(cost.flops / rate, cost.bytes / c.bytes_per_s) + c.launch_s;
+  return is_operand("bf16") ? c.matmul_bf16 : c.matmul_f32;
+}
+
+/// The estimate by rates.
+double CostModel::roofline(double flops_per_s, const ops::Cost& cost) const {
+  const Compute& c = profile_.compute;
+  return std::max(cost.flops / flops_per_s, cost.bytes / c.bytes_per_s) + c.launch_s;
 }
 
 const KernelSample* CostModel::nearest_sample(const std::string& family, const ops::Cost& cost) const {

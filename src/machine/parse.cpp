@@ -100,19 +100,25 @@ std::array<double, N> numbers(const TableReader& reader, const toml::node& n, co
   return values;
 }
 
+/// FLOPs or bytes a second. So few that a step would take years are a mistake.
+double rate(TableReader& t, std::string_view key) {
+  constexpr double least = 1000;
+  return t.number(key, least);
+}
+
 Compute read_compute(TableReader t) {
   Compute c;
   c.threads = t.count("threads", 0);
-  c.matmul_f32 = t.number("matmul_f32", 0, true);
-  c.matmul_bf16 = t.number("matmul_bf16", 0, true);
-  if (t.has("matmul_f8")) c.matmul_f8 = t.number("matmul_f8", 0, true);
-  if (t.has("matmul_f8_tensorwise")) c.matmul_f8_tensorwise = t.number("matmul_f8_tensorwise", 0, true);
-  c.attention = t.number("attention", 0, true);
-  c.bytes_per_s = t.number("bytes_per_s", 0, true);
+  c.matmul_f32 = rate(t, "matmul_f32");
+  c.matmul_bf16 = rate(t, "matmul_bf16");
+  if (t.has("matmul_f8")) c.matmul_f8 = rate(t, "matmul_f8");
+  if (t.has("matmul_f8_tensorwise")) c.matmul_f8_tensorwise = rate(t, "matmul_f8_tensorwise");
+  c.attention = rate(t, "attention");
+  c.bytes_per_s = rate(t, "bytes_per_s");
   c.launch_s = t.number("launch_s", 0);
   c.memory_bytes = t.number("memory_bytes", 0);
-  if (t.has("peak_f32")) c.peak_f32 = t.number("peak_f32", 0, true);
-  if (t.has("peak_bf16")) c.peak_bf16 = t.number("peak_bf16", 0, true);
+  if (t.has("peak_f32")) c.peak_f32 = rate(t, "peak_f32");
+  if (t.has("peak_bf16")) c.peak_bf16 = rate(t, "peak_bf16");
   t.finish();
   return c;
 }
@@ -134,7 +140,7 @@ ReplicaSharing read_replica_sharing(TableReader t) {
 
 Sharing read_sharing(TableReader t) {
   Sharing s;
-  s.link_bytes_per_s = t.number("link_bytes_per_s", 0, true);
+  s.link_bytes_per_s = rate(t, "link_bytes_per_s");
   s.both_lanes = speed(t, "both_lanes");
   s.beside_compute = speed(t, "beside_compute");
   s.stolen_s_per_byte = t.number("stolen_s_per_byte", 0);
@@ -198,6 +204,17 @@ std::vector<KernelSample> read_kernels(const TableReader& t) {
   return kernels;
 }
 
+/// Reads the algorithms, whose products ascend like the kernels.
+std::vector<ProductAlgorithm> read_algorithms(const TableReader& t) {
+  std::vector<ProductAlgorithm> algorithms;
+  for (const auto& [key, n] : t.entries()) {
+    const auto text = n.value_exact<std::string>();
+    if (!text) t.fail(n, "an algorithm is not a text (as weft profile wrote it)");
+    algorithms.push_back({std::string(key.str()), *text});
+  }
+  return algorithms;
+}
+
 toml::table parse_toml(std::string_view text, const std::string& source) {
   try {
     return toml::parse(text, std::string_view(source));
@@ -219,6 +236,7 @@ Profile parse_profile(std::string_view text, const std::string& source) {
   p.sharing = read_sharing(top.table("sharing"));
   p.collectives = read_curves(top, source);
   if (top.has("kernels")) p.kernels = read_kernels(top.table("kernels"));
+  if (top.has("algorithms")) p.algorithms = read_algorithms(top.table("algorithms"));
   top.finish();
   return p;
 }

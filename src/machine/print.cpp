@@ -56,6 +56,11 @@ std::string print_profile(const Profile& p) {
   text += "\n[kernels]  # seconds, FLOP, bytes\n";
   for (const KernelSample& k : p.kernels)
     text += fmt::format("{} = [{}, {}, {}]\n", weft::quoted(k.signature), k.seconds, k.flops, k.bytes);
+  if (!p.algorithms.empty())
+    text +=
+        "\n[algorithms]  # of the products that are faster by another than their library's first choice\n";
+  for (const ProductAlgorithm& a : p.algorithms)
+    text += fmt::format("{} = {}\n", weft::quoted(a.product), weft::quoted(a.algorithm));
   return text;
 }
 

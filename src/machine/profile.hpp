@@ -45,6 +45,13 @@ struct KernelSample {
   bool operator==(const KernelSample&) const = default;
 };
 
+/// Which of its library's algorithms a product is faster by than by the library's first choice (on GPUs).
+struct ProductAlgorithm {
+  std::string product;    ///< kernels::name_of its spec
+  std::string algorithm;  ///< kernels::ProductAlgorithms explains it
+  bool operator==(const ProductAlgorithm&) const = default;
+};
+
 struct CollectivePoint {
   double bytes = 0;  ///< bytes that one rank sends
   double seconds = 0;
@@ -89,7 +96,8 @@ struct Profile {
   Compute compute;
   Sharing sharing;
   std::vector<CollectiveCurve> collectives;
-  std::vector<KernelSample> kernels;  ///< ascending by signature, each of them once
+  std::vector<KernelSample> kernels;         ///< ascending by signature, each of them once
+  std::vector<ProductAlgorithm> algorithms;  ///< ascending by product, each of them once
   bool operator==(const Profile&) const = default;
 };
 

@@ -149,6 +149,8 @@ Measured measure_machine(const Deck* deck, runtime::Session& session, const Mach
   std::shared_ptr<Step> step;
   if (deck != nullptr) {
     step = std::make_shared<Step>(*deck, session);
+    m.algorithms = step->algorithms();
+    p.algorithms = m.algorithms.chosen;
     m.compute_only = step->seconds(0.1 * options.seconds);
     p.kernels = step->kernels(0.15 * options.seconds);
     m.sum_of_kernels = predict(step->plan().graph, machine::CostModel(p)).compute_s;

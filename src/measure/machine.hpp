@@ -7,6 +7,7 @@
 
 #include "deck/deck.hpp"
 #include "machine/profile.hpp"
+#include "measure/algorithms.hpp"
 #include "runtime/session.hpp"
 
 namespace weft::measure {
@@ -19,6 +20,7 @@ struct Measured {
   machine::Profile profile;
   std::vector<std::string> notes;      ///< what was left out, and why
   std::optional<double> compute_only;  ///< seconds of the deck's step without its collectives
+  Algorithms algorithms;               ///< of the step's products
   double sum_of_kernels = 0;           ///< seconds of that step's kernels, by the profile
 };
 

@@ -87,6 +87,7 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
       return memory_of(changed, make(changed, mesh, place));
     };
     runtime::check_memory(deck, memory_of(deck, plan), replan, session.world());
+    algorithms_ = choose_algorithms(session);
     return std::vector<const plan::Plan*>{&plan};
   });
   executor_ = session.bind(std::move(plan));

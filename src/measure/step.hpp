@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "machine/profile.hpp"
+#include "measure/algorithms.hpp"
 #include "runtime/session.hpp"
 
 namespace weft::measure {
@@ -12,10 +13,12 @@ namespace weft::measure {
 class Step {
  public:
   /// Collective: plans the deck's step, checks that all ranks made the same plan and that there is enough
-  /// memory, and binds it. Parameters are those that a run begins with, tokens are random, and neither
-  /// changes. Throws Error(bad_input) where training would.
+  /// memory, lets its products take their fastest algorithms, and binds it. Parameters are those that a run
+  /// begins with, tokens are random, and neither changes. Throws Error(bad_input) where training would.
   Step(const Deck& deck, runtime::Session& session);
 
+  /// By which algorithms the step's products run, and how they were chosen.
+  const Algorithms& algorithms() const { return algorithms_; }
   /// Runs the step without its collectives.
   void run() { executor_->run(exec::Run::compute_only); }
   const plan::Plan& plan() const { return executor_->plan(); }
@@ -31,6 +34,7 @@ class Step {
   void upload_inputs(const Deck& deck);
 
   runtime::Session& session_;
+  Algorithms algorithms_;
   std::unique_ptr<exec::Executor> executor_;
 };
 

@@ -76,6 +76,11 @@ std::string summary(const Measured& measured) {
     text += fmt::format(
         "the deck's step                    {} distinct kernels, {} in all; without collectives {}\n",
         p.kernels.size(), time_text(measured.sum_of_kernels), time_text(*measured.compute_only));
+  if (const Algorithms& a = measured.algorithms; a.products > 0)
+    text += fmt::format(
+        "products by their fastest algorithm {} of {} take another than the library's first choice; one of "
+        "each kind {} instead of {}\n",
+        a.chosen.size(), a.products, time_text(a.chosen_s), time_text(a.first_s));
   for (const std::string& note : measured.notes) text += "note: " + note + "\n";
   return text;
 }

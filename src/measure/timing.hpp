@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -31,8 +32,7 @@ inline double typical(comm::World& world, double value) {
   std::vector<double> values(static_cast<std::size_t>(world.size()));
   values[static_cast<std::size_t>(world.rank())] = value;
   world.all_reduce_sum(std::span(values));
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+  return median(std::move(values));
 }
 
 inline double seconds_of(const std::function<void()>& work) {

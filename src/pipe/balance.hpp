@@ -23,9 +23,10 @@ struct LayerCost {
 /// fewer layers than stages.
 std::vector<int> balance(const std::vector<LayerCost>& layers, int stages);
 
-/// Likewise, for `ranks` ranks that have two stages each, rank r the stages r and 2 ranks - 1 - r: the
-/// slowest rank is as fast as it can be, and of the cuts that do so one is taken whose slowest stage is as
-/// fast as it can be. Throws Error(bad_input) for more than most_folded_layers, too.
+/// Cuts the layers, which stay in order, for `ranks` ranks that have two stages each: rank r has the stages r
+/// and 2 ranks - 1 - r. The slowest rank is as fast as it can be, and of the cuts that do so one is taken
+/// whose slowest stage is as fast as it can be. Returns how many layers each stage has. Throws
+/// Error(bad_input) when there are fewer layers than stages, or more than most_folded_layers.
 std::vector<int> balance_folded(const std::vector<LayerCost>& layers, int ranks);
 
 }  // namespace weft::pipe

@@ -33,14 +33,17 @@ struct StepMetrics {
   /// How long the compute lane, or the step's end, waited for the lane's collectives.
   std::optional<double> exposed_gather_s, exposed_reduce_s;
   std::optional<double> gather_s, reduce_s;  ///< how long a collective of the lane was under way
-  /// Exposed time, and time under way, of the lane that sums over replicas; no fields without replicas.
+  /// The exposed time, and the time under way, of the lane that sums over replicas. A run without replicas
+  /// has no such fields.
   std::optional<double> exposed_replica_s, replica_s;
-  /// The same of the lanes of a pipe, together; no fields without a pipe. Waiting for another stage's work is
-  /// exposed time, too.
+  /// The exposed time, and the time under way, of the lanes of a pipe together. Waiting for another stage's
+  /// work is exposed time, too. A run without a pipe has no such fields.
   std::optional<double> exposed_pipe_s, pipe_s;
-  /// The same of the lanes of a tensor axis, together; no fields without one.
+  /// The exposed time, and the time under way, of the lanes of a tensor axis together. A run without this
+  /// axis has no such fields.
   std::optional<double> exposed_tensor_s, tensor_s;
-  /// The same of the lane of a context axis; no fields without one.
+  /// The exposed time, and the time under way, of the lane of a context axis. A run without this axis has no
+  /// such fields.
   std::optional<double> exposed_context_s, context_s;
   std::optional<std::int64_t> sent_bytes;  ///< payload that a rank sent to others
   std::optional<double> mfu;

@@ -45,7 +45,7 @@ std::int64_t saving_bytes(const Deck& deck, const plan::Plan& train) {
 int talking_ranks(const Mesh& mesh, int ranks_per_host) {
   const auto beside = [](int group, int team) { return team > 1 ? 0 : group - 1; };
   const Teams& teams = mesh.teams();
-  // Those of the context axis are in a data axis' group, too.
+  // The ranks of a group of the context axis are in one group of the data axis, too.
   const int peers =
       std::max(beside(mesh.size(data_axis), teams.data), beside(mesh.size(context_axis), teams.context)) +
       beside(mesh.size(tensor_axis), teams.tensor) + mesh.size(replica_axis) - 1 +

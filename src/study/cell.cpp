@@ -51,7 +51,8 @@ std::string_view name_of(Status status) {
 std::string key_of(const Study& study, const Cell& cell) {
   Deck deck = parse_deck(cell.deck, cell.sets);
   std::string text = fmt::format("{} {}\n{}", name_of(cell.how), cell.ranks, print_deck(deck));
-  text += cell.how == How::simulate ? print_profile(compile::machine_profile(deck)) : study.launch;
+  text += cell.how == How::simulate ? print_profile(compile::machine_profile(deck))
+                                    : study.launch + compile::profile_text(deck);
   return fmt::format("{:016x}", hash_bytes(text.data(), text.size()));
 }
 

@@ -28,14 +28,12 @@ Points points_of(const std::vector<Row>& rows, const Column& column) {
   return points;
 }
 
-/// A text inside gnuplot's double quotes.
+/// A text inside gnuplot's single quotes, where nothing but these is special. In double quotes gnuplot runs
+/// what stands in backticks.
 std::string gnuplot_quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
+  return out + "'";
 }
 
 /// A script that draws the points. For tokens/s a dashed line is what each series would have if its smallest

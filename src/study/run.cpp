@@ -27,8 +27,9 @@ std::vector<std::string> launch_words(const Study& study, int ranks) {
   std::vector<std::string> words;
   std::istringstream line(study.launch);
   for (std::string word; line >> word;) {
-    if (const std::size_t at = word.find("{ranks}"); at != std::string::npos)
-      word.replace(at, std::string("{ranks}").size(), std::to_string(ranks));
+    const std::string place = "{ranks}", number = std::to_string(ranks);
+    for (std::size_t at = 0; (at = word.find(place, at)) != std::string::npos; at += number.size())
+      word.replace(at, place.size(), number);
     words.push_back(word);
   }
   return words;

@@ -59,6 +59,7 @@ Progress make(const Study& study, const Options& options,
     if (!is_final(cell, row.result)) {
       const std::string place = fmt::format("[{}/{}] {}", i + 1, study.cells.size(), cell.name);
       if (cell.how == How::slurm) {
+        row.result.reset();  // of an earlier job, or of another program
         if (is_queued(study, cell)) {
           tell(place + ": its job is queued or runs");
         } else {

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
 
 #include "base/check.hpp"
+#include "compile/machine_profile.hpp"
 #include "deck/deck.hpp"
 #include "deck/suggest.hpp"
 #include "deck/toml_tree.hpp"
@@ -57,6 +59,7 @@ class Reader {
     if (study.name.empty() || study.name.find('/') != std::string::npos)
       add(find(root_, "name"), "name", "it names a directory (no '/', not empty)");
     study.dir = text(root_, "dir").value_or("studies/" + study.name);
+    if (study.dir.empty()) add(find(root_, "dir"), "dir", "it is empty (it names a directory)");
     study.launch = text(root_, "launch").value_or(std::string(default_launch));
     if (study.launch.find("{ranks}") == std::string::npos)
       add(find(root_, "launch"), "launch", "it has no '{ranks}' (the number of ranks goes there)");
@@ -221,6 +224,10 @@ class Reader {
           const std::string stem = std::filesystem::path(file).stem().string();
           cell.series = fmt::format("{}{}{} ({}, {})", stem, s.name.empty() ? "" : ", ", s.name, name_of(how),
                                     scaling == Scaling::weak ? "weak" : "strong");
+          // Parts may differ in what the name does not say.
+          const std::string all_but_ranks = fmt::format("{}\n{}", file, fmt::join(cell.sets, "\n"));
+          if (series_.try_emplace(cell.series, all_but_ranks).first->second != all_but_ranks)
+            cell.series += fmt::format(", part {}", number);
           cell.name = for_file_names(fmt::format("{}-{}-{}{}{}-{}", number, name_of(how), stem,
                                                  s.name.empty() ? "" : "-", s.name, n));
           if (scaling == Scaling::weak) weak_.push_back({study.cells.size(), least});
@@ -240,9 +247,10 @@ class Reader {
           batch, least, cell.ranks);
       cell.sets.push_back(fmt::format("data.global_batch={}", batch * cell.ranks / least));
     }
-    std::set<std::string> names;
+    std::set<std::string> names, machines;
     for (const Cell& cell : study.cells) {
-      parse_deck(cell.deck, cell.sets);
+      const Deck deck = parse_deck(cell.deck, cell.sets);
+      if (machines.insert(deck.schedule.profile).second) compile::machine_profile(deck);  // throws its errors
       WEFT_VALIDATE(names.insert(cell.name).second,
                     "{}: two cells would have the directory {} (shorten their values)", path_, cell.name);
     }
@@ -258,6 +266,7 @@ class Reader {
   std::string path_;
   deck::Problems problems_;
   std::vector<Weak> weak_;
+  std::map<std::string, std::string> series_;  ///< by name: what its cells have in common
 };
 
 }  // namespace

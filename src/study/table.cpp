@@ -36,7 +36,7 @@ double figure(const Row& row, const Column& column) {
 
 /// A field as RFC 4180 wants it.
 std::string csv(const std::string& text) {
-  if (text.find_first_of("\",\n") == std::string::npos) return text;
+  if (text.find_first_of("\",\n\r") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + "\"";

@@ -9,7 +9,7 @@ namespace {
 /// The global batch of the run that saved the checkpoint, or the deck's own where that cannot be read.
 std::int64_t saved_global_batch(const ckpt::RunState& run, const Deck& deck) {
   try {
-    return parse_deck_text(run.deck, "the checkpoint's deck").data.global_batch;
+    return parse_saved_deck(run.deck, "the checkpoint's deck").data.global_batch;
   } catch (const Error&) {
     return deck.data.global_batch;
   }

@@ -10,6 +10,7 @@
 #include "ckpt/load.hpp"
 #include "comm/agree.hpp"
 #include "compile/programs.hpp"
+#include "data/sequences.hpp"
 #include "data/tokenizer.hpp"
 #include "exec/scratch.hpp"
 #include "runtime/inputs.hpp"
@@ -48,23 +49,25 @@ class Generator {
     });
     state.publish();
     runtime::upload_rope_table(session_, deck_);
-    for (std::size_t i = 0; i < buffers_.positions.size(); ++i)
-      buffers_.positions[i] = static_cast<std::int32_t>(i);
+    std::iota(buffers_.positions.begin(), buffers_.positions.end(), 0);
   }
 
-  /// Collective: the logits of the token that follows `context`, of which the last data.seq tokens are seen;
-  /// on rank 0, and none on the others.
-  std::span<const float> next(const std::vector<std::int32_t>& context) {
+  /// Collective: the logits of the token that follows `context`, of which the last data.seq tokens are seen,
+  /// and where training saw documents alone, those behind the last `end_of_document`; on rank 0, and none on
+  /// the others.
+  std::span<const float> next(const std::vector<std::int32_t>& context, std::int32_t end_of_document) {
     const std::size_t seq = buffers_.tokens.size(), n = std::min(seq, context.size());
     // The zeros stand behind the last token, where causal attention does not look. (In Float8 with one scale
     // for all rows they have a part in it.)
     std::fill(buffers_.tokens.begin(), buffers_.tokens.end(), 0);
     std::copy(context.end() - static_cast<std::ptrdiff_t>(n), context.end(), buffers_.tokens.begin());
+    if (deck_.data.document_mask)
+      data::number_in_documents(buffers_.tokens, end_of_document, buffers_.positions.data());
     buffers_.begin_step();
     buffers_.upload(session_, 0);
     executor_->run(exec::Run::full);
-    // The ranks of the last stage have a part of the vocabulary each, in their order. Of those that share a
-    // sequence, one has its last token.
+    // Each rank of the last stage has a part of the vocabulary, in the order of the ranks. Where ranks share
+    // the sequence, only those that have its last token send their part.
     std::string own;
     const std::int64_t row = session_.memory().has(model::logits_name) ? own_row(n - 1) : -1;
     if (row >= 0) {
@@ -126,7 +129,7 @@ void generate(const GenerateOptions& options, comm::World& world,
   std::unique_ptr<data::Tokenizer> tokenizer;
   comm::agree(world, [&] {
     manifest = ckpt::read_manifest(checkpoint, hooks_of(world));
-    deck = parse_deck_text(manifest.run.deck, manifest.dir);
+    deck = parse_saved_deck(manifest.run.deck, manifest.dir);
     const std::int64_t group = std::int64_t{options.tensor} * options.context;
     WEFT_VALIDATE(world.size() % group == 0,
                   "{}: {} ranks do not divide into groups of that many; start a multiple of {}",
@@ -155,7 +158,7 @@ void generate(const GenerateOptions& options, comm::World& world,
   print_once(options.prompt);
   const RandomStream stream(options.seed, "sample");
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const std::span<const float> logits = generator.next(context);
+    const std::span<const float> logits = generator.next(context, tokenizer->end_of_document());
     std::string drawn;
     if (!logits.empty())
       drawn = std::to_string(sample_token(logits.first(static_cast<std::size_t>(tokenizer->vocab())),

@@ -86,7 +86,7 @@ std::string fill_from_checkpoint(const Deck& deck, comm::World& world, runtime::
   std::string note;
   comm::agree(world, [&] {
     manifest = ckpt::read_manifest(deck.model.init, hooks);
-    note = compare_models(parse_deck_text(manifest.run.deck, manifest.dir + "/" + ckpt::manifest_name).model,
+    note = compare_models(parse_saved_deck(manifest.run.deck, manifest.dir + "/" + ckpt::manifest_name).model,
                           deck);
   });
   fill_state(state, [](const ckpt::StateSlice&) {});

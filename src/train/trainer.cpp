@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/device.hpp"
+#include "base/log.hpp"
 #include "comm/agree.hpp"
 #include "compile/machine_profile.hpp"
 #include "compile/programs.hpp"
@@ -32,6 +33,12 @@ namespace {
 // before the last save, and after it.
 constexpr double most_before_save = 1;
 constexpr double most_after_save = 60;
+
+kernels::ProductAlgorithms algorithms_of(const machine::Profile& profile) {
+  kernels::ProductAlgorithms algorithms;
+  for (const auto& [product, algorithm] : profile.algorithms) algorithms.emplace(product, algorithm);
+  return algorithms;
+}
 
 }  // namespace
 
@@ -69,6 +76,7 @@ Trainer::~Trainer() = default;
 
 void Trainer::build() {
   const machine::CostModel costs(runtime::machine_profile(deck_, session_.world()));
+  session_.matmuls().take(algorithms_of(costs.profile()));
   const data::ValidationSource* const valid = data_.validation();
   planned_.flops_per_token = report::flops_per_token(report::model_size(deck_));
   planned_.shared_before = runtime::memory_usage().shared_bytes;
@@ -79,6 +87,11 @@ void Trainer::build() {
     if (plans.evaluate) all.push_back(&*plans.evaluate);
     return all;
   });
+  if (const int refused = session_.matmuls().refused(); refused > 0)
+    log::warn(
+        "{}: this device or its library does not know the algorithms of {} products; they take the library's "
+        "first choice (weft profile measures anew)",
+        compile::profile_source(deck_), refused);
   planned_.memory = plans.memory;
   planned_.saves_in_background = plans.background;
   planned_.schedule = std::move(plans.schedule);
@@ -108,7 +121,9 @@ void Trainer::measure_compute_only() {
   StepBlock rehearsal = step_block(deck_, at_.step);
   rehearsal.hold = 1;
   upload_inputs(rehearsal);
-  planned_.about.compute_only_s = compute_only_seconds(session_.world(), *programs_.train);
+  std::array<double, 1> seconds{compute_only_seconds(session_.world(), *programs_.train)};
+  session_.world().all_reduce_max(seconds);  // stages of a pipe have more or fewer layers
+  planned_.about.compute_only_s = seconds[0];
 }
 
 void Trainer::begin_saving() {

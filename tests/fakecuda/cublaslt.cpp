@@ -3,9 +3,11 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -33,6 +35,8 @@ struct Preference {
 struct Algorithm {
   std::uint32_t magic;
   std::uint32_t alignment[4];
+  std::uint16_t number;  ///< its place among those that the heuristics offered
+  std::uint16_t scales;  ///< whether there were scales when it was chosen
   std::size_t workspace;
   std::uint64_t m, n, k;
 };
@@ -84,6 +88,13 @@ double largest_product() {
   return text != nullptr ? std::atof(text) : std::numeric_limits<double>::infinity();
 }
 
+/// Seconds that a product takes beside its computing by the algorithm which the heuristics offer first: for
+/// tests of who looks for a faster one.
+double first_choice_seconds() {
+  const char* const text = std::getenv("FAKECUDA_FIRST_CHOICE");
+  return text != nullptr ? std::atof(text) : 0;
+}
+
 void multiply(const Description& d, const void* a, const Layout& la, const void* b, const Layout& lb,
               float alpha, float beta, const void* c, void* out, const Layout& lc) {
   const std::size_t m = lc.rows, n = lc.columns, k = d.a == CUBLAS_OP_N ? la.columns : la.rows;
@@ -121,7 +132,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 std::size_t cublasLtGetVersion() {
-  return 0;
+  return CUBLAS_VERSION;
 }
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? "success" : "cuBLASLt's status of the preset fakecuda";
@@ -220,17 +231,45 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
        k % 16 != 0 || m % 16 != 0 || ld.type != CUDA_R_16BF ||
        (la.type == CUDA_R_8F_E5M2 && lb.type == CUDA_R_8F_E5M2)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  // The library wants to see rows' scales, which it does not read here.
+  if (op.mode_a == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F &&
+      (op.scale_a == nullptr || op.scale_b == nullptr))
+    return CUBLAS_STATUS_INVALID_VALUE;
   // An odd shape in bf16 has only what sums in place, as the library was seen to answer.
   if (p.reductions != CUBLASLT_REDUCTION_SCHEME_NONE && m % 2 != 0 && la.type == CUDA_R_16BF)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  Algorithm algorithm{
-      magic, {p.alignment[0], p.alignment[1], p.alignment[2], p.alignment[3]}, p.workspace, m, n, k};
-  static_assert(sizeof algorithm <= sizeof results[0].algo);
-  results[0] = {};
-  std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
-  results[0].workspaceSize = p.workspace;
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  *found = 1;
+  *found = std::min(wanted, 3);
+  for (int i = 0; i < *found; ++i) {
+    const Algorithm algorithm{magic,
+                              {p.alignment[0], p.alignment[1], p.alignment[2], p.alignment[3]},
+                              static_cast<std::uint16_t>(i),
+                              static_cast<std::uint16_t>(op.scale_a != nullptr ? 1 : 0),
+                              p.workspace,
+                              m,
+                              n,
+                              k};
+    static_assert(sizeof algorithm <= sizeof results[i].algo);
+    results[i] = {};
+    std::memcpy(&results[i].algo, &algorithm, sizeof algorithm);
+    results[i].workspaceSize = p.workspace;
+    results[i].state = CUBLAS_STATUS_SUCCESS;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* chosen,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  Algorithm algorithm;
+  std::memcpy(&algorithm, chosen, sizeof algorithm);
+  const Layout &la = as<Layout>(a), &ld = as<Layout>(d);
+  const auto k = as<Description>(description).a == CUBLAS_OP_N ? la.columns : la.rows;
+  if (algorithm.magic != magic || algorithm.m != ld.rows || algorithm.n != ld.columns || algorithm.k != k)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  result->workspaceSize = algorithm.workspace;
+  result->state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -260,6 +299,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       fail("cublasLtMatmul: an operand is not aligned as the algorithm was promised");
   const Description op = as<Description>(description);
   const auto k = op.a == CUBLAS_OP_N ? A.columns : A.rows;
+  if (algorithm.scales != (op.scale_a != nullptr ? 1 : 0))
+    fail("cublasLtMatmul: the algorithm was chosen without scales, and there are some");
   if (is_float8(A.type)) {
     const bool each = op.mode_a == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     fakecuda::refuse_host_memory("cublasLtMatmul", "the scales of A", op.scale_a,
@@ -272,7 +313,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (C.type != D.type || C.ld != D.ld)
     fail("cublasLtMatmul: C and D have layouts that Weft does not ask for");
   const float factor = *static_cast<const float*>(alpha), rest = *static_cast<const float*>(beta);
+  const double wait = algorithm.number == 0 ? first_choice_seconds() : 0;
   const cudaError_t error = fakecuda::enqueue_call(stream, "a product of cuBLASLt", [=] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(wait));
     multiply(op, a, A, b, B, factor, rest, c, d, D);
     // Who keeps something there loses it. The whole of it would take longer than the product.
     std::memset(workspace, 0xff, std::min<std::size_t>(workspace_bytes, 65536));

@@ -56,7 +56,7 @@ TEST_F(BadInput, CommandsForData) {
       run(weft({"data", "tokenize", path("text.txt"), "--train", path("text.txt")})),
       "the training file " + path("text.txt") + " and the text " + path("text.txt") + " are the same file");
   expect_one_line(run(weft({"data", "show", path("train.bin"), "--first=-5"})),
-                  "--first: -5 is not a whole number of 0 or more");
+                  "--first: -5 is not a whole number from 0 to 2147483647");
   expect_one_line(run(weft({"data", "show", path("train.bin"), "--tokenizer", path("")})),
                   "(Is a directory)");
   EXPECT_TRUE(contents(path("")) == before);

@@ -186,11 +186,11 @@ TEST_F(PlanCommand, NumbersOutOfRangeAreToldInOneShortLine) {
     EXPECT_STATUS(ended, 2);
     EXPECT_EQ(ended.err,
               std::string("weft: error: --world: ") + world +
-                  " is not a whole number of 1 or more (see weft --help, or weft COMMAND --help)\n");
+                  " is not a whole number from 1 to 2147483647 (see weft --help, or weft COMMAND --help)\n");
   }
   const Ended holders = plan({"--holders", "-1"});
   EXPECT_STATUS(holders, 2);
-  EXPECT_NE(holders.err.find("--holders: -1 is not a whole number of 0 or more"), std::string::npos);
+  EXPECT_NE(holders.err.find("--holders: -1 is not a whole number from 0 to 2147483647"), std::string::npos);
   const Ended seconds = run(weft({"profile", "--seconds", "0"}));
   EXPECT_STATUS(seconds, 2);
   EXPECT_NE(seconds.err.find("--seconds: 0 is not a number above 0"), std::string::npos) << seconds.err;

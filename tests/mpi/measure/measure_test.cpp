@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <thread>
 
 #include "base/check.hpp"
+#include "base/device.hpp"
+#include "base/hash.hpp"
+#include "kernels/device_properties.hpp"
 #include "machine/predict.hpp"
 #include "machine/profile.hpp"
 #include "measure/collectives.hpp"
@@ -132,6 +136,43 @@ TEST(MeasureMachine, AllRanksAgree) {
   ASSERT_TRUE(m.compute_only.has_value());
   EXPECT_GT(*m.compute_only, 0);
   EXPECT_GT(m.sum_of_kernels, 0);
+}
+
+/// A product takes the fastest of the algorithms that a device's library has for it. The fakes of CUDA's
+/// libraries have three for each product, of which the first is the slowest here; GPUs have what they have.
+TEST(MeasureStep, ItsProductsTakeTheirFastestAlgorithms) {
+  const auto properties = kernels::device_properties();
+  const bool fake = std::any_of(properties.begin(), properties.end(), [](const auto& property) {
+    return property.second.find("fakecuda") != std::string::npos;
+  });
+  ::setenv("FAKECUDA_FIRST_CHOICE", "0.02", 1);
+  const Deck deck = small_deck();
+  runtime::Session session(deck, world());
+  const measure::Step step(deck, session);
+  ::unsetenv("FAKECUDA_FIRST_CHOICE");
+  const measure::Algorithms& found = step.algorithms();
+  std::map<std::string, std::string> chosen;
+  for (const auto& [product, algorithm] : found.chosen) chosen.emplace(product, algorithm);
+  EXPECT_TRUE(!device_is_host() || chosen.empty());
+  EXPECT_EQ(session.matmuls().refused(), 0);
+  std::string all;
+  std::size_t taken = 0;
+  for (kernels::Matmul* const product : session.matmuls().products()) {
+    const std::string name = name_of(product->spec());
+    const std::vector<std::string> offered = product->algorithms(8);
+    all += name + ' ' + product->algorithm() + '\n';
+    if (const auto other = chosen.find(name); other != chosen.end()) {
+      EXPECT_EQ(product->algorithm(), other->second) << name;
+      ++taken;
+    } else if (!offered.empty()) {
+      EXPECT_FALSE(fake && offered.size() > 1) << name;
+      EXPECT_EQ(product->algorithm(), offered[0]) << name;
+    }
+  }
+  EXPECT_EQ(taken, chosen.size());
+  EXPECT_TRUE(!fake || !chosen.empty());
+  EXPECT_TRUE(!fake || found.chosen_s < found.first_s / 2) << found.chosen_s << " of " << found.first_s;
+  expect_same(hash_text(all));
 }
 
 /// The kernels' times in a profile add up to the time of a step, because a step is its kernels one after

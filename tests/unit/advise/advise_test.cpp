@@ -13,7 +13,9 @@
 #include "advise/estimate.hpp"
 #include "advise/parallel.hpp"
 #include "base/check.hpp"
+#include "compile/scheduling.hpp"
 #include "compile/stages.hpp"
+#include "plan/report.hpp"
 #include "support/small_deck.hpp"
 
 namespace weft::advise {
@@ -226,6 +228,49 @@ TEST(Advice, LeavesAloneWhatTheDeckGivesAndChoosesTheRest) {
   EXPECT_EQ(sets.front().substr(0, 16), "parallel.mesh={ ");
   const Deck chosen = test::small_deck(sets);
   EXPECT_EQ(resolve_mesh(chosen, 8).world(), 8);
+}
+
+/// A mistake of the deck is told as it is, and not as a lack of memory.
+TEST(Advice, TellsTheDecksMistakes) {
+  const auto problem = [&](std::vector<std::string> sets) -> std::string {
+    const Deck deck = deck_of(std::move(sets));
+    const machine::CostModel costs = machine_of(2e10, 1e9);
+    try {
+      advise::advise({deck, 4, 4, {}, costs, test::test_scratch});
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  for (const auto& [key, value] :
+       {std::pair("schedule.disable", "[\"nonsense\"]"), std::pair("precision.float8", "[\"layers.99.ffn\"]"),
+        std::pair("schedule.buckets", "[\"lay.*\"]")}) {
+    const std::string told = problem({"precision.params=bf16", std::string(key) + "=" + value});
+    EXPECT_NE(told.find(std::string(key) + ": "), std::string::npos) << told;
+  }
+}
+
+/// All places of a pipe take what is said of its fullest, or less.
+TEST(PredictedStep, HasTheMemoryOfTheFullestPlace) {
+  const machine::CostModel costs = machine_of(2e10, 1e9);
+  for (const std::string schedule : {"1f1b", "gpipe", "zb_h1", "interleaved", "zbv"}) {
+    SCOPED_TRACE(schedule);
+    const bool two = schedule == "interleaved" || schedule == "zbv";
+    const Deck deck =
+        deck_of({"model.layers=14", "parallel.mesh={ pipe = 8 }", "pipeline.schedule=" + schedule,
+                 two ? "pipeline.chunks=2" : "pipeline.chunks=1", "data.batch=1", "data.global_batch=32",
+                 "data.seq=256", "schedule.bucketing=manual"});
+    const Mesh mesh = resolve_mesh(deck, 8);
+    const std::int64_t said = compile::predicted_step(deck, mesh, test::test_scratch, costs, 0).bytes;
+    std::int64_t most = 0;
+    for (int place = 0; place < 8; ++place) {
+      const plan::Plan plan =
+          compile::plan_of_distinct_rounds(deck, mesh, test::test_scratch, costs, 0, place);
+      most = std::max(most, plan::persistent_bytes(plan) + plan.peak_bytes());
+    }
+    EXPECT_GE(said, most);
+    EXPECT_LT(static_cast<double>(said), 1.05 * static_cast<double>(most));
+  }
 }
 
 /// What a step of many microbatches takes follows from few of them.

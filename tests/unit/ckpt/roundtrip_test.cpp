@@ -63,6 +63,9 @@ TEST(CheckpointRoundTrip, RunStateAndReport) {
   for (const auto& unit : sample_units()) data += unit.elements * 3 * 4;
   EXPECT_GE(reports[0].bytes, data);
   EXPECT_EQ(reports[0].bytes, read_manifest(reports[0].path).bytes());
+  // The other rank tells what it has itself, which is a half but for padding.
+  EXPECT_GT(reports[1].bytes, reports[0].bytes / 3);
+  EXPECT_LT(reports[1].bytes, reports[0].bytes * 2 / 3);
 }
 
 TEST(CheckpointRoundTrip, WholeParameters) {

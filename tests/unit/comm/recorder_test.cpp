@@ -73,6 +73,26 @@ TEST(Recorder, TellsWhatTheHostWaitsFor) {
   EXPECT_TRUE(waited().empty());
 }
 
+/// A slow channel may have more calls before it than the recorder keeps. The one that starts then, and hangs,
+/// is seen all the same.
+TEST(Recorder, KeepsOneThatStartsWhenNewerOnesHaveTakenItsPlace) {
+  const auto r = recorder();
+  ChannelRecord slow(r, "slow", {0, 1}, true), busy(r, "busy", {0, 1}, true);
+  const auto late = slow.enqueued({.kind = "reduce_scatter", .bytes = 96});
+  for (std::size_t i = 0; i < Recorder::capacity; ++i) whole(busy, {.kind = "all_gather"});
+  EXPECT_FALSE(r->oldest_waiting().has_value());
+  slow.started(late);
+  const auto waiting = r->oldest_waiting();
+  ASSERT_TRUE(waiting.has_value());
+  EXPECT_EQ(waiting->number, 1U);
+  EXPECT_EQ(waiting->kind, "reduce_scatter");
+  EXPECT_EQ(waiting->bytes, 96);
+  EXPECT_EQ(waiting->sequence, 1U);
+  EXPECT_EQ(r->read().calls.front().number, 1U);
+  slow.done(late);
+  EXPECT_FALSE(r->oldest_waiting().has_value());
+}
+
 TEST(Recorder, KeepsTheLastOnesAndAnOlderOneThatIsNotDone) {
   const auto r = recorder();
   ChannelRecord slow(r, "slow", {0, 1}, true), busy(r, "busy", {0, 1}, true);

@@ -248,7 +248,6 @@ TEST(TokenFileDeathTest, AFileThatIsCutWhileItIsReadIsNamed) {
               "weft: error: .*cut.bin: a part of the file cannot be read any more .*start again");
 }
 
-/// A SIGBUS outside of token files goes to the handler that was there before.
 /// The size of the resident pages of files, in KiB.
 std::int64_t mapped_kib() {
   const std::string status = read_file("/proc/self/status");
@@ -274,6 +273,7 @@ TEST(TokenFile, ReadPagesDoNotStayResident) {
   EXPECT_LT(mapped_kib() - before, 1024) << "after all of it was read";
 }
 
+/// A SIGBUS outside of token files goes to the handler that was there before.
 TEST(TokenFileDeathTest, ASignalElsewhereIsNotTaken) {
   const TemporaryDirectory dir;
   write_byte_tokens(dir / "a.bin", {1, 2, 3});

@@ -68,6 +68,16 @@ TEST(Parse, DefaultsThatFollowOtherKeys) {
   EXPECT_EQ(parse_example({"model.heads=8"}).model.kv_heads, 8);
   EXPECT_EQ(parse_example({"model.kv_heads=2"}).model.kv_heads, 2);
   EXPECT_EQ(parse_example({"optimizer.decay=wsd", "run.steps=200"}).optimizer.decay_steps, 20);
+  // The default decay is no longer than what the warm-up leaves.
+  const auto decay = [](const char* steps, const char* warmup) {
+    return parse_example({"optimizer.decay=wsd", std::string("run.steps=") + steps,
+                          std::string("optimizer.warmup=") + warmup})
+        .optimizer.decay_steps;
+  };
+  EXPECT_EQ(decay("200", "195"), 5);
+  EXPECT_EQ(decay("3", "3"), 0);
+  EXPECT_EQ(decay("1", "1"), 0);
+  EXPECT_EQ(decay("1", "0"), 1);
   EXPECT_EQ(parse_example({"optimizer.decay=wsd", "run.steps=5"}).optimizer.decay_steps, 1);
 }
 

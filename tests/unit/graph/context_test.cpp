@@ -100,10 +100,13 @@ TEST(Context, PlansAreRightInEveryMode) {
           model.rounds = 2;
           const plan::Plan plan = plan::lower(model.step(), test::test_scratch);
           EXPECT_NO_THROW(plan::verify(plan)) << static_cast<int>(mode) << context << tensor << team;
+          int exchanges = 0;
           for (const Node& node : plan.graph.nodes())
             if (node.lane == Lane::context) {
               EXPECT_EQ(ops::team_of(node), team);
+              ++exchanges;
             }
+          EXPECT_GE(exchanges, 2 * model.rounds * model.spec.layers);
         }
 }
 

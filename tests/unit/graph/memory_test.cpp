@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/text.hpp"
 #include "ops/cost.hpp"
 #include "plan/kept.hpp"
 #include "plan/offsets.hpp"
@@ -131,6 +132,10 @@ TEST(Kept, RecomputationKeepsAModulesResult) {
   const std::string text = plan::report(plan::lower(m.step(), test::test_scratch));
   EXPECT_NE(text.find("kept from forward for backward"), std::string::npos);
   EXPECT_NE(text.find("layers.*.ffn, computed again"), std::string::npos);
+  std::int64_t all = 0;
+  for (const plan::KeptKind& k : kinds) all += k.kept_bytes();
+  const std::string line = text.substr(text.find("all, of a microbatch"));
+  EXPECT_NE(line.substr(0, line.find('\n')).find(bytes_text(all)), std::string::npos) << line;
 }
 
 /// The whole gradient of a unit is no longer needed when the next collective of its lane begins. So its bytes

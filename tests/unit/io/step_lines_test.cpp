@@ -38,6 +38,22 @@ TEST(StepLines, OfLaterStepsAndTornOnesAreDropped) {
   EXPECT_FALSE(std::filesystem::exists(dir / "none"));
 }
 
+/// Only a whole object with a whole number as its own step is a line of ours.
+TEST(StepLines, AStepIsTheObjectsOwn) {
+  const test::TemporaryDirectory dir;
+  const std::string path = dir / "metrics.jsonl";
+  const std::string good =
+      "{\"a\": {\"step\": 9}, \"step\": 1}\n{\"step\": 2, \"b\": [{\"step\": 9}, [], {}]}\n"
+      "{\"step\": 9, \"step\": 3}\n";
+  const std::string bad =
+      "{\"a\": {\"step\": 1}}\n[{\"step\": 1}]\n{\"step\": \"1\"}\n{\"step\": 1.0}\n{\"step\": null}\n"
+      "{\"step\": 1, \"step\": {}}\n{\"step\": [1]}\n{\"step\": 1, \"lo{\"step\": 2}\n{\"step\": 1}}\n1\n\n";
+  std::ofstream(path) << bad << good << bad;
+  prepare_step_lines(path, 3);
+  EXPECT_EQ(text_of(path), good);
+  EXPECT_EQ(read_step_lines(path).size(), 3U);
+}
+
 /// ranks.jsonl of 16,384 ranks has half a megabyte a line. The process may not take more memory than it has.
 TEST(StepLines, AreReadOneAtATime) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

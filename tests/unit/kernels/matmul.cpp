@@ -270,6 +270,40 @@ TEST(Matmul, RunsAgainWithOtherOperands) {
   }
 }
 
+/// An algorithm's text is understood again, by another object of the same product, and by no other library.
+TEST(Matmul, TakesTheAlgorithmsThatItOffers) {
+  const MatmulSpec spec{MatmulForm::dgrad, 48, 64, 32, DType::bf16, DType::bf16, true};
+  EXPECT_EQ(name_of(spec), "dgrad, 48 rows, 64 in, 32 out, bf16 to bf16, added");
+  Matmul matmul(spec);
+  const std::vector<std::string> offered = matmul.algorithms(8);
+  if (device_is_host()) {
+    EXPECT_TRUE(offered.empty());
+    EXPECT_TRUE(matmul.take({{name_of(spec), "of a GPU"}})) << "there is nothing to take";
+    return;
+  }
+  ASSERT_FALSE(offered.empty());
+  EXPECT_EQ(matmul.algorithm(), offered[0]);
+  const Array a = random(48 * 32, DType::bf16, 1), b = random(32 * 64, DType::bf16, 2),
+              before = random(48 * 64, DType::bf16, 3);
+  Array expected = reference::matmul(spec, a, b);
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+  const Device a_device(a, DType::bf16), b_device(b, DType::bf16);
+  for (const std::string& text : offered) {
+    Matmul other(spec);
+    EXPECT_TRUE(other.take({{name_of(spec), text}, {"another product", "cuBLASLt 1 2 3"}}));
+    EXPECT_EQ(other.algorithm(), text);
+    const Device c(before, DType::bf16);
+    const Buffer work = scratch(other.scratch_bytes());
+    other.run(space(), a_device.data(), b_device.data(), c.data(), work.data());
+    EXPECT_TRUE(close(c.read(), expected, 2 * tolerance(DType::bf16, 1e-5))) << text;
+  }
+  for (const std::string& unknown : {std::string("cuBLASLt 1 2 3 4 5 6 7 8 9"), std::string("cuBLASLt"),
+                                     std::string(), offered[0].substr(0, offered[0].rfind(' '))}) {
+    EXPECT_FALSE(matmul.take({{name_of(spec), unknown}})) << unknown;
+    EXPECT_EQ(matmul.algorithm(), offered[0]);
+  }
+}
+
 TEST(Matmul, RefusesWhatItCannotDo) {
   EXPECT_THROW(Matmul({MatmulForm::forward, 1, 1, 1, DType::f64, DType::f64}), std::logic_error);
   EXPECT_THROW(Matmul({MatmulForm::forward, 1, 1, 1, DType::f32, DType::bf16}), std::logic_error);

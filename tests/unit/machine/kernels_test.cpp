@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <set>
@@ -44,6 +45,45 @@ Profile measured(const ir::Graph& graph, double factor) {
   }
   for (const auto& [name, sample] : samples) p.kernels.push_back(sample);
   return p;
+}
+
+/// A GPU's attention in fp32, within documents or of a part of each sequence has no tensor cores.
+TEST(KernelSeconds, OfAttentionOnAGpuAreThoseOfItsKernels) {
+  const Profile profile = machine::shipped_machine("h100").value();
+  const CostModel costs(profile);
+  const auto flops_per_s = [&](DType type, bool documents, int context) {
+    SmallModel model;
+    model.options.precision.params = type;
+    model.spec.document_mask = documents;
+    model.context = context;
+    model.options.context = context > 1;
+    model.seq = 4096;
+    const ir::Graph g = model.step();
+    const ir::Node& attention = first(g, Op::attention);
+    return ops::cost(g, attention).flops / costs.kernel_seconds(g, attention);
+  };
+  const double fused = flops_per_s(DType::bf16, false, 1);
+  EXPECT_GT(fused, profile.compute.peak_f32);
+  EXPECT_LE(flops_per_s(DType::f32, false, 1), profile.compute.peak_f32);
+  EXPECT_LE(flops_per_s(DType::bf16, true, 1), profile.compute.peak_f32);
+  EXPECT_LE(flops_per_s(DType::bf16, false, 2), profile.compute.peak_f32);
+}
+
+/// A machine whose smallest kernel takes no time, and that has measured one without any work.
+TEST(KernelSeconds, AreFiniteWhereRatesSayNothing) {
+  SmallModel model;
+  const ir::Graph g = model.step();
+  Profile p = small_profile();
+  p.compute.launch_s = 0;
+  p.kernels.clear();
+  for (const ir::Node& node : g.nodes())
+    if (is_kernel(node)) p.kernels.push_back({machine::family(signature(g, node)) + " [1]", 1e-6, 0, 0});
+  const CostModel costs(p);
+  for (const ir::Node& node : g.nodes()) {
+    if (is_kernel(node)) {
+      EXPECT_TRUE(std::isfinite(costs.kernel_seconds(g, node)));
+    }
+  }
 }
 
 TEST(KernelSignature, SaysWhatTheTimeDependsOn) {

@@ -19,7 +19,10 @@ using machine::Profile;
 TEST(ProfileText, ReadsBack) {
   Profile with_replicas = small_profile();
   with_replicas.sharing.replica = machine::ReplicaSharing{0.75, 0.5, 3e-10};
-  std::vector<Profile> profiles{small_profile(), with_replicas,
+  Profile with_algorithms = small_profile();
+  with_algorithms.algorithms = {{"dgrad, 48 rows, 64 in, 32 out, bf16 to bf16", "cuBLASLt 130200 2f 0"},
+                                {"forward, 48 rows, 64 in, 32 out, bf16 to bf16", "cuBLASLt 130200 31 1"}};
+  std::vector<Profile> profiles{small_profile(), with_replicas, with_algorithms,
                                 machine::default_profile(machine::DefaultProfile::host)};
   for (const std::string& name : machine::shipped_machine_names())
     profiles.push_back(machine::shipped_machine(name).value());
@@ -98,7 +101,7 @@ TEST(ProfileText, MistakesAreNamedWithTheirLine) {
       {"launch_s           = 1e-06", "launch_s = nan", "'launch_s' is nan"},
       {"launch_s           = 1e-06", "launch_s = \"2us\"", "'launch_s' is not a number"},
       {"launch_s           = 1e-06", "launch_s = 1 us", "not valid TOML"},
-      {"matmul_f32         = 1000000000", "matmul_f32 = 0", "'matmul_f32' is 0 (it is above 0)"},
+      {"matmul_f32         = 1000000000", "matmul_f32 = 0", "'matmul_f32' is 0 (it is at least 1000)"},
       {"both_lanes         = 0.5", "both_lanes = 1.5", "'both_lanes' is 1.5 (at most 1"},
       {"\n[kernels]", "\n[sharing.replica]\nbeside_lanes = 2\n[kernels]", "'beside_lanes' is 2 (at most 1"},
       {"\n[kernels]", "\n[sharing.replica]\nbeside_lanes = 1\n[kernels]",
@@ -110,6 +113,8 @@ TEST(ProfileText, MistakesAreNamedWithTheirLine) {
       {"[4096, 2e-05]", "[4096, 0]", "a point of 0 seconds"},
       {"= [1e-06, 0, 32]", "= [1e-06, 0]", "a kernel is not [seconds, FLOP, bytes]"},
       {"= [1e-06, 0, 32]", "= [1e-06, 0, -32]", "is -32 (it is at least 0)"},
+      {"= [1e-06, 0, 32]", "= [1e-06, 0, 32]\n[algorithms]\n\"wgrad\" = 3",
+       "an algorithm is not a text (as weft profile wrote it)"},
   };
   for (const Slip& slip : slips) {
     std::string text = good;
@@ -134,7 +139,7 @@ TEST(ProfileText, TheLineIsTheMistakes) {
     parse_profile("name = \"x\"\nranks_per_node = 1\n\n[compute]\nthreads = 1\nmatmul_f32 = -1\n", "m.toml");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "m.toml:6: 'matmul_f32' is -1 (it is above 0)");
+    EXPECT_STREQ(e.what(), "m.toml:6: 'matmul_f32' is -1 (it is at least 1000)");
   }
 }
 

@@ -117,6 +117,10 @@ TEST_F(StudyTest, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(
       problem("[[part]]\ndeck = \"DIR/small.toml\"\nranks = [7, 8]\nscaling = \"weak\"\n"),
       "study.toml: scaling: data.global_batch = 12 of 7 ranks cannot grow to 8 ranks in whole sequences");
+  EXPECT_EQ(problem("dir = \"\"\n" + part), "study.toml:1: dir: it is empty (it names a directory)");
+  EXPECT_NE(problem(part + "how = \"simulate\"\nmachine = \"none.toml\"\n")
+                .find("cannot read the machine profile none.toml"),
+            std::string::npos);
   EXPECT_NE(problem("[[part]]\ndeck = \"none.toml\"\nranks = 1\n").find("none.toml"), std::string::npos);
 }
 
@@ -203,6 +207,60 @@ ranks = 1
   told_.clear();
   EXPECT_EQ(make_all(s).failed, 1U);
   EXPECT_NE(told_.find("[1/1]"), std::string::npos) << "it was not tried again";
+}
+
+/// Jobs that refused their deck are submitted again, and the study is not over before they are.
+TEST_F(StudyTest, IsNotOverWhileAJobIsQueued) {
+  for (const auto& [name, body] : {std::pair("sbatch", "echo 42"), std::pair("squeue", "echo PENDING")}) {
+    write(name, std::string("#!/bin/sh\n") + body + "\n");
+    fs::permissions(dir_ / name, fs::perms::owner_all);
+  }
+  const std::string before = std::getenv("PATH");
+  ::setenv("PATH", (dir_.string() + ":" + before).c_str(), 1);
+  const Study s =
+      study("dir = \"DIR/out\"\n[[part]]\nhow = \"slurm\"\ndeck = \"DIR/small.toml\"\nranks = 1\n");
+  EXPECT_EQ(make_all(s).missing, 1U) << told_;
+  for (const Status status : {Status::refused, Status::failed}) {
+    Result result;
+    result.key = key_of(s, s.cells[0]);
+    result.status = status;
+    write_result(s, s.cells[0], result);
+    fs::remove(directory_of(s, s.cells[0]) + "/job");  // the job is over
+    write("squeue", "#!/bin/sh\n");
+    EXPECT_EQ(make_all(s).missing, 1U) << "it is submitted again\n" << told_;
+    write("squeue", "#!/bin/sh\necho PENDING\n");
+    EXPECT_EQ(make_all(s).missing, 1U) << "it waits\n" << told_;
+  }
+  ::setenv("PATH", before.c_str(), 1);
+}
+
+/// Parts whose decks differ in what their names do not say are curves of their own; those that differ in
+/// their ranks are one.
+TEST_F(StudyTest, PartsWithOtherSettingsAreOtherSeries) {
+  const auto series = [&](const std::string& first, const std::string& second) {
+    const std::string part = "[[part]]\nhow = \"simulate\"\nmachine = \"h100\"\ndeck = \"DIR/small.toml\"\n";
+    const Study s = study(part + first + part + second);
+    return std::pair(s.cells.front().series, s.cells.back().series);
+  };
+  const std::string one = "ranks = 1\nset = [\"data.seq=32\"]\n",
+                    same = "ranks = 2\nset = [\"data.seq=32\"]\n",
+                    other = "ranks = 1\nset = [\"data.seq=64\"]\n";
+  EXPECT_EQ(series(one, same), std::pair(std::string("small, h100 (simulate, strong)"),
+                                         std::string("small, h100 (simulate, strong)")));
+  EXPECT_EQ(series(one, other), std::pair(std::string("small, h100 (simulate, strong)"),
+                                          std::string("small, h100 (simulate, strong), part 2")));
+}
+
+/// What comes from files and decks does nothing in the programs that read the study's.
+TEST_F(StudyTest, NamesAreTextForGnuplotAndForTables) {
+  const Study s = study(
+      "dir = \"DIR/out\"\n[[part]]\nhow = \"simulate\"\nmachine = \"h100\"\ndeck = \"DIR/small.toml\"\nranks "
+      "= 1\n"
+      "over = { \"run.name\" = [\"a`touch weft_pwned`'b\\\\\"] }\n");
+  EXPECT_EQ(make_all(s).done, 1U) << told_;
+  EXPECT_FALSE(fs::exists("weft_pwned"));
+  EXPECT_NE(text_of("out/step_s.gnuplot").find("weft_pwned`''b"), std::string::npos)
+      << text_of("out/step_s.gnuplot");
 }
 
 }  // namespace

@@ -1,0 +1,128 @@
+#include "measure/algorithms.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "base/rng.hpp"
+#include "kernels/memory.hpp"
+#include "measure/timing.hpp"
+
+namespace weft::measure {
+namespace {
+
+/// What one measurement lasts at least: many launches, because a clock and a wait take microseconds.
+constexpr double least_s = 2e-3;
+/// Another algorithm has to be faster by this share. What is nearer changes from one measurement to the next.
+constexpr double gain = 0.01;
+constexpr int most_algorithms = 8;
+
+/// Device memory with normal numbers, which repeat. A device that is limited by its power multiplies zeros
+/// faster.
+kernels::Buffer noise(kernels::Space& space, std::int64_t elements, DType type) {
+  const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(type);
+  kernels::Buffer buffer(bytes, "weft::measure::algorithms");
+  constexpr std::size_t period = 1 << 16;
+  const RandomStream random(0, "measure.algorithms");
+  std::vector<float> numbers(period);
+  for (std::size_t i = 0; i < period; ++i) numbers[i] = static_cast<float>(random.normal(i));
+  std::vector<bf16> halves(type == DType::bf16 ? period : 0);
+  std::transform(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(halves.size()),
+                 halves.begin(), [](float x) { return to_bf16(x); });
+  const void* const block = halves.empty() ? static_cast<const void*>(numbers.data()) : halves.data();
+  const std::size_t block_bytes = period * size_of(type);
+  for (std::size_t at = 0; at < bytes; at += block_bytes)
+    kernels::copy_to_device(space, buffer.data() + at, block, std::min(block_bytes, bytes - at));
+  return buffer;
+}
+
+/// The operands of a product.
+struct Operands {
+  Operands(kernels::Space& space, const kernels::Matmul& product) {
+    const kernels::MatmulSpec& s = product.spec();
+    const std::int64_t x = s.rows * s.in, w = s.in * s.out, y = s.rows * s.out;
+    const bool forward = s.form == kernels::MatmulForm::forward, wgrad = s.form == kernels::MatmulForm::wgrad;
+    a = noise(space, forward ? x : y, s.type);
+    b = noise(space, wgrad ? x : w, s.type);
+    c = noise(space, forward ? y : wgrad ? w : x, s.result);
+    scratch = kernels::Buffer(product.scratch_bytes(), "weft::measure::algorithms");
+  }
+  kernels::Buffer a, b, c, scratch;
+};
+
+/// The seconds of one product, the least of three measurements.
+double seconds_of_product(kernels::Space& space, kernels::Matmul& product, const Operands& o) {
+  const auto run = [&](int times) {
+    for (int i = 0; i < times; ++i) product.run(space, o.a.data(), o.b.data(), o.c.data(), o.scratch.data());
+    kernels::fence(space);
+  };
+  run(1);  // libraries load kernels at their first call
+  const int times = static_cast<int>(std::clamp(least_s / seconds_of([&] { run(1); }), 1.0, 1000.0));
+  std::vector<double> seconds;
+  for (int i = 0; i < 3; ++i) seconds.push_back(seconds_of([&] { run(times); }) / times);
+  return least(seconds);
+}
+
+/// Times the product by each algorithm, and adds the fastest to `own`, if that is not the first.
+void choose(kernels::Space& space, kernels::Matmul& product, kernels::ProductAlgorithms& own,
+            Algorithms& all) {
+  const std::vector<std::string> offered = product.algorithms(most_algorithms);
+  if (offered.size() < 2) return;
+  const std::string name = name_of(product.spec());
+  const Operands operands(space, product);
+  double first = 0, best = 0;
+  for (const std::string& text : offered) {
+    if (!product.take({{name, text}})) continue;
+    const double seconds = seconds_of_product(space, product, operands);
+    if (text == offered.front()) first = best = seconds;
+    if (seconds < (1 - gain) * best) {
+      best = seconds;
+      own[name] = text;
+    }
+  }
+  product.take({{name, offered.front()}});
+  ++all.products;
+  all.first_s += first;
+  all.chosen_s += best;
+}
+
+/// Collective: the choices of all ranks, of which the first that has a product decides.
+kernels::ProductAlgorithms agreed(comm::World& world, const std::set<std::string>& measured,
+                                  const kernels::ProductAlgorithms& own) {
+  std::string mine;  // a line for each product that was measured; its own choice may be the first one
+  for (const std::string& name : measured) {
+    const auto chosen = own.find(name);
+    mine += fmt::format("{}\t{}\n", name, chosen == own.end() ? "" : chosen->second);
+  }
+  std::string all;
+  for (const std::string& text : world.gather_strings(mine)) all += text;
+  kernels::ProductAlgorithms agreed;
+  std::istringstream lines(world.broadcast(all, 0));
+  for (std::string name, algorithm; std::getline(lines, name, '\t') && std::getline(lines, algorithm);)
+    agreed.emplace(name, algorithm);
+  std::erase_if(agreed, [](const auto& choice) { return choice.second.empty(); });
+  return agreed;
+}
+
+}  // namespace
+
+Algorithms choose_algorithms(runtime::Session& session) {
+  Algorithms all;
+  kernels::ProductAlgorithms own;
+  std::set<std::string> measured;
+  for (kernels::Matmul* const product : session.matmuls().products()) {
+    const int before = all.products;
+    choose(session.space(), *product, own, all);
+    if (all.products > before) measured.insert(name_of(product->spec()));
+  }
+  const kernels::ProductAlgorithms chosen = agreed(session.world(), measured, own);
+  session.matmuls().take(chosen);
+  for (const auto& [product, algorithm] : chosen) all.chosen.push_back({product, algorithm});
+  return all;
+}
+
+}  // namespace weft::measure

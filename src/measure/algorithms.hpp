@@ -1,0 +1,24 @@
+// Finds out by which of its library's algorithms each product of a step is fastest.
+#pragma once
+
+#include <vector>
+
+#include "machine/profile.hpp"
+#include "runtime/session.hpp"
+
+namespace weft::measure {
+
+struct Algorithms {
+  int products = 0;  ///< how many products the library has several algorithms for, on this rank
+  /// Those for which another algorithm takes less time than the library's first choice, on any rank.
+  std::vector<machine::ProductAlgorithm> chosen;
+  /// Seconds of one product of each kind on this rank: by the first choices, and by those that were chosen.
+  double first_s = 0, chosen_s = 0;
+};
+
+/// Collective: times the algorithms of the session's products (exec::Matmuls), each with operands of its own,
+/// and lets the products take the fastest. Call it when a plan's products are prepared, and before its memory
+/// is allocated. All ranks of a product's kind take that of the first of them. Nothing is measured on hosts.
+Algorithms choose_algorithms(runtime::Session& session);
+
+}  // namespace weft::measure
