@@ -20,9 +20,9 @@ struct CountNonfinite {
 };
 
 template <class Bits>
-Nonfinite count(Space& space, std::int64_t n, const void* data, Bits infinity) {
+NonfiniteCount count(Space& space, std::int64_t n, const void* data, Bits infinity) {
   using Policy = Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>;
-  Nonfinite found;
+  NonfiniteCount found;
   Kokkos::parallel_reduce("weft::count_nonfinite::elements", Policy(execution_of(space), 0, n),
                           CountNonfinite<Bits>{static_cast<const Bits*>(data), infinity}, found.nans,
                           found.infinities);
@@ -31,7 +31,7 @@ Nonfinite count(Space& space, std::int64_t n, const void* data, Bits infinity) {
 
 }  // namespace
 
-Nonfinite count_nonfinite(Space& space, std::int64_t n, const void* data, DType t) {
+NonfiniteCount count_nonfinite(Space& space, std::int64_t n, const void* data, DType t) {
   switch (t) {
     case DType::f32: return count<std::uint32_t>(space, n, data, 0x7f800000U);
     case DType::bf16: return count<std::uint16_t>(space, n, data, 0x7f80U);

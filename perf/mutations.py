@@ -16,7 +16,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_PROC_BIND": "false", "
                "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 Mutation = collections.namedtuple("Mutation", "what file old new tests program", defaults=["test_training"])
 HOST_MUTATIONS = {
-    "reduce_scatter": Mutation("a reduce-scatter leaves out the last rank's term", "comm/host/collectives.cpp", "ordered_sum(o.sources, out,",
+    "reduce_scatter": Mutation("a reduce-scatter leaves out the last rank's term", "comm/host/host_channel_collectives.cpp", "ordered_sum(o.sources, out,",
                                "ordered_sum(std::span(o.sources).first(o.sources.size() - 1), out,", "Tensor.GradientsAreThoseOfOneRank"),
     "vocabulary": Mutation("all ranks of a tensor axis take their part of the vocabulary for the first", "src/exec/shapes.hpp",
                            "? vocab * tensor_rank : 0;", "? 0 * vocab * tensor_rank : 0;", "Tensor.GradientsAreThoseOfOneRank"),

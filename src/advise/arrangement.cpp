@@ -114,7 +114,7 @@ class Enumeration {
     }
     for (const auto& [kind, chunks] : choices) {
       if ((kept_.schedule && kind != deck_.pipeline.schedule) ||
-          (kept_.chunks && chunks != deck_.pipeline.chunks) || pipe * chunks > deck_.model.layers + 2 ||
+          (kept_.chunks && chunks != deck_.pipeline.chunks) || pipe * chunks > compile::most_stages(deck_) ||
           !has_layers_for(pipe * chunks))
         continue;
       a.schedule = kind;

@@ -220,7 +220,7 @@ Estimate Estimator::of_pipe(const Arrangement& a, const Line& line, std::int64_t
   const int ranks = a.size(pipe_axis);
   const StagePlaces places{ranks, folds(a.schedule)};
   const auto few = static_cast<int>(std::min<std::int64_t>(microbatches, 3L * ranks + microbatches % ranks));
-  const pipe::Timeline timeline =
+  const pipe::PipelineTimes timeline =
       pipe::simulate(pipe::make_pipeline_schedule(a.schedule, {ranks, static_cast<int>(a.chunks), few}),
                      times, line.ends.message);
   // A microbatch passes a rank's border twice for each chunk, and both directions share the link.

@@ -50,13 +50,13 @@ struct Save::Impl {
     begin(Part::prepare, is_root(), [this, needs] { prepare(needs); });
   }
 
-  bool advance(Wait wait) {
+  bool advance(WaitForEnd wait) {
     // Ten thousand ranks have a hundred such parts, each of a fraction of a second: not one a step.
     const auto patience = std::chrono::milliseconds(200);
     const auto end = Clock::now() + patience;
     while (part_ != Part::ended) {
       const auto until = part_ == Part::describe ? end : Clock::now();
-      if (wait == Wait::no && !hooks_.all_true(job_.wait_until(until) == std::future_status::ready))
+      if (wait == WaitForEnd::no && !hooks_.all_true(job_.wait_until(until) == std::future_status::ready))
         return false;
       go_on(job_.get());
     }
@@ -254,7 +254,7 @@ Save::Save(const std::string& checkpoints_dir, const RunState& run, const std::v
                                    options)) {}
 Save::~Save() = default;
 
-bool Save::advance(Wait wait) {
+bool Save::advance(WaitForEnd wait) {
   return impl_->advance(wait);
 }
 
@@ -265,7 +265,7 @@ const SaveReport& Save::report() const {
 SaveReport save(const std::string& checkpoints_dir, const RunState& run, const std::vector<Unit>& units,
                 std::span<const StateSlice> slices, const Hooks& hooks, const SaveOptions& options) {
   Save whole(checkpoints_dir, run, units, {slices.begin(), slices.end()}, hooks, options);
-  whole.advance(Wait::yes);
+  whole.advance(WaitForEnd::yes);
   return whole.report();
 }
 

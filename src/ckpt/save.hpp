@@ -49,7 +49,7 @@ struct SaveReport {
   double read_back_seconds = 0;
 };
 
-enum class Wait : std::uint8_t { no, yes };
+enum class WaitForEnd : std::uint8_t { no, yes };
 
 /// A save under way, which makes CHECKPOINTS_DIR/step-N. It never throws for a failing disk: SaveReport
 /// tells.
@@ -65,10 +65,10 @@ class Save {
   Save(const Save&) = delete;
   Save& operator=(const Save&) = delete;
 
-  /// Collective, with the same `wait` on all ranks. Returns whether the save is at its end. With Wait::no it
-  /// looks whether all ranks are done with the part under way, and lets them begin the next one; with
-  /// Wait::yes it waits for the end.
-  bool advance(Wait wait);
+  /// Collective, with the same `wait` on all ranks. Returns whether the save is at its end. With
+  /// WaitForEnd::no it looks whether all ranks are done with the part under way, and lets them begin the next
+  /// one; with WaitForEnd::yes it waits for the end.
+  bool advance(WaitForEnd wait);
   /// The result; call it once the save is at its end.
   const SaveReport& report() const;
 

@@ -125,7 +125,7 @@ std::string dataset_name(Role role, const std::string& unit) {
 }
 
 Shard write_shard(const std::string& path, std::span<const StateSlice> slices, const std::vector<Unit>& units,
-                  const ShardOptions& options) {
+                  const ShardFileOptions& options) {
   const auto unit_index = index_of(units);
   const auto held = non_empty(slices);
   io::File out(path, io::File::Open::create);

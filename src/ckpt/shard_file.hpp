@@ -17,7 +17,7 @@ std::string shard_name(int rank);
 /// The name of a dataset: "/master/layers.3.attn".
 std::string dataset_name(Role role, const std::string& unit);
 
-struct ShardOptions {
+struct ShardFileOptions {
   std::int64_t slab_bytes;
   std::int64_t alignment;
   bool direct_io;
@@ -26,7 +26,7 @@ struct ShardOptions {
 /// Writes the non-empty slices to PATH, fsyncs it, and returns its description; checksums are taken from
 /// memory before the bytes are written. `units` gives the slices' unit indices.
 Shard write_shard(const std::string& path, std::span<const StateSlice> slices, const std::vector<Unit>& units,
-                  const ShardOptions& options);
+                  const ShardFileOptions& options);
 
 /// Where each of the slices of a shard file of format 1 begins, in bytes; later formats store it. Opening the
 /// file checks HDF5's own metadata checksums. Throws Error(bad_checkpoint) for a damaged header, and when a

@@ -25,7 +25,7 @@ struct PlannedRank {
 struct PlannedPipe {
   pipe::PipelineSchedule schedule;
   std::vector<PlannedRank> ranks;
-  pipe::Timeline timeline;  ///< of the stages' work, with the messages between them
+  pipe::PipelineTimes timeline;  ///< of the stages' work, with the messages between them
   /// How many microbatches the plans of the places without a hash have. They stand for all.
   std::int64_t planned_microbatches = 0;
 };

@@ -93,7 +93,7 @@ class Pipe {
     }
     std::vector<pipe::StageTimes> of_stages;
     for (const Kind& kind : kinds_) of_stages.push_back(times.at(kind));
-    const pipe::Timeline line = pipe::simulate(
+    const pipe::PipelineTimes line = pipe::simulate(
         pipe::make_pipeline_schedule(deck_.pipeline.schedule, {ranks, chunks, static_cast<int>(few)}),
         of_stages, message);
     // The microbatches that were left out take as long as the slowest place is busy with them.

@@ -21,7 +21,7 @@ std::vector<pipe::LayerCost> costs_of_layers(const Deck& deck) {
   const model::Spec spec = spec_of(deck);
   const ir::Graph graph =
       model::build_loss(spec, {deck.data.batch, deck.data.seq, 1}, Mesh({{"data", 1}}), "train").graph;
-  std::vector<pipe::LayerCost> costs(static_cast<std::size_t>(spec.layers + 2));
+  std::vector<pipe::LayerCost> costs(static_cast<std::size_t>(most_stages(deck)));
   std::map<std::string, std::size_t> layer_of;  // by the unit's path
   for (std::size_t unit = 0; unit < graph.units().size(); ++unit) {
     const std::size_t layer = model::layer_of_unit(unit);
@@ -75,11 +75,11 @@ std::vector<std::int64_t> balanced(const Deck& deck, int ranks) {
 std::vector<std::int64_t> layers_of_stages(const Deck& deck, const Mesh& mesh) {
   const int ranks = mesh.size(pipe_axis);
   const std::int64_t stages = ranks * deck.pipeline.chunks;
-  WEFT_VALIDATE(stages <= deck.model.layers + 2,
+  WEFT_VALIDATE(stages <= most_stages(deck),
                 "{}: {} ranks of {} chunks are {} stages, and the model has {} layers, embedding and head "
                 "included; use at most as many stages",
                 place_of(deck, deck.pipeline.chunks > 1 ? "pipeline.chunks" : "parallel.mesh"), ranks,
-                deck.pipeline.chunks, stages, deck.model.layers + 2);
+                deck.pipeline.chunks, stages, most_stages(deck));
   if (deck.pipeline.layers.empty()) return balanced(deck, ranks);
   const auto given = static_cast<std::int64_t>(deck.pipeline.layers.size());
   WEFT_VALIDATE(given == stages, "{}: layers of {} stages, but {} ranks of {} chunks have {}",

@@ -11,6 +11,11 @@
 
 namespace weft::compile {
 
+/// How many stages the model can have at most: its embedding, each layer and its head are one then.
+inline std::int64_t most_stages(const Deck& deck) {
+  return deck.model.layers + 2;
+}
+
 /// How many layers each stage of the mesh's pipe has: pipeline.layers, or layers and head balanced by their
 /// FLOPs. They depend on the deck and the mesh alone. Throws Error(bad_input) when there are fewer layers
 /// than stages, pipeline.layers has another number of stages, or zbv has more layers to balance than

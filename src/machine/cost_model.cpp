@@ -20,7 +20,7 @@ int nodes_for(int ranks, int ranks_per_node) {
 
 /// How many of the ranks each host has. They are evenly spaced in the world, as the groups of a mesh's axis
 /// are.
-double ranks_of_a_host(Peers peers, int ranks_per_node) {
+double ranks_of_a_host(RankGroup peers, int ranks_per_node) {
   const double stride = static_cast<double>(peers.span - 1) / (peers.ranks - 1);
   return std::max(1.0, ranks_per_node / stride);
 }
@@ -121,7 +121,7 @@ const KernelSample* CostModel::nearest_sample(const std::string& family, const o
   return best;
 }
 
-const CostModel::Measured* CostModel::nearest(Op op, Peers peers, DType wire) const {
+const CostModel::Measured* CostModel::nearest(Op op, RankGroup peers, DType wire) const {
   const bool far = nodes_for(peers.span, profile_.ranks_per_node) > 1;
   // A smaller distance is nearer. An operation without a curve borrows another's, because it sends as many
   // bytes.
@@ -134,7 +134,7 @@ const CostModel::Measured* CostModel::nearest(Op op, Peers peers, DType wire) co
   return it == curves_.end() ? nullptr : &*it;
 }
 
-Link CostModel::link_of(Peers peers) const {
+Link CostModel::link_of(RankGroup peers) const {
   const bool gpu = profile_.compute.on_gpu();
   return gpu && nodes_for(peers.span, profile_.ranks_per_node) > 1 ? Link::far : Link::near;
 }
@@ -162,7 +162,7 @@ double CostModel::stolen_compute_seconds(Lane lane, double bytes) const {
   return bytes * (s.replica && lane == Lane::replica ? s.replica->stolen_s_per_byte : s.stolen_s_per_byte);
 }
 
-double CostModel::collective_seconds(Op op, Peers peers, double bytes_sent, DType wire) const {
+double CostModel::collective_seconds(Op op, RankGroup peers, double bytes_sent, DType wire) const {
   if (peers.ranks < 2 || bytes_sent <= 0) return 0;
   const Measured* const m = nearest(op, peers, wire);
   if (m == nullptr) return profile_.compute.launch_s * (peers.ranks - 1) + bytes_sent / link_bytes_per_s();

@@ -18,9 +18,9 @@
 namespace weft::machine {
 
 /// The ranks that take part in a collective.
-struct Peers {
-  Peers(int n) : ranks(n), span(n) {}  // NOLINT(google-explicit-constructor): neighbours
-  Peers(int n, int from_first_to_last) : ranks(n), span(from_first_to_last) {}
+struct RankGroup {
+  RankGroup(int n) : ranks(n), span(n) {}  // NOLINT(google-explicit-constructor): neighbours
+  RankGroup(int n, int from_first_to_last) : ranks(n), span(from_first_to_last) {}
   int ranks;
   int span;  ///< world ranks from the first to the last, which tells how many hosts they reach over
 };
@@ -49,7 +49,7 @@ class CostModel {
   /// the curve's crosses the hosts' border by as much less: by its own ranks' cards, or by its part of a card
   /// that the groups beside it use at the same time. A reduce_scatter exchanges slices, which cross by
   /// themselves anyway.
-  double collective_seconds(ir::Op op, Peers peers, double bytes_sent, DType wire = DType::f32) const;
+  double collective_seconds(ir::Op op, RankGroup peers, double bytes_sent, DType wire = DType::f32) const;
   /// Seconds of a collective that is a node of a graph, or of a message, once both ends have begun it.
   double collective_seconds(const ir::Graph& graph, const ir::Node& node) const;
   /// How many bytes of messages take as long as the node. These are its own bytes; for what a team moves in
@@ -60,7 +60,7 @@ class CostModel {
   double link_bytes_per_s() const { return profile_.sharing.link_bytes_per_s; }
   /// The link that a collective over `peers` goes by. Ranks on processors have one for all, because one
   /// thread of each makes all their collectives.
-  Link link_of(Peers peers) const;
+  Link link_of(RankGroup peers) const;
   Link link_of(const ir::Graph& graph, const ir::Node& node) const;
   /// Speed of a collective while `collectives` are under way on its link, itself included, as a share of its
   /// speed alone: (0, 1]. More than two move as many bytes a second as two.
@@ -84,7 +84,7 @@ class CostModel {
   double preparing_bytes(const ir::Graph& graph, const ir::Node& node) const;
   /// The measured kernel of this family whose work is nearest; null where none was measured.
   const KernelSample* nearest_sample(const std::string& family, const ops::Cost& cost) const;
-  const Measured* nearest(ir::Op op, Peers peers, DType wire) const;
+  const Measured* nearest(ir::Op op, RankGroup peers, DType wire) const;
 
   Profile profile_;
   std::map<std::string, double, std::less<>> seconds_;  ///< measured kernels, by signature

@@ -117,7 +117,7 @@ class InterleavePass {
   const ir::Graph& before_;
   const StageOptions& options_;
   pipe::PipelineSchedule schedule_;
-  pipe::Timeline timeline_;
+  pipe::PipelineTimes timeline_;
   const std::vector<Action>& actions_;
   std::map<Key, std::size_t> place_;          ///< of each action
   std::vector<std::vector<NodeId>> work_of_;  ///< the nodes of each action

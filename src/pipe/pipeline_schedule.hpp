@@ -76,7 +76,7 @@ struct Span {
 };
 
 /// What happens when each rank begins each action as soon as it can.
-struct Timeline {
+struct PipelineTimes {
   std::vector<std::vector<Span>> spans;  ///< by rank
   double end = 0;                        ///< of the last action
   std::vector<double> busy;              ///< by rank
@@ -90,13 +90,13 @@ struct Timeline {
 
 /// Times a schedule whose stages take `stages` (one entry: all take this long), and whose messages take
 /// `message`. Throws std::logic_error when ranks wait for each other in a circle.
-Timeline simulate(const PipelineSchedule& schedule, const std::vector<StageTimes>& stages,
-                  double message = 0);
+PipelineTimes simulate(const PipelineSchedule& schedule, const std::vector<StageTimes>& stages,
+                       double message = 0);
 
 /// A row of cells for each rank, one cell for each unit of time: "F3" is the forward of microbatch 3, "B3"
 /// its backward (or the part of it that gives input gradients), "W3" the part that gives weight gradients,
 /// and "." an idle unit. Chunks after the first are named behind the microbatch, "F3b". Rows end with "..."
 /// behind `cells` cells.
-std::string drawn(const PipelineSchedule& schedule, const Timeline& timeline, int cells = 40);
+std::string drawn(const PipelineSchedule& schedule, const PipelineTimes& timeline, int cells = 40);
 
 }  // namespace weft::pipe

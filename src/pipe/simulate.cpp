@@ -25,7 +25,7 @@ class Simulation {
     line_.in_flight.resize(ranks);
   }
 
-  Timeline run() {
+  PipelineTimes run() {
     std::vector<int> held(line_.spans.size());
     for (bool moved = true; moved;) {
       moved = false;
@@ -113,7 +113,7 @@ class Simulation {
   const std::vector<StageTimes>& stages_;
   double message_;
   Known activations_, gradients_;  ///< by stage and microbatch: the end of the forward, of the input gradient
-  Timeline line_;
+  PipelineTimes line_;
 };
 
 }  // namespace
@@ -125,16 +125,17 @@ std::string short_name(const Action& action) {
   return text;
 }
 
-double Timeline::bubble(int rank) const {
+double PipelineTimes::bubble(int rank) const {
   const double work = busy.at(static_cast<std::size_t>(rank));
   return (end - work) / work;
 }
 
-Timeline simulate(const PipelineSchedule& schedule, const std::vector<StageTimes>& stages, double message) {
+PipelineTimes simulate(const PipelineSchedule& schedule, const std::vector<StageTimes>& stages,
+                       double message) {
   return Simulation(schedule, stages, message).run();
 }
 
-std::string drawn(const PipelineSchedule& schedule, const Timeline& timeline, int cells) {
+std::string drawn(const PipelineSchedule& schedule, const PipelineTimes& timeline, int cells) {
   const std::size_t width =
       fmt::format("{}", schedule.sizes.microbatches - 1).size() + (schedule.sizes.chunks > 1 ? 2 : 1) + 1;
   std::string text;

@@ -72,7 +72,7 @@ class Reader {
       fixed(node);
       return;
     }
-    machine::Peers& peers = node.lane == Lane::replica ? problem_.replicas : problem_.ranks;
+    machine::RankGroup& peers = node.lane == Lane::replica ? problem_.replicas : problem_.ranks;
     peers = {ops::ranks_of(graph_, node), ops::span_of(graph_, node)};
     const double wire = costs_.bytes_sent(graph_, node);
     const ir::ValueId result = node.outputs.front();  // one member: buckets come later

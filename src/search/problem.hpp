@@ -58,9 +58,9 @@ struct Problem {
   std::size_t sums_use = 0;            ///< the slot that needs the sums
   std::vector<Fixed> fixed;            ///< in program order, behind the collectives above
   std::size_t units = 0;
-  bool turns = false;           ///< the rounds take turns two and two
-  machine::Peers ranks = 1;     ///< ranks of the axis that state is cut over
-  machine::Peers replicas = 1;  ///< ranks of the axis that repeats state
+  bool turns = false;               ///< the rounds take turns two and two
+  machine::RankGroup ranks = 1;     ///< ranks of the axis that state is cut over
+  machine::RankGroup replicas = 1;  ///< ranks of the axis that repeats state
   DType gather_type = DType::f32, reduce_type = DType::f32;
 };
 

@@ -17,14 +17,14 @@ bool is_read_first(ir::Role role) {
   return role == ir::Role::master || role == ir::Role::parameter || role == ir::Role::constant;
 }
 
-std::string in_words(const kernels::Nonfinite& found, std::int64_t elements, int rank) {
+std::string in_words(const kernels::NonfiniteCount& found, std::int64_t elements, int rank) {
   return fmt::format("{} NaN and {} Inf in {} elements of rank {}", found.nans, found.infinities, elements,
                      rank);
 }
 
 }  // namespace
 
-kernels::Nonfinite FirstNonfinite::count(const std::byte* data, DType t, std::int64_t n) {
+kernels::NonfiniteCount FirstNonfinite::count(const std::byte* data, DType t, std::int64_t n) {
   return kernels::count_nonfinite(session_.space(), n, data, t);
 }
 
@@ -46,7 +46,8 @@ void FirstNonfinite::look_at_state(const ir::Storage& storage, const std::byte* 
     const std::int64_t n = std::min(part.offset + element_count(part.shape), begin + held) - from;
     if (n <= 0 || !would_be_first(place)) continue;
     const DType t = storage.type.dtype;
-    const kernels::Nonfinite bad = count(data + (from - begin) * static_cast<std::int64_t>(size_of(t)), t, n);
+    const kernels::NonfiniteCount bad =
+        count(data + (from - begin) * static_cast<std::int64_t>(size_of(t)), t, n);
     if (bad.any())
       found_ = Found{place, fmt::format("the step starts from {} ({}) with {}", part.path,
                                         name_of(storage.role), in_words(bad, n, session_.rank()))};
@@ -84,7 +85,7 @@ void FirstNonfinite::made(ir::NodeId id, const exec::Locate& locate) {
   for (const ir::ValueId output : node.outputs) {
     const ir::Value& value = plan_.graph.value(output);
     const std::int64_t n = plan_.graph.local_elements(output);
-    const kernels::Nonfinite bad = count(locate(output), value.type.dtype, n);
+    const kernels::NonfiniteCount bad = count(locate(output), value.type.dtype, n);
     if (!bad.any()) continue;
     found_ =
         Found{order_.place(id),

@@ -39,7 +39,7 @@ class FirstNonfinite final : public exec::Tap {
   };
   bool would_be_first(const exec::ProgramPlace& place) const { return !found_ || place < found_->place; }
   void look_at_state(const ir::Storage& storage, const std::byte* data, exec::ProgramPlace& place);
-  kernels::Nonfinite count(const std::byte* data, DType t, std::int64_t n);
+  kernels::NonfiniteCount count(const std::byte* data, DType t, std::int64_t n);
 
   runtime::Session& session_;
   const plan::Plan& plan_;

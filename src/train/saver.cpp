@@ -52,7 +52,7 @@ bool Saver::save(const Position& at) {
   }
   start(at, snapshot.slices, await_slices);
   pause_ = seconds_now() - begin;
-  advance(ckpt::Wait::yes);
+  advance(ckpt::WaitForEnd::yes);
   return saved_ == at.step;
 }
 
@@ -76,16 +76,16 @@ void Saver::before_update() {
 }
 
 void Saver::advance() {
-  if (under_way_) advance(ckpt::Wait::no);
+  if (under_way_) advance(ckpt::WaitForEnd::no);
 }
 
 void Saver::finish() {
   if (!under_way_) return;
   before_update();
-  advance(ckpt::Wait::yes);
+  advance(ckpt::WaitForEnd::yes);
 }
 
-void Saver::advance(ckpt::Wait wait) {
+void Saver::advance(ckpt::WaitForEnd wait) {
   const double begin = seconds_now();
   const bool over = under_way_->advance(wait);
   pause_ += seconds_now() - begin;

@@ -62,7 +62,7 @@ class Saver {
  private:
   void start(const Position& at, std::vector<ckpt::StateSlice> slices,
              std::function<void()> await_slices = {});
-  void advance(ckpt::Wait wait);
+  void advance(ckpt::WaitForEnd wait);
   void tell(const ckpt::SaveReport& report);
   std::string what_is_left() const;
 

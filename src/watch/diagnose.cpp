@@ -128,11 +128,11 @@ void Analysis::find_waits() {
     if (o == nullptr) continue;
     const comm::RecordedChannel& channel = r.channels[o->channel];
     const Key key = key_of(channel);
-    Wait wait{describe(r, *o), o->started, {r.rank}, {}};
+    WaitingCall wait{describe(r, *o), o->started, {r.rank}, {}};
     if (!o->collective) {
       wait.missing = {channel.ranks[static_cast<std::size_t>(o->peer)]};
     } else if (const auto known = collectives.find({key, o->sequence}); known != collectives.end()) {
-      Wait& same = result_.waits[known->second];
+      WaitingCall& same = result_.waits[known->second];
       same.waiting.push_back(r.rank);
       same.since = std::min(same.since, o->started);
       continue;
@@ -143,7 +143,7 @@ void Analysis::find_waits() {
     result_.waits.push_back(std::move(wait));
   }
   std::sort(result_.waits.begin(), result_.waits.end(),
-            [](const Wait& a, const Wait& b) { return a.since < b.since; });
+            [](const WaitingCall& a, const WaitingCall& b) { return a.since < b.since; });
 }
 
 /// Finds the channel's first number under which ranks made different calls, and keeps it if it is earlier
@@ -222,7 +222,7 @@ bool Analysis::find_silent() {
 
 std::set<int> Analysis::missing() const {
   std::set<int> ranks;
-  for (const Wait& w : result_.waits) ranks.insert(w.missing.begin(), w.missing.end());
+  for (const WaitingCall& w : result_.waits) ranks.insert(w.missing.begin(), w.missing.end());
   return ranks;
 }
 

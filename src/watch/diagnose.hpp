@@ -11,7 +11,7 @@
 namespace weft::watch {
 
 /// Ranks that wait for the same call. A send or a recv is a call of one rank.
-struct Wait {
+struct WaitingCall {
   std::string what;  ///< the call, as describe() writes it
   double since = 0;  ///< when the first of them began it
   std::vector<int> waiting;
@@ -28,8 +28,8 @@ struct Standing {
 
 struct Diagnosis {
   int ranks = 0;
-  std::vector<int> silent;  ///< ranks that left no records
-  std::vector<Wait> waits;  ///< waits, the oldest first
+  std::vector<int> silent;         ///< ranks that left no records
+  std::vector<WaitingCall> waits;  ///< waits, the oldest first
   std::vector<Standing> standings;
   std::vector<int> first;  ///< the ranks that diverged first; empty when none did
   std::string verdict;     ///< one line that says who, where, and why
@@ -49,7 +49,7 @@ std::string describe(const RankRecords& records, const Call& call);
 std::string list_of(const std::vector<int>& ranks);
 /// A wait in words:
 /// "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB): missing rank 2; ranks 0, 1 wait".
-std::string text_of(const Wait& wait);
+std::string text_of(const WaitingCall& wait);
 /// The whole diagnosis in several lines.
 std::string text_of(const Diagnosis& diagnosis);
 

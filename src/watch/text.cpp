@@ -34,7 +34,7 @@ std::string list_of(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + text;
 }
 
-std::string text_of(const Wait& w) {
+std::string text_of(const WaitingCall& w) {
   return fmt::format("{}: {}; {} {}", w.what,
                      w.missing.empty() ? "all ranks are in it" : "missing " + list_of(w.missing),
                      list_of(w.waiting), w.waiting.size() == 1 ? "waits" : "wait");
@@ -43,7 +43,7 @@ std::string text_of(const Wait& w) {
 std::string text_of(const Diagnosis& d) {
   std::string text = fmt::format("first to diverge: {}\n", d.verdict);
   if (!d.silent.empty()) text += fmt::format("without records: {}\n", list_of(d.silent));
-  for (const Wait& w : d.waits) text += text_of(w) + "\n";
+  for (const WaitingCall& w : d.waits) text += text_of(w) + "\n";
   text += fmt::format("\n{:<24} {:>9} {:>9}  {}\n", "collectives of", "started", "done", "by");
   for (const Standing& s : d.standings)
     text += fmt::format("{:<24} {:>9} {:>9}  {}\n", s.channel, s.started,

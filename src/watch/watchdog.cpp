@@ -188,7 +188,7 @@ void Watchdog::tell_verdict() const {
   write_hosts(dir_, hosts);
   const Diagnosis d = diagnose(read_records(dir_), hosts);
   const std::string text = text_of(d);
-  for (const Wait& wait : d.waits) log::error("hang: {}", text_of(wait));
+  for (const WaitingCall& wait : d.waits) log::error("hang: {}", text_of(wait));
   log::error("hang: first to diverge: {}; records in {}", d.verdict, dir_);
   write_text(verdict_path(dir_), text);
 }

@@ -136,7 +136,7 @@ TEST(Watchdog, NamesTheStageThatTheOthersWaitFor) {
   EXPECT_EQ(d.first, std::vector{0}) << d.verdict;
   EXPECT_NE(d.verdict.find("waits for no rank"), std::string::npos) << d.verdict;
   EXPECT_EQ(d.waits.size(), static_cast<std::size_t>(size - 1));
-  for (const watch::Wait& wait : d.waits) {
+  for (const watch::WaitingCall& wait : d.waits) {
     const int stage = wait.waiting.front();
     EXPECT_EQ(wait.missing, std::vector{stage - 1});
     EXPECT_EQ(wait.what, "pipe." + std::to_string(stage - 1) + "-" + std::to_string(stage) +

@@ -44,7 +44,7 @@ TEST(CheckpointKeeps, TheSlicesAreReadOnceTheyAreMade) {
       std::ranges::copy(filled.memory[i], state.memory[i].begin());
   };
   Save under_way(dir.path(), sample_run(1), units, state.slices, single_rank(), options);
-  while (!under_way.advance(Wait::no)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!under_way.advance(WaitForEnd::no)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ASSERT_TRUE(under_way.report().ok) << under_way.report().reason;
   EXPECT_TRUE(loads_as(dir.path() + "/step-00000001", 1, 5));
 }

@@ -60,7 +60,7 @@ double formula(const PipelineSchedule& s, const StageTimes& t) {
 TEST(PipelineSchedules, IdlesAsLongAsItsFormulaSays) {
   for (const StageTimes& t : {StageTimes{1, 1, 1}, StageTimes{2, 3, 2}, StageTimes{3, 3, 2}})
     for_each_schedule([&](const PipelineSchedule& s) {
-      const Timeline line = simulate(s, {t});
+      const PipelineTimes line = simulate(s, {t});
       const double busy = s.sizes.chunks * s.sizes.microbatches * (t.forward + t.input_grad + t.weight_grad);
       for (int rank = 0; rank < s.sizes.ranks; ++rank) {
         EXPECT_EQ(line.busy[static_cast<std::size_t>(rank)], busy) << name_of(s);
@@ -118,7 +118,7 @@ int group_of(const Sizes& sizes) {
 
 TEST(PipelineSchedules, HoldsAsManyMicrobatchesAsItsMemoryIsPlannedFor) {
   for_each_schedule([&](const PipelineSchedule& s) {
-    const Timeline line = simulate(s, {StageTimes{}});
+    const PipelineTimes line = simulate(s, {StageTimes{}});
     const int ranks = s.sizes.ranks, m = s.sizes.microbatches, chunks = s.sizes.chunks;
     for (int rank = 0; rank < ranks; ++rank) {
       const int held = line.in_flight[static_cast<std::size_t>(rank)], after = ranks - 1 - rank;
@@ -148,7 +148,7 @@ TEST(PipelineSchedules, MessagesTakeTime) {
 
 TEST(PipelineSchedules, StagesMayTakeDifferentTimes) {
   const PipelineSchedule s = make_pipeline_schedule(PipelineKind::one_f_one_b, {2, 1, 4});
-  const Timeline line = simulate(s, {{1, 1, 1}, {2, 2, 2}});
+  const PipelineTimes line = simulate(s, {{1, 1, 1}, {2, 2, 2}});
   EXPECT_EQ(line.busy[0], 12);
   EXPECT_EQ(line.busy[1], 24);
   EXPECT_EQ(line.end, 1 + 24 + 2);  // the slower stage never waits between its first and its last action
