@@ -14,7 +14,7 @@
 #   train      Llama 3 8B's shape with as many layers as fit: tokens/s and MFU, with a CUDA graph and without (150)
 #   peer       four such layers, and Llama 3.2 1B's shape, each beside PyTorch's (150)
 #   profile    a traced step of four layers: each operation's time, TFLOP/s and GB/s (60)
-#   predict    a machine profile of four layers, and their step as it predicts it (90)
+#   predict    a machine profile of four layers, and their step as it predicts it, with and without the profile's algorithms (120)
 #   kernels    bench_kernels at 8B's shapes, and PyTorch's beside it (240)
 #   sanitizer  compute-sanitizer's memcheck and racecheck over the kernel tests at small sizes (80)
 #
@@ -86,7 +86,7 @@ if [ "${1:-}" = --dry-run ]; then
   # They come after the parts' own settings, and win.
   tiny=(--set model.dim=64 --set model.heads=4 --set model.kv_heads=2 --set model.ffn=128 --set model.vocab=512 --set data.seq=64)
   torch_device=cpu models=odd
-  export FAKECUDA_LARGEST_PRODUCT=1e9
+  export FAKECUDA_LARGEST_PRODUCT=1e9 FAKECUDA_FIRST_CHOICE=0.001
   # A thread of the fake device takes twenty times as long: of the tests some of each program (tests/run.sh runs more of them).
   export GTEST_FILTER=${GTEST_FILTER:-AdamW.*:RmsNorm.*:StreamGraph.*:GoldenOps.rms_norm:*Transformers.Logits/0:*Curve.Fp32/0:Replay.*:Nccl.Gathers:Nccl.AllReduces:Nccl.Groups:Lanes.*:Agree.*}
   sanitized='AdamW.*:RmsNorm.*'
@@ -394,7 +394,7 @@ for name in "${parts[@]}"; do
     train) part train 150 run_train ;;
     peer) part peer 150 run_peer ;;
     profile) part profile 60 run_profile ;;
-    predict) part predict 90 run_predict ;;
+    predict) part predict 120 run_predict ;;
     kernels) part kernels 240 run_kernels ;;
     sanitizer) part sanitizer 80 run_sanitizer ;;
     *) echo "gpu.sh: no part '$name'; see the head of perf/gpu.sh" >&2; exit 2 ;;

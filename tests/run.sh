@@ -189,7 +189,7 @@ build_tsan() { jobs/setup.sh --preset tsan:test_comm --preset tsan:test_comm_fak
 # slower; and so it does in plans of many rounds, whose tests take a minute each. Of the kernels' instructions it sees the machine's best
 # and AVX2.
 test_asan() {
-  GTEST_FILTER='-StepSeconds.OfManyRounds*:ChooseSchedule.ManyRounds*:*Arena.IsWithinTwoPercent*/none:*Arena.IsWithinTwoPercent*/selective:Estimate.*:Advice.IsTheBest*:Advice.KeepsTo*:StudyTest.RunsTell*' \
+  GTEST_FILTER='-StepSeconds.OfManyRounds*:ChooseSchedule.ManyRounds*:*Arena.IsWithinTwoPercent*/none:*Arena.IsWithinTwoPercent*/selective:Estimate.*:Advice.IsTheBest*:Advice.KeepsTo*:PredictedStep.HasTheMemory*:StudyTest.RunsTell*' \
     ctest --test-dir build/asan --output-on-failure --no-tests=error --parallel "$parallel" --label-regex '^(unit|mpi|fuzz)$' --exclude-regex '(training.np[1346]|measure.np[34]|kernels.AVX512)' &&
     test_on_four_ranks build/asan
 }

@@ -175,7 +175,9 @@ std::unique_ptr<World> make_mpi_world(int* argc, char*** argv) {
 }
 
 void end_all_ranks(int code) {
-  std::fflush(nullptr);
+  // Not all files: one whose storage does not answer would hold this up (log::record_last).
+  std::fflush(stdout);
+  std::fflush(stderr);
   int initialized = 0;
   int finalized = 0;
   MPI_Initialized(&initialized);

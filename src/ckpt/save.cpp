@@ -55,9 +55,9 @@ struct Save::Impl {
     const auto patience = std::chrono::milliseconds(200);
     const auto end = Clock::now() + patience;
     while (part_ != Part::ended) {
-      const auto until = part_ == Part::describe ? end : Clock::now();
-      if (wait == WaitForEnd::no && !hooks_.all_true(job_.wait_until(until) == std::future_status::ready))
-        return false;
+      const auto until = part_ == Part::describe && !overdue_ ? end : Clock::now();
+      overdue_ = wait == WaitForEnd::no && job_.wait_until(until) != std::future_status::ready;
+      if (wait == WaitForEnd::no && !hooks_.all_true(!overdue_)) return false;
       go_on(job_.get());
     }
     return true;
@@ -244,6 +244,7 @@ struct Save::Impl {
   std::optional<detail::Description> description_;
   SaveReport report_;
   Part part_ = Part::prepare;
+  bool overdue_ = false;  ///< a wait for the part under way has run out: the next steps do not wait again
   /// Returns this rank's problem; it is last, because its thread uses all of the above.
   std::future<std::string> job_;
 };

@@ -100,7 +100,7 @@ struct OptimizerDeck {
   double clip = 1.0;  ///< largest gradient norm; 0: off
   std::int64_t warmup = 0;
   LrDecay decay = LrDecay::cosine;
-  std::int64_t decay_steps = 0;  ///< wsd only, and never 0 then after parsing
+  std::int64_t decay_steps = 0;  ///< wsd only; 0 after parsing: the warm-up leaves no step to it
   Nonfinite nonfinite = Nonfinite::stop;
   std::int64_t nonfinite_limit = 10;  ///< bad steps in a row that skip and rollback put up with
   bool operator==(const OptimizerDeck&) const = default;
@@ -223,7 +223,7 @@ Deck parse_deck_text(std::string_view text, const std::string& source_name,
 
 /// Parses the deck that a run printed (print_deck), perhaps of an earlier version. Keys that it lacks get the
 /// meaning that runs had then. Each key is in its range; what keys must be together was for that version to
-/// say, so it is not checked: call validate() before such a deck is run.
+/// say, so it is not checked.
 Deck parse_saved_deck(std::string_view text, const std::string& source_name);
 Deck read_saved_deck(const std::string& path);
 

@@ -24,6 +24,8 @@ class Matmuls {
  public:
   explicit Matmuls(F32Products products = F32Products::split) : f32_products_(products) {}
 
+  /// How products of f32 operands are computed.
+  F32Products f32_products() const { return f32_products_; }
   /// The matmul of this spec, which computes f32 products in this object's way, whatever the spec says.
   kernels::Matmul& get(kernels::MatmulSpec spec);
   kernels::LinearCrossEntropy& get(kernels::LinearCrossEntropySpec spec);

@@ -3,7 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -67,61 +68,66 @@ double seconds_of_product(kernels::Space& space, kernels::Matmul& product, const
   return least(seconds);
 }
 
-/// Times the product by each algorithm, and adds the fastest to `own`, if that is not the first.
-void choose(kernels::Space& space, kernels::Matmul& product, kernels::ProductAlgorithms& own,
-            Algorithms& all) {
+/// What was measured of a product.
+struct Choice {
+  double first_s = 0, best_s = 0;
+  std::string best;  ///< the fastest algorithm; empty where it is the library's first choice
+};
+
+/// Times the product by each algorithm. Nothing where there are no two.
+std::optional<Choice> choose(kernels::Space& space, kernels::Matmul& product) {
   const std::vector<std::string> offered = product.algorithms(most_algorithms);
-  if (offered.size() < 2) return;
+  if (offered.size() < 2) return std::nullopt;
   const std::string name = name_of(product.spec());
   const Operands operands(space, product);
-  double first = 0, best = 0;
+  Choice choice;
   for (const std::string& text : offered) {
     if (!product.take({{name, text}})) continue;
     const double seconds = seconds_of_product(space, product, operands);
-    if (text == offered.front()) first = best = seconds;
-    if (seconds < (1 - gain) * best) {
-      best = seconds;
-      own[name] = text;
+    if (text == offered.front()) choice.first_s = choice.best_s = seconds;
+    if (seconds < (1 - gain) * choice.best_s) {
+      choice.best_s = seconds;
+      choice.best = text;
     }
   }
   product.take({{name, offered.front()}});
-  ++all.products;
-  all.first_s += first;
-  all.chosen_s += best;
+  return choice;
 }
 
-/// Collective: the choices of all ranks, of which the first that has a product decides.
-kernels::ProductAlgorithms agreed(comm::World& world, const std::set<std::string>& measured,
-                                  const kernels::ProductAlgorithms& own) {
-  std::string mine;  // a line for each product that was measured; its own choice may be the first one
-  for (const std::string& name : measured) {
-    const auto chosen = own.find(name);
-    mine += fmt::format("{}\t{}\n", name, chosen == own.end() ? "" : chosen->second);
-  }
-  std::string all;
+/// Collective: the choices of all ranks by product, of which the first rank that has it decides.
+std::map<std::string, Choice> agreed(comm::World& world, const std::map<std::string, Choice>& own) {
+  std::string mine, all;
+  for (const auto& [name, c] : own) mine += fmt::format("{}\n{} {} {}\n", name, c.first_s, c.best_s, c.best);
   for (const std::string& text : world.gather_strings(mine)) all += text;
-  kernels::ProductAlgorithms agreed;
+  std::map<std::string, Choice> agreed;
   std::istringstream lines(world.broadcast(all, 0));
-  for (std::string name, algorithm; std::getline(lines, name, '\t') && std::getline(lines, algorithm);)
-    agreed.emplace(name, algorithm);
-  std::erase_if(agreed, [](const auto& choice) { return choice.second.empty(); });
+  for (std::string name; std::getline(lines, name);) {
+    Choice c;
+    lines >> c.first_s >> c.best_s;
+    lines.ignore(1);
+    std::getline(lines, c.best);
+    agreed.emplace(name, c);
+  }
   return agreed;
 }
 
 }  // namespace
 
 Algorithms choose_algorithms(runtime::Session& session) {
+  std::map<std::string, Choice> own;
+  for (kernels::Matmul* const product : session.matmuls().products())
+    if (auto choice = choose(session.space(), *product)) own.emplace(name_of(product->spec()), *choice);
   Algorithms all;
-  kernels::ProductAlgorithms own;
-  std::set<std::string> measured;
-  for (kernels::Matmul* const product : session.matmuls().products()) {
-    const int before = all.products;
-    choose(session.space(), *product, own, all);
-    if (all.products > before) measured.insert(name_of(product->spec()));
+  kernels::ProductAlgorithms chosen;
+  for (const auto& [product, choice] : agreed(session.world(), own)) {
+    ++all.products;
+    all.first_s += choice.first_s;
+    all.chosen_s += choice.best_s;
+    if (choice.best.empty()) continue;
+    chosen.emplace(product, choice.best);
+    all.chosen.push_back({product, choice.best});
   }
-  const kernels::ProductAlgorithms chosen = agreed(session.world(), measured, own);
   session.matmuls().take(chosen);
-  for (const auto& [product, algorithm] : chosen) all.chosen.push_back({product, algorithm});
   return all;
 }
 

@@ -9,10 +9,10 @@
 namespace weft::measure {
 
 struct Algorithms {
-  int products = 0;  ///< how many products the library has several algorithms for, on this rank
-  /// Those for which another algorithm takes less time than the library's first choice, on any rank.
+  int products = 0;  ///< how many products of all ranks the library has several algorithms for
+  /// Those for which another algorithm takes less time than the library's first choice.
   std::vector<machine::ProductAlgorithm> chosen;
-  /// Seconds of one product of each kind on this rank: by the first choices, and by those that were chosen.
+  /// Seconds of one product of each kind: by the first choices, and by those that were chosen.
   double first_s = 0, chosen_s = 0;
 };
 

@@ -19,8 +19,9 @@ std::int64_t product_size() {
   return device_is_host() ? 1024 : 8192;
 }
 
-kernels::MatmulSpec product(DType type) {
+kernels::MatmulSpec product(runtime::Session& session, DType type) {
   kernels::MatmulSpec spec{};
+  spec.f32_products = session.matmuls().f32_products();
   spec.form = kernels::MatmulForm::forward;
   spec.rows = spec.in = spec.out = product_size();
   spec.type = spec.result = type;
@@ -43,7 +44,7 @@ double time_kernel(runtime::Session& session, const std::function<void()>& kerne
 
 double product_rate(runtime::Session& session, DType type) {
   const std::int64_t n = product_size();
-  kernels::Matmul& matmul = session.matmuls().get(product(type));
+  kernels::Matmul matmul(product(session, type));  // not of the session, whose products are the deck's
   const kernels::Buffer a = buffer(n * n, type), b = buffer(n * n, type), c = buffer(n * n, type);
   const kernels::Buffer scratch(matmul.scratch_bytes(), "weft::measure::rates");
   const double seconds = time_kernel(
@@ -55,7 +56,7 @@ double product_rate(runtime::Session& session, DType type) {
 /// all operands are zeros.
 double float8_rate(runtime::Session& session, Float8Scales scales) {
   const std::int64_t n = product_size();
-  const auto matmul = kernels::make_narrow_product(product(DType::bf16), DType::e4m3, scales);
+  const auto matmul = kernels::make_narrow_product(product(session, DType::bf16), DType::e4m3, scales);
   if (!matmul) return 0;
   const kernels::Buffer x = buffer(n * n, DType::e4m3), w = buffer(n * n, DType::e4m3),
                         y = buffer(n * n, DType::bf16), scale = buffer(n, DType::f32);
@@ -105,7 +106,7 @@ machine::Compute measure_rates(runtime::Session& session) {
 
 Busywork::Busywork(runtime::Session& session)
     : session_(session),
-      matmul_(session.matmuls().get(product(DType::f32))),
+      matmul_(product(session, DType::f32)),
       a_(buffer(product_size() * product_size(), DType::f32)),
       b_(buffer(product_size() * product_size(), DType::f32)),
       c_(buffer(product_size() * product_size(), DType::f32)),

@@ -20,7 +20,7 @@ class Busywork {
 
  private:
   runtime::Session& session_;
-  kernels::Matmul& matmul_;
+  kernels::Matmul matmul_;
   kernels::Buffer a_, b_, c_, scratch_;
 };
 

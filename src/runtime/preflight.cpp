@@ -68,11 +68,15 @@ std::vector<Change> changes_of(const Deck& deck, int ranks) {
 
 /// What the fullest rank would need after the change, because each place on the pipe has other stages; or
 /// what the first place would need that needs more than `limit`, because the others do not matter then.
-std::int64_t needed_after(const Change& change, double limit, const Replan& replan) {
+/// Nothing where that is not known by `end`.
+std::optional<std::int64_t> needed_after(const Change& change, double limit, const Replan& replan,
+                                         double end) {
   std::int64_t most = 0;
   const int places = resolve_mesh(change.deck, change.ranks).size(pipe_axis);
-  for (int place = 0; place < places && static_cast<double>(most) <= limit; ++place)
+  for (int place = 0; place < places && static_cast<double>(most) <= limit; ++place) {
+    if (seconds_now() > end) return std::nullopt;
     most = std::max(most, replan(change.deck, change.ranks, place).needed());
+  }
   return most;
 }
 
@@ -87,15 +91,15 @@ std::string advice(const Deck& deck, const Replan& replan, int ranks) {
   const double end = seconds_now() + seconds_for_advice(deck);
   std::string text;
   for (const Change& change : changes_of(deck, ranks)) {
-    if (seconds_now() > end)
-      return "schedule.recompute = \"full\", a smaller data.batch or more ranks may fit (planning them takes "
-             "too "
-             "long here)";
     text += (text.empty() ? "" : " and ") + std::string(change.text);
     try {
-      const std::int64_t needed = needed_after(change, deck.run.memory_limit, replan);
-      if (static_cast<double>(needed) <= deck.run.memory_limit)
-        return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(needed) / (1 << 30));
+      const auto needed = needed_after(change, deck.run.memory_limit, replan, end);
+      if (!needed)
+        return "schedule.recompute = \"full\", a smaller data.batch or more ranks may fit (planning them "
+               "takes too "
+               "long here)";
+      if (static_cast<double>(*needed) <= deck.run.memory_limit)
+        return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(*needed) / (1 << 30));
     } catch (const Error&) {
       continue;  // its sizes do not divide
     }

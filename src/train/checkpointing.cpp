@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/device.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "ckpt/load.hpp"
@@ -25,7 +26,9 @@ bool changes_curve(std::string_view key) {
   // These keys, and keys that begin so, leave the curve as it is.
   constexpr std::array<std::string_view, 3> without{"model.init", "data.valid", "data.allow_change"};
   const auto begins = [key](std::string_view prefix) { return key.starts_with(prefix); };
+  // A GPU's profile names the algorithms of products.
   return key == "run.steps" || key == "schedule.accumulate" ||
+         (key == "schedule.profile" && !device_is_host()) ||
          (std::any_of(tables.begin(), tables.end(), begins) &&
           std::none_of(without.begin(), without.end(), begins));
 }

@@ -87,11 +87,13 @@ void Trainer::build() {
     if (plans.evaluate) all.push_back(&*plans.evaluate);
     return all;
   });
-  if (const int refused = session_.matmuls().refused(); refused > 0)
+  std::array<double, 1> refused{static_cast<double>(session_.matmuls().refused())};
+  session_.world().all_reduce_max(refused);  // stages of a pipe have other products
+  if (refused[0] > 0 && session_.rank() == 0)
     log::warn(
         "{}: this device or its library does not know the algorithms of {} products; they take the library's "
         "first choice (weft profile measures anew)",
-        compile::profile_source(deck_), refused);
+        compile::profile_source(deck_), refused[0]);
   planned_.memory = plans.memory;
   planned_.saves_in_background = plans.background;
   planned_.schedule = std::move(plans.schedule);

@@ -92,21 +92,21 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
 TEST_F(Workflow, SamplesADocumentAsTrainingSawIt) {
   std::string text;
   for (int i = 0; i < 2000; ++i) {
-    const char first = static_cast<char>('a' + i * 7 % 26), second = static_cast<char>('a' + i * i % 25);
+    const char first = static_cast<char>('a' + i % 5), second = static_cast<char>('a' + i / 5 % 5);
     for (int n = 0; n < 6; ++n) text += {first, second};
     text += "\n\n";
   }
   write_file(path("pairs.txt"), text);
   EXPECT_STATUS(run(weft({"data", "tokenize", path("pairs.txt"), "--train", path("pairs.bin")})), 0);
-  EXPECT_STATUS(
-      run(weft_on(2, train("run", {"data.train=" + path("pairs.bin"), "data.valid=[]", "data.valid_every=0",
-                                   "data.document_mask=true", "run.steps=400", "debug.hash_every=0",
-                                   "checkpoint.every=0", "data.seq=64", "optimizer.lr=3e-3"}))),
-      0);
+  EXPECT_STATUS(run(weft_on(2, train("run", {"data.train=" + path("pairs.bin"), "data.valid=[]",
+                                             "data.valid_every=0", "data.valid_sequences=0",
+                                             "data.document_mask=true", "run.steps=400", "debug.hash_every=0",
+                                             "checkpoint.every=0", "data.seq=64", "optimizer.lr=3e-3"}))),
+                0);
   const Ended sampled = run(weft({"sample", "--checkpoint", checkpoints("run"), "--tokenizer", "byte",
-                                  "--prompt", "xzx", "--tokens", "20", "--temperature", "0"}));
+                                  "--prompt", "bdb", "--tokens", "20", "--temperature", "0"}));
   EXPECT_STATUS(sampled, 0);
-  EXPECT_EQ(sampled.out, "xzxzxzxzxzxz\n");
+  EXPECT_EQ(sampled.out, "bdbdbdbdbdbd\n");
 }
 
 /// A run without checkpoints is no error; a directory that is no run's has been misspelt.

@@ -34,7 +34,7 @@ void check_window(comm::Channel& channel, comm::Window& window, int hosts);
 void check_parts(comm::Channel& channel, comm::Window& window, int near);
 
 /// Checks tables of which ranks use some rows: results, bits, and that nothing else is sent.
-void check_rows(comm::Channel& channel);
+void check_rows(comm::Channel& channel, std::int64_t rows, int rounds);
 
 /// Makes all of the checks above that need one channel.
 void check_everything(comm::Channel& channel);

@@ -14,8 +14,8 @@ namespace weft::test {
 
 using comm::Channel;
 
-void check_rows(Channel& c) {
-  constexpr std::int64_t row = 24, rows = 997;  // slices end within rows, and the last one is padded
+void check_rows(Channel& c, std::int64_t rows, int rounds) {
+  constexpr std::int64_t row = 24;  // slices end within rows, and the last one is padded
   const std::int64_t ranks = c.size(), count = (rows * row / ranks / 8 + 1) * 8;
   const comm::RowSlices slices{rows, row, count, c.size()};
   const auto rank_uses = [&](std::int64_t r,
@@ -51,7 +51,6 @@ void check_rows(Channel& c) {
     expected += (i / count != c.rank() && rank_uses(c.rank(), i / row) ? 4 : 0);
 
   const std::uint64_t before = c.bytes_sent();
-  constexpr int rounds = 3;
   for (int round = 0; round < rounds; ++round) {
     std::fill(whole.begin(), whole.end(), -1.0F);
     wait(c.all_gather_rows({}, shard.data(), whole.data(), count, DType::f32, used), "all_gather_rows");
@@ -77,7 +76,7 @@ void check_rows(Channel& c) {
       ASSERT_EQ(sum[static_cast<std::size_t>(i)], acc) << "element " << i;
     }
   }
-  EXPECT_EQ(c.bytes_sent() - before, rounds * expected);
+  EXPECT_EQ(c.bytes_sent() - before, static_cast<std::uint64_t>(rounds) * expected);
 }
 
 void check_window(Channel& c, comm::Window& window, int hosts) {

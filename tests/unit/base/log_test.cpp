@@ -45,6 +45,8 @@ TEST(LogDeathTest, AFullDiskIsOneWarning) {
   }
   ::fcntl(pipe, F_SETFL, 0);
   log::record_last({"the second"}, 0.1);
+  std::fflush(stdout);  // as a run that ends does; to flush all files would wait for this one
+  std::fflush(stderr);
   std::_Exit(3);
 }
 
