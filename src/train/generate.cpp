@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -49,20 +50,15 @@ class Generator {
     });
     state.publish();
     runtime::upload_rope_table(session_, deck_);
-    std::iota(buffers_.positions.begin(), buffers_.positions.end(), 0);
   }
 
   /// Collective: the logits of the token that follows `context`, of which the last data.seq tokens are seen,
   /// and where training saw documents alone, those behind the last `end_of_document`; on rank 0, and none on
   /// the others.
   std::span<const float> next(const std::vector<std::int32_t>& context, std::int32_t end_of_document) {
-    const std::size_t seq = buffers_.tokens.size(), n = std::min(seq, context.size());
-    // The zeros stand behind the last token, where causal attention does not look. (In Float8 with one scale
-    // for all rows they have a part in it.)
-    std::fill(buffers_.tokens.begin(), buffers_.tokens.end(), 0);
-    std::copy(context.end() - static_cast<std::ptrdiff_t>(n), context.end(), buffers_.tokens.begin());
-    if (deck_.data.document_mask)
-      data::number_in_documents(buffers_.tokens, end_of_document, buffers_.positions.data());
+    const std::size_t n =
+        fill_window(context, deck_.data.document_mask ? std::optional(end_of_document) : std::nullopt,
+                    buffers_.tokens, buffers_.positions);
     buffers_.begin_step();
     buffers_.upload(session_, 0);
     executor_->run(exec::Run::full);
@@ -115,6 +111,20 @@ class Generator {
 };
 
 }  // namespace
+
+std::size_t fill_window(std::span<const std::int32_t> context, std::optional<std::int32_t> end_of_document,
+                        std::span<std::int32_t> tokens, std::span<std::int32_t> positions) {
+  const std::size_t n = std::min(tokens.size(), context.size());
+  // The zeros stand behind the last token, where causal attention does not look. (In Float8 with one scale
+  // for all rows they have a part in it.)
+  std::fill(tokens.begin(), tokens.end(), 0);
+  std::copy(context.end() - static_cast<std::ptrdiff_t>(n), context.end(), tokens.begin());
+  if (end_of_document)
+    data::number_in_documents(tokens, *end_of_document, positions.data());
+  else
+    std::iota(positions.begin(), positions.end(), 0);
+  return n;
+}
 
 void generate(const GenerateOptions& options, comm::World& world,
               const std::function<void(std::string_view)>& print) {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,6 +23,12 @@ struct GenerateOptions {
   int tensor = 1;   ///< how many ranks share each layer
   int context = 1;  ///< how many ranks share each sequence
 };
+
+/// Fills a sequence with the last of the context's tokens, and their positions: as training numbered them,
+/// which with document_mask was from 0 again behind each `end_of_document`. Returns how many of the context
+/// there are. `tokens` and `positions` have the same length.
+std::size_t fill_window(std::span<const std::int32_t> context, std::optional<std::int32_t> end_of_document,
+                        std::span<std::int32_t> tokens, std::span<std::int32_t> positions);
 
 /// Collective: calls `print` on rank 0 with the prompt and then with each piece of text as it is made. The
 /// ranks are the stages of a pipe, so each has some of the model's layers, and of these a part where several

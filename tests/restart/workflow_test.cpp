@@ -87,28 +87,6 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
   EXPECT_EQ(none.lines("weft: error:").size(), 1U) << none.err;
 }
 
-/// With document_mask training sees each document alone, its first token at position 0. Sampling does so,
-/// too: here the end of a document can only be known by its position, and the letters by those before.
-TEST_F(Workflow, SamplesADocumentAsTrainingSawIt) {
-  std::string text;
-  for (int i = 0; i < 2000; ++i) {
-    const char first = static_cast<char>('a' + i % 5), second = static_cast<char>('a' + i / 5 % 5);
-    for (int n = 0; n < 6; ++n) text += {first, second};
-    text += "\n\n";
-  }
-  write_file(path("pairs.txt"), text);
-  EXPECT_STATUS(run(weft({"data", "tokenize", path("pairs.txt"), "--train", path("pairs.bin")})), 0);
-  EXPECT_STATUS(run(weft_on(2, train("run", {"data.train=" + path("pairs.bin"), "data.valid=[]",
-                                             "data.valid_every=0", "data.valid_sequences=0",
-                                             "data.document_mask=true", "run.steps=400", "debug.hash_every=0",
-                                             "checkpoint.every=0", "data.seq=64", "optimizer.lr=3e-3"}))),
-                0);
-  const Ended sampled = run(weft({"sample", "--checkpoint", checkpoints("run"), "--tokenizer", "byte",
-                                  "--prompt", "bdb", "--tokens", "20", "--temperature", "0"}));
-  EXPECT_STATUS(sampled, 0);
-  EXPECT_EQ(sampled.out, "bdbdbdbdbdbd\n");
-}
-
 /// A run without checkpoints is no error; a directory that is no run's has been misspelt.
 TEST_F(Workflow, ChecksThatWhatIsListedIsARun) {
   EXPECT_STATUS(run(weft(train("run", {"run.steps=2", "checkpoint.final=false"}))), 0);
