@@ -116,7 +116,9 @@ const std::string& prepare_step_lines(const std::string& path, std::optional<std
   AtomicFile file(path, Named::by_weft);
   std::size_t number = 0;
   for_each_line(path, Named::by_weft, [&](std::string& line) {
-    if (number == kept.size() || !kept[number++]) return;
+    const bool keep = number < kept.size() && kept[number];
+    ++number;
+    if (!keep) return;
     line += '\n';
     file.append(line.data(), line.size());
   });
