@@ -50,7 +50,7 @@ Recorder::Ticket Recorder::enqueued(std::size_t channel, const Call& call) {
   call.label.copy(slot.label.data(), slot.label.size() - 1);
   slot.enqueued_ns = last_ns_ = now;
   slot.started_ns = slot.done_ns = 0;
-  return {slot.number, slot.sequence, slot.collective, call.kind, call.bytes, call.peer, place, step_, now};
+  return slot;
 }
 
 void Recorder::started(std::size_t channel, const Ticket& ticket) {
@@ -62,17 +62,7 @@ void Recorder::started(std::size_t channel, const Ticket& ticket) {
     o->started_ns = now;
     return;
   }
-  RecordedCall call;
-  call.number = ticket.number;
-  call.channel = channel;
-  call.kind = ticket.kind;
-  call.bytes = ticket.bytes;
-  call.peer = ticket.peer;
-  call.collective = ticket.collective;
-  call.sequence = ticket.sequence;
-  call.place = ticket.place;
-  call.step = ticket.step;
-  call.enqueued_ns = ticket.enqueued_ns;
+  RecordedCall call = ticket;
   call.started_ns = now;
   if (waits(call) && channels_[channel].kept.number == 0) channels_[channel].kept = call;
 }

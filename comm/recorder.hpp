@@ -71,19 +71,9 @@ class Recorder {
     bool collective = true;
     std::string_view label = {};
   };
-  /// Stands for a call that was enqueued, and has what is kept of one that starts when newer ones have taken
-  /// its place.
-  struct Ticket {
-    std::uint64_t number = 0;
-    std::uint64_t sequence = 0;
-    bool collective = true;
-    std::string_view kind = {};
-    std::int64_t bytes = 0;
-    int peer = -1;
-    std::uint64_t place = 0;
-    std::int64_t step = 0;
-    std::int64_t enqueued_ns = 0;
-  };
+  /// Stands for a call that was enqueued. It is the call itself, because newer ones may have taken its place
+  /// when it starts.
+  using Ticket = RecordedCall;
 
   /// Adds a channel, and returns its index. All ranks of a channel open those of one name in the same order.
   std::size_t open(std::string name, std::vector<int> ranks, bool ends_seen);

@@ -1,5 +1,8 @@
 #include "exec/matmuls.hpp"
 
+#include <set>
+#include <string>
+
 namespace weft::exec {
 
 using namespace ir::operand;
@@ -86,21 +89,25 @@ kernels::Matmul& Matmuls::get(kernels::MatmulSpec s) {
   return *matmul;
 }
 
+std::vector<kernels::Matmul*> Matmuls::all() {
+  std::vector<kernels::Matmul*> all;
+  for (auto& [spec, matmul] : by_spec_) all.push_back(matmul.get());
+  for (auto& [spec, loss] : losses_)
+    for (kernels::Matmul* matmul : loss->matmuls()) all.push_back(matmul);
+  return all;
+}
+
 void Matmuls::take(kernels::ProductAlgorithms algorithms) {
   algorithms_ = std::move(algorithms);
-  for (auto& [spec, matmul] : by_spec_) take(*matmul);
-  for (auto& [spec, loss] : losses_)
-    for (kernels::Matmul* matmul : loss->matmuls()) take(*matmul);
+  for (kernels::Matmul* matmul : all()) take(*matmul);
 }
 
 std::vector<kernels::Matmul*> Matmuls::products() {
-  std::map<std::string, kernels::Matmul*> by_name;
-  for (auto& [spec, matmul] : by_spec_) by_name.emplace(kernels::name_of(matmul->spec()), matmul.get());
-  for (auto& [spec, loss] : losses_)
-    for (kernels::Matmul* matmul : loss->matmuls()) by_name.emplace(kernels::name_of(matmul->spec()), matmul);
-  std::vector<kernels::Matmul*> all;
-  for (auto& [name, matmul] : by_name) all.push_back(matmul);
-  return all;
+  std::set<std::string> names;
+  std::vector<kernels::Matmul*> products;
+  for (kernels::Matmul* matmul : all())
+    if (names.insert(kernels::name_of(matmul->spec())).second) products.push_back(matmul);
+  return products;
 }
 
 kernels::Float8Matmul& Matmuls::get_float8(const ir::Graph& graph, const ir::Node& node) {

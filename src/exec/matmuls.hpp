@@ -41,9 +41,10 @@ class Matmuls {
   std::vector<kernels::Matmul*> products();
 
  private:
-  F32Products f32_products_;
+  std::vector<kernels::Matmul*> all();
   void take(kernels::Matmul& matmul) { refused_ += matmul.take(algorithms_) ? 0 : 1; }
 
+  F32Products f32_products_;
   kernels::ProductAlgorithms algorithms_;
   int refused_ = 0;
   using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, DType, DType, bool>;

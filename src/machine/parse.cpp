@@ -204,13 +204,12 @@ std::vector<KernelSample> read_kernels(const TableReader& t) {
   return kernels;
 }
 
-/// Reads the algorithms, whose products ascend like the kernels.
-std::vector<ProductAlgorithm> read_algorithms(const TableReader& t) {
-  std::vector<ProductAlgorithm> algorithms;
+std::map<std::string, std::string> read_algorithms(const TableReader& t) {
+  std::map<std::string, std::string> algorithms;
   for (const auto& [key, n] : t.entries()) {
     const auto text = n.value_exact<std::string>();
     if (!text) t.fail(n, "an algorithm is not a text (as weft profile wrote it)");
-    algorithms.push_back({std::string(key.str()), *text});
+    algorithms.emplace(key.str(), *text);
   }
   return algorithms;
 }

@@ -59,8 +59,8 @@ std::string print_profile(const Profile& p) {
   if (!p.algorithms.empty())
     text +=
         "\n[algorithms]  # of the products that are faster by another than their library's first choice\n";
-  for (const ProductAlgorithm& a : p.algorithms)
-    text += fmt::format("{} = {}\n", weft::quoted(a.product), weft::quoted(a.algorithm));
+  for (const auto& [product, algorithm] : p.algorithms)
+    text += fmt::format("{} = {}\n", weft::quoted(product), weft::quoted(algorithm));
   return text;
 }
 

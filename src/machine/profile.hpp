@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,13 +44,6 @@ struct KernelSample {
   double flops = 0;  ///< what ops::cost says
   double bytes = 0;  ///< what ops::cost says
   bool operator==(const KernelSample&) const = default;
-};
-
-/// Which of its library's algorithms a product is faster by than by the library's first choice (on GPUs).
-struct ProductAlgorithm {
-  std::string product;    ///< kernels::name_of its spec
-  std::string algorithm;  ///< kernels::ProductAlgorithms explains it
-  bool operator==(const ProductAlgorithm&) const = default;
 };
 
 struct CollectivePoint {
@@ -96,8 +90,10 @@ struct Profile {
   Compute compute;
   Sharing sharing;
   std::vector<CollectiveCurve> collectives;
-  std::vector<KernelSample> kernels;         ///< ascending by signature, each of them once
-  std::vector<ProductAlgorithm> algorithms;  ///< ascending by product, each of them once
+  std::vector<KernelSample> kernels;  ///< ascending by signature, each of them once
+  /// Which of its library's algorithms a product is faster by than by the library's first choice, on GPUs
+  /// (kernels::ProductAlgorithms).
+  std::map<std::string, std::string> algorithms;
   bool operator==(const Profile&) const = default;
 };
 

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/rng.hpp"
 #include "kernels/memory.hpp"
@@ -22,34 +23,44 @@ constexpr double least_s = 2e-3;
 constexpr double gain = 0.01;
 constexpr int most_algorithms = 8;
 
-/// Device memory with normal numbers, which repeat. A device that is limited by its power multiplies zeros
-/// faster.
-kernels::Buffer noise(kernels::Space& space, std::int64_t elements, DType type) {
-  const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(type);
-  kernels::Buffer buffer(bytes, "weft::measure::algorithms");
-  constexpr std::size_t period = 1 << 16;
-  const RandomStream random(0, "measure.algorithms");
-  std::vector<float> numbers(period);
-  for (std::size_t i = 0; i < period; ++i) numbers[i] = static_cast<float>(random.normal(i));
-  std::vector<bf16> halves(type == DType::bf16 ? period : 0);
-  std::transform(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(halves.size()),
-                 halves.begin(), [](float x) { return to_bf16(x); });
-  const void* const block = halves.empty() ? static_cast<const void*>(numbers.data()) : halves.data();
-  const std::size_t block_bytes = period * size_of(type);
-  for (std::size_t at = 0; at < bytes; at += block_bytes)
-    kernels::copy_to_device(space, buffer.data() + at, block, std::min(block_bytes, bytes - at));
-  return buffer;
-}
+/// Normal numbers, with which it fills device memory again and again. A device that is limited by its power
+/// multiplies zeros faster.
+class Noise {
+ public:
+  explicit Noise(kernels::Space& space) : space_(space) {
+    const RandomStream random(0, "measure.algorithms");
+    for (std::size_t i = 0; i < period; ++i) {
+      floats_.push_back(static_cast<float>(random.normal(i)));
+      halves_.push_back(to_bf16(floats_.back()));
+    }
+  }
+
+  kernels::Buffer buffer(std::int64_t elements, DType type) const {
+    const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(type);
+    kernels::Buffer buffer(bytes, "weft::measure::algorithms");
+    const void* const block = type == DType::bf16 ? static_cast<const void*>(halves_.data()) : floats_.data();
+    const std::size_t block_bytes = period * size_of(type);
+    for (std::size_t at = 0; at < bytes; at += block_bytes)
+      kernels::copy_to_device(space_, buffer.data() + at, block, std::min(block_bytes, bytes - at));
+    return buffer;
+  }
+
+ private:
+  static constexpr std::size_t period = 1 << 16;
+  kernels::Space& space_;
+  std::vector<float> floats_;
+  std::vector<bf16> halves_;
+};
 
 /// The operands of a product.
 struct Operands {
-  Operands(kernels::Space& space, const kernels::Matmul& product) {
+  Operands(const Noise& noise, const kernels::Matmul& product) {
     const kernels::MatmulSpec& s = product.spec();
     const std::int64_t x = s.rows * s.in, w = s.in * s.out, y = s.rows * s.out;
     const bool forward = s.form == kernels::MatmulForm::forward, wgrad = s.form == kernels::MatmulForm::wgrad;
-    a = noise(space, forward ? x : y, s.type);
-    b = noise(space, wgrad ? x : w, s.type);
-    c = noise(space, forward ? y : wgrad ? w : x, s.result);
+    a = noise.buffer(forward ? x : y, s.type);
+    b = noise.buffer(wgrad ? x : w, s.type);
+    c = noise.buffer(forward ? y : wgrad ? w : x, s.result);
     scratch = kernels::Buffer(product.scratch_bytes(), "weft::measure::algorithms");
   }
   kernels::Buffer a, b, c, scratch;
@@ -75,11 +86,11 @@ struct Choice {
 };
 
 /// Times the product by each algorithm. Nothing where there are no two.
-std::optional<Choice> choose(kernels::Space& space, kernels::Matmul& product) {
+std::optional<Choice> choose(kernels::Space& space, const Noise& noise, kernels::Matmul& product) {
   const std::vector<std::string> offered = product.algorithms(most_algorithms);
   if (offered.size() < 2) return std::nullopt;
   const std::string name = name_of(product.spec());
-  const Operands operands(space, product);
+  const Operands operands(noise, product);
   Choice choice;
   for (const std::string& text : offered) {
     if (!product.take({{name, text}})) continue;
@@ -114,20 +125,19 @@ std::map<std::string, Choice> agreed(comm::World& world, const std::map<std::str
 }  // namespace
 
 Algorithms choose_algorithms(runtime::Session& session) {
+  const Noise noise(session.space());
   std::map<std::string, Choice> own;
   for (kernels::Matmul* const product : session.matmuls().products())
-    if (auto choice = choose(session.space(), *product)) own.emplace(name_of(product->spec()), *choice);
+    if (auto choice = choose(session.space(), noise, *product))
+      own.emplace(name_of(product->spec()), *choice);
   Algorithms all;
-  kernels::ProductAlgorithms chosen;
   for (const auto& [product, choice] : agreed(session.world(), own)) {
     ++all.products;
     all.first_s += choice.first_s;
     all.chosen_s += choice.best_s;
-    if (choice.best.empty()) continue;
-    chosen.emplace(product, choice.best);
-    all.chosen.push_back({product, choice.best});
+    if (!choice.best.empty()) all.chosen.emplace(product, choice.best);
   }
-  session.matmuls().take(chosen);
+  session.matmuls().take(all.chosen);
   return all;
 }
 

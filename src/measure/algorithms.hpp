@@ -1,9 +1,7 @@
 // Finds out by which of its library's algorithms each product of a step is fastest.
 #pragma once
 
-#include <vector>
-
-#include "machine/profile.hpp"
+#include "kernels/matmul.hpp"
 #include "runtime/session.hpp"
 
 namespace weft::measure {
@@ -11,7 +9,7 @@ namespace weft::measure {
 struct Algorithms {
   int products = 0;  ///< how many products of all ranks the library has several algorithms for
   /// Those for which another algorithm takes less time than the library's first choice.
-  std::vector<machine::ProductAlgorithm> chosen;
+  kernels::ProductAlgorithms chosen;
   /// Seconds of one product of each kind: by the first choices, and by those that were chosen.
   double first_s = 0, chosen_s = 0;
 };

@@ -34,12 +34,6 @@ namespace {
 constexpr double most_before_save = 1;
 constexpr double most_after_save = 60;
 
-kernels::ProductAlgorithms algorithms_of(const machine::Profile& profile) {
-  kernels::ProductAlgorithms algorithms;
-  for (const auto& [product, algorithm] : profile.algorithms) algorithms.emplace(product, algorithm);
-  return algorithms;
-}
-
 }  // namespace
 
 Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches,
@@ -76,7 +70,7 @@ Trainer::~Trainer() = default;
 
 void Trainer::build() {
   const machine::CostModel costs(runtime::machine_profile(deck_, session_.world()));
-  session_.matmuls().take(algorithms_of(costs.profile()));
+  session_.matmuls().take(costs.profile().algorithms);
   const data::ValidationSource* const valid = data_.validation();
   planned_.flops_per_token = report::flops_per_token(report::model_size(deck_));
   planned_.shared_before = runtime::memory_usage().shared_bytes;
@@ -123,9 +117,7 @@ void Trainer::measure_compute_only() {
   StepBlock rehearsal = step_block(deck_, at_.step);
   rehearsal.hold = 1;
   upload_inputs(rehearsal);
-  std::array<double, 1> seconds{compute_only_seconds(session_.world(), *programs_.train)};
-  session_.world().all_reduce_max(seconds);  // stages of a pipe have more or fewer layers
-  planned_.about.compute_only_s = seconds[0];
+  planned_.about.compute_only_s = compute_only_seconds(session_.world(), *programs_.train);
 }
 
 void Trainer::begin_saving() {
