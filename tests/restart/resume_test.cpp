@@ -64,9 +64,8 @@ TEST_F(Resume, WithSumsInAnotherOrderSaysWhy) {
   EXPECT_STATUS(other, 0);
   const auto lines = other.lines("settings changed since the checkpoint:");
   ASSERT_EQ(lines.size(), 1U) << other.err;
-  for (const char* change :
-       {"parallel.mesh replica 1 -> 2", "schedule.disable [] -> [\"order\", \"head\"]",
-        "schedule.accumulate \"each\" -> \"once\""})
+  for (const char* change : {"parallel.mesh replica 1 -> 2", "schedule.disable [] -> [\"order\", \"head\"]",
+                             "schedule.accumulate \"each\" -> \"once\""})
     EXPECT_NE(lines[0].find(change), std::string::npos) << change << " in " << lines[0];
   // The same places on these axes, and other passes, leave the curve as it is.
   const Ended same = run(weft_on(2, train("third", {from, "parallel.mesh={ pipe = 2, data = 1, tensor = 1 }",
