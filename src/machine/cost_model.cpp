@@ -56,7 +56,7 @@ double CostModel::kernel_seconds(const ir::Graph& graph, const ir::Node& node) c
   }
   const ops::Cost cost = ops::cost(graph, node);
   const std::string alike = family(graph, node);
-  const double rate = flops_per_s(graph, node, alike);
+  const double rate = flops_per_s(node, alike);
   if (const KernelSample* const sample = nearest_sample(alike, cost))
     if (const double by_rates = roofline(rate, {sample->flops, sample->bytes}); by_rates > 0)
       return roofline(rate, cost) * sample->seconds / by_rates;
@@ -81,7 +81,7 @@ double CostModel::preparing_bytes(const ir::Graph& graph, const ir::Node& node) 
 }
 
 /// The rate of a kernel's FLOPs. `family` starts with the operation, and shows the type of its products, too.
-double CostModel::flops_per_s(const ir::Graph& graph, const ir::Node& node, std::string_view family) const {
+double CostModel::flops_per_s(const ir::Node& node, std::string_view family) const {
   const Compute& c = profile_.compute;
   const auto is_operand = [family](std::string_view type) { return family.find(type) < family.find("->"); };
   if (node.op == Op::attention || node.op == Op::attention_grad) {
