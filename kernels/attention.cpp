@@ -36,6 +36,17 @@ void check(const AttentionShape& s) {
         s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.place, s.context));
 }
 
+/// Back ends that compile nothing have nothing to prepare.
+[[maybe_unused]] void prepare_nothing(AttentionShape, DType) {}
+
+#if defined(WEFT_CUDNN)
+constexpr auto prepare = cuda::prepare_attention;
+constexpr auto prepare_grad = cuda::prepare_attention_grad;
+#else
+constexpr auto prepare = prepare_nothing;
+constexpr auto prepare_grad = prepare_nothing;
+#endif
+
 void warn_of_documents() {
   static const bool told = [] {
     log::warn(
@@ -62,6 +73,11 @@ std::size_t attention_scratch_bytes(AttentionShape shape, DType t, bool document
                    : backend::attention_scratch_bytes(shape, t);
 }
 
+void prepare_attention(AttentionShape shape, DType t, bool documents) {
+  check(shape);
+  if (!documents) prepare(shape, t);
+}
+
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad) {
   check(shape);
   if (grad.positions != nullptr) return documents_backend::attention_grad(space, shape, t, grad);
@@ -71,6 +87,11 @@ void attention_grad(Space& space, AttentionShape shape, DType t, const Attention
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t, bool documents) {
   return documents ? documents_backend::attention_grad_scratch_bytes(shape, t)
                    : backend::attention_grad_scratch_bytes(shape, t);
+}
+
+void prepare_attention_grad(AttentionShape shape, DType t, bool documents) {
+  check(shape);
+  if (!documents) prepare_grad(shape, t);
 }
 
 }  // namespace weft::kernels

@@ -48,9 +48,12 @@ struct AttentionShape {
 /// with 0, and rise by one or begin again with 0.
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
                void* o, float* lse, void* scratch, const std::int32_t* positions = nullptr);
-/// The bytes of attention's scratch. Where a library compiles for the shape (cuDNN: half a second, on the
-/// device), this prepares it, too. `documents` says that attention() will be given positions.
+/// The bytes of attention's scratch, the same for every place among ranks that share sequences. `documents`
+/// says that attention() will be given positions.
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t, bool documents = false);
+/// Compiles what attention() of this shape runs, where a library does so (cuDNN: half a second, on the
+/// device). Without it the first call does.
+void prepare_attention(AttentionShape shape, DType t, bool documents = false);
 
 /// The operands of attention_grad: those of the forward, do_ with o's layout, and the gradients, which are
 /// written and overlap nothing.
@@ -70,8 +73,9 @@ struct AttentionGrad {
 
 /// The gradients of attention(). Probabilities are computed again from lse. dk and dv are summed in fp32 over
 /// the queries that there are, in an order that does not change unless shape.deterministic is false. cuDNN
-/// rounds to bf16 what each head of a group adds to them; it serves no ranks that share sequences.
+/// rounds to bf16 what each head of a group, and each run of queries, adds to them.
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t, bool documents = false);
+void prepare_attention_grad(AttentionShape shape, DType t, bool documents = false);
 
 }  // namespace weft::kernels

@@ -19,8 +19,10 @@ namespace cuda {
 void attention(Space& space, AttentionShape shape, DType t, const void* q, const void* k, const void* v,
                void* o, float* lse, void* scratch, const std::int32_t* positions);
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t);
+void prepare_attention(AttentionShape shape, DType t);
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad);
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t);
+void prepare_attention_grad(AttentionShape shape, DType t);
 }  // namespace cuda
 
 /// Here all operands are bf16, and scratch is 64-byte aligned.

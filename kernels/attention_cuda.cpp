@@ -1,5 +1,6 @@
 // CUDA's attention without documents: by cuDNN for the shapes of bf16 that it takes, and by Kokkos teams for
 // all others.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,7 +18,7 @@ namespace {
 /// What cuDNN prepared for the shape, at the first call, which the plan makes when it asks for scratch; null
 /// where cuDNN refused. It is never destroyed, because static objects outlive CUDA.
 template <class Kernel, class... Bounds>
-Kernel* kernel_for(const char* what, const AttentionShape& s, DType t, Bounds... bounds) {
+Kernel* kernel_for(const char* what, const AttentionShape& s, DType t, const Bounds&... bounds) {
   static auto& kernels = *new std::map<AttentionShape, std::unique_ptr<Kernel>>;
   if (t != DType::bf16) return nullptr;
   auto found = kernels.find(s);
@@ -37,12 +38,24 @@ Kernel* kernel_for(const char* what, const AttentionShape& s, DType t, Bounds...
   return found->second.get();
 }
 
+/// The shape at the first place among the ranks that share its sequences. Its queries see the most keys, so
+/// that its scratch is planned on all of them.
+AttentionShape at_first_place(AttentionShape s) {
+  s.place = 0;
+  return s;
+}
+
 cudnn::Attention* forward(const AttentionShape& s, DType t) {
-  return kernel_for<cudnn::Attention>("attention", s, t);
+  if (s.place == 0) return kernel_for<cudnn::Attention>("attention", s, t);
+  const cudnn::Attention* const first = forward(at_first_place(s), t);
+  return first != nullptr ? kernel_for<cudnn::Attention>("attention", s, t, *first) : nullptr;
 }
 
 cudnn::AttentionBackward* backward(const AttentionShape& s, DType t) {
-  return kernel_for<cudnn::AttentionBackward>("attention_grad", s, t, gpu::most_attention_bytes);
+  if (s.place == 0)
+    return kernel_for<cudnn::AttentionBackward>("attention_grad", s, t, gpu::most_attention_bytes);
+  const cudnn::AttentionBackward* const first = backward(at_first_place(s), t);
+  return first != nullptr ? kernel_for<cudnn::AttentionBackward>("attention_grad", s, t, *first) : nullptr;
 }
 
 }  // namespace
@@ -55,8 +68,8 @@ void attention(Space& space, AttentionShape shape, DType t, const void* q, const
 }
 
 std::size_t attention_scratch_bytes(AttentionShape shape, DType t) {
-  const cudnn::Attention* const fused = forward(shape, t);
-  return fused != nullptr ? fused->scratch_bytes() : team::attention_scratch_bytes(shape, t);
+  const cudnn::Attention* const fused = forward(at_first_place(shape), t);
+  return std::max(fused != nullptr ? fused->scratch_bytes() : 0, team::attention_scratch_bytes(shape, t));
 }
 
 void attention_grad(Space& space, AttentionShape shape, DType t, const AttentionGrad& grad) {
@@ -66,8 +79,17 @@ void attention_grad(Space& space, AttentionShape shape, DType t, const Attention
 }
 
 std::size_t attention_grad_scratch_bytes(AttentionShape shape, DType t) {
-  const cudnn::AttentionBackward* const fused = backward(shape, t);
-  return fused != nullptr ? fused->scratch_bytes() : team::attention_grad_scratch_bytes(shape, t);
+  const cudnn::AttentionBackward* const fused = backward(at_first_place(shape), t);
+  return std::max(fused != nullptr ? fused->scratch_bytes() : 0,
+                  team::attention_grad_scratch_bytes(shape, t));
+}
+
+void prepare_attention(AttentionShape shape, DType t) {
+  forward(shape, t);
+}
+
+void prepare_attention_grad(AttentionShape shape, DType t) {
+  backward(shape, t);
 }
 
 }  // namespace weft::kernels::cuda

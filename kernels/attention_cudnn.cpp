@@ -7,12 +7,16 @@
 #include <cudnn_frontend.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <vector>
 
+#include "base/align.hpp"
 #include "base/check.hpp"
 #include "base/dtype.hpp"
 #include "kernels/attention_parts.hpp"
+#include "kernels/attention_pieces.hpp"
 
 namespace weft::kernels::cudnn {
 
@@ -52,29 +56,22 @@ float scale(const AttentionShape& s) {
   return 1.0F / std::sqrt(static_cast<float>(s.head_dim));
 }
 
-/// Describes `heads` heads of [B, T, `heads_of_a_token`, D], in cuDNN's order B, H, T, D.
-void describe(Tensor& tensor, Operand id, const AttentionShape& part, std::int64_t heads,
-              std::int64_t heads_of_a_token) {
-  const std::int64_t token = heads_of_a_token * part.head_dim;
-  tensor.set_uid(id)
-      .set_dim({part.batch, heads, part.seq, part.head_dim})
-      .set_stride({part.seq * token, part.head_dim, token, 1})
-      .set_data_type(fe::DataType_t::BFLOAT16);
-}
+/// Heads of sequences in memory, [B, `tokens`, `heads_of_a_token`, D].
+struct Layout {
+  std::int64_t tokens;  ///< from one sequence to the next
+  std::int64_t heads_of_a_token;
+};
 
-/// Describes lse, which cuDNN calls statistics. It reads them densely packed only.
-void describe_lse(Tensor& tensor, const AttentionShape& part) {
-  tensor.set_uid(id_lse)
-      .set_dim({part.batch, part.heads, part.seq, 1})
-      .set_stride({part.heads * part.seq, part.seq, 1, 1})
-      .set_data_type(fe::DataType_t::FLOAT);
-}
-
-/// A graph whose tensors are those of `part` within tensors of `whole`: queries (q, o, their gradients) with
-/// H heads a token, and keys (k, v, their gradients) with Hkv heads.
+/// A graph of some heads and sequences, `part`, of `whole`: a run of their queries (q, o, their gradients)
+/// and the keys that these see (k, v, their gradients).
 class Graph {
  public:
-  Graph(const AttentionShape& part, const AttentionShape& whole) : part_(part), whole_(whole) {
+  Graph(const AttentionShape& part, const AttentionShape& whole, std::int64_t run)
+      : part_(part),
+        queries_(whole.queries()),
+        keys_(whole.first(run) + whole.queries()),
+        query_layout_{queries_, whole.heads},
+        key_layout_{whole.seq, whole.kv_heads} {
     graph_.set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -82,26 +79,32 @@ class Graph {
 
   std::shared_ptr<Tensor> query_input(Operand id) {
     Tensor tensor;
-    describe(tensor, id, part_, part_.heads, whole_.heads);
+    describe(tensor, id, part_.heads, queries_, query_layout_);
     return graph_.tensor(tensor);
   }
   std::shared_ptr<Tensor> key_input(Operand id) {
     Tensor tensor;
-    describe(tensor, id, part_, part_.kv_heads, whole_.kv_heads);
+    describe(tensor, id, part_.kv_heads, keys_, key_layout_);
     return graph_.tensor(tensor);
   }
   std::shared_ptr<Tensor> lse_input() {
     Tensor tensor;
-    describe_lse(tensor, part_);
+    describe_lse(tensor);
     return graph_.tensor(tensor);
   }
   void query_output(Tensor& tensor, Operand id) const {
-    describe(tensor.set_output(true), id, part_, part_.heads, whole_.heads);
+    describe(tensor.set_output(true), id, part_.heads, queries_, query_layout_);
   }
-  void key_output(Tensor& tensor, Operand id) const {
-    describe(tensor.set_output(true), id, part_, part_.kv_heads, whole_.kv_heads);
+  void key_output(Tensor& tensor, Operand id, const Layout& layout) const {
+    describe(tensor.set_output(true), id, part_.kv_heads, keys_, layout);
   }
-  void lse_output(Tensor& tensor) const { describe_lse(tensor.set_output(true), part_); }
+  void lse_output(Tensor& tensor) const { describe_lse(tensor.set_output(true)); }
+
+  /// Which of its keys the last query of the run sees last: the last one of all.
+  fe::DiagonalAlignment_t alignment() const {
+    return keys_ == queries_ ? fe::DiagonalAlignment_t::TOP_LEFT : fe::DiagonalAlignment_t::BOTTOM_RIGHT;
+  }
+  std::int64_t keys() const { return keys_; }
 
   fe::graph::Graph& operations() { return graph_; }
 
@@ -126,24 +129,57 @@ class Graph {
   }
 
  private:
-  AttentionShape part_, whole_;
+  /// In cuDNN's order B, H, T, D.
+  void describe(Tensor& tensor, Operand id, std::int64_t heads, std::int64_t tokens,
+                const Layout& layout) const {
+    const std::int64_t token = layout.heads_of_a_token * part_.head_dim;
+    tensor.set_uid(id)
+        .set_dim({part_.batch, heads, tokens, part_.head_dim})
+        .set_stride({layout.tokens * token, part_.head_dim, token, 1})
+        .set_data_type(fe::DataType_t::BFLOAT16);
+  }
+  /// lse, which cuDNN calls statistics. It reads them densely packed only.
+  void describe_lse(Tensor& tensor) const {
+    tensor.set_uid(id_lse)
+        .set_dim({part_.batch, part_.heads, queries_, 1})
+        .set_stride({part_.heads * queries_, queries_, 1, 1})
+        .set_data_type(fe::DataType_t::FLOAT);
+  }
+
+  AttentionShape part_;
+  std::int64_t queries_, keys_;
+  Layout query_layout_, key_layout_;
   fe::graph::Graph graph_;
   std::size_t scratch_bytes_ = 0;
 };
+
+/// The graphs of the runs of a rank's queries.
+using Graphs = std::vector<std::unique_ptr<Graph>>;
+
+std::size_t most_scratch(const Graphs& graphs) {
+  std::size_t bytes = 0;
+  for (const auto& graph : graphs) bytes = std::max(bytes, graph->scratch_bytes());
+  return bytes;
+}
 
 /// A pointer for cuDNN, which takes what it only reads by the same type as what it writes.
 void* operand(const void* p, std::int64_t offset_bytes = 0) {
   return const_cast<std::byte*>(static_cast<const std::byte*>(p)) + offset_bytes;
 }
 
-std::unique_ptr<Graph> forward_graph(const AttentionShape& s) {
-  if (s.context > 1) throw NotSupported("ranks share its sequences");
-  auto graph = std::make_unique<Graph>(s, s);
+void check_sections(const AttentionShape& s) {
+  // What all versions of cuDNN take where there are more keys than queries.
+  if (s.context > 1 && s.queries() % 64 != 0)
+    throw NotSupported("the sections of its sequences are no multiple of 64 tokens");
+}
+
+std::unique_ptr<Graph> forward_graph(const AttentionShape& s, std::int64_t run) {
+  auto graph = std::make_unique<Graph>(s, s, run);
   const auto options = fe::graph::SDPA_attributes()
                            .set_name("attention")
                            .set_generate_stats(true)
                            .set_attn_scale(scale(s))
-                           .set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
+                           .set_diagonal_alignment(graph->alignment())
                            .set_diagonal_band_right_bound(0);
   const auto [o, lse] = graph->operations().sdpa(graph->query_input(id_q), graph->key_input(id_k),
                                                  graph->key_input(id_v), options);
@@ -153,88 +189,167 @@ std::unique_ptr<Graph> forward_graph(const AttentionShape& s) {
   return graph;
 }
 
-std::unique_ptr<Graph> backward_graph(const AttentionShape& part, const AttentionShape& whole) {
-  if (whole.context > 1) throw NotSupported("ranks share its sequences");
+/// Whether a part's gradients of keys are the results, or those of a run that others are added to.
+bool in_place(const AttentionShape& part, const AttentionShape& whole, std::int64_t run) {
+  return parts_of_group(part, whole) == 1 && run + 1 == whole.runs();
+}
+
+std::unique_ptr<Graph> backward_graph(const AttentionShape& part, const AttentionShape& whole,
+                                      std::int64_t run) {
   // The front end puts sums for each row before cuDNN's own workspace, and the lse of parts follow each
   // other.
-  if (part.batch * part.heads * part.seq % 4 != 0)
+  if (part.batch * part.heads * whole.queries() % 4 != 0)
     throw NotSupported("the log-sum-exps of all heads and tokens are no multiple of 16 bytes");
-  auto graph = std::make_unique<Graph>(part, whole);
+  auto graph = std::make_unique<Graph>(part, whole, run);
   const auto options = fe::graph::SDPA_backward_attributes()
                            .set_name("attention_grad")
                            .set_attn_scale(scale(whole))
-                           .set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
+                           .set_diagonal_alignment(graph->alignment())
                            .set_diagonal_band_right_bound(0)
                            .set_deterministic_algorithm(whole.deterministic);
   const auto [dq, dk, dv] = graph->operations().sdpa_backward(
       graph->query_input(id_q), graph->key_input(id_k), graph->key_input(id_v), graph->query_input(id_o),
       graph->query_input(id_do), graph->lse_input(), options);
   graph->query_output(*dq, id_dq);
-  graph->key_output(*dk, id_dk);
-  graph->key_output(*dv, id_dv);
+  const Layout gradients =
+      in_place(part, whole, run) ? Layout{whole.seq, whole.kv_heads} : Layout{graph->keys(), part.kv_heads};
+  graph->key_output(*dk, id_dk, gradients);
+  graph->key_output(*dv, id_dv, gradients);
   graph->build();
   return graph;
 }
 
+constexpr auto element_bytes = static_cast<std::int64_t>(size_of(DType::bf16));
+
 }  // namespace
 
 struct Attention::Impl {
-  std::unique_ptr<Graph> graph;
+  AttentionShape shape;
+  Graphs runs;
 };
 
-Attention::Attention(const AttentionShape& shape) : impl_(new Impl{forward_graph(shape)}) {}
+Attention::Attention(const AttentionShape& shape) : impl_(new Impl{shape, {}}) {
+  check_sections(shape);
+  for (std::int64_t run = 0; run < shape.runs(); ++run) impl_->runs.push_back(forward_graph(shape, run));
+}
+Attention::Attention(const AttentionShape& shape, const Attention& first) : Attention(shape) {
+  if (scratch_bytes() > first.scratch_bytes())
+    throw NotSupported("it wants more scratch than at the first place");
+}
 Attention::~Attention() = default;
 
 std::size_t Attention::scratch_bytes() const {
-  return impl_->graph->scratch_bytes();
+  return most_scratch(impl_->runs);
 }
 
 void Attention::run(Space& space, const void* q, const void* k, const void* v, void* o, float* lse,
                     void* scratch) {
-  impl_->graph->run(
-      space, {{id_q, operand(q)}, {id_k, operand(k)}, {id_v, operand(v)}, {id_o, o}, {id_lse, lse}}, scratch);
+  const AttentionShape& s = impl_->shape;
+  const std::int64_t rows = s.batch * s.heads * s.queries();  // of a run
+  for (std::size_t run = 0; run < impl_->runs.size(); ++run) {
+    const std::int64_t row = static_cast<std::int64_t>(run) * rows;
+    const std::int64_t offset = row * s.head_dim * element_bytes;
+    impl_->runs[run]->run(space,
+                          {{id_q, operand(q, offset)},
+                           {id_k, operand(k)},
+                           {id_v, operand(v)},
+                           {id_o, operand(o, offset)},
+                           {id_lse, lse + row}},
+                          scratch);
+  }
 }
 
 struct AttentionBackward::Impl {
   AttentionShape whole;
-  std::unique_ptr<Graph> graph;
+  Graphs runs;
+
+  void build(const AttentionShape& part) {
+    runs.clear();
+    for (std::int64_t run = 0; run < whole.runs(); ++run) runs.push_back(backward_graph(part, whole, run));
+  }
+  const AttentionShape& part() const { return runs.front()->part(); }
+  std::size_t workspace_bytes() const { return most_scratch(runs); }
+
+  void run_part(Space& space, const AttentionGrad& g, std::int64_t b, std::int64_t kv) const;
 };
 
-AttentionBackward::AttentionBackward(const AttentionShape& shape, std::size_t most_scratch_bytes)
-    : impl_(new Impl{shape, nullptr}) {
-  part_within(shape, most_scratch_bytes, [&](const AttentionShape& part) {
-    impl_->graph = backward_graph(part, shape);
-    return impl_->graph->scratch_bytes();
+AttentionBackward::AttentionBackward(const AttentionShape& shape, std::size_t most_workspace_bytes)
+    : impl_(new Impl{shape, {}}) {
+  check_sections(shape);
+  part_within(shape, most_workspace_bytes, [&](const AttentionShape& part) {
+    impl_->build(part);
+    return impl_->workspace_bytes();
   });
+}
+AttentionBackward::AttentionBackward(const AttentionShape& shape, const AttentionBackward& first)
+    : impl_(new Impl{shape, {}}) {
+  impl_->build(first.impl_->part());
+  if (workspace_bytes() > first.workspace_bytes())
+    throw NotSupported("it wants more scratch than at the first place");
 }
 AttentionBackward::~AttentionBackward() = default;
 
+std::size_t AttentionBackward::workspace_bytes() const {
+  return impl_->workspace_bytes();
+}
+
 std::size_t AttentionBackward::scratch_bytes() const {
-  return impl_->graph->scratch_bytes();
+  return backward_scratch_bytes(impl_->part(), impl_->whole, workspace_bytes());
 }
 
 void AttentionBackward::run(Space& space, const AttentionGrad& g) {
-  const AttentionShape &whole = impl_->whole, &part = impl_->graph->part();
-  const std::int64_t group = whole.heads / whole.kv_heads;
-  const std::int64_t head_bytes = whole.head_dim * static_cast<std::int64_t>(size_of(DType::bf16));
+  const AttentionShape &whole = impl_->whole, &part = impl_->part();
   for (std::int64_t b = 0; b < whole.batch; b += part.batch)
-    for (std::int64_t kv = 0; kv < whole.kv_heads; kv += part.kv_heads) {
-      const std::int64_t q = (b * whole.seq * whole.heads + kv * group) * head_bytes;
-      const std::int64_t k = (b * whole.seq * whole.kv_heads + kv) * head_bytes;
-      const std::int64_t lse =
-          (b * whole.heads + kv * group) * whole.seq * static_cast<std::int64_t>(sizeof(float));
-      impl_->graph->run(space,
-                        {{id_q, operand(g.q, q)},
-                         {id_k, operand(g.k, k)},
-                         {id_v, operand(g.v, k)},
-                         {id_o, operand(g.o, q)},
-                         {id_lse, operand(g.lse, lse)},
-                         {id_do, operand(g.do_, q)},
-                         {id_dq, operand(g.dq, q)},
-                         {id_dk, operand(g.dk, k)},
-                         {id_dv, operand(g.dv, k)}},
-                        g.scratch);
+    for (std::int64_t kv = 0; kv < whole.kv_heads; kv += part.kv_heads) impl_->run_part(space, g, b, kv);
+}
+
+/// All runs of the queries that read the part's kv heads, from `kv` on, of its sequences from `b` on.
+void AttentionBackward::Impl::run_part(Space& space, const AttentionGrad& g, std::int64_t b,
+                                       std::int64_t kv) const {
+  const std::int64_t group = whole.heads / whole.kv_heads, parts = parts_of_group(part(), whole);
+  const std::int64_t width = part().kv_heads * part().head_dim;
+  const std::int64_t keys = (b * whole.seq * whole.kv_heads + kv) * whole.head_dim;  // the first element
+  PieceSum sum{part().batch, whole.seq, width, whole.kv_heads * whole.head_dim, {}, 0};
+  auto* const pieces =
+      reinterpret_cast<bf16*>(static_cast<std::byte*>(g.scratch) + aligned(most_scratch(runs)));
+  const auto dv_pieces =
+      static_cast<std::int64_t>(gradient_pieces_bytes(part(), whole) / sizeof(bf16));  // behind those of dk
+  std::int64_t used = 0;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    Graph& graph = *runs[r];
+    const auto run = static_cast<std::int64_t>(r);
+    const bool direct = in_place(part(), whole, run);
+    const std::int64_t piece = part().batch * graph.keys() * width;
+    if (direct)
+      sum.tokens_in_place = graph.keys();
+    else
+      sum.pieces[r] = {pieces + used, parts, graph.keys()};
+    for (std::int64_t p = 0; p < parts; ++p) {
+      const std::int64_t row = (run * whole.batch + b) * whole.queries() * whole.heads;
+      const std::int64_t head = kv * group + p * part().heads;
+      const std::int64_t q = (row + head) * whole.head_dim * element_bytes;
+      const std::int64_t lse = (row + head * whole.queries()) * static_cast<std::int64_t>(sizeof(float));
+      bf16* const dk = direct ? static_cast<bf16*>(g.dk) + keys : pieces + used;
+      bf16* const dv = direct ? static_cast<bf16*>(g.dv) + keys : pieces + dv_pieces + used;
+      graph.run(space,
+                {{id_q, operand(g.q, q)},
+                 {id_k, operand(g.k, keys * element_bytes)},
+                 {id_v, operand(g.v, keys * element_bytes)},
+                 {id_o, operand(g.o, q)},
+                 {id_lse, operand(g.lse, lse)},
+                 {id_do, operand(g.do_, q)},
+                 {id_dq, operand(g.dq, q)},
+                 {id_dk, dk},
+                 {id_dv, dv}},
+                g.scratch);
+      if (!direct) used += piece;
     }
+  }
+  if (used == 0) return;
+  sum_pieces(space, sum, static_cast<bf16*>(g.dk) + keys);
+  for (GradientPieces& p : sum.pieces)
+    if (p.count > 0) p.data += dv_pieces;
+  sum_pieces(space, sum, static_cast<bf16*>(g.dv) + keys);
 }
 
 }  // namespace weft::kernels::cudnn

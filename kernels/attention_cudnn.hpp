@@ -16,11 +16,14 @@ struct NotSupported : std::runtime_error {
 };
 
 /// attention() for bf16 operands that are aligned to 16 bytes, without documents. Probabilities are rounded
-/// to bf16 before they meet v. Construction needs the device, compiles for it (half a second), and throws
-/// NotSupported. run() only enqueues, so that a CUDA graph can record it. Use it on one thread at a time.
+/// to bf16 before they meet v. Construction needs the device, compiles for it (half a second for each run of
+/// queries), and throws NotSupported. run() only enqueues, so that a CUDA graph can record it. Use it on one
+/// thread at a time.
 class Attention {
  public:
   explicit Attention(const AttentionShape& shape);
+  /// For another place among ranks that share sequences than `first`, with no more scratch.
+  Attention(const AttentionShape& shape, const Attention& first);
   ~Attention();
   Attention(const Attention&) = delete;
   Attention& operator=(const Attention&) = delete;
@@ -35,17 +38,22 @@ class Attention {
 };
 
 /// attention_grad() under the same conditions, with cuDNN's deterministic algorithm unless the shape allows
-/// another. On Hopper that one keeps the gradients of all scores, B H T T bf16, in the scratch. Where they
-/// are more than `most_scratch_bytes`, run() goes through the heads and sequences part by part.
+/// another. On Hopper that one keeps the gradients of all scores in its workspace: B H times queries times
+/// keys, in bf16. Where they are more than `most_workspace_bytes`, run() goes through the heads and sequences
+/// part by part.
 class AttentionBackward {
  public:
-  AttentionBackward(const AttentionShape& shape, std::size_t most_scratch_bytes);
+  AttentionBackward(const AttentionShape& shape, std::size_t most_workspace_bytes);
+  /// For another place than `first`, in parts of the same size.
+  AttentionBackward(const AttentionShape& shape, const AttentionBackward& first);
   ~AttentionBackward();
   AttentionBackward(const AttentionBackward&) = delete;
   AttentionBackward& operator=(const AttentionBackward&) = delete;
 
-  /// Bytes of device memory that run() needs, 256-byte aligned. They are beyond the bound only where one kv
-  /// head of one sequence needs more.
+  /// What cuDNN needs. It is beyond the bound only where one head of one sequence needs more.
+  std::size_t workspace_bytes() const;
+  /// Bytes of device memory that run() needs, 256-byte aligned: the workspace, and pieces of the gradients of
+  /// keys and values that are added up.
   std::size_t scratch_bytes() const;
   void run(Space& space, const AttentionGrad& grad);
 

@@ -1,6 +1,8 @@
 // Internal: cuts a large attention into parts, for a library whose scratch grows with heads times T x T.
 #pragma once
 
+#include "base/align.hpp"
+#include "base/dtype.hpp"
 #include "kernels/attention.hpp"
 
 namespace weft::kernels {
@@ -11,9 +13,9 @@ constexpr std::int64_t largest_divisor(std::int64_t n, std::int64_t most) {
   return 1;
 }
 
-/// The largest part with at most `heads` query heads that makes up `whole` when it is repeated. It has some
-/// of the sequences, or some of the kv heads of one sequence, with the query heads that read them; at least
-/// one kv head of one sequence.
+/// The largest part with at most `heads` query heads that makes up `whole` when it is repeated: some of the
+/// sequences; or some of the kv heads of one sequence, with the query heads that read them; or some of the
+/// query heads of one kv head. It has at least one query head.
 constexpr AttentionShape part_of(const AttentionShape& whole, std::int64_t heads) {
   AttentionShape part = whole;
   if (heads >= whole.heads) {
@@ -23,7 +25,7 @@ constexpr AttentionShape part_of(const AttentionShape& whole, std::int64_t heads
   const std::int64_t group = whole.heads / whole.kv_heads;
   part.batch = 1;
   part.kv_heads = largest_divisor(whole.kv_heads, heads / group);
-  part.heads = part.kv_heads * group;
+  part.heads = heads < group ? largest_divisor(group, heads) : part.kv_heads * group;
   return part;
 }
 
@@ -39,6 +41,27 @@ AttentionShape part_within(const AttentionShape& whole, std::size_t most_bytes, 
     part = smaller;
   }
   return part;
+}
+
+/// How many parts share a kv head.
+constexpr std::int64_t parts_of_group(const AttentionShape& part, const AttentionShape& whole) {
+  return whole.heads / whole.kv_heads / (part.heads / part.kv_heads);
+}
+
+/// Bytes for the gradients of keys, or of values, that a part's runs of queries leave in bf16 before they are
+/// added up. There are none where one run makes all; else the last run's are added to in place, unless parts
+/// share a kv head. It has at most all keys, and the run before it half of them.
+constexpr std::size_t gradient_pieces_bytes(const AttentionShape& part, const AttentionShape& whole) {
+  const std::int64_t parts = parts_of_group(part, whole);
+  const std::int64_t keys = (parts > 1 ? parts * whole.seq : 0) + (whole.runs() - 1) * parts * whole.seq / 2;
+  return aligned(static_cast<std::size_t>(part.batch * keys * part.kv_heads * part.head_dim) *
+                 size_of(DType::bf16));
+}
+
+/// The scratch of a backward whose library needs `workspace_bytes` for a part.
+constexpr std::size_t backward_scratch_bytes(const AttentionShape& part, const AttentionShape& whole,
+                                             std::size_t workspace_bytes) {
+  return aligned(workspace_bytes) + 2 * gradient_pieces_bytes(part, whole);
 }
 
 }  // namespace weft::kernels

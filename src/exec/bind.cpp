@@ -99,11 +99,7 @@ class Binding {
                 dqkv = out(rope_join::dqkv)] {
           kernels::rope_join(space, shape, t, dq, dk, dv, positions, table, dqkv);
         };
-      case Op::attention:
-        return [&space, shape = attention_shape(graph_, node_, device_.context_rank), t = type(attention::q),
-                q = in(attention::q), k = in(attention::k), v = in(attention::v), o = out(attention::o),
-                lse = out<float>(attention::lse), positions = in_or_null<std::int32_t>(attention::positions),
-                s] { kernels::attention(space, shape, t, q, k, v, o, lse, s, positions); };
+      case Op::attention: return attention();
       case Op::attention_grad: return attention_grad();
       case Op::merge_sections:
         return [&space, shape = section_shape(graph_, node_), t = type(single::from),
@@ -300,6 +296,17 @@ class Binding {
         };
   }
 
+  /// Attention compiles here what it runs, because a step must not.
+  Kernel attention() const {
+    const kernels::AttentionShape shape = attention_shape(graph_, node_, device_.context_rank);
+    const DType t = type(attention::q);
+    kernels::prepare_attention(shape, t, node_.has(attention::positions));
+    return [&space = device_.space, shape, t, q = in(attention::q), k = in(attention::k),
+            v = in(attention::v), o = out(attention::o), lse = out<float>(attention::lse),
+            positions = in_or_null<std::int32_t>(attention::positions),
+            s = scratch_] { kernels::attention(space, shape, t, q, k, v, o, lse, s, positions); };
+  }
+
   Kernel attention_grad() const {
     kernels::AttentionGrad g{};
     g.q = in(attention_grad::q);
@@ -313,8 +320,10 @@ class Binding {
     g.dv = out(attention_grad::dv);
     g.scratch = scratch_;
     g.positions = in_or_null<std::int32_t>(attention_grad::positions);
-    return [&space = device_.space, shape = attention_shape(graph_, node_, device_.context_rank),
-            t = type(attention_grad::q), g] { kernels::attention_grad(space, shape, t, g); };
+    const kernels::AttentionShape shape = attention_shape(graph_, node_, device_.context_rank);
+    const DType t = type(attention_grad::q);
+    kernels::prepare_attention_grad(shape, t, node_.has(attention_grad::positions));
+    return [&space = device_.space, shape, t, g] { kernels::attention_grad(space, shape, t, g); };
   }
 
   kernels::LossShape loss() const { return loss_shape(graph_, node_, device_.tensor_rank); }

@@ -89,7 +89,7 @@ double CostModel::flops_per_s(const ir::Node& node, std::string_view family) con
     // (kernels/attention_backends.hpp). Elsewhere fp32's rate is the most that it can reach.
     const bool documents = node.op == Op::attention ? node.has(ir::operand::attention::positions)
                                                     : node.has(ir::operand::attention_grad::positions);
-    const bool by_tensor_cores = is_operand("bf16") && !documents && !node.attributes.has(ir::Attr::axis);
+    const bool by_tensor_cores = is_operand("bf16") && !documents;
     return c.on_gpu() && !by_tensor_cores ? std::min(c.attention, c.matmul_f32) : c.attention;
   }
   if (is_operand("e4m3")) {

@@ -102,9 +102,20 @@ TEST(GpuScratch, OfAttentionIsAsSeen) {
   };
   EXPECT_EQ(bytes(1, 8192, 8, 8) / mib, 1056);
   EXPECT_EQ(bytes(2, 8192, 32, 8) / mib, 1056) << "8 heads at a time";
-  EXPECT_NEAR(static_cast<double>(bytes(1, 32768, 32, 8)) / (1 << 30), 8.1, 0.05) << "a kv head and its four";
+  EXPECT_EQ(bytes(1, 32768, 32, 8) / mib, 2064 + 64) << "one head, and the gradients of keys of four";
   EXPECT_EQ(bytes(2, 8192, 32, 8, false, false), std::int64_t{4} * 2 * 32 * 8192 * 128);
   EXPECT_EQ(bytes(2, 8192, 32, 8, true), std::int64_t{4} * 2 * 32 * 8192) << "documents go to `team`";
+}
+
+/// Of ranks that share sequences each asks for as much as the first, and for the gradients that half of the
+/// keys get from its first run of queries.
+TEST(GpuScratch, OfAttentionOfSectionsIsThatOfTheFirstPlace) {
+  kernels::AttentionShape s{1, 16384, 8, 2, 128, 4};
+  const std::int64_t scores = std::int64_t{2} * 8 * (2048 + 128) * (16384 + 128),
+                     first_run = std::int64_t{2} * 8192 * 2 * 128;
+  for (s.place = 0; s.place < s.context; ++s.place)
+    EXPECT_EQ(static_cast<std::int64_t>(kernels::gpu::attention_grad_bytes(s, DType::bf16, false)),
+              scores + 2 * first_run);
 }
 
 }  // namespace

@@ -75,30 +75,59 @@ TEST(Attention, PartsMakeUpTheWhole) {
   EXPECT_EQ(part_of(whole, 32), (AttentionShape{1, 100, 32, 8, 64}));
   EXPECT_EQ(part_of(whole, 31), (AttentionShape{1, 100, 16, 4, 64}));
   EXPECT_EQ(part_of(whole, 8), (AttentionShape{1, 100, 8, 2, 64}));
-  EXPECT_EQ(part_of(whole, 0), (AttentionShape{1, 100, 4, 1, 64}));
+  EXPECT_EQ(part_of(whole, 4), (AttentionShape{1, 100, 4, 1, 64}));
+  EXPECT_EQ(part_of(whole, 3), (AttentionShape{1, 100, 2, 1, 64}));
+  EXPECT_EQ(part_of(whole, 0), (AttentionShape{1, 100, 1, 1, 64}));
 }
 
 #ifdef WEFT_CUDNN
-/// Of three sequences and four heads, the bounds leave one kv head, one sequence, and all.
-TEST(Attention, CudnnBackwardInParts) {
-  const AttentionShape s{3, 256, 4, 2, 64};
-  const DType t = DType::bf16;
-  const std::size_t all = cudnn::AttentionBackward(s, SIZE_MAX).scratch_bytes();
-  for (const std::size_t bound : {std::size_t{0}, all / 2, all}) {
+/// Of three sequences and four heads, the bounds leave one head, one kv head, one sequence, and all.
+void check_cudnn_in_parts(const AttentionShape& s) {
+  const std::size_t all = cudnn::AttentionBackward(s, SIZE_MAX).workspace_bytes();
+  for (const std::size_t bound : {std::size_t{0}, all / 6, all / 2, all}) {
     cudnn::Attention fused(s);
     cudnn::AttentionBackward backward(s, bound);
-    EXPECT_LE(backward.scratch_bytes(), bound == 0 ? all / 4 : bound);
+    EXPECT_LE(backward.workspace_bytes(), bound == 0 ? all / 12 : bound);
     check(
-        s, t, {fused.scratch_bytes(), backward.scratch_bytes()},
+        s, DType::bf16, {fused.scratch_bytes(), backward.scratch_bytes()},
         [&](const void* q, const void* k, const void* v, void* o, float* lse, void* work,
             const std::int32_t*) { fused.run(space(), q, k, v, o, lse, work); },
         [&](const AttentionGrad& grad) { backward.run(space(), grad); });
   }
 }
 
+TEST(Attention, CudnnBackwardInParts) {
+  check_cudnn_in_parts({3, 256, 4, 2, 64});
+}
+
+TEST(Attention, CudnnBackwardInPartsAtEachPlaceOfAContext) {
+  for (const int context : {2, 3})
+    for (int place = 0; place < context; ++place)
+      check_cudnn_in_parts({3, 128 * context, 4, 2, 64, context, place});
+}
+
+/// Scratch is planned once for all places.
+TEST(Attention, CudnnWantsTheMostScratchAtTheFirstPlace) {
+  AttentionShape s{2, 768, 4, 2, 64, 3, 0};
+  const std::size_t forward = cudnn::Attention(s).scratch_bytes(),
+                    backward = cudnn::AttentionBackward(s, SIZE_MAX).workspace_bytes(),
+                    scratch = attention_grad_scratch_bytes(s, DType::bf16);
+  for (s.place = 1; s.place < s.context; ++s.place) {
+    EXPECT_LE(cudnn::Attention(s).scratch_bytes(), forward);
+    EXPECT_LE(cudnn::AttentionBackward(s, SIZE_MAX).workspace_bytes(), backward);
+    EXPECT_EQ(attention_grad_scratch_bytes(s, DType::bf16), scratch);
+  }
+}
+
 TEST(Attention, CudnnRefusesWhatItCannotDo) {
   EXPECT_THROW(cudnn::Attention({1, 64, 2, 2, 12}), cudnn::NotSupported);
   EXPECT_THROW(cudnn::AttentionBackward({1, 1, 2, 2, 64}, SIZE_MAX), cudnn::NotSupported);
+  const AttentionShape sections{1, 4 * 65, 2, 2, 64, 2, 1};
+  EXPECT_THROW(cudnn::Attention{sections}, cudnn::NotSupported);
+  EXPECT_THROW(cudnn::AttentionBackward(sections, SIZE_MAX), cudnn::NotSupported);
+  const cudnn::AttentionBackward last({1, 256, 2, 2, 64, 2, 1}, SIZE_MAX);
+  EXPECT_THROW(cudnn::AttentionBackward({1, 256, 2, 2, 64, 2, 0}, last), cudnn::NotSupported)
+      << "more scratch";
 }
 #endif
 

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "kernels/attention_pieces.hpp"
 #include "rig.hpp"
 
 namespace weft::kernels {
@@ -53,6 +54,45 @@ TEST(Sections, RefusesWhatItCannotCut) {
     EXPECT_THROW(split_sections(space(), s, DType::f32, nullptr, nullptr), std::logic_error);
   }
   EXPECT_THROW(split_sections(space(), {1, 8, 8, 2}, DType::i32, nullptr, nullptr), std::logic_error);
+}
+
+/// Gradients of keys: two pieces of a run of queries that sees 5 of 7 tokens, and one of a run that sees 2.
+/// They go to 3 of the 8 elements of a token; `in_place` says that the sum has values of 6 tokens already.
+void check_pieces(bool in_place) {
+  constexpr std::int64_t batch = 2, seq = 7, width = 3, token = 8, first = 2;
+  const Array before = random(batch * seq * token, DType::bf16, 1);
+  const Array long_ones = random(2 * batch * 5 * width, DType::bf16, 2),
+              short_one = random(batch * 2 * width, DType::bf16, 3);
+  const Device sum(before, DType::bf16), longs(long_ones, DType::bf16), shorts(short_one, DType::bf16);
+  sum_pieces(
+      space(),
+      {batch, seq, width, token, {{shorts.as<bf16>(), 1, 2}, {longs.as<bf16>(), 2, 5}}, in_place ? 6 : 0},
+      sum.as<bf16>() + first);
+  const Array after = sum.read();
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t t = 0; t < seq; ++t)
+      for (std::int64_t i = 0; i < token; ++i) {
+        const auto at = static_cast<std::size_t>((b * seq + t) * token + i);
+        const std::int64_t w = i - first;
+        const auto piece = [&](const Array& x, std::int64_t tokens, std::int64_t n) {
+          if (t >= tokens) return 0.0F;
+          return static_cast<float>(x[static_cast<std::size_t>(((n * batch + b) * tokens + t) * width + w)]);
+        };
+        double expected = before[at];
+        if (w >= 0 && w < width) {
+          float total = in_place && t < 6 ? static_cast<float>(before[at]) : 0;
+          total += piece(short_one, 2, 0);
+          total += piece(long_ones, 5, 0);
+          total += piece(long_ones, 5, 1);
+          expected = to_float(to_bf16(total));
+        }
+        ASSERT_EQ(after[at], expected) << "token " << t << " of sequence " << b << ", element " << i;
+      }
+}
+
+TEST(Sections, GradientsOfKeysAreAddedUpFromPieces) {
+  check_pieces(false);
+  check_pieces(true);
 }
 
 }  // namespace

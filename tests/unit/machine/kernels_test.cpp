@@ -47,7 +47,7 @@ Profile measured(const ir::Graph& graph, double factor) {
   return p;
 }
 
-/// A GPU's attention in fp32, within documents or of a part of each sequence has no tensor cores.
+/// A GPU's attention in fp32 or within documents has no tensor cores.
 TEST(KernelSeconds, OfAttentionOnAGpuAreThoseOfItsKernels) {
   const Profile profile = machine::shipped_machine("h100").value();
   const CostModel costs(profile);
@@ -66,7 +66,8 @@ TEST(KernelSeconds, OfAttentionOnAGpuAreThoseOfItsKernels) {
   EXPECT_GT(fused, profile.compute.peak_f32);
   EXPECT_LE(flops_per_s(DType::f32, false, 1), profile.compute.peak_f32);
   EXPECT_LE(flops_per_s(DType::bf16, true, 1), profile.compute.peak_f32);
-  EXPECT_LE(flops_per_s(DType::bf16, false, 2), profile.compute.peak_f32);
+  EXPECT_LE(flops_per_s(DType::bf16, true, 2), profile.compute.peak_f32);
+  EXPECT_GT(flops_per_s(DType::bf16, false, 2), profile.compute.peak_f32) << "of a part of each sequence";
 }
 
 /// A machine whose smallest kernel takes no time, and that has measured one without any work.
