@@ -3,18 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.hpp"
+
 namespace weft::runtime {
 namespace {
 
 struct Table {
   comm::RowSlices slices;
-  int rounds = 0;  ///< 0: the plan sends whole units
+  int rounds = 0;  ///< all of the plan's, also those that send no rows; 0: it sends whole units throughout
 };
 
 Table table_of(const plan::Plan& plan) {
   Table table;
   for (const ir::Node& node : plan.graph.nodes()) {
     if (!node.attributes.has(ir::Attr::used)) continue;
+    table.rounds = plan.graph.rounds();
     const bool gathers = node.op == ir::Op::all_gather;
     const ir::ValueId whole = gathers ? node.outputs.front() : ir::member_input(node, 0);
     comm::RowSlices& s = table.slices;
@@ -22,7 +25,6 @@ Table table_of(const plan::Plan& plan) {
     s.rows = plan.graph.unit(plan.graph.value(node.outputs.front()).unit).elements / s.row_elements;
     s.ranks = plan.graph.mesh().size(data_axis);
     s.slice_elements = plan.graph.local_elements(whole) / s.ranks;
-    table.rounds = std::max(table.rounds, node.round + 1);
   }
   return table;
 }
@@ -65,6 +67,7 @@ TokenRows::TokenRows(std::unique_ptr<comm::Channel> channel, const comm::RowSlic
 }
 
 void TokenRows::add(int round, std::span<const std::int32_t> tokens) {
+  WEFT_EXPECT(round >= 0 && static_cast<std::size_t>(round) < by_round_.size());
   if (exchanged_) std::fill(mine_.begin(), mine_.end(), std::uint8_t{0});
   exchanged_ = false;
   std::uint8_t* const bits = mine_.data() + round * slices_.table_bytes();

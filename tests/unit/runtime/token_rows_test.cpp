@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "compile/programs.hpp"
 #include "runtime/planned_memory.hpp"
 #include "support/kokkos_environment.hpp"
@@ -40,6 +42,31 @@ TEST(TokenRows, MemoryIsInTheBaselineOfThePlan) {
   EXPECT_EQ(planned_memory(deck, with, nullptr, 0, 1).baseline -
                 planned_memory(deck, without, nullptr, 0, 1).baseline,
             TokenRows::planned_bytes(with));
+}
+
+/// A stage that is the embedding alone shares a gather over the last rounds, where no rows are told. Each
+/// round still has its place, because the tokens of each are noted.
+TEST(TokenRows, HaveAPlaceForRoundsThatSendNone) {
+  constexpr int all = 25;
+  const Deck deck =
+      test::small_deck({"model.layers=3", "model.vocab=" + std::to_string(vocab),
+                        "data.global_batch=" + std::to_string(2 * all), "schedule.disable=[\"share\"]",
+                        "schedule.accumulate=once", "parallel.mesh={ data = 2, pipe = 2 }",
+                        "pipeline={ schedule = \"interleaved\", chunks = 2, layers = [0, 1, 1, 1] }"});
+  const Mesh mesh = resolve_mesh(deck, 4);
+  const plan::Plan plan = compile::training_plan(
+      deck, mesh, [](const ir::Graph&, const ir::Node&) { return 0; }, compile::pass_options(deck, mesh));
+  int last = 0;
+  std::int64_t rows = 0;
+  for (const ir::Node& node : plan.graph.nodes())
+    if (node.attributes.has(ir::Attr::used)) {
+      last = std::max(last, node.round);
+      rows = plan.graph.unit(plan.graph.value(node.outputs.front()).unit).elements /
+             node.attributes.integer(ir::Attr::row);
+    }
+  ASSERT_EQ(plan.graph.rounds(), all);
+  ASSERT_LT(last, all - 1) << "the last rounds tell rows, and this test shows nothing";
+  EXPECT_GE(TokenRows::planned_bytes(plan), 3 * all * (rows / 8));
 }
 
 }  // namespace
