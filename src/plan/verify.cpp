@@ -62,6 +62,7 @@ class Order {
 struct User {
   ir::NodeId node;
   std::int64_t begin = 0, end = 0;
+  bool writes = false;
 };
 using Users = std::vector<User>;
 
@@ -87,11 +88,16 @@ void check_storages(const Plan& plan, const Order& order) {
     reads[s].clear();
     last_write[s] = node;
   };
+  const auto check_read = [&](std::size_t s, ir::NodeId node) {
+    if (last_write[s].valid() && !order.ordered(last_write[s], node))
+      fail(plan, last_write[s], node, "it reads what the first writes");
+    reads[s].push_back(node);
+  };
   for (const Instruction& instruction : plan.instructions) {
     const ir::Node& node = plan.graph.node(instruction.node);
     for (ir::ValueId input : node.inputs)
       if (const ir::StorageId home = plan.locations[input.index()].storage; home.valid())
-        reads[home.index()].push_back(instruction.node);
+        check_read(home.index(), instruction.node);
     for (ir::ValueId output : node.outputs)
       if (const ir::StorageId home = plan.locations[output.index()].storage; home.valid())
         check_write(home.index(), instruction.node);
@@ -108,7 +114,7 @@ std::vector<Users> buffer_users(const Plan& plan) {
   };
   for (std::size_t b = 0; b < plan.buffers.size(); ++b)
     of(plan.buffers[b].memory)[plan.buffers[b].offset].push_back(b);
-  const auto add = [&](const Location& location, ir::NodeId node) {
+  const auto add = [&](const Location& location, ir::NodeId node, bool writes) {
     if (location.memory == MemoryKind::storage || location.bytes == 0) return;
     const auto place = static_cast<std::int64_t>(node.index());
     const auto& there = of(location.memory);
@@ -119,7 +125,7 @@ std::vector<Users> buffer_users(const Plan& plan) {
         if (buffer.first > place || place > buffer.last ||
             location.offset + location.bytes > buffer.offset + buffer.bytes)
           continue;
-        users[b].push_back({node, location.offset, location.offset + location.bytes});
+        users[b].push_back({node, location.offset, location.offset + location.bytes, writes});
         return;
       }
     }
@@ -127,15 +133,28 @@ std::vector<Users> buffer_users(const Plan& plan) {
   };
   for (const Instruction& instruction : plan.instructions) {
     const ir::Node& node = plan.graph.node(instruction.node);
-    for (ir::ValueId v : node.inputs) add(plan.locations[v.index()], instruction.node);
-    for (ir::ValueId v : node.outputs) add(plan.locations[v.index()], instruction.node);
-    if (instruction.scratch.bytes > 0) add(instruction.scratch, instruction.node);
+    for (ir::ValueId v : node.inputs) add(plan.locations[v.index()], instruction.node, false);
+    for (ir::ValueId v : node.outputs) add(plan.locations[v.index()], instruction.node, true);
+    if (instruction.scratch.bytes > 0) add(instruction.scratch, instruction.node, true);
   }
   return users;
 }
 
+/// Checks every two accesses of the same bytes of a buffer, of which one is a write: what is made in place
+/// must wait for all who read what stood there.
+void check_in_place(const Plan& plan, const Order& order, const Users& users) {
+  for (std::size_t a = 0; a < users.size(); ++a)
+    for (std::size_t b = a + 1; b < users.size(); ++b) {
+      const User &earlier = users[a], &later = users[b];
+      if ((earlier.writes || later.writes) && earlier.node != later.node && earlier.begin < later.end &&
+          later.begin < earlier.end && !order.ordered(earlier.node, later.node))
+        fail(plan, earlier.node, later.node, "both use the same bytes of a buffer");
+    }
+}
+
 void check_buffers(const Plan& plan, const Order& order) {
   const std::vector<Users> users = buffer_users(plan);
+  for (const Users& of_one : users) check_in_place(plan, order, of_one);
   for (std::size_t a = 0; a < plan.buffers.size(); ++a)
     for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
       const Buffer &first = plan.buffers[a], &second = plan.buffers[b];

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "needed_waits.hpp"
 #include "ops/cost.hpp"
 #include "plan/plan.hpp"
 #include "small_model.hpp"
@@ -84,6 +85,16 @@ TEST(Context, OnlyAttentionReadsWholeSequences) {
       EXPECT_TRUE(node.op == Op::attention || node.op == Op::attention_grad || node.op == Op::split_sections)
           << value.name;
     }
+}
+
+TEST(Context, EveryWaitIsNeeded) {
+  for (const int team : {1, 2}) {
+    SmallModel model = model_with_context(2);
+    model.team = model.context_team = team;
+    model.rounds = 2;
+    EXPECT_GT(test::expect_every_wait_is_needed(plan::lower(model.step(), test::test_scratch))[Lane::context],
+              0);
+  }
 }
 
 TEST(Context, PlansAreRightInEveryMode) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "needed_waits.hpp"
 #include "ops/cost.hpp"
 #include "passes/collectives.hpp"
 #include "plan/plan.hpp"
@@ -115,6 +116,16 @@ TEST(Partition, PlansAreRightInEveryMode) {
           const plan::Plan plan = plan::lower(model.step(), test::test_scratch);
           EXPECT_NO_THROW(plan::verify(plan)) << static_cast<int>(mode) << tensor << kv_heads << team;
         }
+}
+
+TEST(Partition, EveryWaitIsNeeded) {
+  for (const int team : {1, 2}) {
+    SmallModel model = model_of(2, 2);
+    model.team = model.tensor_team = team;
+    model.rounds = 2;
+    EXPECT_GT(test::expect_every_wait_is_needed(plan::lower(model.step(), test::test_scratch))[Lane::tensor],
+              0);
+  }
 }
 
 /// Where neighbours share heads of keys and values, a rank has more units than the model.

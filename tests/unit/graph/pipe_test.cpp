@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/per_lane.hpp"
+#include "needed_waits.hpp"
 #include "plan/plan.hpp"
 #include "small_model.hpp"
 
@@ -149,6 +151,22 @@ TEST(Stages, HavePlansThatAreProved) {
     SCOPED_TRACE(name_of(c));
     for (const plan::Plan& plan : plans_of(c)) EXPECT_NO_THROW(plan::verify(plan));
   }
+}
+
+/// One case of each schedule, because each wait is a proof of its own.
+TEST(Stages, NeedEveryWait) {
+  std::set<PipelineKind> seen;
+  for (const Case& c : cases()) {
+    if (c.ranks != 3 || c.microbatches != 4 || !seen.insert(c.kind).second) continue;
+    SCOPED_TRACE(name_of(c));
+    int messages = 0;
+    for (const plan::Plan& plan : plans_of(c)) {
+      const PerLane<int> waits = test::expect_every_wait_is_needed(plan);
+      messages += waits[Lane::from_previous] + waits[Lane::from_next];
+    }
+    EXPECT_GT(messages, 0);
+  }
+  EXPECT_GE(seen.size(), 3U);
 }
 
 /// Runs the plans of all ranks as their executors do, without times: a host's thread takes the instructions
