@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -52,6 +54,16 @@ cudnnHandle_t handle() {
   return value;
 }
 
+/// The device of compile_for().
+struct Elsewhere {
+  std::shared_ptr<const fe::DeviceProperties> properties;  ///< null: kernels are for the device that is here
+  int sm = 0;
+};
+Elsewhere& elsewhere() {
+  static Elsewhere device;
+  return device;
+}
+
 float scale(const AttentionShape& s) {
   return 1.0F / std::sqrt(static_cast<float>(s.head_dim));
 }
@@ -75,6 +87,8 @@ class Graph {
     graph_.set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
+    if (elsewhere().properties != nullptr)
+      graph_.set_device_properties(elsewhere().properties).set_sm_version(elsewhere().sm);
   }
 
   std::shared_ptr<Tensor> query_input(Operand id) {
@@ -110,7 +124,8 @@ class Graph {
 
   void build() {
     require(graph_.validate());
-    require(graph_.build_operation_graph(handle()));
+    require(elsewhere().properties != nullptr ? graph_.build_operation_graph()
+                                              : graph_.build_operation_graph(handle()));
     require(graph_.create_execution_plans({fe::HeurMode_t::A}));
     require(graph_.check_support());
     require(graph_.build_plans());
@@ -350,6 +365,12 @@ void AttentionBackward::Impl::run_part(Space& space, const AttentionGrad& g, std
   for (GradientPieces& p : sum.pieces)
     if (p.count > 0) p.data += dv_pieces;
   sum_pieces(space, sum, static_cast<bf16*>(g.dv) + keys);
+}
+
+void compile_for(const std::string& properties, int sm) {
+  const auto device = std::make_shared<fe::DeviceProperties>();
+  require(device->deserialize({properties.begin(), properties.end()}));
+  elsewhere() = {device, sm};
 }
 
 }  // namespace weft::kernels::cudnn

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
+#include <string>
 
 #include "kernels/attention.hpp"
 
@@ -61,5 +62,10 @@ class AttentionBackward {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// From here on kernels are compiled for a device that need not be here, by its properties as cuDNN writes
+/// them (JSON; cuDNN 9.8 or later), `sm` 90 for compute capability 9.0: what they need can be looked at, and
+/// run() fails. For tests. Throws NotSupported.
+void compile_for(const std::string& properties, int sm);
 
 }  // namespace weft::kernels::cudnn

@@ -9,17 +9,22 @@
 namespace weft::kernels::gpu {
 namespace {
 
-/// What cuDNN asks for: where its sums are deterministic, the gradients of all scores, in bf16, of queries
-/// and keys of whole tiles and one more; else dq in fp32. Ranks that share sequences all ask for as much as
-/// the first place, whose queries see the most keys.
+constexpr std::size_t least_workspace = 256;
+
+/// What cuDNN asks for on Hopper, by its own compiler (tests/fakecuda/cudnn_plans_test.cpp): a number for
+/// each row; where sums are deterministic the gradients of all scores in bf16, else dq in fp32; and where
+/// heads share keys, each head's gradients of keys and values. Ranks that share sequences all ask for as much
+/// as the first place, whose queries see the most keys.
 std::size_t fused_bytes(const AttentionShape& s) {
-  const auto tiled = [](std::int64_t tokens) {
-    constexpr std::int64_t tile = 128;
-    return (tokens / tile + 1) * tile;
+  const auto rounded_up = [](std::int64_t tokens, std::int64_t tile) {
+    return (tokens + tile - 1) / tile * tile;
   };
-  return static_cast<std::size_t>(s.batch * s.heads) *
-         static_cast<std::size_t>(s.deterministic ? 2 * tiled(s.queries()) * tiled(s.seq)
-                                                  : 4 * s.queries() * s.head_dim);
+  const std::int64_t queries = s.queries(), keys = s.seq;
+  const std::int64_t row_sums = 4 * queries,
+                     scores = s.deterministic ? 2 * rounded_up(queries, 64) * rounded_up(keys, 128)
+                                              : 4 * queries * s.head_dim,
+                     own_keys = s.heads > s.kv_heads ? 4 * keys * s.head_dim : 0;
+  return least_workspace + static_cast<std::size_t>(s.batch * s.heads * (row_sums + scores + own_keys));
 }
 
 }  // namespace
@@ -33,6 +38,10 @@ std::size_t float8_product_bytes(const MatmulSpec& spec, Float8Scales scales) {
 
 bool takes_float8(const MatmulSpec& spec) {
   return spec.in % 16 == 0 && spec.out % 16 == 0;
+}
+
+std::size_t attention_bytes(DType t, bool documents) {
+  return t == DType::bf16 && !documents ? least_workspace : 0;
 }
 
 std::size_t attention_grad_bytes(const AttentionShape& shape, DType t, bool documents) {

@@ -36,7 +36,8 @@ std::optional<std::size_t> gpu_bytes(const machine::Compute& machine, const ir::
     case Op::rms_norm_grad:
       return kernels::rms_norm_grad_scratch_bytes(row_shape(graph, node.in(rms_norm_grad::x)),
                                                   /*on_host=*/false);
-    case Op::attention: return 0;
+    case Op::attention:
+      return gpu::attention_bytes(dtype_of(graph, node.in(attention::q)), node.has(attention::positions));
     case Op::attention_grad:
       return gpu::attention_grad_bytes(attention_shape(graph, node, 0),
                                        dtype_of(graph, node.in(attention_grad::q)),
