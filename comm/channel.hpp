@@ -152,9 +152,14 @@ class Channel {
   /// It outlives the channel's calls.
   virtual void share(Window& /*window*/, SharedGathers /*gathers*/) {}
 
-  /// Tells that operands will lie in these bytes, which outlive the channel. A library that can do so then
-  /// sends from there and receives there, without buffers of its own. For others nothing changes.
-  virtual void register_memory(std::byte* /*memory*/, std::size_t /*bytes*/) {}
+  /// Tells that operands will lie in these bytes, which stay until the channel ends or forgets them. A
+  /// library that can do so then sends from there and receives there, without buffers of its own. For others
+  /// nothing changes. Returns whether it will; where one rank of the channel gets false, all ranks must
+  /// forget. An operand of a collective lies at the same place of these bytes on all ranks; of a call in
+  /// place, its longer operand does.
+  virtual bool register_memory(std::byte* /*memory*/, std::size_t /*bytes*/) { return false; }
+  /// Takes back all that register_memory() was told.
+  virtual void forget_memory() {}
 
   /// Whether calls between begin_capture() and end_capture() can become part of a CUDA graph instead of
   /// running.

@@ -40,8 +40,8 @@ class World {
   const std::vector<std::string>& hosts() const { return hosts_; }
 
   /// Collective over `ranks` (world ranks, this one among them, in the same order on all), which open their
-  /// channels in the same order. It may block, so call it at start-up. The channel's rank is the place in
-  /// `ranks`. Lane and name are for traces and messages.
+  /// channels in the same order, and end them in one order, too: both may wait for the other ranks. Call it
+  /// at start-up. The channel's rank is the place in `ranks`. Lane and name are for traces and messages.
   std::unique_ptr<Channel> open(std::vector<int> ranks, Lane lane, std::string name,
                                 ChannelOptions options = {});
 
@@ -72,6 +72,10 @@ class World {
   Recorder& recorder() const { return *recorder_; }
   /// A record for calls over all ranks that do not belong to a channel.
   std::unique_ptr<ChannelRecord> open_record(std::string name) const;
+
+  /// What a library of channels has met beside its calls, in one line, when calls under way will never end;
+  /// empty when there is nothing. It may be called on any thread, and does not block.
+  virtual std::string failure() { return {}; }
 
   /// Ends all ranks with this exit code at once. It may be called on any thread.
   [[noreturn]] virtual void abort(int code) = 0;
@@ -118,8 +122,8 @@ std::unique_ptr<World> make_mpi_world(int* argc, char*** argv);
 /// when none did.
 std::unique_ptr<World> make_world(int* argc, char*** argv);
 
-/// Ends all ranks of the run with this exit code (by MPI_Abort while MPI is up). It is for main(), where the
-/// world may be gone.
+/// Ends all ranks of the run with this exit code (by MPI_Abort while MPI is up). It is for who has told the
+/// error that ends the run, where the world may be gone.
 [[noreturn]] void end_all_ranks(int code);
 
 }  // namespace weft::comm

@@ -112,9 +112,9 @@ Scheme between_exchanges(Job& job) {
   const auto weft = std::make_shared<Channels>();
   comm::detail::Engine::Options driven;
   driven.drive = comm::detail::Engine::Drive::caller;
-  driven.failed = [](const std::string& line) {
+  driven.failed = [](const std::string& line, ExitCode code) {
     fmt::print(stderr, "bench_overlap: {}\n", line);
-    comm::end_all_ranks(3);
+    comm::end_all_ranks(static_cast<int>(code));
   };
   weft->engine = std::make_unique<comm::detail::Engine>(driven);
   const auto open = [&](MPI_Comm original, Lane lane) {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/check.hpp"
 #include "comm/host/pace.hpp"
 
 namespace weft::comm::detail {
@@ -25,8 +26,8 @@ class Engine {
     /// Called now and then while no call is pending, because buffered messages of finished calls
     /// still need a push.
     std::function<void()> idle;
-    /// Called on the engine's thread when a call has failed; it ends the process.
-    std::function<void(const std::string&)> failed;
+    /// Called on the engine's thread when a call has failed; it ends the process with this exit code.
+    std::function<void(const std::string& line, ExitCode code)> failed;
   };
 
   explicit Engine(Options options);
@@ -47,7 +48,7 @@ class Engine {
   /// caller's when there is none.
   bool poll();
   Drive drive() const { return options_.drive; }
-  void fail(const std::string& line) { options_.failed(line); }
+  void fail(const std::string& line, ExitCode code) { options_.failed(line, code); }
 
  private:
   void loop();

@@ -117,9 +117,9 @@ class FakeTransport final : public Transport {
 
 FakeWorld::FakeWorld(const FakeOptions& options, int rank, std::shared_ptr<detail::FakeFabric> fabric)
     : options_(options), rank_(rank), fabric_(std::move(fabric)) {
-  const auto failed = [](const std::string& line) {
+  const auto failed = [](const std::string& line, ExitCode code) {
     log::write_error(line);
-    end_all_ranks(static_cast<int>(ExitCode::comm_failure));
+    end_all_ranks(static_cast<int>(code));
   };
   engine_ = std::make_unique<detail::Engine>(
       detail::Engine::Options{detail::Engine::Drive::thread, nullptr, failed});

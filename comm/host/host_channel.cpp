@@ -254,6 +254,7 @@ PendingCall* HostChannel::next_ready() {
     if (pending_count_ > 0) head = pending_[first_].get();
   }
   if (head == nullptr || active_.size() == max_active) return nullptr;
+  at_hand_ = head;
   if (!active_.empty() && (head->group == 0 || head->group != active_.front()->group)) return nullptr;
   const auto sends_rows = [](const auto& o) { return o->reduce.rows != nullptr; };
   if (head->reduce.rows != nullptr && std::any_of(active_.begin(), active_.end(), sends_rows)) return nullptr;
@@ -284,6 +285,7 @@ bool HostChannel::admit() {
 
 bool HostChannel::advance(PendingCall& o) {
   if (o.finished) return false;
+  at_hand_ = &o;
   if (o.meeting != 0 && !window_->signals().all_arrived(team_, lane(), o.serial, o.meeting)) return false;
   o.meeting = 0;
   const std::int64_t before = o.run.bytes_done();
@@ -310,22 +312,23 @@ bool HostChannel::retire() {
   bool moved = false;
   while (!active_.empty() && active_.front()->finished &&
          active_.front()->not_done_before_ns <= nanoseconds_now()) {
-    std::unique_ptr<PendingCall> o = std::move(active_.front());
-    active_.erase(active_.begin());
-    o->record.end_ns = nanoseconds_now();
-    bytes_sent_.fetch_add(o->record.bytes, std::memory_order_relaxed);
-    if (is_collective(o->record.kind)) collectives_.fetch_add(1, std::memory_order_relaxed);
-    if (active_.empty()) {
-      busy_ns_.fetch_add(static_cast<std::uint64_t>(o->record.end_ns - busy_since_ns_),
+    PendingCall& o = *active_.front();
+    at_hand_ = &o;
+    o.record.end_ns = nanoseconds_now();
+    bytes_sent_.fetch_add(o.record.bytes, std::memory_order_relaxed);
+    if (is_collective(o.record.kind)) collectives_.fetch_add(1, std::memory_order_relaxed);
+    if (active_.size() == 1) {
+      busy_ns_.fetch_add(static_cast<std::uint64_t>(o.record.end_ns - busy_since_ns_),
                          std::memory_order_relaxed);
     }
-    if (observer_) observer_(o->record);
-    if (record() != nullptr) record()->done(o->ticket);
-    const std::uint64_t sequence = o->record.sequence;
+    if (observer_) observer_(o.record);
+    if (record() != nullptr) record()->done(o.ticket);
+    const std::uint64_t sequence = o.record.sequence;
     {
       std::lock_guard lock(mutex_);
-      free_.push_back(std::move(o));
+      free_.push_back(std::move(active_.front()));
     }
+    active_.erase(active_.begin());
     engine_.work_done();
     timeline_.complete(sequence);
     moved = true;
@@ -345,20 +348,20 @@ bool HostChannel::meets() const {
 }
 
 bool HostChannel::progress() {
-  bool moved = admit();
-  for (auto& o : active_) {
-    try {
-      moved |= advance(*o);
-    } catch (const std::exception& e) {
-      fail(*o, e.what());
-    }
+  try {
+    bool moved = admit();
+    for (auto& o : active_) moved |= advance(*o);
+    return retire() || moved;
+  } catch (const std::exception& e) {
+    fail(e);
   }
-  return retire() || moved;
 }
 
-void HostChannel::fail(const PendingCall& o, const std::string& why) {
+void HostChannel::fail(const std::exception& e) {
+  const FinishedCall& call = at_hand_->record;
   engine_.fail(
-      fmt::format("{} #{} on channel {} failed: {}", name_of(o.record.kind), o.record.sequence, name(), why));
+      fmt::format("{} #{} on channel {} failed: {}", name_of(call.kind), call.sequence, name(), e.what()),
+      exit_code_of(e));
   std::terminate();
 }
 

@@ -2,6 +2,7 @@
 // and fake differ only in the transport.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -77,7 +78,8 @@ class HostChannel final : public Channel {
   void group_end() override;
   void share(Window& window, SharedGathers gathers) override;
 
-  /// Looks once at everything: admits, advances and retires calls. Only the engine's thread calls it.
+  /// Looks once at everything: admits, advances and retires calls. Only the engine's thread calls it. What
+  /// throws meanwhile, an observer too, fails the engine with the call's name.
   bool progress();
   // The engine's thread paces itself by these.
   std::int64_t bytes_in_flight() const;
@@ -122,7 +124,7 @@ class HostChannel final : public Channel {
   bool broadcast_phase(const PendingCall& call, Exchange& x);
   bool barrier_phase(const PendingCall& call, Exchange& x);
   void finish(PendingCall& call);
-  [[noreturn]] void fail(const PendingCall& call, const std::string& why);
+  [[noreturn]] void fail(const std::exception& e);
 
   Engine& engine_;
   std::int64_t chunk_bytes_;
@@ -154,7 +156,8 @@ class HostChannel final : public Channel {
 
   // These belong to the engine.
   std::vector<std::unique_ptr<PendingCall>> active_;
-  std::vector<std::byte> staging_;  ///< for the active call that sends rows, if there is one
+  const PendingCall* at_hand_ = nullptr;  ///< the call that progress() looks at
+  std::vector<std::byte> staging_;        ///< for the active call that sends rows, if there is one
   std::int64_t busy_since_ns_ = 0;
   std::int64_t bytes_done_ = 0;
 };

@@ -79,7 +79,8 @@ class MpiWorld final : public World {
  public:
   MpiWorld(int* argc, char*** argv)
       : session_(argc, argv),
-        engine_({detail::Engine::Drive::thread, nudge_mpi, [this](const std::string& line) { fail(line); }}) {
+        engine_({detail::Engine::Drive::thread, nudge_mpi,
+                 [this](const std::string& line, ExitCode code) { fail(line, code); }}) {
     connect();
   }
   ~MpiWorld() override { disconnect(); }
@@ -112,9 +113,9 @@ class MpiWorld final : public World {
 
  private:
   std::unique_ptr<Window> make_window(const std::vector<int>& ranks, const WindowSizes& sizes);
-  [[noreturn]] void fail(const std::string& line) {
+  [[noreturn]] void fail(const std::string& line, ExitCode code) {
     log::write_error(line);  // the line names the rank
-    abort(static_cast<int>(ExitCode::comm_failure));
+    abort(static_cast<int>(code));
   }
 
   MpiSession session_;  // before the engine, so that MPI is finalised after its thread has ended

@@ -11,7 +11,8 @@ namespace {
 class SelfWorld final : public World {
  public:
   SelfWorld()
-      : engine_({detail::Engine::Drive::caller, nullptr, [this](const std::string& line) { fail(line); }}) {
+      : engine_({detail::Engine::Drive::caller, nullptr,
+                 [this](const std::string& line, ExitCode code) { fail(line, code); }}) {
     connect();
   }
   ~SelfWorld() override { disconnect(); }
@@ -29,9 +30,9 @@ class SelfWorld final : public World {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& line) {
+  [[noreturn]] void fail(const std::string& line, ExitCode code) {
     log::write_error(line);
-    abort(static_cast<int>(ExitCode::comm_failure));
+    abort(static_cast<int>(code));
   }
 
   detail::Engine engine_;

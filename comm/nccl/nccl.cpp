@@ -49,6 +49,7 @@ class NcclWorld final : public World {
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
   int device_sharers() const override { return sharers_; }
+  std::string failure() override { return communicators_.failure(); }
   [[noreturn]] void abort(int code) override { end_all_ranks(code); }
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
     void* memory = nullptr;
@@ -74,7 +75,8 @@ class NcclWorld final : public World {
     CHECK_NCCL(ncclCommInitRank(&comm, size, id, me));
     cudaStream_t stream = nullptr;
     CHECK_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority_of(lane)));
-    return std::make_unique<detail::NcclChannel>(me, size, lane, std::move(name), comm, stream);
+    return std::make_unique<detail::NcclChannel>(me, size, lane, std::move(name), comm, stream,
+                                                 communicators_);
   }
 
  private:
@@ -90,6 +92,7 @@ class NcclWorld final : public World {
   }
 
   std::unique_ptr<World> host_;
+  detail::OpenCommunicators communicators_;
   int sharers_ = 1;
 };
 

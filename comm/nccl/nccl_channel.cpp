@@ -53,25 +53,51 @@ bool direct(const ReduceScatter& op) {
 
 }  // namespace
 
+void OpenCommunicators::add(ncclComm_t comm, const std::string& channel) {
+  const std::lock_guard lock(mutex_);
+  channels_.emplace(comm, channel);
+}
+
+void OpenCommunicators::remove(ncclComm_t comm) {
+  const std::lock_guard lock(mutex_);
+  channels_.erase(comm);
+}
+
+std::string OpenCommunicators::failure() const {
+  const std::lock_guard lock(mutex_);  // none of them ends meanwhile
+  for (const auto& [comm, channel] : channels_) {
+    ncclResult_t met = ncclSuccess;
+    if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &met); asked != ncclSuccess) met = asked;
+    if (met == ncclSuccess || met == ncclInProgress) continue;
+    return fmt::format(
+        "NCCL has failed on channel {} ({}: {}); look at the other ranks and at the network, and start with "
+        "NCCL_DEBUG=WARN to learn more",
+        channel, ncclGetErrorString(met), ncclGetLastError(comm));
+  }
+  return {};
+}
+
 NcclChannel::NcclChannel(int rank, int size, Lane lane, std::string name, ncclComm_t comm,
-                         cudaStream_t stream)
-    : Channel(rank, size, lane, std::move(name)), comm_(comm), stream_(stream), timeline_(stream) {
+                         cudaStream_t stream, OpenCommunicators& open)
+    : Channel(rank, size, lane, std::move(name)),
+      comm_(comm),
+      stream_(stream),
+      open_(open),
+      timeline_(stream) {
   CHECK_CUDA(cudaMalloc(&token_, sizeof(float)));
   CHECK_CUDA(cudaMemset(token_, 0, sizeof(float)));
   deferred_.reserve(64);
+  open_.add(comm_, Channel::name());
 }
 
 NcclChannel::~NcclChannel() {
-  if (std::uncaught_exceptions() == 0) {
-    cudaStreamSynchronize(stream_);
-    for (void* handle : registrations_) ncclCommDeregister(comm_, handle);
-    ncclCommDestroy(comm_);
-  } else {
-    // The other ranks may never come. Freeing memory would wait for all of the device, collectives of other
-    // channels included, so what is left is the process's end's.
-    ncclCommAbort(comm_);
-    return;
-  }
+  open_.remove(comm_);
+  // Whatever ends a communicator, ncclCommAbort included, waits for its other ranks on the host, and they may
+  // never come. Freeing memory would wait for all of the device, collectives of other channels included.
+  if (std::uncaught_exceptions() > 0) return;
+  cudaStreamSynchronize(stream_);
+  NcclChannel::forget_memory();
+  ncclCommDestroy(comm_);
   cudaFree(token_);
   cudaStreamDestroy(stream_);
 }
@@ -96,13 +122,21 @@ class NcclChannel::Captured final : public CapturedCalls {
 
 // Where registration is not supported, NCCL says success without a handle, or an error that leaves the
 // communicator as it was.
-void NcclChannel::register_memory(std::byte* memory, std::size_t bytes) {
+bool NcclChannel::register_memory(std::byte* memory, std::size_t bytes) {
+  if (bytes == 0) return true;
   void* handle = nullptr;
-  if (bytes == 0) return;
-  if (ncclCommRegister(comm_, memory, bytes, &handle) != ncclSuccess)
-    cudaGetLastError();
-  else if (handle != nullptr)
-    registrations_.push_back(handle);
+  if (ncclCommRegister(comm_, memory, bytes, &handle) != ncclSuccess) {
+    cudaGetLastError();  // this error is nobody else's
+    return false;
+  }
+  if (handle == nullptr) return false;
+  registrations_.push_back(handle);
+  return true;
+}
+
+void NcclChannel::forget_memory() {
+  for (void* handle : registrations_) ncclCommDeregister(comm_, handle);
+  registrations_.clear();
 }
 
 void NcclChannel::begin_capture(const Event& fork) {

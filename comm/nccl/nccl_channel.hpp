@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "comm/channel.hpp"
@@ -13,10 +16,28 @@
 
 namespace weft::comm::detail {
 
+/// The communicators of the open channels, each with its channel's name. Any thread may use it.
+class OpenCommunicators {
+ public:
+  void add(ncclComm_t comm, const std::string& channel);
+  /// Call it before the communicator ends.
+  void remove(ncclComm_t comm);
+  /// The error that NCCL has met beside its calls, in one line; empty when there is none.
+  std::string failure() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<ncclComm_t, std::string> channels_;
+};
+
 class NcclChannel final : public Channel {
  public:
-  /// Takes the communicator and the stream over.
-  NcclChannel(int rank, int size, Lane lane, std::string name, ncclComm_t comm, cudaStream_t stream);
+  /// Takes the communicator and the stream over. `open` outlives the channel.
+  NcclChannel(int rank, int size, Lane lane, std::string name, ncclComm_t comm, cudaStream_t stream,
+              OpenCommunicators& open);
+  /// Waits for the submitted calls, and for the other ranks: of two channels all ranks end the same one
+  /// first. When an exception is on its way it waits for nothing, and leaves the communicator to the
+  /// process's end.
   ~NcclChannel() override;
 
   Event all_gather(Deps deps, const void* in, void* out, std::int64_t count, DType dtype) override;
@@ -32,7 +53,8 @@ class NcclChannel final : public Channel {
   double busy_seconds() const override { return timeline_.busy_seconds(); }
   bool ends_seen() const override { return false; }
 
-  void register_memory(std::byte* memory, std::size_t bytes) override;
+  bool register_memory(std::byte* memory, std::size_t bytes) override;
+  void forget_memory() override;
   bool capturable() const override { return true; }
   void begin_capture(const Event& fork) override;
   std::unique_ptr<CapturedCalls> end_capture() override;
@@ -46,6 +68,7 @@ class NcclChannel final : public Channel {
 
   ncclComm_t comm_;
   cudaStream_t stream_;
+  OpenCommunicators& open_;
   mutable StreamTimeline timeline_;
   void* token_ = nullptr;             ///< the operand of a barrier
   std::vector<void*> registrations_;  ///< handles of ncclCommRegister

@@ -1,5 +1,6 @@
 // The command `weft profile`.
 #include <cstdio>
+#include <exception>
 #include <optional>
 
 #include "base/check.hpp"
@@ -33,7 +34,13 @@ void profile(const ProfileArguments& arguments, Context& context) {
   runtime::check_same_deck(*world, deck);
   const KernelsScope kernels;
   runtime::Session session(deck, *world);
-  const measure::Measured measured = measure_machine(with_deck ? &deck : nullptr, session, arguments.options);
+  const measure::Measured measured = [&] {
+    try {
+      return measure_machine(with_deck ? &deck : nullptr, session, arguments.options);
+    } catch (const std::exception& e) {
+      tell_at_once(e, *world);
+    }
+  }();
   comm::agree(*world, [&] {
     if (!file) return;
     const std::string text = print_profile(measured.profile);

@@ -2,18 +2,17 @@
 #include <fmt/ranges.h>
 
 #include <exception>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "advise/arrangement.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "cli/app.hpp"
 #include "cli/auto_mesh.hpp"
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
 #include "comm/agree.hpp"
+#include "comm/world.hpp"
 #include "job/stop_request.hpp"
 #include "runtime/same.hpp"
 #include "train/trainer.hpp"
@@ -31,19 +30,6 @@ struct StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 };
-
-/// Runs `run`, and tells the error that ends it before the run is taken down. Taking it down may wait for a
-/// save, or for storage, and other ranks, which have nothing to wait for, may end this one meanwhile.
-void tell_at_once(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const std::exception& e) {
-    const std::string message = message_of(e);
-    if (message.empty()) throw;
-    tell_error(message);
-    throw ToldError(exit_code_of(e));
-  }
-}
 
 Deck agreed_deck(const DeckArguments& arguments, comm::World& world) {
   Deck deck;
@@ -73,17 +59,21 @@ void train(const DeckArguments& arguments, Context& context) {
   const Deck deck = with_mesh(given, arguments, *world);
   watch::Watchdog watchdog(*world, {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout,
                                     nullptr, places_of(deck, world->size())});
-  train::Trainer trainer(deck, *world, nullptr, [&watchdog] { watchdog.look_out(); });
+  train::Trainer trainer(
+      deck, *world, nullptr, [&watchdog] { watchdog.look_out(); },
+      [&world](const std::exception& e) { tell_at_once(e, *world); });
   if (given.parallel.mesh.empty())
     log::info("parallel.mesh = \"auto\": {}",
               fmt::join(settings(advise::arrangement_of(deck, world->size())), ", "));
-  tell_at_once([&] {
+  try {
     switch (trainer.run()) {
       case train::Outcome::finished: break;
       case train::Outcome::unfinished: context.exit_code = static_cast<int>(ExitCode::unfinished); break;
       case train::Outcome::stopped: context.exit_code = static_cast<int>(ExitCode::stopped); break;
     }
-  });
+  } catch (const std::exception& e) {
+    tell_at_once(e, *world);
+  }
   world->barrier();
 }
 

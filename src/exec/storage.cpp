@@ -67,9 +67,11 @@ void Memory::reserve(Plans plans, SharedMemory shared, const Allocate& allocate)
   reserve_storages(plans, allocate);
 }
 
-void Memory::register_with(comm::Channel& channel) const {
+bool Memory::register_with(comm::Channel& channel) const {
+  bool all = true;
   for (const kernels::Buffer* buffer : {&arena_, &block_})
-    channel.register_memory(buffer->data(), buffer->size());
+    all = channel.register_memory(buffer->data(), buffer->size()) && all;
+  return all;
 }
 
 void Memory::touch_window(std::int64_t copies) {

@@ -39,8 +39,9 @@ class Memory {
   /// `allocate` returns null, ordinary device memory is taken. Call it once, before the first Executor is
   /// made. Throws std::logic_error when two plans disagree on a storage's size.
   void reserve(Plans plans, SharedMemory shared, const Allocate& allocate);
-  /// Tells the channel which memory its operands lie in.
-  void register_with(comm::Channel& channel) const;
+  /// Tells the channel which memory its operands lie in; returns whether it has registered all of it
+  /// (comm::Channel::register_memory).
+  bool register_with(comm::Channel& channel) const;
 
   bool has(std::string_view storage) const { return storages_.find(storage) != storages_.end(); }
   /// This rank's part of a storage. The slices of the other ranks of the team lie before and behind it where

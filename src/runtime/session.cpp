@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/per_lane.hpp"
 #include "comm/agree.hpp"
 #include "compile/programs.hpp"
 #include "kernels/region.hpp"
@@ -46,9 +47,9 @@ Session::Session(const Deck& deck, comm::World& world)
 }
 
 void Session::open_channel(std::vector<int> ranks, Lane lane, const std::string& name) {
-  channels_[lane] = world_.open(std::move(ranks), lane, name);
-  log_.observe(*channels_[lane]);
-  if (!channels_[lane]->ends_seen() && !runs_) runs_ = world_.open_record("plans");
+  comm::Channel& channel = channels_.add(world_.open(std::move(ranks), lane, name));
+  log_.observe(channel);
+  if (!channel.ends_seen() && !runs_) runs_ = world_.open_record("plans");
 }
 
 /// Opens the channel over the neighbours that have the same heads of keys and values, where these are some of
@@ -80,9 +81,7 @@ void Session::open_links() {
 
 void Session::decide_capture(const Deck& deck) {
   const bool wanted = deck.schedule.cuda_graph == CudaGraph::automatic && !kernels::tool_loaded();
-  std::array<double, 1> unwanted{wanted ? 0.0 : 1.0};
-  world_.all_reduce_max(unwanted);
-  if (unwanted[0] == 0) capture_ = CudaGraph::automatic;
+  if (everywhere(wanted)) capture_ = CudaGraph::automatic;
 }
 
 /// Finds how many ranks the teams have. The numbers are the same on all ranks, because they make the same
@@ -148,9 +147,7 @@ exec::SharedMemory Session::open_window(exec::Memory::Plans plans) {
   shared.member = place(data_team_);
   shared.members = static_cast<int>(data_team_.size());
   shared.window = world_.share(window_ranks(), exec::Memory::window_sizes(plans, shared.teams));
-  std::array<double, 1> missing{shared.window ? 0.0 : 1.0};
-  world_.all_reduce_max(missing);
-  if (missing[0] > 0) shared.window.reset();
+  if (!everywhere(shared.window != nullptr)) shared.window.reset();
   return shared;
 }
 
@@ -175,12 +172,36 @@ void Session::reserve(const MakePlans& make_plans) {
     give_up_a_team();
     plans = make_plans();
   }
+  bool suitable = true;  // whether channels can register the memory
   comm::agree(world_, [&] {
-    memory_.reserve(plans, std::move(shared), [this](std::size_t bytes) { return world_.allocate(bytes); });
+    memory_.reserve(plans, std::move(shared), [&](std::size_t bytes) {
+      auto memory = world_.allocate(bytes);
+      suitable = suitable && (memory != nullptr || bytes == 0);
+      return memory;
+    });
   });
-  for (const auto& channel : channels_)
-    if (channel) memory_.register_with(*channel);
+  if (everywhere(suitable)) register_memory();
   if (memory_.window() != nullptr) share_channels(*memory_.window());
+}
+
+bool Session::everywhere(bool here) {
+  std::array<double, 1> missing{here ? 0.0 : 1.0};
+  world_.all_reduce_max(missing);
+  return missing[0] == 0;
+}
+
+/// Registers the memory with the channels whose ranks have one plan, and so each operand at the same place of
+/// their memory. All ranks do so or none does: NVIDIA leaves it undefined what a call does to which only some
+/// ranks of a communicator pass registered memory, or pass it at different places.
+void Session::register_memory() {
+  std::vector<comm::Channel*> alike;
+  for (const Lane lane : communication_lanes)
+    if (lane != Lane::pipe && !is_between_stages(lane) && channel(lane) != nullptr)
+      alike.push_back(channel(lane));
+  bool registered = true;
+  for (comm::Channel* one : alike) registered = memory_.register_with(*one) && registered;
+  if (everywhere(registered)) return;
+  for (comm::Channel* one : alike) one->forget_memory();
 }
 
 void Session::share_channels(comm::Window& window) {

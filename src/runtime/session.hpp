@@ -4,9 +4,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/per_lane.hpp"
 #include "base/stage_places.hpp"
 #include "comm/world.hpp"
 #include "deck/deck.hpp"
@@ -14,6 +14,33 @@
 #include "runtime/token_rows.hpp"
 
 namespace weft::runtime {
+
+/// The channels of a rank, at most one a lane. They end in the reverse of the order in which they were
+/// opened, because the end of a communicator waits for its other ranks. All ranks open their channels in one
+/// order; by lanes the order would differ where a channel has another lane at either end, and ranks would
+/// wait in a circle.
+class Channels {
+ public:
+  Channels() = default;
+  ~Channels() {
+    while (!opened_.empty()) opened_.pop_back();
+  }
+  Channels(const Channels&) = delete;
+  Channels& operator=(const Channels&) = delete;
+
+  comm::Channel& add(std::unique_ptr<comm::Channel> channel) {
+    return *opened_.emplace_back(std::move(channel));
+  }
+  /// The channel of a lane; null where there is none.
+  comm::Channel* operator[](Lane lane) const {
+    for (const auto& channel : opened_)
+      if (channel->lane() == lane) return channel.get();
+    return nullptr;
+  }
+
+ private:
+  std::vector<std::unique_ptr<comm::Channel>> opened_;
+};
 
 class Session {
  public:
@@ -59,7 +86,7 @@ class Session {
   /// The channel of a lane. Those of gather and reduce are over the ranks that state is cut over, and null
   /// with one shard; that of replica is null without replicas, those of tensor, copies and context without
   /// such an axis, and those between stages without a pipe.
-  comm::Channel* channel(Lane lane) { return channels_[lane].get(); }
+  comm::Channel* channel(Lane lane) { return channels_[lane]; }
   int replicas() const { return mesh_.size(replica_axis); }
 
   /// Collective: throws Error(bad_input) on all ranks unless those that have the same stages of the model
@@ -89,6 +116,9 @@ class Session {
   /// Opens the window of this rank's teams; null on all ranks when one of them cannot have it.
   exec::SharedMemory open_window(exec::Memory::Plans plans);
   void share_channels(comm::Window& window);
+  /// Collective: whether it holds on all ranks.
+  bool everywhere(bool here);
+  void register_memory();
 
   comm::World& world_;
   CudaGraph capture_ = CudaGraph::off;
@@ -104,7 +134,7 @@ class Session {
   exec::ComputeLane compute_{space_};
   exec::Memory memory_;
   exec::CollectiveLog log_;
-  PerLane<std::unique_ptr<comm::Channel>> channels_;
+  Channels channels_;
   /// Records whole runs of plans, where a device's collectives end unseen.
   std::unique_ptr<comm::ChannelRecord> runs_;
   std::unique_ptr<TokenRows> token_rows_;

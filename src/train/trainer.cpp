@@ -37,7 +37,8 @@ constexpr double most_after_save = 60;
 }  // namespace
 
 Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches,
-                 std::function<void()> on_directory)
+                 std::function<void()> on_directory,
+                 const std::function<void(const std::exception&)>& on_error)
     : deck_(deck),
       session_(deck, world),
       ending_(deck, world.rank()),
@@ -45,7 +46,17 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
       data_(std::move(batches)),
       buffers_(deck.data.batch, deck.data.seq),
       trace_(world, deck.run.dir + "/trace.json") {
-  runtime::check_same_machine(world, deck);
+  try {
+    start();
+  } catch (const std::exception& e) {
+    if (on_error) on_error(e);
+    throw;
+  }
+}
+
+void Trainer::start() {
+  comm::World& world = session_.world();
+  runtime::check_same_machine(world, deck_);
   directory_.check();  // this comes before anything is read from the directory
   comm::agree(world, [&] { data_.open(deck_); });
   check_same_files(world, data_.described());
@@ -60,6 +71,7 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
     if (!start_.resumed) set_aside_at = set_earlier_aside(deck_);
   });
   set_aside(start_.damaged, world);
+  if (start_.resumed) start_.checkpoint = give_name_back(*start_.checkpoint, world);
   report_ = std::make_unique<report::Report>(deck_, world.rank(), world.hosts(), start_.resumed_at(),
                                              planned_.about);
   begin_saving();
@@ -131,7 +143,7 @@ void Trainer::begin_saving() {
   else if (start_.checkpoint)
     saver_->set_start(*start_.checkpoint);
   bad_numbers_.emplace(
-      BadNumbers::Run{deck_, session_, *programs_.train, *programs_.state, *saver_, *report_, at_});
+      BadNumbers::Run{deck_, start_, session_, *programs_.train, *programs_.state, *saver_, *report_, at_});
 }
 
 void Trainer::tell_start(const std::string& set_aside) {

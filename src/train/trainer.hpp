@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,8 +33,11 @@ class Trainer {
   /// measures the plan's compute-only step, and initialises the state or loads the checkpoint that
   /// checkpoint.resume names. `batches` replaces the deck's training data (golden tests feed PyTorch's
   /// tokens). `on_directory` is called once the run directory is there and all ranks see the same one.
+  /// `on_error` is called with what then ends the constructor, before anything is taken down; it may throw
+  /// another exception instead.
   Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::BatchSource> batches = nullptr,
-          std::function<void()> on_directory = {});
+          std::function<void()> on_directory = {},
+          const std::function<void(const std::exception&)>& on_error = {});
   ~Trainer();
 
   /// Runs until run.steps, until run.walltime leaves no time for what comes next, or until a rank is asked to
@@ -70,6 +74,7 @@ class Trainer {
     double flops_per_token = 0;
   };
 
+  void start();
   void build();
   void measure_compute_only();
   void begin_saving();

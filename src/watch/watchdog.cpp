@@ -20,9 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int exit_code = static_cast<int>(ExitCode::hang);
 /// How long to be patient with a file system, or an abort, that may hang, too.
 constexpr double patience_s = 10;
+/// How long a rank whose library of channels has failed leaves it to others to end the run. Where another
+/// rank ends by an error of its own, the libraries of its neighbours fail, and its line and its code are the
+/// ones that tell what was wrong.
+constexpr double precedence_s = 2;
 
 void sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
@@ -44,8 +47,13 @@ std::string verdict_path(const std::string& dir) {
   return dir + "/verdict.txt";
 }
 
-void end_all(comm::World& world) {
-  std::thread([] {  // MPI may be what hangs
+/// What a rank does: "start-up", or "step 118".
+std::string doing(std::string_view activity, std::int64_t step) {
+  return step > 0 ? fmt::format("{} {}", activity, step) : std::string(activity);
+}
+
+void end_all(comm::World& world, int exit_code) {
+  std::thread([exit_code] {  // MPI may be what hangs
     sleep(patience_s);
     std::_Exit(exit_code);
   })
@@ -61,14 +69,14 @@ Watchdog::Watchdog(comm::World& world, WatchdogOptions options)
       least_timeout_s_(least_timeout(options_)),
       look_s_(std::min(2.0, least_timeout_s_ / 4)),
       grace_s_(2 * look_s_ + 1) {
-  if (least_timeout_s_ <= 0) return;
-  dir_ = options_.run_dir + "/hang/" + world_.broadcast(utc_now_for_names(), 0);
-  look_.emplace(dir_);
+  if (least_timeout_s_ > 0) {
+    dir_ = options_.run_dir + "/hang/" + world_.broadcast(utc_now_for_names(), 0);
+    look_.emplace(dir_);
+  }
   thread_ = std::thread([this] { loop(); });
 }
 
 Watchdog::~Watchdog() {
-  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -78,11 +86,21 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::loop() {
-  const double period_s = std::clamp(least_timeout_s_ / 20, 0.01, 1.0);
+  const double period_s = least_timeout_s_ > 0 ? std::clamp(least_timeout_s_ / 20, 0.01, 1.0) : 1.0;
   double before = seconds_now();
   double awake_since = before;
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, std::chrono::duration<double>(period_s), [this] { return stop_; })) {
+  const auto stopped_within = [&](double seconds) {
+    return wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return stop_; });
+  };
+  while (!stopped_within(period_s)) {
+    // Where nothing is waited for, the next call tells, and a rank that leaves at the run's end is no
+    // failure.
+    if (const std::string failure = world_.failure();
+        !failure.empty() && world_.recorder().oldest_waiting()) {
+      if (!stopped_within(precedence_s)) end_by_failure(failure);
+      return;
+    }
     const double now = seconds_now();
     // Somebody has stopped this process, perhaps together with the others. From here on all have their full
     // time again.
@@ -110,7 +128,7 @@ bool Watchdog::hangs(double awake_s) {
   const auto waiting = recorder.oldest_waiting();
   if (waiting && options_.timeout_s > 0 && seconds_since(waiting->started_ns) > options_.timeout_s)
     return true;
-  if (world_.size() == 1 || !looks_out_) return false;
+  if (!look_ || world_.size() == 1 || !looks_out_) return false;
   if (seconds_since(recorder.last_ns()) <= std::min(10.0, least_timeout_s_ / 2)) return false;
   if (awake_s - looked_s_ >= look_s_) {
     looked_s_ = awake_s;
@@ -122,8 +140,19 @@ bool Watchdog::hangs(double awake_s) {
 void Watchdog::end() {
   // Files may hang, and the run has to end all the same.
   done_within(2 * grace_s_ + patience_s, [this] { tell(); });
-  if (options_.end) return options_.end(exit_code);
-  end_all(world_);
+  const auto code = static_cast<int>(ExitCode::hang);
+  if (options_.end) return options_.end(code);
+  end_all(world_, code);
+}
+
+void Watchdog::end_by_failure(const std::string& failure) {
+  const comm::RecordedCalls now = world_.recorder().read();
+  const std::string line =
+      fmt::format("on {}, in {}: {}", world_.host(), doing(now.activity, now.step), failure);
+  done_within(patience_s, [line] { log::write_error(line); });  // the log's storage may not answer
+  const auto code = static_cast<int>(ExitCode::comm_failure);
+  if (options_.end) return options_.end(code);
+  end_all(world_, code);
 }
 
 void Watchdog::tell() noexcept {
@@ -152,15 +181,15 @@ std::string Watchdog::leave_records() {
   const RankRecords mine = records_of(world_.recorder(), world_.rank(), world_.size(), world_.host());
   const Call* const call = waits_for(mine);
   const std::string what = call == nullptr ? std::string() : describe(mine, *call);
-  const std::string doing = mine.step > 0 ? fmt::format("{} {}", mine.activity, mine.step) : mine.activity;
+  const std::string activity = doing(mine.activity, mine.step);
   if (!mine.storage.empty()) {
-    log::error("hang: on {}, in {}: waits for storage, {} for {:.1f} s", mine.host, doing, mine.storage,
+    log::error("hang: on {}, in {}: waits for storage, {} for {:.1f} s", mine.host, activity, mine.storage,
                mine.written - mine.storage_since);
   } else if (call == nullptr) {
-    log::error("hang: on {}, in {} for {:.1f} s; waits for no rank", mine.host, doing,
+    log::error("hang: on {}, in {} for {:.1f} s; waits for no rank", mine.host, activity,
                mine.written - mine.since);
   } else {
-    log::error("hang: on {}, in {}: waits for {} for {:.1f} s", mine.host, doing, what,
+    log::error("hang: on {}, in {}: waits for {} for {:.1f} s", mine.host, activity, what,
                mine.written - call->started);
   }
   // A rank that was stopped, and is woken because the others end the run, comes after the verdict: what it

@@ -1,5 +1,5 @@
-// The watchdog ends a run in which a collective does not end, and says who was missing from it, or in which
-// storage does not answer, and says which file.
+// The watchdog ends a run in which a collective does not end, and says who was missing from it, in which
+// storage does not answer, and says which file, or in which a library of channels has failed.
 #pragma once
 
 #include <atomic>
@@ -34,11 +34,12 @@ struct WatchdogOptions {
 /// for the directory of records, once the run directory is there. The lowest rank that left records reads
 /// them all and names the rank that diverged first, and all end with ExitCode::hang. Ranks talk through files
 /// alone, because what hangs may be MPI or NCCL itself. Time in which this process was stopped does not
-/// count.
+/// count. While a call is under way it also asks World::failure(), and ends all ranks with
+/// ExitCode::comm_failure when there is one.
 class Watchdog {
  public:
-  /// Collective: agrees on the directory of records. Without timeouts nothing is watched, and on one rank
-  /// only storage is.
+  /// Collective: agrees on the directory of records. Without timeouts only failures are watched for, and on
+  /// one rank only these and storage.
   Watchdog(comm::World& world, WatchdogOptions options);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -48,13 +49,14 @@ class Watchdog {
   /// a network file system would remember for a while that there is no run directory.
   void look_out() { looks_out_ = true; }
 
-  /// The directory in which this run's records would be.
+  /// The directory in which this run's records would be; empty without timeouts.
   const std::string& dir() const { return dir_; }
 
  private:
   void loop();
   bool hangs(double awake_s);
   void end();
+  void end_by_failure(const std::string& failure);
   void tell() noexcept;
   std::string leave_records();
   bool verdict_within(double seconds) const;
@@ -70,7 +72,7 @@ class Watchdog {
   double grace_s_;  ///< seconds from the first records to the verdict
 
   std::atomic<bool> looks_out_{false};
-  std::optional<Look> look_;  ///< looks for the directory
+  std::optional<Look> look_;  ///< looks for the directory; empty without timeouts
   double looked_s_ = 0;       ///< when the last look began, by the clock of hangs()
 
   std::mutex mutex_;

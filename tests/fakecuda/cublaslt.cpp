@@ -279,6 +279,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t lc, void* d, cublasLtMatrixLayout_t ld,
                               const cublasLtMatmulAlgo_t* chosen, void* workspace,
                               std::size_t workspace_bytes, cudaStream_t stream) {
+  if (fakecuda::is_to_fail("cublasLtMatmul")) return CUBLAS_STATUS_EXECUTION_FAILED;
   Algorithm algorithm;
   std::memcpy(&algorithm, chosen, sizeof algorithm);
   if (algorithm.magic != magic) fail("cublasLtMatmul: the algorithm is none of a heuristic's");

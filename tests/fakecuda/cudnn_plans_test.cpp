@@ -26,8 +26,8 @@ class CudnnPlans : public testing::Test {
   static void SetUpTestSuite() { cudnn::compile_for(h100, 90); }
 };
 
-/// Compiles both directions at all places that are asked for, and compares what they need with what is
-/// planned.
+/// Compiles both directions, at some of the places up to `last_place`, and compares what they need with what
+/// is planned.
 void check(AttentionShape s, int last_place = 0) {
   SCOPED_TRACE(testing::Message() << "B " << s.batch << " T " << s.seq << " H " << s.heads << " Hkv "
                                   << s.kv_heads << " D " << s.head_dim << ", context " << s.context

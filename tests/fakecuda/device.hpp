@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -72,5 +73,11 @@ Region region();
 
 /// Kept per kind, and told at the process' end where some are left.
 void count_object(const char* kind, int change);
+
+/// Whether this call is to fail: FAKECUDA_FAULT is its name, or "NAME:N" for the N-th call in this process
+/// and all after it. A test that sets it on one rank sees what the others do.
+bool is_to_fail(const std::string& call);
+/// How long anything waits for other ranks: FAKECUDA_DEADLINE.
+std::chrono::seconds patience();
 
 }  // namespace fakecuda

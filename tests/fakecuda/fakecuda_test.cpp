@@ -1,10 +1,15 @@
 // Tests of the fake device itself: what a device would punish is punished here.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
+#include <nccl.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <thread>
 #include <vector>
 
 #include "comm/nccl/stream_graph.hpp"
@@ -229,6 +234,104 @@ TEST(FakeTeams, SumsAndMaximaReachAllThreads) {
   space.fence();
   EXPECT_EQ(sums, std::vector<float>(team, 499500.0F));
   EXPECT_EQ(maxima, std::vector<float>(team, 999.0F));
+}
+
+/// Runs `body` as two ranks, each on a thread and a device of its own, with two communicators of both ranks.
+void on_two_ranks(const std::function<void(int rank, ncclComm_t first, ncclComm_t second)>& body) {
+  std::array<ncclUniqueId, 2> ids{};
+  for (ncclUniqueId& id : ids) ncclGetUniqueId(&id);
+  const auto run = [&](int rank) {
+    cudaSetDevice(rank);
+    std::array<ncclComm_t, 2> comms{};
+    for (std::size_t i = 0; i < comms.size(); ++i) ncclCommInitRank(&comms[i], 2, ids[i], rank);
+    body(rank, comms[0], comms[1]);
+  };
+  std::thread one(run, 0), other(run, 1);
+  one.join();
+  other.join();
+}
+
+TEST(FakeNcclDeathTest, RanksEndTheirCommunicatorsInOneOrder) {
+  const auto end = [](bool in_one_order) {
+    if (!in_one_order) ::setenv("FAKECUDA_DEADLINE", "1", 1);  // of the process that dies
+    on_two_ranks([&](int rank, ncclComm_t first, ncclComm_t second) {
+      const bool swap = rank == 1 && !in_one_order;
+      ncclCommDestroy(swap ? second : first);
+      ncclCommDestroy(swap ? first : second);
+    });
+  };
+  end(true);
+  EXPECT_DEATH(end(false), "ncclCommDestroy: a rank did not come");
+}
+
+enum class Registered { by_both, by_rank_0 };
+
+/// Runs `body` as two ranks, each with a stream and with 4 KiB of NCCL's memory.
+void on_memory(Registered registered,
+               const std::function<void(int rank, ncclComm_t, std::byte* memory, cudaStream_t)>& body) {
+  constexpr std::size_t bytes = 4096;
+  std::array<void*, 2> memory{};
+  for (void*& m : memory) ASSERT_EQ(ncclMemAlloc(&m, bytes), ncclSuccess);
+  on_two_ranks([&](int rank, ncclComm_t comm, ncclComm_t other) {
+    auto* const mine = static_cast<std::byte*>(memory[static_cast<std::size_t>(rank)]);
+    void* handle = nullptr;
+    if (rank == 0 || registered == Registered::by_both) {
+      EXPECT_EQ(ncclCommRegister(comm, mine, bytes, &handle), ncclSuccess);
+      EXPECT_NE(handle, nullptr);
+    }
+    cudaStream_t stream = make_stream();
+    EXPECT_EQ(cudaMemsetAsync(mine, 0, bytes, stream), cudaSuccess);
+    body(rank, comm, mine, stream);
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    if (handle != nullptr) {
+      EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
+    }
+    ncclCommDestroy(comm);
+    ncclCommDestroy(other);
+  });
+  for (void* m : memory) ASSERT_EQ(ncclMemFree(m), ncclSuccess);
+}
+
+/// Gathers in place, and then from another place. The operands of rank 1 lie `behind` those of rank 0.
+void gather(Registered registered, std::ptrdiff_t behind) {
+  on_memory(registered, [=](int rank, ncclComm_t comm, std::byte* memory, cudaStream_t stream) {
+    constexpr std::ptrdiff_t part = 64;
+    std::byte* const out = memory + rank * behind;
+    EXPECT_EQ(ncclAllGather(out + rank * part, out, part, ncclUint8, comm, stream), ncclSuccess);
+    EXPECT_EQ(ncclAllGather(out, out + 2 * part, part, ncclUint8, comm, stream), ncclSuccess);
+  });
+}
+
+void send(Registered registered) {
+  on_memory(registered, [](int rank, ncclComm_t comm, std::byte* memory, cudaStream_t stream) {
+    const ncclResult_t result = rank == 0 ? ncclSend(memory, 64, ncclUint8, 1, comm, stream)
+                                          : ncclRecv(memory + 256, 64, ncclUint8, 0, comm, stream);
+    EXPECT_EQ(result, ncclSuccess);
+  });
+}
+
+TEST(FakeNcclDeathTest, OperandsLieInRegisteredMemoryAtOnePlaceOrInNone) {
+  gather(Registered::by_both, 0);
+  EXPECT_DEATH(gather(Registered::by_rank_0, 0),
+               "collective 1 .ncclAllGather. lies elsewhere on other ranks");
+  EXPECT_DEATH(gather(Registered::by_both, 256),
+               "collective 1 .ncclAllGather. lies elsewhere on other ranks");
+  send(Registered::by_both);  // a message may lie anywhere there
+  EXPECT_DEATH(send(Registered::by_rank_0), "rank 1 receives in memory that is not registered");
+}
+
+TEST(FakeNccl, OnlyItsOwnMemoryCanBeRegistered) {
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 100), cudaSuccess);
+  on_two_ranks([&](int, ncclComm_t comm, ncclComm_t other) {
+    void* handle = nullptr;
+    EXPECT_EQ(ncclCommRegister(comm, memory, 100, &handle), ncclSuccess);
+    EXPECT_EQ(handle, nullptr);
+    ncclCommDestroy(comm);
+    ncclCommDestroy(other);
+  });
+  ASSERT_EQ(cudaFree(memory), cudaSuccess);
 }
 
 }  // namespace

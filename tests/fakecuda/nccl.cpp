@@ -3,7 +3,9 @@
 // a queue, and tells when it waits for another rank.
 //
 // Every collective is compared on all ranks: its place in the order, its operation, number of elements, type
-// and root. A real NCCL hangs, or adds up what does not belong together.
+// and root. A real NCCL hangs, or adds up what does not belong together. So is it whether operands lie in
+// registered memory, and where there: NVIDIA leaves it undefined what comes of ranks that differ. What ends a
+// communicator waits for all its ranks, as NCCL does on a host.
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -13,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -47,19 +50,42 @@ std::string text_of(const Call& c) {
          std::to_string(c.root);
 }
 
+/// Where an operand lies in registered memory: in which of the communicator's registrations, by the order in
+/// which they were made, and how many bytes behind its beginning.
+struct Place {
+  int registration = -1;  ///< -1: in none
+  std::size_t offset = 0;
+  bool operator==(const Place&) const = default;
+};
+std::string text_of(const Place& p) {
+  return p.registration < 0
+             ? "no registered memory"
+             : "registration " + std::to_string(p.registration) + " at " + std::to_string(p.offset);
+}
+/// Those of a collective's operands. Where it is in place, both are that of the longer one.
+struct Places {
+  Place sent, received;
+  bool operator==(const Places&) const = default;
+};
+std::string text_of(const Places& p) {
+  return "sends from " + text_of(p.sent) + " and receives in " + text_of(p.received);
+}
+
 struct Member {
   pid_t process;
   int file;
   std::size_t bytes;
-  std::atomic<int> here;
-  // A collective: what it is and where its operand lies, then that all operands have been read.
+  std::atomic<int> here;  ///< 1: has begun to open the communicator; 2: has opened it; 3: has begun to end it
+  // A collective: what it is and where its operands lie, then that all operands have been read.
   Call call;
+  Places places;
   std::size_t operand;
   std::atomic<std::uint64_t> posted, read;
 };
 /// Messages from one rank to another, in their order.
 struct Mailbox {
   std::size_t operand, bytes;
+  bool registered;
   std::atomic<std::uint64_t> posted, read;
 };
 /// The page that all ranks of a communicator map. It begins as zeros.
@@ -133,12 +159,19 @@ void* map(int file, std::size_t bytes, int rights) {
 
 template <class Reached>
 void wait_until(const char* call, const Reached& reached) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + fakecuda::patience();
   while (!reached()) {
     if (std::chrono::steady_clock::now() > deadline) fail(std::string(call) + ": a rank did not come");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }
+
+/// A stretch of device memory that a communicator knows; its address is the handle.
+struct Registration {
+  std::uintptr_t begin = 0;
+  std::size_t bytes = 0;
+  int number = 0;
+};
 
 }  // namespace
 
@@ -148,12 +181,52 @@ struct ncclComm {
   std::vector<const std::byte*> memory;  ///< of every rank
   std::uint64_t collectives = 0;
   std::uint64_t sent[most_ranks] = {}, received[most_ranks] = {};
+  std::vector<std::unique_ptr<Registration>> registrations;
+  int registered = 0;  ///< how many registrations there have been
   std::atomic<bool> aborted = false;
+  std::atomic<bool> failed = false;  ///< as FAKECUDA_FAULT asks: no collective ends any more
 
   Member& member(int r) const { return shared->members[r]; }
+  bool all_at(int stage) const {
+    for (int r = 0; r < size; ++r)
+      if (member(r).here.load() < stage) return false;
+    return true;
+  }
 };
 
 namespace {
+
+/// The allocations of ncclMemAlloc, by address. It is never destroyed, like those of the device.
+std::map<std::uintptr_t, std::size_t>& nccl_memory() {
+  static auto& all = *new std::map<std::uintptr_t, std::size_t>;
+  return all;
+}
+bool is_nccl_memory(const void* p, std::size_t bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  auto above = nccl_memory().upper_bound(address);
+  if (above == nccl_memory().begin()) return false;
+  const auto& [begin, whole] = *--above;
+  return address - begin <= whole && bytes <= whole - (address - begin);
+}
+
+Place place_in(const ncclComm& comm, const void* p) {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  for (const auto& r : comm.registrations)
+    if (address >= r->begin && address - r->begin < r->bytes) return {r->number, address - r->begin};
+  return {};
+}
+
+/// In place, one operand is this rank's part of the other, so it lies elsewhere on each rank.
+Places places_of(const ncclComm& comm, const Call& call, const void* in, const void* out) {
+  Places p{place_in(comm, in), place_in(comm, out)};
+  const std::size_t own = static_cast<std::size_t>(comm.rank) * call.count * size_of(call.type);
+  const auto is_part = [own](const void* part, const void* whole) {
+    return static_cast<const std::byte*>(part) == static_cast<const std::byte*>(whole) + own;
+  };
+  if (call.kind == Kind::all_gather && is_part(in, out)) p.sent = p.received;
+  if (call.kind == Kind::reduce_scatter && is_part(out, in)) p.received = p.sent;
+  return p;
+}
 
 /// Where device memory lies in its file, which is what other ranks know it by.
 std::size_t place_of(const void* p) {
@@ -183,7 +256,7 @@ std::size_t received_bytes(const ncclComm& comm, const Call& call) {
   return slices * call.count * size_of(call.type);
 }
 
-fakecuda::Work collective(ncclComm_t comm, Call call, const void* in, void* out) {
+fakecuda::Work collective(ncclComm_t comm, Call call, Places places, const void* in, void* out) {
   struct State {
     std::uint64_t number = 0;
     bool computed = false;
@@ -192,11 +265,17 @@ fakecuda::Work collective(ncclComm_t comm, Call call, const void* in, void* out)
   return [=, state = std::make_shared<State>()]() -> Turn {
     Member& me = comm->member(comm->rank);
     if (comm->aborted) return Turn::done;
+    if (comm->failed) return Turn::waiting;
     if (state->number == 0) {
+      if (fakecuda::is_to_fail("ncclCommGetAsyncError")) {
+        comm->failed = true;
+        return Turn::waiting;
+      }
       fakecuda::refuse_host_memory(names[static_cast<int>(call.kind)], "what is sent", in,
                                    sent_bytes(*comm, call));
       state->number = ++comm->collectives;
       me.call = call;
+      me.places = places;
       me.operand = place_of(in);
       me.posted.store(state->number, std::memory_order_release);
       return Turn::some;
@@ -213,6 +292,11 @@ fakecuda::Work collective(ncclComm_t comm, Call call, const void* in, void* out)
           fail("collective " + std::to_string(state->number) + " differs: rank " +
                std::to_string(comm->rank) + " has " + text_of(call) + ", rank " + std::to_string(r) +
                " has " + text_of(comm->member(r).call));
+      for (int r = 0; r < comm->size; ++r)
+        if (comm->member(r).places != places)
+          fail("collective " + std::to_string(state->number) + " (" + names[static_cast<int>(call.kind)] +
+               ") lies elsewhere on other ranks: rank " + std::to_string(comm->rank) + " " + text_of(places) +
+               ", rank " + std::to_string(r) + " " + text_of(comm->member(r).places));
       auto& result = state->result;
       switch (call.kind) {
         case Kind::all_gather:
@@ -239,7 +323,7 @@ fakecuda::Work collective(ncclComm_t comm, Call call, const void* in, void* out)
   };
 }
 
-fakecuda::Work message_out(ncclComm_t comm, const void* from, std::size_t bytes, int peer) {
+fakecuda::Work message_out(ncclComm_t comm, bool registered, const void* from, std::size_t bytes, int peer) {
   return [=, number = std::uint64_t{0}]() mutable -> Turn {
     Mailbox& mail = comm->shared->mail[comm->rank][peer];
     if (comm->aborted) return Turn::done;
@@ -249,6 +333,7 @@ fakecuda::Work message_out(ncclComm_t comm, const void* from, std::size_t bytes,
       number = ++comm->sent[peer];
       mail.operand = place_of(from);
       mail.bytes = bytes;
+      mail.registered = registered;
       mail.posted.store(number, std::memory_order_release);
       return Turn::some;
     }
@@ -256,7 +341,10 @@ fakecuda::Work message_out(ncclComm_t comm, const void* from, std::size_t bytes,
   };
 }
 
-fakecuda::Work message_in(ncclComm_t comm, void* to, std::size_t bytes, int peer) {
+fakecuda::Work message_in(ncclComm_t comm, bool registered, void* to, std::size_t bytes, int peer) {
+  const auto memory = [](bool is_registered) -> std::string {
+    return is_registered ? "registered memory" : "memory that is not registered";
+  };
   return [=]() -> Turn {
     Mailbox& mail = comm->shared->mail[peer][comm->rank];
     if (comm->aborted) return Turn::done;
@@ -264,6 +352,9 @@ fakecuda::Work message_in(ncclComm_t comm, void* to, std::size_t bytes, int peer
     if (mail.bytes != bytes)
       fail("rank " + std::to_string(comm->rank) + " receives " + std::to_string(bytes) + " bytes from rank " +
            std::to_string(peer) + ", which sends " + std::to_string(mail.bytes));
+    if (mail.registered != registered)
+      fail("rank " + std::to_string(comm->rank) + " receives in " + memory(registered) + ", and rank " +
+           std::to_string(peer) + " sends from " + memory(mail.registered));
     std::memcpy(to, comm->memory[static_cast<std::size_t>(peer)] + mail.operand, bytes);
     mail.read.store(++comm->received[peer], std::memory_order_release);
     return Turn::done;
@@ -323,7 +414,8 @@ ncclResult_t add_collective(ncclComm_t comm, cudaStream_t stream, Call call, con
   const char* name = names[static_cast<int>(call.kind)];
   fakecuda::refuse_host_memory(name, "what is sent", in, sent_bytes(*comm, call));
   fakecuda::refuse_host_memory(name, "what is received", out, received_bytes(*comm, call));
-  return add_part({{comm, -1, -1}, stream, name, [=] { return collective(comm, call, in, out); }});
+  const Places places = places_of(*comm, call, in, out);
+  return add_part({{comm, -1, -1}, stream, name, [=] { return collective(comm, call, places, in, out); }});
 }
 
 }  // namespace
@@ -357,19 +449,14 @@ ncclResult_t ncclCommInitRank(ncclComm_t* result, int size, ncclUniqueId id, int
   me.file = own.file;
   me.bytes = own.bytes;
   me.here.store(1);
-  const auto everyone = [&](int stage) {
-    for (int r = 0; r < size; ++r)
-      if (comm->member(r).here.load() < stage) return false;
-    return true;
-  };
-  wait_until("ncclCommInitRank", [&] { return everyone(1); });
+  wait_until("ncclCommInitRank", [&] { return comm->all_at(1); });
   for (int r = 0; r < size; ++r) {
     const int theirs = open_of(comm->member(r).process, comm->member(r).file);
     comm->memory.push_back(static_cast<const std::byte*>(map(theirs, comm->member(r).bytes, PROT_READ)));
     close(theirs);
   }
   me.here.store(2);
-  wait_until("ncclCommInitRank", [&] { return everyone(2); });
+  wait_until("ncclCommInitRank", [&] { return comm->all_at(2); });
   if (rank == 0) close(root.file);
   fakecuda::count_object("communicators", 1);
   *result = comm.release();
@@ -377,6 +464,8 @@ ncclResult_t ncclCommInitRank(ncclComm_t* result, int size, ncclUniqueId id, int
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  comm->member(comm->rank).here.store(3);
+  wait_until("ncclCommDestroy", [&] { return comm->all_at(3); });
   for (int r = 0; r < comm->size; ++r)
     munmap(const_cast<std::byte*>(comm->memory[static_cast<std::size_t>(r)]), comm->member(r).bytes);
   munmap(comm->shared, sizeof(Shared));
@@ -387,25 +476,47 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->aborted = true;  // it stays, because queues may still hold its calls
+  comm->member(comm->rank).here.store(3);
+  wait_until("ncclCommAbort", [&] { return comm->all_at(3); });
   return ncclSuccess;
 }
 
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  *error = comm->failed ? ncclRemoteError : ncclSuccess;
+  return ncclSuccess;
+}
+const char* ncclGetLastError(ncclComm_t comm) {
+  return comm->failed ? "FAKECUDA_FAULT asks for it" : "";
+}
+
+/// Takes memory of ncclMemAlloc alone, as the algorithms of NVLink's switches want it. Other memory is no
+/// error, and gets no handle.
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, void** handle) {
   fakecuda::refuse_host_memory("ncclCommRegister", "the memory", memory, bytes);
-  *handle = comm;
+  *handle = nullptr;
+  if (fakecuda::is_to_fail("ncclCommRegister")) return ncclSystemError;
+  if (!is_nccl_memory(memory, bytes)) return ncclSuccess;
+  comm->registrations.push_back(std::make_unique<Registration>(
+      Registration{reinterpret_cast<std::uintptr_t>(memory), bytes, comm->registered++}));
+  *handle = comm->registrations.back().get();
   fakecuda::count_object("registrations", 1);
   return ncclSuccess;
 }
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
-  if (handle != comm) fail("ncclCommDeregister: the handle is another communicator's");
+  if (std::erase_if(comm->registrations, [=](const auto& r) { return r.get() == handle; }) != 1)
+    fail("ncclCommDeregister: the handle is another communicator's");
   fakecuda::count_object("registrations", -1);
   return ncclSuccess;
 }
 
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
-  return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  if (fakecuda::is_to_fail("ncclMemAlloc") || cudaMalloc(memory, bytes) != cudaSuccess)
+    return ncclUnhandledCudaError;
+  nccl_memory().emplace(reinterpret_cast<std::uintptr_t>(*memory), bytes);
+  return ncclSuccess;
 }
 ncclResult_t ncclMemFree(void* memory) {
+  nccl_memory().erase(reinterpret_cast<std::uintptr_t>(memory));
   return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
@@ -438,12 +549,16 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
                       cudaStream_t stream) {
   const std::size_t bytes = count * size_of(type);
   fakecuda::refuse_host_memory("ncclSend", "what is sent", from, bytes);
-  return add_part(
-      {{comm, peer, -1}, stream, "ncclSend", [=] { return message_out(comm, from, bytes, peer); }});
+  const bool registered = place_in(*comm, from).registration >= 0;
+  return add_part({{comm, peer, -1}, stream, "ncclSend", [=] {
+                     return message_out(comm, registered, from, bytes, peer);
+                   }});
 }
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   const std::size_t bytes = count * size_of(type);
   fakecuda::refuse_host_memory("ncclRecv", "what is received", to, bytes);
-  return add_part({{comm, -1, peer}, stream, "ncclRecv", [=] { return message_in(comm, to, bytes, peer); }});
+  const bool registered = place_in(*comm, to).registration >= 0;
+  return add_part(
+      {{comm, -1, peer}, stream, "ncclRecv", [=] { return message_in(comm, registered, to, bytes, peer); }});
 }

@@ -1,5 +1,6 @@
 // Streams, events and graphs, and the one place where anything runs: run_until().
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -163,12 +164,11 @@ std::string what_waits() {
 /// Runs queues until `reached`. Other ranks may let it wait, but not for ever.
 template <class Reached>
 void run_until(std::unique_lock<std::recursive_mutex>& lock, const char* call, const Reached& reached) {
-  const auto patience = std::chrono::seconds(from_environment("FAKECUDA_DEADLINE", 100));
-  auto deadline = Clock::now() + patience;
+  auto deadline = Clock::now() + patience();
   const Access access;
   while (!reached()) {
     if (run_one() != Turn::waiting) {
-      deadline = Clock::now() + patience;
+      deadline = Clock::now() + patience();
       continue;
     }
     if (Clock::now() > deadline) fail(std::string(call) + " waits for ever:" + what_waits());
@@ -297,6 +297,20 @@ void fail(const std::string& line) {
 
 int current_device() {
   return this_device;
+}
+
+bool is_to_fail(const std::string& call) {
+  const char* const fault = std::getenv("FAKECUDA_FAULT");
+  if (fault == nullptr) return false;
+  const std::string text = fault;
+  const std::size_t colon = text.find(':');
+  if (text.substr(0, colon) != call) return false;
+  static std::atomic<int> calls = 0;  // a process has one fault that counts
+  return colon == std::string::npos || ++calls >= std::atoi(fault + colon + 1);
+}
+
+std::chrono::seconds patience() {
+  return std::chrono::seconds(from_environment("FAKECUDA_DEADLINE", 100));
 }
 
 std::uint64_t draw(std::uint64_t n) {
@@ -606,6 +620,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  if (is_to_fail("cudaGraphLaunch")) return give(cudaErrorLaunchFailure);
   return enqueue(stream, "a graph", [graph = executable->graph] {
     return Work([launch = std::make_shared<Launch>(graph)] { return launch->turn(); });
   });

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <numeric>
 #include <thread>
 #include <vector>
 
+#include "base/check.hpp"
 #include "comm/host/exchange.hpp"
 #include "comm/host/fake.hpp"
 #include "mpi/comm/checks.hpp"
@@ -124,6 +126,18 @@ TEST(FakeWorld, DelaysReorderChannels) {
     wait(eb, "b");
   }
   EXPECT_TRUE(a_first && b_first);
+}
+
+/// Whatever is thrown on the communication thread ends the process with the call's name and the error's code.
+TEST(FakeWorldDeathTest, WhatThrowsBesideACallIsTold) {
+  const auto observed = [] {
+    FakeWorld world;
+    const auto c = open(world, Lane::reduce, "observed");
+    c->set_observer([](const comm::FinishedCall&) { throw std::bad_alloc(); });
+    wait(c->barrier({}), "barrier");
+  };
+  EXPECT_EXIT(observed(), testing::ExitedWithCode(static_cast<int>(ExitCode::environment)),
+              "barrier #1 on channel observed failed: std::bad_alloc");
 }
 
 TEST(Self, Collectives) {

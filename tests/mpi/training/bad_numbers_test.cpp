@@ -241,6 +241,35 @@ TEST(RollBack, WithoutACheckpointStartsOver) {
   EXPECT_EQ(rolled->state().hash(), direct.state().hash());
 }
 
+/// The run whose `latest` this one began with goes on meanwhile, and moves it.
+TEST(RollBack, GoesBackToWhereItBeganWhereverTheLinkLeadsNow) {
+  const Deck other = deck_with({"run.steps=4", "checkpoint.every=2"}, test::world());
+  EXPECT_EQ(trainer_of(other, test::world(), {})->run(), train::Outcome::finished);
+  const std::string checkpoints = other.run.dir + "/checkpoints/", latest = checkpoints + "latest";
+  const auto point_to = [&](const char* step) {
+    if (test::world().rank() == 0) {
+      std::filesystem::remove(latest);
+      std::filesystem::create_directory_symlink(step, latest);
+    }
+    test::world().barrier();
+  };
+  for (const std::string key : {"checkpoint.resume=", "model.init="}) {
+    SCOPED_TRACE(key);
+    const auto hash_of_run_from = [&](const std::string& start) {
+      point_to("step-00000002");
+      const Deck deck =
+          deck_with({key + start, "optimizer.nonfinite=rollback", "run.steps=6"}, test::world());
+      const auto trainer = trainer_of(deck, test::world(), {3});
+      point_to("step-00000004");
+      EXPECT_EQ(trainer->run(), train::Outcome::finished);
+      expect_in_log(deck, key == "model.init=" ? "back to step 0, the initial weights"
+                                               : "back to step 2, " + checkpoints + "step-00000002");
+      return trainer->state().hash();
+    };
+    EXPECT_EQ(hash_of_run_from(latest), hash_of_run_from(checkpoints + "step-00000002"));
+  }
+}
+
 TEST(BadNumbers, MoreThanTheLimitInARowStop) {
   for (const char* policy : {"skip", "rollback"}) {
     SCOPED_TRACE(policy);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "base/check.hpp"
@@ -11,8 +12,10 @@
 #include "exec/scratch.hpp"
 #include "kernels/memory.hpp"
 #include "runtime/memory_usage.hpp"
+#include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
+#include "support/shared_deck.hpp"
 #include "support/small_deck.hpp"
 
 namespace weft::train {
@@ -47,6 +50,22 @@ TEST(Session, ARankWithAnotherPlanIsFound) {
   expect_that_the_last_is_found("{ data = 0 }");
   if (test::world().size() == 4) expect_that_the_last_is_found("{ pipe = 2, data = 2 }");
 }
+
+#ifdef WEFT_FAKECUDA
+/// One rank gets no memory that can be registered, or cannot register what it has. The fake of NCCL compares
+/// where the operands of all ranks lie.
+TEST(Session, MemoryIsRegisteredByAllRanksOrByNone) {
+  comm::World& world = test::world();
+  const auto curve = [&](const char* fault) {
+    if (fault != nullptr && world.rank() == world.size() - 1) ::setenv("FAKECUDA_FAULT", fault, 1);
+    Trainer trainer(test::shared_deck(world, {test::unit_buckets}), world);
+    ::unsetenv("FAKECUDA_FAULT");
+    return test::train_steps(trainer, 2);
+  };
+  const test::Curve registered = curve(nullptr);
+  for (const char* fault : {"ncclMemAlloc", "ncclCommRegister"}) EXPECT_EQ(curve(fault), registered) << fault;
+}
+#endif
 
 /// A machine profile's memory_bytes is what is left for a rank, and not what somebody holds.
 TEST(MemoryLeft, IsWhatNobodyHolds) {

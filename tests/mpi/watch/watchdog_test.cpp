@@ -8,8 +8,11 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <numeric>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
@@ -186,6 +189,54 @@ TEST(Watchdog, ShortWaitsForStorageAreNoHang) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_EQ(watched.code(0.1), 0);
+}
+
+/// A world in which a library of channels has failed.
+class FailingWorld final : public comm::World {
+ public:
+  FailingWorld() { connect_through(world()); }
+  int rank() const override { return world().rank(); }
+  int size() const override { return world().size(); }
+  std::string failure() override { return "channel gather.data has failed"; }
+  [[noreturn]] void abort(int code) override { comm::end_all_ranks(code); }
+
+ protected:
+  std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
+                                        const comm::ChannelOptions& options) override {
+    return world().open(ranks, lane, std::move(name), options);
+  }
+};
+
+/// Nothing has a limit here.
+TEST(Watchdog, AFailureEndsARunThatWaits) {
+  FailingWorld failing;
+  std::atomic<int> code{0};
+  const Watchdog watchdog(failing, {"none", 0, 0, [&code](int given) { code = given; }});
+  const auto wait = [&code](double seconds) {
+    for (int i = 0; code == 0 && i < 100 * seconds; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return code.load();
+  };
+  EXPECT_EQ(wait(3.5), 0) << "no call was under way";
+  const auto record = failing.open_record("plans");
+  const comm::RecordedBlock block(record.get(), {.kind = "run"});
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(wait(20), static_cast<int>(ExitCode::comm_failure));
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find(": channel gather.data has failed"), std::string::npos) << told;
+}
+
+/// A rank that ends meanwhile, because another one has ended the run, says nothing.
+TEST(Watchdog, LeavesAFailureToTheRankThatCausedIt) {
+  FailingWorld failing;
+  const auto record = failing.open_record("plans");
+  const comm::RecordedBlock block(record.get(), {.kind = "run"});
+  std::atomic<int> code{0};
+  {
+    const Watchdog watchdog(failing, {"none", 0, 0, [&code](int given) { code = given; }});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  }
+  EXPECT_EQ(code, 0);
 }
 
 // Ranks wait no longer than the timeout for a slow rank, and what nobody waits for may take as long as it

@@ -1,0 +1,63 @@
+// Tests how a run of two ranks on devices ends by an error of one of them: soon, with its line and its code.
+// The other one waits meanwhile, in NCCL, for what will not come.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "data/token_format.hpp"
+#include "restart/workspace.hpp"
+
+namespace weft::test {
+namespace {
+
+class OneRankFails : public Workspace {
+ protected:
+  /// Trains on two ranks, of which the second has `fault` (docs/fakecuda.md) and the settings `sets`.
+  Ended run_with(const std::string& fault, std::vector<std::string> sets = {}) const {
+    const std::vector<std::string> both{"debug.hash_every=0", "checkpoint.final=false"};
+    sets.insert(sets.begin(), both.begin(), both.end());
+    std::vector<std::string> command = weft_each({train("run", both), train("run", sets)});
+    const auto colon = std::find(command.begin(), command.end(), ":");
+    command.insert(colon + 3, {"-x", "FAKECUDA_FAULT=" + fault});
+    return run(command, 90);
+  }
+  /// Expects the code and one line with the text. Ranks that waited for each other would be ended by the fake
+  /// device after 100 s, and by Weft's own watchdog after ten minutes.
+  static void expect_end(const Ended& ended, int code, const std::string& text) {
+    EXPECT_STATUS(ended, code);
+    const auto errors = ended.lines("weft: error:");
+    ASSERT_EQ(errors.size(), 1U) << ended.err;
+    EXPECT_NE(errors[0].find(text), std::string::npos) << errors[0];
+  }
+};
+
+/// The first step's tokens are read within the constructor of the run, beside the other rank's collectives.
+TEST_F(OneRankFails, BeforeItsStep) {
+  std::filesystem::copy_file(path("train.bin"), path("copy.bin"));
+  std::fstream file(path("copy.bin"), std::ios::binary | std::ios::in | std::ios::out);
+  data::TokenHeader header;
+  file.read(reinterpret_cast<char*>(&header), sizeof header);
+  file.seekp(static_cast<std::streamoff>(header.tokens_offset));
+  file << std::string(header.tokens * header.token_size, '\xff');
+  file.close();
+  ASSERT_TRUE(file.good());
+  expect_end(run_with("none", {"data.train=" + path("copy.bin")}), 2, " is damaged (token 65535 in ");
+}
+
+TEST_F(OneRankFails, InTheMiddleOfItsFirstStep) {
+  expect_end(run_with("cublasLtMatmul:5"), 6, "failed (cuBLASLt's status of the preset fakecuda)");
+}
+
+/// A captured step is launched at most four times before the first step of the run.
+TEST_F(OneRankFails, InALaterStep) {
+  const Ended ended = run_with("cudaGraphLaunch:8");
+  expect_end(ended, 3, "cudaGraphLaunch(");
+  EXPECT_FALSE(steps(run_dir("run")).empty()) << ended.err;
+}
+
+TEST_F(OneRankFails, BesideItsCalls) {
+  expect_end(run_with("ncclCommGetAsyncError:2"), 3, ": NCCL has failed on channel ");
+}
+
+}  // namespace
+}  // namespace weft::test
