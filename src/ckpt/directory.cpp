@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::string_view step_prefix = "step-";
 
-void read_into(Entry& entry, const std::string& path) {
+void read_into(Entry& entry, const std::string& path, Look look) {
   try {
     Manifest manifest = read_manifest(path);
-    check_files(manifest);
+    if (look == Look::at_files) check_files(manifest);
     entry.serial = manifest.serial;
     entry.bytes = manifest.bytes();
     entry.saved_at = std::move(manifest.saved_at);
@@ -60,11 +60,6 @@ std::vector<std::string> names_in(const std::string& dir) {
   return names;
 }
 
-/// The name without what follows its step: "step-00000100" of "step-00000100.damaged-2".
-std::string_view without_suffix(std::string_view name) {
-  return name.substr(0, name.find('.'));
-}
-
 std::string_view suffix_of(std::string_view name) {
   return name.substr(without_suffix(name).size());
 }
@@ -88,6 +83,10 @@ std::string step_name(std::int64_t step) {
   return fmt::format("{}{:08}", step_prefix, step);
 }
 
+std::string_view without_suffix(std::string_view name) {
+  return name.substr(0, name.find('.'));
+}
+
 std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(step_prefix)) return std::nullopt;
   name.remove_prefix(step_prefix.size());
@@ -103,7 +102,7 @@ std::vector<std::string> checkpoint_names(const std::string& checkpoints_dir) {
   return names;
 }
 
-Entry look_at(const std::string& checkpoints_dir, const std::string& name) {
+Entry look_at(const std::string& checkpoints_dir, const std::string& name, Look look) {
   Entry entry;
   entry.name = name;
   entry.step = step_of(without_suffix(name)).value();
@@ -113,15 +112,19 @@ Entry look_at(const std::string& checkpoints_dir, const std::string& name) {
         "{} was renamed by an earlier run or save, because {}; remove it when you have looked at it", name,
         *why);
   } else {
-    read_into(entry, checkpoints_dir + "/" + name);
+    read_into(entry, checkpoints_dir + "/" + name, look);
   }
   return entry;
 }
 
-std::vector<Entry> scan(const std::string& checkpoints_dir) {
+bool is_whole(const std::string& checkpoints_dir, const std::string& name) {
+  return look_at(checkpoints_dir, name, Look::at_files).condition == Condition::whole;
+}
+
+std::vector<Entry> scan(const std::string& checkpoints_dir, Look look) {
   std::vector<Entry> entries;
   for (const std::string& name : checkpoint_names(checkpoints_dir))
-    entries.push_back(look_at(checkpoints_dir, name));
+    entries.push_back(look_at(checkpoints_dir, name, look));
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     const bool a_whole = a.condition == Condition::whole;
     const bool b_whole = b.condition == Condition::whole;

@@ -17,6 +17,10 @@ namespace weft::ckpt::detail {
 /// newer format, so that nobody knows whether it is whole: no run starts from it, and no save removes it.
 enum class Condition : std::uint8_t { whole, damaged, unreadable };
 
+/// How far a look at a checkpoint goes: to its manifest alone, or on to whether each file that the manifest
+/// names is there with its size, which asks storage once for each rank that saved.
+enum class Look : std::uint8_t { at_manifest, at_files };
+
 struct Entry {
   std::string name;  ///< "step-00000100"
   std::int64_t step = 0;
@@ -43,16 +47,20 @@ inline constexpr const char* replaced_suffix = ".replaced";
 std::string step_name(std::int64_t step);
 /// The N of a name "step-N"; nothing for any other name.
 std::optional<std::int64_t> step_of(std::string_view name);
+/// The name without what follows its step: "step-00000100" of "step-00000100.damaged-2".
+std::string_view without_suffix(std::string_view name);
 /// Names of all checkpoints, in whatever condition, and of those that were set aside. Throws what scan()
 /// throws.
 std::vector<std::string> checkpoint_names(const std::string& checkpoints_dir);
-/// Looks at one of checkpoint_names(), as it is now.
-Entry look_at(const std::string& checkpoints_dir, const std::string& name);
+/// Looks at one of checkpoint_names(), as it is now. Whole means that the manifest's checksum is right, and
+/// with Look::at_files that each file is there with its size.
+Entry look_at(const std::string& checkpoints_dir, const std::string& name, Look look);
+/// Whether the checkpoint of that name is whole as it is now, with all its files.
+bool is_whole(const std::string& checkpoints_dir, const std::string& name);
 /// All checkpoints of the directory, newest first: by serial, then by step. Those that are not whole, and
-/// those that were set aside, come after the others. Whole means that the manifest's checksum is right, and
-/// that each shard file is there with its size. The list is empty when there is no directory. Throws
+/// those that were set aside, come after the others. The list is empty when there is no directory. Throws
 /// Unreadable when the directory itself cannot be listed.
-std::vector<Entry> scan(const std::string& checkpoints_dir);
+std::vector<Entry> scan(const std::string& checkpoints_dir, Look look);
 /// Names of leftovers of interrupted saves. Throws what scan() throws.
 std::vector<std::string> unfinished(const std::string& checkpoints_dir);
 /// What `latest` points to; empty when there is none.

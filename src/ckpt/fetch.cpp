@@ -85,10 +85,14 @@ void Fetcher::take(const Shard& shard) {
     }
   }
   if (slices.empty()) return;
-  detail::ShardReader reader(manifest_, shard);
-  const std::vector<std::int64_t> offsets = reader.offsets_of(slices);
-  for (std::size_t i = 0; i < slices.size(); ++i)
-    reader.read(shard.slices[slices[i]], offsets[i], std::move(pieces[i]));
+  try {
+    detail::ShardReader reader(manifest_, shard);
+    const std::vector<std::int64_t> offsets = reader.offsets_of(slices);
+    for (std::size_t i = 0; i < slices.size(); ++i)
+      reader.read(shard.slices[slices[i]], offsets[i], std::move(pieces[i]));
+  } catch (const io::Incomplete& e) {
+    detail::rethrow(manifest_, e);
+  }
 }
 
 void Fetcher::finish() const {

@@ -14,7 +14,7 @@ bool has_any(const std::string& checkpoints_dir) {
 }
 
 std::string list(const std::string& checkpoints_dir) {
-  const auto entries = detail::scan(checkpoints_dir);
+  const auto entries = detail::scan(checkpoints_dir, detail::Look::at_files);
   const auto unfinished = detail::unfinished(checkpoints_dir);
   if (entries.empty() && unfinished.empty()) return fmt::format("no checkpoints in {}\n", checkpoints_dir);
   const std::string latest = detail::read_latest(checkpoints_dir);

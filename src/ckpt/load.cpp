@@ -198,10 +198,10 @@ std::vector<Request> requests_of(const Manifest& manifest, const std::vector<Uni
 
 Found find_checkpoints(const std::string& checkpoints_dir) {
   Found found;
-  for (const auto& entry : detail::scan(checkpoints_dir)) {
+  for (const auto& entry : detail::scan(checkpoints_dir, detail::Look::at_manifest)) {
     switch (entry.condition) {
       case detail::Condition::whole:
-        found.whole.push_back({checkpoints_dir + "/" + entry.name, entry.run.origin});
+        found.checkpoints.push_back({checkpoints_dir + "/" + entry.name, entry.run.origin});
         break;
       case detail::Condition::damaged: found.damaged.push_back(entry.problem); break;
       case detail::Condition::unreadable: throw io::Unreadable(entry.problem);
@@ -213,8 +213,13 @@ Found find_checkpoints(const std::string& checkpoints_dir) {
 std::optional<std::string> find_latest(const std::string& checkpoints_dir) {
   const Found found = find_checkpoints(checkpoints_dir);
   for (const std::string& problem : found.damaged) log::warn("a checkpoint is passed over: {}", problem);
-  if (found.whole.empty()) return std::nullopt;
-  return found.whole.front().path;
+  for (const Found::Checkpoint& checkpoint : found.checkpoints) {
+    Manifest manifest = read_manifest(checkpoint.path);
+    const std::string problem = look_at_files(manifest, single_rank());
+    if (problem.empty()) return checkpoint.path;
+    log::warn("a checkpoint is passed over: {}", problem);
+  }
+  return std::nullopt;
 }
 
 bool holds_checkpoints(const std::string& checkpoints_dir) {
@@ -225,6 +230,12 @@ std::string set_aside(const std::string& dir) {
   const std::filesystem::path path(dir);
   return path.parent_path() /
          detail::set_aside(path.parent_path(), path.filename(), detail::Condition::damaged);
+}
+
+std::string give_name_back(const std::string& dir) {
+  if (!dir.ends_with(detail::replaced_suffix)) return dir;
+  const std::filesystem::path path(dir);
+  return path.parent_path() / detail::give_name_back(path.parent_path(), path.filename());
 }
 
 RunState load_run_state(const std::string& dir) {

@@ -18,20 +18,20 @@
 
 namespace weft::ckpt {
 
-/// What a directory of checkpoints holds. A checkpoint is whole when the manifest's checksum is right and
-/// each shard has its size.
+/// What a directory of checkpoints holds, by the manifests alone: look_at_files() tells whether all files of
+/// one are there.
 struct Found {
-  struct Whole {
+  struct Checkpoint {
     std::string path;
     std::string origin;  ///< RunState::origin
   };
-  std::vector<Whole> whole;  ///< newest first
-  /// A line for each checkpoint that is not whole, also for those that were set aside. Leftovers of
-  /// interrupted saves are in neither list.
+  std::vector<Checkpoint> checkpoints;  ///< those with a whole manifest, newest first
+  /// A line for each of the others, also for those that were set aside. Leftovers of interrupted saves are in
+  /// neither list.
   std::vector<std::string> damaged;
 };
-/// Reads every shard's metadata, so call it on one rank only. Throws Unreadable when the directory or a
-/// checkpoint in it cannot be read, because a read error is not a missing checkpoint.
+/// Reads every manifest, so call it on one rank only. Throws Unreadable when the directory or a manifest in
+/// it cannot be read, because a read error is not a missing checkpoint.
 Found find_checkpoints(const std::string& checkpoints_dir);
 /// Whether there is any checkpoint, in whatever condition. It throws what find_checkpoints() throws, but
 /// looks at names alone.
@@ -39,7 +39,11 @@ bool holds_checkpoints(const std::string& checkpoints_dir);
 /// Renames a checkpoint that proved damaged, durably, so that it is not taken for a whole one, and returns
 /// its new path. It is never removed.
 std::string set_aside(const std::string& dir);
-/// The newest whole checkpoint, if there is one; others are passed over with a warning in the log.
+/// Gives a checkpoint that is called step-N.replaced since a save was interrupted its name back, durably,
+/// unless there is another step-N. Returns its path, which is the same for any other checkpoint.
+std::string give_name_back(const std::string& dir);
+/// The newest checkpoint whose files are all there, if there is one; others are passed over with a warning in
+/// the log.
 std::optional<std::string> find_latest(const std::string& checkpoints_dir);
 
 RunState load_run_state(const std::string& dir);

@@ -1,6 +1,7 @@
 #include "ckpt/manifest.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -14,7 +15,7 @@
 #include "ckpt/format_1.hpp"
 #include "ckpt/json_fields.hpp"
 #include "ckpt/shard.hpp"
-#include "io/file.hpp"
+#include "io/storage_wait.hpp"
 
 namespace weft::ckpt {
 
@@ -255,14 +256,34 @@ std::pair<std::string, std::string> split_checksum(std::string_view text, const 
 
 }  // namespace
 
+std::string without_links(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int most_links = 40;  // as many as Linux follows; what opens a longer chain says so
+  const io::StorageWait wait("resolve", path);
+  fs::path at = path;
+  for (int links = 0; links < most_links; ++links) {
+    while (at.has_relative_path() && at.has_parent_path() && (!at.has_filename() || at.filename() == "."))
+      at = at.parent_path();  // "latest/"
+    std::error_code error;
+    const fs::path target = fs::read_symlink(at, error);
+    if (error == std::errc::invalid_argument || error == std::errc::no_such_file_or_directory ||
+        error == std::errc::not_a_directory)
+      break;  // it is no link
+    if (error) io::fail_reading("resolve", path, error.value());
+    at = at.parent_path() / target;
+  }
+  return at.string();
+}
+
 Manifest read_manifest(const std::string& dir) {
-  const std::string path = dir + "/" + manifest_name;
+  const std::string resolved = without_links(dir);
+  const std::string path = resolved + "/" + manifest_name;
   if (!io::file_bytes(path)) {
     fail(fmt::format("{} is not a checkpoint (it has no {}); name a directory step-N of a run", dir,
                      manifest_name));
   }
   Manifest manifest = read_file(path);
-  manifest.dir = dir;
+  manifest.dir = resolved;
   const std::string name = io::base_name(dir);
   if (detail::step_of(name).value_or(manifest.run.step) != manifest.run.step) {
     fail(fmt::format(
@@ -274,16 +295,29 @@ Manifest read_manifest(const std::string& dir) {
 }
 
 Manifest read_manifest(const std::string& dir, const Hooks& hooks) {
-  // Rank 0 sends format 1 as if it were 2, with its number in front.
+  // Rank 0 sends format 1 as if it were 2, with its number and the directory in front.
   const std::string told = detail::from_root(hooks, [&] {
     const Manifest manifest = read_manifest(dir);
-    return fmt::format("{} {}", manifest.version, detail::to_text(manifest));
+    return fmt::format("{} {}{}{}", manifest.version, manifest.dir, '\0', detail::to_text(manifest));
   });
-  const std::size_t space = told.find(' ');
-  Manifest manifest = detail::manifest_from_text(std::string_view(told).substr(space + 1), dir);
+  const std::size_t space = told.find(' '), end = told.find('\0');
+  Manifest manifest = detail::manifest_from_text(std::string_view(told).substr(end + 1), dir);
   manifest.version = std::stoi(told.substr(0, space));
-  manifest.dir = dir;
+  manifest.dir = told.substr(space + 1, end - space - 1);
   return manifest;
+}
+
+std::string look_at_files(Manifest& manifest, const Hooks& hooks) {
+  const std::string problem = detail::from_root(hooks, [&]() -> std::string {
+    try {
+      detail::check_files(manifest);
+    } catch (const io::Incomplete& e) {
+      return e.what();
+    }
+    return {};
+  });
+  manifest.files_seen = problem.empty();
+  return problem;
 }
 
 namespace detail {
@@ -320,16 +354,25 @@ Manifest manifest_from_text(std::string_view text, const std::string& name) {
 void check_files(const Manifest& manifest) {
   const auto check = [&](const std::string& file, std::int64_t bytes) {
     const auto size = io::file_bytes(manifest.dir + "/" + file);
+    const std::string name = io::base_name(manifest.dir);
     if (!size)
-      fail(fmt::format("{} of {} is missing (the manifest names it); restore it", file,
-                       io::base_name(manifest.dir)));
-    if (*size != bytes) {
-      fail(fmt::format("{} of {} is {} ({} bytes instead of {}); restore it", file,
-                       io::base_name(manifest.dir), *size < bytes ? "truncated" : "too long", *size, bytes));
-    }
+      throw io::Incomplete(
+          fmt::format("{} of {} is missing (the manifest names it); restore it", file, name));
+    if (*size != bytes)
+      throw io::Incomplete(fmt::format("{} of {} is {} ({} bytes instead of {}); restore it", file, name,
+                                       *size < bytes ? "truncated" : "too long", *size, bytes));
   };
   for (const StoredFile& file : manifest.files) check(file.name, file.bytes);
   if (manifest.version > 1) check(slices_name, manifest.slices.bytes);
+}
+
+void rethrow(const Manifest& manifest, const io::Incomplete& incomplete) {
+  if (!manifest.files_seen) throw io::Incomplete(incomplete);
+  const std::string what = incomplete.what();
+  throw io::Unreadable(
+      fmt::format("{}, though rank 0 has just seen all files of this checkpoint with their sizes; see to its "
+                  "file system on this host, then start again",
+                  what.substr(0, what.rfind("; "))));
 }
 
 }  // namespace detail

@@ -12,6 +12,7 @@
 #include "base/unit.hpp"
 #include "ckpt/hooks.hpp"
 #include "ckpt/state.hpp"
+#include "io/file.hpp"
 
 namespace weft::ckpt {
 
@@ -32,7 +33,11 @@ struct StoredFile {
 };
 
 struct Manifest {
-  std::string dir;  ///< where it was read from; not stored
+  /// Where it was read from, without the links that the path's last component led through; not stored.
+  std::string dir;
+  /// Whether look_at_files() has found all files; not stored. What proves missing or short after that is no
+  /// damage: it is Unreadable.
+  bool files_seen = false;
   int version = format_version;
   /// Grows with each save of a directory (milliseconds since 1970, or one more than the highest): the newest
   /// checkpoint has the highest, also after a roll-back to an earlier step.
@@ -50,11 +55,18 @@ struct Manifest {
   std::int64_t bytes() const { return state_bytes; }
 };
 
+/// Follows the links that the last component of a path leads through, such as `latest`, so that what is
+/// opened below the result later is of the same checkpoint, wherever the link points by then. The components
+/// before it stay as they are, because other hosts may have other links there.
+std::string without_links(const std::string& path);
 /// Reads and checks DIR/manifest.json. Throws Error(bad_checkpoint) with one line when there is no
 /// checkpoint, or it is damaged or of a newer format.
 Manifest read_manifest(const std::string& dir);
-/// Collective: rank 0 reads the manifest, and all ranks get it or throw the same error.
+/// Collective: rank 0 follows the links and reads the manifest. All ranks get it or throw the same error.
 Manifest read_manifest(const std::string& dir, const Hooks& hooks);
+/// Collective: rank 0 looks whether all files are there with their sizes. Returns a line about the first that
+/// is not; it is empty when all are. Throws Unreadable. All ranks get or throw the same.
+std::string look_at_files(Manifest& manifest, const Hooks& hooks);
 
 namespace detail {
 
@@ -63,9 +75,11 @@ std::string to_text(const Manifest& manifest);
 /// Reads a manifest's text, of any format; `name` stands for the file in messages. Throws
 /// Error(bad_checkpoint).
 Manifest manifest_from_text(std::string_view text, const std::string& name);
-/// Throws Error(bad_checkpoint) that names the first file of the checkpoint that is missing or has another
-/// size.
+/// Throws Incomplete that names the first file of the checkpoint that is missing or has another size.
 void check_files(const Manifest& manifest);
+/// Call it where an Incomplete about a file of the checkpoint was caught: throws it again, or as Unreadable
+/// when files_seen says that it is no damage.
+[[noreturn]] void rethrow(const Manifest& manifest, const io::Incomplete& incomplete);
 
 }  // namespace detail
 }  // namespace weft::ckpt

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -90,11 +89,9 @@ void sync_ancestors(const std::string& dir) {
     whole = fs::canonical(dir, error);
   }
   if (error) io::fail_errno("resolve", dir, error.value());
-  fs::path path = whole.parent_path();
-  io::sync_directory(path);
-  while (path.has_relative_path()) {
+  for (fs::path path = whole; path.has_relative_path();) {
     path = path.parent_path();
-    if (!io::sync_directory_if_permitted(path)) return;  // not ours: this run has made nothing in it
+    io::sync_directory_if_permitted(path);  // one that may not be read is not to be synced
   }
 }
 
@@ -118,28 +115,30 @@ std::vector<std::string> remove_unfinished(const std::string& checkpoints_dir) {
   return problems;
 }
 
+std::string give_name_back(const std::string& checkpoints_dir, const std::string& replaced) {
+  const std::string name(without_suffix(replaced));
+  if (exists(checkpoints_dir + "/" + name)) return replaced;
+  rename_or_throw(checkpoints_dir + "/" + replaced, checkpoints_dir + "/" + name);
+  io::sync_directory(checkpoints_dir);
+  return name;
+}
+
 std::vector<std::string> settle_replaced(const std::string& checkpoints_dir,
                                          const std::vector<Entry>& entries) {
   std::vector<std::string> problems;
   for (const Entry& entry : entries) {
-    if (entry.condition != Condition::whole || !entry.name.ends_with(replaced_suffix)) continue;
-    const std::string name = step_name(entry.step);
-    const auto newer =
-        std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == name; });
-    if (newer == entries.end()) {
-      rename_or_throw(checkpoints_dir + "/" + entry.name, checkpoints_dir + "/" + name);
-      io::sync_directory(checkpoints_dir);
-    } else if (newer->condition == Condition::whole) {
-      if (std::string problem = remove_checkpoint(checkpoints_dir, entry.name); !problem.empty())
-        problems.push_back(std::move(problem));
-    }
+    if (!entry.name.ends_with(replaced_suffix) || !is_whole(checkpoints_dir, entry.name)) continue;
+    if (give_name_back(checkpoints_dir, entry.name) != entry.name) continue;
+    if (!is_whole(checkpoints_dir, std::string(without_suffix(entry.name)))) continue;
+    if (std::string problem = remove_checkpoint(checkpoints_dir, entry.name); !problem.empty())
+      problems.push_back(std::move(problem));
   }
   return problems;
 }
 
 std::string set_aside(const std::string& checkpoints_dir, const std::string& name, Condition condition) {
   const std::string aside = free_path([&](int i) {
-    return fmt::format("{}/{}{}{}", checkpoints_dir, name.substr(0, name.find('.')),
+    return fmt::format("{}/{}{}{}", checkpoints_dir, without_suffix(name),
                        condition == Condition::damaged ? damaged_suffix : unreadable_suffix,
                        i == 1 ? "" : fmt::format("-{}", i));
   });

@@ -14,7 +14,8 @@ namespace weft::ckpt::detail {
 /// Removes a file or a directory with all below it; returns one line when something stays.
 std::string remove_all(const std::string& path);
 
-/// Makes a directory's entry in its parent durable, and those of all parents above it that may be opened.
+/// Makes a directory's entry in its parent durable, and those of the parents above it, up to the first that
+/// may not be opened.
 void sync_ancestors(const std::string& dir);
 
 /// Makes CHECKPOINTS_DIR/NAME.tmp, or NAME.2.tmp and so on where leftovers that cannot be removed have these
@@ -23,6 +24,8 @@ std::string make_unfinished(const std::string& checkpoints_dir, const std::strin
 /// Removes what interrupted saves left. Returns a line for each leftover that stays: it is in nobody's way.
 std::vector<std::string> remove_unfinished(const std::string& checkpoints_dir);
 
+/// Renames NAME.replaced to NAME, durably, unless there is a NAME. Returns which of the two it is now.
+std::string give_name_back(const std::string& checkpoints_dir, const std::string& replaced);
 /// Ends replacements that were interrupted: a whole NAME.replaced is removed where NAME is whole, and gets
 /// its name back where there is no NAME. `entries` are those of scan(), and are out of date afterwards.
 /// Returns a line for each NAME.replaced that stays.

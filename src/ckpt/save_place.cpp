@@ -31,11 +31,11 @@ void SavePlace::prepare(std::int64_t needed) {
   make_place();
   remark(remove_unfinished(dir_));
   check_room(needed);
-  earlier_ = scan(dir_);
+  earlier_ = scan(dir_, Look::at_manifest);
   const auto is_replaced = [](const Entry& entry) { return entry.name.ends_with(replaced_suffix); };
   if (std::any_of(earlier_.begin(), earlier_.end(), is_replaced)) {
     remark(settle_replaced(dir_, earlier_));
-    earlier_ = scan(dir_);
+    earlier_ = scan(dir_, Look::at_manifest);
   }
   if (earlier_.empty()) sync_ancestors(dir_);  // they may be as new as the run
   serial_ = next_serial();
@@ -66,16 +66,20 @@ std::int64_t SavePlace::next_serial() {
   std::int64_t serial = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   for (const Entry& entry : earlier_) {
     serial = std::max(serial, entry.serial + 1);
-    if (entry.condition == Condition::unreadable && entry.name != name_)
-      remark(fmt::format("{}/{} is left alone: {}", dir_, entry.name, entry.problem));
+    if (entry.name != name_) remark_unreadable(entry);
   }
   return serial;
 }
 
+void SavePlace::remark_unreadable(const Entry& entry) {
+  if (entry.condition == Condition::unreadable)
+    remark(fmt::format("{}/{} is left alone: {}", dir_, entry.name, entry.problem));
+}
+
 void SavePlace::publish() {
   for (const Entry& entry : earlier_) {
-    if (entry.name != name_ || entry.condition == Condition::whole) continue;
-    const Entry now = look_at(dir_, name_);  // it may be readable by now
+    if (entry.name != name_) continue;
+    const Entry now = look_at(dir_, name_, Look::at_files);
     if (now.condition != Condition::whole)
       remark(fmt::format("the {} checkpoint {}/{} is now {} ({})",
                          now.condition == Condition::damaged ? "damaged" : "unreadable", dir_, name_,
@@ -103,8 +107,12 @@ void SavePlace::tidy(const std::function<void(const char*)>& stage) {
   for (const Entry& entry : earlier_) {
     if (entry.condition != Condition::whole || entry.step == step_) continue;
     const bool stays = retention_.keep_every > 0 && entry.step % retention_.keep_every == 0;
-    if (retention_.keep > 0 && !stays && ++kept > retention_.keep)
-      remark(attempt([&] { remark(remove_checkpoint(dir_, entry.name)); }));
+    if (retention_.keep == 0 || stays || ++kept <= retention_.keep) continue;
+    remark(attempt([&] {
+      const Entry now = look_at(dir_, entry.name, Look::at_files);
+      if (now.condition == Condition::whole) remark(remove_checkpoint(dir_, entry.name));
+      remark_unreadable(now);
+    }));
   }
   if (replaced_is_left_)
     remark(attempt([this] { remark(remove_checkpoint(dir_, name_ + replaced_suffix)); }));

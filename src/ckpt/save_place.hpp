@@ -31,14 +31,14 @@ class SavePlace {
   const std::string& temporary() const { return temporary_; }
   /// The serial of the new checkpoint: higher than that of every checkpoint that is there.
   std::int64_t serial() const { return serial_; }
-  /// Gives the directory its name, durably. A checkpoint of the same step that is not known to be whole is
-  /// set aside.
+  /// Gives the directory its name, durably. A checkpoint of the same step that is not known to be whole, with
+  /// all its files, is set aside.
   void publish();
   /// Removes what this save has begun; call it after a save that failed.
   void clear();
-  /// Moves `latest`, and removes the checkpoints that are older than those to keep, but never the new one.
-  /// What fails becomes a remark, and the rest is done: a `latest` that cannot be moved must not fill the
-  /// disk. Calls `stage` with "latest_moved" on the way.
+  /// Moves `latest`, and removes the checkpoints that are older than those to keep, but never the new one,
+  /// and none that is not whole, with all its files. What fails becomes a remark, and the rest is done: a
+  /// `latest` that cannot be moved must not fill the disk. Calls `stage` with "latest_moved" on the way.
   void tidy(const std::function<void(const char*)>& stage);
 
   /// What went wrong without ending the save: one line for each.
@@ -47,6 +47,7 @@ class SavePlace {
 
  private:
   void remark(std::vector<std::string> lines);
+  void remark_unreadable(const Entry& entry);
   void make_place() const;
   void check_room(std::int64_t needed) const;
   std::int64_t next_serial();
@@ -57,7 +58,7 @@ class SavePlace {
   Retention retention_;
   std::string temporary_;
   std::int64_t serial_ = 0;
-  std::vector<Entry> earlier_;
+  std::vector<Entry> earlier_;  ///< by their manifests alone
   bool replaced_is_left_ = false;
   std::vector<std::string> remarks_;
 };

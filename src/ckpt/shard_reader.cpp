@@ -16,8 +16,7 @@ namespace {
 std::string path_of(const Manifest& manifest, const Shard& shard) {
   std::string path = manifest.dir + "/" + shard.file;
   const auto refuse = [&path](const std::string& what) {
-    throw Error(ExitCode::bad_checkpoint,
-                fmt::format("{} is {}; restore it, or resume from an older checkpoint", path, what));
+    throw io::Incomplete(fmt::format("{} is {}; restore it, or resume from an older checkpoint", path, what));
   };
   const auto bytes = io::file_bytes(path);
   if (!bytes) refuse("missing");

@@ -35,7 +35,10 @@ class SlicesReader : public Blocks {
       : manifest_(manifest), file_(path_of(manifest), io::File::Open::read) {
     const std::int64_t bytes = file_.size();
     if (bytes != manifest.slices.bytes)
-      refuse(manifest, fmt::format("{} bytes instead of {}", bytes, manifest.slices.bytes));
+      throw io::Incomplete(one_line(fmt::format(
+          "{} is {} ({} bytes instead of {}); restore the file, or resume from an older checkpoint",
+          path_of(manifest), bytes < manifest.slices.bytes ? "truncated" : "too long", bytes,
+          manifest.slices.bytes)));
     HashStream hash;
     for (std::string part; !(part = read()).empty();) hash.add(part.data(), part.size());
     if (hash.value() != manifest.slices.checksum) refuse(manifest, "its checksum does not match");
@@ -153,8 +156,12 @@ void for_each_shard(const Manifest& manifest, const Hooks& hooks,
   std::size_t index = 0;
   for (std::string block;;) {
     block = from_root(hooks, [&] {
-      if (!blocks) blocks = open_blocks(manifest);
-      return blocks->next();
+      try {
+        if (!blocks) blocks = open_blocks(manifest);
+        return blocks->next();
+      } catch (const io::Incomplete& e) {
+        rethrow(manifest, e);
+      }
     });
     if (block.empty()) break;
     std::exception_ptr problem;

@@ -1,9 +1,17 @@
 #include "hf/export.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -14,8 +22,10 @@
 #include "hf/config.hpp"
 #include "hf/files.hpp"
 #include "hf/names.hpp"
+#include "io/descriptor.hpp"
 #include "io/file.hpp"
 #include "io/new_directory.hpp"
+#include "io/small_file.hpp"
 
 namespace weft::hf {
 namespace {
@@ -28,18 +38,51 @@ using io::File;
 }
 
 [[noreturn]] void fail_taken(const std::string& path) {
-  fail(fmt::format("{} is there already; name a new directory", path));
+  throw Error(ExitCode::bad_input, fmt::format("{} is there already; name a new directory", path));
 }
 
-/// Where the directory `path` is in the making. What an interrupted export left there is removed.
-std::string fresh_temporary(const std::string& path) {
-  if (fs::exists(fs::symlink_status(path))) fail_taken(path);
-  std::string temporary = path + ".weft.tmp";
-  std::error_code error;
-  fs::remove_all(temporary, error);
-  if (error) io::fail_errno("remove", temporary, error.value());
-  return temporary;
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
 }
+
+/// The directory in which one export makes `path`. Two exports to one path would write into each other's
+/// files. Those of one host are kept apart by a lock on the directory, which ends with its process; those of
+/// other hosts, where such a lock may not be seen, by the directory's name.
+class Claim {
+ public:
+  /// Makes and locks the directory, and removes what an interrupted export left in it. Throws
+  /// Error(bad_input) when `path` is there, or another export is making it.
+  explicit Claim(const std::string& path) : temporary_(fmt::format("{}.weft.{}.tmp", path, host_name())) {
+    if (fs::exists(fs::symlink_status(path))) fail_taken(path);
+    io::make_directories(temporary_);
+    directory_.emplace(::open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (directory_->get() < 0) io::fail_errno("open", temporary_, errno);
+    const bool locked = ::flock(directory_->get(), LOCK_EX | LOCK_NB) == 0;
+    if (!locked && errno != EWOULDBLOCK) io::fail_errno("lock", temporary_, errno);
+    WEFT_VALIDATE(locked && is_named(),
+                  "another export is making {}; wait for its end, or name another directory", path);
+    for (const fs::directory_entry& left : fs::directory_iterator(temporary_)) {
+      std::error_code error;
+      fs::remove_all(left.path(), error);
+      if (error) io::fail_errno("remove", left.path().string(), error.value());
+    }
+  }
+  const std::string& temporary() const { return temporary_; }
+
+ private:
+  /// Whether the directory still has its name. One that another export has just ended with has lost it.
+  bool is_named() const {
+    struct stat named {};
+    struct stat opened {};
+    return ::stat(temporary_.c_str(), &named) == 0 && ::fstat(directory_->get(), &opened) == 0 &&
+           named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+  }
+
+  std::string temporary_;
+  std::optional<io::Descriptor> directory_;
+};
 
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
@@ -148,7 +191,8 @@ class Export {
 
   ExportReport write(const std::string& out_dir) {
     const std::string path = without_slashes(out_dir);
-    io::NewDirectory out(path, fresh_temporary(path));
+    const Claim claim(path);
+    io::NewDirectory out(path, claim.temporary());
     const std::int64_t free = io::free_bytes(out.temporary());
     if (report_.bytes > free)
       throw Error(
@@ -158,7 +202,9 @@ class Export {
     const auto files = split_into_files(tensors_, options_.file_bytes);
     for (const ModelFile& file : files) write_file(out.file(file.name), file);
     if (files.size() > 1) io::write_text_durably(out.file(index_name), index_text(files));
-    io::write_text_durably(out.file(config_name), config_text(config(), options_.dtype));
+    const Config config{deck_.model,
+                        options_.max_position > 0 ? options_.max_position : exported_max_position(deck_)};
+    io::write_text_durably(out.file(config_name), config_text(config, options_.dtype));
     if (!out.publish()) fail_taken(path);
     out.sync();
     report_.files = static_cast<int>(files.size());
@@ -182,17 +228,6 @@ class Export {
     file.close();
   }
 
-  /// The longest context that the model was made for.
-  Config config() const {
-    const RopeScalingDeck& scaling = deck_.model.rope_scaling;
-    const std::int64_t stretched =
-        scaling.factor == 1
-            ? 0
-            : static_cast<std::int64_t>(scaling.factor * static_cast<double>(scaling.original_max_position));
-    return {deck_.model,
-            options_.max_position > 0 ? options_.max_position : std::max(deck_.data.seq, stretched)};
-  }
-
   ExportOptions options_;
   ckpt::Manifest manifest_;
   Deck deck_;
@@ -202,6 +237,13 @@ class Export {
 };
 
 }  // namespace
+
+std::int64_t exported_max_position(const Deck& deck) {
+  const RopeScalingDeck& scaling = deck.model.rope_scaling;
+  if (scaling.factor == 1) return deck.data.seq;
+  const double stretched = scaling.factor * static_cast<double>(scaling.original_max_position);
+  return std::max(deck.data.seq, static_cast<std::int64_t>(stretched));
+}
 
 ExportReport export_weights(const std::string& checkpoint, const std::string& out_dir,
                             const ExportOptions& options) {

@@ -101,7 +101,7 @@ ckpt::SaveReport import_weights(const Weights& weights, const ckpt::RunState& ru
   weights.check(units);
   const std::string step = checkpoints_dir + "/step-00000000";
   if (fs::exists(fs::symlink_status(step)))
-    throw Error(ExitCode::bad_checkpoint, step + " is there already; name another directory");
+    throw Error(ExitCode::bad_input, step + " is there already; name another directory");
   std::error_code error;
   fs::create_directories(checkpoints_dir, error);
   if (error) io::fail_errno("create", checkpoints_dir, error.value());

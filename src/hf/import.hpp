@@ -17,9 +17,9 @@ Deck deck_of(const Weights& weights);
 /// Saves the weights as CHECKPOINTS_DIR/step-00000000, masters only. `run` and `units` are those of the model
 /// of deck_of(). Meanwhile a nameless file in the same directory holds a copy of the fp32 weights on storage,
 /// in the place of memory. In memory it takes 64 MiB, and pages that the system can have back. Throws
-/// Error(environment) when it cannot write, and Error(bad_checkpoint) for damage and for a checkpoint of step
-/// 0 that is there already. A page of the copy that storage does not give back ends the program
-/// (io::MappedFileWatch).
+/// Error(environment) when it cannot write, Error(bad_checkpoint) for damage, and Error(bad_input) for a
+/// checkpoint of step 0 that is there already. A page of the copy that storage does not give back ends the
+/// program (io::MappedFileWatch).
 ckpt::SaveReport import_weights(const Weights& weights, const ckpt::RunState& run,
                                 const std::vector<Unit>& units, const std::string& checkpoints_dir);
 

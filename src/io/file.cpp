@@ -47,7 +47,7 @@ void move_in_parts(std::size_t bytes, std::int64_t offset, DirectPart&& direct, 
 
 void fail_reading(std::string_view what, std::string_view path, int error) {
   const std::string problem = fmt::format("cannot {} {} ({})", what, path, std::strerror(error));
-  if (is_missing(error)) throw Error(ExitCode::bad_checkpoint, problem + "; restore it");
+  if (is_missing(error)) throw Incomplete(problem + "; restore it");
   throw Unreadable(problem + "; try again when it can be read");
 }
 
@@ -128,11 +128,9 @@ void File::read_cached(char* to, std::size_t bytes, std::int64_t offset) const {
     const ssize_t n = ::pread(fd_, to, std::min(bytes, max_transfer), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_reading("read", path_, errno);
-    if (n == 0) {
-      throw Error(
-          ExitCode::bad_checkpoint,
+    if (n == 0)
+      throw Incomplete(
           fmt::format("{} is truncated (it ends at byte {}, {} more are expected)", path_, offset, bytes));
-    }
     to += n;
     bytes -= static_cast<std::size_t>(n);
     offset += n;

@@ -1,6 +1,6 @@
 // Plain files, and the fsyncs that make them durable. Errors have the path and errno's text: what cannot be
-// written is Error(environment), what is not there or ends too early Error(bad_checkpoint), and what the
-// system refuses to read Unreadable.
+// written is Error(environment), what is not there or ends too early Incomplete, and what the system refuses
+// to read Unreadable.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,12 @@ class Unreadable : public Error {
   explicit Unreadable(const std::string& message) : Error(ExitCode::bad_checkpoint, message) {}
 };
 
+/// A file is not there, or has another length than it must have.
+class Incomplete : public Error {
+ public:
+  explicit Incomplete(const std::string& message) : Error(ExitCode::bad_checkpoint, message) {}
+};
+
 /// An open file. Reads and writes are positioned, loop over partial transfers, and block.
 class File {
  public:
@@ -39,7 +45,7 @@ class File {
   void write_at(const void* data, std::size_t bytes, std::int64_t offset);
   /// Has the system begin to write these bytes to storage, so that sync() finds less left; a hint.
   void begin_sync(std::int64_t offset, std::size_t bytes) const;
-  /// Reads exactly `bytes` from `offset` on. Throws when the file ends before `offset + bytes`.
+  /// Reads exactly `bytes` from `offset` on. Throws Incomplete when the file ends before `offset + bytes`.
   void read_at(void* data, std::size_t bytes, std::int64_t offset) const;
   /// The first byte from `offset` on that is in no hole of the file; its size when there is none.
   std::int64_t next_data(std::int64_t offset) const;
@@ -61,7 +67,7 @@ class File {
 
 /// Ends a write that the system refused: Error(environment).
 [[noreturn]] void fail_errno(std::string_view what, std::string_view path, int error);
-/// Ends a read that the system refused: Error(bad_checkpoint) when there is no such file, else Unreadable.
+/// Ends a read that the system refused: Incomplete when there is no such file, else Unreadable.
 [[noreturn]] void fail_reading(std::string_view what, std::string_view path, int error);
 /// The bytes of a regular file; nothing when there is none of this name. Throws Unreadable.
 std::optional<std::int64_t> file_bytes(const std::string& path);

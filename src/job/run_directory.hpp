@@ -12,8 +12,8 @@ namespace weft::job {
 class RunDirectory {
  public:
   /// Locks `dir` if it exists, and changes nothing else there: the deck may prove wrong later, and the
-  /// directory may be another run's. Throws Error(bad_input) when a living run has it, and Error(environment)
-  /// when storage does not say whether it exists.
+  /// directory may be another run's. Throws Error(bad_input) when a living run has it, or when there is a
+  /// file in its place or above it; and Error(environment) when storage does not say whether it exists.
   RunDirectory(const std::string& dir, RunLock::Lost lost);
 
   /// Writes the resolved deck. Where there was no directory, it appears with deck and lock in it, by one

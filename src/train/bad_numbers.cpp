@@ -56,7 +56,7 @@ void BadNumbers::roll_back() {
   if (checkpoint) {
     loaded = load_checkpoint(*checkpoint, run_.deck, run_.session.world(), run_.state);
   } else {
-    initialise(run_.deck, run_.session.world(), run_.state);
+    initialise(run_.deck, run_.start.weights, run_.session.world(), run_.state);
   }
   run_.at = {loaded.step, loaded.tokens, next};
   run_.saver.gone_back();

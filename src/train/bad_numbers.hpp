@@ -8,6 +8,7 @@
 #include "runtime/session.hpp"
 #include "train/bad_steps.hpp"
 #include "train/saver.hpp"
+#include "train/start.hpp"
 
 namespace weft::train {
 
@@ -16,6 +17,7 @@ class BadNumbers {
   /// The parts of the run that it acts on. All outlive it.
   struct Run {
     const Deck& deck;
+    const Start& start;
     runtime::Session& session;
     exec::Executor& step;  ///< runs the training step
     runtime::ModelState& state;

@@ -150,6 +150,61 @@ std::string without_advice(const std::string& line) {
   return end == std::string::npos ? line : line.substr(0, end + 1);
 }
 
+/// A candidate whose files are all there with their sizes.
+struct Opened {
+  Candidate candidate;
+  ckpt::Manifest manifest;
+};
+
+/// Takes the candidates one after the other. next() and check_beginning() are collective.
+class Turns {
+ public:
+  Turns(const Deck& deck, comm::World& world)
+      : deck_(deck), world_(world), candidates_(train::candidates(deck, world)) {}
+
+  /// The next candidate; nothing behind the last. Those of the run's own that lack a file are passed over,
+  /// and are damaged.
+  std::optional<Opened> next() {
+    while (taken_ < candidates_.all.size()) {
+      Opened opened{candidates_.all[taken_++], {}};
+      const Candidate& candidate = opened.candidate;
+      if (candidate.named && !candidate.own) check_beginning();
+      std::string problem;
+      comm::agree(world_, [&] { opened.manifest = ckpt::read_manifest(candidate.path, hooks_of(world_)); });
+      comm::agree(world_, [&] {
+        problem = ckpt::look_at_files(opened.manifest, hooks_of(world_));
+        if (candidate.named && !problem.empty())
+          throw Error(ExitCode::bad_checkpoint, fmt::format("{}: {}", opened.manifest.dir, problem));
+      });
+      if (problem.empty()) return opened;
+      if (world_.rank() == 0) log::warn("a checkpoint is passed over: {}", problem);
+      is_damaged(candidate, problem);
+    }
+    return std::nullopt;
+  }
+  /// Notes that a candidate is damaged, and a line about it.
+  void is_damaged(const Candidate& candidate, std::string problem) {
+    if (candidate.own) damaged_.push_back(candidate.path);
+    auto& lines = candidates_.damaged;
+    if (world_.rank() == 0) lines.insert(lines.begin() + noted_++, std::move(problem));
+  }
+  /// The run's own among the damaged ones.
+  const std::vector<std::string>& damaged() const { return damaged_; }
+  void check_beginning() {
+    comm::agree(world_, [&] {
+      if (world_.rank() == 0) train::check_beginning(deck_, candidates_.damaged);
+    });
+  }
+
+ private:
+  const Deck& deck_;
+  comm::World& world_;
+  Candidates candidates_;
+  std::size_t taken_ = 0;
+  std::ptrdiff_t noted_ = 0;  ///< lines about candidates that were taken; they stand before the others
+  std::vector<std::string> damaged_;
+};
+
 }  // namespace
 
 ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::World& world,
@@ -160,24 +215,22 @@ ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::W
 }
 
 std::optional<Resumed> resume(const Deck& deck, comm::World& world, runtime::ModelState& state) {
-  const std::vector<Candidate> all = candidates(deck, world);
-  std::vector<std::string> damaged;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const ckpt::Manifest manifest = open(all[i].path, deck, world);
+  Turns turns(deck, world);
+  std::optional<Opened> now = turns.next();
+  if (!now) turns.check_beginning();
+  while (now) {
     try {
-      fill(manifest, world, state);
+      comm::agree(world, [&] { ckpt::check_model(now->manifest, model_key(deck)); });
+      fill(now->manifest, world, state);
     } catch (const Damaged& e) {  // thrown on all ranks
-      if (i + 1 == all.size()) throw;
-      // The next candidate is the start from elsewhere, which would be a beginning again.
-      if (all[i].own && !all[i + 1].own)
-        comm::agree(world, [&] {
-          if (world.rank() == 0) fail_unusable(deck, {without_advice(first_line(e))});
-        });
-      if (world.rank() == 0) log::warn("{}; going back to {}", first_line(e), all[i + 1].path);
-      if (all[i].own) damaged.push_back(all[i].path);
+      turns.is_damaged(now->candidate, without_advice(first_line(e)));
+      std::optional<Opened> next = turns.next();
+      if (!next) throw;
+      if (world.rank() == 0) log::warn("{}; going back to {}", first_line(e), next->candidate.path);
+      now = std::move(next);
       continue;
     }
-    return Resumed{all[i].path, all[i].own, manifest.run, std::move(damaged)};
+    return Resumed{now->manifest.dir, now->candidate.own, now->manifest.run, turns.damaged()};
   }
   return std::nullopt;
 }
@@ -188,6 +241,14 @@ void set_aside(const std::vector<std::string>& damaged, comm::World& world) {
     for (const std::string& path : damaged)
       log::warn("the damaged checkpoint {} is now {}", path, ckpt::set_aside(path));
   });
+}
+
+std::string give_name_back(const std::string& checkpoint, comm::World& world) {
+  std::string path;
+  comm::agree(world, [&] {
+    if (world.rank() == 0) path = ckpt::give_name_back(checkpoint);
+  });
+  return world.broadcast(std::move(path), 0);
 }
 
 ckpt::RunState describe_run(const Deck& deck, const comm::World& world) {

@@ -31,18 +31,23 @@ ckpt::RunState load_checkpoint(const std::string& dir, const Deck& deck, comm::W
                                runtime::ModelState& state);
 
 struct Resumed {
-  std::string path;
+  std::string path;  ///< without the links that its last component led through
   bool own = false;  ///< the checkpoint is in the run's own directory
   ckpt::RunState run;
-  std::vector<std::string> damaged;  ///< the run's own checkpoints that were tried first and proved damaged
+  std::vector<std::string>
+      damaged;  ///< the run's own checkpoints that were tried first and proved damaged, or lack a file
 };
-/// Collective: loads the first of candidates() (starting_point.hpp) that is good to the last byte. Throws
-/// Error(bad_checkpoint) on all ranks when a candidate cannot be read or is of another model, and when the
-/// last candidate, or the last of the run's own, is damaged. Changes nothing on storage.
+/// Collective: loads the first of candidates() (starting_point.hpp) that is good to the last byte. Those of
+/// the run's own that lack a file are passed over with a warning. Throws Error(bad_checkpoint) on all ranks
+/// when a candidate cannot be read or is of another model, and when the last candidate, or the last of the
+/// run's own, is damaged; and what check_beginning() throws. Changes nothing on storage.
 std::optional<Resumed> resume(const Deck& deck, comm::World& world, runtime::ModelState& state);
 /// Collective: renames checkpoints that proved damaged, with a warning, so that they are out of the way of
 /// later saves and starts. Call it only once the run is sure to go on.
 void set_aside(const std::vector<std::string>& damaged, comm::World& world);
+/// Collective: gives the run's own checkpoint its name back where it is called step-N.replaced, as
+/// ckpt::give_name_back() does. Returns its path. Call it after set_aside().
+std::string give_name_back(const std::string& checkpoint, comm::World& world);
 
 /// How far a run has come.
 struct Position {

@@ -80,12 +80,13 @@ void fill_state(runtime::ModelState& state, const FillMaster& fill_master) {
 }
 
 /// Collective: fills the masters from a checkpoint, and returns a line about it.
-std::string fill_from_checkpoint(const Deck& deck, comm::World& world, runtime::ModelState& state) {
+std::string fill_from_checkpoint(const Deck& deck, const std::string& place, comm::World& world,
+                                 runtime::ModelState& state) {
   const ckpt::Hooks hooks = hooks_of(world);
   ckpt::Manifest manifest;
   std::string note;
   comm::agree(world, [&] {
-    manifest = ckpt::read_manifest(deck.model.init, hooks);
+    manifest = ckpt::read_manifest(place, hooks);
     note = compare_models(parse_saved_deck(manifest.run.deck, manifest.dir + "/" + ckpt::manifest_name).model,
                           deck);
   });
@@ -102,11 +103,12 @@ std::string fill_from_checkpoint(const Deck& deck, comm::World& world, runtime::
 }
 
 /// Collective: fills the masters from a directory of Hugging Face's format, and returns a line about it.
-std::string fill_from_hugging_face(const Deck& deck, comm::World& world, runtime::ModelState& state) {
+std::string fill_from_hugging_face(const Deck& deck, const std::string& place, comm::World& world,
+                                   runtime::ModelState& state) {
   std::optional<hf::Weights> weights;
   std::string note, value;
   comm::agree(world, [&] {
-    weights.emplace(deck.model.init);
+    weights.emplace(place);
     note = compare_models(weights->config().model, deck);
     weights->check(state.units());
     value = fmt::format("{:016x}", weights->fingerprint());
@@ -123,21 +125,22 @@ std::string fill_from_hugging_face(const Deck& deck, comm::World& world, runtime
 
 }  // namespace
 
-std::string start_from(const Deck& deck, comm::World& world, runtime::ModelState& state) {
+std::string start_from(const Deck& deck, const std::string& place, comm::World& world,
+                       runtime::ModelState& state) {
   const std::string& init = deck.model.init;
   bool ours = false;
   comm::agree(world, [&] {
-    ours = std::filesystem::exists(init + "/" + ckpt::manifest_name);
+    ours = std::filesystem::exists(place + "/" + ckpt::manifest_name);
     WEFT_VALIDATE(
-        ours || hf::is_model(init),
+        ours || hf::is_model(place),
         "{}: {} holds no weights (neither {} nor config.json is in it); name a checkpoint, step-N, or a "
         "directory of Hugging Face's",
         place_of(deck, "model.init"), init, ckpt::manifest_name);
   });
   // Rank 0 decides, because file systems may show it late to some ranks.
   ours = !world.broadcast(ours ? "ours" : "", 0).empty();
-  const std::string note =
-      ours ? fill_from_checkpoint(deck, world, state) : fill_from_hugging_face(deck, world, state);
+  const std::string note = ours ? fill_from_checkpoint(deck, place, world, state)
+                                : fill_from_hugging_face(deck, place, world, state);
   state.publish();
   return fmt::format("starts from the weights of {}{}", init, note);
 }

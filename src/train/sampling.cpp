@@ -47,13 +47,13 @@ std::vector<std::uint32_t> candidates(std::span<const float> logits, std::int64_
 
 void validate(const SamplingOptions& options) {
   WEFT_VALIDATE(options.temperature >= 0 && std::isfinite(options.temperature),
-                "temperature is {} (it must be finite and not negative) use 0 for the likeliest token, 1 for "
-                "the model's "
-                "distribution",
+                "--temperature is {} (it must be finite and not negative); use 0 for the likeliest token, 1 "
+                "for the model's distribution",
                 options.temperature);
-  WEFT_VALIDATE(options.top_k >= 0, "top_k is {} (a count) use 0 to keep all tokens", options.top_k);
+  WEFT_VALIDATE(options.top_k >= 0, "--top-k is {} (it counts tokens); use 0 to keep all tokens",
+                options.top_k);
   WEFT_VALIDATE(options.top_p > 0 && options.top_p <= 1,
-                "top_p is {} (it must be in (0, 1]) use 1 to keep all tokens", options.top_p);
+                "--top-p is {} (it must be above 0 and at most 1); use 1 to keep all tokens", options.top_p);
 }
 
 std::int64_t sample_token(std::span<const float> logits, const SamplingOptions& options,

@@ -1,6 +1,7 @@
 #include "train/start.hpp"
 
 #include "base/clock.hpp"
+#include "ckpt/manifest.hpp"
 #include "comm/agree.hpp"
 #include "train/continuation.hpp"
 #include "train/initial_weights.hpp"
@@ -14,7 +15,9 @@ Start start_state(const Deck& deck, comm::World& world, runtime::ModelState& sta
   auto loaded = resume(deck, world, state);
   Start start;
   if (!loaded) {
-    start.note = initialise(deck, world, state);
+    if (!deck.model.init.empty())
+      comm::agree(world, [&] { start.weights = ckpt::without_links(deck.model.init); });
+    start.note = initialise(deck, start.weights, world, state);
     return start;
   }
   start.load_s = seconds_now() - begin;
@@ -30,8 +33,9 @@ Start start_state(const Deck& deck, comm::World& world, runtime::ModelState& sta
   return start;
 }
 
-std::string initialise(const Deck& deck, comm::World& world, runtime::ModelState& state) {
-  if (!deck.model.init.empty()) return start_from(deck, world, state);
+std::string initialise(const Deck& deck, const std::string& weights, comm::World& world,
+                       runtime::ModelState& state) {
+  if (!weights.empty()) return start_from(deck, weights, world, state);
   state.initialize(static_cast<std::uint64_t>(deck.run.seed), deck.model.init_std, deck.model.layers);
   return {};
 }

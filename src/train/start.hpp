@@ -26,6 +26,9 @@ struct Start {
   std::vector<ckpt::DataFile> saved_data;  ///< the token files, as the checkpoint describes them
   std::vector<std::string> damaged;        ///< the run's own checkpoints that proved damaged
   std::string note;                        ///< a line that the user should see; may be empty
+  /// Where model.init led, without the links of its last component; empty without it. A run that goes back to
+  /// its beginning reads there again: a link such as `latest` may lead elsewhere by then.
+  std::string weights;
 
   /// The step whose later lines are dropped from the run's files; nothing for files that begin anew.
   std::optional<std::int64_t> resumed_at() const { return resumed ? std::optional(at.step) : std::nullopt; }
@@ -36,8 +39,9 @@ struct Start {
 Start start_state(const Deck& deck, comm::World& world, runtime::ModelState& state,
                   const std::vector<ckpt::DataFile>& data);
 
-/// Collective: sets the state of a run that begins at step 0. Returns a line about it for the log, if there
-/// is one.
-std::string initialise(const Deck& deck, comm::World& world, runtime::ModelState& state);
+/// Collective: sets the state of a run that begins at step 0; `weights` is Start::weights. Returns a line
+/// about it for the log, if there is one.
+std::string initialise(const Deck& deck, const std::string& weights, comm::World& world,
+                       runtime::ModelState& state);
 
 }  // namespace weft::train

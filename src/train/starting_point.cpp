@@ -57,37 +57,40 @@ bool is_own_checkpoint(const Deck& deck, const std::string& dir) {
   return own && own == identity_of(fs::path(normal(dir)).parent_path());
 }
 
-std::vector<Candidate> own_candidates(std::vector<ckpt::Found::Whole> checkpoints) {
-  std::vector<Candidate> own;
-  for (auto& checkpoint : checkpoints) own.push_back({std::move(checkpoint.path), true});
-  return own;
-}
-
 /// Finds what candidates() returns; rank 0 calls it, and checkpoint.resume is not "never".
-std::vector<Candidate> find_candidates(const Deck& deck) {
+Candidates find_candidates(const Deck& deck) {
   ckpt::Found found = ckpt::find_checkpoints(checkpoints_dir(deck));
   for (const std::string& problem : found.damaged) log::warn("a checkpoint is passed over: {}", problem);
   const std::string origin = named_origin(deck);
-  if (origin.empty()) {
-    if (found.whole.empty() && !found.damaged.empty()) fail_unusable(deck, found.damaged);
-    return own_candidates(std::move(found.whole));
+  Candidates list{{}, std::move(found.damaged)};
+  for (ckpt::Found::Checkpoint& checkpoint : found.checkpoints)
+    if (origin.empty() || checkpoint.origin == origin) list.all.push_back({std::move(checkpoint.path), true});
+  if (!origin.empty()) {
+    const std::string& path = deck.checkpoint.resume;
+    list.all.push_back({path, is_own_checkpoint(deck, path), true});
   }
-  std::erase_if(found.whole, [&](const ckpt::Found::Whole& c) { return c.origin != origin; });
-  const bool own = is_own_checkpoint(deck, deck.checkpoint.resume);
-  // The damaged checkpoints may be all that this run has made since it started from elsewhere.
-  if (found.whole.empty() && !found.damaged.empty() && !own) fail_unusable(deck, found.damaged);
-  std::vector<Candidate> all = own_candidates(std::move(found.whole));
-  all.push_back({deck.checkpoint.resume, own});
-  return all;
+  return list;
 }
 
-}  // namespace
-
-std::string checkpoints_dir(const Deck& deck) {
-  return deck.run.dir + "/checkpoints";
+/// The path without any links; empty when there is nothing there.
+fs::path canonical(const std::string& path) {
+  const io::StorageWait wait("resolve", path);
+  std::error_code error;
+  fs::path whole = fs::canonical(path, error);
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    io::fail_reading("resolve", path, error.value());
+  return whole;
 }
 
-void fail_unusable(const Deck& deck, const std::vector<std::string>& damaged) {
+/// Whether `path` leads to something below `dir`, however both are written.
+bool leads_below(const std::string& path, const std::string& dir) {
+  const fs::path inner = canonical(path), outer = canonical(dir);
+  const auto part = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return part.first == outer.end() && part.second != inner.end();
+}
+
+/// Throws Error(bad_checkpoint) that says which checkpoints cannot be used; there is at least one.
+[[noreturn]] void fail_unusable(const Deck& deck, const std::vector<std::string>& damaged) {
   const std::string which = fmt::format(
       "{}{}", damaged.front(), damaged.size() > 1 ? fmt::format("; and {} more", damaged.size() - 1) : "");
   const std::string origin = named_origin(deck);
@@ -102,23 +105,42 @@ void fail_unusable(const Deck& deck, const std::vector<std::string>& damaged) {
                         checkpoints_dir(deck), origin, which));
 }
 
+}  // namespace
+
+std::string checkpoints_dir(const Deck& deck) {
+  return deck.run.dir + "/checkpoints";
+}
+
+void check_beginning(const Deck& deck, const std::vector<std::string>& damaged) {
+  if (!damaged.empty()) fail_unusable(deck, damaged);
+  const std::string dir = checkpoints_dir(deck);
+  if (named_origin(deck).empty() || !ckpt::holds_checkpoints(dir)) return;
+  WEFT_VALIDATE(!leads_below(deck.checkpoint.resume, dir),
+                "{}: {} is in {} (which is moved to {}.old when a run starts from elsewhere); move the "
+                "checkpoint out of it, or choose another run.dir",
+                place_of(deck, "checkpoint.resume"), deck.checkpoint.resume, dir, dir);
+}
+
 std::string named_origin(const Deck& deck) {
   const std::string& resume = deck.checkpoint.resume;
   return resume == "auto" || resume == "never" ? std::string() : as_name(normal(resume));
 }
 
-std::vector<Candidate> candidates(const Deck& deck, comm::World& world) {
+Candidates candidates(const Deck& deck, comm::World& world) {
   if (deck.checkpoint.resume == "never") return {};
-  std::string text;  // for each candidate '+' (the run's own) or '-', the path, and a zero byte
+  Candidates found;
+  std::string text;  // for each candidate whether it is own, whether it is named, the path, and a zero byte
   comm::agree(world, [&] {
     if (world.rank() != 0) return;
-    for (const Candidate& c : find_candidates(deck)) text += (c.own ? '+' : '-') + c.path + '\0';
+    found = find_candidates(deck);
+    for (const Candidate& c : found.all) text += fmt::format("{:d}{:d}{}{}", c.own, c.named, c.path, '\0');
   });
   text = world.broadcast(text, 0);
-  std::vector<Candidate> all;
+  found.all.clear();
   for (std::size_t begin = 0, end; (end = text.find('\0', begin)) != std::string::npos; begin = end + 1)
-    all.push_back({text.substr(begin + 1, end - begin - 1), text[begin] == '+'});
-  return all;
+    found.all.push_back(
+        {text.substr(begin + 2, end - begin - 2), text[begin] == '1', text[begin + 1] == '1'});
+  return found;
 }
 
 std::string set_earlier_aside(const Deck& deck) {

@@ -59,7 +59,28 @@ TEST_F(BadInput, CommandsForData) {
                   "--first: -5 is not a whole number from 0 to 2147483647");
   expect_one_line(run(weft({"data", "show", path("train.bin"), "--tokenizer", path("")})),
                   "(Is a directory)");
+  const auto tokenize = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"data", "tokenize", path("text.txt"), "--train", path("new.bin")});
+    return run(weft(more));
+  };
+  expect_one_line(tokenize({"--valid-fraction", "0.2"}),
+                  "--valid-fraction has no effect (without --valid all documents are for training); name a "
+                  "file by --valid, or leave it out");
+  expect_one_line(
+      tokenize({"--vocab", "300"}),
+      "--vocab has no effect (the tokenizer 'byte' is not learnt); add --tokenizer sentencepiece, "
+      "or leave it out");
+  expect_one_line(tokenize({"--model", path("new.model"), "--tokenizer", path("old.model")}),
+                  "--model has no effect (the tokenizer '" + path("old.model") + "' is not learnt); ");
   EXPECT_TRUE(contents(path("")) == before);
+}
+
+/// What a file stands in the way of is not made, and the file stays.
+TEST_F(BadInput, RunDirectories) {
+  const std::string file = path("text.txt");
+  for (const std::string& dir : {file, file + "/x", file + "/x/y/"})
+    expect_refused({"run.dir=" + dir}, "cannot be a run directory (" + file + " is not a directory); choose");
+  EXPECT_TRUE(fs::is_regular_file(file));
 }
 
 TEST_F(BadInput, Ranks) {

@@ -93,19 +93,6 @@ TEST_F(Hang, AStoppedRankOfAMeshIsNamed) {
 }
 
 #ifdef WEFT_FAULTS_LIBRARY
-/// `command`, in which one rank's call, as tests/faults names it, ends with `error`.
-std::vector<std::string> with_fault(const std::vector<std::string>& command, const std::string& under,
-                                    const std::string& rank, const std::string& call, int error) {
-  std::vector<std::string> all{"env",
-                               std::string("LD_PRELOAD=") + WEFT_FAULTS_LIBRARY,
-                               "WEFT_FAULTS_UNDER=" + under,
-                               "WEFT_FAULTS_RANK=" + rank,
-                               "WEFT_FAULTS_AT=" + call,
-                               "WEFT_FAULTS_ERROR=" + std::to_string(error)};
-  std::ranges::copy(command, std::back_inserter(all));
-  return all;
-}
-
 /// One rank's file system is dead: its fsync never returns. On one rank nobody waits for anybody.
 TEST_F(Hang, StorageThatDoesNotAnswerIsNamed) {
   for (const int ranks : {1, 2}) {

@@ -41,6 +41,25 @@ TEST_F(Interchange, ImportedWeightsWriteTheSameText) {
   EXPECT_EQ(shown.out.substr(0, 8), "[model]\n");
 }
 
+/// The deck of imported weights has short sequences, for `weft sample`, and an export goes by the deck.
+TEST_F(Interchange, AnImportSaysWhichLongestContextItDoesNotKeep) {
+  const Ended same = run(weft({"checkpoint", "import", hf(), path("same")}));
+  EXPECT_STATUS(same, 0);
+  EXPECT_EQ(same.out.find("max_position_embeddings"), std::string::npos) << same.out;
+  std::string config = read_file(hf() + "/config.json");
+  const std::string key = "\"max_position_embeddings\": ";
+  const std::size_t at = config.find(key) + key.size();
+  config.replace(at, config.find(',', at) - at, "131072");
+  write_file(hf() + "/config.json", config);
+  const Ended longer = run(weft({"checkpoint", "import", hf(), path("longer")}));
+  EXPECT_STATUS(longer, 0);
+  EXPECT_NE(
+      longer.out.find("# The checkpoint does not keep max_position_embeddings = 131072: an export writes "
+                      "2048, or what --max-position says.\n"),
+      std::string::npos)
+      << longer.out;
+}
+
 TEST_F(Interchange, RunsStartFromEitherAndThenResumeTheirOwn) {
   succeeds(weft(train("ours", {"run.steps=5", "model.init=" + checkpoint()})));
   succeeds(weft_on(2, train("theirs", {"run.steps=5", "model.init=" + hf()})));

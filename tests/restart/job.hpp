@@ -54,6 +54,25 @@ std::vector<std::string> weft(std::vector<std::string> arguments);
 std::vector<std::string> weft_on(int ranks, const std::vector<std::string>& arguments);
 /// A command that runs `weft` under mpirun with other arguments for each rank.
 std::vector<std::string> weft_each(const std::vector<std::vector<std::string>>& arguments_by_rank);
+#ifdef WEFT_FAULTS_LIBRARY
+/// `command`, which runs `weft` without a launcher, with the library of tests/faults. It works on the files
+/// below `under`, by these variables.
+inline std::vector<std::string> with_faults(const std::vector<std::string>& command, const std::string& under,
+                                            const std::vector<std::string>& variables) {
+  std::vector<std::string> all{"env", std::string("LD_PRELOAD=") + WEFT_FAULTS_LIBRARY,
+                               "WEFT_FAULTS_UNDER=" + under};
+  all.insert(all.end(), variables.begin(), variables.end());
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+/// `command`, in which one rank's call, as tests/faults names it, ends with `error`.
+inline std::vector<std::string> with_fault(const std::vector<std::string>& command, const std::string& under,
+                                           const std::string& rank, const std::string& call, int error) {
+  return with_faults(
+      command, under,
+      {"WEFT_FAULTS_RANK=" + rank, "WEFT_FAULTS_AT=" + call, "WEFT_FAULTS_ERROR=" + std::to_string(error)});
+}
+#endif
 double seconds_now();
 
 }  // namespace weft::test

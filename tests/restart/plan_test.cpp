@@ -57,7 +57,7 @@ std::vector<double> places(const std::string& text) {
   std::vector<double> taken;
   std::istringstream lines(text.substr(std::min(text.find("\npipe: "), text.size())));
   for (std::string line; std::getline(lines, line);) {
-    if (line.find('%') == std::string::npos) continue;
+    if (line.find('%') == std::string::npos || line.find(" GiB ") == std::string::npos) continue;
     std::vector<std::string> words;
     std::istringstream in(line);
     for (std::string word; in >> word;) words.push_back(word);
@@ -83,6 +83,65 @@ TEST_F(PlanCommand, TheLargestDeckFitsItsMeshes) {
     EXPECT_EQ(taken.size(), stages) << planned.out;
     for (const double gib : taken) EXPECT_LT(gib, 80e9 / (1 << 30)) << planned.out;
   }
+}
+
+/// The line of the plan that begins with `start`, or nothing.
+std::string line_of(const std::string& text, const std::string& start) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(start)) return line;
+  return {};
+}
+
+/// A plan that is larger than the machine is shown, and says so. In a pipe the fullest place counts.
+TEST_F(PlanCommand, SaysWhereTheMachineHasTooLittleMemory) {
+  std::vector<std::string> large{"--world", "2", "--machine", "h100"};
+  for (const char* set : {"model.dim=16384", "model.heads=128", "model.kv_heads=8", "model.ffn=65536",
+                          "model.vocab=128256", "data.global_batch=2"})
+    large.insert(large.end(), {"--set", set});
+  const Ended planned = plan(large);
+  EXPECT_STATUS(planned, 0);
+  const std::string warning = line_of(planned.out, "warning: state and arena take ");
+  EXPECT_NEAR(number_after(warning, "take "), number_after(planned.out, "a run of it needs "), 0.011)
+      << planned.out;
+  EXPECT_NE(warning.find(" GiB on a rank, and it has 68.55 GiB (H100 SXM 80 GB); `weft advise` finds "),
+            std::string::npos)
+      << planned.out;
+  large.insert(large.end(), {"--set", "parallel.mesh={ pipe = 2 }", "--set", "pipeline.layers=[0, 2]"});
+  const Ended in_a_pipe = plan(large);
+  EXPECT_STATUS(in_a_pipe, 0);
+  const std::vector<double> taken = places(in_a_pipe.out);
+  ASSERT_EQ(taken.size(), 2U) << in_a_pipe.out;
+  EXPECT_GT(taken[1], taken[0] + 1) << in_a_pipe.out;
+  EXPECT_NEAR(number_after(line_of(in_a_pipe.out, "warning: state and arena take "), "take "), taken[1],
+              0.011)
+      << in_a_pipe.out;
+  const Ended small = plan({"--world", "2", "--machine", "h100"});
+  EXPECT_STATUS(small, 0);
+  EXPECT_EQ(line_of(small.out, "warning: "), "");
+}
+
+/// What `weft train` is refused for, `weft plan` shows, and ends with the same code.
+TEST_F(PlanCommand, EndsAsARunDoesThatNeedsMoreThanItsLimit) {
+  const Ended over = plan({"--world", "2", "--set", "run.memory_limit=1MiB"});
+  EXPECT_STATUS(over, 2);
+  const auto errors = over.lines("weft: error:");
+  ASSERT_EQ(errors.size(), 1U) << over.err;
+  for (const char* text : {"--set: run.memory_limit: the run needs ", " GiB on a rank (state 0.00, arena ",
+                           "), the limit is 0.00 GiB; `weft advise` finds arrangements that fit"})
+    EXPECT_NE(errors[0].find(text), std::string::npos) << errors[0];
+  EXPECT_NE(over.out.find("a run of it needs "), std::string::npos) << over.out;
+  EXPECT_STATUS(plan({"--world", "2", "--set", "run.memory_limit=4GiB"}), 0);
+}
+
+/// A small rate has digits, too.
+TEST_F(PlanCommand, TellsARateInThreeDigits) {
+  const Ended slow = plan({"--world", "1", "--set", "model.dim=65536", "--set", "model.heads=512", "--set",
+                           "model.ffn=212992", "--set", "data.global_batch=1"});
+  EXPECT_STATUS(slow, 0);
+  const double step = number_after(slow.out, "predicted step "), tokens = number_after(slow.out, " s: ");
+  EXPECT_LT(tokens, 1) << slow.out;
+  EXPECT_NEAR(tokens * step, 24, 0.006 * 24) << slow.out;
 }
 
 TEST_F(PlanCommand, DumpAndDiffShowAPass) {

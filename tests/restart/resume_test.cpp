@@ -1,4 +1,5 @@
 // Tests from which checkpoints a run may start.
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -121,7 +122,8 @@ TEST_F(Resume, PassesOverADamagedCheckpoint) {
   EXPECT_NE(warnings[0].find("a checkpoint is passed over: shard-00000.h5 of step-00000010 is truncated"),
             std::string::npos)
       << warnings[0];
-  EXPECT_NE(warnings[1].find("is now step-00000010.damaged"), std::string::npos) << warnings[1];
+  EXPECT_NE(warnings[1].find("step-00000010 is now "), std::string::npos) << warnings[1];
+  EXPECT_TRUE(warnings[1].ends_with("/step-00000010.damaged")) << warnings[1];
   EXPECT_EQ(ended.lines("continues from step 5").size(), 1U) << ended.err;
   EXPECT_EQ(curve(run_dir("first")), whole);
   // The damaged checkpoint is evidence: it stands beside the one that took its name, and stays.
@@ -245,6 +247,71 @@ TEST_F(Resume, OfWeightsAloneSetsNothingAside) {
   ASSERT_EQ(run(weft({"checkpoint", "import", path("hf"), checkpoints("first")})).status, 0);
   expect_stopped("holds no exp_avg of unit");
 }
+
+/// What a run starts from elsewhere has its checkpoints moved away, and it must not lie among them.
+TEST_F(Resume, OfWhatWouldBeMovedAwayIsRefused) {
+  const std::string below = checkpoints("first") + "/good/step-00000005", link = path("best");
+  fs::create_directories(below);
+  fs::copy(step_5(), below, fs::copy_options::recursive);
+  fs::create_directory_symlink(step_5(), link);
+  for (const std::string& from : {below, link})
+    expect_refused({"checkpoint.resume=" + from}, 2,
+                   "checkpoint.resume: " + from + " is in " + checkpoints("first") + " (which is moved to ");
+  // In another run's directory nothing is moved.
+  EXPECT_STATUS(run(weft_on(2, train("second", {"checkpoint.resume=" + below, "run.steps=6"}))), 0);
+}
+
+/// A save that was interrupted may leave the newest checkpoint under another name. A run that goes on from it
+/// must find it again when it has to go back.
+TEST_F(Resume, GivesTheCheckpointOfAnInterruptedReplacementItsNameBack) {
+  const std::string newest = checkpoints("first") + "/step-00000010";
+  fs::rename(newest, newest + ".replaced");
+  const Ended ended = run(weft_on(2, train("first", {"run.steps=11", "checkpoint.final=false"})));
+  EXPECT_STATUS(ended, 0);
+  EXPECT_EQ(ended.lines("continues from step 10").size(), 1U) << ended.err;
+  EXPECT_TRUE(fs::exists(newest + "/manifest.json"));
+  EXPECT_FALSE(fs::exists(newest + ".replaced"));
+}
+
+#ifdef WEFT_FAULTS_LIBRARY
+/// A file that one rank does not see, and rank 0 has seen, says nothing about the checkpoint: the run must
+/// not go back to an older one for it, and rename this one.
+TEST_F(Resume, AFileThatIsMissingOnOneRankIsNoDamage) {
+  for (const char* call : {"newfstatat", "openat"}) {
+    SCOPED_TRACE(call);
+    const auto before = contents(run_dir("first"));
+    std::vector<std::string> command =
+        with_fault(weft(train("first")), run_dir("first"), "1",
+                   std::string(call) + "\t1\t./checkpoints/step-00000010/shard-00001.h5", ENOENT);
+    command.insert(command.begin(), {WEFT_MPIRUN, "-n", "2"});
+    const Ended ended = run(command);
+    EXPECT_STATUS(ended, 4);
+    const auto errors = ended.lines("weft: error:");
+    ASSERT_EQ(errors.size(), 1U) << ended.err;
+    for (const char* part : {"rank 1", "shard-00001.h5", "rank 0 has just seen all files"})
+      EXPECT_NE(errors[0].find(part), std::string::npos) << errors[0];
+    EXPECT_TRUE(contents(run_dir("first")) == before) << "the run directory has changed";
+  }
+  EXPECT_STATUS(run(weft_on(2, train("first"))), 0);
+}
+
+/// Each look at a file of a checkpoint may take long, and there are as many as ranks that saved.
+TEST_F(Resume, LooksAtTheFilesOfTheNewestAlone) {
+  const std::string log = path("calls");
+  const Ended ended = run(with_faults(weft(train("first", {"run.steps=12", "checkpoint.keep=100"})),
+                                      run_dir("first"), {"WEFT_FAULTS_LOG=" + log}));
+  EXPECT_STATUS(ended, 0);
+  EXPECT_EQ(ended.lines("continues from step 10").size(), 1U) << ended.err;
+  std::ifstream calls(log);
+  int newest = 0, older = 0;
+  for (std::string line; std::getline(calls, line);) {
+    newest += line.find("/step-00000010/shard-") != std::string::npos;
+    older += line.find("/step-00000005/shard-") != std::string::npos;
+  }
+  EXPECT_GT(newest, 0);
+  EXPECT_EQ(older, 0);
+}
+#endif
 
 /// A job whose time is up before its first save leaves what the next one goes on from in its own directory.
 TEST_F(Resume, ByPathStoppedBeforeTheFirstSaveCanGoOn) {

@@ -4,7 +4,7 @@ weft_test(hf
           ${WEFT_FAULTS_SOURCES}
   DEPS weft::hf weft::model weft::base weft::deck weft::ckpt nlohmann_json::nlohmann_json)
 if(WEFT_FAULTS_SOURCES)
-  target_sources(test_hf PRIVATE unit/hf/import_faults_test.cpp)
+  target_sources(test_hf PRIVATE unit/hf/export_faults_test.cpp unit/hf/import_faults_test.cpp)
 endif()
 if(WEFT_SANITIZE MATCHES address)  # it is deep in nlohmann::json
   set_tests_properties(unit.hf PROPERTIES ENVIRONMENT_MODIFICATION "${WEFT_WITHOUT_FAKE_STACKS}")

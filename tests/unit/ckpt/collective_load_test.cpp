@@ -4,9 +4,11 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <span>
 
 #include "base/check.hpp"
+#include "io/file.hpp"
 #include "sample_state.hpp"
 
 namespace weft::ckpt::test {
@@ -102,6 +104,84 @@ TEST(CollectiveLoad, ARankThatAsksForSomethingElseDoesNotLeaveAlone) {
   });
   EXPECT_EQ(said[0], "quiet");
   EXPECT_NE(said[1].find("another model"), std::string::npos) << said[1];
+}
+
+/// A run that still trains moves its `latest` at any moment, also between the first file that another program
+/// reads and the second.
+TEST(Load, ALinkIsFollowedOnce) {
+  TemporaryDirectory dir;
+  for (const int step : {1, 2}) ASSERT_TRUE(save_with(2, dir.path(), step, step).front().ok);
+  const std::string latest = dir.path() + "/latest", best = dir.path() + "/best";
+  const auto point_to = [](const std::string& link, const std::string& target) {
+    fs::remove(link);
+    fs::create_directory_symlink(target, link);
+  };
+  point_to(best, "./latest/");
+  for (const std::string& named : {latest, latest + "/", latest + "/.", best}) {
+    SCOPED_TRACE(named);
+    point_to(latest, "step-00000001");
+    const Manifest alone = read_manifest(named);
+    EXPECT_TRUE(fs::equivalent(alone.dir, dir.path() + "/step-00000001"));
+    point_to(latest, "step-00000002");
+    RankState whole = empty_state(sample_units(), 0, 1);
+    load(alone, sample_units(), whole.slices);
+    EXPECT_TRUE(same_bytes(whole, filled_state(sample_units(), 0, 1, 1)));
+    EXPECT_TRUE(loads_as(named, 1, 2)) << "it is followed again for another manifest";
+    point_to(latest, dir.path() + "/step-00000001");
+    with_ranks(2, [&](const Hooks& hooks) {
+      const Manifest manifest = read_manifest(named, hooks);
+      EXPECT_EQ(io::base_name(manifest.dir), "step-00000001");
+      hooks.barrier();
+      if (hooks.rank == 0) point_to(latest, "step-00000002");
+      hooks.barrier();
+      RankState mine = empty_state(sample_units(), hooks.rank, 2);
+      load(manifest, sample_units(), mine.slices, hooks);
+      EXPECT_TRUE(same_bytes(mine, filled_state(sample_units(), hooks.rank, 2, 1)));
+    });
+  }
+  point_to(latest, "step-00000009");
+  EXPECT_NE(error_of([&] { read_manifest(latest); }).find(latest + " is not a checkpoint"),
+            std::string::npos);
+}
+
+/// Rank 0 has seen all files. What another rank does not see says nothing about the checkpoint.
+TEST(Load, AFileThatWasSeenAMomentAgoIsNoDamage) {
+  TemporaryDirectory dir;
+  const auto report = save_with(2, dir.path(), 7, 42).front();
+  ASSERT_TRUE(report.ok) << report.reason;
+  const std::string kept = dir.path() + "/kept";
+  for (const char* name : {"shard-00001.h5", "slices.jsonl"}) {
+    const std::string file = report.path + "/" + name;
+    fs::copy_file(file, kept, fs::copy_options::overwrite_existing);
+    const auto harms = {std::pair("missing", std::function([&] { fs::remove(file); })),
+                        std::pair("shorter", std::function([&] { fs::resize_file(file, 1000); })),
+                        std::pair("longer", std::function([&] { fs::resize_file(file, 1 << 20); }))};
+    for (const auto& [what, harm] : harms) {
+      SCOPED_TRACE(testing::Message() << name << " " << what);
+      Manifest manifest = read_manifest(report.path);
+      EXPECT_EQ(look_at_files(manifest, single_rank()), "");
+      harm();
+      RankState state = empty_state(sample_units(), 0, 1);
+      const auto is_unreadable = [&] {
+        try {
+          load(manifest, sample_units(), state.slices);
+          ADD_FAILURE() << "no error";
+        } catch (const io::Unreadable& e) {
+          EXPECT_NE(std::string(e.what()).find(name), std::string::npos) << e.what();
+          EXPECT_NE(std::string(e.what()).find(", though rank 0 has just seen all files"), std::string::npos)
+              << e.what();
+          return true;
+        } catch (const Error& e) {
+          EXPECT_EQ(e.code(), ExitCode::bad_checkpoint) << e.what();
+        }
+        return false;
+      };
+      EXPECT_TRUE(is_unreadable());
+      EXPECT_NE(look_at_files(manifest, single_rank()).find(name), std::string::npos);
+      EXPECT_FALSE(is_unreadable()) << "nobody has seen it whole";
+      fs::copy_file(kept, file, fs::copy_options::overwrite_existing);
+    }
+  }
 }
 
 TEST(Load, GivesElementsOfSlicesWithoutMemoryInParts) {

@@ -161,7 +161,7 @@ TEST(CheckpointKeeps, ALinkToNothingIsNoEmptyDirectory) {
   fs::create_symlink("elsewhere", dir.path() + "/checkpoints");
   EXPECT_THROW(find_checkpoints(dir.path() + "/checkpoints"), io::Unreadable);
   EXPECT_THROW(holds_checkpoints(dir.path() + "/checkpoints"), io::Unreadable);
-  EXPECT_TRUE(find_checkpoints(dir.path() + "/nowhere").whole.empty());
+  EXPECT_TRUE(find_checkpoints(dir.path() + "/nowhere").checkpoints.empty());
 }
 
 /// Retention counts what is there after an interrupted replacement was settled, and damaged checkpoints stay.
@@ -204,13 +204,41 @@ TEST(CheckpointKeeps, AnInterruptedReplacementLosesNothing) {
   EXPECT_FALSE(fs::exists(replaced));
 }
 
+/// A run that goes on from NAME.replaced would lose its way back when the next save renames it.
+TEST(CheckpointKeeps, ANameIsGivenBackWhereItIsFree) {
+  TemporaryDirectory dir;
+  ASSERT_TRUE(save_with(1, dir.path(), 1, 1).front().ok);
+  const std::string step = dir.path() + "/step-00000001", replaced = step + ".replaced";
+  fs::rename(step, replaced);
+  EXPECT_EQ(give_name_back(replaced), step);
+  EXPECT_TRUE(loads_as(step, 1, 1));
+  EXPECT_EQ(give_name_back(step), step);
+  fs::copy(step, replaced, fs::copy_options::recursive);
+  EXPECT_EQ(give_name_back(replaced), replaced) << "the name is taken";
+  EXPECT_TRUE(loads_as(replaced, 1, 1));
+}
+
+/// Retention looks at the files of what it would remove: a checkpoint that lacks one is evidence.
+TEST(CheckpointKeeps, WhatLacksAFileIsNotRemoved) {
+  TemporaryDirectory dir;
+  SaveOptions options;
+  options.keep = 2;
+  for (const int step : {1, 2}) ASSERT_TRUE(save_with(2, dir.path(), step, step, options).front().ok);
+  fs::remove(dir.path() + "/step-00000001/shard-00001.h5");
+  for (const int step : {3, 4}) EXPECT_EQ(save_with(2, dir.path(), step, step, options).front().reason, "");
+  EXPECT_EQ(names_in(dir.path()),
+            (std::set<std::string>{"step-00000001", "step-00000003", "step-00000004", "latest"}));
+  EXPECT_NE(list(dir.path()).find("damaged: shard-00001.h5 of step-00000001 is missing"), std::string::npos)
+      << list(dir.path());
+}
+
 /// Serial numbers grow whatever the clock says: the newest checkpoint is the one that was saved last.
 TEST(CheckpointKeeps, TheLastSavedIsTheNewest) {
   TemporaryDirectory dir;
   std::int64_t before = 0;
   for (const int step : {5, 3, 4}) {
     ASSERT_TRUE(save_with(1, dir.path(), step, step).front().ok);
-    const auto newest = detail::scan(dir.path()).front();
+    const auto newest = detail::scan(dir.path(), detail::Look::at_manifest).front();
     EXPECT_EQ(newest.step, step);
     EXPECT_GT(newest.serial, before);
     before = newest.serial;

@@ -73,11 +73,11 @@ std::map<std::string, std::string> files_in(const std::string& dir) {
   return files;
 }
 
-std::string error_of(const std::function<void()>& f) {
+std::string error_of(const std::function<void()>& f, ExitCode code) {
   try {
     f();
   } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::bad_checkpoint) << e.what();
+    EXPECT_EQ(e.code(), code) << e.what();
     EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos) << e.what();
     return e.what();
   }

@@ -30,8 +30,8 @@ std::string import_model(const std::string& model_dir, const std::string& checkp
 /// The contents of all files in a directory, by name.
 std::map<std::string, std::string> files_in(const std::string& dir);
 
-/// The message that `f` throws as Error(bad_checkpoint). The test fails when `f` does not throw one, or when
+/// The message that `f` throws as an Error of this code. The test fails when `f` does not throw one, or when
 /// its message is not one line.
-std::string error_of(const std::function<void()>& f);
+std::string error_of(const std::function<void()>& f, ExitCode code = ExitCode::bad_checkpoint);
 
 }  // namespace weft::hf::test

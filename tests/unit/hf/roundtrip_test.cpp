@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <malloc.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -104,15 +106,20 @@ TEST(Export, RowsStandAsTransformersWantsThem) {
 TEST(Export, NamesADirectoryOnlyWhenItIsWhole) {
   const TemporaryDirectory dir;
   const std::string checkpoint = save_model(small_model(), dir / "run");
-  fs::create_directories(dir / "out.weft.tmp/left");  // an interrupted export left it
-  std::ofstream(dir / "out.weft.tmp/left/over") << "x";
+  std::array<char, 256> host{};
+  ASSERT_EQ(::gethostname(host.data(), host.size() - 1), 0);
+  const std::string making = dir / fmt::format("out.weft.{}.tmp", host.data());
+  fs::create_directories(making + "/left");  // an interrupted export left it
+  std::ofstream(making + "/left/over") << "x";
+  fs::create_directories(dir / "out.weft.elsewhere.tmp/left");  // another host's may be under way
   export_weights(checkpoint, dir / "out/", options(Element::f32));
-  EXPECT_FALSE(fs::exists(dir / "out.weft.tmp"));
+  EXPECT_FALSE(fs::exists(making));
+  EXPECT_TRUE(fs::exists(dir / "out.weft.elsewhere.tmp/left"));
   EXPECT_FALSE(fs::exists(dir / "out/left"));
-  EXPECT_NE(error_of([&] {
-              export_weights(checkpoint, dir / "out", options(Element::f32));
-            }).find("is there already"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { export_weights(checkpoint, dir / "out", options(Element::f32)); }, ExitCode::bad_input)
+          .find("is there already"),
+      std::string::npos);
   // Of an export from a damaged shard nothing stays.
   const std::string damaged = import_model(dir / "out", dir / "damaged"), shard = damaged + "/shard-00000.h5";
   std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
@@ -123,7 +130,7 @@ TEST(Export, NamesADirectoryOnlyWhenItIsWhole) {
   EXPECT_NE(error_of([&] { export_weights(damaged, dir / "bad", options(Element::f32)); }).find("damaged"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(dir / "bad"));
-  EXPECT_FALSE(fs::exists(dir / "bad.weft.tmp"));
+  EXPECT_FALSE(fs::exists(dir / fmt::format("bad.weft.{}.tmp", host.data())));
 }
 
 /// A directory that cannot be made is not the checkpoint's fault.
@@ -136,8 +143,7 @@ TEST(Export, WhatCannotBeWrittenIsTheMachines) {
     ADD_FAILURE() << "no error";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::environment) << e.what();
-    EXPECT_NE(std::string(e.what()).find("file/out.weft.tmp (Not a directory)"), std::string::npos)
-        << e.what();
+    EXPECT_NE(std::string(e.what()).find("/file (Not a directory)"), std::string::npos) << e.what();
   }
 }
 
@@ -159,13 +165,29 @@ TEST(Export, RefusesWeightsOutOfRange) {
             parameter_count(deck.model));
 }
 
+/// A checkpoint has the deck that `weft sample` needs, whose sequences are short.
+TEST(Import, TheLongestContextIsWhatAnExportIsTold) {
+  const TemporaryDirectory dir;
+  export_weights(save_model(small_model(), dir / "run"), dir / "hf", {Element::bf16, 1 << 30, 131'072});
+  EXPECT_EQ(Weights(dir / "hf").config().max_position, 131'072);
+  EXPECT_EQ(exported_max_position(deck_of(Weights(dir / "hf"))), 2048);
+  const std::string back = import_model(dir / "hf", dir / "back");
+  export_weights(back, dir / "short", {Element::bf16});
+  EXPECT_EQ(Weights(dir / "short").config().max_position, 2048);
+  export_weights(back, dir / "same", {Element::bf16, 1 << 30, 131'072});
+  EXPECT_TRUE(files_in(dir / "same") == files_in(dir / "hf"));
+  EXPECT_EQ(exported_max_position(small_model()), 24);
+  EXPECT_EQ(exported_max_position(small_model({"model.rope_scaling.factor=4"})), 4 * 8192);
+}
+
 TEST(Import, LeavesAStepThatIsThere) {
   const TemporaryDirectory dir;
   const Deck deck = small_model();
   export_weights(save_model(deck, dir / "run"), dir / "hf", options(Element::f32));
   import_model(dir / "hf", dir / "in");
-  EXPECT_NE(error_of([&] { import_model(dir / "hf", dir / "in"); }).find("is there already"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { import_model(dir / "hf", dir / "in"); }, ExitCode::bad_input).find("is there already"),
+      std::string::npos);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

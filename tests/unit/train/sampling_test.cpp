@@ -98,10 +98,23 @@ TEST(Sampling, RefusesBrokenLogitsAndOptions) {
   for (const auto& broken : {std::vector<float>{0, NAN}, std::vector<float>{inf, 0},
                              std::vector<float>{-inf, -inf}, std::vector<float>{}})
     EXPECT_THROW(sample_token(broken, {}, stream, 0), Error);
-  for (const auto& bad :
-       {SamplingOptions{.temperature = -1}, SamplingOptions{.temperature = NAN}, SamplingOptions{.top_k = -1},
-        SamplingOptions{.top_p = 0}, SamplingOptions{.top_p = 1.5}})
-    EXPECT_THROW(validate(bad), Error);
+  const auto told = [](const SamplingOptions& options) -> std::string {
+    try {
+      validate(options);
+    } catch (const Error& e) {
+      return e.code() == ExitCode::bad_input ? e.what() : "another exit code";
+    }
+    return "";
+  };
+  const std::string temperature =
+      " (it must be finite and not negative); use 0 for the likeliest token, 1 for the model's distribution";
+  EXPECT_EQ(told({.temperature = -1}), "--temperature is -1" + temperature);
+  EXPECT_EQ(told({.temperature = NAN}), "--temperature is nan" + temperature);
+  EXPECT_EQ(told({.top_k = -1}), "--top-k is -1 (it counts tokens); use 0 to keep all tokens");
+  for (const auto& [top_p, text] : {std::pair(0.0, "0"), std::pair(1.5, "1.5")})
+    EXPECT_EQ(told({.top_p = top_p}), std::string("--top-p is ") + text +
+                                          " (it must be above 0 and at most 1); use 1 to keep all tokens");
+  EXPECT_EQ(told({}), "");
 }
 
 }  // namespace

@@ -1,0 +1,104 @@
+// Tests what is asked of storage, and what a save does where storage refuses. Calls are counted, or fail, in
+// a process of their own.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "faults/places.hpp"
+#include "faults/trap.hpp"
+#include "unit/ckpt/sample_state.hpp"
+
+namespace weft::ckpt::test {
+namespace {
+
+/// What `child` returns in a process whose calls on files below `dir` get this answer.
+int in_child(const std::string& dir, faults::Answer answer, const std::function<int()>& child) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::alarm(60);
+    faults::watch_directories(dir.c_str());
+    if (!faults::catch_system_calls(answer)) std::_Exit(255);
+    std::_Exit(child());
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+std::atomic<int> g_looks{0};
+
+/// Counts looks at shards by their names.
+long count_looks(const faults::SystemCall& call, faults::Arguments arguments) {
+  faults::Text name;
+  const bool looks = call.number == SYS_newfstatat || call.number == SYS_stat || call.number == SYS_statx;
+  if (looks && faults::name_of_file(call, arguments, name) &&
+      std::string_view(name.data()).find("/shard-") != std::string_view::npos)
+    ++g_looks;
+  return faults::call_kernel(call.number, arguments);
+}
+
+/// How often a start and a save look at shards where `kept` checkpoints of two ranks are kept.
+int looks_with(int kept) {
+  const TemporaryDirectory temporary;
+  const std::string dir = temporary.path();
+  SaveOptions options;
+  options.keep = kept;
+  for (int step = 1; step <= kept; ++step)
+    EXPECT_TRUE(save_with(2, dir, step, step, options).front().ok) << step;
+  return in_child(dir, count_looks, [&] {
+    if (find_checkpoints(dir).checkpoints.size() != static_cast<std::size_t>(kept)) return 254;
+    if (g_looks != 0) return 253;
+    if (!find_latest(dir)) return 252;
+    if (!save_with(2, dir, kept + 1, 1, options).front().reason.empty()) return 251;
+    return g_looks.load();
+  });
+}
+
+/// Looking at a file may take a millisecond, and thousands of ranks have as many in each checkpoint.
+TEST(CheckpointStorage, IsAskedAsOftenForManyCheckpointsAsForFew) {
+  const int looks = looks_with(2);
+  EXPECT_GT(looks, 4) << "the newest, the new one and the removed one have two shards each";
+  EXPECT_LT(looks, 60);
+  EXPECT_EQ(looks_with(20), looks);
+}
+
+int g_error = 0;
+
+/// The directory above that of the checkpoints cannot be opened.
+long refuse_parent(const faults::SystemCall& call, faults::Arguments arguments) {
+  faults::Text name;
+  const bool opens = call.number == SYS_open || call.number == SYS_openat;
+  if (opens && faults::name_of_file(call, arguments, name) && std::string_view(name.data()) == "./run")
+    return -g_error;
+  return faults::call_kernel(call.number, arguments);
+}
+
+/// Users may write in directories whose names they may not list. What is not ours to sync costs no save, but
+/// storage that fails does.
+TEST(CheckpointStorage, ADirectoryAboveThatMayNotBeReadCostsNoSave) {
+  for (const int error : {EACCES, EIO}) {
+    SCOPED_TRACE(error);
+    const TemporaryDirectory temporary;
+    const std::string dir = temporary.path(), checkpoints = dir + "/run/checkpoints";
+    g_error = error;
+    const int ended = in_child(dir, refuse_parent, [&] {
+      const SaveReport report = save_with(1, checkpoints, 1, 1).front();
+      if (report.ok) return report.reason.empty() ? 0 : 1;
+      return report.reason.find("/run (Input/output error)") == std::string::npos ? 2 : 3;
+    });
+    EXPECT_EQ(ended, error == EACCES ? 0 : 3);
+    EXPECT_EQ(fs::exists(checkpoints + "/step-00000001"), error == EACCES);
+  }
+}
+
+}  // namespace
+}  // namespace weft::ckpt::test
