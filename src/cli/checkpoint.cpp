@@ -98,6 +98,12 @@ void import_model(const ImportArguments& arguments) {
     run.git_hash = weft_git_hash();
     run.mode = name_of(deck.parallel.mode);
     const ckpt::SaveReport report = hf::import_weights(weights, run, units, arguments.out);
+    if (const std::int64_t kept = hf::exported_max_position(deck), there = weights.config().max_position;
+        kept != there)
+      std::printf(
+          "# The checkpoint does not keep max_position_embeddings = %lld: an export writes %lld, or what "
+          "--max-position says.\n",
+          static_cast<long long>(there), static_cast<long long>(kept));
     std::printf("# %s: %.1f MiB. A deck that starts from it:\n", report.path.c_str(),
                 static_cast<double>(report.bytes) / (1 << 20));
   }

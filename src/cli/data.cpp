@@ -1,6 +1,7 @@
 // The command `weft data`: tokenize and show.
 #include <cstdio>
 
+#include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "data/describe.hpp"
 #include "data/prepare.hpp"
@@ -32,8 +33,10 @@ void add_tokenize(CLI::App& command) {
   tokenize->add_option("--train", o->train, "Token file to write for training")->required();
   tokenize->add_option("--valid", o->valid,
                        "Token file to write for validation; without it all documents are for training");
-  tokenize->add_option("--valid-fraction", o->valid_fraction, "Share of the documents kept for validation")
-      ->capture_default_str();
+  const CLI::Option* const fraction =
+      tokenize
+          ->add_option("--valid-fraction", o->valid_fraction, "Share of the documents kept for validation")
+          ->capture_default_str();
   tokenize
       ->add_option("--separator", o->text.separator,
                    "What stands between documents: blank-line, file, or a string")
@@ -42,12 +45,23 @@ void add_tokenize(CLI::App& command) {
       ->add_option("--tokenizer", o->tokenizer,
                    "byte, sentencepiece (learns one from the text), or a SentencePiece model")
       ->capture_default_str();
-  tokenize->add_option("--model", o->model,
-                       "Where a learnt SentencePiece model goes (default: beside TRAIN)");
-  tokenize->add_option("--vocab", o->training.vocab, "Vocabulary of a learnt tokenizer")
-      ->capture_default_str();
+  const CLI::Option* const model = tokenize->add_option(
+      "--model", o->model, "Where a learnt SentencePiece model goes (default: beside TRAIN)");
+  const CLI::Option* const vocab =
+      tokenize->add_option("--vocab", o->training.vocab, "Vocabulary of a learnt tokenizer")
+          ->capture_default_str();
   tokenize->add_option("--seed", o->seed, "Seed of the split")->capture_default_str();
-  tokenize->callback([o] { std::fputs(data::to_text(data::prepare(*o)).c_str(), stdout); });
+  tokenize->callback([o, fraction, model, vocab] {
+    WEFT_VALIDATE(fraction->count() == 0 || !o->valid.empty(),
+                  "--valid-fraction has no effect (without --valid all documents are for training); name a "
+                  "file by --valid, or leave it out");
+    for (const CLI::Option* option : {model, vocab})
+      WEFT_VALIDATE(option->count() == 0 || o->tokenizer == "sentencepiece",
+                    "{} has no effect (the tokenizer '{}' is not learnt); add --tokenizer sentencepiece, or "
+                    "leave it out",
+                    option->get_name(), o->tokenizer);
+    std::fputs(data::to_text(data::prepare(*o)).c_str(), stdout);
+  });
 }
 
 }  // namespace

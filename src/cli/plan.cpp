@@ -28,6 +28,7 @@
 #include "plan/simulate.hpp"
 #include "report/flops.hpp"
 #include "runtime/planned_memory.hpp"
+#include "runtime/preflight.hpp"
 
 namespace weft::cli {
 namespace {
@@ -92,21 +93,58 @@ int neighbours(const PlanArguments& arguments, const Deck& deck, const machine::
   return std::min(arguments.world, arguments.per_host.value_or(here ? cores : profile.ranks_per_node));
 }
 
-void print_rank(const Deck& deck, const plan::Plan& plan, const PlanArguments& arguments,
-                const machine::Profile& profile) {
+/// What a rank of the planned place takes, by estimate.
+runtime::PlannedMemory memory_of_a_rank(const Deck& deck, const plan::Plan& plan,
+                                        const PlanArguments& arguments, const machine::Profile& profile) {
   runtime::PlannedMemory memory = runtime::planned_memory(
       deck, plan, nullptr, resident_bytes(arguments.world), neighbours(arguments, deck, profile));
   // On a GPU the copy is in its host's memory, which is not planned.
   memory.copy = profile.compute.on_gpu() ? 0 : runtime::state_copy_bytes(deck, plan);
   if (machine::is_gpu_elsewhere(profile.compute)) memory.baseline = memory.loading = 0;
-  fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
+  return memory;
+}
+
+/// What a rank of the fullest place on the pipe takes, of which the planned place takes `memory`. A run that
+/// has no room for the copy of the state goes without it.
+runtime::PlannedMemory of_the_fullest(runtime::PlannedMemory memory,
+                                      const std::optional<compile::PlannedPipe>& pipe) {
+  memory.copy = 0;
+  if (!pipe) return memory;
+  for (const compile::PlannedRank& rank : pipe->ranks) {
+    if (rank.state_bytes + rank.arena_bytes <= memory.state + memory.arena) continue;
+    memory.state = rank.state_bytes;
+    memory.arena = rank.arena_bytes;
+  }
+  return memory;
+}
+
+/// A warning where state and arena are more than a rank of the machine can have, by which `weft advise` and
+/// `weft study` go, too; else nothing.
+std::string too_large_text(const runtime::PlannedMemory& memory, const machine::Profile& profile) {
+  const double has = profile.compute.memory_bytes, takes = static_cast<double>(memory.state + memory.arena);
+  if (has <= 0 || takes <= has) return {};
+  return fmt::format(
+      "warning: state and arena take {:.2f} GiB on a rank, and it has {:.2f} GiB ({}); `weft advise` finds "
+      "arrangements that fit\n",
+      takes / (1 << 30), has / (1 << 30), profile.name);
+}
+
+/// Throws Error(bad_input) where a run would be refused for run.memory_limit.
+void check_limit(const Deck& deck, const runtime::PlannedMemory& memory) {
+  const double limit = deck.run.memory_limit;
+  WEFT_VALIDATE(
+      limit <= 0 || static_cast<double>(memory.needed()) <= limit, "{}",
+      runtime::over_limit_text(deck, runtime::to_text(memory), "`weft advise` finds arrangements that fit"));
 }
 
 /// What the step's length means: tokens a second, and the share of the device's peak.
 std::string rate_text(const Deck& deck, const Mesh& mesh, const machine::Profile& profile, double step_s) {
   const double tokens = static_cast<double>(deck.data.global_batch * deck.data.seq) / mesh.world() / step_s;
   const bool bf16 = deck.precision.params == DType::bf16;
-  std::string text = fmt::format("\npredicted step {:.5g} s: {:.0f} tokens/s a rank", step_s, tokens);
+  // No number has less than three digits.
+  std::string text =
+      fmt::format("\npredicted step {:.5g} s: {} tokens/s a rank", step_s,
+                  tokens < 100 ? fmt::format("{:.3g}", tokens) : fmt::format("{:.0f}", tokens));
   if (const auto mfu = report::mfu(tokens, report::flops_per_token(report::model_size(deck)),
                                    bf16 ? profile.compute.peak_bf16 : profile.compute.peak_f32))
     text += fmt::format(", {:.1f} % MFU ({}, attention counted whole)", 100 * *mfu, bf16 ? "bf16" : "f32");
@@ -143,21 +181,26 @@ void plan(const PlanArguments& arguments) {
   const machine::LaneTimes times = plan::simulate(plan, costs);
   if (!arguments.picture.empty()) write_picture(arguments.picture, plan, times, deck);
   if (!dump.wanted()) {
+    const runtime::PlannedMemory memory = memory_of_a_rank(deck, plan, arguments, costs.profile());
+    std::optional<compile::PlannedPipe> pipe;
+    if (mesh.size(pipe_axis) > 1)
+      pipe = compile::planned_pipe(deck, mesh, scratch, costs, baseline, {plan, arguments.pipe_rank});
+    const runtime::PlannedMemory most = of_the_fullest(memory, pipe);
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
     std::fputs(("\n" + compile::schedule_text(chosen.options) + "\n").c_str(), stdout);
-    print_rank(deck, plan, arguments, costs.profile());
+    fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
+    std::fputs(too_large_text(most, costs.profile()).c_str(), stdout);
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, compile::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(times).c_str(), stdout);
     double step_s = times.end;
-    if (mesh.size(pipe_axis) > 1) {
-      const compile::PlannedPipe pipe =
-          compile::planned_pipe(deck, mesh, scratch, costs, baseline, {plan, arguments.pipe_rank});
-      std::fputs(to_text(pipe).c_str(), stdout);
-      const double busy = pipe.timeline.busy[static_cast<std::size_t>(arguments.pipe_rank)];
-      step_s = compile::seconds_in_pipe(times, times.end, pipe.timeline.end - busy);
+    if (pipe) {
+      std::fputs(to_text(*pipe).c_str(), stdout);
+      const double busy = pipe->timeline.busy[static_cast<std::size_t>(arguments.pipe_rank)];
+      step_s = compile::seconds_in_pipe(times, times.end, pipe->timeline.end - busy);
     }
     std::fputs(rate_text(deck, mesh, costs.profile(), step_s).c_str(), stdout);
+    check_limit(deck, most);
   }
   kernels::finalize();
 }

@@ -7,23 +7,32 @@
 #include "base/check.hpp"
 #include "base/device.hpp"
 #include "compile/stages.hpp"
+#include "deck/suggest.hpp"
 #include "passes/module_path.hpp"
 
 namespace weft::compile {
 namespace {
 
+passes::RecomputeRule recompute_rule(const std::string& text, const std::string& place) {
+  const std::string_view op = std::string_view(text).substr(0, text.find('@'));
+  std::vector<std::string_view> names;
+  for (int i = 0; i < ir::op_count; ++i) names.push_back(ir::name_of(static_cast<ir::Op>(i)));
+  WEFT_VALIDATE(op.empty() || std::find(names.begin(), names.end(), op) != names.end(),
+                "{}: '{}' is no operation (`weft plan --dump-after=autodiff` shows the model's){}", place, op,
+                deck::did_you_mean(deck::nearest_word(op, names)));
+  return passes::recompute_rule(text);
+}
+
 passes::RecomputeOptions recompute_options(const Deck& deck) {
   passes::RecomputeOptions options;
+  // Without the pass nothing is computed again, and nothing that describes the schedule may say so.
+  if (is_disabled(deck, "recompute")) return options;
   // A budget is spent by choose_schedule: until then nothing is computed again.
   if (deck.schedule.recompute != Recompute::budget) options.what = deck.schedule.recompute;
   if (options.what != Recompute::selective) return options;
   options.place = place_of(deck, "schedule.recompute_ops");
-  try {
-    for (const std::string& rule : deck.schedule.recompute_ops)
-      options.rules.push_back(passes::recompute_rule(rule));
-  } catch (const Error& e) {
-    throw Error(e.code(), fmt::format("{}: {}", options.place, e.what()));
-  }
+  for (const std::string& rule : deck.schedule.recompute_ops)
+    options.rules.push_back(recompute_rule(rule, options.place));
   return options;
 }
 

@@ -8,7 +8,7 @@ namespace weft::deck {
 
 struct Alias {
   std::string_view theirs;
-  std::string_view ours;
+  std::string_view ours;  ///< empty: Weft has no such thing, and a name that looks alike would mislead
 };
 
 inline constexpr std::array table_aliases{
@@ -16,6 +16,7 @@ inline constexpr std::array table_aliases{
     Alias{"train", "run"},
     Alias{"trainer", "run"},
     Alias{"job", "run"},
+    Alias{"comm", "run"},
     Alias{"dataset", "data"},
     Alias{"dataloader", "data"},
     Alias{"validation", "data"},
@@ -27,12 +28,24 @@ inline constexpr std::array table_aliases{
     Alias{"mesh", "parallel.mesh"},
     Alias{"mixed_precision", "precision"},
     Alias{"compile", "schedule"},
+    Alias{"activation_checkpoint", "schedule"},
     Alias{"passes", "schedule"},
     Alias{"metrics", "log"},
     Alias{"logging", "log"},
     Alias{"profiling", "log"},
     Alias{"save", "checkpoint"},
     Alias{"rope_scaling", "model.rope_scaling"},
+};
+
+/// Keys whose names mean something else in another table.
+inline constexpr std::array path_aliases{
+    Alias{"activation_checkpoint.mode", "schedule.recompute"},
+    Alias{"validation.steps", "data.valid_sequences"},
+    Alias{"validation.dataset", "data.valid"},
+    Alias{"validation.dataset_path", "data.valid"},
+    Alias{"validation.freq", "data.valid_every"},
+    Alias{"optimizer.name", ""},
+    Alias{"model.name", ""},
 };
 
 inline constexpr std::array key_aliases{
@@ -55,6 +68,7 @@ inline constexpr std::array key_aliases{
     Alias{"exit_duration_in_mins", "run.walltime"},
     Alias{"rng_seed", "run.seed"},
     Alias{"ddp_timeout", "run.collective_timeout"},
+    Alias{"init_timeout_seconds", "run.collective_timeout"},
     Alias{"train_timeout_seconds", "run.collective_timeout"},
     Alias{"distributed_timeout_minutes", "run.collective_timeout"},
     // model
@@ -178,6 +192,13 @@ inline constexpr std::array key_aliases{
     Alias{"pipeline_parallel_degree", "parallel.mesh"},
     Alias{"pipeline_model_parallel_size", "parallel.mesh"},
     Alias{"pp", "parallel.mesh"},
+    Alias{"tensor_parallel_degree", "parallel.mesh"},
+    Alias{"tensor_model_parallel_size", "parallel.mesh"},
+    Alias{"tp", "parallel.mesh"},
+    Alias{"context_parallel_degree", "parallel.mesh"},
+    Alias{"context_parallel_size", "parallel.mesh"},
+    Alias{"cp", "parallel.mesh"},
+    Alias{"expert_parallel_degree", ""},
     Alias{"pipeline_parallel_schedule", "pipeline.schedule"},
     Alias{"num_layers_per_virtual_pipeline_stage", "pipeline.chunks"},
     Alias{"virtual_pipeline_model_parallel_size", "pipeline.chunks"},
@@ -216,10 +237,12 @@ inline constexpr std::array key_aliases{
     Alias{"disable_tqdm", "log.progress"},
     Alias{"check_for_spiky_loss", "log.spike"},
     Alias{"detect_anomaly", "debug.nan"},
+    // of many tables
+    Alias{"enable", ""},
 };
 
 /// Other names of values: of optimizer.decay, parallel.mode, precision.*, schedule.regather,
-/// pipeline.schedule, and axes of the mesh.
+/// pipeline.schedule, checkpoint.resume, and axes of the mesh.
 inline constexpr std::array value_aliases{
     Alias{"none", "constant"},
     Alias{"warmup_stable_decay", "wsd"},
@@ -238,6 +261,7 @@ inline constexpr std::array value_aliases{
     Alias{"fp32", "f32"},
     Alias{"float", "f32"},
     Alias{"true", "always"},
+    Alias{"true", "auto"},
     Alias{"false", "never"},
     Alias{"dp", "data"},
     Alias{"fsdp", "data"},
@@ -247,6 +271,9 @@ inline constexpr std::array value_aliases{
     Alias{"node", "replica"},
     Alias{"nodes", "replica"},
     Alias{"replicas", "replica"},
+    Alias{"pp", "pipe"},
+    Alias{"cp", "context"},
+    Alias{"tp", "tensor"},
     Alias{"interleaved1f1b", "interleaved"},
     Alias{"zerobubble", "zb_h1"},
     Alias{"zbvzerobubble", "zbv"},

@@ -46,7 +46,7 @@ struct Assigner {
   /// The value inside a quoted string, when that string is itself a TOML value of the kind that is wanted.
   std::string unquoted(Kind wanted) const {
     Value inner;
-    const bool is = value.kind == Kind::text && read_toml_value(value.text, "", inner) &&
+    const bool is = value.kind == Kind::text && read_toml_value(value.text, "", inner) == ReadValue::good &&
                     (inner.kind == wanted || (wanted == Kind::real && inner.kind == Kind::integer));
     return is ? value.text : std::string{};
   }

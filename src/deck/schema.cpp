@@ -113,8 +113,9 @@ constexpr std::array key_list{
     Key{WEFT_KEY(data.train),
         .doc = "Token files (.bin, made by `weft data tokenize`), relative to the working directory."},
     Key{WEFT_KEY(data.valid), .doc = "Token files for validation; none: no validation."},
-    Key{WEFT_KEY(data.synthetic), .doc = "Uniform random tokens instead of files, for benchmarks; `train` "
-                                         "and `valid` are then not opened."},
+    Key{WEFT_KEY(data.synthetic),
+        .doc = "Uniform random tokens instead of files, for benchmarks; `train` and `valid` are then not "
+               "opened, and nothing is validated."},
     Key{WEFT_KEY(data.seq), .need = Need::required, .range = between(1, most_sequences),
         .doc = "Tokens a sequence (T)."},
     Key{WEFT_KEY(data.document_mask),
@@ -170,7 +171,8 @@ constexpr std::array key_list{
                "data = 8 } cuts state over 8 neighbours. The layers are cut over "
                "`pipe` (`[pipeline]`), each sequence over `context`, which cuts state, too, "
                "and each layer, vocabulary and tokens over `tensor`, "
-               "which stands last and must divide them (docs/mesh.md). \"auto\": the mesh that `weft advise` "
+               "which must divide them, and should stand last, so that its ranks are neighbours "
+               "(docs/mesh.md). \"auto\": the mesh that `weft advise` "
                "finds best, and what the deck leaves out of parallel.mode, pipeline.schedule, "
                "pipeline.chunks, data.batch and schedule.recompute."},
 
@@ -266,8 +268,8 @@ constexpr std::array key_list{
         .doc = "Bytes of a rank that a plan may take, state and arena; 0: what `run.memory_limit` leaves, "
                "or else the machine has."},
     Key{WEFT_KEY(schedule.buckets),
-        .doc = "Of manual: beginnings of module paths, each of which must match a unit; units that match the "
-               "same text share a bucket. "
+        .doc = "Of manual, and of auto, which compares them with what it finds: beginnings of module paths, "
+               "each of which must match a unit; units that match the same text share a bucket. "
                "`layers.*`: "
                "each block one, `layers.0-3`: these four blocks one, `layers.*.ffn`: each feed-forward one."},
     Key{WEFT_KEY(schedule.reduce_delay), .range = between(-1, 1024),
@@ -323,7 +325,9 @@ constexpr std::array key_list{
     Key{WEFT_KEY(log.trace_step), .range = between(0, most_steps),
         .doc = "The step whose timeline goes to `trace.json` (Perfetto), counted from 1; 0: none."},
     Key{WEFT_KEY(log.progress),
-        .doc = "A progress bar with time left, loss and tokens/s; plain lines when not on a terminal."},
+        .doc = "A progress bar with time left, loss and tokens/s; plain lines when not on a terminal. false: "
+               "neither these nor the lines about plan, validations, saves and the end; `log.txt` has them, "
+               "and warnings and errors are still told."},
     Key{WEFT_KEY(log.peak_tflops), .range = at_least(0),
         .doc = "Peak TFLOP/s of one rank's device in `precision.params`, which MFU is a share of; 0: no MFU. "
                "Of f32 on AMX: a sixth of bf16's peak."},

@@ -41,10 +41,15 @@ bool known(std::string_view path) {
 std::string read_value(std::string_view text, const Key* key, std::string_view path, Value& value) {
   if (text.empty()) return "no value (write \"\" for empty text)";
   const bool bare = std::string_view("\"'[{").find(text.front()) == std::string_view::npos;
-  if (!(bare && takes_text(key)) && read_toml_value(text, place, value)) return {};
+  if (!(bare && takes_text(key))) {
+    const ReadValue read = read_toml_value(text, place, value);
+    if (read == ReadValue::good) return {};
+    if (read == ReadValue::key_twice)
+      return fmt::format("'{}' gives a key twice (each has one value); keep one", text);
+  }
   if (!bare)
     return fmt::format("'{}' is not a TOML value (quote it for the shell: --set '{}=...')", text, path);
-  return read_toml_value(weft::quoted(text), place, value) ? "" : "not UTF-8 text";
+  return read_toml_value(weft::quoted(text), place, value) == ReadValue::good ? "" : "not UTF-8 text";
 }
 
 /// Replaces `old`, the value at `path`; a table of keys is merged into the one that stands there.

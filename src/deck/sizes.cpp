@@ -1,15 +1,18 @@
 // Computes what follows from a deck: parameters, microbatches, and the mesh.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "base/check.hpp"
 #include "deck/deck.hpp"
 #include "deck/limits.hpp"
+#include "deck/schema.hpp"
 
 namespace weft {
 
@@ -38,6 +41,13 @@ std::pair<std::int64_t, std::int64_t> divisors_around(std::int64_t n, std::int64
   return {below, above};
 }
 
+/// The advice "KEY = 4 or 8" behind `before`, of the values that the key may have; nothing without such.
+std::string advised(const std::string& before, std::string_view key, std::vector<std::int64_t> values) {
+  const deck::Range& range = deck::find_key(key)->range;
+  std::erase_if(values, [&](std::int64_t value) { return !range.holds(static_cast<double>(value)); });
+  return values.empty() ? std::string{} : fmt::format("{}{}", before, fmt::join(values, " or "));
+}
+
 }  // namespace
 
 std::int64_t accumulation(const Deck& deck, int batch_ranks) {
@@ -53,14 +63,12 @@ std::int64_t accumulation(const Deck& deck, int batch_ranks) {
   const std::string ranks =
       more > batch_ranks ? fmt::format("{} or {}", fewer, more) : fmt::format("{}", fewer);
   const std::int64_t below = data.global_batch / round * round;
-  const std::string batches =
-      below > 0 ? fmt::format("{} or {}", below, below + round) : fmt::format("{}", round);
   WEFT_VALIDATE(false,
                 "{}: {} sequences do not divide into microbatches of {} on {} data-parallel ranks (a round "
                 "takes {}); use {} "
-                "ranks, or global_batch = {}",
+                "ranks{}",
                 place_of(deck, "data.global_batch"), data.global_batch, data.batch, batch_ranks, round, ranks,
-                batches);
+                advised(", or global_batch = ", "data.global_batch", {below, below + round}));
   return 0;
 }
 
@@ -75,8 +83,8 @@ void check_tensor(const Deck& deck, int ranks) {
   WEFT_VALIDATE(
       m.vocab % ranks == 0,
       "{}: tensor = {} does not divide model.vocab = {} (each rank of the axis has an equal part of "
-      "the vocabulary); use model.vocab = {}",
-      place, ranks, m.vocab, (m.vocab / ranks + 1) * ranks);
+      "the vocabulary){}",
+      place, ranks, m.vocab, advised("; use model.vocab = ", "model.vocab", {(m.vocab / ranks + 1) * ranks}));
   const std::array cut{std::pair("model.heads", m.heads), std::pair("model.ffn", m.ffn),
                        std::pair("data.seq", deck.data.seq)};
   std::int64_t common = 0;
@@ -105,11 +113,10 @@ void check_context(const Deck& deck, int ranks, int tensor_ranks) {
   WEFT_VALIDATE(
       seq % parts == 0,
       "{}: data.seq = {} does not divide by {} (each of the context = {} ranks has two sections of every "
-      "sequence{}); use data.seq = {}",
+      "sequence{}){}",
       place_of(deck, "parallel.mesh"), seq, parts, ranks,
       tensor_ranks > 1 ? fmt::format(", and cuts them over tensor = {} ranks", tensor_ranks) : "",
-      seq < parts ? fmt::format("{}", parts)
-                  : fmt::format("{} or {}", seq / parts * parts, (seq / parts + 1) * parts));
+      advised("; use data.seq = ", "data.seq", {seq / parts * parts, (seq / parts + 1) * parts}));
 }
 
 }  // namespace

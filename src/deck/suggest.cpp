@@ -22,8 +22,8 @@ std::string plain(std::string_view word) {
   return result;
 }
 
-/// Keeps the candidate with the lowest score. A word is near enough when a third of it differs, or when one
-/// is the start of the other.
+/// Keeps the candidate with the lowest score. A word is near enough when a third of it differs (a letter of
+/// three to five, none of two), or when one is the start of the other.
 class Best {
  public:
   explicit Best(std::string_view word) : word_(plain(word)) {}
@@ -32,7 +32,7 @@ class Best {
     const std::size_t shorter = std::min(word_.size(), spelling.size());
     const std::size_t longer = std::max(word_.size(), spelling.size());
     const bool begins = shorter >= 3 && word_.substr(0, shorter) == spelling.substr(0, shorter);
-    const std::size_t most = std::max<std::size_t>(1, word_.size() / 3);
+    const std::size_t most = word_.size() / 3;
     if (!begins && longer - shorter > most) return;  // the distance is not less than this
     const std::size_t distance = begins ? longer != shorter : edit_distance(word_, spelling);
     if (distance > most || distance >= spelling.size()) return;
@@ -73,6 +73,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string_view nearest_key(std::string_view path) {
+  const std::string whole = plain(path);
+  for (const auto& alias : path_aliases)
+    if (alias.theirs == whole) return alias.ours;
   const auto dot = path.rfind('.');
   const auto leaf = dot == path.npos ? path : path.substr(dot + 1);
   // An unknown table ("optim.lr") counts as the one it was meant to be.

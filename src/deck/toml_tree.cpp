@@ -149,6 +149,10 @@ std::string folded(const toml::parse_error& error, std::string_view row) {
                      is_bare_word(row) ? "; text needs quotes: \"...\"" : "");
 }
 
+bool is_of_duplicate(const toml::parse_error& error) {
+  return error.description().find("cannot redefine") != std::string_view::npos;
+}
+
 void move_to(const std::string& place, Value& value) {
   value.place = place;
   for (auto& item : value.items) move_to(place, item);
@@ -172,24 +176,23 @@ Value read_toml(std::string_view text, const std::string& source, Problems& prob
     return convert_table(toml::parse(text, std::string_view(source)), source);
   } catch (const toml::parse_error& error) {
     const auto line = static_cast<std::size_t>(error.source().begin.line);
-    const bool duplicate = error.description().find("cannot redefine") != std::string_view::npos;
-    if (!duplicate || !describe_duplicate(text, source, line, problems))
+    if (!is_of_duplicate(error) || !describe_duplicate(text, source, line, problems))
       problems.add(fmt::format("{}:{}", source, line), "",
                    fmt::format("not valid TOML: {}", folded(error, trimmed(line_of(text, line)))));
     return {};
   }
 }
 
-bool read_toml_value(std::string_view text, const std::string& place, Value& value) {
-  if (text.find_first_of("\r\n") != text.npos || too_deep_at(text) > 0) return false;
+ReadValue read_toml_value(std::string_view text, const std::string& place, Value& value) {
+  if (text.find_first_of("\r\n") != text.npos || too_deep_at(text) > 0) return ReadValue::not_toml;
   try {
     const auto table = toml::parse(std::string("v = ").append(text));
     value = convert(*table.get("v"), place);
-  } catch (const toml::parse_error&) {
-    return false;
+  } catch (const toml::parse_error& error) {
+    return is_of_duplicate(error) ? ReadValue::key_twice : ReadValue::not_toml;
   }
   move_to(place, value);
-  return true;
+  return ReadValue::good;
 }
 
 }  // namespace weft::deck

@@ -28,7 +28,9 @@ Value* find(Value& table, std::string_view name);
 /// Parses a whole deck. A syntax error or a key given twice is added to `problems`; the tree is then empty.
 Value read_toml(std::string_view text, const std::string& source, Problems& problems);
 
-/// Parses the right side of "key = value" on one line. Returns false when it is not TOML.
-bool read_toml_value(std::string_view text, const std::string& place, Value& value);
+enum class ReadValue : std::uint8_t { good, key_twice, not_toml };
+
+/// Parses the right side of "key = value" on one line. `value` is left alone unless it is good.
+ReadValue read_toml_value(std::string_view text, const std::string& place, Value& value);
 
 }  // namespace weft::deck

@@ -2,12 +2,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "deck/assign.hpp"
 #include "deck/deck.hpp"
 #include "deck/limits.hpp"
 #include "deck/problems.hpp"
 #include "deck/schema.hpp"
+#include "deck/suggest.hpp"
 
 namespace weft {
 namespace {
@@ -45,9 +47,11 @@ class Validator {
 
   void data() {
     const auto& d = deck_.data;
+    const std::int64_t below = d.global_batch / d.batch * d.batch, above = below + d.batch;
+    const bool may_grow = deck::find_key("data.global_batch")->range.holds(static_cast<double>(above));
     check(d.global_batch % d.batch == 0, "data.global_batch",
           "{} is not a multiple of data.batch = {} (sequences a microbatch); use {}", d.global_batch, d.batch,
-          (d.global_batch / d.batch + 1) * d.batch);
+          may_grow ? above : below);
     check(d.synthetic || !d.train.empty(), "data.train",
           "missing (no tokens to train on); name a .bin file, or set data.synthetic = true");
     check(!d.synthetic || !d.document_mask, "data.document_mask",
@@ -56,6 +60,7 @@ class Validator {
       check(!path.empty(), "data.train", "an empty path (a token file is named by its path)");
     for (const auto& path : d.valid)
       check(!path.empty(), "data.valid", "an empty path (a token file is named by its path)");
+    // A deck with token files may be run on synthetic tokens for once.
     const bool validates = d.synthetic || !d.valid.empty();
     check(validates || d.valid_every == 0, "data.valid_every",
           "{} has no effect (data.valid names no file); give one, or remove the key", d.valid_every);
@@ -68,6 +73,8 @@ class Validator {
     const auto steps = deck_.run.steps;
     check(o.min_lr < o.lr, "optimizer.min_lr",
           "{} is not below optimizer.lr = {} (the rate decays from lr to min_lr)", o.min_lr, o.lr);
+    check(o.decay != LrDecay::constant || o.min_lr == 0 || is_set("optimizer.decay"), "optimizer.min_lr",
+          "{} has no effect (optimizer.decay is 'constant'); set another decay, or remove the key", o.min_lr);
     check(o.warmup <= steps, "optimizer.warmup",
           "{} steps are more than run.steps = {} (the peak is never reached)", o.warmup, steps);
     if (o.decay == LrDecay::wsd)
@@ -157,6 +164,47 @@ class Validator {
     }
   }
 
+  void schedule() {
+    const auto& s = deck_.schedule;
+    const ScheduleDeck unchanged;
+    // With auto they are one of the plans that are compared.
+    check(s.bucketing == Bucketing::manual || s.bucketing == Bucketing::automatic ||
+              s.buckets == unchanged.buckets || is_set("schedule.bucketing"),
+          "schedule.buckets",
+          "has no effect (schedule.bucketing is '{}'); set bucketing = \"manual\", or remove the key",
+          name_of(s.bucketing));
+    check(s.bucketing == Bucketing::automatic || s.regather != Regather::automatic ||
+              is_set("schedule.bucketing"),
+          "schedule.regather",
+          "auto has no effect (schedule.bucketing is '{}', and only auto chooses what to keep); set always, "
+          "never, or bucketing = \"auto\"",
+          name_of(s.bucketing));
+    // A deck that says what to recompute keeps its rules while a setting, an advice or a chosen mesh says
+    // something else for once.
+    check(s.recompute == Recompute::selective || s.recompute_ops == unchanged.recompute_ops ||
+              is_given("schedule.recompute") || deck_.parallel.mesh.empty(),
+          "schedule.recompute_ops",
+          "has no effect (schedule.recompute is '{}'); set recompute = \"selective\", or remove the key",
+          name_of(s.recompute));
+    check(s.recompute != Recompute::budget || s.memory_limit > 0 || deck_.run.memory_limit > 0,
+          "schedule.recompute",
+          "budget needs a limit to fit; set schedule.memory_limit or run.memory_limit, as \"60GiB\"");
+  }
+
+  void checkpoint() {
+    const std::string& resume = deck_.checkpoint.resume;
+    check(!resume.empty(), "checkpoint.resume", "empty (auto, never, or a checkpoint's path)");
+    // What is longer than a slip of these words, or has a '/', is a path.
+    constexpr std::array<std::string_view, 2> words{"auto", "never"};
+    constexpr std::size_t longest = 5;
+    if (resume == "auto" || resume == "never" || resume.size() > longest || resume.find('/') != resume.npos)
+      return;
+    const std::string_view meant = deck::nearest_word(resume, words);
+    check(meant.empty(), "checkpoint.resume",
+          "'{}' is neither auto nor never (a checkpoint of this name is ./{}){}", resume, resume,
+          deck::did_you_mean(meant));
+  }
+
   void rest() {
     check(deck_.precision.grad_wire == DType::f32 || deck_.precision.params == DType::bf16,
           "precision.grad_wire",
@@ -169,12 +217,6 @@ class Validator {
     check(!deck_.precision.float8.empty() || deck_.precision.float8_scales == Float8Scales::rowwise,
           "precision.float8_scales",
           "tensorwise has no effect (precision.float8 names no layer); give some, or remove the key");
-    check(deck_.schedule.recompute != Recompute::budget || deck_.schedule.memory_limit > 0 ||
-              deck_.run.memory_limit > 0,
-          "schedule.recompute",
-          "budget needs a limit to fit; set schedule.memory_limit or run.memory_limit, as \"60GiB\"");
-    check(!deck_.checkpoint.resume.empty(), "checkpoint.resume",
-          "empty (auto, never, or a checkpoint's path)");
     check(deck_.log.trace_step <= deck_.run.steps, "log.trace_step",
           "{} is past the last step (run.steps = {})", deck_.log.trace_step, deck_.run.steps);
   }
@@ -183,6 +225,17 @@ class Validator {
   template <class... Args>
   void check(bool good, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
     if (!good) problems_.add(place_of(deck_, key), "", fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  /// Whether the key's value is the command line's. A deck keeps what belongs to its own value of the key
+  /// while a setting says something else for once.
+  bool is_set(std::string_view key) const {
+    return std::any_of(deck_.places.begin(), deck_.places.end(),
+                       [key](const auto& given) { return given.key == key && given.place == "--set"; });
+  }
+  bool is_given(std::string_view key) const {
+    return std::any_of(deck_.places.begin(), deck_.places.end(),
+                       [key](const KeyPlace& given) { return given.key == key; });
   }
 
   /// Checks that fp32 has the number with all its digits.
@@ -233,6 +286,8 @@ void validate(const Deck& deck) {
   validator.parallel();
   validator.pipeline();
   validator.patterns();
+  validator.schedule();
+  validator.checkpoint();
   validator.rest();
   problems.throw_if_any();  // the limits are of heads that divide
   deck::check_limits(deck, problems);

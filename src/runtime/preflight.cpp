@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/check.hpp"
@@ -27,55 +28,56 @@ data::Sequences open_sequences(const Deck& deck, const std::vector<std::string>&
   }
 }
 
+std::string over_limit_text(const Deck& deck, const std::string& needs, const std::string& what_to_do) {
+  return fmt::format("{}: the run {}, the limit is {:.2f} GiB; {}", place_of(deck, "run.memory_limit"), needs,
+                     deck.run.memory_limit / (1 << 30), what_to_do);
+}
+
 namespace {
 
+/// A change to a deck, or to the number of ranks, that takes memory off a rank.
 struct Change {
-  const char* text;
-  Deck deck;
-  int ranks;
+  const char* key;  ///< a change takes the place of an earlier one of the same key
+  std::string text;
+  std::function<void(Deck&, int& ranks)> apply;
 };
 
-/// The deck with twice as many ranks on the data axis as it has on `ranks`. The other axes stay.
-Deck with_twice_the_data(Deck deck, int ranks) {
+/// Twice as many ranks on the data axis as the deck has on `ranks`. The other axes stay.
+void double_the_data_axis(Deck& deck, int& ranks) {
   deck.parallel.mesh = resolve_mesh(deck, ranks).axes();
   for (MeshAxis& axis : deck.parallel.mesh)
     if (axis.name == data_axis) axis.size *= 2;
-  return deck;
+  ranks *= 2;
 }
 
-/// Changes to a deck that take memory off a rank, the cheapest first.
+/// The changes that there are for a deck, the cheapest first.
 std::vector<Change> changes_of(const Deck& deck, int ranks) {
   std::vector<Change> changes;
-  Deck less = deck;
-  if (deck.parallel.mode != ShardMode::fsdp && ranks > 1) {
-    less.parallel.mode = ShardMode::fsdp;
-    changes.push_back({"parallel.mode = \"fsdp\"", less, ranks});
-  }
-  if (deck.schedule.recompute != Recompute::full) {
-    less.schedule.recompute = Recompute::full;
-    changes.push_back({"schedule.recompute = \"full\"", less, ranks});
-  }
-  Deck small = less;
-  if (deck.data.batch > 1 && deck.data.batch % 2 == 0) {
-    small.data.batch /= 2;
-    changes.push_back({"half of data.batch", small, ranks});
-    small.data.batch = 1;
-    changes.push_back({"data.batch = 1", small, ranks});
-  }
-  changes.push_back({"twice as many ranks on the data axis", with_twice_the_data(small, ranks), 2 * ranks});
+  const auto add_batch = [&changes](const std::string& text, std::int64_t batch) {
+    changes.push_back({"data.batch", text, [batch](Deck& changed, int&) { changed.data.batch = batch; }});
+  };
+  if (deck.parallel.mode != ShardMode::fsdp && ranks > 1)
+    changes.push_back({"parallel.mode", "parallel.mode = \"fsdp\"",
+                       [](Deck& changed, int&) { changed.parallel.mode = ShardMode::fsdp; }});
+  if (deck.schedule.recompute != Recompute::full)
+    changes.push_back({"schedule.recompute", "schedule.recompute = \"full\"",
+                       [](Deck& changed, int&) { changed.schedule.recompute = Recompute::full; }});
+  if (deck.data.batch > 2 && deck.data.batch % 2 == 0) add_batch("half of data.batch", deck.data.batch / 2);
+  if (deck.data.batch > 1) add_batch("data.batch = 1", 1);
+  changes.push_back({"parallel.mesh", "twice as many ranks on the data axis", double_the_data_axis});
   return changes;
 }
 
-/// What the fullest rank would need after the change, because each place on the pipe has other stages; or
-/// what the first place would need that needs more than `limit`, because the others do not matter then.
-/// Nothing where that is not known by `end`.
-std::optional<std::int64_t> needed_after(const Change& change, double limit, const Replan& replan,
-                                         double end) {
+/// What the fullest rank would need with the deck, because each place on the pipe has other stages; or what
+/// the first place would need that needs more than `limit`, because the others do not matter then. Nothing
+/// where that is not known by `end`.
+std::optional<std::int64_t> needed_with(const Deck& deck, int ranks, double limit, const Replan& replan,
+                                        double end) {
   std::int64_t most = 0;
-  const int places = resolve_mesh(change.deck, change.ranks).size(pipe_axis);
+  const int places = resolve_mesh(deck, ranks).size(pipe_axis);
   for (int place = 0; place < places && static_cast<double>(most) <= limit; ++place) {
     if (seconds_now() > end) return std::nullopt;
-    most = std::max(most, replan(change.deck, change.ranks, place).needed());
+    most = std::max(most, replan(deck, ranks, place).needed());
   }
   return most;
 }
@@ -89,20 +91,28 @@ double seconds_for_advice(const Deck& deck) {
 /// Applies the changes one after the other, and advises the first ones with which the run fits.
 std::string advice(const Deck& deck, const Replan& replan, int ranks) {
   const double end = seconds_now() + seconds_for_advice(deck);
-  std::string text;
-  for (const Change& change : changes_of(deck, ranks)) {
-    text += (text.empty() ? "" : " and ") + std::string(change.text);
+  Deck less = deck;
+  std::vector<Change> made;
+  for (Change& change : changes_of(deck, ranks)) {
+    Deck changed = less;
+    int changed_ranks = ranks;
+    std::optional<std::int64_t> needed;
     try {
-      const auto needed = needed_after(change, deck.run.memory_limit, replan, end);
-      if (!needed)
-        return "schedule.recompute = \"full\", a smaller data.batch or more ranks may fit (planning them "
-               "takes too "
-               "long here)";
-      if (static_cast<double>(*needed) <= deck.run.memory_limit)
-        return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(*needed) / (1 << 30));
+      change.apply(changed, changed_ranks);
+      needed = needed_with(changed, changed_ranks, deck.run.memory_limit, replan, end);
     } catch (const Error&) {
-      continue;  // its sizes do not divide
+      continue;  // its sizes do not divide, or it has no plan
     }
+    if (!needed)
+      return "schedule.recompute = \"full\", a smaller data.batch or more ranks may fit (planning them takes "
+             "too long here)";
+    if (!made.empty() && std::string_view(made.back().key) == change.key) made.pop_back();
+    made.push_back(std::move(change));
+    less = std::move(changed);
+    if (static_cast<double>(*needed) > deck.run.memory_limit) continue;
+    std::string text;
+    for (const Change& one : made) text += (text.empty() ? "" : " and ") + one.text;
+    return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(*needed) / (1 << 30));
   }
   return "use more ranks, or a smaller model";
 }
@@ -124,9 +134,7 @@ void check_limit(const Deck& deck, const PlannedMemory& memory, const Replan& re
   if (deck.run.memory_limit <= 0 || most[0] <= deck.run.memory_limit) return;
   const std::string needs = fullest(memory, world);
   std::string text;
-  if (world.rank() == 0)
-    text = fmt::format("{}: the run {}, the limit is {:.2f} GiB; {}", place_of(deck, "run.memory_limit"),
-                       needs, deck.run.memory_limit / (1 << 30), advice(deck, replan, world.size()));
+  if (world.rank() == 0) text = over_limit_text(deck, needs, advice(deck, replan, world.size()));
   world.barrier();  // advice takes some planning, and the rank that throws first ends all others
   throw Error(ExitCode::bad_input, text);
 }

@@ -18,6 +18,9 @@ namespace weft::runtime {
 /// sample.
 data::Sequences open_sequences(const Deck& deck, const std::vector<std::string>& paths, const char* key);
 
+/// The line for a run that `needs` (to_text() of its planned memory) more than run.memory_limit.
+std::string over_limit_text(const Deck& deck, const std::string& needs, const std::string& what_to_do);
+
 /// What the ranks of a place on the pipe would need with another deck on this many ranks. Throws
 /// Error(bad_input) when there is no such plan.
 using Replan = std::function<PlannedMemory(const Deck&, int ranks, int place)>;

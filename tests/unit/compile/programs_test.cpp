@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "../graph/small_model.hpp"
+#include "base/check.hpp"
+#include "compile/scheduling.hpp"
 #include "support/small_deck.hpp"
 
 namespace weft::compile {
@@ -20,6 +22,39 @@ TEST(Programs, AUnitThatTwoPatternsNameIsInFloat8Once) {
   EXPECT_EQ(spec_of(deck).float8,
             (std::vector<std::string>{"layers.0.attn", "layers.0.ffn", "layers.1.attn", "layers.1.ffn",
                                       "layers.2.attn", "layers.2.ffn"}));
+}
+
+TEST(Programs, AnOperationThatIsNoneIsToldWithTheNearest) {
+  const auto told = [](const std::string& rule) -> std::string {
+    const Deck deck =
+        test::small_deck({"schedule.recompute=selective", "schedule.recompute_ops=[\"" + rule + "\"]"});
+    try {
+      pass_options(deck, Mesh({{"data", 1}}));
+    } catch (const Error& e) {
+      return e.code() == ExitCode::bad_input ? e.what() : "another exit code";
+    }
+    return "";
+  };
+  const std::string start = "--set: schedule.recompute_ops: ";
+  EXPECT_EQ(told("swiglue"), start +
+                                 "'swiglue' is no operation (`weft plan --dump-after=autodiff` shows the "
+                                 "model's); did you mean 'swiglu'?");
+  EXPECT_EQ(told("zzz@layers.0"),
+            start + "'zzz' is no operation (`weft plan --dump-after=autodiff` shows the model's)");
+  EXPECT_EQ(told("swiglu@layers.0"), "");
+  EXPECT_EQ(told("@layers.0"), "");
+}
+
+/// A plan without the pass says nothing of recomputation.
+TEST(Programs, APassThatIsSwitchedOffComputesNothingAgain) {
+  const auto text = [](const std::string& recompute, std::vector<std::string> more) {
+    more.push_back("schedule.recompute=" + recompute);
+    return schedule_text(pass_options(test::small_deck(more), Mesh({{"data", 1}})));
+  };
+  for (const char* recompute : {"selective", "full"}) {
+    EXPECT_NE(text(recompute, {}).find("recompute"), std::string::npos) << recompute;
+    EXPECT_EQ(text(recompute, {"schedule.disable=recompute"}), text("none", {}));
+  }
 }
 
 /// How many values the gathers of parameters make, forward and backward, in a step of so many rounds on 8

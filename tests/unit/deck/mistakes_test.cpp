@@ -42,6 +42,14 @@ const LineMistake structure[] = {
      "d.toml:15: lr_scheduler: unknown table (tables: run, model, model.rope_scaling, data, optimizer, "
      "parallel, pipeline, precision, "
      "schedule, checkpoint, log, debug); did you mean 'optimizer'?"},
+    {"table_of_torchtitan", 15, "[activation_checkpoint]\nmode = \"full\"",
+     "d.toml:15: activation_checkpoint: unknown table (tables: run, model, model.rope_scaling, data, "
+     "optimizer, parallel, pipeline, precision, "
+     "schedule, checkpoint, log, debug); did you mean 'schedule'?"},
+    {"key_that_weft_has_none_for", 14, "lr = 1e-3\nname = \"AdamW\"",
+     "d.toml:15: optimizer.name: unknown key (keys of [optimizer]: lr, min_lr, beta1, beta2, eps, "
+     "weight_decay, clip, warmup, "
+     "decay, decay_steps, nonfinite, nonfinite_limit)"},
     {"unknown_key", 14, "lr = 1e-3\nwarmpu = 3",
      "d.toml:15: optimizer.warmpu: unknown key (keys of [optimizer]: lr, min_lr, beta1, beta2, eps, "
      "weight_decay, clip, warmup, "
@@ -175,7 +183,8 @@ const LineMistake values[] = {
     {"real_dtype_out_of_place", 15, "[precision]\nparams = \"f64\"",
      "d.toml:16: precision.params: 'f64' is not one of the choices (f32, bf16)"},
     {"boolean_for_a_graph", 15, "[schedule]\ncuda_graph = true",
-     "d.toml:16: schedule.cuda_graph: the boolean true is not one of the choices (auto, off)"},
+     "d.toml:16: schedule.cuda_graph: the boolean true is not one of the choices (auto, off); did you mean "
+     "'auto'?"},
     {"boolean_for_choice", 15, "[schedule]\nregather = false",
      "d.toml:16: schedule.regather: the boolean false is not one of the choices (always, never, auto); did "
      "you "
@@ -189,6 +198,11 @@ const LineMistake values[] = {
     {"mesh_axis", 15, "[parallel]\nmesh = { dp = 8 }",
      "d.toml:16: parallel.mesh.dp: unknown axis (axes: replica, data, pipe, context, tensor); did you mean "
      "'data'?"},
+    {"mesh_axis_of_torchtitan", 15, "[parallel]\nmesh = { tp = 8 }",
+     "d.toml:16: parallel.mesh.tp: unknown axis (axes: replica, data, pipe, context, tensor); did you mean "
+     "'tensor'?"},
+    {"mesh_axis_of_experts", 15, "[parallel]\nmesh = { ep = 8 }",
+     "d.toml:16: parallel.mesh.ep: unknown axis (axes: replica, data, pipe, context, tensor)"},
     {"mesh_axis_type", 15, "[parallel.mesh]\ndata = \"8\"",
      "d.toml:16: parallel.mesh.data: the string \"8\" is not an integer (ranks on the axis; 0: all that "
      "remain)"},
@@ -212,6 +226,9 @@ const LineMistake sizes[] = {
      "smooth between the two)"},
     {"batch", 12, "global_batch = 8\nbatch = 3",
      "d.toml:12: data.global_batch: 8 is not a multiple of data.batch = 3 (sequences a microbatch); use 9"},
+    {"batch_with_no_larger_multiple", 12, "global_batch = 16777216\nbatch = 12582912",
+     "d.toml:12: data.global_batch: 16777216 is not a multiple of data.batch = 12582912 (sequences a "
+     "microbatch); use 12582912"},
     {"no_data", 10, "",
      "d.toml: data.train: missing (no tokens to train on); name a .bin file, or set data.synthetic = true"},
     {"empty_path", 10, "train = [\"\"]",
@@ -224,6 +241,9 @@ const LineMistake sizes[] = {
     {"min_lr", 14, "lr = 1e-3\nmin_lr = 1e-3",
      "d.toml:15: optimizer.min_lr: 0.001 is not below optimizer.lr = 0.001 (the rate decays from lr to "
      "min_lr)"},
+    {"min_lr_of_a_constant_rate", 14, "lr = 1e-3\nmin_lr = 1e-4\ndecay = \"constant\"",
+     "d.toml:15: optimizer.min_lr: 0.0001 has no effect (optimizer.decay is 'constant'); set another decay, "
+     "or remove the key"},
     {"warmup", 14, "lr = 1e-3\nwarmup = 11",
      "d.toml:15: optimizer.warmup: 11 steps are more than run.steps = 10 (the peak is never reached)"},
     {"wsd_too_long", 14, "lr = 1e-3\nwarmup = 6\ndecay = \"wsd\"\ndecay_steps = 5",
@@ -244,17 +264,33 @@ const LineMistake sizes[] = {
      "d.toml:16: schedule.disable: an empty name (passes are named as `weft plan` lists them)"},
     {"bucket_of_everything", 15, "[schedule]\nbuckets = [\"embed\", \"\"]",
      "d.toml:16: schedule.buckets: an empty pattern (units are named as \"layers.*\")"},
-    {"rule_of_everything", 15, "[schedule]\nrecompute_ops = [\"swiglu\", \"\"]",
-     "d.toml:16: schedule.recompute_ops: an empty rule (operations and modules are named as \"swiglu\" or "
+    {"buckets_of_no_bucketing", 15, "[schedule]\nbucketing = \"none\"\nbuckets = [\"layers\"]",
+     "d.toml:17: schedule.buckets: has no effect (schedule.bucketing is 'none'); set bucketing = "
+     "\"manual\", or remove the key"},
+    {"buckets_of_greedy_bucketing", 15, "[schedule]\nbucketing = \"greedy\"\nbuckets = [\"layers\"]",
+     "d.toml:17: schedule.buckets: has no effect (schedule.bucketing is 'greedy'); set bucketing = "
+     "\"manual\", or remove the key"},
+    {"regather_by_a_search_without_one", 15, "[schedule]\nbucketing = \"manual\"\nregather = \"auto\"",
+     "d.toml:17: schedule.regather: auto has no effect (schedule.bucketing is 'manual', and only auto "
+     "chooses what to keep); set always, never, or bucketing = \"auto\""},
+    {"rules_of_no_recomputation", 15, "[schedule]\nrecompute_ops = \"swiglu\"",
+     "d.toml:16: schedule.recompute_ops: has no effect (schedule.recompute is 'none'); set recompute = "
+     "\"selective\", or remove the key"},
+    {"rule_of_everything", 15, "[schedule]\nrecompute = \"selective\"\nrecompute_ops = [\"swiglu\", \"\"]",
+     "d.toml:17: schedule.recompute_ops: an empty rule (operations and modules are named as \"swiglu\" or "
      "\"@layers.*.ffn\")"},
-    {"rule_of_an_empty_module", 15, "[schedule]\nrecompute_ops = [\"@layers.0\", \"matmul@\"]",
-     "d.toml:16: schedule.recompute_ops: 'matmul@' has no module behind its '@' (modules are named as "
+    {"rule_of_an_empty_module", 15,
+     "[schedule]\nrecompute = \"selective\"\nrecompute_ops = [\"@layers.0\", \"matmul@\"]",
+     "d.toml:17: schedule.recompute_ops: 'matmul@' has no module behind its '@' (modules are named as "
      "\"@layers.*.ffn\")"},
-    {"rule_of_nothing_but_its_sign", 15, "[schedule]\nrecompute_ops = \"@\"",
-     "d.toml:16: schedule.recompute_ops: '@' has no module behind its '@' (modules are named as "
+    {"rule_of_nothing_but_its_sign", 15, "[schedule]\nrecompute = \"selective\"\nrecompute_ops = \"@\"",
+     "d.toml:17: schedule.recompute_ops: '@' has no module behind its '@' (modules are named as "
      "\"@layers.*.ffn\")"},
     {"resume", 15, "[checkpoint]\nresume = \"\"",
      "d.toml:16: checkpoint.resume: empty (auto, never, or a checkpoint's path)"},
+    {"resume_in_capitals", 15, "[checkpoint]\nresume = \"Never\"",
+     "d.toml:16: checkpoint.resume: 'Never' is neither auto nor never (a checkpoint of this name is "
+     "./Never); did you mean 'never'?"},
     {"trace_step", 15, "[log]\ntrace_step = 11",
      "d.toml:16: log.trace_step: 11 is past the last step (run.steps = 10)"},
 };
@@ -314,6 +350,29 @@ TEST(Mistakes, NumbersAtTheEndsOfFp32AreNone) {
   EXPECT_EQ(mistake(std::string(example), {"optimizer.clip=0", "optimizer.weight_decay=0",
                                            "optimizer.min_lr=0", "optimizer.beta2=0"}),
             "no error");
+}
+
+/// Keys that have no effect as they stand, but are of a deck that one setting, or a search, changes.
+TEST(Mistakes, WhatASettingSwitchesOffForOnceIsNone) {
+  const std::string rules = "schedule.recompute_ops=[\"swiglu\"]";
+  EXPECT_EQ(mistake(std::string(example), {"schedule.recompute=full", rules}), "no error");
+  EXPECT_EQ(mistake(std::string(example), {"parallel.mesh=auto", rules}), "no error");
+  EXPECT_EQ(mistake(std::string(example), {"schedule.buckets=[\"layers\"]"}), "no error")
+      << "one of the plans that bucketing = auto compares";
+  EXPECT_EQ(mistake(std::string(example), {"data.valid=a.bin", "data.valid_every=5"}), "no error");
+  for (const char* set : {"optimizer.decay=constant", "optimizer.min_lr=1e-5"})
+    EXPECT_EQ(mistake(std::string(example), {set}), "no error") << set;
+  EXPECT_EQ(mistake(std::string(example), {"optimizer.decay=constant", "optimizer.min_lr=1e-5"}), "no error");
+  EXPECT_EQ(mistake(std::string(example), {"schedule.bucketing=none", "schedule.buckets=[\"layers\"]"}),
+            "no error");
+  EXPECT_EQ(mistake(std::string(example), {"schedule.bucketing=greedy", "schedule.regather=auto"}),
+            "no error");
+}
+
+/// A name that no slip leads to is a path, and so is one with a '/'.
+TEST(Mistakes, PathsOfCheckpointsAreNone) {
+  for (const char* path : {"./Never", "best", "step-00000160", "autosave"})
+    EXPECT_EQ(mistake(std::string(example), {std::string("checkpoint.resume=") + path}), "no error");
 }
 
 const auto name_of_case = [](const auto& info) { return std::string(info.param.name); };
@@ -397,12 +456,21 @@ TEST(Mistakes, InSettingsNameTheOption) {
   EXPECT_EQ(set("schedule.disable=[order]"),
             "--set: schedule.disable: '[order]' is not a TOML value (quote it for the shell: --set "
             "'schedule.disable=...')");
+  EXPECT_EQ(
+      set("parallel.mesh={ data = 2, data = 2 }"),
+      "--set: parallel.mesh: '{ data = 2, data = 2 }' gives a key twice (each has one value); keep one");
+  EXPECT_EQ(set("checkpoint.resume=true"),
+            "--set: checkpoint.resume: 'true' is neither auto nor never (a checkpoint of this name is "
+            "./true); did you mean 'auto'?");
   EXPECT_EQ(set("model.heads=5"),
             "--set: model.heads: 5 heads do not divide model.dim = 64 (a head is dim / heads wide); did you "
             "mean 4?");
   EXPECT_EQ(set("parallel.mesh.dp=2"),
             "--set: parallel.mesh.dp: unknown axis (axes: replica, data, pipe, context, tensor); did you "
             "mean 'data'?");
+  EXPECT_EQ(set("parallel.mesh.cp=2"),
+            "--set: parallel.mesh.cp: unknown axis (axes: replica, data, pipe, context, tensor); did you "
+            "mean 'context'?");
   EXPECT_EQ(set("log=3"), "--set: log: the integer 3 is not a table (its keys stand below [log])");
   EXPECT_EQ(set("log.every=1\nlog.progress=false"),
             "--set: log.every: the string \"1\\nlog.progress=false\" is not an integer (1 to 2147483647)");

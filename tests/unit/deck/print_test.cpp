@@ -81,7 +81,7 @@ Deck draw_deck(Random& random) {
   if (d.synthetic) d.document_mask = false;
   if (d.valid.empty() && !d.synthetic) d.valid_every = d.valid_sequences = 0;
   auto& o = deck.optimizer;
-  o.min_lr = o.lr / 3;
+  o.min_lr = o.decay == LrDecay::constant ? 0 : o.lr / 3;
   o.warmup = draw(random, 0, deck.run.steps / 2);
   o.decay_steps = o.decay == LrDecay::wsd ? draw(random, 1, (deck.run.steps + 1) / 2) : 0;
   auto& p = deck.pipeline;
@@ -94,7 +94,10 @@ Deck draw_deck(Random& random) {
   std::erase(n.float8, "");
   if (n.float8.empty()) n.float8_gradients = GradientFormat::e4m3;
   if (n.float8.empty()) n.float8_scales = Float8Scales::rowwise;
-  deck.schedule.memory_limit = std::max(deck.schedule.memory_limit, 1.0);
+  auto& s = deck.schedule;
+  s.memory_limit = std::max(s.memory_limit, 1.0);
+  if (s.bucketing == Bucketing::none || s.bucketing == Bucketing::greedy) s.buckets = ScheduleDeck().buckets;
+  if (s.bucketing != Bucketing::automatic && s.regather == Regather::automatic) s.regather = Regather::always;
   deck.log.trace_step = draw(random, 0, deck.run.steps);
   return deck;
 }

@@ -37,7 +37,7 @@ TEST(Schema, DefaultsAreInRangeAndOfTheirType) {
     Deck deck;
     EXPECT_EQ(range_problem(key, deck), "") << key.path;
     Value value;
-    ASSERT_TRUE(read_toml_value(value_text(key, deck), "here", value)) << key.path;
+    ASSERT_EQ(read_toml_value(value_text(key, deck), "here", value), ReadValue::good) << key.path;
     Problems problems;
     Deck read;
     assign(key, value, read, problems);

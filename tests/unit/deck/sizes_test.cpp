@@ -57,6 +57,15 @@ TEST(Accumulation, NamesWhatDividesAPrimeNumber) {
             "takes 2); use 1 or 16777213 ranks, or global_batch = 16777212 or 16777214");
 }
 
+/// The largest global batch that a deck takes is 16777216.
+TEST(Accumulation, NamesNoBatchThatNoDeckTakes) {
+  const auto deck = parse_example({"data.batch=1"});
+  EXPECT_EQ(accumulation_error(deck, 1'000'000'000),
+            "d.toml:12: data.global_batch: 8 sequences do not divide into microbatches of 1 on 1000000000 "
+            "data-parallel ranks (a round "
+            "takes 1000000000); use 8 ranks");
+}
+
 TEST(Accumulation, AdviceHolds) {
   for (int batch = 1; batch <= 4; ++batch)
     for (int microbatches = 1; microbatches <= 24; ++microbatches)
@@ -126,6 +135,20 @@ TEST(ResolveMesh, TensorDividesWhatItCuts) {
       refusal(with("model.vocab=258"), 6),
       " neither divides model.kv_heads = 4 nor is a multiple of it (each rank of the axis has whole heads "
       "of keys and values); use tensor = 4");
+}
+
+TEST(ResolveMesh, ContextNamesNoSequenceThatNoDeckTakes) {
+  const auto refusal = [](const std::string& ranks) {
+    return error_of([&] {
+      resolve_mesh(parse_example({"parallel.mesh={ context = " + ranks + " }"}), std::stoi(ranks));
+    });
+  };
+  EXPECT_EQ(refusal("64"),
+            "--set: parallel.mesh: data.seq = 32 does not divide by 128 (each of the context = 64 ranks has "
+            "two sections of every sequence); use data.seq = 128");
+  EXPECT_EQ(refusal("16777216"),
+            "--set: parallel.mesh: data.seq = 32 does not divide by 33554432 (each of the context = 16777216 "
+            "ranks has two sections of every sequence)");
 }
 
 /// An open choice is printed as such, read again, and is no mesh before somebody chooses.

@@ -195,6 +195,30 @@ TEST(Preflight, WhatWouldFitKeepsTheOtherAxesAndFitsOnEveryStage) {
   EXPECT_EQ(meshes[8], (std::vector<MeshAxis>{{"pipe", 2}, {"data", 2}, {"tensor", 2}}));
 }
 
+/// A change that a later one undoes is not named beside it, and neither is one that has no plan.
+TEST(Preflight, WhatWouldFitNamesEachKeyOnceAndNoChangeWithoutAPlan) {
+  constexpr std::int64_t gib = 1 << 30;
+  const auto told = [&](std::int64_t fits_batch, bool recomputes) {
+    const Deck deck = test::small_deck({"data.batch=4", "data.global_batch=16", "run.memory_limit=2GiB"});
+    std::vector<std::int64_t> batches;
+    const std::string text = refusal(deck, 1, {3 * gib}, [&](const Deck& changed, int ranks, int) {
+      if (!recomputes && changed.schedule.recompute == Recompute::full)
+        throw Error(ExitCode::bad_input, "it has no such plan");
+      batches.push_back(changed.data.batch);
+      PlannedMemory memory;
+      memory.state = changed.data.batch <= fits_batch || ranks > 1 ? gib : 3 * gib;
+      return memory;
+    });
+    EXPECT_FALSE(batches.empty());
+    return text.substr(text.find("; ") + 2);
+  };
+  const std::string full = "schedule.recompute = \"full\" and ", takes = " would take 1.00 GiB";
+  EXPECT_EQ(told(2, true), full + "half of data.batch" + takes);
+  EXPECT_EQ(told(1, true), full + "data.batch = 1" + takes);
+  EXPECT_EQ(told(0, true), full + "data.batch = 1 and twice as many ranks on the data axis" + takes);
+  EXPECT_EQ(told(1, false), "data.batch = 1" + takes);
+}
+
 /// The other ranks wait for the advice in a collective. A pipe of eight has eight plans a change: a change is
 /// done with at the first that is too large, and no other is begun after a quarter of the timeout.
 TEST(Preflight, AdviceTakesAQuarterOfTheCollectiveTimeout) {
