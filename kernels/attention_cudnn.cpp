@@ -19,6 +19,7 @@
 #include "base/dtype.hpp"
 #include "kernels/attention_parts.hpp"
 #include "kernels/attention_pieces.hpp"
+#include "kernels/gpu_scratch.hpp"
 
 namespace weft::kernels::cudnn {
 
@@ -131,11 +132,11 @@ class Graph {
     require(graph_.build_plans());
     std::int64_t bytes = 0;
     require(graph_.get_workspace_size(bytes));
-    scratch_bytes_ = static_cast<std::size_t>(bytes);
+    workspace_bytes_ = static_cast<std::size_t>(bytes);
   }
 
   const AttentionShape& part() const { return part_; }
-  std::size_t scratch_bytes() const { return scratch_bytes_; }
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
 
   void run(Space& space, Operands operands, void* scratch) {
     WEFT_CHECK_CUDNN(cudnnSetStream(handle(), static_cast<cudaStream_t>(native_stream(space))));
@@ -165,15 +166,15 @@ class Graph {
   std::int64_t queries_, keys_;
   Layout query_layout_, key_layout_;
   fe::graph::Graph graph_;
-  std::size_t scratch_bytes_ = 0;
+  std::size_t workspace_bytes_ = 0;
 };
 
 /// The graphs of the runs of a rank's queries.
 using Graphs = std::vector<std::unique_ptr<Graph>>;
 
-std::size_t most_scratch(const Graphs& graphs) {
+std::size_t most_workspace(const Graphs& graphs) {
   std::size_t bytes = 0;
-  for (const auto& graph : graphs) bytes = std::max(bytes, graph->scratch_bytes());
+  for (const auto& graph : graphs) bytes = std::max(bytes, graph->workspace_bytes());
   return bytes;
 }
 
@@ -184,7 +185,7 @@ void* operand(const void* p, std::int64_t offset_bytes = 0) {
 
 void check_sections(const AttentionShape& s) {
   // What all versions of cuDNN take where there are more keys than queries.
-  if (s.context > 1 && s.queries() % 64 != 0)
+  if (!gpu::has_whole_sections(s))
     throw NotSupported("the sections of its sequences are no multiple of 64 tokens");
 }
 
@@ -240,12 +241,12 @@ constexpr auto element_bytes = static_cast<std::int64_t>(size_of(DType::bf16));
 
 struct Attention::Impl {
   AttentionShape shape;
-  Graphs runs;
+  Graphs graphs;
 };
 
 Attention::Attention(const AttentionShape& shape) : impl_(new Impl{shape, {}}) {
   check_sections(shape);
-  for (std::int64_t run = 0; run < shape.runs(); ++run) impl_->runs.push_back(forward_graph(shape, run));
+  for (std::int64_t run = 0; run < shape.runs(); ++run) impl_->graphs.push_back(forward_graph(shape, run));
 }
 Attention::Attention(const AttentionShape& shape, const Attention& first) : Attention(shape) {
   if (scratch_bytes() > first.scratch_bytes())
@@ -254,36 +255,36 @@ Attention::Attention(const AttentionShape& shape, const Attention& first) : Atte
 Attention::~Attention() = default;
 
 std::size_t Attention::scratch_bytes() const {
-  return most_scratch(impl_->runs);
+  return most_workspace(impl_->graphs);
 }
 
 void Attention::run(Space& space, const void* q, const void* k, const void* v, void* o, float* lse,
                     void* scratch) {
   const AttentionShape& s = impl_->shape;
   const std::int64_t rows = s.batch * s.heads * s.queries();  // of a run
-  for (std::size_t run = 0; run < impl_->runs.size(); ++run) {
+  for (std::size_t run = 0; run < impl_->graphs.size(); ++run) {
     const std::int64_t row = static_cast<std::int64_t>(run) * rows;
     const std::int64_t offset = row * s.head_dim * element_bytes;
-    impl_->runs[run]->run(space,
-                          {{id_q, operand(q, offset)},
-                           {id_k, operand(k)},
-                           {id_v, operand(v)},
-                           {id_o, operand(o, offset)},
-                           {id_lse, lse + row}},
-                          scratch);
+    impl_->graphs[run]->run(space,
+                            {{id_q, operand(q, offset)},
+                             {id_k, operand(k)},
+                             {id_v, operand(v)},
+                             {id_o, operand(o, offset)},
+                             {id_lse, lse + row}},
+                            scratch);
   }
 }
 
 struct AttentionBackward::Impl {
   AttentionShape whole;
-  Graphs runs;
+  Graphs graphs;
 
   void build(const AttentionShape& part) {
-    runs.clear();
-    for (std::int64_t run = 0; run < whole.runs(); ++run) runs.push_back(backward_graph(part, whole, run));
+    graphs.clear();
+    for (std::int64_t run = 0; run < whole.runs(); ++run) graphs.push_back(backward_graph(part, whole, run));
   }
-  const AttentionShape& part() const { return runs.front()->part(); }
-  std::size_t workspace_bytes() const { return most_scratch(runs); }
+  const AttentionShape& part() const { return graphs.front()->part(); }
+  std::size_t workspace_bytes() const { return most_workspace(graphs); }
 
   void run_part(Space& space, const AttentionGrad& g, std::int64_t b, std::int64_t kv) const;
 };
@@ -326,12 +327,12 @@ void AttentionBackward::Impl::run_part(Space& space, const AttentionGrad& g, std
   const std::int64_t keys = (b * whole.seq * whole.kv_heads + kv) * whole.head_dim;  // the first element
   PieceSum sum{part().batch, whole.seq, width, whole.kv_heads * whole.head_dim, {}, 0};
   auto* const pieces =
-      reinterpret_cast<bf16*>(static_cast<std::byte*>(g.scratch) + aligned(most_scratch(runs)));
+      reinterpret_cast<bf16*>(static_cast<std::byte*>(g.scratch) + aligned(most_workspace(graphs)));
   const auto dv_pieces =
       static_cast<std::int64_t>(gradient_pieces_bytes(part(), whole) / sizeof(bf16));  // behind those of dk
   std::int64_t used = 0;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    Graph& graph = *runs[r];
+  for (std::size_t r = 0; r < graphs.size(); ++r) {
+    Graph& graph = *graphs[r];
     const auto run = static_cast<std::int64_t>(r);
     const bool direct = in_place(part(), whole, run);
     const std::int64_t piece = part().batch * graph.keys() * width;

@@ -13,9 +13,21 @@ constexpr std::int64_t largest_divisor(std::int64_t n, std::int64_t most) {
   return 1;
 }
 
+/// The largest divisor of `group` up to `most` whose heads have a multiple of four rows, because cuDNN begins
+/// a part at an address that is a multiple of 16 bytes; where there is none, the smallest that has.
+constexpr std::int64_t divisor_with_whole_rows(const AttentionShape& whole, std::int64_t group,
+                                               std::int64_t most) {
+  const auto serves = [&](std::int64_t d) { return group % d == 0 && d * whole.queries() % 4 == 0; };
+  for (std::int64_t d = most; d >= 1; --d)
+    if (serves(d)) return d;
+  for (std::int64_t d = 1; d < group; ++d)
+    if (serves(d)) return d;
+  return group;
+}
+
 /// The largest part with at most `heads` query heads that makes up `whole` when it is repeated: some of the
 /// sequences; or some of the kv heads of one sequence, with the query heads that read them; or some of the
-/// query heads of one kv head. It has at least one query head.
+/// query heads of one kv head, of which it may have more than `heads` (divisor_with_whole_rows()).
 constexpr AttentionShape part_of(const AttentionShape& whole, std::int64_t heads) {
   AttentionShape part = whole;
   if (heads >= whole.heads) {
@@ -25,7 +37,7 @@ constexpr AttentionShape part_of(const AttentionShape& whole, std::int64_t heads
   const std::int64_t group = whole.heads / whole.kv_heads;
   part.batch = 1;
   part.kv_heads = largest_divisor(whole.kv_heads, heads / group);
-  part.heads = heads < group ? largest_divisor(group, heads) : part.kv_heads * group;
+  part.heads = heads < group ? divisor_with_whole_rows(whole, group, heads) : part.kv_heads * group;
   return part;
 }
 
@@ -49,8 +61,8 @@ constexpr std::int64_t parts_of_group(const AttentionShape& part, const Attentio
 }
 
 /// Bytes for the gradients of keys, or of values, that a part's runs of queries leave in bf16 before they are
-/// added up. There are none where one run makes all; else the last run's are added to in place, unless parts
-/// share a kv head. It has at most all keys, and the run before it half of them.
+/// added up. With parts that share a kv head every run leaves some; else only the first of two runs does. The
+/// last run sees at most all keys, the first of two at most half of them.
 constexpr std::size_t gradient_pieces_bytes(const AttentionShape& part, const AttentionShape& whole) {
   const std::int64_t parts = parts_of_group(part, whole);
   const std::int64_t keys = (parts > 1 ? parts * whole.seq : 0) + (whole.runs() - 1) * parts * whole.seq / 2;

@@ -46,7 +46,7 @@ std::size_t attention_bytes(DType t, bool documents) {
 
 std::size_t attention_grad_bytes(const AttentionShape& shape, DType t, bool documents) {
   const std::size_t by_team = team::attention_grad_scratch_bytes(shape, t);
-  if (t != DType::bf16 || documents) return by_team;
+  if (t != DType::bf16 || documents || !has_whole_sections(shape)) return by_team;
   const AttentionShape part = part_within(shape, most_attention_bytes, fused_bytes);
   return std::max(by_team, backward_scratch_bytes(part, shape, fused_bytes(part)));
 }

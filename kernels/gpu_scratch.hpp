@@ -20,6 +20,10 @@ std::size_t float8_product_bytes(const MatmulSpec& spec, Float8Scales scales);
 /// The most scratch of a backward for which cuDNN keeps the gradients of all scores. 8 heads of 8192 tokens
 /// fit, and fill a device.
 inline constexpr std::size_t most_attention_bytes = std::size_t{1100} << 20;
+/// Whether cuDNN takes the sections of sequences that ranks share: 64 tokens or a multiple.
+constexpr bool has_whole_sections(const AttentionShape& shape) {
+  return shape.context == 1 || shape.queries() % 64 == 0;
+}
 /// The scratch of attention and of attention_grad, as cuDNN 9.19 asks for it on Hopper.
 std::size_t attention_bytes(DType t, bool documents);
 std::size_t attention_grad_bytes(const AttentionShape& shape, DType t, bool documents);

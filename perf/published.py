@@ -21,7 +21,7 @@ Settings that are torchtitan's, from its source of those months (parallelize_lla
     of a layer's work in products for the 8B model. Weft's q, k and v are one product, gate and up another, so that rules
     stand here which recompute the same share: the products of attention (19 %), and those of ffn in 7 of 32 layers (18 %).
   - Attention's gradients may be added in any order, as PyTorch's are unless it is told otherwise. (Weft's own default, the same bits each time, keeps
-    the gradients of a kv head's scores on Hopper: 32 GiB for 405B's rows of 32 K.)
+    the gradients of a head's scores on Hopper: 2 GiB for rows of 32 K.)
   - A pipe has as many microbatches as stages, and keeps gathered parameters from forward.
   - Collectives of the tensor axis are hidden where they say AsyncTP, which all of its 405B are. Else nothing of Weft's hides them here. Of Llama 3's rows
     that is not known; they are planned as Weft would run them.

@@ -56,7 +56,7 @@ double CostModel::kernel_seconds(const ir::Graph& graph, const ir::Node& node) c
   }
   const ops::Cost cost = ops::cost(graph, node);
   const std::string alike = family(graph, node);
-  const double rate = flops_per_s(node, alike);
+  const double rate = flops_per_s(graph, node, alike);
   if (const KernelSample* const sample = nearest_sample(alike, cost))
     if (const double by_rates = roofline(rate, {sample->flops, sample->bytes}); by_rates > 0)
       return roofline(rate, cost) * sample->seconds / by_rates;
@@ -81,15 +81,19 @@ double CostModel::preparing_bytes(const ir::Graph& graph, const ir::Node& node) 
 }
 
 /// The rate of a kernel's FLOPs. `family` starts with the operation, and shows the type of its products, too.
-double CostModel::flops_per_s(const ir::Node& node, std::string_view family) const {
+double CostModel::flops_per_s(const ir::Graph& graph, const ir::Node& node, std::string_view family) const {
   const Compute& c = profile_.compute;
   const auto is_operand = [family](std::string_view type) { return family.find(type) < family.find("->"); };
   if (node.op == Op::attention || node.op == Op::attention_grad) {
-    // GPUs have tensor cores for attention in bf16 of whole sequences, without borders of documents in them
-    // (kernels/attention_backends.hpp). Elsewhere fp32's rate is the most that it can reach.
-    const bool documents = node.op == Op::attention ? node.has(ir::operand::attention::positions)
-                                                    : node.has(ir::operand::attention_grad::positions);
-    const bool by_tensor_cores = is_operand("bf16") && !documents;
+    // GPUs have tensor cores for attention in bf16 of whole sequences and of sections of whole 64 tokens,
+    // without borders of documents in them (kernels/attention_cudnn.cpp). Elsewhere fp32's rate is the most
+    // that it can reach.
+    const bool forward = node.op == Op::attention;
+    const bool documents = forward ? node.has(ir::operand::attention::positions)
+                                   : node.has(ir::operand::attention_grad::positions);
+    const ir::ValueId q = node.in(forward ? ir::operand::attention::q : ir::operand::attention_grad::q);
+    const bool whole_sections = !node.attributes.has(ir::Attr::axis) || graph.local_shape(q)[1] % 64 == 0;
+    const bool by_tensor_cores = is_operand("bf16") && !documents && whole_sections;
     return c.on_gpu() && !by_tensor_cores ? std::min(c.attention, c.matmul_f32) : c.attention;
   }
   if (is_operand("e4m3")) {

@@ -79,7 +79,7 @@ class CostModel {
     CollectiveCurve from;  ///< the curve without its points
     Curve curve;
   };
-  double flops_per_s(const ir::Node& node, std::string_view family) const;
+  double flops_per_s(const ir::Graph& graph, const ir::Node& node, std::string_view family) const;
   double roofline(double flops_per_s, const ops::Cost& cost) const;
   double preparing_bytes(const ir::Graph& graph, const ir::Node& node) const;
   /// The measured kernel of this family whose work is nearest; null where none was measured.

@@ -120,6 +120,10 @@ TEST(GpuScratch, OfAttentionOfSectionsIsThatOfTheFirstPlace) {
   for (s.place = 0; s.place < s.context; ++s.place)
     EXPECT_EQ(static_cast<std::int64_t>(kernels::gpu::attention_grad_bytes(s, DType::bf16, false)),
               scores + keys_of_heads + row_sums + 256 + 2 * first_run);
+  s.seq = 8 * 1000;
+  EXPECT_EQ(static_cast<std::int64_t>(kernels::gpu::attention_grad_bytes(s, DType::bf16, false)),
+            std::int64_t{4} * 8 * 1000 * 2)
+      << "sections of no multiple of 64 go to `team`";
 }
 
 }  // namespace

@@ -51,13 +51,13 @@ Profile measured(const ir::Graph& graph, double factor) {
 TEST(KernelSeconds, OfAttentionOnAGpuAreThoseOfItsKernels) {
   const Profile profile = machine::shipped_machine("h100").value();
   const CostModel costs(profile);
-  const auto flops_per_s = [&](DType type, bool documents, int context) {
+  const auto flops_per_s = [&](DType type, bool documents, int context, std::int64_t seq = 4096) {
     SmallModel model;
     model.options.precision.params = type;
     model.spec.document_mask = documents;
     model.context = context;
     model.options.context = context > 1;
-    model.seq = 4096;
+    model.seq = seq;
     const ir::Graph g = model.step();
     const ir::Node& attention = first(g, Op::attention);
     return ops::cost(g, attention).flops / costs.kernel_seconds(g, attention);
@@ -68,6 +68,8 @@ TEST(KernelSeconds, OfAttentionOnAGpuAreThoseOfItsKernels) {
   EXPECT_LE(flops_per_s(DType::bf16, true, 1), profile.compute.peak_f32);
   EXPECT_LE(flops_per_s(DType::bf16, true, 2), profile.compute.peak_f32);
   EXPECT_GT(flops_per_s(DType::bf16, false, 2), profile.compute.peak_f32) << "of a part of each sequence";
+  EXPECT_LE(flops_per_s(DType::bf16, false, 2, 4 * 1000), profile.compute.peak_f32)
+      << "1000 is no multiple of 64";
 }
 
 /// A machine whose smallest kernel takes no time, and that has measured one without any work.
