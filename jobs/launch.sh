@@ -7,14 +7,18 @@
 # process may use, in a Slurm job on each of its nodes, shared out over the ranks, at least 1; SLURM_CPUS_PER_TASK goes first).
 # Ranks are bound to N cores each when there are enough cores; threads of a rank stay within its cores, and Weft's own
 # communication threads reset their affinity.
-# WEFT_MPIEXEC names another launcher, WEFT_MPIEXEC_FLAGS adds flags; WEFT_SRUN_MPI is srun's --mpi (default pmix).
+# WEFT_MPIEXEC names another launcher (inside a Slurm allocation, too), WEFT_MPIEXEC_FLAGS adds flags; WEFT_SRUN_MPI is srun's --mpi
+# (default pmix).
 set -euo pipefail
+
+# number OPTION VALUE: refuses a value that is no number of ranks or threads.
+number() { [[ ${2:-} =~ ^[1-9][0-9]{0,7}$ ]] || { echo "launch: $1 '${2:-}': it takes a whole number from 1 on" >&2; exit 2; }; }
 
 ranks='' threads=''
 while [ $# -gt 0 ]; do
   case $1 in
-    -n) ranks=${2:?}; shift 2 ;;
-    --threads) threads=${2:?}; shift 2 ;;
+    -n) number "$@"; ranks=$2; shift 2 ;;
+    --threads) number "$@"; threads=$2; shift 2 ;;
     --) shift; break ;;
     *) echo "launch: unknown option $1; see the head of jobs/launch.sh" >&2; exit 2 ;;
   esac
@@ -40,7 +44,7 @@ export OMP_NUM_THREADS=$threads
 export OMP_PROC_BIND=${OMP_PROC_BIND:-close} OMP_PLACES=${OMP_PLACES:-cores}
 read -r -a extra <<<"${WEFT_MPIEXEC_FLAGS:-}"
 
-if [ -n "${SLURM_JOB_ID:-}" ] && command -v srun >/dev/null; then
+if [ -n "${SLURM_JOB_ID:-}" ] && [ -z "${WEFT_MPIEXEC:-}" ] && command -v srun >/dev/null; then
   exec srun --mpi="${WEFT_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --ntasks="$ranks" --cpus-per-task="$threads" \
     ${extra[@]+"${extra[@]}"} "$@"  # bash before 4.4 takes an empty array for one that is not set
 fi
@@ -58,6 +62,8 @@ if "$mpiexec" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE'; then
     flags+=(--oversubscribe --bind-to none)
     export OMP_PROC_BIND=false OMPI_MCA_mpi_yield_when_idle=1
   fi
+  # Open MPI passes only its own variables to ranks on other hosts; these are named, so that it passes them, too.
+  flags+=(-x OMP_NUM_THREADS -x OMP_PROC_BIND -x OMP_PLACES)
   # Containers often forbid process_vm_readv. Shared memory must then be told so, or it warns at each start.
   export OMPI_MCA_btl_vader_single_copy_mechanism=${OMPI_MCA_btl_vader_single_copy_mechanism:-none}
 elif [ $((ranks * threads)) -gt "$cores" ]; then

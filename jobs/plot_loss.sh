@@ -39,6 +39,8 @@ last_step=$(tail -n 1 "$dir/train" | cut -d' ' -f1)
 last_valid=$(tail -n 1 "$dir/valid" | cut -d' ' -f2)
 title=$(basename "$(cd "$run" && pwd)")
 [ -z "$last_valid" ] || title+=$(printf ': validation loss %.3f nats a token' "$last_valid")
+# For gnuplot's single quotes. Between double quotes it would run what stands in backticks in a directory's name.
+quoted_title=${title//\'/\'\'}
 
 # plot_to TERMINAL OUTPUT
 plot_to() {
@@ -48,7 +50,7 @@ plot_to() {
   gnuplot <<PLOT
 set terminal $1
 set output '$2'
-set title "$title" noenhanced font ',15'
+set title '$quoted_title' noenhanced font ',15'
 set xlabel 'step'
 set ylabel 'loss (nats a token)'
 set border 3 lc rgb '#555555'
@@ -142,5 +144,6 @@ if ! command -v gnuplot >/dev/null; then
   echo "plot_loss: gnuplot is not installed, no picture (Debian: gnuplot-nox)"
   exit 0
 fi
-plot_to "pngcairo size 1100,680 font 'DejaVu Sans,13' background rgb '#ffffff'" "$run/loss.png"
+plot_to "pngcairo size 1100,680 font 'DejaVu Sans,13' background rgb '#ffffff'" "$dir/loss.png"
+mv "$dir/loss.png" "$run/loss.png"  # RUN_DIR may have quotes in its name
 echo "loss curve: $run/loss.png"

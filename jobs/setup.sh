@@ -9,6 +9,7 @@
 #   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
 #   --missing      only print the Debian names of the packages that are missing, one a line (jobs/prefix.sh)
 #   --preset NAME  configure and build the CMake preset NAME (cpu, portable, cuda, fakecuda, debug, asan, tsan); NAME:TARGET builds only TARGET
+#                  (NAME:weft does without GoogleTest and the tests where GoogleTest is missing)
 #
 # A first build of cpu, portable or cuda compiles several sources at once (CMAKE_UNITY_BUILD), so that what they include is read once. Whoever changes
 # Weft turns that off with `cmake --preset cpu -D CMAKE_UNITY_BUILD=OFF`, and it stays off. Host presets use ccache where it is installed.
@@ -175,7 +176,23 @@ still_missing() {
   [ -z "$lines" ] || absent <<<"$lines"
 }
 
-missing=$(still_missing)
+# Whether nothing is built but the program. GoogleTest may then be missing, and is not asked for.
+program_only() {
+  local preset
+  [ "$tests" = no ] && [ ${#presets[@]} -gt 0 ] || return
+  for preset in "${presets[@]}"; do [ "${preset#*:}" = weft ] || return; done
+}
+
+# Sets `missing` to what is not there, and `with_tests` to OFF where the tests cannot be configured and need not be.
+look() {
+  missing=$(still_missing) with_tests=ON
+  if program_only && grep -q '^libgtest-dev|' <<<"$missing"; then
+    with_tests=OFF
+    missing=$(grep -v '^libgtest-dev|' <<<"$missing" || true)
+  fi
+}
+
+look
 if [ "$list_missing" = yes ]; then
   grep -v '|dpkg|' <<<"$missing" | cut -d'|' -f1 | grep . || true
   exit 0
@@ -199,7 +216,7 @@ if [ -n "$missing" ]; then
         apt install -y --no-install-recommends "${extras[@]}"
     } >"$log" 2>&1 </dev/null || { tail -n 5 "$log"; echo "setup: apt-get failed; the lines above are the end of its log"; }
     rm -f "$log"
-    missing=$(still_missing)
+    look
   fi
 fi
 # Tools that only add comfort are no reason to stop.
@@ -237,6 +254,8 @@ for preset in "${presets[@]}"; do
     options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)
     export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
   fi
+  # A build of everything brings the tests back into a build directory that was configured without them.
+  if [ "$with_tests" = OFF ]; then options+=(-D WEFT_TESTS=OFF); elif [ "$target" != weft ]; then options+=(-U WEFT_TESTS); fi
   log=build/$preset/configure.log
   mkdir -p "build/$preset"
   echo "setup: configuring build/$preset (Kokkos in $kokkos)"

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <map>
 
 #include "base/check.hpp"
@@ -20,9 +21,17 @@ std::string first_line(const std::string& path) {
 
 }  // namespace
 
+std::string job_of(const Study& study, const Cell& cell) {
+  return first_line(directory_of(study, cell) + "/job");
+}
+
+void forget_job(const Study& study, const Cell& cell) {
+  std::filesystem::remove(directory_of(study, cell) + "/job");
+}
+
 bool is_queued(const Study& study, const Cell& cell) {
   const std::string dir = directory_of(study, cell);
-  const std::string job = first_line(dir + "/job");
+  const std::string job = job_of(study, cell);
   if (job.empty()) return false;
   const std::string answer = dir + "/squeue.txt", errors = dir + "/squeue.err";
   if (run_child({"squeue", "--noheader", "--format=%T", "--jobs=" + job}, answer, errors) == 0)

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -34,6 +35,27 @@ bool is_final(const Cell& cell, const std::optional<Result>& result) {
          (result->status == Status::done || (result->status == Status::refused && cell.how == How::simulate));
 }
 
+/// What became of a cell whose job is over; nothing where it has to be submitted: its deck has changed since,
+/// or an earlier call has told what became of it.
+std::optional<Result> outcome_of_job(const Study& study, const Cell& cell) {
+  const std::string job = job_of(study, cell), dir = directory_of(study, cell);
+  if (job.empty()) return std::nullopt;
+  // A network file system may still say that the file is not there; to list the directory asks its server.
+  std::error_code unlisted;
+  const std::filesystem::directory_iterator asked(dir, unlisted);
+  if (std::filesystem::exists(dir + "/result.json")) return read_result(study, cell);
+  Result result;
+  result.status = Status::failed;
+  result.message = fmt::format(
+      "job {0} ended without a result (cancelled, out of time, killed); see {1}/job-{0}.log", job, study.dir);
+  return result;
+}
+
+std::string line_of(const Result& result) {
+  return fmt::format("{}{}", name_of(result.status),
+                     result.message.empty() ? "" : " (" + result.message + ")");
+}
+
 Progress progress_of(const std::vector<Row>& rows) {
   Progress progress;
   for (const Row& row : rows) {
@@ -52,23 +74,25 @@ Progress make(const Study& study, const Options& options,
               const std::function<void(const std::string&)>& tell) {
   io::make_directories(study.dir);
   std::vector<Row> rows;
-  std::vector<std::size_t> jobs;
+  std::vector<std::size_t> jobs, over;
   for (std::size_t i = 0; i < study.cells.size(); ++i) {
     const Cell& cell = study.cells[i];
     Row row{cell, options.again ? std::nullopt : read_result(study, cell)};
     if (!is_final(cell, row.result)) {
       const std::string place = fmt::format("[{}/{}] {}", i + 1, study.cells.size(), cell.name);
       if (cell.how == How::slurm) {
-        row.result.reset();  // of an earlier job, or of another program
+        row.result.reset();  // the job may have ended since it was read
         if (is_queued(study, cell)) {
           tell(place + ": its job is queued or runs");
+        } else if (!options.again && (row.result = outcome_of_job(study, cell))) {
+          tell(place + ": " + line_of(*row.result));
+          over.push_back(i);
         } else {
           jobs.push_back(i);
         }
       } else {
         row.result = make_result(study, cell, options.program);
-        tell(fmt::format("{}: {}{}", place, name_of(row.result->status),
-                         row.result->message.empty() ? "" : " (" + row.result->message + ")"));
+        tell(place + ": " + line_of(*row.result));
       }
     }
     rows.push_back(std::move(row));
@@ -84,7 +108,12 @@ Progress make(const Study& study, const Options& options,
   tell(to_text(rows));
   tell(fmt::format("written: {0}/index.html, table.csv, table.json, table.h5{1}", study.dir,
                    any && plots.empty() ? " (no plots: they need gnuplot, Debian: gnuplot-nox)" : ""));
-  return progress_of(rows);
+  const Progress progress = progress_of(rows);
+  // A script may call for as long as jobs are under way. What it is told meanwhile must not be tried again,
+  // or there would always be a job under way.
+  if (progress.missing == 0 || progress.failed > 0)
+    for (const std::size_t i : over) forget_job(study, study.cells[i]);
+  return progress;
 }
 
 Progress make_cell(const Study& study, const std::string& name, const Options& options) {

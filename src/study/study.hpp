@@ -21,7 +21,9 @@ struct Progress {
 };
 
 /// Makes the figures that are missing: simulates, runs, and submits jobs, whose figures the next call finds.
-/// Then it writes tables, plots and page. `tell` gets a line for each cell, and the table at the end.
+/// A job that failed or was refused is told, and submitted again by a call after one that left none missing
+/// or some failed. Then it writes tables, plots and page. `tell` gets a line for each cell, and the table at
+/// the end.
 Progress make(const Study& study, const Options& options,
               const std::function<void(const std::string&)>& tell);
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <sstream>
 
 #include "base/check.hpp"
 #include "compile/machine_profile.hpp"
@@ -56,8 +57,9 @@ class Reader {
     known(root_, "", {"name", "dir", "launch", "sbatch", "part"});
     Study study;
     study.name = text(root_, "name").value_or(std::filesystem::path(path_).stem().string());
-    if (study.name.empty() || study.name.find('/') != std::string::npos)
-      add(find(root_, "name"), "name", "it names a directory (no '/', not empty)");
+    if (study.name.empty() || study.name == "." || study.name == ".." ||
+        study.name.find('/') != std::string::npos)
+      add(find(root_, "name"), "name", "it names a directory (no '/', not empty, not '.' or '..')");
     study.dir = text(root_, "dir").value_or("studies/" + study.name);
     if (study.dir.empty()) add(find(root_, "dir"), "dir", "it is empty (it names a directory)");
     study.launch = text(root_, "launch").value_or(std::string(default_launch));
@@ -143,7 +145,7 @@ class Reader {
     };
     if (value->kind != Kind::array) take(*value);
     for (const Value& item : value->items) take(item);
-    if (list.empty()) add(value, "ranks", "an empty list");
+    if (value->kind == Kind::array && value->items.empty()) add(value, "ranks", "an empty list");
     return list;
   }
 
@@ -151,22 +153,21 @@ class Reader {
   std::vector<Series> series_of(Value& part, How how) {
     std::vector<Series> all{{"", {}}};
     const auto multiply = [&](const std::string& key, const Value& values, const std::string& shown) {
+      const std::vector<Value> list = values.kind == Kind::array ? values.items : std::vector<Value>{values};
+      if (list.empty()) add(&values, shown, "an empty list");
+      for (const Value& value : list)
+        if (value.kind == Kind::array || value.kind == Kind::table)
+          add(&value, shown, "a value is text, a number or a boolean (tables as text: \"{ tensor = 2 }\")");
       std::vector<Series> more;
-      for (const Series& s : all) {
-        const auto with = [&](const Value& value) {
-          if (value.kind == Kind::array || value.kind == Kind::table)
-            add(&value, shown, "a value is text, a number or a boolean (tables as text: \"{ tensor = 2 }\")");
+      for (const Series& s : all)
+        for (const Value& value : list) {
           Series next = s;
           const std::string text = set_text(value);
           next.name += fmt::format("{}{}", next.name.empty() ? "" : ", ",
                                    key == "schedule.profile" ? text : key + "=" + text);
           next.sets.push_back(key + "=" + text);
           more.push_back(std::move(next));
-        };
-        if (values.kind == Kind::array && values.items.empty()) add(&values, shown, "an empty list");
-        if (values.kind != Kind::array) with(values);
-        for (const Value& value : values.items) with(value);
-      }
+        }
       all = std::move(more);
     };
     if (Value* machine = find(part, "machine")) {
@@ -231,29 +232,50 @@ class Reader {
           cell.name = for_file_names(fmt::format("{}-{}-{}{}{}-{}", number, name_of(how), stem,
                                                  s.name.empty() ? "" : "-", s.name, n));
           if (scaling == Scaling::weak) weak_.push_back({study.cells.size(), least});
+          parts_.push_back({part.place, number});
           study.cells.push_back(std::move(cell));
         }
+  }
+
+  /// Calls what reads the deck of a cell. Mistakes then begin with the part, whose settings may have made
+  /// them.
+  template <class F>
+  void in_part(std::size_t cell, const F& read) const {
+    try {
+      read();
+    } catch (const Error& e) {
+      std::istringstream lines(e.what());
+      std::string text;
+      for (std::string line; std::getline(lines, line);)
+        text += fmt::format("{}{}: part {}: {}", text.empty() ? "" : "\n", parts_[cell].place,
+                            parts_[cell].number, line);
+      throw Error(e.code(), text);
+    }
   }
 
   /// Lets the decks speak: each cell's must be one, and names must be unique. A weakly scaled deck has the
   /// batch of its smallest number of ranks, which grows with the ranks.
   void check_decks(Study& study) {
-    for (const auto& [index, least] : weak_) {
-      Cell& cell = study.cells[index];
-      const std::int64_t batch = parse_deck(cell.deck, cell.sets).data.global_batch;
-      WEFT_VALIDATE(
-          batch * cell.ranks % least == 0,
-          "{}: scaling: data.global_batch = {} of {} ranks cannot grow to {} ranks in whole sequences", path_,
-          batch, least, cell.ranks);
-      cell.sets.push_back(fmt::format("data.global_batch={}", batch * cell.ranks / least));
-    }
+    for (const Weak& weak : weak_)
+      in_part(weak.cell, [&] {
+        Cell& cell = study.cells[weak.cell];
+        const std::int64_t batch = parse_deck(cell.deck, cell.sets).data.global_batch;
+        WEFT_VALIDATE(
+            batch * cell.ranks % weak.least == 0,
+            "scaling: data.global_batch = {} of {} ranks cannot grow to {} ranks in whole sequences", batch,
+            weak.least, cell.ranks);
+        cell.sets.push_back(fmt::format("data.global_batch={}", batch * cell.ranks / weak.least));
+      });
     std::set<std::string> names, machines;
-    for (const Cell& cell : study.cells) {
-      const Deck deck = parse_deck(cell.deck, cell.sets);
-      if (machines.insert(deck.schedule.profile).second) compile::machine_profile(deck);  // throws its errors
-      WEFT_VALIDATE(names.insert(cell.name).second,
-                    "{}: two cells would have the directory {} (shorten their values)", path_, cell.name);
-    }
+    for (std::size_t i = 0; i < study.cells.size(); ++i)
+      in_part(i, [&] {
+        const Cell& cell = study.cells[i];
+        const Deck deck = parse_deck(cell.deck, cell.sets);
+        if (machines.insert(deck.schedule.profile).second)
+          compile::machine_profile(deck);  // throws its errors
+        WEFT_VALIDATE(names.insert(cell.name).second,
+                      "two cells would have the directory {} (shorten their values)", cell.name);
+      });
   }
 
   /// A cell whose batch grows with its ranks, from that of `least` ranks.
@@ -262,10 +284,16 @@ class Reader {
     int least;
   };
 
+  struct Part {
+    std::string place;   ///< "FILE:LINE"
+    std::size_t number;  ///< in the file, from 1
+  };
+
   Value root_;
   std::string path_;
   deck::Problems problems_;
   std::vector<Weak> weak_;
+  std::vector<Part> parts_;                    ///< of each cell
   std::map<std::string, std::string> series_;  ///< by name: what its cells have in common
 };
 

@@ -34,8 +34,9 @@ struct Study {
   std::vector<Cell> cells;          ///< in the order of the file
 };
 
-/// Reads the study. Throws Error(bad_input) with a line for each mistake, "FILE:LINE: KEY: PROBLEM", in the
-/// file or in a deck that a cell would have.
+/// Reads the study. Throws Error(bad_input) with a line for each mistake in the file, "FILE:LINE: KEY:
+/// PROBLEM". Without any it throws the mistakes of the first deck of a cell that has some, each after
+/// "FILE:LINE: part N: ".
 Study read_study(const std::string& path);
 
 }  // namespace weft::study

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -106,17 +107,38 @@ TEST_F(StudyTest, SaysWhatIsWrongAndWhere) {
             "'simulate'?");
   EXPECT_EQ(problem("[[part]]\ndeck = \"DIR/small.toml\"\nranks = [2, 0]\n"),
             "study.toml:3: ranks: it is not a whole number from 1 to 16777216");
+  EXPECT_EQ(problem("[[part]]\ndeck = \"DIR/small.toml\"\nranks = [0]\n"),
+            "study.toml:3: ranks: it is not a whole number from 1 to 16777216")
+      << "and not that the list is empty";
+  EXPECT_EQ(problem("[[part]]\ndeck = \"DIR/small.toml\"\nranks = []\n"),
+            "study.toml:3: ranks: an empty list");
   EXPECT_EQ(
       problem(part + "machine = \"h100\"\n"),
       "study.toml:4: machine: only simulated cells have a machine that is not here (how = \"simulate\")");
   EXPECT_EQ(problem(part + "over = { data.batch = [] }\n"), "study.toml:4: over.data.batch: an empty list");
+  EXPECT_EQ(problem(part + "over = { run.seed = [1, 2], data.batch = [] }\n"),
+            "study.toml:4: over.data.batch: an empty list")
+      << "once, whatever the lists before it have";
   EXPECT_EQ(problem(part + "how = \"simulate\"\n"),
             "study.toml:1: machine: missing (a simulated part names its machines)");
-  EXPECT_EQ(problem(part + "over = { \"data.batches\" = [1] }\n"),
-            "--set: data.batches: unknown key (`weft deck --schema` lists all); did you mean 'data.batch'?");
+  EXPECT_EQ(
+      problem(part + "over = { \"data.batches\" = [1] }\n"),
+      "study.toml:1: part 1: --set: data.batches: unknown key (`weft deck --schema` lists all); did you "
+      "mean 'data.batch'?");
+  EXPECT_EQ(problem(part + part + "set = [\"run.steps=0\", \"model.dim=0\"]\n")
+                .find("study.toml:4: part 2: --set: "),
+            0U);
+  EXPECT_NE(problem(part + part + "set = [\"run.steps=0\", \"model.dim=0\"]\n")
+                .find("\nstudy.toml:4: part 2: --set: "),
+            std::string::npos)
+      << "each line of several has the place";
   EXPECT_EQ(
       problem("[[part]]\ndeck = \"DIR/small.toml\"\nranks = [7, 8]\nscaling = \"weak\"\n"),
-      "study.toml: scaling: data.global_batch = 12 of 7 ranks cannot grow to 8 ranks in whole sequences");
+      "study.toml:1: part 1: scaling: data.global_batch = 12 of 7 ranks cannot grow to 8 ranks in whole "
+      "sequences");
+  for (const char* name : {"", ".", "..", "a/b"})
+    EXPECT_EQ(problem(fmt::format("name = \"{}\"\n", name) + part),
+              "study.toml:1: name: it names a directory (no '/', not empty, not '.' or '..')");
   EXPECT_EQ(problem("dir = \"\"\n" + part), "study.toml:1: dir: it is empty (it names a directory)");
   EXPECT_NE(problem(part + "how = \"simulate\"\nmachine = \"none.toml\"\n")
                 .find("cannot read the machine profile none.toml"),
@@ -209,29 +231,119 @@ ranks = 1
   EXPECT_NE(told_.find("[1/1]"), std::string::npos) << "it was not tried again";
 }
 
-/// Jobs that refused their deck are submitted again, and the study is not over before they are.
-TEST_F(StudyTest, IsNotOverWhileAJobIsQueued) {
-  for (const auto& [name, body] : {std::pair("sbatch", "echo 42"), std::pair("squeue", "echo PENDING")}) {
-    write(name, std::string("#!/bin/sh\n") + body + "\n");
+/// A Slurm of two scripts, whose jobs all have the number 42. They wait for as long as `queue` says so.
+class SlurmStudyTest : public StudyTest {
+ protected:
+  void SetUp() override {
+    StudyTest::SetUp();
+    script("sbatch", "echo >>DIR/submitted\necho 42");
+    script("squeue", "! grep -q \"^${3#--jobs=}$\" DIR/queue || echo PENDING");
+    queue("");
+    path_ = std::getenv("PATH");
+    ::setenv("PATH", (dir_.string() + ":" + path_).c_str(), 1);
+    s_ = study(
+        "dir = \"DIR/out\"\n[[part]]\nhow = \"slurm\"\ndeck = \"DIR/small.toml\"\nranks = 1\n"
+        "over = { run.seed = [1, 2] }\n");
+  }
+  void TearDown() override {
+    ::setenv("PATH", path_.c_str(), 1);
+    StudyTest::TearDown();
+  }
+
+  void script(const std::string& name, const std::string& body) const {
+    write(name, "#!/bin/sh\n" + std::regex_replace(body, std::regex("DIR"), dir_.string()) + "\n");
     fs::permissions(dir_ / name, fs::perms::owner_all);
   }
-  const std::string before = std::getenv("PATH");
-  ::setenv("PATH", (dir_.string() + ":" + before).c_str(), 1);
-  const Study s =
-      study("dir = \"DIR/out\"\n[[part]]\nhow = \"slurm\"\ndeck = \"DIR/small.toml\"\nranks = 1\n");
-  EXPECT_EQ(make_all(s).missing, 1U) << told_;
-  for (const Status status : {Status::refused, Status::failed}) {
+  /// Says which jobs there still are: "42_0\n42_1\n".
+  void queue(const std::string& jobs) const { write("queue", jobs); }
+  /// What the job of a cell leaves behind.
+  void leave(std::size_t cell, Status status, const std::string& message = "") const {
     Result result;
-    result.key = key_of(s, s.cells[0]);
+    result.key = key_of(s_, s_.cells[cell]);
     result.status = status;
-    write_result(s, s.cells[0], result);
-    fs::remove(directory_of(s, s.cells[0]) + "/job");  // the job is over
-    write("squeue", "#!/bin/sh\n");
-    EXPECT_EQ(make_all(s).missing, 1U) << "it is submitted again\n" << told_;
-    write("squeue", "#!/bin/sh\necho PENDING\n");
-    EXPECT_EQ(make_all(s).missing, 1U) << "it waits\n" << told_;
+    result.message = message;
+    write_result(s_, s_.cells[cell], result);
   }
-  ::setenv("PATH", before.c_str(), 1);
+  /// How often jobs were submitted.
+  std::size_t submitted() const { return fs::exists(path("submitted")) ? text_of("submitted").size() : 0; }
+  Progress call() {
+    told_.clear();
+    return make_all(s_);
+  }
+
+  Study s_;
+  std::string path_;
+};
+
+TEST_F(SlurmStudyTest, IsNotOverWhileAJobIsQueued) {
+  EXPECT_EQ(call().missing, 2U) << told_;
+  queue("42_0\n42_1\n");
+  EXPECT_EQ(call().missing, 2U) << told_;
+  queue("42_1\n");
+  leave(0, Status::done);
+  EXPECT_EQ(call().missing, 1U) << told_;
+  queue("");
+  leave(1, Status::done);
+  EXPECT_EQ(call().done, 2U) << told_;
+  EXPECT_EQ(submitted(), 1U) << "both cells are members of one array, and were submitted once";
+}
+
+/// The call that finds what a job has left tells it, with its code, and only the next one submits it again.
+TEST_F(SlurmStudyTest, TellsWhyAJobFailedBeforeItSubmitsItAgain) {
+  call();
+  for (const Status status : {Status::failed, Status::refused}) {
+    const std::size_t before = submitted();
+    leave(0, status, "the disk is full");
+    leave(1, Status::done);
+    const Progress progress = call();
+    EXPECT_EQ(progress.failed, status == Status::failed ? 1U : 0U) << told_;
+    EXPECT_EQ(progress.missing, 0U) << told_;
+    EXPECT_NE(told_.find(fmt::format("[1/2] {}: {} (the disk is full)", s_.cells[0].name, name_of(status))),
+              std::string::npos)
+        << told_;
+    EXPECT_NE(text_of("out/table.csv").find("the disk is full"), std::string::npos);
+    EXPECT_EQ(submitted(), before);
+    EXPECT_EQ(call().missing, 1U) << told_;
+    EXPECT_EQ(submitted(), before + 1);
+  }
+}
+
+TEST_F(SlurmStudyTest, AJobThatLeavesNothingHasFailed) {
+  call();
+  leave(1, Status::done);
+  EXPECT_EQ(call().failed, 1U) << told_;
+  EXPECT_NE(told_.find("job 42_0 ended without a result"), std::string::npos) << told_;
+  EXPECT_EQ(submitted(), 1U);
+  EXPECT_EQ(call().missing, 1U) << told_;
+  EXPECT_EQ(submitted(), 2U);
+}
+
+/// Who calls for as long as jobs are under way submits nothing again meanwhile, or there would always be one.
+TEST_F(SlurmStudyTest, WhatIsRefusedWaitsForTheOtherJobs) {
+  call();
+  queue("42_1\n");
+  leave(0, Status::refused);
+  for (int i = 0; i < 3; ++i) {
+    const Progress progress = call();
+    EXPECT_EQ(progress.done, 1U) << told_;
+    EXPECT_EQ(progress.missing, 1U) << told_;
+  }
+  queue("");
+  leave(1, Status::refused);
+  EXPECT_EQ(call().done, 2U) << told_;
+  EXPECT_EQ(submitted(), 1U);
+  EXPECT_EQ(call().missing, 2U) << told_;
+  EXPECT_EQ(submitted(), 2U);
+}
+
+/// A deck that was mended is submitted at once.
+TEST_F(SlurmStudyTest, AnotherDeckIsAnotherCell) {
+  call();
+  leave(0, Status::failed);
+  leave(1, Status::done);
+  s_.cells[0].sets.push_back("run.seed=3");
+  EXPECT_EQ(call().missing, 1U) << told_;
+  EXPECT_EQ(submitted(), 2U);
 }
 
 /// Parts whose decks differ in what their names do not say are curves of their own; those that differ in
