@@ -116,7 +116,7 @@ std::vector<std::string> remove_unfinished(const std::string& checkpoints_dir) {
 }
 
 std::string give_name_back(const std::string& checkpoints_dir, const std::string& replaced) {
-  const std::string name(without_suffix(replaced));
+  std::string name(without_suffix(replaced));
   if (exists(checkpoints_dir + "/" + name)) return replaced;
   rename_or_throw(checkpoints_dir + "/" + replaced, checkpoints_dir + "/" + name);
   io::sync_directory(checkpoints_dir);

@@ -81,10 +81,12 @@ Progress make(const Study& study, const Options& options,
     if (!is_final(cell, row.result)) {
       const std::string place = fmt::format("[{}/{}] {}", i + 1, study.cells.size(), cell.name);
       if (cell.how == How::slurm) {
-        row.result.reset();  // the job may have ended since it was read
-        if (is_queued(study, cell)) {
+        const bool queued = is_queued(study, cell);
+        // The job may have ended since its result was read.
+        row.result = queued || options.again ? std::nullopt : outcome_of_job(study, cell);
+        if (queued) {
           tell(place + ": its job is queued or runs");
-        } else if (!options.again && (row.result = outcome_of_job(study, cell))) {
+        } else if (row.result) {
           tell(place + ": " + line_of(*row.result));
           over.push_back(i);
         } else {
