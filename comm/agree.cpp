@@ -49,4 +49,10 @@ void agree(comm::World& world, const std::function<void()>& stage) {
               world.rank() == 0 ? merge(messages) : std::string());
 }
 
+bool on_all_ranks(World& world, bool here) {
+  double missing = here ? 0 : 1;
+  world.all_reduce_max(std::span(&missing, 1));
+  return missing == 0;
+}
+
 }  // namespace weft::comm

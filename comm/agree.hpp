@@ -1,4 +1,4 @@
-// Lets ranks agree on a mistake, so that it is told in one line, however many ranks make it.
+// Lets ranks agree: on a mistake, so that it is told in one line, however many ranks make it; on what holds.
 #pragma once
 
 #include <functional>
@@ -12,5 +12,8 @@ namespace weft::comm {
 /// throws anywhere, every rank throws Error with the highest of the exit codes: rank 0 with each distinct
 /// message once (and the ranks it came from, unless it came from all), the others with an empty message.
 void agree(comm::World& world, const std::function<void()>& stage);
+
+/// Collective: whether something holds on all ranks.
+bool on_all_ranks(World& world, bool here);
 
 }  // namespace weft::comm

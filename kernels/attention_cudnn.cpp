@@ -145,7 +145,7 @@ class Graph {
   }
 
  private:
-  /// In cuDNN's order B, H, T, D.
+  /// Describes heads of sequences, in cuDNN's order B, H, T, D.
   void describe(Tensor& tensor, Operand id, std::int64_t heads, std::int64_t tokens,
                 const Layout& layout) const {
     const std::int64_t token = layout.heads_of_a_token * part_.head_dim;

@@ -167,7 +167,7 @@ class Validator {
   void schedule() {
     const auto& s = deck_.schedule;
     const ScheduleDeck unchanged;
-    // With auto they are one of the plans that are compared.
+    // With bucketing = auto the deck's buckets are one of the plans that are compared.
     check(s.bucketing == Bucketing::manual || s.bucketing == Bucketing::automatic ||
               s.buckets == unchanged.buckets || is_set("schedule.bucketing"),
           "schedule.buckets",

@@ -26,9 +26,7 @@ bool copy_fits(const Deck& deck, const PlannedMemory& memory, comm::World& world
       static_cast<double>(available_memory().value_or(std::numeric_limits<std::int64_t>::max()));
   const bool limited = device_is_host() && deck.run.memory_limit > 0 &&
                        static_cast<double>(memory.needed()) > deck.run.memory_limit;
-  std::array<double, 1> lack{limited || here > available ? 1.0 : 0.0};
-  world.all_reduce_max(lack);
-  return lack[0] == 0;
+  return comm::on_all_ranks(world, !limited && here <= available);
 }
 
 /// How many microbatches a rank validates in one run of the plan. In a pipe there must be several, so that

@@ -81,7 +81,7 @@ void Session::open_links() {
 
 void Session::decide_capture(const Deck& deck) {
   const bool wanted = deck.schedule.cuda_graph == CudaGraph::automatic && !kernels::tool_loaded();
-  if (everywhere(wanted)) capture_ = CudaGraph::automatic;
+  if (comm::on_all_ranks(world_, wanted)) capture_ = CudaGraph::automatic;
 }
 
 /// Finds how many ranks the teams have. The numbers are the same on all ranks, because they make the same
@@ -132,9 +132,7 @@ std::vector<int> Session::window_ranks() const {
 /// Whether the plan of any stage shares memory.
 bool Session::wants_window(exec::Memory::Plans plans) {
   const auto shares = [](const plan::Plan* plan) { return plan->shares_memory(); };
-  std::array<double, 1> wanted{std::any_of(plans.begin(), plans.end(), shares) ? 1.0 : 0.0};
-  world_.all_reduce_max(wanted);
-  return wanted[0] > 0;
+  return !comm::on_all_ranks(world_, std::none_of(plans.begin(), plans.end(), shares));
 }
 
 exec::SharedMemory Session::open_window(exec::Memory::Plans plans) {
@@ -147,7 +145,7 @@ exec::SharedMemory Session::open_window(exec::Memory::Plans plans) {
   shared.member = place(data_team_);
   shared.members = static_cast<int>(data_team_.size());
   shared.window = world_.share(window_ranks(), exec::Memory::window_sizes(plans, shared.teams));
-  if (!everywhere(shared.window != nullptr)) shared.window.reset();
+  if (!comm::on_all_ranks(world_, shared.window != nullptr)) shared.window.reset();
   return shared;
 }
 
@@ -180,14 +178,8 @@ void Session::reserve(const MakePlans& make_plans) {
       return memory;
     });
   });
-  if (everywhere(suitable)) register_memory();
+  if (comm::on_all_ranks(world_, suitable)) register_memory();
   if (memory_.window() != nullptr) share_channels(*memory_.window());
-}
-
-bool Session::everywhere(bool here) {
-  std::array<double, 1> missing{here ? 0.0 : 1.0};
-  world_.all_reduce_max(missing);
-  return missing[0] == 0;
 }
 
 /// Registers the memory with the channels whose ranks have one plan, and so each operand at the same place of
@@ -200,7 +192,7 @@ void Session::register_memory() {
       alike.push_back(channel(lane));
   bool registered = true;
   for (comm::Channel* one : alike) registered = memory_.register_with(*one) && registered;
-  if (everywhere(registered)) return;
+  if (comm::on_all_ranks(world_, registered)) return;
   for (comm::Channel* one : alike) one->forget_memory();
 }
 

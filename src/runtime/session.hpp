@@ -116,8 +116,6 @@ class Session {
   /// Opens the window of this rank's teams; null on all ranks when one of them cannot have it.
   exec::SharedMemory open_window(exec::Memory::Plans plans);
   void share_channels(comm::Window& window);
-  /// Collective: whether it holds on all ranks.
-  bool everywhere(bool here);
   void register_memory();
 
   comm::World& world_;

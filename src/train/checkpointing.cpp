@@ -62,11 +62,7 @@ ckpt::Hooks hooks_of(comm::World& world) {
   h.barrier = [&world] { world.barrier(); };
   h.broadcast = [&world](std::string text) { return world.broadcast(std::move(text), 0); };
   h.gather = [&world](const std::string& text) { return world.gather_strings(text); };
-  h.all_true = [&world](bool mine) {
-    std::int64_t failures = mine ? 0 : 1;
-    world.all_reduce_sum(std::span(&failures, 1));
-    return failures == 0;
-  };
+  h.all_true = [&world](bool mine) { return comm::on_all_ranks(world, mine); };
   return h;
 }
 
