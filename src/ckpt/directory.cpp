@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "ckpt/manifest.hpp"
+#include "ckpt/stored_files.hpp"
 #include "io/file.hpp"
 #include "io/storage_wait.hpp"
 

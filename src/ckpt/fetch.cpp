@@ -8,6 +8,7 @@
 #include "ckpt/mismatch.hpp"
 #include "ckpt/shard_reader.hpp"
 #include "ckpt/slices_file.hpp"
+#include "ckpt/stored_files.hpp"
 
 namespace weft::ckpt {
 

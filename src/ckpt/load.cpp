@@ -15,6 +15,7 @@
 #include "ckpt/publish.hpp"
 #include "ckpt/shard_reader.hpp"
 #include "ckpt/slices_file.hpp"
+#include "ckpt/stored_files.hpp"
 #include "io/file.hpp"
 
 namespace weft::ckpt {

@@ -64,9 +64,6 @@ std::string without_links(const std::string& path);
 Manifest read_manifest(const std::string& dir);
 /// Collective: rank 0 follows the links and reads the manifest. All ranks get it or throw the same error.
 Manifest read_manifest(const std::string& dir, const Hooks& hooks);
-/// Collective: rank 0 looks whether all files are there with their sizes. Returns a line about the first that
-/// is not; it is empty when all are. Throws Unreadable. All ranks get or throw the same.
-std::string look_at_files(Manifest& manifest, const Hooks& hooks);
 
 namespace detail {
 
@@ -75,11 +72,6 @@ std::string to_text(const Manifest& manifest);
 /// Reads a manifest's text, of any format; `name` stands for the file in messages. Throws
 /// Error(bad_checkpoint).
 Manifest manifest_from_text(std::string_view text, const std::string& name);
-/// Throws Incomplete that names the first file of the checkpoint that is missing or has another size.
-void check_files(const Manifest& manifest);
-/// Call it where an Incomplete about a file of the checkpoint was caught: throws it again, or as Unreadable
-/// when files_seen says that it is no damage.
-[[noreturn]] void rethrow(const Manifest& manifest, const io::Incomplete& incomplete);
 
 }  // namespace detail
 }  // namespace weft::ckpt

@@ -18,6 +18,7 @@
 #include "ckpt/manifest.hpp"
 #include "ckpt/save_place.hpp"
 #include "ckpt/shard_file.hpp"
+#include "ckpt/stored_files.hpp"
 #include "io/file.hpp"
 
 namespace weft::ckpt {

@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "base/quoted.hpp"
 #include "ckpt/format_1.hpp"
+#include "ckpt/stored_files.hpp"
 
 namespace weft::ckpt::detail {
 

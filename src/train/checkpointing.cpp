@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "ckpt/load.hpp"
+#include "ckpt/stored_files.hpp"
 #include "comm/agree.hpp"
 #include "compile/programs.hpp"
 #include "io/file.hpp"

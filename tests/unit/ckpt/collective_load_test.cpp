@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/check.hpp"
+#include "ckpt/stored_files.hpp"
 #include "io/file.hpp"
 #include "sample_state.hpp"
 
