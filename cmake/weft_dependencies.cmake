@@ -47,12 +47,11 @@ find_package(fmt REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(nlohmann_json REQUIRED)
 weft_find_library(xxhash xxhash.h xxhash)
-if(WEFT_FUZZ)
-  return()  # the parsers need no more
-endif()
 
-find_package(Kokkos 4.7 REQUIRED)
-if(NOT WEFT_NVCC AND NOT WEFT_HIP AND (NOT Kokkos_ENABLE_OPENMP OR Kokkos_ENABLE_CUDA OR Kokkos_ENABLE_HIP))
+if(NOT WEFT_FUZZ)  # no parser includes it
+  find_package(Kokkos 4.7 REQUIRED)
+endif()
+if(NOT WEFT_FUZZ AND NOT WEFT_NVCC AND NOT WEFT_HIP AND (NOT Kokkos_ENABLE_OPENMP OR Kokkos_ENABLE_CUDA OR Kokkos_ENABLE_HIP))
   message(FATAL_ERROR "Weft: a build for the host needs a Kokkos with OpenMP and neither CUDA nor HIP (that in ${Kokkos_DIR} has ${Kokkos_DEVICES}); "
                       "set Kokkos_ROOT to one (cmake/get_kokkos.sh builds it)")
 endif()

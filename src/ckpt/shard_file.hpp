@@ -28,10 +28,4 @@ struct ShardFileOptions {
 Shard write_shard(const std::string& path, std::span<const StateSlice> slices, const std::vector<Unit>& units,
                   const ShardFileOptions& options);
 
-/// Where each of the slices of a shard file of format 1 begins, in bytes; later formats store it. Opening the
-/// file checks HDF5's own metadata checksums. Throws Error(bad_checkpoint) for a damaged header, and when a
-/// dataset is missing or of another size than the manifest says.
-std::vector<std::int64_t> locate(const std::string& path, const std::vector<const ShardSlice*>& slices,
-                                 const std::vector<Unit>& units);
-
 }  // namespace weft::ckpt::detail

@@ -7,7 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
-#include "ckpt/shard_file.hpp"
+#include "ckpt/locate.hpp"
 
 namespace weft::ckpt::detail {
 

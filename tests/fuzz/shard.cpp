@@ -10,7 +10,7 @@
 
 #include "base/hash.hpp"
 #include "ckpt/fetch.hpp"
-#include "ckpt/shard_file.hpp"
+#include "ckpt/locate.hpp"
 #include "fuzz.hpp"
 #include "io/file.hpp"
 
