@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/mesh.hpp"
+
 namespace weft {
 
 /// The lanes gather and reduce run over the axis that state is cut over, replica over the axis that repeats
@@ -48,6 +50,20 @@ constexpr std::string_view name_of(Lane lane) {
     case Lane::to_previous: return "to_previous";
   }
   return "?";
+}
+
+/// The name of the axis that a lane's collectives run over; empty for compute and the lanes of messages.
+constexpr std::string_view axis_of(Lane lane) {
+  switch (lane) {
+    case Lane::gather:
+    case Lane::reduce: return data_axis;
+    case Lane::replica: return replica_axis;
+    case Lane::pipe: return pipe_axis;
+    case Lane::tensor:
+    case Lane::copies: return tensor_axis;
+    case Lane::context: return context_axis;
+    default: return {};
+  }
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft::ir {
@@ -50,8 +51,20 @@ class Verifier {
   }
 
   void check_lane() const {
-    if (communicates(node_->op) == (node_->lane == Lane::compute))
-      fail(fmt::format("stands on the {} lane", name_of(node_->lane)));
+    if (!fits(node_->lane)) fail(fmt::format("stands on the {} lane", name_of(node_->lane)));
+  }
+  bool fits(Lane lane) const {
+    if (is_collective(node_->op)) return axis_of(lane) == axis_name();
+    if (node_->op == Op::send) return lane == Lane::to_previous || lane == Lane::to_next;
+    if (node_->op == Op::recv) return lane == Lane::from_previous || lane == Lane::from_next;
+    return lane == Lane::compute;
+  }
+  /// The axis that the node communicates over.
+  std::string_view axis_name() const {
+    const auto& axes = graph_.mesh().axes();
+    const std::int64_t axis = node_->attributes.integer(Attr::axis);
+    if (axis < 0 || axis >= static_cast<std::int64_t>(axes.size())) fail("is over no axis of the mesh");
+    return axes[static_cast<std::size_t>(axis)].name;
   }
 
   void check_view() const {

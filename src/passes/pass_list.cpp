@@ -17,6 +17,7 @@ namespace {
 void verify_all(const ir::Graph& graph) {
   ir::verify(graph);
   ops::verify_types(graph);
+  ops::verify_placements(graph);
 }
 
 bool disabled(const PassOptions& options, std::string_view name) {

@@ -104,18 +104,21 @@ class Lowering {
 
 /// The number by which ranks compare their plans (Session::check_same_plan()). It covers the graph as text:
 /// its name, mesh, units with their parameters, storages, and all nodes with lanes, operands, types,
-/// placements and attributes. It also covers the place of every value, and the three sizes of the arena and
-/// of what a team shares. Not covered are the places of scratch and the waits, which belong to one rank: no
-/// other rank reads its scratch or waits for its instructions. Deck, program and libraries are compared by
-/// runtime/same.hpp.
+/// placements and attributes. It also covers the place of every value, that of the scratch of what
+/// communicates (NCCL receives there), and the three sizes of the arena and of what a team shares. Not
+/// covered are the waits and the places of other scratch, which belong to one rank. Deck, program and
+/// libraries are compared by runtime/same.hpp.
 std::uint64_t hash_of(const Plan& plan) {
   std::uint64_t hash = hash_text(ir::print(plan.graph));
-  for (const Location& l : plan.locations) {
+  const auto add = [&](const Location& l) {
     const std::int64_t fields[] = {static_cast<std::int64_t>(l.memory),
                                    static_cast<std::int64_t>(l.storage.valid() ? l.storage.index() : 0),
                                    l.offset, l.bytes, l.rank_stride};
     hash = hash_bytes(fields, sizeof fields, hash);
-  }
+  };
+  for (const Location& l : plan.locations) add(l);
+  for (const Instruction& i : plan.instructions)
+    if (ir::communicates(plan.graph.node(i.node).op)) add(i.scratch);
   const std::int64_t sizes[] = {plan.arena_bytes, plan.shown_bytes, plan.common_bytes};
   return hash_bytes(sizes, sizeof sizes, hash);
 }

@@ -110,6 +110,25 @@ TEST(Plan, IsTheSameForEveryRankAndRun) {
             plan::lower(other.step(), test::test_scratch).hash);
 }
 
+/// NCCL receives into a reduction's scratch, and other kernels' is a rank's own.
+TEST(Plan, TheHashCoversTheScratchOfWhatCommunicates) {
+  const SmallModel m;
+  const auto with_scratch_for = [&](ir::Op op) {
+    return plan::lower(m.step(), [op](const ir::Graph&, const ir::Node& node) {
+      return node.op == op && node.module == "embed" ? 256 : 0;
+    });
+  };
+  const plan::Plan plan = with_scratch_for(ir::Op::zeros), lookup = with_scratch_for(ir::Op::embedding),
+                   reduction = with_scratch_for(ir::Op::reduce_scatter);
+  for (const plan::Plan* other : {&lookup, &reduction}) {
+    ASSERT_EQ(other->arena_bytes, plan.arena_bytes);
+    for (std::size_t i = 0; i < plan.locations.size(); ++i)
+      ASSERT_EQ(other->locations[i].offset, plan.locations[i].offset) << i;
+  }
+  EXPECT_EQ(lookup.hash, plan.hash);
+  EXPECT_NE(reduction.hash, plan.hash);
+}
+
 TEST(Plan, ReuseOffGivesEveryBufferItsOwnPlace) {
   SmallModel m;
   const plan::Plan plan = plan::lower(m.step(), test::test_scratch, plan::MemoryReuse::off);
