@@ -46,7 +46,7 @@ class PlacementRules {
       return;
     }
     switch (node.op) {
-      case Op::zeros: return;  // zeros are the term of any sum, and the part of any vector of zeros
+      case Op::zeros: return;  // they are a term of any sum, and so may lie in any way
       case Op::state:
         require(lies_like_its_storage(node.out(single::to)), "does not lie like its storage");
         return;
@@ -89,13 +89,13 @@ class PlacementRules {
     for (std::size_t i = 0; i < node.outputs.size() && ir::is_collective(node.op); ++i) {
       const ValueId in = ir::member_input(node, i), out = node.outputs[i];
       if (!over_this) {
-        require(of(in) == of(out) || is_zeros(in), "changes a placement, and communicates over another");
+        require(of(in) == of(out), "changes a placement, and communicates over another");
         continue;
       }
       switch (node.op) {
         case Op::all_gather:
           // Terms may be gathered, too, one behind the other, to be added in an order.
-          require(is(Kind::shard, in) || is_zeros(in) || gathers_terms(in, out), "gathers what is no part");
+          require(is(Kind::shard, in) || gathers_terms(in, out), "gathers what is no part");
           require(is(Kind::replicate, out), "makes what all ranks have, and it does not lie so");
           break;
         case Op::reduce_scatter:
@@ -103,7 +103,7 @@ class PlacementRules {
           require(is(Kind::shard, out), "makes parts, and they do not lie so");
           break;
         case Op::all_reduce:
-          require(is(Kind::partial, in) || is_zeros(in), "adds what are no terms");
+          require(is(Kind::partial, in), "adds what are no terms");
           require(is(Kind::replicate, out), "makes what all ranks have, and it does not lie so");
           break;
         default: break;

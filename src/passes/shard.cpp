@@ -383,9 +383,10 @@ class Shard {
   }
 
   /// Gathers the totals axis by axis, so that they stand in the order of the batch ranks (Mesh::batch_rank),
-  /// whichever axis the deck names first. Stages without the loss have zeros.
+  /// whichever axis the deck names first. Stages without the loss have zeros, which are terms like the others'.
   void reduce_totals(Node node) {
     ValueId& totals = node.in(reduce_totals::rounds);
+    set(totals, term());
     int gathered = 1;
     for (const int axis : {axis_, replica_axis_, pipe_axis_}) {
       const int ranks = axis < 0 ? 1 : before_.mesh().size(axis);

@@ -25,12 +25,14 @@ void for_each_step(Visit&& visit) {
   struct Kind {
     const char* name;
     int ranks, replicas, context, tensor;
-    bool float8;
+    bool float8 = false;
+    int pipe = 1;
   };
-  constexpr Kind kinds[] = {{"data", 2, 1, 1, 1, false},        {"replicas", 1, 2, 1, 1, false},
-                            {"both", 2, 2, 1, 1, false},        {"context", 1, 1, 2, 1, false},
-                            {"tensor", 2, 1, 1, 2, false},      {"Float8", 2, 2, 1, 1, true},
-                            {"Float8 tensor", 2, 1, 1, 2, true}};
+  constexpr Kind kinds[] = {{"data", 2, 1, 1, 1},           {"replicas", 1, 2, 1, 1},
+                            {"both", 2, 2, 1, 1},           {"context", 1, 1, 2, 1},
+                            {"tensor", 2, 1, 1, 2},         {"all", 2, 2, 2, 2},
+                            {"Float8", 2, 2, 1, 1, true},   {"Float8 tensor", 2, 1, 1, 2, true},
+                            {"pipe", 2, 2, 1, 1, false, 2}, {"pipe, all", 2, 2, 2, 2, false, 2}};
   for (const Kind& kind : kinds)
     for (const ShardMode mode : test::all_modes)
       for (const Accumulation accumulation : {Accumulation::each, Accumulation::once}) {
@@ -49,9 +51,18 @@ void for_each_step(Visit&& visit) {
           model.options.float8 = true;
           model.options.precision.params = DType::bf16;
         }
-        SCOPED_TRACE(::testing::Message() << kind.name << ", mode " << static_cast<int>(mode)
-                                          << (accumulation == Accumulation::once ? ", once" : ""));
-        visit(model.step());
+        for (int place = 0; place < kind.pipe; ++place) {
+          if (kind.pipe > 1) {
+            const std::size_t border = model::first_unit_of_layer(1);
+            model.pipe = kind.pipe;
+            model.options.stage = passes::StageOptions{
+                PipelineKind::one_f_one_b, {kind.pipe, 1, model.rounds}, place, {0, border}, {}};
+          }
+          SCOPED_TRACE(::testing::Message()
+                       << kind.name << ", place " << place << ", mode " << static_cast<int>(mode)
+                       << (accumulation == Accumulation::once ? ", once" : ""));
+          visit(model.step());
+        }
       }
 }
 
