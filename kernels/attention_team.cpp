@@ -1,5 +1,5 @@
 // Attention by Kokkos teams, for any back end. A team of threads owns 16 queries (or, for dk and dv, 16 keys)
-// of one head, with its sums in team scratch of at most 35 KB. No two teams add to the same element, so the
+// of one head, with its sums in team scratch of at most 37 KB. No two teams add to the same element, so the
 // result is deterministic. Two backward kernels compute the probabilities twice; this buys parallelism over
 // blocks of keys without atomics.
 #include <fmt/core.h>
@@ -100,7 +100,7 @@ struct TeamForward {
   T* o;
   float* lse;
 
-  static std::size_t scratch_bytes(const AttentionShape& s) {
+  static constexpr std::size_t scratch_bytes(const AttentionShape& s) {
     return static_cast<std::size_t>(rows * s.head_dim + rows * columns + 3 * rows) * sizeof(float);
   }
 
@@ -211,7 +211,7 @@ struct QueryGrad {
   BackwardInputs<T> in;
   T* dq;
 
-  static std::size_t scratch_bytes(const AttentionShape& s) {
+  static constexpr std::size_t scratch_bytes(const AttentionShape& s) {
     return static_cast<std::size_t>(rows * s.head_dim + rows * columns) * sizeof(float);
   }
 
@@ -256,7 +256,7 @@ struct KeyValueGrad {
   T* dk;
   T* dv;
 
-  static std::size_t scratch_bytes(const AttentionShape& s) {
+  static constexpr std::size_t scratch_bytes(const AttentionShape& s) {
     return static_cast<std::size_t>(2 * rows * s.head_dim + 2 * rows * columns) * sizeof(float);
   }
 
@@ -311,7 +311,10 @@ void launch(Space& space, const char* name, const AttentionShape& shape, std::in
   constexpr int team_size = runs_on_host ? 1 : 128;
   auto policy = Kokkos::TeamPolicy<Execution>(execution_of(space), static_cast<int>(teams), team_size);
   // It asks for a little more than is needed, because each piece may be padded to its alignment.
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Functor::scratch_bytes(shape)) + 256));
+  constexpr std::size_t padding = 256;
+  constexpr AttentionShape widest{1, 1, 1, 1, limits::most_head_dim};
+  static_assert(block_starts(team_size, Functor::scratch_bytes(widest) + padding));
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Functor::scratch_bytes(shape) + padding)));
   Kokkos::parallel_for(name, policy, functor);
 }
 

@@ -203,6 +203,7 @@ struct OnElement {
 
 /// Threads of the device that share a row.
 inline constexpr int device_team = 256;
+static_assert(block_starts(device_team, 0));
 
 /// Calls f(lanes, row) for every row.
 template <class F>

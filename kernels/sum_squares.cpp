@@ -139,6 +139,7 @@ void sum_squares(Space& space, std::int64_t n, const float* g, std::int64_t* lim
   constexpr int team = runs_on_host ? SumSquares::team : SumSquaresByLanes::team;
   constexpr std::size_t scratch_bytes =
       runs_on_host ? SumSquares::scratch_bytes() : SumSquaresByLanes::scratch_bytes();
+  static_assert(block_starts(team, scratch_bytes));
   auto policy = Kokkos::TeamPolicy<Execution>(execution_of(space), teams, team);
   policy.set_scratch_size(0, Kokkos::PerTeam(scratch_bytes));
   Kokkos::parallel_for("weft::sum_squares::chunks", policy, Sum{n, g, limbs});
