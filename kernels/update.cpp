@@ -29,37 +29,12 @@ struct AccumulateGrad {
   }
 };
 
-/// Computes the four results of clip_scale. Powers of two are exact without ldexp, which device code lacks
-/// for this range.
+/// Computes the four results of clip_scale.
 struct ClipScale {
   const std::int64_t* limbs;
   const double* totals;
   float max_norm;
   float* out;
-
-  /// 2^e for -1074 <= e <= 1023, infinity above.
-  KOKKOS_FUNCTION static double power_of_two(int e) {
-    const std::uint64_t bits = e > 1023     ? 0x7ffull << 52
-                               : e >= -1022 ? static_cast<std::uint64_t>(e + 1023) << 52
-                                            : std::uint64_t{1} << (e + 1074);
-    return bit_cast<double>(bits);
-  }
-
-  /// Does what exact_value() of base/exact_sum.hpp does, for a register that holds no negative sum.
-  KOKKOS_FUNCTION double sum() const {
-    constexpr int last = exact_limbs - 1;
-    std::int64_t digits[exact_limbs];
-    std::int64_t carry = 0;
-    for (int i = 0; i < last; ++i) {
-      const std::int64_t value = limbs[i] + carry;
-      carry = value >> 32;
-      digits[i] = value & 0xffffffff;
-    }
-    double value = carry != 0 ? power_of_two(1024) : 0.0;
-    for (int i = last - 1; i >= 0; --i)
-      if (digits[i] != 0) value += static_cast<double>(digits[i]) * power_of_two(32 * i - 1074);
-    return limbs[last] != 0 ? Kokkos::Experimental::quiet_NaN_v<double> : value;
-  }
 
   KOKKOS_FUNCTION void operator()(std::int64_t) const {
     const double count = totals[1];
@@ -68,7 +43,7 @@ struct ClipScale {
       for (int i = 0; i < 4; ++i) out[i] = i == 1 ? no_step : 0.0F;
       return;
     }
-    const double norm = Kokkos::sqrt(sum()) / count;
+    const double norm = Kokkos::sqrt(exact_value(limbs)) / count;
     const double factor = static_cast<double>(max_norm) / (norm + 1e-6);
     const bool clips = max_norm > 0 && factor < 1.0;
     out[0] = static_cast<float>(norm);

@@ -69,9 +69,9 @@ DEVICE_MUTATIONS = {
                          "return captured_ends_[value - before_capture_ - 1].get();", "return nullptr;", "StreamGraph.*", "test_exec"),
     "team_barrier": Mutation("a team does not wait between two loops over a row", "kernels/lanes.hpp",
                              "void wait() const { member.team_barrier(); }", "void wait() const {}", "RmsNorm.*", "test_kernels"),
-    "cudnn_strides": Mutation("cuDNN is told that heads follow one another as in [B, H, T, D]", "kernels/attention_cudnn.cpp",
-                              ".set_stride({part.seq * token, part.head_dim, token, 1})",
-                              ".set_stride({part.seq * token, part.seq * part.head_dim, part.head_dim, 1})", "Attention.EverySequenceLength", "test_kernels"),
+    "cudnn_strides": Mutation("cuDNN is told that heads follow one another as in [B, H, T, D]", "kernels/attention_cudnn_graph.hpp",
+                              ".set_stride({layout.tokens * token, part_.head_dim, token, 1})",
+                              ".set_stride({layout.tokens * token, layout.tokens * part_.head_dim, part_.head_dim, 1})", "Attention.EverySequenceLength", "test_kernels"),
 }
 
 
