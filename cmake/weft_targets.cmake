@@ -106,6 +106,7 @@ endfunction()
 # includes (unit.arrows checks that), which is as good. The cpu preset does this for all other headers.
 function(weft_compile_lone_headers name)  # the further arguments are what the headers need
   file(GLOB_RECURSE headers RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS *.hpp)
+  list(FILTER headers EXCLUDE REGEX "cudnn_graph")  # it needs cuDNN's front end, which only builds for NVIDIA have
   set(sources "")
   foreach(header ${headers})
     string(REGEX REPLACE "\\.hpp$" "" stem "${header}")

@@ -4,9 +4,7 @@
 // between carries.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <span>
 
 #include "base/dtype.hpp"
 
@@ -39,8 +37,38 @@ WEFT_FUNCTION void exact_accumulate(double x, Add&& add) {
   add(limb + 2, sign * static_cast<std::int64_t>(high >> 32));
 }
 
-/// The register's value, correctly rounded up to one unit in the last place; NaN when a NaN or an infinity
-/// was added.
-double exact_value(std::span<const std::int64_t, exact_limbs> limbs);
+namespace detail {
+
+/// 2^e for -1074 <= e <= 1023, infinity above. Powers of two are exact without ldexp, which device code lacks
+/// for this range.
+WEFT_FUNCTION double power_of_two(int e) {
+  const std::uint64_t bits = e > 1023     ? 0x7ffull << 52
+                             : e >= -1022 ? static_cast<std::uint64_t>(e + 1023) << 52
+                                          : std::uint64_t{1} << (e + 1074);
+  return bit_cast<double>(bits);
+}
+
+}  // namespace detail
+
+/// The value of the register `limbs` [exact_limbs], whose sum must not be negative; single terms may be. It
+/// is correctly rounded up to one unit in the last place, infinity from 2^1024 on, and NaN when a NaN or an
+/// infinity was added.
+WEFT_FUNCTION double exact_value(const std::int64_t* limbs) {
+  constexpr int last = exact_limbs - 1;
+  // Carry upwards, so that every digit lies in [0, 2^32).
+  std::int64_t digits[exact_limbs];
+  std::int64_t carry = 0;
+  for (int i = 0; i < last; ++i) {
+    const std::int64_t sum = limbs[i] + carry;
+    carry = sum >> 32;
+    digits[i] = sum & 0xffffffff;
+  }
+  // The digits do not overlap, and are added from the top down: the sum of the first three that are not zero
+  // already holds 64 bits.
+  double value = carry != 0 ? detail::power_of_two(1024) : 0.0;
+  for (int i = last - 1; i >= 0; --i)
+    if (digits[i] != 0) value += static_cast<double>(digits[i]) * detail::power_of_two(32 * i - 1074);
+  return limbs[last] != 0 ? bit_cast<double>(0x7ff8ull << 48) : value;
+}
 
 }  // namespace weft

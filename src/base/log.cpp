@@ -1,10 +1,10 @@
 #include "base/log.hpp"
 
 #include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "base/check.hpp"
@@ -14,23 +14,45 @@ namespace weft::log {
 namespace {
 
 int g_rank = 0;
+
+/// Guards the pointer only: a line that waits for its storage must not keep others off the terminal.
+std::mutex g_file_mutex;
 std::shared_ptr<spdlog::sinks::sink> g_file;
 
-/// A full disk costs lines of the log and one warning, not the run. `why` names the file.
-void file_failed(const std::string& why) {
-  static std::atomic<bool> told{false};
-  if (!told.exchange(true)) write_warn(why + "; the run goes on without these lines of its log");
+std::shared_ptr<spdlog::sinks::sink> file() {
+  const std::lock_guard guard(g_file_mutex);
+  return g_file;
 }
 
-spdlog::logger& logger() {
-  static spdlog::logger instance = [] {
-    spdlog::logger l("weft", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    l.set_pattern("%v");
-    l.flush_on(spdlog::level::info);
-    l.set_error_handler(file_failed);
-    return l;
-  }();
-  return instance;
+/// The progress line and where it stands; null: there is none.
+struct ProgressLine {
+  std::mutex mutex;  ///< held while anything is written to the terminal
+  std::FILE* out = nullptr;
+  std::string text;
+};
+ProgressLine g_progress;
+
+void put(std::FILE* out, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), out);
+  std::fflush(out);
+}
+
+/// A full disk costs lines of the log and one warning, not the run.
+void write_to_file(spdlog::level::level_enum level, const std::string& line) {
+  const auto sink = file();
+  if (!sink) return;
+  try {
+    sink->log(spdlog::details::log_msg("weft", level, line));
+    sink->flush();
+  } catch (const spdlog::spdlog_ex& e) {
+    static std::atomic<bool> told{false};
+    if (!told.exchange(true)) warn("{}; the run goes on without these lines of its log", e.what());
+  }
+}
+
+void write(spdlog::level::level_enum level, const std::string& line) {
+  tell(stderr, line + '\n');
+  write_to_file(level, line);
 }
 
 }  // namespace
@@ -43,38 +65,53 @@ void add_file(const std::string& path) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, /*truncate=*/false);
     sink->set_pattern("%Y-%m-%dT%H:%M:%S %l %v");
-    logger().sinks().push_back(sink);
-    g_file = sink;
+    const std::lock_guard guard(g_file_mutex);
+    g_file = std::move(sink);
   } catch (const spdlog::spdlog_ex& e) {
     WEFT_SYSTEM(false, "cannot open the log {} ({}); choose a writable run.dir", path, e.what());
   }
 }
 
+void tell(std::FILE* out, std::string_view lines) {
+  const std::lock_guard guard(g_progress.mutex);
+  if (out != g_progress.out) return put(out, lines);
+  put(out, fmt::format("\r\x1b[K{}{}", lines, g_progress.text));
+}
+
+void show_progress_line(std::FILE* out, std::string_view text) {
+  const std::lock_guard guard(g_progress.mutex);
+  g_progress.out = out;
+  g_progress.text = fmt::format("\r{}\x1b[K", text);
+  put(out, g_progress.text);
+}
+
+void end_progress_line() {
+  const std::lock_guard guard(g_progress.mutex);
+  if (g_progress.out == nullptr) return;
+  put(g_progress.out, "\n");
+  g_progress.out = nullptr;
+}
+
 void record(const std::string& line) {
-  if (!g_file) return;
-  try {
-    g_file->log(spdlog::details::log_msg("weft", spdlog::level::info, line));
-    g_file->flush();
-  } catch (const spdlog::spdlog_ex& e) {
-    file_failed(e.what());
-  }
+  write_to_file(spdlog::level::info, line);
 }
 
 void record_last(std::vector<std::string> lines, double seconds) {
-  if (!g_file) return;
+  if (!file()) return;
   done_within(seconds, [lines = std::move(lines)] {
     for (const std::string& line : lines) record(line);
   });
 }
 
 void write_info(const std::string& line) {
-  if (g_rank == 0) logger().info(line);
+  if (g_rank == 0) write(spdlog::level::info, line);
 }
 void write_warn(const std::string& line) {
-  logger().warn("weft: warning: rank {}: {}", g_rank, line);
+  write(spdlog::level::warn, fmt::format("weft: warning: rank {}: {}", g_rank, line));
 }
 void write_error(const std::string& line) {
-  logger().error("weft: error: rank {}: {}", g_rank, line);
+  end_progress_line();
+  write(spdlog::level::err, fmt::format("weft: error: rank {}: {}", g_rank, line));
 }
 
 }  // namespace weft::log

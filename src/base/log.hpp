@@ -3,7 +3,9 @@
 
 #include <fmt/core.h>
 
+#include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft::log {
@@ -11,9 +13,19 @@ namespace weft::log {
 /// Sets this process's rank; call it once after MPI is up. Ranks other than 0 drop `info` lines, and their
 /// warnings and errors carry the rank.
 void set_rank(int rank);
-/// From now on, writes every line of this rank to `path` as well (appending). Throws Error(environment) when
-/// the file cannot be opened; a line that cannot be written later costs one warning.
+/// From now on, writes every line of this rank to `path` as well (appending), and no longer to an earlier
+/// file. Other threads may log meanwhile. Throws Error(environment) when the file cannot be opened; a line
+/// that cannot be written later costs one warning.
 void add_file(const std::string& path);
+
+/// Writes whole lines to `out`. Where the progress line stands there, they stand above it.
+void tell(std::FILE* out, std::string_view lines);
+/// Shows the progress line, which is rewritten in place, on the terminal `out`. Warnings and all other lines
+/// stand above it until end_progress_line(). There is one such line at a time.
+void show_progress_line(std::FILE* out, std::string_view text);
+/// Leaves the progress line as it is, if there is one, so that what follows stands below it. An error does
+/// so, too, because it may be the last that a run says.
+void end_progress_line();
 
 /// Writes a line to the file of add_file only, because the progress display has shown it already.
 void record(const std::string& line);

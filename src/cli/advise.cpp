@@ -10,9 +10,9 @@
 #include "base/quoted.hpp"
 #include "cli/auto_mesh.hpp"
 #include "cli/commands.hpp"
+#include "cli/world.hpp"
 #include "compile/machine_profile.hpp"
 #include "exec/scratch.hpp"
-#include "kernels/space.hpp"
 
 namespace weft::cli {
 namespace {
@@ -33,7 +33,7 @@ void advise(const AdviseArguments& arguments) {
   const advise::Kept kept = advise::kept_keys(arguments.keep);
   const machine::CostModel costs(compile::machine_profile(given));
   const Deck deck = compile::planned_for(costs.profile(), given);
-  kernels::initialize(/*warnings=*/false);
+  const KernelsScope kernels(/*warnings=*/false);
   exec::Matmuls matmuls(deck.precision.f32_products);
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute);
   const int per_host = arguments.per_host.value_or(costs.profile().ranks_per_node);
@@ -42,7 +42,6 @@ void advise(const AdviseArguments& arguments) {
       planned_baseline(deck, costs.profile(), arguments.world, std::min(arguments.world, per_host));
   question.rows = arguments.rows;
   std::fputs(to_text(advise::advise(question), question).c_str(), stdout);
-  kernels::finalize();
 }
 
 }  // namespace

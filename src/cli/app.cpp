@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -37,10 +36,9 @@ CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments) {
   return deck;
 }
 
-CLI::Validator whole_number_from(std::int64_t least) {
-  static constexpr std::int64_t most = std::numeric_limits<int>::max();
-  const auto check = [least](const std::string& text) {
-    std::int64_t value = 0;
+CLI::Validator whole_number_from(std::uint64_t least, std::uint64_t most) {
+  const auto check = [least, most](const std::string& text) {
+    std::uint64_t value = 0;
     const char* const end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, value);
     if (error == std::errc() && rest == end && value >= least && value <= most) return std::string();
@@ -95,11 +93,12 @@ int code_of_output(int code) {
 }  // namespace
 
 void tell_error(std::string_view message) {
+  log::end_progress_line();
   std::vector<std::string> lines;
   while (!message.empty()) {
     const std::size_t end = message.find('\n');
     lines.push_back(fmt::format("weft: error: {}", message.substr(0, end)));
-    std::fprintf(stderr, "%s\n", lines.back().c_str());
+    log::tell(stderr, lines.back() + '\n');
     message.remove_prefix(end == std::string_view::npos ? message.size() : end + 1);
   }
   // The terminal of a run may be gone. Its storage may not answer, and then the other ranks have to be ended.

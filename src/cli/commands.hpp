@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,9 @@ struct DeckArguments {
   std::string file;
   std::vector<std::string> sets;
 };
-/// Checks an option that takes a whole number up to the largest int. Its message is "0 is not a whole number
-/// from 1 to 2147483647".
-CLI::Validator whole_number_from(std::int64_t least);
+/// Checks an option that takes a whole number, by default up to the largest int. Its message is "0 is not a
+/// whole number from 1 to 2147483647".
+CLI::Validator whole_number_from(std::uint64_t least, std::uint64_t most = std::numeric_limits<int>::max());
 /// Checks an option that takes a number. Its message is "0 is not a number above 0".
 CLI::Validator number_above_zero();
 /// Returns the deck's option, for commands that cannot do without one.

@@ -1,5 +1,7 @@
 // The command `weft data`: tokenize and show.
+#include <cstdint>
 #include <cstdio>
+#include <limits>
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
@@ -50,7 +52,9 @@ void add_tokenize(CLI::App& command) {
   const CLI::Option* const vocab =
       tokenize->add_option("--vocab", o->training.vocab, "Vocabulary of a learnt tokenizer")
           ->capture_default_str();
-  tokenize->add_option("--seed", o->seed, "Seed of the split")->capture_default_str();
+  tokenize->add_option("--seed", o->seed, "Seed of the split")
+      ->check(whole_number_from(0, std::numeric_limits<std::uint64_t>::max()))
+      ->capture_default_str();
   tokenize->callback([o, fraction, model, vocab] {
     WEFT_VALIDATE(fraction->count() == 0 || !o->valid.empty(),
                   "--valid-fraction has no effect (without --valid all documents are for training); name a "

@@ -1,5 +1,7 @@
 // The command `weft sample`.
+#include <cstdint>
 #include <cstdio>
+#include <limits>
 
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
@@ -55,7 +57,9 @@ void add_sample(CLI::App& app, Context& context) {
                    "Ranks that share each sequence (a divisor of the ranks, beside --tensor)")
       ->check(whole_number_from(1))
       ->capture_default_str();
-  command->add_option("--seed", o->seed, "Seed of the draws")->capture_default_str();
+  command->add_option("--seed", o->seed, "Seed of the draws")
+      ->check(whole_number_from(0, std::numeric_limits<std::uint64_t>::max()))
+      ->capture_default_str();
   command->callback([o, &context] { sample(*o, context); });
 }
 

@@ -18,9 +18,10 @@ std::unique_ptr<comm::World> make_training_world(Context& context);
 /// error's handler: what it does not tell, it throws on.
 [[noreturn]] void tell_at_once(const std::exception& e, const comm::World& world);
 
-/// Runs Kokkos as long as this object lives; everything that holds device memory must end before.
+/// Runs Kokkos as long as this object lives; everything that holds device memory must end before. Kokkos'
+/// warnings are about threads and matter only where kernels run.
 struct KernelsScope {
-  KernelsScope() { kernels::initialize(); }
+  explicit KernelsScope(bool warnings = true) { kernels::initialize(warnings); }
   ~KernelsScope() { kernels::finalize(); }
   KernelsScope(const KernelsScope&) = delete;
   KernelsScope& operator=(const KernelsScope&) = delete;

@@ -18,7 +18,7 @@ AppendFile::AppendFile(const std::string& path) : path_(path) {
 }
 
 AppendFile::AppendFile(AppendFile&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), lost_(other.lost_) {}
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), warned_(other.warned_) {}
 
 AppendFile::~AppendFile() {
   if (fd_ >= 0) ::close(fd_);
@@ -37,7 +37,7 @@ void AppendFile::append(std::string_view record) {
   const std::string why = std::strerror(errno);
   // The torn record is taken back, because it would spoil every later one.
   const bool restored = rest.size() == record.size() || ::ftruncate(fd_, before) == 0;
-  if (lost_++ == 0)
+  if (!std::exchange(warned_, true))
     log::warn("cannot append to {} ({}){}; the run goes on without these records", path_, why,
               restored ? "" : " and its last record is torn");
 }

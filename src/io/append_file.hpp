@@ -2,7 +2,6 @@
 // through it.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,12 +20,11 @@ class AppendFile {
 
   void append(std::string_view record);
   const std::string& path() const { return path_; }
-  std::int64_t lost() const { return lost_; }  ///< how many records did not fit
 
  private:
   std::string path_;
   int fd_ = -1;
-  std::int64_t lost_ = 0;
+  bool warned_ = false;
 };
 
 }  // namespace weft::io

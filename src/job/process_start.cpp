@@ -12,17 +12,30 @@
 #include <string>
 
 namespace weft::job {
+namespace {
 
-/// /proc/PID/stat reads "PID (NAME) STATE ...", and the start is field 22.
-std::int64_t start_of(std::int64_t pid) {
+/// The field of this number of /proc/PID/stat, from the third on; empty when /proc does not show it. The file
+/// reads "PID (NAME) STATE ...".
+std::string field_of(std::int64_t pid, int number) {
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
   const std::string stat{std::istreambuf_iterator<char>(in), {}};
   const auto name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return 0;
+  if (name_end == std::string::npos) return {};
   std::istringstream fields(stat.substr(name_end + 1));
   std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  return std::strtoll(field.c_str(), nullptr, 10);
+  for (int i = 3; i <= number; ++i) fields >> field;
+  return field;
+}
+
+}  // namespace
+
+std::int64_t start_of(std::int64_t pid) {
+  return std::strtoll(field_of(pid, 22).c_str(), nullptr, 10);
+}
+
+bool has_ended(std::int64_t pid) {
+  const std::string state = field_of(pid, 3);
+  return state == "Z" || state == "X";
 }
 
 double seconds_since_process_start() {

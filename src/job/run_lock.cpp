@@ -23,16 +23,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-enum class KernelLock { taken, held, unsupported };
-
 /// Locks the open file, not the process, so that the lock ends with the last descriptor, however the process
-/// ends.
-KernelLock take_kernel_lock(int fd) {
+/// ends. Returns false when somebody else holds it. Some file systems know no locks, or have none at the
+/// moment; then nothing is locked.
+bool take_kernel_lock(int fd) {
   struct flock whole {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
-  if (::fcntl(fd, F_OFD_SETLK, &whole) == 0) return KernelLock::taken;
-  return errno == EAGAIN || errno == EACCES ? KernelLock::held : KernelLock::unsupported;
+  return ::fcntl(fd, F_OFD_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
 }
 
 /// Throws when storage answers with an error: it has said nothing about who holds the lock, so no decision
@@ -78,10 +76,12 @@ bool rename_to_free(const std::string& from, const std::string& to) {
   return done;
 }
 
-[[noreturn]] void refuse(const std::string& dir, const std::string& who, const std::string& more = {}) {
+constexpr const char* another_run = "another run writes here";
+
+[[noreturn]] void refuse(const std::string& dir, const char* why, const std::string& who,
+                         const std::string& more = {}) {
   throw Error(ExitCode::bad_input,
-              fmt::format("{}: another run writes here ({}); wait for its end or choose another run.dir{}",
-                          dir, who, more));
+              fmt::format("{}: {} ({}); wait for its end or choose another run.dir{}", dir, why, who, more));
 }
 
 }  // namespace
@@ -147,16 +147,20 @@ void RunLock::settle() {
   const io::Descriptor file(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
   if (file.get() < 0 && errno == ENOENT) return;
   WEFT_SYSTEM(file.get() >= 0, "cannot open {} ({}); choose another run.dir", path_, std::strerror(errno));
-  const KernelLock kernel = take_kernel_lock(file.get());
+  const bool held = !take_kernel_lock(file.get());
   const std::optional<std::string> text = io::read_if_there(path_);
   if (!text) return;
   const std::optional<RunOwner> owner = owner_from(*text);
   const std::string who = owner ? in_words(*owner) : "its lock says nothing";
-  if (kernel == KernelLock::held) refuse(dir_, who);
-  if (!names(path_, file.get())) return;  // another run has it now
   const bool here = owner && is_of_this_kernel(*owner);
-  if (here ? kernel == KernelLock::unsupported && is_running(*owner) : shows_life(*text, who))
-    refuse(dir_, who, here ? "" : fmt::format("; if it is dead, remove {}", path_));
+  if (held) {
+    const bool dead = here ? !is_running(*owner) : silence() >= timing_.stale;
+    refuse(dir_, dead ? "another start is looking at the lock of a dead run" : another_run, who);
+  }
+  if (!names(path_, file.get())) return;  // another run has it now
+  // That the kernel's lock is free proves nothing: the owner may not have got it.
+  if (here ? is_running(*owner) : shows_life(*text, who))
+    refuse(dir_, another_run, who, here ? "" : fmt::format("; if it is dead, remove {}", path_));
   remove(*text);
   note_ = fmt::format("took over the run directory of a run that is dead ({})", who);
 }
@@ -165,8 +169,9 @@ void RunLock::settle() {
 bool RunLock::shows_life(const std::string& text, const std::string& who) const {
   const milliseconds first = silence();
   if (first >= timing_.stale) return false;
-  log::info("{} is locked from another host ({}): waiting up to {} s for a sign that this run lives", dir_,
-            who, (timing_.stale - first).count() / 1000 + 1);
+  log::info(
+      "{} is locked from another host or container ({}): waiting up to {} s for a sign that this run lives",
+      dir_, who, (timing_.stale - first).count() / 1000 + 1);
   for (milliseconds last = first;;) {
     std::this_thread::sleep_for(std::min(timing_.beat, milliseconds(1000)));
     // It is gone or another run's, which remove() will see.

@@ -11,12 +11,13 @@
 
 namespace weft::job {
 
-/// The file DIR/lock, for as long as this object lives. It names the process. Two more things tell a living
-/// owner from one that was killed:
-/// - The kernel's lock on the file ends with the process. On file systems that share it between hosts nothing
-///   else is needed, and a process of this host is judged by it alone (or by its number and start time where
-///   the file system knows no locks).
-/// - The file's time tells about owners on other hosts; a thread refreshes it.
+/// The file DIR/lock, for as long as this object lives. Three things tell a living owner from one that was
+/// killed:
+/// - The kernel's lock on the file ends with the process. While somebody holds it, nothing is taken over. A
+///   free one tells nothing, because some file systems know no locks.
+/// - The file names the process. One of this host, and of this container, is looked for by its number and its
+///   start time.
+/// - The file's time tells about all other owners; a thread refreshes it.
 /// The file appears with its content, by a rename or link that fails when there is one already. A dead run's
 /// file is moved aside first, and moved back when it turns out to be another one, because somebody was
 /// quicker.

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "job/process_start.hpp"
@@ -16,10 +17,15 @@
 namespace weft::job {
 namespace {
 
-std::string boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
+/// RunOwner::kernel of this process; empty where it cannot be known. Containers on one host have one boot,
+/// but each has process numbers of its own.
+std::string this_kernel() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::array<char, 64> numbers{};
+  const ssize_t n = ::readlink("/proc/self/ns/pid", numbers.data(), numbers.size());
+  if (boot.empty() || n <= 0) return {};
+  return fmt::format("{} {}", boot, std::string_view(numbers.data(), static_cast<std::size_t>(n)));
 }
 
 }  // namespace
@@ -30,7 +36,7 @@ RunOwner this_process() {
   const char* const job = std::getenv("SLURM_JOB_ID");
   RunOwner me;
   me.host = host.data();
-  me.kernel = boot_id();
+  me.kernel = this_kernel();
   me.pid = ::getpid();
   me.started = start_of(me.pid);
   me.job = job == nullptr ? "" : job;
@@ -72,15 +78,16 @@ std::string in_words(const RunOwner& owner) {
 }
 
 bool is_of_this_kernel(const RunOwner& owner) {
-  const std::string id = boot_id();
-  return !id.empty() && owner.kernel == id;
+  const std::string here = this_kernel();
+  return !here.empty() && owner.kernel == here;
 }
 
 bool is_running(const RunOwner& owner) {
   const auto pid = static_cast<pid_t>(owner.pid);
   if (pid != owner.pid || pid <= 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) return false;
   const std::int64_t start = start_of(pid);
-  return start == 0 || start == owner.started;  // with 0 it is there, and /proc does not show when it began
+  // With 0 it is there, and /proc does not show when it began.
+  return (start == 0 || start == owner.started) && !has_ended(pid);
 }
 
 }  // namespace weft::job

@@ -13,12 +13,12 @@ ModelSize model_size(const Deck& deck) {
   return size;
 }
 
-double flops_per_token(const ModelSize& size, AttentionFlops attention) {
+double flops_per_token(const ModelSize& size) {
   const double matmuls = 6.0 * static_cast<double>(size.parameters - size.embedding_parameters);
   // These are QK^T and PV: for each head, layer and token, 2 matmuls forward and 4 backward of 2 T D each.
   const double scores = 12.0 * static_cast<double>(size.layers) * static_cast<double>(size.heads) *
                         static_cast<double>(size.head_dim) * static_cast<double>(size.seq);
-  return matmuls + (attention == AttentionFlops::causal ? 0.5 * scores : scores);
+  return matmuls + scores;
 }
 
 std::optional<double> mfu(double tokens_per_s, double flops_per_token, double peak_flops) {

@@ -9,11 +9,6 @@
 
 namespace weft::report {
 
-/// How attention's T x T matmuls are counted. `full` is the convention of PaLM (Chowdhery et al., 2022,
-/// appendix B) and torchtitan: as if nothing were masked. `causal` counts the half that a causal kernel
-/// needs.
-enum class AttentionFlops : std::uint8_t { full, causal };
-
 struct ModelSize {
   std::int64_t parameters = 0;  ///< N: every parameter counts once
   /// N_embedding: parameters that are only looked up; 0 when the table is also the head (tied).
@@ -25,9 +20,10 @@ struct ModelSize {
 };
 ModelSize model_size(const Deck& deck);
 
-/// FLOPs of forward and backward for one token: 6 (N - N_embedding) + 12 L H D T, or 6 L H D T in the causal
-/// convention. A multiply-add counts two; recomputation, norms and the optimizer count nothing.
-double flops_per_token(const ModelSize& size, AttentionFlops attention = AttentionFlops::full);
+/// FLOPs of forward and backward for one token: 6 (N - N_embedding) + 12 L H D T. Attention's T x T matmuls
+/// are counted as if nothing were masked, as PaLM (Chowdhery et al., 2022, appendix B) and torchtitan do. A
+/// multiply-add counts two; recomputation, norms and the optimizer count nothing.
+double flops_per_token(const ModelSize& size);
 
 /// Model FLOPs utilisation: tokens_per_s * flops_per_token / peak_flops, both over the same ranks. It is
 /// empty when the peak is not known (0), so that nobody reads a made-up number.

@@ -9,11 +9,13 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <exception>
 #include <initializer_list>
 #include <limits>
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 
 namespace weft::report {
@@ -160,15 +162,13 @@ void Progress::draw() {
   if (options_.style == ProgressOptions::Style::in_place) {
     const std::size_t columns =
         options_.width > 0 ? static_cast<std::size_t>(options_.width) : terminal_columns(options_.out);
-    // The last column stays free: some terminals wrap as soon as it is written. \x1b[K clears the rest.
-    std::fputs(fmt::format("\r{}\x1b[K", text_with_bar(columns - 1)).c_str(), options_.out);
-    line_open_ = true;
+    // The last column stays free: some terminals wrap as soon as it is written.
+    log::show_progress_line(options_.out, text_with_bar(columns - 1));
   } else {
     const std::size_t columns = options_.width > 0 ? static_cast<std::size_t>(options_.width)
                                                    : std::numeric_limits<std::size_t>::max();
-    std::fputs(fmt::format("{}\n", text(columns)).c_str(), options_.out);
+    log::tell(options_.out, text(columns) + '\n');
   }
-  std::fflush(options_.out);
   drawn_step_ = last_.step;
   last_draw_s_ = options_.now();
 }
@@ -180,24 +180,15 @@ void Progress::validation(const StepMetrics& metrics) {
 }
 
 void Progress::note(std::string_view line) {
-  if (!options_.out) return;
-  const bool redraw = line_open_;
-  std::fputs(fmt::format("{}{}\n", line_open_ ? "\r\x1b[K" : "", line).c_str(), options_.out);
-  line_open_ = false;
-  if (redraw)
-    draw();
-  else
-    std::fflush(options_.out);
+  if (options_.out) log::tell(options_.out, fmt::format("{}\n", line));
 }
 
 void Progress::finish() {
   if (!options_.out) return;
-  if (steps_seen_ > 0 && drawn_step_ != last_.step) draw();
-  if (line_open_) {
-    std::fputc('\n', options_.out);
-    std::fflush(options_.out);
-    line_open_ = false;
-  }
+  // Where an exception ends the run, its message stands last.
+  const bool fails = std::uncaught_exceptions() > 0;
+  if (!fails && steps_seen_ > 0 && drawn_step_ != last_.step) draw();
+  log::end_progress_line();
 }
 
 }  // namespace weft::report

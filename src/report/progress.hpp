@@ -45,10 +45,11 @@ class Progress {
   void step(const StepMetrics& metrics);
   /// Shows a validation's line: loss, bits per byte when known, and duration.
   void validation(const StepMetrics& metrics);
-  /// Shows a line of its own (checkpoint, warning) that stays on the screen above the progress line.
+  /// Shows a line of its own (such as a checkpoint's) that stays on the screen above the progress line, as
+  /// the warnings of the log do.
   void note(std::string_view line);
   /// Shows the last step if it is not on the screen yet, and ends the line, so that other output starts on a
-  /// fresh one.
+  /// fresh one. While an exception unwinds the stack it shows nothing.
   void finish();
 
  private:
@@ -87,7 +88,6 @@ class Progress {
   double start_s_ = 0;            ///< when this object was made
   double last_step_s_ = 0;        ///< when step() was called last
   double last_draw_s_ = 0;
-  bool line_open_ = false;  ///< in place: the cursor stands in a progress line
 };
 
 }  // namespace weft::report

@@ -70,6 +70,9 @@ TEST_F(BadInput, CommandsForData) {
       tokenize({"--vocab", "300"}),
       "--vocab has no effect (the tokenizer 'byte' is not learnt); add --tokenizer sentencepiece, "
       "or leave it out");
+  expect_one_line(tokenize({"--seed=-1"}), "--seed: -1 is not a whole number from 0 to 18446744073709551615");
+  expect_one_line(tokenize({"--seed=18446744073709551615", "--vocab", "300"}), "--vocab has no effect");
+  expect_one_line(tokenize({"--seed=18446744073709551616"}), "--seed: 18446744073709551616 is not a whole");
   expect_one_line(tokenize({"--model", path("new.model"), "--tokenizer", path("old.model")}),
                   "--model has no effect (the tokenizer '" + path("old.model") + "' is not learnt); ");
   EXPECT_TRUE(contents(path("")) == before);
@@ -130,6 +133,8 @@ TEST_F(BadInput, Decks) {
 TEST_F(BadInput, CommandLine) {
   expect_one_line(run(weft_on(2, {"train"})), "DECK is required");
   expect_one_line(run(weft_on(2, {"train", deck(), "--sett", "run.steps=3"})), "--sett");
+  expect_one_line(run(weft({"sample", "--checkpoint", path("none"), "--tokenizer", "byte", "--seed=-1"})),
+                  "--seed: -1 is not a whole number from 0 to 18446744073709551615");
   expect_one_line(run(weft_on(2, {"tarin", deck()})),
                   "'tarin' is not a command (train, plan, advise, profile, deck, data, checkpoint, "
                   "sample, compare, hang, study, manual, completion); did you mean 'train'?");

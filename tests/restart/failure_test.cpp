@@ -1,6 +1,9 @@
 // Tests that a job ends soon, with a message, when one rank is lost, or all fail in the middle of a run.
 #include <signal.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "restart/workspace.hpp"
 
 namespace weft::test {
@@ -42,6 +45,23 @@ TEST_F(Failure, ADivergedRunEndsWithOneLineAndIsNotSaved) {
   const int step = line.at("step");
   EXPECT_EQ(listed.out.find("step-" + std::string(7, '0') + std::to_string(step)), std::string::npos)
       << listed.out;
+}
+
+/// It stands on a line of its own below the progress, whether that is plain lines or one line on a terminal.
+TEST_F(Failure, TheErrorIsTheLastLine) {
+  for (const std::string columns : {"0", "100"}) {
+    SCOPED_TRACE(columns);
+    std::vector<std::string> command{"env", "TERM=xterm", "WEFT_TERMINAL_COLUMNS=" + columns};
+    std::ranges::copy(
+        weft(train("run" + columns, {"optimizer.lr=1e30", "optimizer.warmup=0", "optimizer.clip=0.0"})),
+        std::back_inserter(command));
+    const Ended ended = run(command);
+    EXPECT_STATUS(ended, 1);
+    EXPECT_EQ(ended.err.find("\x1b[K") != std::string::npos, columns == "100") << ended.err;
+    const auto error = ended.err.rfind("\nweft: error: ");
+    ASSERT_NE(error, std::string::npos) << ended.err;
+    EXPECT_EQ(ended.err.find('\n', error + 1), ended.err.size() - 1) << ended.err;
+  }
 }
 
 }  // namespace

@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
+#include <thread>
 
 #include "support/temporary_directory.hpp"
 
@@ -58,6 +61,41 @@ TEST(LogDeathTest, TheLastLinesWaitForTheirStorageOnlySoLong) {
   const std::string path = directory / "log.txt";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_EXIT(log_to_a_pipe_that_fills(path), testing::ExitedWithCode(3), "info the first\n$");
+}
+
+/// Adds a file after another while a thread logs numbers. Returns whether the files together have all numbers
+/// from some one on, each once and in their order.
+bool add_files_beside_a_thread() {
+  const test::TemporaryDirectory directory;
+  const std::string prefix = directory / "log";
+  constexpr int files = 50;
+  std::atomic<int> next{0};
+  std::atomic<bool> ends{false};
+  std::thread other([&] {
+    while (!ends) log::info("{}", next++);
+  });
+  for (int i = 0; i < files; ++i) {
+    const int seen = next;
+    log::add_file(prefix + std::to_string(i));
+    while (next < seen + 3) std::this_thread::yield();
+  }
+  ends = true;
+  other.join();
+  int expected = -1;
+  for (int i = 0; i < files; ++i) {
+    std::istringstream text(test::read_file(prefix + std::to_string(i)));
+    for (std::string line; std::getline(text, line);) {
+      const int number = std::stoi(line.substr(line.rfind(' ')));
+      if (expected >= 0 && number != expected) return false;
+      expected = number + 1;
+    }
+  }
+  return expected == next;
+}
+
+TEST(LogDeathTest, AFileIsAddedWhileAThreadLogs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(std::exit(add_files_beside_a_thread() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -26,5 +26,17 @@ TEST(ProcessStart, IsThatOfEachProcess) {
   EXPECT_EQ(start_of(-1), 0);
 }
 
+TEST(ProcessStart, AProcessHasEndedBeforeItsParentAsksHow) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  siginfo_t how{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOWAIT), 0);
+  EXPECT_GT(start_of(child), 0);
+  EXPECT_TRUE(has_ended(child));
+  EXPECT_FALSE(has_ended(::getpid()));
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(has_ended(child)) << "its number is free";
+}
+
 }  // namespace
 }  // namespace weft::job

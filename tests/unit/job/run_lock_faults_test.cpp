@@ -1,4 +1,5 @@
 // Tests a run directory's lock on storage that answers with errors: then nothing is known about who holds it.
+// Also tests it where a file system cannot take a name only if that is free (NFS).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -33,6 +34,8 @@ namespace fs = std::filesystem;
 struct Fault {
   std::string_view call, file;
   int from = 1;
+  int renameat2_error = 0;  ///< renameat2 does nothing but tell this error, unless it is 0
+  int link_error = 0;       ///< link tells this error, unless it is 0, although it has made the link
 };
 
 Fault g_fault;
@@ -56,7 +59,10 @@ long answer(const faults::SystemCall& call, faults::Arguments arguments) {
   const bool looks = name_of(call, arguments) == g_fault.call && is_of_the_file(call, arguments);
   if (looks) ++g_looks;
   const bool fails = looks && g_faulty && ++g_calls >= g_fault.from;
-  return fails ? -EIO : faults::call_kernel(call.number, arguments);
+  if (fails) return -EIO;
+  if (call.number == SYS_renameat2 && g_fault.renameat2_error != 0) return -g_fault.renameat2_error;
+  const long result = faults::call_kernel(call.number, arguments);
+  return call.number == SYS_link && result == 0 ? -g_fault.link_error : result;
 }
 
 class RunLockFaultsTest : public LockDirectory {
@@ -78,19 +84,29 @@ class RunLockFaultsTest : public LockDirectory {
     ::waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  /// The code with which another process's claim of the directory ends.
+  /// The code with which a claim of the directory ends.
+  int claim_here() const {
+    try {
+      const RunLock mine(
+          dir_.path(), [](const std::string&) {}, quick);
+      return 0;
+    } catch (const Error& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+      return static_cast<int>(e.code());
+    }
+  }
+  /// The same in another process.
   int claim(const Fault& fault) const {
     return status_of(fault, [&] {
       g_faulty = true;
-      try {
-        const RunLock mine(
-            dir_.path(), [](const std::string&) {}, quick);
-        return 0;
-      } catch (const Error& e) {
-        std::fprintf(stderr, "%s\n", e.what());
-        return static_cast<int>(e.code());
-      }
+      return claim_here();
     });
+  }
+  /// Whether the directory has what the tests write there and, if it is locked, the lock.
+  bool is_tidy(bool locked) const {
+    for (const auto& entry : fs::directory_iterator(dir_.path()))
+      if (entry.path() != dir_ / "err" && !(locked && entry.path() == lock())) return false;
+    return fs::exists(lock()) == locked;
   }
 };
 
@@ -133,13 +149,41 @@ TEST_F(RunLockFaultsTest, AClaimThatCannotLookTakesNothing) {
 }
 
 TEST_F(RunLockFaultsTest, ALockThatWasMovedAsideAndCannotBeReadIsPutBack) {
-  put_foreign_lock();
-  make_old();
-  const std::string before = test::read_file(lock());
-  EXPECT_EQ(claim({"read", ".old"}), static_cast<int>(ExitCode::environment));
-  EXPECT_EQ(test::read_file(lock()), before);
-  EXPECT_EQ(claim({"rename", "/lock"}), static_cast<int>(ExitCode::environment));
-  EXPECT_EQ(test::read_file(lock()), before);
+  for (const int renameat2_error : {0, EINVAL}) {
+    SCOPED_TRACE(renameat2_error);
+    put_foreign_lock();
+    make_old();
+    const std::string before = test::read_file(lock());
+    EXPECT_EQ(claim({"read", ".old", 1, renameat2_error}), static_cast<int>(ExitCode::environment));
+    EXPECT_EQ(test::read_file(lock()), before);
+    EXPECT_EQ(claim({"rename", "/lock", 1, renameat2_error}), static_cast<int>(ExitCode::environment));
+    EXPECT_EQ(test::read_file(lock()), before);
+    EXPECT_TRUE(is_tidy(true));
+  }
+}
+
+/// The lock gets its name by a link then. An answer that was lost on the way makes NFS ask its server again,
+/// which says that the name is there already.
+TEST_F(RunLockFaultsTest, ALinkTakesTheNameWhereARenameCannot) {
+  for (const int renameat2_error : {EINVAL, ENOSYS})
+    for (const int link_error : {0, EEXIST, EIO}) {
+      SCOPED_TRACE(testing::Message() << renameat2_error << " " << link_error);
+      const Fault nfs{"", "", 1, renameat2_error, link_error};
+      const int second = status_of(nfs, [&] {
+        const RunLock held(
+            dir_.path(), [](const std::string&) {}, quick);
+        if (test::read_file(lock()) != held.text()) return 92;
+        if (!is_tidy(true)) return 93;
+        const int code = claim_here();
+        return is_tidy(true) ? code : 94;
+      });
+      EXPECT_EQ(second, static_cast<int>(ExitCode::bad_input)) << test::read_file(dir_ / "err");
+      EXPECT_TRUE(is_tidy(false));
+      put_foreign_lock();
+      make_old();
+      EXPECT_EQ(claim(nfs), 0) << test::read_file(dir_ / "err");
+      EXPECT_TRUE(is_tidy(false));
+    }
 }
 
 /// A damaged disk may leave a file without content, but another run's lock is never empty.
@@ -155,6 +199,19 @@ TEST_F(RunLockFaultsTest, AnEmptyLockIsNobodys) {
     return lost ? 1 : 0;
   });
   EXPECT_EQ(status, 0);
+}
+
+/// A file system that has no lock to give at the moment may have one for the next start. That start gets it
+/// on the file of a run that lives.
+TEST_F(RunLockFaultsTest, AnOwnerThatGotNoKernelLockIsNotTakenForDead) {
+  const int second = status_of({"fcntl", ""}, [&] {
+    g_faulty = true;
+    const RunLock held(
+        dir_.path(), [](const std::string&) {}, quick);
+    g_faulty = false;
+    return g_calls == 0 ? 92 : claim_here();
+  });
+  EXPECT_EQ(second, static_cast<int>(ExitCode::bad_input)) << test::read_file(dir_ / "err");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Tests the gradient norm: sum_squares, reduce_totals, clip_scale.
 #include <cmath>
 #include <limits>
-#include <span>
+#include <utility>
 
 #include "kernels/update.hpp"
 #include "rig.hpp"
@@ -17,6 +17,9 @@ using Limbs = std::vector<std::int64_t>;
 struct Register {
   Buffer buffer{exact_limbs * sizeof(std::int64_t), "test"};
   std::int64_t* data() const { return reinterpret_cast<std::int64_t*>(buffer.data()); }
+  void write(const Limbs& limbs) const {
+    copy_to_device(space(), buffer.data(), limbs.data(), buffer.size());
+  }
   Limbs read() const {
     Limbs limbs(exact_limbs);
     copy_to_host(space(), limbs.data(), buffer.data(), buffer.size());
@@ -25,7 +28,43 @@ struct Register {
 };
 
 double value(const Limbs& limbs) {
-  return exact_value(std::span<const std::int64_t, exact_limbs>(limbs));
+  return exact_value(limbs.data());
+}
+
+/// The square root of the register's value, as the kernel reads it.
+double root(const Register& limbs) {
+  const Device out(4, DType::f32);
+  clip_scale(space(), limbs.data(), Device({1, 1}, DType::f64).as<double>(), 0.0f, out.as<float>());
+  return out.read()[0];
+}
+
+/// Host and kernel read the register by one function. The sums here are known to the last bit.
+TEST(ExactNorm, OfKnownSums) {
+  using Double = std::numeric_limits<double>;
+  const double most = Double::max(), least = Double::denorm_min();
+  const std::vector<std::pair<Array, double>> sums{{{}, 0},
+                                                   {{1, -1}, 0},
+                                                   {{least}, least},
+                                                   {{least, 0x1p-1022}, least + 0x1p-1022},
+                                                   {{1, least}, 1},
+                                                   {{1, -least}, 1},  // all digits below that of 1 are full
+                                                   {{0x1p53, 1, 1}, 0x1p53 + 2},
+                                                   {{1e300, 3, -1e300}, 3},
+                                                   {{-1e300, 0x1p-40, 9, 1e300}, 9 + 0x1p-40},
+                                                   {{1e60, 0x1p-149}, 1e60},
+                                                   {{most}, most},
+                                                   {{most, -most, 5}, 5},
+                                                   {{most, most}, Double::infinity()}};
+  for (const auto& [terms, sum] : sums) {
+    Limbs limbs(exact_limbs, 0);
+    for (const double x : terms)
+      exact_accumulate(x, [&](int limb, std::int64_t add) { limbs[static_cast<std::size_t>(limb)] += add; });
+    EXPECT_EQ(value(limbs), sum) << testing::PrintToString(terms);
+    const Register device;
+    device.write(limbs);
+    EXPECT_EQ(root(device), static_cast<double>(static_cast<float>(std::sqrt(sum))))
+        << testing::PrintToString(terms);
+  }
 }
 
 TEST(ExactNorm, SumOfSquaresMatches) {
@@ -101,10 +140,7 @@ TEST(ClipScale, TheDeviceReadsTheRegisterAsTheHostDoes) {
     const Array g = random(1000, DType::f32, 3, scale);
     const Register limbs;
     sum_squares(space(), 1000, Device(g, DType::f32).as<float>(), limbs.data());
-    const Device out(4, DType::f32);
-    clip_scale(space(), limbs.data(), Device({1, 1}, DType::f64).as<double>(), 0.0f, out.as<float>());
-    EXPECT_EQ(out.read()[0], static_cast<double>(static_cast<float>(std::sqrt(value(limbs.read())))))
-        << scale;
+    EXPECT_EQ(root(limbs), static_cast<double>(static_cast<float>(std::sqrt(value(limbs.read()))))) << scale;
   }
 }
 

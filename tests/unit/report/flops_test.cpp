@@ -13,10 +13,6 @@ TEST(Flops, Llama3_8B) {
   EXPECT_EQ(flops_per_token(llama3_8b), 45'029'548'032.0 + 12'884'901'888.0);
 }
 
-TEST(Flops, CausalCountsHalfOfAttention) {
-  EXPECT_EQ(flops_per_token(llama3_8b, AttentionFlops::causal), 45'029'548'032.0 + 6'442'450'944.0);
-}
-
 TEST(Flops, Llama3_405BDoesNotOverflow) {
   const ModelSize size{405'853'388'800, 128'256 * 16'384ll, 126, 128, 128, 8192};
   EXPECT_EQ(flops_per_token(size), 2'422'512'254'976.0 + 202'937'204'736.0);

@@ -7,10 +7,13 @@
 #include <array>
 #include <cstdlib>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "base/log.hpp"
 
 namespace weft::report {
 namespace {
@@ -189,6 +192,55 @@ TEST_F(ProgressTest, NotesStandAboveTheProgressLine) {
   EXPECT_EQ(screen[1], "valid at step 1: loss 3.5000  bits/byte 1.2500  (0.2s)");
   EXPECT_EQ(screen[2], "saved");
   EXPECT_EQ(screen[3].substr(0, 8), "step 3/3");
+}
+
+TEST_F(ProgressTest, WarningsStandAboveTheProgressLineToo) {
+  testing::internal::CaptureStderr();
+  {
+    auto o = options(3, Style::in_place);
+    o.out = stderr;
+    o.width = 100;
+    Progress progress(o);
+    log::info("the first line");
+    step(progress, 1, 1.0);
+    log::warn("a warning");
+    log::info("some information");
+    step(progress, 2, 1.0);
+    log::error("an error");  // it may be the last that a run says, so nothing is shown below it
+    step(progress, 3, 1.0);
+  }
+  log::warn("the last line");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("\r\x1b[Kweft: warning: rank 0: a warning\n\rstep 1/3 ["), std::string::npos) << text;
+  EXPECT_NE(text.find("weft: error: rank 0: an error\n\rstep 3/3 ["), std::string::npos) << text;
+  const auto screen = screen_of(text);
+  ASSERT_EQ(screen.size(), 8u) << text;
+  EXPECT_EQ(screen[0], "the first line");
+  EXPECT_EQ(screen[1], "weft: warning: rank 0: a warning");
+  EXPECT_EQ(screen[2], "some information");
+  EXPECT_EQ(screen[3].substr(0, 8), "step 2/3");
+  EXPECT_EQ(screen[4], "weft: error: rank 0: an error");
+  EXPECT_EQ(screen[5].substr(0, 8), "step 3/3");
+  EXPECT_EQ(screen[6], "weft: warning: rank 0: the last line");
+}
+
+/// The message of the exception is written before or after the display ends, and is to stand last.
+TEST_F(ProgressTest, ARunThatFailsShowsNoStepAtItsEnd) {
+  for (const Style style : {Style::in_place, Style::lines}) {
+    try {
+      Progress progress(options(10, style));
+      step(progress, 1, 1.0);
+      step(progress, 2, 0.01);
+      throw std::runtime_error("the run fails");
+    } catch (const std::runtime_error&) {
+    }
+    const auto lines = lines_of(written());
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_NE(lines[0].find("step  1/10"), std::string::npos) << lines[0];
+    EXPECT_EQ(lines[0].find("step  2/10"), std::string::npos) << lines[0];
+    ::close(ends_[0]);
+    SetUp();
+  }
 }
 
 TEST_F(ProgressTest, NarrowTerminalsLoseTheLastFieldsFirst) {
