@@ -11,6 +11,7 @@
 #include "base/quoted.hpp"
 #include "cli/auto_mesh.hpp"
 #include "cli/commands.hpp"
+#include "cli/world.hpp"
 #include "compile/machine_profile.hpp"
 #include "compile/planned_pipe.hpp"
 #include "compile/programs.hpp"
@@ -20,7 +21,6 @@
 #include "exec/scratch.hpp"
 #include "io/small_file.hpp"
 #include "ir/text.hpp"
-#include "kernels/space.hpp"
 #include "machine/elsewhere.hpp"
 #include "machine/predict.hpp"
 #include "plan/picture.hpp"
@@ -157,7 +157,7 @@ void plan(const PlanArguments& arguments) {
   const Deck parsed = parse_deck(arguments.deck.file, sets);
   const machine::CostModel costs(compile::machine_profile(parsed));
   const Deck given = compile::planned_for(costs.profile(), parsed);
-  kernels::initialize(/*warnings=*/false);  // its warnings are about threads that are not used here
+  const KernelsScope kernels(/*warnings=*/false);
   exec::Matmuls matmuls(given.precision.f32_products);
   // A mesh that is to be chosen is chosen for hosts, and planned on them.
   const int per_host =
@@ -187,7 +187,7 @@ void plan(const PlanArguments& arguments) {
       pipe = compile::planned_pipe(deck, mesh, scratch, costs, baseline, {plan, arguments.pipe_rank});
     const runtime::PlannedMemory most = of_the_fullest(memory, pipe);
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
-    std::fputs(("\n" + compile::schedule_text(chosen.options) + "\n").c_str(), stdout);
+    std::fputs(("\n" + compile::schedule_text(chosen.options, plan) + "\n").c_str(), stdout);
     fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
     std::fputs(too_large_text(most, costs.profile()).c_str(), stdout);
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
@@ -197,12 +197,11 @@ void plan(const PlanArguments& arguments) {
     if (pipe) {
       std::fputs(to_text(*pipe).c_str(), stdout);
       const double busy = pipe->timeline.busy[static_cast<std::size_t>(arguments.pipe_rank)];
-      step_s = compile::seconds_in_pipe(times, times.end, pipe->timeline.end - busy);
+      step_s = compile::seconds_in_pipe({times.end, times.exposed}, pipe->timeline.end - busy);
     }
     std::fputs(rate_text(deck, mesh, costs.profile(), step_s).c_str(), stdout);
     check_limit(deck, most);
   }
-  kernels::finalize();
 }
 
 }  // namespace

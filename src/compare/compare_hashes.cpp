@@ -1,6 +1,8 @@
 #include "compare/compare_hashes.hpp"
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +15,14 @@ std::map<Key, const ValueHash*> by_key(const StepHashes& hashes) {
   std::map<Key, const ValueHash*> values;
   for (const ValueHash& v : hashes.values) values.emplace(Key(v.phase, v.value), &v);
   return values;
+}
+
+/// The axes behind the names of values (value_hashes.hpp).
+std::set<std::string_view> cuts_of(const StepHashes& hashes) {
+  std::set<std::string_view> cuts;
+  for (const ValueHash& v : hashes.values)
+    cuts.insert(std::string_view(v.value).substr(std::min(v.value.find(' '), v.value.size())));
+  return cuts;
 }
 
 struct StepComparison {
@@ -52,6 +62,7 @@ Comparison compare_hashes(std::span<const StepHashes> a, std::span<const StepHas
     if (result.steps.empty()) {
       result.only_in_a = pair.first->values.size() - here.common;
       result.only_in_b = pair.second->values.size() - here.common;
+      result.cut_alike = cuts_of(*pair.first) == cuts_of(*pair.second);
     }
     result.steps.push_back(step);
     result.equal_steps += here.parting ? 0 : 1;

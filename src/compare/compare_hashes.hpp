@@ -24,6 +24,8 @@ struct Comparison {
   std::size_t equal_steps = 0;      ///< how many of these steps are equal
   std::size_t only_in_a = 0,        ///< values of the first common step that the other run does not have
       only_in_b = 0;
+  /// Whether the axes tensor and context cut values alike in that step: they stand behind the values' names.
+  bool cut_alike = true;
   std::optional<Parting> parting;  ///< empty when all common steps are equal
 };
 

@@ -70,6 +70,11 @@ std::string hashes_text(const Comparison& c) {
   if (c.only_in_a + c.only_in_b > 0)
     text += fmt::format("  not compared: {} values of the first run only, {} of the second only\n",
                         c.only_in_a, c.only_in_b);
+  if (!c.cut_alike)
+    text +=
+        "  an axis tensor or context has another size: what it cuts is not compared, and sums differ in "
+        "their "
+        "last digits\n";
   return text;
 }
 

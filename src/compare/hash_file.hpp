@@ -16,7 +16,8 @@ namespace weft::compare {
 struct ValueHash {
   std::string phase;   ///< "forward", "backward", "update"
   std::string module;  ///< module path: "layers.0.attn"
-  std::string value;   ///< the value's name in the graph, without the round: "layers.0.attn.h"
+  std::string value;   ///< the value's name in the graph, without the round: "layers.0.attn.h"; with the axes
+                       ///< that cut it behind that: "layers.0.attn.h tensor=2"
   std::string op;      ///< the operation that made it; "state" for what the step started from
   std::string hash;    ///< 16 hex digits
   bool operator==(const ValueHash&) const = default;

@@ -105,6 +105,16 @@ ValueHash without_hash(const ir::Graph& graph, const ir::Node& node, const ir::V
   return {std::move(phase), ir::module_of(node, value), std::move(name), std::string(name_of(node.op)), {}};
 }
 
+/// The axes tensor and context that cut the value, as they stand behind its name; empty when none does.
+std::string cut_text(const Mesh& mesh, const ir::Node& node, const ir::Value& value, Spread spread) {
+  const bool of_batch = spread == Spread::microbatch && node.op != Op::state;
+  std::string text;
+  for (const auto& [axis, cuts] :
+       {std::pair(context_axis, of_batch), std::pair(tensor_axis, of_batch || value.unit.valid())})
+    if (cuts && mesh.size(axis) > 1) text += fmt::format(" {}={}", axis, mesh.size(axis));
+  return text;
+}
+
 }  // namespace
 
 ValueHashes::ValueHashes(runtime::Session& session, const plan::Plan& plan)
@@ -142,7 +152,7 @@ void ValueHashes::add(ir::NodeId id, const exec::ProgramPlace& place) {
   for (const ir::ValueId output : node.outputs) {
     const ir::Value& value = plan_.graph.value(output);
     if (is_part_of_twins(plan_.graph, node, value)) continue;
-    const ValueHash row = without_hash(plan_.graph, node, value, spread);
+    ValueHash row = without_hash(plan_.graph, node, value, spread);
     if (value.unit.valid() &&
         (plan_.graph.unit(value.unit).copies > 1 || plan_.graph.unit(value.unit).lasting)) {
       // What all ranks of a tensor axis have, or all layers read, is of other layers in each stage, so
@@ -150,8 +160,13 @@ void ValueHashes::add(ir::NodeId id, const exec::ProgramPlace& place) {
       if (spread == Spread::unit) add_parameters(id, output, {place, row});
       continue;
     }
+    row.value += cut_text(session_.mesh(), node, value, spread);
     const std::size_t number = number_of({place, row});
     if (spread == Spread::unfinished) continue;
+    if (spread == Spread::microbatch && node.op == Op::state) {
+      for (const Item& item : rows_of_input(output, node.round)) add(id, number, row, item);
+      continue;
+    }
     add(id, number, row,
         spread == Spread::unit         ? slice_of_unit(output)
         : spread == Spread::microbatch ? part_of_batch(output, node.round)
@@ -215,6 +230,28 @@ ValueHashes::Item ValueHashes::part_of_batch(ir::ValueId id, int round) const {
   const std::int64_t part = microbatch * mesh.size(context_axis) + session_.context_rank();
   item.first = item.count * (part * mesh.size(tensor_axis) + session_.tensor_rank());
   return item;
+}
+
+/// What this rank counts of the tokens, targets or positions of its microbatch. The ranks of a tensor axis
+/// have the same, and those of a context axis sections of each sequence (runtime::MicrobatchBuffers::own).
+std::vector<ValueHashes::Item> ValueHashes::rows_of_input(ir::ValueId id, int round) const {
+  std::vector<Item> rows;
+  if (session_.tensor_rank() != 0) return rows;
+  const std::int64_t length = plan_.graph.value(id).type.shape[1];  // of a sequence, or of a section
+  const std::int64_t ranks = session_.mesh().size(context_axis), rank = session_.context_rank();
+  const std::int64_t sections = ranks == 1 ? 1 : 2 * ranks;
+  const std::int64_t held = plan_.graph.local_elements(id) / length;
+  const std::int64_t sequences = held * ranks / sections;
+  const std::int64_t first_sequence = (round * session_.batch_ranks() + session_.batch_rank()) * sequences;
+  for (std::int64_t row = 0; row < held; ++row) {
+    const std::int64_t section = row < sequences ? rank : sections - 1 - rank;
+    const std::int64_t sequence = first_sequence + row % sequences;
+    rows.push_back({.value = id,
+                    .skip = row * length,
+                    .count = length,
+                    .first = (sequence * sections + section) * length});
+  }
+  return rows;
 }
 
 ValueHashes::Item ValueHashes::whole(ir::ValueId id) const {

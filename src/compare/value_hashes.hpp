@@ -21,10 +21,14 @@ namespace weft::compare {
 /// is a sum over its elements, and over all rounds and ranks. Each element counts once, with a key that no
 /// layout changes:
 /// - What is made once in each microbatch has its place in microbatch m = round * ranks + rank as key.
+/// - Tokens, targets and positions have their place in the sequences, whatever ranks share them.
 /// - A unit's state and gradient have their index in the unit. Each rank counts its own slice, no padding.
 /// - Of what all ranks have alike, the first one counts its copy; or the first of those stages of a pipe that
 ///   have it.
 /// - The gradient of a unit that two stages have is their sum.
+/// What the ranks of an axis tensor or context make or hold in parts has no such key: which part, and with
+/// which bits, depends on the axis. Its name says the axis and its size ("layers.0.attn.h tensor=2"), so it
+/// is compared only with what is cut alike.
 /// Values that only some layouts have (gathered copies, slices, received copies, sums over some of the
 /// microbatches) are left out.
 class ValueHashes final : public exec::Tap {
@@ -56,6 +60,7 @@ class ValueHashes final : public exec::Tap {
   void share_rows();
   Item slice_of_unit(ir::ValueId id) const;
   Item part_of_batch(ir::ValueId id, int round) const;
+  std::vector<Item> rows_of_input(ir::ValueId id, int round) const;
   Item whole(ir::ValueId id) const;
   void hash(const Item& item, const exec::Locate& locate);
 

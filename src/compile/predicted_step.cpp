@@ -29,15 +29,13 @@ std::int64_t bytes_of(const plan::Plan& plan, std::int64_t microbatches) {
          batch_bytes(plan) / planned * (microbatches - planned);
 }
 
-/// A place's step as if it waited for no other stage.
-PredictedStep alone(const plan::Plan& plan, const machine::LaneTimes& times, std::int64_t microbatches) {
-  const std::int64_t planned = plan.graph.rounds();
+/// A place's step as if it waited for no other stage; its times are `times`.
+PredictedStep alone(const plan::Plan& plan, const StepTimes& times, std::int64_t microbatches) {
   PredictedStep step;
-  step.seconds = step_seconds(plan, times, microbatches - planned);
-  const double longer = step.seconds / times.end;
-  step.data = of_data_lanes(times.exposed) * longer;
-  step.tensor = of_tensor_lanes(times.exposed) * longer;
-  step.context = times.exposed[Lane::context] * longer;
+  step.seconds = times.seconds;
+  step.data = of_data_lanes(times.exposed);
+  step.tensor = of_tensor_lanes(times.exposed);
+  step.context = times.exposed[Lane::context];
   step.bytes = bytes_of(plan, microbatches);
   return step;
 }
@@ -78,18 +76,18 @@ class Pipe {
     const std::int64_t few = accumulation(fewer, mesh_.batch_ranks());
     const int ranks = mesh_.size(pipe_axis), chunks = static_cast<int>(deck_.pipeline.chunks);
     std::map<Kind, pipe::StageTimes> times;
-    std::map<int, std::pair<PredictedStep, machine::LaneTimes>> steps;  // by place
+    std::map<int, std::pair<PredictedStep, StepTimes>> steps;  // by place
     double message = 0;
     const auto [first, last] = places();
     for (const int place : first) {
       const plan::Plan plan = plan_of_distinct_rounds(fewer, mesh_, scratch, costs, baseline, place);
-      machine::LaneTimes lanes = plan::simulate(plan, costs);
+      const machine::LaneTimes lanes = plan::simulate(plan, costs);
       const auto of_chunks = stage_times(plan, lanes, costs, chunks);
       for (int chunk = 0; chunk < chunks; ++chunk)
         times[kind(place, chunk)] = of_chunks[static_cast<std::size_t>(chunk)];
       message = std::max(message, message_seconds(plan, costs));
-      PredictedStep step = alone(plan, lanes, microbatches);
-      steps.emplace(place, std::pair(step, std::move(lanes)));
+      const StepTimes whole = step_times(plan, lanes, microbatches - plan.graph.rounds());
+      steps.emplace(place, std::pair(alone(plan, whole, microbatches), whole));
     }
     std::vector<pipe::StageTimes> of_stages;
     for (const Kind& kind : kinds_) of_stages.push_back(times.at(kind));
@@ -103,10 +101,10 @@ class Pipe {
     PredictedStep slowest;
     std::int64_t bytes = 0;
     for (auto& [place, known] : steps) {
-      auto& [step, lanes] = known;
+      auto& [step, times_alone] = known;
       const double idle = std::max(0.0, end - line.busy[static_cast<std::size_t>(place)] * all / part);
-      const double busy = step.seconds - of_pipe_lanes(lanes.exposed) * step.seconds / lanes.end;
-      step.seconds = seconds_in_pipe(lanes, step.seconds, idle);
+      const double busy = times_alone.seconds - of_pipe_lanes(times_alone.exposed);
+      step.seconds = seconds_in_pipe(times_alone, idle);
       step.idle = step.seconds - busy;
       bytes = std::max(bytes, step.bytes);
       if (step.seconds > slowest.seconds) slowest = step;
@@ -153,7 +151,9 @@ PredictedStep predicted_step(const Deck& deck, const Mesh& mesh, const plan::Scr
                              const machine::CostModel& costs, std::int64_t baseline) {
   if (mesh.size(pipe_axis) > 1) return Pipe(deck, mesh).predict(scratch, costs, baseline);
   const plan::Plan plan = plan_of_distinct_rounds(deck, mesh, scratch, costs, baseline, 0);
-  return alone(plan, plan::simulate(plan, costs), accumulation(deck, mesh.batch_ranks()));
+  const std::int64_t microbatches = accumulation(deck, mesh.batch_ranks());
+  const StepTimes times = step_times(plan, plan::simulate(plan, costs), microbatches - plan.graph.rounds());
+  return alone(plan, times, microbatches);
 }
 
 }  // namespace weft::compile

@@ -300,6 +300,16 @@ class Chooser {
   std::optional<Candidate> smallest_;  ///< the smallest considered plan, while none fits
 };
 
+/// How many collectives of units the lane has in a phase of a round, of the round that has the most.
+int most_in_a_round(const ir::Graph& step, ir::Phase phase, Lane lane) {
+  std::vector<int> counts(static_cast<std::size_t>(step.rounds()));
+  for (const ir::Node& node : step.nodes())
+    if (ir::is_collective(node.op) && node.phase == phase && node.lane == lane &&
+        step.value(node.outputs.front()).unit.valid())
+      ++counts[static_cast<std::size_t>(node.round)];
+  return *std::max_element(counts.begin(), counts.end());
+}
+
 /// Whether there is something to choose.
 bool is_open(const Deck& deck, const Mesh& mesh) {
   return is_searched(deck, mesh) || deck.schedule.recompute == Recompute::budget;
@@ -364,15 +374,14 @@ plan::Plan take_plan(Chosen& chosen, const Deck& deck, const Mesh& mesh, const p
   return training_plan(deck, mesh, scratch, chosen.options, observer);
 }
 
-std::string schedule_text(const passes::PassOptions& options) {
+std::string schedule_text(const passes::PassOptions& options, const plan::Plan& plan) {
   std::string text = "schedule: ";
   if (options.buckets) {
-    const auto count = [](const std::vector<int>& numbers) {
-      return numbers.empty() ? 0 : numbers.back() + 1;
-    };
-    text += fmt::format("{} / {} gather buckets forward / backward, {} reduce buckets",
-                        count(options.buckets->forward), count(options.buckets->backward),
-                        count(options.buckets->reduce));
+    const auto count = [&](ir::Phase phase, Lane lane) { return most_in_a_round(plan.graph, phase, lane); };
+    text += fmt::format(
+        "{} / {} gather buckets forward / backward, {} reduce buckets",
+        count(ir::Phase::forward, Lane::gather), count(ir::Phase::backward, Lane::gather),
+        std::max(count(ir::Phase::backward, Lane::reduce), count(ir::Phase::backward, Lane::replica)));
   } else {
     text += "a bucket a unit";
   }

@@ -50,7 +50,8 @@ plan::Plan plan_of_distinct_rounds(const Deck& deck, const Mesh& mesh, const pla
 plan::Plan take_plan(Chosen& chosen, const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& scratch,
                      const passes::Observer& observer = {});
 
-/// The schedule in one line: buckets, distances, what is kept, and what is computed again.
-std::string schedule_text(const passes::PassOptions& options);
+/// The schedule of a plan that was made with these options, in one line: how many collectives a round has,
+/// distances, what is kept, and what is computed again.
+std::string schedule_text(const passes::PassOptions& options, const plan::Plan& plan);
 
 }  // namespace weft::compile

@@ -24,9 +24,8 @@ std::vector<pipe::StageTimes> stage_times(const plan::Plan& plan, const machine:
   return stages;
 }
 
-double seconds_in_pipe(const machine::LaneTimes& times, double alone, double idle) {
-  const double messages = of_pipe_lanes(times.exposed) * alone / times.end;
-  return std::max(alone, alone - messages + idle);
+double seconds_in_pipe(const StepTimes& alone, double idle) {
+  return std::max(alone.seconds, alone.seconds - of_pipe_lanes(alone.exposed) + idle);
 }
 
 std::int64_t batch_bytes(const plan::Plan& plan) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "compile/step_seconds.hpp"
 #include "machine/cost_model.hpp"
 #include "machine/lanes.hpp"
 #include "pipe/pipeline_schedule.hpp"
@@ -17,11 +18,10 @@ namespace weft::compile {
 std::vector<pipe::StageTimes> stage_times(const plan::Plan& plan, const machine::LaneTimes& times,
                                           const machine::CostModel& costs, int chunks);
 
-/// The seconds of a place's step, of `alone` seconds if it waited for no other stage (`times` are those of
-/// its plan, or of a part of it), and that waits for `idle` seconds because of them. The idle time has the
-/// messages' latency in it, so that what the plan alone waits for messages does not count again, unless the
-/// link is what limits.
-double seconds_in_pipe(const machine::LaneTimes& times, double alone, double idle);
+/// The seconds of a place's step that takes `alone` if it waits for no other stage, and that waits for `idle`
+/// seconds because of them. The idle time has the messages' latency in it, so that what the plan alone waits
+/// for messages does not count again, unless the link is what limits.
+double seconds_in_pipe(const StepTimes& alone, double idle);
 
 /// Bytes of the storages that hold something of each microbatch: tokens, targets, positions.
 std::int64_t batch_bytes(const plan::Plan& plan);

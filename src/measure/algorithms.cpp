@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/rng.hpp"
 #include "kernels/memory.hpp"
+#include "measure/noise.hpp"
 #include "measure/timing.hpp"
 
 namespace weft::measure {
@@ -22,35 +22,6 @@ constexpr double least_s = 2e-3;
 /// Another algorithm has to be faster by this share. What is nearer changes from one measurement to the next.
 constexpr double gain = 0.01;
 constexpr int most_algorithms = 8;
-
-/// Normal numbers, with which it fills device memory again and again. A device that is limited by its power
-/// multiplies zeros faster.
-class Noise {
- public:
-  explicit Noise(kernels::Space& space) : space_(space) {
-    const RandomStream random(0, "measure.algorithms");
-    for (std::size_t i = 0; i < period; ++i) {
-      floats_.push_back(static_cast<float>(random.normal(i)));
-      halves_.push_back(to_bf16(floats_.back()));
-    }
-  }
-
-  kernels::Buffer buffer(std::int64_t elements, DType type) const {
-    const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(type);
-    kernels::Buffer buffer(bytes, "weft::measure::algorithms");
-    const void* const block = type == DType::bf16 ? static_cast<const void*>(halves_.data()) : floats_.data();
-    const std::size_t block_bytes = period * size_of(type);
-    for (std::size_t at = 0; at < bytes; at += block_bytes)
-      kernels::copy_to_device(space_, buffer.data() + at, block, std::min(block_bytes, bytes - at));
-    return buffer;
-  }
-
- private:
-  static constexpr std::size_t period = 1 << 16;
-  kernels::Space& space_;
-  std::vector<float> floats_;
-  std::vector<bf16> halves_;
-};
 
 /// The operands of a product.
 struct Operands {

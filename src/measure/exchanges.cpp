@@ -40,12 +40,24 @@ double what_fits(runtime::Session& session, double bytes, double held_a_byte) {
 }
 
 /// Replaces the buffer by one of at least `bytes`.
-void make_room(kernels::Buffer& buffer, double bytes, const char* label) {
+void make_room(kernels::Buffer& buffer, std::int64_t bytes, const char* label) {
   buffer = kernels::Buffer();  // free the smaller one first
   buffer = kernels::Buffer(static_cast<std::size_t>(bytes) + 256, label);
 }
 
 }  // namespace
+
+std::int64_t elements_of_part(double bytes, int ranks, DType wire) {
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(bytes / (ranks - 1) / static_cast<double>(size_of(wire))));
+}
+
+ExchangeBytes exchange_bytes(double bytes, int ranks) {
+  const std::int64_t floats = elements_of_part(bytes, ranks, DType::f32);
+  const std::int64_t halves = elements_of_part(bytes, ranks, DType::bf16);
+  const std::int64_t part = std::max(4 * floats, 2 * halves);
+  return {part, std::max(part * ranks, 4 * elements_of_sum(bytes, ranks)), 4 * std::max(floats, halves)};
+}
 
 Exchanges::Exchanges(runtime::Session& session, double bytes, ReduceOrder order)
     : session_(session),
@@ -56,22 +68,17 @@ Exchanges::Exchanges(runtime::Session& session, double bytes, ReduceOrder order)
 void Exchanges::hold(double bytes) {
   if (bytes <= held_) return;
   held_ = bytes;
-  const double part = bytes / (ranks_ - 1);
-  make_room(shard_, part, "weft::measure::shard");
-  make_room(gathered_, part * ranks_, "weft::measure::gathered");
-  make_room(gradient_, part * ranks_, "weft::measure::gradient");
-  make_room(sum_, 2 * part, "weft::measure::sum");  // f32 even when bf16 is on the wire
+  const ExchangeBytes room = exchange_bytes(bytes, ranks_);
+  make_room(shard_, room.part, "weft::measure::shard");
+  make_room(gathered_, room.whole, "weft::measure::gathered");
+  make_room(gradient_, room.whole, "weft::measure::gradient");
+  make_room(sum_, room.sum, "weft::measure::sum");
   std::size_t scratch = 0;
   for (const DType wire : {DType::f32, DType::bf16})
     scratch =
         std::max(scratch, comm::reduce_scatter_scratch_bytes(ranks_, elements(bytes, wire), wire, order_));
-  make_room(scratch_, static_cast<double>(scratch), "weft::measure::scratch");
+  make_room(scratch_, static_cast<std::int64_t>(scratch), "weft::measure::scratch");
   kernels::fence(session_.space());
-}
-
-std::int64_t Exchanges::elements(double bytes, DType wire) const {
-  return std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(bytes / (ranks_ - 1) / static_cast<double>(size_of(wire))));
 }
 
 double Exchanges::sent(ir::Op op, double bytes, DType wire) const {
@@ -111,9 +118,9 @@ ReplicaSums::ReplicaSums(runtime::Session& session, double bytes, ReduceOrder or
 void ReplicaSums::hold(double bytes) {
   if (bytes <= held_) return;
   held_ = bytes;
-  make_room(sum_, static_cast<double>(elements(bytes)) * 4, "weft::measure::replicas");
+  make_room(sum_, elements(bytes) * 4, "weft::measure::replicas");
   make_room(scratch_,
-            static_cast<double>(
+            static_cast<std::int64_t>(
                 comm::reduce_scatter_scratch_bytes(ranks_, elements(bytes) / ranks_, DType::f32, order_)),
             "weft::measure::replicas_scratch");
   kernels::fence(session_.space());

@@ -1,10 +1,25 @@
 // Runs collectives of any size on the session's lanes, with memory of their own.
 #pragma once
 
+#include <cstdint>
+
+#include "base/dtype.hpp"
 #include "kernels/memory.hpp"
 #include "runtime/session.hpp"
 
 namespace weft::measure {
+
+/// How many elements a rank's part has where each of `ranks` ranks sends about `bytes` to the others: one at
+/// least, which is more than `bytes` where there are many ranks.
+std::int64_t elements_of_part(double bytes, int ranks, DType wire);
+
+/// The bytes of the buffers of exchanges in which each rank sends up to so many bytes.
+struct ExchangeBytes {
+  std::int64_t part;   ///< a rank's part, of either type on the wire
+  std::int64_t whole;  ///< the parts of all ranks
+  std::int64_t sum;    ///< f32 sums of a part, even when bf16 is on the wire
+};
+ExchangeBytes exchange_bytes(double bytes, int ranks);
 
 class Exchanges {
  public:
@@ -28,7 +43,7 @@ class Exchanges {
   double sent(ir::Op op, double bytes, DType wire) const;
 
  private:
-  std::int64_t elements(double bytes, DType wire) const;
+  std::int64_t elements(double bytes, DType wire) const { return elements_of_part(bytes, ranks_, wire); }
 
   runtime::Session& session_;
   int ranks_;

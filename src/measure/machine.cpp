@@ -153,7 +153,7 @@ Measured measure_machine(const Deck* deck, runtime::Session& session, const Mach
     p.algorithms = m.algorithms.chosen;
     m.compute_only = step->seconds(0.1 * options.seconds);
     p.kernels = step->kernels(0.15 * options.seconds);
-    m.sum_of_kernels = predict(step->plan().graph, machine::CostModel(p)).compute_s;
+    m.sum_of_kernels = slowest(world, predict(step->plan().graph, machine::CostModel(p)).compute_s);
   }
   std::function<void()> compute;
   if (session.shards() > 1 || session.replicas() > 1)

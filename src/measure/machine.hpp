@@ -21,7 +21,7 @@ struct Measured {
   std::vector<std::string> notes;      ///< what was left out, and why
   std::optional<double> compute_only;  ///< seconds of the deck's step without its collectives
   Algorithms algorithms;               ///< of the step's products
-  double sum_of_kernels = 0;           ///< seconds of that step's kernels, by the profile
+  double sum_of_kernels = 0;  ///< seconds of that step's kernels, by the profile, on the slowest rank
 };
 
 /// Collective: measures the rates of a rank. With two ranks or more it also measures the collectives: alone,

@@ -6,6 +6,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/memory.hpp"
 #include "kernels/narrow_product.hpp"
+#include "measure/noise.hpp"
 #include "measure/timing.hpp"
 
 namespace weft::measure {
@@ -17,6 +18,12 @@ constexpr int repeats = 5;
 /// GPU.
 std::int64_t product_size() {
   return device_is_host() ? 1024 : 8192;
+}
+
+/// Attention that takes milliseconds on a core, and on a GPU as many FLOP as the products.
+kernels::AttentionShape attention_shape() {
+  if (device_is_host()) return {1, 1024, 8, 8, 64};
+  return {2, 8192, 32, 32, 128};
 }
 
 kernels::MatmulSpec product(runtime::Session& session, DType type) {
@@ -42,24 +49,23 @@ double time_kernel(runtime::Session& session, const std::function<void()>& kerne
   return time_together(session.world(), repeats, whole);
 }
 
-double product_rate(runtime::Session& session, DType type) {
+double product_rate(runtime::Session& session, const Noise& noise, DType type) {
   const std::int64_t n = product_size();
   kernels::Matmul matmul(product(session, type));  // not of the session, whose products are the deck's
-  const kernels::Buffer a = buffer(n * n, type), b = buffer(n * n, type), c = buffer(n * n, type);
+  const kernels::Buffer a = noise.buffer(n * n, type), b = noise.buffer(n * n, type), c = buffer(n * n, type);
   const kernels::Buffer scratch(matmul.scratch_bytes(), "weft::measure::rates");
   const double seconds = time_kernel(
       session, [&] { matmul.run(session.space(), a.data(), b.data(), c.data(), scratch.data()); });
   return 2.0 * static_cast<double>(n * n * n) / seconds;
 }
 
-/// The rate of products in Float8 by the device's library; 0 where it has none. As for the other products,
-/// all operands are zeros.
-double float8_rate(runtime::Session& session, Float8Scales scales) {
+/// The rate of products in Float8 by the device's library; 0 where it has none.
+double float8_rate(runtime::Session& session, const Noise& noise, Float8Scales scales) {
   const std::int64_t n = product_size();
   const auto matmul = kernels::make_narrow_product(product(session, DType::bf16), DType::e4m3, scales);
   if (!matmul) return 0;
-  const kernels::Buffer x = buffer(n * n, DType::e4m3), w = buffer(n * n, DType::e4m3),
-                        y = buffer(n * n, DType::bf16), scale = buffer(n, DType::f32);
+  const kernels::Buffer x = noise.buffer(n * n, DType::e4m3), w = noise.buffer(n * n, DType::e4m3),
+                        y = buffer(n * n, DType::bf16), scale = noise.buffer(n, DType::f32);
   const kernels::Buffer scratch(matmul->scratch_bytes(), "weft::measure::rates");
   const auto* const all = reinterpret_cast<const float*>(scale.data());
   const double seconds = time_kernel(
@@ -67,11 +73,12 @@ double float8_rate(runtime::Session& session, Float8Scales scales) {
   return 2.0 * static_cast<double>(n * n * n) / seconds;
 }
 
-double attention_rate(runtime::Session& session) {
-  const kernels::AttentionShape shape{1, 1024, 8, 8, 64};
+double attention_rate(runtime::Session& session, const Noise& noise) {
+  const kernels::AttentionShape shape = attention_shape();
   const std::int64_t n = shape.batch * shape.seq * shape.heads * shape.head_dim;
   const DType type = DType::bf16;
-  const kernels::Buffer q = buffer(n, type), k = buffer(n, type), v = buffer(n, type), o = buffer(n, type);
+  const kernels::Buffer q = noise.buffer(n, type), k = noise.buffer(n, type), v = noise.buffer(n, type),
+                        o = buffer(n, type);
   const kernels::Buffer lse = buffer(shape.batch * shape.heads * shape.seq, DType::f32);
   const kernels::Buffer scratch(kernels::attention_scratch_bytes(shape, type), "weft::measure::rates");
   const double seconds = time_kernel(session, [&] {
@@ -91,13 +98,14 @@ double add_seconds(runtime::Session& session, std::int64_t n) {
 }  // namespace
 
 machine::Compute measure_rates(runtime::Session& session) {
+  const Noise noise(session.space());
   machine::Compute rates;
   rates.threads = device_is_host() ? kernels::concurrency() : 0;
-  rates.matmul_f32 = product_rate(session, DType::f32);
-  rates.matmul_bf16 = product_rate(session, DType::bf16);
-  rates.matmul_f8 = float8_rate(session, Float8Scales::rowwise);
-  rates.matmul_f8_tensorwise = float8_rate(session, Float8Scales::tensorwise);
-  rates.attention = attention_rate(session);
+  rates.matmul_f32 = product_rate(session, noise, DType::f32);
+  rates.matmul_bf16 = product_rate(session, noise, DType::bf16);
+  rates.matmul_f8 = float8_rate(session, noise, Float8Scales::rowwise);
+  rates.matmul_f8_tensorwise = float8_rate(session, noise, Float8Scales::tensorwise);
+  rates.attention = attention_rate(session, noise);
   constexpr std::int64_t large = 16 << 20;
   rates.bytes_per_s = 3.0 * 4 * large / add_seconds(session, large);
   rates.launch_s = add_seconds(session, 64);
@@ -107,10 +115,12 @@ machine::Compute measure_rates(runtime::Session& session) {
 Busywork::Busywork(runtime::Session& session)
     : session_(session),
       matmul_(product(session, DType::f32)),
-      a_(buffer(product_size() * product_size(), DType::f32)),
-      b_(buffer(product_size() * product_size(), DType::f32)),
       c_(buffer(product_size() * product_size(), DType::f32)),
-      scratch_(matmul_.scratch_bytes(), "weft::measure::rates") {}
+      scratch_(matmul_.scratch_bytes(), "weft::measure::rates") {
+  const Noise noise(session.space());
+  a_ = noise.buffer(product_size() * product_size(), DType::f32);
+  b_ = noise.buffer(product_size() * product_size(), DType::f32);
+}
 
 void Busywork::run(int times) {
   for (int i = 0; i < times; ++i) {

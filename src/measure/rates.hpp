@@ -8,8 +8,9 @@
 namespace weft::measure {
 
 /// Collective: measures products in fp32, bf16 and, where the device makes them, Float8, attention, a + b
-/// over arrays larger than the caches, and the smallest kernel there is. All ranks measure at once; a rank's
-/// time is the median of five, and the slowest rank counts.
+/// over arrays larger than the caches, and the smallest kernel there is. The operands of products and
+/// attention are noise. All ranks measure at once; a rank's time is the median of five, and the slowest rank
+/// counts.
 machine::Compute measure_rates(runtime::Session& session);
 
 /// Compute that keeps a rank as busy as training does, in pieces of about a fiftieth of a second.

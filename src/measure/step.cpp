@@ -1,7 +1,12 @@
 #include "measure/step.hpp"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <map>
+#include <sstream>
 #include <string>
+#include <utility>
 
 #include "base/step_block.hpp"
 #include "comm/agree.hpp"
@@ -20,7 +25,7 @@
 namespace weft::measure {
 namespace {
 
-/// The plan's kernels by signature, in an order that is the same on all ranks.
+/// The plan's kernels by signature.
 struct Kernels {
   std::map<std::string, std::size_t> place;
   std::vector<std::size_t> of_span;  ///< by compute instruction: its index in `samples`
@@ -63,6 +68,25 @@ double middle_mean(std::vector<double> values) {
 }
 
 }  // namespace
+
+std::vector<machine::KernelSample> of_all_ranks(comm::World& world,
+                                                const std::vector<machine::KernelSample>& own) {
+  std::string mine, all;
+  for (const machine::KernelSample& k : own)
+    mine += fmt::format("{} {} {} {}\n", k.seconds, k.flops, k.bytes, k.signature);
+  for (const std::string& text : world.gather_strings(mine)) all += text;
+  std::map<std::string, machine::KernelSample> by_signature;
+  std::istringstream lines(world.broadcast(all, 0));
+  for (machine::KernelSample k; lines >> k.seconds >> k.flops >> k.bytes;) {
+    lines.ignore(1);
+    std::getline(lines, k.signature);
+    double& slowest = by_signature.try_emplace(k.signature, k).first->second.seconds;
+    slowest = std::max(slowest, k.seconds);
+  }
+  std::vector<machine::KernelSample> kernels;
+  for (auto& [signature, kernel] : by_signature) kernels.push_back(std::move(kernel));
+  return kernels;
+}
 
 Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
   plan::Plan plan;
@@ -129,13 +153,9 @@ std::vector<machine::KernelSample> Step::kernels(double seconds) {
     session_.world().barrier();
     run_traced(*executor_, k, by_place);
   }
-  std::vector<double> means;
-  for (auto& values : by_place) means.push_back(middle_mean(std::move(values)));
-  session_.world().all_reduce_max(means);
-  for (std::size_t i = 0; i < means.size(); ++i) k.samples[i].seconds = std::max(means[i], 1e-9);
-  std::sort(k.samples.begin(), k.samples.end(),
-            [](const auto& a, const auto& b) { return a.signature < b.signature; });
-  return std::move(k.samples);
+  for (std::size_t i = 0; i < by_place.size(); ++i)
+    k.samples[i].seconds = std::max(middle_mean(std::move(by_place[i])), 1e-9);
+  return of_all_ranks(session_.world(), k.samples);
 }
 
 }  // namespace weft::measure

@@ -4,11 +4,17 @@
 #include <memory>
 #include <vector>
 
+#include "comm/world.hpp"
 #include "machine/profile.hpp"
 #include "measure/algorithms.hpp"
 #include "runtime/session.hpp"
 
 namespace weft::measure {
+
+/// Collective: the kernels of all ranks by signature, each with the seconds of the slowest rank that has it;
+/// FLOP and bytes are those of the first rank that has it. The stages of a pipe have different kernels.
+std::vector<machine::KernelSample> of_all_ranks(comm::World& world,
+                                                const std::vector<machine::KernelSample>& own);
 
 class Step {
  public:
@@ -25,9 +31,10 @@ class Step {
   /// Collective: seconds of run() on the slowest rank: the median of up to three runs that fit into
   /// `seconds`, after two that warm up.
   double seconds(double seconds);
-  /// Collective: times every distinct kernel of the plan, in up to five traced runs of the step that fit into
-  /// `seconds`. A kernel's time is the mean of the middle half of all times of its nodes, on the slowest
-  /// rank. A traced run waits for each kernel, which adds some microseconds to it on GPUs.
+  /// Collective: times every distinct kernel of all ranks' plans, in up to five traced runs of the step that
+  /// fit into `seconds`. A kernel's time is the mean of the middle half of all times of its nodes, on the
+  /// slowest rank that has it. A traced run waits for each kernel, which adds some microseconds to it on
+  /// GPUs.
   std::vector<machine::KernelSample> kernels(double seconds);
 
  private:

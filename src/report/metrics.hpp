@@ -27,6 +27,8 @@ struct StepMetrics {
   std::int64_t tokens = 0;  ///< tokens of this line's step (or validation), not since the start
   double tokens_per_s = 0;
   double step_s = 0;
+  /// The plan less the time for which the compute lane waited. Where the host does not see its waits (several
+  /// ranks on GPUs) it is the compute-only step, which was measured at start-up: the same in every step.
   std::optional<double> compute_s;
   std::optional<double> comm_s;
   std::optional<double> exposed_comm_s;  ///< seconds of the step less those of the compute-only step

@@ -24,11 +24,21 @@ std::vector<std::size_t> by_seconds(const std::vector<double>& seconds) {
   return ranks;
 }
 
-std::size_t median_of(const std::vector<std::size_t>& ranks) {
-  return ranks[(ranks.size() - 1) / 2];
+/// Of an even number it is the lower of the two in the middle.
+template <class T>
+T middle_of(const std::vector<T>& sorted) {
+  return sorted[(sorted.size() - 1) / 2];
 }
 
 }  // namespace
+
+std::vector<RankPlace> places_of(runtime::Session& session) {
+  std::vector<RankPlace> places;
+  for (int rank = 0; rank < session.ranks(); ++rank)
+    places.push_back(
+        {session.world().hosts()[static_cast<std::size_t>(rank)], session.mesh().pipe_rank(rank)});
+  return places;
+}
 
 void RankTimes::add(const exec::Times& times, double step_seconds, const MemoryBytes& memory) {
   memory_.resident = std::max(memory_.resident, memory.resident);
@@ -66,12 +76,42 @@ RankFigures RankTimes::collect() {
   return own;
 }
 
-SlowRanks::SlowRanks(const std::string& path, std::optional<std::int64_t> resumed_at,
-                     std::vector<std::string> hosts)
-    : file_(io::prepare_step_lines(path, resumed_at)), hosts_(std::move(hosts)), seconds_(hosts_.size()) {}
+SlowRanks::SlowRanks(std::string path, std::optional<std::int64_t> resumed_at, std::vector<RankPlace> places)
+    : path_(std::move(path)),
+      file_(io::prepare_step_lines(path_, resumed_at)),
+      places_(std::move(places)),
+      seconds_(places_.size()) {
+  for (const RankPlace& place : places_) ++ranks_of_place_[place.pipe_rank];
+}
+
+void SlowRanks::go_back(std::int64_t step) {
+  file_.emplace(io::prepare_step_lines(path_, step));
+}
 
 std::string SlowRanks::name(std::size_t rank) const {
-  return fmt::format("rank {} on {}", rank, hosts_[rank]);
+  const RankPlace& place = places_[rank];
+  const bool pipe = ranks_of_place_.size() > 1;
+  return fmt::format("rank {} on {}{}", rank, place.host,
+                     pipe ? fmt::format(" (pipe {})", place.pipe_rank) : "");
+}
+
+std::vector<double> SlowRanks::medians_of_places(const std::vector<double>& seconds) const {
+  std::map<int, std::vector<double>> of_place;
+  for (const std::size_t rank : by_seconds(seconds))
+    of_place[places_[rank].pipe_rank].push_back(seconds[rank]);
+  std::vector<double> medians;
+  for (const RankPlace& place : places_) medians.push_back(middle_of(of_place.at(place.pipe_rank)));
+  return medians;
+}
+
+std::optional<std::size_t> SlowRanks::find_slowest(const std::vector<double>& seconds,
+                                                   const std::vector<double>& medians) const {
+  std::optional<std::size_t> slowest;
+  for (std::size_t r = 0; r < seconds.size(); ++r) {
+    if (ranks_of_place_.at(places_[r].pipe_rank) == 1) continue;
+    if (!slowest || seconds[r] * medians[*slowest] > seconds[*slowest] * medians[r]) slowest = r;
+  }
+  return slowest;
 }
 
 std::string SlowRanks::add(std::int64_t step, const RankFigures& own) {
@@ -79,23 +119,24 @@ std::string SlowRanks::add(std::int64_t step, const RankFigures& own) {
   steps_ += own.steps;
   for (std::size_t r = 0; r < seconds_.size(); ++r)
     seconds_[r] += own.seconds[r] * static_cast<double>(own.steps);
-  const auto ranks = by_seconds(own.seconds);
-  const std::size_t slowest = ranks.back();
-  const double most = own.seconds[slowest], median = own.seconds[median_of(ranks)];
+  const std::vector<double> medians = medians_of_places(own.seconds);
+  const std::optional<std::size_t> slowest = find_slowest(own.seconds, medians);
   std::vector<std::int64_t> resident, planned;
   for (const MemoryBytes& memory : own.memory) {
     resident.push_back(memory.resident);
     planned.push_back(memory.planned);
   }
-  file_.append(
-      fmt::format("{{\"step\": {}, \"steps\": {}, \"slowest\": {}, \"host\": \"{}\", \"own_s\": [{:.6g}], "
+  file_->append(
+      fmt::format("{{\"step\": {}, \"steps\": {}, \"slowest\": {}, \"host\": {}, \"own_s\": [{:.6g}], "
                   "\"rss_bytes\": [{}], "
                   "\"planned_bytes\": [{}]}}\n",
-                  step, own.steps, slowest, hosts_[slowest], fmt::join(own.seconds, ", "),
-                  fmt::join(resident, ", "), fmt::join(planned, ", ")));
-  if (most <= notable * median) return {};
-  return fmt::format("slow: {} takes {:.4g} s of a step for itself, the median rank {:.4g} s", name(slowest),
-                     most, median);
+                  step, own.steps, slowest ? std::to_string(*slowest) : "null",
+                  slowest ? fmt::format("\"{}\"", places_[*slowest].host) : "null",
+                  fmt::join(own.seconds, ", "), fmt::join(resident, ", "), fmt::join(planned, ", ")));
+  if (!slowest || own.seconds[*slowest] <= notable * medians[*slowest]) return {};
+  return fmt::format("slow: {} takes {:.4g} s of a step for itself, the median rank{} {:.4g} s",
+                     name(*slowest), own.seconds[*slowest], ranks_of_place_.size() > 1 ? " of its place" : "",
+                     medians[*slowest]);
 }
 
 std::vector<std::string> SlowRanks::lines() const {
@@ -105,9 +146,10 @@ std::vector<std::string> SlowRanks::lines() const {
     return fmt::format("  {:<40} {:>14}", fmt::format("{}{}", what, name(rank)),
                        fmt::format("{:.4g} s", seconds_[rank] / static_cast<double>(steps_)));
   };
-  std::vector<std::string> lines{fmt::format("mean of {} steps, without waiting for others", steps_),
-                                 line("slowest: ", ranks.back()), line("median: ", median_of(ranks)),
-                                 line("fastest: ", ranks.front())};
+  std::vector<std::string> lines{
+      fmt::format("mean of {} steps, without waiting for others{}", steps_,
+                  ranks_of_place_.size() > 1 ? "; the stages of a pipe have other work each" : ""),
+      line("slowest: ", ranks.back()), line("median: ", middle_of(ranks)), line("fastest: ", ranks.front())};
   if (ranks.size() > 3 && ranks.size() <= listed_ranks)
     for (std::size_t r = 0; r < ranks.size(); ++r) lines.push_back(line("", r));
   return lines;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,14 @@
 #include "runtime/session.hpp"
 
 namespace weft::report {
+
+/// Where a rank computes. Ranks with one place on the pipe have equal work; without a pipe it is 0.
+struct RankPlace {
+  std::string host;
+  int pipe_rank = 0;
+};
+/// The places of all ranks, by rank.
+std::vector<RankPlace> places_of(runtime::Session& session);
 
 struct MemoryBytes {
   std::int64_t resident = 0, planned = 0;
@@ -51,20 +60,32 @@ class RankTimes {
 /// Says which rank is slow; it is used on rank 0.
 class SlowRanks {
  public:
-  /// Lines go to `path`, ranks.jsonl, which prepare_step_lines() prepares. `hosts` has the host of each rank.
-  SlowRanks(const std::string& path, std::optional<std::int64_t> resumed_at, std::vector<std::string> hosts);
+  /// Lines go to `path`, ranks.jsonl, which prepare_step_lines() prepares. `places` has the place of each
+  /// rank.
+  SlowRanks(std::string path, std::optional<std::int64_t> resumed_at, std::vector<RankPlace> places);
 
-  /// Writes a line of the file. Returns a line for the log when a rank takes a tenth longer than the median
-  /// rank (of an even number, the lower of the two in the middle); else nothing.
+  /// Writes a line of the file. Its slowest rank is the one that takes longest beside the median rank of its
+  /// own place on the pipe (of an even number, the lower of the two in the middle), and null where no place
+  /// has two ranks to compare. Returns a line for the log when that rank takes a tenth longer; else nothing.
   std::string add(std::int64_t step, const RankFigures& own);
+  /// Drops the file's lines of later steps, because the run goes on from `step` once more. The time that
+  /// these steps took still counts in lines().
+  void go_back(std::int64_t step);
   /// Lines about all steps: the slowest, the median and the fastest rank, and each rank where there are few.
   std::vector<std::string> lines() const;
 
  private:
   std::string name(std::size_t rank) const;
+  /// By rank: the seconds of the median rank of its place.
+  std::vector<double> medians_of_places(const std::vector<double>& seconds) const;
+  /// The rank that takes longest beside its median; nothing where each rank is alone at its place.
+  std::optional<std::size_t> find_slowest(const std::vector<double>& seconds,
+                                          const std::vector<double>& medians) const;
 
-  io::AppendFile file_;
-  std::vector<std::string> hosts_;
+  std::string path_;
+  std::optional<io::AppendFile> file_;  ///< always there; go_back() opens it anew
+  std::vector<RankPlace> places_;
+  std::map<int, int> ranks_of_place_;  ///< how many ranks each place on the pipe has
   std::int64_t steps_ = 0;
   std::vector<double> seconds_;  ///< by rank: the sum over steps_ steps
 };

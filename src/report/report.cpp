@@ -7,12 +7,12 @@
 
 namespace weft::report {
 
-Report::Report(const Deck& deck, int rank, const std::vector<std::string>& hosts,
+Report::Report(const Deck& deck, int rank, std::vector<RankPlace> places,
                std::optional<std::int64_t> resumed_at, Summary::About about)
     : dir_(deck.run.dir),
       log_(deck.log),
       hashed_(deck.debug.hash_every > 0),
-      hosts_(hosts),
+      places_(std::move(places)),
       spikes_(deck.log.spike),
       summary_(std::move(about)) {
   if (rank != 0) return;
@@ -33,8 +33,10 @@ void Report::open(std::optional<std::int64_t> resumed_at) {
     io::prepare_step_lines(hashes, resumed_at);  // sets aside an earlier run's file
   }
   const std::string ranks = dir_ + "/ranks.jsonl";
-  if (hosts_.size() > 1) {
-    ranks_ = std::make_unique<SlowRanks>(ranks, resumed_at, hosts_);
+  if (ranks_) {
+    ranks_->go_back(*resumed_at);
+  } else if (places_.size() > 1) {
+    ranks_ = std::make_unique<SlowRanks>(ranks, resumed_at, places_);
   } else {
     io::prepare_step_lines(ranks, resumed_at);
   }

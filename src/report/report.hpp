@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "compare/hash_file.hpp"
 #include "deck/deck.hpp"
@@ -19,10 +20,10 @@ namespace weft::report {
 
 class Report {
  public:
-  /// Opens the files in run.dir; `hosts` has the host of each rank. Throws Error(environment) when they
+  /// Opens the files in run.dir; `places` has the place of each rank. Throws Error(environment) when they
   /// cannot be written.
-  Report(const Deck& deck, int rank, const std::vector<std::string>& hosts,
-         std::optional<std::int64_t> resumed_at, Summary::About about);
+  Report(const Deck& deck, int rank, std::vector<RankPlace> places, std::optional<std::int64_t> resumed_at,
+         Summary::About about);
 
   /// Reports a training step, after looking whether its loss is a spike.
   void train(StepMetrics metrics);
@@ -42,7 +43,7 @@ class Report {
   std::string dir_;
   LogDeck log_;
   bool hashed_;
-  std::vector<std::string> hosts_;
+  std::vector<RankPlace> places_;
   Spikes spikes_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<compare::HashWriter> hashes_;  ///< null without debug.hash_every

@@ -1,15 +1,22 @@
 #include "runtime/run_plans.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "base/device.hpp"
+#include "base/per_lane.hpp"
 #include "comm/agree.hpp"
 #include "compile/programs.hpp"
 #include "compile/scheduling.hpp"
+#include "compile/stage_times.hpp"
+#include "compile/stages.hpp"
 #include "exec/scratch.hpp"
+#include "pipe/pipeline_schedule.hpp"
+#include "plan/simulate.hpp"
 #include "runtime/memory_usage.hpp"
 #include "runtime/preflight.hpp"
 
@@ -36,6 +43,53 @@ int validation_rounds(const Deck& deck, const Session& session, std::int64_t val
   const std::int64_t ranks = session.batch_ranks();
   return static_cast<int>(
       std::min(accumulation(deck, session.batch_ranks()), (validated + ranks - 1) / ranks));
+}
+
+/// Collective: adds to a rank's step what it waits for the other stages of a pipe, which its own plan does
+/// not tell. Each rank knows what its stages take, and all of them time the schedule of the whole pipe.
+void add_waits_in_pipe(compile::StepParts& step, const Deck& deck, const plan::Plan& plan,
+                       const machine::CostModel& costs, Session& session) {
+  const auto options = compile::stage_options(deck, session.mesh(), session.pipe_rank());
+  if (!options) return;
+  const machine::LaneTimes times = plan::simulate(plan, costs);
+  const auto stages = static_cast<std::size_t>(options->sizes.stages());
+  // The seconds of all forwards, of all input gradients, of all weight gradients, and of a message.
+  std::vector<double> known(3 * stages + 1);
+  int chunk = 0;
+  for (const pipe::StageTimes& own : compile::stage_times(plan, times, costs, options->sizes.chunks)) {
+    const auto stage = static_cast<std::size_t>(options->places().stage(session.pipe_rank(), chunk++));
+    known[stage] = own.forward;
+    known[stages + stage] = own.input_grad;
+    known[2 * stages + stage] = own.weight_grad;
+  }
+  known.back() = compile::message_seconds(plan, costs);
+  session.world().all_reduce_max(known);
+  std::vector<pipe::StageTimes> all;
+  for (std::size_t stage = 0; stage < stages; ++stage)
+    all.push_back({known[stage], known[stages + stage], known[2 * stages + stage]});
+  const pipe::PipelineTimes timeline =
+      pipe::simulate(pipe::make_pipeline_schedule(options->kind, options->sizes), all, known.back());
+  const double idle = timeline.end - timeline.busy[static_cast<std::size_t>(session.pipe_rank())];
+  step.step = compile::seconds_in_pipe({times.end, times.exposed}, idle);
+  step.exposed[Lane::pipe] += step.step - times.end;
+}
+
+/// Collective: makes each part of the step the largest of all ranks. The lanes between stages are one part,
+/// which goes to the lane pipe.
+compile::StepParts largest_of_ranks(compile::StepParts step, comm::World& world) {
+  for (PerLane<double>* const lanes : {&step.under_way, &step.exposed}) {
+    (*lanes)[Lane::pipe] = of_pipe_lanes(*lanes);
+    for (const Lane lane : stage_lanes) (*lanes)[lane] = 0;
+  }
+  std::vector<double*> parts{&step.step,       &step.compute_only, &step.compute,
+                             &step.sent_bytes, &step.wire,         &step.memory_bytes};
+  for (const Lane lane : communication_lanes)
+    parts.insert(parts.end(), {&step.under_way[lane], &step.exposed[lane]});
+  std::vector<double> most;
+  for (const double* const part : parts) most.push_back(*part);
+  world.all_reduce_max(most);
+  for (std::size_t i = 0; i < parts.size(); ++i) *parts[i] = most[i];
+  return step;
 }
 
 }  // namespace
@@ -67,8 +121,8 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
     comm::agree(world, [&] {
       compile::Chosen chosen = choose(deck, session.mesh(), session.pipe_rank());
       by_limits = chosen.plan.has_value();
-      plans.schedule = compile::schedule_text(chosen.options);
       plans.train = compile::take_plan(chosen, deck, session.mesh(), scratch);
+      plans.schedule = compile::schedule_text(chosen.options, plans.train);
       if (validated > 0)
         plans.evaluate = compile::evaluation_plan(deck, session.mesh(), scratch, chosen.options,
                                                   validation_rounds(deck, session, validated));
@@ -99,6 +153,8 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   check_memory(deck, plans.memory, replan, world);
   plans.step = compile::planned_step(plans.train, costs);
   plans.step.memory_bytes = static_cast<double>(plans.memory.peak());
+  add_waits_in_pipe(plans.step, deck, plans.train, costs, session);
+  plans.step = largest_of_ranks(plans.step, world);
   return plans;
 }
 

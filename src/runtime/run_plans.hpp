@@ -18,7 +18,7 @@ struct RunPlans {
   std::string schedule;  ///< the schedule in words
   PlannedMemory memory;
   bool background = false;  ///< there is room for saves in the background
-  compile::StepParts step;
+  compile::StepParts step;  ///< each part is the largest of all ranks, as in the metrics of a step
 };
 
 /// Collective: all ranks that have the same stages make the same plans, or an Error tells which rank did not.

@@ -9,8 +9,19 @@
 #include <cstring>
 
 #include "base/check.hpp"
+#include "io/descriptor.hpp"
 
 namespace weft::study {
+namespace {
+
+/// A descriptor of the file, which is empty. Throws Error(environment) where it cannot be written.
+int opened(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  WEFT_SYSTEM(fd >= 0, "cannot write {} ({})", path, std::strerror(errno));
+  return fd;
+}
+
+}  // namespace
 
 std::string shell_line(const std::vector<std::string>& words) {
   std::string line;
@@ -27,18 +38,16 @@ std::string shell_line(const std::vector<std::string>& words) {
 }
 
 int run_child(const std::vector<std::string>& words, const std::string& log, const std::string& errors) {
+  // The child does not open its log itself, because that failure would look like a program that is not there.
+  const io::Descriptor out(opened(log)), separate(errors.empty() ? -1 : opened(errors));
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  if (errors.empty())
-    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  else
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
-                                     0644);
+  posix_spawn_file_actions_adddup2(&actions, out.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, errors.empty() ? out.get() : separate.get(), STDERR_FILENO);
   pid_t child = 0;
   const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);

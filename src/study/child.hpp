@@ -8,7 +8,7 @@ namespace weft::study {
 
 /// Runs a program, found by PATH, and waits for it. Its output goes to the file `log`, and its errors to
 /// `errors` (empty: to `log`, too). Returns the exit code; 128 and the signal where one ended it, 127 where
-/// it could not be started.
+/// there is no such program. Throws Error(environment) where a file cannot be written.
 int run_child(const std::vector<std::string>& words, const std::string& log, const std::string& errors = {});
 
 /// The words as a line for a shell, quoted where they have to be.

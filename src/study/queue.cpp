@@ -61,6 +61,12 @@ std::vector<std::string> submit(const Study& study, const std::vector<std::size_
                     " \"$cell\"");
     const std::string answer = fmt::format("{}/sbatch-{}.txt", study.dir, ranks);
     const std::string errors = fmt::format("{}/sbatch-{}.err", study.dir, ranks);
+    // Before the jobs are there, because a short one may leave its result at once. Without a result an older
+    // job would count as one that left nothing.
+    for (const std::size_t member : members) {
+      remove_result(study, study.cells[member]);
+      forget_job(study, study.cells[member]);
+    }
     const int code = run_child(words, answer, errors);
     const std::string line = first_line(answer);
     if (code == 127)
@@ -72,7 +78,6 @@ std::vector<std::string> submit(const Study& study, const std::vector<std::size_
     for (const std::size_t member : members) {
       const std::string dir = directory_of(study, study.cells[member]);
       io::make_directories(dir);
-      remove_result(study, study.cells[member]);
       io::replace_file(dir + "/job", fmt::format("{}_{}\n", job, member));
     }
     lines.push_back(fmt::format("job {}: {} cell{} of {} ranks", job, members.size(),

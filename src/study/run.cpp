@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -79,35 +81,50 @@ void add_figures(Result& result, const std::vector<json>& steps, int ranks) {
   result.memory_bytes = median_of(steps, "rss_bytes");
 }
 
+/// Runs the cell by the words of its command, and adds to the result what the run says of itself.
+void add_run(Result& result, const Study& study, const Cell& cell, const std::vector<std::string>& words) {
+  const std::string dir = directory_of(study, cell), log = dir + "/log.txt";
+  const std::string deck = dir + "/run/deck.toml", metrics = dir + "/run/metrics.jsonl";
+  io::make_directories(dir);
+  io::replace_file(dir + "/command.txt", result.command + "\n");
+  // What an earlier run left, perhaps with another deck, must not be taken for this run's.
+  std::filesystem::remove(deck);
+  std::filesystem::remove(metrics);
+  const int code = run_child(words, log);
+  if (const auto text = io::read_if_there(deck))
+    result.mesh = advise::mesh_text(advise::arrangement_of(parse_saved_deck(*text, deck), cell.ranks));
+  const std::vector<json> steps = steps_of(metrics);
+  if (code == 0 && !steps.empty()) return add_figures(result, steps, cell.ranks);
+  const bool refused = code == static_cast<int>(ExitCode::bad_input);
+  result.status = refused ? Status::refused : Status::failed;
+  if (code == 127) {
+    result.message = fmt::format("{} was not found", words.front());
+  } else if (code == 0) {
+    result.message = fmt::format("{} ended with 0, but {} has no step; see {}", words.front(), metrics, log);
+  } else {
+    result.message = fmt::format("exit code {}: {}", code, last_error(log));
+  }
+}
+
 }  // namespace
 
 Result run(const Study& study, const Cell& cell, const std::string& program) {
-  const std::string dir = directory_of(study, cell), log = dir + "/log.txt";
-  io::make_directories(dir);
   std::vector<std::string> words = launch_words(study, cell.ranks);
   words.insert(words.end(), {program, "train", cell.deck});
   std::vector<std::string> sets = cell.sets;
-  sets.insert(sets.end(), {"run.dir=" + dir + "/run", "checkpoint.resume=never", "log.progress=false"});
+  sets.insert(sets.end(), {"run.dir=" + directory_of(study, cell) + "/run", "checkpoint.resume=never",
+                           "log.progress=false"});
   for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
   Result result;
   result.key = key_of(study, cell);
   result.version = fmt::format("{} ({})", weft_version(), weft_git_hash());
   result.command = shell_line(words);
-  io::replace_file(dir + "/command.txt", result.command + "\n");
-  const int code = run_child(words, log);
-  const std::string deck = dir + "/run/deck.toml";
-  if (const auto text = io::read_if_there(deck))
-    result.mesh = advise::mesh_text(advise::arrangement_of(parse_saved_deck(*text, deck), cell.ranks));
-  const std::vector<json> steps = steps_of(dir + "/run/metrics.jsonl");
-  if (code != 0 || steps.empty()) {
-    const std::string why = last_error(log);
-    const bool refused = code == static_cast<int>(ExitCode::bad_input);
-    result.status = refused ? Status::refused : Status::failed;
-    result.message = code == 127 ? fmt::format("{} was not found", words.front())
-                                 : fmt::format("exit code {}: {}", code, why);
-    return result;
+  try {
+    add_run(result, study, cell, words);
+  } catch (const std::exception& e) {  // whatever goes wrong costs one cell
+    result.status = Status::failed;
+    result.message = message_of(e);
   }
-  add_figures(result, steps, cell.ranks);
   return result;
 }
 

@@ -72,8 +72,8 @@ void Trainer::start() {
   });
   set_aside(start_.damaged, world);
   if (start_.resumed) start_.checkpoint = give_name_back(*start_.checkpoint, world);
-  report_ = std::make_unique<report::Report>(deck_, world.rank(), world.hosts(), start_.resumed_at(),
-                                             planned_.about);
+  report_ = std::make_unique<report::Report>(deck_, world.rank(), report::places_of(session_),
+                                             start_.resumed_at(), planned_.about);
   begin_saving();
   tell_start(set_aside_at);
 }

@@ -21,6 +21,10 @@ Key key_of(const comm::RecordedChannel& c) {
 
 /// A wait for storage that is shorter is no reason for a hang.
 constexpr double long_wait_s = 1;
+/// Nor is one that has lasted less than this share of the time for which ranks have waited for each other: a
+/// save in the background may be in an fsync like any other. A rank's fsync begins a little later than the
+/// wait of those that have done theirs, so the share is not 1.
+constexpr double long_share = 0.5;
 
 class Analysis {
  public:
@@ -54,6 +58,7 @@ class Analysis {
   void find_standings();
   void find_waits();
   bool find_difference();
+  bool waits_for_storage(const RankRecords& r) const;
   bool find_storage();
   bool find_silent();
   bool find_absent();
@@ -193,12 +198,18 @@ bool Analysis::find_difference() {
   return true;
 }
 
+/// Whether the rank has waited for storage for so long that the others may wait because of it.
+bool Analysis::waits_for_storage(const RankRecords& r) const {
+  const double others_wait = result_.waits.empty() ? 0 : r.written - result_.waits[0].since;
+  return !r.storage.empty() && r.written - r.storage_since >= std::max(long_wait_s, long_share * others_wait);
+}
+
 /// Looks for ranks that have waited for storage for long. The one whose wait is oldest is the first to
 /// diverge.
 bool Analysis::find_storage() {
   const RankRecords* oldest = nullptr;
   for (const RankRecords& r : records_) {
-    if (r.storage.empty() || r.written - r.storage_since < long_wait_s) continue;
+    if (!waits_for_storage(r)) continue;
     result_.first.push_back(r.rank);
     if (oldest == nullptr || r.storage_since < oldest->storage_since) oldest = &r;
   }

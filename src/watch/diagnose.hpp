@@ -37,9 +37,9 @@ struct Diagnosis {
 
 /// Makes a diagnosis. `hosts` has the host of each rank; it may be empty, and then those of silent ranks are
 /// not known. The rank that diverged first is, in this order: the one whose call differs from the
-/// others' with the same number in its channel; one whose storage does not answer; one that left no records;
-/// one that others wait for and that waits for nobody; of ranks that wait for each other, the one that has
-/// waited longest.
+/// others' with the same number in its channel; one whose storage has not answered for most of the time for
+/// which ranks have waited for each other; one that left no records; one that others wait for and that waits
+/// for nobody; of ranks that wait for each other, the one that has waited longest.
 Diagnosis diagnose(const std::vector<RankRecords>& records, const std::vector<std::string>& hosts);
 
 /// A call in words: "gather.data #57 (all_gather, forward layers.3.attn, 4.00 MiB)", "world, after #12 (recv

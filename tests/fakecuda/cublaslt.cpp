@@ -13,6 +13,11 @@
 #include "base/dtype.hpp"
 #include "fakecuda/device.hpp"
 
+double fakecuda::largest_product() {
+  static const char* const text = std::getenv("FAKECUDA_LARGEST_PRODUCT");
+  return text != nullptr ? std::atof(text) : std::numeric_limits<double>::infinity();
+}
+
 namespace {
 
 using fakecuda::fail;
@@ -81,13 +86,6 @@ std::vector<float> rows_of(const void* p, const Layout& l, cublasOperation_t op)
   return all;
 }
 
-/// Products of more multiplications than this leave NaNs: for programs that time large ones and look at no
-/// value.
-double largest_product() {
-  static const char* const text = std::getenv("FAKECUDA_LARGEST_PRODUCT");
-  return text != nullptr ? std::atof(text) : std::numeric_limits<double>::infinity();
-}
-
 /// Seconds that a product takes beside its computing by the algorithm which the heuristics offer first: for
 /// tests of who looks for a faster one.
 double first_choice_seconds() {
@@ -98,7 +96,8 @@ double first_choice_seconds() {
 void multiply(const Description& d, const void* a, const Layout& la, const void* b, const Layout& lb,
               float alpha, float beta, const void* c, void* out, const Layout& lc) {
   const std::size_t m = lc.rows, n = lc.columns, k = d.a == CUBLAS_OP_N ? la.columns : la.rows;
-  if (static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) > largest_product()) {
+  if (static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) >
+      fakecuda::largest_product()) {
     std::memset(out, 0xff, bytes_of(lc));
     return;
   }

@@ -143,14 +143,28 @@ std::int64_t offset(const std::int64_t (&at)[4], const std::vector<std::int64_t>
   return at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2] + at[3] * strides[3];
 }
 
+using Operations = std::vector<std::shared_ptr<const Descriptor>>;
+
+const Operations& operations_of(const Descriptor& plan) {
+  const Descriptor& engine =
+      plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).part(CUDNN_ATTR_ENGINECFG_ENGINE);
+  return engine.part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH).descriptors.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+}
+
+/// Whether a graph has a product that is too large to be computed here.
+bool is_too_large(const Operations& operations) {
+  return std::any_of(operations.begin(), operations.end(), [](const auto& operation) {
+    if (operation->type != CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) return false;
+    const Declared a(operation->part(CUDNN_ATTR_OPERATION_MATMUL_ADESC)),
+        c(operation->part(CUDNN_ATTR_OPERATION_MATMUL_CDESC));
+    return static_cast<double>(c.elements()) * static_cast<double>(a.dims[3]) > fakecuda::largest_product();
+  });
+}
+
 /// The run of a plan: the values of its tensors by their ids, row-major.
 class Run {
  public:
-  Run(const Descriptor& plan, const Descriptor& pack) {
-    const Descriptor& engine =
-        plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).part(CUDNN_ATTR_ENGINECFG_ENGINE);
-    const Descriptor& graph = engine.part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
-    operations_ = graph.descriptors.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  Run(const Descriptor& plan, const Descriptor& pack) : operations_(operations_of(plan)) {
     const auto ids = pack.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
     const auto pointers = pack.all<std::byte*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
     for (std::size_t i = 0; i < ids.size(); ++i) memory_[ids[i]] = pointers[i];
@@ -161,6 +175,7 @@ class Run {
   }
 
   void compute() {
+    if (is_too_large(operations_)) return leave_nans();
     for (const auto& operation : operations_) switch (operation->type) {
         case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: multiply(*operation); break;
         case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: pointwise(*operation); break;
@@ -200,6 +215,17 @@ class Run {
       fail("cuDNN: " + name + " of " + std::to_string(t.elements()) + " elements of type " +
            std::to_string(t.type) + " is not aligned to the " + std::to_string(t.alignment) +
            " bytes that it was declared with");
+  }
+
+  void leave_nans() {
+    for (const auto& operation : operations_)
+      for (const int result : {CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
+                               CUDNN_ATTR_OPERATION_REDUCTION_YDESC, CUDNN_ATTR_OPERATION_RESHAPE_YDESC}) {
+        if (!operation->has(result)) continue;
+        const Declared t(operation->part(result));
+        if (!t.is_virtual)
+          std::memset(memory_.at(t.id), 0xff, static_cast<std::size_t>(t.extent()) * size_of(t.type));
+      }
   }
 
   Values read(const Descriptor& descriptor) {
@@ -327,20 +353,18 @@ class Run {
     write(op.part(CUDNN_ATTR_OPERATION_RESHAPE_YDESC), std::move(out));
   }
 
-  std::vector<std::shared_ptr<const Descriptor>> operations_;
+  Operations operations_;
   std::map<std::int64_t, std::byte*> memory_;
   std::map<std::int64_t, float> constants_;
   std::map<std::int64_t, Values> values_;
 };
 
-/// What a plan says that it wants, as much as its largest tensor between operations. Nothing is kept there,
-/// but the place must be given all the same.
+/// What a plan says that it wants, as much as its largest tensor between operations, unless these are too
+/// large to be computed. Nothing is kept there, but the place must be given all the same.
 std::int64_t workspace_bytes(const Descriptor& plan) {
-  const Descriptor& engine =
-      plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).part(CUDNN_ATTR_ENGINECFG_ENGINE);
   std::int64_t most = 16;
-  for (const auto& operation :
-       engine.part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH).descriptors.at(CUDNN_ATTR_OPERATIONGRAPH_OPS))
+  if (is_too_large(operations_of(plan))) return most;
+  for (const auto& operation : operations_of(plan))
     for (const auto& [name, list] : operation->descriptors)
       for (const auto& part : list)
         if (part->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR && Declared(*part).is_virtual)

@@ -77,6 +77,9 @@ void count_object(const char* kind, int change);
 /// Whether this call is to fail: FAKECUDA_FAULT is its name, or "NAME:N" for the N-th call in this process
 /// and all after it. A test that sets it on one rank sees what the others do.
 bool is_to_fail(const std::string& call);
+/// Products of more multiplications than this, and graphs that have such products, leave NaNs: for programs
+/// that time large ones and look at no value. It is FAKECUDA_LARGEST_PRODUCT.
+double largest_product();
 /// How long anything waits for other ranks: FAKECUDA_DEADLINE.
 std::chrono::seconds patience();
 

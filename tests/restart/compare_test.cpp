@@ -54,7 +54,18 @@ TEST_F(CompareCommand, RunsOnMeshesWithEqualTensorAxesAreEqual) {
   trained(4, "eps", {"parallel.mesh={ pipe = 2, tensor = 2 }", "model.norm_eps=1e-4"});
   const Ended eps = compare("tensor", "eps");
   EXPECT_STATUS(eps, 1);
-  EXPECT_TELLS(eps, "part at step 1, in forward of layers.0.attn: layers.0.attn.h (rms_norm) has ");
+  EXPECT_TELLS(eps, "part at step 1, in forward of layers.0.attn: layers.0.attn.h tensor=2 (rms_norm) has ");
+}
+
+/// The axis changes the order of sums, and data and settings are still compared.
+TEST_F(CompareCommand, AnotherTensorAxisIsNoOtherData) {
+  trained(1, "alone", {});
+  trained(2, "tensor", {"parallel.mesh={ tensor = 2 }"});
+  trained(2, "seed", {"parallel.mesh={ tensor = 2 }", "run.seed=8"});
+  const Ended ended = compare("alone", "tensor");
+  EXPECT_EQ(ended.out.find("(state) has "), std::string::npos) << ended.out;
+  EXPECT_TELLS(ended, "  an axis tensor or context has another size: ");
+  EXPECT_TELLS(compare("alone", "seed"), "part at step 1, in forward of input: tokens (state) has ");
 }
 
 TEST_F(CompareCommand, NamesTheFirstModuleThatDiffers) {

@@ -1,8 +1,16 @@
 // Tests what a run writes for scripts and viewers: metrics.jsonl and trace.json.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <numbers>
 #include <regex>
 #include <set>
+#include <sstream>
 
+#include "base/text.hpp"
+#include "machine/profile.hpp"
 #include "restart/workspace.hpp"
 
 namespace weft::test {
@@ -54,6 +62,60 @@ TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
   EXPECT_EQ(valid, 2);  // at step 5, and at the end
 }
 
+/// How many of the first `count` targets of a token file are bytes of text. The byte tokenizer's other token
+/// ends a document.
+std::int64_t bytes_of_targets(const std::string& token_file, std::int64_t count) {
+  const std::string content = read_file(token_file);
+  std::int64_t bytes = 0;
+  for (std::int64_t i = 1; i <= count; ++i) {  // the first token is no target
+    std::uint16_t token = 0;
+    const auto at = static_cast<std::size_t>(256 + 2 * i);
+    if (at + sizeof token > content.size()) return -1;
+    std::memcpy(&token, content.data() + at, sizeof token);
+    bytes += token < 256 ? 1 : 0;
+  }
+  return bytes;
+}
+
+/// A line's numbers against the deck and each other, by the formulas that docs/running.md and docs/data.md
+/// give. Files have nine digits of each.
+TEST_F(Record, NumbersFollowFromOneAnother) {
+  EXPECT_STATUS(
+      run(weft_on(2, train("run", {"run.steps=6", "log.peak_tflops=1.0", "optimizer.decay=\"cosine\""}))), 0);
+  constexpr double digits = 1e-7;
+  // All parameters but the table's, and the scores of two layers with four heads of sixteen.
+  constexpr double flops_per_token = 6.0 * (130880 - 300 * 64) + 12.0 * 2 * 4 * 16 * 24;
+  std::int64_t tokens = 0;
+  int trained = 0, validated = 0;
+  for (const json& line : metrics(run_dir("run"))) {
+    SCOPED_TRACE(line.dump());
+    const auto of_line = line.at("tokens").get<std::int64_t>();
+    const auto number = [&](const char* key) { return line.at(key).get<double>(); };
+    EXPECT_NEAR(number("tokens_per_s") * number("step_s") / number("tokens"), 1, digits);
+    if (line.at("kind") == "valid") {
+      ++validated;
+      const std::int64_t bytes = bytes_of_targets(path("valid.bin"), of_line);
+      EXPECT_GT(bytes, 0);
+      EXPECT_LT(bytes, of_line) << "the ends of documents are no text";
+      EXPECT_NEAR(number("bits_per_byte") * static_cast<double>(bytes) * std::numbers::ln2 /
+                      (number("loss") * number("tokens")),
+                  1, digits);
+      continue;
+    }
+    ++trained;
+    tokens += of_line;
+    const double done = number("step") - 1, share = (done - 2) / 4;  // of what follows two steps of warm-up
+    const double expected =
+        done < 2 ? 1e-2 * (done + 1) / 2 : 1e-2 * (1 + std::cos(std::numbers::pi * share)) / 2;
+    EXPECT_NEAR(number("lr") / expected, 1, digits);
+    EXPECT_NEAR(number("mfu") * 2e12 / (number("tokens_per_s") * flops_per_token), 1, digits);
+  }
+  EXPECT_EQ(trained, 6);
+  EXPECT_EQ(validated, 2);
+  const json manifest = json::parse(read_file(checkpoints("run") + "/latest/manifest.json"));
+  EXPECT_EQ(manifest.at("run").at("tokens"), tokens);
+}
+
 /// The lines of the log behind the last progress line, from the summary's head on.
 std::string summary_of(const std::string& run_dir) {
   const std::string log = read_file(run_dir + "/log.txt");
@@ -79,6 +141,67 @@ TEST_F(Record, ARunEndsWithItsSummary) {
       EXPECT_EQ(summary.find(part) != std::string::npos, ranks == 2) << part << "\n" << summary;
     EXPECT_NE(ended.err.find("median of 4 steps"), std::string::npos) << "the terminal shows it, too";
   }
+}
+
+/// What stands behind the name in a row of the summary: numbers with their units, and the ratio.
+std::vector<std::string> row_of(const std::string& summary, const std::string& name) {
+  const auto at = summary.find("  " + name + " ");
+  if (at == std::string::npos) {
+    ADD_FAILURE() << name << " is not in\n" << summary;
+    return std::vector<std::string>(5);
+  }
+  const auto begin = at + 2 + name.size();
+  std::istringstream words(summary.substr(begin, summary.find('\n', begin) - begin));
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+double planned_seconds(const std::string& summary, const std::string& name) {
+  const std::vector<std::string> row = row_of(summary, name);
+  return std::stod(row.at(2)) * (row.at(3) == "ms" ? 1e-3 : 1);
+}
+
+/// What `regex` finds in the text as a number: the largest.
+double largest(const std::string& text, const char* regex) {
+  const std::regex pattern(regex);
+  double most = -1;
+  for (std::sregex_iterator m(text.begin(), text.end(), pattern), end; m != end; ++m)
+    most = std::max(most, std::stod((*m)[1]));
+  return most;
+}
+
+/// The last of three stages has most layers, the middle one sends most, and the first has neither. Each
+/// planned number is the largest of all ranks, as a measured one is. The seconds are those of `weft plan`,
+/// which knows what a stage waits for the others.
+TEST_F(Record, TheSummaryOfAPipeIsThatOfAllStages) {
+  write_file(path("machine.toml"),
+             machine::print_profile(machine::default_profile(machine::DefaultProfile::host)));
+  const std::vector<std::string> sets{"schedule.profile=" + path("machine.toml"),
+                                      "parallel.mesh={ pipe = 3 }", "pipeline.layers=[1, 1, 4]",
+                                      "model.layers=6", "model.ffn=2048"};
+  std::vector<std::string> of_run = sets;
+  of_run.insert(of_run.end(), {"run.steps=3", "debug.hash_every=0", "log.every=1"});
+  EXPECT_STATUS(run(weft_on(3, train("run", of_run))), 0);
+  const std::string summary = summary_of(run_dir("run"));
+
+  const auto planned = metrics(run_dir("run")).front().at("planned_bytes").get<std::int64_t>();
+  const std::string ranks = read_file(run_dir("run") + "/ranks.jsonl");
+  EXPECT_LT(json::parse(ranks.substr(0, ranks.find('\n'))).at("planned_bytes").at(0), planned);
+  const std::vector<std::string> memory = row_of(summary, "memory of a rank: resident, planned");
+  EXPECT_EQ(memory.at(2) + " " + memory.at(3), bytes_text(planned));
+  EXPECT_NEAR(std::stod(row_of(summary, "sent by a rank").back()), 1, 0.02);
+
+  double step = 0, waits = 0;
+  for (const char* place : {"0", "1", "2"}) {
+    std::vector<std::string> plan{"plan", deck(), "--world", "3", "--pipe-rank", place};
+    for (const std::string& set : sets) plan.insert(plan.end(), {"--set", set});
+    const Ended ended = run(weft(plan));
+    EXPECT_STATUS(ended, 0);
+    step = std::max(step, largest(ended.out, "predicted step ([0-9.]+) s:"));
+    waits =
+        largest(ended.out, "kernels and messages take ([0-9.]+) s") / 100 * largest(ended.out, " ([0-9.]+)%");
+  }
+  EXPECT_NEAR(planned_seconds(summary, "step") / step, 1, 1e-3);
+  EXPECT_NEAR(planned_seconds(summary, "waits for other stages") / waits, 1, 1e-2);
 }
 
 TEST_F(Record, ARunThatIsOutOfTimeHasASummary) {

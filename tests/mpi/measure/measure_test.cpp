@@ -8,16 +8,20 @@
 #include <fstream>
 #include <map>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/check.hpp"
 #include "base/device.hpp"
 #include "base/hash.hpp"
 #include "kernels/device_properties.hpp"
+#include "kernels/memory.hpp"
 #include "machine/predict.hpp"
 #include "machine/profile.hpp"
 #include "measure/collectives.hpp"
 #include "measure/exchanges.hpp"
 #include "measure/machine.hpp"
+#include "measure/noise.hpp"
 #include "measure/sharing.hpp"
 #include "measure/step.hpp"
 #include "measure/timing.hpp"
@@ -67,6 +71,25 @@ TEST(Exchanges, ASizeIsWhatARankSends) {
     }
     EXPECT_NEAR(x.sent(Op::all_reduce, bytes, DType::f32), bytes, 16);
   }
+}
+
+/// Where there are many ranks, a small size is less than an element for each of them.
+TEST(Exchanges, TheirBuffersHoldWholeElementsOfEachRank) {
+  for (const int ranks : {2, 3, 384, 512, 100000})
+    for (double bytes = 1 << 10; bytes <= 256 << 20; bytes *= 2) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks, " + std::to_string(bytes) + " bytes");
+      const measure::ExchangeBytes room = measure::exchange_bytes(bytes, ranks);
+      for (const DType wire : {DType::f32, DType::bf16}) {
+        const std::int64_t elements = measure::elements_of_part(bytes, ranks, wire);
+        const auto size = static_cast<std::int64_t>(size_of(wire));
+        EXPECT_GE(elements, 1);
+        EXPECT_GE(room.part, elements * size);
+        EXPECT_GE(room.whole, elements * size * ranks);
+        EXPECT_GE(room.sum, elements * 4);
+      }
+      EXPECT_LE(static_cast<double>(room.whole), std::max(bytes * ranks / (ranks - 1), 4.0 * ranks))
+          << "more is held than what_fits() counts";
+    }
 }
 
 TEST(ReplicaSums, ASizeIsWhatARankSends) {
@@ -136,6 +159,76 @@ TEST(MeasureMachine, AllRanksAgree) {
   ASSERT_TRUE(m.compute_only.has_value());
   EXPECT_GT(*m.compute_only, 0);
   EXPECT_GT(m.sum_of_kernels, 0);
+}
+
+/// Kernels of many sizes read all of it.
+TEST(Noise, IsTheSameNormalNumbersToTheEnd) {
+  runtime::Session session(Deck{}, world());
+  const measure::Noise noise(session.space());
+  constexpr auto period = static_cast<std::int64_t>(measure::Noise::period);
+  for (const DType type : {DType::f32, DType::bf16, DType::e4m3})
+    for (const std::int64_t elements : {std::int64_t{1}, period, 5 * period + 17}) {
+      SCOPED_TRACE(std::string(name_of(type)) + " " + std::to_string(elements));
+      const kernels::Buffer buffer = noise.buffer(elements, type);
+      std::vector<std::byte> bytes(static_cast<std::size_t>(elements) * size_of(type));
+      ASSERT_EQ(buffer.size(), bytes.size());
+      kernels::copy_to_host(session.space(), bytes.data(), buffer.data(), bytes.size());
+      const auto number = [&](std::int64_t i) {
+        const auto at = static_cast<std::size_t>(i);
+        if (type == DType::f32) return reinterpret_cast<const float*>(bytes.data())[at];
+        if (type == DType::bf16) return to_float(reinterpret_cast<const bf16*>(bytes.data())[at]);
+        return to_float(reinterpret_cast<const e4m3*>(bytes.data())[at]);
+      };
+      double sum = 0, squares = 0;
+      for (std::int64_t i = 0; i < elements; ++i) {
+        sum += number(i);
+        squares += static_cast<double>(number(i)) * number(i);
+        ASSERT_EQ(number(i), number(i % period)) << i;
+      }
+      const auto count = static_cast<double>(elements);
+      if (elements > 1) {
+        EXPECT_NEAR(sum / count, 0, 0.03);
+        EXPECT_NEAR(squares / count, 1, 0.03);
+      } else {
+        EXPECT_NE(sum, 0);
+      }
+    }
+}
+
+/// Ranks need not have the same kernels, nor in the same order.
+TEST(MeasureStep, KernelsOfAllRanksHaveTheTimeOfTheSlowest) {
+  const int ranks = world().size();
+  const auto of_all = [](int slowest) {
+    return machine::KernelSample{"add f32[4]", (slowest + 1) / 3e6, 11, 13};
+  };
+  const auto of_one = [](int rank) {
+    return machine::KernelSample{"matmul f32[8,8] -> f32[" + std::to_string(rank) + "]", 0.1 * (rank + 1), 5,
+                                 7};
+  };
+  std::vector<machine::KernelSample> own{of_all(world().rank()), of_one(world().rank())};
+  if (world().rank() % 2 == 1) std::swap(own[0], own[1]);
+  std::vector<machine::KernelSample> expected{of_all(ranks - 1)};
+  for (int rank = 0; rank < ranks; ++rank) expected.push_back(of_one(rank));
+  EXPECT_EQ(measure::of_all_ranks(world(), own), expected);
+}
+
+TEST(MeasureStep, InAPipeItHasTheKernelsOfAllStages) {
+  if (world().size() % 2 != 0) GTEST_SKIP() << "two stages";
+  const Deck deck =
+      small_deck({"parallel.mesh={ pipe = 2, data = " + std::to_string(world().size() / 2) + " }"});
+  runtime::Session session(deck, world());
+  measure::Step step(deck, session);
+  machine::Profile profile = default_profile(machine::DefaultProfile::host);
+  profile.kernels = step.kernels(0.01);
+  expect_same(hash_of(profile));
+  const machine::Prediction sum = predict(step.plan().graph, machine::CostModel(profile));
+  EXPECT_EQ(sum.measured, sum.kernels);
+  for (const char* op : {"embedding ", "cross_entropy "}) {
+    const auto is_of_op = [&](const machine::KernelSample& k) {
+      return k.signature.find(op) != std::string::npos;
+    };
+    EXPECT_TRUE(std::any_of(profile.kernels.begin(), profile.kernels.end(), is_of_op)) << op;
+  }
 }
 
 /// A product takes the fastest of the algorithms that a device's library has for it. The fakes of CUDA's

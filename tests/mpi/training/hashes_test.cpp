@@ -50,6 +50,13 @@ void expect_equal(const Steps& a, const Steps& b) {
                           << c.parting->in_b.op << ", " << c.parting->differing_after << " more";
 }
 
+/// The hash of what the first step begins with, by name; empty when there is no such value.
+std::string hash_of(const Steps& steps, const std::string& state) {
+  for (const compare::ValueHash& value : steps.front().values)
+    if (value.op == "state" && value.value == state) return value.hash;
+  return {};
+}
+
 class Hashes : public ::testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(Hashes, DoNotDependOnRanksOrMode) {
@@ -127,6 +134,34 @@ TEST(HashesOfTensorMeshes, DependOnTheTensorAxisOnly) {
   const Steps reference = hashed("data", "fsdp");
   expect_equal(reference, hashed("data", "ddp"));
   expect_equal(reference, hashed("pipe", "fsdp"));
+}
+
+/// Such an axis changes what a rank makes, and the order of sums, but not what the step begins with. There
+/// are two sequences in a microbatch, of which a rank of a context axis has two sections each.
+TEST(HashesOfCutAxes, BeginWithTheSameData) {
+  if (test::world().size() % 2 != 0) GTEST_SKIP() << "needs an axis of two";
+  const std::vector<std::string> two{"data.batch=2"};
+  const Steps reference = alone(two), others = alone({"data.batch=2", "run.seed=8"});
+  std::vector<std::string> meshes{"data = 0, context = 2", "data = 0, tensor = 2"};
+  if (test::world().size() == 4)
+    meshes.insert(meshes.end(), {"context = 2, tensor = 2", "pipe = 2, context = 2"});
+  for (const std::string& mesh : meshes) {
+    SCOPED_TRACE(mesh);
+    const Steps cut = hashes({"data.batch=2", "parallel.mesh={ " + mesh + " }"}, test::world());
+    if (test::world().rank() != 0) continue;
+    const compare::Comparison c = compare::compare_hashes(reference, cut);
+    EXPECT_FALSE(c.cut_alike);
+    EXPECT_GT(c.steps.size(), 0U);
+    if (c.parting) {
+      EXPECT_NE(c.parting->in_a.op, "state") << c.parting->in_a.value;
+    }
+    for (const char* input : {"tokens", "targets", "positions"}) {
+      EXPECT_EQ(hash_of(cut, input), hash_of(reference, input)) << input;
+      EXPECT_EQ(hash_of(cut, input).size(), 16U) << input;
+    }
+    const compare::Comparison d = compare::compare_hashes(others, cut);
+    EXPECT_TRUE(d.parting && d.parting->step == 1 && d.parting->in_a.value == "tokens");
+  }
 }
 
 using Names = std::vector<std::pair<std::string, std::string>>;

@@ -48,8 +48,11 @@ TEST(Programs, AnOperationThatIsNoneIsToldWithTheNearest) {
 /// A plan without the pass says nothing of recomputation.
 TEST(Programs, APassThatIsSwitchedOffComputesNothingAgain) {
   const auto text = [](const std::string& recompute, std::vector<std::string> more) {
-    more.push_back("schedule.recompute=" + recompute);
-    return schedule_text(pass_options(test::small_deck(more), Mesh({{"data", 1}})));
+    more.insert(more.end(), {"schedule.recompute=" + recompute, "data.global_batch=1"});
+    const Deck deck = test::small_deck(more);
+    const Mesh mesh({{"data", 1}});
+    const passes::PassOptions options = pass_options(deck, mesh);
+    return schedule_text(options, training_plan(deck, mesh, test::test_scratch, options));
   };
   for (const char* recompute : {"selective", "full"}) {
     EXPECT_NE(text(recompute, {}).find("recompute"), std::string::npos) << recompute;

@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "../graph/small_model.hpp"
 #include "base/check.hpp"
+#include "base/per_lane.hpp"
+#include "compile/predicted_step.hpp"
 #include "compile/programs.hpp"
 #include "compile/step_seconds.hpp"
 #include "passes/collectives.hpp"
@@ -75,6 +78,13 @@ TEST(ChooseSchedule, AutomaticIsNeverSlowerThanTheOthers) {
   }
 }
 
+/// The seconds of the plan's step, and how many of them are exposed, both as if it had more rounds.
+std::pair<double, double> times_of(const plan::Plan& plan, const machine::CostModel& machine,
+                                   std::int64_t more_rounds) {
+  const StepTimes times = step_times(plan, plan::simulate(plan, machine), more_rounds);
+  return {times.seconds, std::accumulate(times.exposed.begin(), times.exposed.end(), 0.0)};
+}
+
 TEST(StepSeconds, OfManyRoundsAreThoseOfFourAndTheirPeriod) {
   for (const double bytes_per_s : {3e7, 3e8, 3e9}) {
     const machine::CostModel machine = costs(bytes_per_s);
@@ -83,9 +93,11 @@ TEST(StepSeconds, OfManyRoundsAreThoseOfFourAndTheirPeriod) {
       const auto given = [&](int rounds) {
         return plan_of(deck_of({"schedule.bucketing=manual", key, global_batch(rounds)}), machine);
       };
-      const double all = plan::simulate(given(9), machine).end;
-      EXPECT_NEAR(step_seconds(given(4), machine, 5) / all, 1, 0.002) << key << " at " << bytes_per_s;
-      EXPECT_EQ(step_seconds(given(9), machine, 0), all);
+      const auto [seconds, exposed] = times_of(given(4), machine, 5);
+      const auto [all, all_exposed] = times_of(given(9), machine, 0);
+      EXPECT_NEAR(seconds / all, 1, 0.002) << key << " at " << bytes_per_s;
+      EXPECT_NEAR(exposed, all_exposed, 0.01 * all) << key << " at " << bytes_per_s;
+      EXPECT_EQ(all, plan::simulate(given(9), machine).end);
     }
   }
 }
@@ -98,7 +110,10 @@ TEST(StepSeconds, OfRoundsThatGatherOnceAreNoTurns) {
                    machine);
   };
   EXPECT_FALSE(passes::take_turns(given(6).graph));
-  EXPECT_NEAR(step_seconds(given(6), machine, 3) / plan::simulate(given(9), machine).end, 1, 0.002);
+  const auto [seconds, exposed] = times_of(given(6), machine, 3);
+  const auto [all, all_exposed] = times_of(given(9), machine, 0);
+  EXPECT_NEAR(seconds / all, 1, 0.002);
+  EXPECT_NEAR(exposed, all_exposed, 0.01 * all);
 }
 
 /// A pipe's stage: the plan of a few rounds says what all take, where a link or the compute is what limits.
@@ -117,9 +132,11 @@ TEST(StepSeconds, OfManyRoundsInAPipeAreThoseOfAFew) {
       const plan::Plan few = plan_of_distinct_rounds(deck, mesh, test::test_scratch, machine, 0, place);
       const int planned = few.graph.rounds();
       EXPECT_LT(planned, rounds);
-      const double seconds = step_seconds(few, machine, rounds - planned);
-      const plan::Plan all = training_plan(deck, mesh, test::test_scratch, pass_options(deck, mesh, place));
-      EXPECT_NEAR(seconds / plan::simulate(all, machine).end, 1, schedule == "zbv" ? 0.06 : 0.01);
+      const auto [seconds, exposed] = times_of(few, machine, rounds - planned);
+      const auto [all, all_exposed] = times_of(
+          training_plan(deck, mesh, test::test_scratch, pass_options(deck, mesh, place)), machine, 0);
+      EXPECT_NEAR(seconds / all, 1, schedule == "zbv" ? 0.06 : 0.01);
+      EXPECT_NEAR(exposed, all_exposed, (schedule == "zbv" ? 0.08 : 0.02) * all);
     }
   };
   for (const char* schedule : {"1f1b", "zb_h1", "zbv"})
@@ -128,6 +145,66 @@ TEST(StepSeconds, OfManyRoundsInAPipeAreThoseOfAFew) {
       expect_line(schedule, "zero2", stages, costs(3e8, 1e11));
     }
   for (const char* schedule : {"1f1b", "zb_h1", "zbv"}) expect_line(schedule, "fsdp", 2, costs(3e8, 1e9));
+}
+
+/// What a step waits for at its ends it waits for once, however many rounds it has. Where compute takes long,
+/// that is most of all it waits for.
+TEST(PredictedStep, WaitsInManyRoundsAsLongAsItsWholePlan) {
+  for (const auto& [bytes_per_s, flops] : {std::pair{3e9, 1e9}, std::pair{3e8, 1e11}, std::pair{3e7, 1e11}}) {
+    SCOPED_TRACE(std::to_string(bytes_per_s) + " bytes/s, " + std::to_string(flops) + " FLOP/s");
+    const machine::CostModel machine = costs(bytes_per_s, flops);
+    const Deck deck = deck_of({"schedule.bucketing=manual", global_batch(20)});
+    const Mesh mesh = resolve_mesh(deck, ranks);
+    const plan::Plan plan = training_plan(deck, mesh, test::test_scratch, pass_options(deck, mesh));
+    const PerLane<double> whole = plan::simulate(plan, machine).exposed;
+    const PredictedStep step = predicted_step(deck, mesh, test::test_scratch, machine, 0);
+    ASSERT_GT(of_data_lanes(whole), 0);
+    EXPECT_NEAR(step.data / of_data_lanes(whole), 1, 0.05);
+  }
+}
+
+/// The same where microbatches take turns: collectives of the axis tensor are exposed in all rounds.
+TEST(PredictedStep, WaitsInTurnsAsLongAsItsWholePlan) {
+  for (const double bytes_per_s : {3e7, 3e8}) {
+    SCOPED_TRACE(bytes_per_s);
+    const machine::CostModel machine = costs(bytes_per_s);
+    const Deck deck = deck_of({"schedule.bucketing=manual", "schedule.alternate=always",
+                               "parallel.mesh={ data = 2, tensor = 2 }", global_batch(10)});
+    const Mesh mesh = resolve_mesh(deck, ranks);
+    const plan::Plan plan = training_plan(deck, mesh, test::test_scratch, pass_options(deck, mesh));
+    ASSERT_TRUE(passes::take_turns(plan.graph));
+    ASSERT_EQ(plan.graph.rounds(), 20);
+    const machine::LaneTimes whole = plan::simulate(plan, machine);
+    const PredictedStep step = predicted_step(deck, mesh, test::test_scratch, machine, 0);
+    EXPECT_NEAR(step.seconds / whole.end, 1, 0.01);
+    EXPECT_NEAR(step.tensor, of_tensor_lanes(whole.exposed), 0.02 * whole.end);
+    EXPECT_NEAR(step.data, of_data_lanes(whole.exposed), 0.02 * whole.end);
+  }
+}
+
+/// The line counts the collectives of a round, whatever numbers their buckets have.
+TEST(ScheduleText, CountsTheCollectivesOfARound) {
+  const machine::CostModel machine = costs(3e8);
+  for (const std::string bucketing : {"manual", "greedy"})
+    for (const std::string mode : {"fsdp", "zero2"})
+      for (const int rounds : {1, 3}) {
+        SCOPED_TRACE(bucketing + " " + mode + " " + std::to_string(rounds));
+        const Deck deck =
+            deck_of({"schedule.bucketing=" + bucketing, "parallel.mode=" + mode, global_batch(rounds)});
+        const Mesh mesh = resolve_mesh(deck, ranks);
+        Chosen chosen = choose_schedule(deck, mesh, test::test_scratch, machine, 0);
+        const plan::Plan plan = take_plan(chosen, deck, mesh, test::test_scratch);
+        const auto totals = plan::collective_totals(plan);
+        const auto in_a_round = [&](const std::string& name) {
+          const auto found = totals.find(name);
+          return std::to_string(found == totals.end() ? 0 : found->second.count / rounds);
+        };
+        const std::string counts = "schedule: " + in_a_round("forward all_gather f32") + " / " +
+                                   in_a_round("backward all_gather f32") +
+                                   " gather buckets forward / backward, " +
+                                   in_a_round("backward reduce_scatter f32") + " reduce buckets,";
+        EXPECT_EQ(schedule_text(chosen.options, plan).substr(0, counts.size()), counts);
+      }
 }
 
 /// Plans are compared by four rounds, and what these say of the other rounds holds for the whole step.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,7 @@
 
 #include "base/check.hpp"
 #include "study/cell.hpp"
+#include "study/child.hpp"
 #include "study/study_file.hpp"
 #include "support/small_deck.hpp"
 
@@ -59,6 +61,13 @@ class StudyTest : public testing::Test {
     }
     return "";
   }
+  /// Writes a launcher that starts nothing: a script, in which $run is the run's directory. `start` is the
+  /// study's line that names it.
+  void launcher(const std::string& body) const {
+    write("launcher.sh",
+          "for word; do case $word in run.dir=*) run=${word#run.dir=} ;; esac; done\nmkdir -p $run\n" + body);
+  }
+  static constexpr const char* start = "launch = \"sh DIR/launcher.sh {ranks}\"\n";
   Progress make_all(const Study& study, bool again = false) {
     return make(study, {path("study.toml"), WEFT_PROGRAM, again},
                 [this](const std::string& line) { told_ += line + "\n"; });
@@ -215,6 +224,80 @@ set = ["data.synthetic=false", "data.train=DIR/no_such_file.bin"]
   EXPECT_NE(refused->message.find("no_such_file.bin"), std::string::npos) << refused->message;
 }
 
+constexpr const char* leave_a_step =
+    R"(echo '{"kind": "train", "step_s": 1.5, "tokens_per_s": 10}' >$run/metrics.jsonl)";
+
+/// What an earlier run of the cell left says nothing of a run that leaves nothing, whatever its code.
+TEST_F(StudyTest, FiguresAreNeverThoseOfAnEarlierRun) {
+  const auto with_seed = [&](int seed) {
+    return study(
+        fmt::format("dir = \"DIR/out\"\n{}[[part]]\ndeck = \"DIR/small.toml\"\nranks = 1\n"
+                    "set = [\"run.seed={}\"]\n",
+                    start, seed));
+  };
+  for (const int code : {0, 1, 2}) {
+    SCOPED_TRACE(code);
+    launcher("cp $run/../deck.toml $run/deck.toml\n" + std::string(leave_a_step));
+    const Study before = with_seed(10 + code), after = with_seed(20 + code);
+    EXPECT_EQ(make_all(before).done, 1U) << told_;
+    const auto good = read_result(before, before.cells[0]);
+    ASSERT_TRUE(good.has_value());
+    EXPECT_EQ(good->status, Status::done);
+    EXPECT_EQ(good->step_s, 1.5);
+    EXPECT_EQ(good->mesh, "data 1");
+    launcher(fmt::format("exit {}", code));
+    make_all(after);
+    const auto empty = read_result(after, after.cells[0]);
+    ASSERT_TRUE(empty.has_value());
+    EXPECT_EQ(empty->status, code == 2 ? Status::refused : Status::failed) << empty->message;
+    EXPECT_TRUE(std::isnan(empty->step_s)) << empty->step_s;
+    EXPECT_EQ(empty->mesh, "");
+    if (code == 0) {
+      EXPECT_NE(empty->message.find("sh ended with 0, but "), std::string::npos) << empty->message;
+    }
+  }
+}
+
+/// The others have their figures, and all are in the tables.
+TEST_F(StudyTest, ARunThatLeavesNonsenseCostsItsOwnCell) {
+  launcher("cp $run/../deck.toml $run/deck.toml\ntest $1 = 2 || echo nonsense >$run/deck.toml\n" +
+           std::string(leave_a_step));
+  const Study s = study(std::string("dir = \"DIR/out\"\n") + start +
+                        "[[part]]\ndeck = \"DIR/small.toml\"\nranks = [1, 2, 3]\n");
+  const Progress progress = make_all(s);
+  EXPECT_EQ(progress.failed, 2U) << told_;
+  EXPECT_EQ(progress.done, 1U) << told_;
+  const nlohmann::json table = nlohmann::json::parse(text_of("out/table.json"));
+  ASSERT_EQ(table.size(), 3U);
+  for (const std::size_t bad : {0, 2}) {
+    EXPECT_EQ(table[bad]["status"], "failed");
+    EXPECT_NE(table[bad]["message"].get<std::string>().find("run/deck.toml"), std::string::npos)
+        << table[bad]["message"];
+  }
+  EXPECT_EQ(table[1]["status"], "done");
+}
+
+TEST_F(StudyTest, ALogThatCannotBeWrittenIsNoProgramThatIsNotThere) {
+  const std::vector<std::string> words{"sh", "-c", "echo out; echo err >&2; exit 3"};
+  EXPECT_EQ(run_child(words, path("both.txt")), 3);
+  EXPECT_EQ(text_of("both.txt"), "out\nerr\n");
+  EXPECT_EQ(run_child(words, path("out.txt"), path("err.txt")), 3);
+  EXPECT_EQ(text_of("out.txt") + text_of("err.txt"), "out\nerr\n");
+  EXPECT_EQ(run_child({"no_such_program"}, path("out.txt")), 127);
+  EXPECT_EQ(text_of("out.txt"), "");
+  const std::string nowhere = path("none/log.txt");
+  const auto problem = [&](const std::string& log, const std::string& errors) -> std::string {
+    try {
+      return std::to_string(run_child(words, log, errors));
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::environment);
+      return e.what();
+    }
+  };
+  for (const std::string& told : {problem(nowhere, ""), problem(path("out.txt"), nowhere)})
+    EXPECT_EQ(told, "cannot write " + nowhere + " (No such file or directory)");
+}
+
 /// What failed is tried again, what was refused is not.
 TEST_F(StudyTest, ALauncherThatIsNotThereFails) {
   const Study s = study(R"(
@@ -286,6 +369,25 @@ TEST_F(SlurmStudyTest, IsNotOverWhileAJobIsQueued) {
   leave(1, Status::done);
   EXPECT_EQ(call().done, 2U) << told_;
   EXPECT_EQ(submitted(), 1U) << "both cells are members of one array, and were submitted once";
+}
+
+/// A short job may be over before sbatch has returned. What an earlier job left is no result of it.
+TEST_F(SlurmStudyTest, AResultThatIsThereAtOnceCounts) {
+  call();
+  std::string move;
+  for (const std::size_t cell : {0, 1}) {
+    const std::string result = directory_of(s_, s_.cells[cell]) + "/result.json",
+                      kept = path(fmt::format("{}.json", cell));
+    leave(cell, Status::done);
+    fs::rename(result, kept);
+    leave(cell, Status::failed);
+    move += fmt::format("mv '{}' '{}'\n", kept, result);
+  }
+  EXPECT_EQ(call().failed, 2U) << told_;
+  script("sbatch", move + "echo >>DIR/submitted\necho 42");
+  EXPECT_EQ(call().missing, 2U) << told_;
+  EXPECT_EQ(call().done, 2U) << told_;
+  EXPECT_EQ(submitted(), 2U);
 }
 
 /// The call that finds what a job has left tells it, with its code, and only the next one submits it again.

@@ -63,6 +63,11 @@ class Rank {
     o.host_waits = host_waits;
     return *this;
   }
+  Rank& storage(const std::string& call, double since) {
+    r_.storage = call;
+    r_.storage_since = now + since;
+    return *this;
+  }
   operator RankRecords() const { return r_; }  // NOLINT(google-explicit-constructor)
 
  private:
@@ -109,6 +114,29 @@ TEST(Diagnose, ARankWithoutRecords) {
   EXPECT_EQ(d.first, std::vector{2});
   EXPECT_EQ(d.waits[0].missing, std::vector{2});
   EXPECT_EQ(d.verdict, "rank 2 on n2: left no records; stopped, dead, or cut off from the run's directory");
+}
+
+TEST(Diagnose, StorageThatDoesNotAnswer) {
+  const std::string file = "fsync of shard";
+  const Rank waits = Rank(1).waits(0, "embed", 40);
+  const Diagnosis d = diagnose({Rank(0).waits(0, "embed", 40), waits, Rank(2).storage(file, 30)}, {});
+  EXPECT_EQ(d.first, std::vector{2});
+  EXPECT_EQ(d.verdict, "rank 2 on n2: its storage does not answer, fsync of shard for 70.0 s");
+  EXPECT_EQ(first_of({Rank(0), Rank(1).storage(file, 50), Rank(2)}), std::vector{1}) << "nobody waits";
+  // A rank that writes longer than the others begins its fsync after they have begun to wait for it.
+  EXPECT_EQ(first_of({Rank(0).waits(0, "embed", 40).storage(file, 98), waits, Rank(2).storage(file, 45)}),
+            std::vector{2});
+}
+
+/// A save in the background is in an fsync that has just begun, and the others have waited for long.
+TEST(Diagnose, StorageThatIsSlowForAMomentIsNotBlamed) {
+  for (const double since : {51.0, 95.0, 99.5}) {
+    SCOPED_TRACE(since);
+    const Rank saves = Rank(0).waits(0, "embed", 0).storage("fsync of shard", since);
+    const Rank waits = Rank(1).waits(0, "embed", 1);
+    EXPECT_EQ(first_of({saves, waits}), std::vector{2}) << "it left no records";
+    EXPECT_EQ(first_of({saves, waits, Rank(2)}), std::vector{2}) << "it waits for no rank";
+  }
 }
 
 TEST(Diagnose, AnotherOperation) {
