@@ -73,6 +73,7 @@ python3-pip|cmd pip3|py-pip
 iproute2|dpkg|
 iperf3|dpkg|
 strace|dpkg|
+python3-h5py|dpkg|
 groff-base|cmd groff|groff
 gnuplot-nox|cmd gnuplot|gnuplot
 qemu-user|dpkg|

@@ -16,7 +16,6 @@
 // with the first scheme, 50 rounds at most. Schemes alternate, with --pairs turns each. Times are those of a
 // round on the slowest rank. CPU is what the process takes together beyond compute; hidden is (compute +
 // alone - together) / min(compute, alone). Every round checks the data that arrive.
-// together) / min(compute, alone). What arrives is checked in every round.
 #include <fmt/core.h>
 #include <mpi.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Weft and PyTorch on one machine, in turn: tokens/s and memory of a rank, by shape.
+"""Weft and PyTorch on one machine, in turn: tokens/s, by shape (their memory: perf/memory.py).
 
   perf/compare.sh [PEER...] [--shape 33m|long|wide] [--dtype bf16|fp32] [--wire fp32|bf16] [--pairs 5] [--steps 10] [--ranks 2]
                   [--threads 1] [--set K=V]...
@@ -14,8 +14,8 @@ WEFT: the program (default: build/cpu/weft). Other work on the machine spoils th
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile, time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-WEFT = os.environ.get("WEFT", "build/cpu/weft")
+from hosts import ROOT, WEFT, peers_python
+
 PEERS = ("ddpc", "fsdp2c", "simplefsdp", "single", "pipe", "pipec", "tensor", "tensorc")
 # The first is the deck's, the others have as many tokens a rank: long sequences, a wide vocabulary.
 SHAPES = {
@@ -29,14 +29,17 @@ def show(values, digits):
     return f"{statistics.median(values):8.{digits}f} ({min(values):.{digits}f} .. {max(values):.{digits}f})"
 
 
-def timed(command):
+def timed(command, tries=1):
+    """Seconds and output of a command. One that fails runs again, if it has more tries."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(a.threads), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    for attempt in range(3):  # PyTorch's compiled FSDP2 aborts now and then at its start
+    for attempt in range(1, tries + 1):
         begin = time.monotonic()
         done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, stdin=subprocess.DEVNULL)
         seconds = time.monotonic() - begin
         if done.returncode == 0:
             return seconds, done.stdout
+        if attempt < tries:
+            print(f"compare.py: {' '.join(command)} ended with {done.returncode}; it runs again", file=sys.stderr, flush=True)
     sys.exit(f"compare.py: {' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
@@ -56,25 +59,25 @@ def run_weft(steps, peer):
         seconds, _ = timed(command + [x for k in sets for x in ("--set", k)])
         with open(f"{folder}/run/metrics.jsonl") as file:
             lines = [r for r in map(json.loads, file) if r["kind"] == "train"]
-    return seconds, statistics.median(r["step_s"] for r in lines[1:]), max(r["rss_bytes"] for r in lines) / 2**20
+    return seconds, statistics.median(r["step_s"] for r in lines[1:])
 
 
 def run_peer(mode, steps):
     shape = [x for k, v in SHAPES[a.shape].items() for x in ("--" + k, str(v))]
     command = [python, "-m", "torch.distributed.run", "--nproc-per-node", str(a.ranks)] if mode != "single" else [python]
-    seconds, out = timed(command + ["perf/peers/torch_llama.py", "--mode", mode, "--dtype", a.dtype, "--reduce", a.wire, "--threads",
-                                    str(a.threads), "--steps", str(steps), "--skip", "2", "--microbatches", str(SHAPES[a.shape]["batch"] * a.ranks), *shape])
-    report = json.loads(out.strip().splitlines()[-1])
-    return seconds, a.tokens / report["tok_s"], report["rss_mib"]
+    command += ["perf/peers/torch_llama.py", "--mode", mode, "--dtype", a.dtype, "--reduce", a.wire, "--threads", str(a.threads),
+                "--steps", str(steps), "--skip", "2", "--microbatches", str(SHAPES[a.shape]["batch"] * a.ranks), *shape]
+    seconds, out = timed(command, tries=3)  # PyTorch's compiled FSDP2 aborts now and then at its start
+    return seconds, a.tokens / json.loads(out.strip().splitlines()[-1])["tok_s"]
 
 
 def side(run):
-    """Measures one side: tokens/s by wall clock and by its own report, memory, and seconds to the end of the first step."""
+    """Measures one side: tokens/s by wall clock and by its own report, and seconds to the end of the first step."""
     run(3)  # what the other side leaves behind (its memory, its pages) is the first start's to clear away
-    short, _, _ = run(a.steps)
-    long, step, memory = run(3 * a.steps)
+    short, _ = run(a.steps)
+    long, step = run(3 * a.steps)
     wall = (long - short) / (2 * a.steps)
-    return a.tokens / wall, a.tokens / step, memory, short - (a.steps - 1) * wall
+    return a.tokens / wall, a.tokens / step, short - (a.steps - 1) * wall
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -100,7 +103,7 @@ if a.wire == "bf16" and a.dtype == "fp32":
 if a.steps < 3:
     parser.error("--steps: the peers' first two do not count; 3 or more")
 a.tokens = SHAPES[a.shape]["seq"] * SHAPES[a.shape]["batch"] * a.ranks
-python = subprocess.run(["perf/peers/setup.sh"], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
+python = peers_python()
 for peer in peers:  # the first run compiles into a cache that the others find
     run_peer(peer, 3)
 rows = {}
@@ -109,10 +112,9 @@ for _ in range(a.pairs):
         pair = side(lambda steps: run_weft(steps, peer)), side(lambda steps: run_peer(peer, steps))
         rows.setdefault(peer, []).append(pair)
         print(f"weft / {peer}: {pair[0][0] / pair[1][0]:.2f} [{pair[0][1] / pair[1][1]:.2f}]", file=sys.stderr, flush=True)
-print(f"{a.shape}, {a.dtype}, gradients on the wire {a.wire}, {a.ranks} ranks of {a.threads}: tokens/s by wall clock [as reported], MiB of a rank, first step")
+print(f"{a.shape}, {a.dtype}, gradients on the wire {a.wire}, {a.ranks} ranks of {a.threads}: tokens/s by wall clock [as reported], first step")
 for peer, pairs in rows.items():
     for name, index in (("weft", 0), (peer, 1)):
-        wall, own, memory, first = zip(*(p[index] for p in pairs))
-        print(f"  {name:11s} {show(wall, 0)}  [{statistics.median(own):.0f}]  {show(memory, 0)}  {show(first, 1)} s")
-    print(f"  weft / {peer:11s} {show([w[0] / p[0] for w, p in pairs], 2)}  [{show([w[1] / p[1] for w, p in pairs], 2)}]"
-          f"   memory {show([w[2] / p[2] for w, p in pairs], 2)}", flush=True)
+        wall, own, first = zip(*(p[index] for p in pairs))
+        print(f"  {name:11s} {show(wall, 0)}  [{statistics.median(own):.0f}]  {show(first, 1)} s")
+    print(f"  weft / {peer:11s} {show([w[0] / p[0] for w, p in pairs], 2)}  [{show([w[1] / p[1] for w, p in pairs], 2)}]", flush=True)

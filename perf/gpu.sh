@@ -47,10 +47,15 @@ libraries_of() {
     grep -vE '/(ld-linux[^/]*|lib(c|m|pthread|dl|rt|resolv|gcc_s|stdc\+\+|cuda|cudart|cublas|cublasLt|cudnn[^.]*|nccl|nvrtc[^.]*|nvJitLink)\.so)'
 }
 
-pack() {
-  local from=${1:-build/cuda} to program components
+# Makes build/gpu anew. Whatever fails ends it, and leaves an older pack as it was.
+pack() (
+  set -eo pipefail
+  local from=${1:-build/cuda} program components
   [ -x "$from/weft" ] || { echo "gpu.sh: no $from/weft; build it first: jobs/setup.sh --preset cuda" >&2; exit 1; }
-  to=$(mktemp -d)
+  mkdir -p build
+  new=$(mktemp -d "$PWD/build/gpu.XXXXXX")
+  trap 'status=$?; rm -rf "$new"; [ $status = 0 ] || echo "gpu.sh: no pack was made" >&2' EXIT
+  to=$new/pack
   mkdir -p "$to/lib/openmpi"
   for program in "${programs[@]}"; do
     [ -x "$from/$program" ] || { echo "gpu.sh: no $from/$program; build it first: ninja -C $from gpu_check" >&2; exit 1; }
@@ -66,14 +71,17 @@ pack() {
   cp -r "$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)" "$to/share"
   libraries_of "$to/weft" "$to/mpirun" "$to"/tests/* "$to"/perf/* "$to"/lib/openmpi/*.so | xargs cp -L -t "$to/lib"
   strip --strip-unneeded "$to"/lib/*.so* "$to"/lib/openmpi/*.so
-  [ -z "${WEFT_NCCL:-}" ] || { mkdir "$to/nccl" && python3 perf/thin_library.py "$WEFT_NCCL" "$to/nccl/libnccl.so.2" --keep 90; } || exit 1
+  if [ -n "${WEFT_NCCL:-}" ]; then
+    mkdir "$to/nccl"
+    python3 perf/thin_library.py "$WEFT_NCCL" "$to/nccl/libnccl.so.2" --keep 90
+  fi
   pwd >"$to/source_dir"
+  XZ_OPT="-T0 -4" tar -C "$to" -cJf "$new/pack.txz" .
   rm -rf build/gpu
-  mkdir -p build/gpu
-  XZ_OPT="-T0 -4" tar -C "$to" -cJf build/gpu/pack.txz .
-  rm -rf "$to"
+  mkdir build/gpu
+  mv "$new/pack.txz" build/gpu/pack.txz
   du -h build/gpu/pack.txz
-}
+)
 
 if [ "${1:-}" = --pack ]; then shift; pack "$@"; exit; fi
 dry=no tiny=() torch_device=cuda models=8b
@@ -92,6 +100,14 @@ if [ "${1:-}" = --dry-run ]; then
   sanitized='AdamW.*:RmsNorm.*'
   [ -x "$WEFT_BUILD/weft" ] || { echo "gpu.sh: no $WEFT_BUILD/weft; build it first: jobs/setup.sh --preset fakecuda:device_tests" >&2; exit 1; }
 fi
+parts=("$@")
+[ $# -gt 0 ] || parts=(tests ranks train peer profile predict kernels sanitizer)
+for name in "${parts[@]}"; do
+  case $name in
+    tests | ranks | train | peer | profile | predict | kernels | sanitizer) ;;
+    *) echo "gpu.sh: no part '$name'; see the head of perf/gpu.sh" >&2; exit 2 ;;
+  esac
+done
 nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || { echo "gpu.sh: no GPU here"; exit 77; }
 
 out=${OUT:-$PWD/perf/gpu_results}
@@ -252,31 +268,43 @@ train() {
 # Prints loss and gradient norm of each step, in all digits.
 losses() { python3 -c 'import json, sys; [print(r["step"], r["loss"], r["grad_norm"]) for r in map(json.loads, open(sys.argv[1])) if r["kind"] == "train"]' "$1"; }
 
+# The rate of dense bf16 by NVIDIA's data sheets, of which MFU is a share; that of an H100 SXM where the GPU is none of these.
+case $(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | head -n 1) in
+  *H100*PCIe*) peak_tflops=756 ;;
+  *H100*NVL*) peak_tflops=835 ;;
+  *A100*) peak_tflops=312 ;;
+  *) peak_tflops=989.4 ;;  # H100 SXM, H200, GH200
+esac
+
 # Prints the median of the steps behind the first three, which are a start, a capture, and one more.
 speed() {
-  python3 - "$1" <<'PY'
+  python3 - "$1" $peak_tflops <<'PY'
 import json, statistics, sys
 steps = [r for r in map(json.loads, open(sys.argv[1])) if r["kind"] == "train"][3:]
 s = statistics.median(r["step_s"] for r in steps)
 r = min(steps, key=lambda r: abs(r["step_s"] - s))
-print(f"{1e3 * s:.1f} ms a step, {r['tokens_per_s']:.0f} tokens/s, MFU {100 * (r['mfu'] or 0):.1f} %")
+print(f"{1e3 * s:.1f} ms a step, {r['tokens_per_s']:.0f} tokens/s, MFU {100 * (r['mfu'] or 0):.1f} % of {sys.argv[2]} TFLOP/s")
 PY
 }
 
 run_train() {
-  local deck=$llama total layers shape most=0 name
-  # This is the rate of dense bf16 on an H100 or H200 SXM by NVIDIA's data sheet; MFU is a share of it.
-  shape=(run.steps=10 data.global_batch=1 log.peak_tflops=989.4 optimizer.warmup=2)
+  local deck=$llama total layers shape most=3 too_many=33 needed needed_by_most name
+  shape=(run.steps=10 data.global_batch=1 log.peak_tflops="$peak_tflops" optimizer.warmup=2)
   total=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1)
-  for layers in 14 12 11 10 9 8 6 4; do
-    local needed
+  [ $dry = no ] || too_many=15  # tiny layers all fit, and the fake device is slow
+  while [ $((too_many - most)) -gt 1 ]; do
+    layers=$(((most + too_many) / 2))
     needed=$(here within "$build/weft" plan $deck "${random_tokens[@]}" --set data.global_batch=1 \
       --set checkpoint.every=0 --set model.layers=$layers "${tiny[@]}" | sed -n 's/.* needs \([0-9.]*\) GiB.*/\1/p')
     # The other 7 % are for CUDA's own memory, cuDNN's, and the graph's.
-    if awk -v need="${needed:-1e9}" -v have="$total" 'BEGIN { exit !(need * 1024 < 0.93 * have) }'; then most=$layers; break; fi
+    if awk -v need="${needed:-1e9}" -v have="$total" 'BEGIN { exit !(need * 1024 < 0.93 * have) }'; then
+      most=$layers needed_by_most=$needed
+    else
+      too_many=$layers
+    fi
   done
-  [ $most -gt 0 ] || { echo "four layers do not fit into $total MiB"; return 1; }
-  echo "$most layers of 32 (needs $needed GiB of $total MiB), sequences of 8192"
+  [ $most -gt 3 ] || { echo "four layers do not fit into $total MiB"; return 1; }
+  echo "$most layers of 32 (needs $needed_by_most GiB of $total MiB), sequences of 8192"
   for name in auto off; do
     train "graph_$name" "${shape[@]}" model.layers=$most schedule.cuda_graph=$name || return 1
     grep -h "CUDA graph" "$logs/graph_$name.txt"
@@ -328,7 +356,7 @@ beside_torch() {
   [ $dry = no ] || { set -- "$1" "$2" 64 64 "$5" 4 2 128 "$9"; seq=64 vocab=512; }
   [ "$9" = false ] || tied=1
   local shape=(run.steps=12 data.batch="$batch" data.global_batch="$batch" data.seq="$seq" model.dim="$4" model.layers="$5" model.heads="$6"
-    model.kv_heads="$7" model.ffn="$8" model.tie_embeddings="$9" log.peak_tflops=989.4 optimizer.warmup=2)
+    model.kv_heads="$7" model.ffn="$8" model.tie_embeddings="$9" log.peak_tflops="$peak_tflops" optimizer.warmup=2)
   train "$name.same_bits" "${shape[@]}" || return 1
   echo "$name, Weft, the same bits each time: $(speed "$logs/$name.same_bits.metrics.jsonl")"
   train "$name" "${shape[@]}" precision.deterministic=false || return 1  # as PyTorch's attention
@@ -354,7 +382,7 @@ run_peer() {
 
 run_profile() {
   local deck=$llama
-  train profile run.steps=6 data.global_batch=1 model.layers=4 log.peak_tflops=989.4 optimizer.warmup=2 schedule.cuda_graph=off log.trace_step=6 || return 1
+  train profile run.steps=6 data.global_batch=1 model.layers=4 log.peak_tflops="$peak_tflops" optimizer.warmup=2 schedule.cuda_graph=off log.trace_step=6 || return 1
   cp "$work/profile/trace.json" "$logs/profile.trace.json"
   python3 perf/breakdown.py --trace "$logs/profile.trace.json" --limits 3000 60e3 800e3
 }
@@ -385,8 +413,6 @@ run_kernels() {
 }
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
-parts=("$@")
-[ $# -gt 0 ] || parts=(tests ranks train peer profile predict kernels sanitizer)
 for name in "${parts[@]}"; do
   case $name in
     tests) part tests 200 run_tests ;;
@@ -397,7 +423,6 @@ for name in "${parts[@]}"; do
     predict) part predict 120 run_predict ;;
     kernels) part kernels 240 run_kernels ;;
     sanitizer) part sanitizer 80 run_sanitizer ;;
-    *) echo "gpu.sh: no part '$name'; see the head of perf/gpu.sh" >&2; exit 2 ;;
   esac
 done
 printf '\n== summary\n'

@@ -5,8 +5,8 @@
       How much communication is hidden at each rate: (compute + wire - step) / min(compute, wire). wire: bytes that crossed the
       interface a step over the link's rate, measured in the same run; compute: the step over links without a limit. Beside it
       the plan's prediction.
-  perf/hosts.py peers RATE [PEER...] [--set K=V]...
-      tokens/s on two hosts beside PyTorch's: ddpc, fsdp2c, fsdp2c-keep (not gathering again), simplefsdp; bench_33m.
+  perf/hosts.py peers RATE [PEER...] [--hosts N] [--deck D] [--set K=V]...
+      tokens/s of a rank a host beside PyTorch's: ddpc, fsdp2c, fsdp2c-keep (not gathering again), simplefsdp.
   perf/hosts.py pipe RATE [PEER...] [--microbatch B] [--set K=V]...
       tokens/s of a pipe over all hosts (1f1b, B sequences a microbatch) beside fsdp and ddp of Weft, and beside PyTorch's peers
       (fsdp2c, unless others are named; "none" for none), of the same sequences a step; on more than two hosts without peers.
@@ -15,19 +15,23 @@
       ones twice; and their predictions.
   perf/hosts.py meshes RATE... [--hosts N] [--ranks-per-host R] [--deck D] [--set K=V]...
       Mesh regret: the step on the mesh that `weft advise` chooses (with mode, microbatch and recomputation) over the best of all
-      meshes of these ranks, all measured, the best ones twice; and their predictions.
+      meshes of these ranks, all measured, the best ones twice; and their predictions. The others are all sizes of replica, data, pipe,
+      context and tensor (within a host), with fsdp, zero2 and ddp, microbatches of 1 and --batch sequences, 1f1b and zb_h1. Left out:
+      zero1, the schedules gpipe, interleaved and zbv, other microbatches, recomputation, and other orders of the axes.
   perf/hosts.py passes RATE... [--hosts N] [--deck D] [--set K=V]...
-      The step and the memory of a rank with every pass off, then with one after another.
+      The step and the memory of a rank with the passes rows, head, order and memory off and nothing bucketed, then with one of these
+      after another.
   perf/hosts.py modes RATE... [--hosts N] [--ranks-per-host R] [--deck D] [--set K=V]...
       ddp beside fsdp; with several ranks a host also fsdp without memory that they share.
   perf/hosts.py turns RATE... --axis tensor|context [--deck D] [--set K=V]...
       An axis over all hosts: the step and what is exposed of the axis' collectives, with nothing under them, with put-off weight
       gradients under them (hoist), and as the search chooses (microbatches in turns, too), two microbatches a step.
 
+A rank has --threads threads and as many cores, PyTorch's, too. PyTorch trains the model of the resolved deck (`weft deck`).
 Each rate is profiled first (weft profile on those links). Sides alternate, --pairs (5) rounds; medians and spread are shown.
 Other work on the machine spoils the result.
 """
-import argparse, itertools, json, os, re, shlex, statistics, subprocess, sys, tempfile, tomllib
+import argparse, functools, itertools, json, os, re, shlex, statistics, subprocess, sys, tempfile, tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WEFT = os.environ.get("WEFT", "build/cpu/weft")
@@ -106,46 +110,63 @@ def hidden(h):
               f"step {show(columns[3])} s, predicted {predicted:.3f}  hidden {show(columns[4], 2)}", flush=True)
 
 
-def shape(a):
-    """The deck's model, as torch_llama.py takes it."""
-    with open(os.path.join(ROOT, a.deck), "rb") as file:
-        deck = tomllib.load(file)
-    sizes = {**deck["model"], "seq": deck["data"]["seq"]}
-    for key, _, value in (s.partition("=") for s in a.set):
-        section, _, name = key.partition(".")
-        if section == "model" or key == "data.seq":
-            sizes[name] = value
-    return [x for name in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab", "seq") for x in ("--" + name, str(sizes[name]))]
+def peers_python():
+    """The python with the peers' packages, whose environment is made where there is none. What fails there is told there."""
+    done = subprocess.run(["perf/peers/setup.sh"], cwd=ROOT, text=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: perf/peers/setup.sh ended with {done.returncode}; its reason stands above")
+    return done.stdout.strip()
+
+
+# What torch_llama.py always does: a deck that asks for something else has no peer.
+ONLY_OF_PEERS = {"model.rope_theta": 500000.0, "model.norm_eps": 1e-5, "model.rope_scaling.factor": 1.0,
+                 "data.document_mask": False, "optimizer.clip": 1.0, "precision.float8": []}
+
+
+def resolved(a):
+    """The deck with its --set, as Weft takes it: tables of all keys."""
+    return tomllib.loads(call([WEFT, "deck", a.deck, *(x for s in a.set for x in ("--set", s))]))
 
 
 def peer_options(a):
-    """Shape, types, batch and steps of the deck with its --set, as torch_llama.py takes them."""
-    dtype = "bf16" if "precision.params=bf16" in a.set else "fp32"
-    reduce = "bf16" if "precision.grad_wire=bf16" in a.set else "fp32"
-    return ["--dtype", dtype, "--reduce", reduce, *shape(a), "--batch", str(a.batch), "--steps", str(a.steps + 1), "--skip", str(SKIP + 1)]
+    """Shape, types, batch and steps of the resolved deck, as torch_llama.py takes them.
+
+    Ends the program where that cannot do what the deck says."""
+    deck = resolved(a)
+    for key, value in ONLY_OF_PEERS.items():
+        if (asked := functools.reduce(dict.__getitem__, key.split("."), deck)) != value:
+            sys.exit(f"{os.path.basename(sys.argv[0])}: {a.deck}: {key} is {asked}, and PyTorch's side can do {value} only; "
+                     "change it, or compare without peers")
+    types, model = {"f32": "fp32", "bf16": "bf16"}, deck["model"]
+    sizes = {name: model[name] for name in ("dim", "layers", "heads", "kv_heads", "ffn", "vocab")}
+    return ["--dtype", types[deck["precision"]["params"]], "--reduce", types[deck["precision"]["grad_wire"]],
+            "--tied", str(int(model["tie_embeddings"])), *(x for name, size in sizes.items() for x in ("--" + name, str(size))),
+            "--seq", str(deck["data"]["seq"]), "--batch", str(a.batch), "--steps", str(a.steps + 1), "--skip", str(SKIP + 1)]
 
 
-def peer_rate(h, rate, name, python):
+def peer_rate(h, rate, name, python, options):
     mode, *keep = name.split("-")
-    command = [python, "perf/peers/torch_llama.py", "--mode", mode, *peer_options(h.a), "--reshard", "0" if keep else "1"]
+    command = [python, "perf/peers/torch_llama.py", "--mode", mode, *options, "--threads", str(h.a.threads),
+               "--reshard", "0" if keep else "1"]
     for attempt in range(3):  # PyTorch's compiled FSDP2 aborts now and then at its start
         try:
             return json.loads(h.on(rate, ["--torch"], command)[0].strip().splitlines()[-1])["tok_s"]
         except (SystemExit, json.JSONDecodeError, IndexError):
             if attempt == 2:
                 raise
+            print(f"hosts.py: {name} of PyTorch failed; it runs again", file=sys.stderr, flush=True)
 
 
 def peers(h):
     rate, *names = h.a.names
-    names = names or ["ddpc", "fsdp2c", "fsdp2c-keep", "simplefsdp"]
-    python = call(["perf/peers/setup.sh"]).strip()
+    names, options = names or ["ddpc", "fsdp2c", "fsdp2c-keep", "simplefsdp"], peer_options(h.a)
+    python = peers_python()
     sets = [*automatic(h.profile(rate)), "schedule.regather=auto"]
     rows = {}
     for _ in range(h.a.pairs):
         for name in names:
-            rows.setdefault(name, []).append((h.train(rate, sets)["tokens_per_s"], peer_rate(h, rate, name, python)))
-    print(f"2 hosts, {rate}, {' '.join(h.a.set)}: tokens/s")
+            rows.setdefault(name, []).append((h.train(rate, sets)["tokens_per_s"], peer_rate(h, rate, name, python, options)))
+    print(f"{h.a.hosts} hosts of {h.a.threads} threads, {rate}, {' '.join(h.a.set)}: tokens/s")
     for name, pairs in rows.items():
         mine, other = zip(*pairs)
         print(f"  weft {show(mine, 0)}  {name:12s} {show(other, 0)}  ratio {show([a / b for a, b in pairs], 2)}", flush=True)
@@ -154,7 +175,8 @@ def peers(h):
 def pipe(h):
     rate, *names = h.a.names
     names = (names or ["fsdp2c"]) if h.a.hosts == 2 and names != ["none"] else []
-    python = call(["perf/peers/setup.sh"]).strip() if names else None
+    options = peer_options(h.a) if names else None
+    python = peers_python() if names else None
     profile = automatic(h.profile(rate))
     sides = {
         "pipe": [f"parallel.mesh={{ pipe = {h.a.hosts} }}", f"data.batch={h.a.microbatch}", "schedule.bucketing=none"],
@@ -168,9 +190,10 @@ def pipe(h):
             rows.setdefault(name, []).append(run["tokens_per_s"])
             memory[name] = run["rss"] / 2**20
         for name in names:
-            rows.setdefault(name, []).append(peer_rate(h, rate, name, python))
+            rows.setdefault(name, []).append(peer_rate(h, rate, name, python, options))
         print("  ".join(f"{name} {rates[-1]:.0f}" for name, rates in rows.items()), file=sys.stderr, flush=True)
-    print(f"{h.a.hosts} hosts, {rate}, {h.a.batch * h.ranks} sequences a step, {' '.join(h.a.set)}: tokens/s, pipe over the other, MiB of a rank")
+    print(f"{h.a.hosts} hosts of {h.a.threads} threads, {rate}, {h.a.batch * h.ranks} sequences a step, {' '.join(h.a.set)}: "
+          "tokens/s, pipe over the other, MiB of a rank")
     for name, rates in rows.items():
         ratios = [a / b for a, b in zip(rows["pipe"], rates)]
         print(f"  {name:12s} {show(rates, 0)}  {show(ratios, 2)}  {memory.get(name, 0):6.0f}", flush=True)
@@ -185,25 +208,32 @@ def plans(h):
         print_regret(h, rate, h.profile(rate), "schedule.bucketing=auto", others)
 
 
+def arrangements(ranks, ranks_per_host, batch):
+    """The settings of each mesh, mode, microbatch and schedule that `meshes` measures, a text each."""
+    found = []
+    for pipe, context, tensor, replica in itertools.product(range(1, ranks + 1), repeat=4):
+        data = ranks // (pipe * context * tensor * replica)
+        if pipe * context * tensor * replica * data != ranks or tensor > ranks_per_host:
+            continue
+        sizes = {"replica": replica, "pipe": pipe, "context": context, "tensor": tensor}
+        axes = ", ".join(f"{name} = {size}" for name, size in sizes.items() if size > 1)
+        # With nothing to cut state over, all modes are one. ddp repeats state over the data axis, as a replica axis does.
+        modes = ("fsdp",) if data * context == 1 else ("fsdp", "zero2", "ddp") if replica == 1 else ("fsdp", "zero2")
+        schedules = ("1f1b", "zb_h1") if pipe > 1 else ("1f1b",)
+        for mode, size, schedule in itertools.product(modes, sorted({1, batch}), schedules):
+            found.append(f"parallel.mesh={{ {axes} }};parallel.mode={mode};data.batch={size};pipeline.schedule={schedule}")
+    return found
+
+
 def meshes(h):
-    """The mesh that `weft advise` chooses, held against every mesh of the ranks."""
+    """The mesh that `weft advise` chooses, held against the meshes of the ranks."""
     for rate in h.a.names:
         profile = h.profile(rate)
         out = call([WEFT, "advise", h.a.deck, "--world", str(h.ranks), "--ranks-per-host", str(h.a.ranks_per_host), "--rows", "1",
                     *h.sets([f"schedule.profile={profile}"])])
         print(out, file=sys.stderr)
         words = shlex.split(out.strip().splitlines()[-1])
-        chosen = ";".join(words[1::2])
-        others = []
-        for sizes in itertools.product(range(1, h.ranks + 1), repeat=3):
-            product = sizes[0] * sizes[1] * sizes[2]
-            if h.ranks % product != 0 or sizes[2] > h.a.ranks_per_host:
-                continue
-            axes = ", ".join(f"{name} = {size}" for name, size in zip(("pipe", "context", "tensor"), sizes) if size > 1)
-            data, batches = h.ranks // product, {1, h.a.batch}
-            for mode, batch, schedule in itertools.product(("fsdp", "zero2") if data * sizes[1] > 1 else ("fsdp",), batches, ("1f1b", "zb_h1") if sizes[0] > 1 else ("1f1b",)):
-                others.append(f"parallel.mesh={{ {axes} }};parallel.mode={mode};data.batch={batch};pipeline.schedule={schedule}")
-        print_regret(h, rate, profile, chosen, others)
+        print_regret(h, rate, profile, ";".join(words[1::2]), arrangements(h.ranks, h.a.ranks_per_host, h.a.batch))
 
 
 def print_regret(h, rate, profile, chosen, others):
@@ -232,12 +262,12 @@ def print_regret(h, rate, profile, chosen, others):
 
 
 def passes(h):
-    """Every pass off, then on one after another."""
+    """These passes off and nothing bucketed, then on one after another."""
     off = ["rows", "head", "order", "memory"]
     unbucketed = ["schedule.bucketing=none"]
     for rate in h.a.names:
         found = automatic(h.profile(rate))
-        stages = [("all off", unbucketed)]
+        stages = [("these off", unbucketed)]
         stages += [("+ " + name, unbucketed) for name in ("memory", "rows", "head", "order")]
         stages += [("+ bucket (auto)", found), ("+ regather = auto", [*found, "schedule.regather=auto"]),
                    ("+ recompute = selective", [*found, "schedule.regather=auto", "schedule.recompute=selective"])]
@@ -296,6 +326,7 @@ def main():
     parser.add_argument("names", nargs="+", metavar="RATE|PEER")
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--ranks-per-host", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=os.environ.get("OMP_NUM_THREADS", "1"), help="of a rank")
     parser.add_argument("--cpu", type=int, help="percent of its core that a rank may use (two_hosts.sh --cpu)")
     parser.add_argument("--deck", default="inputs/bench_33m.toml")
     parser.add_argument("--batch", type=int, default=4, help="sequences a rank (data.batch)")
@@ -306,8 +337,12 @@ def main():
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=6, help=f"of a run; the first {SKIP} do not count")
     parser.add_argument("--profile-seconds", type=int, default=25)
+    arguments = parser.parse_args()
+    with_peers = arguments.what == "peers" or (arguments.what == "pipe" and arguments.hosts == 2 and arguments.names[1:] != ["none"])
+    if with_peers and arguments.ranks_per_host > 1:
+        parser.error(f"--ranks-per-host {arguments.ranks_per_host}: PyTorch has one process a host; leave it out")
+    os.environ["OMP_NUM_THREADS"] = str(arguments.threads)  # from there Weft and two_hosts.sh take it
     with tempfile.TemporaryDirectory() as scratch:
-        arguments = parser.parse_args()
         {"hidden": hidden, "peers": peers, "pipe": pipe, "plans": plans, "meshes": meshes, "passes": passes, "modes": modes, "turns": turns}[arguments.what](Hosts(arguments, scratch))
 
 

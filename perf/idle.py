@@ -4,8 +4,8 @@
   perf/idle.py [--ranks 2] [--microbatches 2 4 8 16] [--steps 4] [--rounds 2] [--deck inputs/bench_33m.toml] [--set K=V]...
 
 A line for each schedule and number of microbatches: the step, the time in which the slowest rank waited for other stages (exposed_pipe_s of
-metrics.jsonl), and that time over the step's other time; beside it the idle share of the timeline that `weft plan` shows for this machine's
-profile. One thread a rank. The rounds take turns; medians, the first step left out. Ranks must have cores of their own.
+metrics.jsonl), and that time over the step's other time; beside it the idle share of the timeline that `weft plan` shows, with the rates
+that it assumes of a host (with --set schedule.profile=FILE those that `weft profile` measured on this machine). One thread a rank. The rounds take turns; medians, the first step left out. Ranks must have cores of their own.
 """
 import argparse, json, os, re, statistics, subprocess, sys, tempfile
 

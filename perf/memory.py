@@ -5,8 +5,10 @@
       The largest memory of a job of some steps on a state-heavy shape (many parameters, few tokens) and on an activation-heavy one
       (few parameters, many tokens), for Weft and the peers in turn. Of PyTorch's, what processes that only import it take is subtracted.
   perf/memory.py largest [--gib 4] [--ranks 1 2 4]
-      The largest model, in layers of dim 1024, that trains two steps in so much memory a rank: each by bisection over real runs in
-      a control group with that limit.
+      The largest model, in layers of dim 1024, that trains four steps in so much memory a rank: each by bisection over real runs in
+      a control group with that limit, without swap. A job does not fit when the kernel killed one of its processes for memory, or Weft
+      refused it for that; any other failure ends the measurement.
+WEFT: the program (default: build/cpu/weft).
 """
 import argparse
 import os
@@ -17,8 +19,8 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-WEFT = os.path.join(ROOT, "build/cpu/weft")
+from hosts import ROOT, WEFT, peers_python
+
 PEERS = ("fsdp2c", "simplefsdp")
 SHAPES = {
     "state-heavy": dict(dim=1024, layers=8, heads=16, kv_heads=8, ffn=2816, vocab=8192, seq=128, batch=1),
@@ -32,25 +34,46 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OM
 class ControlGroup:
     """A control group of version 1 or 2; it counts and limits the memory of what runs in it."""
 
-    def __init__(self, limit=None):
-        first = os.path.exists("/sys/fs/cgroup/memory/memory.limit_in_bytes")
-        self.dir = f"/sys/fs/cgroup/{'memory/' if first else ''}weft-memory-{os.getpid()}"
+    def __init__(self, limit=None, root="/sys/fs/cgroup"):
+        first = os.path.exists(f"{root}/memory/memory.limit_in_bytes")
+        self.dir = f"{root}/{'memory/' if first else ''}weft-memory-{os.getpid()}"
         self.peak_file = os.path.join(self.dir, "memory.max_usage_in_bytes" if first else "memory.peak")
-        limit_file = "memory.limit_in_bytes" if first else "memory.max"
+        self.events_file = os.path.join(self.dir, "memory.oom_control" if first else "memory.events")
         os.mkdir(self.dir)
-        if limit:
-            with open(os.path.join(self.dir, limit_file), "w") as file:
-                file.write(str(limit))
+        try:
+            if limit:
+                self.set("memory.limit_in_bytes" if first else "memory.max", limit)
+                # Version 1 limits memory and swap together. Where swap is not counted, there must be none.
+                swap = "memory.memsw.limit_in_bytes" if first else "memory.swap.max"
+                if os.path.exists(os.path.join(self.dir, swap)):
+                    self.set(swap, limit if first else 0)
+                elif has_swap():
+                    sys.exit(f"memory.py: {self.dir} has no {swap}, so that jobs would swap; turn swap off (swapoff -a)")
+        except BaseException:
+            self.remove()
+            raise
+
+    def set(self, name, value):
+        with open(os.path.join(self.dir, name), "w") as file:
+            file.write(str(value))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self.remove()
+
+    def remove(self):
         for _ in range(50):  # the last processes may still be leaving
             try:
                 return os.rmdir(self.dir)
             except OSError:
                 time.sleep(0.1)
+
+    def killed(self):
+        """How many processes the kernel killed because the memory was at its limit."""
+        with open(self.events_file) as file:
+            return int(dict(line.split() for line in file).get("oom_kill", 0))
 
     def run(self, command):
         inside = ["sh", "-c", f"echo $$ > {self.dir}/cgroup.procs && exec \"$@\"", "sh", *command]
@@ -59,6 +82,11 @@ class ControlGroup:
     def peak(self):
         with open(self.peak_file) as file:
             return int(file.read())
+
+
+def has_swap():
+    with open("/proc/swaps") as file:
+        return len(file.readlines()) > 1
 
 
 def weft_job(shape, ranks, folder, more=()):
@@ -115,7 +143,7 @@ def peaks(a, python, folder):
 
 
 def largest_that(trains):
-    """The number of layers of the largest model, found by doubling and bisection."""
+    """The number of layers of the largest model, found by doubling and bisection; 0 if not even one layer trains."""
     low, high = 0, 2
     while trains(high):
         low, high = high, 2 * high
@@ -123,6 +151,16 @@ def largest_that(trains):
         middle = (low + high) // 2
         low, high = (middle, high) if trains(middle) else (low, middle)
     return low
+
+
+def fits(done, killed):
+    """Whether a job that ended so fitted into its memory. Ends the program where it failed for another reason."""
+    if done.returncode == 0:
+        return True
+    # In these words Weft refuses a run that its host has no memory for (src/runtime/preflight.cpp).
+    if killed or "not enough memory: the run" in done.stderr:
+        return False
+    sys.exit(f"memory.py: {' '.join(done.args)} ended with {done.returncode}, and not for want of memory:\n{done.stderr[-2000:]}")
 
 
 def parameters(layers):
@@ -139,20 +177,28 @@ def largest(a, python, folder):
         for name, job in jobs.items():
             def trains(layers, job=job):
                 with ControlGroup(limit) as group:
-                    return group.run(job({**LAYERED, "layers": layers})).returncode == 0
+                    done = group.run(job({**LAYERED, "layers": layers}))
+                    return fits(done, group.killed())
             layers = largest_that(trains)
+            if layers == 0:
+                sys.exit(f"memory.py: {name}: not one layer trains on {ranks} ranks of {a.gib:g} GiB; give it more (--gib)")
             print(f"{ranks} ranks of {a.gib:g} GiB: {name} {layers} layers, {parameters(layers) / 1e6:.0f} M parameters", flush=True)
 
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("what", choices=("peaks", "largest"))
-parser.add_argument("--ranks", type=int, nargs="+")
-parser.add_argument("--pairs", type=int, default=3)
-parser.add_argument("--gib", type=float, default=4)
-arguments = parser.parse_args()
-arguments.ranks = arguments.ranks or ([2] if arguments.what == "peaks" else [1, 2, 4])
-if os.geteuid() != 0:
-    sys.exit("memory.py: making control groups needs root")
-setup = subprocess.run(["perf/peers/setup.sh"], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
-with tempfile.TemporaryDirectory() as scratch:
-    {"peaks": peaks, "largest": largest}[arguments.what](arguments, setup, scratch)
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("peaks", "largest"))
+    parser.add_argument("--ranks", type=int, nargs="+")
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--gib", type=float, default=4)
+    a = parser.parse_args()
+    a.ranks = a.ranks or ([2] if a.what == "peaks" else [1, 2, 4])
+    if os.geteuid() != 0:
+        sys.exit("memory.py: making control groups needs root")
+    python = peers_python()
+    with tempfile.TemporaryDirectory() as folder:
+        {"peaks": peaks, "largest": largest}[a.what](a, python, folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ exit status is 1 if there was one. WEFT: the program (default: build/cpu/weft), 
 """
 import argparse, collections, itertools, math, random, sys
 
+from distances import largest, relative
 from trials import runs
 
 AXES = ("replica", "data", "pipe", "context", "tensor")
@@ -67,7 +68,7 @@ def curve(place, ranks, sets):
 
 def distance(found, alone):
     """The largest relative difference of a loss, and that of the first gradient norm."""
-    return max(abs(f[0] / e[0] - 1) for f, e in zip(found, alone)), abs(found[0][1] / alone[0][1] - 1)
+    return largest([relative(f[0], e[0]) for f, e in zip(found, alone)]), relative(found[0][1], alone[0][1])
 
 
 wrong, seen, refused, runs_made = 0, collections.defaultdict(collections.Counter), collections.Counter(), 0
@@ -97,8 +98,8 @@ with runs.Place() as place:
                     print(f"{sets}, {kv_heads} heads of keys: other bits than its group {group}", flush=True)
                 losses, norm = distance(found, alone)
                 kind = "context" if context > 1 else "tensor" if tensor > 1 else "replica" if replica > 1 else "data and pipe"
-                farthest[kind] = max(farthest[kind], losses, norm)
-                if max(losses, norm) > BOUND:
+                farthest[kind] = largest([farthest[kind], losses, norm])
+                if not largest([losses, norm]) <= BOUND:
                     wrong += 1
                     print(f"{sets}, {kv_heads} heads of keys: losses {losses:.1e}, the first norm {norm:.1e} from one rank", flush=True)
                 seen[ranks][kind] += 1

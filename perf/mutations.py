@@ -75,19 +75,32 @@ DEVICE_MUTATIONS = {
 }
 
 
+def misplaced(mutations, tree):
+    """A line for each mutation whose text does not stand once in its file of this tree."""
+    lines = []
+    for name, m in mutations.items():
+        path, count = os.path.join(tree, m.file), 0
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                count = file.read().count(m.old)
+        if count != 1:
+            lines.append(f"{name}: {m.file} has {m.old!r} {count} times (once is right; change the list)")
+    return lines
+
+
 def call(command, seconds=None):
     done = subprocess.run(command, cwd=TREE, env=ENVIRONMENT, text=True, errors="replace", capture_output=True, stdin=subprocess.DEVNULL,
                           timeout=seconds)
     return done.returncode, done.stdout + done.stderr
 
 
-def build():
+def build(preset, chosen):
     status, said = call(["ninja", "-C", f"build/{preset}", *sorted({m.program for m in chosen.values()})])
     if status != 0:
         sys.exit(f"mutations.py: the build failed:\n{said[-3000:]}")
 
 
-def fails(program, tests):
+def fails(preset, program, tests):
     """Whether the tests fail; what hangs has failed, too."""
     try:
         launcher = ["mpirun", "-n", "2"] if program in ("test_training", "test_nccl") else []
@@ -100,47 +113,65 @@ def fails(program, tests):
     return status != 0, os.path.relpath(first, TREE) if first.startswith("/") else first
 
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(HOST_MUTATIONS)}; with --device {', '.join(DEVICE_MUTATIONS)}")
-parser.add_argument("--device", action="store_true")
-parser.add_argument("--keep", action="store_true")
-a = parser.parse_args()
-preset, mutations = ("fakecuda", DEVICE_MUTATIONS) if a.device else ("cpu", HOST_MUTATIONS)
-if unknown := set(a.names) - set(mutations):
-    parser.error(f"no mutation {', '.join(sorted(unknown))} (there are {', '.join(mutations)})")
-chosen = {name: mutations[name] for name in a.names or mutations}
-if not os.path.exists(TREE):
-    subprocess.run(["git", "worktree", "add", "--detach", TREE, "HEAD"], cwd=ROOT, check=True, capture_output=True)
-else:
-    subprocess.run(["git", "checkout", "--detach", "--force", subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()],
-                   cwd=TREE, check=True, capture_output=True)
-if not os.path.exists(os.path.join(TREE, f"build/{preset}/build.ninja")):
-    status, said = call(["jobs/setup.sh", "--tests", "--preset", f"{preset}:test_training"])
-    if status != 0:
-        sys.exit(f"mutations.py: set-up failed:\n{said[-3000:]}")
-build()
-for program, tests in sorted({(m.program, m.tests) for m in chosen.values()}):
-    if (found := fails(program, tests))[0]:
-        sys.exit(f"mutations.py: {program} {tests} fails without any mutation: {found[1]}")
-survived = 0
-for name, m in chosen.items():
-    path = os.path.join(TREE, m.file)
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    if text.count(m.old) != 1:
-        sys.exit(f"mutations.py: {name}: {m.file} has {m.old!r} {text.count(m.old)} times (once is right; change the list)")
-    begin = time.monotonic()
+def check_out():
+    """Makes a checkout of HEAD, or takes that of the last call. git says itself why it cannot."""
+    if not os.path.exists(TREE):
+        return subprocess.run(["git", "worktree", "add", "--quiet", "--detach", TREE, "HEAD"], cwd=ROOT).returncode == 0
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, stdout=subprocess.PIPE)
+    return head.returncode == 0 and subprocess.run(["git", "checkout", "--quiet", "--detach", "--force", head.stdout.strip()],
+                                                   cwd=TREE).returncode == 0
+
+
+def survivors(preset, chosen):
+    """Tries the mutations; gives how many of them no test has seen."""
+    if lines := misplaced(chosen, TREE):
+        sys.exit("mutations.py: " + "\nmutations.py: ".join(lines))
+    if not os.path.exists(os.path.join(TREE, f"build/{preset}/build.ninja")):
+        status, said = call(["jobs/setup.sh", "--tests", "--preset", f"{preset}:test_training"])
+        if status != 0:
+            sys.exit(f"mutations.py: set-up failed:\n{said[-3000:]}")
+    build(preset, chosen)
+    for program, tests in sorted({(m.program, m.tests) for m in chosen.values()}):
+        if (found := fails(preset, program, tests))[0]:
+            sys.exit(f"mutations.py: {program} {tests} fails without any mutation: {found[1]}")
+    survived = 0
+    for name, m in chosen.items():
+        path = os.path.join(TREE, m.file)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        begin = time.monotonic()
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace(m.old, m.new))
+            build(preset, chosen)
+            caught, where = fails(preset, m.program, m.tests)
+        finally:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        survived += not caught
+        print(f"{'caught' if caught else 'SURVIVED':8s} {name:15s} {m.what}; {m.tests}: {where} ({time.monotonic() - begin:.0f} s)", flush=True)
+    print(f"{len(chosen) - survived} of {len(chosen)} mutations caught")
+    return survived
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(HOST_MUTATIONS)}; with --device {', '.join(DEVICE_MUTATIONS)}")
+    parser.add_argument("--device", action="store_true")
+    parser.add_argument("--keep", action="store_true")
+    a = parser.parse_args()
+    preset, mutations = ("fakecuda", DEVICE_MUTATIONS) if a.device else ("cpu", HOST_MUTATIONS)
+    if unknown := set(a.names) - set(mutations):
+        parser.error(f"no mutation {', '.join(sorted(unknown))} (there are {', '.join(mutations)})")
+    if not check_out():
+        sys.exit(f"mutations.py: no checkout of HEAD in {TREE}")
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text.replace(m.old, m.new))
-        build()
-        caught, where = fails(m.program, m.tests)
+        survived = survivors(preset, {name: mutations[name] for name in a.names or mutations})
     finally:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    survived += not caught
-    print(f"{'caught' if caught else 'SURVIVED':8s} {name:15s} {m.what}; {m.tests}: {where} ({time.monotonic() - begin:.0f} s)", flush=True)
-print(f"{len(chosen) - survived} of {len(chosen)} mutations caught")
-if not a.keep:
-    subprocess.run(["git", "worktree", "remove", "--force", TREE], cwd=ROOT, check=True, capture_output=True)
-sys.exit(1 if survived else 0)
+        if not a.keep:
+            subprocess.run(["git", "worktree", "remove", "--force", TREE], cwd=ROOT)
+    sys.exit(1 if survived else 0)
+
+
+if __name__ == "__main__":
+    main()

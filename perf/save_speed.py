@@ -17,8 +17,8 @@ build/cpu/weft). Other work on the machine spoils the result.
 """
 import argparse, glob, json, os, re, shutil, statistics, subprocess, sys, time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-WEFT = os.environ.get("WEFT", "build/cpu/weft")
+from hosts import ROOT, WEFT, peers_python
+
 RANKS = 2
 SHAPES = {  # the last two numbers: steps from one save to the next, in the background and not
     "33m": (dict(dim=512, layers=8, heads=8, kv_heads=4, ffn=1536, vocab=8192, seq=512, batch=4), 9, 4),
@@ -233,7 +233,7 @@ parser.add_argument("--threads", type=int, default=1)
 a = parser.parse_args()
 if unknown := set(a.shapes) - set(SHAPES):
     parser.error(f"no shape {', '.join(sorted(unknown))}")
-python = subprocess.run(["perf/peers/setup.sh"], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
+python = peers_python()
 for shape in a.shapes or SHAPES:
     done = []
     for _ in range(a.pairs):

@@ -14,9 +14,23 @@ WEFT: the program (default: build/cpu/weft). Other work on the machine spoils th
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile
 
-from hosts import ROOT, SKIP, WEFT, peer_options
+from hosts import ROOT, SKIP, WEFT, peer_options, peers_python
 
-CORES = sorted(os.sched_getaffinity(0))
+
+def first_of_each_core(cpus, topology="/sys/devices/system/cpu"):
+    """One of the hardware threads of each core, of these that the process may use."""
+    first = {}
+    for cpu in sorted(cpus):
+        try:
+            with open(f"{topology}/cpu{cpu}/topology/thread_siblings_list", encoding="ascii") as file:
+                core = file.read().strip()
+        except OSError:  # a system that does not tell
+            core = cpu
+        first.setdefault(core, cpu)
+    return list(first.values())
+
+
+CORES = first_of_each_core(os.sched_getaffinity(0))
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_PROC_BIND": "false", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
@@ -63,8 +77,16 @@ class Weft:
 
     def apart(self, ranks):
         runs = [self.command(1) for _ in range(ranks)]
-        for process in [start(["taskset", "-c", str(CORES[i % len(CORES)]), *command]) for i, (command, _) in enumerate(runs)]:
-            finish(process)
+        processes = []
+        try:
+            for i, (command, _) in enumerate(runs):
+                processes.append(start(["taskset", "-c", str(CORES[i % len(CORES)]), *command]))
+            for process in processes:
+                finish(process)
+        finally:
+            for process in processes:
+                process.kill()  # where it still runs
+                process.wait()
         return sum(self.rate_of(run) for _, run in runs)
 
     def hosts(self, hosts):
@@ -90,6 +112,7 @@ class Peer:
             except (RuntimeError, json.JSONDecodeError, IndexError):
                 if attempt == 2:
                     raise
+                print(f"scaling.py: {mode or self.mode} of PyTorch failed; it runs again", file=sys.stderr, flush=True)
 
     def ranks(self, ranks):
         if ranks == 1:
@@ -120,7 +143,7 @@ def main():
         weft = Weft(a, folder)
         sides = {"weft": weft}
         if names:
-            python = subprocess.run(["perf/peers/setup.sh"], cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
+            python = peers_python()
             sides |= {name: Peer(a, name, python) for name in names}
         places = [("ranks", n, n) for n in sorted(a.ranks)] + [("hosts", n, n) for n in hosts]
         found = {}  # tokens/s of each round, by side, kind of place and number
@@ -146,4 +169,8 @@ def main():
                 print(f"  {n} {kind}{note:18s} {name:8s} " + "  ".join(columns), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    try:
+        main()
+    except RuntimeError as error:
+        sys.exit(f"scaling.py: {error}")

@@ -17,13 +17,14 @@
 #
 # A host is a network namespace with a name of its own (h1, h2, ...), one full-duplex link to a switch: it sends at most RATE and
 # receives at most RATE. Ranks are pinned to OMP_NUM_THREADS cores each (default 1), in turn; they share cores where there are too few.
-# OMPI_MCA_... variables go through to mpirun. The status is COMMAND's; 2: bad arguments; 77: it cannot be done here, and why.
+# OMPI_MCA_... variables go through to mpirun. The status is COMMAND's; 2: bad arguments; 77: it cannot be done here, and why. Where
+# WEFT_TEST_TOOLS is "all", root has all that it needs (jobs/setup.sh --tests), and what cannot be done is a failure: 1.
 # Everything is removed at the end, also after a failure or a signal; what a killed (-9) run left is removed by the next one.
 # shellcheck disable=SC2015,SC2016,SC2317  # usage does not return; some scripts are quoted whole; clean_up is called by a trap
 set -uo pipefail
 
 usage() { echo "two_hosts: $*; see the head of perf/two_hosts.sh" >&2; exit 2; }
-cannot() { echo "two_hosts: $*" >&2; exit 77; }
+cannot() { echo "two_hosts: $*" >&2; [ "${WEFT_TEST_TOOLS:-}" != all ] || exit 1; exit 77; }
 # whole NAME VALUE LEAST MOST: checks an option's whole number.
 whole() { [[ $2 =~ ^[1-9][0-9]{0,4}$ ]] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] || usage "$1 is '$2'; it is to be a whole number from $3 to $4"; }
 
@@ -56,7 +57,7 @@ whole --ranks-per-host "$per_host" 1 1024
 [ $torch = no ] || [ "$per_host" = 1 ] || usage "--torch starts one process a host; leave --ranks-per-host out"
 [ -z "$report" ] || { [ ! -d "$report" ] && : 2>/dev/null >>"$report"; } || usage "the report $report cannot be written"
 
-[ "$(id -u)" = 0 ] || cannot "only root can make network namespaces"
+[ "$(id -u)" = 0 ] || { echo "two_hosts: only root can make network namespaces" >&2; exit 77; }
 programs=(ip tc unshare taskset)
 [ $torch = yes ] || programs+=(mpirun)
 [ $measure = no ] || programs+=(iperf3 python3)

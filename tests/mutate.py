@@ -3,12 +3,14 @@
 
   tests/mutate.py [--count 200] [--seed 1] [--folder FOLDER]... [--workers 2] [--survivors FILE] [--goal PERCENT] [--keep]
 
-Where: src/passes, src/plan, comm (without NCCL) and src/ckpt. What: another comparison, another operator of arithmetic or logic, a number that is
-one more, a condition that is negated, a statement that is left out; at random, from each folder in proportion to its places.
+Where: sources and headers of comm and of ten folders of src (FOLDERS), without what only a build with CUDA has. What: another comparison, another
+operator of arithmetic or logic, a number that is one more, a condition that is negated, a statement that is left out; at random, from each folder in
+proportion to its places.
 All changes are compiled at once, each behind a question whether it is the one that WEFT_MUTANT names, in a copy of the tree in build/mutants; what
 the compiler refuses is taken out. Each test runs once without a change, and notes which questions it asked. Then each change runs alone, against
-those of its folder's tests that asked for it, the quick ones first, until one fails, and passes again without the change; more than five times its
-usual time is a failure, too. A change that no test asked for survives. Long tests are dealt out to several that run alone.
+those of its folder's tests that asked for it, the quick ones first, until one fails, passes again without the change, and fails once more with it: a
+test that fails now and then catches nothing. More than five times its usual time is a failure, too. A change that no test asked for survives. Long
+tests are dealt out to several that run alone.
 
 Ends with a table; survivors stand in build/survivors.txt. Exit code 1: fewer were caught than --goal asks for. Hours on two cores; --minutes ends
 it earlier, with those changes that were judged by then, which are a fair part of all. --keep begins with the tree and the build of the call before.
@@ -20,17 +22,28 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TREE = os.path.join(ROOT, "build/mutants")
 BUILD = os.path.join(TREE, "build/cpu")
 TRAINING = ["mpi.training.np2", "mpi.training.np4"]
+COMMANDS = ["restart.commands.0", "restart.commands.1", "restart.commands.2"]
+STARTS = ["restart.starts.0", "restart.starts.1"]
+SURVIVAL = ["restart.survival.0", "restart.survival.1", "restart.survival.2"]
+HANGS = ["restart.hangs.0", "restart.hangs.1", "restart.hangs.2"]
 # Tests of more than a minute, and the number of parts that each is dealt out to.
 PARTS = {"mpi.training.np2": 8, "mpi.training.np4": 12}
 # The folders, and the tests of each.
 FOLDERS = {
     "src/passes": ["unit.graph", "unit.pipe", "unit.search", "unit.exec", "unit.model", *TRAINING],
-    "src/plan": ["unit.graph", "unit.search", "unit.exec", "unit.run_parts", *TRAINING, "restart.commands.0", "restart.commands.1", "restart.commands.2"],
-    "comm": ["unit.pace", "unit.recorder", "mpi.comm_fake", "mpi.comm.np2", "mpi.comm.np3", "mpi.comm.np4", "mpi.training.np2", "mpi.watchdog.np3", "restart.hangs.0", "restart.hangs.1", "restart.hangs.2"],
-    "src/ckpt": ["unit.ckpt", "unit.hf", "mpi.training.np2", "restart.starts.0", "restart.starts.1", "restart.survival.0", "restart.survival.1", "restart.survival.2", "restart.trial_damage", "restart.trial_power"],
+    "src/plan": ["unit.graph", "unit.search", "unit.exec", "unit.run_parts", *TRAINING, *COMMANDS],
+    "comm": ["unit.pace", "unit.recorder", "mpi.comm_fake", "mpi.comm.np2", "mpi.comm.np3", "mpi.comm.np4", "mpi.training.np2", "mpi.watchdog.np3", *HANGS],
+    "src/ckpt": ["unit.ckpt", "unit.hf", "mpi.training.np2", *STARTS, *SURVIVAL, "restart.trial_damage", "restart.trial_power", "restart.trial_faults_of_saves"],
+    "src/exec": ["unit.exec", "unit.trace", "unit.model", *TRAINING, *COMMANDS],
+    "src/train": ["unit.run_parts", "unit.model", *TRAINING, *COMMANDS, *STARTS, *SURVIVAL, *HANGS],
+    "src/runtime": ["unit.run_parts", "unit.model", *TRAINING, *COMMANDS, *STARTS],
+    "src/data": ["unit.data", "unit.run_parts", "unit.model", *COMMANDS, *STARTS],
+    "src/hf": ["unit.hf", "golden.hugging_face", "mpi.training.np2", *COMMANDS],
+    "src/io": ["unit.base", "unit.ckpt", "unit.hf", "unit.data", "unit.job", *COMMANDS, *STARTS, *SURVIVAL, "restart.trial_power", "restart.trial_faults_of_saves"],
+    "src/job": ["unit.job", *COMMANDS, *STARTS, *SURVIVAL, *HANGS],
 }
-PROGRAMS = ["weft", "test_graph", "test_pipe", "test_search", "test_exec", "test_model", "test_run_parts", "test_comm", "test_comm_fake", "test_pace", "test_recorder", "test_ckpt", "test_hf",
-            "test_training", "test_watchdog", "test_commands", "test_starts", "test_survival", "test_hangs"]
+PROGRAMS = ["weft", "weft_faults", "test_graph", "test_pipe", "test_search", "test_exec", "test_trace", "test_model", "test_run_parts", "test_comm", "test_comm_fake", "test_pace", "test_recorder",
+            "test_ckpt", "test_hf", "test_hugging_face", "test_base", "test_data", "test_job", "test_training", "test_watchdog", "test_commands", "test_starts", "test_survival", "test_hangs"]
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+", "*": "+", "/": "*", "%": "/"}
 OPERATOR = re.compile(r" (<=|>=|==|!=|&&|\|\||[-<>+*/%]) ")
 NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.'])")
@@ -85,8 +98,8 @@ def has_loose_comma(text):
 def places(line, before):
     """The changes of a line: pairs of a name and a function from the mutant's number to the new line."""
     indent, code = re.match(r"(\s*)(.*)", line.split("  // ")[0].rstrip()).groups()
-    # Only whole statements: the line before ends one, or opens a block.
-    if not code or code.startswith(("//", "#")) or not re.search(r"[;{})]$|^$|else$", re.sub(r"\s*//.*", "", before).rstrip()):
+    # Only whole statements: the line before ends one, or opens a block. A constant of the compiler's cannot ask which mutant runs.
+    if not code or code.startswith(("//", "#", "constexpr", "static constexpr", "inline constexpr")) or not re.search(r"[;{})]$|^$|else$", re.sub(r"\s*//.*", "", before).rstrip()):
         return
     chosen = lambda new, old: lambda n: f"(weft_mutant({n}) ? ({new}) : ({old}))"
     if found := re.fullmatch(r"((?:\} else )?if |while )\((.*)\)( \{| [^{}]*;)?", code):
@@ -108,7 +121,8 @@ def places(line, before):
                 yield what, lambda n, f=chosen(new, value): f"{indent}{head}{f(n)};"
         if re.fullmatch(r"[\w.\->\[\]:]+ [-+*|&]?= ", head):
             yield "left out", lambda n: f"{indent}{{ if (!weft_mutant({n})) {code} }}"
-    elif re.fullmatch(r"[A-Za-z_][\w.:\->\[\]]*\(.*\);|(\+\+|--)[\w.\->\[\]]+;", code) and balanced(code) and not code.startswith(("static_assert", "return", "throw", "WEFT_")):
+    elif re.fullmatch(r"[A-Za-z_][\w.:\->\[\]]*\(.*\);|(\+\+|--)[\w.\->\[\]]+;", code) and balanced(code) and not (
+            code.startswith(("static_assert", "return", "throw", "WEFT_")) or re.match(r"[A-Z]\w*[a-z]\w*\(", code)):  # a constructor's declaration
         yield "left out", lambda n: f"{indent}{{ if (!weft_mutant({n})) {code} }}"
 
 
@@ -119,7 +133,7 @@ def files_of(*folders):
 
 
 def sources(folder):
-    return [f for f in files_of(folder) if f.endswith(".cpp") and "/nccl/" not in f]
+    return [f for f in files_of(folder) if f.endswith((".cpp", ".hpp")) and not f.endswith("_cuda.cpp") and "/nccl/" not in f]
 
 
 def find(folder):
@@ -173,10 +187,12 @@ def build(drawn):
         done = call(["ninja", "-C", BUILD, "-k", "0", *PROGRAMS])
         if done.returncode == 0:
             return
-        refused = set(re.findall(re.escape(TREE) + r"/((?:src|comm)/[\w./]+\.cpp):(\d+):\d+: (?:fatal )?error", done.stdout))
-        bad = [n for n, m in drawn.items() if (m.file, str(m.line + 1)) in refused]
-        if not bad:  # the error shows in a header, or where a changed constant is used
-            failed = set(re.findall(r"/((?:src|comm)/[\w./]+\.cpp):\d+:", done.stdout))
+        at = lambda what: set(re.findall(re.escape(TREE) + r"/((?:src|comm)/[\w./]+\.[ch]pp):(\d+):\d+: " + what, done.stdout))
+        bad = []
+        for refused in at("(?:fatal )?error"), at("note"):
+            bad = bad or [n for n, m in drawn.items() if (m.file, str(m.line + 1)) in refused]
+        if not bad:  # the error shows where a changed constant is used, or a class whose members' defaults were changed
+            failed = set(re.findall(r"/((?:src|comm)/[\w./]+\.[ch]pp):\d+", done.stdout))
             bad = [n for n, m in drawn.items() if m.file in failed]
         if not bad:
             sys.exit("mutate.py: the build fails without a mutant's fault:\n" + done.stdout[-4000:])
@@ -287,7 +303,8 @@ def main():
             return None
         limit = lambda t: 5 * usual[t] + 20
         able = sorted((part for t in FOLDERS[m.folder] for part in all_tests[t] if number in asked[part]), key=usual.get)
-        by = next((t for t in able if not run_test(tests[t], number, limit(t)) and run_test(tests[t], 0, limit(t))), None)
+        passes = lambda test, number: run_test(tests[test], number, limit(test))
+        by = next((t for t in able if not passes(t, number) and passes(t, 0) and not passes(t, number)), None)
         with open(os.path.join(ROOT, m.file)) as text:
             said = f"{m.file}:{m.line + 1}: {m.what}: {text.read().splitlines()[m.line].strip()}"
         print(f"{'caught by ' + by if by else 'SURVIVES' if able else 'NOT RUN':28s} {said}", flush=True)

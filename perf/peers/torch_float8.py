@@ -20,7 +20,7 @@ from contextlib import nullcontext
 import torch
 
 from quickstart_torch import Run
-from torch_mesh import run
+from torch_mesh import largest, relative, run
 from llama import weft_path
 from weft_files import first_moments, open_checkpoint
 
@@ -119,7 +119,7 @@ def distance_of_gradients(found, expected):
 
 def distances(found, expected):
     """The largest relative distance of a loss, and of a gradient norm."""
-    return tuple(max(abs(f[i] / e[i] - 1) for f, e in zip(found, expected, strict=True)) for i in (0, 1))
+    return tuple(largest([relative(f[i], e[i]) for f, e in zip(found, expected, strict=True)]) for i in (0, 1))
 
 
 def draw(a, seed, folder):
@@ -165,7 +165,7 @@ def main():
     for key in draws[0]:
         gradients, losses, norms = ([d[key][i] for d in draws] for i in range(3))
         means[key] = statistics.mean(gradients)
-        print(f"| {key[0]}, {key[1]} | " + " | ".join(f"{statistics.mean(x):.2e} ({max(x):.2e})" for x in (gradients, losses, norms)) + " |")
+        print(f"| {key[0]}, {key[1]} | " + " | ".join(f"{statistics.mean(x):.2e} ({largest(x):.2e})" for x in (gradients, losses, norms)) + " |")
     if not means["Weft", "f8"] <= 1.05 * means["PyTorch", "f8"]:
         sys.exit("torch_float8.py: Weft's gradients are further away from fp32 than torchao's")
 

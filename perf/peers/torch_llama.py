@@ -42,6 +42,8 @@ def arguments():
     a = p.parse_args()
     if a.steps <= a.skip:
         p.error(f"--steps {a.steps} leaves nothing to measure after --skip {a.skip}")
+    if a.tied and a.mode in ("pipe", "pipec", "tensor", "tensorc"):
+        p.error(f"--tied 1: --mode {a.mode} has a head of its own; take another mode, or --tied 0")
     return a
 
 

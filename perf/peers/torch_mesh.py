@@ -30,6 +30,9 @@ from torch_llama import Stage, clip, cut_tensors, with_fsdp2
 from weft_files import first_moments, load_weights, one_file, open_checkpoint, shape_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "perf"))
+from distances import largest, relative  # noqa: E402
+
 MESHES = (dict(tensor=4), dict(pipe=4), dict(data=2, tensor=2), dict(pipe=2, tensor=2), dict(pipe=2, data=2))
 TOLERANCE = 1e-5
 DECK = """
@@ -165,18 +168,18 @@ def steps_of(text):
     return [r for r in (json.loads(line) for line in text.splitlines() if line.startswith("{")) if r["kind"] == "train"]
 
 
-def distance_of_gradients(checkpoint, folder):
-    """The largest distance of a parameter's first gradient from PyTorch's, over the norm of that."""
+def distances_of_gradients(checkpoint, folder):
+    """The distance of each parameter's first gradient from PyTorch's, over the norm of that."""
     own, peer = first_moments(checkpoint), {}
     for file in folder.glob("stage*.pt"):
         peer |= torch.load(file)
     if own.keys() != peer.keys():
         sys.exit(f"torch_mesh.py: only one side has gradients of {sorted(own.keys() ^ peer.keys())}")
-    return max(((own[name] - peer[name]).double().norm() / peer[name].double().norm()).item() for name in own)
+    return [((own[name] - peer[name]).double().norm() / peer[name].double().norm()).item() for name in own]
 
 
 def check_mesh(mesh, binary, folder):
-    """Trains on one mesh in both; prints how far they are apart, and gives the largest of what is bounded."""
+    """Trains on one mesh in both; prints how far they are apart, and gives the largest of what is bounded, NaN if one is."""
     name, ranks = "-".join(f"{axis}{n}" for axis, n in mesh.items()), str(math.prod(mesh.values()))
     text = "{ " + ", ".join(f"{axis} = {n}" for axis, n in mesh.items()) + " }"
     run(["mpirun", "-n", ranks, binary, "train", f"{folder}/deck.toml", "--set", f"parallel.mesh={text}", "--set", f"run.dir={folder}/{name}"])
@@ -187,11 +190,12 @@ def check_mesh(mesh, binary, folder):
                 checkpoints / "step-00000000", "--moments", moments, *(x for axis, n in mesh.items() for x in ("--" + axis, str(n)))])
     if len(weft) != 10 or [r["step"] for r in weft] != [r["step"] for r in peer]:
         sys.exit(f"torch_mesh.py: {text}: {len(weft)} steps of Weft and {len(peer)} of PyTorch, not ten each")
-    losses, norms = ([abs(w[key] - p[key]) / abs(p[key]) for w, p in zip(weft, peer)] for key in ("loss", "grad_norm"))
-    gradients = distance_of_gradients(checkpoints / "step-00000001", moments)
-    print(f"{text:26s} loss {weft[0]['loss']:.6f} to {weft[-1]['loss']:.6f}; relative differences from PyTorch: losses {max(losses):.1e}, "
-          f"first norm {norms[0]:.1e}, any norm {max(norms):.1e}, first gradients {gradients:.1e}", flush=True)
-    return max(*losses, norms[0], gradients)
+    losses, norms = ([relative(w[key], p[key]) for w, p in zip(weft, peer)] for key in ("loss", "grad_norm"))
+    gradients = largest(distances_of_gradients(checkpoints / "step-00000001", moments))
+    print(f"{text:26s} loss {weft[0]['loss']:.6f} to {weft[-1]['loss']:.6f}; relative differences from PyTorch: "
+          f"losses {largest(losses):.1e}, first norm {norms[0]:.1e}, any norm {largest(norms):.1e}, first gradients {gradients:.1e}",
+          flush=True)
+    return largest([*losses, norms[0], gradients])
 
 
 def check(a):
@@ -200,7 +204,7 @@ def check(a):
         folder.mkdir(exist_ok=True)
         run([binary, "data", "tokenize", "docs/deck.md", "--tokenizer", "byte", "--train", folder / "text.bin"])
         (folder / "deck.toml").write_text(DECK.format(folder=folder))
-        worst = max(check_mesh(mesh, binary, folder) for mesh in MESHES)
+        worst = largest([check_mesh(mesh, binary, folder) for mesh in MESHES])
     if not worst <= TOLERANCE:
         sys.exit(f"torch_mesh.py: a difference of {worst:.1e}, more than {TOLERANCE:.0e}")
 

@@ -146,6 +146,10 @@ class Power:
         self.curve = runs.curve(self.place.path("whole"))
         replay = Replay(self.place, traced(self.place), self.a.ignore_syncs)
         chosen, points, distinct = choose(replay, self.a.states, self.rng)
+        if not points or not replay.manifests:
+            print(f"of the traced runs {len(points)} calls that change the disk and {len(replay.manifests)} checkpoints were seen: "
+                  "nothing can be tried", flush=True)
+            return False
         states = sum(map(len, chosen.values()))
         resumes = set(self.rng.sample(range(states), min(self.a.resumes, states)))
         number = 0

@@ -7,6 +7,8 @@ DECK = os.path.join(ROOT, "perf/trials/tiny.toml")
 MPIRUN = os.environ.get("MPIRUN", "mpirun")
 NAME = os.path.basename(WEFT)[:15]  # the name of its processes
 BAD_INPUT, BAD_CHECKPOINT = 2, 4
+# Whether all that the trials need was installed (jobs/setup.sh --tests): what is missing then is a failure, and nothing is left out.
+ALL_TOOLS = os.environ.get("WEFT_TEST_TOOLS") == "all"
 
 Ended = collections.namedtuple("Ended", "status out err seconds")
 
@@ -15,7 +17,8 @@ class Place:
     """A directory of the trials' own, and the environment that keeps what killed runs leave inside it."""
 
     def __init__(self, where=None):
-        self.dir = tempfile.mkdtemp(prefix="weft-trials-", dir=where)
+        # By its real name, as strace gives it.
+        self.dir = os.path.realpath(tempfile.mkdtemp(prefix="weft-trials-", dir=where))
         self.memory = tempfile.mkdtemp(prefix="weft-trials-", dir="/dev/shm")
         self.environment = {"OMP_NUM_THREADS": "1", "OMP_PROC_BIND": "false", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs perf/two_hosts.sh: a short training over 2 and over 4 hosts has the losses and the state of one rank, bit by bit, and sends what the
 # plan says; its exit codes and messages; and nothing of it is left after success, a failing command, a dead mpirun and a signal.
-# Ends with 77 ("skipped: ...") where two_hosts.sh does. WEFT names the program.
+# Ends with 77 ("skipped: ...") where two_hosts.sh does: where WEFT_TEST_TOOLS is "all", only without root. WEFT names the program.
 # shellcheck disable=SC2015,SC2016  # fail does not return; some scripts are quoted whole
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
@@ -65,6 +65,15 @@ status=$?
 [ $status != 77 ] || { echo "skipped: $(tail -n 1 "$dir/log")"; exit 77; }
 [ $status = 0 ] || fail "true over two hosts: status $status"
 nothing_left "success" "$pid"
+
+# Without `ip` it cannot be done: a reason to skip a test, or, where every tool was installed, a failure.
+mkdir "$dir/bin"
+ln -s "$(command -v bash)" "$(command -v id)" "$dir/bin"
+for tools in some all; do
+  text=$(PATH=$dir/bin WEFT_TEST_TOOLS=$tools "$PWD/$two_hosts" 1gbit -- true 2>&1)
+  status=$?
+  [ $status = "$([ $tools = all ] && echo 1 || echo 77)" ] && [[ $text == *"there is no ip"* ]] || fail "without ip, with $tools tools: status $status: $text"
+done
 
 # Prints losses, gradient norms and the state's hash, step by step.
 curve() { grep '"kind": *"train"' "$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm|state_hash)": *[^,}]*'; }

@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+"""Tests what the scripts of perf/ do before and after they measure. WEFT: the program (default: build/cpu/weft)."""
+import argparse, collections, contextlib, io, itertools, math, os, re, shutil, subprocess, sys, tarfile, tempfile, unittest
+from unittest import mock
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "perf"))
+import distances, hosts, memory, mutations, scaling  # noqa: E402
+from trials import power, runs  # noqa: E402
+
+DECK = os.path.join(ROOT, "inputs/bench_33m.toml")
+
+
+def script(name, *arguments):
+    return subprocess.run([sys.executable, os.path.join(ROOT, "perf", name), *arguments], cwd=ROOT, capture_output=True, text=True,
+                          check=False)
+
+
+class PeerOptionsTest(unittest.TestCase):
+    def options(self, *sets, deck=DECK):
+        found = hosts.peer_options(argparse.Namespace(deck=deck, set=list(sets), batch=4, steps=6))
+        return dict(zip(found[::2], found[1::2], strict=True))
+
+    def changed_deck(self, folder, *lines):
+        with open(DECK, encoding="utf-8") as file:
+            text = file.read()
+        path = os.path.join(folder, "deck.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text + "".join(f"\n{line}" for line in lines) + "\n")
+        return path
+
+    def test_every_spelling_of_a_type_is_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            in_deck = self.changed_deck(folder, "[precision]", 'params = "bf16"', 'grad_wire = "bf16"')
+            found = self.options(deck=in_deck)
+            self.assertEqual((found["--dtype"], found["--reduce"]), ("bf16", "bf16"))
+            for quote in ("", '"', "'"):
+                sets = [f"precision.{key}={quote}bf16{quote}" for key in ("params", "grad_wire")]
+                self.assertEqual(self.options(*sets), found)
+            # What is said last holds.
+            self.assertEqual(self.options("precision.params=bf16", "precision.params=f32"), self.options())
+            self.assertEqual(self.options("precision.params=f32", "precision.grad_wire=f32", deck=in_deck), self.options())
+
+    def test_the_shape_is_the_decks(self):
+        self.assertEqual(self.options(), {
+            "--dtype": "fp32", "--reduce": "fp32", "--tied": "0", "--dim": "512", "--layers": "8", "--heads": "8", "--kv_heads": "4",
+            "--ffn": "1536", "--vocab": "8192", "--seq": "512", "--batch": "4", "--steps": "7", "--skip": "3"})
+        for key, value in (("dim", 256), ("layers", 3), ("heads", 16), ("kv_heads", 2), ("ffn", 512), ("vocab", 1024)):
+            self.assertEqual(self.options(f"model.{key}={value}"), self.options() | {f"--{key}": str(value)})
+        self.assertEqual(self.options("data.seq=64"), self.options() | {"--seq": "64"})
+        self.assertEqual(self.options("model.tie_embeddings=true"), self.options() | {"--tied": "1"})
+
+    def test_what_pytorch_cannot_do_is_refused(self):
+        for key, value in (("model.rope_theta", "10000"), ("model.norm_eps", "1e-6"), ("model.rope_scaling.factor", "8"),
+                           ("optimizer.clip", "0"), ("precision.float8", '["layers.*"]'),
+                           ("data.document_mask", "true")):
+            others = ("data.synthetic=false", "data.train=tokens.bin") if key.startswith("data.") else ()
+            with self.assertRaises(SystemExit, msg=key) as refusal:
+                self.options("precision.params=bf16", *others, f"{key}={value}")
+            self.assertIn(f"{key} is ", str(refusal.exception))
+
+
+class HostsTest(unittest.TestCase):
+    def test_several_ranks_a_host_have_no_peer(self):
+        for names in (("peers", "1gbit"), ("pipe", "1gbit"), ("pipe", "1gbit", "ddpc")):
+            done = script("hosts.py", *names, "--ranks-per-host", "2")
+            self.assertEqual(done.returncode, 2, names)
+            self.assertIn("--ranks-per-host 2: PyTorch has one process a host; leave it out", done.stderr)
+
+    def test_pytorch_has_the_threads_of_weft(self):
+        commands = []
+
+        class Seen:
+            a = argparse.Namespace(threads=3)
+
+            def on(self, rate, options, command):
+                commands.append(command)
+                return '{"tok_s": 1.5}\n', {}
+
+        self.assertEqual(hosts.peer_rate(Seen(), "1gbit", "fsdp2c-keep", "python", ["--dim", "64"]), 1.5)
+        (command,) = commands
+        self.assertEqual(command[command.index("--threads") + 1], "3")
+        self.assertEqual(command[command.index("--reshard") + 1], "0")
+
+    def test_every_mesh_of_the_ranks_is_measured(self):
+        for ranks, per_host in ((2, 1), (4, 1), (4, 2), (6, 3), (8, 8)):
+            found = collections.defaultdict(set)
+            texts = hosts.arrangements(ranks, per_host, 2)
+            self.assertEqual(len(texts), len(set(texts)))
+            for text in texts:
+                sizes = collections.Counter({axis: int(size) for axis, size in re.findall(r"(\w+) = (\d+)", text)})
+                mesh = tuple(sizes[axis] or 1 for axis in ("replica", "pipe", "context", "tensor"))
+                found[mesh].add(re.search("parallel.mode=([a-z0-9]+)", text)[1])
+            expected = [(r, p, c, t) for r in range(1, ranks + 1) for p in range(1, ranks + 1) for c in range(1, ranks + 1)
+                        for t in range(1, per_host + 1) if ranks % (r * p * c * t) == 0]
+            self.assertEqual(sorted(found), sorted(expected))
+            for (replica, pipe, context, tensor), modes in found.items():
+                data = ranks // math.prod((replica, pipe, context, tensor))
+                self.assertEqual("ddp" in modes, data * context > 1 and replica == 1)
+                self.assertEqual("zero2" in modes, data * context > 1)
+
+
+class DistancesTest(unittest.TestCase):
+    def test_nan_is_the_largest_wherever_it_stands(self):
+        self.assertEqual(distances.largest([1e-7, 3e-7, 2e-7]), 3e-7)
+        for numbers in itertools.permutations((1e-7, math.nan, 2e-7)):
+            self.assertFalse(distances.largest(numbers) <= 1e-5)
+
+    def test_a_number_that_is_none_is_nan(self):
+        self.assertEqual(distances.relative(3.0, 4.0), 0.25)
+        self.assertEqual(distances.relative(-3.0, -4.0), 0.25)
+        for found, expected in ((None, 1.0), (1.0, None), (None, None), (math.nan, 1.0), (1.0, math.nan)):
+            self.assertTrue(math.isnan(distances.relative(found, expected)))
+
+
+class ScalingTest(unittest.TestCase):
+    def test_a_core_counts_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for cpu, siblings in enumerate(("0,4", "1,5", "2-3", "2-3", "0,4", "1,5")):
+                os.makedirs(f"{folder}/cpu{cpu}/topology")
+                with open(f"{folder}/cpu{cpu}/topology/thread_siblings_list", "w", encoding="ascii") as file:
+                    file.write(siblings + "\n")
+            for cpus, cores in (({0, 1, 2, 3, 4, 5}, [0, 1, 2]), ({3, 4, 5}, [3, 4, 5]), ({0, 4}, [0]), ({4}, [4]), ({7, 8}, [7, 8])):
+                self.assertEqual(scaling.first_of_each_core(cpus, folder), cores)
+
+    def test_what_runs_beside_a_failure_is_ended(self):
+        started, start = [], scaling.start
+        commands = iter((["false"], ["sleep", "60"], ["sleep", "60"]))
+        weft = scaling.Weft(None, None)
+        with mock.patch.object(weft, "command", lambda ranks: (next(commands), "run")), \
+             mock.patch.object(scaling, "start", lambda command: started.append(start(command)) or started[-1]):
+            with self.assertRaisesRegex(RuntimeError, "false ended with 1"):
+                weft.apart(3)
+        self.assertEqual(len(started), 3)
+        for process in started:
+            self.assertIsNotNone(process.returncode)
+            process.stdout.close()
+            process.stderr.close()
+
+
+class MemoryTest(unittest.TestCase):
+    def ended(self, status, said):
+        return subprocess.CompletedProcess(["job"], status, "", said)
+
+    def test_only_want_of_memory_is_a_job_that_does_not_fit(self):
+        refusal = "weft: error: deck.toml: not enough memory: the run needs 9.00 GiB on a rank; use more nodes\n"
+        self.assertTrue(memory.fits(self.ended(0, ""), 0))
+        self.assertFalse(memory.fits(self.ended(137, ""), 1))
+        self.assertFalse(memory.fits(self.ended(2, refusal), 0))
+        for status, said in ((1, ""), (2, "weft: error: deck.toml: model.dim: 3 is not even\n"), (137, ""), (76, "no sign of rank 1\n")):
+            with self.assertRaisesRegex(SystemExit, f"job ended with {status}, and not for want of memory"):
+                memory.fits(self.ended(status, said), 0)
+
+    def test_the_words_are_those_of_the_refusal(self):
+        with open(os.path.join(ROOT, "src/runtime/preflight.cpp"), encoding="utf-8") as file:
+            self.assertIn("not enough memory: the run", file.read())
+
+    def test_the_largest_is_found(self):
+        for most in range(0, 40):
+            self.assertEqual(memory.largest_that(lambda layers, most=most: layers <= most), most)
+
+    def test_kills_are_counted_in_both_versions(self):
+        group = object.__new__(memory.ControlGroup)
+        with tempfile.TemporaryDirectory() as folder:
+            group.events_file = os.path.join(folder, "events")
+            for text in ("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "low 0\nhigh 0\nmax 7\noom 4\noom_kill 3\noom_group_kill 0\n"):
+                with open(group.events_file, "w", encoding="ascii") as file:
+                    file.write(text)
+                self.assertEqual(group.killed(), 3)
+
+    def test_a_group_that_cannot_be_set_is_removed(self):
+        def refuse(*_):
+            raise OSError("no")
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(memory.ControlGroup, "set", refuse):
+            with self.assertRaisesRegex(OSError, "no"):
+                memory.ControlGroup(1 << 30, folder)
+            self.assertEqual(os.listdir(folder), [])
+
+
+# What stands for Weft's launcher and for the peers' python. Each call adds a line to LOG, and those that FAILS names fail.
+FAKE = """#!/usr/bin/env python3
+import json, os, sys
+name = os.path.basename(sys.argv[0])
+if "-c" in sys.argv:  # setup.sh looks whether the packages are there
+    sys.exit(0)
+with open(os.environ["LOG"], "a+") as log:
+    log.seek(0)
+    number = sum(line.startswith(name) for line in log)
+    log.write(name + "\\n")
+if f"{name} {number}" in os.environ["FAILS"].split(","):
+    sys.exit(134)
+if name == "mpirun":
+    (run,) = [x.removeprefix("run.dir=") for x in sys.argv if x.startswith("run.dir=")]
+    os.makedirs(run)
+    with open(run + "/metrics.jsonl", "w") as file:
+        for step in range(3):
+            file.write(json.dumps({"kind": "train", "step_s": 0.5, "rss_bytes": 1 << 20}) + "\\n")
+else:
+    print(json.dumps({"tok_s": 100.0, "rss_mib": 1}))
+"""
+
+
+class CompareTest(unittest.TestCase):
+    def compare(self, fails="", **environment):
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(f"{folder}/bin")
+            for name in ("mpirun", "python"):
+                with open(f"{folder}/bin/{name}", "w", encoding="ascii") as file:
+                    file.write(FAKE)
+                os.chmod(f"{folder}/bin/{name}", 0o755)
+            done = subprocess.run([sys.executable, os.path.join(ROOT, "perf/compare.py"), "ddpc", "--pairs", "1", "--steps", "3"],
+                                  capture_output=True, text=True, check=False,
+                                  env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "WEFT_PEERS_VENV": folder,
+                                       "LOG": f"{folder}/log", "FAILS": fails, **environment})
+            calls = collections.Counter()
+            if os.path.exists(f"{folder}/log"):
+                with open(f"{folder}/log", encoding="ascii") as file:
+                    calls.update(file.read().split())
+            return done, calls
+
+    def test_both_sides_run(self):
+        done, calls = self.compare()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(calls, {"mpirun": 3, "python": 4})
+        self.assertIn("weft / ddpc", done.stdout)
+
+    def test_weft_may_not_fail(self):
+        for number in range(3):
+            done, calls = self.compare(f"mpirun {number}")
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(calls["mpirun"], number + 1)
+            self.assertIn("ended with 134", done.stderr)
+
+    def test_a_peer_that_fails_runs_again_and_is_told(self):
+        done, calls = self.compare("python 1,python 2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(calls["python"], 6)
+        self.assertEqual(done.stderr.count("ended with 134; it runs again"), 2)
+        done, calls = self.compare("python 1,python 2,python 3")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(calls["python"], 4)
+
+    def test_the_reason_of_a_failed_setup_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(f"{folder}/pip", "w", encoding="ascii") as file:
+                file.write("")
+            done, _ = self.compare(WEFT_PEERS_VENV=f"{folder}/pip/none")  # below a file no environment can be made
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"setup.sh: cannot make {folder}/pip/none", done.stderr)
+        self.assertIn("compare.py: perf/peers/setup.sh ended with 1; its reason stands above", done.stderr)
+
+
+class GpuTest(unittest.TestCase):
+    """A copy of gpu.sh in a tree of its own, whose programs and libraries are copies of a small program."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = folder.name
+        for name in ("bin", "perf", "components", "data", "build/cuda/perf", "build/cuda/tests", "build/gpu"):
+            os.makedirs(os.path.join(self.tree, name))
+        shutil.copy(os.path.join(ROOT, "perf/gpu.sh"), f"{self.tree}/perf")
+        some_program = shutil.which("strip")
+        for name in ("weft", "perf/bench_kernels", *(f"tests/test_{t}" for t in (
+                "kernels", "exec", "golden_ops", "transformers", "curve", "model", "nccl", "training"))):
+            shutil.copy(some_program, f"{self.tree}/build/cuda/{name}")
+        shutil.copy(some_program, f"{self.tree}/components/mca_btl_self.so")
+        shutil.copy(some_program, f"{self.tree}/bin/mpirun")
+        self.program("ompi_info", f'case $3 in pkglibdir) name=components ;; *) name=data ;; esac; echo "path:$3:{self.tree}/$name"')
+        with open(f"{self.tree}/build/gpu/pack.txz", "w", encoding="ascii") as file:
+            file.write("older")
+
+    def program(self, name, text):
+        with open(f"{self.tree}/bin/{name}", "w", encoding="ascii") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(f"{self.tree}/bin/{name}", 0o755)
+
+    def gpu(self, *arguments, **environment):
+        return subprocess.run(["bash", f"{self.tree}/perf/gpu.sh", *arguments], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PATH": f"{self.tree}/bin:{os.environ['PATH']}", **environment})
+
+    def test_a_pack_is_whole(self):
+        done = self.gpu("--pack")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(os.listdir(f"{self.tree}/build")), ["cuda", "gpu"])
+        with tarfile.open(f"{self.tree}/build/gpu/pack.txz") as pack:
+            names = pack.getnames()
+        for name in ("weft", "tests/test_training", "perf/bench_kernels", "mpirun", "source_dir", "lib/openmpi/mca_btl_self.so", "share"):
+            self.assertIn("./" + name, names)
+
+    def test_what_fails_makes_no_pack(self):
+        for tool in ("strip", "cp", "ompi_info", "find", "xargs", "python3", "tar"):
+            with open(f"{self.tree}/bin/ompi_info", encoding="ascii") as file:
+                ompi_info = file.read()
+            self.program(tool, "exit 1")
+            done = self.gpu("--pack", WEFT_NCCL="libnccl.so.2" if tool == "python3" else "")
+            os.remove(f"{self.tree}/bin/{tool}")
+            self.program("ompi_info", ompi_info.split("\n", 1)[1])
+            self.assertNotEqual(done.returncode, 0, tool)
+            self.assertIn("gpu.sh: no pack was made", done.stderr, tool)
+            self.assertEqual(sorted(os.listdir(f"{self.tree}/build")), ["cuda", "gpu"], tool)
+            with open(f"{self.tree}/build/gpu/pack.txz", encoding="ascii") as file:
+                self.assertEqual(file.read(), "older", tool)
+
+    def test_a_part_that_is_none_is_told_at_once(self):
+        self.program("nvidia-smi", "echo 'GPU 0: none' && touch '" + self.tree + "/asked'")
+        done = self.gpu("train", "trian")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr, "gpu.sh: no part 'trian'; see the head of perf/gpu.sh\n")
+        self.assertFalse(os.path.exists(f"{self.tree}/asked"))
+
+
+class PowerTest(unittest.TestCase):
+    def test_a_place_has_its_real_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(f"{folder}/real")
+            os.symlink("real", f"{folder}/link")
+            with runs.Place(f"{folder}/link") as place:
+                self.assertEqual(place.dir, os.path.realpath(place.dir))
+                self.assertTrue(os.path.isdir(place.dir))
+
+    def go(self, calls):
+        arguments = argparse.Namespace(seed=1, ignore_syncs=(), states=10, resumes=0)
+        with runs.Place() as place, contextlib.redirect_stdout(io.StringIO()) as said:
+            with mock.patch.object(power, "traced", lambda _: calls(place)), mock.patch.object(runs, "curve", lambda _: {}), \
+                 mock.patch.object(place, "trained", lambda *_: None):
+                return power.Power(place, arguments).go(), said.getvalue()
+
+    def test_a_trace_that_shows_nothing_is_a_failure(self):
+        name = lambda path: "".join(f"\\x{byte:02x}" for byte in path.encode())
+        mkdir = lambda path: (1, f'mkdir("{name(path)}", 0777) = 0')
+        good, said = self.go(lambda place: [mkdir("/elsewhere/disk"), mkdir("/elsewhere/disk/runs")])
+        self.assertFalse(good)
+        self.assertIn("0 calls that change the disk and 0 checkpoints were seen", said)
+        good, said = self.go(lambda place: [mkdir(place.path("disk/runs"))])
+        self.assertFalse(good)
+        self.assertIn("1 calls that change the disk and 0 checkpoints were seen", said)
+
+
+class MutationsTest(unittest.TestCase):
+    ALL = mutations.HOST_MUTATIONS | mutations.DEVICE_MUTATIONS
+
+    def test_every_text_stands_once(self):
+        self.assertEqual(len(self.ALL), len(mutations.HOST_MUTATIONS) + len(mutations.DEVICE_MUTATIONS))
+        self.assertEqual(mutations.misplaced(self.ALL, ROOT), [])
+
+    def test_a_text_that_is_gone_or_twice_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for count, text in enumerate(("", "a line", "a line, a line")):
+                with open(os.path.join(folder, "file.cpp"), "w", encoding="utf-8") as file:
+                    file.write(text)
+                lines = mutations.misplaced({"name": mutations.Mutation("", "file.cpp", "a line", "", "")}, folder)
+                self.assertEqual(lines, [] if count == 1 else [
+                    f"name: file.cpp has 'a line' {count} times (once is right; change the list)"])
+
+
+if __name__ == "__main__":
+    unittest.main()
