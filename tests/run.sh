@@ -183,7 +183,7 @@ build_cpu() {
 test_cpu() { run_ctest cpu "${labels[@]}"; }
 
 build_asan() { jobs/setup.sh --preset asan:tests_unit --preset asan:tests_mpi --preset asan:tests_fuzz; }
-build_tsan() { jobs/setup.sh --preset tsan:test_comm --preset tsan:test_comm_fake --preset tsan:test_training; }
+build_tsan() { jobs/setup.sh --preset tsan:test_comm --preset tsan:test_comm_fake --preset tsan:test_recorder --preset tsan:test_training; }
 
 # Of the training tests one rank count is enough here, and of the measurements two: the sanitizer sees the same code at each, thirty times
 # slower; and so it does in plans of many rounds, whose tests take a minute each. Of the kernels' instructions it sees the machine's best
@@ -202,13 +202,13 @@ test_on_four_ranks() {
     ctest --test-dir "$1" --output-on-failure --no-tests=error --tests-regex '^mpi\.training\.np4$'
 }
 
-# Runs the communication layer, and training on two ranks, under tsan: there Weft's own threads meet. Each
+# Runs the communication layer with its recorder, and training on two ranks, under tsan: there Weft's own threads meet. Each
 # rank has one OpenMP thread, because libgomp shows false races. Left out is what training does without a
 # thread of its own (bad numbers, initial weights, what bits depend on), and what sends other numbers, lengths or layers through the
 # same threads; Skip saves in the background.
 test_tsan() {
   OMP_NUM_THREADS=1 GTEST_FILTER='-*BadStep.*:BadNumbers.*:RollBack.*:Locate.*:Init.*:Bits.DependOn*:Bits.Fusing*:*.Numerics*:Tensor.Heads*:*.CheckpointsLoad*:Context.Sections*:Pipe.LayersMay*:HashesOfPipes.AreThose*:HashesOfPipes.NameThe*:Hosts/FakeWindow.SharesAndCrosses/3' \
-    ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$parallel" --tests-regex '^mpi\.(comm|training\.np2)' &&
+    ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$parallel" --tests-regex '^(mpi\.(comm|training\.np2)|unit\.recorder$)' &&
     test_on_four_ranks build/tsan
 }
 
@@ -239,7 +239,7 @@ build_fakecuda() {
 }
 
 # A kernel's threads take turns on one core, so that training takes twenty times as long: of its tests those whose bits tell of each kind of
-# collective, of every mode and schedule, of checkpoints and of bad numbers; on four ranks those of modes and axes alone.
+# collective, of every mode and schedule, of checkpoints and of bad numbers; on four ranks those of modes, of axes and of the order of sums alone.
 test_fakecuda() {
   has_nvcc || return 77
   local status=0 run=(ctest --test-dir build/fakecuda --output-on-failure --no-tests=error --parallel "$parallel")
@@ -253,7 +253,7 @@ test_fakecuda() {
 
 test_fakecuda_on_four_ranks() {
   has_nvcc || return 77
-  test_on_four_ranks build/fakecuda 'Precisions/Bits.*/0:Precisions/Bits.*/7'
+  test_on_four_ranks build/fakecuda 'Precisions/Bits.*/0:Precisions/Bits.*/7:Replicas.AreAdded*'
 }
 
 build_cuda() {

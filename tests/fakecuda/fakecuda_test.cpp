@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -236,25 +238,26 @@ TEST(FakeTeams, SumsAndMaximaReachAllThreads) {
   EXPECT_EQ(maxima, std::vector<float>(team, 999.0F));
 }
 
-/// Runs `body` as two ranks, each on a thread and a device of its own, with two communicators of both ranks.
-void on_two_ranks(const std::function<void(int rank, ncclComm_t first, ncclComm_t second)>& body) {
+/// Runs `body` as so many ranks, each on a thread and a device of its own, with two communicators of them
+/// all.
+void on_ranks(int ranks, const std::function<void(int rank, ncclComm_t first, ncclComm_t second)>& body) {
   std::array<ncclUniqueId, 2> ids{};
   for (ncclUniqueId& id : ids) ncclGetUniqueId(&id);
   const auto run = [&](int rank) {
     cudaSetDevice(rank);
     std::array<ncclComm_t, 2> comms{};
-    for (std::size_t i = 0; i < comms.size(); ++i) ncclCommInitRank(&comms[i], 2, ids[i], rank);
+    for (std::size_t i = 0; i < comms.size(); ++i) ncclCommInitRank(&comms[i], ranks, ids[i], rank);
     body(rank, comms[0], comms[1]);
   };
-  std::thread one(run, 0), other(run, 1);
-  one.join();
-  other.join();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run, rank);
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(FakeNcclDeathTest, RanksEndTheirCommunicatorsInOneOrder) {
   const auto end = [](bool in_one_order) {
     if (!in_one_order) ::setenv("FAKECUDA_DEADLINE", "1", 1);  // of the process that dies
-    on_two_ranks([&](int rank, ncclComm_t first, ncclComm_t second) {
+    on_ranks(2, [&](int rank, ncclComm_t first, ncclComm_t second) {
       const bool swap = rank == 1 && !in_one_order;
       ncclCommDestroy(swap ? second : first);
       ncclCommDestroy(swap ? first : second);
@@ -272,7 +275,7 @@ void on_memory(Registered registered,
   constexpr std::size_t bytes = 4096;
   std::array<void*, 2> memory{};
   for (void*& m : memory) ASSERT_EQ(ncclMemAlloc(&m, bytes), ncclSuccess);
-  on_two_ranks([&](int rank, ncclComm_t comm, ncclComm_t other) {
+  on_ranks(2, [&](int rank, ncclComm_t comm, ncclComm_t other) {
     auto* const mine = static_cast<std::byte*>(memory[static_cast<std::size_t>(rank)]);
     void* handle = nullptr;
     if (rank == 0 || registered == Registered::by_both) {
@@ -324,7 +327,7 @@ TEST(FakeNcclDeathTest, OperandsLieInRegisteredMemoryAtOnePlaceOrInNone) {
 TEST(FakeNccl, OnlyItsOwnMemoryCanBeRegistered) {
   void* memory = nullptr;
   ASSERT_EQ(cudaMalloc(&memory, 100), cudaSuccess);
-  on_two_ranks([&](int, ncclComm_t comm, ncclComm_t other) {
+  on_ranks(2, [&](int, ncclComm_t comm, ncclComm_t other) {
     void* handle = nullptr;
     EXPECT_EQ(ncclCommRegister(comm, memory, 100, &handle), ncclSuccess);
     EXPECT_EQ(handle, nullptr);
@@ -332,6 +335,60 @@ TEST(FakeNccl, OnlyItsOwnMemoryCanBeRegistered) {
     ncclCommDestroy(other);
   });
   ASSERT_EQ(cudaFree(memory), cudaSuccess);
+}
+
+TEST(FakeNcclDeathTest, RegistrationsEndBeforeTheirMemoryAndTheirCommunicator) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ncclUniqueId id{};
+  ncclComm_t comm = nullptr;
+  void *memory = nullptr, *handle = nullptr;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ASSERT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  ASSERT_EQ(ncclMemAlloc(&memory, 4096), ncclSuccess);
+  ASSERT_EQ(ncclCommRegister(comm, memory, 4096, &handle), ncclSuccess);
+  EXPECT_DEATH(ncclMemFree(memory), "ncclMemFree: a communicator still has the memory registered");
+  EXPECT_DEATH(ncclCommDestroy(comm), "ncclCommDestroy: the communicator still has memory registered");
+  try {  // an exception leaves communicators to the process' end, and frees memory all the same
+    const std::shared_ptr<void> freed(memory, ncclMemFree);
+    throw std::runtime_error("an error");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+/// Sums three numbers of which one is 1, and the others are 1e8 and -1e8, beside which it is lost: only where
+/// it is added last, the sum is 1. Part by part of a vector, another rank is the last.
+TEST(FakeNccl, AddsInTheOrderOfARing) {
+  constexpr int ranks = 3;
+  constexpr std::size_t part = 5, count = ranks * part;
+  on_ranks(ranks, [&](int rank, ncclComm_t comm, ncclComm_t other) {
+    cudaStream_t stream = make_stream();
+    void *terms = nullptr, *sums = nullptr;
+    EXPECT_EQ(cudaMalloc(&terms, count * sizeof(float)), cudaSuccess);
+    EXPECT_EQ(cudaMalloc(&sums, count * sizeof(float)), cudaSuccess);
+    for (int one = 0; one < ranks; ++one) {
+      const std::vector<float> mine(count, rank == one ? 1.0F : rank == (one + 1) % ranks ? 1e8F : -1e8F);
+      std::vector<float> all(count - 1), slice(part);  // the last part of `all` is a shorter one
+      const auto fetch = [&](std::vector<float>& to) {
+        cudaMemcpyAsync(to.data(), sums, to.size() * sizeof(float), cudaMemcpyDeviceToHost, stream);
+        EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      };
+      cudaMemcpyAsync(terms, mine.data(), count * sizeof(float), cudaMemcpyHostToDevice, stream);
+      EXPECT_EQ(ncclAllReduce(terms, sums, all.size(), ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+      fetch(all);
+      EXPECT_EQ(ncclReduceScatter(terms, sums, part, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+      fetch(slice);
+      const auto last = static_cast<std::size_t>(one);
+      for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], i / part == last ? 1.0F : 0.0F) << i;
+      EXPECT_EQ(slice, std::vector<float>(part, rank == one ? 1.0F : 0.0F));
+    }
+    EXPECT_EQ(cudaFree(terms), cudaSuccess);
+    EXPECT_EQ(cudaFree(sums), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    ncclCommDestroy(comm);
+    ncclCommDestroy(other);
+  });
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 // and root. A real NCCL hangs, or adds up what does not belong together. So is it whether operands lie in
 // registered memory, and where there: NVIDIA leaves it undefined what comes of ranks that differ. What ends a
 // communicator waits for all its ranks, as NCCL does on a host.
+//
+// NCCL promises no order of a sum. Here it is a ring's, which is not that of the ranks: from three ranks on,
+// a sum that must be in their order has other bits where it is left to NCCL.
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -15,6 +18,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <memory>
 #include <string>
@@ -166,11 +170,18 @@ void wait_until(const char* call, const Reached& reached) {
   }
 }
 
+/// What ncclMemAlloc has given.
+struct Allocation {
+  std::size_t bytes = 0;
+  std::atomic<int> registrations = 0;  ///< of all communicators
+};
+
 /// A stretch of device memory that a communicator knows; its address is the handle.
 struct Registration {
   std::uintptr_t begin = 0;
   std::size_t bytes = 0;
   int number = 0;
+  std::shared_ptr<Allocation> allocation;
 };
 
 }  // namespace
@@ -197,16 +208,18 @@ struct ncclComm {
 namespace {
 
 /// The allocations of ncclMemAlloc, by address. It is never destroyed, like those of the device.
-std::map<std::uintptr_t, std::size_t>& nccl_memory() {
-  static auto& all = *new std::map<std::uintptr_t, std::size_t>;
+std::map<std::uintptr_t, std::shared_ptr<Allocation>>& nccl_memory() {
+  static auto& all = *new std::map<std::uintptr_t, std::shared_ptr<Allocation>>;
   return all;
 }
-bool is_nccl_memory(const void* p, std::size_t bytes) {
+/// The allocation that has all of these bytes; null when there is none.
+std::shared_ptr<Allocation> nccl_allocation(const void* p, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(p);
   auto above = nccl_memory().upper_bound(address);
-  if (above == nccl_memory().begin()) return false;
-  const auto& [begin, whole] = *--above;
-  return address - begin <= whole && bytes <= whole - (address - begin);
+  if (above == nccl_memory().begin()) return nullptr;
+  const auto& [begin, allocation] = *--above;
+  const std::size_t offset = address - begin;
+  return offset <= allocation->bytes && bytes <= allocation->bytes - offset ? allocation : nullptr;
 }
 
 Place place_in(const ncclComm& comm, const void* p) {
@@ -298,18 +311,33 @@ fakecuda::Work collective(ncclComm_t comm, Call call, Places places, const void*
                ") lies elsewhere on other ranks: rank " + std::to_string(comm->rank) + " " + text_of(places) +
                ", rank " + std::to_string(r) + " " + text_of(comm->member(r).places));
       auto& result = state->result;
+      const auto size = static_cast<std::size_t>(comm->size);
+      // The sum of a part goes around the ring of the ranks, and ends at the rank with the part's number. So
+      // all ranks have the same result, and each part of a vector has another order.
+      const auto add_up = [&](std::size_t part, std::size_t first, std::size_t count) {
+        const std::size_t begin = first * size_of(call.type), end = begin + count * size_of(call.type);
+        const std::size_t place = result.size();
+        const auto rank = [&](std::size_t turn) { return static_cast<int>((part + turn) % size); };
+        result.insert(result.end(), operand(rank(1), begin), operand(rank(1), end));
+        for (std::size_t turn = 2; turn <= size; ++turn)
+          add(result.data() + place, operand(rank(turn), begin), count, call.type, call.op);
+      };
       switch (call.kind) {
         case Kind::all_gather:
           for (int r = 0; r < comm->size; ++r) result.insert(result.end(), operand(r, 0), operand(r, bytes));
           break;
         case Kind::broadcast: result.assign(operand(call.root, 0), operand(call.root, bytes)); break;
-        case Kind::reduce_scatter:
+        case Kind::reduce_scatter: {
+          const auto mine = static_cast<std::size_t>(comm->rank);
+          add_up(mine, mine * call.count, call.count);
+          break;
+        }
         case Kind::all_reduce: {
-          const std::size_t mine =
-              call.kind == Kind::all_reduce ? 0 : static_cast<std::size_t>(comm->rank) * bytes;
-          result.assign(operand(0, mine), operand(0, mine + bytes));
-          for (int r = 1; r < comm->size; ++r)
-            add(result.data(), operand(r, mine), call.count, call.type, call.op);
+          const std::size_t most = (call.count + size - 1) / size;
+          for (std::size_t part = 0; part < size; ++part) {
+            const std::size_t first = std::min(part * most, call.count);
+            add_up(part, first, std::min(most, call.count - first));
+          }
         }
       }
       me.read.store(state->number, std::memory_order_release);
@@ -464,6 +492,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* result, int size, ncclUniqueId id, int
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (!comm->registrations.empty()) fail("ncclCommDestroy: the communicator still has memory registered");
   comm->member(comm->rank).here.store(3);
   wait_until("ncclCommDestroy", [&] { return comm->all_at(3); });
   for (int r = 0; r < comm->size; ++r)
@@ -495,16 +524,21 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, 
   fakecuda::refuse_host_memory("ncclCommRegister", "the memory", memory, bytes);
   *handle = nullptr;
   if (fakecuda::is_to_fail("ncclCommRegister")) return ncclSystemError;
-  if (!is_nccl_memory(memory, bytes)) return ncclSuccess;
+  const std::shared_ptr<Allocation> allocation = nccl_allocation(memory, bytes);
+  if (allocation == nullptr) return ncclSuccess;
+  ++allocation->registrations;
   comm->registrations.push_back(std::make_unique<Registration>(
-      Registration{reinterpret_cast<std::uintptr_t>(memory), bytes, comm->registered++}));
+      Registration{reinterpret_cast<std::uintptr_t>(memory), bytes, comm->registered++, allocation}));
   *handle = comm->registrations.back().get();
   fakecuda::count_object("registrations", 1);
   return ncclSuccess;
 }
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
-  if (std::erase_if(comm->registrations, [=](const auto& r) { return r.get() == handle; }) != 1)
-    fail("ncclCommDeregister: the handle is another communicator's");
+  auto& all = comm->registrations;
+  const auto found = std::find_if(all.begin(), all.end(), [=](const auto& r) { return r.get() == handle; });
+  if (found == all.end()) fail("ncclCommDeregister: the handle is another communicator's");
+  --(*found)->allocation->registrations;
+  all.erase(found);
   fakecuda::count_object("registrations", -1);
   return ncclSuccess;
 }
@@ -512,10 +546,17 @@ ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
   if (fakecuda::is_to_fail("ncclMemAlloc") || cudaMalloc(memory, bytes) != cudaSuccess)
     return ncclUnhandledCudaError;
-  nccl_memory().emplace(reinterpret_cast<std::uintptr_t>(*memory), bytes);
+  auto allocation = std::make_shared<Allocation>();
+  allocation->bytes = bytes;
+  nccl_memory().emplace(reinterpret_cast<std::uintptr_t>(*memory), std::move(allocation));
   return ncclSuccess;
 }
+/// Memory may still be registered when an exception is on its way: Weft then leaves communicators to the
+/// process' end, because ending one would wait for other ranks.
 ncclResult_t ncclMemFree(void* memory) {
+  const std::shared_ptr<Allocation> allocation = nccl_allocation(memory, 0);
+  if (allocation != nullptr && allocation->registrations > 0 && std::uncaught_exceptions() == 0)
+    fail("ncclMemFree: a communicator still has the memory registered");
   nccl_memory().erase(reinterpret_cast<std::uintptr_t>(memory));
   return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }

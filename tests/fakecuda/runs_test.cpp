@@ -1,5 +1,5 @@
-// Tests how a run of two ranks on devices ends by an error of one of them: soon, with its line and its code.
-// The other one waits meanwhile, in NCCL, for what will not come.
+// Tests how a run of two ranks on devices ends: well, with all closed that it opened; or by an error of one
+// of them, soon, with its line and its code. The other one waits meanwhile, in NCCL, for what will not come.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -57,6 +57,18 @@ TEST_F(OneRankFails, InALaterStep) {
 
 TEST_F(OneRankFails, BesideItsCalls) {
   expect_end(run_with("ncclCommGetAsyncError:2"), 3, ": NCCL has failed on channel ");
+}
+
+using TwoRanks = Workspace;
+
+/// Streams, events, graphs, communicators and registrations are counted. The fake of Kokkos keeps a stream.
+TEST_F(TwoRanks, CloseAllThatTheyOpen) {
+  std::vector<std::string> command =
+      weft_on(2, train("run", {"run.steps=3", "data.valid_every=1", "debug.hash_every=0"}));
+  command.insert(command.begin() + 1, {"-x", "FAKECUDA_LEAKS=1"});
+  const Ended ended = run(command, 90);
+  EXPECT_STATUS(ended, 0);
+  EXPECT_EQ(ended.lines("fakecuda:"), std::vector<std::string>(2, "fakecuda: 1 streams left at the end"));
 }
 
 }  // namespace

@@ -6,11 +6,13 @@
 //                        fault, only the line of that call, and what came of it
 //   WEFT_FAULTS_AT       the call that fails, as it stands in such a line
 //   WEFT_FAULTS_ERROR    its errno; 0 lets half of the bytes be read or written; -1: it never comes back;
-//                        -2: neither does any later call (the file system is dead)
+//                        -2: neither does any later call (the file system is dead); -3: the process stops
+//                        before the call, which is made as ever once a SIGCONT lets the process go on
 //
 // A call is numbered among those of its name on its file, so that what other threads do on other files moves
 // no number. A descriptor that is closed is closed, whatever close() says.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -32,7 +34,7 @@ namespace {
 int g_log = -1;
 std::string_view g_at;
 long g_error = 0;
-constexpr long dead_file_system = -2;
+constexpr long dead_file_system = -2, stopped_process = -3;
 std::atomic<bool> g_dead{false};
 
 class SpinLock {
@@ -114,7 +116,16 @@ long write_half(const SystemCall& call, Arguments a) {
   for (;;) call_kernel_with(SYS_pause);
 }
 
+/// Stops all threads until a SIGCONT comes, this one before it does anything else.
+void stop_process() {
+  call_kernel_with(SYS_tgkill, call_kernel_with(SYS_getpid), call_kernel_with(SYS_gettid), SIGSTOP);
+}
+
 long fail(const SystemCall& call, const Arguments& arguments) {
+  if (g_error == stopped_process) {
+    stop_process();
+    return call_kernel(call.number, arguments);
+  }
   if (g_error == dead_file_system) g_dead = true;
   if (g_error < 0) hang();
   if (g_error == 0 && call.transfer == Transfer::read) return read_half(call, arguments);

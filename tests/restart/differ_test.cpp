@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "restart/workspace.hpp"
 
@@ -144,6 +145,28 @@ TEST_F(Differ, DataThatChangedSinceTheCheckpointAreRefused) {
                   {"names 2 files", "was trained on 1"});
 }
 
+/// The curve does not depend on them, but a checkpoint says which they were.
+TEST_F(Differ, ValidationFilesMayBeginAndEndButNotChange) {
+  make_other_data();
+  const std::string other = "data.valid=" + path("other.bin");
+  const std::string both = "data.valid=[\"" + path("valid.bin") + "\", \"" + path("other.bin") + "\"]";
+  ASSERT_EQ(run(weft(train("run"))).status, 0);
+  const auto before = contents(run_dir("run"));
+  expect_one_line(run(weft(train("run", {"run.steps=12", other}))),
+                  {"data.valid: " + path("other.bin") + " has ", "was trained on " + path("valid.bin")});
+  expect_one_line(run(weft(train("run", {"run.steps=12", both}))),
+                  {"data.valid names 2 files", "was trained on 1"});
+  EXPECT_TRUE(contents(run_dir("run")) == before) << "the run directory has changed";
+  copy_checkpoints("run", "without");
+  EXPECT_STATUS(run(weft(train("run", {"run.steps=12", other, "data.allow_change=true"}))), 0);
+  EXPECT_STATUS(run(weft(train("without", {"run.steps=12", "data.valid=[]", "data.valid_every=0",
+                                           "data.valid_sequences=0"}))),
+                0);
+  EXPECT_STATUS(run(weft(train("without", {"run.steps=14", other}))), 0);
+  EXPECT_EQ(last_step(run_dir("run")), 12);
+  EXPECT_EQ(last_step(run_dir("without")), 14);
+}
+
 /// A body that is not what was written is found while the run trains.
 TEST_F(Differ, ADamagedBodyEndsTheRun) {
   damage_body(path("train.bin"));
@@ -170,6 +193,29 @@ TEST_F(Differ, BodiesAreVerifiedOnceARun) {
   damage_body(path("train.bin"));
   expect_one_line(run(weft(train("run", {"run.steps=12"}))), {"train.bin is damaged"});
 }
+
+#ifdef WEFT_FAULTS_LIBRARY
+TEST_F(Differ, AWholeBodyIsNotReadAgain) {
+  const std::string directory = fs::path(path("train.bin")).parent_path();
+  /// How often a run to this step reads a piece of each token file's body.
+  const auto reads = [&](int steps) {
+    const std::string log = path("calls" + std::to_string(steps));
+    const std::vector<std::string> command = weft(train("run", {"run.steps=" + std::to_string(steps)}));
+    const Ended ended = run(with_faults(command, directory, {"WEFT_FAULTS_LOG=" + log}));
+    EXPECT_STATUS(ended, 0);
+    EXPECT_EQ(last_step(run_dir("run")), steps);
+    std::map<std::string, int> reads_of{{"./train.bin", 0}, {"./valid.bin", 0}};
+    std::ifstream calls(log);
+    for (std::string call, number, file; calls >> call >> number >> file;)
+      if (call == "pread64" && reads_of.contains(file)) ++reads_of[file];
+    return reads_of;
+  };
+  for (const auto& [file, times] : reads(4)) EXPECT_GT(times, 0) << file;
+  for (const auto& [file, times] : reads(6)) EXPECT_EQ(times, 0) << file;
+  fs::last_write_time(path("train.bin"), fs::file_time_type::clock::now());
+  for (const auto& [file, times] : reads(8)) EXPECT_EQ(times > 0, file == "./train.bin") << file;
+}
+#endif
 
 }  // namespace
 }  // namespace weft::test

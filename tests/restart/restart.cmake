@@ -8,9 +8,13 @@ set(processor "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   set(processor restart/processor_test.cpp)
 endif()
+set(faults "")
+if(TARGET weft_faults)
+  set(faults restart/durable_test.cpp)
+endif()
 weft_test(commands LABEL restart TIMEOUT 600 SHARDS 3
   SOURCES restart/bad_input_test.cpp restart/compare_test.cpp restart/interchange_test.cpp restart/manual_test.cpp restart/memory_test.cpp restart/plan_test.cpp
-          ${processor}
+          ${processor} ${faults}
           restart/profile_test.cpp restart/record_test.cpp restart/workflow_test.cpp
   DEPS weft::machine weft_test_jobs)
 weft_test(survival LABEL restart TIMEOUT 600 SHARDS 3

@@ -143,12 +143,18 @@ TEST_F(Stop, AFileThatMayNotGrowCostsASave) {
   EXPECT_EQ(steps(run_dir("run")), steps_to(4));
 }
 
-/// Whether a process catches a signal, by the mask in /proc/PID/status.
-bool catches(pid_t pid, int number) {
+/// What /proc/PID/status says behind "FIELD:" and a tab; empty when the process has ended.
+std::string status_field(pid_t pid, const std::string& field) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(in, line);)
-    if (line.starts_with("SigCgt:")) return (std::stoull(line.substr(7), nullptr, 16) >> (number - 1)) & 1;
-  return false;
+    if (line.starts_with(field + ":\t")) return line.substr(field.size() + 2);
+  return {};
+}
+
+/// Whether a process catches a signal.
+bool catches(pid_t pid, int number) {
+  const std::string mask = status_field(pid, "SigCgt");
+  return !mask.empty() && ((std::stoull(mask, nullptr, 16) >> (number - 1)) & 1) != 0;
 }
 
 void wait_until_caught(const Job& job, int number) {
@@ -177,14 +183,61 @@ TEST_F(Stop, AtAnyMoment) {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     for (const pid_t rank : job.ranks()) ::kill(rank, SIGUSR1);
     const Ended ended = job.wait();
-    EXPECT_TRUE(ended.in_time && (ended.status == unfinished || last_step(run_dir("stopped")) == 20))
-        << ended.status << ended.err;
+    EXPECT_STATUS(ended, last_step(run_dir("stopped")) == 20 ? 0 : unfinished);
     early += ended.status == unfinished;
   }
   EXPECT_GE(early, 1);
   EXPECT_STATUS(run(training("stopped")), 0);
   EXPECT_EQ(curve(run_dir("stopped")), curve(run_dir("whole")));
 }
+
+#ifdef WEFT_FAULTS_LIBRARY
+/// Waits until the job's only rank has stopped by SIGSTOP, and returns its process; -1 when it has not.
+pid_t wait_until_stopped(const Job& job) {
+  for (const double start = seconds_now(); seconds_now() - start < 30;) {
+    for (const pid_t rank : job.ranks())
+      if (status_field(rank, "State").starts_with("T")) return rank;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return -1;
+}
+
+/// The process is stopped while it saves step 3 or 4, and the request comes then. The next step hears of it,
+/// which is the last one, or none is left to do so.
+TEST_F(Stop, ARequestInTheLastStepsEndsWithZero) {
+  struct Case {
+    bool by_file;
+    int saved, steps, status;
+  };
+  for (const Case& c : {Case{false, 3, 4, 0}, Case{false, 4, 4, 0}, Case{true, 3, 4, 0}, Case{true, 4, 4, 0},
+                        Case{false, 3, 5, unfinished}}) {
+    const std::string name =
+        std::string(c.by_file ? "file" : "signal") + std::to_string(c.saved) + "of" + std::to_string(c.steps);
+    SCOPED_TRACE(name);
+    const std::vector<std::string> sets{"run.steps=" + std::to_string(c.steps), "checkpoint.every=3",
+                                        "checkpoint.background=false"};
+    const std::string save = "mkdir\t1\t./checkpoints/step-0000000" + std::to_string(c.saved) + ".tmp";
+    Job job(with_fault(weft(train(name, sets)), run_dir(name), "0", save, -3));
+    const pid_t rank = wait_until_stopped(job);
+    ASSERT_GT(rank, 0) << job.wait(0).err;
+    EXPECT_EQ(last_step(run_dir(name)), c.saved);
+    if (c.by_file) {
+      write_file(run_dir(name) + "/STOP", "");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // the run looks once a second
+    } else {
+      ::kill(rank, SIGUSR1);
+    }
+    ::kill(rank, SIGCONT);
+    const Ended ended = job.wait();
+    EXPECT_STATUS(ended, c.status);
+    EXPECT_EQ(steps(run_dir(name)), steps_to(4));
+    EXPECT_EQ(fs::read_symlink(checkpoints(name) + "/latest").string(), "step-00000004");
+    EXPECT_EQ(ended.lines("SIGUSR1 on rank 0: stopped after step 4 of 5").size(), c.status == 0 ? 0U : 1U);
+    EXPECT_EQ(ended.lines("  memory of a rank: ").size(), 1U) << "no summary: " << ended.err;
+    EXPECT_FALSE(fs::exists(run_dir(name) + "/STOP")) << "the next start would stop";
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace weft::test

@@ -140,6 +140,8 @@ std::map<std::string, std::string> contents(const std::string& dir) {
     files[entry.path().string()] = entry.is_symlink()        ? fs::read_symlink(entry.path()).string()
                                    : entry.is_regular_file() ? read_file(entry.path().string())
                                                              : std::string("directory");
+  EXPECT_FALSE(files.empty()) << dir << " has nothing in it (" << error.message()
+                              << "): it would equal any other such";
   return files;
 }
 

@@ -14,6 +14,8 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "ckpt/load.hpp"
+#include "mpi/training/cut_axis.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
@@ -27,45 +29,50 @@ namespace {
 constexpr std::int32_t rare = 299;
 const char* const all_modes[] = {"ddp", "zero1", "zero2", "fsdp"};
 
-/// Gives synthetic tokens without the rare one, which one microbatch of each bad step has. Step s of a run
-/// gets the data of step order[s].
+/// What a bad step has: one microbatch has the rare token, or none has anything to predict.
+enum class Bad {
+  middle,      ///< the last rank of a context axis has the token, and its neighbours attend to it
+  end,         ///< the first rank of a context axis has it, and nothing attends to it
+  no_targets,  ///< no target counts
+};
+
+/// Gives synthetic tokens without the rare one, but for the bad steps. Step s of a run gets the data of step
+/// order[s].
 class Batches final : public data::BatchSource {
  public:
-  Batches(const Deck& deck, std::set<std::int64_t> bad, std::vector<std::int64_t> order = {})
+  Batches(const Deck& deck, std::set<std::int64_t> bad, std::vector<std::int64_t> order = {},
+          Bad kind = Bad::middle)
       : base_(data::synthetic_batches(3, rare, {deck.data.batch, deck.data.global_batch, deck.data.seq})),
         elements_(deck.data.batch * deck.data.seq),
         bad_microbatch_(deck.data.global_batch / deck.data.batch * 7 / 12),
         bad_(std::move(bad)),
+        kind_(kind),
         order_(std::move(order)) {}
 
   void fill(std::int64_t step, std::int64_t microbatch, std::int32_t* tokens, std::int32_t* targets,
             std::int32_t* positions) const override {
     if (!order_.empty()) step = order_[static_cast<std::size_t>(step)];
     base_->fill(step, microbatch, tokens, targets, positions);
-    if (bad_.contains(step) && microbatch == bad_microbatch_) tokens[elements_ / 2] = rare;
+    if (!bad_.contains(step)) return;
+    if (kind_ == Bad::no_targets)
+      std::fill_n(targets, elements_, -1);
+    else if (microbatch == bad_microbatch_)
+      tokens[kind_ == Bad::end ? elements_ - 1 : elements_ / 2] = rare;
   }
 
  private:
   std::unique_ptr<data::BatchSource> base_;
   std::int64_t elements_, bad_microbatch_;  ///< the last rank's where there are two, three or four
   std::set<std::int64_t> bad_;
+  Bad kind_;
   std::vector<std::int64_t> order_;
 };
 
-/// Gives batches in which no target counts.
-class NoTargets final : public data::BatchSource {
- public:
-  explicit NoTargets(const Deck& deck) : batches_(deck, {}), elements_(deck.data.batch * deck.data.seq) {}
-  void fill(std::int64_t step, std::int64_t microbatch, std::int32_t* tokens, std::int32_t* targets,
-            std::int32_t* positions) const override {
-    batches_.fill(step, microbatch, tokens, targets, positions);
-    std::fill_n(targets, elements_, -1);
-  }
-
- private:
-  Batches batches_;
-  std::int64_t elements_;
-};
+/// Batches whose first steps have no targets.
+std::unique_ptr<Batches> without_targets(const Deck& deck) {
+  return std::make_unique<Batches>(deck, std::set<std::int64_t>{0, 1}, std::vector<std::int64_t>{},
+                                   Bad::no_targets);
+}
 
 /// A small deck with a run directory of its own, the same on all ranks.
 Deck deck_with(const std::vector<std::string>& sets, comm::World& world) {
@@ -94,9 +101,9 @@ void make_rare_token_infinite(train::Trainer& trainer) {
 }
 
 std::unique_ptr<train::Trainer> trainer_of(const Deck& deck, comm::World& world, std::set<std::int64_t> bad,
-                                           std::vector<std::int64_t> order = {}) {
+                                           std::vector<std::int64_t> order = {}, Bad kind = Bad::middle) {
   auto trainer = std::make_unique<train::Trainer>(
-      deck, world, std::make_unique<Batches>(deck, std::move(bad), std::move(order)));
+      deck, world, std::make_unique<Batches>(deck, std::move(bad), std::move(order), kind));
   if (trainer->step() == 0) make_rare_token_infinite(*trainer);
   return trainer;
 }
@@ -114,8 +121,9 @@ void expect_in_log(const Deck& deck, const std::string& text) {
 }
 
 /// Losses of the good steps, and the state after them. The third step is bad.
-test::Curve around_a_bad_step(const std::vector<std::string>& sets, comm::World& world) {
-  const auto trainer = trainer_of(deck_with(sets, world), world, {2});
+test::Curve around_a_bad_step(const std::vector<std::string>& sets, comm::World& world,
+                              Bad kind = Bad::middle) {
+  const auto trainer = trainer_of(deck_with(sets, world), world, {2}, {}, kind);
   test::Curve curve = test::train_steps(*trainer, 2);
   const std::uint64_t before = curve.hash;
   const report::StepMetrics bad = trainer->train_step();
@@ -160,9 +168,23 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::vector<std::string>{}, std::vector<std::string>{"precision.params=bf16"},
                     std::vector<std::string>{"optimizer.clip=0.0", "schedule.disable=share"}));
 
+/// The ranks of these axes compute a step in parts, and the bad number is in the parts of some of them. The
+/// others must leave the update out, too, so the curve is that of the same mesh when the step has no targets.
+TEST(BadNumbers, OfSomeRanksChangeNothingOnAny) {
+  if (test::world().size() % 2 != 0) GTEST_SKIP() << "needs axes of two ranks";
+  using Meshes = std::vector<std::string>;
+  for (const Meshes& meshes : {test::meshes_with("tensor", 2), test::meshes_with("context", 2),
+                               Meshes{"parallel.mesh={ replica = 2, data = 0 }"}}) {
+    SCOPED_TRACE(testing::PrintToString(meshes));
+    const test::Curve expected = around_a_bad_step({meshes.front()}, test::world(), Bad::no_targets);
+    EXPECT_EQ(around_a_bad_step({meshes.front()}, test::world(), Bad::middle), expected);
+    EXPECT_EQ(around_a_bad_step({meshes.back()}, test::world(), Bad::end), expected);
+  }
+}
+
 TEST(BadNumbers, AStepWithoutTargetsChangesNothing) {
   const Deck deck = deck_with({}, test::world());
-  train::Trainer trainer(deck, test::world(), std::make_unique<NoTargets>(deck));
+  train::Trainer trainer(deck, test::world(), without_targets(deck));
   const std::uint64_t before = trainer.state().hash();
   EXPECT_FALSE(trainer.train_step().updated);
   EXPECT_EQ(trainer.state().hash(), before);
@@ -184,17 +206,32 @@ TEST(Skip, ARunThatIsResumedBehindItHasTheSameBits) {
   EXPECT_EQ(resumed->state().hash(), expected);
 }
 
-/// The training steps that metrics.jsonl has, in order.
-std::vector<std::int64_t> steps_of(const Deck& deck) {
-  constexpr std::string_view key = "\"step\": ";
+/// The training steps that metrics.jsonl has, in order, and the tokens of all of them.
+struct Kept {
   std::vector<std::int64_t> steps;
+  std::int64_t tokens = 0;
+};
+Kept kept_steps(const Deck& deck) {
+  const auto number = [](const std::string& line, std::string_view key) {
+    return std::stol(line.substr(line.find(key) + key.size()));
+  };
+  Kept kept;
   std::ifstream in(deck.run.dir + "/metrics.jsonl");
   for (std::string line; std::getline(in, line);) {
     if (line.find("\"kind\": \"train\"") == std::string::npos) continue;
-    steps.push_back(std::stol(line.substr(line.find(key) + key.size())));
+    kept.steps.push_back(number(line, "\"step\": "));
+    kept.tokens += number(line, "\"tokens\": ");
     EXPECT_EQ(line.find("\"nan\""), std::string::npos) << line;
   }
-  return steps;
+  return kept;
+}
+
+/// By rank 0: the metrics have each of the eight steps once, and the last checkpoint counts their tokens.
+void expect_eight_steps_saved(const Deck& deck) {
+  if (test::world().rank() != 0) return;
+  const Kept kept = kept_steps(deck);
+  EXPECT_EQ(kept.steps, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(ckpt::load_run_state(deck.run.dir + "/checkpoints/step-00000008").tokens, kept.tokens);
 }
 
 TEST(RollBack, IsARunWithoutTheDataThatWentWrong) {
@@ -215,15 +252,14 @@ TEST(RollBack, IsARunWithoutTheDataThatWentWrong) {
     const auto direct = trainer_of(deck_with({set, "run.steps=8"}, test::world()), test::world(), {}, good);
     EXPECT_EQ(direct->run(), train::Outcome::finished);
     EXPECT_EQ(direct->state().hash(), expected);
-    if (test::world().rank() == 0) {
-      EXPECT_EQ(steps_of(deck), (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
-    }
+    expect_eight_steps_saved(deck);
     // A checkpoint says where its data go on.
     Deck again = deck;
     again.checkpoint.resume = deck.run.dir + "/checkpoints/step-00000006";
     const auto resumed = trainer_of(again, test::world(), {3, 7});
     EXPECT_EQ(resumed->run(), train::Outcome::finished);
     EXPECT_EQ(resumed->state().hash(), expected);
+    expect_eight_steps_saved(deck);
   }
 }
 
@@ -399,7 +435,7 @@ void expect_nothing_located(const std::vector<std::string>& sets) {
   std::vector<std::string> all{"debug.nan=locate", "run.steps=2", "optimizer.nonfinite=skip"};
   all.insert(all.end(), sets.begin(), sets.end());
   const Deck deck = deck_with(all, test::world());
-  train::Trainer trainer(deck, test::world(), std::make_unique<NoTargets>(deck));
+  train::Trainer trainer(deck, test::world(), without_targets(deck));
   EXPECT_EQ(trainer.run(), train::Outcome::finished);
   expect_in_log(deck, "step 2: the first value that is not finite is clip.scale, made by clip_scale");
 }

@@ -19,6 +19,7 @@ namespace {
 using Sets = std::vector<std::string>;
 using test::axis_sizes;
 using test::Curve;
+using test::expect_bf16_gradients_near;
 using test::expect_checkpoints_load;
 using test::expect_gradients_near;
 using test::expect_near;
@@ -145,7 +146,13 @@ TEST_F(Context, SequencesMustDivide) {
 }
 
 TEST_F(Context, GradientsAreThoseOfOneRank) {
-  for (const int context : axis_sizes()) expect_gradients_near(model(), meshes_of(context));
+  for (const int context : axis_sizes()) expect_gradients_near(model(), meshes_of(context), 1e-5);
+}
+
+TEST_F(Context, NumericsOfBf16LeaveGradientsNear) {
+  Sets meshes;
+  for (const int context : axis_sizes()) meshes.push_back(meshes_of(context).front());
+  expect_bf16_gradients_near(model(), meshes);
 }
 
 TEST_F(Context, CheckpointsLoadOnAnyMesh) {

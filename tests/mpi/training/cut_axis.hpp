@@ -22,8 +22,12 @@ std::vector<std::string> meshes_with(const std::string& name, int size);
 void expect_near(const Curve& curve, const std::vector<std::string>& alone, double most);
 
 /// Collective: holds the gradients of one step on each mesh against those of one rank, by the first moments
-/// that the step leaves. `sets` are keys of the small deck.
-void expect_gradients_near(const std::vector<std::string>& sets, const std::vector<std::string>& meshes);
+/// that the step leaves. Of each parameter the difference's norm may be `most` of the gradient's. `sets` are
+/// keys of the small deck.
+void expect_gradients_near(const std::vector<std::string>& sets, const std::vector<std::string>& meshes,
+                           double most);
+/// Collective: the same where parameters are bf16, and gradients are sent in bf16, on one rank, too.
+void expect_bf16_gradients_near(std::vector<std::string> sets, const std::vector<std::string>& meshes);
 
 /// Collective: holds the losses of a step and of a validation on each mesh, on documents of text, against
 /// those of one rank.

@@ -18,6 +18,7 @@ namespace {
 using Sets = std::vector<std::string>;
 using test::axis_sizes;
 using test::Curve;
+using test::expect_bf16_gradients_near;
 using test::expect_checkpoints_load;
 using test::expect_gradients_near;
 using test::expect_near;
@@ -152,7 +153,13 @@ TEST_F(Tensor, TiedEmbeddingsAreOneTable) {
 }
 
 TEST_F(Tensor, GradientsAreThoseOfOneRank) {
-  for (const int tensor : axis_sizes()) expect_gradients_near(model(1), meshes_with("tensor", tensor));
+  for (const int tensor : axis_sizes()) expect_gradients_near(model(1), meshes_with("tensor", tensor), 1e-5);
+}
+
+TEST_F(Tensor, NumericsOfBf16LeaveGradientsNear) {
+  Sets meshes;
+  for (const int tensor : axis_sizes()) meshes.push_back(meshes_with("tensor", tensor).front());
+  expect_bf16_gradients_near(model(1), meshes);
 }
 
 TEST_F(Tensor, CheckpointsLoadOnAnyMesh) {

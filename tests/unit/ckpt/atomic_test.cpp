@@ -20,12 +20,6 @@ bool is_published(const std::string& stage) {
   return stage == "renamed" || stage == "latest_moved" || stage == "old_removed";
 }
 
-std::set<std::string> names_in(const std::string& dir) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(dir)) names.insert(entry.path().filename().string());
-  return names;
-}
-
 std::string latest_of(const std::string& dir) {
   return fs::read_symlink(dir + "/latest").string();
 }

@@ -25,12 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::set<std::string> names_in(const std::string& dir) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(dir)) names.insert(entry.path().filename().string());
-  return names;
-}
-
 /// The state is made while the save is under way, as in a background save.
 TEST(CheckpointKeeps, TheSlicesAreReadOnceTheyAreMade) {
   TemporaryDirectory dir;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,9 @@ class TemporaryDirectory {
  private:
   std::string path_;
 };
+
+/// The names of what lies in a directory.
+std::set<std::string> names_in(const std::string& dir);
 
 /// Units whose sizes are no multiples of 256. One has 3 dimensions, one is smaller than a rank's 256
 /// elements, and one has a matrix [in, out], which the stored formats 1 and 2 have as [out, in].

@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -98,6 +100,71 @@ TEST(CheckpointStorage, ADirectoryAboveThatMayNotBeReadCostsNoSave) {
     EXPECT_EQ(ended, error == EACCES ? 0 : 3);
     EXPECT_EQ(fs::exists(checkpoints + "/step-00000001"), error == EACCES);
   }
+}
+
+/// What happens at a rename.
+enum class Mishap : std::uint8_t { fails, fails_like_all_later, ends_the_process };
+
+Mishap g_mishap{};
+int g_rename_with_mishap = 0;  ///< counted from 1; 0: all go well
+std::atomic<int> g_renames{0};
+
+/// How a save ended that replaces a checkpoint.
+enum class Replaced : std::uint8_t { yes, with_a_remark, no, process_ended };
+
+/// Answers as a file system does that cannot exchange two names.
+long exchange_nothing(const faults::SystemCall& call, faults::Arguments arguments) {
+  if (call.number == SYS_renameat2) return -EINVAL;
+  const int rename = call.number == SYS_rename ? ++g_renames : 0;
+  const bool later = g_mishap == Mishap::fails_like_all_later && rename > g_rename_with_mishap;
+  if (rename == 0 || g_rename_with_mishap == 0 || (rename != g_rename_with_mishap && !later))
+    return faults::call_kernel(call.number, arguments);
+  if (g_mishap == Mishap::ends_the_process)
+    faults::call_kernel_with(SYS_exit_group, static_cast<int>(Replaced::process_ended));
+  return -EIO;
+}
+
+/// Saves step 1, in a process that cannot exchange names.
+Replaced replace_without_exchange(const std::string& dir, int salt) {
+  const int ended = in_child(dir, exchange_nothing, [&] {
+    const SaveReport report = save_with(1, dir, 1, salt).front();
+    if (!report.ok) return static_cast<int>(Replaced::no);
+    return static_cast<int>(report.reason.empty() ? Replaced::yes : Replaced::with_a_remark);
+  });
+  return static_cast<Replaced>(ended);
+}
+
+/// Such a save renames four times. Whatever happens at any of them, the earlier or the new checkpoint is
+/// found whole, and the next save tidies up.
+TEST(CheckpointStorage, WhereNamesCannotBeExchanged) {
+  constexpr int none = 0, earlier_aside = 1, to_its_name = 2, latest = 3, earlier_to_removed = 4;
+  const std::set<std::string> tidy{"step-00000001", "latest"};
+  for (const Mishap mishap : {Mishap::fails, Mishap::fails_like_all_later, Mishap::ends_the_process})
+    for (const int rename : {none, earlier_aside, to_its_name, latest, earlier_to_removed}) {
+      SCOPED_TRACE(testing::Message() << "mishap " << static_cast<int>(mishap) << " at rename " << rename);
+      const TemporaryDirectory temporary;
+      const std::string dir = temporary.path(), name = dir + "/step-00000001";
+      ASSERT_TRUE(save_with(1, dir, 1, 1).front().ok);
+      g_mishap = mishap;
+      g_rename_with_mishap = rename;
+      const bool earlier_stays = rename == earlier_aside || rename == to_its_name;
+      Replaced expected = earlier_stays ? Replaced::no : Replaced::with_a_remark;
+      if (mishap == Mishap::ends_the_process) expected = Replaced::process_ended;
+      if (rename == none) expected = Replaced::yes;
+      EXPECT_EQ(replace_without_exchange(dir, 2), expected);
+      const auto found = find_latest(dir);
+      ASSERT_TRUE(found.has_value());
+      EXPECT_TRUE(loads_as(*found, 1, earlier_stays ? 1 : 2)) << *found;
+      const bool has_no_name = rename == to_its_name && mishap != Mishap::fails;
+      EXPECT_EQ(*found, has_no_name ? name + ".replaced" : name);
+      if (rename == none || (earlier_stays && mishap == Mishap::fails)) {
+        EXPECT_EQ(names_in(dir), tidy);
+      }
+      g_rename_with_mishap = none;
+      EXPECT_EQ(replace_without_exchange(dir, 3), Replaced::yes);
+      EXPECT_EQ(names_in(dir), tidy);
+      EXPECT_TRUE(loads_as(name, 1, 3));
+    }
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace weft::test {
@@ -136,6 +138,49 @@ TEST(Recorder, TellsChannelsOfOneNameApart) {
   EXPECT_EQ(all.channels[0].opened, 0);
   EXPECT_EQ(all.channels[1].opened, 0);
   EXPECT_EQ(all.channels[2].opened, 1);
+}
+
+/// The watchdog reads on a thread of its own. Here each channel has one call under way at most, and a call's
+/// bytes are the number of its step.
+TEST(Recorder, IsReadWhileItIsWritten) {
+  const auto r = recorder();
+  std::atomic<bool> enough = false;
+  std::thread writer([&] {
+    ChannelRecord gather(r, "gather", {0, 1}, true), reduce(r, "reduce", {0, 1}, true);
+    for (std::int64_t step = 1; !enough; ++step) {
+      if (step < 50) {
+        const ChannelRecord brief(r, "brief", {0, 1}, true);
+      }
+      r->set_activity("step", step);
+      whole(gather, {.kind = "all_gather", .bytes = step});
+      gather.host_waits(static_cast<std::uint64_t>(step));
+      whole(reduce, {.kind = "reduce_scatter", .bytes = step});
+      gather.host_goes_on();
+    }
+  });
+  std::uint64_t newest = 0;
+  std::int64_t step = 0, last_ns = 0;
+  for (int newer = 0; newer < 40;) {
+    if (const auto waiting = r->oldest_waiting()) {
+      EXPECT_TRUE(waiting->started_ns != 0 && waiting->done_ns == 0) << waiting->number;
+    }
+    const std::int64_t recorded_ns = r->last_ns();
+    EXPECT_GE(recorded_ns, std::exchange(last_ns, recorded_ns));
+    const auto all = r->read();
+    EXPECT_GE(all.step, std::exchange(step, all.step));
+    for (const auto& c : all.channels) {
+      EXPECT_LE(c.done, c.started) << c.name;
+      EXPECT_LE(c.started, c.enqueued) << c.name;
+      EXPECT_LE(c.enqueued, c.done + 1) << c.name;
+    }
+    if (all.calls.empty()) continue;
+    for (const RecordedCall& call : all.calls) EXPECT_EQ(call.bytes, call.step) << call.number;
+    const std::uint64_t number = all.calls.back().number;
+    EXPECT_GE(number, newest);
+    newer += number > std::exchange(newest, number) ? 1 : 0;
+  }
+  enough = true;
+  writer.join();
 }
 
 // An operation from call to end: the least of many stretches, because what others do on the machine only adds

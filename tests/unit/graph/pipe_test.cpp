@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/per_lane.hpp"
@@ -23,14 +24,16 @@ using ir::Op;
 using ir::Phase;
 using test::SmallModel;
 
-/// A pipe of the small model: which kind of schedule, how many ranks, chunks and microbatches.
+/// A pipe of the small model: which kind of schedule, how many ranks, chunks and microbatches; and how many
+/// ranks the axes beside it have.
 struct Case {
   PipelineKind kind;
   int ranks, chunks, microbatches;
+  int data = 1, tensor = 1;
 };
 std::string name_of(const Case& c) {
-  return fmt::format("{}, {} ranks, {} chunks, {} microbatches", name_of(c.kind), c.ranks, c.chunks,
-                     c.microbatches);
+  return fmt::format("{}, {} ranks, {} chunks, {} microbatches, data {}, tensor {}", name_of(c.kind), c.ranks,
+                     c.chunks, c.microbatches, c.data, c.tensor);
 }
 
 std::vector<Case> cases() {
@@ -44,11 +47,24 @@ std::vector<Case> cases() {
   return list;
 }
 
+/// Some of them with fsdp and a tensor axis beside the pipe: fewer microbatches than ranks, and more.
+std::vector<Case> cases_beside_other_axes() {
+  std::vector<Case> list;
+  for (Case c : cases()) {
+    if (c.microbatches != 2 && c.microbatches != 5) continue;
+    c.data = c.tensor = 2;
+    list.push_back(c);
+  }
+  return list;
+}
+
 /// Six layers, which are dealt out as evenly as they can be, the embedding and the head counted as one each.
 SmallModel model_of(const Case& c, int place) {
   SmallModel model;
   model.spec.layers = 6;
-  model.ranks = 1;
+  model.ranks = c.data;
+  model.tensor = c.tensor;
+  model.options.partition = c.tensor > 1;
   model.pipe = c.ranks;
   model.rounds = c.microbatches;
   model.batch = 1;
@@ -61,7 +77,7 @@ SmallModel model_of(const Case& c, int place) {
   return model;
 }
 
-/// The plans of all ranks, which several tests share.
+/// The plans of the places on the pipe, which several tests share. All ranks of a place have the same.
 const std::vector<plan::Plan>& plans_of(const Case& c) {
   static std::map<std::string, std::vector<plan::Plan>> made;
   std::vector<plan::Plan>& plans = made[name_of(c)];
@@ -175,7 +191,9 @@ TEST(Stages, NeedEveryWait) {
 /// ranks come to their end.
 class Execution {
  public:
-  explicit Execution(const std::vector<plan::Plan>& plans) : plans_(plans), ranks_(plans.size()) {}
+  /// Takes the plans of the places on the pipe, which must live longer. All ranks of a place run the same.
+  explicit Execution(const std::vector<plan::Plan>& plans)
+      : plans_(plans), mesh_(plans.front().graph.mesh()), ranks_(static_cast<std::size_t>(mesh_.world())) {}
 
   bool ends() {
     for (bool moved = true; moved;) {
@@ -186,7 +204,7 @@ class Execution {
       }
     }
     return std::all_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) {
-      return rank.next == plans_[static_cast<std::size_t>(&rank - ranks_.data())].instructions.size();
+      return rank.next == instructions_of(static_cast<std::size_t>(&rank - ranks_.data())).size();
     });
   }
 
@@ -197,6 +215,15 @@ class Execution {
     PerLane<std::uint64_t> done{};
   };
 
+  int place_of(std::size_t rank) const { return mesh_.pipe_rank(static_cast<int>(rank)); }
+  const std::vector<plan::Instruction>& instructions_of(std::size_t rank) const {
+    return plans_[static_cast<std::size_t>(place_of(rank))].instructions;
+  }
+  /// The ranks of this one's group of an axis.
+  std::vector<int> group(std::size_t rank, std::string_view axis) const {
+    return mesh_.group(static_cast<int>(rank), mesh_.axis(axis));
+  }
+
   bool ready(const Rank& rank, const plan::Instruction& i) const {
     return std::all_of(i.waits.begin(), i.waits.end(),
                        [&](const plan::Wait& w) { return rank.done[w.lane] >= w.sequence; });
@@ -204,7 +231,7 @@ class Execution {
 
   bool host(std::size_t r) {
     Rank& rank = ranks_[r];
-    const auto& instructions = plans_[r].instructions;
+    const auto& instructions = instructions_of(r);
     bool moved = false;
     for (; rank.next < instructions.size(); ++rank.next, moved = true) {
       const plan::Instruction& i = instructions[rank.next];
@@ -230,22 +257,27 @@ class Execution {
     Rank& rank = ranks_[r];
     const std::uint64_t sequence = rank.done[lane] + 1;
     if (!begun(r, lane, sequence)) return false;
-    const std::size_t n = ranks_.size();
-    const auto at_peer = [&](std::size_t peer, Lane there) { return begun(peer, there, sequence); };
+    const auto at_peer = [&](int peer, Lane there) {
+      return begun(static_cast<std::size_t>(peer), there, sequence);
+    };
+    const std::vector<int> stages = group(r, pipe_axis);
+    const std::size_t n = stages.size(), place = static_cast<std::size_t>(place_of(r));
+    const int next = stages[(place + 1) % n], previous = stages[(place + n - 1) % n];
     bool all = true;
     switch (lane) {
-      case Lane::to_next: all = at_peer((r + 1) % n, Lane::from_previous); break;
-      case Lane::from_previous: all = at_peer((r + n - 1) % n, Lane::to_next); break;
-      case Lane::to_previous: all = at_peer((r + n - 1) % n, Lane::from_next); break;
-      case Lane::from_next: all = at_peer((r + 1) % n, Lane::to_previous); break;
+      case Lane::to_next: all = at_peer(next, Lane::from_previous); break;
+      case Lane::from_previous: all = at_peer(previous, Lane::to_next); break;
+      case Lane::to_previous: all = at_peer(previous, Lane::from_next); break;
+      case Lane::from_next: all = at_peer(next, Lane::to_previous); break;
       default:
-        for (std::size_t peer = 0; peer < n; ++peer) all = all && at_peer(peer, lane);
+        for (const int peer : group(r, axis_of(lane))) all = all && at_peer(peer, lane);
     }
     if (all) rank.done[lane] = sequence;
     return all;
   }
 
   const std::vector<plan::Plan>& plans_;
+  const Mesh& mesh_;
   std::vector<Rank> ranks_;
 };
 
@@ -253,16 +285,32 @@ TEST(Stages, NeverWaitForEachOtherInACircle) {
   for (const Case& c : cases()) EXPECT_TRUE(Execution(plans_of(c)).ends()) << name_of(c);
 }
 
-/// The test above would see a circle.
+/// Parameters are gathered, gradients reduced and activations exchanged between the messages, in memory that
+/// all of these share.
+TEST(Stages, NeverWaitForEachOtherInACircleBesideOtherAxes) {
+  for (const Case& c : cases_beside_other_axes()) {
+    SCOPED_TRACE(name_of(c));
+    std::set<Lane> lanes;
+    for (const plan::Plan& plan : plans_of(c))
+      for (const plan::Instruction& i : plan.instructions) lanes.insert(i.lane);
+    for (const Lane lane : {Lane::gather, Lane::reduce, Lane::tensor, Lane::from_next})
+      EXPECT_TRUE(lanes.contains(lane)) << name_of(lane);
+    EXPECT_TRUE(Execution(plans_of(c)).ends());
+  }
+}
+
+/// The tests above would see a circle.
 TEST(Stages, ACircleIsSeen) {
-  std::vector<plan::Plan> plans = plans_of({PipelineKind::one_f_one_b, 2, 1, 4});
-  std::vector<plan::Instruction>& first = plans[0].instructions;
-  const auto receives = std::find_if(first.begin(), first.end(),
-                                     [](const plan::Instruction& i) { return i.lane == Lane::from_next; });
-  const auto sends = std::find_if(first.begin(), first.end(),
-                                  [](const plan::Instruction& i) { return i.lane == Lane::to_next; });
-  sends->waits.push_back({Lane::from_next, receives->sequence});
-  EXPECT_FALSE(Execution(plans).ends());
+  for (const int beside : {1, 2}) {
+    std::vector<plan::Plan> plans = plans_of({PipelineKind::one_f_one_b, 2, 1, 4, beside, beside});
+    std::vector<plan::Instruction>& first = plans[0].instructions;
+    const auto receives = std::find_if(first.begin(), first.end(),
+                                       [](const plan::Instruction& i) { return i.lane == Lane::from_next; });
+    const auto sends = std::find_if(first.begin(), first.end(),
+                                    [](const plan::Instruction& i) { return i.lane == Lane::to_next; });
+    sends->waits.push_back({Lane::from_next, receives->sequence});
+    EXPECT_FALSE(Execution(plans).ends()) << beside;
+  }
 }
 
 /// A stage's weight gradients that nothing waits for stand behind the gradient for the stage before.

@@ -70,21 +70,28 @@ TEST(AdamW, FollowsTheReferenceForTenSteps) {
   }
 }
 
+/// This tests the test above, which must see each of the five where it is wrong. The betas show from the
+/// second step on: in the first they cancel.
 TEST(AdamW, WrongHyperparametersShow) {
-  // This tests the test above, which must see a wrong eps, a missing decay, and a wrong beta.
   const Array initial = random(257, DType::f32, 1), zeros(257, 0.0);
   const State state = state_of(initial, DType::bf16);
-  const Array grad = random(257, DType::f32, 2, 1e-6);
-  step_slice(state, grad, 0, 257, 1, DType::bf16);
-  Array half(grad);
-  for (double& g : half) g *= 0.5;
-  for (const reference::AdamWSettings& wrong : {reference::AdamWSettings{1e-2, 0.9, 0.95, 1e-7, 0.1},
-                                                reference::AdamWSettings{1e-2, 0.9, 0.95, 1e-8, 0.0},
-                                                reference::AdamWSettings{2e-2, 0.9, 0.95, 1e-8, 0.1}}) {
-    reference::AdamWState expected{initial, zeros, zeros};
-    reference::adamw(expected, wrong, 1, half);
-    EXPECT_FALSE(close(state.master.read(), expected.param, 1e-6));
+  std::vector<Array> halves;
+  for (const int t : {1, 2}) {
+    halves.push_back(random(257, DType::f32, 1 + t, 1e-6));
+    step_slice(state, halves.back(), 0, 257, t, DType::bf16);
+    for (double& g : halves.back()) g *= 0.5;
   }
+  const auto follows = [&](const reference::AdamWSettings& s) {
+    reference::AdamWState expected{initial, zeros, zeros};
+    for (const int t : {1, 2}) reference::adamw(expected, s, t, halves[static_cast<std::size_t>(t) - 1]);
+    return close(state.master.read(), expected.param, 1e-6);
+  };
+  EXPECT_TRUE(follows(settings));
+  EXPECT_FALSE(follows({2e-2, 0.9, 0.95, 1e-8, 0.1}));
+  EXPECT_FALSE(follows({1e-2, 0.8, 0.95, 1e-8, 0.1}));
+  EXPECT_FALSE(follows({1e-2, 0.9, 0.99, 1e-8, 0.1}));
+  EXPECT_FALSE(follows({1e-2, 0.9, 0.95, 1e-7, 0.1}));
+  EXPECT_FALSE(follows({1e-2, 0.9, 0.95, 1e-8, 0.0}));
 }
 
 TEST(AdamW, BitsDoNotDependOnTheSlice) {
