@@ -1,10 +1,13 @@
 #include "compile/scheduling.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -310,6 +313,22 @@ int most_in_a_round(const ir::Graph& step, ir::Phase phase, Lane lane) {
   return *std::max_element(counts.begin(), counts.end());
 }
 
+/// How many buckets each kind of collective of units has, of those that there are.
+std::string buckets_text(const ir::Graph& step) {
+  const auto count = [&](ir::Phase phase, Lane lane) { return most_in_a_round(step, phase, lane); };
+  const int forward = count(ir::Phase::forward, Lane::gather),
+            backward = count(ir::Phase::backward, Lane::gather),
+            update = count(ir::Phase::update, Lane::gather),
+            reduce =
+                std::max(count(ir::Phase::backward, Lane::reduce), count(ir::Phase::backward, Lane::replica));
+  std::vector<std::string> kinds;
+  if (forward + backward > 0)
+    kinds.push_back(fmt::format("{} / {} gather buckets forward / backward", forward, backward));
+  if (reduce > 0) kinds.push_back(fmt::format("{} reduce buckets", reduce));
+  if (update > 0) kinds.push_back(fmt::format("{} gather buckets in the update", update));
+  return kinds.empty() ? "no buckets" : fmt::format("{}", fmt::join(kinds, ", "));
+}
+
 /// Whether there is something to choose.
 bool is_open(const Deck& deck, const Mesh& mesh) {
   return is_searched(deck, mesh) || deck.schedule.recompute == Recompute::budget;
@@ -375,16 +394,7 @@ plan::Plan take_plan(Chosen& chosen, const Deck& deck, const Mesh& mesh, const p
 }
 
 std::string schedule_text(const passes::PassOptions& options, const plan::Plan& plan) {
-  std::string text = "schedule: ";
-  if (options.buckets) {
-    const auto count = [&](ir::Phase phase, Lane lane) { return most_in_a_round(plan.graph, phase, lane); };
-    text += fmt::format(
-        "{} / {} gather buckets forward / backward, {} reduce buckets",
-        count(ir::Phase::forward, Lane::gather), count(ir::Phase::backward, Lane::gather),
-        std::max(count(ir::Phase::backward, Lane::reduce), count(ir::Phase::backward, Lane::replica)));
-  } else {
-    text += "a bucket a unit";
-  }
+  std::string text = "schedule: " + (options.buckets ? buckets_text(plan.graph) : "a bucket a unit");
   text += fmt::format(", prefetch {}, delay {}", options.order.prefetch, options.order.delay);
   if (options.partition || options.context)
     text += fmt::format(", {} weight gradients put off", options.hoist.depth);

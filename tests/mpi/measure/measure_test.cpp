@@ -223,7 +223,7 @@ TEST(MeasureStep, InAPipeItHasTheKernelsOfAllStages) {
   expect_same(hash_of(profile));
   const machine::Prediction sum = predict(step.plan().graph, machine::CostModel(profile));
   EXPECT_EQ(sum.measured, sum.kernels);
-  for (const char* op : {"embedding ", "cross_entropy "}) {
+  for (const char* op : {"embedding ", "cross_entropy"}) {
     const auto is_of_op = [&](const machine::KernelSample& k) {
       return k.signature.find(op) != std::string::npos;
     };

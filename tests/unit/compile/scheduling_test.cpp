@@ -199,10 +199,14 @@ TEST(ScheduleText, CountsTheCollectivesOfARound) {
           const auto found = totals.find(name);
           return std::to_string(found == totals.end() ? 0 : found->second.count / rounds);
         };
-        const std::string counts = "schedule: " + in_a_round("forward all_gather f32") + " / " +
-                                   in_a_round("backward all_gather f32") +
-                                   " gather buckets forward / backward, " +
-                                   in_a_round("backward reduce_scatter f32") + " reduce buckets,";
+        const std::string reductions = in_a_round("backward reduce_scatter f32") + " reduce buckets,";
+        const std::string counts =
+            "schedule: " +
+            (mode == "fsdp"
+                 ? in_a_round("forward all_gather f32") + " / " + in_a_round("backward all_gather f32") +
+                       " gather buckets forward / backward, " + reductions
+                 : reductions + " " + std::to_string(totals.at("update all_gather f32").count) +
+                       " gather buckets in the update,");
         EXPECT_EQ(schedule_text(chosen.options, plan).substr(0, counts.size()), counts);
       }
 }
