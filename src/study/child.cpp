@@ -14,9 +14,13 @@
 namespace weft::study {
 namespace {
 
-/// A descriptor of the file, which is empty. Throws Error(environment) where it cannot be written.
+/// A descriptor of the file, which is empty. It is none of the standard ones, which open() gives where this
+/// program began without them: the child's would be put over it. Throws Error(environment) where the file
+/// cannot be written.
 int opened(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const io::Descriptor any(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  WEFT_SYSTEM(any.get() >= 0, "cannot write {} ({})", path, std::strerror(errno));
+  const int fd = ::fcntl(any.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   WEFT_SYSTEM(fd >= 0, "cannot write {} ({})", path, std::strerror(errno));
   return fd;
 }

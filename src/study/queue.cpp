@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -17,6 +20,31 @@ namespace {
 std::string first_line(const std::string& path) {
   const std::string text = io::read_if_there(path).value_or("");
   return text.substr(0, text.find('\n'));
+}
+
+/// Gives a file another name, where there is such a file.
+void rename_if_there(const std::string& from, const std::string& to) {
+  WEFT_SYSTEM(std::rename(from.c_str(), to.c_str()) == 0 || errno == ENOENT,
+              "cannot rename {} ({}); see to its file system", from, std::strerror(errno));
+}
+
+/// The name of a file while sbatch is asked.
+std::string aside(const std::string& path) {
+  return path + ".old";
+}
+
+/// Submits a job, and returns its number. Throws Error(environment) where sbatch does not tell one.
+std::string ask_sbatch(const std::vector<std::string>& words, const std::string& answer,
+                       const std::string& errors) {
+  const int code = run_child(words, answer, errors);
+  const std::string line = first_line(answer);
+  if (code == 127)
+    throw Error(ExitCode::environment, "sbatch was not found (cells with how = \"slurm\" need Slurm)");
+  std::string job = line.substr(0, line.find(';'));  // the name of a cluster may follow
+  if (code != 0 || job.empty() || job.find_first_not_of("0123456789") != std::string::npos)
+    throw Error(ExitCode::environment, fmt::format("sbatch ended with {}, and tells no job: {}", code,
+                                                   code == 0 ? line : first_line(errors)));
+  return job;
 }
 
 }  // namespace
@@ -61,20 +89,21 @@ std::vector<std::string> submit(const Study& study, const std::vector<std::size_
                     " \"$cell\"");
     const std::string answer = fmt::format("{}/sbatch-{}.txt", study.dir, ranks);
     const std::string errors = fmt::format("{}/sbatch-{}.err", study.dir, ranks);
-    // Before the jobs are there, because a short one may leave its result at once. Without a result an older
-    // job would count as one that left nothing.
-    for (const std::size_t member : members) {
-      remove_result(study, study.cells[member]);
-      forget_job(study, study.cells[member]);
+    // What older jobs left goes aside before the new ones are there, because a short one may leave its result
+    // at once. Without a result an older job would count as one that left nothing.
+    std::vector<std::string> older;
+    for (const std::size_t member : members)
+      for (const char* name : {"/result.json", "/job"})
+        older.push_back(directory_of(study, study.cells[member]) + name);
+    std::string job;
+    try {
+      for (const std::string& path : older) rename_if_there(path, aside(path));
+      job = ask_sbatch(words, answer, errors);
+    } catch (...) {
+      for (const std::string& path : older) rename_if_there(aside(path), path);
+      throw;
     }
-    const int code = run_child(words, answer, errors);
-    const std::string line = first_line(answer);
-    if (code == 127)
-      throw Error(ExitCode::environment, "sbatch was not found (cells with how = \"slurm\" need Slurm)");
-    const std::string job = line.substr(0, line.find(';'));  // the name of a cluster may follow
-    if (code != 0 || job.empty() || job.find_first_not_of("0123456789") != std::string::npos)
-      throw Error(ExitCode::environment, fmt::format("sbatch ended with {}, and tells no job: {}", code,
-                                                     code == 0 ? line : first_line(errors)));
+    for (const std::string& path : older) std::filesystem::remove(aside(path));
     for (const std::size_t member : members) {
       const std::string dir = directory_of(study, study.cells[member]);
       io::make_directories(dir);

@@ -18,7 +18,7 @@ void forget_job(const Study& study, const Cell& cell);
 
 /// Submits the cells (by their numbers in the study) as job arrays, one for each number of ranks, each of
 /// whose members runs `weft study FILE --cell NAME`. Returns a line for each job. Throws Error(environment)
-/// where sbatch refuses.
+/// where sbatch refuses; the cells that it refuses keep the figures and the jobs that they had.
 std::vector<std::string> submit(const Study& study, const std::vector<std::size_t>& cells,
                                 const std::string& program, const std::string& file);
 

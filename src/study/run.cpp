@@ -1,17 +1,21 @@
 // Runs a cell (declared in cell.hpp).
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <exception>
-#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "advise/arrangement.hpp"
 #include "base/check.hpp"
 #include "base/median.hpp"
 #include "base/version.hpp"
 #include "deck/deck.hpp"
+#include "io/descriptor.hpp"
 #include "io/small_file.hpp"
 #include "study/cell.hpp"
 #include "study/child.hpp"
@@ -50,6 +54,31 @@ std::string last_error(const std::string& log) {
   return error.empty() ? last : error;
 }
 
+/// What has a name before a run begins: a file, or nothing. The file stays open for as long as this object
+/// lives, so that no newer one gets its inode's number.
+class EarlierFile {
+ public:
+  explicit EarlierFile(std::string path) : path_(std::move(path)), file_(open()) {}
+
+  /// The text of the file that now has the name, where that is another one. `weft train` never writes on in
+  /// an earlier run's file: it replaces deck.toml by a rename, and sets metrics.jsonl aside.
+  std::optional<std::string> newer() const {
+    const io::Descriptor now(open());
+    struct stat before {};
+    struct stat after {};
+    const bool same = ::fstat(file_.get(), &before) == 0 && ::fstat(now.get(), &after) == 0 &&
+                      before.st_dev == after.st_dev && before.st_ino == after.st_ino;
+    return same ? std::nullopt : io::read_if_there(path_);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  int open() const { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC); }
+
+  std::string path_;
+  io::Descriptor file_;
+};
+
 /// The median over the steps of a key; not a number where a step has none.
 double median_of(const std::vector<json>& steps, std::string_view key) {
   std::vector<double> values;
@@ -61,7 +90,7 @@ double median_of(const std::vector<json>& steps, std::string_view key) {
 
 std::vector<json> steps_of(const std::string& metrics) {
   std::vector<json> steps;
-  std::istringstream lines(io::read_if_there(metrics).value_or(""));
+  std::istringstream lines(metrics);
   for (std::string line; std::getline(lines, line);) {
     json step = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (step.is_object() && step.value("kind", "") == "train") steps.push_back(std::move(step));
@@ -84,23 +113,23 @@ void add_figures(Result& result, const std::vector<json>& steps, int ranks) {
 /// Runs the cell by the words of its command, and adds to the result what the run says of itself.
 void add_run(Result& result, const Study& study, const Cell& cell, const std::vector<std::string>& words) {
   const std::string dir = directory_of(study, cell), log = dir + "/log.txt";
-  const std::string deck = dir + "/run/deck.toml", metrics = dir + "/run/metrics.jsonl";
   io::make_directories(dir);
   io::replace_file(dir + "/command.txt", result.command + "\n");
-  // What an earlier run left, perhaps with another deck, must not be taken for this run's.
-  std::filesystem::remove(deck);
-  std::filesystem::remove(metrics);
+  // What an earlier run left, perhaps with another deck, must not be taken for this run's. It stays where it
+  // is, because that run may still be going.
+  const EarlierFile deck(dir + "/run/deck.toml"), metrics(dir + "/run/metrics.jsonl");
   const int code = run_child(words, log);
-  if (const auto text = io::read_if_there(deck))
-    result.mesh = advise::mesh_text(advise::arrangement_of(parse_saved_deck(*text, deck), cell.ranks));
-  const std::vector<json> steps = steps_of(metrics);
+  if (const auto text = deck.newer())
+    result.mesh = advise::mesh_text(advise::arrangement_of(parse_saved_deck(*text, deck.path()), cell.ranks));
+  const std::vector<json> steps = steps_of(metrics.newer().value_or(""));
   if (code == 0 && !steps.empty()) return add_figures(result, steps, cell.ranks);
   const bool refused = code == static_cast<int>(ExitCode::bad_input);
   result.status = refused ? Status::refused : Status::failed;
   if (code == 127) {
     result.message = fmt::format("{} was not found", words.front());
   } else if (code == 0) {
-    result.message = fmt::format("{} ended with 0, but {} has no step; see {}", words.front(), metrics, log);
+    result.message = fmt::format("{} ended with 0, but {} has no step of this run; see {}", words.front(),
+                                 metrics.path(), log);
   } else {
     result.message = fmt::format("exit code {}: {}", code, last_error(log));
   }

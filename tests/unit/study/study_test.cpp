@@ -3,6 +3,7 @@
 #include "study/study.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +17,10 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "job/run_lock.hpp"
 #include "study/cell.hpp"
 #include "study/child.hpp"
+#include "study/queue.hpp"
 #include "study/study_file.hpp"
 #include "support/small_deck.hpp"
 
@@ -224,7 +227,42 @@ set = ["data.synthetic=false", "data.train=DIR/no_such_file.bin"]
   EXPECT_NE(refused->message.find("no_such_file.bin"), std::string::npos) << refused->message;
 }
 
+/// A second study beside the first one is kept out by the run's lock. The files are the first one's, and tell
+/// nothing of the second. When the run is over, its files do not keep figures from the next run.
+TEST_F(StudyTest, RunsTellNothingOfOneThatIsStillGoing) {
+  const Study s = study(
+      "dir = \"DIR/out\"\nlaunch = \"env WEFT_STUDY_RANKS={ranks}\"\n"
+      "[[part]]\ndeck = \"DIR/small.toml\"\nranks = 1\n");
+  ASSERT_EQ(s.cells.size(), 1U);
+  const std::string run = "out/" + s.cells[0].name + "/run";
+  const std::string deck = "what another run trains\n",
+                    metrics = "{\"kind\": \"train\", \"step\": 1, \"step_s\": 1e6}\n";
+  fs::create_directories(dir_ / run);
+  write(run + "/deck.toml", deck);
+  write(run + "/metrics.jsonl", metrics);
+  {
+    const job::RunLock going(path(run), [](const std::string& why) { ADD_FAILURE() << why; });
+    make_all(s);
+    const auto second = read_result(s, s.cells[0]);
+    ASSERT_TRUE(second.has_value());
+    EXPECT_EQ(second->status, Status::refused);
+    EXPECT_NE(second->message.find("another run writes here"), std::string::npos) << second->message;
+    EXPECT_EQ(second->mesh, "");
+    EXPECT_EQ(text_of(run + "/deck.toml"), deck);
+    EXPECT_EQ(text_of(run + "/metrics.jsonl"), metrics);
+  }
+  EXPECT_EQ(make_all(s).done, 1U) << told_;
+  const auto next = read_result(s, s.cells[0]);
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->status, Status::done) << next->message;
+  EXPECT_LT(next->step_s, 1e5);
+  EXPECT_EQ(next->mesh, "data 1");
+}
+
+/// What a launcher leaves, in new files in the place of an earlier run's, as `weft train` does it.
+constexpr const char* leave_a_deck = "cp --remove-destination $run/../deck.toml $run/deck.toml\n";
 constexpr const char* leave_a_step =
+    "rm -f $run/metrics.jsonl\n"
     R"(echo '{"kind": "train", "step_s": 1.5, "tokens_per_s": 10}' >$run/metrics.jsonl)";
 
 /// What an earlier run of the cell left says nothing of a run that leaves nothing, whatever its code.
@@ -237,7 +275,7 @@ TEST_F(StudyTest, FiguresAreNeverThoseOfAnEarlierRun) {
   };
   for (const int code : {0, 1, 2}) {
     SCOPED_TRACE(code);
-    launcher("cp $run/../deck.toml $run/deck.toml\n" + std::string(leave_a_step));
+    launcher(leave_a_deck + std::string(leave_a_step));
     const Study before = with_seed(10 + code), after = with_seed(20 + code);
     EXPECT_EQ(make_all(before).done, 1U) << told_;
     const auto good = read_result(before, before.cells[0]);
@@ -260,8 +298,7 @@ TEST_F(StudyTest, FiguresAreNeverThoseOfAnEarlierRun) {
 
 /// The others have their figures, and all are in the tables.
 TEST_F(StudyTest, ARunThatLeavesNonsenseCostsItsOwnCell) {
-  launcher("cp $run/../deck.toml $run/deck.toml\ntest $1 = 2 || echo nonsense >$run/deck.toml\n" +
-           std::string(leave_a_step));
+  launcher(leave_a_deck + std::string("test $1 = 2 || echo nonsense >$run/deck.toml\n") + leave_a_step);
   const Study s = study(std::string("dir = \"DIR/out\"\n") + start +
                         "[[part]]\ndeck = \"DIR/small.toml\"\nranks = [1, 2, 3]\n");
   const Progress progress = make_all(s);
@@ -296,6 +333,23 @@ TEST_F(StudyTest, ALogThatCannotBeWrittenIsNoProgramThatIsNotThere) {
   };
   for (const std::string& told : {problem(nowhere, ""), problem(path("out.txt"), nowhere)})
     EXPECT_EQ(told, "cannot write " + nowhere + " (No such file or directory)");
+}
+
+/// open() then gives the log the number at which the child gets its own stdin.
+TEST_F(StudyTest, AChildHasItsOutputWhereStdinIsClosed) {
+  const int stdin_of_test = ::dup(STDIN_FILENO);
+  ::close(STDIN_FILENO);
+  const std::vector<std::string> words{"sh", "-c", "echo out; echo err >&2"};
+  const int both = run_child(words, path("both.txt")),
+            separate = run_child(words, path("out.txt"), path("err.txt"));
+  if (stdin_of_test >= 0) {
+    ::dup2(stdin_of_test, STDIN_FILENO);
+    ::close(stdin_of_test);
+  }
+  EXPECT_EQ(both, 0);
+  EXPECT_EQ(text_of("both.txt"), "out\nerr\n");
+  EXPECT_EQ(separate, 0);
+  EXPECT_EQ(text_of("out.txt") + text_of("err.txt"), "out\nerr\n");
 }
 
 /// What failed is tried again, what was refused is not.
@@ -388,6 +442,41 @@ TEST_F(SlurmStudyTest, AResultThatIsThereAtOnceCounts) {
   EXPECT_EQ(call().missing, 2U) << told_;
   EXPECT_EQ(call().done, 2U) << told_;
   EXPECT_EQ(submitted(), 2U);
+}
+
+/// Where sbatch takes no job, the figures that a cell has are the last ones that it will have.
+TEST_F(SlurmStudyTest, WhatIsNotSubmittedKeepsItsFigures) {
+  call();
+  leave(0, Status::done);  // nothing is there of the other cell but its job
+  const std::string result = "out/" + s_.cells[0].name + "/result.json", figures = text_of(result);
+  ASSERT_NE(figures, "");
+  const std::string taken = text_of("sbatch");
+  const auto problem = [&]() -> std::string {
+    try {
+      make_all(s_, /*again=*/true);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::environment);
+      return e.what();
+    }
+    return "";
+  };
+  const std::pair<const char*, const char*> refusals[]{
+      {"echo 'no such partition' >&2; exit 1", "sbatch ended with 1, and tells no job: no such partition"},
+      {"echo nonsense", "sbatch ended with 0, and tells no job: nonsense"},
+      {"exit 127", "sbatch was not found (cells with how = \"slurm\" need Slurm)"}};
+  for (const auto& [body, message] : refusals) {
+    SCOPED_TRACE(body);
+    script("sbatch", body);
+    EXPECT_EQ(problem(), message);
+    EXPECT_EQ(text_of(result), figures);
+    for (const std::size_t cell : {0, 1}) EXPECT_EQ(job_of(s_, s_.cells[cell]), fmt::format("42_{}", cell));
+    EXPECT_FALSE(fs::exists(path("out/" + s_.cells[1].name + "/result.json")));
+  }
+  write("sbatch", taken);
+  make_all(s_, /*again=*/true);
+  EXPECT_EQ(submitted(), 2U);
+  EXPECT_FALSE(fs::exists(path(result))) << "the job that was taken will leave another one";
+  EXPECT_FALSE(fs::exists(path(result + ".old")));
 }
 
 /// The call that finds what a job has left tells it, with its code, and only the next one submits it again.
