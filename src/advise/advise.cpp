@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "advise/estimate.hpp"
@@ -29,11 +31,22 @@ constexpr std::int64_t no_plan = std::numeric_limits<std::int64_t>::max();
 /// often.
 constexpr std::size_t most_shapes = 12, most_improved = 3, most_neighbours = 8;
 constexpr int most_rounds = 2;
+/// How many of the best are searched at least: a search may change the order of neighbours.
+constexpr std::size_t least_searched = 3;
 
 struct Candidate {
   Arrangement arrangement;
   Estimate estimate;
 };
+
+/// An estimate, or why there is none. Neither: nobody has asked for it.
+struct Estimated {
+  std::optional<Estimate> estimate;
+  std::optional<Error> refused;
+};
+
+/// A step, which takes forever where there is no plan, and why there is none.
+using Planned = std::pair<compile::PredictedStep, std::optional<Error>>;
 
 /// The profile of a machine whose links are twice as fast.
 machine::Profile with_twice_the_links(machine::Profile profile) {
@@ -65,19 +78,23 @@ class Adviser {
         "{}: {} ranks can share data.global_batch = {} in no way that the deck's sizes allow; use a "
         "number of ranks that has divisors in common with it",
         place_of(q_.deck, "parallel.mesh"), q_.world, q_.deck.data.global_batch);
-    const std::vector<Candidate> candidates = estimated(all);
-    plan_the_best(candidates);
+    estimate(all);
+    plan_the_best();
     Advice advice;
     advice.possible = all.size();
     advice.limit = limit_;
-    for (const Candidate& c : candidates)
+    for (const Candidate& c : candidates_)
       if (within(c.estimate.bytes, 1)) ++advice.fitting;
     advice.planned = planned_.size();
     advice.rows = best_rows();
-    if (advice.rows.empty()) refuse(candidates);
-    add_what_helps(advice.rows, candidates);
-    advice.given = given();
+    if (advice.rows.empty()) refuse();
     return advice;
+  }
+
+  /// Adds what only readers of the whole advice need.
+  void explain(Advice& advice) const {
+    add_what_helps(advice.rows);
+    advice.given = given();
   }
 
  private:
@@ -85,26 +102,27 @@ class Adviser {
     return bytes < no_plan && (limit_ <= 0 || static_cast<double>(bytes) <= factor * limit_);
   }
 
-  /// Returns the arrangements that fit, and those that would with twice the memory, best first by their
+  /// Finds the arrangements that fit, and those that would with twice the memory, best first by their
   /// estimates. Larger batches are looked at as long as they are faster, and recomputation only as far as it
   /// is needed to fit.
-  std::vector<Candidate> estimated(const std::vector<Arrangement>& all) const {
+  void estimate(const std::vector<Arrangement>& all) {
     Estimator estimator(q_.deck, q_.world, q_.per_host, one_by_one_, q_.costs);
     std::vector<std::size_t> begins;  // of stretches that differ only in batch and recomputation
     for (std::size_t i = 0; i < all.size(); ++i)
       if (i == 0 || !alike(all[i - 1], all[i])) begins.push_back(i);
     begins.push_back(all.size());
-    std::vector<std::optional<Candidate>> candidates(all.size());
+    std::vector<Estimated> estimates(all.size());
     for_all(begins.size() - 1, [&](std::size_t stretch) {
-      estimate_batches(estimator, all, begins[stretch], begins[stretch + 1], candidates);
+      estimate_batches(estimator, all, begins[stretch], begins[stretch + 1], estimates);
     });
-    std::vector<Candidate> good;
-    for (std::optional<Candidate>& candidate : candidates)
-      if (candidate && within(candidate->estimate.bytes, 2)) good.push_back(std::move(*candidate));
-    std::stable_sort(good.begin(), good.end(), [](const Candidate& a, const Candidate& b) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Estimated& e = estimates[i];
+      if (e.refused && !refused_) refused_ = e.refused;
+      if (e.estimate && within(e.estimate->bytes, 2)) candidates_.push_back({all[i], *e.estimate});
+    }
+    std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
       return a.estimate.seconds < b.estimate.seconds;
     });
-    return good;
   }
 
   /// Whether the two differ at most in batch and recomputation.
@@ -116,7 +134,7 @@ class Adviser {
 
   /// Estimates those from `begin` to `end`, which are alike.
   void estimate_batches(Estimator& estimator, const std::vector<Arrangement>& all, std::size_t begin,
-                        std::size_t end, std::vector<std::optional<Candidate>>& candidates) const {
+                        std::size_t end, std::vector<Estimated>& estimates) const {
     constexpr double worth = 0.99;  // of the seconds
     double best = std::numeric_limits<double>::infinity();
     while (begin < end) {
@@ -126,12 +144,13 @@ class Adviser {
       for (std::size_t i = begin; i < next; ++i) {
         if (!within(estimator.least_bytes(all[i]), 2)) continue;
         try {
-          candidates[i] = Candidate{all[i], estimator(all[i])};
-        } catch (const Error&) {  // sizes that do not divide
+          estimates[i].estimate = estimator(all[i]);
+        } catch (const Error& e) {
+          estimates[i].refused = e;
           continue;
         }
-        of_batch = std::min(of_batch, candidates[i]->estimate.seconds);
-        if (within(candidates[i]->estimate.bytes, 1 / slack)) break;
+        of_batch = std::min(of_batch, estimates[i].estimate->seconds);
+        if (within(estimates[i].estimate->bytes, 1 / slack)) break;
       }
       if (of_batch > worth * best) return;
       best = of_batch;
@@ -144,19 +163,14 @@ class Adviser {
     mesh.set_teams(compile::teams_of(deck, mesh, q_.costs.profile(), q_.per_host));
     return compile::predicted_step(deck, mesh, one_by_one_, costs, q_.baseline);
   }
-  /// A step that no plan is found for takes forever.
-  compile::PredictedStep predicted_or_never(const Deck& deck, const machine::CostModel& costs) const {
+  Planned predicted_or_refused(const Deck& deck, const machine::CostModel& costs) const {
     try {
-      return predicted(deck, costs);
+      return {predicted(deck, costs), std::nullopt};
     } catch (const Error& e) {
-      {
-        const std::lock_guard lock(refusing_);
-        if (!refused_) refused_ = e;
-      }
       compile::PredictedStep never;
       never.seconds = std::numeric_limits<double>::infinity();
       never.bytes = no_plan;
-      return never;
+      return {never, e};
     }
   }
 
@@ -165,30 +179,32 @@ class Adviser {
   Deck quickly(Deck deck, bool turns) const {
     if (deck.schedule.bucketing != Bucketing::automatic) return deck;
     deck.schedule.bucketing = Bucketing::manual;
-    deck.schedule.memory_limit = 0;  // a search may still find a plan that is within
+    // A search may still find a plan that is within the limit. But a budget recomputes nothing without one.
+    if (deck.schedule.recompute != Recompute::budget) deck.schedule.memory_limit = 0;
     if (deck.schedule.alternate == Alternate::automatic)
       deck.schedule.alternate = turns ? Alternate::always : Alternate::never;
     return deck;
   }
   /// `deck` has the arrangement in it.
-  compile::PredictedStep predicted_quickly(const Arrangement& a, const Deck& deck,
-                                           const machine::CostModel& costs) const {
+  Planned predicted_quickly(const Arrangement& a, const Deck& deck, const machine::CostModel& costs) const {
     const bool travels = a.size(tensor_axis) > 1 || a.size(context_axis) > 1;
     if (travels && a.size(pipe_axis) == 1) {
-      const compile::PredictedStep step = predicted_or_never(quickly(deck, true), costs);
-      if (within(step.bytes, 1)) return step;
+      Planned planned = predicted_or_refused(quickly(deck, true), costs);
+      if (within(planned.first.bytes, 1)) return planned;
     }
-    return predicted_or_never(quickly(deck, false), costs);
+    return predicted_or_refused(quickly(deck, false), costs);
   }
 
   /// Plans the candidates, quickly.
   void plan(const std::vector<const Candidate*>& candidates) {
     std::vector<Row> rows(candidates.size());
     for_all(candidates.size(), [&](std::size_t i) {
-      rows[i].arrangement = candidates[i]->arrangement;
-      rows[i].estimated_s = candidates[i]->estimate.seconds;
-      rows[i].step = predicted_quickly(rows[i].arrangement, arranged(q_.deck, rows[i].arrangement), q_.costs);
-      rows[i].quick_s = rows[i].step.seconds;
+      Row& row = rows[i];
+      row.arrangement = candidates[i]->arrangement;
+      row.estimated_s = candidates[i]->estimate.seconds;
+      std::tie(row.step, row.refused) =
+          predicted_quickly(row.arrangement, arranged(q_.deck, row.arrangement), q_.costs);
+      row.quick_s = row.step.seconds;
     });
     for (Row& row : rows) planned_.push_back(std::move(row));
     std::stable_sort(planned_.begin(), planned_.end(), [this](const Row& a, const Row& b) {
@@ -197,10 +213,6 @@ class Adviser {
       };
       return rank(a) < rank(b);
     });
-  }
-  static void sort(std::vector<Row>& rows) {
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const Row& a, const Row& b) { return a.step.seconds < b.step.seconds; });
   }
 
   bool is_planned(const Arrangement& arrangement) const {
@@ -219,10 +231,10 @@ class Adviser {
 
   /// Plans the best arrangement of each of the best shapes, and then improves the best few of these.
   /// While nothing fits, it goes on with more shapes.
-  void plan_the_best(const std::vector<Candidate>& candidates) {
+  void plan_the_best() {
     std::vector<const Candidate*> of_shapes;
     std::set<std::array<int, 3>> seen;
-    for (const Candidate& c : candidates)
+    for (const Candidate& c : candidates_)
       if (within(c.estimate.bytes, slack) && seen.insert(shape_of(c.arrangement)).second)
         of_shapes.push_back(&c);
     for (std::size_t begin = 0; begin < of_shapes.size() && !any_fits(); begin += most_shapes) {
@@ -233,7 +245,7 @@ class Adviser {
     std::vector<std::array<int, 3>> best;
     for (const Row& row : planned_)
       if (best.size() < most_improved) best.push_back(shape_of(row.arrangement));
-    for (const std::array<int, 3>& shape : best) improve(candidates, shape);
+    for (const std::array<int, 3>& shape : best) improve(shape);
   }
 
   /// Counts the settings in which two arrangements differ.
@@ -244,7 +256,7 @@ class Adviser {
 
   /// Goes from the best that is planned of a shape to the best of those that differ from it in one setting,
   /// as long as that gains something.
-  void improve(const std::vector<Candidate>& candidates, const std::array<int, 3>& shape) {
+  void improve(const std::array<int, 3>& shape) {
     const auto best_of_shape = [&]() -> const Row* {
       for (const Row& row : planned_)
         if (shape_of(row.arrangement) == shape && within(row.step.bytes, slack)) return &row;
@@ -255,7 +267,7 @@ class Adviser {
     for (int round = 0; round < most_rounds; ++round) {
       const Arrangement from = best_of_shape()->arrangement;
       std::vector<const Candidate*> next;
-      for (const Candidate& c : candidates)
+      for (const Candidate& c : candidates_)
         if (next.size() < most_neighbours && shape_of(c.arrangement) == shape &&
             differences(c.arrangement, from) == 1 && within(c.estimate.bytes, slack) &&
             !is_planned(c.arrangement))
@@ -265,33 +277,42 @@ class Adviser {
     }
   }
 
+  /// Plans a row as the deck says.
+  void search(Row& row) const {
+    // A search spends a budget with a collective for each unit, which takes less than a bucket a layer.
+    const bool may_fit =
+        within(row.step.bytes, slack) || (row.refused && row.arrangement.recompute == Recompute::budget);
+    if (may_fit)
+      std::tie(row.step, row.refused) = predicted_or_refused(arranged(q_.deck, row.arrangement), q_.costs);
+  }
+
   /// The best that fit, now planned as the deck says: a search finds plans that take less memory.
-  std::vector<Row> best_rows() const {
-    const std::size_t at_once = q_.rows + 1;  // a search may change the order of neighbours
+  std::vector<Row> best_rows() {
+    const std::size_t at_once = std::max(least_searched, q_.rows + 1);
     std::vector<Row> fitting;
     for (std::size_t begin = 0; begin < planned_.size() && fitting.size() < q_.rows; begin += at_once) {
-      std::vector<Row> rows(
-          planned_.begin() + static_cast<std::ptrdiff_t>(begin),
-          planned_.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, planned_.size())));
-      for_all(rows.size(), [&](std::size_t i) {
-        if (within(rows[i].step.bytes, slack))
-          rows[i].step = predicted_or_never(arranged(q_.deck, rows[i].arrangement), q_.costs);
-      });
-      for (Row& row : rows)
-        if (within(row.step.bytes, 1)) fitting.push_back(std::move(row));
+      const std::size_t end = std::min(begin + at_once, planned_.size());
+      for_all(end - begin, [&](std::size_t i) { search(planned_[begin + i]); });
+      for (std::size_t i = begin; i < end; ++i)
+        if (within(planned_[i].step.bytes, 1)) fitting.push_back(planned_[i]);
     }
-    sort(fitting);
+    std::stable_sort(fitting.begin(), fitting.end(),
+                     [](const Row& a, const Row& b) { return a.step.seconds < b.step.seconds; });
     if (fitting.size() > q_.rows) fitting.resize(q_.rows);
     return fitting;
   }
 
-  [[noreturn]] void refuse(const std::vector<Candidate>& candidates) const {
-    if (limit_ <= 0 && refused_) throw *refused_;  // memory is not what they lack
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (const Candidate& c : candidates) least = std::min(least, c.estimate.bytes);
+  [[noreturn]] void refuse() const {
+    std::int64_t least = no_plan;
     for (const Row& row : planned_) least = std::min(least, row.step.bytes);
+    // Where nothing was planned, all estimates are above the limit.
+    if (planned_.empty())
+      for (const Candidate& c : candidates_) least = std::min(least, c.estimate.bytes);
+    // Where there is no size at all, memory is not known to be what is missing.
+    if (least == no_plan && !planned_.empty()) throw *planned_.front().refused;
+    if (least == no_plan && refused_) throw *refused_;
     const std::string smallest =
-        candidates.empty() ? "the state alone is larger" : "the smallest takes about " + bytes_text(least);
+        least == no_plan ? "the state alone is larger" : "the smallest takes about " + bytes_text(least);
     throw Error(
         ExitCode::bad_input,
         fmt::format("{}: no arrangement over {} ranks fits ({} on a rank, the limit leaves {}); use more "
@@ -302,8 +323,8 @@ class Adviser {
 
   /// Says for each row which of three changes would help most: twice the batch, links twice as fast, or the
   /// memory for what is faster and does not fit.
-  void add_what_helps(std::vector<Row>& rows, const std::vector<Candidate>& candidates) const {
-    const auto larger = std::find_if(candidates.begin(), candidates.end(),
+  void add_what_helps(std::vector<Row>& rows) const {
+    const auto larger = std::find_if(candidates_.begin(), candidates_.end(),
                                      [this](const Candidate& c) { return !within(c.estimate.bytes, slack); });
     std::vector<double> with_batch(rows.size()), with_links(rows.size());
     for_all(2 * rows.size(), [&](std::size_t i) {
@@ -311,16 +332,17 @@ class Adviser {
       Deck deck = arranged(q_.deck, arrangement);
       if (i % 2 == 0) {
         deck.data.global_batch *= 2;
-        with_batch[i / 2] = predicted_quickly(arrangement, deck, q_.costs).seconds;
+        with_batch[i / 2] = predicted_quickly(arrangement, deck, q_.costs).first.seconds;
       } else {
-        with_links[i / 2] = predicted_quickly(arrangement, deck, faster_links_).seconds;
+        with_links[i / 2] = predicted_quickly(arrangement, deck, faster_links_).first.seconds;
       }
     });
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double as_it_is = rows[i].quick_s;
+      if (!std::isfinite(as_it_is)) continue;  // only a search has found a plan
       const double batch = 2 * as_it_is / with_batch[i] - 1, links = as_it_is / with_links[i] - 1;
       const double memory =
-          larger == candidates.end() ? 0 : rows[i].estimated_s / larger->estimate.seconds - 1;
+          larger == candidates_.end() ? 0 : rows[i].estimated_s / larger->estimate.seconds - 1;
       const double best = std::max({batch, links, memory});
       if (best < 0.01) continue;
       std::string what = "twice the batch";
@@ -334,36 +356,39 @@ class Adviser {
 
   std::optional<Row> given() const {
     if (q_.deck.parallel.mesh.empty()) return std::nullopt;
+    Row row;
     try {
-      Row row;
       row.arrangement = arrangement_of(q_.deck, q_.world);
-      row.step = predicted(q_.deck, q_.costs);
-      return row;
     } catch (const Error&) {  // the deck's mesh is for another number of ranks
       return std::nullopt;
     }
+    std::tie(row.step, row.refused) = predicted_or_refused(q_.deck, q_.costs);
+    return row;
   }
 
   const Question& q_;
   const double limit_;
   std::mutex asking_;  ///< a library prepares products for the query
-  mutable std::mutex refusing_;
-  mutable std::optional<Error> refused_;  ///< why a plan was refused
   const plan::ScratchQuery one_by_one_;
   const machine::CostModel faster_links_;
-  std::vector<Row> planned_;  ///< those that may fit, best first, and then the others
+  std::vector<Candidate> candidates_;  ///< what has an estimate, best first
+  std::optional<Error> refused_;       ///< why the first that has no estimate has none
+  std::vector<Row> planned_;           ///< those that may fit, best first, and then the others
 };
 
 }  // namespace
 
 Advice advise(const Question& question) {
-  return Adviser(question).run();
+  Adviser adviser(question);
+  Advice advice = adviser.run();
+  adviser.explain(advice);
+  return advice;
 }
 
 Arrangement chosen_arrangement(Question question) {
   question.kept = keys_given(question.deck);
   question.rows = 1;
-  return advise(question).rows.front().arrangement;
+  return Adviser(question).run().rows.front().arrangement;
 }
 
 std::vector<std::string> chosen_settings(Question question) {

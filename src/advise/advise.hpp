@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "advise/arrangement.hpp"
+#include "base/check.hpp"
 #include "compile/predicted_step.hpp"
 #include "machine/cost_model.hpp"
 #include "plan/plan.hpp"
@@ -26,12 +27,13 @@ struct Question {
   std::size_t rows = 5;       ///< arrangements to be returned
 };
 
-/// An arrangement whose plan has been made.
+/// An arrangement of which a plan was tried.
 struct Row {
   Arrangement arrangement;
-  compile::PredictedStep step;
-  double estimated_s = 0;  ///< the step by its estimate, which others are compared with
-  double quick_s = 0;      ///< the step by a plan with a bucket a layer, which is made without a search
+  compile::PredictedStep step;   ///< takes forever where there is no plan
+  std::optional<Error> refused;  ///< why there is no plan
+  double estimated_s = 0;        ///< the step by its estimate, which others are compared with
+  double quick_s = 0;            ///< the step by a plan with a bucket a layer, which is made without a search
   /// What would help it most, of what was tried: "twice the batch: +8 %".
   std::string next;
 };
@@ -42,18 +44,19 @@ struct Advice {
   std::size_t planned = 0;   ///< of these, those that were planned
   double limit = 0;          ///< bytes that state and arena may take; 0: any number
   std::vector<Row> rows;     ///< best first; all fit
-  std::optional<Row> given;  ///< the deck's own arrangement, where it has one for so many ranks
+  /// The deck's own arrangement, where it has one for so many ranks. It need neither fit nor have a plan.
+  std::optional<Row> given;
 };
 
 /// Estimates all arrangements, plans the most promising of each mesh and variants of the best, and returns
 /// the best. The result depends on the question alone. Throws Error(bad_input) when no arrangement is
-/// possible, and when none fits.
+/// possible, and when none fits; or, where all were refused an estimate or a plan, the Error of the first.
 Advice advise(const Question& question);
 
-/// The advice as a table, and the settings of its best row for --set.
+/// The advice as a table, and the settings of its first row for --set.
 std::string to_text(const Advice& advice, const Question& question);
 
-/// What parallel.mesh = "auto" stands for: the best arrangement that leaves alone the keys that the deck
+/// What parallel.mesh = "auto" stands for: the advice of one row that leaves alone the keys that the deck
 /// gives. Throws as advise().
 Arrangement chosen_arrangement(Question question);
 /// The settings of that arrangement.

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "compile/stages.hpp"
 #include "compile/step_seconds.hpp"
 #include "compile/teams.hpp"
+#include "passes/module_path.hpp"
 #include "pipe/pipeline_schedule.hpp"
 #include "plan/kept.hpp"
 #include "plan/report.hpp"
@@ -32,6 +35,32 @@ std::vector<MeshAxis> without_pipe(const std::vector<MeshAxis>& mesh) {
 int product(const std::vector<MeshAxis>& mesh) {
   return std::accumulate(mesh.begin(), mesh.end(), 1,
                          [](int ranks, const MeshAxis& axis) { return ranks * axis.size; });
+}
+
+/// A rule of recomputation with the layer's number left open, "@layers.3-5.ffn" as "@layers.*.ffn"; nothing
+/// where it names other layers than `layer`. A rule that names none stays as it is.
+std::optional<std::string> open_rule(const std::string& rule, std::int64_t layer) {
+  const std::size_t module = rule.find('@') + 1;  // 0 where the rule has none
+  const std::size_t dot = rule.find('.', module);
+  if (module == 0 || dot == std::string::npos || dot + 1 == rule.size() ||
+      !std::isdigit(static_cast<unsigned char>(rule[dot + 1])) ||
+      !passes::matched_part(rule.substr(module, dot - module), "layers"))
+    return rule;
+  const std::size_t end = std::min(rule.find('.', dot + 1), rule.size());
+  if (!passes::matched_part(rule.substr(module, end - module), fmt::format("layers.{}", layer)))
+    return std::nullopt;
+  return rule.substr(0, module) + "layers.*" + rule.substr(end);
+}
+
+std::map<std::vector<std::string>, std::int64_t> layers_of_rules(const Deck& deck) {
+  std::map<std::vector<std::string>, std::int64_t> layers;
+  for (std::int64_t layer = 0; layer < deck.model.layers; ++layer) {
+    std::vector<std::string> rules;
+    for (const std::string& rule : deck.schedule.recompute_ops)
+      if (std::optional<std::string> open = open_rule(rule, layer)) rules.push_back(std::move(*open));
+    ++layers[rules];
+  }
+  return layers;
 }
 
 /// What the layers of forward keep for backward, of one microbatch, and what backward computes again.
@@ -90,10 +119,16 @@ struct Estimator::Line {
 
 Estimator::Estimator(const Deck& deck, int world, int per_host, plan::ScratchQuery scratch,
                      const machine::CostModel& costs)
-    : deck_(deck), world_(world), per_host_(per_host), scratch_(std::move(scratch)), costs_(costs) {}
+    : deck_(deck),
+      world_(world),
+      per_host_(per_host),
+      scratch_(std::move(scratch)),
+      costs_(costs),
+      layers_of_rules_(layers_of_rules(deck)) {}
 Estimator::~Estimator() = default;
 
-Estimator::Short Estimator::planned(const Arrangement& arrangement, std::int64_t layers) const {
+Estimator::Short Estimator::planned(const Arrangement& arrangement, std::int64_t layers,
+                                    const std::vector<std::string>& rules) const {
   Arrangement a = arrangement;
   a.mesh = without_pipe(arrangement.mesh);
   Deck deck = arranged(deck_, a);
@@ -104,6 +139,7 @@ Estimator::Short Estimator::planned(const Arrangement& arrangement, std::int64_t
   const std::int64_t rounds = in_turns ? 8 : 4;
   deck.model.layers = layers;
   deck.pipeline.layers.clear();
+  deck.schedule.recompute_ops = rules;
   if (!deck.precision.float8.empty()) {
     // The few layers are as most of the deck's are.
     const bool most = static_cast<std::int64_t>(compile::spec_of(deck_).float8.size()) > deck_.model.layers;
@@ -164,13 +200,25 @@ Estimator::Line Estimator::line(const Arrangement& a) {
     known->second = promise.get_future().share();
   }
   try {
-    const Line line = line_through(planned(a, 2), planned(a, 4));
+    const Line line = planned_line(a);
     promise.set_value(line);
     return line;
   } catch (...) {
     promise.set_exception(std::current_exception());
     throw;
   }
+}
+
+Estimator::Line Estimator::planned_line(const Arrangement& a) const {
+  if (a.recompute != Recompute::selective) return line_through(planned(a, 2, {}), planned(a, 4, {}));
+  Line mean;
+  for (const auto& [rules, layers] : layers_of_rules_) {
+    const Line line = line_through(planned(a, 2, rules), planned(a, 4, rules));
+    const double share = static_cast<double>(layers) / static_cast<double>(deck_.model.layers);
+    mean.ends = mean.ends + line.ends * share;
+    mean.layer = mean.layer + line.layer * share;
+  }
+  return mean;
 }
 
 Estimator::Line Estimator::line_through(const Short& two, const Short& four) {
@@ -236,9 +284,12 @@ Estimate Estimator::of_pipe(const Arrangement& a, const Line& line, std::int64_t
     estimate.seconds =
         std::max(estimate.seconds, std::max(timeline.end, few * period) +
                                        period * static_cast<double>(microbatches - few) + of_place.rest);
+    // Of few microbatches a schedule holds as many as of all, but gpipe holds them all.
+    const double in_flight =
+        a.schedule == PipelineKind::gpipe ? static_cast<double>(microbatches) : timeline.in_flight[p];
     // A chunk holds its part of the layers. What is put off holds what was computed again, and gradients:
     // about a third of what is kept. zb_h1 puts off more from rank to rank, and zbv as much on all.
-    const double held = timeline.in_flight[p] / static_cast<double>(a.chunks) - 1;
+    const double held = in_flight / static_cast<double>(a.chunks) - 1;
     const double put_off = !splits_backward(a.schedule) ? 0
                            : folds(a.schedule)          ? std::min(1 + ranks / 2, few)
                                                         : 1 + std::min(place, few);

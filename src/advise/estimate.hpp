@@ -21,7 +21,8 @@ struct Estimate {
 };
 
 /// Plans models of two and of four layers with the arrangement's other sizes, and goes on in a straight line
-/// to the deck's number of layers and microbatches. A pipe's schedule is simulated with the times of such
+/// to the deck's number of layers and microbatches. Where schedule.recompute_ops has rules for some layers, a
+/// layer is the mean of those with each set of rules. A pipe's schedule is simulated with the times of such
 /// layers. Arrangements that differ only in their pipe's schedule share the short models. Threads may ask at
 /// the same time.
 class Estimator {
@@ -41,8 +42,10 @@ class Estimator {
  private:
   struct Short;
   struct Line;
-  Short planned(const Arrangement& arrangement, std::int64_t layers) const;
+  Short planned(const Arrangement& arrangement, std::int64_t layers,
+                const std::vector<std::string>& rules) const;
   Line line(const Arrangement& arrangement);
+  Line planned_line(const Arrangement& arrangement) const;
   static Line line_through(const Short& two, const Short& four);
   Estimate of_pipe(const Arrangement& arrangement, const Line& line, std::int64_t microbatches);
   std::vector<std::int64_t> layers_of_stages(const Arrangement& arrangement);
@@ -51,6 +54,9 @@ class Estimator {
   const int world_, per_host_;
   const plan::ScratchQuery scratch_;
   const machine::CostModel& costs_;
+  /// How many of the deck's layers have which rules of schedule.recompute_ops. In these the layers' numbers
+  /// are open, so that they are rules for all layers of a short model.
+  const std::map<std::vector<std::string>, std::int64_t> layers_of_rules_;
   std::mutex mutex_;
   std::map<std::string, std::shared_future<Line>> lines_;
   /// The layers of each stage, by the number of stages and whether they are folded.

@@ -28,10 +28,12 @@ std::string limited_by(const compile::PredictedStep& step) {
 
 std::string row_text(const std::string& name, const Row& row, const Question& q, std::size_t mesh_width) {
   const Arrangement& a = row.arrangement;
-  return fmt::format("  {:>5}  {:<{}} {:<5} {:<14} {:>5} {:<9} {:>9.0f} {:>9.4g} {:>10}  {:<28} {}\n", name,
-                     mesh_text(a), mesh_width, name_of(a.mode), schedule_text(a), a.batch,
-                     name_of(a.recompute), tokens_per_s(q, row.step.seconds), row.step.seconds,
-                     bytes_text(row.step.bytes), limited_by(row.step), row.next);
+  const std::string text =
+      fmt::format("  {:>5}  {:<{}} {:<5} {:<14} {:>5} {:<9} ", name, mesh_text(a), mesh_width,
+                  name_of(a.mode), schedule_text(a), a.batch, name_of(a.recompute));
+  if (row.refused) return text + fmt::format("no plan: {}\n", row.refused->what());
+  return text + fmt::format("{:>9.0f} {:>9.4g} {:>10}  {:<28} {}\n", tokens_per_s(q, row.step.seconds),
+                            row.step.seconds, bytes_text(row.step.bytes), limited_by(row.step), row.next);
 }
 
 }  // namespace

@@ -94,13 +94,17 @@ class RecomputePass {
     return false;
   }
 
-  /// The value that backward node `reader` reads for `value`: a second copy, made just before its first use.
+  /// The value that `reader`, a backward node or a copy for one, reads for `value`: a second copy, made just
+  /// before its first use.
   ValueId again(ValueId value, const Node& reader) {
-    if (const auto known = copies_.find(value); known != copies_.end()) return known->second;
     const ir::NodeId producer = before_.value(value).producer;
-    if (!producer.valid() || !is_recomputed(before_.node(producer))) return value;
+    // What one of a rank's stages gives to the next is kept: its backward, in which a copy would be made,
+    // comes after that of the next.
+    if (!producer.valid() || before_.node(producer).chunk != reader.chunk) return value;
+    if (const auto known = copies_.find(value); known != copies_.end()) return known->second;
+    if (!is_recomputed(before_.node(producer))) return value;
     Node copy = before_.node(producer);
-    for (ValueId& input : copy.inputs) input = again(input, reader);
+    for (ValueId& input : copy.inputs) input = again(input, copy);
     copy.phase = Phase::backward;
     for (ValueId& output : copy.outputs) {
       ir::Value other = before_.value(output);

@@ -154,6 +154,45 @@ TEST(Estimate, IsOfDecksInFloat8Too) {
   EXPECT_GE(bytes.size(), 2U);
 }
 
+/// Rules of recomputation may name layers that the short models do not have, or all layers of those and few
+/// of the deck's. A layer of the estimate is a mean: rules for half of the layers have half of the effect.
+TEST(Estimate, IsOfRulesForSomeLayersToo) {
+  const machine::CostModel costs = machine_of(2e10, 3e9);
+  const auto estimate = [&](const std::string& rules) {
+    const Deck deck = test::small_deck(
+        {"model.layers=12", "schedule.recompute=selective", "schedule.recompute_ops=[" + rules + "]"});
+    Estimator estimator(deck, 4, 4, test::test_scratch, costs);
+    return estimator(arrangement_of(deck, 4));
+  };
+  const Estimate none = estimate(""), all = estimate("\"@layers.*.ffn\"");
+  ASSERT_NE(none.bytes, all.bytes);
+  ASSERT_LT(none.seconds, all.seconds);
+  const auto at = [](double from, double to, double share) { return from + share * (to - from); };
+  for (const auto& [rules, share] :
+       {std::pair("\"@layers.9-11.ffn\"", 0.25), std::pair("\"@layers.0-5.ffn\"", 0.5),
+        std::pair("\"@layers.0-2.ffn\", \"@*.11.ffn\"", 1.0 / 3), std::pair("\"@layers.0-11.ffn\"", 1.0)}) {
+    SCOPED_TRACE(rules);
+    const Estimate some = estimate(rules);
+    EXPECT_NEAR(static_cast<double>(some.bytes),
+                at(static_cast<double>(none.bytes), static_cast<double>(all.bytes), share), 2);
+    EXPECT_NEAR(some.seconds, at(none.seconds, all.seconds, share), 1e-6 * none.seconds);
+  }
+}
+
+/// gpipe holds every microbatch of the step, and the estimate simulates few of them.
+TEST(Estimate, HasAllMicrobatchesThatGpipeHolds) {
+  const machine::CostModel costs = machine_of(2e10, 3e9);
+  const Deck deck =
+      test::small_deck({"model.layers=4", "data.seq=64", "data.global_batch=64", "schedule.bucketing=manual",
+                        "parallel.mesh={ pipe = 2 }", "pipeline.schedule=gpipe"});
+  const Arrangement a = arrangement_of(deck, 2);
+  Estimator estimate(deck, 2, 4, test::test_scratch, costs);
+  const double bytes =
+      static_cast<double>(estimate(a).bytes) / static_cast<double>(predicted(deck, a, 2, costs).bytes);
+  EXPECT_GT(bytes, 0.5);
+  EXPECT_LT(bytes, 2);
+}
+
 /// Over all arrangements, planned one by one. The second time with two thirds of the memory that the best
 /// takes.
 TEST(Advice, IsTheBestOfAllThatFit) {
@@ -219,6 +258,49 @@ TEST(Advice, KeepsToTheDecksLimit) {
   for (const Row& row : advice.rows) EXPECT_LE(row.step.bytes, 100 << 20);
 }
 
+/// A budget recomputes as little as the limit allows, so that plans without the limit say nothing of it. Here
+/// plans are first made with one bucket for all layers, which no recomputation lets fit 6400 KiB; a search
+/// finds one that does.
+TEST(Advice, SpendsABudgetWithinTheDecksLimit) {
+  const machine::CostModel costs = machine_of(2e10, 3e9);
+  for (const std::int64_t kib : {4400, 6400, 7680}) {
+    SCOPED_TRACE(kib);
+    // Of two ranks with three stages' layers only the mesh { data = 2 } is possible.
+    const Deck deck = test::small_deck({"parallel.mesh=auto", "parallel.mode=fsdp", "model.layers=12",
+                                        "pipeline.layers=[4, 4, 4]", "schedule.buckets=[\"layers\"]",
+                                        "schedule.recompute=budget",
+                                        "schedule.memory_limit=" + std::to_string(kib) + "KiB"});
+    const Question question{deck, 2, 1, keys_given(deck), costs, test::test_scratch};
+    if (kib < 5000) {  // less than the state
+      EXPECT_THROW(advise::advise(question), Error);
+      continue;
+    }
+    const Advice advice = advise::advise(question);
+    ASSERT_EQ(advice.rows.size(), 1U);
+    EXPECT_EQ(advice.rows.front().arrangement.recompute, Recompute::budget);
+    EXPECT_LE(advice.rows.front().step.bytes, kib << 10);
+    EXPECT_EQ(advice.rows.front().next.find("nan"), std::string::npos) << advice.rows.front().next;
+  }
+}
+
+/// A search may change the order of neighbours: here it lets fsdp keep what it has gathered, and the third
+/// becomes the first. For a single row, which auto takes, it must be searched, too.
+TEST(Advice, OfOneRowIsTheFirstOfFour) {
+  const machine::CostModel costs = machine_of(5e7, 1e7);
+  const Deck deck = test::small_deck({"model.layers=4", "data.seq=128", "data.global_batch=48",
+                                      "schedule.regather=auto", "schedule.disable=[\"rows\"]"});
+  const Kept kept{.schedule = true, .chunks = true, .recompute = true};
+  std::set<std::string> first;
+  for (const std::size_t rows : {1, 4}) {
+    Question question{deck, 2, 1, kept, costs, test::test_scratch};
+    question.rows = rows;
+    const Advice advice = advise::advise(question);
+    ASSERT_EQ(advice.rows.size(), rows);
+    first.insert(short_text(advice.rows.front().arrangement));
+  }
+  EXPECT_EQ(first.size(), 1U) << *first.begin() << " and " << *first.rbegin();
+}
+
 TEST(Advice, LeavesAloneWhatTheDeckGivesAndChoosesTheRest) {
   const Deck deck = deck_of({"parallel.mesh=auto", "data.batch=2"});
   const machine::CostModel costs = machine_of(2e10, 1e8);
@@ -247,6 +329,91 @@ TEST(Advice, TellsTheDecksMistakes) {
         std::pair("schedule.buckets", "[\"lay.*\"]")}) {
     const std::string told = problem({"precision.params=bf16", std::string(key) + "=" + value});
     EXPECT_NE(told.find(std::string(key) + ": "), std::string::npos) << told;
+  }
+}
+
+/// So are mistakes that only a plan finds, in a short model or in the whole one, whatever the memory.
+TEST(Advice, TellsWhatPlansWereRefusedFor) {
+  for (const double memory : {0.0, 1e12})
+    for (const std::string rule : {"@nonsense", "@layers.99"}) {
+      const machine::CostModel costs = machine_of(2e10, 1e9, memory);
+      const Deck deck =
+          test::small_deck({"parallel.mesh=auto", "schedule.bucketing=manual", "schedule.recompute=selective",
+                            "schedule.recompute_ops=[\"" + rule + "\"]"});
+      try {
+        chosen_arrangement({deck, 2, 1, {}, costs, test::test_scratch});
+        ADD_FAILURE() << rule;
+      } catch (const Error& e) {
+        EXPECT_EQ(std::string(e.what()), "--set: schedule.recompute_ops: '" + rule +
+                                             "' names nothing of this model that can be computed again");
+      }
+    }
+}
+
+/// Of several plans that are refused, the error of the best arrangement is told, whichever thread was first:
+/// here the plans over one of the axes end later than all others.
+TEST(Advice, TellsTheSameErrorWhicheverPlanIsSlow) {
+  const machine::CostModel costs = machine_of(2e10, 1e9);
+  const Deck deck = test::small_deck({"parallel.mesh=auto", "parallel.mode=fsdp", "model.layers=20",
+                                      "pipeline.schedule=1f1b", "pipeline.chunks=1",
+                                      "schedule.recompute=none", "schedule.bucketing=manual"});
+  const std::vector<std::string_view> axes{tensor_axis, pipe_axis, data_axis};
+  std::set<std::string> told;
+  for (const std::string_view slow : axes) {
+    const auto scratch = [&](const ir::Graph& graph, const ir::Node& node) -> std::int64_t {
+      constexpr std::size_t of_short_models = 16;  // units, or fewer
+      if (graph.units().size() <= of_short_models) return test::test_scratch(graph, node);
+      const auto axis = std::find_if(axes.begin(), axes.end() - 1,
+                                     [&](std::string_view name) { return graph.mesh().size(name) > 1; });
+      if (*axis == slow && node.phase != ir::Phase::update) return 0;
+      throw Error(ExitCode::bad_input, std::string(*axis));
+    };
+    try {
+      chosen_arrangement({deck, 2, 2, {}, costs, scratch});
+    } catch (const Error& e) {
+      told.insert(e.what());
+    }
+  }
+  EXPECT_EQ(told.size(), 1U);
+}
+
+/// What auto may choose has a plan. With zbv a rank has two stages that follow each other, and none of them
+/// computes layers of the other one again.
+TEST(Advice, ChoosesAmongPlansWithRulesForSomeLayers) {
+  const machine::CostModel costs = machine_of(2e10, 3e9);
+  const std::vector<std::string> sets{"model.layers=6", "schedule.bucketing=manual",
+                                      "schedule.recompute=selective",
+                                      "schedule.recompute_ops=[\"@layers.2-5\"]"};
+  const Deck deck = test::small_deck(sets);
+  EXPECT_EQ(chosen_arrangement({deck, 2, 1, {}, costs, test::test_scratch}).recompute, Recompute::selective);
+  for (const PipelineKind kind : {PipelineKind::gpipe, PipelineKind::one_f_one_b, PipelineKind::interleaved,
+                                  PipelineKind::zb_h1, PipelineKind::zbv}) {
+    SCOPED_TRACE(name_of(kind));
+    Arrangement a = arrangement_of(deck, 2);
+    a.mesh = {{"pipe", 2}, {"data", 1}};
+    a.schedule = kind;
+    a.chunks = serves_chunks(kind, 2) ? 2 : 1;
+    EXPECT_GT(predicted(deck, a, 2, costs).seconds, 0);
+  }
+}
+
+/// The deck's own arrangement is shown with the reason why it has no plan, unless it is for other ranks.
+TEST(Advice, SaysWhyTheDeckHasNoPlan) {
+  const machine::CostModel costs = machine_of(2e10, 1e9);
+  const Kept kept{.mode = true, .schedule = true, .chunks = true, .recompute = true};
+  for (const std::string mesh : {"{ data = 2 }", "{ data = 4 }"}) {
+    SCOPED_TRACE(mesh);
+    const Deck deck = test::small_deck({"data.seq=256", "data.batch=6", "schedule.bucketing=manual",
+                                        "schedule.memory_limit=12MiB", "parallel.mesh=" + mesh});
+    const Question question{deck, 2, 1, kept, costs, test::test_scratch};
+    const Advice advice = advise::advise(question);
+    EXPECT_FALSE(advice.rows.empty());
+    const std::string text = to_text(advice, question);
+    const std::size_t row = text.find("\n   deck  data 2 ");
+    ASSERT_EQ(row != std::string::npos, mesh == "{ data = 2 }") << text;
+    if (row == std::string::npos) continue;
+    const std::string line = text.substr(row + 1, text.find('\n', row + 1) - row);
+    EXPECT_NE(line.find("no plan: --set: schedule.memory_limit: the plan takes "), std::string::npos) << line;
   }
 }
 
