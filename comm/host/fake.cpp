@@ -168,7 +168,7 @@ std::vector<FinishedCall> FakeWorld::records() const {
 
 std::unique_ptr<Channel> FakeWorld::open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
                                                  const ChannelOptions& options) {
-  std::string key = fmt::format("{} {}", name, name_of(lane));
+  std::string key = name;  // without the lane: a link between stages has another one at each end
   for (int r : ranks) key += fmt::format(" {}", r);
   key += fmt::format(" #{}", opened_[key]++);
   detail::HostChannel::Setup setup;

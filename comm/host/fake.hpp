@@ -57,7 +57,7 @@ class FakeWorld final : public World {
   int rank_;
   std::shared_ptr<detail::FakeFabric> fabric_;
   int windows_ = 0;
-  std::map<std::string, int> opened_;  ///< how many channels there are of the same name, lane and ranks
+  std::map<std::string, int> opened_;  ///< how many channels there are of the same name and ranks
   mutable std::mutex records_mutex_;
   std::vector<FinishedCall> records_;
   std::unique_ptr<detail::Engine> engine_;

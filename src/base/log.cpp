@@ -37,6 +37,13 @@ void put(std::FILE* out, std::string_view text) {
   std::fflush(out);
 }
 
+/// Ends the progress line; call it with its mutex held.
+void end_held_progress_line() {
+  if (g_progress.out == nullptr) return;
+  put(g_progress.out, "\n");
+  g_progress.out = nullptr;
+}
+
 /// A full disk costs lines of the log and one warning, not the run.
 void write_to_file(spdlog::level::level_enum level, const std::string& line) {
   const auto sink = file();
@@ -87,9 +94,13 @@ void show_progress_line(std::FILE* out, std::string_view text) {
 
 void end_progress_line() {
   const std::lock_guard guard(g_progress.mutex);
-  if (g_progress.out == nullptr) return;
-  put(g_progress.out, "\n");
-  g_progress.out = nullptr;
+  end_held_progress_line();
+}
+
+void tell_last(std::FILE* out, std::string_view lines) {
+  const std::lock_guard guard(g_progress.mutex);
+  end_held_progress_line();
+  put(out, lines);
 }
 
 void record(const std::string& line) {
@@ -110,8 +121,9 @@ void write_warn(const std::string& line) {
   write(spdlog::level::warn, fmt::format("weft: warning: rank {}: {}", g_rank, line));
 }
 void write_error(const std::string& line) {
-  end_progress_line();
-  write(spdlog::level::err, fmt::format("weft: error: rank {}: {}", g_rank, line));
+  const std::string text = fmt::format("weft: error: rank {}: {}", g_rank, line);
+  tell_last(stderr, text + '\n');
+  write_to_file(spdlog::level::err, text);
 }
 
 }  // namespace weft::log

@@ -23,9 +23,11 @@ void tell(std::FILE* out, std::string_view lines);
 /// Shows the progress line, which is rewritten in place, on the terminal `out`. Warnings and all other lines
 /// stand above it until end_progress_line(). There is one such line at a time.
 void show_progress_line(std::FILE* out, std::string_view text);
-/// Leaves the progress line as it is, if there is one, so that what follows stands below it. An error does
-/// so, too, because it may be the last that a run says.
+/// Leaves the progress line as it is, if there is one, so that what follows stands below it.
 void end_progress_line();
+/// Writes whole lines to `out`, below the progress line, which it ends; no other thread shows one in between.
+/// For an error, because it may be the last that a run says.
+void tell_last(std::FILE* out, std::string_view lines);
 
 /// Writes a line to the file of add_file only, because the progress display has shown it already.
 void record(const std::string& line);

@@ -93,14 +93,15 @@ int code_of_output(int code) {
 }  // namespace
 
 void tell_error(std::string_view message) {
-  log::end_progress_line();
   std::vector<std::string> lines;
+  std::string text;
   while (!message.empty()) {
     const std::size_t end = message.find('\n');
     lines.push_back(fmt::format("weft: error: {}", message.substr(0, end)));
-    log::tell(stderr, lines.back() + '\n');
+    text += lines.back() + '\n';
     message.remove_prefix(end == std::string_view::npos ? message.size() : end + 1);
   }
+  log::tell_last(stderr, text);
   // The terminal of a run may be gone. Its storage may not answer, and then the other ranks have to be ended.
   log::record_last(std::move(lines), 2);
 }

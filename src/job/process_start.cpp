@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <iterator>
@@ -14,28 +13,39 @@
 namespace weft::job {
 namespace {
 
-/// The field of this number of /proc/PID/stat, from the third on; empty when /proc does not show it. The file
-/// reads "PID (NAME) STATE ...".
-std::string field_of(std::int64_t pid, int number) {
+/// The fields 3, 20 and 22 of /proc/PID/stat; empty and 0 when /proc does not show it. They are read at once,
+/// so that they belong together.
+struct Stat {
+  std::string state;
+  std::int64_t threads = 0, start = 0;
+};
+
+/// The file reads "PID (NAME) STATE ...".
+Stat stat_of(std::int64_t pid) {
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  const std::string stat{std::istreambuf_iterator<char>(in), {}};
-  const auto name_end = stat.rfind(')');
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
-  std::istringstream fields(stat.substr(name_end + 1));
-  std::string field;
-  for (int i = 3; i <= number; ++i) fields >> field;
-  return field;
+  std::istringstream fields(text.substr(name_end + 1));
+  Stat stat;
+  std::string other;
+  fields >> stat.state;
+  for (int i = 4; i < 20; ++i) fields >> other;
+  fields >> stat.threads >> other >> stat.start;
+  return stat;
 }
 
 }  // namespace
 
 std::int64_t start_of(std::int64_t pid) {
-  return std::strtoll(field_of(pid, 22).c_str(), nullptr, 10);
+  return stat_of(pid).start;
 }
 
 bool has_ended(std::int64_t pid) {
-  const std::string state = field_of(pid, 3);
-  return state == "Z" || state == "X";
+  const Stat stat = stat_of(pid);
+  // The state is that of the first thread, and others may run on: after SIGKILL, one whose storage does not
+  // answer. A process that has ended shows 1 thread, or 0 while it is taken away.
+  return (stat.state == "Z" || stat.state == "X") && stat.threads <= 1;
 }
 
 double seconds_since_process_start() {

@@ -9,8 +9,8 @@ namespace weft::job {
 /// No other process has both this and its number.
 std::int64_t start_of(std::int64_t pid);
 
-/// Whether a process of this host has ended and its number is still taken, because its parent has not asked
-/// how it ended; false when /proc does not show it.
+/// Whether all threads of a process of this host have ended and its number is still taken, because its parent
+/// has not asked how it ended; false when /proc does not show it.
 bool has_ended(std::int64_t pid);
 
 /// Seconds since this process began; 0 when /proc does not show it.

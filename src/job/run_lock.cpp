@@ -154,7 +154,8 @@ void RunLock::settle() {
   const std::string who = owner ? in_words(*owner) : "its lock says nothing";
   const bool here = owner && is_of_this_kernel(*owner);
   if (held) {
-    const bool dead = here ? !is_running(*owner) : silence() >= timing_.stale;
+    // A run elsewhere that is silent may be stopped (SIGSTOP, a suspended Slurm job) and hold it itself.
+    const bool dead = here && !is_running(*owner);
     refuse(dir_, dead ? "another start is looking at the lock of a dead run" : another_run, who);
   }
   if (!names(path_, file.get())) return;  // another run has it now

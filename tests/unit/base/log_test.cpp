@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -96,6 +97,34 @@ bool add_files_beside_a_thread() {
 TEST(LogDeathTest, AFileIsAddedWhileAThreadLogs) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(std::exit(add_files_beside_a_thread() ? 0 : 1), testing::ExitedWithCode(0), "");
+}
+
+/// No drawing of another thread comes between the end of the progress line and the error below it. The errors
+/// are long, so that it would have the time.
+TEST(LogTest, AnErrorStandsBelowTheProgressLineAtOnce) {
+  constexpr int errors = 5;
+  const std::string error(std::size_t{4} << 20, 'x');
+  std::atomic<int> drawn{0};
+  std::atomic<bool> ends{false};
+  testing::internal::CaptureStderr();
+  std::thread other([&] {
+    for (; !ends; ++drawn) {
+      log::show_progress_line(stderr, "step");
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  });
+  for (int i = 0; i < errors; ++i) {
+    for (const int seen = drawn; drawn < seen + 2;) std::this_thread::yield();
+    log::write_error(error);
+  }
+  ends = true;
+  other.join();
+  log::end_progress_line();
+  const std::string text = testing::internal::GetCapturedStderr();
+  const std::string expected = "\rstep\x1b[K\nweft: error: rank 0: xxx";
+  int found = 0;
+  for (auto at = text.find(expected); at != std::string::npos; at = text.find(expected, at + 1)) ++found;
+  EXPECT_EQ(found, errors);
 }
 
 }  // namespace

@@ -1,11 +1,16 @@
 #include "job/process_start.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <string>
 #include <thread>
+
+#include "support/temporary_directory.hpp"
 
 namespace weft::job {
 namespace {
@@ -36,6 +41,27 @@ TEST(ProcessStart, AProcessHasEndedBeforeItsParentAsksHow) {
   EXPECT_FALSE(has_ended(::getpid()));
   ::waitpid(child, nullptr, 0);
   EXPECT_FALSE(has_ended(child)) << "its number is free";
+}
+
+/// After SIGKILL the first thread may end while another one waits for its storage. Here that one sleeps.
+TEST(ProcessStart, AProcessHasNotEndedBeforeItsLastThread) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::thread([] { std::this_thread::sleep_for(std::chrono::seconds(60)); }).detach();
+    ::syscall(SYS_exit, 0);  // this thread only; pthread_exit would unwind through the test
+  }
+  const std::string stat = "/proc/" + std::to_string(child) + "/stat";
+  const auto first_has_ended = [&] { return test::read_file(stat).find(") Z ") != std::string::npos; };
+  for (int i = 0; i < 1000 && !first_has_ended(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(first_has_ended());
+  EXPECT_FALSE(has_ended(child));
+  ::kill(child, SIGKILL);
+  siginfo_t how{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(how.si_status, SIGKILL);
+  EXPECT_TRUE(has_ended(child));
+  ::waitpid(child, nullptr, 0);
 }
 
 }  // namespace

@@ -113,11 +113,24 @@ TEST_F(RunLockTest, OfADeadRunThatAnotherStartLooksAtNamesThatStart) {
   whole.l_whence = SEEK_SET;
   ASSERT_EQ(::fcntl(other, F_OFD_SETLK, &whole), 0);
   expect_refused(fmt::format("another start is looking at the lock of a dead run (process {} on ", child));
+  ::close(other);
+  expect_tidy(true);
+}
+
+/// The kernel's lock stays with a run that was stopped, however long it is silent.
+TEST_F(RunLockTest, OfAnotherHostThatIsHeldIsARunThatWritesHere) {
+  const pid_t child = in_child([&] {
+    const RunLock held(dir_.path(), not_lost);
+    ::raise(SIGSTOP);
+    return 0;
+  });
+  ASSERT_EQ(::waitpid(child, nullptr, WUNTRACED), child);
   put_foreign_lock();
   expect_refused("another run writes here (process ");
   make_old();
-  expect_refused("another start is looking at the lock of a dead run (process ");
-  ::close(other);
+  expect_refused("another run writes here (process ");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
   expect_tidy(true);
 }
 
