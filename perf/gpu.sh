@@ -271,7 +271,7 @@ losses() { python3 -c 'import json, sys; [print(r["step"], r["loss"], r["grad_no
 # The rate of dense bf16 by NVIDIA's data sheets, of which MFU is a share; that of an H100 SXM where the GPU is none of these.
 case $(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | head -n 1) in
   *H100*PCIe*) peak_tflops=756 ;;
-  *H100*NVL*) peak_tflops=835 ;;
+  *H[12]00*NVL*) peak_tflops=835 ;;
   *A100*) peak_tflops=312 ;;
   *) peak_tflops=989.4 ;;  # H100 SXM, H200, GH200
 esac

@@ -326,7 +326,7 @@ def main():
     parser.add_argument("names", nargs="+", metavar="RATE|PEER")
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--ranks-per-host", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=os.environ.get("OMP_NUM_THREADS", "1"), help="of a rank")
+    parser.add_argument("--threads", type=int, default=os.environ.get("OMP_NUM_THREADS", "1").split(",")[0], help="of a rank")
     parser.add_argument("--cpu", type=int, help="percent of its core that a rank may use (two_hosts.sh --cpu)")
     parser.add_argument("--deck", default="inputs/bench_33m.toml")
     parser.add_argument("--batch", type=int, default=4, help="sequences a rank (data.batch)")
