@@ -383,7 +383,8 @@ class Shard {
   }
 
   /// Gathers the totals axis by axis, so that they stand in the order of the batch ranks (Mesh::batch_rank),
-  /// whichever axis the deck names first. Stages without the loss have zeros, which are terms like the others'.
+  /// whichever axis the deck names first. Stages without the loss have zeros, which are terms like the
+  /// others'.
   void reduce_totals(Node node) {
     ValueId& totals = node.in(reduce_totals::rounds);
     set(totals, term());
