@@ -227,13 +227,13 @@ TEST_F(ProgressTest, WarningsStandAboveTheProgressLineToo) {
 /// The message of the exception is written before or after the display ends, and is to stand last.
 TEST_F(ProgressTest, ARunThatFailsShowsNoStepAtItsEnd) {
   for (const Style style : {Style::in_place, Style::lines}) {
-    try {
+    const auto fails = [&] {
       Progress progress(options(10, style));
       step(progress, 1, 1.0);
       step(progress, 2, 0.01);
       throw std::runtime_error("the run fails");
-    } catch (const std::runtime_error&) {
-    }
+    };
+    EXPECT_THROW(fails(), std::runtime_error);
     const auto lines = lines_of(written());
     ASSERT_EQ(lines.size(), 1u);
     EXPECT_NE(lines[0].find("step  1/10"), std::string::npos) << lines[0];
