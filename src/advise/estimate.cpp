@@ -284,7 +284,7 @@ Estimate Estimator::of_pipe(const Arrangement& a, const Line& line, std::int64_t
     estimate.seconds =
         std::max(estimate.seconds, std::max(timeline.end, few * period) +
                                        period * static_cast<double>(microbatches - few) + of_place.rest);
-    // Of few microbatches a schedule holds as many as of all, but gpipe holds them all.
+    // Schedules hold as many of a few microbatches as of many; gpipe alone holds all of them.
     const double in_flight =
         a.schedule == PipelineKind::gpipe ? static_cast<double>(microbatches) : timeline.in_flight[p];
     // A chunk holds its part of the layers. What is put off holds what was computed again, and gradients:

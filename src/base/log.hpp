@@ -26,7 +26,7 @@ void show_progress_line(std::FILE* out, std::string_view text);
 /// Leaves the progress line as it is, if there is one, so that what follows stands below it.
 void end_progress_line();
 /// Writes whole lines to `out`, below the progress line, which it ends; no other thread shows one in between.
-/// For an error, because it may be the last that a run says.
+/// Errors are told this way, because an error may be the last that a run says.
 void tell_last(std::FILE* out, std::string_view lines);
 
 /// Writes a line to the file of add_file only, because the progress display has shown it already.

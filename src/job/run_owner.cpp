@@ -86,7 +86,7 @@ bool is_running(const RunOwner& owner) {
   const auto pid = static_cast<pid_t>(owner.pid);
   if (pid != owner.pid || pid <= 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) return false;
   const std::int64_t start = start_of(pid);
-  // With 0 it is there, and /proc does not show when it began.
+  // A start of 0 says that /proc does not show when it began; it is there all the same.
   return (start == 0 || start == owner.started) && !has_ended(pid);
 }
 

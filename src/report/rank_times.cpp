@@ -24,7 +24,7 @@ std::vector<std::size_t> by_seconds(const std::vector<double>& seconds) {
   return ranks;
 }
 
-/// Of an even number it is the lower of the two in the middle.
+/// The element in the middle; where their number is even, the lower of the two in the middle.
 template <class T>
 T middle_of(const std::vector<T>& sorted) {
   return sorted[(sorted.size() - 1) / 2];

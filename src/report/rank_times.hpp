@@ -76,7 +76,7 @@ class SlowRanks {
 
  private:
   std::string name(std::size_t rank) const;
-  /// By rank: the seconds of the median rank of its place.
+  /// For each rank, the seconds of the median rank of its place.
   std::vector<double> medians_of_places(const std::vector<double>& seconds) const;
   /// The rank that takes longest beside its median; nothing where each rank is alone at its place.
   std::optional<std::size_t> find_slowest(const std::vector<double>& seconds,

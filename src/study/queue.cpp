@@ -103,12 +103,13 @@ std::vector<std::string> submit(const Study& study, const std::vector<std::size_
       for (const std::string& path : older) rename_if_there(aside(path), path);
       throw;
     }
-    for (const std::string& path : older) std::filesystem::remove(aside(path));
     for (const std::size_t member : members) {
       const std::string dir = directory_of(study, study.cells[member]);
       io::make_directories(dir);
       io::replace_file(dir + "/job", fmt::format("{}_{}\n", job, member));
     }
+    // Only now: a removal that fails must not lose the number of a job that is queued.
+    for (const std::string& path : older) std::filesystem::remove(aside(path));
     lines.push_back(fmt::format("job {}: {} cell{} of {} ranks", job, members.size(),
                                 members.size() == 1 ? "" : "s", ranks));
   }

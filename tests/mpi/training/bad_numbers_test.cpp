@@ -226,7 +226,8 @@ Kept kept_steps(const Deck& deck) {
   return kept;
 }
 
-/// By rank 0: the metrics have each of the eight steps once, and the last checkpoint counts their tokens.
+/// Rank 0 checks that the metrics have each of the eight steps once, and that the last checkpoint counts
+/// their tokens.
 void expect_eight_steps_saved(const Deck& deck) {
   if (test::world().rank() != 0) return;
   const Kept kept = kept_steps(deck);

@@ -265,7 +265,7 @@ TEST(Advice, SpendsABudgetWithinTheDecksLimit) {
   const machine::CostModel costs = machine_of(2e10, 3e9);
   for (const std::int64_t kib : {4400, 6400, 7680}) {
     SCOPED_TRACE(kib);
-    // Of two ranks with three stages' layers only the mesh { data = 2 } is possible.
+    // With two ranks, and layers for three stages, only the mesh { data = 2 } is possible.
     const Deck deck = test::small_deck({"parallel.mesh=auto", "parallel.mode=fsdp", "model.layers=12",
                                         "pipeline.layers=[4, 4, 4]", "schedule.buckets=[\"layers\"]",
                                         "schedule.recompute=budget",
