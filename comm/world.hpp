@@ -17,6 +17,9 @@ namespace weft::comm {
 
 struct ChannelOptions {
   std::int64_t chunk_bytes = 63 << 10;  ///< longest message of a host back end (portions.hpp); at most 1 GiB
+  /// The lanes of all channels that this rank has open at once, this one among them; the same on all ranks of
+  /// the channel. A device's library shares the device among them. Empty: the library's own limits stay.
+  std::vector<Lane> open_at_once;
 };
 
 /// All ranks of a run. Use it from the main thread. Channels must be destroyed before their world. After

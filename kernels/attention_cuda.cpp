@@ -15,6 +15,19 @@ namespace weft::kernels::cuda {
 
 namespace {
 
+/// Whether cuDNN takes the shape where its sums may be in any order.
+template <class Kernel, class... Bounds>
+bool takes_any_order(AttentionShape s, const Bounds&... bounds) {
+  if (!s.deterministic) return false;
+  s.deterministic = false;
+  try {
+    const Kernel kernel(s, bounds...);
+    return true;
+  } catch (const std::exception&) {  // it was only a question
+    return false;
+  }
+}
+
 /// What cuDNN prepared for the shape, at the first call, which the plan makes when it asks for scratch; null
 /// where cuDNN refused. It is never destroyed, because static objects outlive CUDA.
 template <class Kernel, class... Bounds>
@@ -28,10 +41,13 @@ Kernel* kernel_for(const char* what, const AttentionShape& s, DType t, const Bou
       made = std::make_unique<Kernel>(s, bounds...);
     } catch (const cudnn::NotSupported& e) {
       const std::string why = e.what();
-      log::info(
-          "{} of batch {}, seq {}, heads {}, kv_heads {}, head_dim {} runs without tensor cores: cuDNN does "
-          "not take it ({})",
-          what, s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, why.substr(0, why.find('\n')));
+      log::warn(
+          "{} of batch {}, seq {}, heads {}, kv_heads {}, head_dim {} runs without tensor cores, which takes "
+          "many times as long: cuDNN does not take it ({}); {}",
+          what, s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, why.substr(0, why.find('\n')),
+          takes_any_order<Kernel>(s, bounds...)
+              ? "it takes it with precision.deterministic = false, and a newer cuDNN may without"
+              : "a newer cuDNN may, or another shape (docs/kernels.md, \"Attention on CUDA\")");
     }
     found = kernels.emplace(s, std::move(made)).first;
   }

@@ -33,8 +33,8 @@ struct Largest {
   float* largest;
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t begin, std::int64_t count) const {
-    const T* from = vector + begin;
-    const float own = lanes.max(count, [=](std::int64_t i) { return magnitude_of(to_float(from[i])); });
+    const float own = lanes.max_values(
+        count, [](float x) { return magnitude_of(x); }, Read<T>{vector + begin});
     lanes.once([&] { Kokkos::atomic_max(largest, own); });
   }
 };
@@ -50,7 +50,8 @@ template <class Lanes, class T, class F>
 KOKKOS_INLINE_FUNCTION void quantize(const Lanes& lanes, std::int64_t count, const T* from, float scale,
                                      F* to) {
   const float inverse = 1.0f / scale;
-  lanes.each(count, [=](std::int64_t i) { to[i] = to_float8<F>(to_float(from[i]) * inverse); });
+  lanes.each_value(
+      count, [=](std::int64_t, float& out, float x) { out = x * inverse; }, Write<F>{to}, Read<T>{from});
 }
 
 struct QuantizeRun {
@@ -73,10 +74,11 @@ struct QuantizeRows {
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
     const T* from = x + row * dim;
     lanes.fetch_next(from, dim);
-    const float amax = lanes.max(dim, [=](std::int64_t i) { return magnitude_of(to_float(from[i])); });
+    const float amax = lanes.max_values(
+        dim, [](float value) { return magnitude_of(value); }, Read<T>{from});
     const float scale = scale_of<F>(amax);
-    lanes.once([&] { scales[row] = scale; });
     quantize(lanes, dim, from, scale, out + row * dim);
+    lanes.once([&] { scales[row] = scale; });
   }
 };
 
@@ -112,10 +114,10 @@ struct DequantizeRows {
   bf16* out;
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t row) const {
-    const F* from = x + row * dim;
-    bf16* to = out + row * dim;
     const float scale = scales[row * stride];
-    lanes.each(dim, [=](std::int64_t i) { to[i] = to_bf16(to_float(from[i]) * scale); });
+    lanes.each_value(
+        dim, [=](std::int64_t, float& to, float from) { to = from * scale; }, Write<bf16>{out + row * dim},
+        Read<F>{x + row * dim});
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <cstddef>
+#include <memory>
 
 #include "kernels/space.hpp"
 #ifdef WEFT_FAKECUDA
@@ -13,8 +14,10 @@ namespace weft::kernels {
 
 #ifdef WEFT_FAKECUDA
 using Execution = fakecuda::Execution;
+using PinnedMemory = fakecuda::PinnedMemory;
 #else
 using Execution = Kokkos::DefaultExecutionSpace;
+using PinnedMemory = Kokkos::SharedHostPinnedSpace;
 #endif
 inline constexpr bool runs_on_host =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, Execution::memory_space>::accessible;
@@ -31,6 +34,8 @@ constexpr bool block_starts(int threads, std::size_t scratch_bytes) {
 }
 
 struct Space::Impl {
+  std::shared_ptr<void>
+      stream;  ///< that of `execution`, which it outlives; null where the device is the host
   Execution execution;
 };
 

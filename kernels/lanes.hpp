@@ -34,8 +34,9 @@ struct SimdLanes {
     }
     return largest;
   }
-  /// Calls f(i, x...) for every i below n, with element i of each operand (kernels/packets.hpp).
-  template <class F, class... Operands>
+  /// Calls f(i, x...) for every i below n, with element i of each operand (kernels/packets.hpp). A thread of
+  /// the device has `most` elements at a time or less.
+  template <int most = 16, class F, class... Operands>
   void each_value(std::int64_t n, const F& f, const Operands... operands) const {
     const F own = f;  // what the loop writes cannot change this copy
 #pragma omp simd
@@ -50,6 +51,11 @@ struct SimdLanes {
 #pragma omp simd reduction(+ : total)
     for (std::int64_t i = 0; i < n; ++i) total += f(operands.load(i)...);
     return total;
+  }
+  /// Takes the largest of what f(x...) returns, which is no NaN.
+  template <class F, class... Operands>
+  float max_values(std::int64_t n, const F& f, const Operands... operands) const {
+    return max(n, [=](std::int64_t i) { return f(operands.load(i)...); });
   }
   template <class F>
   void once(const F& f) const {
@@ -102,16 +108,17 @@ struct TeamLanes {
         Kokkos::Max<float>(largest));
     return largest;
   }
-  /// Calls f(begin) for every packet of n elements, a multiple of eight.
-  template <class F>
+  /// Calls f(begin) for every packet of n elements, a multiple of `count`.
+  template <int count = packet, class F>
   KOKKOS_FUNCTION void each_packet(std::int64_t n, const F& f) const {
-    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, n / packet), [&](std::int64_t p) { f(p * packet); });
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, n / count), [&](std::int64_t p) { f(p * count); });
   }
-  template <class F, class... Operands>
+  template <int most = 16, class F, class... Operands>
   KOKKOS_FUNCTION void each_value(std::int64_t n, const F& f, const Operands... operands) const {
     if (takes_packets(n, operands...)) {
-      each_packet(n, [&](std::int64_t begin) {
-        on_packet(
+      constexpr int count = most < packet_of<Operands...> ? most : packet_of<Operands...>;
+      each_packet<count>(n, [&](std::int64_t begin) {
+        on_packet<count>(
             begin, [&](int j, auto&... x) { f(begin + j, x...); }, operands...);
       });
     } else {
@@ -125,11 +132,28 @@ struct TeamLanes {
   KOKKOS_FUNCTION float sum_values(std::int64_t n, const F& f, const Operands... operands) const {
     if (!takes_packets(n, operands...)) return sum(n, [&](std::int64_t i) { return f(operands.load(i)...); });
     float own = 0;
-    each_packet(n, [&](std::int64_t begin) {
-      on_packet(
+    constexpr int count = packet_of<Operands...>;
+    each_packet<count>(n, [&](std::int64_t begin) {
+      on_packet<count>(
           begin, [&](int, auto&... x) { own += f(x...); }, operands...);
     });
     return sum_of_threads(own);
+  }
+  template <class F, class... Operands>
+  KOKKOS_FUNCTION float max_values(std::int64_t n, const F& f, const Operands... operands) const {
+    if (!takes_packets(n, operands...)) return max(n, [&](std::int64_t i) { return f(operands.load(i)...); });
+    float own = -Kokkos::Experimental::infinity_v<float>;
+    constexpr int count = packet_of<Operands...>;
+    each_packet<count>(n, [&](std::int64_t begin) {
+      on_packet<count>(
+          begin,
+          [&](int, auto&... x) {
+            const float value = f(x...);
+            own = value > own ? value : own;
+          },
+          operands...);
+    });
+    return max_of_threads(own);
   }
   /// The sum, or the largest, of a value that each thread has.
   KOKKOS_FUNCTION float sum_of_threads(float own) const {
@@ -170,16 +194,6 @@ struct OnThread {
 
 inline constexpr std::int64_t host_block = 4096;
 
-/// What f does to an element: f itself, or what f.prepared() makes of operands that are the same for all
-/// elements. Compilers cannot lift these out of a loop that writes floats.
-template <class F>
-KOKKOS_INLINE_FUNCTION auto prepared(const F& f) {
-  if constexpr (requires { f.prepared(); })
-    return f.prepared();
-  else
-    return f;
-}
-
 template <class F>
 struct OnBlock {
   F f;
@@ -187,16 +201,10 @@ struct OnBlock {
   void operator()(std::int64_t block) const {
     const std::int64_t first = block * host_block;
     const std::int64_t last = first + host_block < n ? first + host_block : n;
-    const auto g = prepared(f);
+    const F own = f;  // what the loop writes cannot change this copy
 #pragma omp simd
-    for (std::int64_t i = first; i < last; ++i) g(i);
+    for (std::int64_t i = first; i < last; ++i) own(i);
   }
-};
-
-template <class F>
-struct OnElement {
-  F f;
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const { prepared(f)(i); }
 };
 
 }  // namespace detail
@@ -219,7 +227,7 @@ void for_each_row(Space& space, const char* name, std::int64_t rows, const F& f)
   }
 }
 
-/// Calls f(i), or f.prepared()(i), for every i below n. Different i must not touch the same element.
+/// Calls f(i) for every i below n. Different i must not touch the same element.
 template <class F>
 void for_each_element(Space& space, const char* name, std::int64_t n, const F& f) {
   if (n == 0) return;
@@ -228,7 +236,7 @@ void for_each_element(Space& space, const char* name, std::int64_t n, const F& f
     const std::int64_t blocks = (n + detail::host_block - 1) / detail::host_block;
     Kokkos::parallel_for(name, Policy(execution_of(space), 0, blocks), detail::OnBlock<F>{f, n});
   } else {
-    Kokkos::parallel_for(name, Policy(execution_of(space), 0, n), detail::OnElement<F>{f});
+    Kokkos::parallel_for(name, Policy(execution_of(space), 0, n), f);
   }
 }
 

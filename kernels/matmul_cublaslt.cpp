@@ -100,6 +100,31 @@ struct Preference {
   cublasLtMatmulPreference_t value = nullptr;
 };
 
+/// At most `most` algorithms for operands of this alignment in bytes, the library's first choice first.
+///
+/// Split sums are added from the workspace in a fixed order. The in-place scheme would add them as blocks
+/// finish, so a shape for which the library has nothing else gets no split sums at all.
+std::vector<cublasLtMatmulAlgo_t> offered_for(const MatmulDescription& description, const Layout& a,
+                                              const Layout& b, const Layout& c, std::uint32_t alignment,
+                                              int most) {
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
+  for (const std::uint32_t reductions : {std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
+                                         std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE}}) {
+    const Preference preference(alignment, reductions);
+    int found = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle(), description.value, a.value, b.value, c.value, c.value,
+                                       preference.value, most, results.data(), &found);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_status(status, "cublasLtMatmulAlgoGetHeuristic");
+    std::vector<cublasLtMatmulAlgo_t> good;
+    for (int i = 0; i < found; ++i)
+      if (const auto& result = results[static_cast<std::size_t>(i)]; result.state == CUBLAS_STATUS_SUCCESS)
+        good.push_back(result.algo);
+    if (!good.empty()) return good;
+  }
+  return {};
+}
+
 /// The index of the largest of `alignments` that all three operands have.
 std::size_t alignment_of(const void* a, const void* b, const void* c) {
   const std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
@@ -164,26 +189,8 @@ struct Matmul::Impl {
   }
 
   /// At most `most` algorithms for operands of this alignment, the library's first choice first.
-  ///
-  /// Split sums are added from the workspace in a fixed order. The in-place scheme would add them as blocks
-  /// finish, so a shape for which the library has nothing else gets no split sums at all.
   std::vector<cublasLtMatmulAlgo_t> offered(std::size_t alignment, int most) const {
-    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
-    for (const std::uint32_t reductions : {std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
-                                           std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE}}) {
-      const Preference preference(alignments[alignment], reductions);
-      int found = 0;
-      const cublasStatus_t status =
-          cublasLtMatmulAlgoGetHeuristic(handle(), description.value, b.value, a.value, c.value, c.value,
-                                         preference.value, most, results.data(), &found);
-      if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_status(status, "cublasLtMatmulAlgoGetHeuristic");
-      std::vector<cublasLtMatmulAlgo_t> good;
-      for (int i = 0; i < found; ++i)
-        if (const auto& result = results[static_cast<std::size_t>(i)]; result.state == CUBLAS_STATUS_SUCCESS)
-          good.push_back(result.algo);
-      if (!good.empty()) return good;
-    }
-    return {};
+    return offered_for(description, b, a, c, alignments[alignment], most);
   }
 
   /// The heuristics' first choice for operands of this alignment, where take() has not made another. It
@@ -263,7 +270,7 @@ namespace {
 class CublasltNarrowProduct final : public Float8Matmul {
  public:
   /// Whether the library has an algorithm for it.
-  bool found() const { return found_; }
+  bool found() const { return algorithm_.has_value(); }
 
   CublasltNarrowProduct(const MatmulSpec& spec, DType format, Float8Scales scales)
       : transposes_(spec.form == MatmulForm::dgrad),
@@ -290,15 +297,8 @@ class CublasltNarrowProduct final : public Float8Matmul {
       description_.set(which, reinterpret_cast<const void*>(std::uintptr_t{256}));
     // Rows of such a width begin at multiples of 16 bytes.
     if (!gpu::takes_float8(spec)) return;
-    const Preference preference(16, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
-    cublasLtMatmulHeuristicResult_t result{};
-    int count = 0;
-    const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(handle(), description_.value, w_.value, x_.value, y_.value, y_.value,
-                                       preference.value, 1, &result, &count);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_status(status, "cublasLtMatmulAlgoGetHeuristic");
-    found_ = count > 0 && result.state == CUBLAS_STATUS_SUCCESS;
-    algorithm_ = result.algo;
+    const auto first = offered_for(description_, w_, x_, y_, /*alignment=*/16, 1);
+    if (!first.empty()) algorithm_ = first.front();
   }
 
   std::size_t scratch_bytes() const override {
@@ -324,7 +324,7 @@ class CublasltNarrowProduct final : public Float8Matmul {
     description_.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(scale));
     const float one = 1;
     WEFT_CHECK_CUBLASLT(cublasLtMatmul(handle(), description_.value, &one, w8, w_.value, x8, x_.value, &beta_,
-                                       y, y_.value, y, y_.value, &algorithm_, workspace, workspace_bytes,
+                                       y, y_.value, y, y_.value, &*algorithm_, workspace, workspace_bytes,
                                        static_cast<cudaStream_t>(native_stream(space))));
   }
 
@@ -333,13 +333,13 @@ class CublasltNarrowProduct final : public Float8Matmul {
     return rowwise_ ? aligned(static_cast<std::size_t>(width_) * sizeof(float)) : 0;
   }
 
-  bool transposes_, rowwise_, found_ = false;
+  bool transposes_, rowwise_;
   std::size_t scratch_bytes_;
   std::int64_t rows_, summed_, width_;
   MatmulDescription description_;
   Layout w_, x_, y_;
   float beta_;
-  cublasLtMatmulAlgo_t algorithm_{};
+  std::optional<cublasLtMatmulAlgo_t> algorithm_;
 };
 
 }  // namespace

@@ -133,12 +133,11 @@ void copy_to_host(Space& space, void* host, const void* device, std::size_t byte
 }
 
 Staging::Staging(std::size_t bytes) : size_(bytes) {
-  if (!runs_on_host && bytes > 0)
-    pinned_ = Kokkos::kokkos_malloc<Kokkos::SharedHostPinnedSpace>("weft::staging", bytes);
+  if (!runs_on_host && bytes > 0) pinned_ = Kokkos::kokkos_malloc<PinnedMemory>("weft::staging", bytes);
 }
 
 Staging::~Staging() {
-  if (pinned_ != nullptr) Kokkos::kokkos_free<Kokkos::SharedHostPinnedSpace>(pinned_);
+  if (pinned_ != nullptr) Kokkos::kokkos_free<PinnedMemory>(pinned_);
 }
 
 void Staging::copy_to_device(Space& space, void* device, const void* host, std::size_t bytes) {
@@ -157,8 +156,7 @@ HostBuffer::HostBuffer(std::size_t bytes) {
     data_ = static_cast<std::byte*>(allocate_on_host(bytes));
     zero(Execution(), data_, bytes);
   } else {
-    data_ = static_cast<std::byte*>(
-        Kokkos::kokkos_malloc<Kokkos::SharedHostPinnedSpace>("weft::host_buffer", bytes));
+    data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<PinnedMemory>("weft::host_buffer", bytes));
   }
 }
 
@@ -166,7 +164,7 @@ HostBuffer::~HostBuffer() {
   if constexpr (runs_on_host)
     std::free(data_);
   else if (data_ != nullptr)
-    Kokkos::kokkos_free<Kokkos::SharedHostPinnedSpace>(data_);
+    Kokkos::kokkos_free<PinnedMemory>(data_);
 }
 
 void HostBuffer::fetch(Space& space, std::byte* to, const void* device, std::size_t bytes) {

@@ -1,6 +1,7 @@
 // Internal: how loops over elements read and write arrays. On the host an element at a time, in loops that
-// the compiler vectorises; on the device a thread takes a packet, eight neighbouring elements, by accesses of
-// 16 bytes, because accesses of one element of two bytes leave half of the memory's bandwidth unused.
+// the compiler vectorises; on the device a thread takes a packet of neighbouring elements by accesses of 16
+// bytes, because accesses of one element of two bytes leave half of the memory's bandwidth unused. A packet
+// is eight elements, or sixteen where an array has elements of one byte.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,11 @@
 
 namespace weft::kernels {
 
-inline constexpr int packet = 8;  ///< elements
+inline constexpr int packet = 8;  ///< elements, where none has one byte
+
+/// The elements of a packet of these operands (Read, Write, Update).
+template <class... Operands>
+inline constexpr int packet_of = ((sizeof(*Operands::data) == 1) || ...) ? 16 : packet;
 
 namespace detail {
 
@@ -20,6 +25,15 @@ struct alignas(16) Sixteen {
   T values[count];
 };
 
+/// Rounds to the type of an array's elements.
+template <class T>
+KOKKOS_INLINE_FUNCTION T stored(float x) {
+  if constexpr (sizeof(T) == 1)
+    return to_float8<T>(x);
+  else
+    return from_float<T>(x);
+}
+
 template <class T>
 KOKKOS_INLINE_FUNCTION bool is_aligned(const T* p) {
   return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
@@ -27,25 +41,36 @@ KOKKOS_INLINE_FUNCTION bool is_aligned(const T* p) {
 
 }  // namespace detail
 
-/// Loads eight elements from an address that is a multiple of 16.
-template <class T>
-KOKKOS_INLINE_FUNCTION void load_packet(const T* from, float (&x)[packet]) {
+/// Loads n elements from an address that is a multiple of 16.
+template <class T, int n>
+KOKKOS_INLINE_FUNCTION void load_packet(const T* from, float (&x)[n]) {
   using Part = detail::Sixteen<T>;
-  for (int p = 0; p < packet / Part::count; ++p) {
+  static_assert(n % Part::count == 0);
+  for (int p = 0; p < n / Part::count; ++p) {
     const Part part = reinterpret_cast<const Part*>(from)[p];
     for (int i = 0; i < Part::count; ++i) x[p * Part::count + i] = to_float(part.values[i]);
   }
 }
 
-/// Stores eight elements to an address that is a multiple of 16.
-template <class T>
-KOKKOS_INLINE_FUNCTION void store_packet(T* to, const float (&x)[packet]) {
+/// Stores n elements to an address that is a multiple of 16.
+template <class T, int n>
+KOKKOS_INLINE_FUNCTION void store_packet(T* to, const float (&x)[n]) {
   using Part = detail::Sixteen<T>;
-  for (int p = 0; p < packet / Part::count; ++p) {
+  static_assert(n % Part::count == 0);
+  for (int p = 0; p < n / Part::count; ++p) {
     Part part;
-    for (int i = 0; i < Part::count; ++i) part.values[i] = from_float<T>(x[p * Part::count + i]);
+    for (int i = 0; i < Part::count; ++i) part.values[i] = detail::stored<T>(x[p * Part::count + i]);
     reinterpret_cast<Part*>(to)[p] = part;
   }
+}
+
+/// Copies eight elements between addresses that are multiples of 16. A float in between could change the bits
+/// of a NaN.
+template <class T>
+KOKKOS_INLINE_FUNCTION void copy_packet(const T* from, T* to) {
+  using Part = detail::Sixteen<T>;
+  for (int p = 0; p < packet / Part::count; ++p)
+    reinterpret_cast<Part*>(to)[p] = reinterpret_cast<const Part*>(from)[p];
 }
 
 /// Arrays that a loop reads, writes, or reads and writes, an element of each at a time. They may be the same
@@ -55,16 +80,22 @@ struct Read {
   const T* data;
   KOKKOS_FUNCTION float load(std::int64_t i) const { return to_float(data[i]); }
   KOKKOS_FUNCTION void store(std::int64_t, float) const {}
-  KOKKOS_FUNCTION void load(std::int64_t begin, float (&x)[packet]) const { load_packet(data + begin, x); }
-  KOKKOS_FUNCTION void store(std::int64_t, const float (&)[packet]) const {}
+  template <int n>
+  KOKKOS_FUNCTION void load(std::int64_t begin, float (&x)[n]) const {
+    load_packet(data + begin, x);
+  }
+  template <int n>
+  KOKKOS_FUNCTION void store(std::int64_t, const float (&)[n]) const {}
 };
 template <class T>
 struct Write {
   T* data;
   KOKKOS_FUNCTION float load(std::int64_t) const { return 0; }
-  KOKKOS_FUNCTION void store(std::int64_t i, float x) const { data[i] = from_float<T>(x); }
-  KOKKOS_FUNCTION void load(std::int64_t, float (&)[packet]) const {}
-  KOKKOS_FUNCTION void store(std::int64_t begin, const float (&x)[packet]) const {
+  KOKKOS_FUNCTION void store(std::int64_t i, float x) const { data[i] = detail::stored<T>(x); }
+  template <int n>
+  KOKKOS_FUNCTION void load(std::int64_t, float (&)[n]) const {}
+  template <int n>
+  KOKKOS_FUNCTION void store(std::int64_t begin, const float (&x)[n]) const {
     store_packet(data + begin, x);
   }
 };
@@ -72,9 +103,13 @@ template <class T>
 struct Update {
   T* data;
   KOKKOS_FUNCTION float load(std::int64_t i) const { return to_float(data[i]); }
-  KOKKOS_FUNCTION void store(std::int64_t i, float x) const { data[i] = from_float<T>(x); }
-  KOKKOS_FUNCTION void load(std::int64_t begin, float (&x)[packet]) const { load_packet(data + begin, x); }
-  KOKKOS_FUNCTION void store(std::int64_t begin, const float (&x)[packet]) const {
+  KOKKOS_FUNCTION void store(std::int64_t i, float x) const { data[i] = detail::stored<T>(x); }
+  template <int n>
+  KOKKOS_FUNCTION void load(std::int64_t begin, float (&x)[n]) const {
+    load_packet(data + begin, x);
+  }
+  template <int n>
+  KOKKOS_FUNCTION void store(std::int64_t begin, const float (&x)[n]) const {
     store_packet(data + begin, x);
   }
 };
@@ -92,17 +127,17 @@ KOKKOS_INLINE_FUNCTION void on_element(std::int64_t i, const F& f, const First& 
   first.store(i, x);
 }
 
-/// Calls f(j, x...) for the elements begin + j of a packet.
-template <class F>
+/// Calls f(j, x...) for the elements begin + j of a packet of n.
+template <int n, class F>
 KOKKOS_INLINE_FUNCTION void on_packet(std::int64_t, const F& f) {
-  for (int j = 0; j < packet; ++j) f(j);
+  for (int j = 0; j < n; ++j) f(j);
 }
-template <class F, class First, class... Rest>
+template <int n, class F, class First, class... Rest>
 KOKKOS_INLINE_FUNCTION void on_packet(std::int64_t begin, const F& f, const First& first,
                                       const Rest&... rest) {
-  float x[packet];
+  float x[n];
   first.load(begin, x);
-  on_packet(
+  on_packet<n>(
       begin, [&](int j, auto&... more) { f(j, x[j], more...); }, rest...);
   first.store(begin, x);
 }
@@ -110,7 +145,7 @@ KOKKOS_INLINE_FUNCTION void on_packet(std::int64_t begin, const F& f, const Firs
 /// Whether n elements of all operands can be loaded and stored by packets.
 template <class... Operands>
 KOKKOS_INLINE_FUNCTION bool takes_packets(std::int64_t n, const Operands&... operands) {
-  return n % packet == 0 && (detail::is_aligned(operands.data) && ...);
+  return n % packet_of<Operands...> == 0 && (detail::is_aligned(operands.data) && ...);
 }
 
 }  // namespace weft::kernels

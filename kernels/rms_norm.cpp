@@ -106,9 +106,11 @@ struct RmsNormBackward {
 };
 
 /// Does what RmsNormBackward does on the device, with a block's part of the weight's gradient in registers: a
-/// thread has up to `turns` packets of columns.
+/// thread has up to `turns` packets of columns. A row's values are there, too, or are read a second time
+/// where they are too many.
 template <class T, int turns>
 struct BackwardInRegisters {
+  static constexpr bool keeps_row = turns <= 4;
   RmsNormBackward<T> b;
 
   static bool takes(const RmsNormBackward<T>& b) {
@@ -126,28 +128,38 @@ struct BackwardInRegisters {
     float total[turns][packet] = {};
     for (std::int64_t row = begin; row < end; ++row) {
       const float scale = b.rstd[row];
-      float value[turns][packet], grad[turns][packet];
+      float value[keeps_row ? turns : 1][packet], grad[keeps_row ? turns : 1][packet];
       float own = 0;
       for (int turn = 0; turn < turns; ++turn) {
         const std::int64_t column = first + turn * stride;
         if (column >= dim) break;
+        const int slot = keeps_row ? turn : 0;
         float weight[packet];
-        load_packet(b.x + row * dim + column, value[turn]);
-        load_packet(b.dy + row * dim + column, grad[turn]);
+        load_packet(b.x + row * dim + column, value[slot]);
+        load_packet(b.dy + row * dim + column, grad[slot]);
         load_packet(b.w + column, weight);
         for (int i = 0; i < packet; ++i) {
-          total[turn][i] += grad[turn][i] * (value[turn][i] * scale);
-          grad[turn][i] *= weight[i];
-          own += grad[turn][i] * value[turn][i];
+          total[turn][i] += grad[slot][i] * (value[slot][i] * scale);
+          grad[slot][i] *= weight[i];
+          own += grad[slot][i] * value[slot][i];
         }
       }
       const float pull = lanes.sum_of_threads(own) * scale * scale / static_cast<float>(dim);
+#pragma unroll  // so that a wide row's second loads are under way together
       for (int turn = 0; turn < turns; ++turn) {
         const std::int64_t column = first + turn * stride;
         if (column >= dim) break;
+        const int slot = keeps_row ? turn : 0;
+        if constexpr (!keeps_row) {
+          float weight[packet];
+          load_packet(b.x + row * dim + column, value[slot]);
+          load_packet(b.dy + row * dim + column, grad[slot]);
+          load_packet(b.w + column, weight);
+          for (int i = 0; i < packet; ++i) grad[slot][i] *= weight[i];
+        }
         float out[packet] = {};
         if (b.sum != nullptr) load_packet(b.sum + row * dim + column, out);
-        for (int i = 0; i < packet; ++i) out[i] += scale * (grad[turn][i] - value[turn][i] * pull);
+        for (int i = 0; i < packet; ++i) out[i] += scale * (grad[slot][i] - value[slot][i] * pull);
         store_packet(b.dx + row * dim + column, out);
       }
     }
@@ -229,6 +241,7 @@ void rms_norm_grad(Space& space, RowShape shape, DType t, const RmsNormGrad& gra
       if (BackwardInRegisters<T, 1>::takes(rows)) return run(BackwardInRegisters<T, 1>{rows});
       if (BackwardInRegisters<T, 2>::takes(rows)) return run(BackwardInRegisters<T, 2>{rows});
       if (BackwardInRegisters<T, 4>::takes(rows)) return run(BackwardInRegisters<T, 4>{rows});
+      if (BackwardInRegisters<T, 8>::takes(rows)) return run(BackwardInRegisters<T, 8>{rows});
     }
     run(rows);
   });

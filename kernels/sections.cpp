@@ -28,12 +28,29 @@ struct Copy {
     return (half * shape.batch + sequence) * length + place % length;
   }
 
+  KOKKOS_FUNCTION const T* source(std::int64_t token) const {
+    return from + (merges ? row_of(token) : token) * shape.width;
+  }
+  KOKKOS_FUNCTION T* target(std::int64_t token) const {
+    return to + (merges ? token : row_of(token)) * shape.width;
+  }
+
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t token) const {
-    const std::int64_t row = row_of(token);
-    const T* source = from + (merges ? row : token) * shape.width;
-    T* target = to + (merges ? token : row) * shape.width;
-    lanes.each(shape.width, [&](std::int64_t i) { target[i] = source[i]; });
+    const T* const row = source(token);
+    T* const copy = target(token);
+    lanes.each(shape.width, [&](std::int64_t i) { copy[i] = row[i]; });
+  }
+};
+
+/// Does what Copy does, a packet of a token a thread.
+template <class T, bool merges>
+struct CopyPackets {
+  Copy<T, merges> c;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
+    const std::int64_t packets = c.shape.width / packet, token = i / packets, begin = i % packets * packet;
+    copy_packet(c.source(token) + begin, c.target(token) + begin);
   }
 };
 
@@ -49,8 +66,12 @@ void copy_rows(Space& space, const char* name, const SectionShape& shape, DType 
   check(shape);
   with_float_type(name, t, [&](auto type) {
     using T = decltype(type);
-    for_each_row(space, name, shape.batch * shape.seq,
-                 Copy<T, merges>{shape, static_cast<const T*>(from), static_cast<T*>(to)});
+    const Copy<T, merges> copy{shape, static_cast<const T*>(from), static_cast<T*>(to)};
+    const std::int64_t tokens = shape.batch * shape.seq;
+    if constexpr (!runs_on_host)
+      if (takes_packets(shape.width, Read<T>{copy.from}, Write<T>{copy.to}))
+        return for_each_element(space, name, tokens * (shape.width / packet), CopyPackets<T, merges>{copy});
+    for_each_row(space, name, tokens, copy);
   });
 }
 

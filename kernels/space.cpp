@@ -4,6 +4,8 @@
 #include "kernels/kokkos_space.hpp"
 #ifdef WEFT_CUDA
 #include <cuda_runtime_api.h>
+
+#include "base/check.hpp"
 #endif
 
 namespace weft::kernels {
@@ -12,13 +14,33 @@ namespace {
 
 static_assert(device_is_host() == runs_on_host, "Kokkos is built for another device");
 
-Execution make_execution() {
 #ifdef WEFT_CUDA
-  // A partition of one part is an instance with a stream of its own, which Kokkos destroys with the last
-  // copy.
-  return Kokkos::Experimental::partition_space(Execution(), 1)[0];
+void check(cudaError_t error, const char* call) {
+  if (error != cudaSuccess)
+    throw Error(ExitCode::environment, fmt::format("{} failed ({})", call, cudaGetErrorString(error)));
+}
+
+/// Makes a stream that neither waits for the legacy stream nor lets that one wait. The streams that Kokkos
+/// makes do both: a library's call on the legacy stream would then end a capture, and stand between kernels.
+std::shared_ptr<void> make_stream() {
+  // The current device of a new thread is number 0, whatever Kokkos has.
+  check(cudaSetDevice(Execution().cuda_device()), "cudaSetDevice");
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return {stream, [](void* s) { cudaStreamDestroy(static_cast<cudaStream_t>(s)); }};
+}
+#endif
+
+Space::Impl* make_impl() {
+#ifdef WEFT_CUDA
+  std::shared_ptr<void> stream = make_stream();
+  Execution execution(static_cast<cudaStream_t>(stream.get()));
+  // Kokkos clears the flags of an instance's reductions on the legacy stream, for which the instance's own
+  // stream does not wait.
+  check(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
+  return new Space::Impl{std::move(stream), std::move(execution)};
 #else
-  return Execution();
+  return new Space::Impl{nullptr, Execution()};
 #endif
 }
 
@@ -44,7 +66,7 @@ void finalize() {
   if (Kokkos::is_initialized()) Kokkos::finalize();
 }
 
-Space::Space() : impl_(new Impl{make_execution()}) {}
+Space::Space() : impl_(make_impl()) {}
 Space::~Space() = default;
 Space::Space(Space&&) noexcept = default;
 Space& Space::operator=(Space&&) noexcept = default;

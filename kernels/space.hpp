@@ -13,8 +13,9 @@ namespace weft::kernels {
 void initialize(bool warnings = true);
 void finalize();
 
-/// One in-order queue of kernels. On CUDA it owns a stream; on the host kernels have run when their call
-/// returns. Create it after initialize() and destroy it before finalize().
+/// One in-order queue of kernels. On CUDA it owns a stream, which the legacy stream neither waits for nor
+/// holds up; on the host kernels have run when their call returns. Create it after initialize() and destroy
+/// it before finalize(). Throws Error(environment) where the device has no stream to give.
 class Space {
  public:
   Space();

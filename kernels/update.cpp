@@ -75,36 +75,31 @@ struct AdamConstants {
   float eps;
 };
 
-/// Updates one element; `this` has the operands that all elements share.
-template <class P, bool has_param>
+/// Updates one element; `this` has what all elements share.
 struct AdamElement {
   AdamConstants c;
   float scale, bias2_sqrt, step_size, decay;
   /// Leaves everything as it is; this is chosen at the end, so that such a step takes as long as any other.
   bool keep;
-  const float* grad;
-  float* master;
-  float* exp_avg;
-  float* exp_avg_sq;
-  P* param;
 
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    const float old_m = exp_avg[i], old_v = exp_avg_sq[i], old_p = master[i];
-    const float g = grad[i] * scale;
+  KOKKOS_FUNCTION void operator()(float& master, float& exp_avg, float& exp_avg_sq, float grad) const {
+    const float old_m = exp_avg, old_v = exp_avg_sq, old_p = master;
+    const float g = grad * scale;
     const float m = Kokkos::fma(c.one_minus_beta1, g - old_m, old_m);
     const float v = Kokkos::fma(c.one_minus_beta2 * g, g, c.beta2 * old_v);
     const float denominator = Kokkos::sqrt(v) / bias2_sqrt + c.eps;
     const float p = Kokkos::fma(-step_size, m / denominator, old_p * decay);
-    const float new_p = keep ? old_p : p;
-    exp_avg[i] = keep ? old_m : m;
-    exp_avg_sq[i] = keep ? old_v : v;
-    master[i] = new_p;
-    if constexpr (has_param) param[i] = from_float<P>(new_p);
+    exp_avg = keep ? old_m : m;
+    exp_avg_sq = keep ? old_v : v;
+    master = keep ? old_p : p;
   }
 };
 
 template <class P, bool has_param>
 struct AdamStep {
+  /// Those of a thread at a time on the device: 16 bytes of the narrowest array. Eight of arrays of fp32
+  /// alone are more than ptxas gives a thread registers for.
+  static constexpr int elements = has_param ? 16 / sizeof(P) : 4;
   AdamConstants c;
   const StepBlock* step;
   const float* scale;
@@ -114,11 +109,25 @@ struct AdamStep {
   float* exp_avg_sq;
   P* param;
 
-  KOKKOS_FUNCTION AdamElement<P, has_param> prepared() const {
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t begin, std::int64_t count) const {
     const float factor = scale[1];
     const bool keep = !Kokkos::isfinite(factor) || step->hold != 0;
-    return {c,    factor, step->bias2_sqrt, step->step_size, step->decay, keep,
-            grad, master, exp_avg,          exp_avg_sq,      param};
+    const AdamElement update{c, factor, step->bias2_sqrt, step->step_size, step->decay, keep};
+    const Update<float> masters{master + begin}, means{exp_avg + begin}, squares{exp_avg_sq + begin};
+    const Read<float> grads{grad + begin};
+    if constexpr (has_param)
+      lanes.template each_value<elements>(
+          count,
+          [=](std::int64_t, float& rounded, float& p, float& m, float& v, float g) {
+            update(p, m, v, g);
+            rounded = p;
+          },
+          Write<P>{param + begin}, masters, means, squares, grads);
+    else
+      lanes.template each_value<elements>(
+          count, [=](std::int64_t, float& p, float& m, float& v, float g) { update(p, m, v, g); }, masters,
+          means, squares, grads);
   }
 };
 
@@ -149,7 +158,7 @@ void adamw(Space& space, std::int64_t n, const AdamW& adam, const float* grad, f
   with_float_type("adamw", param_type, [&](auto type) {
     using P = decltype(type);
     const auto run = [&](auto has_param) {
-      for_each_element(space, "weft::adamw::step", n,
+      for_each_stretch(space, "weft::adamw::step", n,
                        AdamStep<P, decltype(has_param)::value>{constants, adam.step, adam.scale, grad, master,
                                                                exp_avg, exp_avg_sq, static_cast<P*>(param)});
     };

@@ -176,7 +176,7 @@ std::unique_ptr<World> make_mpi_world(int* argc, char*** argv) {
 }
 
 void end_all_ranks(int code) {
-  // Not all files: one whose storage does not answer would hold this up (log::record_last).
+  // Not all files: one whose storage does not answer would hold this up (log::record_errors).
   std::fflush(stdout);
   std::fflush(stderr);
   int initialized = 0;

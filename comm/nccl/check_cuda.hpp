@@ -1,5 +1,6 @@
 // What the CUDA sources of this folder share. CHECK_CUDA and CHECK_NCCL throw Error(comm_failure) with
-// expression, place, and the library's own text. Only the CUDA sources of this folder may include this file.
+// expression, place, and the library's own text, which in NCCL has a second part: what went wrong last. Only
+// the CUDA sources of this folder may include this file.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,6 +11,7 @@
 namespace weft::comm::detail {
 
 [[noreturn]] void fail_cuda(const char* text, const char* expression, const char* file, int line);
+[[noreturn]] void fail_nccl(ncclResult_t code, const char* expression, const char* file, int line);
 
 /// A stream, which headers without CUDA hold as void*.
 inline cudaStream_t as_stream(void* p) {
@@ -24,8 +26,8 @@ inline cudaStream_t as_stream(void* p) {
       ::weft::comm::detail::fail_cuda(cudaGetErrorString(check_code), #call, __FILE__, __LINE__); \
   } while (false)
 
-#define CHECK_NCCL(call)                                                                          \
-  do {                                                                                            \
-    if (const ncclResult_t check_code = (call); check_code != ncclSuccess)                        \
-      ::weft::comm::detail::fail_cuda(ncclGetErrorString(check_code), #call, __FILE__, __LINE__); \
+#define CHECK_NCCL(call)                                                      \
+  do {                                                                        \
+    if (const ncclResult_t check_code = (call); check_code != ncclSuccess)    \
+      ::weft::comm::detail::fail_nccl(check_code, #call, __FILE__, __LINE__); \
   } while (false)

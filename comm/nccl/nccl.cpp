@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "comm/nccl/blocks.hpp"
 #include "comm/nccl/check_cuda.hpp"
 #include "comm/nccl/nccl_channel.hpp"
 #include "comm/nccl/sharers.hpp"
@@ -42,7 +43,7 @@ class NcclWorld final : public World {
  public:
   explicit NcclWorld(std::unique_ptr<World> host) : host_(std::move(host)) {
     connect_through(*host_);
-    count_sharers(bind_device(*host_));
+    look_at(bind_device(*host_));
   }
   ~NcclWorld() override { disconnect(); }
 
@@ -63,7 +64,7 @@ class NcclWorld final : public World {
 
  protected:
   std::unique_ptr<Channel> open_channel(const std::vector<int>& ranks, Lane lane, std::string name,
-                                        const ChannelOptions&) override {
+                                        const ChannelOptions& options) override {
     const int size = static_cast<int>(ranks.size());
     const int me = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
     ncclUniqueId id{};
@@ -72,7 +73,10 @@ class NcclWorld final : public World {
     sync(bootstrap->broadcast({}, &id, sizeof id, 0));
 
     ncclComm_t comm = nullptr;
-    CHECK_NCCL(ncclCommInitRank(&comm, size, id, me));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (!options.open_at_once.empty())
+      config.maxCTAs = most_blocks(lane, options.open_at_once, multiprocessors_);
+    CHECK_NCCL(ncclCommInitRankConfig(&comm, size, id, me, &config));
     cudaStream_t stream = nullptr;
     CHECK_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority_of(lane)));
     return std::make_unique<detail::NcclChannel>(me, size, lane, std::move(name), comm, stream,
@@ -80,20 +84,27 @@ class NcclWorld final : public World {
   }
 
  private:
-  /// Counts the ranks whose device is this one. Numbers of devices do not tell: a launcher may show each rank
-  /// only its own, as number 0.
-  void count_sharers(int device) {
-    std::array<char, 32> bus{};
-    CHECK_CUDA(cudaDeviceGetPCIBusId(bus.data(), bus.size(), device));
-    const std::string mine = host() + ' ' + bus.data();
+  /// Counts the ranks whose device is this one, and what each has of it. Numbers of devices do not tell: a
+  /// launcher may show each rank only its own, as number 0. Nor do their places on the bus, which the
+  /// instances (MIG) of a GPU have in common.
+  void look_at(int device) {
+    cudaDeviceProp properties{};
+    CHECK_CUDA(cudaGetDeviceProperties(&properties, device));
+    std::string mine = host() + ' ';
+    for (const char byte : properties.uuid.bytes)
+      mine += fmt::format("{:02x}", static_cast<unsigned char>(byte));
     std::string all;
     for (const std::string& theirs : host_->gather_strings(mine)) all += theirs + '\n';
-    sharers_ = comm::count_sharers(host_->broadcast(std::move(all), 0), mine);
+    sharers_ = count_sharers(host_->broadcast(std::move(all), 0), mine);
+    std::array<double, 1> least{-static_cast<double>(properties.multiProcessorCount / sharers_)};
+    host_->all_reduce_max(least);  // all ranks of a communicator must give it the same limit
+    multiprocessors_ = static_cast<int>(-least[0]);
   }
 
   std::unique_ptr<World> host_;
   detail::OpenCommunicators communicators_;
   int sharers_ = 1;
+  int multiprocessors_ = 0;  ///< that a rank has, on the rank that has the fewest
 };
 
 }  // namespace

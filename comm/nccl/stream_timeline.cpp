@@ -12,7 +12,7 @@ using detail::as_stream;
 
 namespace {
 
-constexpr std::size_t ring_size = 1024;
+constexpr std::size_t marks_at_first = 1024;
 
 cudaEvent_t as_event(void* p) {
   return static_cast<cudaEvent_t>(p);
@@ -60,8 +60,8 @@ StreamEvent& StreamEvent::operator=(StreamEvent&& other) noexcept {
 }
 
 StreamTimeline::StreamTimeline(void* stream, Timing timing) : stream_(stream), timing_(timing) {
-  ring_.reserve(ring_size);
-  for (std::size_t i = 0; i < ring_size; ++i) ring_.push_back({StreamEvent(timing), StreamEvent(timing)});
+  for (std::size_t i = 0; i < marks_at_first; ++i)
+    marks_.push_back({StreamEvent(timing), StreamEvent(timing)});
 }
 
 void StreamTimeline::wait(std::span<const Event> deps) {
@@ -75,16 +75,30 @@ void StreamTimeline::wait(std::span<const Event> deps) {
   }
 }
 
+// An interval that has not ended keeps its marks: recorded again, they would stand for a later one, and the
+// number of intervals that are done would be too small.
+void StreamTimeline::make_room() {
+  if (last_ + 1 < oldest_ + marks_.size()) return;
+  if (!query(marks(oldest_).end)) {
+    marks_.push_back({StreamEvent(timing_), StreamEvent(timing_)});
+    return;
+  }
+  if (timing_ == Timing::on) account();
+  marks_.push_back(std::move(marks_.front()));
+  marks_.pop_front();
+  ++oldest_;
+}
+
 void StreamTimeline::begin() {
-  if (timing_ == Timing::off) return;
   if (capturing_) {
+    if (timing_ == Timing::off) return;
     captured_.push_back({StreamEvent(timing_), StreamEvent(timing_)});
     record_in_graph(captured_.back().begin, stream_);
     return;
   }
-  const std::uint64_t value = last_ + 1;
-  if (value > ring_.size()) account(value - ring_.size());
-  CHECK_CUDA(cudaEventRecord(as_event(marks(value).begin), as_stream(stream_)));
+  make_room();
+  if (timing_ == Timing::on)
+    CHECK_CUDA(cudaEventRecord(as_event(marks(last_ + 1).begin), as_stream(stream_)));
 }
 
 Event StreamTimeline::end() {
@@ -99,13 +113,12 @@ Event StreamTimeline::end() {
   return {this, last_};
 }
 
-// A mark that was recorded again stands for the later interval, which ends after the earlier one.
 bool StreamTimeline::done(std::uint64_t value) {
-  return value == 0 || query(marks(value).end);
+  return value < oldest_ || query(marks(value).end);
 }
 
 void StreamTimeline::sync(std::uint64_t value) {
-  if (value > 0) CHECK_CUDA(cudaEventSynchronize(as_event(marks(value).end)));
+  if (value >= oldest_) CHECK_CUDA(cudaEventSynchronize(as_event(marks(value).end)));
 }
 
 void* StreamTimeline::native_event(std::uint64_t value) {
@@ -115,7 +128,7 @@ void* StreamTimeline::native_event(std::uint64_t value) {
       throw std::logic_error("a captured operation waits for one outside its graph, or that has not ended");
     return captured_ends_[value - before_capture_ - 1].get();
   }
-  return marks(value).end.get();
+  return value < oldest_ ? nullptr : marks(value).end.get();
 }
 
 void StreamTimeline::begin_capture() {
@@ -134,15 +147,13 @@ void StreamTimeline::count(const Intervals& captured) {
   for (const Interval& interval : captured) busy_ms_ += milliseconds(interval);
 }
 
-void StreamTimeline::account(std::uint64_t value) {
-  while (accounted_ < std::min(value, last_) && query(marks(accounted_ + 1).end))
+void StreamTimeline::account() {
+  while (accounted_ < last_ && query(marks(accounted_ + 1).end))
     busy_ms_ += milliseconds(marks(++accounted_));
-  // An interval that is still running when its mark is needed again is not counted.
-  if (last_ >= ring_.size()) accounted_ = std::max(accounted_, last_ + 1 - ring_.size());
 }
 
 double StreamTimeline::busy_seconds() {
-  if (timing_ == Timing::on) account(last_);
+  if (timing_ == Timing::on) account();
   return 1e-3 * busy_ms_;
 }
 

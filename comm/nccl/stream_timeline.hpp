@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -27,9 +28,9 @@ class StreamEvent {
   void* event_ = nullptr;
 };
 
-/// Operations are the intervals between begin() and end(). Marks are kept in a ring: an old event stands for
-/// a later one of the same stream, which is conservative. It is used by one thread, and allocates only when
-/// it is made and while it captures.
+/// Operations are the intervals between begin() and end(). The marks of an interval that has ended serve a
+/// later one. It is used by one thread, and allocates only when it is made, while it captures, and where more
+/// intervals are pending than ever before (there are marks for 1,024 from the beginning).
 ///
 /// While the stream is captured into a graph, an event is a node of the graph, and cannot be asked outside of
 /// it. So the operations of a capture have events of their own, which hold until end_capture(), and are
@@ -70,14 +71,18 @@ class StreamTimeline final : public Timeline {
   double busy_seconds();
 
  private:
-  Interval& marks(std::uint64_t value) { return ring_[value % ring_.size()]; }
-  /// Adds up the intervals until `value`, or up to the first that is not finished.
-  void account(std::uint64_t value);
+  /// The marks of an interval from oldest_ on. Those before it have ended.
+  Interval& marks(std::uint64_t value) { return marks_[value - oldest_]; }
+  /// Sees to it that the next interval has marks.
+  void make_room();
+  /// Adds up the intervals up to the first that is not finished.
+  void account();
 
   void* stream_;
   Timing timing_;
-  std::vector<Interval> ring_;
-  std::uint64_t last_ = 0;       ///< the newest interval that has ended
+  std::deque<Interval> marks_;   ///< of the intervals from oldest_ on
+  std::uint64_t oldest_ = 1;     ///< all intervals before this one have ended
+  std::uint64_t last_ = 0;       ///< the newest interval whose end is marked
   std::uint64_t accounted_ = 0;  ///< intervals up to this one are in busy_ms_
   double busy_ms_ = 0;
 

@@ -275,4 +275,10 @@ Times Executor::run(Run mode, Trace* trace, Tap* tap, const std::function<void()
   return times_;
 }
 
+void Executor::forget(Run mode) {
+  Replay& replay = replays_[static_cast<std::size_t>(mode)];
+  replay.graph.reset();  // the calls that it holds end after it
+  replay.calls.clear();
+}
+
 }  // namespace weft::exec

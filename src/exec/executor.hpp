@@ -52,6 +52,9 @@ class Executor {
   /// Error(environment) when a kernel could not be launched, and names it where the plan was walked.
   Times run(Run mode, Trace* trace = nullptr, Tap* tap = nullptr,
             const std::function<void()>& before_update = {});
+  /// Frees the graph of this mode, if there is one; no run is under way. A later run of the mode captures
+  /// another one.
+  void forget(Run mode);
   const plan::Plan& plan() const { return plan_; }
   Capture capture() const { return capture_; }
 

@@ -87,6 +87,11 @@ double Exchanges::sent(ir::Op op, double bytes, DType wire) const {
   return static_cast<double>(elements(bytes, wire)) * static_cast<double>(size_of(wire)) * (ranks_ - 1);
 }
 
+double Exchanges::busy_seconds() const {
+  return (session_.channel(Lane::gather)->busy_seconds() + session_.channel(Lane::reduce)->busy_seconds()) /
+         2;
+}
+
 comm::Event Exchanges::gather(double bytes) {
   return session_.channel(Lane::gather)
       ->all_gather({}, shard_.data(), gathered_.data(), elements(bytes, DType::f32), DType::f32);
@@ -132,6 +137,10 @@ std::int64_t ReplicaSums::elements(double bytes) const {
 
 double ReplicaSums::sent(double bytes) const {
   return static_cast<double>(elements(bytes)) * 4 * sent_of_summed(ranks_);
+}
+
+double ReplicaSums::busy_seconds() const {
+  return session_.channel(Lane::replica)->busy_seconds();
 }
 
 comm::Event ReplicaSums::start(double bytes) {

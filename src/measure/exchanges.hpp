@@ -39,6 +39,8 @@ class Exchanges {
   comm::Event reduce(double bytes, DType wire);
   comm::Event all_reduce(double bytes);
 
+  /// Seconds in which a lane had a collective under way since it was opened, on average over both.
+  double busy_seconds() const;
   /// How many bytes a rank really sends when it is asked to send `bytes`: whole elements.
   double sent(ir::Op op, double bytes, DType wire) const;
 
@@ -66,6 +68,8 @@ class ReplicaSums {
   /// Starts a sum in which this rank sends about `bytes`; `sent` tells how many it really sends.
   comm::Event start(double bytes);
   double sent(double bytes) const;
+  /// Seconds in which a sum was under way, since the lane was opened.
+  double busy_seconds() const;
 
  private:
   std::int64_t elements(double bytes) const;

@@ -13,6 +13,7 @@
 
 #include "base/device.hpp"
 #include "kernels/matmul.hpp"
+#include "kernels/space.hpp"
 #include "machine/predict.hpp"
 #include "measure/collectives.hpp"
 #include "measure/exchanges.hpp"
@@ -37,16 +38,6 @@ int nodes_of(runtime::Session& session, std::string_view axis) {
   for (const int rank : session.mesh().group(session.rank(), session.mesh().axis(axis)))
     hosts.insert(session.world().hosts()[static_cast<std::size_t>(rank)]);
   return static_cast<int>(slowest(session.world(), static_cast<double>(hosts.size())));
-}
-
-/// The name says who computes fp32 products. Kernels' times depend on it, and their signatures do not say it.
-std::string name_of_machine(const comm::World& world, const machine::Profile& p, F32Products products) {
-  const int nodes = nodes_of(world);
-  std::string name = fmt::format("{} rank{} on {}", world.size(), world.size() == 1 ? "" : "s",
-                                 nodes == 1 ? world.hosts()[0] : fmt::format("{} nodes", nodes));
-  if (p.compute.threads > 0)
-    name += fmt::format(", {} thread{} a rank", p.compute.threads, p.compute.threads == 1 ? "" : "s");
-  return name + fmt::format(", fp32 products by {}", kernels::product_method(DType::f32, products));
 }
 
 ReduceOrder order_of(const Deck* deck) {
@@ -125,13 +116,25 @@ void assume_collectives(Measured& m) {
 
 }  // namespace
 
+std::string name_of_machine(const comm::World& world, F32Products products) {
+  const int nodes = nodes_of(world);
+  std::string name = fmt::format("{} rank{} on {}", world.size(), world.size() == 1 ? "" : "s",
+                                 nodes == 1 ? world.hosts()[0] : fmt::format("{} nodes", nodes));
+  if (device_is_host()) {
+    const int threads = kernels::concurrency();
+    name += fmt::format(", {} thread{} a rank", threads, threads == 1 ? "" : "s");
+  }
+  // Kernels' times depend on it, and their signatures do not say it.
+  return name + fmt::format(", fp32 products by {}", kernels::product_method(DType::f32, products));
+}
+
 Measured measure_machine(const Deck* deck, runtime::Session& session, const MachineOptions& options) {
   comm::World& world = session.world();
   Measured m;
   machine::Profile& p = m.profile;
   p.ranks_per_node = static_cast<int>(slowest(world, world.node_size()));
   p.compute = measure_rates(session);
-  p.name = name_of_machine(world, p, (deck != nullptr ? *deck : Deck{}).precision.f32_products);
+  p.name = name_of_machine(world, (deck != nullptr ? *deck : Deck{}).precision.f32_products);
   std::unique_ptr<Exchanges> exchanges;
   if (session.shards() > 1) {
     exchanges = std::make_unique<Exchanges>(session, largest_collective, order_of(deck));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/world.hpp"
 #include "deck/deck.hpp"
 #include "machine/profile.hpp"
 #include "measure/algorithms.hpp"
@@ -23,6 +24,10 @@ struct Measured {
   Algorithms algorithms;               ///< of the step's products
   double sum_of_kernels = 0;  ///< seconds of that step's kernels, by the profile, on the slowest rank
 };
+
+/// The name of a profile that this run's ranks measure: how many they are, their host, a rank's threads, and
+/// who computes fp32 products.
+std::string name_of_machine(const comm::World& world, F32Products products);
 
 /// Collective: measures the rates of a rank. With two ranks or more it also measures the collectives: alone,
 /// two at once, and beside compute (for an axis with one rank it takes those of the default profile). With a

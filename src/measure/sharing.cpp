@@ -95,18 +95,27 @@ class Stream {
 /// yet several fit within the compute, so that they can be counted.
 constexpr double piece = 25e-3;
 
+/// Seconds in which a lane had a collective under way, on average over those that are measured.
+using Busy = std::function<double()>;
+
 /// How compute went with a stream of collectives beside it.
 struct Beside {
-  double seconds = 0, sent = 0;
+  double seconds = 0;    ///< of the compute
+  double sent = 0;       ///< bytes until its end
+  double under_way = 0;  ///< seconds in which these were sent
 };
 
-Beside run_beside(Stream& stream, comm::World& world, int rounds, const std::function<void()>& compute) {
+Beside run_beside(Stream& stream, const Busy& busy, comm::World& world, int rounds,
+                  const std::function<void()>& compute) {
   world.barrier();
+  const double before = busy();
   stream.start(rounds);
   Beside b;
   b.seconds = seconds_of(compute);
   b.sent = stream.sent();
   stream.finish();
+  // A stream that may have no more rounds can end before the compute.
+  b.under_way = std::clamp(busy() - before, 1e-9, std::max(b.seconds, 1e-9));
   return b;
 }
 
@@ -116,15 +125,20 @@ struct Losses {
   double stolen_s_per_byte = 0;  ///< seconds that compute loses for each byte
 };
 
-/// Measures the losses. `rate` is about how many bytes a second all lanes send with nothing beside them.
-Losses measure_beside(std::vector<Start> lanes, comm::World& world, double rate, double most,
-                      const std::function<void()>& compute, double seconds) {
-  const double bytes = std::min(std::clamp(rate * piece, 64.0 * (1 << 10), 16.0 * (1 << 20)), most);
-  Stream stream(std::move(lanes), bytes);
+/// The lanes that are measured, and what they send with nothing beside them.
+struct Lanes {
+  std::vector<Start> starts;
+  Busy busy;
+  double rate = 0;  ///< about how many bytes a second, over all of them
+  double most = 0;  ///< the largest collective, in bytes
+};
+
+Losses measure_beside(const Lanes& lanes, comm::World& world, const std::function<void()>& compute,
+                      double seconds) {
   const double first = slowest(world, seconds_of(compute));
-  // There are enough rounds for the compute to end first although it is slowed down. Those that are left run
-  // out behind it.
-  const int rounds = static_cast<int>(std::ceil(2 * first * rate / stream.bytes(1))) + 2;
+  const auto [bytes, rounds] =
+      rounds_beside(first, lanes.rate, static_cast<int>(lanes.starts.size()), lanes.most);
+  Stream stream(lanes.starts, bytes);
   const int probe = 2 + rounds / 4;
   const int repeats = static_cast<int>(std::clamp(seconds / (4 * first), 5.0, 9.0));
   std::vector<double> lost, sent, speeds;
@@ -136,10 +150,10 @@ Losses measure_beside(std::vector<Start> lanes, comm::World& world, double rate,
       stream.start(probe);
       stream.finish();
     });
-    const Beside b = run_beside(stream, world, rounds, compute);
+    const Beside b = run_beside(stream, lanes.busy, world, rounds, compute);
     lost.push_back(b.seconds - busy);
     sent.push_back(b.sent);
-    speeds.push_back(b.sent / b.seconds * alone / stream.bytes(probe));
+    speeds.push_back(b.sent / b.under_way * alone / stream.bytes(probe));
   }
   // Each run is compared with its neighbours in time. The shortest run would be one in which little was sent.
   const double stolen = typical(world, median(lost) / median(sent)), speed = typical(world, median(speeds));
@@ -182,6 +196,14 @@ double speed_beside(const Start& a, double rate_a, const Start& b, double rate_b
 
 }  // namespace
 
+Rounds rounds_beside(double seconds, double rate, int lanes, double most) {
+  const double wanted = 2 * seconds * rate / lanes;
+  double bytes = std::clamp(rate * piece, 64.0 * (1 << 10), 16.0 * (1 << 20));
+  bytes = std::min(std::max(bytes, wanted / (most_rounds - 2)), most);
+  const double rounds = std::min(std::ceil(wanted / bytes) + 2, static_cast<double>(most_rounds));
+  return {bytes, static_cast<int>(rounds)};
+}
+
 machine::Sharing measure_sharing(Exchanges& x, comm::World& world, double bytes,
                                  const std::function<void()>& compute, double seconds) {
   machine::Sharing sharing;
@@ -194,8 +216,9 @@ machine::Sharing measure_sharing(Exchanges& x, comm::World& world, double bytes,
   }
   sharing.both_lanes = median(speeds);
   sharing.link_bytes_per_s = median(rates);
-  const Losses losses = measure_beside({gathers(x), reductions(x)}, world, sharing.link_bytes_per_s, x.most(),
-                                       compute, seconds / 2);
+  const Lanes both{
+      {gathers(x), reductions(x)}, [&x] { return x.busy_seconds(); }, sharing.link_bytes_per_s, x.most()};
+  const Losses losses = measure_beside(both, world, compute, seconds / 2);
   sharing.beside_compute = losses.speed;
   sharing.stolen_s_per_byte = losses.stolen_s_per_byte;
   return sharing;
@@ -213,7 +236,8 @@ machine::ReplicaSharing measure_replica_sharing(ReplicaSums& sums, Exchanges* ex
     const double longest = std::min({seconds / 100, sums.most() / rate, exchanges->most() / other});
     sharing.beside_lanes = speed_beside(sum, rate, gather, other, world, longest);
   }
-  const Losses losses = measure_beside({sum}, world, rate, sums.most(), compute, seconds / 2);
+  const Lanes one{{sum}, [&sums] { return sums.busy_seconds(); }, rate, sums.most()};
+  const Losses losses = measure_beside(one, world, compute, seconds / 2);
   sharing.beside_compute = losses.speed;
   sharing.stolen_s_per_byte = losses.stolen_s_per_byte;
   return sharing;

@@ -22,49 +22,56 @@ Session::Session(const Deck& deck, comm::World& world)
       shards_(mesh_.size(data_axis)),
       shard_(mesh_.coordinate(world.rank(), mesh_.axis(data_axis))),
       matmuls_(deck.precision.f32_products) {
-  const auto open = [&](std::string_view axis, Lane lane, const char* name) {
-    open_channel(mesh_.group(world.rank(), mesh_.axis(axis)), lane, name);
+  std::vector<Opening> openings;
+  const auto add = [&](std::string_view axis, Lane lane, const char* name) {
+    openings.push_back({mesh_.group(world.rank(), mesh_.axis(axis)), lane, name});
   };
   if (shards_ > 1) {
-    open(data_axis, Lane::gather, "gather.data");
-    open(data_axis, Lane::reduce, "reduce.data");
+    add(data_axis, Lane::gather, "gather.data");
+    add(data_axis, Lane::reduce, "reduce.data");
   }
   if (mesh_.size(replica_axis) > 1) {
     replica_ = mesh_.coordinate(world.rank(), mesh_.axis(replica_axis));
-    open(replica_axis, Lane::replica, "replica");
+    add(replica_axis, Lane::replica, "replica");
   }
   if (mesh_.size(tensor_axis) > 1) {
-    open(tensor_axis, Lane::tensor, "tensor");
-    open_copies(static_cast<int>(deck.model.kv_heads));
+    add(tensor_axis, Lane::tensor, "tensor");
+    add_copies(static_cast<int>(deck.model.kv_heads), openings);
   }
-  if (mesh_.size(context_axis) > 1) open(context_axis, Lane::context, "context");
+  if (mesh_.size(context_axis) > 1) add(context_axis, Lane::context, "context");
   if (mesh_.size(pipe_axis) > 1) {
-    open(pipe_axis, Lane::pipe, "pipe");
-    open_links();
+    add(pipe_axis, Lane::pipe, "pipe");
+    add_links(openings);
   }
+  open(std::move(openings));
   find_teams(deck);
   decide_capture(deck);
 }
 
-void Session::open_channel(std::vector<int> ranks, Lane lane, const std::string& name) {
-  comm::Channel& channel = channels_.add(world_.open(std::move(ranks), lane, name));
-  log_.observe(channel);
-  if (!channel.ends_seen() && !runs_) runs_ = world_.open_record("plans");
+void Session::open(std::vector<Opening> openings) {
+  comm::ChannelOptions options;
+  for (const Opening& opening : openings) options.open_at_once.push_back(opening.lane);
+  for (Opening& one : openings) {
+    comm::Channel& channel =
+        channels_.add(world_.open(std::move(one.ranks), one.lane, std::move(one.name), options));
+    log_.observe(channel);
+    if (!channel.ends_seen() && !runs_) runs_ = world_.open_record("plans");
+  }
 }
 
-/// Opens the channel over the neighbours that have the same heads of keys and values, where these are some of
+/// Adds the channel over the neighbours that have the same heads of keys and values, where these are some of
 /// the tensor axis.
-void Session::open_copies(int kv_heads) {
+void Session::add_copies(int kv_heads, std::vector<Opening>& openings) const {
   const std::vector<int> all = mesh_.group(rank(), mesh_.axis(tensor_axis));
   const int copies = static_cast<int>(all.size()) / kv_heads;
   if (copies <= 1 || kv_heads == 1) return;
   const auto first = all.begin() + tensor_rank() / copies * copies;
-  open_channel({first, first + copies}, Lane::copies, "copies");
+  openings.push_back({{first, first + copies}, Lane::copies, "copies"});
 }
 
-/// Opens the channels to the neighbours on the pipe, which is a ring because a rank may have several stages.
+/// Adds the channels to the neighbours on the pipe, which is a ring because a rank may have several stages.
 /// What goes out on one rank comes in on the next.
-void Session::open_links() {
+void Session::add_links(std::vector<Opening>& openings) const {
   const std::vector<int> pipe = mesh_.group(rank(), mesh_.axis(pipe_axis));
   const auto places = static_cast<int>(pipe.size());
   for (int place = 0; place < places; ++place) {  // in the same order on all ranks
@@ -74,8 +81,8 @@ void Session::open_links() {
     std::vector<int> ends{pipe[static_cast<std::size_t>(place)], pipe[static_cast<std::size_t>(next)]};
     std::sort(ends.begin(), ends.end());
     const std::string name = fmt::format("pipe.{}-{}", place, next);
-    open_channel(ends, sends ? Lane::to_next : Lane::from_previous, name + ".to_next");
-    open_channel(ends, sends ? Lane::from_next : Lane::to_previous, name + ".to_previous");
+    openings.push_back({ends, sends ? Lane::to_next : Lane::from_previous, name + ".to_next"});
+    openings.push_back({ends, sends ? Lane::from_next : Lane::to_previous, name + ".to_previous"});
   }
 }
 

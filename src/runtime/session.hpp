@@ -102,9 +102,16 @@ class Session {
   TokenRows* token_rows() { return token_rows_.get(); }
 
  private:
-  void open_channel(std::vector<int> ranks, Lane lane, const std::string& name);
-  void open_copies(int kv_heads);
-  void open_links();
+  /// A channel that is to be opened. All of them are known before the first one is, because they share a
+  /// device.
+  struct Opening {
+    std::vector<int> ranks;
+    Lane lane;
+    std::string name;
+  };
+  void open(std::vector<Opening> openings);
+  void add_copies(int kv_heads, std::vector<Opening>& openings) const;
+  void add_links(std::vector<Opening>& openings) const;
   void find_teams(const Deck& deck);
   void drop_uneven(std::vector<int>& team, bool good);
   void give_up_a_team();

@@ -128,6 +128,12 @@ bool aligned(const void* p, std::uint32_t bytes) {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = reinterpret_cast<cublasLtHandle_t>(new int(fakecuda::current_device()));
+  fakecuda::count_object("handles of cuBLASLt", 1);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete reinterpret_cast<int*>(handle);
+  fakecuda::count_object("handles of cuBLASLt", -1);
   return CUBLAS_STATUS_SUCCESS;
 }
 std::size_t cublasLtGetVersion() {
@@ -142,10 +148,12 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDa
   if ((type != CUDA_R_32F && type != CUDA_R_16BF && !is_float8(type)) || ld < static_cast<std::int64_t>(rows))
     return CUBLAS_STATUS_INVALID_VALUE;
   *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, columns, ld});
+  fakecuda::count_object("layouts of cuBLASLt", 1);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   delete &as<Layout>(layout);
+  fakecuda::count_object("layouts of cuBLASLt", -1);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -153,10 +161,12 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cubla
                                         cudaDataType scale) {
   if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   *description = reinterpret_cast<cublasLtMatmulDesc_t>(new Description);
+  fakecuda::count_object("descriptions of cuBLASLt", 1);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
   delete &as<Description>(description);
+  fakecuda::count_object("descriptions of cuBLASLt", -1);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
@@ -181,10 +191,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
   *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Preference);
+  fakecuda::count_object("preferences of cuBLASLt", 1);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
   delete &as<Preference>(preference);
+  fakecuda::count_object("preferences of cuBLASLt", -1);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
@@ -237,20 +249,23 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   // An odd shape in bf16 has only what sums in place, as the library was seen to answer.
   if (p.reductions != CUBLASLT_REDUCTION_SCHEME_NONE && m % 2 != 0 && la.type == CUDA_R_16BF)
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (fakecuda::is_to_fail("cublasLtMatmulAlgoGetHeuristic")) return CUBLAS_STATUS_SUCCESS;  // and found none
   *found = std::min(wanted, 3);
   for (int i = 0; i < *found; ++i) {
+    // The first choice wants all that the preference allows, and the last one nothing.
+    const std::size_t workspace = p.workspace / 2 * static_cast<std::size_t>(2 - i);
     const Algorithm algorithm{magic,
                               {p.alignment[0], p.alignment[1], p.alignment[2], p.alignment[3]},
                               static_cast<std::uint16_t>(i),
                               static_cast<std::uint16_t>(op.scale_a != nullptr ? 1 : 0),
-                              p.workspace,
+                              workspace,
                               m,
                               n,
                               k};
     static_assert(sizeof algorithm <= sizeof results[i].algo);
     results[i] = {};
     std::memcpy(&results[i].algo, &algorithm, sizeof algorithm);
-    results[i].workspaceSize = p.workspace;
+    results[i].workspaceSize = workspace;
     results[i].state = CUBLAS_STATUS_SUCCESS;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -307,6 +322,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                                  (each ? D.rows : 1) * sizeof(float));
     fakecuda::refuse_host_memory("cublasLtMatmul", "the scales of B", op.scale_b,
                                  (each ? D.columns : 1) * sizeof(float));
+    if (each && (!aligned(op.scale_a, 16) || !aligned(op.scale_b, 16)))
+      fail("cublasLtMatmul: the rows' scales are not aligned to 16 bytes");
   }
   if (algorithm.m != D.rows || algorithm.n != D.columns || algorithm.k != k)
     fail("cublasLtMatmul: the algorithm is that of another shape");

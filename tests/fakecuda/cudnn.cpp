@@ -387,10 +387,12 @@ void cudnnGetLastErrorString(char* text, std::size_t bytes) {
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = reinterpret_cast<cudnnHandle_t>(new Handle{fakecuda::current_device(), nullptr});
+  fakecuda::count_object("handles of cuDNN", 1);
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   delete reinterpret_cast<Handle*>(handle);
+  fakecuda::count_object("handles of cuDNN", -1);
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {

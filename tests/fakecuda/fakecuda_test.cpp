@@ -148,6 +148,74 @@ TEST_F(FakeCuda, CapturesRefuseWhatCudaRefuses) {
   EXPECT_EQ(cudaStreamEndCapture(a_, &graph), cudaErrorStreamCaptureInvalidated);
 }
 
+TEST_F(FakeCuda, TheLegacyStreamEndsACaptureOfABlockingStream) {
+  cudaStream_t blocking = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&blocking), cudaSuccess);
+  const std::function<cudaError_t()> uses[] = {
+      [] { return fakecuda::enqueue_call(cudaStreamLegacy, "a kernel", [] {}); },
+      [] { return cudaStreamSynchronize(cudaStreamLegacy); },
+      [&] { return cudaEventRecord(event_, cudaStreamLegacy); },
+      [&] { return cudaStreamWaitEvent(cudaStreamLegacy, event_, 0); }};
+  cudaGraph_t graph = nullptr;
+  for (const auto& use : uses) {
+    ASSERT_EQ(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeRelaxed), cudaSuccess);
+    EXPECT_EQ(use(), cudaErrorStreamCaptureImplicit);
+    EXPECT_EQ(cudaStreamEndCapture(blocking, &graph), cudaErrorStreamCaptureInvalidated);
+  }
+  // A stream that does not wait for the legacy one leaves it its freedom.
+  ASSERT_EQ(cudaStreamBeginCapture(a_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(cudaStreamLegacy), cudaSuccess);
+  EXPECT_EQ(cudaStreamEndCapture(a_, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
+}
+
+TEST_F(FakeCuda, TheLegacyStreamAndBlockingOnesWaitForOneAnother) {
+  cudaStream_t blocking = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&blocking), cudaSuccess);
+  int early = 0;
+  for (int run = 0; run < 20; ++run) {
+    std::vector<int> list;
+    put(blocking, list, 1);
+    put(cudaStreamLegacy, list, 2);
+    put(blocking, list, 3);
+    put(a_, list, 4);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    early += list.back() != 4 ? 1 : 0;
+    list.erase(std::find(list.begin(), list.end(), 4));
+    EXPECT_EQ(list, (std::vector<int>{1, 2, 3}));
+  }
+  EXPECT_GT(early, 2);  // the non-blocking stream waits for neither
+  EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
+}
+
+/// What waits for an event or records it goes on, though nobody else can use the event any more.
+TEST_F(FakeCuda, AnEventMayBeDestroyedBeforeItIsDone) {
+  std::vector<int> list;
+  cudaEvent_t event = make_event();
+  put(a_, list, 1);
+  cudaEventRecord(event, a_);
+  cudaStreamWaitEvent(b_, event, 0);
+  put(b_, list, 2);
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaStreamSynchronize(b_), cudaSuccess);
+  EXPECT_EQ(list, (std::vector<int>{1, 2}));
+
+  event = make_event();
+  ASSERT_EQ(cudaStreamBeginCapture(a_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  EXPECT_EQ(cudaEventRecordWithFlags(event, a_, cudaEventRecordExternal), cudaSuccess);
+  comm::StreamGraph graph(a_);
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  cudaEvent_t other = make_event();  // it would have the same place, if that were free
+  graph.launch();
+  EXPECT_EQ(cudaStreamSynchronize(a_), cudaSuccess);
+  float ms = 0;
+  EXPECT_EQ(cudaEventElapsedTime(&ms, other, other),
+            cudaErrorInvalidResourceHandle);  // it was never recorded
+  EXPECT_EQ(cudaEventDestroy(other), cudaSuccess);
+}
+
 TEST_F(FakeCuda, AnotherDevicesStreamIsRefused) {
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   EXPECT_EQ(fakecuda::enqueue_call(a_, "nothing", [] {}), cudaErrorInvalidResourceHandle);
@@ -267,6 +335,30 @@ TEST(FakeNcclDeathTest, RanksEndTheirCommunicatorsInOneOrder) {
   EXPECT_DEATH(end(false), "ncclCommDestroy: a rank did not come");
 }
 
+TEST(FakeNcclDeathTest, RanksHaveOneLimitOfBlocks) {
+  const auto open = [](int of_rank_1) {
+    ncclUniqueId id{};
+    ncclGetUniqueId(&id);
+    const auto run = [&](int rank) {
+      cudaSetDevice(rank);
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.maxCTAs = rank == 0 ? 8 : of_rank_1;
+      ncclComm_t comm = nullptr;
+      EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, id, rank, &config), ncclSuccess);
+      ncclCommDestroy(comm);
+    };
+    std::thread other(run, 1);
+    run(0);
+    other.join();
+  };
+  open(8);
+  EXPECT_EQ(fakecuda::objects("blocks of communicators"), 0);
+  EXPECT_DEATH(open(16), "ncclCommInitRankConfig: rank . has (8|16) blocks at most, and rank . has (8|16)");
+  ::setenv("NCCL_MAX_CTAS", "4", 1);  // a limit of the environment goes before
+  open(16);
+  ::unsetenv("NCCL_MAX_CTAS");
+}
+
 enum class Registered { by_both, by_rank_0 };
 
 /// Runs `body` as two ranks, each with a stream and with 4 KiB of NCCL's memory.
@@ -322,6 +414,96 @@ TEST(FakeNcclDeathTest, OperandsLieInRegisteredMemoryAtOnePlaceOrInNone) {
                "collective 1 .ncclAllGather. lies elsewhere on other ranks");
   send(Registered::by_both);  // a message may lie anywhere there
   EXPECT_DEATH(send(Registered::by_rank_0), "rank 1 receives in memory that is not registered");
+}
+
+/// Makes a call on both ranks, of which some capture it and launch the graph.
+enum class Captures { none, rank_1, both };
+void call(Captures captures,
+          const std::function<void(int rank, ncclComm_t, std::byte*, cudaStream_t)>& make) {
+  on_memory(Registered::by_both, [&](int rank, ncclComm_t comm, std::byte* memory, cudaStream_t stream) {
+    if (captures == Captures::none || (captures == Captures::rank_1 && rank == 0))
+      return make(rank, comm, memory, stream);
+    comm::StreamGraph::begin(stream);
+    make(rank, comm, memory, stream);
+    comm::StreamGraph graph(stream);
+    graph.launch();
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  });
+}
+
+TEST(FakeNcclDeathTest, ACallIsCapturedOnAllRanksOrOnNone) {
+  const auto sum = [](int, ncclComm_t comm, std::byte* memory, cudaStream_t stream) {
+    EXPECT_EQ(ncclAllReduce(memory, memory, 8, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+  };
+  const auto message = [](int rank, ncclComm_t comm, std::byte* memory, cudaStream_t stream) {
+    const ncclResult_t result = rank == 0 ? ncclSend(memory, 64, ncclUint8, 1, comm, stream)
+                                          : ncclRecv(memory, 64, ncclUint8, 0, comm, stream);
+    EXPECT_EQ(result, ncclSuccess);
+  };
+  for (const Captures captures : {Captures::none, Captures::both}) {
+    call(captures, sum);
+    call(captures, message);
+  }
+  EXPECT_DEATH(call(Captures::rank_1, sum), "collective 1 differs: rank .*root 0, captured");
+  EXPECT_DEATH(
+      call(Captures::rank_1, message),
+      "rank 1 receives 64 elements of type 1, captured from rank 0, which sends 64 elements of type 1");
+}
+
+TEST(FakeNcclDeathTest, MessagesHaveOneTypeAtBothEnds) {
+  const auto message = [](std::size_t count, ncclDataType_t type) {
+    call(Captures::none, [=](int rank, ncclComm_t comm, std::byte* memory, cudaStream_t stream) {
+      const ncclResult_t result = rank == 0 ? ncclSend(memory, 64, ncclUint8, 1, comm, stream)
+                                            : ncclRecv(memory, count, type, 0, comm, stream);
+      EXPECT_EQ(result, ncclSuccess);
+    });
+  };
+  message(64, ncclUint8);
+  EXPECT_DEATH(message(16, ncclFloat32),
+               "rank 1 receives 16 elements of type 7 from rank 0, which sends 64 elements of type 1");
+  EXPECT_DEATH(message(63, ncclUint8), "rank 1 receives 63 elements");
+}
+
+TEST(FakeNcclDeathTest, NothingHoldsCallsOfACommunicatorThatEnds) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ncclUniqueId id{};
+  ncclComm_t comm = nullptr;
+  void* memory = nullptr;
+  cudaStream_t stream = make_stream();
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ASSERT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  ASSERT_EQ(cudaMalloc(&memory, 64), cudaSuccess);
+  const auto sum = [&] {
+    EXPECT_EQ(ncclAllReduce(memory, memory, 8, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+  };
+  const auto end_behind_a_gate = [&] {  // it never opens: what is behind it stays on the stream
+    fakecuda::enqueue(stream, "a gate",
+                      [] { return fakecuda::Work([] { return fakecuda::Turn::waiting; }); });
+    sum();
+    ncclCommDestroy(comm);
+  };
+  EXPECT_DEATH(end_behind_a_gate(), "ncclCommDestroy: a stream still has calls of the communicator");
+  {
+    comm::StreamGraph::begin(stream);
+    sum();
+    comm::StreamGraph graph(stream);
+    graph.launch();
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    EXPECT_DEATH(ncclCommDestroy(comm), "ncclCommDestroy: a graph still has calls of the communicator");
+  }
+  // A capture that failed has none, though an event was recorded in it.
+  cudaEvent_t event = make_event();
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  sum();
+  EXPECT_EQ(cudaEventRecord(event, stream), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  cudaGetLastError();
 }
 
 TEST(FakeNccl, OnlyItsOwnMemoryCanBeRegistered) {

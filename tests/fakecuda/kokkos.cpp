@@ -21,6 +21,12 @@ void check(cudaError_t error, const std::string& name) {
     throw std::runtime_error("the launch of " + name + " failed: " + cudaGetErrorString(error));
 }
 
+cudaStream_t blocking_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreate(&stream), "Kokkos");
+  return stream;
+}
+
 /// Tells a tool of Kokkos of a launch.
 class Told {
  public:
@@ -157,31 +163,46 @@ void* Thread::Scratch::get_shmem(std::size_t bytes) const {
 
 Execution::Execution() {
   // On the device that was the thread's when Kokkos started.
-  static const Execution& first = *new Execution(current_device());
+  static const Execution& first = *new Execution(blocking_stream(), Stream::own);
   *this = first;
 }
 
-Execution::Execution(int device) : device_(device) {
-  use_device();
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), "Kokkos");
-  stream_ = std::shared_ptr<CUstream_st>(stream, [](cudaStream_t s) {
-    cudaStreamSynchronize(s);
-    cudaStreamDestroy(s);
+Execution::Execution(cudaStream_t stream) : Execution(stream, Stream::lent) {}
+
+Execution::Execution(cudaStream_t stream, Stream whose) {
+  auto* const made = new Instance{device_of(stream), stream, std::make_shared<bool>(false)};
+  instance_ = std::shared_ptr<const Instance>(made, [whose](const Instance* instance) {
+    cudaStreamSynchronize(instance->stream);  // Kokkos frees memory here, which waits for the device
+    if (whose == Stream::own) cudaStreamDestroy(instance->stream);
+    delete instance;
   });
+  use_device();
+  check(enqueue_call(cudaStreamLegacy, "Kokkos", [cleared = made->flags_cleared] { *cleared = true; }),
+        "Kokkos");
 }
 
 Execution Execution::with_stream() {
-  return Execution(Execution().device_);
+  Execution().use_device();
+  return {blocking_stream(), Stream::own};
 }
 
 void Execution::use_device() const {
-  check(cudaSetDevice(device_), "Kokkos");
+  check(cudaSetDevice(instance_->device), "Kokkos");
+}
+
+void Execution::use_flags(const std::string& name) const {
+  use_device();
+  check(enqueue_call(cuda_stream(), name,
+                     [cleared = instance_->flags_cleared, name] {
+                       if (!*cleared)
+                         fail(name + " counts with flags that the legacy stream has not cleared yet");
+                     }),
+        name);
 }
 
 void Execution::fence(const std::string& name) const {
   use_device();
-  check(drain(stream_.get()), name);
+  check(drain(cuda_stream()), name);
 }
 
 void launch_range(const Execution& on, const std::string& name, std::int64_t begin, std::int64_t end,
@@ -200,10 +221,13 @@ void launch_range(const Execution& on, const std::string& name, std::int64_t beg
 
 void launch_teams(const Execution& on, const std::string& name, int league, int team,
                   std::size_t scratch_bytes, std::function<void(const Thread&)> body) {
-  constexpr std::size_t most_scratch = 227 << 10;  // an H100's block
-  if (team > 1024 || scratch_bytes > most_scratch)
-    throw std::runtime_error(name + ": no block has " + std::to_string(team) + " threads and " +
-                             std::to_string(scratch_bytes) + " bytes of shared memory");
+  // A block has more only where a kernel asks for it, which Kokkos does not do. Its teams keep a number for
+  // each thread there, and two more.
+  constexpr std::size_t most_shared = 48 << 10;
+  const std::size_t for_team = sizeof(double) * static_cast<std::size_t>(team + 2);
+  if (team > 1024 || for_team + scratch_bytes > most_shared)
+    throw std::runtime_error(name + ": Kokkos starts no team of " + std::to_string(team) + " threads with " +
+                             std::to_string(scratch_bytes) + " bytes of scratch");
   const Told told(name);
   on.use_device();
   check(enqueue_call(on.cuda_stream(), name,

@@ -35,6 +35,9 @@ struct DeviceMemory {
   static constexpr const char* name() { return "FakeCuda"; }
 };
 
+/// Stands for Kokkos::SharedHostPinnedSpace.
+struct PinnedMemory {};
+
 class Execution {
  public:
   using execution_space = Execution;
@@ -44,21 +47,31 @@ class Execution {
   using size_type = std::size_t;
   using scratch_memory_space = Kokkos::ScratchMemorySpace<Kokkos::DefaultHostExecutionSpace>;
 
-  /// The default instance, whose stream the process keeps.
+  /// The default instance, whose stream the process keeps. It is a blocking one, like all that Kokkos makes.
   Execution();
-  /// An instance with a stream of its own, destroyed with the last copy.
+  /// An instance on a stream that somebody else destroys, after the last copy.
+  explicit Execution(cudaStream_t stream);
+  /// An instance with a blocking stream of its own, destroyed with the last copy.
   static Execution with_stream();
 
-  cudaStream_t cuda_stream() const { return stream_.get(); }
+  cudaStream_t cuda_stream() const { return instance_->stream; }
+  int cuda_device() const { return instance_->device; }
   /// Makes the instance's device the thread's, as every call of Kokkos does.
   void use_device() const;
   void fence(const std::string& name = {}) const;
   static int concurrency() { return 132 * 2048; }
+  /// Puts on the stream what ends the process unless the flags of the instance's reductions are cleared.
+  void use_flags(const std::string& name) const;
 
  private:
-  explicit Execution(int device);
-  int device_;
-  std::shared_ptr<CUstream_st> stream_;
+  struct Instance {
+    int device;
+    cudaStream_t stream;
+    std::shared_ptr<bool> flags_cleared;
+  };
+  enum class Stream { own, lent };
+  Execution(cudaStream_t stream, Stream whose);
+  std::shared_ptr<const Instance> instance_;
 };
 
 /// What a team combines: a value of each thread, and the result.
@@ -95,6 +108,18 @@ class Thread {
   Slots* slots_ = nullptr;
   mutable std::size_t scratch_used_ = 0;
 };
+
+/// What Kokkos 4.7 passes to a kernel behind its functor: the policy, and what it knows of a launch of teams.
+inline constexpr std::size_t range_bytes = 48, team_bytes = 152;
+template <class F, std::size_t policy_bytes>
+struct Arguments {
+  F functor;
+  alignas(8) std::byte policy[policy_bytes];
+};
+/// Whether a kernel can be captured. From 512 bytes on Kokkos passes its arguments by way of constant memory,
+/// for whose last user the host waits.
+template <class F, std::size_t policy_bytes>
+inline constexpr bool can_be_captured = sizeof(Arguments<F, policy_bytes>) < 512;
 
 /// Puts kernels on the stream. The functor's copy is the kernel's arguments.
 void launch_range(const Execution&, const std::string& name, std::int64_t begin, std::int64_t end,
@@ -190,6 +215,18 @@ inline void kokkos_free<fakecuda::DeviceMemory>(void* memory) {
     throw std::runtime_error("kokkos_free: no such memory");
 }
 
+template <>
+inline void* kokkos_malloc<fakecuda::PinnedMemory>(const std::string& label, std::size_t bytes) {
+  void* memory = nullptr;
+  if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) != cudaSuccess)
+    throw std::runtime_error("no pinned memory for " + label + " (" + std::to_string(bytes) + " bytes)");
+  return memory;
+}
+template <>
+inline void kokkos_free<fakecuda::PinnedMemory>(void* memory) {
+  if (cudaFreeHost(memory) != cudaSuccess) throw std::runtime_error("kokkos_free: no such pinned memory");
+}
+
 template <class T, class... P>
 void deep_copy(const fakecuda::Execution& on, const View<T*, fakecuda::DeviceMemory, P...>& to, int value) {
   fakecuda::set_bytes(on, to.data(), value, to.size() * sizeof(T));
@@ -211,10 +248,14 @@ requires(
 
 template <class... P, class F>
 void parallel_for(const std::string& name, const RangePolicy<fakecuda::Execution, P...>& policy, const F& f) {
+  static_assert(fakecuda::can_be_captured<F, fakecuda::range_bytes>,
+                "the functor has more than 456 bytes, with which Kokkos' launch cannot be captured");
   fakecuda::launch_range(policy.space, name, policy.begin, policy.end, [f](std::int64_t i) { f(i); });
 }
 template <class... P, class F>
 void parallel_for(const std::string& name, const TeamPolicy<fakecuda::Execution, P...>& policy, const F& f) {
+  static_assert(fakecuda::can_be_captured<F, fakecuda::team_bytes>,
+                "the functor has more than 352 bytes, with which Kokkos' launch of teams cannot be captured");
   fakecuda::launch_teams(policy.space, name, policy.league, policy.team, policy.scratch,
                          [f](const fakecuda::Thread& t) { f(t); });
 }
@@ -223,6 +264,7 @@ template <class... P, class F, class... Sums>
 void parallel_reduce(const std::string& name, const RangePolicy<fakecuda::Execution, P...>& policy,
                      const F& f, Sums&... sums) {
   ((sums = Sums{}), ...);
+  policy.space.use_flags(name);
   fakecuda::launch_range(policy.space, name, policy.begin, policy.end,
                          [&](std::int64_t i) { f(i, sums...); });
   policy.space.fence();

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "fakecuda/device.hpp"
 
@@ -28,7 +29,8 @@ struct Block {
 
 struct Memory {
   Region region;
-  std::map<std::uintptr_t, Block> blocks;  ///< by address
+  std::map<std::uintptr_t, Block> blocks;        ///< by address
+  std::map<std::uintptr_t, std::size_t> pinned;  ///< bytes of host memory, by address
   std::uintptr_t next = 0;
   std::size_t held = 0;
   int open = 0;
@@ -108,6 +110,16 @@ bool on_device(const void* p, std::size_t bytes) {
   return address - begin <= block.bytes && bytes <= block.bytes - (address - begin);
 }
 
+bool is_pinned(const void* p, std::size_t bytes) {
+  Memory& m = memory();
+  const std::scoped_lock lock(m.mutex);
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  auto above = m.pinned.upper_bound(address);
+  if (above == m.pinned.begin()) return false;
+  const auto& [begin, size] = *--above;
+  return address - begin <= size && bytes <= size - (address - begin);
+}
+
 void refuse_host_memory(const char* call, const char* operand, const void* p, std::size_t bytes) {
   if (bytes > 0 && !on_device(p, bytes))
     fail(std::string(call) + ": " + operand + " (" + std::to_string(bytes) +
@@ -119,10 +131,10 @@ void refuse_host_memory(const char* call, const char* operand, const void* p, st
 using fakecuda::memory;
 
 cudaError_t cudaMalloc(void** result, std::size_t bytes) {
-  auto& m = memory();
-  const std::scoped_lock lock(m.mutex);
   *result = nullptr;
   if (bytes == 0) return cudaSuccess;
+  auto& m = memory();
+  std::unique_lock lock(m.mutex);
   const std::size_t whole = (bytes + fakecuda::alignment - 1) / fakecuda::alignment * fakecuda::alignment;
   fakecuda::Block block{bytes, m.next, (whole + fakecuda::page - 1) / fakecuda::page * fakecuda::page};
   const std::uintptr_t end = m.next + block.mapped;
@@ -138,6 +150,8 @@ cudaError_t cudaMalloc(void** result, std::size_t bytes) {
   if (m.open == 0) protect(block, PROT_NONE);
   m.blocks.emplace(address, block);
   *result = reinterpret_cast<void*>(address);
+  lock.unlock();  // queues, whose lock comes before this one, count
+  fakecuda::count_object("allocations of device memory", 1);
   return cudaSuccess;
 }
 
@@ -145,7 +159,7 @@ cudaError_t cudaFree(void* p) {
   if (p == nullptr) return cudaSuccess;
   fakecuda::wait_for_device();  // as CUDA does: all that may use it has run
   auto& m = memory();
-  const std::scoped_lock lock(m.mutex);
+  std::unique_lock lock(m.mutex);
   const auto found = m.blocks.find(reinterpret_cast<std::uintptr_t>(p));
   if (found == m.blocks.end()) return cudaErrorInvalidValue;
   protect(found->second, PROT_NONE);
@@ -154,6 +168,38 @@ cudaError_t cudaFree(void* p) {
             static_cast<off_t>(found->second.first_page - m.region.begin),
             static_cast<off_t>(found->second.mapped));
   m.blocks.erase(found);
+  lock.unlock();
+  fakecuda::count_object("allocations of device memory", -1);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void** result, std::size_t bytes, unsigned /*flags*/) {
+  *result = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  const std::size_t whole = (bytes + fakecuda::page - 1) / fakecuda::page * fakecuda::page;
+  void* const p = std::aligned_alloc(fakecuda::page, whole);
+  if (p == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(p, 0xff, whole);
+  auto& m = memory();
+  {
+    const std::scoped_lock lock(m.mutex);
+    m.pinned.emplace(reinterpret_cast<std::uintptr_t>(p), bytes);
+  }
+  fakecuda::count_object("allocations of pinned memory", 1);
+  *result = p;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void* p) {
+  if (p == nullptr) return cudaSuccess;
+  fakecuda::wait_for_device();  // as CUDA does: all that may use it has run
+  auto& m = memory();
+  {
+    const std::scoped_lock lock(m.mutex);
+    if (m.pinned.erase(reinterpret_cast<std::uintptr_t>(p)) == 0) return cudaErrorInvalidValue;
+  }
+  std::free(p);
+  fakecuda::count_object("allocations of pinned memory", -1);
   return cudaSuccess;
 }
 
@@ -183,10 +229,22 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const void* host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : nullptr;
   if (host != nullptr && bytes > 0 && fakecuda::on_device(host, 1))
     fakecuda::fail("cudaMemcpy: what is to be the host's is the device's");
-  return fakecuda::enqueue_copy(stream, "a copy", [=] {
-    return fakecuda::Work([=] {
+  const bool pageable = host != nullptr && bytes > 0 && !fakecuda::is_pinned(host, bytes);
+  if (pageable)
+    if (const cudaError_t error = fakecuda::refuse_capture(stream); error != cudaSuccess) return error;
+  std::shared_ptr<const std::vector<std::byte>> staged;
+  if (pageable && kind == cudaMemcpyHostToDevice) {  // CUDA has read it when the call returns
+    const auto* const first = static_cast<const std::byte*>(from);
+    staged = std::make_shared<const std::vector<std::byte>>(first, first + bytes);
+    from = staged->data();
+  }
+  const cudaError_t error = fakecuda::enqueue_copy(stream, "a copy", [=] {
+    return fakecuda::Work([=, kept = staged] {
       std::memcpy(to, from, bytes);
       return fakecuda::Turn::done;
     });
   });
+  // CUDA returns when it has arrived.
+  if (error == cudaSuccess && pageable && kind == cudaMemcpyDeviceToHost) return fakecuda::drain(stream);
+  return error;
 }

@@ -3,9 +3,11 @@
 // a queue, and tells when it waits for another rank.
 //
 // Every collective is compared on all ranks: its place in the order, its operation, number of elements, type
-// and root. A real NCCL hangs, or adds up what does not belong together. So is it whether operands lie in
-// registered memory, and where there: NVIDIA leaves it undefined what comes of ranks that differ. What ends a
-// communicator waits for all its ranks, as NCCL does on a host.
+// and root, and whether it is captured; of a message its two ends are. A real NCCL hangs, or adds up what
+// does not belong together. So is it whether operands lie in registered memory, and where there: NVIDIA
+// leaves it undefined what comes of ranks that differ. What ends a communicator waits for all its ranks, as
+// NCCL does on a host, and is refused while a queue or a graph has calls of it: from NCCL 2.26 on, it would
+// wait for the graph's end.
 //
 // NCCL promises no order of a sum. Here it is a ring's, which is not that of the ranks: from three ranks on,
 // a sum that must be in their order has other bits where it is left to NCCL.
@@ -17,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <map>
@@ -36,6 +39,9 @@ using fakecuda::Turn;
 
 constexpr int most_ranks = 16;
 
+constexpr const char* asked_for = "FAKECUDA_FAULT asks for it";
+std::atomic<const char*> last_error = "";
+
 enum class Kind : int { all_gather, reduce_scatter, all_reduce, broadcast };
 constexpr const char* names[] = {"ncclAllGather", "ncclReduceScatter", "ncclAllReduce", "ncclBroadcast"};
 
@@ -46,12 +52,27 @@ struct Call {
   ncclDataType_t type;
   ncclRedOp_t op;
   int root;
+  bool captured;  ///< it is part of a graph
   bool operator==(const Call&) const = default;
 };
+/// What a rank says of a message.
+struct Message {
+  std::size_t count;
+  ncclDataType_t type;
+  bool captured;
+  bool operator==(const Message&) const = default;
+};
+const char* text_of_captured(bool captured) {
+  return captured ? ", captured" : "";
+}
 std::string text_of(const Call& c) {
   return std::string(names[static_cast<int>(c.kind)]) + " of " + std::to_string(c.count) +
          " elements of type " + std::to_string(c.type) + ", operation " + std::to_string(c.op) + ", root " +
-         std::to_string(c.root);
+         std::to_string(c.root) + text_of_captured(c.captured);
+}
+std::string text_of(const Message& m) {
+  return std::to_string(m.count) + " elements of type " + std::to_string(m.type) +
+         text_of_captured(m.captured);
 }
 
 /// Where an operand lies in registered memory: in which of the communicator's registrations, by the order in
@@ -79,6 +100,7 @@ struct Member {
   pid_t process;
   int file;
   std::size_t bytes;
+  int most_blocks;
   std::atomic<int> here;  ///< 1: has begun to open the communicator; 2: has opened it; 3: has begun to end it
   // A collective: what it is and where its operands lie, then that all operands have been read.
   Call call;
@@ -88,7 +110,8 @@ struct Member {
 };
 /// Messages from one rank to another, in their order.
 struct Mailbox {
-  std::size_t operand, bytes;
+  std::size_t operand;
+  Message message;
   bool registered;
   std::atomic<std::uint64_t> posted, read;
 };
@@ -114,6 +137,10 @@ std::size_t size_of(ncclDataType_t type) {
     case ncclFloat32: return 4;
     default: return 8;
   }
+}
+
+std::size_t bytes_of(const Message& m) {
+  return m.count * size_of(m.type);
 }
 
 template <class T>
@@ -194,6 +221,8 @@ struct ncclComm {
   std::uint64_t sent[most_ranks] = {}, received[most_ranks] = {};
   std::vector<std::unique_ptr<Registration>> registrations;
   int registered = 0;  ///< how many registrations there have been
+  /// Others hold these while a queue has calls of this communicator, and while a graph has some.
+  std::shared_ptr<char> in_queues = std::make_shared<char>(), in_graphs = std::make_shared<char>();
   std::atomic<bool> aborted = false;
   std::atomic<bool> failed = false;  ///< as FAKECUDA_FAULT asks: no collective ends any more
 
@@ -255,6 +284,7 @@ struct Order {
 
 /// The turns of a part of a group.
 struct Part {
+  std::shared_ptr<char> in_queue;
   Order order;
   fakecuda::Work work;
   bool done = false;
@@ -282,6 +312,7 @@ fakecuda::Work collective(ncclComm_t comm, Call call, Places places, const void*
     if (state->number == 0) {
       if (fakecuda::is_to_fail("ncclCommGetAsyncError")) {
         comm->failed = true;
+        last_error = asked_for;
         return Turn::waiting;
       }
       fakecuda::refuse_host_memory(names[static_cast<int>(call.kind)], "what is sent", in,
@@ -351,16 +382,16 @@ fakecuda::Work collective(ncclComm_t comm, Call call, Places places, const void*
   };
 }
 
-fakecuda::Work message_out(ncclComm_t comm, bool registered, const void* from, std::size_t bytes, int peer) {
+fakecuda::Work message_out(ncclComm_t comm, bool registered, const void* from, Message message, int peer) {
   return [=, number = std::uint64_t{0}]() mutable -> Turn {
     Mailbox& mail = comm->shared->mail[comm->rank][peer];
     if (comm->aborted) return Turn::done;
     if (number == 0) {
-      fakecuda::refuse_host_memory("ncclSend", "what is sent", from, bytes);
+      fakecuda::refuse_host_memory("ncclSend", "what is sent", from, bytes_of(message));
       if (mail.read.load(std::memory_order_acquire) < comm->sent[peer]) return Turn::waiting;
       number = ++comm->sent[peer];
       mail.operand = place_of(from);
-      mail.bytes = bytes;
+      mail.message = message;
       mail.registered = registered;
       mail.posted.store(number, std::memory_order_release);
       return Turn::some;
@@ -369,7 +400,7 @@ fakecuda::Work message_out(ncclComm_t comm, bool registered, const void* from, s
   };
 }
 
-fakecuda::Work message_in(ncclComm_t comm, bool registered, void* to, std::size_t bytes, int peer) {
+fakecuda::Work message_in(ncclComm_t comm, bool registered, void* to, Message message, int peer) {
   const auto memory = [](bool is_registered) -> std::string {
     return is_registered ? "registered memory" : "memory that is not registered";
   };
@@ -377,13 +408,13 @@ fakecuda::Work message_in(ncclComm_t comm, bool registered, void* to, std::size_
     Mailbox& mail = comm->shared->mail[peer][comm->rank];
     if (comm->aborted) return Turn::done;
     if (mail.posted.load(std::memory_order_acquire) <= comm->received[peer]) return Turn::waiting;
-    if (mail.bytes != bytes)
-      fail("rank " + std::to_string(comm->rank) + " receives " + std::to_string(bytes) + " bytes from rank " +
-           std::to_string(peer) + ", which sends " + std::to_string(mail.bytes));
+    if (mail.message != message)
+      fail("rank " + std::to_string(comm->rank) + " receives " + text_of(message) + " from rank " +
+           std::to_string(peer) + ", which sends " + text_of(mail.message));
     if (mail.registered != registered)
       fail("rank " + std::to_string(comm->rank) + " receives in " + memory(registered) + ", and rank " +
            std::to_string(peer) + " sends from " + memory(mail.registered));
-    std::memcpy(to, comm->memory[static_cast<std::size_t>(peer)] + mail.operand, bytes);
+    std::memcpy(to, comm->memory[static_cast<std::size_t>(peer)] + mail.operand, bytes_of(message));
     mail.read.store(++comm->received[peer], std::memory_order_release);
     return Turn::done;
   };
@@ -406,6 +437,7 @@ Turn turn_of(std::vector<Part>& parts) {
 
 /// A part, by what makes it anew for each run of a graph.
 struct Recipe {
+  std::shared_ptr<char> in_graph;
   Order order;
   cudaStream_t stream;
   std::string what;
@@ -422,13 +454,19 @@ ncclResult_t enqueue_group(std::vector<Recipe> recipes) {
     const std::string what = same.front().what;
     const cudaError_t error = fakecuda::enqueue(stream, what, [same = std::move(same)] {
       auto parts = std::make_shared<std::vector<Part>>();
-      for (const Recipe& r : same) parts->push_back({r.order, r.begin(), false});
+      for (const Recipe& r : same) parts->push_back({r.order.comm->in_queues, r.order, r.begin(), false});
       return fakecuda::Work([parts] { return turn_of(*parts); });
     });
     if (error != cudaSuccess) return ncclUnhandledCudaError;
     recipes = std::move(others);
   }
   return ncclSuccess;
+}
+
+bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, nullptr, nullptr, nullptr);
+  return status == cudaStreamCaptureStatusActive;
 }
 
 ncclResult_t add_part(Recipe recipe) {
@@ -440,10 +478,17 @@ ncclResult_t add_part(Recipe recipe) {
 
 ncclResult_t add_collective(ncclComm_t comm, cudaStream_t stream, Call call, const void* in, void* out) {
   const char* name = names[static_cast<int>(call.kind)];
+  if (fakecuda::is_to_fail(name)) {
+    last_error = asked_for;
+    return ncclSystemError;
+  }
   fakecuda::refuse_host_memory(name, "what is sent", in, sent_bytes(*comm, call));
   fakecuda::refuse_host_memory(name, "what is received", out, received_bytes(*comm, call));
   const Places places = places_of(*comm, call, in, out);
-  return add_part({{comm, -1, -1}, stream, name, [=] { return collective(comm, call, places, in, out); }});
+  call.captured = is_captured(stream);
+  return add_part({comm->in_graphs, {comm, -1, -1}, stream, name, [=] {
+                     return collective(comm, call, places, in, out);
+                   }});
 }
 
 }  // namespace
@@ -461,6 +506,13 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* result, int size, ncclUniqueId id, int rank) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  return ncclCommInitRankConfig(result, size, id, rank, &config);
+}
+
+/// A limit of the environment goes before the program's, as in NCCL.
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* result, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
   if (size > most_ranks) fail("more ranks than a communicator of the preset fakecuda has");
   Id root;
   std::memcpy(&root, &id, sizeof root);
@@ -476,8 +528,14 @@ ncclResult_t ncclCommInitRank(ncclComm_t* result, int size, ncclUniqueId id, int
   me.process = getpid();
   me.file = own.file;
   me.bytes = own.bytes;
+  const char* const wish = std::getenv("NCCL_MAX_CTAS");
+  me.most_blocks = wish != nullptr ? std::atoi(wish) : config->maxCTAs;
   me.here.store(1);
   wait_until("ncclCommInitRank", [&] { return comm->all_at(1); });
+  for (int r = 0; r < size; ++r)
+    if (const int theirs = comm->member(r).most_blocks; theirs != me.most_blocks)
+      fail("ncclCommInitRankConfig: rank " + std::to_string(rank) + " has " + std::to_string(me.most_blocks) +
+           " blocks at most, and rank " + std::to_string(r) + " has " + std::to_string(theirs));
   for (int r = 0; r < size; ++r) {
     const int theirs = open_of(comm->member(r).process, comm->member(r).file);
     comm->memory.push_back(static_cast<const std::byte*>(map(theirs, comm->member(r).bytes, PROT_READ)));
@@ -487,19 +545,25 @@ ncclResult_t ncclCommInitRank(ncclComm_t* result, int size, ncclUniqueId id, int
   wait_until("ncclCommInitRank", [&] { return comm->all_at(2); });
   if (rank == 0) close(root.file);
   fakecuda::count_object("communicators", 1);
+  if (me.most_blocks != NCCL_CONFIG_UNDEF_INT)
+    fakecuda::count_object("blocks of communicators", me.most_blocks);
   *result = comm.release();
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm->registrations.empty()) fail("ncclCommDestroy: the communicator still has memory registered");
+  if (comm->in_queues.use_count() > 1) fail("ncclCommDestroy: a stream still has calls of the communicator");
+  if (comm->in_graphs.use_count() > 1) fail("ncclCommDestroy: a graph still has calls of the communicator");
   comm->member(comm->rank).here.store(3);
   wait_until("ncclCommDestroy", [&] { return comm->all_at(3); });
+  const int blocks = comm->member(comm->rank).most_blocks;
   for (int r = 0; r < comm->size; ++r)
     munmap(const_cast<std::byte*>(comm->memory[static_cast<std::size_t>(r)]), comm->member(r).bytes);
   munmap(comm->shared, sizeof(Shared));
   delete comm;
   fakecuda::count_object("communicators", -1);
+  if (blocks != NCCL_CONFIG_UNDEF_INT) fakecuda::count_object("blocks of communicators", -blocks);
   return ncclSuccess;
 }
 
@@ -514,8 +578,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   *error = comm->failed ? ncclRemoteError : ncclSuccess;
   return ncclSuccess;
 }
-const char* ncclGetLastError(ncclComm_t comm) {
-  return comm->failed ? "FAKECUDA_FAULT asks for it" : "";
+/// NCCL has one text for all communicators of a process.
+const char* ncclGetLastError(ncclComm_t) {
+  return last_error;
 }
 
 /// Takes memory of ncclMemAlloc alone, as the algorithms of NVLink's switches want it. Other memory is no
@@ -572,34 +637,35 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::all_gather, count, type, ncclSum, 0}, in, out);
+  return add_collective(comm, stream, {Kind::all_gather, count, type, ncclSum, 0, false}, in, out);
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::reduce_scatter, count, type, op, 0}, in, out);
+  return add_collective(comm, stream, {Kind::reduce_scatter, count, type, op, 0, false}, in, out);
 }
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::all_reduce, count, type, op, 0}, in, out);
+  return add_collective(comm, stream, {Kind::all_reduce, count, type, op, 0, false}, in, out);
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return add_collective(comm, stream, {Kind::broadcast, count, type, ncclSum, root}, in, out);
+  return add_collective(comm, stream, {Kind::broadcast, count, type, ncclSum, root, false}, in, out);
 }
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  const std::size_t bytes = count * size_of(type);
-  fakecuda::refuse_host_memory("ncclSend", "what is sent", from, bytes);
+  const Message message{count, type, is_captured(stream)};
+  fakecuda::refuse_host_memory("ncclSend", "what is sent", from, bytes_of(message));
   const bool registered = place_in(*comm, from).registration >= 0;
-  return add_part({{comm, peer, -1}, stream, "ncclSend", [=] {
-                     return message_out(comm, registered, from, bytes, peer);
+  return add_part({comm->in_graphs, {comm, peer, -1}, stream, "ncclSend", [=] {
+                     return message_out(comm, registered, from, message, peer);
                    }});
 }
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  const std::size_t bytes = count * size_of(type);
-  fakecuda::refuse_host_memory("ncclRecv", "what is received", to, bytes);
+  const Message message{count, type, is_captured(stream)};
+  fakecuda::refuse_host_memory("ncclRecv", "what is received", to, bytes_of(message));
   const bool registered = place_in(*comm, to).registration >= 0;
-  return add_part(
-      {{comm, -1, peer}, stream, "ncclRecv", [=] { return message_in(comm, registered, to, bytes, peer); }});
+  return add_part({comm->in_graphs, {comm, -1, peer}, stream, "ncclRecv", [=] {
+                     return message_in(comm, registered, to, message, peer);
+                   }});
 }

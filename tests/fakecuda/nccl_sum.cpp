@@ -8,7 +8,9 @@ namespace weft::comm::detail {
 int ordered_sum_on_device(void* stream, const DeviceSum& s) {
   return with_types_of(s, [&](auto wire, auto out) {
     return fakecuda::enqueue_call(static_cast<cudaStream_t>(stream), "the ordered sum", [s] {
-      for (std::int64_t i = 0; i < s.count; ++i) sum_element<decltype(wire), decltype(out)>(s, i);
+      const std::int64_t packets = packets_of(s);
+      for (std::int64_t turn = 0; turn < turns_of(s, packets); ++turn)
+        take_turn<decltype(wire), decltype(out)>(s, packets, turn);
     });
   });
 }

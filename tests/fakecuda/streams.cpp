@@ -36,7 +36,7 @@ struct Entry {
 struct Node {
   std::string what;
   std::function<Work()> begin;
-  CUevent_st* records = nullptr;  ///< an event that each launch records
+  std::shared_ptr<CUevent_st> records;  ///< an event that each launch records
   std::vector<std::size_t> after;
 };
 
@@ -61,12 +61,15 @@ struct Capture {
 };
 using Tail = std::vector<std::size_t>;  ///< the nodes that the next one comes after
 
+/// The legacy stream waits for all blocking streams of its device, and they wait for it.
+enum class Kind : std::uint8_t { legacy, blocking, non_blocking };
+
 }  // namespace
 }  // namespace fakecuda
 
 struct CUstream_st {
   int device = 0;
-  bool legacy = false;
+  fakecuda::Kind kind = fakecuda::Kind::non_blocking;
   std::deque<fakecuda::Entry> queue;
   std::shared_ptr<fakecuda::Capture> capture;
   fakecuda::Tail tail;
@@ -91,7 +94,8 @@ int from_environment(const char* name, int otherwise) {
 /// All streams, under one lock. It is never destroyed, because static objects outlive main().
 struct Device {
   std::recursive_mutex mutex;
-  std::vector<CUstream_st*> streams;  ///< in the order of their creation
+  std::vector<CUstream_st*> streams;                          ///< in the order of their creation
+  std::map<CUevent_st*, std::shared_ptr<CUevent_st>> events;  ///< a graph may hold one that is destroyed
   std::map<std::string, int> objects;
   std::mt19937_64 lot{static_cast<std::uint64_t>(from_environment("FAKECUDA_SEED", 1))};
   std::uint64_t calls = 0;  ///< by the host
@@ -120,10 +124,14 @@ CUstream_st* stream_of(cudaStream_t stream) {
   static std::map<int, CUstream_st*>& all = *new std::map<int, CUstream_st*>;
   CUstream_st*& mine = all[this_device];
   if (mine == nullptr) {
-    mine = new CUstream_st{this_device, true, {}, {}, {}};
+    mine = new CUstream_st{this_device, Kind::legacy, {}, {}, {}};
     device().streams.push_back(mine);
   }
   return mine;
+}
+
+bool exists(cudaEvent_t event) {
+  return device().events.count(event) > 0;
 }
 
 bool may_run(const CUstream_st& stream) {
@@ -222,9 +230,33 @@ cudaError_t add_node(CUstream_st& stream, Node node) {
   return cudaSuccess;
 }
 
+/// Lets a stream wait for all that stands on another one now.
+void wait_for(CUstream_st& stream, CUstream_st& other) {
+  if (other.queue.empty()) return;
+  const auto moment = std::make_shared<Moment>();
+  other.queue.push_back({"a mark", {}, nullptr, moment});
+  stream.queue.push_back({"the wait between the legacy stream and a blocking one", {}, moment, nullptr});
+}
+
 cudaError_t enqueue_entry(CUstream_st& stream, Entry entry) {
+  if (stream.kind != Kind::non_blocking) {
+    const Kind others = stream.kind == Kind::legacy ? Kind::blocking : Kind::legacy;
+    for (CUstream_st* other : device().streams)
+      if (other->kind == others && other->device == stream.device) wait_for(stream, *other);
+  }
   stream.queue.push_back(std::move(entry));
   return cudaSuccess;
+}
+
+/// Gives CUDA's error for a use of the legacy stream while a blocking stream of its device is captured: the
+/// one would have to wait for the other.
+cudaError_t refuse_implicit_wait(const CUstream_st& stream) {
+  cudaError_t error = cudaSuccess;
+  if (stream.kind == Kind::legacy)
+    for (CUstream_st* other : device().streams)
+      if (other->kind == Kind::blocking && other->device == stream.device && other->capture != nullptr)
+        error = break_capture(*other->capture, cudaErrorStreamCaptureImplicit);
+  return give(error);
 }
 
 bool any_capture() {
@@ -238,7 +270,7 @@ class Launch {
   explicit Launch(std::shared_ptr<const CUgraph_st> graph)
       : graph_(std::move(graph)), runs_(graph_->nodes.size()) {
     for (std::size_t i = 0; i < runs_.size(); ++i)
-      if (CUevent_st* event = graph_->nodes[i].records; event != nullptr) {
+      if (const auto& event = graph_->nodes[i].records; event != nullptr) {
         runs_[i].moment = std::make_shared<Moment>();
         event->last = runs_[i].moment;
         event->capture = nullptr;
@@ -299,6 +331,11 @@ int current_device() {
   return this_device;
 }
 
+int device_of(cudaStream_t stream) {
+  const auto lock = called();
+  return stream_of(stream)->device;
+}
+
 bool is_to_fail(const std::string& call) {
   const char* const fault = std::getenv("FAKECUDA_FAULT");
   if (fault == nullptr) return false;
@@ -324,6 +361,11 @@ void count_object(const char* kind, int change) {
   static_cast<void>(told);
 }
 
+int objects(const char* kind) {
+  const auto lock = called();
+  return device().objects[kind];
+}
+
 cudaError_t enqueue(cudaStream_t on, std::string what, std::function<Work()> begin) {
   const auto lock = called();
   const CUstream_st& stream = *stream_of(on);
@@ -334,7 +376,9 @@ cudaError_t enqueue(cudaStream_t on, std::string what, std::function<Work()> beg
 cudaError_t enqueue_copy(cudaStream_t on, std::string what, std::function<Work()> begin) {
   const auto lock = called();
   CUstream_st& stream = *stream_of(on);
-  if (stream.legacy && any_capture()) fail(what + " goes to the legacy stream while another one is captured");
+  if (const cudaError_t error = refuse_implicit_wait(stream); error != cudaSuccess) return error;
+  if (stream.kind == Kind::legacy && any_capture())
+    fail(what + " goes to the legacy stream while another one is captured");
   if (stream.capture != nullptr)
     return give(add_node(stream, {std::move(what), std::move(begin), nullptr, {}}));
   return give(enqueue_entry(stream, {std::move(what), begin(), nullptr, nullptr}));
@@ -349,6 +393,13 @@ cudaError_t enqueue_call(cudaStream_t stream, std::string what, std::function<vo
   });
 }
 
+cudaError_t refuse_capture(cudaStream_t on) {
+  const auto lock = called();
+  const CUstream_st& stream = *stream_of(on);
+  if (stream.capture == nullptr) return cudaSuccess;
+  return give(break_capture(*stream.capture, cudaErrorStreamCaptureUnsupported));
+}
+
 void wait_for_device() {
   auto lock = called();
   run_until(lock, "a wait for the device", [] {
@@ -361,6 +412,7 @@ void wait_for_device() {
 cudaError_t drain(cudaStream_t on) {
   auto lock = called();
   CUstream_st& stream = *stream_of(on);
+  if (const cudaError_t error = refuse_implicit_wait(stream); error != cudaSuccess) return error;
   if (stream.capture != nullptr)
     return give(break_capture(*stream.capture, cudaErrorStreamCaptureUnsupported));
   run_until(lock, "cudaStreamSynchronize", [&] { return stream.queue.empty(); });
@@ -387,8 +439,9 @@ cudaError_t cudaGetDevice(int* number) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*number*/) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
   *properties = {};
+  properties->uuid.bytes[15] = static_cast<char>(number);
   std::snprintf(properties->name, sizeof properties->name, "no GPU: the preset fakecuda");
   properties->major = 9;
   properties->multiProcessorCount = 132;
@@ -399,11 +452,6 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int /*numbe
   if (which != cudaDevAttrComputeCapabilityMajor && which != cudaDevAttrComputeCapabilityMinor)
     return give(cudaErrorInvalidValue);
   *value = which == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int number) {
-  std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0", number);
   return cudaSuccess;
 }
 
@@ -435,11 +483,27 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
-  if (flags != cudaStreamNonBlocking || priority > 0 || priority < -5) return give(cudaErrorInvalidValue);
+  if ((flags != cudaStreamDefault && flags != cudaStreamNonBlocking) || priority > 0 || priority < -5)
+    return give(cudaErrorInvalidValue);
   const auto lock = called();
-  *stream = new CUstream_st{this_device, false, {}, {}, {}};
+  const Kind kind = flags == cudaStreamNonBlocking ? Kind::non_blocking : Kind::blocking;
+  *stream = new CUstream_st{this_device, kind, {}, {}, {}};
   device().streams.push_back(*stream);
   count_object("streams", 1);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
+  const auto lock = called();
+  *flags = stream_of(stream)->kind == Kind::non_blocking ? cudaStreamNonBlocking : cudaStreamDefault;
   return cudaSuccess;
 }
 
@@ -463,7 +527,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t on, cudaEvent_t event, unsigned flags) {
   const auto lock = called();
   if (flags != 0) return give(cudaErrorInvalidValue);
+  if (!exists(event)) return give(cudaErrorInvalidResourceHandle);
   CUstream_st& stream = *stream_of(on);
+  if (const cudaError_t error = refuse_implicit_wait(stream); error != cudaSuccess) return error;
   if (event->capture != nullptr) {
     if (event->capture->broken != cudaSuccess) return give(cudaErrorStreamCaptureInvalidated);
     if (event->capture->origin == nullptr) return give(cudaErrorCapturedEvent);  // that capture has ended
@@ -486,13 +552,18 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t on, cudaEvent_t event, unsigned fla
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  const auto lock = called();
   *event = new CUevent_st{this_device, (flags & cudaEventDisableTiming) == 0, {}, {}, {}};
+  device().events.emplace(*event, *event);
   count_object("events", 1);
   return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
+  const auto lock = called();
+  if (!exists(event)) return give(cudaErrorInvalidResourceHandle);
+  event->capture = nullptr;  // whose graph may hold the event
+  device().events.erase(event);
   count_object("events", -1);
   return cudaSuccess;
 }
@@ -500,9 +571,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t on, unsigned flags) {
   const auto lock = called();
   CUstream_st& stream = *stream_of(on);
-  if (stream.device != event->device) return give(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t error = refuse_implicit_wait(stream); error != cudaSuccess) return error;
+  if (!exists(event) || stream.device != event->device) return give(cudaErrorInvalidResourceHandle);
   if (stream.capture != nullptr && flags == cudaEventRecordExternal)
-    return give(add_node(stream, {"an event", {}, event, {}}));
+    return give(add_node(stream, {"an event", {}, device().events.at(event), {}}));
   if (stream.capture != nullptr) {
     event->capture = stream.capture;
     event->tail = stream.tail;
@@ -520,6 +592,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const auto lock = called();
+  if (!exists(event)) return give(cudaErrorInvalidResourceHandle);
   if (event->capture != nullptr) return give(cudaErrorCapturedEvent);
   if (event->last == nullptr || event->last->passed) return cudaSuccess;
   // Who asks again and again must see it pass.
@@ -530,6 +603,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   auto lock = called();
+  if (!exists(event)) return give(cudaErrorInvalidResourceHandle);
   if (event->capture != nullptr) return give(cudaErrorCapturedEvent);
   const auto moment = event->last;
   if (moment != nullptr) run_until(lock, "cudaEventSynchronize", [&] { return moment->passed; });
@@ -539,7 +613,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
   const auto lock = called();
   *ms = 0;
-  if (!begin->timed || !end->timed || begin->last == nullptr || end->last == nullptr)
+  if (!exists(begin) || !exists(end) || !begin->timed || !end->timed || begin->last == nullptr ||
+      end->last == nullptr)
     return give(cudaErrorInvalidResourceHandle);
   if (!begin->last->passed || !end->last->passed) return give(cudaErrorNotReady);
   *ms = std::chrono::duration<float, std::milli>(end->last->when - begin->last->when).count();
@@ -549,7 +624,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
 cudaError_t cudaStreamBeginCapture(cudaStream_t on, cudaStreamCaptureMode mode) {
   const auto lock = called();
   CUstream_st& stream = *stream_of(on);
-  if (stream.legacy) return give(cudaErrorStreamCaptureUnsupported);
+  if (stream.kind == Kind::legacy) return give(cudaErrorStreamCaptureUnsupported);
   if (stream.capture != nullptr || mode != cudaStreamCaptureModeRelaxed) return give(cudaErrorIllegalState);
   stream.capture = std::make_shared<Capture>();
   stream.capture->origin = &stream;
@@ -585,8 +660,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t on, cudaGraph_t* graph) {
     other->tail.clear();
   }
   capture->origin = nullptr;
+  std::vector<Node> nodes = std::exchange(capture->graph->nodes, {});  // events may keep the capture
   if (error != cudaSuccess) return give(error);
-  *graph = new CUgraph_st(*capture->graph);
+  *graph = new CUgraph_st{std::move(nodes)};
   count_object("graphs", 1);
   return cudaSuccess;
 }

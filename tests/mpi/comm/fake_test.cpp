@@ -32,7 +32,7 @@ std::unique_ptr<Channel> open(comm::World& world, Lane lane, const char* name,
                               std::int64_t chunk_bytes = comm::ChannelOptions{}.chunk_bytes) {
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return world.open(ranks, lane, name, {chunk_bytes});
+  return world.open(ranks, lane, name, {.chunk_bytes = chunk_bytes, .open_at_once = {}});
 }
 
 class Fake : public testing::TestWithParam<int> {};

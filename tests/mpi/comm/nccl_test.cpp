@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -12,6 +14,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/check.hpp"
 #include "base/dtype.hpp"
 #include "comm/nccl/stream_graph.hpp"
 #include "comm/nccl/stream_timeline.hpp"
@@ -19,6 +22,9 @@
 #include "mpi/comm/noise.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/mpi_environment.hpp"
+#ifdef WEFT_FAKECUDA
+#include "fakecuda/device.hpp"
+#endif
 
 namespace weft::test {
 namespace {
@@ -342,6 +348,65 @@ TEST_F(Nccl, IsCapturedWithAnotherStream) {
   c_.forget_memory();
   world().barrier();
 }
+
+#ifdef WEFT_FAKECUDA
+/// The fake devices differ in their unique number alone, as instances of one GPU do.
+TEST_F(Nccl, RanksOnDevicesOfTheirOwnShareNone) {
+  EXPECT_EQ(world().device_sharers(), 1);
+}
+
+/// NCCL's code says "unhandled system error" of much; what it says of the last one tells which.
+TEST_F(Nccl, AnErrorHasNcclsOwnWords) {
+  OnDevice<float> buffer(std::vector<float>(4));
+  std::string line;
+  ::setenv("FAKECUDA_FAULT", "ncclAllReduce", 1);
+  try {
+    c_.all_reduce({}, buffer.data(), 4, DType::f32, ReduceOp::sum);
+  } catch (const Error& e) {
+    line = e.what();
+  }
+  ::unsetenv("FAKECUDA_FAULT");
+  EXPECT_NE(line.find(": NCCL's error of the preset fakecuda: FAKECUDA_FAULT asks for it ("),
+            std::string::npos)
+      << line;
+}
+
+/// A channel has more calls pending than a timeline has marks for at first. A gate holds all but the first
+/// ones back, so that it is known how many are done.
+TEST_F(Nccl, CountsTheCallsThatAreDoneHoweverManyArePending) {
+  constexpr std::size_t before = 300, pending = 1500;
+  kernels::Space space;
+  comm::StreamTimeline compute(native_stream(space), comm::Timing::off);
+  const auto done = [](const std::vector<Event>& events) {
+    return static_cast<std::size_t>(
+        std::count_if(events.begin(), events.end(), [](const Event& e) { return comm::done(e); }));
+  };
+  std::vector<Event> events;
+  for (std::size_t i = 0; i < before; ++i) events.push_back(c_.barrier({}));
+  comm::sync(events.back());
+  const auto open = std::make_shared<std::atomic<bool>>(false);
+  ASSERT_EQ(fakecuda::enqueue(static_cast<cudaStream_t>(compute.stream()), "a gate",
+                              [open] {
+                                return fakecuda::Work([open] {
+                                  return *open ? fakecuda::Turn::done : fakecuda::Turn::waiting;
+                                });
+                              }),
+            cudaSuccess);
+  compute.begin();
+  const Event gate = compute.end();
+  for (std::size_t i = 0; i < pending; ++i)
+    events.push_back(i == 0 ? c_.barrier({&gate, 1}) : c_.barrier({}));
+  EXPECT_EQ(done(events), before);
+  *open = true;
+  comm::sync(events.back());
+  EXPECT_EQ(done(events), before + pending);
+  EXPECT_GT(c_.busy_seconds(), 0);
+  // What has ended is waited for without marks.
+  comm::sync(events.front());
+  compute.wait({events.data(), 1});
+  EXPECT_EQ(c_.barrier({}).value, before + pending + 1);
+}
+#endif
 
 /// Channels of one lane over parts of the ranks, and a second lane beside them.
 TEST_F(Nccl, SubsetsOfRanks) {

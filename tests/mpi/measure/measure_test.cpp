@@ -6,15 +6,21 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "base/device.hpp"
 #include "base/hash.hpp"
+#include "kernels/attention.hpp"
 #include "kernels/device_properties.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/matmul.hpp"
 #include "kernels/memory.hpp"
 #include "machine/predict.hpp"
 #include "machine/profile.hpp"
@@ -22,6 +28,7 @@
 #include "measure/exchanges.hpp"
 #include "measure/machine.hpp"
 #include "measure/noise.hpp"
+#include "measure/rates.hpp"
 #include "measure/sharing.hpp"
 #include "measure/step.hpp"
 #include "measure/timing.hpp"
@@ -159,6 +166,99 @@ TEST(MeasureMachine, AllRanksAgree) {
   ASSERT_TRUE(m.compute_only.has_value());
   EXPECT_GT(*m.compute_only, 0);
   EXPECT_GT(m.sum_of_kernels, 0);
+}
+
+/// Seconds of a kernel to its end: the least of five, behind one that warms up.
+double seconds_of_kernel(runtime::Session& session, const std::function<void()>& kernel) {
+  std::vector<double> seconds;
+  for (int i = 0; i < 6; ++i) {
+    const double start = seconds_now();
+    kernel();
+    kernels::fence(session.space());
+    if (i > 0) seconds.push_back(seconds_now() - start);
+  }
+  return measure::least(seconds);
+}
+
+/// The rates of these kernels, counted by hand: of a product of two matrices 2 n^3 FLOP, of attention's two
+/// products the causal half, of a + b = c three arrays.
+machine::Compute rates_by_hand(runtime::Session& session) {
+  const measure::Noise noise(session.space());
+  const auto product = [&](DType type) {
+    constexpr std::int64_t n = 1024;
+    kernels::MatmulSpec spec{};
+    spec.f32_products = session.matmuls().f32_products();
+    spec.form = kernels::MatmulForm::forward;
+    spec.rows = spec.in = spec.out = n;
+    spec.type = spec.result = type;
+    kernels::Matmul matmul(spec);
+    const kernels::Buffer a = noise.buffer(n * n, type), b = noise.buffer(n * n, type);
+    const kernels::Buffer c(n * n * size_of(type), "test"), scratch(matmul.scratch_bytes(), "test");
+    return 2.0 * n * n * n / seconds_of_kernel(session, [&] {
+             matmul.run(session.space(), a.data(), b.data(), c.data(), scratch.data());
+           });
+  };
+  const auto attention = [&] {
+    constexpr std::int64_t seq = 1024, heads = 8, head_dim = 64;
+    const kernels::AttentionShape shape{1, seq, heads, heads, head_dim};
+    constexpr std::int64_t n = seq * heads * head_dim;
+    const DType type = DType::bf16;
+    const kernels::Buffer q = noise.buffer(n, type), k = noise.buffer(n, type), v = noise.buffer(n, type);
+    const kernels::Buffer o(n * size_of(type), "test"), lse(heads * seq * sizeof(float), "test"),
+        scratch(kernels::attention_scratch_bytes(shape, type), "test");
+    return 2 * (2.0 * seq * seq * head_dim * heads) / 2 / seconds_of_kernel(session, [&] {
+             kernels::attention(session.space(), shape, type, q.data(), k.data(), v.data(), o.data(),
+                                reinterpret_cast<float*>(lse.data()), scratch.data());
+           });
+  };
+  const auto seconds_of_sum = [&](std::int64_t n) {
+    const std::size_t bytes = static_cast<std::size_t>(n) * sizeof(float);
+    const kernels::Buffer a(bytes, "test"), b(bytes, "test"), c(bytes, "test");
+    return seconds_of_kernel(
+        session, [&] { kernels::add(session.space(), n, DType::f32, a.data(), b.data(), c.data()); });
+  };
+  machine::Compute rates;
+  rates.matmul_f32 = product(DType::f32);
+  rates.matmul_bf16 = product(DType::bf16);
+  rates.attention = attention();
+  constexpr std::int64_t large = 16 << 20;
+  rates.bytes_per_s = 3 * sizeof(float) * large / seconds_of_sum(large);
+  rates.launch_s = seconds_of_sum(64);
+  return rates;
+}
+
+/// A rate that counts other FLOP is wrong by a factor of two. What else goes on on the machine makes rates
+/// smaller, so the best of several are compared, and of more of them where it is busy.
+TEST(MeasureRates, AreThoseThatAreCountedByHand) {
+  if (!device_is_host()) GTEST_SKIP() << "the sizes are those of a host";
+  if (world().size() > 1) GTEST_SKIP() << "one rank is enough";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "kernels take ten times as long";
+#endif
+  runtime::Session session(Deck{}, world());
+  std::map<std::string, std::pair<double, double>> best;  // measured, and counted by hand
+  const auto keep_best = [&](const char* name, double measured, double by_hand) {
+    auto& [most_measured, most_by_hand] = best[name];
+    most_measured = std::max(most_measured, measured);
+    most_by_hand = std::max(most_by_hand, by_hand);
+  };
+  const auto fits = [&] {
+    return std::all_of(best.begin(), best.end(), [](const auto& rate) {
+      const double ratio = rate.second.first / rate.second.second;
+      return ratio > 0.6 && ratio < 1.67;
+    });
+  };
+  for (int i = 0; i < 3 || (i < 20 && !fits()); ++i) {
+    const machine::Compute rates = measure::measure_rates(session), hand = rates_by_hand(session);
+    EXPECT_EQ(rates.threads, kernels::concurrency());
+    EXPECT_EQ(rates.matmul_f8 + rates.matmul_f8_tensorwise, 0) << "a host has no such products";
+    keep_best("matmul_f32", rates.matmul_f32, hand.matmul_f32);
+    keep_best("matmul_bf16", rates.matmul_bf16, hand.matmul_bf16);
+    keep_best("attention", rates.attention, hand.attention);
+    keep_best("bytes_per_s", rates.bytes_per_s, hand.bytes_per_s);
+    keep_best("1 / launch_s", 1 / rates.launch_s, 1 / hand.launch_s);
+  }
+  EXPECT_TRUE(fits()) << ::testing::PrintToString(best);
 }
 
 /// Kernels of many sizes read all of it.
@@ -330,6 +430,65 @@ TEST(MeasureSharing, SumsOverReplicasRunBesideCompute) {
   for (std::size_t i = 0; i < sent.size(); i += 2) moved += sent[i] != sent[i + 1] ? 1 : 0;
   EXPECT_GE(moved, 2U);
   EXPECT_LE(moved, sent.size() / 4 + 1);
+}
+
+/// On a fast link collectives grow until they are few enough, or until there is no memory for larger ones.
+TEST(MeasureSharing, RowsBesideComputeAreLongEnoughUnlessTheyWouldFillAStream) {
+  using measure::most_rounds;
+  constexpr double mib = 1 << 20;
+  int full = 0, grown = 0;
+  for (const double rate : {0.1e9, 50e9, 300e9, 900e9})
+    for (const double seconds : {0.15, 0.3, 1.0})
+      for (const int lanes : {1, 2})
+        for (const double most : {0.25 * mib, 4 * mib, 64 * mib, 1024 * mib}) {
+          SCOPED_TRACE(::testing::Message()
+                       << rate << " bytes/s, " << seconds << " s, " << lanes << " lanes, at most " << most);
+          const auto [bytes, count] = measure::rounds_beside(seconds, rate, lanes, most);
+          const double wanted = 2 * seconds * rate / lanes;
+          EXPECT_LE(bytes, most);
+          EXPECT_GE(count, 3);
+          EXPECT_LE(count, most_rounds);
+          EXPECT_LE((count - 3) * bytes, wanted) << "it is longer than it must be";
+          if (bytes * count < wanted) {
+            EXPECT_EQ(bytes, most) << "a larger collective would have made it long enough";
+            EXPECT_EQ(count, most_rounds);
+            ++full;
+          }
+          if (bytes > 16 * mib) {
+            EXPECT_GE(count, most_rounds - 1) << "smaller collectives would have done";
+            ++grown;
+          }
+        }
+  EXPECT_GT(full, 10);
+  EXPECT_GT(grown, 10);
+  EXPECT_DOUBLE_EQ(measure::rounds_beside(0.15, 0.1e9, 2, 64 * mib).bytes, 2.5e6);
+}
+
+/// Where a lane may have no more collectives pending, they end before the compute does. Their speed is then
+/// that of the time in which they were under way.
+TEST(MeasureSharing, SumsThatEndBeforeComputeHaveTheSpeedOfTheirOwnTime) {
+  if (world().size() == 1) GTEST_SKIP() << "nothing travels";
+  const Deck deck =
+      small_deck({"parallel.mesh={ replica = " + std::to_string(world().size()) + ", data = 1 }"});
+  runtime::Session session(deck, world());
+  measure::ReplicaSums sums(session, 1 << 10, ReduceOrder::native);
+  sums.hold(sums.most());
+  int runs = 0;
+  const auto compute = [&runs] {
+    ++runs;
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  };
+  const comm::Channel& channel = *session.channel(Lane::replica);
+  const std::uint64_t before = channel.collectives();
+  const machine::ReplicaSharing found = measure_replica_sharing(sums, nullptr, world(), compute, 0.1);
+  EXPECT_EQ(runs,
+            11);  // compute ran once to learn its time, and five times by itself and with sums beside it
+  // A run of sums by themselves has a quarter of the rounds and two; those that learnt the rate are few.
+  constexpr std::uint64_t each = measure::most_rounds + measure::most_rounds / 4 + 2;
+  EXPECT_LE(channel.collectives() - before, 5 * each + 100);
+  if (device_is_host()) {  // a fake device does nothing at once
+    EXPECT_GT(found.beside_compute, 0.2);
+  }
 }
 
 TEST(MeasureMachine, SumsOverReplicasShareWithGathers) {

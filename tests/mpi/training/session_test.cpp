@@ -17,6 +17,9 @@
 #include "support/mpi_environment.hpp"
 #include "support/shared_deck.hpp"
 #include "support/small_deck.hpp"
+#ifdef WEFT_FAKECUDA
+#include "fakecuda/device.hpp"
+#endif
 
 namespace weft::train {
 namespace {
@@ -64,6 +67,35 @@ TEST(Session, MemoryIsRegisteredByAllRanksOrByNone) {
   };
   const test::Curve registered = curve(nullptr);
   for (const char* fault : {"ncclMemAlloc", "ncclCommRegister"}) EXPECT_EQ(curve(fault), registered) << fault;
+}
+
+/// The step without collectives is measured at the start on several ranks, and runs as a graph there. All
+/// graphs that a run keeps are those that it launches again.
+TEST(Session, KeepsNoGraphOfWhatOnlyItsStartRuns) {
+  comm::World& world = test::world();
+  const int before = fakecuda::objects("instantiated graphs");
+  Trainer trainer(test::shared_deck(world, {test::unit_buckets}), world);
+  ASSERT_EQ(trainer.capture(), exec::Capture::captured);
+  EXPECT_EQ(fakecuda::objects("instantiated graphs"), before);
+  test::train_steps(trainer, 2);
+  EXPECT_EQ(fakecuda::objects("instantiated graphs"), before + 1) << "the step's own";
+}
+
+/// The fake device has 132 multiprocessors.
+TEST(Session, ItsCommunicatorsShareTheDevice) {
+  comm::World& world = test::world();
+  const auto blocks = [&](const std::string& mesh) {
+    const int before = fakecuda::objects("blocks of communicators");
+    const runtime::Session session(test::small_deck({"parallel.mesh=" + mesh}), world);
+    return fakecuda::objects("blocks of communicators") - before;
+  };
+  EXPECT_EQ(blocks("{ data = 0 }"), world.size() > 1 ? 2 * 32 : 0);
+  if (world.size() == 2) {
+    EXPECT_EQ(blocks("{ pipe = 2, data = 1 }"), 5 * 8);
+  }
+  if (world.size() != 4) return;
+  EXPECT_EQ(blocks("{ replica = 2, data = 2 }"), 3 * 32);
+  EXPECT_EQ(blocks("{ pipe = 2, data = 2 }"), 2 * 32 + 5 * 8);
 }
 #endif
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "attention_checks.hpp"
+#include "base/device.hpp"
 #include "kernels/attention_backends.hpp"
 #include "kernels/attention_parts.hpp"
 #include "rig.hpp"
@@ -135,6 +138,24 @@ TEST(Attention, CudnnRefusesWhatItCannotDo) {
   EXPECT_THROW(cudnn::AttentionBackward({1, 256, 2, 2, 64, 2, 0}, last), cudnn::NotSupported)
       << "more scratch";
 }
+
+/// The shapes are those of no other test, because each is prepared once in a process.
+TEST(Attention, WithoutTensorCoresIsWarnedOf) {
+  const auto told = [](const AttentionShape& s) {
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < 2; ++i) prepare_attention_grad(s, DType::bf16);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string line = told({1, 11, 13, 13, 64});
+  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
+  for (const char* part :
+       {"warning: rank 0: attention_grad of batch 1, seq 11, heads 13, kv_heads 13, head_dim 64 "
+        "runs without tensor cores",
+        "(the log-sum-exps of all heads and tokens are no multiple of 16 bytes); a newer "
+        "cuDNN may, or another shape"})
+    EXPECT_NE(line.find(part), std::string::npos) << line;
+  EXPECT_EQ(told({1, 12, 13, 13, 64}), "");
+}
 #endif
 
 TEST(Attention, TeamBackEnd) {
@@ -216,6 +237,24 @@ TEST(Attention, DocumentsSideBySideAreApart) {
               [&](auto... arguments) { team::attention(space(), s, t, arguments...); },
               [&](const AttentionGrad& grad) { team::attention_grad(space(), s, t, grad); });
       }
+}
+
+TEST(AttentionDeathTest, DocumentsAreWarnedOfOnAGpu) {
+  const AttentionShape shape{1, 8, 2, 1, 8};
+  testing::internal::CaptureStderr();
+  attention_scratch_bytes(shape, DType::f32, true);  // all of fp32 goes without tensor cores
+  attention_scratch_bytes(shape, DType::bf16, false);
+  if (device_is_host()) attention_scratch_bytes(shape, DType::bf16, true);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  if (device_is_host()) return;
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // a process of its own, because each is told once
+  const auto plan = [&] {
+    attention_scratch_bytes(shape, DType::bf16, true);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(plan(), testing::ExitedWithCode(0),
+              "warning: rank 0: attention within documents runs without tensor cores on a GPU, .*; "
+              "with data.document_mask = false cuDNN computes it where it can");
 }
 
 TEST(Attention, LargeScoresDoNotOverflow) {

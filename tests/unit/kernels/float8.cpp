@@ -19,6 +19,9 @@ namespace {
 
 using namespace rig;
 
+/// Widths of rows. A device takes 16 elements at a time where these divide a width.
+constexpr std::int64_t widths[] = {1, 3, 17, 255, 257, 1000, 1008};
+
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -91,7 +94,7 @@ double scale_for(const Array& row, double most) {
 TEST(Float8, RowsHaveScalesOfTheirOwn) {
   for (const DType format : {DType::e4m3, DType::e5m2})
     for (const DType t : float_types)
-      for (const std::int64_t dim : odd_sizes) {
+      for (const std::int64_t dim : widths) {
         const std::vector<double> values = finite_values(format);
         constexpr std::int64_t rows = 5;
         Array x = random(rows * dim, t, 3);
@@ -127,7 +130,7 @@ TEST(Float8, RowsHaveScalesOfTheirOwn) {
 TEST(Float8, ATensorHasOneScale) {
   for (const DType format : {DType::e4m3, DType::e5m2})
     for (const DType t : float_types)
-      for (const std::int64_t dim : odd_sizes)
+      for (const std::int64_t dim : widths)
         for (const std::int64_t rows : {1, 5})
           for (const bool bad : {false, true}) {
             const std::vector<double> values = finite_values(format);
@@ -167,10 +170,11 @@ TEST(Float8, ABadNumberSpoilsItsRowAlone) {
   }
 }
 
-/// Two matrices of a unit with scales of their own, cut over two ranks in the middle of the second; behind
-/// them stands padding.
-TEST(Float8, RunsOfAVectorHaveScalesOfTheirOwn) {
-  constexpr std::int64_t first = 5000, second = 9000, half = 8192, padded = 2 * half;
+/// Two matrices of a unit with scales of their own, the first of so many elements, cut over two ranks in the
+/// middle of the second; behind them stands padding.
+void check_runs(std::int64_t first) {
+  SCOPED_TRACE(first);
+  constexpr std::int64_t second = 9000, half = 8192, padded = 2 * half;
   Array vector = random(padded, DType::f32, 5, 0.02);
   for (std::int64_t i = first; i < first + second; ++i) vector[static_cast<std::size_t>(i)] *= 100;
   const double of_first = scale_for({vector.begin(), vector.begin() + first}, 448),
@@ -200,6 +204,10 @@ TEST(Float8, RunsOfAVectorHaveScalesOfTheirOwn) {
       ASSERT_EQ(bytes[static_cast<std::size_t>(i)], expected) << at;
     }
   }
+}
+
+TEST(Float8, RunsOfAVectorHaveScalesOfTheirOwn) {
+  for (const std::int64_t first : {5000, 5001, 5120}) check_runs(first);  // 5120 divides by 16
 }
 
 TEST(Float8, ABadWeightSpoilsItsScale) {

@@ -1,5 +1,7 @@
 #include "kernels/sections.hpp"
 
+#include <cstdint>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -47,6 +49,20 @@ TEST(Sections, MergeAndSplit) {
             check_sections({batch, 2 * context * section, width, context}, t);
 }
 
+/// All bits of bf16, NaNs of every kind among them, which a device copies by packets.
+TEST(Sections, EveryBitIsCopied) {
+  const SectionShape shape{1, 1024, 64, 2};
+  std::vector<std::uint16_t> before(1 << 16), after(before.size());
+  std::iota(before.begin(), before.end(), std::uint16_t{0});
+  const std::size_t bytes = before.size() * sizeof before[0];
+  const Buffer sequences(bytes, "test"), sections = scratch(bytes), again = scratch(bytes);
+  copy_to_device(space(), sequences.data(), before.data(), bytes);
+  split_sections(space(), shape, DType::bf16, sequences.data(), sections.data());
+  merge_sections(space(), shape, DType::bf16, sections.data(), again.data());
+  copy_to_host(space(), after.data(), again.data(), bytes);
+  EXPECT_TRUE(after == before);
+}
+
 TEST(Sections, RefusesWhatItCannotCut) {
   for (const SectionShape& s :
        {SectionShape{1, 6, 8, 2}, SectionShape{1, 8, 8, 1}, SectionShape{1, 8, 0, 2}}) {
@@ -57,9 +73,11 @@ TEST(Sections, RefusesWhatItCannotCut) {
 }
 
 /// Gradients of keys: two pieces of a run of queries that sees 5 of 7 tokens, and one of a run that sees 2.
-/// They go to 3 of the 8 elements of a token; `in_place` says that the sum has values of 6 tokens already.
-void check_pieces(bool in_place) {
-  constexpr std::int64_t batch = 2, seq = 7, width = 3, token = 8, first = 2;
+/// They go to `width` elements of the 24 of a token, from `first` on; `in_place` says that the sum has values
+/// of 6 tokens already.
+void check_pieces(bool in_place, std::int64_t width, std::int64_t first) {
+  SCOPED_TRACE(testing::Message() << width << " elements from " << first << " on");
+  constexpr std::int64_t batch = 2, seq = 7, token = 24;
   const Array before = random(batch * seq * token, DType::bf16, 1);
   const Array long_ones = random(2 * batch * 5 * width, DType::bf16, 2),
               short_one = random(batch * 2 * width, DType::bf16, 3);
@@ -91,8 +109,9 @@ void check_pieces(bool in_place) {
 }
 
 TEST(Sections, GradientsOfKeysAreAddedUpFromPieces) {
-  check_pieces(false);
-  check_pieces(true);
+  for (const bool in_place : {false, true})
+    for (const std::int64_t width : {3, 8, 16})  // a device takes 8 at a time where all begin at 16 bytes
+      for (const std::int64_t first : {2, 8}) check_pieces(in_place, width, first);
 }
 
 }  // namespace

@@ -2,7 +2,12 @@
 // the host both walk the plan.
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <string>
+
+#include "compile/programs.hpp"
 #include "exec/compute_lane.hpp"
+#include "runtime/planned_memory.hpp"
 #include "support/curve.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/small_deck.hpp"
@@ -25,6 +30,28 @@ test::Curve curve_of(const std::string& params, const std::string& cuda_graph) {
 
 TEST(Replay, HasTheBitsOfAWalk) {
   for (const char* params : {"f32", "bf16"}) EXPECT_EQ(curve_of(params, "auto"), curve_of(params, "off"));
+}
+
+/// Graphs have memory of the device: the training's, and the validation's.
+TEST(Replay, ItsGraphsAreInThePlannedMemory) {
+  const Mesh mesh = resolve_mesh(test::small_deck(), 1);
+  const auto plan_of = [&](const char* layers) {
+    const Deck deck = test::small_deck({std::string("model.layers=") + layers});
+    return compile::training_plan(
+        deck, mesh, [](const ir::Graph&, const ir::Node&) { return 0; }, compile::pass_options(deck, mesh));
+  };
+  const plan::Plan train = plan_of("2"), evaluate = plan_of("1");
+  const auto baseline = [&](const char* cuda_graph, const plan::Plan* other) {
+    const Deck deck = test::small_deck({std::string("schedule.cuda_graph=") + cuda_graph});
+    return runtime::planned_memory(deck, train, other, 0, 1).baseline;
+  };
+  const std::int64_t a_kernel = exec::ComputeLane::capturable() ? 10'000 : 0;
+  const std::int64_t off = baseline("off", nullptr);
+  const auto kernels = [](const plan::Plan& plan) { return std::ssize(plan.instructions); };
+  ASSERT_GT(kernels(train), kernels(evaluate));
+  EXPECT_EQ(baseline("off", &evaluate), off);
+  EXPECT_EQ(baseline("auto", nullptr) - off, a_kernel * kernels(train));
+  EXPECT_EQ(baseline("auto", &evaluate) - off, a_kernel * (kernels(train) + kernels(evaluate)));
 }
 
 }  // namespace
