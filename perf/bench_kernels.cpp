@@ -6,7 +6,10 @@
 // Two limits are measured first: memory bandwidth by a triad (a = b + c, three arrays of 128 MiB of fp32),
 // and the fastest of several large square matmuls, for each type. "of_limit" in a line is what the kernel
 // reaches of its limit, by its least bytes (each operand once) or its FLOPs (causal attention: half of all
-// pairs). A name is kernel/model/type. The models are
+// pairs). A name is kernel/model/type. Operands are normal random numbers, because a device that is limited
+// by its power multiplies simpler ones faster. On a device the time of 5 ms of runs is taken at once, because
+// the host's wait for their end takes some microseconds; they take turns on two sets of operands, because
+// training finds fewer of them in a cache than a loop over one set. The models are
 // - 33m: dim 512, ffn 1536, 8 heads, 4 kv heads, vocab 8192, 4 sequences of 512;
 // - 8b: dim 4096, ffn 14336, 32 heads, 8 kv heads, vocab 128256, one sequence of 8192;
 // - odd: nothing divides anything.
@@ -14,7 +17,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -33,6 +36,7 @@
 #include "kernels/rope.hpp"
 #include "kernels/swiglu.hpp"
 #include "kernels/update.hpp"
+#include "measure/noise.hpp"
 
 namespace weft {
 namespace {
@@ -54,23 +58,12 @@ Buffer room_for(std::size_t bytes) {
   return {std::max(bytes, std::size_t{2} << 20), "bench"};
 }
 
-/// Values that neither overflow nor are all alike; bf16's bits are those of small numbers, too.
+/// Normal numbers, of type f32 or bf16.
 Buffer filled(Space& space, std::int64_t elements, DType t) {
-  std::vector<std::byte> host(static_cast<std::size_t>(elements) * size_of(t));
-  Buffer buffer = room_for(host.size());
-  constexpr std::int64_t period = 1999;
-  for (std::int64_t i = 0; i < std::min(period, elements); ++i) {
-    const float value = static_cast<float>((i * 7919) % period - 999) / 1000.0F;
-    if (t == DType::bf16) {
-      const bf16 narrow = to_bf16(value);
-      std::memcpy(host.data() + 2 * i, &narrow, 2);
-    } else {
-      std::memcpy(host.data() + 4 * i, &value, 4);
-    }
-  }
-  for (std::size_t done = period * size_of(t); done < host.size(); done *= 2)
-    std::memcpy(host.data() + done, host.data(), std::min(done, host.size() - done));
-  copy_to_device(space, buffer.data(), host.data(), host.size());
+  static const measure::Noise noise(space);
+  const Buffer numbers = noise.buffer(elements, t);
+  Buffer buffer = room_for(numbers.size());
+  kernels::copy(space, buffer.data(), numbers.data(), numbers.size());
   fence(space);
   return buffer;
 }
@@ -85,13 +78,42 @@ Buffer integers(Space& space, std::int64_t n, std::int64_t below) {
   return buffer;
 }
 
-double best_seconds(Space& space, int repeats, const std::function<void()>& run) {
+/// A kernel ready to run, and what it moves or computes.
+struct Load {
+  std::vector<Buffer> buffers;
+  std::function<void()> run;
+  double bytes = 0, flops = 0;  ///< one of the two is set
+};
+
+/// The same kernel on the sets of operands that its runs take turns on.
+std::vector<Load> make_sets(const std::function<Load()>& make) {
+  std::vector<Load> sets;
+  for (int i = 0; i < (device_is_host() ? 1 : 2); ++i) sets.push_back(make());
+  return sets;
+}
+
+void run_in_turn(Space& space, const std::vector<Load>& sets, std::int64_t runs) {
+  for (std::int64_t i = 0; i < runs; ++i) sets[static_cast<std::size_t>(i) % sets.size()].run();
+  fence(space);
+}
+
+/// Warms up, and says how many runs are to be timed at once: a multiple of the sets.
+std::int64_t runs_at_once(Space& space, const std::vector<Load>& sets) {
+  const auto once = static_cast<std::int64_t>(sets.size());
+  run_in_turn(space, sets, once);
+  if (device_is_host()) return once;
+  const double begin = seconds_now();
+  run_in_turn(space, sets, once);
+  return once * std::max<std::int64_t>(1, std::llround(5e-3 / (seconds_now() - begin)));
+}
+
+double best_seconds(Space& space, int repeats, const std::vector<Load>& sets) {
+  const std::int64_t runs = runs_at_once(space, sets);
   double best = 1e30;
   for (int i = 0; i < repeats; ++i) {
     const double begin = seconds_now();
-    run();
-    fence(space);
-    best = std::min(best, seconds_now() - begin);
+    run_in_turn(space, sets, runs);
+    best = std::min(best, (seconds_now() - begin) / static_cast<double>(runs));
   }
   return best;
 }
@@ -99,10 +121,15 @@ double best_seconds(Space& space, int repeats, const std::function<void()>& run)
 /// The bytes a second of a triad: `add` reads two arrays and writes the third.
 double triad(Space& space) {
   constexpr std::int64_t n = 32 << 20;
-  const Buffer a = filled(space, n, DType::f32), b = filled(space, n, DType::f32),
-               c = filled(space, n, DType::f32);
-  return 12.0 * n /
-         best_seconds(space, 10, [&] { kernels::add(space, n, DType::f32, a.data(), b.data(), c.data()); });
+  const auto make = [&space] {
+    Load load;
+    for (int i = 0; i < 3; ++i) load.buffers.push_back(filled(space, n, DType::f32));
+    load.run = [&space, a = load.buffers[0].data(), b = load.buffers[1].data(), c = load.buffers[2].data()] {
+      kernels::add(space, n, DType::f32, a, b, c);
+    };
+    return load;
+  };
+  return 12.0 * n / best_seconds(space, 10, make_sets(make));
 }
 
 /// The FLOP/s of the best large matmul. f32 products are made in the way that is faster here, so this is a
@@ -113,22 +140,21 @@ double best_matmul(Space& space, DType t) {
   const std::vector<std::int64_t> sizes =
       device_is_host() ? std::vector<std::int64_t>{1024, 2048, 3072} : std::vector<std::int64_t>{4096, 8192};
   for (const std::int64_t n : sizes) {
-    const Buffer a = filled(space, n * n, t), b = filled(space, n * n, t), c = filled(space, n * n, t);
     kernels::Matmul matmul({kernels::MatmulForm::forward, n, n, n, t, t});
-    const Buffer scratch = room_for(matmul.scratch_bytes());
-    const double seconds =
-        best_seconds(space, 5, [&] { matmul.run(space, a.data(), b.data(), c.data(), scratch.data()); });
-    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
+    const auto make = [&] {
+      Load load;
+      for (int i = 0; i < 3; ++i) load.buffers.push_back(filled(space, n * n, t));
+      load.buffers.push_back(room_for(matmul.scratch_bytes()));
+      const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
+      load.run = [&space, &matmul, a = p(0), b = p(1), c = p(2), scratch = p(3)] {
+        matmul.run(space, a, b, c, scratch);
+      };
+      return load;
+    };
+    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / best_seconds(space, 5, make_sets(make)));
   }
   return best;
 }
-
-/// A kernel ready to run, and what it moves or computes.
-struct Load {
-  std::vector<Buffer> buffers;
-  std::function<void()> run;
-  double bytes = 0, flops = 0;  ///< one of the two is set
-};
 
 class Bench {
  public:
@@ -149,13 +175,10 @@ class Bench {
     benchmark::RegisterBenchmark(
         name.c_str(),
         [this, t, make = std::move(make)](benchmark::State& state) {
-          const Load load = make(space_);
-          load.run();
-          fence(space_);
-          for ([[maybe_unused]] auto _ : state) {
-            load.run();
-            fence(space_);
-          }
+          const std::vector<Load> sets = make_sets([&] { return make(space_); });
+          const std::int64_t runs = runs_at_once(space_, sets);
+          while (state.KeepRunningBatch(runs)) run_in_turn(space_, sets, runs);
+          const Load& load = sets.front();
           const double work = load.flops > 0 ? load.flops : load.bytes;
           const double limit = load.flops > 0 ? matmul_flops_[t == DType::bf16 ? 1 : 0] : bytes_per_s_;
           using benchmark::Counter;

@@ -5,10 +5,11 @@
 
 Runs bench_kernels (default: build/cpu/perf/bench_kernels) and perf/peers/torch_kernels.py alternately; the median of the rounds, and the
 ratio PyTorch / Weft with its spread. Below 1 Weft is slower: such lines are marked. Other work on the machine spoils the result.
+Lines of bench_kernels go to stderr as they come.
 --device: PyTorch's; it is for --bench to be a program of the same. --python: one with PyTorch (default: that of perf/peers/setup.sh).
 --libraries: folders that the program finds shared libraries in.
 """
-import argparse, json, os, statistics, subprocess, sys
+import argparse, json, os, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -24,20 +25,29 @@ a = parser.parse_args()
 environment = {**os.environ, "OMP_NUM_THREADS": str(a.threads)}
 
 
-def run(*command, **more):
-    done = subprocess.run(command, cwd=ROOT, env={**environment, **more}, text=True, capture_output=True, stdin=subprocess.DEVNULL)
-    if done.returncode != 0:
-        sys.exit(f"compare_kernels.py: {' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.stdout
+def run(*command, aloud=False, **more):
+    """What a command says, without its stderr; aloud: each line goes to stderr, too, as it comes."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors, \
+         subprocess.Popen(command, cwd=ROOT, env={**environment, **more}, text=True, stdout=subprocess.PIPE, stderr=errors,
+                          stdin=subprocess.DEVNULL) as process:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if aloud:
+                print(line, end="", file=sys.stderr, flush=True)
+        if process.wait() != 0:
+            errors.seek(0)
+            sys.exit(f"compare_kernels.py: {' '.join(command)} ended with {process.returncode}:\n{''.join(lines)[-2000:]}{errors.read()[-2000:]}")
+    return "".join(lines)
 
 
 def weft():
     libraries = {"LD_LIBRARY_PATH": a.libraries} if a.libraries else {}
-    out = run(a.bench, f"--benchmark_filter=/({'|'.join(a.models)})/", "--benchmark_format=json", **libraries)
-    lines = json.loads(out[out.index("{"):])["benchmarks"]
-    # At once, because a machine that is lent may be taken back before the other side has ended.
-    print("Weft, ms:", "  ".join(f"{line['name'].removesuffix('/real_time')} {line['real_time']:.3f}" for line in lines), file=sys.stderr, flush=True)
-    return {line["name"].removesuffix("/real_time"): line["real_time"] for line in lines}
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8", suffix=".json") as file:
+        # Aloud, because a machine that is lent may be taken back before the end.
+        run(a.bench, f"--benchmark_filter=/({'|'.join(a.models)})/", "--benchmark_out_format=json", f"--benchmark_out={file.name}",
+            aloud=True, **libraries)
+        return {line["name"].removesuffix("/real_time"): line["real_time"] for line in json.load(file)["benchmarks"]}
 
 
 def torch():

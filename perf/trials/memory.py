@@ -33,7 +33,7 @@ class Memory:
     def go(self):
         self.place.trained("saved", 1 if self.a.ranks > 1 else 2, *SETS)
         checkpoint = self.place.path("saved/checkpoints/step-00000002")
-        process = subprocess.Popen(runs.train(self.place.path("load"), self.a.ranks, *SETS, "checkpoint.final=false",
+        process = subprocess.Popen(runs.train(self.place.path("load"), self.a.ranks, *SETS, "run.steps=3", "checkpoint.final=false",
                                               f"checkpoint.resume={checkpoint}"),
                                    cwd=runs.ROOT, env=self.place.environment, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

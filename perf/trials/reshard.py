@@ -90,7 +90,7 @@ class Reshard:
 
     def load(self, saver, state, loader, further):
         pair, name = f"{saver[1]} on {saver[0]} to {loader[1]} on {loader[0]}", "load"
-        steps = SAVED + MORE if further else SAVED
+        steps = SAVED + (MORE if further else 1)
         ended = self.place.train(name, loader[0], f"run.steps={steps}", "checkpoint.final=false",
                                  f"checkpoint.resume={self.checkpoint(*saver)}", *sets(*loader))
         at = runs.continued(ended)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests what the scripts of perf/ do before and after they measure. WEFT: the program (default: build/cpu/weft)."""
-import argparse, collections, contextlib, io, itertools, math, os, re, shutil, subprocess, sys, tarfile, tempfile, unittest
+import argparse, collections, contextlib, fnmatch, glob, io, itertools, json, math, os, re, shutil, signal, subprocess, sys, tarfile, tempfile, unittest
 from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -251,11 +251,49 @@ class CompareTest(unittest.TestCase):
         self.assertIn("compare.py: perf/peers/setup.sh ended with 1; its reason stands above", done.stderr)
 
 
+class CompareKernelsTest(unittest.TestCase):
+    """Both programs are fakes."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def command(self, *bench):
+        for name, lines in (("bench", ("import json, sys, time", *bench)), ("python", ("print('{\"add/odd/f32\": 3.0}')",))):
+            with open(f"{self.folder}/{name}", "w", encoding="ascii") as file:
+                file.write("\n".join((f"#!{sys.executable}", *lines)))
+            os.chmod(f"{self.folder}/{name}", 0o755)
+        return [sys.executable, os.path.join(ROOT, "perf/compare_kernels.py"), "--rounds", "1", "--models", "odd",
+                "--bench", f"{self.folder}/bench", "--python", f"{self.folder}/python"]
+
+    def test_a_line_comes_before_the_program_ends(self):
+        command = self.command("print('add/odd/f32 1.5 ms', flush=True)", "time.sleep(600)")
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+            try:
+                self.assertEqual(process.stderr.readline(), "add/odd/f32 1.5 ms\n")
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def test_the_table_has_the_numbers_of_the_file(self):
+        done = subprocess.run(self.command(
+            "print('add/odd/f32 2 ms')", "(out,) = [x.split('=', 1)[1] for x in sys.argv if x.startswith('--benchmark_out=')]",
+            "json.dump({'benchmarks': [{'name': 'add/odd/f32/real_time', 'real_time': 1.5}]}, open(out, 'w'))"),
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"add/odd/f32 +1\.500 +3\.000 +2\.00 ")
+
+    def test_what_the_program_said_is_told_where_it_fails(self):
+        done = subprocess.run(self.command("print('some line')", "sys.exit('no device')"), capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"(?s)bench .* ended with 1:\nsome line\nno device\n")
+
+
 class GpuTest(unittest.TestCase):
     """A copy of gpu.sh in a tree of its own, whose programs and libraries are copies of a small program."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
+        folder = tempfile.TemporaryDirectory(prefix="a tree ")
         self.addCleanup(folder.cleanup)
         self.tree = folder.name
         for name in ("bin", "perf", "components", "data", "build/cuda/perf", "build/cuda/tests", "build/gpu"):
@@ -270,6 +308,8 @@ class GpuTest(unittest.TestCase):
         self.program("ompi_info", f'case $3 in pkglibdir) name=components ;; *) name=data ;; esac; echo "path:$3:{self.tree}/$name"')
         with open(f"{self.tree}/build/gpu/pack.txz", "w", encoding="ascii") as file:
             file.write("older")
+        shutil.copy(some_program, f"{self.tree}/data/libother.so.1")
+        self.program("ldd", f'echo "libother.so.1 => {self.tree}/data/libother.so.1 (0x0)"')
 
     def program(self, name, text):
         with open(f"{self.tree}/bin/{name}", "w", encoding="ascii") as file:
@@ -286,7 +326,7 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(f"{self.tree}/build")), ["cuda", "gpu"])
         with tarfile.open(f"{self.tree}/build/gpu/pack.txz") as pack:
             names = pack.getnames()
-        for name in ("weft", "tests/test_training", "perf/bench_kernels", "mpirun", "source_dir", "lib/openmpi/mca_btl_self.so", "share"):
+        for name in ("weft", "tests/test_training", "perf/bench_kernels", "mpirun", "source_dir", "lib/openmpi/mca_btl_self.so", "lib/libother.so.1", "share"):
             self.assertIn("./" + name, names)
 
     def test_what_fails_makes_no_pack(self):
@@ -309,6 +349,245 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertEqual(done.stderr, "gpu.sh: no part 'trian'; see the head of perf/gpu.sh\n")
         self.assertFalse(os.path.exists(f"{self.tree}/asked"))
+
+
+# What stands for the programs on a GPU. `weft` trains as its deck's keys say; runs that OTHERS names have other losses, and those that FAILS names end
+# with the last line of SAYS. `timeout` notes every command with its seconds, and ends those that match HANGS as if their time had ended.
+FAKE_WEFT = """
+import json, os, sys
+command, run = sys.argv[1], {}
+if command == "plan":
+    print("a run of it needs 39.72 GiB on a rank (state 32.24, arena 7.47)")
+if command != "train":
+    sys.exit()
+sets = dict(x.split("=", 1) for x in sys.argv[3:] if x != "--set")
+folder, name = sets["run.dir"], os.path.basename(sets["run.dir"])
+if name in os.environ.get("FAILS", "").split():
+    sys.exit(os.environ.get("SAYS", "no"))
+os.makedirs(folder, exist_ok=True)
+begin = 0
+if sets.get("checkpoint.resume") == "auto" and os.path.exists(folder + "/saved"):
+    begin = 3
+    print("continues from step 3")
+if sets["checkpoint.final"] == "true":
+    open(folder + "/saved", "w").close()
+if sets.get("schedule.cuda_graph") != "off":
+    print("4 replays of a CUDA graph")
+loss = {"other": 8.0, "nan": None}.get(dict(x.split(":") for x in os.environ.get("OTHERS", "").split()).get(name), 9.0)
+with open(folder + "/metrics.jsonl", "a") as file:
+    for step in range(begin, int(sets["run.steps"])):
+        file.write(json.dumps({"kind": "train", "step": step, "loss": loss, "grad_norm": 1.0, "tokens_per_s": 1.0, "mfu": 0.5,
+                               "step_s": 0.5 if "precision.float8" in sets else 1.0}) + "\\n")
+open(folder + "/log.txt", "w").close()
+"""
+FAKE_TIMEOUT = """
+printf -v line '%s\\t' "${@:2}"
+echo "$line" >>"$LOG"
+if [[ -n ${HANGS:-} && $* =~ $HANGS ]]; then "${@:3}"; exit 124; fi
+exec "${@:3}"
+"""
+FAKE_TESTS = """
+echo "[==========] Running 3 tests from 1 test suite."
+echo "[ RUN      ] Some.First"; echo "[       OK ] Some.First (5 ms)"
+echo "[ RUN      ] Some.Second"; echo "${SECOND:-[  SKIPPED ] Some.Second (5 ms)}"
+echo "[ RUN      ] Some.Third"
+"""
+
+
+class GpuPartsTest(unittest.TestCase):
+    """Parts of gpu.sh on fakes of all programs, in a tree of their own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="a tree ")
+        self.addCleanup(folder.cleanup)
+        self.tree = folder.name
+        for name in ("bin", "perf", "inputs", "build/gpu/tests", "build/gpu/perf"):
+            os.makedirs(f"{self.tree}/{name}")
+        for name in ("gpu.sh", "distances.py"):
+            shutil.copy(os.path.join(ROOT, "perf", name), f"{self.tree}/perf")
+        self.program("build/gpu/weft", FAKE_WEFT, f"{sys.executable} -SE")
+        self.program("bin/timeout", FAKE_TIMEOUT)
+        self.program("bin/mpirun", 'shift 2; exec "$@"')
+        self.program("bin/nvidia-smi", 'case "$*" in -L) echo "GPU 0: none" ;; *memory.total,*) echo "none, 1, 81559 MiB" ;; *) echo 81559 ;; esac')
+        for name in ("tests/test_nccl", "tests/test_training", "tests/test_kernels", "perf/bench_kernels"):
+            self.program(f"build/gpu/{name}", FAKE_TESTS)
+
+    def program(self, name, text, interpreter="/bin/bash"):
+        with open(f"{self.tree}/{name}", "w", encoding="ascii") as file:
+            file.write(f"#!{interpreter}\n{text}\n")
+        os.chmod(f"{self.tree}/{name}", 0o755)
+
+    def part(self, name, **environment):
+        """Runs one part: its exit status, what it said, its line of the summary, and the commands under a time limit, each with its seconds."""
+        done = subprocess.run(["bash", f"{self.tree}/perf/gpu.sh", name], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PATH": f"{self.tree}/bin:{os.environ['PATH']}", "OUT": f"{self.tree}/out",
+                                   "WEFT_BUILD": "build/gpu", "LOG": f"{self.tree}/log", **environment})
+        self.assertEqual(sorted(os.listdir(f"{self.tree}/out")), ["logs.tgz", "summary.txt"])  # few files come back from a machine that is lent
+        with open(f"{self.tree}/out/summary.txt", encoding="utf-8") as file:
+            summary = file.read()
+        with open(f"{self.tree}/log", encoding="utf-8") as file:
+            commands = [(int(seconds), *command) for seconds, *command in (line.rstrip("\t\n").split("\t") for line in file)]
+        os.remove(f"{self.tree}/log")
+        return done.returncode, done.stdout, summary, commands
+
+    @staticmethod
+    def trained(commands):
+        """By name of the run, in their order: ranks and keys. Of a run that was continued, the last."""
+        runs_by_name = {}
+        for _, *command in commands:
+            if "train" in command:
+                sets = dict(x.split("=", 1) for x in command[command.index("train") + 2:] if x != "--set")
+                ranks = int(command[2]) if command[0].endswith("mpirun") else 1
+                runs_by_name[os.path.basename(sets["run.dir"])] = (ranks, sets)
+        return runs_by_name
+
+    def test_each_axis_is_compared(self):
+        status, said, summary, commands = self.part("axes")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(summary, r"^axes +ok .* 24 of 24 comparisons ran, 0 failed\n$")
+        found = self.trained(commands)
+        seen = set()
+        for name, (ranks, sets) in found.items():
+            mesh = dict(re.findall(r"(\w+) = (\d+)", sets.get("parallel.mesh", "")))
+            self.assertEqual(math.prod(map(int, mesh.values())), ranks, name)
+            self.assertEqual(name.endswith("_off"), "schedule.cuda_graph" in sets, name)
+            self.assertEqual("float8" in name, "precision.float8" in sets, name)
+            self.assertEqual("documents" in name, sets.get("data.document_mask") == "true", name)
+            seen |= {(ranks, axis, "precision.float8" in sets) for axis in mesh}
+        for axis, float8 in itertools.product(("data", "tensor", "context", "pipe"), (False, True)):
+            self.assertIn((2, axis, float8), seen)
+        self.assertTrue({axis for ranks, axis, _ in seen if ranks == 4} >= {"data", "tensor", "context", "pipe"})
+        self.assertEqual(found["tensor_continued"][1]["checkpoint.resume"], "auto")
+        self.assertEqual({name for name in found if "_off" in name and "one" not in name},
+                         {"tensor_bf16_off", "context_float8_off", "pipe_float8_off", "data_bf16_off"})
+
+    def test_an_axis_that_fails_does_not_end_the_others(self):
+        status, said, summary, commands = self.part("axes", FAILS="tensor_bf16", OTHERS="data_bf16:other pipe_float8:nan", HANGS="/context_bf16 ")
+        self.assertEqual(status, 1)
+        self.assertEqual(len(self.trained(commands)), 27)
+        failed = {line.split(":")[0] for line in said.splitlines() if "FAILED" in line and ":" in line}
+        self.assertEqual(failed, {"tensor_bf16", "context_bf16", "pipe_float8", "data_bf16", "tensor_continued", "data2_tensor_bf16", "tensor_bf16_off",
+                                  "data2_context_bf16"})
+        self.assertIn("24 of 24 comparisons ran, 8 failed", summary)
+        for seconds, *command in commands:
+            if command[0].endswith("mpirun"):
+                self.assertLessEqual(seconds, 25)
+
+    def test_an_nccl_with_one_rank_a_gpu_is_no_failure(self):
+        status, said, summary, commands = self.part("axes", FAILS="tensor_bf16", SAYS="Duplicate GPU detected")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(summary, "^axes +skipped .* this NCCL takes one rank a GPU")
+        self.assertEqual([name for name, (ranks, _) in self.trained(commands).items() if ranks > 1], ["tensor_bf16"])
+        status, said, summary, _ = self.part("axes", FAILS="context_bf16", SAYS="ncclInvalidUsage: invalid usage")
+        self.assertEqual(status, 1)  # ranks share the GPU: tensor_bf16 ran
+        self.assertIn("24 of 24 comparisons ran, 2 failed", summary)
+        status, said, summary, commands = self.part("ranks", FAILS="two", SAYS="Duplicate GPU detected")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(summary, "^ranks +skipped .* this NCCL takes one rank a GPU")
+        self.assertEqual([command[2] for _, *command in commands if "tests" in command[-1]], ["1", "1"])
+
+    def test_two_ranks_train_before_the_tests_share_the_time(self):
+        status, said, summary, commands = self.part("ranks", HANGS="test_training")
+        self.assertEqual(status, 0, said)
+        self.assertEqual(list(self.trained(commands)), ["one", "two", "unmixed"])
+        self.assertIn("two ranks: 1000.0 ms a step, 1 tokens/s, MFU 50.0 % of 989.4 TFLOP/s; with NCCL_GRAPH_MIXING_SUPPORT=0: 1000.0 ms", said)
+        self.assertRegex(summary, r"^ranks +ok .* two ranks have the losses of one; no test failed\n$")
+        tests = [(seconds, command[2], os.path.basename(command[-1])) for seconds, *command in commands[3:]]
+        self.assertEqual([test[1:] for test in tests], [(n, name) for n in "241" for name in ("test_nccl", "test_training")])
+        for i, (seconds, *_) in enumerate(tests):
+            self.assertLessEqual(seconds * (len(tests) - i), 160)
+            self.assertGreaterEqual(seconds * (len(tests) - i), 100)
+        for n in "241":
+            self.assertIn(f"test_training on {n} ranks: 2 of 3 tests ran, ended with 124\nits time ended in Some.Third\n", said)
+
+    def test_what_fails_on_ranks_is_told(self):
+        for verdict, tests, environment in (
+                ("two ranks have the losses of one", "something failed", {"HANGS": "test_nccl"}),
+                ("two ranks have the losses of one", "something failed", {"HANGS": "test_training", "SECOND": "[  FAILED  ] Some.Second (5 ms)"}),
+                ("the losses of one and two ranks differ", "something failed", {"OTHERS": "two:other"}),
+                ("two ranks do not train", "something failed", {"FAILS": "two"}),
+                ("one rank does not train", "something failed", {"FAILS": "one"})):
+            status, said, summary, commands = self.part("ranks", **environment)
+            self.assertEqual(status, 1, said)
+            self.assertRegex(summary, f"^ranks +FAILED .* {verdict}; {tests}\n$")
+            self.assertEqual(sum("tests" in command[-1] for _, *command in commands), 6)
+
+    def test_float8_takes_turns_with_bf16(self):
+        status, said, summary, commands = self.part("train")
+        self.assertEqual(status, 0, said)
+        found = self.trained(commands)
+        self.assertEqual(list(found), ["graph_auto", "graph_off", *(f"{kind}.{turn}" for turn in "12" for kind in ("bf16", "rowwise", "tensorwise"))])
+        shape = lambda sets: {key: value for key, value in sets.items() if not key.startswith(("precision.float8", "run.dir", "schedule"))}
+        for name, (_, sets) in found.items():
+            self.assertEqual(shape(sets), shape(found["graph_auto"][1]))
+            self.assertEqual(sets.get("precision.float8_scales", "bf16"), name.split(".")[0] if "." in name else "bf16")
+        self.assertIn("Float8 rowwise 2.000 times the tokens of bf16, Float8 tensorwise 2.000 times the tokens of bf16", said)
+
+    def test_float8_that_does_not_train_is_a_failure(self):
+        status, said, _, _ = self.part("train", FAILS="rowwise.1")
+        self.assertEqual(status, 1, said)
+        self.assertIn("cuda_graph=off: 1000.0 ms", said)
+
+    def test_ncu_looks_at_five_kernels(self):
+        shutil.copy(os.path.join(ROOT, "tests/support/gpu_tools/ncu"), f"{self.tree}/bin")
+        self.program("build/gpu/perf/bench_kernels", "echo \"$*\" >>'" + self.tree + "/benchmarks'")
+        status, said, summary, _ = self.part("ncu")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(summary, "^ncu +ok .* 5 of 5 kernels\n$")
+        self.assertIn("adamw: Duration 2.29 ms; DRAM Throughput 92.81 %; Registers Per Thread 40 register/thread\n", said)
+        with open(f"{self.tree}/benchmarks", encoding="ascii") as file:
+            names = re.findall(r"--benchmark_filter=\^(\w+)/8b/bf16 ", file.read())
+        self.assertEqual(len(names), 5)
+        for name, kernel in zip(names, re.findall(r":(\w+)", re.search(r"(?m)^counted=\((.*)\)$", self.script())[1]), strict=True):
+            self.assertRegex(self.text_of("perf/bench_kernels.cpp"), rf'add(_elementwise)?\("{name}"')
+            self.assertRegex(self.text_of("kernels/*.cpp"), rf"(?m)^struct {kernel} {{$")
+
+    def test_counters_that_are_not_permitted_are_no_failure(self):
+        self.program("bin/ncu", "echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1")
+        status, said, summary, _ = self.part("ncu")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(summary, "^ncu +skipped .* this machine does not let ncu read counters\n$")
+        self.program("bin/ncu", "exit 1")
+        self.assertEqual(self.part("ncu")[0], 1)
+
+    def test_the_sanitizer_has_every_group(self):
+        shutil.copy(os.path.join(ROOT, "tests/support/gpu_tools/compute-sanitizer"), f"{self.tree}/bin")
+        status, said, _, commands = self.part("sanitizer")
+        self.assertEqual(status, 0, said)
+        filters = [x.removeprefix("--gtest_filter=") for _, *command in commands for x in command if x.startswith("--gtest_filter=")]
+        self.assertEqual(len(filters), 6)
+        self.assertEqual(filters[::2], filters[1::2])
+        tests = [f"{suite}.{test}" for suite, test in re.findall(r"(?m)^TEST\((\w+), (\w+)\)", self.text_of("tests/unit/kernels/*.cpp"))]
+        patterns = [pattern for group in filters for pattern in re.split("[:-]", group)]
+        for pattern in patterns:
+            self.assertTrue(fnmatch.filter(tests, pattern), pattern)
+        for test in ("Float8.RowsHaveScalesOfTheirOwn", "Sections.GradientsOfKeysAreAddedUpFromPieces", "Attention.PlacesMakeUpTheWhole",
+                     "Attention.CudnnBackwardInPartsAtEachPlaceOfAContext"):
+            self.assertIn(test, tests)
+            self.assertTrue(any(fnmatch.fnmatch(test, pattern) for pattern in patterns), test)
+
+    def test_the_calls_have_eight_minutes(self):
+        head, code = self.script().split("set -uo pipefail", 1)
+        told = {name: int(seconds) for name, seconds in re.findall(r"(?m)^#   (\w+)  +(?:.|\n#     )*?\((\d+)\)$", head)}
+        limits = {name: int(seconds) for name, seconds in re.findall(r"\bpart (\w+) (\d+) run_", code)}
+        self.assertEqual(told, limits)
+        self.assertEqual(list(limits), re.search(r"\[ \$# -gt 0 \] \|\| parts=\((.*)\)", code)[1].split())
+        calls = [call.split() for call in re.findall(r"`([a-z ]+ [a-z ]+)`", head)]
+        self.assertEqual([name for call in calls for name in call], list(limits))
+        self.assertEqual(len(calls), 3)
+        for call in calls:
+            self.assertLessEqual(sum(limits[name] for name in call), 460)
+
+    @staticmethod
+    def text_of(pattern):
+        texts = []
+        for path in sorted(glob.glob(os.path.join(ROOT, pattern))):
+            with open(path, encoding="utf-8") as file:
+                texts.append(file.read())
+        return "\n".join(texts)
+
+    def script(self):
+        return self.text_of("perf/gpu.sh")
 
 
 class PowerTest(unittest.TestCase):
