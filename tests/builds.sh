@@ -7,12 +7,13 @@
 #   mpich          MPICH
 #   pypi           the newer libraries of jobs/prefix.sh: Open MPI 5, oneDNN 3, fmt 12, ...
 #   hdf5-parallel  HDF5 that is built with MPI
-#   portable       the preset `portable`: a program for each level of x86-64, installed, and run on older processors by qemu
+#   portable       the preset `portable`: a program for each level of x86-64, installed, moved, and run on older processors by qemu
 #   aarch64        another architecture: a cross compiler, the libraries of Debian's arm64, and qemu
 #   hip            the kernels that all devices share, compiled for AMD's MI200 by Clang 16 with Debian's HIP; not run
 #   container      the image of jobs/Dockerfile by buildah, on a Debian that is made from its packages; not in turn
 #   turn           the one of them whose turn it is: by the number of commits, so not each in a row
 #
+# tests/builds.sh --whose-turn prints the name of that one, and builds nothing.
 # As root on Debian it installs what it needs. docs/builds.md has the table of what was built and tested. A build that warns fails. The exit
 # status is 77 if what is needed is not to be had.
 set -euo pipefail
@@ -146,8 +147,12 @@ build() {
       quietly build/portable/configure.log cmake --preset portable -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=ON -D WEFT_LEVELS='x86-64-v2;x86-64-v3'
       quietly build/portable/build.log cmake --build --preset portable
       free_of_warnings build/portable/build.log
+      rm -rf build/portable/{prefix,moved}
       quietly build/portable/install.log cmake --install build/portable --prefix build/portable/prefix
-      chooses_a_level build/portable/prefix/bin/weft
+      mv build/portable/prefix build/portable/moved  # an installation may be moved
+      (cd / && quietly "$OLDPWD/build/portable/plan.log" "$OLDPWD/build/portable/moved/bin/weft" plan "$OLDPWD/inputs/llama3_70b.toml" --world 64 --machine h100)
+      build/portable/moved/bin/weft --version
+      chooses_a_level build/portable/moved/bin/weft
       for level in x86-64-v2 x86-64-v3; do
         quietly build/portable/tests.log cmake --build "build/portable/$level" --target test_kernels
         run "portable/$level" '^unit\.kernels$'
@@ -189,12 +194,21 @@ build() {
   esac
 }
 
+# A copy without git has its first one.
+whose_turn() {
+  local commits
+  commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
+  echo "${names[$((commits % ${#names[@]}))]}"
+}
+
 [ $# -gt 0 ] || { echo "builds: no NAME; known are ${names[*]}, and turn" >&2; exit 2; }
+if [ "$1" = --whose-turn ]; then
+  whose_turn
+  exit
+fi
 for name in "$@"; do
   if [ "$name" = turn ]; then
-    # A copy without git has its first one.
-    commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
-    name=${names[$((commits % ${#names[@]}))]}
+    name=$(whose_turn)
     echo "builds: it is the turn of $name"
   fi
   (build "$name")  # in a shell of its own, so that the next one has Debian's compiler and paths again

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Sets this machine up, builds Weft and tests it:
 #
-#   tests/run.sh [--quick] [--fuzz] [--mutations] [--label LABEL]...
+#   tests/run.sh [--quick] [--fuzz] [--mutations] [--fakecuda] [--label LABEL]...
 #
 # Stages: set-up; clang-format (a file that is not formatted ends it all); preset cpu, all tests; asan and tsan builds of the tests that
 # can run under them, and the fuzz corpus under asan; the device's tests and parts of perf/gpu.sh on fakes of CUDA's libraries, and the
-# cuda preset compiled for sm_90 (where CUDA is); clang-tidy on changed files; one build with another compiler or library (tests/builds.sh).
-# What is only compiled or looked at goes on beside the tests. Ends with the slowest tests and targets, and a table of stages and their
-# times; the exit status is 0 if none failed. Needs no terminal.
+# cuda preset compiled for sm_90 and the code of its kernels (where CUDA is); clang-tidy on changed files; one build with another compiler
+# or library (tests/builds.sh). What is only compiled or looked at goes on beside the tests. Ends with the slowest tests and targets, and a
+# table of stages and their times; the exit status is 0 if none failed. Needs no terminal.
 #   --quick        only set-up and the cpu tests
 #   --fuzz         only set-up, and the fuzz targets (clang) with thousands of changes of the corpus each
 #   --mutations    only set-up, and tests/mutate.py: 200 small changes of the sources, which the tests are to notice; hours
+#   --fakecuda     only set-up, and all training tests on the fakes of CUDA's libraries; hours
 #   --label LABEL  of the cpu tests only those with that label (unit, extend, mpi, golden, restart, slurm, net); implies --quick
 # WEFT_TEST_SECONDS: a stage that would begin later than that is left out, and the table says so.
 # WEFT_BASE names the commit that "changed files" are compared with (default: the merge base with origin/main, else HEAD~1).
@@ -28,6 +29,7 @@ while [ $# -gt 0 ]; do
     --quick) part=quick ;;
     --fuzz) part=fuzz ;;
     --mutations) part=mutations ;;
+    --fakecuda) part=fakecuda ;;
     --label) [ $# -ge 2 ] || { echo "tests/run.sh: --label needs a name" >&2; exit 2; }; labels+=("$2"); part=quick; shift ;;
     *) echo "tests/run.sh: unknown option $1; see the head of the file" >&2; exit 2 ;;
   esac
@@ -40,6 +42,7 @@ parallel=$((cores + 1))  # a test that only waits runs beside those that compute
 mkdir -p "$logs"
 rm -f "$logs"/*.{log,end,times,cpu}
 began=$(date +%s)
+commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)  # draws the order of what is on the fakes' queues
 summary=() failed=0 failed_logs=() beside_pid='' test_seconds=0
 
 # run_job FUNCTION: runs it in a process of its own and keeps what processor time that and its children took, in seconds.
@@ -224,9 +227,14 @@ test_mutations() { tests/mutate.py --goal 95; }
 
 # The stage that may take longest: begun later, it would run into CI's end after 90 minutes.
 build_in_turn() {
-  [ "$SECONDS" -lt 3900 ] || { echo "no time for it after 65 minutes"; return 77; }
-  tests/builds.sh turn
+  local name
+  name=$(tests/builds.sh --whose-turn)
+  [ "$SECONDS" -lt 3900 ] || { echo "no time after 65 minutes for $name, which last passed: $(passed "$name")"; return 77; }
+  tests/builds.sh "$name"
 }
+
+# passed NAME: when that line of docs/builds.md last did.
+passed() { sed -nE "s/^\| \`$1\` \|.*\| ([^|]+) \|\$/\1/p" docs/builds.md; }
 
 has_nvcc() {
   command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || { echo "no CUDA on this machine"; return 1; }
@@ -238,14 +246,21 @@ build_fakecuda() {
   jobs/setup.sh --preset fakecuda:device_tests
 }
 
+# drawn_anew COMMAND...: the order of what is on the fakes' queues is another one after each commit (docs/fakecuda.md).
+drawn_anew() {
+  echo "FAKECUDA_SEED=$commits"
+  FAKECUDA_SEED=$commits "$@" || { echo "FAILED with FAKECUDA_SEED=$commits"; return 1; }
+}
+
 # A kernel's threads take turns on one core, so that training takes twenty times as long: of its tests those whose bits tell of each kind of
 # collective, of every mode and schedule, of checkpoints and of bad numbers; on four ranks those of modes, of axes and of the order of sums alone.
+fakecuda_trainings="Precisions/Bits.*:$axes:Replicas.*Mode*:Replicas.AreAdded*:Replicas.Checkpoints*:Lanes.*:Agree.*:BadNumbers.*:Skip.*:RollBack.Without*:Bits.AreTheSame*:Bits.ReducingOnce*:Context.Validation*:Pipe.MetricsHave*:Pipe.TiedEmbeddings*:Init.IsTheSameInAPipe:Init.APipe*:Session.*:Float8.Losses*:Float8.ABad*:Float8.Gradients*"
+fakecuda_trainings_on_four='Precisions/Bits.*/0:Precisions/Bits.*/7:Replicas.AreAdded*'
 test_fakecuda() {
   has_nvcc || return 77
   local status=0 run=(ctest --test-dir build/fakecuda --output-on-failure --no-tests=error --parallel "$parallel")
   "${run[@]}" --tests-regex '^(unit\.(fakecuda|fakecuda_runs|cudnn_plans|kernels|exec|model)|golden\.(golden_ops|transformers)|mpi\.nccl\.np[124])$' || status=1
-  GTEST_FILTER="Precisions/Bits.*:$axes:Replicas.*Mode*:Replicas.AreAdded*:Replicas.Checkpoints*:Lanes.*:Agree.*:BadNumbers.*:Skip.*:RollBack.Without*:Bits.AreTheSame*:Bits.ReducingOnce*:Context.Validation*:Pipe.MetricsHave*:Pipe.TiedEmbeddings*:Init.IsTheSameInAPipe:Init.APipe*:Session.*:Float8.Losses*:Float8.ABad*:Float8.Gradients*" \
-    "${run[@]}" --tests-regex '^mpi\.training\.np[12]$' || status=1
+  GTEST_FILTER=$fakecuda_trainings drawn_anew "${run[@]}" --tests-regex '^mpi\.training\.np[12]$' || status=1
   GTEST_FILTER='MeasureStep.ItsProducts*' "${run[@]}" --tests-regex '^mpi\.measure\.np[12]$' || status=1
   OUT=$PWD/$logs/gpu_dry_run perf/gpu.sh --dry-run train profile predict || status=1
   return "$status"
@@ -253,12 +268,33 @@ test_fakecuda() {
 
 test_fakecuda_on_four_ranks() {
   has_nvcc || return 77
-  test_on_four_ranks build/fakecuda 'Precisions/Bits.*/0:Precisions/Bits.*/7:Replicas.AreAdded*'
+  drawn_anew test_on_four_ranks build/fakecuda "$fakecuda_trainings_on_four"
+}
+
+# All training tests, in parts that are no longer than a test may take. The longest are left out on four ranks.
+test_training_on_fakes() {
+  has_nvcc || { echo "no CUDA on this machine"; return 77; }
+  local ranks shards part status=0 left_out='*.Meshes*:*OnTheSchedule:*.ScheduleLeaves*:Pipe.EverySchedule*:Pipe.Tied*:Float8.Modes*:Float8.Axes*:Float8.One*:Float8.Pipes*'
+  for ranks in 1 2 4; do
+    shards=$((16 * ranks))
+    for ((part = 0; part < shards; ++part)); do
+      echo "part $((part + 1)) of $shards on $ranks ranks"
+      GTEST_FILTER=-$([ "$ranks" -lt 4 ] || echo "$left_out") GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$part drawn_anew \
+        ctest --test-dir build/fakecuda --output-on-failure --no-tests=error --tests-regex "^mpi\\.training\\.np$ranks\$" || status=1
+    done
+  done
+  return "$status"
 }
 
 build_cuda() {
   has_nvcc || return 77
   jobs/setup.sh --preset cuda:gpu_check
+}
+
+# What nvcc made of the kernels: registers, shared memory, and how wide they read and write.
+test_device_code() {
+  has_nvcc || return 77
+  tests/device_code.py build/cuda
 }
 
 check_format() {
@@ -321,6 +357,10 @@ if [ $part = mutations ]; then
   stage "mutations" test_mutations
   print_summary
 fi
+if [ $part = fakecuda ]; then
+  stage "build (fakecuda)" build_fakecuda && stage "training on fakes" test_training_on_fakes
+  print_summary
+fi
 if [ $part = all ]; then stage "clang-format" check_format || print_summary; fi
 stage "build (cpu)" build_cpu || print_summary
 if [ $part = all ]; then beside build_asan build_tsan check_tidy build_fakecuda build_cuda; fi
@@ -335,7 +375,7 @@ if [ $part = all ]; then
     stage "the same on four ranks" test_fakecuda_on_four_ranks
   fi
   wait_for "clang-tidy on changed files" check_tidy
-  wait_for "build (cuda, sm_90)" build_cuda
+  wait_for "build (cuda, sm_90)" build_cuda && stage "code of the device's kernels" test_device_code
   stage "another compiler or library" build_in_turn
 fi
 print_summary

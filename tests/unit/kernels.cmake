@@ -12,6 +12,14 @@ if(WEFT_FAKECUDA)  # a team's threads take turns
   set_tests_properties(unit.kernels PROPERTIES TIMEOUT 900)
 endif()
 
+if(WEFT_NVCC)  # of what nvcc made, without a device
+  find_program(WEFT_PYTHON python3)
+  if(WEFT_PYTHON)
+    add_test(NAME unit.device_code COMMAND ${WEFT_PYTHON} ${PROJECT_SOURCE_DIR}/tests/device_code.py ${PROJECT_BINARY_DIR})
+    set_tests_properties(unit.device_code PROPERTIES LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77)
+  endif()
+endif()
+
 if(WEFT_SANITIZE)  # it draws all operands, at half of the tests' time without optimisation
   set_source_files_properties(${kernel_tests}/rig.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
 endif()
