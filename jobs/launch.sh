@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts a command on MPI ranks, whichever launcher this machine has:
 #
-#   jobs/launch.sh -n RANKS [--threads N] -- COMMAND ARG...
+#   jobs/launch.sh -n RANKS [--threads N] [--] COMMAND ARG...
 #
 # Inside a Slurm allocation it is `srun`, otherwise `mpirun` (Open MPI or MPICH's Hydra). N threads a rank (default: the cores this
 # process may use, in a Slurm job on each of its nodes, shared out over the ranks, at least 1; SLURM_CPUS_PER_TASK goes first).
@@ -19,12 +19,14 @@ while [ $# -gt 0 ]; do
   case $1 in
     -n) number "$@"; ranks=$2; shift 2 ;;
     --threads) number "$@"; threads=$2; shift 2 ;;
+    --help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
     --) shift; break ;;
-    *) echo "launch: unknown option $1; see the head of jobs/launch.sh" >&2; exit 2 ;;
+    -*) echo "launch: unknown option $1; see jobs/launch.sh --help" >&2; exit 2 ;;
+    *) break ;;
   esac
 done
 if [ -z "$ranks" ] || [ $# -eq 0 ]; then
-  echo "launch: usage: jobs/launch.sh -n RANKS [--threads N] -- COMMAND ARG..." >&2
+  echo "launch: usage: jobs/launch.sh -n RANKS [--threads N] [--] COMMAND ARG..." >&2
   exit 2
 fi
 

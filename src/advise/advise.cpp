@@ -303,6 +303,13 @@ class Adviser {
   }
 
   [[noreturn]] void refuse() const {
+    const double whole = q_.deck.run.memory_limit;
+    WEFT_VALIDATE(
+        whole <= 0 || static_cast<double>(q_.baseline) < whole,
+        "{}: the process alone takes {} on a rank, without a model (its baseline), and the limit is "
+        "{}; raise run.memory_limit",
+        place_of(q_.deck, "run.memory_limit"), bytes_text(q_.baseline),
+        bytes_text(static_cast<std::int64_t>(whole)));
     std::int64_t least = no_plan;
     for (const Row& row : planned_) least = std::min(least, row.step.bytes);
     // Where nothing was planned, all estimates are above the limit.

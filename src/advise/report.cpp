@@ -7,6 +7,7 @@
 
 #include "advise/advise.hpp"
 #include "base/text.hpp"
+#include "compile/machine_profile.hpp"
 
 namespace weft::advise {
 namespace {
@@ -62,6 +63,8 @@ std::string to_text(const Advice& advice, const Question& q) {
     text += fmt::format(" --set {}", setting.find(' ') == std::string::npos ? setting : "'" + setting + "'");
   if (q.costs.profile().compute.threads > 0 && q.per_host > 1)  // ranks of a host share memory
     text += fmt::format("\n  (weft plan takes --ranks-per-host {} beside them)", q.per_host);
+  if (const std::string float8 = compile::float8_text(q.deck, q.costs.profile()); !float8.empty())
+    text += "\n\nwarning: " + float8;
   return text + "\n";
 }
 

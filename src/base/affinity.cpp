@@ -23,6 +23,14 @@ __attribute__((no_sanitize("thread", "address", "undefined"))) void remember_cpu
 
 }  // namespace
 
+std::string cpus_at_start() {
+  std::string cpus;
+  for (int cpu = 0; cpu < 8 * g_bytes_at_start; ++cpu)
+    cpus += CPU_ISSET(static_cast<std::size_t>(cpu), &g_cpus_at_start) ? '1' : '0';
+  cpus.resize(cpus.find_last_of('1') + 1);
+  return cpus;
+}
+
 void reset_affinity() {
   if (g_bytes_at_start > 0)
     sched_setaffinity(0, static_cast<std::size_t>(g_bytes_at_start), &g_cpus_at_start);

@@ -107,10 +107,10 @@ void record(const std::string& line) {
   write_to_file(spdlog::level::info, line);
 }
 
-void record_last(std::vector<std::string> lines, double seconds) {
+void record_errors(std::vector<std::string> lines, double seconds) {
   if (!file()) return;
   done_within(seconds, [lines = std::move(lines)] {
-    for (const std::string& line : lines) record(line);
+    for (const std::string& line : lines) write_to_file(spdlog::level::err, line);
   });
 }
 

@@ -31,9 +31,9 @@ void tell_last(std::FILE* out, std::string_view lines);
 
 /// Writes a line to the file of add_file only, because the progress display has shown it already.
 void record(const std::string& line);
-/// Does so with several lines, and waits for it for `seconds` at most, because the file's storage may not
-/// answer. For what a process says before it ends.
-void record_last(std::vector<std::string> lines, double seconds);
+/// Writes the lines of an error, which was told already, to that file alone. It waits for `seconds` at most,
+/// because the file's storage may not answer: it is for what a process says before it ends.
+void record_errors(std::vector<std::string> lines, double seconds);
 
 void write_info(const std::string& line);
 void write_warn(const std::string& line);

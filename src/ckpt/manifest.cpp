@@ -275,6 +275,25 @@ std::string without_links(const std::string& path) {
   return at.string();
 }
 
+void check_named(const std::string& named, const std::string& place) {
+  namespace fs = std::filesystem;
+  const auto is_checkpoint = [](const std::string& dir) {
+    return io::file_bytes(dir + "/" + manifest_name).has_value();
+  };
+  std::string path = named;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  if (is_checkpoint(path)) return;
+  const io::StorageWait wait("stat", path);
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::none) io::fail_reading("look at", path, error.value());
+  WEFT_VALIDATE(type != fs::file_type::not_found, "{}there is no {}; name a checkpoint, .../step-N", place,
+                path);
+  for (const char* newest : {"/checkpoints/latest", "/latest"})
+    WEFT_VALIDATE(!is_checkpoint(path + newest), "{}{} is not a checkpoint; did you mean {}{}?", place, path,
+                  path, newest);
+}
+
 Manifest read_manifest(const std::string& dir) {
   const std::string resolved = without_links(dir);
   const std::string path = resolved + "/" + manifest_name;

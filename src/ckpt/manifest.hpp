@@ -59,6 +59,10 @@ struct Manifest {
 /// opened below the result later is of the same checkpoint, wherever the link points by then. The components
 /// before it stay as they are, because other hosts may have other links there.
 std::string without_links(const std::string& path);
+/// Looks at what a user has named as a checkpoint. Throws Error(bad_input) where nothing is there, and, with
+/// the path that was meant, where it is a run's directory or its `checkpoints`. The message begins with
+/// `place`. What else is no checkpoint is told by read_manifest().
+void check_named(const std::string& path, const std::string& place = {});
 /// Reads and checks DIR/manifest.json. Throws Error(bad_checkpoint) with one line when there is no
 /// checkpoint, or it is damaged or of a newer format.
 Manifest read_manifest(const std::string& dir);

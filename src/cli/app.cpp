@@ -103,7 +103,7 @@ void tell_error(std::string_view message) {
   }
   log::tell_last(stderr, text);
   // The terminal of a run may be gone. Its storage may not answer, and then the other ranks have to be ended.
-  log::record_last(std::move(lines), 2);
+  log::record_errors(std::move(lines), 2);
 }
 
 int run(int argc, char** argv) {
@@ -121,6 +121,7 @@ int run(int argc, char** argv) {
   add_data(app);
   add_checkpoint(app);
   add_sample(app, context);
+  add_eval(app, context);
   add_compare(app, context);
   add_hang(app);
   add_study(app, context);

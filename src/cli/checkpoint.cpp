@@ -5,8 +5,10 @@
 #include <system_error>
 
 #include "base/check.hpp"
+#include "base/quoted.hpp"
 #include "base/version.hpp"
 #include "ckpt/list.hpp"
+#include "ckpt/manifest.hpp"
 #include "ckpt/verify.hpp"
 #include "cli/commands.hpp"
 #include "compile/programs.hpp"
@@ -24,6 +26,11 @@ bool is_of_a_run(const std::filesystem::path& dir) {
   return io::file_bytes((dir / "deck.toml").string()).has_value();
 }
 
+/// Whether `dir` is a run's directory of checkpoints: `checkpoints`, or what a later start made of it.
+bool is_of_a_runs_checkpoints(const std::filesystem::path& dir) {
+  return dir.filename().string().starts_with("checkpoints") && is_of_a_run(dir.parent_path());
+}
+
 /// The directory whose checkpoints are asked for. Where a run's own directory is named, that is the one with
 /// its checkpoints. Throws Error(bad_input) for what is no directory, and for one that neither has
 /// checkpoints nor is a run's.
@@ -32,7 +39,7 @@ std::string checkpoints_directory(const std::string& named) {
   fs::path dir = fs::absolute(named).lexically_normal();
   if (!dir.has_filename()) dir = dir.parent_path();  // there is a slash at the end
   if (is_of_a_run(dir)) return (fs::path(named) / "checkpoints").string();
-  const bool of_a_run = dir.filename().string().starts_with("checkpoints") && is_of_a_run(dir.parent_path());
+  const bool of_a_run = is_of_a_runs_checkpoints(dir);
   std::error_code unknown;  // what cannot be looked at is told by what lists it
   const fs::file_type type = fs::status(dir, unknown).type();
   if (of_a_run && type == fs::file_type::not_found) return named;  // the run has not saved yet
@@ -49,6 +56,7 @@ std::string checkpoints_directory(const std::string& named) {
 }
 
 void verify(const std::string& dir, bool cached) {
+  ckpt::check_named(dir);
   const std::vector<std::string> problems = ckpt::verify(dir, !cached);
   if (problems.empty()) {
     std::printf("%s: whole\n", dir.c_str());
@@ -74,6 +82,7 @@ void export_checkpoint(const ExportArguments& arguments) {
                 "--shard-size {}: not a size; write 4GiB, 500MB, or a number of bytes", arguments.shard_size);
   options.file_bytes = static_cast<std::int64_t>(*bytes);
   options.max_position = arguments.max_position;
+  ckpt::check_named(arguments.checkpoint);
   const hf::ExportReport report = hf::export_weights(arguments.checkpoint, arguments.out, options);
   std::printf("%s: %lld parameters in %s, %.1f MiB in %d file%s\n", arguments.out.c_str(),
               static_cast<long long>(report.parameters), arguments.dtype.c_str(),
@@ -84,11 +93,33 @@ struct ImportArguments {
   std::string model, out;
 };
 
+/// The deck's tables for imported weights; with a checkpoint also the key by which a run starts from it.
+std::string tables_for(const ModelDeck& model, const std::string& checkpoint) {
+  std::string text = hf::model_tables(model);
+  if (checkpoint.empty()) return text;
+  const std::size_t next_table = text.find("\n[");
+  text.insert(next_table == std::string::npos ? text.size() : next_table + 1,
+              fmt::format("init = {}\n", weft::quoted(checkpoint)));
+  return text;
+}
+
+/// Refuses a run's own directory: its checkpoints are in a directory below, so nothing would read these.
+void check_import(const std::string& out) {
+  namespace fs = std::filesystem;
+  fs::path dir = fs::absolute(out).lexically_normal();
+  if (!dir.has_filename()) dir = dir.parent_path();  // there is a slash at the end
+  WEFT_VALIDATE(
+      !is_of_a_run(dir) && !io::file_bytes((dir / "lock").string()) && !is_of_a_runs_checkpoints(dir),
+      "{} is a run's; name another directory, and start from it by model.init", out);
+}
+
 void import_model(const ImportArguments& arguments) {
+  if (!arguments.out.empty()) check_import(arguments.out);
   const hf::Weights weights(arguments.model);
   const Deck deck = hf::deck_of(weights);
   const std::vector<Unit> units = ckpt::stored_units(model::units(compile::spec_of(deck)));
   weights.check(units);
+  std::string checkpoint;
   if (!arguments.out.empty()) {
     ckpt::RunState run;
     run.seed = static_cast<std::uint64_t>(deck.run.seed);
@@ -98,6 +129,7 @@ void import_model(const ImportArguments& arguments) {
     run.git_hash = weft_git_hash();
     run.mode = name_of(deck.parallel.mode);
     const ckpt::SaveReport report = hf::import_weights(weights, run, units, arguments.out);
+    checkpoint = report.path;
     if (const std::int64_t kept = hf::exported_max_position(deck), there = weights.config().max_position;
         kept != there)
       std::printf(
@@ -107,7 +139,7 @@ void import_model(const ImportArguments& arguments) {
     std::printf("# %s: %.1f MiB. A deck that starts from it:\n", report.path.c_str(),
                 static_cast<double>(report.bytes) / (1 << 20));
   }
-  std::fputs(hf::model_tables(weights.config().model).c_str(), stdout);
+  std::fputs(tables_for(weights.config().model, checkpoint).c_str(), stdout);
 }
 
 void add_export(CLI::App& command) {

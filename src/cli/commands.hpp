@@ -37,6 +37,7 @@ void add_deck(CLI::App& app);
 void add_data(CLI::App& app);
 void add_checkpoint(CLI::App& app);
 void add_sample(CLI::App& app, Context& context);
+void add_eval(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);
 void add_hang(CLI::App& app);
 void add_study(CLI::App& app, Context& context);

@@ -1,13 +1,18 @@
 // The command `weft data`: tokenize and show.
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <string_view>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
+#include "base/quoted.hpp"
 #include "cli/commands.hpp"
 #include "data/describe.hpp"
 #include "data/prepare.hpp"
 #include "data/tokenizer.hpp"
+#include "deck/suggest.hpp"
 
 namespace weft::cli {
 namespace {
@@ -24,6 +29,16 @@ void show(const ShowArguments& arguments) {
   if (!arguments.tokenizer.empty()) tokenizer = data::open_tokenizer(arguments.tokenizer);
   options.tokenizer = tokenizer.get();
   std::fputs(data::describe(arguments.file, options).c_str(), stdout);
+}
+
+/// A separator that is a slip of a known word stands nowhere, and all text becomes one document.
+void warn_of_separator(const std::string& separator) {
+  constexpr std::array<std::string_view, 2> words{"blank-line", "file"};
+  const std::string_view meant = deck::nearest_word(separator, words);
+  const bool slip = !meant.empty() && meant != separator;
+  log::warn("the separator '{}' stands in none of the texts, so each file is one document{}",
+            one_line(separator),
+            slip ? deck::did_you_mean(meant) : "; give another one, or --separator file if that is meant");
 }
 
 void add_tokenize(CLI::App& command) {
@@ -55,6 +70,8 @@ void add_tokenize(CLI::App& command) {
   tokenize->add_option("--seed", o->seed, "Seed of the split")
       ->check(whole_number_from(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();
+  tokenize->add_flag("--force", o->force,
+                     "Replace a file that is no token file, and a model of other content");
   tokenize->callback([o, fraction, model, vocab] {
     WEFT_VALIDATE(fraction->count() == 0 || !o->valid.empty(),
                   "--valid-fraction has no effect (without --valid all documents are for training); name a "
@@ -64,7 +81,9 @@ void add_tokenize(CLI::App& command) {
                     "{} has no effect (the tokenizer '{}' is not learnt); add --tokenizer sentencepiece, or "
                     "leave it out",
                     option->get_name(), o->tokenizer);
-    std::fputs(data::to_text(data::prepare(*o)).c_str(), stdout);
+    const data::PrepareReport report = data::prepare(*o);
+    std::fputs(data::to_text(report).c_str(), stdout);
+    if (!report.separator_found) warn_of_separator(o->text.separator);
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/check.hpp"
 #include "base/quoted.hpp"
+#include "base/text.hpp"
 #include "cli/auto_mesh.hpp"
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
@@ -121,20 +122,23 @@ runtime::PlannedMemory of_the_fullest(runtime::PlannedMemory memory,
 /// A warning where state and arena are more than a rank of the machine can have, by which `weft advise` and
 /// `weft study` go, too; else nothing.
 std::string too_large_text(const runtime::PlannedMemory& memory, const machine::Profile& profile) {
-  const double has = profile.compute.memory_bytes, takes = static_cast<double>(memory.state + memory.arena);
+  const auto has = static_cast<std::int64_t>(profile.compute.memory_bytes),
+             takes = memory.state + memory.arena;
   if (has <= 0 || takes <= has) return {};
   return fmt::format(
-      "warning: state and arena take {:.2f} GiB on a rank, and it has {:.2f} GiB ({}); `weft advise` finds "
-      "arrangements that fit\n",
-      takes / (1 << 30), has / (1 << 30), profile.name);
+      "warning: state and arena take {} on a rank, and it has {} ({}); `weft advise` finds arrangements that "
+      "fit\n",
+      bytes_text(takes), bytes_text(has), profile.name);
 }
 
 /// Throws Error(bad_input) where a run would be refused for run.memory_limit.
 void check_limit(const Deck& deck, const runtime::PlannedMemory& memory) {
   const double limit = deck.run.memory_limit;
-  WEFT_VALIDATE(
-      limit <= 0 || static_cast<double>(memory.needed()) <= limit, "{}",
-      runtime::over_limit_text(deck, runtime::to_text(memory), "`weft advise` finds arrangements that fit"));
+  const bool alone = static_cast<double>(memory.baseline) > limit;
+  WEFT_VALIDATE(limit <= 0 || static_cast<double>(memory.needed()) <= limit, "{}",
+                runtime::over_limit_text(
+                    deck, runtime::to_text(memory),
+                    alone ? runtime::above_by_baseline : "`weft advise` finds arrangements that fit"));
 }
 
 /// What the step's length means: tokens a second, and the share of the device's peak.
@@ -190,6 +194,8 @@ void plan(const PlanArguments& arguments) {
     std::fputs(("\n" + compile::schedule_text(chosen.options, plan) + "\n").c_str(), stdout);
     fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
     std::fputs(too_large_text(most, costs.profile()).c_str(), stdout);
+    if (const std::string text = compile::float8_text(deck, costs.profile()); !text.empty())
+      fmt::print("warning: {}\n", text);
     const machine::Prediction prediction = machine::predict(plan.graph, costs);
     std::fputs(prediction_text(prediction, costs, compile::profile_source(deck)).c_str(), stdout);
     std::fputs(plan::timeline_text(times).c_str(), stdout);

@@ -8,6 +8,8 @@
 #include "cli/world.hpp"
 #include "comm/agree.hpp"
 #include "io/atomic_file.hpp"
+#include "io/small_file.hpp"
+#include "machine/profile.hpp"
 #include "measure/machine.hpp"
 #include "runtime/same.hpp"
 
@@ -17,8 +19,21 @@ namespace {
 struct ProfileArguments {
   DeckArguments deck;
   std::string out = "machine.toml";
+  bool out_is_given = false;
   measure::MachineOptions options;
 };
+
+/// A measurement on a few ranks of another host must not replace one of many by the default name alone.
+void check_replaced(const std::string& path, const std::string& name) {
+  const auto text = io::read_if_there(path);
+  if (!text) return;
+  const std::string there = machine::parse_profile(*text, path).name;
+  WEFT_VALIDATE(
+      there == name,
+      "{} is there already, and is of {} (this one would be of {}); name a file by --out, be it the "
+      "same to replace it",
+      path, there, name);
+}
 
 void profile(const ProfileArguments& arguments, Context& context) {
   const auto world = make_training_world(context);
@@ -33,6 +48,10 @@ void profile(const ProfileArguments& arguments, Context& context) {
   });
   runtime::check_same_deck(*world, deck);
   const KernelsScope kernels;
+  comm::agree(*world, [&] {
+    if (file && !arguments.out_is_given)
+      check_replaced(arguments.out, measure::name_of_machine(*world, deck.precision.f32_products));
+  });
   runtime::Session session(deck, *world);
   const measure::Measured measured = [&] {
     try {
@@ -60,12 +79,15 @@ void add_profile(CLI::App& app, Context& context) {
       "profile", "Measure this machine for plans: collectives, rates, and the kernels of a deck's step");
   auto arguments = std::make_shared<ProfileArguments>();
   add_deck_arguments(*command, arguments->deck);  // without a deck, only what needs none is measured
-  command->add_option("-o,--out", arguments->out, "The machine profile to write (TOML)")
-      ->capture_default_str();
+  CLI::Option* out = command->add_option("-o,--out", arguments->out, "The machine profile to write (TOML)")
+                         ->capture_default_str();
   command->add_option("--seconds", arguments->options.seconds, "About how long the measurements may take")
       ->check(number_above_zero())
       ->capture_default_str();
-  command->callback([arguments, &context] { profile(*arguments, context); });
+  command->callback([arguments, out, &context] {
+    arguments->out_is_given = out->count() > 0;
+    profile(*arguments, context);
+  });
 }
 
 }  // namespace weft::cli

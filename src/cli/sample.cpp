@@ -1,6 +1,7 @@
 // The command `weft sample`.
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <limits>
 
 #include "cli/commands.hpp"
@@ -13,10 +14,13 @@ namespace {
 void sample(const train::GenerateOptions& options, Context& context) {
   const auto world = make_training_world(context);
   const KernelsScope kernels;
-  train::generate(options, *world, [](std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  });
+  train::generate(
+      options, *world,
+      [](std::string_view text) {
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        std::fflush(stdout);
+      },
+      [&world](const std::exception& e) { tell_at_once(e, *world); });
   if (world->rank() == 0) std::fputc('\n', stdout);
   world->barrier();
 }

@@ -41,6 +41,13 @@ Deck agreed_deck(const DeckArguments& arguments, comm::World& world) {
   return deck;
 }
 
+/// The deck with a run.dir that ends with no slash, which would stand twice in the paths of messages.
+Deck without_slash(Deck deck) {
+  std::string& dir = deck.run.dir;
+  while (dir.size() > 1 && dir.ends_with('/')) dir.pop_back();
+  return deck;
+}
+
 /// The places of all ranks on the mesh (watch::WatchdogOptions).
 std::vector<std::string> places_of(const Deck& deck, int ranks) {
   const Mesh mesh = resolve_mesh(deck, ranks);
@@ -56,7 +63,7 @@ void train(const DeckArguments& arguments, Context& context) {
   runtime::check_same_build(*world);
   const KernelsScope kernels;
   const Deck given = agreed_deck(arguments, *world);
-  const Deck deck = with_mesh(given, arguments, *world);
+  const Deck deck = without_slash(with_mesh(given, arguments, *world));
   watch::Watchdog watchdog(*world, {deck.run.dir, deck.run.collective_timeout, deck.run.storage_timeout,
                                     nullptr, places_of(deck, world->size())});
   train::Trainer trainer(

@@ -66,6 +66,16 @@ Deck planned_for(const machine::Profile& profile, Deck deck) {
   return deck;
 }
 
+std::string float8_text(const Deck& deck, const machine::Profile& profile) {
+  const Float8Scales scales = deck.precision.float8_scales;
+  if (deck.precision.float8.empty() || profile.compute.matmul_f8_of(scales) > 0) return {};
+  const bool one_scale_helps = profile.compute.matmul_f8_of(Float8Scales::tensorwise) > 0;
+  return fmt::format(
+      "{}: {} makes no products in Float8{}, so operands are decoded into bf16, which gains nothing; {}",
+      place_of(deck, "precision.float8"), profile.name, one_scale_helps ? " with a scale for each row" : "",
+      one_scale_helps ? "set precision.float8_scales = \"tensorwise\"" : "bf16 alone is faster there");
+}
+
 std::string profile_source(const Deck& deck) {
   return has_measured_profile(deck) ? deck.schedule.profile : "defaults";
 }

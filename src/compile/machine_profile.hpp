@@ -27,6 +27,10 @@ bool has_measured_profile(const Deck& deck);
 /// do (the pass `rows`).
 Deck planned_for(const machine::Profile& profile, Deck deck);
 
+/// A line for a warning where the deck asks for products in Float8 that the machine does not make, and so
+/// decodes: they gain nothing. Else nothing.
+std::string float8_text(const Deck& deck, const machine::Profile& profile);
+
 /// Where the profile comes from, for reports: the file, or "defaults".
 std::string profile_source(const Deck& deck);
 

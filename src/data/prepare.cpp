@@ -1,6 +1,8 @@
 #include "data/prepare.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "base/rng.hpp"
 #include "data/same_files.hpp"
 #include "data/token_file_writer.hpp"
+#include "data/token_format.hpp"
 #include "data/tokenizer.hpp"
 #include "io/atomic_file.hpp"
 
@@ -61,11 +64,44 @@ void check_names(const PrepareOptions& options, const std::string& model) {
   refuse_same_files(written, read);
 }
 
+/// The first bytes of the file that would be replaced, `most` at most; nothing where there is no regular
+/// file, or an empty one.
+std::optional<std::string> beginning_of(const std::string& path, std::size_t most) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none) || std::filesystem::file_size(path, none) == 0)
+    return std::nullopt;
+  std::string bytes(most, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), static_cast<std::streamsize>(most));
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  return bytes;
+}
+
+/// A token file can be made again from its text, and may be replaced. Anything else may be the only copy.
+void refuse_to_replace(const std::string& path) {
+  const auto begins = beginning_of(path, token_magic.size());
+  WEFT_VALIDATE(!begins || std::equal(begins->begin(), begins->end(), token_magic.begin(), token_magic.end()),
+                "{} is there, and is no token file (--train and --valid replace what they name); choose "
+                "another name, or add --force",
+                path);
+}
+
+/// Token files and checkpoints may depend on a tokenizer, and say what they say by it alone.
+void refuse_to_replace_by(const std::string& learnt, const std::string& path) {
+  const auto stands = beginning_of(path, learnt.size() + 1);
+  WEFT_VALIDATE(!stands || *stands == learnt,
+                "{} is there, and is another tokenizer than the one learnt here (token files and checkpoints "
+                "may need it); name another file by --model, or add --force",
+                path);
+}
+
 void check(const PrepareOptions& options, const std::string& model) {
   WEFT_VALIDATE(!options.train.empty(), "no token file to write is named; name the training file");
   WEFT_VALIDATE(options.valid.empty() || (options.valid_fraction > 0 && options.valid_fraction < 1),
                 "the validation fraction {} is out of range (0 to 1, both excluded)", options.valid_fraction);
   check_names(options, model);
+  for (const std::string& path : {options.train, options.valid})
+    if (!options.force) refuse_to_replace(path);
 }
 
 /// Learns a SentencePiece model from the documents for training, and gives its bytes to `model`, which stands
@@ -75,14 +111,14 @@ std::unique_ptr<Tokenizer> learn_tokenizer(const PrepareOptions& options, const 
   SentencePieceOptions training = options.training;
   training.uses = [&](std::int64_t document) { return !split.is_valid(document); };
   const std::string bytes = train_sentencepiece(options.text, training);
+  if (!options.force) refuse_to_replace_by(bytes, path);
   model.append(bytes.data(), bytes.size());
   return sentencepiece_of(bytes, path);
 }
 
 /// Gives the tokens of each document to the writer of its split. Returns the bytes of all text.
-std::int64_t write_documents(const PrepareOptions& options, const Split& split, const Tokenizer& tokenizer,
+std::int64_t write_documents(DocumentReader& reader, const Split& split, const Tokenizer& tokenizer,
                              TokenFileWriter& train, TokenFileWriter* valid) {
-  DocumentReader reader(options.text);
   std::vector<std::int32_t> ids;
   std::int64_t bytes = 0;
   for (TextPiece piece; reader.next(piece);) {
@@ -106,9 +142,10 @@ void check_written(const PrepareOptions& options, const PrepareReport& report, s
   WEFT_VALIDATE(bytes > 0, "there is no text in the inputs (all documents are empty); give more text");
   WEFT_VALIDATE(
       report.train.documents > 0 && (options.valid.empty() || report.valid.documents > 0),
-      "{} documents fell to training and {} to validation (the validation fraction is {}); cut the text "
+      "{} documents fell to training and {} to validation (the validation fraction is {}{}); cut the text "
       "into more documents or change the fraction",
-      report.train.documents, report.valid.documents, options.valid_fraction);
+      report.train.documents, report.valid.documents, options.valid_fraction,
+      report.separator_found ? "" : ", and the separator stands in none of the texts");
   const std::int64_t kept = report.train.text_bytes + report.valid.text_bytes;
   WEFT_VALIDATE(kept == bytes,
                 "the tokenizer {} kept {} of {} bytes of text (it cannot spell them all); use one that falls "
@@ -132,7 +169,9 @@ PrepareReport prepare(const PrepareOptions& options) {
   TokenFileWriter train(options.train, *tokenizer);
   std::optional<TokenFileWriter> valid;
   if (!options.valid.empty()) valid.emplace(options.valid, *tokenizer);
-  const std::int64_t bytes = write_documents(options, split, *tokenizer, train, valid ? &*valid : nullptr);
+  DocumentReader reader(options.text);
+  const std::int64_t bytes = write_documents(reader, split, *tokenizer, train, valid ? &*valid : nullptr);
+  report.separator_found = reader.separator_found();
   report.train = report_of(options.train, train);
   if (valid) report.valid = report_of(options.valid, *valid);
   check_written(options, report, bytes);

@@ -19,6 +19,7 @@ struct PrepareOptions {
   std::string tokenizer = "byte";
   std::string model;  ///< where a trained model goes; empty: TRAIN's path with .model for its extension
   SentencePieceOptions training;  ///< settings for "sentencepiece"; prepare() sets `uses`
+  bool force = false;             ///< replaces what prepare() otherwise refuses to replace
 };
 
 struct SplitReport {
@@ -33,11 +34,14 @@ struct PrepareReport {
   SplitReport valid;  ///< its path is empty when there is no such file
   std::string model;  ///< path of the SentencePiece model; empty for bytes
   std::int64_t vocab = 0;
+  bool separator_found = true;  ///< what DocumentReader::separator_found() says after all text
 };
 
 /// Writes the token files; each document ends with the end-of-document token. Streams: memory does not grow
 /// with the text. Throws Error(bad_input) for unusable inputs or options, for a file that would overwrite an
-/// input or another file of this call, and for a split without documents; Error(environment) for a full disk.
+/// input or another file of this call, for one that would replace a file that is neither empty nor a token
+/// file, or a model of other content (unless `force`), and for a split without documents; Error(environment)
+/// for a full disk.
 /// Then no file appears, a learnt model included, and what stood in their places stays.
 PrepareReport prepare(const PrepareOptions& options);
 

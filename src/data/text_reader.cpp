@@ -56,6 +56,8 @@ struct DocumentReader::Impl {
   std::string text;          ///< text of a JSONL document
   std::int64_t document = 0;
   bool inside = false;  ///< a part of this document has been handed out
+  bool sought = false;  ///< an input that the separator applies to was opened
+  bool found_any = false;
 
   bool next(TextPiece& piece);
   bool next_raw(std::string_view& text, bool& ends);
@@ -79,6 +81,10 @@ DocumentReader::~DocumentReader() = default;
 
 bool DocumentReader::next(TextPiece& piece) {
   return impl_->next(piece);
+}
+
+bool DocumentReader::separator_found() const {
+  return impl_->found_any || !impl_->sought;
 }
 
 bool DocumentReader::Impl::next(TextPiece& piece) {
@@ -108,6 +114,7 @@ bool DocumentReader::Impl::open_next() {
   const std::string& path = inputs.files[file++];
   stream = std::make_unique<ByteStream>(path);
   jsonl = is_jsonl(path);
+  sought = sought || (!jsonl && !separator.empty());
   at_end = false;
   buffer.clear();
   begin = searched = 0;
@@ -132,7 +139,10 @@ bool DocumentReader::Impl::take_plain(std::string_view& bytes, bool& ends) {
   };
   for (;;) {
     const std::size_t found = separator.empty() ? std::string::npos : buffer.find(separator, searched);
-    if (found != std::string::npos) return hand_out(found, found + separator.size());
+    if (found != std::string::npos) {
+      found_any = true;
+      return hand_out(found, found + separator.size());
+    }
     if (at_end) {
       if (begin == buffer.size() && !inside) return false;
       return hand_out(buffer.size(), buffer.size());

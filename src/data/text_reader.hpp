@@ -36,6 +36,8 @@ class DocumentReader {
   explicit DocumentReader(TextInputs inputs);
   ~DocumentReader();
   bool next(TextPiece& piece);
+  /// Whether the separator stood in what was read so far; true, too, when it applied to no text of that.
+  bool separator_found() const;
 
  private:
   struct Impl;

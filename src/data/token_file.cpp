@@ -15,6 +15,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "data/file_names.hpp"
 #include "data/token_format.hpp"
 #include "data/tokenizer.hpp"
 #include "io/mapped_files.hpp"
@@ -47,12 +48,19 @@ void Bytes::release(std::size_t begin, std::size_t end) const {
   ::madvise(const_cast<std::byte*>(data.get()) + first, last - first, MADV_DONTNEED);
 }
 
+/// The error for a token file that cannot be opened, by errno.
+Error cannot_open(const std::string& path, int why) {
+  const ExitCode code = exit_code_of_named_file(why);
+  const char* const advice = why == ENOENT                 ? "make it with `weft data tokenize`"
+                             : code == ExitCode::bad_input ? "check the path and who may read it"
+                                                           : "start again when it can be read";
+  return {code, fmt::format("cannot open the token file {} ({}{}); {}", path, std::strerror(why),
+                            why == ENOENT ? looked_for_from(path) : "", advice)};
+}
+
 Bytes map(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    throw Error(exit_code_of_named_file(errno),
-                fmt::format("cannot open the token file {} ({}); make it with `weft data tokenize`", path,
-                            std::strerror(errno)));
+  if (fd < 0) throw cannot_open(path, errno);
   struct stat status {};
   const int unknown = ::fstat(fd, &status) == 0 ? 0 : errno;
   const bool regular = S_ISREG(status.st_mode);
@@ -295,11 +303,33 @@ void check_vocabulary(const TokenFile& file, std::int64_t model_vocab) {
                 file.path(), file.vocab(), model_vocab, file.vocab());
 }
 
+namespace {
+
+/// What shows that two files have different tokenizers; empty where nothing does.
+std::string difference_of_tokenizers(const TokenFile& file, const TokenFile& other) {
+  if (file.vocab() != other.vocab())
+    return fmt::format("the vocabularies have {} and {} tokens", file.vocab(), other.vocab());
+  if (file.end_of_document() != other.end_of_document())
+    return fmt::format("documents end with token {} and with token {}", file.end_of_document(),
+                       other.end_of_document());
+  if (file.tokenizer_hash() != other.tokenizer_hash())
+    return fmt::format("the tokenizers' hashes are {:016x} and {:016x}", file.tokenizer_hash(),
+                       other.tokenizer_hash());
+  for (std::int32_t id = 0; id < file.vocab(); ++id)
+    if (file.token_bytes(id) != other.token_bytes(id))
+      return fmt::format("token {} stands for {} bytes and for {}", id, file.token_bytes(id),
+                         other.token_bytes(id));
+  return {};
+}
+
+}  // namespace
+
 void check_same_tokenizer(const TokenFile& file, const TokenFile& other) {
-  WEFT_VALIDATE(file.tokenizer_hash() == other.tokenizer_hash(),
-                "{} was made by another tokenizer than {} (the ids mean other text); make both with the same "
-                "`weft data tokenize --model`",
-                file.path(), other.path());
+  const std::string difference = difference_of_tokenizers(file, other);
+  WEFT_VALIDATE(difference.empty(),
+                "{} was made by another tokenizer than {} ({}); make both with one tokenizer (`weft data "
+                "tokenize --tokenizer FILE.model`)",
+                file.path(), other.path(), difference);
 }
 
 void check_tokenizer(const TokenFile& file, const Tokenizer& tokenizer) {

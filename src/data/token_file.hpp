@@ -68,7 +68,9 @@ std::string storage_identity(int fd, const std::string& path);
 /// Throws Error(bad_input) unless a model with `model_vocab` embeddings has one for each token of the file.
 void check_vocabulary(const TokenFile& file, std::int64_t model_vocab);
 
-/// Throws Error(bad_input) unless one tokenizer wrote both files.
+/// Throws Error(bad_input), with what differs, unless one tokenizer wrote both files, as far as they tell: by
+/// its hash, the vocabulary, the end-of-document token, and the bytes of text of each id. A file that was
+/// made elsewhere may have no hash of its tokenizer, which is a 0.
 void check_same_tokenizer(const TokenFile& file, const TokenFile& other);
 
 /// Throws Error(bad_input) unless `tokenizer` is the one that wrote the file.

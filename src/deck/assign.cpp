@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "deck/bytes.hpp"
@@ -51,6 +52,19 @@ struct Assigner {
     return is ? value.text : std::string{};
   }
 
+  /// The number that the text is, where 64 bits do not hold it. --set takes such a number for text, because
+  /// TOML has none.
+  std::optional<double> oversized() const {
+    return value.kind == Kind::text ? oversized_number(value.text) : std::nullopt;
+  }
+
+  void out_of_range(double number, const std::string& largest) {
+    const std::string given =
+        value.kind == Kind::text ? shortened(value.text) : fmt::format("{}", value.real);
+    problem = number > 0 ? fmt::format("{} is too large; use at most {}", given, largest)
+                         : fmt::format("{} is out of range ({})", given, range_text(key.range));
+  }
+
   bool printable(const std::string& text) {
     for (const char c : text)
       if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
@@ -79,8 +93,14 @@ struct Assigner {
       *member = value.integer;
       return;
     }
-    const bool whole =
-        value.kind == Kind::real && std::abs(value.real) < 9e15 && value.real == std::floor(value.real);
+    const double number = value.kind == Kind::real ? value.real : oversized().value_or(0);
+    if (std::abs(number) >= 0x1p63) {
+      const bool open = std::isinf(key.range.high);
+      const auto most = std::numeric_limits<std::int64_t>::max();
+      return out_of_range(number, open ? fmt::format("{}", most) : fmt::format("{:.0f}", key.range.high));
+    }
+    const bool whole = value.kind == Kind::real && std::abs(value.real) < 9e15 &&
+                       value.real == std::floor(value.real) && key.range.holds(value.real);
     mistype("an integer", whole ? fmt::format("{:.0f}", value.real) : unquoted(Kind::integer));
   }
 
@@ -91,6 +111,11 @@ struct Assigner {
       *member = value.real;
     else if (value.kind == Kind::real)
       problem = fmt::format("{} is not a finite number", value.real);
+    else if (const auto number = oversized(); number && std::isfinite(*number))
+      *member = *number;
+    else if (number)
+      // Where the key has no end of its own, the most that fp32 holds, in which nearly all of them are taken.
+      out_of_range(*number, fmt::format("{:.15g}", std::isinf(key.range.high) ? 3.4e38 : key.range.high));
     else if (key.form == Form::plain)
       mistype("a number", unquoted(Kind::real));
     else if (key.form == Form::bytes)

@@ -111,8 +111,10 @@ constexpr std::array key_list{
         .doc = "Context length before the stretch."},
 
     Key{WEFT_KEY(data.train),
-        .doc = "Token files (.bin, made by `weft data tokenize`), relative to the working directory."},
-    Key{WEFT_KEY(data.valid), .doc = "Token files for validation; none: no validation."},
+        .doc = "Token files (.bin, made by `weft data tokenize`), relative to the working directory. A name "
+               "with `*` or `?` stands for all files that match it, sorted."},
+    Key{WEFT_KEY(data.valid),
+        .doc = "Token files for validation, named as those of `train`; none: no validation."},
     Key{WEFT_KEY(data.synthetic),
         .doc = "Uniform random tokens instead of files, for benchmarks; `train` and `valid` are then not "
                "opened, and nothing is validated."},
@@ -150,9 +152,14 @@ constexpr std::array key_list{
     Key{WEFT_KEY(optimizer.warmup), .range = between(0, most_steps),
         .doc = "Steps over which the learning rate rises linearly."},
     Key{WEFT_KEY(optimizer.decay),
-        .doc = "Shape after the warm-up. wsd: constant, then a linear fall over the last `decay_steps`."},
+        .doc =
+            "Shape after the warm-up, as in PyTorch's schedulers: the first step of a fall still has `lr`, "
+            "and the step behind the last would have `min_lr`. wsd: constant, then a linear fall over the "
+            "last `decay_steps`."},
     Key{WEFT_KEY(optimizer.decay_steps), .range = between(0, most_steps),
-        .doc = "wsd only: steps of the final fall; 0: a tenth of `run.steps`, or what the warm-up leaves."},
+        .doc =
+            "wsd only: steps of the final fall, the first of which still has `lr`, so that 1 is no fall; 0: "
+            "a tenth of `run.steps` (at least 1), or what the warm-up leaves."},
     Key{WEFT_KEY(optimizer.nonfinite),
         .doc = "What follows a step whose loss or gradient norm is NaN or infinite; it changes neither "
                "parameters nor moments. stop: the run ends. skip: it goes on with the next step. rollback: "
@@ -297,7 +304,7 @@ constexpr std::array key_list{
         .doc = "Newest checkpoints kept; older ones are removed once a newer one is whole and was read "
                "back."},
     Key{WEFT_KEY(checkpoint.keep_every), .range = between(0, most_steps),
-        .doc = "Checkpoints of steps that are multiples of it stay for good; 0: none."},
+        .doc = "Checkpoints of steps that are multiples of it stay for good; 0: none. It needs `every`."},
     Key{WEFT_KEY(checkpoint.background), .doc = "Saves on the way copy the state during the next step, and "
                                                 "are written while training goes on. Takes "
                                                 "memory for the copy, 12 bytes a parameter over all ranks; "

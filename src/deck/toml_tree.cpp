@@ -4,6 +4,8 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <sstream>
 #include <utility>
 
@@ -122,13 +124,17 @@ bool describe_duplicate(std::string_view text, const std::string& source, std::s
   return true;
 }
 
-/// Whether a word stands where a value should ("mode = fsdp", "walltime = 2h30m"), which is the most common
-/// slip.
-bool is_bare_word(std::string_view row) {
+/// What stands behind the first '=' of a row, up to a space or a comma; empty where there is none.
+std::string_view first_word(std::string_view row) {
   const auto equals = row.find('=');
-  if (equals == row.npos || row.starts_with('[')) return false;
+  if (equals == row.npos || row.starts_with('[')) return {};
   const auto value = trimmed(row.substr(equals + 1));
-  const auto word = value.substr(0, value.find_first_of(" \t,]}#"));
+  return value.substr(0, value.find_first_of(" \t,]}#"));
+}
+
+/// Whether a word is in the place of a value ("mode = fsdp", "walltime = 2h30m"), which is the most common
+/// slip.
+bool is_bare_word(std::string_view word) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   const bool starts_as_value = !word.empty() && (is_letter(word[0]) || (word[0] >= '0' && word[0] <= '9'));
   return starts_as_value && std::any_of(word.begin(), word.end(), is_letter);
@@ -145,8 +151,11 @@ std::string folded(const toml::parse_error& error, std::string_view row) {
       text = text.substr(colon + 2);
     }
   }
+  const std::string_view word = first_word(row);
   return fmt::format("{} (column {}, while reading: {}){}", text, error.source().begin.column, what,
-                     is_bare_word(row) ? "; text needs quotes: \"...\"" : "");
+                     oversized_number(word) ? "; the number is too large"
+                     : is_bare_word(word)   ? "; text needs quotes: \"...\""
+                                            : "");
 }
 
 bool is_of_duplicate(const toml::parse_error& error) {
@@ -193,6 +202,23 @@ ReadValue read_toml_value(std::string_view text, const std::string& place, Value
   }
   move_to(place, value);
   return ReadValue::good;
+}
+
+std::optional<double> oversized_number(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  std::string digits(text.substr(negative || text.starts_with('+') ? 1 : 0));
+  std::erase(digits, '_');
+  Value value;
+  if (digits.empty() || digits[0] < '0' || digits[0] > '9' ||
+      read_toml_value(text, "", value) == ReadValue::good)
+    return std::nullopt;
+  double number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [rest, error] = std::from_chars(digits.data(), end, number);
+  // TOML takes a number that is too small for a zero, so one that is out of range is too large.
+  if (error == std::errc::result_out_of_range) number = std::numeric_limits<double>::infinity();
+  if (rest != end || number < 0x1p63) return std::nullopt;
+  return negative ? -number : number;
 }
 
 }  // namespace weft::deck

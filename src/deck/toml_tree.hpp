@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,5 +33,9 @@ enum class ReadValue : std::uint8_t { good, key_twice, not_toml };
 
 /// Parses the right side of "key = value" on one line. `value` is left alone unless it is good.
 ReadValue read_toml_value(std::string_view text, const std::string& place, Value& value);
+
+/// The value of a decimal number that is no TOML value, because 64 bits do not hold it: infinite where a
+/// double does not, either. Nothing for any other text.
+std::optional<double> oversized_number(std::string_view text);
 
 }  // namespace weft::deck

@@ -191,8 +191,33 @@ class Validator {
           "budget needs a limit to fit; set schedule.memory_limit or run.memory_limit, as \"60GiB\"");
   }
 
+  /// Taken as they stand, ~ and $HOME would be names of new directories.
+  void paths() {
+    const auto as_it_stands = [this](std::string_view key, const std::string& path) {
+      check(!path.starts_with('~'), key,
+            "'{}' begins with a ~ (which only a shell replaces by a directory); write the whole path", path);
+      check(path.find('$') == path.npos, key,
+            "'{}' holds a $ (which only a shell replaces by a variable's value); write the whole path", path);
+    };
+    if (is_set("run.dir"))
+      as_it_stands("run.dir", deck_.run.dir);
+    else  // the directory is named after the run
+      as_it_stands("run.name", deck_.run.name);
+    as_it_stands("model.init", deck_.model.init);
+    for (const auto& path : deck_.data.train) as_it_stands("data.train", path);
+    for (const auto& path : deck_.data.valid) as_it_stands("data.valid", path);
+    as_it_stands("schedule.profile", deck_.schedule.profile);
+    as_it_stands("checkpoint.resume", deck_.checkpoint.resume);
+  }
+
   void checkpoint() {
-    const std::string& resume = deck_.checkpoint.resume;
+    const auto& c = deck_.checkpoint;
+    check(
+        c.every > 0 || c.keep_every == 0 || is_set("checkpoint.every"), "checkpoint.keep_every",
+        "{} has no effect (checkpoint.every is 0, so nothing is saved on the way); set checkpoint.every, or "
+        "remove the key",
+        c.keep_every);
+    const std::string& resume = c.resume;
     check(!resume.empty(), "checkpoint.resume", "empty (auto, never, or a checkpoint's path)");
     // What is longer than a slip of these words, or has a '/', is a path.
     constexpr std::array<std::string_view, 2> words{"auto", "never"};
@@ -287,6 +312,7 @@ void validate(const Deck& deck) {
   validator.pipeline();
   validator.patterns();
   validator.schedule();
+  validator.paths();
   validator.checkpoint();
   validator.rest();
   problems.throw_if_any();  // the limits are of heads that divide

@@ -47,6 +47,7 @@ bool is_model(const std::string& dir) {
 
 Weights::Weights(const std::string& dir) : dir_(dir) {
   const std::string config = dir + "/" + config_name;
+  WEFT_VALIDATE(fs::exists(dir), "there is no {}; name a directory that `save_pretrained` made", dir);
   if (!fs::exists(config))
     fail(
         fmt::format("{} is not a Hugging Face model (it has no {}); name a directory that `save_pretrained` "

@@ -47,6 +47,7 @@ std::unique_ptr<DirectIo> DirectIo::open(const std::string& path, For use) {
 }
 
 DirectIo::~DirectIo() {
+  const StorageWait wait("close", path_);
   ::close(fd_);
   munmap(memory_, piece_bytes);
 }

@@ -72,6 +72,7 @@ File::File(std::string path, Open open) : path_(std::move(path)), open_(open) {
 }
 
 File::~File() {
+  const StorageWait wait("close", path_);
   if (fd_ >= 0) ::close(fd_);
 }
 
@@ -138,6 +139,7 @@ void File::read_cached(char* to, std::size_t bytes, std::int64_t offset) const {
 }
 
 std::int64_t File::next_data(std::int64_t offset) const {
+  const StorageWait wait("seek", path_);
   const off_t next = ::lseek(fd_, offset, SEEK_DATA);
   if (next >= 0) return next;
   return errno == ENXIO ? size() : offset;  // not every file system tells where its holes are
@@ -161,6 +163,7 @@ void File::sync() {
 }
 
 void File::drop_cache() const {
+  const StorageWait wait("fadvise", path_);
   ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
 }
 

@@ -26,7 +26,13 @@ RunDirectory::RunDirectory(const std::string& dir, RunLock::Lost lost) : dir_(di
   WEFT_SYSTEM(!error, "cannot look for the run directory {} ({}); see to its file system, then start again",
               dir_, error.message());
   fs::path nearest = fs::absolute(dir_);  // what of the path is there
-  while (nearest.has_relative_path() && !fs::exists(nearest)) nearest = nearest.parent_path();
+  while (nearest.has_relative_path() && !fs::exists(nearest)) {
+    WEFT_VALIDATE(!fs::is_symlink(nearest),
+                  "{} cannot be a run directory ({} is a link to nothing that is there); mount what it leads "
+                  "to, or choose another run.dir",
+                  dir_, nearest.string());
+    nearest = nearest.parent_path();
+  }
   WEFT_VALIDATE(fs::is_directory(nearest),
                 "{} cannot be a run directory ({} is not a directory); choose another run.dir", dir_,
                 nearest.string());

@@ -81,6 +81,7 @@ std::string to_json_line(const StepMetrics& m) {
   line.integer("planned_bytes", m.planned_bytes);
   if (m.state_hash) line.text("state_hash", fmt::format("{:016x}", *m.state_hash));
   if (m.bits_per_byte) line.real("bits_per_byte", m.bits_per_byte);
+  if (m.epoch) line.real("epoch", m.epoch);
   if (m.spike) line.flag("spike");
   return line.finish();
 }

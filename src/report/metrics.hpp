@@ -55,6 +55,7 @@ struct StepMetrics {
   std::int64_t planned_bytes = 0;  ///< the most that rss_bytes should reach: state, arena and baseline
   std::optional<std::uint64_t> state_hash;  ///< written as 16 hex digits; no field when empty
   std::optional<double> bits_per_byte;      ///< no field when empty
+  std::optional<double> epoch;  ///< passes over data.train up to this step's end; no field when empty
 };
 
 /// A save that has ended. Seconds are the maximum over ranks.

@@ -10,6 +10,7 @@
 #include "ckpt/load.hpp"
 #include "ckpt/state.hpp"
 #include "compile/programs.hpp"
+#include "exec/compute_lane.hpp"
 #include "exec/trace.hpp"
 #include "kernels/matmul.hpp"
 #include "plan/report.hpp"
@@ -29,15 +30,24 @@ constexpr std::int64_t a_talking_rank = 4 * mib;
 
 /// The memory that saving takes beside a copy of the state, and in part keeps. That is HDF5's code, which
 /// nothing else touches, and the saving thread's heap. It is also a piece of the largest slice for the
-/// transfer, and another to read it back.
-std::int64_t saving_bytes(const Deck& deck, const plan::Plan& train) {
-  const CheckpointDeck& save = deck.checkpoint;
-  if (!device_is_host() || (save.every == 0 && !save.initial && !save.final)) return 0;
+/// transfer, and another to read it back. Every run has it, because one that is stopped saves before it ends.
+std::int64_t saving_bytes(const plan::Plan& train) {
+  if (!device_is_host()) return 0;
   constexpr std::int64_t code_and_heap = 6 * mib, piece = 8 * mib;
   std::int64_t largest = 0;
   for (const Unit& unit : train.graph.units())
     largest = std::max(largest, unit.shard_elements(train.graph.mesh().unit_ranks(unit.copies)));
   return code_and_heap + 2 * std::min(piece, largest * static_cast<std::int64_t>(sizeof(float)));
+}
+
+/// The device memory of the CUDA graphs that the runs of the plans become. It is an estimate: about 10 KB for
+/// each kernel (NVIDIA/cccl#3768), and most instructions are one kernel.
+std::int64_t graph_bytes(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate) {
+  if (!exec::ComputeLane::capturable() || deck.schedule.cuda_graph == CudaGraph::off) return 0;
+  constexpr std::int64_t a_kernel = 10'000;
+  const std::size_t kernels =
+      train.instructions.size() + (evaluate == nullptr ? 0 : evaluate->instructions.size());
+  return a_kernel * static_cast<std::int64_t>(kernels);
 }
 
 }  // namespace
@@ -69,7 +79,7 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
   };
   m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), train.team);
   m.baseline = least_baseline(deck, resident, talking_ranks(train.graph.mesh(), ranks)) +
-               TokenRows::planned_bytes(train) + saving_bytes(deck, train);
+               TokenRows::planned_bytes(train) + saving_bytes(train) + graph_bytes(deck, train, evaluate);
   if (deck.log.trace_step > 0 && device_is_host())
     for (const std::size_t spans : exec::spans_of(train))
       m.baseline += static_cast<std::int64_t>(spans * sizeof(exec::Span));
@@ -92,12 +102,16 @@ std::int64_t state_copy_bytes(const Deck& deck, const plan::Plan& train) {
 }
 
 std::string to_text(const PlannedMemory& m) {
-  const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  const bool small = m.needed() < std::int64_t{1} << 30;
+  const auto size = [small](std::int64_t bytes) {
+    return small ? fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 20))
+                 : fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 30));
+  };
   std::string more;
-  if (m.copy > 0) more = fmt::format(", copy of the state {:.2f}", gib(m.copy));
-  if (m.loading > m.copy) more = fmt::format(", loading a checkpoint {:.2f}", gib(m.loading));
-  return fmt::format("needs {:.2f} GiB on a rank (state {:.2f}, arena {:.2f}, baseline {:.2f}{})",
-                     gib(m.needed()), gib(m.state), gib(m.arena), gib(m.baseline), more);
+  if (m.copy > 0) more = fmt::format(", copy of the state {}", size(m.copy));
+  if (m.loading > m.copy) more = fmt::format(", loading a checkpoint {}", size(m.loading));
+  return fmt::format("needs {} {} on a rank (state {}, arena {}, baseline {}{})", size(m.needed()),
+                     small ? "MiB" : "GiB", size(m.state), size(m.arena), size(m.baseline), more);
 }
 
 }  // namespace weft::runtime

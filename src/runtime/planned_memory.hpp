@@ -47,7 +47,8 @@ int talking_ranks(const Mesh& mesh, int ranks_per_host);
 /// is not in it.
 std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int talking);
 
-/// The plan in words: "needs 0.92 GiB on a rank (state 0.25, arena 0.57, baseline 0.04)".
+/// The plan in words: "needs 1.12 GiB on a rank (state 0.25, arena 0.77, baseline 0.10)"; less than 1 GiB in
+/// MiB.
 std::string to_text(const PlannedMemory& memory);
 
 }  // namespace weft::runtime

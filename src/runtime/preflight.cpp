@@ -10,6 +10,8 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/device.hpp"
+#include "base/text.hpp"
+#include "data/file_names.hpp"
 #include "runtime/memory_usage.hpp"
 
 namespace weft::runtime {
@@ -17,7 +19,7 @@ namespace weft::runtime {
 data::Sequences open_sequences(const Deck& deck, const std::vector<std::string>& paths, const char* key) {
   try {
     std::vector<data::TokenFile> files;
-    for (const std::string& path : paths) {
+    for (const std::string& path : data::matching_paths(paths)) {
       files.push_back(data::TokenFile::open(path));
       data::check_vocabulary(files.back(), deck.model.vocab);
     }
@@ -29,8 +31,8 @@ data::Sequences open_sequences(const Deck& deck, const std::vector<std::string>&
 }
 
 std::string over_limit_text(const Deck& deck, const std::string& needs, const std::string& what_to_do) {
-  return fmt::format("{}: the run {}, the limit is {:.2f} GiB; {}", place_of(deck, "run.memory_limit"), needs,
-                     deck.run.memory_limit / (1 << 30), what_to_do);
+  return fmt::format("{}: the run {}, the limit is {}; {}", place_of(deck, "run.memory_limit"), needs,
+                     bytes_text(static_cast<std::int64_t>(deck.run.memory_limit)), what_to_do);
 }
 
 namespace {
@@ -112,7 +114,7 @@ std::string advice(const Deck& deck, const Replan& replan, int ranks) {
     if (static_cast<double>(*needed) > deck.run.memory_limit) continue;
     std::string text;
     for (const Change& one : made) text += (text.empty() ? "" : " and ") + one.text;
-    return fmt::format("{} would take {:.2f} GiB", text, static_cast<double>(*needed) / (1 << 30));
+    return fmt::format("{} would take {}", text, bytes_text(*needed));
   }
   return "use more ranks, or a smaller model";
 }
@@ -134,7 +136,10 @@ void check_limit(const Deck& deck, const PlannedMemory& memory, const Replan& re
   if (deck.run.memory_limit <= 0 || most[0] <= deck.run.memory_limit) return;
   const std::string needs = fullest(memory, world);
   std::string text;
-  if (world.rank() == 0) text = over_limit_text(deck, needs, advice(deck, replan, world.size()));
+  if (world.rank() == 0) {
+    const bool alone = static_cast<double>(memory.baseline) > deck.run.memory_limit;
+    text = over_limit_text(deck, needs, alone ? above_by_baseline : advice(deck, replan, world.size()));
+  }
   world.barrier();  // advice takes some planning, and the rank that throws first ends all others
   throw Error(ExitCode::bad_input, text);
 }

@@ -13,13 +13,17 @@
 
 namespace weft::runtime {
 
-/// Opens the token files that the deck's `key` names. Throws Error(bad_input), with the key's place, when one
-/// cannot be read, has more ids than the model, is of another tokenizer than the first, or is shorter than a
-/// sample.
+/// Opens the token files that the deck's `key` names, patterns of names among them (data::matching_paths()).
+/// Throws Error(bad_input), with the key's place, when one cannot be read, has more ids than the model, is of
+/// another tokenizer than the first, or is shorter than a sample.
 data::Sequences open_sequences(const Deck& deck, const std::vector<std::string>& paths, const char* key);
 
 /// The line for a run that `needs` (to_text() of its planned memory) more than run.memory_limit.
 std::string over_limit_text(const Deck& deck, const std::string& needs, const std::string& what_to_do);
+/// What to do where a rank's baseline alone is more than run.memory_limit.
+inline constexpr const char* above_by_baseline =
+    "the baseline alone is more, and another mesh hardly changes that: use fewer threads a rank, or raise "
+    "run.memory_limit";
 
 /// What the ranks of a place on the pipe would need with another deck on this many ranks. Throws
 /// Error(bad_input) when there is no such plan.

@@ -39,8 +39,10 @@ bool BadNumbers::goes_on_after(const report::StepMetrics& metrics) {
 }
 
 /// Runs the step once more to find where the bad numbers begin. The state is as before the step, and the
-/// inputs are still there, so it has the same bits.
+/// inputs are still there, so it has the same bits, unless a device erred. Then the step may be a good one
+/// now, and its update is left out all the same, as the metrics and the log say.
 void BadNumbers::locate(const report::StepMetrics& metrics) {
+  run_.hold_update();
   FirstNonfinite first(run_.session, run_.step.plan());
   run_.step.run(exec::Run::full, nullptr, &first, [this] { run_.saver.before_update(); });
   const std::string found = first.finish();

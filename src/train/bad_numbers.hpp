@@ -1,6 +1,8 @@
 // Does what the deck wants after a step whose loss or gradient norm is not finite.
 #pragma once
 
+#include <functional>
+
 #include "deck/deck.hpp"
 #include "exec/executor.hpp"
 #include "report/report.hpp"
@@ -24,6 +26,8 @@ class BadNumbers {
     Saver& saver;
     report::Report& report;
     Position& at;  ///< changes when the run goes back
+    /// Makes the next run of the step, with the same inputs, leave the state as it is (StepBlock::hold).
+    std::function<void()> hold_update;
   };
   explicit BadNumbers(const Run& run) : run_(run), bad_steps_(run.deck) {}
 

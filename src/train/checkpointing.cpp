@@ -166,6 +166,11 @@ class Turns {
       Opened opened{candidates_.all[taken_++], {}};
       const Candidate& candidate = opened.candidate;
       if (candidate.named && !candidate.own) check_beginning();
+      if (candidate.named)
+        comm::agree(world_, [&] {
+          if (world_.rank() == 0)
+            ckpt::check_named(candidate.path, place_of(deck_, "checkpoint.resume") + ": ");
+        });
       std::string problem;
       comm::agree(world_, [&] { opened.manifest = ckpt::read_manifest(candidate.path, hooks_of(world_)); });
       comm::agree(world_, [&] {
@@ -261,12 +266,12 @@ ckpt::RunState describe_run(const Deck& deck, const comm::World& world) {
 }
 
 std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, runtime::Session& session, ckpt::RunState run,
-                                       OwnState state, const Position& at) {
+                                       OwnState state, const Position& at, Earlier earlier) {
   run.step = at.step;
   run.tokens = at.tokens;
   run.sample = at.sample;
   ckpt::SaveOptions options;
-  options.keep = deck.checkpoint.keep;
+  options.keep = earlier == Earlier::stay ? 0 : deck.checkpoint.keep;  // 0 keeps all
   options.keep_every = deck.checkpoint.keep_every;
   options.alignment = static_cast<std::int64_t>(deck.checkpoint.alignment);
   options.direct_io = deck.checkpoint.direct_io;

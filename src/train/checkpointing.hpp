@@ -66,8 +66,11 @@ struct OwnState {
   std::function<void()> await_slices;  ///< ckpt::SaveOptions explains it
 };
 
+/// Which earlier checkpoints a save leaves: what checkpoint.keep and checkpoint.keep_every say, or all.
+enum class Earlier { as_deck, stay };
+
 /// Collective: begins a save, as ckpt::Save describes.
 std::unique_ptr<ckpt::Save> begin_save(const Deck& deck, runtime::Session& session, ckpt::RunState run,
-                                       OwnState state, const Position& at);
+                                       OwnState state, const Position& at, Earlier earlier);
 
 }  // namespace weft::train

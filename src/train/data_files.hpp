@@ -1,6 +1,8 @@
-// Compares a run's token files: over all ranks, and from one start of the run to the next.
+// Compares a run's token files: over all ranks, and from one start of the run to the next. Tells how much of
+// them the run sees.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,8 +10,22 @@
 #include "comm/world.hpp"
 #include "data/token_file.hpp"
 #include "deck/deck.hpp"
+#include "train/checkpointing.hpp"
 
 namespace weft::train {
+
+/// How much there is to train on. An epoch is one pass over all sequences.
+struct DataAmount {
+  std::int64_t tokens = 0, files = 0;
+  std::int64_t sequences = 0;  ///< of data.seq tokens; 0: the batches come from no files
+};
+
+/// The line that says so, and how many epochs the run comes to that begins at `at`. There are sequences.
+std::string amount_text(const DataAmount& amount, const Deck& deck, const Position& at);
+
+/// What to warn of, where the run that begins at `at` will see sequences again: because it comes to a second
+/// epoch, or in one step. Empty where it will not, and in an epoch after the first.
+std::string repeat_text(const DataAmount& amount, const Deck& deck, const Position& at);
 
 /// The token files that a key names, in its order, as checkpoints describe them.
 std::vector<ckpt::DataFile> describe_files(const std::string& key, const std::vector<data::TokenFile>& files);

@@ -1,55 +1,39 @@
 #include "train/generate.hpp"
 
 #include <algorithm>
-#include <filesystem>
+#include <exception>
 #include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/check.hpp"
-#include "ckpt/load.hpp"
 #include "comm/agree.hpp"
 #include "compile/programs.hpp"
 #include "data/sequences.hpp"
 #include "data/tokenizer.hpp"
 #include "exec/scratch.hpp"
 #include "runtime/inputs.hpp"
-#include "train/checkpointing.hpp"
+#include "train/checkpointed_model.hpp"
 
 namespace weft::train {
 namespace {
 
-std::string resolve_checkpoint(const std::string& path) {
-  if (std::filesystem::exists(path + "/" + ckpt::manifest_name)) return path;
-  const auto newest = ckpt::find_latest(path);
-  WEFT_VALIDATE(newest.has_value(),
-                "{}: no checkpoint here (no {} in it, and no whole step-N below it); give a checkpoint or a "
-                "run's checkpoints directory",
-                path, ckpt::manifest_name);
-  return *newest;
-}
-
 /// A checkpoint's model over all ranks.
 class Generator {
  public:
-  Generator(comm::World& world, const ckpt::Manifest& manifest, Deck deck)
-      : deck_(std::move(deck)), session_(deck_, world), buffers_(1, deck_.data.seq) {
+  Generator(comm::World& world, Deck deck)
+      : deck_(std::move(deck)), session_(deck_, world), buffers_(1, deck_.data.seq) {}
+
+  /// Collective: takes the model's state from a checkpoint. Comes first.
+  void load(const ckpt::Manifest& manifest) {
+    comm::World& world = session_.world();
     plan::Plan plan;
     comm::agree(world, [&] {
       plan = compile::logits_plan(deck_, session_.mesh(), session_.mesh().pipe_rank(world.rank()),
                                   exec::scratch_query(session_.matmuls()));
     });
-    session_.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
-    executor_ = session_.bind(std::move(plan));
-    runtime::ModelState state(session_, executor_->plan(), model::units(compile::spec_of(deck_)));
-    comm::agree(world, [&] {
-      state.restore([&](std::span<const ckpt::StateSlice> slices, const ckpt::Put& put) {
-        ckpt::load(manifest, state.units(), slices, hooks_of(world), put);
-      });
-    });
-    state.publish();
-    runtime::upload_rope_table(session_, deck_);
+    load_model(session_, deck_, manifest, std::move(plan), executor_);
   }
 
   /// Collective: the logits of the token that follows `context`, of which the last data.seq tokens are seen,
@@ -126,29 +110,45 @@ std::size_t fill_window(std::span<const std::int32_t> context, std::optional<std
   return n;
 }
 
+namespace {
+
+/// Writes the prompt, and as many tokens as are asked for.
+void write(Generator& generator, const data::Tokenizer& tokenizer, const GenerateOptions& options,
+           comm::World& world, const std::function<void(std::string_view)>& print) {
+  const auto print_once = [&](std::string_view text) {
+    if (world.rank() == 0) print(text);
+  };
+  std::vector<std::int32_t> context{tokenizer.end_of_document()};  // what stands before a document
+  for (std::int32_t id : tokenizer.encode(options.prompt)) context.push_back(id);
+  print_once(options.prompt);
+  const RandomStream stream(options.seed, "sample");
+  for (std::int64_t i = 0; i < options.tokens; ++i) {
+    const std::span<const float> logits = generator.next(context, tokenizer.end_of_document());
+    std::string drawn;
+    if (!logits.empty())
+      drawn = std::to_string(sample_token(logits.first(static_cast<std::size_t>(tokenizer.vocab())),
+                                          options.sampling, stream, static_cast<std::uint64_t>(i)));
+    const auto id = static_cast<std::int32_t>(std::stoi(world.broadcast(drawn, 0)));
+    if (id == tokenizer.end_of_document()) break;
+    print_once(tokenizer.text_of(id));
+    context.push_back(id);
+  }
+}
+
+}  // namespace
+
 void generate(const GenerateOptions& options, comm::World& world,
-              const std::function<void(std::string_view)>& print) {
-  std::string checkpoint;
-  comm::agree(world, [&] {
-    validate(options.sampling);
-    if (world.rank() == 0) checkpoint = resolve_checkpoint(options.checkpoint);
-  });
-  checkpoint = world.broadcast(checkpoint, 0);
-  ckpt::Manifest manifest;
+              const std::function<void(std::string_view)>& print,
+              const std::function<void(const std::exception&)>& on_error) {
+  comm::agree(world, [&] { validate(options.sampling); });
+  const ckpt::Manifest manifest = choose_checkpoint(options.checkpoint, world);
   Deck deck;
   std::unique_ptr<data::Tokenizer> tokenizer;
   comm::agree(world, [&] {
-    manifest = ckpt::read_manifest(checkpoint, hooks_of(world));
     deck = parse_saved_deck(manifest.run.deck, manifest.dir);
-    const std::int64_t group = std::int64_t{options.tensor} * options.context;
-    WEFT_VALIDATE(world.size() % group == 0,
-                  "{}: {} ranks do not divide into groups of that many; start a multiple of {}",
-                  options.context == 1
-                      ? fmt::format("--tensor {}", options.tensor)
-                      : fmt::format("--context {} --tensor {}", options.context, options.tensor),
-                  world.size(), group);
+    const int groups = world.size() / group_size(options.tensor, options.context, world.size());
     deck.parallel.mesh = {{std::string(data_axis), 1},
-                          {std::string(pipe_axis), static_cast<int>(world.size() / group)},
+                          {std::string(pipe_axis), groups},
                           {std::string(context_axis), options.context},
                           {std::string(tensor_axis), options.tensor}};
     deck.pipeline = {};
@@ -159,24 +159,13 @@ void generate(const GenerateOptions& options, comm::World& world,
         "the training data",
         options.tokenizer, tokenizer->vocab(), deck.model.vocab);
   });
-  Generator generator(world, manifest, std::move(deck));
-  const auto print_once = [&](std::string_view text) {
-    if (world.rank() == 0) print(text);
-  };
-  std::vector<std::int32_t> context{tokenizer->end_of_document()};  // what stands before a document
-  for (std::int32_t id : tokenizer->encode(options.prompt)) context.push_back(id);
-  print_once(options.prompt);
-  const RandomStream stream(options.seed, "sample");
-  for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const std::span<const float> logits = generator.next(context, tokenizer->end_of_document());
-    std::string drawn;
-    if (!logits.empty())
-      drawn = std::to_string(sample_token(logits.first(static_cast<std::size_t>(tokenizer->vocab())),
-                                          options.sampling, stream, static_cast<std::uint64_t>(i)));
-    const auto id = static_cast<std::int32_t>(std::stoi(world.broadcast(drawn, 0)));
-    if (id == tokenizer->end_of_document()) break;
-    print_once(tokenizer->text_of(id));
-    context.push_back(id);
+  Generator generator(world, std::move(deck));
+  try {
+    generator.load(manifest);
+    write(generator, *tokenizer, options, world, print);
+  } catch (const std::exception& e) {
+    if (on_error) on_error(e);
+    throw;
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <span>
@@ -34,8 +35,10 @@ std::size_t fill_window(std::span<const std::int32_t> context, std::optional<std
 /// ranks are the stages of a pipe, so each has some of the model's layers, and of these a part where several
 /// share each layer, of a part of each sequence where several share that. The text is the same for any number
 /// of stages. The whole context is computed for every token, because the plan has one shape, data.seq. Throws
-/// Error on a checkpoint or tokenizer that cannot be used.
+/// Error on a checkpoint or tokenizer that cannot be used. `on_error` is called with what ends it once there
+/// is a model, before that is taken down; it may throw another exception instead.
 void generate(const GenerateOptions& options, comm::World& world,
-              const std::function<void(std::string_view)>& print);
+              const std::function<void(std::string_view)>& print,
+              const std::function<void(const std::exception&)>& on_error = {});
 
 }  // namespace weft::train

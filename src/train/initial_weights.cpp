@@ -131,8 +131,10 @@ std::string start_from(const Deck& deck, const std::string& place, comm::World& 
   bool ours = false;
   comm::agree(world, [&] {
     ours = std::filesystem::exists(place + "/" + ckpt::manifest_name);
+    if (ours || hf::is_model(place)) return;
+    ckpt::check_named(init, place_of(deck, "model.init") + ": ");
     WEFT_VALIDATE(
-        ours || hf::is_model(place),
+        false,
         "{}: {} holds no weights (neither {} nor config.json is in it); name a checkpoint, step-N, or a "
         "directory of Hugging Face's",
         place_of(deck, "model.init"), init, ckpt::manifest_name);

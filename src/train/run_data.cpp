@@ -1,13 +1,13 @@
 #include "train/run_data.hpp"
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <utility>
 
 #include "comm/agree.hpp"
 #include "data/sequences.hpp"
 #include "runtime/preflight.hpp"
-#include "train/data_files.hpp"
 
 namespace weft::train {
 
@@ -21,6 +21,9 @@ void RunData::open(const Deck& deck) {
   }
   data::Sequences train = runtime::open_sequences(deck, deck.data.train, "data.train");
   keep("data.train", train.files());
+  for (const data::TokenFile& file : train.files()) amount_.tokens += file.tokens();
+  amount_.files = std::ssize(train.files());
+  amount_.sequences = train.count();
   if (!deck.data.valid.empty()) {
     data::Sequences valid = runtime::open_sequences(deck, deck.data.valid, "data.valid");
     // Without this check, bits per byte might mean nothing.
@@ -29,6 +32,11 @@ void RunData::open(const Deck& deck) {
     validation_.emplace(std::move(valid), deck.data.batch, deck.data.valid_sequences);
   }
   batches_ = data::file_batches(data::Sampler(std::move(train), seed), shape);
+}
+
+std::optional<double> RunData::epoch(std::int64_t sample) const {
+  if (amount_.sequences == 0) return std::nullopt;
+  return static_cast<double>(sample) / static_cast<double>(amount_.sequences);
 }
 
 void RunData::keep(const std::string& key, const std::vector<data::TokenFile>& files) {

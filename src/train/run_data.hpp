@@ -15,6 +15,7 @@
 #include "deck/deck.hpp"
 #include "report/slowest_rank.hpp"
 #include "train/data_check.hpp"
+#include "train/data_files.hpp"
 
 namespace weft::train {
 
@@ -31,6 +32,9 @@ class RunData {
   data::BatchSource& batches() { return *batches_; }
   /// The source of the validation's microbatches; null without data.valid.
   const data::ValidationSource* validation() const { return validation_ ? &*validation_ : nullptr; }
+  const DataAmount& amount() const { return amount_; }
+  /// How many epochs the samples below `sample` are; nothing where the batches come from no files.
+  std::optional<double> epoch(std::int64_t sample) const;
   /// How checkpoints describe the files as they were opened: those of data.train, then those of data.valid.
   const std::vector<ckpt::DataFile>& described() const { return described_; }
 
@@ -56,6 +60,7 @@ class RunData {
 
   std::unique_ptr<data::BatchSource> batches_;
   std::optional<data::ValidationSource> validation_;
+  DataAmount amount_;
   std::vector<data::TokenFile> files_;
   std::vector<ckpt::DataFile> described_;
   std::unique_ptr<DataCheck> check_;  ///< null when no check is under way

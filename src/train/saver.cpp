@@ -60,8 +60,8 @@ void Saver::start(const Position& at, std::vector<ckpt::StateSlice> slices,
                   std::function<void()> await_slices) {
   step_ = at.step;
   begun_ = seconds_now();
-  under_way_ =
-      begin_save(deck_, session_, run_, {state_.units(), std::move(slices), std::move(await_slices)}, at);
+  under_way_ = begin_save(deck_, session_, run_, {state_.units(), std::move(slices), std::move(await_slices)},
+                          at, keeps_earlier_ ? Earlier::stay : Earlier::as_deck);
 }
 
 double Saver::seconds_to_end(double whole) const {

@@ -40,6 +40,8 @@ class Saver {
   void finish();
   /// Sets what later checkpoints say of the run's token files.
   void set_data(std::vector<ckpt::DataFile> data) { run_.data = std::move(data); }
+  /// Sets whether later saves remove no earlier checkpoint, because the state may be ruined.
+  void keep_earlier(bool keeps) { keeps_earlier_ = keeps; }
   /// Says that this state was loaded from a checkpoint of the run's own, so there is no need to save it
   /// again.
   void set_saved(std::int64_t step, const std::string& path) {
@@ -73,6 +75,7 @@ class Saver {
   ckpt::RunState run_;
   std::unique_ptr<runtime::StateCopy> copy_;
   std::unique_ptr<ckpt::Save> under_way_;
+  bool keeps_earlier_ = false;
   std::int64_t step_ = -1;   ///< step of the save that is under way, or of the last one
   std::int64_t saved_ = -1;  ///< step of the newest checkpoint that is there
   std::optional<std::string> newest_;

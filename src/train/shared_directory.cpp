@@ -127,10 +127,10 @@ void SharedDirectory::check() {
   if (check_shared_directory(world_, deck_, mark) && on_seen_) on_seen_();
 }
 
-void SharedDirectory::make(const std::function<void()>& on_rank_0) {
+void SharedDirectory::make(const std::string& deck, const std::function<void()>& on_rank_0) {
   comm::agree(world_, [&] {
     if (!rank_0s_) return;
-    rank_0s_->write(print_deck(deck_));
+    rank_0s_->write(deck);
     on_rank_0();
   });
   check();

@@ -28,9 +28,9 @@ class SharedDirectory {
 
   /// Checks by check_shared_directory() that all ranks see rank 0's directory, if there is one yet.
   void check();
-  /// Makes the directory this run's: rank 0 makes it where there is none, writes the resolved deck, and calls
-  /// `on_rank_0`; check() follows.
-  void make(const std::function<void()>& on_rank_0);
+  /// Makes the directory this run's: rank 0 makes it where there is none, writes `deck` to deck.toml, and
+  /// calls `on_rank_0`; check() follows.
+  void make(const std::string& deck, const std::function<void()>& on_rank_0);
   /// Something about the lock that the user should see; empty on other ranks than 0.
   std::string note() const { return rank_0s_ ? rank_0s_->note() : std::string(); }
 

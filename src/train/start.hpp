@@ -24,6 +24,7 @@ struct Start {
   double load_s = 0;                       ///< seconds that reading the checkpoint took
   std::string origin;                      ///< RunState::origin
   std::vector<ckpt::DataFile> saved_data;  ///< the token files, as the checkpoint describes them
+  std::string saved_deck;                  ///< the deck of the run that saved the checkpoint
   std::vector<std::string> damaged;        ///< the run's own checkpoints that proved damaged
   std::string note;                        ///< a line that the user should see; may be empty
   /// Where model.init led, without the links of its last component; empty without it. A run that goes back to
@@ -35,7 +36,8 @@ struct Start {
 };
 
 /// Collective: fills the state by checkpoint.resume, model.init and run.seed. `data` are the run's token
-/// files. Throws on all ranks what resume(), check_continues() and start_from() throw.
+/// files. Throws on all ranks what resume(), check_continues() and start_from() throw; and Error(bad_input)
+/// where checkpoint.resume names another run's checkpoint that leaves no step to do.
 Start start_state(const Deck& deck, comm::World& world, runtime::ModelState& state,
                   const std::vector<ckpt::DataFile>& data);
 

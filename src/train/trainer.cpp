@@ -12,6 +12,7 @@
 #include "comm/agree.hpp"
 #include "compile/machine_profile.hpp"
 #include "compile/programs.hpp"
+#include "io/file.hpp"
 #include "kernels/matmul.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
@@ -22,6 +23,7 @@
 #include "runtime/same.hpp"
 #include "train/checkpointing.hpp"
 #include "train/compute_only.hpp"
+#include "train/crowded_host.hpp"
 #include "train/data_files.hpp"
 #include "train/learning_rate.hpp"
 #include "train/starting_point.hpp"
@@ -33,6 +35,17 @@ namespace {
 // before the last save, and after it.
 constexpr double most_before_save = 1;
 constexpr double most_after_save = 60;
+
+/// The axes with more than one rank, as " (mesh pipe=2 data=2)"; empty where that is the data axis alone.
+std::string mesh_text(const Mesh& mesh) {
+  std::string text;
+  bool others = false;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.size > 1) text += fmt::format(" {}={}", axis.name, axis.size);
+    others = others || (axis.size > 1 && axis.name != data_axis);
+  }
+  return others ? fmt::format(" (mesh{})", text) : "";
+}
 
 }  // namespace
 
@@ -57,6 +70,8 @@ Trainer::Trainer(const Deck& deck, comm::World& world, std::unique_ptr<data::Bat
 void Trainer::start() {
   comm::World& world = session_.world();
   runtime::check_same_machine(world, deck_);
+  // This is said before the steps of start-up, which take as long as those of training.
+  if (const std::string crowded = crowded_host(world); !crowded.empty()) log::warn("{}", crowded);
   directory_.check();  // this comes before anything is read from the directory
   comm::agree(world, [&] { data_.open(deck_); });
   check_same_files(world, data_.described());
@@ -66,8 +81,10 @@ void Trainer::start() {
   data_.start_check(world, start_.saved_data);
   measure_compute_only();
   std::string set_aside_at;
-  // This comes after all that may refuse the deck, because the directory may be another run's.
-  directory_.make([&] {
+  // This comes after all that may refuse the deck, because the directory may be another run's. A run that is
+  // done adds nothing to its curve, and its deck.toml stays the deck of that curve. The file is written anew
+  // all the same, because jobs/train.sbatch sees by it that Weft has started.
+  directory_.make(is_done() ? start_.saved_deck : print_deck(deck_), [&] {
     if (!start_.resumed) set_aside_at = set_earlier_aside(deck_);
   });
   set_aside(start_.damaged, world);
@@ -103,6 +120,7 @@ void Trainer::build() {
   planned_.memory = plans.memory;
   planned_.saves_in_background = plans.background;
   planned_.schedule = std::move(plans.schedule);
+  if (device_is_host()) planned_.float8 = compile::float8_text(deck_, costs.profile());
   planned_.about = {session_.ranks(), 0, plans.step,
                     compile::has_measured_profile(deck_)
                         ? fmt::format("{} ({})", compile::profile_source(deck_), costs.profile().name)
@@ -142,29 +160,52 @@ void Trainer::begin_saving() {
     saver_->set_saved(at_.step, *start_.checkpoint);
   else if (start_.checkpoint)
     saver_->set_start(*start_.checkpoint);
-  bad_numbers_.emplace(
-      BadNumbers::Run{deck_, start_, session_, *programs_.train, *programs_.state, *saver_, *report_, at_});
+  bad_numbers_.emplace(BadNumbers::Run{deck_, start_, session_, *programs_.train, *programs_.state, *saver_,
+                                       *report_, at_, [this] {
+                                         StepBlock again = step_block(deck_, at_.step - 1);
+                                         again.hold = 1;
+                                         buffers_.begin_step(accumulation(deck_, session_.batch_ranks()));
+                                         buffers_.upload(session_, again);
+                                       }});
 }
 
 void Trainer::tell_start(const std::string& set_aside) {
   const runtime::PlannedMemory& memory = planned_.memory;
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   report_->note(fmt::format(
-      "{}: {} parameters, {} on {} ranks, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} MiB, "
-      "baseline {:.1f} MiB{}: {:.1f} MiB {}",
+      "{}: {} parameters, {} on {} ranks{}, plan {:016x}: {} instructions, arena {:.1f} MiB, state {:.1f} "
+      "MiB, baseline {:.1f} MiB{}: {:.1f} MiB {}",
       deck_.run.name, parameter_count(deck_.model), name_of(deck_.parallel.mode), session_.ranks(),
-      plan().hash, plan().instructions.size(), mib(memory.arena), mib(memory.state), mib(memory.baseline),
+      mesh_text(session_.mesh()), plan().hash, plan().instructions.size(), mib(memory.arena),
+      mib(memory.state), mib(memory.baseline),
       memory.copy > 0 ? fmt::format(", copy of the state {:.1f} MiB", mib(memory.copy)) : "",
       mib(memory.peak()), session_.mesh().size(pipe_axis) > 1 ? "on rank 0, others differ" : "a rank"));
   report_->note(planned_.schedule);
   report_->note(fmt::format("products of {} by {}", name_of(deck_.precision.params),
                             kernels::product_method(deck_.precision.params, deck_.precision.f32_products)));
+  if (session_.rank() == 0 && !planned_.float8.empty()) log::warn("{}", planned_.float8);
   if (!device_is_host()) report_->note(std::string(exec::text_of(capture())));
+  if (data_.amount().sequences > 0) report_->note(amount_text(data_.amount(), deck_, at_));
+  const std::string repeats = repeat_text(data_.amount(), deck_, at_);
+  if (session_.rank() == 0 && !repeats.empty()) log::warn("{}", repeats);
   if (at_.step > 0)
-    report_->note(fmt::format(
-        "continues from step {}{}, read in {:.3f} s", at_.step,
-        deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state().hash()) : "", start_.load_s));
+    report_->note(
+        fmt::format("continues from step {}{}, read in {:.3f} s from {}", at_.step,
+                    deck_.debug.hash_every > 0 ? fmt::format(", state {:016x}", state().hash()) : "",
+                    start_.load_s, *start_.checkpoint));
   if (!start_.note.empty()) report_->note(start_.note);
+  if (is_done())
+    report_->note(
+        fmt::format("all {} steps are done already ({}); for more raise run.steps, to begin anew set "
+                    "checkpoint.resume = \"never\" or another run.name",
+                    deck_.run.steps, *start_.checkpoint));
+  // A start that goes on behind the step may have been the one that traced it.
+  if (const std::int64_t step = deck_.log.trace_step;
+      step > 0 && step <= at_.step && session_.rank() == 0 && !io::file_bytes(deck_.run.dir + "/trace.json"))
+    log::warn(
+        "{}: step {} is done already (the run goes on from step {}), and no trace of it is written; name a "
+        "later step",
+        place_of(deck_, "log.trace_step"), step, at_.step);
   if (!set_aside.empty())
     report_->note(fmt::format("the checkpoints of an earlier run were moved to {}", set_aside));
   if (!planned_.saves_in_background && deck_.checkpoint.background && deck_.checkpoint.every > 0)
@@ -220,6 +261,7 @@ report::StepMetrics Trainer::collect(const exec::Times& times, double step_secon
   m.updated = std::isfinite(report[1]);
   m.lr = learning_rate(lr_course_of(deck_), at_.step - 1);
   m.tokens = static_cast<std::int64_t>(totals[1]);
+  m.epoch = data_.epoch(at_.sample);
   m.tokens_per_s = static_cast<double>(m.tokens) / m.step_s;
   m.mfu =
       report::mfu(m.tokens_per_s, planned_.flops_per_token, 1e12 * deck_.log.peak_tflops * session_.ranks());
@@ -276,6 +318,10 @@ std::optional<report::StepMetrics> Trainer::validate() {
   return m;
 }
 
+bool Trainer::is_done() const {
+  return start_.resumed && start_.at.step >= deck_.run.steps;
+}
+
 bool Trainer::hashes_after(std::int64_t step) const {
   return deck_.debug.hash_every > 0 && step % deck_.debug.hash_every == 0;
 }
@@ -290,11 +336,15 @@ bool Trainer::saves_after(std::int64_t step) const {
 }
 
 /// Saves if that is due. It waits for the save of the last step, and returns false when that one's checkpoint
-/// is not there.
+/// is not there. A save that is due at a bad step is made behind the next good one: the state is still that
+/// of the last good step, and if that step's update has ruined it, saves would push out what is left of
+/// before.
 bool Trainer::save_if_due() {
   const auto scope = trace_.scope("checkpoint");
   const bool last = at_.step == deck_.run.steps;
-  if (saves_after(at_.step)) {
+  const bool due = save_waits_ || saves_after(at_.step);
+  save_waits_ = due && was_bad_ && !last;
+  if (due && !save_waits_) {
     session_.world().recorder().set_activity("checkpoint", at_.step);
     describe_data(data_.verified());
     if (last) return saver_->save(at_);
@@ -363,6 +413,8 @@ Outcome Trainer::run() {
     const report::StepMetrics metrics = train_step();
     ending_.step_took(metrics.step_s);
     report_->train(metrics);
+    was_bad_ = !metrics.updated;
+    saver_->keep_earlier(was_bad_);
     saved = validate_and_save(bad_numbers_->goes_on_after(metrics));
     trace_.write();
     if (at_.step < deck_.run.steps)

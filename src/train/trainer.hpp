@@ -67,6 +67,7 @@ class Trainer {
     report::Summary::About about;  ///< how long the plan and the compute-only step say a step takes
     runtime::PlannedMemory memory;
     std::string schedule;              ///< the schedule in words
+    std::string float8;                ///< that products in Float8 gain nothing here, if so
     bool saves_in_background = false;  ///< whether there is memory for a copy of the state
     /// The planned arena of the training step, and the storages of all plans: of the rank that has most.
     std::int64_t arena_peak_bytes = 0, persistent_bytes = 0;
@@ -75,6 +76,8 @@ class Trainer {
   };
 
   void start();
+  /// Whether the checkpoint of its own that the run goes on from has all steps done.
+  bool is_done() const;
   void build();
   void measure_compute_only();
   void begin_saving();
@@ -112,7 +115,9 @@ class Trainer {
   Planned planned_;
   Start start_;
   Position at_;
-  report::StepNews news_;  ///< what all ranks reported at the end of the last step
+  bool was_bad_ = false;     ///< whether the last step was one with bad numbers
+  bool save_waits_ = false;  ///< whether a save was due at a bad step
+  report::StepNews news_;    ///< what all ranks reported at the end of the last step
   RunTrace trace_;
   report::RankTimes rank_times_{session_};
   std::unique_ptr<report::Report> report_;

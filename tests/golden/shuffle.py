@@ -1,11 +1,14 @@
-"""Weft's order of training samples in plain Python: the second implementation of src/data/permutation.hpp. docs/data.md
-states the same in words. Run it to print the values that tests/unit/data/sampler_test.cpp holds.
+"""Weft's order of training samples, and its synthetic tokens, in plain Python: the second implementation of src/data/permutation.hpp
+and src/data/batch_source.hpp. docs/data.md states the same in words. Run it to print the values that
+tests/unit/data/sampler_test.cpp holds.
 
     sequence(seed, n, sample)   the sequence that a sample of the run reads, where the file has n = (tokens - 1) // seq sequences
+    synthetic(seed, vocab, seq, sample)   the seq + 1 tokens of a sample of data.synthetic
 """
 
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
 DATA_SHUFFLE = 0x5A1EB137138C8E37  # XXH3-64 of "data.shuffle"
+DATA_SYNTHETIC = 0x03B9C97FC3EE9D9E  # XXH3-64 of "data.synthetic"
 
 
 def philox(key, low, high):
@@ -42,7 +45,14 @@ def sequence(seed, n, sample):
     return permute(seed, n, sample // n, sample % n)
 
 
+def synthetic(seed, vocab, seq, sample):
+    words = (philox(seed & M64, sample * (seq + 1) + p, DATA_SYNTHETIC)[0] for p in range(seq + 1))
+    return [word * vocab >> 32 for word in words]
+
+
 if __name__ == "__main__":
     for seed, n in [(1, 1), (1, 2), (7, 10), (1234567890123456789, 1000), (42, 65537), (3, 10**12)]:
         samples = [0, 1, 2, n - 1, n, n + 1, 5 * n + n // 2]
         print("{%d, %d, {%s}, {%s}}," % (seed, n, ", ".join(map(str, samples)), ", ".join(str(sequence(seed, n, s)) for s in samples)))
+    for seed, vocab, seq, sample in [(1, 10, 7, 0), (7, 300, 3, 5), (1234567890123456789, 128256, 4, 10**12 + 3), (42, 2**31 - 1, 1, 1)]:
+        print("{%d, %d, %d, %d, {%s}}," % (seed, vocab, seq, sample, ", ".join(map(str, synthetic(seed, vocab, seq, sample)))))

@@ -1,6 +1,8 @@
 // Tests saves that are written while training goes on.
 #include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "restart/workspace.hpp"
 
@@ -51,6 +53,41 @@ TEST_F(Background, MultiplesStay) {
   EXPECT_EQ(names, (std::set<std::string>{"latest", "step-00000004", "step-00000008", "step-00000009",
                                           "step-00000010"}));
 }
+
+/// Two matrices are longer than 64 KiB, in the weights and in both moments, and none is longer than the 4 MiB
+/// that are the default.
+TEST_F(Background, LongDatasetsBeginWhereTheDeckSays) {
+  EXPECT_STATUS(run(weft(train("run", {"run.steps=2", "checkpoint.alignment=64KiB"}))), 0);
+  std::istringstream lines(read_file(checkpoints("run") + "/latest/slices.jsonl"));
+  int found = 0;
+  for (std::string line; std::getline(lines, line);)
+    for (const auto& slice : nlohmann::json::parse(line).at("slices")) {
+      constexpr std::int64_t alignment = 64 << 10, bytes_an_element = 4;
+      if (bytes_an_element * slice.at(4).get<std::int64_t>() < alignment) continue;
+      EXPECT_EQ(slice.at(5).get<std::int64_t>() % alignment, 0) << slice;
+      ++found;
+    }
+  EXPECT_EQ(found, 2 * 3);
+}
+
+#ifdef WEFT_FAULTS_LIBRARY
+/// To leave the page cache out, a shard is opened once more to write it, and once more to read it back.
+TEST_F(Background, ThePageCacheIsLeftOutWhereTheDeckSaysSo) {
+  const auto opens = [&](const std::string& direct_io) {
+    const std::string log = path("calls-" + direct_io), name = "direct-" + direct_io;
+    const auto command = weft(train(name, {"run.steps=2", "checkpoint.direct_io=" + direct_io}));
+    EXPECT_STATUS(run(with_faults(command, run_dir(name), {"WEFT_FAULTS_LOG=" + log})), 0);
+    std::ifstream calls(log);
+    int count = 0;
+    for (std::string call, number, file; calls >> call >> number >> file;)
+      count += call == "openat" && file.ends_with("/shard-00000.h5");
+    return count;
+  };
+  const int without = opens("false");
+  EXPECT_GE(without, 1) << "it is read back";
+  EXPECT_EQ(opens("true"), without + 2);
+}
+#endif
 
 /// There is room for the run, but not for the copy. The schedule is fixed, because else the plan would make
 /// room.

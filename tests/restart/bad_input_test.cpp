@@ -55,6 +55,10 @@ TEST_F(BadInput, CommandsForData) {
   expect_one_line(
       run(weft({"data", "tokenize", path("text.txt"), "--train", path("text.txt")})),
       "the training file " + path("text.txt") + " and the text " + path("text.txt") + " are the same file");
+  expect_one_line(run(weft({"data", "tokenize", path("text.txt"), "--train", deck()})),
+                  deck() +
+                      " is there, and is no token file (--train and --valid replace what they name); "
+                      "choose another name, or add --force");
   expect_one_line(run(weft({"data", "show", path("train.bin"), "--first=-5"})),
                   "--first: -5 is not a whole number from 0 to 2147483647");
   expect_one_line(run(weft({"data", "show", path("train.bin"), "--tokenizer", path("")})),
@@ -84,6 +88,12 @@ TEST_F(BadInput, RunDirectories) {
   for (const std::string& dir : {file, file + "/x", file + "/x/y/"})
     expect_refused({"run.dir=" + dir}, "cannot be a run directory (" + file + " is not a directory); choose");
   EXPECT_TRUE(fs::is_regular_file(file));
+  const std::string link = path("link");
+  fs::create_symlink(path("nowhere"), link);
+  for (const std::string& dir : {link, link + "/x"})
+    expect_refused(
+        {"run.dir=" + dir},
+        dir + " cannot be a run directory (" + link + " is a link to nothing that is there); mount", 1);
 }
 
 TEST_F(BadInput, Ranks) {
@@ -137,7 +147,7 @@ TEST_F(BadInput, CommandLine) {
                   "--seed: -1 is not a whole number from 0 to 18446744073709551615");
   expect_one_line(run(weft_on(2, {"tarin", deck()})),
                   "'tarin' is not a command (train, plan, advise, profile, deck, data, checkpoint, "
-                  "sample, compare, hang, study, manual, completion); did you mean 'train'?");
+                  "sample, eval, compare, hang, study, manual, completion); did you mean 'train'?");
 }
 
 /// It is the machine's error, but a user learns of it in the same way. Of a long text, the first bytes are

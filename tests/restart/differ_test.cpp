@@ -85,10 +85,34 @@ TEST_F(Differ, TokenFilesAreComparedByContent) {
   make_other_data();
   expect_refused({"data.train=" + path("other.bin")},
                  {"rank 1: data.train is " + path("other.bin"), " tokens, fingerprint ", path("train.bin")});
+  // A pattern stands for what each rank finds.
+  fs::create_directory(path("here"));
+  fs::create_directory(path("there"));
+  for (const char* copy : {"here/a.bin", "here/b.bin", "there/a.bin"})
+    fs::copy_file(path("train.bin"), path(copy));
+  expect_one_line(run(weft_each({train("run", {"data.train=" + path("here/*.bin")}),
+                                 train("run", {"data.train=" + path("there/?.bin")})})),
+                  {"rank 1: the number of files of data.train is 1, and 2 on rank 0"});
   // The same content under another path is the same data.
   fs::copy_file(path("train.bin"), path("copy.bin"));
   const Ended ended = run(weft_each({train("run"), train("run", {"data.train=" + path("copy.bin")})}));
   EXPECT_STATUS(ended, 0);
+}
+
+/// The second rank's copy has another bit in its last tensor, model.norm.weight.
+TEST_F(Differ, WeightsToStartFromAreComparedByContent) {
+  EXPECT_STATUS(run(weft(train("first", {"run.steps=2"}))), 0);
+  EXPECT_STATUS(run(weft({"checkpoint", "export", checkpoints("first") + "/latest", path("hf")})), 0);
+  for (const char* copy : {"same", "other"}) fs::copy(path("hf"), path(copy));
+  flip_bit(path("other") + "/model.safetensors", 0.9999);
+  const auto from = [&](const std::string& weights) {
+    return train("run", {"run.steps=2", "model.init=" + path(weights)});
+  };
+  expect_one_line(run(weft_each({from("hf"), from("other")})),
+                  {"rank 1: model.init is " + path("other") + " (fingerprint ",
+                   ", and " + path("hf") + " (fingerprint ", "copy the same weights to all hosts"});
+  EXPECT_FALSE(fs::exists(checkpoints("run"))) << "something was saved";
+  EXPECT_STATUS(run(weft_each({from("hf"), from("same")})), 0);
 }
 
 TEST_F(Differ, ARunDirectoryThatIsNotSharedIsRefused) {
@@ -136,6 +160,9 @@ TEST_F(Differ, DataThatChangedSinceTheCheckpointAreRefused) {
   expect_one_line(
       run(weft_on(2, train("run", {"run.steps=12"}))),
       {"data.train: " + path("train.bin") + " has ", "was trained on", "data.allow_change = true"});
+  expect_one_line(run(weft(train("run", {"run.steps=12", "data.synthetic=true"}))),
+                  {"--set: data.synthetic: the run would train on synthetic tokens, and the checkpoint ",
+                   "was trained on " + path("train.bin"), "data.allow_change = true"});
   EXPECT_TRUE(contents(run_dir("run")) == before) << "the run directory has changed";
   EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=12", "data.allow_change=true"}))), 0);
   // With one more file, or one less, the order of the data would be another.

@@ -66,7 +66,7 @@ TEST_F(FullDisk, NoRoomForTheLastCheckpointIsAFailure) {
   ASSERT_EQ(errors.size(), 1U) << ended.err;
   EXPECT_NE(errors[0].find("all steps are done, but step 120 could not be saved"), std::string::npos)
       << errors[0];
-  const auto warnings = ended.lines("weft: warning:");
+  const auto warnings = ended.lines("weft: warning: rank 0: checkpoint of ");
   ASSERT_EQ(warnings.size(), 1U) << ended.err;
   EXPECT_NE(warnings[0].find("checkpoint of step 120: not enough space"), std::string::npos) << warnings[0];
   EXPECT_NE(warnings[0].find("the newest checkpoint is still " + checkpoints("run") + "/step-00000100"),

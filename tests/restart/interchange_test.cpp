@@ -1,6 +1,9 @@
 // Tests weights that go out to Hugging Face's format, come back, and start new runs, by the commands of a
 // user.
+#include <fmt/format.h>
+
 #include <filesystem>
+#include <tuple>
 
 #include "restart/workspace.hpp"
 
@@ -27,6 +30,8 @@ TEST_F(Interchange, ImportedWeightsWriteTheSameText) {
   const Ended imported = run(weft({"checkpoint", "import", hf(), path("imported")}));
   EXPECT_STATUS(imported, 0);
   EXPECT_NE(imported.out.find("[model]\ndim = 64\n"), std::string::npos) << imported.out;
+  EXPECT_TRUE(imported.out.ends_with("\ninit = \"" + path("imported") + "/step-00000000\"\n"))
+      << imported.out;
   succeeds(weft({"checkpoint", "verify", path("imported") + "/step-00000000"}));
   const auto sample = [&](const std::string& from) {
     const Ended ended = run(
@@ -82,9 +87,21 @@ TEST_F(Interchange, RefusesADeckOfAnotherModel) {
   };
   const std::string init = "model.init=" + hf();
   refused({init, "model.layers=1"}, "--set: model.layers is 1, and 2 in " + hf());
-  refused({"model.init=" + checkpoint(), "model.tie_embeddings=true"},
-          "model.tie_embeddings is true, and false in");
-  refused({"model.init=" + path("nowhere")}, path("nowhere") + " holds no weights");
+  for (const auto& [key, value, theirs] : {std::tuple("dim", "128", "64"),
+                                           {"layers", "1", "2"},
+                                           {"heads", "8", "4"},
+                                           {"kv_heads", "4", "2"},
+                                           {"ffn", "180", "176"},
+                                           {"vocab", "320", "300"},
+                                           {"tie_embeddings", "true", "false"}})
+    refused({"model.init=" + checkpoint(), fmt::format("model.{}={}", key, value)},
+            fmt::format("model.{} is {}, and {} in", key, value, theirs));
+  // With both, every weight has the shape that it has there.
+  refused({"model.init=" + checkpoint(), "model.heads=8", "model.kv_heads=4"}, "model.heads is 8, and 4 in");
+  refused({"model.init=" + path("")}, path("") + " holds no weights");
+  refused({"model.init=" + path("nowhere")}, "--set: model.init: there is no " + path("nowhere"));
+  refused({"model.init=" + checkpoints("first")},
+          checkpoints("first") + " is not a checkpoint; did you mean " + checkpoint() + "?");
   std::string config = read_file(hf() + "/config.json");
   const std::string theta = "\"rope_theta\": 500000.0";
   config.replace(config.find(theta), theta.size(), "\"rope_theta\": 10000.0");
@@ -93,6 +110,49 @@ TEST_F(Interchange, RefusesADeckOfAnotherModel) {
   succeeds(weft(train("set", {"run.steps=5", init, "model.rope_theta=500000"})));
   EXPECT_NE(log("set").find(", model.rope_theta is 500000.0 instead of 10000.0"), std::string::npos)
       << log("set");
+}
+
+/// What is printed is a deck's tables, also where one follows [model].
+TEST_F(Interchange, AnImportPrintsTheDeckThatStartsFromIt) {
+  std::string config = read_file(hf() + "/config.json");
+  const std::string none = "\"rope_scaling\": null";
+  ASSERT_NE(config.find(none), std::string::npos) << config;
+  config.replace(config.find(none), none.size(),
+                 "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, "
+                 "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}");
+  write_file(hf() + "/config.json", config);
+  const Ended imported = run(weft({"checkpoint", "import", hf(), path("imported")}));
+  EXPECT_STATUS(imported, 0);
+  EXPECT_NE(imported.out.find("/step-00000000\"\n[model.rope_scaling]\n"), std::string::npos) << imported.out;
+  write_file(path("start.toml"),
+             imported.out +
+                 "[run]\nname = \"start\"\nsteps = 2\n[optimizer]\nlr = 1e-3\nwarmup = 1\n[data]\n"
+                 "synthetic = true\nseq = 24\nglobal_batch = 2\n[log]\nprogress = false\n");
+  const Ended started = run(weft({"train", path("start.toml"), "--set", "run.dir=" + run_dir("start")}));
+  EXPECT_STATUS(started, 0);
+  EXPECT_NE(log("start").find("starts from the weights of " + path("imported") + "/step-00000000"),
+            std::string::npos)
+      << log("start");
+}
+
+/// A run looks for its checkpoints in a directory below its own.
+TEST_F(Interchange, WhatLiesInARunsDirectoryItselfIsNotPassedOverInSilence) {
+  for (const std::string& dir : {run_dir("first"), run_dir("first") + "/", checkpoints("first")}) {
+    const Ended refused = run(weft({"checkpoint", "import", hf(), dir}));
+    EXPECT_STATUS(refused, 2);
+    EXPECT_EQ(refused.lines("weft: error: " + dir + " is a run's; name another directory").size(), 1U)
+        << refused.err;
+  }
+  succeeds(weft({"checkpoint", "import", hf(), run_dir("imported")}));
+  const Ended random = run(weft(train("imported", {"run.steps=2", "checkpoint.final=false"})));
+  EXPECT_STATUS(random, 0);
+  EXPECT_EQ(
+      random.lines("weft: warning: rank 0: " + run_dir("imported") + " itself holds a checkpoint").size(), 1U)
+      << random.err;
+  const Ended named =
+      run(weft(train("imported", {"run.steps=2", "model.init=" + run_dir("imported") + "/step-00000000"})));
+  EXPECT_STATUS(named, 0);
+  EXPECT_EQ(named.err.find("itself holds"), std::string::npos) << named.err;
 }
 
 /// Weights alone are no state to continue from: the message says what to do with them.

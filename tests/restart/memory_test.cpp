@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <tuple>
 
 #include "restart/workspace.hpp"
@@ -140,9 +141,9 @@ TEST_F(MemoryContract, HoldsForEveryRankOfAMesh) {
       const auto resident = told.at("rss_bytes")[rank].get<double>(),
                  planned = told.at("planned_bytes")[rank].get<double>();
       EXPECT_LE(resident, planned) << rank;
-      // What MPI may take is planned for long messages, and what libraries take for the processor that takes
-      // most.
-      EXPECT_GE(resident + 28.0 * (1 << 20), 0.95 * planned) << rank;
+      // What MPI may take is planned for long messages, what libraries take for the processor that takes
+      // most, and what saving takes (14 MiB here) for a run that is stopped.
+      EXPECT_GE(resident + 42.0 * (1 << 20), 0.95 * planned) << rank;
     }
   }
 }
@@ -267,11 +268,18 @@ TEST_F(MemoryContract, MoreThanTheLimitIsRefusedWithWhatWouldFit) {
   EXPECT_FALSE(fs::exists(run_dir("less")));
 }
 
-/// What stands after `label` in a line: a number of GiB.
+/// What stands after `label` in a line, a number of MiB or GiB, in GiB.
 double gib_after(const std::string& line, const std::string& label) {
   const std::size_t at = line.find(label);
-  if (at == std::string::npos) ADD_FAILURE() << label << " is not in " << line;
-  return at == std::string::npos ? 0 : std::stod(line.substr(at + label.size()));
+  if (at == std::string::npos) {
+    ADD_FAILURE() << label << " is not in " << line;
+    return 0;
+  }
+  std::istringstream words(line.substr(at + label.size()));
+  double number = 0;
+  std::string unit;
+  words >> number >> unit;
+  return unit.starts_with("MiB") ? number / 1024 : number;
 }
 
 /// The second stage has eleven layers of twelve, and so nearly all of what the run needs.

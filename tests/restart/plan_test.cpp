@@ -124,15 +124,62 @@ TEST_F(PlanCommand, SaysWhereTheMachineHasTooLittleMemory) {
 
 /// What `weft train` is refused for, `weft plan` shows, and ends with the same code.
 TEST_F(PlanCommand, EndsAsARunDoesThatNeedsMoreThanItsLimit) {
-  const Ended over = plan({"--world", "2", "--set", "run.memory_limit=1MiB"});
+  const auto with_limit = [&](const std::string& limit) {
+    return plan({"--world", "2", "--set", "data.seq=512", "--set", "data.batch=2", "--set", "model.dim=256",
+                 "--set", "run.memory_limit=" + limit});
+  };
+  const Ended free = with_limit("4GiB");
+  EXPECT_STATUS(free, 0);
+  ASSERT_NE(free.out.find(" MiB on a rank (state "), std::string::npos) << free.out;
+  const double needed = number_after(free.out, "a run of it needs "),
+               baseline = number_after(free.out, ", baseline ");
+  ASSERT_GT(needed, baseline + 8) << "too little to tell the two apart";
+  const Ended over = with_limit(std::to_string(static_cast<int>((needed + baseline) / 2)) + "MiB");
   EXPECT_STATUS(over, 2);
   const auto errors = over.lines("weft: error:");
   ASSERT_EQ(errors.size(), 1U) << over.err;
-  for (const char* text : {"--set: run.memory_limit: the run needs ", " GiB on a rank (state 0.00, arena ",
-                           "), the limit is 0.00 GiB; `weft advise` finds arrangements that fit"})
+  for (const char* text : {"--set: run.memory_limit: the run needs ", " MiB on a rank (state ",
+                           "), the limit is ", ".00 MiB; `weft advise` finds arrangements that fit"})
     EXPECT_NE(errors[0].find(text), std::string::npos) << errors[0];
   EXPECT_NE(over.out.find("a run of it needs "), std::string::npos) << over.out;
-  EXPECT_STATUS(plan({"--world", "2", "--set", "run.memory_limit=4GiB"}), 0);
+}
+
+/// What the process takes without a model is left of no arrangement.
+TEST_F(PlanCommand, ALimitBelowTheProcessIsToldAsOne) {
+  const std::vector<std::string> limit{"--world", "2", "--set", "run.memory_limit=1MiB"};
+  const Ended planned = plan(limit);
+  EXPECT_STATUS(planned, 2);
+  EXPECT_EQ(planned.lines("weft: error:").size(), 1U) << planned.err;
+  EXPECT_NE(planned.err.find("), the limit is 1.00 MiB; the baseline is what the process takes without a "
+                             "model, and no arrangement makes it less: raise run.memory_limit"),
+            std::string::npos)
+      << planned.err;
+  std::vector<std::string> advise{"advise", deck()};
+  advise.insert(advise.end(), limit.begin(), limit.end());
+  const Ended advised = run(weft(advise));
+  EXPECT_STATUS(advised, 2);
+  ASSERT_EQ(advised.lines("weft: error: --set: run.memory_limit: the process alone takes ").size(), 1U)
+      << advised.err;
+  EXPECT_NE(advised.err.find("and the limit is 1.00 MiB; raise run.memory_limit"), std::string::npos)
+      << advised.err;
+}
+
+/// All commands that go by the machine's rates say so, and on a host the run itself.
+TEST_F(PlanCommand, SaysWhereFloat8GainsNothing) {
+  const std::string params = "precision.params=bf16", float8 = "precision.float8=[\"layers.0-1\"]";
+  const std::string told = "--set: precision.float8: A100 SXM 80 GB makes no products in Float8";
+  for (const char* command : {"plan", "advise"})
+    for (const char* machine : {"a100", "h100"}) {
+      SCOPED_TRACE(std::string(command) + " " + machine);
+      const Ended ended = run(
+          weft({command, deck(), "--world", "2", "--machine", machine, "--set", params, "--set", float8}));
+      EXPECT_STATUS(ended, 0);
+      EXPECT_EQ(ended.out.find("warning: " + told) != std::string::npos, machine == std::string("a100"))
+          << ended.out;
+    }
+  const Ended trained = run(weft(train("run", {"run.steps=2", params, float8})));
+  EXPECT_STATUS(trained, 0);
+  EXPECT_NE(trained.err.find(" makes no products in Float8"), std::string::npos) << trained.err;
 }
 
 /// A small rate has digits, too.

@@ -32,17 +32,20 @@ TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
         "exposed_comm_s", "exposed_gather_s", "exposed_reduce_s", "gather_s", "reduce_s", "sent_bytes", "mfu",
         "arena_peak_bytes", "persistent_bytes", "rss_bytes", "planned_bytes"
   };
-  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=6", "debug.hash_every=3", "log.every=4",
-                                             "log.peak_tflops=1.0"}))),
-                0);
+  const Ended ended = run(
+      weft_on(2, train("run", {"run.steps=6", "debug.hash_every=3", "log.every=4", "log.peak_tflops=1.0"})));
+  EXPECT_STATUS(ended, 0);
   EXPECT_EQ(steps(run_dir("run")), steps_to(6)) << "log.every is not for the metrics";
+  std::smatch amount;
+  ASSERT_TRUE(std::regex_search(ended.err, amount, std::regex("in 1 file, ([0-9]+) sequences of 24; a step")))
+      << ended.err;
   int valid = 0;
   for (const auto& line : metrics(run_dir("run"))) {
     SCOPED_TRACE(line.dump());
     auto expected = interface;
     const bool is_valid = line.at("kind") == "valid";
     valid += is_valid;
-    if (is_valid) expected.insert("bits_per_byte");
+    expected.insert(is_valid ? "bits_per_byte" : "epoch");
     if (!is_valid && line.at("step").get<int>() % 3 == 0) expected.insert("state_hash");
     EXPECT_EQ(fields(line), expected);
     EXPECT_EQ(line.at("kind"), is_valid ? "valid" : "train");
@@ -55,6 +58,8 @@ TEST_F(Record, MetricsHaveTheFieldsOfTheInterface) {
       EXPECT_GT(line.at(positive), 0) << positive;
     if (is_valid) continue;
     EXPECT_LE(line.at("tokens"), 12 * 24);
+    EXPECT_NEAR(line.at("epoch").get<double>() * std::stod(amount[1]), line.at("step").get<double>() * 12,
+                1e-5);
     EXPECT_GE(line.at("step_s").get<double>(), line.at("exposed_comm_s").get<double>());
     EXPECT_GE(line.at("step_s").get<double>(), line.at("exposed_gather_s").get<double>());
     EXPECT_GE(line.at("step_s").get<double>(), line.at("exposed_reduce_s").get<double>());
@@ -319,8 +324,21 @@ TEST_F(Record, TraceTellsWhichCollectivesAreABucket) {
   EXPECT_EQ(rows.spans.at({0, "reduce"}).count("reduce_scatter"), 36U);
 }
 
+/// Equal numbers of ranks on other axes are other runs.
+TEST_F(Record, TheFirstLineNamesTheMesh) {
+  for (const std::string axis : {"tensor", "pipe", "context", "replica"}) {
+    const Ended ended = run(weft_on(
+        2, train(axis, {"run.steps=2", "model.vocab=260", "parallel.mesh={ " + axis + " = 2, data = 1 }"})));
+    EXPECT_STATUS(ended, 0);
+    EXPECT_NE(ended.err.find(" parameters, fsdp on 2 ranks (mesh " + axis + "=2), plan "), std::string::npos)
+        << ended.err;
+  }
+}
+
 TEST_F(Record, NoTraceUnlessAsked) {
-  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=2"}))), 0);
+  const Ended ended = run(weft_on(2, train("run", {"run.steps=2"})));
+  EXPECT_STATUS(ended, 0);
+  EXPECT_NE(ended.err.find(" parameters, fsdp on 2 ranks, plan "), std::string::npos) << ended.err;
   EXPECT_FALSE(std::filesystem::exists(run_dir("run") + "/trace.json"));
   EXPECT_TRUE(std::filesystem::exists(run_dir("run") + "/deck.toml"));
 }

@@ -43,11 +43,59 @@ TEST_F(Resume, OfAnotherGlobalBatchIsRefused) {
                  "the checkpoint stands at sample 60, which is not step 5 of a global batch of 24");
 }
 
+/// A start of a run that has done its steps leaves the record of the run as it is: deck.toml is the deck of
+/// the curve. The file is another one, by which jobs/train.sbatch sees that Weft has started.
+TEST_F(Resume, OfARunThatIsDoneSaysSoAndKeepsItsDeck) {
+  const std::string deck = run_dir("first") + "/deck.toml", text = read_file(deck);
+  const auto whole = curve(run_dir("first"));
+  for (const std::string steps : {"10", "3"}) {
+    SCOPED_TRACE(steps);
+    const auto written = fs::last_write_time(deck);
+    const Ended ended = run(weft(train("first", {"optimizer.lr=1e-3", "run.steps=" + steps})));
+    EXPECT_STATUS(ended, 0);
+    EXPECT_EQ(ended
+                  .lines("all " + steps + " steps are done already (" + checkpoints("first") +
+                         "/step-00000010); for more raise run.steps, ")
+                  .size(),
+              1U)
+        << ended.err;
+    EXPECT_EQ(read_file(deck), text);
+    EXPECT_NE(fs::last_write_time(deck), written);
+    EXPECT_EQ(curve(run_dir("first")), whole);
+  }
+  const Ended more =
+      run(weft(train("first", {"run.dir=" + run_dir("first") + "/", "run.steps=11", "log.trace_step=11"})));
+  EXPECT_STATUS(more, 0);
+  EXPECT_EQ(more.lines("saved " + checkpoints("first") + "/step-00000011 ").size(), 1U) << more.err;
+  EXPECT_EQ(more.err.find("log.trace_step"), std::string::npos) << more.err;
+  EXPECT_TRUE(more.lines("all ").empty()) << more.err;
+  EXPECT_NE(read_file(deck).find("\nsteps = 11\n"), std::string::npos) << "steps of this deck follow";
+}
+
+/// There is nothing to train, and the run has no checkpoint of its own.
+TEST_F(Resume, OfAnothersCheckpointThatLeavesNoStepIsRefused) {
+  for (const std::string steps : {"5", "3"}) {
+    const Ended ended = run(weft(train("second", {"checkpoint.resume=" + step_5(), "run.steps=" + steps})));
+    EXPECT_STATUS(ended, 2);
+    EXPECT_EQ(ended
+                  .lines("weft: error: --set: run.steps: " + steps +
+                         " steps leave nothing to do (checkpoint.resume names " + step_5() +
+                         ", which is of step 5); ")
+                  .size(),
+              1U)
+        << ended.err;
+    EXPECT_FALSE(fs::exists(run_dir("second")));
+  }
+}
+
 /// Changed settings that change the curve are allowed, but reported.
 TEST_F(Resume, WithOtherSettingsSaysWhich) {
-  const Ended ended =
-      run(weft_on(2, train("first", {"run.steps=12", "optimizer.weight_decay=0.25", "log.every=1"})));
+  const Ended ended = run(weft_on(2, train("first", {"run.steps=12", "optimizer.weight_decay=0.25",
+                                                     "log.every=1", "log.trace_step=10"})));
   EXPECT_STATUS(ended, 0);
+  const auto untraced = ended.lines(
+      "weft: warning: rank 0: --set: log.trace_step: step 10 is done already (the run goes on from step 10)");
+  EXPECT_EQ(untraced.size(), 1U) << ended.err;
   const auto lines = ended.lines("settings changed since the checkpoint:");
   ASSERT_EQ(lines.size(), 1U) << ended.err;
   EXPECT_NE(lines[0].find("run.steps 10 -> 12"), std::string::npos) << lines[0];
@@ -106,7 +154,11 @@ TEST_F(Resume, ByARelativePathFromADirectoryOfAnyName) {
 TEST_F(Resume, OfSomethingElseIsRefused) {
   fs::create_directory(path("empty"));
   expect_refused({"checkpoint.resume=" + path("empty")}, 4, path("empty") + " is not a checkpoint");
-  expect_refused({"checkpoint.resume=" + path("nowhere")}, 4, path("nowhere"));
+  const std::string key = "--set: checkpoint.resume: ";
+  expect_refused({"checkpoint.resume=" + path("nowhere")}, 2, key + "there is no " + path("nowhere"));
+  expect_refused(
+      {"checkpoint.resume=" + run_dir("first")}, 2,
+      key + run_dir("first") + " is not a checkpoint; did you mean " + checkpoints("first") + "/latest?");
   expect_refused({"checkpoint.resume=" + path("train.bin")}, 4, path("train.bin"));
   fs::resize_file(step_5() + "/shard-00001.h5", 1000);
   expect_refused({"checkpoint.resume=" + step_5()}, 4, "shard-00001.h5");
@@ -206,7 +258,9 @@ TEST_F(Resume, ByPathStartsARunAndDoesNotRestartIt) {
   ASSERT_EQ(run(weft_on(2, train("second", {from, "run.steps=7"}))).status, 0);
   const Ended again = run(weft_on(2, train("second", {from, "run.steps=9"})));
   EXPECT_STATUS(again, 0);
-  EXPECT_EQ(again.lines("continues from step 7").size(), 1U) << again.err;
+  const auto from_7 = again.lines("continues from step 7");
+  ASSERT_EQ(from_7.size(), 1U) << again.err;
+  EXPECT_TRUE(from_7[0].ends_with(" s from " + checkpoints("second") + "/step-00000007")) << from_7[0];
   // Continued without the path, its checkpoints are still those of a run that started there.
   ASSERT_EQ(run(weft_on(2, train("second", {"run.steps=11"}))).status, 0);
   const Ended third = run(weft_on(2, train("second", {from, "run.steps=12"})));

@@ -131,6 +131,27 @@ TEST_F(Stop, ALogThatNobodyReadsEndsNoRun) {
   EXPECT_TRUE(fs::exists(checkpoints("run") + "/latest"));
 }
 
+/// Who closes the descriptors means to hear nothing. No file of the run may take their numbers, and with them
+/// what is meant for the terminal.
+TEST_F(Stop, StandardDescriptorsThatAreClosedLeadNowhere) {
+  std::vector<std::string> command{"bash", "-c", "exec \"$@\" <&- >&- 2>&-", "bash"};
+  const auto training = weft(train("run", {"run.steps=1000000"}));
+  command.insert(command.end(), training.begin(), training.end());
+  Job job(command);
+  ASSERT_TRUE(wait_for_step(run_dir("run"), 3)) << job.wait(0).err;
+  const auto ranks = job.ranks();
+  ASSERT_EQ(ranks.size(), 1U);
+  for (const char* number : {"0", "1", "2"})
+    EXPECT_EQ(fs::read_symlink("/proc/" + std::to_string(ranks[0]) + "/fd/" + number), "/dev/null") << number;
+  ::kill(ranks[0], SIGUSR1);
+  const Ended ended = job.wait();
+  EXPECT_STATUS(ended, unfinished);
+  const Ended deaf = run_by_bash("exec \"$@\" >&-", weft({"deck", deck()}));
+  EXPECT_STATUS(deaf, 6);
+  EXPECT_EQ(deaf.lines("weft: error: cannot write standard output (Bad file descriptor)").size(), 1U)
+      << deaf.err;
+}
+
 /// A limit of 1 MiB a file, which a shard exceeds: each save fails with a line, and only the last one
 /// counts.
 TEST_F(Stop, AFileThatMayNotGrowCostsASave) {

@@ -1,8 +1,11 @@
 // Tests the commands of a first day one after the other, from text to sampled text.
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
+#include "base/affinity.hpp"
 #include "restart/workspace.hpp"
 
 namespace weft::test {
@@ -39,11 +42,14 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
   EXPECT_STATUS(shown, 0);
   EXPECT_NE(shown.out.find("the ship sails over the grey sea"), std::string::npos) << shown.out;
 
-  EXPECT_STATUS(run(weft_on(2, train("run", {"data.train=" + path("sea.train.bin"),
-                                             "data.valid=" + path("sea.valid.bin"), "run.steps=240",
-                                             "debug.hash_every=0", "checkpoint.every=120", "data.seq=64",
-                                             "optimizer.lr=3e-3"}))),
-                0);
+  const Ended trained = run(weft_on(
+      2, train("run",
+               {"data.train=" + path("sea.train.bin"), "data.valid=" + path("sea.valid.bin"), "run.steps=240",
+                "debug.hash_every=0", "checkpoint.every=120", "data.seq=64", "optimizer.lr=3e-3"})));
+  EXPECT_STATUS(trained, 0);
+  EXPECT_EQ(trained.lines("data.train: ").size(), 1U) << trained.err;
+  EXPECT_EQ(trained.lines("weft: warning: rank 0: the run begins a second epoch in step ").size(), 1U)
+      << trained.err;
   const auto lines = metrics(run_dir("run"));
   ASSERT_FALSE(lines.empty());
   const auto& last = lines.back();
@@ -87,6 +93,72 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
   EXPECT_EQ(none.lines("weft: error:").size(), 1U) << none.err;
 }
 
+/// The loss of a checkpoint is the one that its run computed, by whatever ranks.
+TEST_F(Workflow, EvaluatesAsTheRunDid) {
+  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=5", "data.batch=2"}))), 0);
+  const nlohmann::json valid = metrics(run_dir("run")).back();
+  ASSERT_EQ(valid.at("kind"), "valid");
+  const auto evaluate = [&](int ranks, const std::vector<std::string>& more) {
+    std::vector<std::string> command{"eval", "--checkpoint", checkpoints("run"), "--data", path("valid.bin")};
+    command.insert(command.end(), more.begin(), more.end());
+    return run(weft_on(ranks, command));
+  };
+  // The last digits may differ where sums have another order.
+  const auto expect_loss = [&](const Ended& ended, double tolerance) {
+    EXPECT_STATUS(ended, 0);
+    double loss = 0, perplexity = 0, bits = 0;
+    long tokens = 0;
+    const auto at = ended.out.find("\nloss ");
+    ASSERT_NE(at, std::string::npos) << ended.out;
+    ASSERT_EQ(std::sscanf(ended.out.c_str() + at, "\nloss %lf, perplexity %lf, %lf bits a byte; %ld tokens",
+                          &loss, &perplexity, &bits, &tokens),
+              4)
+        << ended.out;
+    EXPECT_TRUE(ended.out.starts_with(checkpoints("run") + "/step-00000005: step 5\n")) << ended.out;
+    EXPECT_NEAR(loss, valid.at("loss").get<double>(), tolerance);
+    EXPECT_NEAR(perplexity, std::exp(loss), 1e-4 * perplexity);
+    EXPECT_NEAR(bits, valid.at("bits_per_byte").get<double>(), tolerance);
+    EXPECT_EQ(tokens, valid.at("tokens").get<long>());
+  };
+  expect_loss(evaluate(2, {"--sequences", "12"}), 1e-6);
+  expect_loss(evaluate(1, {"--sequences", "12", "--batch", "5"}), 1e-5);
+  expect_loss(evaluate(2, {"--sequences", "12", "--tensor", "2"}), 1e-5);
+  expect_loss(evaluate(2, {"--sequences", "12", "--context", "2"}), 1e-5);
+  const Ended all = evaluate(1, {});
+  EXPECT_STATUS(all, 0);
+  EXPECT_EQ(all.out.find(std::to_string(valid.at("tokens").get<long>()) + " tokens"), std::string::npos)
+      << "more than 12 sequences: " << all.out;
+  // The last of several options counts all files of both.
+  const Ended none = evaluate(2, {"--data", path("none.bin")});
+  EXPECT_STATUS(none, 2);
+  EXPECT_EQ(none.lines("weft: error:").size(), 1U) << none.err;
+  EXPECT_EQ(none.lines("weft: error: --data: data.valid: ").size(), 1U) << none.err;
+  const Ended uneven = evaluate(3, {"--tensor", "3"});
+  EXPECT_STATUS(uneven, 2);
+  EXPECT_EQ(uneven.lines("weft: error:").size(), 1U) << uneven.err;
+  EXPECT_EQ(uneven.lines("weft: error: --tensor, --context: parallel.mesh: ").size(), 1U) << uneven.err;
+}
+
+/// All text becomes one document then, which a slip of the separator's name would do in silence.
+TEST_F(Workflow, ASeparatorThatStandsNowhereIsTold) {
+  const std::vector<std::pair<std::string, std::string>> separators{
+      {"blank-line", ""},
+      {"file", ""},
+      {"blankline",
+       "the separator 'blankline' stands in none of the texts, so each file is one document; did "
+       "you mean 'blank-line'?"},
+      {"<|end|>", "; give another one, or --separator file if that is meant"}};
+  for (const auto& [separator, warning] : separators) {
+    SCOPED_TRACE(separator);
+    const Ended ended = run(
+        weft({"data", "tokenize", path("text.txt"), "--train", path("again.bin"), "--separator", separator}));
+    EXPECT_STATUS(ended, 0);
+    const auto warnings = ended.lines("weft: warning:");
+    ASSERT_EQ(warnings.size(), warning.empty() ? 0U : 1U) << ended.err;
+    for (const std::string& line : warnings) EXPECT_NE(line.find(warning), std::string::npos) << line;
+  }
+}
+
 /// A run without checkpoints is no error; a directory that is no run's has been misspelt.
 TEST_F(Workflow, ChecksThatWhatIsListedIsARun) {
   EXPECT_STATUS(run(weft(train("run", {"run.steps=2", "checkpoint.final=false"}))), 0);
@@ -118,6 +190,35 @@ TEST_F(Workflow, ChecksThatWhatIsListedIsARun) {
   }
 }
 
+/// A path that is mistyped, or is a run's where a checkpoint is meant, is the user's mistake for each
+/// command.
+TEST_F(Workflow, WhatIsNamedAsACheckpointIsLookedAt) {
+  EXPECT_STATUS(run(weft(train("run", {"run.steps=2"}))), 0);
+  const std::string none = path("none"), out = path("out");
+  const auto refused = [](const std::vector<std::string>& command, const std::string& text) {
+    SCOPED_TRACE(command[0] + " " + command[1]);
+    const Ended ended = run(weft(command));
+    EXPECT_STATUS(ended, 2);
+    const auto errors = ended.lines("weft: error:");
+    ASSERT_EQ(errors.size(), 1U) << ended.err;
+    EXPECT_NE(errors[0].find(text), std::string::npos) << errors[0];
+  };
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"checkpoint", "verify", none},
+                                             {"checkpoint", "export", none, out},
+                                             {"checkpoint", "import", none},
+                                             {"sample", "--checkpoint", none, "--tokenizer", "byte"},
+                                             {"hang", none}})
+    refused(command, "there is no " + none + "; ");
+  for (const std::string& dir : {run_dir("run"), checkpoints("run")})
+    for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+             {"checkpoint", "verify", dir}, {"checkpoint", "export", dir, out}})
+      refused(command, dir + " is not a checkpoint; did you mean " + checkpoints("run") + "/latest?");
+  refused({"sample", "--checkpoint", run_dir("run"), "--tokenizer", "byte"},
+          run_dir("run") + " is not a checkpoint; did you mean " + checkpoints("run") + "/latest?");
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
 /// Kokkos would ask for OMP_PROC_BIND; whoever starts a run by hand gets Weft's lines alone.
 TEST_F(Workflow, OnlyWeftSpeaksWithoutALauncher) {
   std::vector<std::string> command{"env",        "-u", "OMP_PROC_BIND",          "-u",
@@ -128,6 +229,28 @@ TEST_F(Workflow, OnlyWeftSpeaksWithoutALauncher) {
   EXPECT_STATUS(ended, 0);
   EXPECT_EQ(ended.err.find("Kokkos"), std::string::npos) << ended.err;
   EXPECT_EQ(ended.err.find("OMP_"), std::string::npos) << ended.err;
+}
+
+/// Threads that wait for each other on too few processors make a run slow, and nothing else tells why.
+TEST_F(Workflow, MoreThreadsThanProcessorsAreTold) {
+  const std::string cpus = cpus_at_start();
+  const auto processors = std::count(cpus.begin(), cpus.end(), '1');
+  for (const auto threads : {processors, processors + 1}) {
+    const std::string name = "on" + std::to_string(threads);
+    std::filesystem::create_directory(run_dir(name));
+    write_file(run_dir(name) + "/STOP", "");  // it ends before its first step
+    std::vector<std::string> command{"env", "OMP_NUM_THREADS=" + std::to_string(threads)};
+    const auto training = weft(train(name));
+    command.insert(command.end(), training.begin(), training.end());
+    const Ended ended = run(command);
+    EXPECT_STATUS(ended, 5);
+    const auto warnings = ended.lines("weft: warning: rank 0: 1 ranks of ");
+    EXPECT_EQ(warnings.size(), threads > processors ? 1U : 0U) << ended.err;
+    for (const std::string& warning : warnings)
+      EXPECT_NE(warning.find("; set OMP_NUM_THREADS=" + std::to_string(processors) + ", or start by "),
+                std::string::npos)
+          << warning;
+  }
 }
 
 TEST_F(Workflow, VerifyNamesWhatIsDamaged) {

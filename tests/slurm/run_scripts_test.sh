@@ -153,6 +153,15 @@ launch jobs/launch.sh -n 1 --threads 1 -- true || fail "launch.sh ends with $?"
 says '^mpirun: .*-x OMP_NUM_THREADS -x OMP_PROC_BIND -x OMP_PLACES .*-n 1 true (1, close, cores)'
 launch jobs/launch.sh -n 1000 --threads 2 -- true || fail "launch.sh ends with $?"
 says '^mpirun: .*-x OMP_PROC_BIND .*-n 1000 true (2, false, cores)'
+launch jobs/launch.sh -n 1 --threads 1 true -- --help || fail "launch.sh without -- ends with $?"
+says '^mpirun: .* -n 1 true -- --help (1, close, cores)'
+launch jobs/launch.sh -n 1 --thread 1 true
+[ $? = 2 ] || fail "launch.sh --thread is not refused"
+says '^launch: unknown option --thread; see jobs/launch.sh --help'
+launch jobs/launch.sh --help || fail "launch.sh --help ends with $?"
+says '^Starts a command on MPI ranks'
+says '^WEFT_MPIEXEC names another launcher'
+silent_about '[#]'
 job jobs/launch.sh -n 1 -- true || fail "launch.sh in a job ends with $?"
 says '^srun: .*--ntasks=1 '
 job WEFT_MPIEXEC=mpirun jobs/launch.sh -n 1 -- true || fail "launch.sh with WEFT_MPIEXEC in a job ends with $?"

@@ -2,6 +2,7 @@
 // bad value is named. The trigger is real: the embedding of one token is infinite, and few batches have that
 // token.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -204,6 +205,38 @@ TEST(Skip, ARunThatIsResumedBehindItHasTheSameBits) {
   EXPECT_EQ(resumed->step(), 4);
   EXPECT_EQ(resumed->run(), train::Outcome::finished);
   EXPECT_EQ(resumed->state().hash(), expected);
+}
+
+/// The names of the checkpoints of a deck's run, in order, as rank 0 sees them.
+std::string checkpoints_of(const Deck& deck) {
+  std::set<std::string> names;
+  if (test::world().rank() == 0)
+    for (const auto& entry : std::filesystem::directory_iterator(deck.run.dir + "/checkpoints"))
+      if (!entry.is_symlink()) names.insert(entry.path().filename().string().substr(0, 13));
+  return test::world().broadcast(fmt::format("{}", fmt::join(names, " ")), 0);
+}
+
+/// Behind an update that ruins parameters all steps are bad, and each has the ruined state.
+TEST(Skip, SavesOfARowOfBadStepsPushNoGoodOneOut) {
+  const std::vector<std::string> sets{"optimizer.nonfinite=skip", "optimizer.nonfinite_limit=3",
+                                      "checkpoint.every=3", "checkpoint.keep=1", "run.steps=9"};
+  const Deck deck = deck_with(sets, test::world());
+  auto trainer = trainer_of(deck, test::world(), {2, 3, 5, 6, 7, 8});
+  EXPECT_THROW(trainer->run(), Error);
+  EXPECT_EQ(trainer->step(), 9);
+  trainer.reset();
+  // Steps 1, 2 and 5 are good. The save that is due at step 3 is made at step 5, and that of step 6 is not.
+  EXPECT_EQ(checkpoints_of(deck), "step-00000005");
+}
+
+/// The last save of a run, which is made whatever the last step was, leaves the earlier ones.
+TEST(Skip, TheLastSaveOfARowOfBadStepsLeavesTheEarlierOnes) {
+  const Deck deck = deck_with(
+      {"optimizer.nonfinite=skip", "checkpoint.every=2", "checkpoint.keep=1", "run.steps=4"}, test::world());
+  auto trainer = trainer_of(deck, test::world(), {3});
+  EXPECT_EQ(trainer->run(), train::Outcome::finished);
+  trainer.reset();
+  EXPECT_EQ(checkpoints_of(deck), "step-00000002 step-00000004");
 }
 
 /// The training steps that metrics.jsonl has, in order, and the tokens of all of them.

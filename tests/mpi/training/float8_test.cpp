@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "mpi/training/cut_axis.hpp"
+#include "plan/report.hpp"
 #include "support/kokkos_environment.hpp"
 #include "support/pipe_meshes.hpp"
 #include "support/reference.hpp"
@@ -94,6 +95,42 @@ TEST_F(Float8, NeighboursThatShareHeadsOfKeysHaveTheSameWeights) {
     const std::string mesh = fmt::format("parallel.mesh={{ tensor = {} }}", world().size());
     test::expect_near(train({in_float8, heads, mesh}), model({in_float8, heads}), 2e-3);
   }
+}
+
+/// Scales are those of whole weights, of which a rank has a slice and a replica has all. So a step begins
+/// with the numbers of one rank. The sum of its gradients has another order.
+TEST_F(Float8, ReplicasHaveTheScalesOfOneRank) {
+  if (world().size() == 1) GTEST_SKIP() << "needs several ranks";
+  const Curve reference = alone({in_float8});
+  for (const int replicas : test::axis_sizes()) {
+    const std::string mesh =
+        fmt::format("parallel.mesh={{ replica = {}, data = {} }}", replicas, world().size() / replicas);
+    SCOPED_TRACE(mesh);
+    const Curve first = train({in_float8, mesh});
+    EXPECT_EQ(first.losses.front(), reference.losses.front());
+    test::expect_near(first, model({in_float8}), 2e-3);
+    EXPECT_EQ(train({in_float8, mesh, "parallel.mode=ddp"}), first);
+  }
+}
+
+/// The embedding sends only the rows that tokens name, of which a plan knows an expected number.
+TEST_F(Float8, GathersSendOneByteAnElement) {
+  if (world().size() == 1) GTEST_SKIP() << "needs several ranks";
+  weft::train::Trainer trainer(test::shared_deck(world(), model({in_float8, "schedule.disable=rows"})),
+                               world());
+  std::int64_t elements = 0, gathered = 0, reduced = 0, sent = 0;
+  for (const Unit& unit : trainer.plan().graph.units())
+    if (unit.float8) elements += unit.padded_elements(world().size());
+  for (const auto& [name, total] : plan::collective_totals(trainer.plan())) {
+    sent += total.wire_bytes;
+    if (name.find("all_gather e4m3") != std::string::npos) gathered += total.payload_bytes;
+    if (name.find("all_reduce") != std::string::npos) reduced += total.payload_bytes;
+  }
+  ASSERT_GT(elements, 0);
+  EXPECT_EQ(gathered, 2 * 3 * elements) << "forward and backward of three rounds";
+  // From three ranks on, an all-reduce as short as these is sent whole to every rank.
+  EXPECT_NEAR(static_cast<double>(*trainer.train_step().sent_bytes), static_cast<double>(sent),
+              world().size() <= 2 ? 0 : static_cast<double>(reduced * world().size()));
 }
 
 TEST_F(Float8, CheckpointsLoadOnAnyMesh) {

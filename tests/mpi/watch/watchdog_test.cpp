@@ -3,9 +3,12 @@
 #include "watch/watchdog.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -189,6 +192,32 @@ TEST(Watchdog, ShortWaitsForStorageAreNoHang) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_EQ(watched.code(0.1), 0);
+}
+
+/// A batch system stops a job's processes, and lets them go on much later. What was under way has its full
+/// time again then. Each rank is a run of its own here.
+TEST(Watchdog, TimeInWhichTheJobWasSuspendedIsNoHang) {
+  const auto alone = comm::make_self_world();
+  const TemporaryDirectory directory;
+  constexpr double timeout_s = 2;
+  std::atomic<int> code{0};
+  const Watchdog watchdog(*alone,
+                          {directory.path(), timeout_s, timeout_s, [&code](int given) { code = given; }});
+  const auto record = alone->open_record("plans");
+  const comm::RecordedBlock call(record.get(), {.kind = "run"});
+  const io::StorageWait storage("fsync", "shard");
+  const pid_t stopped = ::getpid(), batch_system = ::fork();
+  if (batch_system == 0) {
+    ::kill(stopped, SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2400));  // more than the timeout
+    ::kill(stopped, SIGCONT);
+    ::_exit(0);
+  }
+  ASSERT_GT(batch_system, 0);
+  ASSERT_EQ(::waitpid(batch_system, nullptr, 0), batch_system);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // five times the watchdog's period
+  EXPECT_FALSE(std::filesystem::exists(watchdog.dir())) << "it has left records, before it ends the run";
+  EXPECT_EQ(code, 0);
 }
 
 /// A world in which a library of channels has failed.

@@ -417,6 +417,63 @@ TEST(Advice, SaysWhyTheDeckHasNoPlan) {
   }
 }
 
+/// Decks whose sizes allow one mesh of two ranks, on machines of which one thing is short: what the first row
+/// then says. Its tokens/s are those of a rank.
+TEST(Advice, SaysWhatLimitsAStepAndWhatWouldHelp) {
+  struct Case {
+    double links, memory;
+    int per_host;
+    const char *batch, *layers;
+    const char* limited;  // with its share in per cent
+    double share;
+    const char* next;  // with its gain in per cent
+    double gain;
+  };
+  constexpr double none = 0, fast = 1e15;
+  for (const Case& c :
+       {Case{1e6, none, 1, "48", "[4, 4, 4]", "gathers and reductions", 100, "links twice as fast: +", 100},
+        Case{1e7, none, 2, "1", "[4, 4, 4]", "collectives of tensor", 93, "links twice as fast: +", 90},
+        // Three microbatches in a pipe of two places take the time of four, and six of them that of seven.
+        Case{fast, none, 1, "3", "[6, 6]", "idle in the pipe", 25, "twice the batch: +", 14},
+        Case{fast, none, 1, "48", "[4, 4, 4]", "compute", 0, "", 0},
+        // Without recomputation a step takes four fifths of the time, and 128 MiB.
+        Case{fast, 105 << 20, 1, "48", "[4, 4, 4]", "compute", 0,
+             " MiB a rank for data 2, fsdp, batch 1, recompute none: +", 23}}) {
+    SCOPED_TRACE(std::string(c.limited) + ", " + c.next);
+    const Deck deck = deck_of({"data.seq=256", "data.global_batch=" + std::string(c.batch),
+                               "pipeline.layers=" + std::string(c.layers), "schedule.bucketing=manual"});
+    const machine::CostModel costs = machine_of(c.links, c.links, c.memory);
+    const Kept kept{
+        .mode = true, .schedule = true, .chunks = true, .batch = true, .recompute = c.memory == none};
+    const Question question{deck, 2, c.per_host, kept, costs, test::test_scratch};
+    const Advice advice = advise::advise(question);
+    ASSERT_FALSE(advice.rows.empty());
+    const std::string text = to_text(advice, question);
+    const std::size_t header = text.find("         mesh "), first = text.find("\n      1  ") + 1;
+    ASSERT_NE(header, std::string::npos) << text;
+    ASSERT_NE(first, 0U) << text;
+    const auto column = [&](const char* name) {
+      const std::size_t end = text.find('\n', first), at = first + text.find(name, header) - header;
+      return text.substr(std::min(at, end), end - std::min(at, end));
+    };
+    // A number stands at the end of its column, which is a character wider than this name.
+    const double tokens = std::stod(text.substr(first + text.find(" tokens/s", header) - header, 9));
+    EXPECT_NEAR(tokens, std::stod(c.batch) * 256 / 2 / advice.rows.front().step.seconds, 0.51) << text;
+
+    const std::string limited = column("limited by"), next = column("what would help");
+    EXPECT_TRUE(limited.starts_with(c.limited)) << text;
+    if (c.share > 0) {
+      EXPECT_NEAR(std::stod(limited.substr(std::string(c.limited).size())), c.share, 5) << text;
+    }
+    EXPECT_EQ(next.empty(), c.gain == 0) << text;
+    const std::size_t gain = next.find(c.next);
+    ASSERT_NE(gain, std::string::npos) << text;
+    if (c.gain > 0) {
+      EXPECT_NEAR(std::stod(next.substr(gain + std::string(c.next).size())), c.gain, 5) << text;
+    }
+  }
+}
+
 /// All places of a pipe take what is said of its fullest, or less.
 TEST(PredictedStep, HasTheMemoryOfTheFullestPlace) {
   const machine::CostModel costs = machine_of(2e10, 1e9);

@@ -40,7 +40,7 @@ TEST(LogDeathTest, AFullDiskIsOneWarning) {
 [[noreturn]] void log_to_a_pipe_that_fills(const std::string& path) {
   const int pipe = ::open(path.c_str(), O_RDWR);  // so that nobody waits for a reader
   log::add_file(path);
-  log::record_last({"the first"}, 100);
+  log::record_errors({"the first"}, 100);
   std::array<char, 4096> text{};
   const auto got = static_cast<std::size_t>(std::max<ssize_t>(::read(pipe, text.data(), text.size()), 0));
   std::fputs(std::string(text.data(), got).c_str(), stderr);
@@ -48,7 +48,7 @@ TEST(LogDeathTest, AFullDiskIsOneWarning) {
   while (::write(pipe, text.data(), text.size()) > 0) {
   }
   ::fcntl(pipe, F_SETFL, 0);
-  log::record_last({"the second"}, 0.1);
+  log::record_errors({"the second"}, 0.1);
   std::fflush(stdout);  // as a run that ends does; to flush all files would wait for this one
   std::fflush(stderr);
   std::_Exit(3);
@@ -61,7 +61,7 @@ TEST(LogDeathTest, TheLastLinesWaitForTheirStorageOnlySoLong) {
   const test::TemporaryDirectory directory;
   const std::string path = directory / "log.txt";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_EXIT(log_to_a_pipe_that_fills(path), testing::ExitedWithCode(3), "info the first\n$");
+  EXPECT_EXIT(log_to_a_pipe_that_fills(path), testing::ExitedWithCode(3), "error the first\n$");
 }
 
 /// Adds a file after another while a thread logs numbers. Returns whether the files together have all numbers

@@ -6,17 +6,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "faults/places.hpp"
 #include "faults/trap.hpp"
+#include "io/file.hpp"
+#include "io/storage_wait.hpp"
 #include "unit/ckpt/sample_state.hpp"
 
 namespace weft::ckpt::test {
@@ -165,6 +170,68 @@ TEST(CheckpointStorage, WhereNamesCannotBeExchanged) {
       EXPECT_EQ(names_in(dir), tidy);
       EXPECT_TRUE(loads_as(name, 1, 3));
     }
+}
+
+std::string g_watched;  ///< the directory whose files count
+std::atomic<int> g_calls{0}, g_unnamed{0};
+
+/// Counts the calls on files, and tells those of which a watchdog would not know. What asks storage holds
+/// neither the allocator's lock nor that of the waits, so both can be used here.
+long look_for_waits(const faults::SystemCall& call, faults::Arguments arguments) {
+  faults::Text name;
+  if (faults::name_of_file(call, arguments, name)) {
+    ++g_calls;
+    const auto wait = io::oldest_storage_wait();
+    if (!wait || !wait->path.starts_with(g_watched)) {
+      ++g_unnamed;
+      const std::string line = std::string(call.name) + " of " + name.data() + " is not watched\n";
+      faults::call_kernel_with(SYS_write, STDERR_FILENO, line.data(), line.size());
+    }
+  }
+  return faults::call_kernel(call.number, arguments);
+}
+
+/// Writes and reads a file of so many bytes that the page cache is left out.
+void use_large_file(const std::string& path) {
+  std::vector<char> bytes(std::size_t{1} << 20);
+  io::File out(path, io::File::Open::create);
+  out.avoid_cache();
+  out.write_at(bytes.data(), bytes.size(), 0);
+  out.sync();
+  out.close();
+  io::File in(path, io::File::Open::read);
+  in.avoid_cache();
+  in.read_at(bytes.data(), bytes.size(), 0);
+}
+
+/// Whichever call does not come back, a watchdog has a file to name: in the first save, in those that tidy
+/// up, replace and remove, at a start, and in a load.
+TEST(CheckpointStorage, IsWatchedInEachCall) {
+  for (const bool direct_io : {false, true}) {
+    const TemporaryDirectory temporary;
+    const std::string run = temporary.path() + "/run", dir = run + "/checkpoints";
+    g_watched = temporary.path();
+    SaveOptions options;
+    options.keep = 2;
+    options.direct_io = direct_io;
+    const int ended = in_child(g_watched, look_for_waits, [&] {
+      for (const int step : {1, 2, 3, 3}) {
+        if (!save_with(1, dir, step, step, options).front().reason.empty()) return 254;
+        const std::string left = dir + "/step-00000009.tmp/below";  // by a save that was killed
+        const io::StorageWait of_test("make", left);
+        fs::create_directories(left);
+        std::ofstream(left + "/file") << "slices";
+      }
+      if (!find_latest(dir)) return 253;
+      if (!loads_as(dir + "/step-00000003", 1, 3)) return 252;
+      use_large_file(run + "/large");
+      if (g_calls < 100) return 251;
+      return std::min(g_unnamed.load(), 250);
+    });
+    EXPECT_EQ(ended, 0);
+    EXPECT_EQ(names_in(dir),
+              (std::set<std::string>{"step-00000002", "step-00000003", "step-00000009.tmp", "latest"}));
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "../graph/small_model.hpp"
 #include "base/check.hpp"
+#include "compile/machine_profile.hpp"
 #include "compile/scheduling.hpp"
 #include "support/small_deck.hpp"
 
@@ -22,6 +23,37 @@ TEST(Programs, AUnitThatTwoPatternsNameIsInFloat8Once) {
   EXPECT_EQ(spec_of(deck).float8,
             (std::vector<std::string>{"layers.0.attn", "layers.0.ffn", "layers.1.attn", "layers.1.ffn",
                                       "layers.2.attn", "layers.2.ffn"}));
+}
+
+/// Of each machine that Weft ships. Some multiply rows of one scale alone.
+TEST(Programs, AMachineThatDecodesFloat8IsNamed) {
+  int none = 0, one_scale = 0, all = 0;
+  for (const std::string& name : machine::shipped_machine_names()) {
+    SCOPED_TRACE(name);
+    const machine::Profile profile = *machine::shipped_machine(name);
+    const auto text = [&](const std::vector<std::string>& sets) {
+      std::vector<std::string> with{"precision.params=bf16"};
+      with.insert(with.end(), sets.begin(), sets.end());
+      return float8_text(test::small_deck(with), profile);
+    };
+    const std::string rowwise = text({R"(precision.float8=["layers.0-1"])"});
+    const std::string tensorwise =
+        text({R"(precision.float8=["layers.0-1"])", "precision.float8_scales=tensorwise"});
+    EXPECT_EQ(text({}), "");
+    EXPECT_EQ(rowwise.empty(), profile.compute.matmul_f8 > 0);
+    EXPECT_EQ(tensorwise.empty(), profile.compute.matmul_f8_tensorwise > 0);
+    ++(!tensorwise.empty() ? none : !rowwise.empty() ? one_scale : all);
+    const std::string start = "--set: precision.float8: " + profile.name + " makes no products in Float8";
+    const std::string middle = ", so operands are decoded into bf16, which gains nothing; ";
+    if (!tensorwise.empty()) {
+      EXPECT_EQ(tensorwise, start + middle + "bf16 alone is faster there");
+      EXPECT_EQ(rowwise, tensorwise);
+    } else if (!rowwise.empty()) {
+      EXPECT_EQ(rowwise, start + " with a scale for each row" + middle +
+                             "set precision.float8_scales = \"tensorwise\"");
+    }
+  }
+  EXPECT_TRUE(none > 0 && one_scale > 0 && all > 0) << none << " " << one_scale << " " << all;
 }
 
 TEST(Programs, AnOperationThatIsNoneIsToldWithTheNearest) {

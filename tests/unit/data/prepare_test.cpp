@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -125,8 +126,45 @@ TEST(Prepare, IsDeterministic) {
   EXPECT_TRUE(test::read_file(options.train) == train);
   EXPECT_TRUE(test::read_file(options.valid) == valid);
   options.seed = 2;
+  options.force = true;  // the model may be another one
   prepare(options);
   EXPECT_TRUE(test::read_file(options.valid) != valid);
+}
+
+/// Whatever text is held out, the same tokenizer is learnt: from all documents for training, and from a
+/// sample of them, whose share of lines is that of their own bytes.
+TEST(Prepare, LearnsFromTheTrainingDocumentsAlone) {
+  for (const std::int64_t sample_bytes : {1 << 20, 20000}) {
+    SCOPED_TRACE(sample_bytes);
+    const auto learnt = [&](bool other_text, bool hold_out) {
+      const TemporaryDirectory dir;
+      PrepareOptions options = options_in(dir, "");
+      options.tokenizer = "sentencepiece";
+      options.valid_fraction = 0.3;
+      options.training.vocab = 400;
+      options.training.sample_bytes = sample_bytes;
+      const RandomStream split(options.seed, "data.split");
+      std::string text;
+      int held_out = 0;
+      for (std::uint64_t document = 0; document < 200; ++document) {
+        std::string line = made_up_text(400, document);  // without q, x, y and z
+        std::replace(line.begin(), line.end(), '\n', ' ');
+        if (split.uniform(document) < options.valid_fraction) {
+          ++held_out;
+          if (other_text) line = std::string(900, "qxyz"[held_out % 4]) + " zyxq xyzzy qzqz";
+        }
+        text += line + "\n\n";
+      }
+      EXPECT_GT(held_out, 40);
+      write_file(dir / "text.txt", text);
+      if (!hold_out) options.valid.clear();
+      return read_file(prepare(options).model);
+    };
+    const std::string model = learnt(false, true);
+    EXPECT_FALSE(model.empty());
+    EXPECT_TRUE(learnt(true, true) == model);
+    EXPECT_TRUE(learnt(true, false) != model) << "the other text makes no difference where it is learnt from";
+  }
 }
 
 TEST(Prepare, SaysWhatIsWrong) {
@@ -232,6 +270,7 @@ TEST(Prepare, ReplacesNoFileWhenTheDiskIsFull) {
   const TemporaryDirectory dir;
   PrepareOptions options = options_in(dir, made_up_text(300000));
   options.valid_fraction = 0.9;
+  options.force = true;
   write_file(options.train, "the old training file");
   const auto before = files_in(dir);
   expect_error_in_child(
@@ -255,6 +294,7 @@ TEST(Prepare, ReplacesNoModelWhenTheTextCannotBeSplit) {
   options.seed = 2;
   options.tokenizer = "sentencepiece";
   options.model = dir / "t.model";
+  options.force = true;
   write_file(options.model, "the old model");
   const auto before = files_in(dir);
   expect_error([&] { prepare(options); }, {"1 documents", "0 to validation"});
@@ -262,6 +302,62 @@ TEST(Prepare, ReplacesNoModelWhenTheTextCannotBeSplit) {
   options.valid.clear();
   prepare(options);
   EXPECT_TRUE(read_file(options.model) != "the old model");
+}
+
+/// Replaces token files and an equal model, which a repeated call makes again; and, when forced, anything.
+TEST(Prepare, ReplacesWhatItMadeAndNothingElse) {
+  const TemporaryDirectory dir;
+  PrepareOptions good = options_in(dir, made_up_text(20000));
+  good.training.vocab = 300;
+  const std::string model = dir / "t.train.model";
+  const auto replaces = [&](const PrepareOptions& options) {
+    prepare(options);
+    EXPECT_TRUE(TokenFile::open(options.train).tokenizer() != TokenizerKind::unknown);
+    EXPECT_TRUE(TokenFile::open(options.valid).tokenizer() != TokenizerKind::unknown);
+  };
+  const auto refuses = [&](const PrepareOptions& options, const std::vector<std::string>& parts) {
+    const auto before = files_in(dir);
+    expect_error([&] { prepare(options); }, parts);
+    EXPECT_TRUE(files_in(dir) == before);
+  };
+  PrepareOptions forced = good;
+  forced.force = true;
+  for (const std::string& name : {good.train, good.valid}) {
+    for (const char* text : {"x", "WEFTTOK", "[run]\nsteps = 3\n"}) {
+      write_file(name, text);
+      refuses(good, {name + " is there, and is no token file", "--force"});
+    }
+    replaces(forced);
+    write_file(name, "");
+    replaces(good);
+  }
+
+  good.tokenizer = "sentencepiece";
+  replaces(good);
+  replaces(good);
+  const std::string learnt = read_file(model);
+  for (const std::string& text : {learnt.substr(0, learnt.size() - 1), learnt + "x", std::string("x")}) {
+    write_file(model, text);
+    refuses(good, {model + " is there, and is another tokenizer", "--model", "--force"});
+  }
+  write_file(model, learnt);
+  good.training.vocab = 301;
+  refuses(good, {model + " is there, and is another tokenizer"});
+  good.force = true;
+  replaces(good);
+  EXPECT_TRUE(read_file(model) != learnt);
+}
+
+TEST(Prepare, SaysThatTheSeparatorStandsNowhere) {
+  const TemporaryDirectory dir;
+  PrepareOptions options = options_in(dir, "one\n\ntwo\n");
+  options.seed = 2;  // the first document falls to training
+  options.text.separator = "blankline";
+  expect_error([&] { prepare(options); }, {"0 to validation", "the separator stands in none of the texts"});
+  options.valid.clear();
+  EXPECT_FALSE(prepare(options).separator_found);
+  options.text.separator = "blank-line";
+  EXPECT_TRUE(prepare(options).separator_found);
 }
 
 TEST(Describe, ShowsTheFile) {

@@ -184,17 +184,29 @@ TEST(Sequences, OfSeveralFilesAreThoseOfEachInOrder) {
 
 TEST(Sequences, AreOfOneTokenizer) {
   const TemporaryDirectory dir;
-  const TokenFile bytes = made_up_tokens(dir, 20);
-  {
-    TokenFileWriter writer(dir / "wide.bin", WideTokenizer(257));
+  const auto made_by = [&](const std::string& name, const WideTokenizer& tokenizer) {
+    TokenFileWriter writer(dir / name, tokenizer);
     writer.append(std::vector<std::int32_t>(20, 65));
     writer.finish();
+    return TokenFile::open(dir / name);
+  };
+  // Token files that were made elsewhere may all have a 0 for the tokenizer's hash.
+  const TokenFile file = made_by("a.bin", WideTokenizer(300, 0));
+  EXPECT_EQ(Sequences({file, made_by("same.bin", WideTokenizer(300, 0))}, 5).count(), 6);
+  const std::vector<std::pair<WideTokenizer, std::string>> others{
+      {WideTokenizer(300, 99), "hashes are 0000000000000063 and 0000000000000000"},
+      {WideTokenizer(301, 0), "the vocabularies have 301 and 300 tokens"},
+      {WideTokenizer(300, 0, 1), "documents end with token 1 and with token 0"},
+      {WideTokenizer(300, 0, 0, 6), "token 6 stands for 0 bytes and for 6"}};
+  for (const auto& [tokenizer, difference] : others) {
+    const TokenFile other = made_by("other.bin", tokenizer);
+    expect_error(
+        [&] {
+          Sequences({file, other}, 5);
+        },
+        {"other.bin was made by another tokenizer", "a.bin", difference,
+         "`weft data tokenize --tokenizer FILE.model`"});
   }
-  expect_error(
-      [&] {
-        Sequences({bytes, TokenFile::open(dir / "wide.bin")}, 5);
-      },
-      {"wide.bin", "another tokenizer", "t.bin"});
 }
 
 /// The samples of four steps as the ranks of a world of this size fill them, put in the order of the global
@@ -230,6 +242,31 @@ TEST(BatchSource, IsTheSameForAnyNumberOfRanks) {
     EXPECT_TRUE(std::equal(tokens, tokens + 5, b.tokens.begin() + row * 5));
     EXPECT_TRUE(std::equal(targets, targets + 5, b.targets.begin() + row * 5));
     EXPECT_TRUE(std::equal(positions, positions + 5, b.positions.begin() + row * 5));
+  }
+}
+
+// tests/golden/shuffle.py prints these values.
+TEST(BatchSource, SyntheticTokensAreThePythonOnes) {
+  struct Case {
+    std::uint64_t seed;
+    std::int64_t vocab, seq, sample;
+    std::vector<std::int32_t> tokens;
+  };
+  const std::vector<Case> cases{
+      {1, 10, 7, 0, {6, 0, 3, 7, 6, 0, 3, 4}},
+      {7, 300, 3, 5, {41, 50, 132, 251}},
+      {1234567890123456789, 128256, 4, 1000000000003, {20939, 9040, 33156, 60096, 51650}},
+      {42, 2147483647, 1, 1, {1116234322, 1528956993}},
+  };
+  for (const Case& c : cases) {
+    const BatchShape shape{.batch = 2, .global_batch = 4, .seq = c.seq};
+    const auto source = synthetic_batches(c.seed, c.vocab, shape);
+    const Microbatch b = fill(*source, shape, c.sample / 4, c.sample % 4 / 2);
+    const auto row = static_cast<std::size_t>(c.sample % 2), seq = static_cast<std::size_t>(c.seq);
+    for (std::size_t p = 0; p < seq; ++p) {
+      EXPECT_EQ(b.tokens[row * seq + p], c.tokens[p]) << "seed " << c.seed << " position " << p;
+      EXPECT_EQ(b.targets[row * seq + p], c.tokens[p + 1]) << "seed " << c.seed << " position " << p;
+    }
   }
 }
 

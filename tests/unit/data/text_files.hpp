@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -75,21 +76,25 @@ inline void write_byte_tokens(const std::string& path, const std::vector<std::in
   writer.finish();
 }
 
-/// A tokenizer with more ids than 16 bits hold; id i stands for i % 7 letters.
+/// A tokenizer with more ids than 16 bits hold; id i stands for i % longest letters.
 class WideTokenizer final : public data::Tokenizer {
  public:
-  explicit WideTokenizer(std::int64_t vocab) : vocab_(vocab) {}
+  explicit WideTokenizer(std::int64_t vocab, std::uint64_t hash = 99, std::int32_t end_of_document = 0,
+                         std::int32_t longest = 7)
+      : vocab_(vocab), hash_(hash), end_of_document_(end_of_document), longest_(longest) {}
   void encode_append(std::string_view, std::vector<std::int32_t>&) const override {}
   std::string_view text_of(std::int32_t id) const override {
-    return std::string_view("abcdefg").substr(0, static_cast<std::size_t>(id % 7));
+    return std::string_view("abcdefg").substr(0, static_cast<std::size_t>(id % longest_));
   }
   std::int64_t vocab() const override { return vocab_; }
-  std::int32_t end_of_document() const override { return 0; }
+  std::int32_t end_of_document() const override { return end_of_document_; }
   data::TokenizerKind kind() const override { return data::TokenizerKind::unknown; }
-  std::uint64_t hash() const override { return 99; }
+  std::uint64_t hash() const override { return hash_; }
 
  private:
   std::int64_t vocab_;
+  std::uint64_t hash_;
+  std::int32_t end_of_document_, longest_;
 };
 
 /// Runs `body` in a child process and returns how it ended.

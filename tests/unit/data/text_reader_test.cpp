@@ -78,6 +78,28 @@ TEST(DocumentReader, FindsSeparatorsAcrossItsBlocks) {
   EXPECT_TRUE(documents_of({{path}, "blank-line"}) == expected);
 }
 
+TEST(DocumentReader, TellsWhetherTheSeparatorWasFound) {
+  const TemporaryDirectory dir;
+  const std::string with = dir / "with.txt", without = dir / "without.txt", jsonl = dir / "a.jsonl";
+  write_file(with, "one\n\ntwo");
+  write_file(without, "one\ntwo");
+  write_file(jsonl, "{\"text\": \"one\"}\n");
+  const auto found = [](const TextInputs& inputs) {
+    DocumentReader reader(inputs);
+    for (TextPiece piece; reader.next(piece);) {
+    }
+    return reader.separator_found();
+  };
+  EXPECT_TRUE(found({{with}, "blank-line"}));
+  EXPECT_TRUE(found({{without, with, without}, "blank-line"}));
+  EXPECT_FALSE(found({{without}, "blank-line"}));
+  EXPECT_FALSE(found({{with, without}, "blankline"}));
+  EXPECT_FALSE(found({{jsonl, without}, "blank-line"}));
+  // Here there is nothing to find.
+  EXPECT_TRUE(found({{without}, "file"}));
+  EXPECT_TRUE(found({{jsonl}, "blank-line"}));
+}
+
 TEST(DocumentReader, ReadsGzipAndJsonLines) {
   const TemporaryDirectory dir;
   const std::string text = made_up_text(700000), gz = dir / "a.txt.gz", jsonl = dir / "b.jsonl",

@@ -130,7 +130,11 @@ TEST(TokenFile, RefusesWhatIsNotOne) {
   const std::string good = read_file(good_path);
   const auto open = [&] { TokenFile::open(path); };
 
-  expect_error(open, {"cannot open", path, "No such file"});
+  expect_error(open, {"cannot open", path, "(No such file or directory); make it with `weft data tokenize`"});
+  const std::string here = std::filesystem::current_path().string();
+  expect_error([] { TokenFile::open("none/such.bin"); },
+               {"none/such.bin (No such file or directory, looked for from " + here + "); make it"});
+  expect_error([&] { TokenFile::open(good_path + "/x"); }, {"(Not a directory); check the path and who"});
   expect_error([&] { TokenFile::open(dir.path()); }, {"not a token file", "not a regular file"});
   write_file(path, "");
   expect_error(open, {path, "not a token file", "empty"});

@@ -102,6 +102,12 @@ const LineMistake structure[] = {
      "quotes: \"...\""},
     {"nested_arrays", 15, "[data]\ntrain = [[[[[[[[[[[[[[[[[[",
      "d.toml:16: nested too deeply (keys stand below [table], one a line)"},
+    {"more_than_64_bits", 2, "steps = 99999999999999999999",
+     "d.toml:2: not valid TOML: '99999999999999999999' is not representable in 64 bits (column 29, while "
+     "reading: decimal integer); the number is too large"},
+    {"more_than_a_double", 14, "lr = 1e400",
+     "d.toml:14: not valid TOML: '1e400' could not be interpreted as a value (column 11, while reading: "
+     "floating-point); the number is too large"},
     {"not_utf8", 4, "dim = \xff",
      "d.toml:4: not valid TOML: Encountered invalid utf-8 sequence (column 6, while reading: TOML)"},
 };
@@ -291,6 +297,15 @@ const LineMistake sizes[] = {
     {"resume_in_capitals", 15, "[checkpoint]\nresume = \"Never\"",
      "d.toml:16: checkpoint.resume: 'Never' is neither auto nor never (a checkpoint of this name is "
      "./Never); did you mean 'never'?"},
+    {"keep_every_without_every", 15, "[checkpoint]\nkeep_every = 5",
+     "d.toml:16: checkpoint.keep_every: 5 has no effect (checkpoint.every is 0, so nothing is saved on the "
+     "way); set checkpoint.every, or remove the key"},
+    {"home_by_a_tilde", 1, "[run]\ndir = \"~/x\"",
+     "d.toml:2: run.dir: '~/x' begins with a ~ (which only a shell replaces by a directory); write the whole "
+     "path"},
+    {"home_by_a_variable", 1, "[run]\ndir = \"$HOME/x\"",
+     "d.toml:2: run.dir: '$HOME/x' holds a $ (which only a shell replaces by a variable's value); write the "
+     "whole path"},
     {"trace_step", 15, "[log]\ntrace_step = 11",
      "d.toml:16: log.trace_step: 11 is past the last step (run.steps = 10)"},
 };
@@ -367,6 +382,23 @@ TEST(Mistakes, WhatASettingSwitchesOffForOnceIsNone) {
             "no error");
   EXPECT_EQ(mistake(std::string(example), {"schedule.bucketing=greedy", "schedule.regather=auto"}),
             "no error");
+  EXPECT_EQ(mistake(with_line(15, "[checkpoint]\nevery = 2\nkeep_every = 4"), {"checkpoint.every=0"}),
+            "no error");
+}
+
+TEST(Mistakes, PathsThatOnlyAShellCompletes) {
+  for (const std::string key :
+       {"run.dir", "model.init", "data.train", "data.valid", "schedule.profile", "checkpoint.resume"}) {
+    for (const std::string path : {"~", "~/x", "~me/x", "$HOME/x", "runs/${USER}"}) {
+      const std::string said = mistake(std::string(example), {key + "=" + path});
+      EXPECT_TRUE(said.starts_with("--set: " + key + ": '" + path + "' ")) << said;
+      EXPECT_EQ(said.find('\n'), said.npos) << said;
+    }
+    for (const char* path : {"./~x", "runs/~x", "x~"})
+      EXPECT_EQ(mistake(std::string(example), {key + "=" + path}), "no error") << key;
+  }
+  EXPECT_NE(mistake(std::string(example), {"data.train=[\"a.bin\", \"~/b.bin\"]"}).find("'~/b.bin'"),
+            std::string::npos);
 }
 
 /// A name that no slip leads to is a path, and so is one with a '/'.
@@ -453,6 +485,20 @@ TEST(Mistakes, InSettingsNameTheOption) {
   EXPECT_EQ(set("run.steps=abc"), "--set: run.steps: the string \"abc\" is not an integer (1 to 2147483647)");
   EXPECT_EQ(set("run.steps=1e3"),
             "--set: run.steps: the number 1000 is not an integer (1 to 2147483647); did you mean 1000?");
+  EXPECT_EQ(set("run.steps=4e9"),
+            "--set: run.steps: the number 4000000000 is not an integer (1 to 2147483647)");
+  EXPECT_EQ(set("run.steps=1e19"), "--set: run.steps: 1e+19 is too large; use at most 2147483647");
+  const std::string large = "99999999999999999999";
+  EXPECT_EQ(set("run.steps=" + large),
+            "--set: run.steps: " + large + " is too large; use at most 2147483647");
+  EXPECT_EQ(set("run.seed=" + large),
+            "--set: run.seed: " + large + " is too large; use at most 9223372036854775807");
+  EXPECT_EQ(set("run.seed=-" + large), "--set: run.seed: -" + large + " is out of range (at least 0)");
+  EXPECT_EQ(set("run.walltime=" + large), "--set: run.walltime: 1e+20 is out of range (0 to 1000000000)");
+  EXPECT_EQ(set("run.walltime=1e400"), "--set: run.walltime: 1e400 is too large; use at most 1000000000");
+  EXPECT_EQ(set("run.memory_limit=1e400"), "--set: run.memory_limit: 1e400 is too large; use at most 1e+18");
+  EXPECT_EQ(set("optimizer.lr=1e400"), "--set: optimizer.lr: 1e400 is too large; use at most 3.4e+38");
+  EXPECT_EQ(set("optimizer.lr=-1e400"), "--set: optimizer.lr: -1e400 is out of range (above 0)");
   EXPECT_EQ(set("schedule.disable=[order]"),
             "--set: schedule.disable: '[order]' is not a TOML value (quote it for the shell: --set "
             "'schedule.disable=...')");

@@ -1,11 +1,13 @@
 // Tests directories that do not hold a whole Llama.
 #include "hf/weights.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "hf/files.hpp"
 #include "unit/hf/model_dir.hpp"
@@ -108,6 +110,47 @@ TEST_F(WeightsTest, IndexAndFilesAgree) {
   expect(problem("many"), ", not in " + second);
   fs::copy(first, dir_ / "many/" + second, fs::copy_options::overwrite_existing);
   expect(problem("many"), ", too");
+}
+
+/// Ranks compare it, because each may read a copy of its own host's.
+TEST_F(WeightsTest, TheFingerprintTellsWeightsApart) {
+  const std::string path = dir_ / "one/model.safetensors", whole = weft::test::read_file(path);
+  const Header header = parse_header(whole, whole.size());
+  const std::string bytes = whole.substr(static_cast<std::size_t>(header.data_begin));
+  const auto fingerprint = [&](const std::vector<Tensor>& tensors, const std::string& data) {
+    std::ofstream(path, std::ios::binary) << header_text(tensors) << data;
+    return Weights(dir_ / "one").fingerprint();
+  };
+  const std::uint64_t own = fingerprint(header.tensors, bytes);
+  fs::copy(dir_ / "one", dir_ / "copy");
+  EXPECT_EQ(Weights(dir_ / "copy").fingerprint(), own);
+  EXPECT_EQ(Weights(dir_ / "many").fingerprint(), own) << "the same tensors in several files";
+  std::set<std::uint64_t> all{own};
+  std::size_t changes = 0;
+  const auto expect_another = [&](const std::vector<Tensor>& tensors, const std::string& data,
+                                  const std::string& what) {
+    EXPECT_TRUE(all.insert(fingerprint(tensors, data)).second) << what;
+    ++changes;
+  };
+  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
+    const Tensor& tensor = header.tensors[i];
+    std::vector<Tensor> changed = header.tensors;
+    changed[i].name += "x";
+    expect_another(changed, bytes, tensor.name + ": name");
+    changed = header.tensors;
+    changed[i].dtype = "F16";  // as long as BF16
+    expect_another(changed, bytes, tensor.name + ": type");
+    changed = header.tensors;
+    changed[i].shape.push_back(1);
+    expect_another(changed, bytes, tensor.name + ": shape");
+    for (const std::int64_t at : {std::int64_t{0}, std::min<std::int64_t>(tensor.bytes, 4096) - 1}) {
+      std::string other = bytes;
+      char& byte = other[static_cast<std::size_t>(tensor.begin + at)];
+      byte = static_cast<char>(byte ^ 1);
+      expect_another(header.tensors, other, fmt::format("{}: byte {}", tensor.name, at));
+    }
+  }
+  EXPECT_EQ(changes, 5 * 21U) << "two layers have 18 tensors, and embedding and head three";
 }
 
 TEST_F(WeightsTest, TruncatedFilesAreNamed) {

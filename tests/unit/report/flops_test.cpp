@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "compile/programs.hpp"
+#include "support/small_deck.hpp"
+
 namespace weft::report {
 namespace {
 
@@ -16,6 +22,29 @@ TEST(Flops, Llama3_8B) {
 TEST(Flops, Llama3_405BDoesNotOverflow) {
   const ModelSize size{405'853'388'800, 128'256 * 16'384ll, 126, 128, 128, 8192};
   EXPECT_EQ(flops_per_token(size), 2'422'512'254'976.0 + 202'937'204'736.0);
+}
+
+/// The table counts where it is the head, too: the model multiplies by it, whether it has one table or two.
+TEST(Flops, AModelIsAsLargeAsItsParametersAndMultipliesByItsHead) {
+  std::vector<double> flops;
+  for (const bool tied : {false, true}) {
+    const Deck deck = test::small_deck({"model.layers=3", "model.heads=8", "data.seq=48",
+                                        "model.tie_embeddings=" + std::string(tied ? "true" : "false")});
+    std::int64_t all = 0, looked_up = 0;
+    for (const Unit& unit : model::units(compile::spec_of(deck))) {
+      all += unit.elements;
+      if (unit.path == "embed" && !tied) looked_up = unit.elements;
+    }
+    const ModelSize size = model_size(deck);
+    EXPECT_EQ(size.parameters, all) << tied;
+    EXPECT_EQ(size.embedding_parameters, looked_up) << tied;
+    EXPECT_EQ(size.layers, 3);
+    EXPECT_EQ(size.heads, 8);
+    EXPECT_EQ(size.head_dim, 8);
+    EXPECT_EQ(size.seq, 48);
+    flops.push_back(flops_per_token(size));
+  }
+  EXPECT_EQ(flops[0], flops[1]);
 }
 
 TEST(Flops, MfuNeedsAPeak) {

@@ -12,6 +12,7 @@
 
 #include "base/check.hpp"
 #include "support/temporary_directory.hpp"
+#include "unit/report/lane_seconds.hpp"
 
 namespace weft::report {
 namespace {
@@ -80,14 +81,27 @@ TEST(Metrics, ASpikeIsMarked) {
   EXPECT_EQ(json::parse(to_json_line(m)).at("spike"), true);
 }
 
-TEST(Metrics, ReplicasHaveFieldsWhereThereAreAny) {
+TEST(Metrics, AxesOtherThanDataHaveFieldsWhereTheyAreThere) {
+  const auto line = json::parse(to_json_line(line_of(7)));
+  for (const auto& [name, field] : test::lane_seconds) {
+    const std::string key = name;
+    EXPECT_EQ(line.contains(key), key.ends_with("gather_s") || key.ends_with("reduce_s")) << key;
+  }
+}
+
+TEST(Metrics, SecondsOfEachLaneStandUnderTheirName) {
   StepMetrics m = line_of(7);
-  EXPECT_FALSE(json::parse(to_json_line(m)).contains("replica_s"));
-  m.exposed_replica_s = 0.25;
-  m.replica_s = 0.5;
+  test::count_lane_seconds(m);
   const auto line = json::parse(to_json_line(m));
-  EXPECT_EQ(line.at("exposed_replica_s"), 0.25);
-  EXPECT_EQ(line.at("replica_s"), 0.5);
+  double seconds = 0;
+  for (const auto& [name, field] : test::lane_seconds) EXPECT_EQ(line.at(name), ++seconds) << name;
+  // What the host does not see is null, where the lane is there.
+  const auto is_exposed = [](const char* name) { return std::string(name).starts_with("exposed_"); };
+  for (const auto& [name, field] : test::lane_seconds)
+    if (is_exposed(name)) (m.*field).reset();
+  const auto unseen = json::parse(to_json_line(m));
+  for (const auto& [name, field] : test::lane_seconds)
+    EXPECT_EQ(unseen.at(name).is_null(), is_exposed(name)) << name;
 }
 
 TEST(Metrics, WhatWasNotMeasuredIsNull) {
@@ -97,6 +111,7 @@ TEST(Metrics, WhatWasNotMeasuredIsNull) {
     EXPECT_TRUE(line.at(key).is_null()) << key;
   EXPECT_FALSE(line.contains("state_hash"));
   EXPECT_FALSE(line.contains("bits_per_byte"));
+  EXPECT_FALSE(line.contains("epoch"));
   EXPECT_FALSE(line.contains("nan"));
 }
 

@@ -1,11 +1,14 @@
 #include "report/summary.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "../graph/small_model.hpp"
+#include "unit/report/lane_seconds.hpp"
 
 namespace weft::report {
 namespace {
@@ -121,6 +124,43 @@ TEST(Summary, SumsOverReplicasHaveALane) {
   EXPECT_EQ(rows.at("idle and other"), "62.500 ms 0.000 ms -");
   EXPECT_EQ(rows.at("rate while under way"), "2.00 MiB/s 1.00 MiB/s 2.00");
   EXPECT_EQ(rows.at("wire: bytes sent at the link's rate"), "3.000 s 1.500 s 2.00");
+}
+
+/// Twice as much is planned of everything, some of it on lanes that are measured together with others.
+TEST(Summary, EachKindOfLaneHasItsRows) {
+  Summary::About all = about(16);
+  compile::StepParts& planned = all.planned;
+  planned.under_way = planned.exposed = {};
+  for (const Lane lane : stage_lanes) planned.under_way[lane] = planned.exposed[lane] = 1;
+  planned.under_way[Lane::copies] = planned.exposed[Lane::copies] = 5;
+  int seconds = 0;
+  for (const auto& [lane, together] : {std::pair(gather, 0),
+                                       {reduce, 0},
+                                       {replica, 0},
+                                       {Lane::pipe, 4},
+                                       {Lane::tensor, 5},
+                                       {Lane::context, 0}}) {
+    planned.exposed[lane] = 2 * ++seconds - together;
+    planned.under_way[lane] = 2 * ++seconds - together;
+  }
+  Summary summary(all);
+  StepMetrics m = step_of(100);
+  m.compute_s = 50;
+  m.sent_bytes = 42 << 20;
+  test::count_lane_seconds(m);
+  summary.add(m);
+  const auto rows = rows_of(summary);
+  seconds = 0;
+  for (const char* name :
+       {"exposed gathers", "gather lane, under way", "exposed reductions", "reduce lane, under way",
+        "exposed sums over replicas", "replica lane, under way", "waits for other stages",
+        "messages between stages, under way", "exposed collectives of tensor", "tensor lane, under way",
+        "exposed collectives of context", "context lane, under way"}) {
+    ++seconds;
+    EXPECT_EQ(rows.at(name), fmt::format("{}.000 s {}.000 s 0.50", seconds, 2 * seconds)) << name;
+  }
+  EXPECT_EQ(rows.at("idle and other"), "14.000 s 0.000 ms -") << "100 s less 50 s and what is exposed";
+  EXPECT_EQ(rows.at("rate while under way"), "1.00 MiB/s 36.57 KiB/s 28.00");
 }
 
 /// The wire is gathers and reductions by their bytes and the link, or sums over replicas by themselves.

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -17,6 +18,8 @@
 #include "base/check.hpp"
 #include "base/device.hpp"
 #include "comm/host/fake.hpp"
+#include "compile/programs.hpp"
+#include "runtime/planned_memory.hpp"
 #include "runtime/preflight.hpp"
 #include "support/small_deck.hpp"
 #include "support/temporary_directory.hpp"
@@ -146,6 +149,32 @@ std::string refusal(const Deck& deck, int per_host, const std::vector<std::int64
   for (std::size_t rank = 1; rank < told.size(); ++rank)
     EXPECT_EQ(told[rank], told[0].empty() ? "" : "refused ") << rank;
   return told[0];
+}
+
+/// A run that is stopped saves, whatever its deck says of checkpoints. The second model's table is longer
+/// than the longest piece.
+TEST(PlannedMemory, HasWhatSavingTakesWhateverTheDeckSaves) {
+  for (const char* vocab : {"model.vocab=300", "model.vocab=65536"}) {
+    std::int64_t largest = 0;
+    for (const Unit& unit : model::units(compile::spec_of(test::small_deck({vocab}))))
+      largest = std::max(largest, unit.shard_elements(1));
+    const std::int64_t piece = std::min(8 * mib, 4 * largest);
+    for (const char* every : {"0", "5"})
+      for (const char* initial : {"false", "true"})
+        for (const char* final : {"false", "true"}) {
+          const Deck deck = test::small_deck(
+              {vocab, "schedule.cuda_graph=off", std::string("checkpoint.every=") + every,
+               std::string("checkpoint.initial=") + initial, std::string("checkpoint.final=") + final});
+          const Mesh mesh = resolve_mesh(deck, 1);
+          const plan::Plan plan = compile::training_plan(
+              deck, mesh, [](const ir::Graph&, const ir::Node&) { return 0; },
+              compile::pass_options(deck, mesh));
+          const std::int64_t saving =
+              planned_memory(deck, plan, nullptr, 0, 1).baseline - least_baseline(deck, 0, 1);
+          EXPECT_EQ(saving, device_is_host() ? 6 * mib + 2 * piece : 0)
+              << vocab << " " << every << " " << initial << " " << final;
+        }
+  }
 }
 
 PlannedMemory no_replan(const Deck& /*deck*/, int /*ranks*/, int /*place*/) {

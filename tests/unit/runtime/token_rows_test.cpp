@@ -36,7 +36,7 @@ TEST(TokenRows, MemoryDoesNotGrowWithTheRanks) {
 }
 
 TEST(TokenRows, MemoryIsInTheBaselineOfThePlan) {
-  const Deck deck = test::small_deck();
+  const Deck deck = test::small_deck({"schedule.cuda_graph=off"});
   const plan::Plan with = plan_on(64, "[]"), without = plan_on(64, "[\"rows\"]");
   ASSERT_EQ(TokenRows::planned_bytes(without), 0);
   EXPECT_EQ(planned_memory(deck, with, nullptr, 0, 1).baseline -

@@ -6,18 +6,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/check.hpp"
+#include "deck/deck.hpp"
 #include "job/run_lock.hpp"
+#include "machine/profile.hpp"
 #include "study/cell.hpp"
 #include "study/child.hpp"
 #include "study/queue.hpp"
@@ -178,6 +183,17 @@ set = ["parallel.mesh=auto"]
   EXPECT_GT(table[1]["tokens_per_s_rank"].get<double>(), 0);
   EXPECT_EQ(table[2]["status"], "refused") << "12 sequences do not divide over 5 ranks, or a layer's parts";
   EXPECT_FALSE(table[3]["mesh"].get<std::string>().empty());
+  std::size_t simulated = 0;
+  for (const nlohmann::json& row : table) {
+    if (row["status"] != "done") continue;
+    ++simulated;
+    constexpr double tokens = 12 * 24;  // of a step of all ranks
+    EXPECT_NEAR(
+        row["tokens_per_s_rank"].get<double>() * row["ranks"].get<int>() * row["step_s"].get<double>(),
+        tokens, 1e-9 * tokens)
+        << row;
+  }
+  EXPECT_GE(simulated, 2U);
   const std::string csv = text_of("out/table.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
   const std::string page = text_of("out/index.html");
@@ -312,6 +328,110 @@ TEST_F(StudyTest, ARunThatLeavesNonsenseCostsItsOwnCell) {
         << table[bad]["message"];
   }
   EXPECT_EQ(table[1]["status"], "done");
+}
+
+/// The metrics of a run have the tokens of all ranks.
+TEST_F(StudyTest, TokensAreThoseOfARank) {
+  launcher(leave_a_step);
+  const Study s = study(std::string("dir = \"DIR/out\"\n") + start +
+                        "[[part]]\ndeck = \"DIR/small.toml\"\nranks = [1, 4]\n");
+  ASSERT_EQ(s.cells.size(), 2U);
+  EXPECT_EQ(run(s, s.cells[0], WEFT_PROGRAM).tokens_per_s, 10);
+  EXPECT_EQ(run(s, s.cells[1], WEFT_PROGRAM).tokens_per_s, 2.5);
+}
+
+/// Where there are four steps or fewer, the first two count, too. Validations never do.
+TEST_F(StudyTest, FiguresAreMediansWithoutTheFirstSteps) {
+  constexpr std::array seconds{100.0, 90.0, 1.0, 2.0, 3.0, 4.0}, medians{100.0, 95.0, 90.0, 46.0, 2.0, 2.5};
+  const Study s =
+      study(std::string("dir = \"DIR/out\"\n") + start + "[[part]]\ndeck = \"DIR/small.toml\"\nranks = 1\n");
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    for (const bool pipe : {true, false}) {
+      const auto line = [&](const char* kind, double x) {
+        nlohmann::json values{{"kind", kind},
+                              {"step_s", x},
+                              {"tokens_per_s", 16 * x},
+                              {"mfu", x / 128},
+                              {"exposed_comm_s", 5 * x},
+                              {"rss_bytes", 1024 * x}};
+        if (pipe) values["exposed_pipe_s"] = 2 * x;
+        return values.dump() + "\n";
+      };
+      std::string lines;
+      for (std::size_t step = 0; step <= i; ++step)
+        lines += line("train", seconds[step]) + line("valid", 1e6);
+      launcher("rm -f $run/metrics.jsonl\ncat >$run/metrics.jsonl <<'END'\n" + lines + "END\n");
+      const Result result = run(s, s.cells[0], WEFT_PROGRAM);
+      SCOPED_TRACE(testing::Message() << i + 1 << " steps, " << (pipe ? "in a pipe" : "without a pipe"));
+      const double x = medians[i];
+      EXPECT_EQ(result.step_s, x) << result.message;
+      EXPECT_EQ(result.tokens_per_s, 16 * x);
+      EXPECT_EQ(result.mfu, x / 128);
+      EXPECT_EQ(result.memory_bytes, 1024 * x);
+      EXPECT_EQ(result.exposed_s, (pipe ? 3 : 5) * x) << "without the time that the pipe is idle";
+      if (pipe) {
+        EXPECT_EQ(result.idle_s, 2 * x);
+      } else {
+        EXPECT_TRUE(std::isnan(result.idle_s)) << result.idle_s;
+      }
+    }
+  }
+}
+
+/// What a cell depends on makes another key, and so figures that are made anew. What only says where they go
+/// and how they are called does not.
+TEST_F(StudyTest, AKeyIsOfAllThatFiguresDependOn) {
+  machine::Profile machine = default_profile(machine::DefaultProfile::host);
+  const auto write_machine = [&](double rate) {
+    machine.compute.matmul_f32 = rate;
+    write("machine.toml", print_profile(machine));
+  };
+  const std::string deck = test::small_deck_text;
+  write_machine(1e11);
+  Study s;
+  s.launch = "mpirun -n {ranks}";
+  std::set<std::string> keys;
+  std::size_t made = 0;
+  for (const How how : {How::run, How::slurm, How::simulate}) {
+    SCOPED_TRACE(name_of(how));
+    const Cell cell{"name", "series", how, path("small.toml"), {"schedule.profile=" + path("machine.toml")},
+                    2};
+    const std::string key = key_of(s, cell);
+    const auto is_new = [&](const Study& study, const Cell& other, const char* what) {
+      ++made;
+      EXPECT_TRUE(keys.insert(key_of(study, other)).second) << what;
+    };
+    is_new(s, cell, "how");
+    Cell other = cell;
+    other.ranks = 3;
+    is_new(s, other, "ranks");
+    other = cell;
+    other.sets.emplace_back("optimizer.lr=2e-2");
+    is_new(s, other, "a key");
+    write("small.toml", std::regex_replace(deck, std::regex("seed = 7"), "seed = 8"));
+    is_new(s, cell, "the deck's text");
+    write("small.toml", deck);
+    write_machine(2e11);
+    is_new(s, cell, "the machine's numbers, under the same name");
+    write_machine(1e11);
+    Study launched = s;
+    launched.launch = "srun -n {ranks}";
+    if (how == How::simulate) {
+      EXPECT_EQ(key_of(launched, cell), key) << "nothing is launched";
+    } else {
+      is_new(launched, cell, "launch");
+    }
+
+    Study elsewhere = s;
+    elsewhere.name = "other";
+    elsewhere.dir = "other";
+    elsewhere.sbatch = {"--time=5"};
+    elsewhere.cells = {cell, cell};
+    other = cell;
+    other.name = other.series = "other";
+    EXPECT_EQ(key_of(elsewhere, other), key);
+  }
+  EXPECT_EQ(made, 17U);
 }
 
 TEST_F(StudyTest, ALogThatCannotBeWrittenIsNoProgramThatIsNotThere) {
@@ -527,6 +647,55 @@ TEST_F(SlurmStudyTest, WhatIsRefusedWaitsForTheOtherJobs) {
   EXPECT_EQ(submitted(), 2U);
 }
 
+/// Where Slurm does not answer, the jobs may still be there. Only the word that it knows no such job says
+/// that they are not.
+TEST_F(SlurmStudyTest, AJobIsThereUntilSlurmSaysThatItIsNot) {
+  call();
+  for (const char* silence :
+       {"echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1",
+        "exit 1", "exit 127", "kill -9 $$"}) {
+    SCOPED_TRACE(silence);
+    script("squeue", silence);
+    EXPECT_EQ(call().missing, 2U) << told_;
+    for (const Cell& cell : s_.cells)
+      EXPECT_NE(told_.find(cell.name + ": its job is queued or runs"), std::string::npos) << told_;
+    EXPECT_EQ(submitted(), 1U);
+  }
+  script("squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+  EXPECT_EQ(call().failed, 2U) << told_;
+  EXPECT_EQ(submitted(), 1U);
+}
+
+// A build with sanitizers has the program of another build beside this test, or none.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/// A script hears at once of a run that failed, even while jobs are under way.
+TEST_F(SlurmStudyTest, TheExitCodeIsThatOfTheWorstCell) {
+  const auto code = [&] { return run_child({WEFT_PROGRAM, "study", path("study.toml")}, path("log.txt")); };
+  const std::array<std::optional<Status>, 4> states{Status::done, Status::refused, Status::failed,
+                                                    std::nullopt};  // nothing: its job is queued
+  for (const auto& first : states)
+    for (const auto& second : states) {
+      fs::remove_all(dir_ / "out");
+      queue("");
+      call();
+      std::string queued;
+      if (first) leave(0, *first);
+      if (second) leave(1, *second);
+      if (!first) queued += "42_0\n";
+      if (!second) queued += "42_1\n";
+      queue(queued);
+      const bool failed = first == Status::failed || second == Status::failed;
+      EXPECT_EQ(code(), failed ? 1 : queued.empty() ? 0 : 75) << text_of("log.txt");
+    }
+  launcher("exit 1");
+  study(std::string("dir = \"DIR/out\"\n") + start +
+        "[[part]]\ndeck = \"DIR/small.toml\"\nranks = 1\n"
+        "[[part]]\nhow = \"slurm\"\ndeck = \"DIR/small.toml\"\nranks = 1\n");
+  EXPECT_EQ(code(), 1) << text_of("log.txt");
+  EXPECT_NE(text_of("log.txt").find("job 42: 1 cell"), std::string::npos) << "the other one is under way";
+}
+#endif
+
 /// A deck that was mended is submitted at once.
 TEST_F(SlurmStudyTest, AnotherDeckIsAnotherCell) {
   call();
@@ -535,6 +704,32 @@ TEST_F(SlurmStudyTest, AnotherDeckIsAnotherCell) {
   s_.cells[0].sets.push_back("run.seed=3");
   EXPECT_EQ(call().missing, 1U) << told_;
   EXPECT_EQ(submitted(), 2U);
+}
+
+/// The share is that of the machine's peak for the parameters' type.
+TEST_F(StudyTest, ASimulatedShareOfThePeakIsThatOfTheParametersType) {
+  const Study s = study(R"(
+dir = "DIR/out"
+[[part]]
+how = "simulate"
+machine = "h100"
+deck = "DIR/small.toml"
+ranks = [1, 2]
+over = { "precision.params" = ["f32", "bf16"] }
+)");
+  EXPECT_EQ(make_all(s).done, 4U) << told_;
+  const machine::Compute compute = machine::shipped_machine("h100").value().compute;
+  for (const Cell& cell : s.cells) {
+    const Deck deck = parse_deck(cell.deck, cell.sets);
+    const ModelDeck& m = deck.model;
+    const auto flops_per_token = static_cast<double>(6 * (parameter_count(m) - m.vocab * m.dim) +
+                                                     12 * m.layers * m.dim * deck.data.seq);
+    const double peak = deck.precision.params == DType::bf16 ? compute.peak_bf16 : compute.peak_f32;
+    const auto result = read_result(s, cell);
+    ASSERT_TRUE(result.has_value()) << cell.name;
+    EXPECT_GT(result->mfu, 0) << cell.name;
+    EXPECT_DOUBLE_EQ(result->mfu, result->tokens_per_s * flops_per_token / peak) << cell.name;
+  }
 }
 
 /// Parts whose decks differ in what their names do not say are curves of their own; those that differ in

@@ -45,6 +45,16 @@ TEST(BadSteps, AreSkippedUntilTooManyAreInARow) {
   EXPECT_EQ(steps.after(step(12, false)), Nonfinite::stop);
 }
 
+/// What x86 makes of inf - inf has its sign set.
+TEST(BadSteps, ANanIsWrittenWithoutItsSign) {
+  report::StepMetrics bad = step(2, false);
+  bad.loss = std::copysign(NAN, -1.0);
+  bad.grad_norm = std::copysign(NAN, -1.0);
+  EXPECT_EQ(with(Nonfinite::stop, 10).describe(bad), "step 2: the loss is nan and the gradient norm nan");
+  bad.grad_norm = -INFINITY;
+  EXPECT_EQ(with(Nonfinite::stop, 10).describe(bad), "step 2: the loss is nan and the gradient norm -inf");
+}
+
 /// Steps that are run again on the way to the bad one do not end a row of bad steps.
 TEST(BadSteps, OfARollBackEndTheRowOnceTheRunIsPast) {
   BadSteps steps = with(Nonfinite::rollback, 1);

@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "base/check.hpp"
 #include "support/temporary_directory.hpp"
+#include "watch/watchdog.hpp"
 
 namespace weft::watch {
 namespace {
@@ -319,6 +323,40 @@ TEST(Records, AFileThatCannotBeReadIsTheMachines) {
           << e.what();
     }
   }
+}
+
+/// Names are the times of hangs. A directory lists them in any order, and may have what somebody has put
+/// there.
+TEST(Records, OfTheNewestHangAreRead) {
+  std::array<std::string, 3> times{"20251231T235959Z", "20260101T000000Z", "20260101T000001Z"};
+  const std::string newest = times.back();
+  std::size_t orders = 0;
+  do {
+    const TemporaryDirectory run;
+    const std::string hangs = run / "hang";
+    for (const std::string& time : times) std::filesystem::create_directories(hangs + "/" + time);
+    std::ofstream(hangs + "/20991231T235959Z") << "a file";
+    EXPECT_EQ(newest_records(run.path()), hangs + "/" + newest);
+    ++orders;
+  } while (std::next_permutation(times.begin(), times.end()));
+  EXPECT_EQ(orders, 6U);
+}
+
+TEST(Records, OfNoHangAreNamed) {
+  const TemporaryDirectory run;
+  const auto problem = [&]() -> std::string {
+    try {
+      return newest_records(run.path());
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::bad_input);
+      return e.what();
+    }
+  };
+  const std::string none = run / "hang: no records (";
+  EXPECT_TRUE(problem().starts_with(none)) << problem();
+  std::filesystem::create_directory(run / "hang");
+  std::ofstream(run / "hang/20260101T000000Z") << "a file";
+  EXPECT_TRUE(problem().starts_with(none)) << problem();
 }
 
 }  // namespace

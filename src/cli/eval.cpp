@@ -1,0 +1,57 @@
+// The command `weft eval`.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <memory>
+
+#include "cli/commands.hpp"
+#include "cli/world.hpp"
+#include "train/evaluate.hpp"
+
+namespace weft::cli {
+namespace {
+
+void evaluate(const train::EvaluateOptions& options, Context& context) {
+  const auto world = make_training_world(context);
+  const KernelsScope kernels;
+  const train::Evaluation of =
+      train::evaluate(options, *world, [&world](const std::exception& e) { tell_at_once(e, *world); });
+  if (world->rank() == 0)
+    fmt::print("{}: step {}\nloss {:.6f}, perplexity {:.4f}, {:.6f} bits a byte; {} tokens in {:.1f} s\n",
+               of.checkpoint, of.step, of.result.loss, std::exp(of.result.loss), of.result.bits_per_byte,
+               of.result.tokens, of.result.seconds);
+  world->barrier();
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand(
+      "eval", "Compute a checkpoint's loss over token files; under mpirun or srun the ranks share the work");
+  auto o = std::make_shared<train::EvaluateOptions>();
+  command
+      ->add_option("--checkpoint", o->checkpoint,
+                   "A checkpoint, or a run's checkpoints directory (its newest)")
+      ->required();
+  command->add_option("--data", o->data, "Token files, made by the training data's tokenizer")->required();
+  command->add_option("--sequences", o->sequences, "Only the first so many sequences")
+      ->check(whole_number_from(1, std::numeric_limits<std::int64_t>::max()));
+  command->add_option("--batch", o->batch, "Sequences that a rank computes at once [the run's data.batch]")
+      ->check(whole_number_from(1));
+  command
+      ->add_option("--tensor", o->tensor,
+                   "Ranks that share each layer (a divisor of the ranks); the others have other sequences")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
+  command
+      ->add_option("--context", o->context,
+                   "Ranks that share each sequence (a divisor of the ranks, beside --tensor)")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
+  command->callback([o, &context] { evaluate(*o, context); });
+}
+
+}  // namespace weft::cli
