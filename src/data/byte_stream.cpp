@@ -106,7 +106,6 @@ bool ByteStream::begin_member() {
     return false;
   }
   inflateReset(&zip_);
-  inside_ = true;
   return true;
 }
 
