@@ -4,6 +4,8 @@
 // is eight elements, or sixteen where an array has elements of one byte.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/dtype.hpp"
@@ -15,7 +17,7 @@ inline constexpr int packet = 8;  ///< elements, where none has one byte
 
 /// The elements of a packet of these operands (Read, Write, Update).
 template <class... Operands>
-inline constexpr int packet_of = ((sizeof(*Operands::data) == 1) || ...) ? 16 : packet;
+inline constexpr int packet_of = std::min({sizeof(*Operands::data)...}) == 1 ? 16 : packet;
 
 namespace detail {
 

@@ -12,7 +12,7 @@ using OneRankSamples = Workspace;
 /// The second rank has the last layers. Ranks that waited for each other would be ended by the fake device
 /// after 100 s.
 TEST_F(OneRankSamples, AndFails) {
-  EXPECT_STATUS(run(weft(train("run", {"run.steps=1", "data.valid_every=0", "debug.hash_every=0"})), 90), 0);
+  EXPECT_STATUS(run(weft(train("run", {"run.steps=2", "data.valid_every=0", "debug.hash_every=0"})), 90), 0);
   const std::vector<std::string> sample{
       "sample", "--checkpoint", checkpoints("run"), "--tokenizer", "byte", "--tokens", "4"};
   std::vector<std::string> command = weft_each({sample, sample});

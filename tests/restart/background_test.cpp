@@ -60,13 +60,15 @@ TEST_F(Background, LongDatasetsBeginWhereTheDeckSays) {
   EXPECT_STATUS(run(weft(train("run", {"run.steps=2", "checkpoint.alignment=64KiB"}))), 0);
   std::istringstream lines(read_file(checkpoints("run") + "/latest/slices.jsonl"));
   int found = 0;
-  for (std::string line; std::getline(lines, line);)
-    for (const auto& slice : nlohmann::json::parse(line).at("slices")) {
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json shard = nlohmann::json::parse(line);
+    for (const auto& slice : shard.at("slices")) {
       constexpr std::int64_t alignment = 64 << 10, bytes_an_element = 4;
       if (bytes_an_element * slice.at(4).get<std::int64_t>() < alignment) continue;
       EXPECT_EQ(slice.at(5).get<std::int64_t>() % alignment, 0) << slice;
       ++found;
     }
+  }
   EXPECT_EQ(found, 2 * 3);
 }
 

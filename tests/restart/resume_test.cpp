@@ -298,7 +298,11 @@ TEST_F(Resume, ThatIsRefusedLeavesDamagedCheckpointsWhereTheyAre) {
 /// Weights alone are no damaged checkpoint.
 TEST_F(Resume, OfWeightsAloneSetsNothingAside) {
   ASSERT_EQ(run(weft({"checkpoint", "export", step_5(), path("hf"), "--dtype", "f32"})).status, 0);
+  // An import refuses a run's directory of checkpoints, which is known by the deck beside it.
+  const std::string deck = run_dir("first") + "/deck.toml";
+  std::filesystem::rename(deck, path("kept"));
   ASSERT_EQ(run(weft({"checkpoint", "import", path("hf"), checkpoints("first")})).status, 0);
+  std::filesystem::rename(path("kept"), deck);
   expect_stopped("holds no exp_avg of unit");
 }
 

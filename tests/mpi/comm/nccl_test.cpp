@@ -366,8 +366,9 @@ TEST_F(Nccl, AnErrorHasNcclsOwnWords) {
     line = e.what();
   }
   ::unsetenv("FAKECUDA_FAULT");
-  EXPECT_NE(line.find(": NCCL's error of the preset fakecuda: FAKECUDA_FAULT asks for it ("),
-            std::string::npos)
+  EXPECT_NE(
+      line.find(": NCCL's error of the preset fakecuda; NCCL's last message: FAKECUDA_FAULT asks for it ("),
+      std::string::npos)
       << line;
 }
 
