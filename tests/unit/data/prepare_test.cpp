@@ -151,7 +151,7 @@ TEST(Prepare, LearnsFromTheTrainingDocumentsAlone) {
         std::replace(line.begin(), line.end(), '\n', ' ');
         if (split.uniform(document) < options.valid_fraction) {
           ++held_out;
-          if (other_text) line = std::string(900, "qxyz"[held_out % 4]) + " zyxq xyzzy qzqz";
+          if (other_text) line.assign(900, "qxyz"[held_out % 4]).append(" zyxq xyzzy qzqz");
         }
         text += line + "\n\n";
       }
