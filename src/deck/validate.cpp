@@ -199,7 +199,7 @@ class Validator {
       check(path.find('$') == path.npos, key,
             "'{}' holds a $ (which only a shell replaces by a variable's value); write the whole path", path);
     };
-    if (is_set("run.dir"))
+    if (is_given("run.dir"))
       as_it_stands("run.dir", deck_.run.dir);
     else  // the directory is named after the run
       as_it_stands("run.name", deck_.run.name);
