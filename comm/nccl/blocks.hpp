@@ -20,7 +20,7 @@ constexpr bool needs_few_blocks(Lane lane) {
 /// none waits for a place that another lane's kernel holds. A tenth of the device, at least one
 /// multiprocessor, is left to compute. Lanes have the same number, at most 32, but those that need few a
 /// quarter of it. The number is a power of two, because NCCL rounds up to one where it sends and receives.
-/// With more lanes than that leaves multiprocessors, each has one.
+/// Where there are more lanes than multiprocessors are left for them, each lane has one block.
 inline int most_blocks(Lane lane, std::span<const Lane> open, int multiprocessors) {
   const auto blocks_of = [](Lane one, int share) {
     return needs_few_blocks(one) ? std::max(1, share / 4) : share;

@@ -15,6 +15,7 @@
 #include "ckpt/format_1.hpp"
 #include "ckpt/json_fields.hpp"
 #include "ckpt/shard.hpp"
+#include "io/path.hpp"
 #include "io/storage_wait.hpp"
 
 namespace weft::ckpt {
@@ -280,8 +281,7 @@ void check_named(const std::string& named, const std::string& place) {
   const auto is_checkpoint = [](const std::string& dir) {
     return io::file_bytes(dir + "/" + manifest_name).has_value();
   };
-  std::string path = named;
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const std::string path = io::without_slashes(named);
   if (is_checkpoint(path)) return;
   const io::StorageWait wait("stat", path);
   std::error_code error;

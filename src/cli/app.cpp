@@ -28,6 +28,25 @@
 
 namespace weft::cli {
 
+void add_checkpoint_option(CLI::App& command, std::string& checkpoint) {
+  command
+      .add_option("--checkpoint", checkpoint, "A checkpoint, or a run's checkpoints directory (its newest)")
+      ->required();
+}
+
+void add_sharing_options(CLI::App& command, int& tensor, int& context, const std::string& others) {
+  command
+      .add_option("--tensor", tensor,
+                  "Ranks that share each layer (a divisor of the ranks); the others have other " + others)
+      ->check(whole_number_from(1))
+      ->capture_default_str();
+  command
+      .add_option("--context", context,
+                  "Ranks that share each sequence (a divisor of the ranks, beside --tensor)")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
+}
+
 CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments) {
   CLI::Option* deck = command.add_option("DECK", arguments.file, "The input deck (TOML)");
   command.add_option("--set", arguments.sets, "Change a key: table.key=value; may be given again")

@@ -31,13 +31,18 @@ bool is_of_a_runs_checkpoints(const std::filesystem::path& dir) {
   return dir.filename().string().starts_with("checkpoints") && is_of_a_run(dir.parent_path());
 }
 
+/// The path from the root, without a slash at its end, so that its name and what it lies in can be asked.
+std::filesystem::path whole_path(const std::string& named) {
+  const std::filesystem::path path = std::filesystem::absolute(named).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
 /// The directory whose checkpoints are asked for. Where a run's own directory is named, that is the one with
 /// its checkpoints. Throws Error(bad_input) for what is no directory, and for one that neither has
 /// checkpoints nor is a run's.
 std::string checkpoints_directory(const std::string& named) {
   namespace fs = std::filesystem;
-  fs::path dir = fs::absolute(named).lexically_normal();
-  if (!dir.has_filename()) dir = dir.parent_path();  // there is a slash at the end
+  const fs::path dir = whole_path(named);
   if (is_of_a_run(dir)) return (fs::path(named) / "checkpoints").string();
   const bool of_a_run = is_of_a_runs_checkpoints(dir);
   std::error_code unknown;  // what cannot be looked at is told by what lists it
@@ -105,9 +110,7 @@ std::string tables_for(const ModelDeck& model, const std::string& checkpoint) {
 
 /// Refuses a run's own directory: its checkpoints are in a directory below, so nothing would read these.
 void check_import(const std::string& out) {
-  namespace fs = std::filesystem;
-  fs::path dir = fs::absolute(out).lexically_normal();
-  if (!dir.has_filename()) dir = dir.parent_path();  // there is a slash at the end
+  const std::filesystem::path dir = whole_path(out);
   WEFT_VALIDATE(
       !is_of_a_run(dir) && !io::file_bytes((dir / "lock").string()) && !is_of_a_runs_checkpoints(dir),
       "{} is a run's; name another directory, and start from it by model.init", out);

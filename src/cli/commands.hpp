@@ -29,6 +29,11 @@ CLI::Validator number_above_zero();
 /// Returns the deck's option, for commands that cannot do without one.
 CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments);
 
+/// The required option that names a checkpoint, or a run's checkpoints.
+void add_checkpoint_option(CLI::App& command, std::string& checkpoint);
+/// The options that say how many ranks share a layer and a sequence; `others` is what the other ranks have.
+void add_sharing_options(CLI::App& command, int& tensor, int& context, const std::string& others);
+
 void add_train(CLI::App& app, Context& context);
 void add_plan(CLI::App& app);
 void add_advise(CLI::App& app);

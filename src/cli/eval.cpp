@@ -32,25 +32,13 @@ void add_eval(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand(
       "eval", "Compute a checkpoint's loss over token files; under mpirun or srun the ranks share the work");
   auto o = std::make_shared<train::EvaluateOptions>();
-  command
-      ->add_option("--checkpoint", o->checkpoint,
-                   "A checkpoint, or a run's checkpoints directory (its newest)")
-      ->required();
+  add_checkpoint_option(*command, o->checkpoint);
   command->add_option("--data", o->data, "Token files, made by the training data's tokenizer")->required();
   command->add_option("--sequences", o->sequences, "Only the first so many sequences")
       ->check(whole_number_from(1, std::numeric_limits<std::int64_t>::max()));
   command->add_option("--batch", o->batch, "Sequences that a rank computes at once [the run's data.batch]")
       ->check(whole_number_from(1));
-  command
-      ->add_option("--tensor", o->tensor,
-                   "Ranks that share each layer (a divisor of the ranks); the others have other sequences")
-      ->check(whole_number_from(1))
-      ->capture_default_str();
-  command
-      ->add_option("--context", o->context,
-                   "Ranks that share each sequence (a divisor of the ranks, beside --tensor)")
-      ->check(whole_number_from(1))
-      ->capture_default_str();
+  add_sharing_options(*command, o->tensor, o->context, "sequences");
   command->callback([o, &context] { evaluate(*o, context); });
 }
 

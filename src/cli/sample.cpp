@@ -31,10 +31,7 @@ void add_sample(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand(
       "sample", "Write text with a trained model; under mpirun or srun each rank holds some of its layers");
   auto o = std::make_shared<train::GenerateOptions>();
-  command
-      ->add_option("--checkpoint", o->checkpoint,
-                   "A checkpoint, or a run's checkpoints directory (its newest)")
-      ->required();
+  add_checkpoint_option(*command, o->checkpoint);
   command
       ->add_option("--tokenizer", o->tokenizer,
                    "'byte' or the SentencePiece model that made the training data")
@@ -51,16 +48,7 @@ void add_sample(CLI::App& app, Context& context) {
       ->capture_default_str();
   command->add_option("--top-p", o->sampling.top_p, "Keep the fewest tokens whose probabilities reach this")
       ->capture_default_str();
-  command
-      ->add_option("--tensor", o->tensor,
-                   "Ranks that share each layer (a divisor of the ranks); the others have other layers")
-      ->check(whole_number_from(1))
-      ->capture_default_str();
-  command
-      ->add_option("--context", o->context,
-                   "Ranks that share each sequence (a divisor of the ranks, beside --tensor)")
-      ->check(whole_number_from(1))
-      ->capture_default_str();
+  add_sharing_options(*command, o->tensor, o->context, "layers");
   command->add_option("--seed", o->seed, "Seed of the draws")
       ->check(whole_number_from(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "advise/arrangement.hpp"
@@ -13,6 +14,7 @@
 #include "cli/world.hpp"
 #include "comm/agree.hpp"
 #include "comm/world.hpp"
+#include "io/path.hpp"
 #include "job/stop_request.hpp"
 #include "runtime/same.hpp"
 #include "train/trainer.hpp"
@@ -43,8 +45,7 @@ Deck agreed_deck(const DeckArguments& arguments, comm::World& world) {
 
 /// The deck with a run.dir that ends with no slash, which would stand twice in the paths of messages.
 Deck without_slash(Deck deck) {
-  std::string& dir = deck.run.dir;
-  while (dir.size() > 1 && dir.ends_with('/')) dir.pop_back();
+  deck.run.dir = io::without_slashes(std::move(deck.run.dir));
   return deck;
 }
 

@@ -25,6 +25,7 @@
 #include "io/descriptor.hpp"
 #include "io/file.hpp"
 #include "io/new_directory.hpp"
+#include "io/path.hpp"
 #include "io/small_file.hpp"
 
 namespace weft::hf {
@@ -83,11 +84,6 @@ class Claim {
   std::string temporary_;
   std::optional<io::Descriptor> directory_;
 };
-
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
 
 /// Where the checkpoint has a parameter.
 struct Source {
@@ -190,7 +186,7 @@ class Export {
   }
 
   ExportReport write(const std::string& out_dir) {
-    const std::string path = without_slashes(out_dir);
+    const std::string path = io::without_slashes(out_dir);
     const Claim claim(path);
     io::NewDirectory out(path, claim.temporary());
     const std::int64_t free = io::free_bytes(out.temporary());

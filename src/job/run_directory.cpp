@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "io/new_directory.hpp"
+#include "io/path.hpp"
 #include "io/small_file.hpp"
 #include "job/run_owner.hpp"
 
@@ -19,8 +20,8 @@ void write_deck(const std::string& dir, const std::string& deck) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(const std::string& dir, RunLock::Lost lost) : dir_(dir), lost_(std::move(lost)) {
-  while (dir_.size() > 1 && dir_.ends_with('/')) dir_.pop_back();
+RunDirectory::RunDirectory(const std::string& dir, RunLock::Lost lost)
+    : dir_(io::without_slashes(dir)), lost_(std::move(lost)) {
   std::error_code error;
   const bool there = fs::exists(dir_, error);
   WEFT_SYSTEM(!error, "cannot look for the run directory {} ({}); see to its file system, then start again",

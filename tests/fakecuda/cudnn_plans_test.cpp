@@ -48,7 +48,7 @@ void check(AttentionShape s, int last_place = 0) {
   }
 }
 
-/// As on the mesh that stands in the deck.
+/// The shapes are those of a rank on the mesh that stands in the deck.
 TEST_F(CudnnPlans, OfTheDecksThatAreShipped) {
   for (const std::string& name : test::input_decks) {
     SCOPED_TRACE(name);

@@ -96,7 +96,7 @@ TEST_F(Interchange, RefusesADeckOfAnotherModel) {
                                            {"tie_embeddings", "true", "false"}})
     refused({"model.init=" + checkpoint(), fmt::format("model.{}={}", key, value)},
             fmt::format("model.{} is {}, and {} in", key, value, theirs));
-  // With both, every weight has the shape that it has there.
+  // With twice the heads and twice the key and value heads, every weight has the shape that it has there.
   refused({"model.init=" + checkpoint(), "model.heads=8", "model.kv_heads=4"}, "model.heads is 8, and 4 in");
   refused({"model.init=" + path("")}, path("") + " holds no weights");
   refused({"model.init=" + path("nowhere")}, "--set: model.init: there is no " + path("nowhere"));

@@ -25,7 +25,7 @@ TEST(Programs, AUnitThatTwoPatternsNameIsInFloat8Once) {
                                       "layers.2.attn", "layers.2.ffn"}));
 }
 
-/// Of each machine that Weft ships. Some multiply rows of one scale alone.
+/// All machines that Weft ships are asked. Some of them have products with one scale a matrix alone.
 TEST(Programs, AMachineThatDecodesFloat8IsNamed) {
   int none = 0, one_scale = 0, all = 0;
   for (const std::string& name : machine::shipped_machine_names()) {
